@@ -1,0 +1,82 @@
+//===- Expression.h - sizes that depend on the run --------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Sizes, grids, offsets and tensor-map extents of a manifest are integer
+// expressions, evaluated when the token count is known. Written as text:
+//
+//   expression := term (('+' | '-') term)*
+//   term       := factor ('*' factor)*
+//   factor     := integer | symbol | '(' expression ')'
+//               | ('ceildiv' | 'min' | 'max') '(' expression ',' expression ')'
+//   symbol     := tokens | rows | max_tokens | sm_count | experts
+//
+// `rows` is the manifest's own bound on permuted rows (Manifest::rows);
+// `experts` is the number of experts of a pack step. This one evaluator serves
+// the planner of the compiler, the launcher and the host device.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_PACKAGE_EXPRESSION_H
+#define MOEC_RUNTIME_PACKAGE_EXPRESSION_H
+
+#include "runtime/support/Result.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace moec {
+
+/// Values of the symbols; an absent one may not be used by the expression.
+struct Symbols {
+  std::optional<int64_t> tokens, rows, maxTokens, smCount, experts;
+};
+
+class Expression {
+public:
+  /// The constant 0.
+  Expression();
+  Expression(int64_t constant);
+
+  /// Symbols, for building: Expression::symbol("tokens").
+  static Expression symbol(std::string_view name);
+  static Result<Expression> parse(std::string_view text);
+
+  /// Evaluates in 64 bits. An overflow, an absent symbol or a division by a
+  /// divisor < 1 is an error that shows the expression.
+  Result<int64_t> evaluate(const Symbols &symbols) const;
+
+  /// The value when no symbol occurs.
+  std::optional<int64_t> constant() const;
+  bool uses(std::string_view symbol) const;
+
+  /// Canonical text; parse(text()) gives an equal expression. Constants are
+  /// folded and x + 0, x * 1, x * 0 simplified when built.
+  const std::string &text() const { return canonical; }
+  bool operator==(const Expression &other) const {
+    return canonical == other.canonical;
+  }
+
+  friend Expression operator+(const Expression &, const Expression &);
+  friend Expression operator-(const Expression &, const Expression &);
+  friend Expression operator*(const Expression &, const Expression &);
+  friend Expression ceilDiv(const Expression &, const Expression &);
+  friend Expression min(const Expression &, const Expression &);
+  friend Expression max(const Expression &, const Expression &);
+
+private:
+  struct Node;
+  explicit Expression(std::shared_ptr<const Node> node);
+  std::shared_ptr<const Node> root;
+  std::string canonical;
+};
+
+} // namespace moec
+
+#endif // MOEC_RUNTIME_PACKAGE_EXPRESSION_H

@@ -1,0 +1,264 @@
+//===- Manifest.h - what a package says -------------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The one definition of the contract between compiler and runtime; both sides
+// compile it. A package is a folder with `manifest.json`, the generated `.cu`
+// files, the headers that they include and a `.cubin` for each kernel and arch
+// that was compiled ahead of time. docs/manifest.md explains every field with
+// an example; ManifestJson.cpp reads and writes it (an unknown, missing or
+// mistyped field is an error with its JSON path), Validate.cpp checks it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_PACKAGE_MANIFEST_H
+#define MOEC_RUNTIME_PACKAGE_MANIFEST_H
+
+#include "runtime/package/Expression.h"
+#include "runtime/support/Result.h"
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moec {
+
+/// Raised with every change that an older reader would misunderstand.
+inline constexpr int kManifestVersion = 1;
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+enum class ValueRole {
+  Input,          ///< given at every run
+  OptionalInput,  ///< may be absent at a run; kernels then see a null pointer
+  Output,         ///< written by every run, every element
+  OptionalOutput, ///< written when given
+  StoredWeight,   ///< as the checkpoint holds it; given once per layer
+  PackedWeight,   ///< made by `pack` from stored weights; once per layer
+  Constant,       ///< `data`, uploaded once per package
+  Workspace,      ///< content undefined before and after a run
+  State,          ///< zeroed once per context, left zero by every run
+};
+
+/// A tensor. Inputs, outputs and stored weights stand in Manifest::values;
+/// what depends on the target stands in Target::values. Names are unique over
+/// both.
+struct Value {
+  std::string name;
+  ValueRole role = ValueRole::Input;
+  /// Names of ElementTypes.h. The first is the default; more than one only
+  /// where the caller may choose at each run (ids: i32 or i64).
+  std::vector<std::string> elementTypes;
+  std::vector<Expression> shape; ///< logical, outermost first
+  /// In elements, outermost first; empty means contiguous.
+  std::vector<Expression> strides;
+  /// The caller may pass another outermost stride (>= the contiguous one).
+  bool callerRowStride = false;
+  int64_t alignment = 16; ///< of the pointer, in bytes; a power of two
+  /// Another value that may share this one's memory ("" for none): a packed
+  /// weight that replaces its stored one in place.
+  std::string mayAlias;
+  std::vector<double> data; ///< of a constant, row-major; else empty
+};
+
+/// A scalar that belongs to a layer, not to the code: activation limits,
+/// the routed scale. Layers of one package may differ in it.
+struct Parameter {
+  std::string name;
+  std::string elementType; ///< f32 or i32
+  double defaultValue = 0;
+};
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+/// One field of a kernel's only parameter, the argument block.
+struct ArgumentField {
+  enum class Kind {
+    Pointer,    ///< 8 bytes: the device address of `value`
+    TensorMap,  ///< 128 bytes at a multiple of 64: `tensorMap`, encoded
+    Size,       ///< `expression`, as `elementType`
+    RowStride,  ///< the outermost stride of `value` in elements, i64
+    ElementBytes, ///< bytes of `value`'s element as given at this run, i32
+    Parameter,  ///< the layer's `parameter`, as `elementType`
+    FirstExpert, ///< of a pack step, i32
+  };
+  std::string name; ///< of the C++ field, and of the stage operand or result
+  int64_t offset = 0;
+  Kind kind = Kind::Pointer;
+  std::string value;
+  std::string tensorMap;
+  std::string parameter;
+  Expression expression;
+  std::string elementType; ///< of Size and Parameter: i32, i64 or f32
+  int64_t bytes() const;   ///< from kind and element type
+};
+
+struct ArgumentBlock {
+  int64_t bytes = 0;
+  int64_t alignment = 8; ///< 64 when it holds a tensor map
+  std::vector<ArgumentField> fields; ///< ascending offsets, no overlap
+};
+
+/// A stage of the layer that a kernel performs, so that a device without a
+/// GPU can perform it too. `operands` and `results` map the op's own names to
+/// argument fields of the kernel, or to "%name": a value that lives inside
+/// this kernel alone. docs/manifest.md lists the kinds with their operands,
+/// results and attributes.
+struct Stage {
+  std::string op; ///< route, count, permute, quantize, grouped_matmul, ...
+  std::map<std::string, std::string> operands;
+  std::map<std::string, std::string> results;
+  nlohmann::json attributes = nlohmann::json::object();
+};
+
+struct Kernel {
+  std::string name;   ///< unique in the target
+  std::string source; ///< path in the package, "sm_90a/gate_up.cu" say
+  std::string entry;  ///< extern "C" name, unique in the package
+  std::vector<std::string> headers; ///< names as #included, the closure
+  std::vector<std::string> options; ///< for NVRTC, the arch among them
+  std::string cubin; ///< path in the package; "" if not compiled ahead
+  int64_t threads = 0;
+  int64_t sharedBytes = 0; ///< dynamic
+  std::array<int64_t, 3> cluster = {1, 1, 1};
+  int64_t minCtasPerSm = 1; ///< as in __launch_bounds__
+  bool cooperative = false; ///< has a grid-wide wait
+  /// May start before its predecessor in the stream has finished: executes
+  /// griddepcontrol.wait before it touches anything the predecessor wrote.
+  bool programmatic = false;
+  ArgumentBlock arguments;
+  std::vector<Stage> stages;
+};
+
+/// A TMA descriptor, as cuTensorMapEncodeTiled takes it.
+struct TensorMap {
+  std::string name;
+  std::string value;
+  std::string elementType;
+  std::vector<Expression> extents; ///< innermost first, 1 to 5
+  std::vector<Expression> strides; ///< in bytes, of dimensions 1.., % 16 == 0
+  std::vector<int64_t> box;        ///< innermost first, each 1 to 256
+  std::vector<int64_t> elementStrides;
+  std::string interleave;  ///< none, 16b, 32b
+  std::string swizzle;     ///< none, 32b, 64b, 128b
+  std::string l2Promotion; ///< none, 64b, 128b, 256b
+  std::string outOfBoundsFill; ///< zeros, nan
+};
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+struct Grid {
+  /// Plain: this many CTAs in x, y, z.
+  std::array<Expression, 3> ctas = {Expression(1), Expression(1),
+                                    Expression(1)};
+  /// Persistent: min(tiles, real SM count * ctasPerSm) CTAs in x.
+  bool persistent = false;
+  Expression tiles;
+  int64_t ctasPerSm = 0;
+};
+
+struct Launch {
+  std::string kernel;
+  Grid grid;
+};
+
+/// Where a workspace value lies during the launches that need it.
+struct Region {
+  std::string value;
+  Expression offset; ///< a multiple of the value's alignment
+  Expression bytes;
+  int64_t firstLaunch = 0; ///< indices into Variant::launches, inclusive
+  int64_t lastLaunch = 0;
+};
+
+/// The launches that serve a range of token counts.
+struct Variant {
+  std::string name;
+  int64_t minTokens = 1;
+  int64_t maxTokens = 1; ///< inclusive
+  std::vector<Launch> launches;
+  std::vector<Region> regions; ///< overlap in bytes only if not in time
+  Expression workspaceBytes;
+};
+
+/// How stored weights become a packed one, a few experts at a time. The
+/// launches' expressions may use `experts`, the number in this step.
+struct Pack {
+  std::string result;            ///< a packed weight
+  std::vector<std::string> from; ///< stored weights
+  bool inPlace = false;          ///< result may be the memory of from[0]
+  int64_t expertsPerStep = 1;
+  int64_t totalExperts = 0;
+  std::string scratch; ///< the workspace value used as scratch, or ""
+  Expression scratchBytes; ///< for one step; the only extra memory in place
+  std::vector<Launch> launches;
+};
+
+struct StateRegion {
+  std::string value;
+  int64_t offset = 0;
+};
+
+/// One arch's code.
+struct Target {
+  std::string arch; ///< a row of the architecture table, "sm_90a"
+  std::string gpu;  ///< the GPU that ranges and schedules assumed
+  /// Archs' binary compatibility, from the arch row: "exact", "major"
+  /// (sm_80 serves 8.x with x >= 0) or "family" (sm_100f serves its family).
+  std::string compatibility;
+  int64_t computeMajor = 0, computeMinor = 0;
+  std::vector<Value> values;
+  std::vector<Kernel> kernels;
+  std::vector<TensorMap> tensorMaps;
+  std::vector<Variant> variants; ///< ascending, gapless from 1 to maxTokens
+  std::vector<Pack> pack;
+  int64_t stateBytes = 0;
+  std::vector<StateRegion> stateRegions;
+  /// The resolver's: winner, refused candidates, degradations, schedules.
+  nlohmann::json report = nlohmann::json::object();
+};
+
+struct Manifest {
+  std::string name; ///< of the layer
+  std::string compiler; ///< "moec 0.1.0"; information, in no key
+  /// Every name expanded into structure: what the reference reads.
+  nlohmann::json layer = nlohmann::json::object();
+  int64_t maxTokens = 0;
+  Expression rows; ///< bound on permuted rows, of tokens
+  std::vector<Value> values;
+  /// Exactly one of these groups of optional inputs is given at each run.
+  std::vector<std::vector<std::string>> oneOf;
+  std::vector<Parameter> parameters;
+  std::vector<Target> targets;
+  /// Lower-case hex SHA-256 of every other file of the package, by path.
+  std::map<std::string, std::string> files;
+};
+
+/// The manifest as JSON text, keys in a fixed order, ending in a newline.
+std::string toJson(const Manifest &manifest);
+/// Parses and checks the format only; every error names the JSON path.
+Result<Manifest> fromJson(std::string_view text);
+/// Checks that the manifest agrees with itself (see Validate.cpp).
+Result<void> validate(const Manifest &manifest);
+
+const Value *findValue(const Manifest &manifest, const Target &target,
+                       std::string_view name);
+const Kernel *findKernel(const Target &target, std::string_view name);
+
+} // namespace moec
+
+#endif // MOEC_RUNTIME_PACKAGE_MANIFEST_H
