@@ -1,0 +1,99 @@
+//===- Compiler.h - the compiler's façade -----------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// From a module that holds moe.layer ops (or the printed result of any later
+// phase) to a package. The tools, libmoec.so and the tests call this and
+// nothing behind it. Diagnostics of the passes come back as the Error's text.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_COMPILER_H
+#define MOEC_COMPILER_COMPILER_H
+
+#include "runtime/package/Package.h"
+#include "runtime/support/Result.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moec::compiler {
+
+/// Where compiling may stop, in order. The first four are IR, and what they
+/// print may be given to the compiler again.
+enum class Phase { Layer, Stages, Kernels, Scheduled, Cuda, Ptx, Package };
+
+/// The name as --emit spells it; nullopt for an unknown one.
+std::optional<Phase> parsePhase(std::string_view name);
+std::string_view phaseName(Phase phase);
+/// "layer, stages, ..." for messages.
+std::string phaseNames();
+
+/// What the user may say about compiling, as opposed to about the layer.
+struct CompileOptions {
+  /// Rows of the architecture table. May be empty where the module already
+  /// holds programs, which carry their targets.
+  std::vector<std::string> archs;
+  /// A row of the GPU table, or "" for the arch row's own.
+  std::string gpu;
+  int64_t maxTokens = 65536;
+  std::string backend; ///< forces a backend; "" chooses
+  std::string engine;  ///< forces an engine; "" chooses
+  /// A JSON file of measured schedules, read before those built in; "" none.
+  std::string tunedFile;
+  /// compile() also compiles each kernel and stores the cubins. Needs NVRTC,
+  /// no GPU.
+  bool cubins = true;
+  /// Where compiled kernels are cached; "" takes the runtime's default.
+  std::string cacheFolder;
+};
+
+/// Registers the dialects that a module for this compiler may use.
+void registerDialects(mlir::DialectRegistry &registry);
+
+/// Parses a module; errors carry line, column and `name`.
+Result<mlir::OwningOpRef<mlir::ModuleOp>> parse(std::string_view text,
+                                                std::string_view name,
+                                                mlir::MLIRContext &context);
+
+/// Runs the passes up to and with `phase` (Layer to Scheduled; later phases
+/// mean Scheduled) in place. What an earlier call or an earlier process
+/// already did is not done again. On an error the module is unspecified.
+Result<void> lower(mlir::ModuleOp module, Phase phase,
+                   const CompileOptions &options);
+
+/// The module as --emit prints it; parse() reads it again.
+std::string print(mlir::ModuleOp module);
+
+/// Emits a scheduled module: manifest, sources and headers, no cubins.
+/// The manifest has been validated.
+Result<PackageFiles> emit(mlir::ModuleOp module);
+
+/// lower() to Scheduled, emit() and, unless switched off, addCubins().
+Result<PackageFiles> compile(mlir::ModuleOp module,
+                             const CompileOptions &options);
+
+/// Compiles every kernel of every target (from the cache where it can) and
+/// adds the cubins to the package and its manifest.
+Result<void> addCubins(PackageFiles &files, const CompileOptions &options);
+
+/// The PTX of every kernel, by "<arch>/<kernel>.ptx".
+Result<std::map<std::string, std::string>>
+compileToPtx(const PackageFiles &files);
+
+/// The compiler as the manifest names it, "moec 0.1.0".
+std::string_view compilerVersion();
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_COMPILER_H
