@@ -1,0 +1,310 @@
+/*===- moec.h - the C interface of moec --------------------------*- C -*-===*\
+|*                                                                            *|
+|* Part of moec, under the Apache License v2.0 with LLVM Exceptions.          *|
+|* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception                    *|
+|*                                                                            *|
+|*===----------------------------------------------------------------------===*|
+|*                                                                            *|
+|* What libmoec-runtime.so (all but the last section) and libmoec.so export.  *|
+|*                                                                            *|
+|* Three objects: a package is the code of one layer for one device, loaded   *|
+|* once and shared by all layers of equal config; a layer is packed weights;  *|
+|* a context is workspace and state, one for each stream in flight.           *|
+|*                                                                            *|
+|* Every fallible function returns a moec_status; moec_last_error() then says *|
+|* what was expected, what came and what would be accepted. A NULL handle is  *|
+|* an error, never a crash; destroying NULL does nothing. Structs that may    *|
+|* grow begin with struct_size: set it to sizeof(the struct), zero the rest.  *|
+|* Out-parameters are written on success only (handles: set to NULL first).   *|
+|*                                                                            *|
+\*===----------------------------------------------------------------------===*/
+
+#ifndef MOEC_MOEC_H
+#define MOEC_MOEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MOEC_VERSION_MAJOR 0
+#define MOEC_VERSION_MINOR 1
+#define MOEC_VERSION_PATCH 0
+
+/** MAJOR * 10000 + MINOR * 100 + PATCH of the library that is loaded. */
+int32_t moec_version(void);
+
+/*===----------------------------------------------------------------------===*\
+|* Errors                                                                     *|
+\*===----------------------------------------------------------------------===*/
+
+/** Stable numbers; one is never reused. */
+typedef enum moec_status {
+  MOEC_OK = 0,
+  MOEC_INVALID_ARGUMENT = 1,
+  MOEC_INVALID_MANIFEST = 2,
+  MOEC_DAMAGED_PACKAGE = 3,
+  MOEC_NO_MATCHING_TARGET = 4,
+  MOEC_DEVICE_LIMIT = 5,
+  MOEC_TOO_MANY_TOKENS = 6,
+  MOEC_WORKSPACE_TOO_SMALL = 7,
+  MOEC_MISALIGNED = 8,
+  MOEC_CONTEXT_IN_USE = 9,
+  MOEC_CAPTURING = 10,
+  MOEC_STRICT_MISS = 11,
+  MOEC_COMPILE_FAILED = 12,
+  MOEC_NO_COMPILER = 13,
+  MOEC_NO_DRIVER = 14,
+  MOEC_DRIVER_FAILED = 15,
+  MOEC_FILE_SYSTEM = 16,
+  MOEC_REFUSED = 17,
+  MOEC_INTERNAL = 18
+} moec_status;
+
+/** "invalid_argument" and so on; never NULL. */
+const char *moec_status_name(moec_status status);
+
+/** What the last failed call of this thread has to say; "" if none failed.
+ *  Valid until the thread's next failing call. */
+const char *moec_last_error(void);
+
+/*===----------------------------------------------------------------------===*\
+|* Package                                                                    *|
+\*===----------------------------------------------------------------------===*/
+
+/** The files of a package in memory: manifest, sources, headers, cubins. */
+typedef struct moec_package_files moec_package_files;
+/** Code for one device. Immutable and thread-safe. */
+typedef struct moec_package moec_package;
+/** Packed weights of one layer. Immutable but for moec_layer_repack. */
+typedef struct moec_layer moec_layer;
+/** Workspace and state of one stream in flight. */
+typedef struct moec_context moec_context;
+
+typedef enum moec_device_kind {
+  MOEC_DEVICE_CUDA = 0,
+  /** No GPU: plain C++ on host memory, through the same manifest. */
+  MOEC_DEVICE_HOST = 1
+} moec_device_kind;
+
+/** Zero is the default of every field. */
+typedef struct moec_load_options {
+  size_t struct_size;
+  int32_t device; /**< a moec_device_kind */
+  /** CUDA: 0 takes the context that is current, else the primary context of
+   *  device 0; n > 0 takes the primary context of device n - 1. */
+  int32_t ordinal_plus_one;
+  /** Not 0: a kernel that is neither in the package nor in the cache is
+   *  MOEC_STRICT_MISS. MOEC_STRICT=1 sets it too. */
+  int32_t strict;
+  /** Compilations at once; 0: MOEC_JOBS, else by cores and memory. */
+  int32_t jobs;
+  /** NULL: MOEC_CACHE_DIR, else $XDG_CACHE_HOME/moec, else ~/.cache/moec. */
+  const char *cache_dir;
+  /** Take this target of the package ("sm_90a"); NULL: by the device; on the
+   *  host device the first. */
+  const char *arch;
+  /** Not 0: compile into the cache and load nothing; needs no GPU, but arch.
+   *  The package then answers queries only. */
+  int32_t prebuild;
+} moec_load_options;
+
+/** Reads and verifies a package folder: format, consistency, SHA-256s. */
+moec_status moec_package_files_read(const char *folder,
+                                    moec_package_files **files);
+/** Writes it; the folder appears at once, complete, or not at all. */
+moec_status moec_package_files_write(const moec_package_files *files,
+                                     const char *folder);
+void moec_package_files_destroy(moec_package_files *files);
+
+/** Loads every kernel of every variant, compiling what neither package nor
+ *  cache holds. After it nothing is ever compiled. Options may be NULL. */
+moec_status moec_package_load(const char *folder,
+                              const moec_load_options *options,
+                              moec_package **package);
+moec_status moec_package_load_files(const moec_package_files *files,
+                                    const moec_load_options *options,
+                                    moec_package **package);
+/** Layers and contexts keep what they need of the package alive. */
+void moec_package_destroy(moec_package *package);
+
+/** Queries. Strings live as long as the package; NULL for a NULL package. */
+const char *moec_package_name(const moec_package *package);
+/** The target in use, "sm_90a" say. */
+const char *moec_package_arch(const moec_package *package);
+const char *moec_package_device(const moec_package *package);
+/** 0 for a NULL package. */
+int64_t moec_package_max_tokens(const moec_package *package);
+const char *moec_package_manifest_json(const moec_package *package);
+/** JSON: milliseconds of each phase, where each kernel came from (package,
+ *  cache, compiled), where NVRTC was found ("" if never opened), warnings. */
+const char *moec_package_load_report_json(const moec_package *package);
+
+typedef enum moec_role {
+  MOEC_INPUT = 0,
+  MOEC_OPTIONAL_INPUT = 1,
+  MOEC_OUTPUT = 2,
+  MOEC_OPTIONAL_OUTPUT = 3,
+  MOEC_STORED_WEIGHT = 4,
+  MOEC_PACKED_WEIGHT = 5
+} moec_role;
+
+typedef struct moec_value {
+  size_t struct_size;
+  const char *name;
+  int32_t role; /**< a moec_role */
+  /** Space-separated names; the first is the default. */
+  const char *element_types;
+  int32_t rank;
+  int32_t caller_row_stride; /**< not 0: any row_stride >= the row's length */
+  int64_t alignment;         /**< of the pointer, in bytes */
+  /** "" or the stored weight whose memory this packed weight may take. */
+  const char *may_alias;
+} moec_value;
+
+/** The tensors that a caller hands over; index < moec_package_num_values. */
+size_t moec_package_num_values(const moec_package *package);
+moec_status moec_package_value(const moec_package *package, size_t index,
+                               moec_value *value);
+/** Extents for so many tokens, outermost first; `shape` holds rank numbers. */
+moec_status moec_package_value_shape(const moec_package *package,
+                                     const char *name, int64_t tokens,
+                                     int64_t *shape);
+/** Bytes when contiguous, in the default element type. */
+moec_status moec_package_value_bytes(const moec_package *package,
+                                     const char *name, int64_t tokens,
+                                     uint64_t *bytes);
+
+typedef struct moec_variant {
+  size_t struct_size;
+  const char *name;
+  int64_t min_tokens, max_tokens; /**< inclusive */
+  int32_t num_launches;
+} moec_variant;
+
+size_t moec_package_num_variants(const moec_package *package);
+moec_status moec_package_variant(const moec_package *package, size_t index,
+                                 moec_variant *variant);
+/** The variant that serves this token count. */
+moec_status moec_package_variant_for(const moec_package *package,
+                                     int64_t tokens, size_t *index);
+
+/** Workspace that suffices for every run of at most `tokens` tokens, whatever
+ *  variant serves it. Alignment: 256 bytes. */
+moec_status moec_package_workspace_bytes(const moec_package *package,
+                                         int64_t tokens, uint64_t *bytes);
+/** Extra memory that packing needs at a time. Alignment: 256 bytes. */
+moec_status moec_package_pack_scratch_bytes(const moec_package *package,
+                                            uint64_t *bytes);
+
+/*===----------------------------------------------------------------------===*\
+|* Layer                                                                      *|
+\*===----------------------------------------------------------------------===*/
+
+/** A tensor by name, in device memory (host device: host memory). */
+typedef struct moec_tensor {
+  const char *name;
+  void *data;
+  /** NULL: the value's default. */
+  const char *element_type;
+  /** Outermost stride in elements; 0: contiguous. */
+  int64_t row_stride;
+} moec_tensor;
+
+/** A per-layer scalar by name (activation limits, the routed scale). */
+typedef struct moec_parameter {
+  const char *name;
+  double value;
+} moec_parameter;
+
+typedef struct moec_layer_options {
+  size_t struct_size;
+  const moec_parameter *parameters; /**< absent ones: the manifest's default */
+  size_t num_parameters;
+  /** Memory for packing, moec_package_pack_scratch_bytes() large; NULL: moec
+   *  allocates it, waits for the stream and frees it. */
+  void *scratch;
+  uint64_t scratch_bytes;
+  /** Not 0: the packed weights given (or, in place, the stored ones) are
+   *  already packed; only pointers are taken. */
+  int32_t already_packed;
+} moec_layer_options;
+
+/** Packs the weights on `stream`, a few experts at a time. `weights` names
+ *  every stored weight; a packed weight goes to the memory given under its
+ *  name, else in place where the manifest allows it (the stored weight is then
+ *  overwritten). Weight memory is borrowed: it must outlive the layer, but
+ *  stored weights that were packed to other memory may go after the stream
+ *  has reached the end of packing. Options may be NULL. */
+moec_status moec_layer_create(const moec_package *package,
+                              const moec_tensor *weights, size_t num_weights,
+                              const moec_layer_options *options, void *stream,
+                              moec_layer **layer);
+/** Packs experts [first, first + count) again, from `weights` (which names the
+ *  stored weights of packed ones, whole tensors), into the layer's own packed
+ *  memory. In place: the caller has written these experts' stored form there.
+ *  The caller orders it against runs. */
+moec_status moec_layer_repack(moec_layer *layer, const moec_tensor *weights,
+                              size_t num_weights, int64_t first_expert,
+                              int64_t num_experts, void *scratch,
+                              uint64_t scratch_bytes, void *stream);
+void moec_layer_destroy(moec_layer *layer);
+
+/*===----------------------------------------------------------------------===*\
+|* Context and run                                                            *|
+\*===----------------------------------------------------------------------===*/
+
+/** Allocates and zeroes the package's state. The workspace stays the caller's;
+ *  its content is undefined before and after each run. It may be NULL when
+ *  bytes is 0. A context serves every layer of its package, one run at a time,
+ *  in the order of one stream. */
+moec_status moec_context_create(const moec_package *package, void *workspace,
+                                uint64_t workspace_bytes,
+                                moec_context **context);
+/** Other workspace from the next run on. */
+moec_status moec_context_set_workspace(moec_context *context, void *workspace,
+                                       uint64_t workspace_bytes);
+void moec_context_destroy(moec_context *context);
+
+typedef struct moec_run_options {
+  size_t struct_size;
+  /** Not 0: the first launch may start before its predecessor in the stream
+   *  has ended; the caller promises that no one writes weights then. */
+  int32_t overlap_previous;
+  /** NULL: by token count; else this variant, whose range must hold it or be
+   *  forced. */
+  const char *variant;
+  /** Not 0: `variant` also for token counts outside of its range (at most the
+   *  package's max_tokens). For tests. */
+  int32_t force_variant;
+} moec_run_options;
+
+/** Queues one run. Allocates nothing, synchronizes nothing, may be captured in
+ *  a CUDA graph. tokens = 0 succeeds and launches nothing. Options may be NULL.
+ *  On the host device it returns when the outputs are written. */
+moec_status moec_run(const moec_layer *layer, moec_context *context,
+                     void *stream, const moec_tensor *tensors,
+                     size_t num_tensors, int64_t tokens,
+                     const moec_run_options *options);
+
+/*===----------------------------------------------------------------------===*\
+|* With the compiler: in libmoec.so alone                                     *|
+\*===----------------------------------------------------------------------===*/
+
+/** Compiles the text of a Hugging Face config.json, a moec layer JSON or an
+ *  .mlir file, told apart by content, to a package in memory. `options_json`
+ *  (NULL or "": all defaults) is an object whose fields are the options of the
+ *  command `moec compile` without dashes: {"arch": ["sm_90a"], "gpu": "...",
+ *  "scheme": "bf16", "tp": 4, "max_tokens": 8192, ...}; an unknown field is an
+ *  error. "cubin": true also compiles ahead of time. A layer that cannot be
+ *  served is MOEC_REFUSED with the reasons. */
+moec_status moec_compile_config(const char *text, const char *options_json,
+                                moec_package_files **files);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* MOEC_MOEC_H */
