@@ -1,13 +1,40 @@
-# moec_add_unit_test(name source... [LIBS lib...] [LABEL label]): a GoogleTest executable, one ctest entry a case.
+# moec_add_unit_test(name source... [LIBS lib...] [LABEL label] [DEPENDS target...] [TIMEOUT seconds] [RUN_SERIAL])
+#
+# A GoogleTest executable bin/<name>, one ctest entry a case, label `unit` unless another is given. Tests that need a
+# GPU carry the label `gpu` and call GTEST_SKIP() with a reason where there is none. The executable is part of
+# the target check-moec; DEPENDS names programs that the cases start. test/TestMain.cpp is its main(): the cases find
+# MOEC_SOURCE_DIR and MOEC_BINARY_DIR in the environment, and a kernel cache that is the build's, never the user's.
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
 function(moec_add_unit_test name)
-  cmake_parse_arguments(arg "" "LABEL" "LIBS" ${ARGN})
+  cmake_parse_arguments(arg "RUN_SERIAL" "LABEL;TIMEOUT" "LIBS;DEPENDS" ${ARGN})
   if(NOT arg_LABEL)
     set(arg_LABEL unit)
   endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 600)
+  endif()
+  if(NOT TARGET moec_test_main)
+    add_library(moec_test_main STATIC ${PROJECT_SOURCE_DIR}/test/TestMain.cpp)
+    target_compile_definitions(moec_test_main PRIVATE
+      MOEC_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+      MOEC_BINARY_DIR="${PROJECT_BINARY_DIR}"
+      MOEC_NVRTC_PATH="${MOEC_NVRTC_PATH}")
+    target_link_libraries(moec_test_main PUBLIC GTest::gtest GTest::gmock)
+  endif()
   add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
-  target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(${name} PROPERTIES LABELS ${arg_LABEL} DISCOVERY_TIMEOUT 60)
+  target_link_libraries(${name} PRIVATE moec_test_main ${arg_LIBS} GTest::gtest GTest::gmock)
+  set(serial OFF)
+  if(arg_RUN_SERIAL OR arg_LABEL STREQUAL "gpu")
+    set(serial ON)
+  endif()
+  # PRE_TEST: the cases are listed when ctest starts, so that a build needs nothing that only a run needs.
+  gtest_discover_tests(${name}
+    DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
+    PROPERTIES LABELS ${arg_LABEL} RUN_SERIAL ${serial} TIMEOUT ${arg_TIMEOUT})
+  if(arg_DEPENDS)
+    add_dependencies(${name} ${arg_DEPENDS})
+  endif()
+  set_property(GLOBAL APPEND PROPERTY MOEC_UNIT_TESTS ${name})
 endfunction()
