@@ -55,8 +55,7 @@ struct Error {
 };
 
 /// A T or an Error. `Result<void>` carries success or an Error.
-template <typename T>
-class [[nodiscard]] Result {
+template <typename T> class [[nodiscard]] Result {
 public:
   Result(T value) : storage(std::in_place_index<0>, std::move(value)) {}
   Result(Error error) : storage(std::in_place_index<1>, std::move(error)) {}
@@ -88,8 +87,7 @@ private:
   std::variant<T, Error> storage;
 };
 
-template <>
-class [[nodiscard]] Result<void> {
+template <> class [[nodiscard]] Result<void> {
 public:
   Result() = default;
   Result(Error error) : failure(std::move(error)), failed(true) {}

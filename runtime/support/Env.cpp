@@ -1,0 +1,64 @@
+//===- Env.cpp - reading the environment -------------------------------------
+//===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The only file that calls getenv.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/support/Env.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <fmt/format.h>
+
+using namespace moec;
+
+std::string moec::envString(EnvName name) {
+  const EnvVariable &variable = name.variable();
+  const char *value = std::getenv(std::string(variable.name).c_str());
+  return value && *value ? value : std::string(variable.defaultValue);
+}
+
+Result<bool> moec::envFlag(EnvName name) {
+  std::string value = envString(name);
+  if (value == "1" || value == "on" || value == "true" || value == "yes")
+    return true;
+  if (value == "0" || value == "off" || value == "false" || value == "no")
+    return false;
+  return Error{ErrorCode::InvalidArgument,
+               fmt::format("environment variable {}: expected 1, on, true, yes "
+                           "or 0, off, false, no, got '{}'",
+                           name.variable().name, value)};
+}
+
+Result<int64_t> moec::envInteger(EnvName name) {
+  std::string value = envString(name);
+  int64_t number = 0;
+  auto [end, code] =
+      std::from_chars(value.data(), value.data() + value.size(), number);
+  if (code != std::errc() || end != value.data() + value.size() || number < 0)
+    return Error{
+        ErrorCode::InvalidArgument,
+        fmt::format(
+            "environment variable {}: expected an integer >= 0, got '{}'",
+            name.variable().name, value)};
+  return number;
+}
+
+Result<std::string> moec::envCacheFolder() {
+  if (std::string folder = envString("MOEC_CACHE_DIR"); !folder.empty())
+    return folder;
+  if (std::string folder = envString("XDG_CACHE_HOME"); !folder.empty())
+    return folder + "/moec";
+  if (std::string folder = envString("HOME"); !folder.empty())
+    return folder + "/.cache/moec";
+  return Error{ErrorCode::FileSystem,
+               "no folder for the kernel cache: expected one of the "
+               "environment variables MOEC_CACHE_DIR, XDG_CACHE_HOME or HOME, "
+               "and none is set"};
+}

@@ -1,0 +1,90 @@
+//===- Env.h - every environment variable, declared once -*- C++ -*- ===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The one list of what moec reads from the environment. A name that is not in
+// the table does not compile, so the table is complete; docs and
+// `moec-run --help` print it. Values are read at the call, not at start.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_SUPPORT_ENV_H
+#define MOEC_RUNTIME_SUPPORT_ENV_H
+
+#include "runtime/support/Result.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace moec {
+
+struct EnvVariable {
+  std::string_view name;
+  std::string_view type;         ///< path, flag, integer or word
+  std::string_view defaultValue; ///< as one would write it
+  std::string_view help;         ///< a sentence
+};
+
+inline constexpr EnvVariable kEnvVariables[] = {
+    {"MOEC_CACHE_DIR", "path", "",
+     "Folder of compiled kernels; default $XDG_CACHE_HOME/moec, else "
+     "$HOME/.cache/moec."},
+    {"MOEC_STRICT", "flag", "0",
+     "Never compile at load: a kernel that is neither in the package nor in "
+     "the cache is an error."},
+    {"MOEC_NVRTC_PATH", "path", "",
+     "The libnvrtc.so to open, or the folder that holds it; default: searched "
+     "for."},
+    {"MOEC_CUDA_DRIVER_PATH", "path", "",
+     "The libcuda.so.1 to open; default: as the loader finds it."},
+    {"MOEC_JOBS", "integer", "0",
+     "Threads that compile kernels or run the host device; 0 means one for "
+     "each core."},
+    {"MOEC_DUMP_DIR", "path", "",
+     "Folder that receives every source, log and cubin of a load."},
+    {"MOEC_LOG", "word", "warning",
+     "What is written to stderr: none, error, warning, info or debug."},
+    {"MOEC_TUNED", "path", "",
+     "A file of tuned schedules that replaces the built-in ones."},
+    {"CUDA_HOME", "path", "",
+     "A CUDA toolkit, one of the places searched for NVRTC."},
+    {"XDG_CACHE_HOME", "path", "", "See MOEC_CACHE_DIR."},
+    {"HOME", "path", "", "See MOEC_CACHE_DIR."},
+};
+
+/// A name of the table; another one is a compile error.
+class EnvName {
+public:
+  consteval EnvName(const char *name) : row(nullptr) {
+    for (const EnvVariable &variable : kEnvVariables)
+      if (variable.name == std::string_view(name))
+        row = &variable;
+    if (!row)
+      throw "declare the variable in kEnvVariables";
+  }
+  constexpr const EnvVariable &variable() const { return *row; }
+
+private:
+  const EnvVariable *row;
+};
+
+/// The value as it stands; an unset or empty variable gives the default.
+std::string envString(EnvName name);
+
+/// 1/on/true/yes or 0/off/false/no; anything else is InvalidArgument.
+Result<bool> envFlag(EnvName name);
+
+/// A decimal integer >= 0; anything else is InvalidArgument.
+Result<int64_t> envInteger(EnvName name);
+
+/// The cache's folder by MOEC_CACHE_DIR, XDG_CACHE_HOME and HOME; an error if
+/// none of them is set.
+Result<std::string> envCacheFolder();
+
+} // namespace moec
+
+#endif // MOEC_RUNTIME_SUPPORT_ENV_H

@@ -1,0 +1,244 @@
+//===- Files.cpp - reading and writing files ---------------------------------
+//===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// POSIX calls where std::filesystem would hide errno or has no fsync.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/support/Files.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <random>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+using namespace moec;
+namespace fs = std::filesystem;
+
+Error moec::fileError(std::string_view what, std::string_view path) {
+  // std::system_category is thread-safe, unlike strerror.
+  return {ErrorCode::FileSystem,
+          fmt::format("{} '{}': {}", what, path,
+                      std::system_category().message(errno))};
+}
+
+static Error codeError(std::string_view what, std::string_view path,
+                       const std::error_code &code) {
+  return {ErrorCode::FileSystem,
+          fmt::format("{} '{}': {}", what, path, code.message())};
+}
+
+bool moec::fileExists(const std::string &path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0;
+}
+
+bool moec::isFolder(const std::string &path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+Result<std::string> moec::readFile(const std::string &path) {
+  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0)
+    return fileError("cannot open", path);
+  std::string bytes;
+  struct stat info;
+  if (::fstat(file, &info) == 0 && info.st_size > 0)
+    bytes.reserve(static_cast<size_t>(info.st_size));
+  char buffer[65536];
+  while (true) {
+    ssize_t count = ::read(file, buffer, sizeof(buffer));
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0) {
+      Error error = fileError("cannot read", path);
+      ::close(file);
+      return error;
+    }
+    if (count == 0)
+      break;
+    bytes.append(buffer, static_cast<size_t>(count));
+  }
+  ::close(file);
+  return bytes;
+}
+
+/// Writes, fsyncs and closes; errno is that of the first failure.
+static bool writeAndClose(int file, std::string_view bytes) {
+  int failure = 0;
+  while (!bytes.empty()) {
+    ssize_t count = ::write(file, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0) {
+      failure = errno;
+      break;
+    }
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+  if (!failure && ::fsync(file) != 0)
+    failure = errno;
+  // close() reports delayed write errors of network file systems.
+  if (::close(file) != 0 && !failure)
+    failure = errno;
+  errno = failure;
+  return failure == 0;
+}
+
+Result<void> moec::writeFile(const std::string &path, std::string_view bytes) {
+  int file =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0)
+    return fileError("cannot create", path);
+  if (!writeAndClose(file, bytes))
+    return fileError("cannot write", path);
+  return {};
+}
+
+/// `<path>.tmp-<process>-<random>`; the caller creates it exclusively.
+static std::string temporaryName(std::string_view path) {
+  static thread_local std::mt19937_64 random{std::random_device{}()};
+  return fmt::format("{}.tmp-{}-{:016x}", path, ::getpid(), random());
+}
+
+Result<void> moec::writeFileAtomically(const std::string &path,
+                                       std::string_view bytes) {
+  // Not mkostemp: its files are readable by their owner alone, and the umask
+  // cannot be read without a race.
+  std::string temporary;
+  int file = -1;
+  do {
+    temporary = temporaryName(path);
+    file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                  0666);
+  } while (file < 0 && errno == EEXIST);
+  if (file < 0)
+    return fileError("cannot create a temporary file for", path);
+  if (!writeAndClose(file, bytes)) {
+    Error error = fileError("cannot write", path);
+    ::unlink(temporary.c_str());
+    return error;
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    Error error = fileError("cannot rename a temporary file to", path);
+    ::unlink(temporary.c_str());
+    return error;
+  }
+  return syncFolder(parentFolder(path));
+}
+
+Result<void> moec::createFolders(const std::string &path) {
+  std::error_code code;
+  fs::create_directories(path, code);
+  if (code)
+    return codeError("cannot create folder", path, code);
+  if (!isFolder(path))
+    return Error{ErrorCode::FileSystem,
+                 fmt::format("expected a folder at '{}', found a file", path)};
+  return {};
+}
+
+Result<std::string> moec::createTemporaryFolderBeside(const std::string &path) {
+  std::string_view bare = path;
+  while (bare.size() > 1 && bare.back() == '/')
+    bare.remove_suffix(1);
+  if (Result<void> made = createFolders(parentFolder(bare)); !made)
+    return made.takeError();
+  std::string folder;
+  int status = 0;
+  do {
+    folder = temporaryName(bare);
+    status = ::mkdir(folder.c_str(), 0777);
+  } while (status != 0 && errno == EEXIST);
+  if (status != 0)
+    return fileError("cannot create a temporary folder for", path);
+  return folder;
+}
+
+Result<void> moec::syncFolder(const std::string &path) {
+  int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0)
+    return fileError("cannot open folder", path);
+  // Some file systems refuse fsync on folders (EINVAL); the rename is done all
+  // the same.
+  bool failed = ::fsync(folder) != 0 && errno != EINVAL && errno != EROFS;
+  Error error;
+  if (failed)
+    error = fileError("cannot sync folder", path);
+  ::close(folder);
+  if (failed)
+    return error;
+  return {};
+}
+
+Result<void> moec::renamePath(const std::string &from, const std::string &to) {
+  if (::rename(from.c_str(), to.c_str()) != 0)
+    return fileError(fmt::format("cannot rename '{}' to", from), to);
+  return {};
+}
+
+Result<void> moec::removeAll(const std::string &path) {
+  std::error_code code;
+  fs::remove_all(path, code);
+  if (code)
+    return codeError("cannot remove", path, code);
+  return {};
+}
+
+Result<std::vector<std::string>> moec::listFiles(const std::string &folder) {
+  std::error_code code;
+  std::vector<std::string> files;
+  fs::recursive_directory_iterator it(folder, code), end;
+  for (; !code && it != end; it.increment(code)) {
+    std::error_code ignored;
+    if (!it->is_directory(ignored) || it->is_symlink(ignored))
+      files.push_back(it->path().lexically_relative(folder).generic_string());
+  }
+  if (code)
+    return codeError("cannot list folder", folder, code);
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string moec::joinPath(std::string_view folder, std::string_view name) {
+  if (folder.empty())
+    return std::string(name);
+  std::string path(folder);
+  if (path.back() != '/')
+    path += '/';
+  return path.append(name);
+}
+
+std::string moec::parentFolder(std::string_view path) {
+  size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos)
+    return ".";
+  return std::string(slash == 0 ? "/" : path.substr(0, slash));
+}
+
+bool moec::isContainedPath(std::string_view path) {
+  if (path.empty() || path.find('\\') != std::string_view::npos ||
+      path.find('\0') != std::string_view::npos)
+    return false;
+  while (true) {
+    size_t slash = path.find('/');
+    std::string_view part = path.substr(0, slash);
+    if (part.empty() || part == "." || part == "..")
+      return false;
+    if (slash == std::string_view::npos)
+      return true;
+    path.remove_prefix(slash + 1);
+  }
+}

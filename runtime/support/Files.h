@@ -1,0 +1,75 @@
+//===- Files.h - reading and writing files -------------*- C++ -*- ===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What packages, the cache and dumps need of a file system: whole files, writes
+// that are there wholly or not at all, folders that appear by one rename. Every
+// error has code FileSystem and says what was tried, the path and the system's
+// reason ("No space left on device" among them).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_SUPPORT_FILES_H
+#define MOEC_RUNTIME_SUPPORT_FILES_H
+
+#include "runtime/support/Result.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moec {
+
+/// `<what> '<path>': <text of errno>`, with code FileSystem.
+Error fileError(std::string_view what, std::string_view path);
+
+bool fileExists(const std::string &path);
+bool isFolder(const std::string &path);
+
+/// The whole content.
+Result<std::string> readFile(const std::string &path);
+
+/// Replaces `path` by one rename of a temporary file in the same folder that
+/// was written and fsync'ed; a failure leaves what was there before.
+Result<void> writeFileAtomically(const std::string &path,
+                                 std::string_view bytes);
+
+/// Writes a file (no rename) and fsyncs it: for files inside a temporary
+/// folder, which becomes visible as a whole.
+Result<void> writeFile(const std::string &path, std::string_view bytes);
+
+/// Creates a folder and its parents; existing ones are fine.
+Result<void> createFolders(const std::string &path);
+
+/// A new folder `<path>.tmp-<unique>` beside `path` (parents are created).
+Result<std::string> createTemporaryFolderBeside(const std::string &path);
+
+/// fsync of a folder, so that renames in it survive a crash.
+Result<void> syncFolder(const std::string &path);
+
+/// rename(2); replaces a file or an empty folder.
+Result<void> renamePath(const std::string &from, const std::string &to);
+
+/// Removes a file or a folder with its content; absent is fine. No links are
+/// followed.
+Result<void> removeAll(const std::string &path);
+
+/// Paths of all regular files and links below `folder`, relative to it, with
+/// '/', sorted.
+Result<std::vector<std::string>> listFiles(const std::string &folder);
+
+/// "a/b" + "c" = "a/b/c"; "" + "c" = "c".
+std::string joinPath(std::string_view folder, std::string_view name);
+/// Everything before the last '/', "." if there is none.
+std::string parentFolder(std::string_view path);
+
+/// Whether `path` is relative, stays inside its folder and is spelled in the
+/// one normal way: no empty part, no "." or "..", no backslash, no NUL.
+bool isContainedPath(std::string_view path);
+
+} // namespace moec
+
+#endif // MOEC_RUNTIME_SUPPORT_FILES_H

@@ -1,0 +1,85 @@
+//===- Log.cpp - the sink of messages -----------------------------------------
+//===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The level is an atomic, so that a message nobody wants costs one load.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/support/Log.h"
+
+#include "runtime/support/Env.h"
+
+#include <atomic>
+#include <cstdio>
+#include <mutex>
+
+using namespace moec;
+
+namespace {
+
+constexpr std::pair<LogLevel, std::string_view> kLevels[] = {
+    {LogLevel::None, "none"},       {LogLevel::Error, "error"},
+    {LogLevel::Warning, "warning"}, {LogLevel::Info, "info"},
+    {LogLevel::Debug, "debug"},
+};
+
+/// MOEC_LOG; an unknown word is reported once and means "warning".
+LogLevel levelOfEnvironment() {
+  std::string word = envString("MOEC_LOG");
+  for (auto [level, name] : kLevels)
+    if (word == name)
+      return level;
+  std::fprintf(stderr,
+               "moec: warning: environment variable MOEC_LOG: expected none, "
+               "error, warning, info or debug, got '%s'\n",
+               word.c_str());
+  return LogLevel::Warning;
+}
+
+struct Log {
+  std::mutex mutex;
+  LogSink sink;
+  std::atomic<LogLevel> level{levelOfEnvironment()};
+};
+
+Log &theLog() {
+  // Never destroyed: threads may log while the process ends.
+  static Log *log = new Log;
+  return *log;
+}
+
+} // namespace
+
+std::string_view moec::logLevelName(LogLevel level) {
+  for (auto [candidate, name] : kLevels)
+    if (candidate == level)
+      return name;
+  return "unknown";
+}
+
+void moec::setLogSink(LogSink sink, LogLevel level) {
+  Log &log = theLog();
+  std::lock_guard lock(log.mutex);
+  log.sink = std::move(sink);
+  log.level = level;
+}
+
+bool moec::logs(LogLevel level) {
+  return level != LogLevel::None && level <= theLog().level.load();
+}
+
+void moec::logMessage(LogLevel level, std::string_view message) {
+  if (!logs(level))
+    return;
+  Log &log = theLog();
+  std::lock_guard lock(log.mutex);
+  if (log.sink)
+    return log.sink(level, message);
+  std::fprintf(stderr, "moec: %s: %.*s\n", logLevelName(level).data(),
+               static_cast<int>(message.size()), message.data());
+}
