@@ -1,0 +1,50 @@
+//===- Import.h - foreign configurations into moe.layer ---------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The one door for inputs. `moec` and the C ABI (moec_compile_config) give it
+// a text; what kind of text it is, the content says, not the file's name:
+//
+//   a JSON object with "moec_layer"                    docs/layer-json.md
+//   a JSON object with "architectures" or "model_type" Hugging Face config.json
+//   anything else                                      .mlir of any phase
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_IMPORT_IMPORT_H
+#define MOEC_COMPILER_IMPORT_IMPORT_H
+
+#include "compiler/import/ImportOptions.h"
+#include "runtime/support/Result.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <string_view>
+
+namespace moec::compiler {
+
+/// The module that `text` means: one moe.layer for JSON, the parsed module for
+/// .mlir. `name` is the file's path; it stands before every error and, without
+/// folder and ending, names the layer where the input itself does not. The
+/// context must know the moe dialect (registerDialects of Compiler.h).
+///
+/// Errors: MOEC_REFUSED with file, JSON path, what was expected, what came. An
+/// option that says nothing about this kind of input (--layer with a layer
+/// JSON, --tp with .mlir) is refused, not ignored.
+Result<mlir::OwningOpRef<mlir::ModuleOp>>
+importInput(std::string_view text, std::string_view name,
+            const ImportOptions &options, mlir::MLIRContext &context);
+
+/// The same from a file, at most 64 MiB; "-" reads standard input.
+Result<mlir::OwningOpRef<mlir::ModuleOp>>
+importFile(const std::string &path, const ImportOptions &options,
+           mlir::MLIRContext &context);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_IMPORT_IMPORT_H

@@ -1,0 +1,104 @@
+//===- JsonReader.h - JSON objects read field by field ----------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Bytes that others wrote, checked while they are read: size, nesting and
+// duplicate keys of the text; presence, type and range of each field. The
+// first error stays, with the file, the JSON path, what was expected and what
+// came; reading goes on with defaults, so importers check once at the end.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_IMPORT_JSONREADER_H
+#define MOEC_COMPILER_IMPORT_JSONREADER_H
+
+#include "runtime/support/Result.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moec::compiler {
+
+/// No configuration of a model comes near these.
+inline constexpr size_t kMaxJsonBytes = size_t(16) << 20;
+inline constexpr int kMaxJsonDepth = 64;
+
+/// Parses a text whose outermost value is an object. Errors: too large, too
+/// deeply nested, a key twice in one object, no JSON (with line and column).
+Result<nlohmann::json> parseJsonObject(std::string_view text,
+                                       std::string_view name);
+
+/// A value as messages show it: 'the string "x"', 'the number 7', 'null'.
+std::string describeJson(const nlohmann::json &value);
+
+/// "a, b or c", each in double quotes when `quoted`.
+std::string listOf(std::span<const std::string_view> names,
+                   std::string_view last = "or", bool quoted = true);
+
+/// The first error of a document; shared by the readers of its objects.
+struct JsonErrors {
+  std::string name; ///< of the document, for messages
+  std::optional<Error> first;
+
+  /// Records "name: path: text" unless an error is there already.
+  void add(std::string_view path, std::string_view text);
+};
+
+class JsonReader {
+public:
+  /// `object` must be an object and outlive the reader.
+  JsonReader(const nlohmann::json &object, std::string path,
+             JsonErrors &errors);
+
+  /// The field if it is there and not null.
+  const nlohmann::json *find(std::string_view key);
+  bool has(std::string_view key) { return find(key) != nullptr; }
+
+  /// Required fields: an absent one is an error.
+  int64_t integer(std::string_view key, int64_t min, int64_t max);
+  std::string text(std::string_view key);
+
+  /// Optional fields; null counts as absent.
+  int64_t integerOr(std::string_view key, int64_t otherwise, int64_t min,
+                    int64_t max);
+  bool booleanOr(std::string_view key, bool otherwise);
+  std::string textOr(std::string_view key, std::string_view otherwise);
+  std::optional<double> number(std::string_view key);
+  std::vector<int64_t> integersOr(std::string_view key,
+                                  std::vector<int64_t> otherwise, int64_t min,
+                                  int64_t max);
+  /// A reader of the object at `key`; nullopt if absent.
+  std::optional<JsonReader> object(std::string_view key);
+
+  /// Records an error at `key`: "expected ..., got ...".
+  void expected(std::string_view key, std::string_view what);
+  /// Records an error at `key` in the caller's words.
+  void refuse(std::string_view key, std::string_view text);
+  /// Every key that was not asked for is an error that lists those that were.
+  void refuseUnknown();
+
+  std::string pathOf(std::string_view key) const;
+  const nlohmann::json &value() const { return *object_; }
+  JsonErrors &errors() { return *errors_; }
+  bool failed() const { return errors_->first.has_value(); }
+
+private:
+  const nlohmann::json *object_;
+  std::string path_;
+  JsonErrors *errors_;
+  std::vector<std::string> asked_;
+};
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_IMPORT_JSONREADER_H

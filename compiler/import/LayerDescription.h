@@ -1,0 +1,88 @@
+//===- LayerDescription.h - a layer as importers read it --------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What every importer fills in and BuildLayer.cpp turns into one moe.layer.
+// Plain data without IR, so that the readers of foreign bytes are tested (and
+// fuzzed) without MLIR. Catalog names are words; "" means absent.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_IMPORT_LAYERDESCRIPTION_H
+#define MOEC_COMPILER_IMPORT_LAYERDESCRIPTION_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moec::compiler {
+
+/// How one operand (an activation or a weight) is represented.
+struct DescriptorDescription {
+  std::string element;        ///< an MLIR element type, "bf16", "f8E4M3FN"
+  std::vector<int64_t> group; ///< {rows, columns} of one scale; -1 = all
+  std::string scale;          ///< element type of the scales, "" for none
+  bool dynamic = false;       ///< scales are computed at run time
+  std::string secondScale;
+  std::string zeroPoint;
+};
+
+struct QuantDescription {
+  std::string scheme; ///< a name of the scheme table; "" if spelled out
+  DescriptorDescription a1, a2, w1, w2; ///< used when `scheme` is ""
+};
+
+struct RoutingDescription {
+  /// A name of the routing table, or "auto": inferred from the fields below as
+  /// vLLM's get_routing_method_type does.
+  std::string method = "auto";
+  std::string scoring;             ///< softmax, sigmoid, sqrtsoftplus; for auto
+  std::optional<bool> renormalize; ///< for auto
+  int64_t groups = 0;
+  int64_t topGroups = 0;
+  std::optional<double> scale;
+  bool bias = false;
+};
+
+struct ActivationDescription {
+  std::string function = "silu";
+  std::optional<double> alpha, beta, limit; ///< absent is not zero
+};
+
+struct ParallelDescription {
+  int64_t tp = 1, tpRank = 0;
+  int64_t pcp = 1, pcpRank = 0;
+  int64_t dp = 1, dpRank = 0;
+  bool ep = false;
+  int64_t sp = 1;
+};
+
+struct LayerDescription {
+  std::string name; ///< any text; BuildLayer makes a symbol of it
+  int64_t numExperts = 0;
+  int64_t topK = 0;
+  int64_t hidden = 0;
+  int64_t intermediate = 0; ///< the whole layer's
+  std::string inputType;
+  std::string outputType; ///< "" = inputType
+  std::string logitsType; ///< "" = inputType
+  RoutingDescription routing;
+  ActivationDescription activation;
+  QuantDescription quant;
+  ParallelDescription parallel;
+  bool hasBias = false;
+  std::string gateUpOrder = "gate_first";
+  bool applyRouterWeightOnInput = false;
+  bool applyRoutedScaleToOutput = false;
+  int64_t numSharedExperts = 0;
+  int64_t numRedundantExperts = 0;
+  bool deferFinalize = false;
+};
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_IMPORT_LAYERDESCRIPTION_H

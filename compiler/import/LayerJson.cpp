@@ -1,0 +1,263 @@
+//===- LayerJson.cpp - the versioned description of one layer -------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/import/LayerJson.h"
+
+#include "compiler/import/Vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+using namespace moec;
+using namespace moec::compiler;
+using nlohmann::json;
+
+namespace {
+
+/// A field that vLLM's objects have and this format has not, and why.
+struct ForeignField {
+  std::string_view name;
+  std::string_view reason;
+};
+
+constexpr ForeignField kForeignLayerFields[] = {
+    {"num_local_experts", "moec computes it from moe_parallel_config"},
+    {"num_logical_experts",
+     "say num_experts (logical) and num_redundant_experts"},
+    {"intermediate_size_per_partition",
+     "moec computes it; say the whole layer's intermediate_size"},
+    {"intermediate_size_per_partition_unpadded",
+     "moec computes it; say the whole layer's intermediate_size"},
+    {"intermediate_pad", "moec pads by itself where it must"},
+    {"hidden_dim_unpadded", "moec pads by itself; say the true hidden_dim"},
+    {"device", "the options --arch and --gpu say it"},
+    {"moe_backend", "the option --backend says it"},
+    {"max_num_tokens", "the option --max-tokens says it"},
+    {"max_capture_size", "every token count can be captured"},
+    {"is_lora_enabled", "LoRA adapters are outside of this layer"},
+    {"skip_final_all_reduce",
+     "the output is this rank's sum; moec reduces over no ranks"},
+    {"reduce_results",
+     "the output is this rank's sum; moec reduces over no ranks"},
+    {"activation_situ_beta", "no activation of moec has this parameter"},
+    {"activation_situ_linear_beta", "no activation of moec has this parameter"},
+};
+
+constexpr ForeignField kForeignParallelFields[] = {
+    {"ep_size", "moec computes it from the sizes and use_ep"},
+    {"ep_rank", "moec computes it from the ranks and use_ep"},
+    {"all2all_backend", "communication between ranks is the caller's"},
+    {"enable_eplb", "say num_redundant_experts of the layer"},
+};
+
+constexpr ForeignField kForeignQuantFields[] = {
+    {"gemm1_alpha", "say swiglu_alpha of the layer"},
+    {"gemm1_beta", "say swiglu_beta of the layer"},
+    {"gemm1_clamp_limit", "say swiglu_limit of the layer"},
+    {"is_scale_swizzled", "scales are given in row order; moec packs them"},
+    {"mx_alignment", "moec pads by itself where it must"},
+};
+
+void refuseForeign(JsonReader &reader, std::span<const ForeignField> fields) {
+  for (const ForeignField &field : fields)
+    if (reader.value().contains(std::string(field.name)))
+      reader.refuse(field.name,
+                    fmt::format("no field of this format: {}", field.reason));
+}
+
+DescriptorDescription readDescriptor(JsonReader &quant, std::string_view key,
+                                     std::string_view unquantized) {
+  DescriptorDescription descriptor;
+  descriptor.element = unquantized;
+  std::optional<JsonReader> reader = quant.object(key);
+  if (!reader)
+    return descriptor;
+
+  auto type = [&](std::string_view field, std::string_view otherwise) {
+    std::string spelled = reader->textOr(field, otherwise);
+    std::string element = elementTypeOf(spelled);
+    if (element.empty() && !spelled.empty())
+      reader->expected(field, "an element type (bf16, f16, f32, f8E4M3FN, "
+                              "f8E5M2, f6E3M2FN, f6E2M3FN, f4E2M1FN, "
+                              "f8E8M0FNU, i8 or i4)");
+    return element;
+  };
+  descriptor.element = type("dtype", unquantized);
+  descriptor.group = reader->integersOr("shape", {}, -1, kMaxIntermediate);
+  descriptor.scale = type("scale", "");
+  descriptor.secondScale = type("alpha_or_gscale", "");
+  descriptor.zeroPoint = type("zp", "");
+  descriptor.dynamic = reader->booleanOr("dynamic", false);
+  if (!descriptor.group.empty() && descriptor.group.size() != 2)
+    reader->expected("shape", "two integers, rows and columns of one scale "
+                              "(-1 for all)");
+  for (int64_t extent : descriptor.group)
+    if (extent == 0)
+      reader->expected("shape", "extents of -1 (all) or at least 1");
+  if (descriptor.group.empty() != descriptor.scale.empty())
+    reader->refuse(
+        descriptor.scale.empty() ? "scale" : "shape",
+        "expected \"shape\" and \"scale\" together (a scale and what "
+        "it covers) or neither, got one of them");
+  reader->refuseUnknown();
+  return descriptor;
+}
+
+QuantDescription readQuant(JsonReader &layer, std::string_view inputType) {
+  QuantDescription quant;
+  const json *field = layer.find("quant_config");
+  if (!field)
+    return quant;
+  std::vector<std::string_view> schemes = schemeNames();
+  if (field->is_string()) {
+    quant.scheme = readName(layer, "quant_config", schemes, "");
+    return quant;
+  }
+  if (!field->is_object()) {
+    layer.expected("quant_config",
+                   "null, the name of a scheme or an object with \"scheme\" or "
+                   "with \"a1\", \"a2\", \"w1\" and \"w2\"");
+    return quant;
+  }
+  std::optional<JsonReader> reader = layer.object("quant_config");
+  refuseForeign(*reader, kForeignQuantFields);
+  quant.scheme = readName(*reader, "scheme", schemes, "");
+  bool spelledOut = false;
+  for (std::string_view part : {"a1", "a2", "w1", "w2"})
+    spelledOut |= reader->has(part);
+  if (!quant.scheme.empty() && spelledOut)
+    reader->refuse("scheme",
+                   "expected a scheme or descriptors (\"a1\", \"a2\", "
+                   "\"w1\", \"w2\"), got both");
+  quant.a1 = readDescriptor(*reader, "a1", inputType);
+  quant.a2 = readDescriptor(*reader, "a2", inputType);
+  quant.w1 = readDescriptor(*reader, "w1", inputType);
+  quant.w2 = readDescriptor(*reader, "w2", inputType);
+  if (quant.scheme.empty() && !spelledOut)
+    reader->refuse("scheme", "expected \"scheme\" or descriptors (\"a1\", "
+                             "\"a2\", \"w1\", \"w2\"), got neither");
+  reader->refuseUnknown();
+  return quant;
+}
+
+RoutingDescription readRouting(JsonReader &layer, int64_t experts) {
+  RoutingDescription routing;
+  routing.method = readName(layer, "routing_method", routingNames(), "auto");
+  bool infer = routing.method == "auto";
+  for (std::string_view key : {"scoring_func", "renormalize"})
+    if (layer.has(key) && !infer)
+      layer.refuse(key, fmt::format("expected either routing_method or {}, got "
+                                    "both; routing_method = \"{}\" settles it",
+                                    key, routing.method));
+  static constexpr std::array<std::string_view, 3> kScores = {
+      "softmax", "sigmoid", "sqrtsoftplus"};
+  std::string scoring =
+      readName(layer, "scoring_func", kScores, infer ? "softmax" : "");
+  bool renormalize = layer.booleanOr("renormalize", true);
+  if (infer) {
+    routing.scoring = scoring;
+    routing.renormalize = renormalize;
+  }
+  routing.groups = layer.integerOr("num_expert_group", 0, 0, experts);
+  routing.topGroups =
+      layer.integerOr("topk_group", 0, 0, std::max<int64_t>(routing.groups, 1));
+  routing.scale = layer.number("routed_scaling_factor");
+  routing.bias = layer.booleanOr("e_score_correction_bias", false);
+  return routing;
+}
+
+ParallelDescription readParallel(JsonReader &layer) {
+  ParallelDescription parallel;
+  std::optional<JsonReader> reader = layer.object("moe_parallel_config");
+  if (!reader)
+    return parallel;
+  refuseForeign(*reader, kForeignParallelFields);
+  auto size = [&](std::string_view key) {
+    return reader->integerOr(key, 1, 1, kMaxRanks);
+  };
+  auto rank = [&](std::string_view key, int64_t of) {
+    return reader->integerOr(key, 0, 0, of - 1);
+  };
+  parallel.tp = size("tp_size");
+  parallel.tpRank = rank("tp_rank", parallel.tp);
+  parallel.pcp = size("pcp_size");
+  parallel.pcpRank = rank("pcp_rank", parallel.pcp);
+  parallel.dp = size("dp_size");
+  parallel.dpRank = rank("dp_rank", parallel.dp);
+  parallel.sp = size("sp_size");
+  parallel.ep = reader->booleanOr("use_ep", false);
+  reader->refuseUnknown();
+  return parallel;
+}
+
+} // namespace
+
+Result<LayerDescription>
+moec::compiler::readLayerJson(const json &object, std::string_view name,
+                              const ImportOptions &options) {
+  JsonErrors errors{std::string(name), std::nullopt};
+  JsonReader reader(object, "$", errors);
+
+  const json *version = reader.find("moec_layer");
+  if (!version || *version != kLayerJsonVersion)
+    reader.expected("moec_layer", fmt::format("the version of the format, {}",
+                                              kLayerJsonVersion));
+  if (options.layer)
+    errors.add("--layer", "expected no --layer with a layer JSON, which "
+                          "describes one layer");
+  if (!options.ignoreFields.empty())
+    errors.add("--ignore-field",
+               "expected no --ignore-field with a layer JSON, whose every "
+               "field counts");
+  refuseForeign(reader, kForeignLayerFields);
+
+  LayerDescription layer;
+  layer.name = reader.textOr("name", stemOf(name));
+  layer.numExperts = reader.integer("num_experts", 1, kMaxExperts);
+  layer.topK = reader.integer("experts_per_token", 1,
+                              std::max<int64_t>(layer.numExperts, 1));
+  layer.hidden = reader.integer("hidden_dim", 1, kMaxHidden);
+  layer.intermediate = reader.integer("intermediate_size", 1, kMaxIntermediate);
+  layer.inputType = readFloatType(reader, "in_dtype", "", true);
+  layer.outputType = readFloatType(reader, "out_dtype", "", false);
+  layer.logitsType = readFloatType(reader, "router_logits_dtype", "", false);
+
+  layer.activation.function =
+      readName(reader, "activation", activationNames(), "silu");
+  layer.activation.alpha = reader.number("swiglu_alpha");
+  layer.activation.beta = reader.number("swiglu_beta");
+  layer.activation.limit = reader.number("swiglu_limit");
+  if (layer.activation.limit && *layer.activation.limit <= 0)
+    reader.expected("swiglu_limit",
+                    "a number above 0, or no field for no limit");
+
+  layer.routing = readRouting(reader, layer.numExperts);
+  layer.quant = readQuant(reader, layer.inputType);
+  layer.parallel = readParallel(reader);
+  layer.hasBias = reader.booleanOr("has_bias", false);
+  static constexpr std::array<std::string_view, 3> kOrders = {
+      "gate_first", "up_first", "interleaved"};
+  layer.gateUpOrder = readName(reader, "gate_up_order", kOrders, "gate_first");
+  layer.applyRouterWeightOnInput =
+      reader.booleanOr("apply_router_weight_on_input", false);
+  layer.applyRoutedScaleToOutput =
+      reader.booleanOr("apply_routed_scale_to_output", false);
+  layer.numSharedExperts =
+      reader.integerOr("n_shared_experts", 0, 0, kMaxExperts);
+  layer.numRedundantExperts =
+      reader.integerOr("num_redundant_experts", 0, 0, kMaxExperts);
+  layer.deferFinalize = reader.booleanOr("defer_moe_finalize", false);
+  reader.refuseUnknown();
+
+  if (errors.first)
+    return *errors.first;
+  if (Result<void> applied = applyOptions(layer, options); !applied)
+    return Error{applied.error().code,
+                 fmt::format("{}: {}", name, applied.error().message)};
+  return layer;
+}

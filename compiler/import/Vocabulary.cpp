@@ -1,0 +1,220 @@
+//===- Vocabulary.cpp - foreign words for ours ----------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/import/Vocabulary.h"
+
+#include "dialect/catalog/Activations.h"
+#include "dialect/catalog/RoutingMethods.h"
+#include "dialect/catalog/Schemes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+using namespace moec;
+using namespace moec::compiler;
+
+namespace {
+
+struct Spelling {
+  std::string_view spelled, element;
+};
+
+// MLIR's names, PyTorch's, and those of vLLM's FusedMoEQuantDesc.
+constexpr Spelling kSpellings[] = {
+    {"f32", "f32"},
+    {"float32", "f32"},
+    {"float", "f32"},
+    {"f16", "f16"},
+    {"float16", "f16"},
+    {"half", "f16"},
+    {"bf16", "bf16"},
+    {"bfloat16", "bf16"},
+    {"f8E4M3FN", "f8E4M3FN"},
+    {"float8_e4m3fn", "f8E4M3FN"},
+    {"f8E5M2", "f8E5M2"},
+    {"float8_e5m2", "f8E5M2"},
+    {"f8E8M0FNU", "f8E8M0FNU"},
+    {"float8_e8m0fnu", "f8E8M0FNU"},
+    {"f6E3M2FN", "f6E3M2FN"},
+    {"mxfp6_e3m2", "f6E3M2FN"},
+    {"f6E2M3FN", "f6E2M3FN"},
+    {"mxfp6_e2m3", "f6E2M3FN"},
+    {"f4E2M1FN", "f4E2M1FN"},
+    {"float4_e2m1fn_x2", "f4E2M1FN"},
+    {"i8", "i8"},
+    {"int8", "i8"},
+    {"i4", "i4"},
+    {"int4", "i4"},
+};
+
+bool isFloatType(std::string_view element) {
+  return element == "bf16" || element == "f16" || element == "f32";
+}
+
+template <typename Row, size_t N>
+std::vector<std::string_view> rowNames(const Row (&table)[N]) {
+  std::vector<std::string_view> names;
+  for (const Row &row : table)
+    names.push_back(row.name);
+  return names;
+}
+
+/// The one element type of a scheme that scales nothing; "" otherwise.
+std::string_view plainElement(const catalog::Scheme &scheme) {
+  for (const catalog::SchemeDescriptor *part :
+       {&scheme.a1, &scheme.a2, &scheme.w1, &scheme.w2})
+    if (!part->scale.empty() || part->element != scheme.a1.element)
+      return {};
+  return scheme.a1.element;
+}
+
+Error refusal(std::string text) {
+  return {ErrorCode::Refused, std::move(text)};
+}
+
+Result<void> applyParallel(ParallelDescription &parallel,
+                           const ImportOptions &options) {
+  if (options.ep)
+    return refusal("--ep: expert parallelism is not served; accepted: tensor "
+                   "parallelism, --tp=N --rank=R");
+  for (auto [name, size] :
+       {std::pair{"--pcp", options.pcp}, std::pair{"--dp", options.dp}})
+    if (size && *size != 1)
+      return refusal(fmt::format("{}={}: a size other than 1 is not served; "
+                                 "accepted: tensor parallelism, --tp=N "
+                                 "--rank=R",
+                                 name, *size));
+  if (options.tp) {
+    if (*options.tp < 1 || *options.tp > kMaxRanks)
+      return refusal(fmt::format("--tp={}: expected an integer from 1 to {}",
+                                 *options.tp, kMaxRanks));
+    parallel.tp = *options.tp;
+    parallel.tpRank = 0;
+  }
+  if (options.rank) {
+    if (*options.rank < 0 || *options.rank >= parallel.tp)
+      return refusal(fmt::format("--rank={}: expected an integer from 0 to {} "
+                                 "({} ranks)",
+                                 *options.rank, parallel.tp - 1, parallel.tp));
+    parallel.tpRank = *options.rank;
+  }
+  return {};
+}
+
+} // namespace
+
+std::string moec::compiler::elementTypeOf(std::string_view spelled) {
+  if (spelled.starts_with("torch."))
+    spelled.remove_prefix(6);
+  for (const Spelling &row : kSpellings)
+    if (row.spelled == spelled)
+      return std::string(row.element);
+  return "";
+}
+
+std::string moec::compiler::readFloatType(JsonReader &reader,
+                                          std::string_view key,
+                                          std::string_view otherwise,
+                                          bool required) {
+  if (!reader.has(key) && !required)
+    return std::string(otherwise);
+  const nlohmann::json *field = reader.find(key);
+  if (field && field->is_string()) {
+    std::string element = elementTypeOf(field->get<std::string>());
+    if (isFloatType(element))
+      return element;
+  }
+  reader.expected(key, "bf16, f16 or f32 (or PyTorch's bfloat16, float16, "
+                       "float32)");
+  return "bf16";
+}
+
+std::string moec::compiler::readName(JsonReader &reader, std::string_view key,
+                                     std::span<const std::string_view> names,
+                                     std::string_view otherwise) {
+  const nlohmann::json *field = reader.find(key);
+  if (!field)
+    return std::string(otherwise);
+  if (field->is_string()) {
+    const auto &name = field->get_ref<const std::string &>();
+    if (std::find(names.begin(), names.end(), name) != names.end())
+      return name;
+  }
+  reader.expected(key, listOf(names));
+  return std::string(otherwise);
+}
+
+std::vector<std::string_view> moec::compiler::schemeNames() {
+  return rowNames(catalog::kSchemes);
+}
+
+std::vector<std::string_view> moec::compiler::routingNames() {
+  std::vector<std::string_view> names = rowNames(catalog::kRoutingMethods);
+  names.push_back(catalog::kAutoRouting);
+  return names;
+}
+
+std::vector<std::string_view> moec::compiler::activationNames() {
+  return rowNames(catalog::kActivations);
+}
+
+Result<void> moec::compiler::applyOptions(LayerDescription &layer,
+                                          const ImportOptions &options) {
+  if (Result<void> applied = applyParallel(layer.parallel, options); !applied)
+    return applied.error();
+
+  std::string dtype;
+  if (options.dtype) {
+    dtype = elementTypeOf(*options.dtype);
+    if (!isFloatType(dtype))
+      return refusal(
+          fmt::format("--dtype={}: expected bf16, f16 or f32", *options.dtype));
+    layer.inputType = dtype;
+  }
+  if (options.scheme) {
+    layer.quant = {};
+    layer.quant.scheme = *options.scheme;
+    const auto *row = catalog::find(catalog::kSchemes, *options.scheme);
+    if (!row)
+      return refusal(fmt::format("--scheme={}: expected one of {}",
+                                 *options.scheme,
+                                 catalog::names(catalog::kSchemes)));
+    // The scheme alone says enough: activations are what it reads.
+    if (std::string_view plain = plainElement(*row);
+        !plain.empty() && dtype.empty())
+      layer.inputType = plain;
+  }
+
+  bool spelledOut =
+      layer.quant.scheme.empty() && !layer.quant.w1.element.empty();
+  if (layer.quant.scheme.empty() && !spelledOut)
+    layer.quant.scheme = layer.inputType;
+  if (const auto *row = catalog::find(catalog::kSchemes, layer.quant.scheme)) {
+    std::string_view plain = plainElement(*row);
+    if (!plain.empty() && plain != layer.inputType)
+      return refusal(fmt::format("scheme {} multiplies {} activations, got {}; "
+                                 "accepted: --dtype={} or --scheme={}",
+                                 row->name, plain, layer.inputType, plain,
+                                 layer.inputType));
+  }
+  if (layer.outputType.empty())
+    layer.outputType = layer.inputType;
+  if (layer.logitsType.empty())
+    layer.logitsType = layer.inputType;
+  return {};
+}
+
+std::string moec::compiler::stemOf(std::string_view path) {
+  if (size_t slash = path.rfind('/'); slash != std::string_view::npos)
+    path.remove_prefix(slash + 1);
+  if (size_t dot = path.rfind('.'); dot != std::string_view::npos && dot > 0)
+    path = path.substr(0, dot);
+  if (path == "config" || path == "-" || path.starts_with("<"))
+    return "";
+  return std::string(path);
+}

@@ -1,0 +1,61 @@
+//===- Vocabulary.h - foreign words for ours --------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the importers share: element types as PyTorch and vLLM spell them, the
+// options of the command line laid over a description, and the checks that
+// hold for every layer whatever file it came from. No IR.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_IMPORT_VOCABULARY_H
+#define MOEC_COMPILER_IMPORT_VOCABULARY_H
+
+#include "compiler/import/ImportOptions.h"
+#include "compiler/import/JsonReader.h"
+#include "compiler/import/LayerDescription.h"
+
+namespace moec::compiler {
+
+/// Bounds of what a description may say; beyond them products of sizes could
+/// leave 64 bits, and no layer comes near.
+inline constexpr int64_t kMaxExperts = 1 << 16;
+inline constexpr int64_t kMaxHidden = 1 << 20;
+inline constexpr int64_t kMaxIntermediate = 1 << 24;
+inline constexpr int64_t kMaxRanks = 1 << 16;
+
+/// "bfloat16", "torch.bfloat16", "bf16" -> "bf16"; "" if unknown.
+std::string elementTypeOf(std::string_view spelled);
+
+/// Reads an activation type (bf16, f16, f32 in any spelling) at `key`; an
+/// absent one gives `otherwise`, a required one an error.
+std::string readFloatType(JsonReader &reader, std::string_view key,
+                          std::string_view otherwise, bool required);
+
+/// Reads a name of a catalog table at `key`; an unknown one is an error that
+/// lists the known ones.
+std::string readName(JsonReader &reader, std::string_view key,
+                     std::span<const std::string_view> names,
+                     std::string_view otherwise);
+
+/// Names of the catalog's tables, with what the importers add to them.
+std::vector<std::string_view> schemeNames();
+std::vector<std::string_view> routingNames(); ///< and "auto"
+std::vector<std::string_view> activationNames();
+
+/// Lays the options over `layer` and settles what is still open: the scheme
+/// follows from the type where nothing is quantized, and the other way round.
+/// Options that no part of moec serves are refused by name.
+Result<void> applyOptions(LayerDescription &layer,
+                          const ImportOptions &options);
+
+/// The file's name without folder and ending: "a/qwen3-30b.json" ->
+/// "qwen3-30b"; "" for "config.json", which says nothing, and for "-".
+std::string stemOf(std::string_view path);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_IMPORT_VOCABULARY_H
