@@ -38,6 +38,9 @@ struct Symbols {
   std::optional<int64_t> tokens, rows, maxTokens, smCount, experts;
 };
 
+/// "tokens = 7, rows = 56", for messages.
+std::string describe(const Symbols &symbols);
+
 class Expression {
 public:
   /// The constant 0.

@@ -86,13 +86,13 @@ struct Parameter {
 /// One field of a kernel's only parameter, the argument block.
 struct ArgumentField {
   enum class Kind {
-    Pointer,    ///< 8 bytes: the device address of `value`
-    TensorMap,  ///< 128 bytes at a multiple of 64: `tensorMap`, encoded
-    Size,       ///< `expression`, as `elementType`
-    RowStride,  ///< the outermost stride of `value` in elements, i64
+    Pointer,      ///< 8 bytes: the device address of `value`
+    TensorMap,    ///< 128 bytes at a multiple of 64: `tensorMap`, encoded
+    Size,         ///< `expression`, as `elementType`
+    RowStride,    ///< the outermost stride of `value` in elements, i64
     ElementBytes, ///< bytes of `value`'s element as given at this run, i32
-    Parameter,  ///< the layer's `parameter`, as `elementType`
-    FirstExpert, ///< of a pack step, i32
+    Parameter,    ///< the layer's `parameter`, as `elementType`
+    FirstExpert,  ///< of a pack step, i32
   };
   std::string name; ///< of the C++ field, and of the stage operand or result
   int64_t offset = 0;
@@ -107,7 +107,7 @@ struct ArgumentField {
 
 struct ArgumentBlock {
   int64_t bytes = 0;
-  int64_t alignment = 8; ///< 64 when it holds a tensor map
+  int64_t alignment = 8;             ///< 64 when it holds a tensor map
   std::vector<ArgumentField> fields; ///< ascending offsets, no overlap
 };
 
@@ -151,9 +151,9 @@ struct TensorMap {
   std::vector<Expression> strides; ///< in bytes, of dimensions 1.., % 16 == 0
   std::vector<int64_t> box;        ///< innermost first, each 1 to 256
   std::vector<int64_t> elementStrides;
-  std::string interleave;  ///< none, 16b, 32b
-  std::string swizzle;     ///< none, 32b, 64b, 128b
-  std::string l2Promotion; ///< none, 64b, 128b, 256b
+  std::string interleave;      ///< none, 16b, 32b
+  std::string swizzle;         ///< none, 32b, 64b, 128b
+  std::string l2Promotion;     ///< none, 64b, 128b, 256b
   std::string outOfBoundsFill; ///< zeros, nan
 };
 
@@ -203,7 +203,7 @@ struct Pack {
   bool inPlace = false;          ///< result may be the memory of from[0]
   int64_t expertsPerStep = 1;
   int64_t totalExperts = 0;
-  std::string scratch; ///< the workspace value used as scratch, or ""
+  std::string scratch;     ///< the workspace value used as scratch, or ""
   Expression scratchBytes; ///< for one step; the only extra memory in place
   std::vector<Launch> launches;
 };
@@ -233,7 +233,7 @@ struct Target {
 };
 
 struct Manifest {
-  std::string name; ///< of the layer
+  std::string name;     ///< of the layer
   std::string compiler; ///< "moec 0.1.0"; information, in no key
   /// Every name expanded into structure: what the reference reads.
   nlohmann::json layer = nlohmann::json::object();

@@ -52,6 +52,12 @@ inline constexpr EnvVariable kEnvVariables[] = {
      "A file of tuned schedules that replaces the built-in ones."},
     {"CUDA_HOME", "path", "",
      "A CUDA toolkit, one of the places searched for NVRTC."},
+    {"CUDA_PATH", "path", "", "The same, as other systems spell it."},
+    {"LD_LIBRARY_PATH", "path", "",
+     "Folders, one of the places searched for NVRTC."},
+    {"VIRTUAL_ENV", "path", "",
+     "A Python environment, one of the places searched for NVRTC."},
+    {"PATH", "path", "", "Folders, searched for a toolkit's nvcc."},
     {"XDG_CACHE_HOME", "path", "", "See MOEC_CACHE_DIR."},
     {"HOME", "path", "", "See MOEC_CACHE_DIR."},
 };

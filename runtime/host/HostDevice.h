@@ -1,0 +1,83 @@
+//===- HostDevice.h - a device without a GPU -------------*- C++ -*- ===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Executes the launch list of a manifest with plain C++: every kernel's
+// `stages`, in order, each reading its operands from the packed argument bytes
+// through the manifest's offsets. Every address is looked up among the memory
+// that the launch may touch, so a wrong offset, extent or region is an error or
+// a wrong result, never a crash. Deterministic; accumulates in f32.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_HOST_HOSTDEVICE_H
+#define MOEC_RUNTIME_HOST_HOSTDEVICE_H
+
+#include "runtime/package/Arguments.h"
+#include "runtime/package/Manifest.h"
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace moec::host {
+
+/// A tensor of the caller.
+struct Tensor {
+  void *data = nullptr;    ///< null = absent (optional values only)
+  std::string elementType; ///< "" = the value's default
+  int64_t rowStride = 0;   ///< in elements; 0 = as the manifest says
+};
+
+/// By value name.
+using Tensors = std::map<std::string, Tensor, std::less<>>;
+
+struct Options {
+  int64_t smCount = 132; ///< what `sm_count` is
+  int64_t threads = 0;   ///< 0 = MOEC_JOBS, else one for each core
+  /// Values of the layer's parameters that differ from their defaults.
+  std::map<std::string, double> parameters;
+};
+
+class HostDevice {
+public:
+  /// Keeps references to both, which must outlive it; validate() them first.
+  static Result<HostDevice> create(const Manifest &manifest,
+                                   const Target &target, Options options = {});
+  ~HostDevice();
+  HostDevice(HostDevice &&) noexcept;
+  HostDevice &operator=(HostDevice &&) noexcept;
+
+  /// Bytes of workspace that run() needs for this many tokens (0 for 0).
+  Result<int64_t> workspaceBytes(int64_t tokens,
+                                 const Variant *variant = nullptr) const;
+  /// Bytes of scratch that pack() needs for one step.
+  Result<int64_t> scratchBytes(const Pack &pack) const;
+
+  /// Runs one pack over experts [begin, end), in steps of at most
+  /// pack.expertsPerStep. `weights` holds pack.result and pack.from; in place,
+  /// result and from[0] are the same memory. Alignment of scratch: 256 bytes.
+  Result<void> pack(const Pack &pack, const Tensors &weights,
+                    std::span<std::byte> scratch, int64_t begin, int64_t end);
+
+  /// Runs the layer. `tensors` holds inputs, outputs, stored and packed weights
+  /// (those that kernels read). The variant is chosen by tokens unless one is
+  /// forced, whose range must hold them. Workspace and state must be aligned to
+  /// 256 bytes; state is zeroed once by the caller. tokens = 0 does nothing.
+  Result<void> run(int64_t tokens, const Tensors &tensors,
+                   std::span<std::byte> workspace, std::span<std::byte> state,
+                   const Variant *variant = nullptr);
+
+private:
+  struct Impl;
+  explicit HostDevice(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace moec::host
+
+#endif // MOEC_RUNTIME_HOST_HOSTDEVICE_H

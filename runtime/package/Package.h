@@ -1,0 +1,84 @@
+//===- Package.h - a package as a folder -----------------*- C++ -*- ===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Reading and writing a package: manifest.json, and every other file with its
+// SHA-256 in Manifest::files. Choosing the target that serves a device, and
+// checking it against the device's limits.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_PACKAGE_PACKAGE_H
+#define MOEC_RUNTIME_PACKAGE_PACKAGE_H
+
+#include "runtime/package/Manifest.h"
+
+#include <map>
+#include <string>
+
+namespace moec {
+
+/// A package in memory. `files` holds the content of every file but
+/// manifest.json, by path in the package.
+struct PackageFiles {
+  Manifest manifest;
+  std::map<std::string, std::string> files;
+};
+
+inline constexpr std::string_view kManifestFile = "manifest.json";
+
+/// Where a header that kernels include as `name` lies in the package:
+/// "include/<name>", so that `-I include` serves tools.
+std::string headerPath(std::string_view name);
+
+/// Fills manifest.files with the hashes of `files`.
+void hashFiles(PackageFiles &package);
+
+/// Checks that the manifest agrees with itself and with the files: every file
+/// is listed with its hash, every listed file is there, every source, header
+/// and cubin that a kernel names is there.
+Result<void> validate(const PackageFiles &package);
+
+/// Reads a folder: format, validation, every file's hash. Missing, extra,
+/// truncated or garbled files are DamagedPackage errors with their path.
+Result<PackageFiles> readPackage(const std::string &folder);
+
+/// Validates, then writes into a temporary folder beside `folder` and renames
+/// it, so that a failure leaves nothing behind. A package that is already
+/// there is replaced; any other non-empty folder, or a file, is refused.
+/// `files` of the manifest is filled here.
+Result<void> writePackage(PackageFiles package, const std::string &folder);
+
+/// The target for compute capability major.minor: one whose arch is exactly
+/// the device's (an `a` arch on itself first, then `f`, then plain), else the
+/// highest binary-compatible one ("major": same major, minor not above the
+/// device's; "family": same major, minor not above). NoMatchingTarget names the
+/// archs that are there and the `moec compile --arch=` that would help.
+Result<const Target *> selectTarget(const Manifest &manifest,
+                                    int64_t computeMajor, int64_t computeMinor);
+
+/// What a device can do, as cuDeviceGetAttribute says.
+struct DeviceLimits {
+  std::string name; ///< for messages
+  int64_t computeMajor = 0, computeMinor = 0;
+  int64_t smCount = 1;
+  int64_t sharedBytesPerBlock = 49152; ///< the opt-in maximum
+  int64_t sharedBytesPerSm = 49152;
+  int64_t threadsPerBlock = 1024;
+  int64_t threadsPerSm = 2048;
+  std::array<int64_t, 3> maxGrid = {2147483647, 65535, 65535};
+  int64_t maxCluster = 1; ///< CTAs; 1 = no clusters
+  bool cooperative = true;
+};
+
+/// Checks every kernel and the largest grids of a target against a device:
+/// DeviceLimit errors say what is needed and what the device has.
+Result<void> validateForDevice(const Manifest &manifest, const Target &target,
+                               const DeviceLimits &limits);
+
+} // namespace moec
+
+#endif // MOEC_RUNTIME_PACKAGE_PACKAGE_H
