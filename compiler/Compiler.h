@@ -62,9 +62,8 @@ struct CompileOptions {
 void registerDialects(mlir::DialectRegistry &registry);
 
 /// Parses a module; errors carry line, column and `name`.
-Result<mlir::OwningOpRef<mlir::ModuleOp>> parse(std::string_view text,
-                                                std::string_view name,
-                                                mlir::MLIRContext &context);
+Result<mlir::OwningOpRef<mlir::ModuleOp>>
+parse(std::string_view text, std::string_view name, mlir::MLIRContext &context);
 
 /// Runs the passes up to and with `phase` (Layer to Scheduled; later phases
 /// mean Scheduled) in place. What an earlier call or an earlier process

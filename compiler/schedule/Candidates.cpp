@@ -1,0 +1,140 @@
+//===- Candidates.cpp - legal schedules -----------------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the templates can be instantiated with, and the grid of choices that
+// the cost model ranks.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Candidates.h"
+
+#include "compiler/schedule/SharedMemory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+using namespace moec;
+using namespace moec::compiler;
+
+namespace {
+/// Smallest pieces of a warp's tile that an engine's fragments are made of.
+struct Granularity {
+  int64_t m, n, k;
+};
+
+std::optional<Granularity> granularity(const MatmulProblem &problem,
+                                       const std::string &engine) {
+  // mma.m16n8k16, weights loaded 16 rows at a time by ldmatrix.x4.
+  if (engine == "mma_sync")
+    return Granularity{16, 16, 16};
+  // Lanes lie 4 x 8 over a warp's tile and each k step is one 16-byte load.
+  if (engine == "simt")
+    return Granularity{4, 16, 16 / problem.elementBytes};
+  return std::nullopt;
+}
+} // namespace
+
+std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
+                                                const Schedule &s,
+                                                const Hardware &hardware) {
+  auto grain = granularity(problem, s.engine);
+  if (!grain)
+    return fmt::format("engine '{}' has no grouped matmul", s.engine);
+  if (s.tileM < 1 || s.tileN < 1 || s.tileK < 1 || s.warpsM < 1 ||
+      s.warpsN < 1 || s.groupM < 1 || s.stages < 1)
+    return "tile, stages, warps and group must be positive";
+  if (s.tileM != problem.tileRows)
+    return fmt::format("tile m {} differs from the variant's tile rows {}",
+                       s.tileM, problem.tileRows);
+  if (s.tileM % (s.warpsM * grain->m) || s.tileN % (s.warpsN * grain->n))
+    return fmt::format("a warp's tile of {}x{} over {}x{} warps is no multiple "
+                       "of {}x{}",
+                       s.tileM, s.tileN, s.warpsM, s.warpsN, grain->m,
+                       grain->n);
+  if (s.tileK % grain->k || s.tileK * problem.elementBytes < 32)
+    return fmt::format(
+        "tile k {} is no multiple of {} or shorter than 32 bytes", s.tileK,
+        grain->k);
+  if (s.stages < 2 || s.stages > 8)
+    return fmt::format("{} stages; 2 to 8 are possible", s.stages);
+  if (s.threads() > 256)
+    return fmt::format("{} threads; at most 256 are possible", s.threads());
+  int64_t shared = sharedBytes(problem, s);
+  if (shared > hardware.sharedPerBlock)
+    return fmt::format("{} bytes of shared memory; {} has {}", shared,
+                       hardware.arch, hardware.sharedPerBlock);
+  // 128 accumulators leave room for fragments of a 64x64 warp tile.
+  if (s.tileM * s.tileN / s.threads() > 128)
+    return fmt::format("{} accumulators a thread; at most 128 fit",
+                       s.tileM * s.tileN / s.threads());
+  if (occupancy(problem, s, hardware) < 1)
+    return std::string("no CTA fits a multiprocessor");
+  return std::nullopt;
+}
+
+namespace {
+/// The choices worth ranking for an m tile: what was seen to work on GPUs, not
+/// all that is legal.
+struct Choices {
+  std::vector<int64_t> tileNs, tileKs;
+  int64_t minStages, maxStages;
+  std::vector<std::pair<int64_t, int64_t>> warps;
+};
+} // namespace
+
+static Choices choicesFor(const MatmulProblem &problem, bool simt,
+                          bool asyncCopy) {
+  Choices c;
+  if (simt)
+    c = {{64, 128}, {16}, 2, 2, {{1, 4}, {2, 4}}};
+  else if (problem.tileRows <= 16)
+    // Memory bound: several CTAs an SM, long rows, a deep ring.
+    c = {{32, 64, 128}, {64, 128}, 3, 6, {{1, 2}, {1, 4}}};
+  else if (problem.tileRows <= 32)
+    c = {{64, 128}, {64, 128}, 3, 6, {{1, 4}, {2, 2}}};
+  else if (problem.tileRows <= 64)
+    c = {{64, 128, 256}, {32, 64}, 3, 5, {{1, 4}, {2, 2}, {2, 4}}};
+  else
+    // Compute bound: warps of 64x32 or 64x64.
+    c = {{128, 256}, {32, 64}, 3, 4, {{2, 4}, {4, 2}}};
+  // Without cp.async a deep ring only costs shared memory.
+  if (!asyncCopy)
+    c.minStages = c.maxStages = 2;
+  return c;
+}
+
+std::vector<Schedule> compiler::candidates(const MatmulProblem &problem,
+                                           const std::string &engine,
+                                           const Hardware &hardware) {
+  std::vector<Schedule> result;
+  Choices choices = choicesFor(problem, engine == "simt", hardware.asyncCopy);
+  for (int64_t tileN : choices.tileNs) {
+    for (int64_t tileK : choices.tileKs) {
+      for (int64_t stages = choices.minStages; stages <= choices.maxStages;
+           ++stages) {
+        for (auto [warpsM, warpsN] : choices.warps) {
+          Schedule s;
+          s.engine = engine;
+          s.tileM = problem.tileRows;
+          s.tileN = tileN;
+          s.tileK = tileK;
+          s.stages = stages;
+          s.warpsM = warpsM;
+          s.warpsN = warpsN;
+          s.source = "modelled";
+          if (whyIllegal(problem, s, hardware))
+            continue;
+          // More than this many leave each too few registers to be worth it.
+          s.ctasPerSm = std::min<int64_t>(occupancy(problem, s, hardware), 8);
+          result.push_back(s);
+        }
+      }
+    }
+  }
+  return result;
+}

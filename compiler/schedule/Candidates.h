@@ -1,0 +1,37 @@
+//===- Candidates.h - legal schedules ---------------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Every schedule that may serve a problem on a GPU, in a fixed order. What is
+// legal is said once, by whyIllegal, which also judges schedules that a user
+// or a tuned row names.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_SCHEDULE_CANDIDATES_H
+#define MOEC_COMPILER_SCHEDULE_CANDIDATES_H
+
+#include "compiler/schedule/Problem.h"
+
+#include <optional>
+#include <vector>
+
+namespace moec::compiler {
+
+/// A sentence saying why the schedule cannot serve the problem, or nullopt.
+std::optional<std::string> whyIllegal(const MatmulProblem &problem,
+                                      const Schedule &schedule,
+                                      const Hardware &hardware);
+
+/// Legal schedules of the engine, ctasPerSm filled in. Never empty for a
+/// problem with a tile row count of 16 to 128 on a catalog GPU.
+std::vector<Schedule> candidates(const MatmulProblem &problem,
+                                 const std::string &engine,
+                                 const Hardware &hardware);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_SCHEDULE_CANDIDATES_H

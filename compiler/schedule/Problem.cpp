@@ -1,0 +1,61 @@
+//===- Problem.cpp - hardware from catalog rows ---------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The only place where the cost model's numbers meet the tables.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Problem.h"
+
+#include "dialect/catalog/Architectures.h"
+#include "dialect/catalog/Gpus.h"
+
+#include <fmt/format.h>
+
+using namespace moec;
+using namespace moec::compiler;
+
+std::string compiler::describe(const Schedule &s) {
+  return fmt::format("{} {}x{}x{} stages {} warps {}x{}", s.engine, s.tileM,
+                     s.tileN, s.tileK, s.stages, s.warpsM, s.warpsN);
+}
+
+bool compiler::findHardware(const std::string &arch, const std::string &gpu,
+                            Hardware &hardware) {
+  const catalog::Architecture *archRow =
+      catalog::find(catalog::kArchitectures, arch);
+  if (!archRow)
+    return false;
+  hardware = Hardware();
+  hardware.arch = arch;
+  hardware.sharedPerBlock = archRow->sharedPerBlock;
+  hardware.sharedPerSm = archRow->sharedPerSm;
+  hardware.threadsPerSm = archRow->threadsPerSm;
+  hardware.ctasPerSm = archRow->blocksPerSm;
+  hardware.asyncCopy = archRow->has("cp_async");
+
+  // sm_88 has no GPU of its own in the table: a middling one is assumed.
+  hardware.sms = 64;
+  hardware.bandwidth = 600e9;
+  std::string name(gpu.empty() ? std::string(archRow->gpu) : gpu);
+  if (name.empty())
+    return true;
+  const catalog::Gpu *gpuRow = catalog::find(catalog::kGpus, name);
+  if (!gpuRow)
+    return false;
+  hardware.gpu = name;
+  hardware.sms = gpuRow->sms;
+  // What was measured says more than what the maker states.
+  hardware.bandwidth =
+      1e9 * (gpuRow->measuredBandwidth > 0 ? gpuRow->measuredBandwidth
+                                           : gpuRow->bandwidth * 0.93);
+  hardware.l2Bytes = int64_t(gpuRow->l2 * 1024 * 1024);
+  hardware.tensorFlops = gpuRow->matmulRate * 1e12;
+  // 128 lanes an SM at about 1.7 GHz.
+  hardware.scalarFlops = gpuRow->sms * 128.0 * 2.0 * 1.7e9;
+  return true;
+}

@@ -1,0 +1,80 @@
+//===- Problem.h - what a matmul kernel works on ----------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The sizes of one grouped matmul in one variant, the few numbers of a GPU
+// that a schedule depends on, and a schedule. No IR: SelectSchedule fills
+// these from ops and catalog rows, tests fill them by hand.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_SCHEDULE_PROBLEM_H
+#define MOEC_COMPILER_SCHEDULE_PROBLEM_H
+
+#include <cstdint>
+#include <string>
+
+namespace moec::compiler {
+
+/// result[rows, n (n / 2 when gated)] = lhs[rows, k] . weights[expert][n, k]^T
+/// for sorted rows, where every token brings topK rows spread over experts.
+struct MatmulProblem {
+  int64_t minTokens = 1, maxTokens = 1; ///< of the variant, inclusive
+  int64_t n = 0, k = 0;                 ///< rows and columns of one weight
+  int64_t experts = 1;                  ///< of the layer
+  int64_t localExperts = 1;             ///< of this rank
+  int64_t topK = 1;
+  std::string elementType; ///< of lhs and weights, "bf16"
+  int64_t elementBytes = 2;
+  int64_t resultBytes = 2;
+  bool gather = false; ///< lhs rows are gathered from tokens
+  bool gated = false;  ///< the epilogue halves the columns
+  /// Rows of an m tile; given by the variant's permutation.
+  int64_t tileRows = 16;
+};
+
+/// What schedules need to know of a GPU. Sizes in bytes.
+struct Hardware {
+  std::string gpu;                   ///< row of the GPU table
+  std::string arch;                  ///< row of the architecture table
+  int64_t sharedPerBlock = 48 << 10; ///< opt-in limit
+  int64_t sharedPerSm = 64 << 10;
+  int64_t threadsPerSm = 1024;
+  int64_t ctasPerSm = 16;
+  int64_t registersPerSm = 64 << 10;
+  int64_t sms = 1;
+  double bandwidth = 1e12; ///< bytes a second
+  int64_t l2Bytes = 4 << 20;
+  double tensorFlops = 1e14; ///< a second, dense, at the element type
+  double scalarFlops = 1e13; ///< a second, f32 FMA
+  bool asyncCopy = true;     ///< has cp.async
+};
+
+/// Hardware of catalog rows; `gpu` may be "" for the arch row's own GPU.
+/// False when a name is unknown or the GPU has another arch.
+bool findHardware(const std::string &arch, const std::string &gpu,
+                  Hardware &hardware);
+
+/// How one matmul kernel is built.
+struct Schedule {
+  std::string engine = "mma_sync";
+  int64_t tileM = 16, tileN = 64, tileK = 64;
+  int64_t stages = 2;
+  int64_t warpsM = 1, warpsN = 4;
+  int64_t groupM = 8; ///< m tiles that share the traversal of n
+  int64_t ctasPerSm = 1;
+  std::string source = "default"; ///< tuned, modelled or default
+
+  int64_t threads() const { return 32 * warpsM * warpsN; }
+  bool operator==(const Schedule &) const = default;
+};
+
+/// "mma_sync 16x64x64 stages 4 warps 1x4", for reports and messages.
+std::string describe(const Schedule &schedule);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_SCHEDULE_PROBLEM_H

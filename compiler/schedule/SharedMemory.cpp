@@ -1,0 +1,55 @@
+//===- SharedMemory.cpp - bytes a schedule needs --------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Mirrors templates/moe/kernel/grouped_matmul.cuh; emitted code asserts it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/SharedMemory.h"
+
+#include <algorithm>
+
+using namespace moec;
+using namespace moec::compiler;
+
+int64_t compiler::sharedBytes(const MatmulProblem &problem,
+                              const Schedule &schedule) {
+  // A ring of stages, each with a tile of lhs and a tile of weights. The
+  // epilogue writes from registers.
+  return schedule.stages * (schedule.tileM + schedule.tileN) * schedule.tileK *
+         problem.elementBytes;
+}
+
+int64_t compiler::estimateRegisters(const MatmulProblem &problem,
+                                    const Schedule &schedule) {
+  int64_t accumulators = schedule.tileM * schedule.tileN /
+                         std::max<int64_t>(schedule.threads(), 1);
+  int64_t warpM = schedule.tileM / schedule.warpsM;
+  int64_t warpN = schedule.tileN / schedule.warpsN;
+  // One step of 16 in k: four registers for 16 rows of lhs, two for 8 rows of
+  // weights. Addresses, loop and predicates take the rest.
+  int64_t fragments =
+      schedule.engine == "simt" ? (warpM + warpN) / 8 : warpM / 4 + warpN / 4;
+  int64_t addresses = problem.gather ? 44 : 40;
+  int64_t estimate = accumulators + fragments + addresses;
+  return std::min<int64_t>((estimate + 7) / 8 * 8, 255);
+}
+
+int64_t compiler::occupancy(const MatmulProblem &problem,
+                            const Schedule &schedule,
+                            const Hardware &hardware) {
+  int64_t shared = sharedBytes(problem, schedule);
+  if (shared > hardware.sharedPerBlock)
+    return 0;
+  // The driver keeps 1 KiB of each block for itself.
+  int64_t byShared = hardware.sharedPerSm / (shared + 1024);
+  int64_t byRegisters =
+      hardware.registersPerSm /
+      (estimateRegisters(problem, schedule) * schedule.threads());
+  int64_t byThreads = hardware.threadsPerSm / schedule.threads();
+  return std::min({byShared, byRegisters, byThreads, hardware.ctasPerSm});
+}

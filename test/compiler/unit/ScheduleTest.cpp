@@ -1,0 +1,156 @@
+//===- ScheduleTest.cpp - candidates, shared memory and cost --------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// All candidates are legal, illegal ones say why, and the model's choice for
+// well-known layers stays within what is known to be good.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Candidates.h"
+#include "compiler/schedule/CostModel.h"
+#include "compiler/schedule/SharedMemory.h"
+
+#include <gtest/gtest.h>
+
+using namespace moec;
+using namespace moec::compiler;
+
+static Hardware h100() {
+  Hardware hw;
+  hw.gpu = "h100_sxm";
+  hw.arch = "sm_90a";
+  hw.sharedPerBlock = 232448;
+  hw.sharedPerSm = 233472;
+  hw.threadsPerSm = 2048;
+  hw.ctasPerSm = 32;
+  hw.sms = 132;
+  hw.bandwidth = 3.35e12;
+  hw.l2Bytes = 50 << 20;
+  hw.tensorFlops = 989e12;
+  hw.scalarFlops = 67e12;
+  return hw;
+}
+
+/// Gate and up of Qwen3-30B-A3B.
+static MatmulProblem gateUp(int64_t minTokens, int64_t maxTokens,
+                            int64_t tileRows) {
+  MatmulProblem p;
+  p.minTokens = minTokens, p.maxTokens = maxTokens;
+  p.n = 1536, p.k = 2048;
+  p.experts = p.localExperts = 128, p.topK = 8;
+  p.elementType = "bf16";
+  p.gated = p.gather = true;
+  p.tileRows = tileRows;
+  return p;
+}
+
+TEST(SharedMemory, IsARingOfBothTiles) {
+  Schedule s;
+  s.tileM = 16, s.tileN = 64, s.tileK = 64, s.stages = 4;
+  EXPECT_EQ(sharedBytes(gateUp(1, 64, 16), s), 4 * (16 + 64) * 64 * 2);
+}
+
+TEST(Candidates, AllAreLegalForEveryTileAndEngine) {
+  for (int64_t tileRows : {16, 32, 64, 128}) {
+    for (const char *engine : {"mma_sync", "simt"}) {
+      MatmulProblem p = gateUp(1, 64, tileRows);
+      if (std::string(engine) == "simt")
+        p.elementBytes = 4, p.elementType = "f32";
+      auto all = candidates(p, engine, h100());
+      EXPECT_FALSE(all.empty()) << engine << " " << tileRows;
+      for (const Schedule &s : all) {
+        EXPECT_FALSE(whyIllegal(p, s, h100())) << describe(s);
+        EXPECT_LE(sharedBytes(p, s), h100().sharedPerBlock);
+        EXPECT_GE(s.ctasPerSm, 1) << describe(s);
+        EXPECT_EQ(s.tileM, tileRows);
+      }
+    }
+  }
+}
+
+TEST(Candidates, FitTheSmallestSharedMemoryOfTheTable) {
+  Hardware turing;
+  turing.arch = "sm_75";
+  turing.sharedPerBlock = turing.sharedPerSm = 64 << 10;
+  turing.asyncCopy = false;
+  for (int64_t tileRows : {16, 32, 64, 128})
+    EXPECT_FALSE(candidates(gateUp(1, 64, tileRows), "simt", turing).empty());
+}
+
+TEST(Candidates, IllegalSchedulesSayWhy) {
+  MatmulProblem p = gateUp(1, 64, 16);
+  Schedule s;
+  s.tileM = 16, s.tileN = 64, s.tileK = 64, s.stages = 4;
+  EXPECT_EQ(whyIllegal(p, s, h100()), std::nullopt);
+  Schedule other = s;
+  other.tileM = 32;
+  EXPECT_EQ(whyIllegal(p, other, h100()),
+            "tile m 32 differs from the variant's tile rows 16");
+  other = s;
+  other.warpsM = 2;
+  EXPECT_EQ(whyIllegal(p, other, h100()),
+            "a warp's tile of 16x64 over 2x4 warps is no multiple of 16x16");
+  other = s;
+  other.engine = "wgmma";
+  EXPECT_EQ(whyIllegal(p, other, h100()),
+            "engine 'wgmma' has no grouped matmul");
+  other = s;
+  other.stages = 9;
+  EXPECT_EQ(whyIllegal(p, other, h100()), "9 stages; 2 to 8 are possible");
+  other = s;
+  other.tileK = 24;
+  EXPECT_EQ(whyIllegal(p, other, h100()),
+            "tile k 24 is no multiple of 16 or shorter than 32 bytes");
+  other = s;
+  other.tileN = 256, other.tileK = 128, other.stages = 8;
+  EXPECT_EQ(whyIllegal(p, other, h100()),
+            "557056 bytes of shared memory; sm_90a has 232448");
+  MatmulProblem large = gateUp(1, 64, 128);
+  other = s;
+  other.tileM = 128, other.tileN = 256, other.tileK = 32;
+  EXPECT_EQ(whyIllegal(large, other, h100()),
+            "256 accumulators a thread; at most 128 fit");
+}
+
+TEST(CostModel, TouchesAllExpertsWithManyTokensAndTopKWithOne) {
+  MatmulProblem p = gateUp(1, 64, 16);
+  EXPECT_NEAR(touchedExperts(p, 1), 8, 1e-9);
+  EXPECT_NEAR(touchedExperts(p, 8192), 128, 1e-3);
+  EXPECT_NEAR(expectedTiles(p, 1), 8, 1e-9);
+}
+
+TEST(CostModel, MemoryBoundsDecodeAndComputeBoundsPrefill) {
+  Schedule small;
+  small.tileM = 16, small.tileN = 64, small.tileK = 128, small.stages = 4;
+  small.ctasPerSm = 3;
+  Cost decode = estimate(gateUp(1, 64, 16), small, h100(), 32);
+  EXPECT_GT(decode.memorySeconds, decode.computeSeconds);
+  // The weights of 111 touched experts at most 40 % over the bandwidth.
+  EXPECT_GT(decode.seconds, 208e-6);
+  EXPECT_LT(decode.seconds, 208e-6 * 1.4);
+  Schedule large;
+  large.tileM = large.tileN = 128, large.tileK = 32, large.stages = 4;
+  large.warpsM = 2, large.warpsN = 4, large.ctasPerSm = 2;
+  Cost prefill = estimate(gateUp(4096, 65536, 128), large, h100(), 8192);
+  EXPECT_GT(prefill.computeSeconds, prefill.memorySeconds);
+}
+
+TEST(CostModel, DecodeKeepsEnoughBytesInFlight) {
+  MatmulProblem p = gateUp(1, 256, 16);
+  Schedule s = best(p, candidates(p, "mma_sync", h100()), h100());
+  int64_t inFlight =
+      s.ctasPerSm * (s.stages - 1) * s.tileN * s.tileK * p.elementBytes;
+  EXPECT_GE(s.ctasPerSm, 2) << describe(s);
+  EXPECT_GE(inFlight, 64 << 10) << describe(s);
+}
+
+TEST(CostModel, PrefillTakesLargeWarpTiles) {
+  MatmulProblem p = gateUp(2049, 65536, 128);
+  Schedule s = best(p, candidates(p, "mma_sync", h100()), h100());
+  EXPECT_GE(s.tileN, 128) << describe(s);
+  EXPECT_GE((s.tileM / s.warpsM) * (s.tileN / s.warpsN), 2048) << describe(s);
+}

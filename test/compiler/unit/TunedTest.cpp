@@ -1,0 +1,110 @@
+//===- TunedTest.cpp - measured schedules are read strictly ---------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Every wrong row is named, and a right one serves the problems it may.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Tuned.h"
+
+#include <gtest/gtest.h>
+
+using namespace moec;
+using namespace moec::compiler;
+
+static std::string row(const std::string &tokens, const std::string &us,
+                       const std::string &stages = "4") {
+  return R"({"gpu": "h100_sxm", "microseconds": )" + us +
+         R"(, "date": "2026-11-21", "problem": {"tokens": )" + tokens +
+         R"(, "n": 1536, "k": 2048, "experts": 128, "top_k": 8,)"
+         R"( "element_type": "bf16", "gated": true, "gather": true},)"
+         R"( "schedule": {"engine": "mma_sync", "tile": [16, 64, 64],)"
+         R"( "stages": )" +
+         stages + R"(, "warps": [1, 4], "group": 8}})";
+}
+
+static std::string file(const std::string &rows) {
+  return R"({"tuned": 1, "rows": [)" + rows + "]}";
+}
+
+static Hardware h100() {
+  Hardware hw;
+  hw.gpu = "h100_sxm";
+  hw.arch = "sm_90a";
+  hw.sharedPerBlock = 232448;
+  hw.sharedPerSm = 233472;
+  hw.threadsPerSm = 2048;
+  hw.ctasPerSm = 32;
+  hw.sms = 132;
+  return hw;
+}
+
+static MatmulProblem problem() {
+  MatmulProblem p;
+  p.minTokens = 1, p.maxTokens = 64;
+  p.n = 1536, p.k = 2048;
+  p.experts = p.localExperts = 128, p.topK = 8;
+  p.elementType = "bf16";
+  p.gated = p.gather = true;
+  p.tileRows = 16;
+  return p;
+}
+
+static std::string errorOf(const std::string &text) {
+  auto rows = parseTuned(text, "t.json");
+  return rows ? "" : rows.error().message;
+}
+
+TEST(Tuned, BuiltinRowsParse) {
+  auto rows = builtinTuned();
+  EXPECT_TRUE(rows) << rows.error().message;
+}
+
+TEST(Tuned, TheLargestTokenCountInRangeAndThenTheFastestWins) {
+  auto rows =
+      parseTuned(file(row("8", "1.0") + "," + row("32", "5.0", "2") + "," +
+                      row("32", "4.0", "5") + "," + row("128", "0.5")),
+                 "t.json");
+  ASSERT_TRUE(rows) << rows.error().message;
+  auto found = findTuned(*rows, problem(), "mma_sync", h100());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->stages, 5);
+  EXPECT_EQ(found->source, "tuned");
+  EXPECT_GE(found->ctasPerSm, 1);
+}
+
+TEST(Tuned, RowsThatAreNotLegalArePassedOver) {
+  auto rows = parseTuned(file(row("32", "1.0", "99")), "t.json");
+  ASSERT_TRUE(rows);
+  EXPECT_FALSE(findTuned(*rows, problem(), "mma_sync", h100()));
+}
+
+TEST(Tuned, RowsOfOtherGpusDoNotServe) {
+  auto rows = parseTuned(file(row("32", "1.0")), "t.json");
+  ASSERT_TRUE(rows);
+  Hardware other = h100();
+  other.gpu = "h200_sxm";
+  EXPECT_FALSE(findTuned(*rows, problem(), "mma_sync", other));
+}
+
+TEST(Tuned, EveryWrongFieldIsNamed) {
+  EXPECT_EQ(errorOf("{"), "measured schedules 't.json': expected JSON");
+  EXPECT_EQ(errorOf("{}"), "measured schedules 't.json': expected an object "
+                           "with \"tuned\": 1 and \"rows\"");
+  EXPECT_EQ(errorOf(R"({"tuned": 1, "rows": [], "x": 0})"),
+            "measured schedules 't.json': x: unknown field");
+  EXPECT_EQ(errorOf(file(row("\"8\"", "1.0"))),
+            "measured schedules 't.json': rows[0].problem.tokens: expected an "
+            "integer");
+  EXPECT_EQ(errorOf(file(row("8", "0"))),
+            "measured schedules 't.json': rows[0].microseconds: expected a "
+            "positive number");
+  EXPECT_EQ(errorOf(file(row("8", "1.0, \"y\": 1"))),
+            "measured schedules 't.json': rows[0].y: unknown field");
+  EXPECT_EQ(errorOf(file("{}")),
+            "measured schedules 't.json': rows[0].gpu: expected a value");
+}
