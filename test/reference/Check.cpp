@@ -1,0 +1,256 @@
+//===- Check.cpp - when an output is right --------------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The rules of comparison. All sums are in double and over the whole row, so
+// that the result does not depend on how rows are split over threads.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/reference/Check.h"
+#include "test/reference/TestData.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+
+namespace moec::reference {
+
+namespace {
+
+/// One row: the operand types of both matmuls decide.
+struct BoundRow {
+  std::string_view activation, weight;
+  double bound, boundWithPartialsRounded;
+};
+constexpr std::array<BoundRow, 3> kBounds = {{
+    {"f32", "f32", 1e-5, 1e-5},
+    {"f16", "f16", 4e-4, 4e-4},
+    {"bf16", "bf16", 2.5e-3, 3e-3},
+}};
+
+/// What one row contributes.
+struct RowError {
+  double error2 = 0, norm2 = 0; ///< sums of squares
+  double worst = 0;             ///< element error over max(|ref|, rms)
+  int64_t worstColumn = -1;
+  int64_t notFinite = 0;
+};
+
+/// `reference(c)` and `value(c)` give column c as doubles.
+template <typename Reference, typename Actual>
+RowError compareRow(int64_t columns, Reference reference, Actual value) {
+  RowError row;
+  for (int64_t c = 0; c < columns; ++c)
+    row.norm2 += reference(c) * reference(c);
+  const double rms = std::sqrt(row.norm2 / double(columns));
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (int64_t c = 0; c < columns; ++c) {
+    const double expected = reference(c), actual = value(c);
+    double error = std::fabs(actual - expected), relative;
+    if (!std::isfinite(actual) || !std::isfinite(expected)) {
+      ++row.notFinite;
+      error = relative = infinity;
+    } else {
+      const double size = std::max(std::fabs(expected), rms);
+      relative = error == 0 ? 0 : size == 0 ? infinity : error / size;
+    }
+    row.error2 += error * error;
+    if (relative > row.worst) {
+      row.worst = relative;
+      row.worstColumn = c;
+    }
+  }
+  return row;
+}
+
+double ratio(double error2, double norm2) {
+  if (error2 == 0)
+    return 0;
+  return norm2 == 0 ? std::numeric_limits<double>::infinity()
+                    : std::sqrt(error2 / norm2);
+}
+
+std::string format(const char *pattern, auto... values) {
+  char text[320];
+  std::snprintf(text, sizeof(text), pattern, values...);
+  return text;
+}
+
+/// Applies the rules to the rows' errors; tokenOf(i) names row i.
+template <typename TokenOf>
+Report judge(const std::vector<RowError> &rows, TokenOf tokenOf, double bound) {
+  Report report;
+  report.bound = bound;
+  double error2 = 0, norm2 = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const RowError &row = rows[i];
+    error2 += row.error2;
+    norm2 += row.norm2;
+    report.notFinite += row.notFinite;
+    const double rowError = ratio(row.error2, row.norm2);
+    if (rowError > report.worstRow) {
+      report.worstRow = rowError;
+      report.worstRowToken = tokenOf(i);
+    }
+    if (row.worst > report.worstElement) {
+      report.worstElement = row.worst;
+      report.worstElementToken = tokenOf(i);
+      report.worstElementColumn = row.worstColumn;
+    }
+  }
+  report.whole = ratio(error2, norm2);
+
+  std::string failures;
+  // Written so that a NaN fails.
+  if (report.notFinite)
+    failures +=
+        format("; %lld elements are not finite", (long long)report.notFinite);
+  if (!(report.whole <= bound))
+    failures += format("; whole tensor %.3g > %.3g", report.whole, bound);
+  if (!(report.worstRow <= kRowFactor * bound))
+    failures += format("; row of token %lld %.3g > %.3g",
+                       (long long)report.worstRowToken, report.worstRow,
+                       kRowFactor * bound);
+  if (!(report.worstElement <= kElementFactor * bound))
+    failures += format("; token %lld column %lld %.3g > %.3g",
+                       (long long)report.worstElementToken,
+                       (long long)report.worstElementColumn,
+                       report.worstElement, kElementFactor * bound);
+  report.passed = failures.empty();
+  report.text =
+      format("whole %.3g, worst row %.3g (token %lld), worst element %.3g "
+             "(token %lld, column %lld), bound %.3g",
+             report.whole, report.worstRow, (long long)report.worstRowToken,
+             report.worstElement, (long long)report.worstElementToken,
+             (long long)report.worstElementColumn, bound);
+  report.text = report.passed ? "passed: " + report.text
+                              : "FAILED: " + failures.substr(2) + " [" +
+                                    report.text + "]";
+  return report;
+}
+
+} // namespace
+
+Result<double> boundFor(const Layer &layer, bool partialsRounded) {
+  std::string known;
+  for (const BoundRow &row : kBounds) {
+    if (layer.a1->name == row.activation && layer.a2->name == row.activation &&
+        layer.weightType->name == row.weight)
+      return partialsRounded ? row.boundWithPartialsRounded : row.bound;
+    known += (known.empty() ? "" : ", ") + std::string(row.activation);
+  }
+  return Error{ErrorCode::InvalidArgument,
+               "no bound for activations of " + std::string(layer.a1->name) +
+                   " with weights of " + std::string(layer.weightType->name) +
+                   "; known are equal types of " + known};
+}
+
+Report compareRows(const std::vector<double> &reference,
+                   const std::vector<int64_t> &list, int64_t columns,
+                   const void *out, const Element &element, int64_t rowStride,
+                   double bound) {
+  std::vector<RowError> rows(list.size());
+  parallelFor(int64_t(list.size()), 0, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i)
+      rows[i] = compareRow(
+          columns, [&](int64_t c) { return reference[i * columns + c]; },
+          [&](int64_t c) {
+            return load(element, out, list[i] * rowStride + c);
+          });
+  });
+  return judge(rows, [&](size_t i) { return list[i]; }, bound);
+}
+
+Report compareDevices(const void *trusted, const void *out,
+                      const Element &element, int64_t tokens, int64_t columns,
+                      double bound) {
+  std::vector<RowError> rows(tokens);
+  parallelFor(tokens, 0, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i)
+      rows[i] = compareRow(
+          columns,
+          [&](int64_t c) { return load(element, trusted, i * columns + c); },
+          [&](int64_t c) { return load(element, out, i * columns + c); });
+  });
+  return judge(rows, [](size_t i) { return int64_t(i); }, bound);
+}
+
+std::string compareRouting(const Routing &routing, const int32_t *ids,
+                           const float *weights, const int32_t *counts) {
+  if (routing.mistakes)
+    return format("%lld tokens are routed wrongly; ",
+                  (long long)routing.mistakes) +
+           routing.firstMistake;
+  for (int64_t token = 0; token < routing.tokens; ++token)
+    for (int64_t k = 0; k < routing.topK; ++k) {
+      const int64_t pair = token * routing.topK + k;
+      const int32_t id = routing.ids[pair];
+      if (ids && ids[pair] != id)
+        return format("ids[%lld, %lld] is %d, expected %d", (long long)token,
+                      (long long)k, ids[pair], id);
+      if (!weights || id < 0)
+        continue;
+      const double expected = routing.weights[pair], actual = weights[pair];
+      // Below 1e-30 an f32 kernel may flush.
+      if (!(std::fabs(actual - expected) <=
+            kWeightTolerance * std::fabs(expected) + 1e-30))
+        return format("weights[%lld, %lld] is %.9g, expected %.9g",
+                      (long long)token, (long long)k, actual, expected);
+    }
+  if (counts)
+    for (size_t e = 0; e < routing.counts.size(); ++e)
+      if (counts[e] != routing.counts[e])
+        return format("counts[%lld] is %d, expected %lld", (long long)e,
+                      counts[e], (long long)routing.counts[e]);
+  return "";
+}
+
+void poison(void *data, int64_t bytes) { std::memset(data, 0xFF, bytes); }
+
+static unsigned char canaryByte(uint64_t seed, int64_t position) {
+  return (unsigned char)(randomBits(seed, Stream::Other, position / 8) >>
+                         (position % 8 * 8));
+}
+
+void writeCanary(void *data, int64_t bytes, uint64_t seed) {
+  for (int64_t i = 0; i < bytes; ++i)
+    static_cast<unsigned char *>(data)[i] = canaryByte(seed, i);
+}
+
+int64_t findDamage(const void *data, int64_t bytes, uint64_t seed) {
+  for (int64_t i = 0; i < bytes; ++i)
+    if (static_cast<const unsigned char *>(data)[i] != canaryByte(seed, i))
+      return i;
+  return -1;
+}
+
+GuardedBuffer::GuardedBuffer(int64_t bytes, uint64_t seed)
+    : storage(bytes + 2 * kCanaryBytes + 256), size(bytes), seed(seed) {
+  const auto address = reinterpret_cast<uintptr_t>(storage.data());
+  begin = int64_t((address + kCanaryBytes + 255) / 256 * 256 - address);
+  poison(data(), bytes);
+  writeCanary(storage.data() + begin - kCanaryBytes, kCanaryBytes, seed);
+  writeCanary(storage.data() + begin + bytes, kCanaryBytes, seed + 1);
+}
+
+std::string GuardedBuffer::damage() const {
+  int64_t at =
+      findDamage(storage.data() + begin - kCanaryBytes, kCanaryBytes, seed);
+  if (at >= 0)
+    return format("byte %lld before the buffer was overwritten",
+                  (long long)(kCanaryBytes - at));
+  at = findDamage(storage.data() + begin + size, kCanaryBytes, seed + 1);
+  if (at >= 0)
+    return format("byte %lld behind the buffer's %lld was overwritten",
+                  (long long)at, (long long)size);
+  return "";
+}
+
+} // namespace moec::reference

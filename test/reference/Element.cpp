@@ -1,0 +1,183 @@
+//===- Element.cpp - the reference's own element types --------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Conversions from the definition of a binary float format: a sign bit, an
+// exponent field and a mantissa field. Doubles hold every value of every row
+// exactly, so that one rounding in double is the format's rounding.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/reference/Element.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+namespace moec::reference {
+
+static constexpr std::array<Element, 5> kElements = {{
+    {"f32", 4, true, 8, 23},
+    {"f16", 2, true, 5, 10},
+    {"bf16", 2, true, 8, 7},
+    {"i32", 4, false, 0, 0},
+    {"i64", 8, false, 0, 0},
+}};
+
+const Element *findElement(std::string_view name) {
+  for (const Element &element : kElements)
+    if (element.name == name)
+      return &element;
+  return nullptr;
+}
+
+static uint64_t readBits(const void *array, int64_t index, int64_t bytes) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, static_cast<const char *>(array) + index * bytes, bytes);
+  return bits;
+}
+
+static double decodeFloat(const Element &element, uint64_t bits) {
+  const int mantissaBits = element.mantissaBits;
+  const int exponentMask = (1 << element.exponentBits) - 1;
+  const int bias = exponentMask >> 1;
+  const int64_t mantissa = bits & ((uint64_t(1) << mantissaBits) - 1);
+  const int exponent = (bits >> mantissaBits) & exponentMask;
+  const bool negative = (bits >> (mantissaBits + element.exponentBits)) & 1;
+  double value;
+  if (exponent == exponentMask)
+    value = mantissa ? std::numeric_limits<double>::quiet_NaN()
+                     : std::numeric_limits<double>::infinity();
+  else if (exponent == 0)
+    value = std::ldexp(double(mantissa), 1 - bias - mantissaBits);
+  else
+    value = std::ldexp(double(mantissa + (int64_t(1) << mantissaBits)),
+                       exponent - bias - mantissaBits);
+  return negative ? -value : value;
+}
+
+static bool encodeNormal(const Element &element, double value,
+                         uint64_t &result);
+
+static uint64_t encodeFloat(const Element &element, double value) {
+  const int mantissaBits = element.mantissaBits;
+  const uint64_t exponentMask = (uint64_t(1) << element.exponentBits) - 1;
+  const int bias = int(exponentMask >> 1);
+  const uint64_t sign = uint64_t(std::signbit(value))
+                        << (mantissaBits + element.exponentBits);
+  if (std::isnan(value))
+    return sign | exponentMask << mantissaBits |
+           uint64_t(1) << (mantissaBits - 1);
+  const double rounded = std::fabs(roundTo(element, value));
+  if (std::isinf(rounded))
+    return sign | exponentMask << mantissaBits;
+  if (rounded == 0)
+    return sign;
+  int exponent = std::ilogb(rounded);
+  if (exponent < 1 - bias) // subnormal
+    return sign | uint64_t(std::ldexp(rounded, bias - 1 + mantissaBits));
+  const uint64_t mantissa =
+      uint64_t(std::ldexp(rounded, mantissaBits - exponent)) -
+      (uint64_t(1) << mantissaBits);
+  return sign | uint64_t(exponent + bias) << mantissaBits | mantissa;
+}
+
+/// The common case in integers: a double whose rounded value is normal in the
+/// format. Returns false for all others.
+static bool encodeNormal(const Element &element, double value,
+                         uint64_t &result) {
+  const int dropped = 52 - element.mantissaBits;
+  const int bias = ((1 << element.exponentBits) - 1) >> 1;
+  uint64_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  const uint64_t sign = bits >> 63;
+  bits &= ~(uint64_t(1) << 63);
+  // Half of the last kept place, less one where the kept part is even.
+  bits += (uint64_t(1) << (dropped - 1)) - 1 + ((bits >> dropped) & 1);
+  const int exponent = int(bits >> 52) - 1023;
+  if (exponent < 2 - bias || exponent >= bias)
+    return false;
+  const uint64_t kept =
+      (bits >> dropped) & ((uint64_t(1) << element.mantissaBits) - 1);
+  result = sign << (element.mantissaBits + element.exponentBits) |
+           uint64_t(exponent + bias) << element.mantissaBits | kept;
+  return true;
+}
+
+double roundTo(const Element &element, double value) {
+  if (!element.isFloat)
+    return std::nearbyint(value);
+  if (!std::isfinite(value) || value == 0)
+    return value;
+  const int bias = ((1 << element.exponentBits) - 1) >> 1;
+  const int exponent = std::max(std::ilogb(value), 1 - bias);
+  const int shift = element.mantissaBits - exponent;
+  // nearbyint rounds to even in the default rounding mode.
+  const double rounded =
+      std::ldexp(std::nearbyint(std::ldexp(value, shift)), -shift);
+  const double largest =
+      std::ldexp(2.0 - std::ldexp(1.0, -element.mantissaBits), bias);
+  if (std::fabs(rounded) > largest)
+    return std::copysign(std::numeric_limits<double>::infinity(), value);
+  return rounded;
+}
+
+double load(const Element &element, const void *array, int64_t index) {
+  const uint64_t bits = readBits(array, index, element.bytes);
+  if (element.isFloat)
+    return decodeFloat(element, bits);
+  return element.bytes == 4 ? double(int32_t(bits)) : double(int64_t(bits));
+}
+
+void store(const Element &element, void *array, int64_t index, double value) {
+  uint64_t bits = 0;
+  if (!element.isFloat)
+    bits = uint64_t(int64_t(std::nearbyint(value)));
+  else if (!encodeNormal(element, value, bits))
+    bits = encodeFloat(element, value);
+  std::memcpy(static_cast<char *>(array) + index * element.bytes, &bits,
+              element.bytes);
+}
+
+void loadMany(const Element &element, const void *source, int64_t count,
+              double *destination) {
+  if (element.isFloat && element.exponentBits == 8) {
+    // f32 and bf16 are the upper bits of an f32.
+    const int shift = 32 - 8 * int(element.bytes);
+    for (int64_t i = 0; i < count; ++i) {
+      uint32_t bits = 0;
+      std::memcpy(&bits, static_cast<const char *>(source) + i * element.bytes,
+                  element.bytes);
+      bits <<= shift;
+      float value;
+      std::memcpy(&value, &bits, sizeof(value));
+      destination[i] = value;
+    }
+    return;
+  }
+  if (element.isFloat && element.bytes == 2) {
+    // Every f16 decoded once. f16 is the only 16-bit float left here.
+    static const std::vector<double> table = [&element] {
+      std::vector<double> values(1 << 16);
+      for (uint64_t bits = 0; bits < values.size(); ++bits)
+        values[bits] = decodeFloat(element, bits);
+      return values;
+    }();
+    for (int64_t i = 0; i < count; ++i) {
+      uint16_t bits;
+      std::memcpy(&bits, static_cast<const char *>(source) + i * 2, 2);
+      destination[i] = table[bits];
+    }
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i)
+    destination[i] = load(element, source, i);
+}
+
+} // namespace moec::reference

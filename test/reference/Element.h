@@ -1,0 +1,52 @@
+//===- Element.h - the reference's own element types ------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the reference needs to know about an element type: its name, its size,
+// how its bytes become a double and how a double is rounded to it. Written
+// from the formats' definitions (exponent and mantissa widths), on purpose
+// without the conversions that host device and kernels use.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_TEST_REFERENCE_ELEMENT_H
+#define MOEC_TEST_REFERENCE_ELEMENT_H
+
+#include <cstdint>
+#include <string_view>
+
+namespace moec::reference {
+
+/// One element type. Rows live in Element.cpp; compare by address.
+struct Element {
+  std::string_view name; ///< as in manifests: "f32", "f16", "bf16", "i32", ...
+  int64_t bytes;
+  bool isFloat;
+  int exponentBits; ///< of a float
+  int mantissaBits; ///< explicit bits of a float
+};
+
+/// The row called `name`, or null.
+const Element *findElement(std::string_view name);
+
+/// The element at `index` of a contiguous array of `element` as a double;
+/// exact for every float type and for integers below 2^53.
+double load(const Element &element, const void *array, int64_t index);
+
+/// `value` rounded to the nearest of `element`, ties to even, overflow to
+/// infinity, subnormals kept; NaN stays NaN. Integers round to nearest too.
+double roundTo(const Element &element, double value);
+
+/// Stores roundTo(element, value).
+void store(const Element &element, void *array, int64_t index, double value);
+
+/// `count` elements from `source` (contiguous) as doubles.
+void loadMany(const Element &element, const void *source, int64_t count,
+              double *destination);
+
+} // namespace moec::reference
+
+#endif // MOEC_TEST_REFERENCE_ELEMENT_H

@@ -1,0 +1,184 @@
+//===- Layer.cpp - reading a manifest's layer
+//------------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The layer's structure from JSON. Whatever the reference cannot compute is an
+// error here: a check that ignores a field of the layer would prove nothing.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/reference/Reference.h"
+
+#include <initializer_list>
+
+namespace moec::reference {
+
+namespace {
+
+/// Reads fields; remembers the first error and from then on reads nothing.
+class Reader {
+public:
+  explicit Reader(const nlohmann::json &root) : root(root) {}
+
+  const nlohmann::json *at(std::string_view path) {
+    const nlohmann::json *node = &root;
+    for (size_t begin = 0; begin <= path.size();) {
+      size_t end = std::min(path.find('.', begin), path.size());
+      const std::string key(path.substr(begin, end - begin));
+      if (!node->is_object() || !node->contains(key)) {
+        fail(path, "is missing");
+        return nullptr;
+      }
+      node = &(*node)[key];
+      begin = end + 1;
+    }
+    return node;
+  }
+  int64_t integer(std::string_view path, int64_t least) {
+    const nlohmann::json *node = at(path);
+    if (!node)
+      return least;
+    if (!node->is_number_integer() || node->get<int64_t>() < least) {
+      fail(path, "must be an integer of at least " + std::to_string(least) +
+                     ", not " + node->dump());
+      return least;
+    }
+    return node->get<int64_t>();
+  }
+  double number(std::string_view path) {
+    const nlohmann::json *node = at(path);
+    if (node && !node->is_number())
+      fail(path, "must be a number, not " + node->dump());
+    return node && node->is_number() ? node->get<double>() : 0;
+  }
+  bool boolean(std::string_view path) {
+    const nlohmann::json *node = at(path);
+    if (node && !node->is_boolean())
+      fail(path, "must be true or false, not " + node->dump());
+    return node && node->is_boolean() && node->get<bool>();
+  }
+  /// One of `allowed`, or any text when it is empty.
+  std::string word(std::string_view path,
+                   std::initializer_list<std::string_view> allowed) {
+    const nlohmann::json *node = at(path);
+    if (!node)
+      return "";
+    const std::string text = node->is_string() ? node->get<std::string>() : "";
+    std::string list;
+    for (std::string_view candidate : allowed) {
+      if (node->is_string() && candidate == text)
+        return text;
+      list += (list.empty() ? "" : ", ") + std::string(candidate);
+    }
+    if (node->is_string() && allowed.size() == 0)
+      return text;
+    fail(path, "must be " + (list.empty() ? "a text" : "one of " + list) +
+                   " for the reference, not " + node->dump());
+    return "";
+  }
+  const Element *floatType(std::string_view path) {
+    const nlohmann::json *node = at(path);
+    if (!node)
+      return nullptr;
+    const Element *element =
+        node->is_string() ? findElement(node->get<std::string>()) : nullptr;
+    if (!element || !element->isFloat) {
+      fail(path, "must be f32, f16 or bf16, not " + node->dump());
+      return nullptr;
+    }
+    return element;
+  }
+  /// An optional option that must be absent, null, or equal to `neutral`.
+  void demand(std::string_view path, const nlohmann::json &neutral) {
+    const nlohmann::json *node = at(path);
+    if (node && !node->is_null() && *node != neutral)
+      fail(path, "is " + node->dump() +
+                     ", which the reference does not know; "
+                     "it knows " +
+                     neutral.dump());
+  }
+
+  std::string error;
+
+private:
+  void fail(std::string_view path, const std::string &what) {
+    if (error.empty())
+      error = "layer." + std::string(path) + " " + what;
+  }
+  const nlohmann::json &root;
+};
+
+} // namespace
+
+/// Descriptors of unquantized operands: an element type and nothing else.
+static const Element *plainDescriptor(Reader &reader,
+                                      const std::string &which) {
+  const std::string base = "quant." + which + ".";
+  const Element *element = reader.floatType(base + "element_type");
+  reader.demand(base + "group", nlohmann::json::array());
+  reader.demand(base + "scale_type", nullptr);
+  reader.demand(base + "dynamic", false);
+  reader.demand(base + "second_scale_type", nullptr);
+  reader.demand(base + "zero_point_type", nullptr);
+  return element;
+}
+
+Result<Layer> parseLayer(const nlohmann::json &json) {
+  Reader reader(json);
+  Layer layer;
+  layer.name = reader.word("name", {});
+  layer.experts = reader.integer("num_experts", 1);
+  layer.topK = reader.integer("top_k", 1);
+  layer.hidden = reader.integer("hidden_size", 1);
+  layer.intermediate = reader.integer("intermediate_size_per_partition", 1);
+  layer.localBegin = reader.integer("local_experts.begin", 0);
+  layer.localExperts = reader.integer("local_experts.count", 1);
+  layer.inputType = reader.floatType("input_type");
+  layer.outputType = reader.floatType("output_type");
+  layer.logitsType = reader.floatType("logits_type");
+
+  layer.score = reader.word("routing.score", {"identity", "softmax"});
+  reader.word("routing.select", {"top_k"});
+  layer.normalize =
+      reader.word("routing.normalize", {"none", "softmax", "sum"});
+  reader.demand("routing.groups", 0);
+  reader.demand("routing.top_groups", 0);
+  reader.demand("routing.bias", false);
+  layer.routingScale = reader.number("routing.scale");
+
+  layer.function =
+      reader.word("activation.function", {"silu", "gelu", "gelu_tanh"});
+  layer.gated = reader.boolean("activation.gated");
+  reader.demand("activation.alpha", nullptr);
+  reader.demand("activation.beta", nullptr);
+  reader.demand("activation.limit", nullptr);
+
+  layer.a1 = plainDescriptor(reader, "a1");
+  layer.a2 = plainDescriptor(reader, "a2");
+  layer.weightType = plainDescriptor(reader, "w1");
+  const Element *w2 = plainDescriptor(reader, "w2");
+
+  reader.demand("gate_up_order", "gate_first");
+  layer.hasBias = reader.boolean("has_bias");
+  layer.addW2Bias = reader.boolean("add_w2_bias");
+  reader.demand("apply_router_weight_on_input", false);
+
+  if (reader.error.empty() && layer.topK > layer.experts)
+    reader.error = "layer.top_k is larger than num_experts";
+  if (reader.error.empty() &&
+      layer.localBegin + layer.localExperts > layer.experts)
+    reader.error = "layer.local_experts ends behind num_experts";
+  if (reader.error.empty() && w2 != layer.weightType)
+    reader.error = "layer.quant.w2 must have the element type of w1";
+  if (reader.error.empty() && layer.a1 != layer.inputType)
+    reader.error = "layer.quant.a1 must have the element type of the input";
+  if (!reader.error.empty())
+    return Error{ErrorCode::InvalidManifest, reader.error};
+  return layer;
+}
+
+} // namespace moec::reference

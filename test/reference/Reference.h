@@ -1,0 +1,137 @@
+//===- Reference.h - the layer in double precision --------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What a layer means, computed from the manifest's `layer` alone: routing with
+// scores in f32, everything after it in double, rounded only where the scheme
+// rounds (the operand of the second matmul). It shares no code with the host
+// device or the kernels, so that the three check each other. Slow by design,
+// hence computed for a chosen list of tokens; see sampleTokens.
+//
+// Use: parseLayer, route (all tokens), compute (some tokens), then Check.h.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_TEST_REFERENCE_REFERENCE_H
+#define MOEC_TEST_REFERENCE_REFERENCE_H
+
+#include "runtime/support/Result.h"
+#include "test/reference/Element.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moec::reference {
+
+/// The layer's structure. Nothing is derived from the names of methods or
+/// schemes; a structure that the reference cannot compute is an error.
+struct Layer {
+  std::string name;
+  int64_t experts = 0; ///< global
+  int64_t topK = 0;
+  int64_t hidden = 0;
+  int64_t intermediate = 0; ///< of this rank
+  int64_t localBegin = 0, localExperts = 0;
+  const Element *inputType = nullptr, *outputType = nullptr,
+                *logitsType = nullptr;
+  std::string score;     ///< identity, softmax
+  std::string normalize; ///< none, softmax, sum
+  double routingScale = 1;
+  std::string function; ///< silu, gelu, gelu_tanh
+  bool gated = true;
+  const Element *a1 = nullptr; ///< what the first matmul multiplies
+  const Element *a2 = nullptr; ///< what the second one does: rounded to it
+  const Element *weightType = nullptr;
+  bool hasBias = false;
+  bool addW2Bias = true;
+
+  /// Rows of w13: 2 * intermediate when gated.
+  int64_t gateUpRows() const { return gated ? 2 * intermediate : intermediate; }
+  /// Ids are exact, ties included, where the selection's keys are logits.
+  bool keysAreLogits() const { return score == "identity"; }
+};
+
+/// Reads the manifest's `layer`. A missing or mistyped field, or a structure
+/// that is not supported, is InvalidManifest with the field's name.
+Result<Layer> parseLayer(const nlohmann::json &layer);
+
+/// A matrix in the caller's memory.
+struct Matrix {
+  const void *data = nullptr;
+  const Element *element = nullptr;
+  int64_t rowStride = 0; ///< in elements; 0 means contiguous
+};
+
+/// A stored weight [E_local, rows, columns] (a bias: columns = 1), either in
+/// memory or made when needed.
+struct Weight {
+  const void *data = nullptr; ///< contiguous, or null when `read` is set
+  const Element *element = nullptr;
+  /// Writes rows [row, row + rows) of local `expert`, contiguous, as
+  /// `element`. Called from several threads at once.
+  std::function<void(int64_t expert, int64_t row, int64_t rows,
+                     void *destination)>
+      read;
+};
+
+struct Inputs {
+  int64_t tokens = 0;
+  Matrix x;            ///< [tokens, H]
+  Matrix logits;       ///< [tokens, E], or data null when ids are given
+  Matrix givenIds;     ///< [tokens, K], i32 or i64; -1 routes nowhere
+  Matrix givenWeights; ///< [tokens, K], f32
+  std::optional<int64_t> validTokens; ///< tokens from here on route nowhere
+  Weight w13, w2;                     ///< as stored: gate rows, then up rows
+  Weight b13, b2;                     ///< only with Layer::hasBias
+};
+
+/// Routing of all tokens.
+struct Routing {
+  int64_t tokens = 0, topK = 0;
+  std::vector<int32_t> ids;    ///< [tokens, K], global, -1 where none
+  std::vector<float> weights;  ///< [tokens, K], 0 where the id is -1
+  std::vector<int64_t> counts; ///< [E_local] pairs
+  /// Tokens whose observed ids are no right resolution of their keys.
+  int64_t mistakes = 0;
+  std::string firstMistake; ///< a sentence about the first of them
+};
+
+/// Routes every token. `observedIds` ([tokens, K], may be null) are what a
+/// device selected: where keys tie within 1e-6 * max(1, |score|) (not where
+/// keys are logits: there ids are exact) any resolution is right and is
+/// adopted, weights following; else the reference's own ids stand and the
+/// token counts as a mistake.
+Result<Routing> route(const Layer &layer, const Inputs &inputs,
+                      const int32_t *observedIds = nullptr);
+
+/// Rows [list.size(), H] of the output for the tokens in `list`, not rounded
+/// to the output type. `threads` 0 takes all cores.
+Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
+                                    const Routing &routing,
+                                    const std::vector<int64_t> &list,
+                                    unsigned threads = 0);
+
+/// The same rounded to the layer's output type.
+std::vector<double> roundOutput(const Layer &layer, std::vector<double> rows);
+
+/// Tokens worth checking when all are too many: the first and last tokens,
+/// those whose pairs are the first and last row of every local expert and of
+/// row tiles of each size in `tileRows` (rows of an expert are ordered by
+/// token), then others at random, at most `limit`, ascending. With tokens <=
+/// limit, all of them. Where the tile ends alone exceed `limit`, experts' ends
+/// come first and tiles are thinned evenly.
+std::vector<int64_t> sampleTokens(const Layer &layer, const Routing &routing,
+                                  const std::vector<int64_t> &tileRows,
+                                  int64_t limit, uint64_t seed);
+
+} // namespace moec::reference
+
+#endif // MOEC_TEST_REFERENCE_REFERENCE_H

@@ -1,0 +1,247 @@
+//===- TestData.cpp - random inputs and weights of a layer ----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Sizes are chosen so that f16 neither overflows nor loses small tokens: with
+// gate and up of deviation 1/4 and 1/2 of |x| and |x| from 1/4 to 64, the
+// intermediate stays below 3e4 and its typical value above 1e-3.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/reference/TestData.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+namespace moec::reference {
+
+/// The finalizer of splitmix64: a bijection in which every input bit reaches
+/// every output bit.
+static uint64_t mix(uint64_t value) {
+  value ^= value >> 30;
+  value *= 0xbf58476d1ce4e5b9ULL;
+  value ^= value >> 27;
+  value *= 0x94d049bb133111ebULL;
+  return value ^ (value >> 31);
+}
+
+uint64_t randomBits(uint64_t seed, Stream stream, uint64_t index) {
+  const uint64_t key = mix(seed * 0x9e3779b97f4a7c15ULL +
+                           uint64_t(stream) * 0xd1342543de82ef95ULL);
+  return mix(key + (index + 1) * 0x9e3779b97f4a7c15ULL);
+}
+
+double randomUniform(uint64_t seed, Stream stream, uint64_t index) {
+  return double(randomBits(seed, stream, index) >> 11) * 0x1p-53;
+}
+
+double randomNormal(uint64_t seed, Stream stream, uint64_t index) {
+  const uint64_t bits = randomBits(seed, stream, index);
+  const int64_t sum = int64_t(bits & 0xffff) + int64_t(bits >> 16 & 0xffff) +
+                      int64_t(bits >> 32 & 0xffff) + int64_t(bits >> 48);
+  // Four uniform numbers on [0, 1) have mean 2 and variance 1/3.
+  return (double(sum) * 0x1p-16 - 2.0 + 2 * 0x1p-16) * 1.7320508075688772;
+}
+
+const std::vector<std::string_view> &routingPatterns() {
+  static const std::vector<std::string_view> patterns = {
+      "uniform", "skewed",   "one_expert", "empty_expert",
+      "ties",    "negative", "nan_inf"};
+  return patterns;
+}
+
+/// 0.5 to 1.5: experts differ in size.
+static double expertScale(uint64_t seed, int64_t expert) {
+  return 0.5 + randomUniform(seed, Stream::ExpertScale, uint64_t(expert));
+}
+
+void fillX(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
+           void *destination, int64_t rowStride) {
+  for (int64_t m = row; m < row + rows; ++m) {
+    // Powers of two from 2^-2 to 2^6.
+    const double scale =
+        std::ldexp(1.0, int(randomBits(seed, Stream::TokenScale, m) % 9) - 2);
+    for (int64_t c = 0; c < layer.hidden; ++c)
+      store(*layer.inputType, destination, m * rowStride + c,
+            scale *
+                randomNormal(seed, Stream::X, uint64_t(m) * layer.hidden + c));
+  }
+}
+
+static double logit(const Layer &layer, uint64_t seed, std::string_view pattern,
+                    int64_t m, int64_t e) {
+  const uint64_t index = uint64_t(m) * layer.experts + e;
+  const double normal = randomNormal(seed, Stream::Logits, index);
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (pattern == "skewed") {
+    // Experts in a random order; each has half the odds of the one before.
+    const uint64_t start = randomBits(seed, Stream::LogitsRow, 0);
+    const int64_t rank =
+        (e * 7 + int64_t(start % layer.experts)) % layer.experts;
+    return normal - std::min<double>(double(rank) * 0.7, 12.0);
+  }
+  if (pattern == "one_expert")
+    return e == layer.experts / 3 ? 20 + normal : normal;
+  if (pattern == "empty_expert")
+    return e == layer.experts / 2 ? -1000 : normal;
+  if (pattern == "ties")
+    return double(randomBits(seed, Stream::Logits, index) % 4) * 0.5 - 0.5;
+  if (pattern == "negative")
+    return -5 - std::fabs(normal);
+  if (pattern == "nan_inf") {
+    const uint64_t rowKind = randomBits(seed, Stream::LogitsRow, m) % 16;
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    if (rowKind < 3) // a whole row of one kind
+      return rowKind == 0 ? nan : rowKind == 1 ? infinity : -infinity;
+    const uint64_t kind = randomBits(seed, Stream::Other, index) % 24;
+    if (kind < 3)
+      return kind == 0 ? nan : kind == 1 ? infinity : -infinity;
+  }
+  return normal;
+}
+
+Result<void> fillLogits(const Layer &layer, uint64_t seed,
+                        std::string_view pattern, int64_t row, int64_t rows,
+                        void *destination) {
+  const std::vector<std::string_view> &known = routingPatterns();
+  if (std::find(known.begin(), known.end(), pattern) == known.end()) {
+    std::string list;
+    for (std::string_view name : known)
+      list += (list.empty() ? "" : ", ") + std::string(name);
+    return Error{ErrorCode::InvalidArgument, "unknown routing pattern '" +
+                                                 std::string(pattern) +
+                                                 "'; known are " + list};
+  }
+  for (int64_t m = row; m < row + rows; ++m)
+    for (int64_t e = 0; e < layer.experts; ++e)
+      store(*layer.logitsType, destination, m * layer.experts + e,
+            logit(layer, seed, pattern, m, e));
+  return {};
+}
+
+void fillGiven(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
+               const Element &idElement, void *ids, float *weights) {
+  std::vector<int64_t> order(layer.experts);
+  for (int64_t m = row; m < row + rows; ++m) {
+    // The first K of a random permutation.
+    for (int64_t e = 0; e < layer.experts; ++e)
+      order[e] = e;
+    for (int64_t k = 0; k < layer.topK; ++k) {
+      const uint64_t index = uint64_t(m) * layer.topK + k;
+      const uint64_t bits = randomBits(seed, Stream::GivenIds, index);
+      const int64_t pick = k + int64_t((bits >> 8) % (layer.experts - k));
+      std::swap(order[k], order[pick]);
+      store(idElement, ids, int64_t(index),
+            bits % 16 == 0 ? -1.0 : double(order[k]));
+      weights[index] =
+          float(0.05 + randomUniform(seed, Stream::GivenWeights, index));
+    }
+  }
+}
+
+/// Rows of a weight: deviation `scale` / sqrt(columns).
+static void fillRows(const Element &element, uint64_t seed, Stream stream,
+                     int64_t expert, int64_t rowsPerExpert, int64_t columns,
+                     int64_t row, int64_t rows, double gateScale,
+                     double upScale, int64_t gateRows, void *destination) {
+  for (int64_t n = row; n < row + rows; ++n) {
+    const double scale =
+        (n < gateRows ? gateScale : upScale) / std::sqrt(double(columns));
+    const uint64_t base = (uint64_t(expert) * rowsPerExpert + n) * columns;
+    for (int64_t c = 0; c < columns; ++c)
+      store(element, destination, (n - row) * columns + c,
+            scale * randomNormal(seed, stream, base + c));
+  }
+}
+
+void fillW13(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
+             int64_t rows, void *destination) {
+  const double scale = expertScale(seed, expert);
+  fillRows(*layer.weightType, seed, Stream::W13, expert, layer.gateUpRows(),
+           layer.hidden, row, rows, 0.25 * scale, 0.5 * scale,
+           layer.intermediate, destination);
+}
+
+void fillW2(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
+            int64_t rows, void *destination) {
+  const double scale = expertScale(seed, expert);
+  fillRows(*layer.weightType, seed, Stream::W2, expert, layer.hidden,
+           layer.intermediate, row, rows, scale, scale, 0, destination);
+}
+
+/// Biases lie between 0.125 and 0.375 in size, of either sign, never zero.
+static void fillBias(const Layer &layer, uint64_t seed, Stream stream,
+                     int64_t expert, int64_t rowsPerExpert, int64_t row,
+                     int64_t rows, void *destination) {
+  for (int64_t n = row; n < row + rows; ++n) {
+    const uint64_t index = uint64_t(expert) * rowsPerExpert + n;
+    const double size = 0.125 + 0.25 * randomUniform(seed, stream, index);
+    const bool negative = randomBits(seed, stream, index) & 1;
+    store(*layer.inputType, destination, n - row, negative ? -size : size);
+  }
+}
+
+void fillB13(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
+             int64_t rows, void *destination) {
+  fillBias(layer, seed, Stream::B13, expert, layer.gateUpRows(), row, rows,
+           destination);
+}
+
+void fillB2(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
+            int64_t rows, void *destination) {
+  fillBias(layer, seed, Stream::B2, expert, layer.hidden, row, rows,
+           destination);
+}
+
+using FillFunction = void (*)(const Layer &, uint64_t, int64_t, int64_t,
+                              int64_t, void *);
+
+static Weight make(const Layer &layer, uint64_t seed, const Element *element,
+                   FillFunction fill) {
+  Weight weight;
+  weight.element = element;
+  weight.read = [layer, seed, fill](int64_t expert, int64_t row, int64_t rows,
+                                    void *destination) {
+    fill(layer, seed, expert, row, rows, destination);
+  };
+  return weight;
+}
+
+Weight makeW13(const Layer &layer, uint64_t seed) {
+  return make(layer, seed, layer.weightType, fillW13);
+}
+Weight makeW2(const Layer &layer, uint64_t seed) {
+  return make(layer, seed, layer.weightType, fillW2);
+}
+Weight makeB13(const Layer &layer, uint64_t seed) {
+  return make(layer, seed, layer.inputType, fillB13);
+}
+Weight makeB2(const Layer &layer, uint64_t seed) {
+  return make(layer, seed, layer.inputType, fillB2);
+}
+
+void parallelFor(int64_t count, unsigned threads,
+                 const std::function<void(int64_t, int64_t)> &body) {
+  if (count <= 0)
+    return;
+  if (threads == 0)
+    threads = std::max(1u, std::thread::hardware_concurrency());
+  const int64_t workers = std::min<int64_t>(threads, (count + 7) / 8);
+  if (workers <= 1) {
+    body(0, count);
+    return;
+  }
+  std::vector<std::thread> pool;
+  for (int64_t i = 0; i < workers; ++i)
+    pool.emplace_back(
+        [&, i] { body(count * i / workers, count * (i + 1) / workers); });
+  for (std::thread &worker : pool)
+    worker.join();
+}
+
+} // namespace moec::reference

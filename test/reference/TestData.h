@@ -1,0 +1,99 @@
+//===- TestData.h - random inputs and weights of a layer --------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Every element is a function of (seed, stream, index): threads fill parts of
+// a tensor in any order, and the reference recomputes the rows that it needs of
+// weights too large to keep. The data is made to show faults: gate, up and
+// experts differ in size, token norms span 2^8, biases are not zero, and
+// routing comes in patterns that are hard for kernels.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_TEST_REFERENCE_TESTDATA_H
+#define MOEC_TEST_REFERENCE_TESTDATA_H
+
+#include "runtime/support/Result.h"
+#include "test/reference/Reference.h"
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace moec::reference {
+
+/// Streams: one per tensor, so that tensors of one seed are independent.
+enum class Stream : uint64_t {
+  X = 1,
+  TokenScale,
+  Logits,
+  LogitsRow,
+  GivenIds,
+  GivenWeights,
+  W13,
+  W2,
+  B13,
+  B2,
+  ExpertScale,
+  Other,
+};
+
+/// 64 well mixed bits.
+uint64_t randomBits(uint64_t seed, Stream stream, uint64_t index);
+/// In [0, 1).
+double randomUniform(uint64_t seed, Stream stream, uint64_t index);
+/// About normal with mean 0 and deviation 1, within +-3.47 (a sum of four
+/// uniform numbers).
+double randomNormal(uint64_t seed, Stream stream, uint64_t index);
+
+/// Names of the routing patterns:
+///   uniform       independent logits
+///   skewed        a few experts get most of the tokens
+///   one_expert    every token selects expert E / 3 first
+///   empty_expert  expert E / 2 is never selected (unless K = E)
+///   ties          logits of four values: many ties
+///   negative      all logits below zero
+///   nan_inf       NaN, inf and -inf here and there, in whole rows too
+const std::vector<std::string_view> &routingPatterns();
+
+/// Fills rows [row, row + rows) of x, contiguous rows at `rowStride` elements;
+/// `destination` is row 0's address.
+void fillX(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
+           void *destination, int64_t rowStride);
+/// Fills rows of logits [tokens, E], contiguous. An unknown pattern is
+/// InvalidArgument with the known ones.
+Result<void> fillLogits(const Layer &layer, uint64_t seed,
+                        std::string_view pattern, int64_t row, int64_t rows,
+                        void *destination);
+/// Fills rows of given ids [tokens, K] (`element` i32 or i64, distinct in a
+/// row, one in sixteen -1) and weights (f32).
+void fillGiven(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
+               const Element &idElement, void *ids, float *weights);
+/// Fills rows [row, row + rows) of a local expert's w13 [E_local, 2I, H] or
+/// w2 [E_local, H, I]; `destination` is the address of the first filled row.
+void fillW13(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
+             int64_t rows, void *destination);
+void fillW2(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
+            int64_t rows, void *destination);
+/// Fills elements [row, row + rows) of a local expert's b13 or b2.
+void fillB13(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
+             int64_t rows, void *destination);
+void fillB2(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
+            int64_t rows, void *destination);
+
+/// Weights that are made when read: for Inputs, without any memory.
+Weight makeW13(const Layer &layer, uint64_t seed);
+Weight makeW2(const Layer &layer, uint64_t seed);
+Weight makeB13(const Layer &layer, uint64_t seed);
+Weight makeB2(const Layer &layer, uint64_t seed);
+
+/// Calls body(first, last) on `threads` threads (0: all cores) over [0, count).
+void parallelFor(int64_t count, unsigned threads,
+                 const std::function<void(int64_t, int64_t)> &body);
+
+} // namespace moec::reference
+
+#endif // MOEC_TEST_REFERENCE_TESTDATA_H
