@@ -1,0 +1,518 @@
+//===- ManifestJson.cpp - a manifest as JSON ---------------------------------
+//===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Each struct of Manifest.h lists its JSON fields once, in `fields`; the Writer
+// and the Reader below both walk that list, so they cannot disagree. The Reader
+// is strict: an unknown, missing, repeated or mistyped field is an error that
+// names its JSON path. It keeps the first error and reads on with defaults.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/package/Manifest.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+#include <utility>
+
+using namespace moec;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+//===----------------------------------------------------------------------===//
+// The format
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Deeper nesting than any manifest has; bounds recursion over foreign bytes.
+constexpr int kMaxDepth = 64;
+
+constexpr std::pair<ValueRole, std::string_view> kRoles[] = {
+    {ValueRole::Input, "input"},
+    {ValueRole::OptionalInput, "optional_input"},
+    {ValueRole::Output, "output"},
+    {ValueRole::OptionalOutput, "optional_output"},
+    {ValueRole::StoredWeight, "stored_weight"},
+    {ValueRole::PackedWeight, "packed_weight"},
+    {ValueRole::Constant, "constant"},
+    {ValueRole::Workspace, "workspace"},
+    {ValueRole::State, "state"},
+};
+
+constexpr std::pair<ArgumentField::Kind, std::string_view> kFieldKinds[] = {
+    {ArgumentField::Kind::Pointer, "pointer"},
+    {ArgumentField::Kind::TensorMap, "tensor_map"},
+    {ArgumentField::Kind::Size, "size"},
+    {ArgumentField::Kind::RowStride, "row_stride"},
+    {ArgumentField::Kind::ElementBytes, "element_bytes"},
+    {ArgumentField::Kind::Parameter, "parameter"},
+    {ArgumentField::Kind::FirstExpert, "first_expert"},
+};
+
+constexpr const auto &enumTable(ValueRole) { return kRoles; }
+constexpr const auto &enumTable(ArgumentField::Kind) { return kFieldKinds; }
+
+template <typename Archive> void fields(Archive &archive, Value &value) {
+  archive("name", value.name);
+  archive("role", value.role);
+  archive("element_types", value.elementTypes);
+  archive("shape", value.shape);
+  archive("strides", value.strides);
+  archive("caller_row_stride", value.callerRowStride);
+  archive("alignment", value.alignment);
+  archive("may_alias", value.mayAlias);
+  if (value.role == ValueRole::Constant)
+    archive("data", value.data);
+}
+
+template <typename Archive>
+void fields(Archive &archive, Parameter &parameter) {
+  archive("name", parameter.name);
+  archive("element_type", parameter.elementType);
+  archive("default", parameter.defaultValue);
+}
+
+template <typename Archive>
+void fields(Archive &archive, ArgumentField &field) {
+  archive("name", field.name);
+  archive("offset", field.offset);
+  archive("kind", field.kind);
+  switch (field.kind) {
+  case ArgumentField::Kind::Pointer:
+  case ArgumentField::Kind::RowStride:
+  case ArgumentField::Kind::ElementBytes:
+    return archive("value", field.value);
+  case ArgumentField::Kind::TensorMap:
+    return archive("tensor_map", field.tensorMap);
+  case ArgumentField::Kind::Size:
+    archive("expression", field.expression);
+    return archive("element_type", field.elementType);
+  case ArgumentField::Kind::Parameter:
+    archive("parameter", field.parameter);
+    return archive("element_type", field.elementType);
+  case ArgumentField::Kind::FirstExpert:
+    return;
+  }
+}
+
+template <typename Archive>
+void fields(Archive &archive, ArgumentBlock &block) {
+  archive("bytes", block.bytes);
+  archive("alignment", block.alignment);
+  archive("fields", block.fields);
+}
+
+template <typename Archive> void fields(Archive &archive, Stage &stage) {
+  archive("op", stage.op);
+  archive("operands", stage.operands);
+  archive("results", stage.results);
+  archive("attributes", stage.attributes);
+}
+
+template <typename Archive> void fields(Archive &archive, Kernel &kernel) {
+  archive("name", kernel.name);
+  archive("source", kernel.source);
+  archive("entry", kernel.entry);
+  archive("headers", kernel.headers);
+  archive("options", kernel.options);
+  archive("cubin", kernel.cubin);
+  archive("threads", kernel.threads);
+  archive("shared_bytes", kernel.sharedBytes);
+  archive("cluster", kernel.cluster);
+  archive("min_ctas_per_sm", kernel.minCtasPerSm);
+  archive("cooperative", kernel.cooperative);
+  archive("programmatic", kernel.programmatic);
+  archive("arguments", kernel.arguments);
+  archive("stages", kernel.stages);
+}
+
+template <typename Archive> void fields(Archive &archive, TensorMap &map) {
+  archive("name", map.name);
+  archive("value", map.value);
+  archive("element_type", map.elementType);
+  archive("extents", map.extents);
+  archive("strides", map.strides);
+  archive("box", map.box);
+  archive("element_strides", map.elementStrides);
+  archive("interleave", map.interleave);
+  archive("swizzle", map.swizzle);
+  archive("l2_promotion", map.l2Promotion);
+  archive("out_of_bounds_fill", map.outOfBoundsFill);
+}
+
+template <typename Archive> void fields(Archive &archive, Grid &grid) {
+  archive("persistent", grid.persistent);
+  if (!grid.persistent)
+    return archive("ctas", grid.ctas);
+  archive("tiles", grid.tiles);
+  archive("ctas_per_sm", grid.ctasPerSm);
+}
+
+template <typename Archive> void fields(Archive &archive, Launch &launch) {
+  archive("kernel", launch.kernel);
+  archive("grid", launch.grid);
+}
+
+template <typename Archive> void fields(Archive &archive, Region &region) {
+  archive("value", region.value);
+  archive("offset", region.offset);
+  archive("bytes", region.bytes);
+  archive("first_launch", region.firstLaunch);
+  archive("last_launch", region.lastLaunch);
+}
+
+template <typename Archive> void fields(Archive &archive, Variant &variant) {
+  archive("name", variant.name);
+  archive("min_tokens", variant.minTokens);
+  archive("max_tokens", variant.maxTokens);
+  archive("launches", variant.launches);
+  archive("regions", variant.regions);
+  archive("workspace_bytes", variant.workspaceBytes);
+}
+
+template <typename Archive> void fields(Archive &archive, Pack &pack) {
+  archive("result", pack.result);
+  archive("from", pack.from);
+  archive("in_place", pack.inPlace);
+  archive("experts_per_step", pack.expertsPerStep);
+  archive("total_experts", pack.totalExperts);
+  archive("scratch", pack.scratch);
+  archive("scratch_bytes", pack.scratchBytes);
+  archive("launches", pack.launches);
+}
+
+template <typename Archive> void fields(Archive &archive, StateRegion &region) {
+  archive("value", region.value);
+  archive("offset", region.offset);
+}
+
+template <typename Archive> void fields(Archive &archive, Target &target) {
+  archive("arch", target.arch);
+  archive("gpu", target.gpu);
+  archive("compatibility", target.compatibility);
+  archive("compute_major", target.computeMajor);
+  archive("compute_minor", target.computeMinor);
+  archive("values", target.values);
+  archive("kernels", target.kernels);
+  archive("tensor_maps", target.tensorMaps);
+  archive("variants", target.variants);
+  archive("pack", target.pack);
+  archive("state_bytes", target.stateBytes);
+  archive("state_regions", target.stateRegions);
+  archive("report", target.report);
+}
+
+/// Everything behind the format version.
+template <typename Archive> void fields(Archive &archive, Manifest &manifest) {
+  archive("name", manifest.name);
+  archive("compiler", manifest.compiler);
+  archive("max_tokens", manifest.maxTokens);
+  archive("rows", manifest.rows);
+  archive("layer", manifest.layer);
+  archive("values", manifest.values);
+  archive("one_of", manifest.oneOf);
+  archive("parameters", manifest.parameters);
+  archive("targets", manifest.targets);
+  archive("files", manifest.files);
+}
+
+constexpr const char *kVersionField = "moec_manifest";
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
+class Writer {
+public:
+  template <typename T> void operator()(const char *key, T &value) {
+    object[key] = write(value);
+  }
+  ordered_json object = ordered_json::object();
+
+  static ordered_json write(std::string &text) { return text; }
+  static ordered_json write(int64_t number) { return number; }
+  static ordered_json write(double number) { return number; }
+  static ordered_json write(bool flag) { return flag; }
+  static ordered_json write(json &any) { return ordered_json(any); }
+  static ordered_json write(Expression &expression) {
+    if (std::optional<int64_t> constant = expression.constant())
+      return *constant;
+    return expression.text();
+  }
+  static ordered_json write(std::map<std::string, std::string> &map) {
+    ordered_json result = ordered_json::object();
+    for (const auto &[key, text] : map)
+      result[key] = text;
+    return result;
+  }
+  template <typename T> static ordered_json write(std::vector<T> &list) {
+    return writeList(list);
+  }
+  template <typename T> static ordered_json write(std::array<T, 3> &list) {
+    return writeList(list);
+  }
+  template <typename T> static ordered_json write(T &value) {
+    if constexpr (std::is_enum_v<T>) {
+      for (const auto &[candidate, name] : enumTable(value))
+        if (candidate == value)
+          return std::string(name);
+      return nullptr;
+    } else {
+      Writer writer;
+      fields(writer, value);
+      return std::move(writer.object);
+    }
+  }
+
+private:
+  template <typename List> static ordered_json writeList(List &list) {
+    ordered_json result = ordered_json::array();
+    for (auto &element : list)
+      result.push_back(write(element));
+    return result;
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+/// A value of the input, short enough for a message.
+std::string show(const json &value) {
+  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  return text.size() > 48 ? text.substr(0, 45) + "..." : text;
+}
+
+/// Reads one object; its fields are those that `fields` names.
+class Reader {
+public:
+  Reader(const json &object, const std::string &path, std::string &problem)
+      : object(object), path(path), problem(problem) {}
+
+  template <typename T> void operator()(const char *key, T &value) {
+    known.push_back(key);
+    auto found = object.find(key);
+    if (found == object.end())
+      return fail(path, fmt::format("field '{}' is missing", key));
+    read(*found, path.empty() ? key : path + "." + key, value);
+  }
+
+  /// To be called when all known fields were read.
+  void refuseUnknown() {
+    for (const auto &item : object.items())
+      if (std::find(known.begin(), known.end(), item.key()) == known.end())
+        return fail(path.empty() ? item.key() : path + "." + item.key(),
+                    fmt::format("unknown field; expected one of {}",
+                                fmt::join(known, ", ")));
+  }
+
+private:
+  void fail(const std::string &where, std::string_view what) {
+    if (problem.empty())
+      problem = fmt::format("{}{}{}", where, where.empty() ? "" : ": ", what);
+  }
+  void mistyped(const std::string &where, std::string_view expected,
+                const json &got) {
+    fail(where, fmt::format("expected {}, got {}", expected, show(got)));
+  }
+
+  void read(const json &in, const std::string &where, std::string &text) {
+    if (!in.is_string())
+      return mistyped(where, "a string", in);
+    text = in.get_ref<const std::string &>();
+  }
+  void read(const json &in, const std::string &where, int64_t &number) {
+    if (!in.is_number_integer())
+      return mistyped(where, "an integer", in);
+    if (in.is_number_unsigned() && in.get<uint64_t>() > INT64_MAX)
+      return mistyped(where, "an integer below 2^63", in);
+    number = in.get<int64_t>();
+  }
+  void read(const json &in, const std::string &where, double &number) {
+    if (!in.is_number())
+      return mistyped(where, "a number", in);
+    number = in.get<double>();
+  }
+  void read(const json &in, const std::string &where, bool &flag) {
+    if (!in.is_boolean())
+      return mistyped(where, "true or false", in);
+    flag = in.get<bool>();
+  }
+  void read(const json &in, const std::string &where, json &any) {
+    if (!in.is_object())
+      return mistyped(where, "an object", in);
+    any = in;
+  }
+  void read(const json &in, const std::string &where, Expression &expression) {
+    int64_t constant = 0;
+    if (in.is_number()) {
+      read(in, where, constant);
+      expression = Expression(constant);
+      return;
+    }
+    if (!in.is_string())
+      return mistyped(where, "an integer or an expression as a string", in);
+    Result<Expression> parsed =
+        Expression::parse(in.get_ref<const std::string &>());
+    if (!parsed)
+      return fail(where, parsed.error().message);
+    expression = std::move(*parsed);
+  }
+  void read(const json &in, const std::string &where,
+            std::map<std::string, std::string> &map) {
+    if (!in.is_object())
+      return mistyped(where, "an object", in);
+    for (const auto &item : in.items())
+      read(item.value(), where + "." + item.key(), map[item.key()]);
+  }
+  template <typename T>
+  void read(const json &in, const std::string &where, std::vector<T> &list) {
+    if (!in.is_array())
+      return mistyped(where, "an array", in);
+    list.resize(in.size());
+    for (size_t i = 0; i < in.size(); ++i)
+      read(in[i], fmt::format("{}[{}]", where, i), list[i]);
+  }
+  template <typename T>
+  void read(const json &in, const std::string &where, std::array<T, 3> &list) {
+    if (!in.is_array() || in.size() != 3)
+      return mistyped(where, "an array of 3", in);
+    for (size_t i = 0; i < 3; ++i)
+      read(in[i], fmt::format("{}[{}]", where, i), list[i]);
+  }
+  template <typename T>
+  void read(const json &in, const std::string &where, T &value) {
+    if constexpr (std::is_enum_v<T>) {
+      std::vector<std::string_view> names;
+      for (const auto &[candidate, name] : enumTable(value)) {
+        names.push_back(name);
+        if (in.is_string() && in.get_ref<const std::string &>() == name) {
+          value = candidate;
+          return;
+        }
+      }
+      mistyped(where, fmt::format("one of {}", fmt::join(names, ", ")), in);
+    } else {
+      if (!in.is_object())
+        return mistyped(where, "an object", in);
+      Reader reader(in, where, problem);
+      fields(reader, value);
+      reader.refuseUnknown();
+    }
+  }
+
+  const json &object;
+  const std::string &path;
+  std::string &problem;
+  std::vector<std::string_view> known;
+};
+
+/// Whether brackets nest at most kMaxDepth deep; strings are skipped.
+bool nestingIsBounded(std::string_view text) {
+  int depth = 0;
+  bool inString = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (inString) {
+      if (c == '\\')
+        ++i;
+      else if (c == '"')
+        inString = false;
+    } else if (c == '"') {
+      inString = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kMaxDepth)
+        return false;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return true;
+}
+
+Error malformed(std::string message) {
+  return {ErrorCode::InvalidManifest, std::move(message)};
+}
+
+/// Parses the text; a key that an object repeats is an error, since parsers
+/// differ in which of the two they believe.
+Result<json> parseText(std::string_view text) {
+  if (!nestingIsBounded(text))
+    return malformed(fmt::format(
+        "manifest: expected at most {} nested objects and arrays", kMaxDepth));
+  std::vector<std::set<std::string>> keys;
+  std::string repeated;
+  auto callback = [&](int, json::parse_event_t event, json &parsed) {
+    if (event == json::parse_event_t::object_start)
+      keys.emplace_back();
+    else if (event == json::parse_event_t::object_end)
+      keys.pop_back();
+    else if (event == json::parse_event_t::key && repeated.empty() &&
+             !keys.back().insert(parsed.get<std::string>()).second)
+      repeated = parsed.get<std::string>();
+    return true;
+  };
+  try {
+    json document = json::parse(text, callback);
+    if (!repeated.empty())
+      return malformed(fmt::format(
+          "manifest: expected every field once, got '{}' twice", repeated));
+    return document;
+  } catch (const json::exception &exception) {
+    std::string_view what = exception.what();
+    size_t bracket = what.find("] ");
+    return malformed(fmt::format(
+        "manifest: expected JSON: {}",
+        bracket == std::string_view::npos ? what : what.substr(bracket + 2)));
+  }
+}
+
+} // namespace
+
+std::string moec::toJson(const Manifest &manifest) {
+  Writer writer;
+  int64_t version = kManifestVersion;
+  writer(kVersionField, version);
+  // `fields` serves reading too and takes references; the Writer only reads.
+  fields(writer, const_cast<Manifest &>(manifest));
+  return writer.object.dump(2, ' ', false,
+                            ordered_json::error_handler_t::replace) +
+         "\n";
+}
+
+Result<Manifest> moec::fromJson(std::string_view text) {
+  Result<json> document = parseText(text);
+  if (!document)
+    return document.takeError();
+  if (!document->is_object())
+    return malformed(
+        fmt::format("manifest: expected an object, got {}", show(*document)));
+  auto version = document->find(kVersionField);
+  if (version == document->end())
+    return malformed(fmt::format(
+        "{}: expected the format version of a moec manifest, and there is "
+        "none; this reader accepts version {}",
+        kVersionField, kManifestVersion));
+  if (*version != kManifestVersion)
+    return malformed(fmt::format("{}: expected format version {}, got {}; "
+                                 "compile the package with the moec that "
+                                 "belongs to this runtime, or the reverse",
+                                 kVersionField, kManifestVersion,
+                                 show(*version)));
+  Manifest manifest;
+  std::string path, problem;
+  int64_t ignored = 0;
+  Reader reader(*document, path, problem);
+  reader(kVersionField, ignored);
+  fields(reader, manifest);
+  reader.refuseUnknown();
+  if (!problem.empty())
+    return malformed(std::move(problem));
+  return manifest;
+}
