@@ -139,7 +139,7 @@ const char *moec_package_device(const moec_package *package);
 int64_t moec_package_max_tokens(const moec_package *package);
 const char *moec_package_manifest_json(const moec_package *package);
 /** JSON: milliseconds of each phase, where each kernel came from (package,
- *  cache, compiled), where NVRTC was found ("" if never opened), warnings. */
+ *  cache, compiled), where NVRTC was found ("" if it was not opened). */
 const char *moec_package_load_report_json(const moec_package *package);
 
 typedef enum moec_role {
@@ -273,12 +273,8 @@ typedef struct moec_run_options {
   /** Not 0: the first launch may start before its predecessor in the stream
    *  has ended; the caller promises that no one writes weights then. */
   int32_t overlap_previous;
-  /** NULL: by token count; else this variant, whose range must hold it or be
-   *  forced. */
+  /** NULL: by token count; else this variant, whose range must hold it. */
   const char *variant;
-  /** Not 0: `variant` also for token counts outside of its range (at most the
-   *  package's max_tokens). For tests. */
-  int32_t force_variant;
 } moec_run_options;
 
 /** Queues one run. Allocates nothing, synchronizes nothing, may be captured in

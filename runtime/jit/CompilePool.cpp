@@ -1,0 +1,316 @@
+//===- CompilePool.cpp - the cubins of a package's kernels ----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Threads take kernels from one list in the order of the manifest;
+// NVRTC compiles in parallel inside one process.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/jit/CompilePool.h"
+
+#include "runtime/jit/Nvrtc.h"
+#include "runtime/support/Env.h"
+#include "runtime/support/Files.h"
+#include "runtime/support/Log.h"
+#include "runtime/support/Sha256.h"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+using namespace moec;
+using namespace moec::runtime;
+
+static double since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(
+             std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+//===----------------------------------------------------------------------===//
+// Recipes
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Texts of one package, hashed once though many kernels share them.
+class TextTable {
+public:
+  explicit TextTable(const PackageFiles &files) : files(files) {}
+
+  Result<SharedText> find(const std::string &path, const Kernel &kernel) {
+    if (auto it = texts.find(path); it != texts.end())
+      return it->second;
+    auto file = files.files.find(path);
+    if (file == files.files.end())
+      return Error{ErrorCode::DamagedPackage,
+                   fmt::format("kernel {} needs the file {}, which the package "
+                               "lacks",
+                               kernel.name, path)};
+    auto text = std::make_shared<const HashedText>(file->second);
+    texts.emplace(path, text);
+    return SharedText(text);
+  }
+
+private:
+  const PackageFiles &files;
+  std::map<std::string, SharedText> texts;
+};
+} // namespace
+
+static Result<Recipe> makeRecipe(TextTable &texts, const Target &target,
+                                 const Kernel &kernel) {
+  Recipe recipe;
+  recipe.entry = kernel.entry;
+  recipe.arch = target.arch;
+  recipe.options = kernel.options;
+  auto source = texts.find(kernel.source, kernel);
+  if (!source)
+    return source.takeError();
+  recipe.source = *source;
+  for (const std::string &name : kernel.headers) {
+    auto header = texts.find(headerPath(name), kernel);
+    if (!header)
+      return header.takeError();
+    recipe.headers.emplace(name, *header);
+  }
+  return recipe;
+}
+
+Result<Recipe> moec::runtime::makeRecipe(const PackageFiles &files,
+                                         const Target &target,
+                                         const Kernel &kernel) {
+  TextTable texts(files);
+  return ::makeRecipe(texts, target, kernel);
+}
+
+Result<std::string> moec::runtime::compileKernelToPtx(const PackageFiles &files,
+                                                      const Target &target,
+                                                      const Kernel &kernel) {
+  auto recipe = makeRecipe(files, target, kernel);
+  if (!recipe)
+    return recipe.takeError();
+  auto location = findNvrtc();
+  if (!location)
+    return location.takeError();
+  auto nvrtc = Nvrtc::open(*location);
+  if (!nvrtc)
+    return nvrtc.takeError();
+  return (*nvrtc)->compileToPtx(*recipe);
+}
+
+//===----------------------------------------------------------------------===//
+// How many at once
+//===----------------------------------------------------------------------===//
+
+/// What one compilation of a large kernel may need, generously.
+static constexpr int64_t kBytesPerCompile = int64_t(400) << 20;
+
+/// MemAvailable of /proc/meminfo in bytes; nullopt where there is none.
+static std::optional<int64_t> availableMemory() {
+  std::ifstream info("/proc/meminfo");
+  std::string word;
+  while (info >> word) {
+    if (word == "MemAvailable:") {
+      int64_t kilobytes = 0;
+      if (info >> kilobytes)
+        return kilobytes * 1024;
+      return std::nullopt;
+    }
+    std::getline(info, word);
+  }
+  return std::nullopt;
+}
+
+static Result<int> chooseJobs(int asked, size_t work) {
+  int64_t jobs = asked;
+  if (jobs <= 0) {
+    auto wanted = envInteger("MOEC_JOBS");
+    if (!wanted)
+      return wanted.takeError();
+    jobs = *wanted;
+  }
+  if (jobs <= 0) {
+    jobs = std::max<int64_t>(1, std::thread::hardware_concurrency());
+    if (auto memory = availableMemory())
+      jobs = std::min(jobs, std::max<int64_t>(1, *memory / kBytesPerCompile));
+  }
+  return static_cast<int>(
+      std::clamp<int64_t>(jobs, 1, std::max<int64_t>(1, work)));
+}
+
+//===----------------------------------------------------------------------===//
+// Compiling
+//===----------------------------------------------------------------------===//
+
+/// The package's own cubin when it has the hash that the manifest says.
+static const std::string *packageCubin(const PackageFiles &files,
+                                       const Kernel &kernel) {
+  if (kernel.cubin.empty())
+    return nullptr;
+  auto file = files.files.find(kernel.cubin);
+  auto hash = files.manifest.files.find(kernel.cubin);
+  if (file == files.files.end() || hash == files.manifest.files.end() ||
+      sha256(file->second) != hash->second) {
+    log(LogLevel::Warning,
+        "package {}: {} is missing or has another hash than the manifest says; "
+        "kernel {} is taken from the cache or compiled",
+        files.manifest.name, kernel.cubin, kernel.name);
+    return nullptr;
+  }
+  return &file->second;
+}
+
+namespace {
+/// Opens NVRTC at the first miss and not before.
+class LazyNvrtc {
+public:
+  LazyNvrtc(const Result<NvrtcLocation> &location) : location(location) {}
+
+  Result<const Nvrtc *> get() {
+    std::lock_guard lock(mutex);
+    if (nvrtc)
+      return nvrtc;
+    if (!location)
+      return location.error();
+    bool wasOpen = Nvrtc::everOpened();
+    auto opened = Nvrtc::open(*location);
+    if (!opened)
+      return opened.takeError();
+    nvrtc = *opened;
+    summary.nvrtcPath = location->library;
+    summary.nvrtcFoundBy = location->foundBy;
+    summary.nvrtcOpenMilliseconds = wasOpen ? 0 : nvrtc->openMilliseconds();
+    return nvrtc;
+  }
+
+  CompileSummary summary;
+
+private:
+  const Result<NvrtcLocation> &location;
+  std::mutex mutex;
+  const Nvrtc *nvrtc = nullptr;
+};
+} // namespace
+
+/// MOEC_DUMP_DIR: what was compiled, for people. Failures are warnings.
+static void dump(const Recipe &recipe, const std::string &cubin) {
+  std::string folder = envString("MOEC_DUMP_DIR");
+  if (folder.empty())
+    return;
+  std::string stem = fmt::format("{}/{}/{}", folder, recipe.arch, recipe.entry);
+  for (auto done : {createFolders(parentFolder(stem)),
+                    writeFileAtomically(stem + ".cu", recipe.source->text),
+                    writeFileAtomically(stem + ".cubin", cubin)})
+    if (!done) {
+      log(LogLevel::Warning, "MOEC_DUMP_DIR: {}", done.error().message);
+      return;
+    }
+}
+
+Result<CompileOutcome>
+moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
+                              const CompileSettings &settings) {
+  auto start = std::chrono::steady_clock::now();
+  CompileOutcome outcome;
+  outcome.kernels.resize(target.kernels.size());
+
+  std::string cacheFolder;
+  if (settings.cacheFolder) {
+    cacheFolder = *settings.cacheFolder;
+  } else if (auto folder = envCacheFolder()) {
+    cacheFolder = *folder;
+  } else {
+    log(LogLevel::Warning, "kernels are not cached: {}",
+        folder.error().message);
+  }
+  bool strict = settings.strict;
+  if (auto flag = envFlag("MOEC_STRICT"); !flag)
+    return flag.takeError();
+  else
+    strict |= *flag;
+
+  // Kernels that the package does not hold, with their recipes.
+  std::vector<size_t> misses;
+  std::vector<Recipe> recipes(target.kernels.size());
+  TextTable texts(files);
+  for (size_t i = 0; i < target.kernels.size(); ++i) {
+    const Kernel &kernel = target.kernels[i];
+    outcome.kernels[i].name = kernel.name;
+    if (const std::string *cubin =
+            settings.usePackageCubins ? packageCubin(files, kernel) : nullptr) {
+      outcome.kernels[i].cubin = *cubin;
+      continue;
+    }
+    auto recipe = ::makeRecipe(texts, target, kernel);
+    if (!recipe)
+      return recipe.takeError();
+    recipes[i] = std::move(*recipe);
+    misses.push_back(i);
+  }
+  if (misses.empty()) {
+    outcome.summary.compileMilliseconds = since(start);
+    return outcome;
+  }
+
+  // Without NVRTC a warm cache still serves; a miss then says what is missing.
+  auto location = findNvrtc();
+  if (location)
+    for (size_t i : misses)
+      recipes[i].compiler = location->identity;
+  LazyNvrtc nvrtc(location);
+  auto jobs = chooseJobs(settings.jobs, misses.size());
+  if (!jobs)
+    return jobs.takeError();
+
+  KernelCache cache(cacheFolder);
+  auto compile = [&](const Recipe &recipe) -> Result<Cubin> {
+    auto compiler = nvrtc.get();
+    if (!compiler)
+      return compiler.takeError();
+    auto cubin = (*compiler)->compile(recipe);
+    if (cubin)
+      dump(recipe, cubin->bytes);
+    return cubin;
+  };
+  std::vector<std::optional<Error>> errors(target.kernels.size());
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    for (size_t at = next++; at < misses.size(); at = next++) {
+      size_t i = misses[at];
+      auto cubin = cache.get(recipes[i], strict, compile);
+      if (!cubin) {
+        errors[i] = cubin.takeError();
+        continue;
+      }
+      outcome.kernels[i].cubin = std::move(cubin->bytes);
+      outcome.kernels[i].source = cubin->source;
+      outcome.kernels[i].compileMilliseconds = cubin->compileMilliseconds;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 1; i < *jobs; ++i)
+    threads.emplace_back(work);
+  work();
+  for (std::thread &thread : threads)
+    thread.join();
+  for (auto &error : errors)
+    if (error)
+      return *error;
+
+  outcome.summary = nvrtc.summary;
+  outcome.summary.jobs = *jobs;
+  outcome.summary.compileMilliseconds = since(start);
+  return outcome;
+}

@@ -1,0 +1,75 @@
+//===- CompilePool.h - the cubins of a package's kernels --------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// From kernels of a package to cubins: the package's own where they fit, else
+// the cache's, else NVRTC's, in parallel. Loading, `moec-run --prebuild` and
+// the compiler's ahead-of-time step all come here, so that they make and find
+// the same entries.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_JIT_COMPILEPOOL_H
+#define MOEC_RUNTIME_JIT_COMPILEPOOL_H
+
+#include "runtime/jit/Cache.h"
+#include "runtime/package/Package.h"
+#include "runtime/support/Result.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moec::runtime {
+
+struct CompileSettings {
+  bool strict = false;
+  /// Compilations at once; 0: MOEC_JOBS, else by cores and free memory.
+  int jobs = 0;
+  /// nullopt: envCacheFolder(); "": no cache on disk.
+  std::optional<std::string> cacheFolder;
+  /// Take cubins that the package holds.
+  bool usePackageCubins = true;
+};
+
+struct CompiledKernel {
+  std::string name; ///< Kernel::name
+  std::string cubin;
+  CubinSource source = CubinSource::Package;
+  double compileMilliseconds = 0;
+};
+
+/// What happened, for reports.
+struct CompileSummary {
+  std::string nvrtcPath, nvrtcFoundBy; ///< "" when NVRTC was not opened
+  double nvrtcOpenMilliseconds = 0;    ///< 0 when it was open already
+  double compileMilliseconds = 0;      ///< wall time of the whole step
+  int jobs = 1;
+};
+
+struct CompileOutcome {
+  std::vector<CompiledKernel> kernels; ///< in the order of Target::kernels
+  CompileSummary summary;
+};
+
+/// Compiles every kernel of a target. The first error (by kernel order) wins;
+/// the others are still tried, so that the cache fills.
+Result<CompileOutcome> compileKernels(const PackageFiles &files,
+                                      const Target &target,
+                                      const CompileSettings &settings);
+
+/// The recipe of one kernel, without the compiler's identity.
+Result<Recipe> makeRecipe(const PackageFiles &files, const Target &target,
+                          const Kernel &kernel);
+
+/// The PTX of one kernel; never cached.
+Result<std::string> compileKernelToPtx(const PackageFiles &files,
+                                       const Target &target,
+                                       const Kernel &kernel);
+
+} // namespace moec::runtime
+
+#endif // MOEC_RUNTIME_JIT_COMPILEPOOL_H

@@ -1,0 +1,241 @@
+//===- FindNvrtc.cpp - where NVRTC lies -----------------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The search for libnvrtc and its builtins. No file is opened by the loader
+// here; what is found is identified by build-ids.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/jit/BuildId.h"
+#include "runtime/jit/Nvrtc.h"
+#include "runtime/support/Env.h"
+#include "runtime/support/Files.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <link.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <unistd.h>
+
+using namespace moec;
+using namespace moec::runtime;
+
+// The path that the build found (bootstrap takes NVRTC from PyPI where no
+// toolkit is installed).
+#ifndef MOEC_NVRTC_HINT
+#define MOEC_NVRTC_HINT ""
+#endif
+
+/// The oldest major version that knows C++20 and sm_90a.
+static constexpr int kOldestMajor = 12;
+
+static std::vector<std::string> expandPattern(const std::string &pattern) {
+  std::vector<std::string> paths;
+  glob_t found = {};
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  globfree(&found);
+  return paths;
+}
+
+/// The numbers after `.so.` of a file name: {13} or {13, 0, 88}; empty when
+/// there is anything else (libnvrtc.alt.so.13 has no ".so" after its stem).
+static std::vector<int> versionOf(const std::string &path,
+                                  std::string_view stem) {
+  std::string name = path.substr(path.rfind('/') + 1);
+  std::string prefix = fmt::format("{}.so.", stem);
+  std::vector<int> numbers;
+  if (name.compare(0, prefix.size(), prefix) != 0)
+    return numbers;
+  const char *at = name.data() + prefix.size(),
+             *end = name.data() + name.size();
+  while (at < end) {
+    int number = 0;
+    auto [next, code] = std::from_chars(at, end, number);
+    if (code != std::errc() || (next != end && *next != '.'))
+      return {};
+    numbers.push_back(number);
+    at = next == end ? end : next + 1;
+  }
+  return numbers;
+}
+
+/// The newest `stem`.so.<version> of a folder whose version begins so; of
+/// equals (links to one file) the shortest name.
+static std::optional<std::string> newestIn(const std::string &folder,
+                                           std::string_view stem,
+                                           std::optional<int> major) {
+  std::optional<std::string> best;
+  std::vector<int> bestVersion;
+  for (const std::string &path :
+       expandPattern(fmt::format("{}/{}.so.*", folder, stem))) {
+    auto version = versionOf(path, stem);
+    if (version.empty() || version[0] < kOldestMajor ||
+        (major && version[0] != *major))
+      continue;
+    bool newer =
+        !best || version[0] > bestVersion[0] ||
+        (version[0] == bestVersion[0] && version.size() < bestVersion.size()) ||
+        (version.size() == bestVersion.size() && version > bestVersion);
+    if (newer) {
+      best = path;
+      bestVersion = version;
+    }
+  }
+  return best;
+}
+
+/// The location of a library file, with identity; nullopt when there is none.
+static std::optional<NvrtcLocation> locate(const std::string &path,
+                                           const std::string &foundBy) {
+  std::string folder = path, library = path;
+  if (isFolder(path)) {
+    auto newest = newestIn(path, "libnvrtc", std::nullopt);
+    if (!newest)
+      return std::nullopt;
+    library = *newest;
+  } else if (fileExists(path)) {
+    folder = parentFolder(path);
+  } else {
+    return std::nullopt;
+  }
+  auto version = versionOf(library, "libnvrtc");
+  std::optional<int> major;
+  if (!version.empty())
+    major = version[0];
+  NvrtcLocation location;
+  location.library = library;
+  location.foundBy = foundBy;
+  auto id = readBuildId(library);
+  if (!id)
+    return std::nullopt;
+  location.identity = "nvrtc " + *id;
+  if (auto builtins = newestIn(folder, "libnvrtc-builtins", major)) {
+    location.builtins = *builtins;
+    if (auto builtinsId = readBuildId(*builtins))
+      location.identity += " builtins " + *builtinsId;
+  }
+  return location;
+}
+
+/// Folders of the loader: LD_LIBRARY_PATH, RUNPATH and the system's own.
+static std::vector<std::string> loaderFolders() {
+  std::vector<std::string> folders;
+  void *self = dlopen(nullptr, RTLD_NOW);
+  if (!self)
+    return folders;
+  Dl_serinfo head = {};
+  if (dlinfo(self, RTLD_DI_SERINFOSIZE, &head) == 0 && head.dls_size > 0) {
+    std::vector<char> memory(head.dls_size);
+    auto *info = reinterpret_cast<Dl_serinfo *>(memory.data());
+    if (dlinfo(self, RTLD_DI_SERINFOSIZE, info) == 0 &&
+        dlinfo(self, RTLD_DI_SERINFO, info) == 0)
+      for (unsigned i = 0; i < info->dls_cnt; ++i)
+        folders.push_back(info->dls_serpath[i].dls_name);
+  }
+  dlclose(self);
+  return folders;
+}
+
+/// The path of an NVRTC that this process has loaded already (an engine that
+/// brings its own), or "".
+static std::string loadedNvrtc() {
+  for (const char *name : {"libnvrtc.so.13", "libnvrtc.so.12"}) {
+    void *library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+    if (!library)
+      continue;
+    link_map *map = nullptr;
+    std::string path;
+    if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map)
+      path = map->l_name;
+    dlclose(library);
+    if (!path.empty())
+      return path;
+  }
+  return "";
+}
+
+static Result<NvrtcLocation> search() {
+  if (std::string given = envString("MOEC_NVRTC_PATH"); !given.empty()) {
+    if (auto location = locate(given, "MOEC_NVRTC_PATH"))
+      return *location;
+    return Error{ErrorCode::NoCompiler,
+                 fmt::format("MOEC_NVRTC_PATH is '{}': expected a "
+                             "libnvrtc.so.N (N >= {}) or a folder that holds "
+                             "one, and there is none",
+                             given, kOldestMajor)};
+  }
+  std::vector<std::string> searched;
+  auto attempt = [&](const std::string &path,
+                     const char *foundBy) -> std::optional<NvrtcLocation> {
+    if (path.empty())
+      return std::nullopt;
+    searched.push_back(path);
+    return locate(path, foundBy);
+  };
+  if (auto location = attempt(MOEC_NVRTC_HINT, "the path known at build time"))
+    return *location;
+  if (auto location = attempt(loadedNvrtc(), "already loaded"))
+    return *location;
+  for (const std::string &folder : loaderFolders())
+    if (auto location = attempt(folder, "the loader's path"))
+      return *location;
+  if (std::string home = envString("CUDA_HOME"); !home.empty())
+    for (const char *sub : {"/lib64", "/lib"})
+      if (auto location = attempt(home + sub, "CUDA_HOME"))
+        return *location;
+  std::vector<std::string> patterns = {
+      "/usr/local/cuda/lib64",
+      "/usr/local/cuda-*/lib64",
+      "/usr/lib/python3*/*-packages/nvidia/cu13/lib",
+      "/usr/local/lib/python3*/*-packages/nvidia/cu13/lib",
+      "/usr/local/lib/python3*/*-packages/nvidia/cuda_nvrtc/lib",
+      "/opt/*/lib/python3*/site-packages/nvidia/cu13/lib",
+  };
+  if (std::string home = envString("HOME"); !home.empty())
+    patterns.push_back(home +
+                       "/.local/lib/python3*/site-packages/nvidia/cu13/lib");
+  for (const std::string &pattern : patterns) {
+    auto paths = expandPattern(pattern);
+    if (paths.empty())
+      searched.push_back(pattern);
+    // The newest toolkit first.
+    for (auto path = paths.rbegin(); path != paths.rend(); ++path)
+      if (auto location = attempt(*path, "a usual place"))
+        return *location;
+  }
+  return Error{ErrorCode::NoCompiler,
+               fmt::format("no libnvrtc.so.N (N >= {}) was found in {}; "
+                           "install it (pip install nvidia-cuda-nvrtc) or set "
+                           "MOEC_NVRTC_PATH, or compile the package ahead of "
+                           "time",
+                           kOldestMajor, fmt::join(searched, ", "))};
+}
+
+Result<NvrtcLocation> moec::runtime::findNvrtc() {
+  // Found once for each setting of the variable; a miss is searched again,
+  // because it may be installed meanwhile.
+  static std::mutex mutex;
+  static std::map<std::string, NvrtcLocation> known;
+  std::string setting = envString("MOEC_NVRTC_PATH");
+  std::lock_guard lock(mutex);
+  if (auto it = known.find(setting); it != known.end())
+    return it->second;
+  auto location = search();
+  if (location)
+    known.emplace(setting, *location);
+  return location;
+}

@@ -1,0 +1,190 @@
+//===- Nvrtc.cpp - NVIDIA's run-time compiler, opened when needed ---------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// dlopen, the functions of its C interface, and one compilation.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/jit/Nvrtc.h"
+
+#include "runtime/support/Log.h"
+
+#include <fmt/format.h>
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+
+using namespace moec;
+using namespace moec::runtime;
+
+/// The C interface of NVRTC, as far as it is used; nvrtcProgram is opaque.
+struct Nvrtc::Functions {
+  const char *(*getErrorString)(int);
+  int (*version)(int *, int *);
+  int (*getNumSupportedArchs)(int *);
+  int (*getSupportedArchs)(int *);
+  int (*createProgram)(void **, const char *, const char *, int,
+                       const char *const *, const char *const *);
+  int (*destroyProgram)(void **);
+  int (*compileProgram)(void *, int, const char *const *);
+  int (*getPTXSize)(void *, size_t *);
+  int (*getPTX)(void *, char *);
+  int (*getCUBINSize)(void *, size_t *);
+  int (*getCUBIN)(void *, char *);
+  int (*getProgramLogSize)(void *, size_t *);
+  int (*getProgramLog)(void *, char *);
+};
+
+static std::atomic<bool> opened = false;
+
+bool Nvrtc::everOpened() { return opened; }
+
+Result<const Nvrtc *> Nvrtc::open(const NvrtcLocation &location) {
+  static std::mutex mutex;
+  static std::map<std::string, const Nvrtc *> instances; // never closed
+  std::lock_guard lock(mutex);
+  auto it = instances.find(location.library);
+  if (it != instances.end())
+    return it->second;
+  auto instance = load(location);
+  if (instance)
+    instances.emplace(location.library, *instance);
+  return instance;
+}
+
+Result<const Nvrtc *> Nvrtc::load(const NvrtcLocation &location) {
+  auto start = std::chrono::steady_clock::now();
+  // NVRTC does not look for its builtins in its own folder: when they are open
+  // already, its own dlopen by name finds them.
+  if (!location.builtins.empty() &&
+      !dlopen(location.builtins.c_str(), RTLD_NOW | RTLD_LOCAL))
+    log(LogLevel::Warning, "{} could not be opened: {}", location.builtins,
+        dlerror());
+  void *library = dlopen(location.library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char *reason = dlerror();
+    return Error{ErrorCode::NoCompiler,
+                 fmt::format("NVRTC (found by {}) could not be opened: {}",
+                             location.foundBy,
+                             reason ? reason : location.library)};
+  }
+  auto functions = std::make_unique<Functions>();
+  const char *missing = nullptr;
+  auto find = [&](auto &member, const char *name) {
+    member = reinterpret_cast<std::remove_reference_t<decltype(member)>>(
+        dlsym(library, name));
+    if (!member)
+      missing = name;
+  };
+  find(functions->getErrorString, "nvrtcGetErrorString");
+  find(functions->version, "nvrtcVersion");
+  find(functions->getNumSupportedArchs, "nvrtcGetNumSupportedArchs");
+  find(functions->getSupportedArchs, "nvrtcGetSupportedArchs");
+  find(functions->createProgram, "nvrtcCreateProgram");
+  find(functions->destroyProgram, "nvrtcDestroyProgram");
+  find(functions->compileProgram, "nvrtcCompileProgram");
+  find(functions->getPTXSize, "nvrtcGetPTXSize");
+  find(functions->getPTX, "nvrtcGetPTX");
+  find(functions->getCUBINSize, "nvrtcGetCUBINSize");
+  find(functions->getCUBIN, "nvrtcGetCUBIN");
+  find(functions->getProgramLogSize, "nvrtcGetProgramLogSize");
+  find(functions->getProgramLog, "nvrtcGetProgramLog");
+  if (missing)
+    return Error{ErrorCode::NoCompiler,
+                 fmt::format("{} has no function {}: it is no NVRTC of CUDA 12 "
+                             "or later",
+                             location.library, missing)};
+  std::unique_ptr<Nvrtc> nvrtc(new Nvrtc);
+  int major = 0, minor = 0, count = 0;
+  if (functions->version(&major, &minor) == 0)
+    nvrtc->versionNumber = major * 1000 + minor * 10;
+  if (functions->getNumSupportedArchs(&count) == 0 && count > 0) {
+    nvrtc->supported.resize(static_cast<size_t>(count));
+    functions->getSupportedArchs(nvrtc->supported.data());
+  }
+  nvrtc->functions = functions.release();
+  nvrtc->opening = std::chrono::duration<double, std::milli>(
+                       std::chrono::steady_clock::now() - start)
+                       .count();
+  opened = true;
+  log(LogLevel::Info, "NVRTC {}.{} from {} (found by {}), opened in {:.1f} ms",
+      major, minor, location.library, location.foundBy, nvrtc->opening);
+  return nvrtc.release();
+}
+
+Result<Cubin> Nvrtc::run(const Recipe &recipe, bool ptx) const {
+  std::vector<const char *> names, texts, options;
+  for (const auto &[name, header] : recipe.headers) {
+    names.push_back(name.c_str());
+    texts.push_back(header->text.c_str());
+  }
+  for (const std::string &option : recipe.options)
+    options.push_back(option.c_str());
+
+  // The program's name takes part in the cubin's bytes, so it is always the
+  // same.
+  void *program = nullptr;
+  int status = functions->createProgram(
+      &program, recipe.source->text.c_str(), "kernel.cu",
+      static_cast<int>(names.size()), texts.data(), names.data());
+  if (status != 0)
+    return Error{ErrorCode::CompileFailed,
+                 fmt::format("kernel {}: nvrtcCreateProgram failed: {}",
+                             recipe.entry, functions->getErrorString(status))};
+  struct Guard {
+    const Functions *functions;
+    void **program;
+    ~Guard() { functions->destroyProgram(program); }
+  } guard{functions, &program};
+
+  status = functions->compileProgram(program, static_cast<int>(options.size()),
+                                     options.data());
+  Cubin result;
+  size_t size = 0;
+  if (functions->getProgramLogSize(program, &size) == 0 && size > 1) {
+    result.log.resize(size);
+    functions->getProgramLog(program, result.log.data());
+    result.log.resize(size - 1); // without the terminating NUL
+  }
+  if (status != 0)
+    return Error{ErrorCode::CompileFailed,
+                 fmt::format("kernel {} did not compile for {}: {}\n{}",
+                             recipe.entry, recipe.arch,
+                             functions->getErrorString(status), result.log)};
+  auto getSize = ptx ? functions->getPTXSize : functions->getCUBINSize;
+  auto get = ptx ? functions->getPTX : functions->getCUBIN;
+  size = 0;
+  status = getSize(program, &size);
+  if (status == 0 && size > 0) {
+    result.bytes.resize(size);
+    status = get(program, result.bytes.data());
+  }
+  if (status != 0 || size == 0)
+    return Error{ErrorCode::CompileFailed,
+                 fmt::format("kernel {}: NVRTC gave no {} for {}; the option "
+                             "-arch must name a real architecture (sm_XX)",
+                             recipe.entry, ptx ? "PTX" : "cubin", recipe.arch)};
+  if (ptx && result.bytes.back() == '\0')
+    result.bytes.pop_back();
+  return result;
+}
+
+Result<Cubin> Nvrtc::compile(const Recipe &recipe) const {
+  return run(recipe, /*ptx=*/false);
+}
+
+Result<std::string> Nvrtc::compileToPtx(const Recipe &recipe) const {
+  auto result = run(recipe, /*ptx=*/true);
+  if (!result)
+    return result.takeError();
+  return std::move(result->bytes);
+}

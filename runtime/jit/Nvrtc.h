@@ -1,0 +1,73 @@
+//===- Nvrtc.h - NVIDIA's run-time compiler, opened when needed -*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Finding and opening are two steps: the cache needs NVRTC's identity (which
+// findNvrtc reads from the files) at every load, the compiler itself only on a
+// miss. NVRTC needs no GPU and no driver.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_JIT_NVRTC_H
+#define MOEC_RUNTIME_JIT_NVRTC_H
+
+#include "runtime/jit/Recipe.h"
+#include "runtime/support/Result.h"
+
+#include <string>
+#include <vector>
+
+namespace moec::runtime {
+
+struct NvrtcLocation {
+  std::string library;  ///< path of libnvrtc.so.N
+  std::string builtins; ///< path of libnvrtc-builtins.so.N.M, beside it
+  std::string foundBy;  ///< "MOEC_NVRTC_PATH", "loader path", ...
+  /// "nvrtc <build-id> builtins <build-id>": part of every recipe.
+  std::string identity;
+};
+
+/// Searches MOEC_NVRTC_PATH, the path known at build time, what is loaded
+/// already and the loader's folders, CUDA_HOME, /usr/local/cuda*, and Python's
+/// nvidia wheels; opens nothing. A set MOEC_NVRTC_PATH that holds no NVRTC is
+/// an error, as is finding none: NoCompiler with the places searched.
+Result<NvrtcLocation> findNvrtc();
+
+/// The opened library. Compiling is thread-safe, several at once run in
+/// parallel.
+class Nvrtc {
+public:
+  /// Opens it once a process; a second location gives a second instance.
+  static Result<const Nvrtc *> open(const NvrtcLocation &location);
+  /// Whether this process has opened NVRTC through open() so far.
+  static bool everOpened();
+
+  /// CompileFailed carries entry, arch and NVRTC's whole log.
+  Result<Cubin> compile(const Recipe &recipe) const;
+  /// The PTX of a recipe, for people and for tests.
+  Result<std::string> compileToPtx(const Recipe &recipe) const;
+
+  /// NVRTC's version, 13000 for 13.0.
+  int version() const { return versionNumber; }
+  /// "sm_90" and so on have numbers here: 90; as NVRTC lists them.
+  const std::vector<int> &archs() const { return supported; }
+  double openMilliseconds() const { return opening; }
+
+private:
+  struct Functions;
+  Nvrtc() = default;
+  Result<Cubin> run(const Recipe &recipe, bool ptx) const;
+  static Result<const Nvrtc *> load(const NvrtcLocation &location);
+
+  const Functions *functions = nullptr;
+  int versionNumber = 0;
+  std::vector<int> supported;
+  double opening = 0;
+};
+
+} // namespace moec::runtime
+
+#endif // MOEC_RUNTIME_JIT_NVRTC_H

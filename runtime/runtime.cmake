@@ -1,0 +1,22 @@
+# The device side: JIT and cache, CUDA driver, launcher, C ABI, moec-run. Included by runtime/CMakeLists.txt.
+#
+#   moec_runtime          all of it, static (libmoec.so and the tools link it)
+#   moec-runtime-shared   libmoec-runtime.so: the C ABI of moec/moec.h and nothing else
+#   moec-run              runs, checks, times and prebuilds packages
+#
+# No CUDA header and no CUDA library is needed to build: both are opened at run time.
+
+set(MOEC_NVRTC_PATH "" CACHE FILEPATH "A libnvrtc.so to try after the environment's and before the toolkits'")
+
+add_library(moec_runtime STATIC
+  jit/BuildId.cpp
+  jit/Cache.cpp
+  jit/CompilePool.cpp
+  jit/FindNvrtc.cpp
+  jit/Nvrtc.cpp
+  jit/Recipe.cpp
+  device/CudaDriver.cpp
+  device/DeviceInfo.cpp)
+set_source_files_properties(jit/FindNvrtc.cpp PROPERTIES
+  COMPILE_DEFINITIONS "MOEC_NVRTC_HINT=\"${MOEC_NVRTC_PATH}\"")
+target_link_libraries(moec_runtime PUBLIC moec_host moec_package moec_support ${CMAKE_DL_LIBS} Threads::Threads)
