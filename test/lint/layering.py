@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# ===- layering.py - which room may include which ---------------------------===#
+#
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===------------------------------------------------------------------------===#
+"""Quoted includes are spelled from the root of the tree and go only where RULES lets them; see docs/architecture.md."""
+
+import re
+import sys
+
+from lintlib import CPP, Finding, main, read_lines
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+LLVM = ("mlir/", "llvm/", "mlir-c/", "llvm-c/")
+ANY = ("",)
+
+# (files that begin with this, what they may include with quotes, what they may not include at all); the first
+# row that fits a file holds.
+RULES = [
+    # The vocabulary: plain tables.
+    ("dialect/catalog/", ("dialect/catalog/",), LLVM),
+    ("dialect/", ("dialect/",) + LLVM, ()),
+    # The driver and the C ABI of libmoec.so compile kernels and load layers, so they meet the whole runtime.
+    ("compiler/tools/", ("compiler/", "dialect/", "runtime/", "moec/") + LLVM, ()),
+    ("compiler/capi/", ("compiler/", "dialect/", "runtime/", "moec/") + LLVM, ()),
+    ("compiler/", ("compiler/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
+    # Kernels know nothing but each other.
+    ("templates/", ("moe/",), ANY),
+    ("runtime/include/", ("moec/",), LLVM),
+    ("runtime/support/", ("runtime/support/",), LLVM),
+    ("runtime/package/", ("runtime/package/", "runtime/support/"), LLVM),
+    # moec-run --check is the one user of the reference outside of test/.
+    ("runtime/tools/", ("runtime/", "moec/", "test/reference/"), LLVM),
+    ("runtime/", ("runtime/", "moec/"), LLVM),
+    # The reference shares no code with what it judges.
+    ("test/reference/", ("test/reference/", "runtime/package/", "runtime/support/"), LLVM),
+    ("test/", ("test/", "runtime/", "moec/", "compiler/", "dialect/") + LLVM, ()),
+    ("bench/", ("bench/", "test/reference/", "runtime/", "moec/", "compiler/", "dialect/") + LLVM, ()),
+    ("examples/", ("moec/",), LLVM),
+]
+# Exceptions, each with its reason.
+ALLOWED = {
+    # The one entry that takes a config and returns a loaded layer: compiler and runtime in one process.
+    ("compiler/Jit.cpp", "runtime/"),
+    ("compiler/Jit.h", "runtime/"),
+    ("compiler/Compiler.cpp", "runtime/jit/"),
+}
+# Opened with dlopen; their headers would make a build need a toolkit.
+TOOLKIT = re.compile(r"^(cuda(_\w+)?\.h|nvrtc\.h|nccl\.h|nvJitLink\.h|cuda/.*)$")
+ROOMS = ("dialect/", "compiler/", "runtime/", "templates/", "test/", "bench/", "examples/")
+
+
+def check(root, files):
+    existing = set(files)
+    for path in files:
+        if not path.endswith(CPP):
+            continue
+        rule = next((rule for rule in RULES if path.startswith(rule[0])), None)
+        if rule is None:
+            yield Finding(path, 1, "C++ outside of the rooms that RULES in test/lint/layering.py names")
+            continue
+        _, allowed, forbidden = rule
+        for number, line in enumerate(read_lines(root, path), 1):
+            match = INCLUDE.match(line)
+            if not match:
+                continue
+            quote, name = match.groups()
+            if TOOLKIT.match(name):
+                yield Finding(path, number, f"includes {name}: the toolkit is opened at run time, its declarations are our own")
+            elif quote == "<":
+                if name.startswith(ROOMS):
+                    yield Finding(path, number, f"includes <{name}>: our own headers take quotes")
+                elif forbidden and name.startswith(forbidden):
+                    yield Finding(path, number, f"includes <{name}>: {rule[0]} may include only {', '.join(allowed)}")
+            elif any(path == file and name.startswith(prefix) for file, prefix in ALLOWED):
+                continue
+            elif not name.startswith(allowed):
+                yield Finding(path, number, f'includes "{name}": {rule[0]} may include only {", ".join(allowed)}')
+            elif name.startswith(ROOMS) and name not in existing and not name.endswith(".inc"):
+                yield Finding(path, number, f'includes "{name}", which does not exist (spell it from the root of the tree)')
+
+
+if __name__ == "__main__":
+    sys.exit(main(check))

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# ===- markdown.py - what the documents show is run -------------------------===#
+#
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===------------------------------------------------------------------------===#
+"""Runs README.md and docs/*.md: every ```console block is executed ('$ ' begins a command, what follows is its
+output), every ```mlir block goes through moec-opt, every ```json block is parsed, and a ```cpp file=PATH block must
+stand in that file word for word. Links to files must lead somewhere.
+
+A document's commands run one after another in one empty folder that holds links to examples/ and test/ of the tree and to
+the build folder as build/, with the build's programs in PATH. Output is compared loosely: numbers and
+hex digits count as equal to any other, blanks do not count, and a line '...' stands for any lines. A command whose
+block shows no output only has to succeed; '# exit status N' after a command's output demands another status."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+from lintlib import Finding, main, read_lines
+
+FENCE = re.compile(r"^(```+)\s*(\S*)\s*(.*)$")
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def blocks(lines):
+    """(line number, language, rest of the fence, content lines) of each fenced block."""
+    fence, start, language, rest, content = None, 0, "", "", []
+    for number, line in enumerate(lines, 1):
+        match = FENCE.match(line)
+        if fence is None and match:
+            fence, start, language, rest, content = match.group(1), number, match.group(2), match.group(3), []
+        elif fence is not None and line.strip() == fence:
+            yield start, language, rest, content
+            fence = None
+        elif fence is not None:
+            content.append(line)
+
+
+def normal(line):
+    """A line without what may differ from run to run."""
+    line = re.sub(r"\b[0-9a-f]{8,}\b", "N", line)
+    line = re.sub(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?", "N", line)
+    return " ".join(line.split())
+
+
+def matches(shown, printed):
+    """Whether the shown lines, in which '...' stands for any lines, describe the printed ones."""
+    if not shown:
+        return not printed
+    if shown[0].strip() == "...":
+        return any(matches(shown[1:], printed[i:]) for i in range(len(printed) + 1))
+    return bool(printed) and normal(shown[0]) == normal(printed[0]) and matches(shown[1:], printed[1:])
+
+
+def commands(content, start):
+    """(line number, command, shown lines, exit status) of each '$ ' in a console block."""
+    found = []
+    for number, line in enumerate(content, start + 1):
+        if line.startswith("$ "):
+            found.append([number, line[2:], [], 0])
+        elif found and not found[-1][2] and found[-1][1].endswith("\\"):
+            found[-1][1] = found[-1][1][:-1] + line.strip().removeprefix("> ")
+        elif found and line.startswith("# exit status "):
+            found[-1][3] = int(line.split()[-1])
+        elif found:
+            found[-1][2].append(line.rstrip())
+    return found
+
+
+def run_console(path, content, start, folder, environment):
+    for number, command, shown, status in commands(content, start):
+        run = subprocess.run(
+            ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=600
+        )
+        printed = [l.rstrip() for l in (run.stdout + run.stderr).splitlines()]
+        if run.returncode != status:
+            last = printed[-1] if printed else "nothing"
+            yield Finding(path, number, f"'{command}' ended with status {run.returncode}, not {status}; it printed: {last}")
+            continue
+        shown = [l for l in shown if l.strip()]
+        printed = [l for l in printed if l.strip()]
+        if shown and not matches(shown, printed):
+            text = "\n    ".join(["what it prints is not what is shown; it printed:"] + printed[:60])
+            yield Finding(path, number, text)
+
+
+def check_document(root, path, options):
+    lines = read_lines(root, path)
+    outside, inside = [], False
+    for number, line in enumerate(lines, 1):
+        if FENCE.match(line):
+            inside = not inside
+        if not inside:
+            outside += [(number, link) for link in LINK.findall(line)]
+    for number, link in outside:
+        if "://" not in link and not (root / path).parent.joinpath(link).exists():
+            yield Finding(path, number, f"the link {link} leads nowhere")
+    with tempfile.TemporaryDirectory(prefix="moec-docs-") as folder:
+        environment = dict(os.environ, LC_ALL="C.UTF-8", MOEC_CACHE_DIR=os.path.join(folder, "cache"))
+        for name in ("examples", "test"):
+            os.symlink(root / name, os.path.join(folder, name))
+        if options.build:
+            build = options.build.resolve()
+            os.symlink(build, os.path.join(folder, "build"))
+            environment["PATH"] = f"{build / 'bin'}:{os.environ['PATH']}"
+        for start, language, rest, content in blocks(lines):
+            text = "\n".join(content) + "\n"
+            if language == "json":
+                try:
+                    json.loads(text)
+                except ValueError as error:
+                    yield Finding(path, start, f"no JSON: {error}")
+            elif language == "cpp" and rest.startswith("file="):
+                source = root / rest[len("file="):]
+                if not source.is_file() or text.strip() not in source.read_text():
+                    yield Finding(path, start, f"does not stand in {rest[len('file='):]} word for word")
+            elif language == "console" and options.build:
+                yield from run_console(path, content, start, folder, environment)
+            elif language == "mlir" and options.build:
+                run = subprocess.run(["moec-opt"], input=text, env=environment, capture_output=True, text=True)
+                if run.returncode:
+                    yield Finding(path, start, f"moec-opt refuses it: {run.stderr.strip().splitlines()[0]}")
+
+
+def check(root, files, options):
+    for path in files:
+        if path.endswith(".md") and (path == "README.md" or path.startswith(("docs/", "templates/", "examples/"))):
+            if not path.startswith("docs/generated/"):
+                yield from check_document(root, path, options)
+
+
+def add_options(parser):
+    parser.add_argument("--build", type=pathlib.Path, help="run the commands with this build's programs")
+
+
+if __name__ == "__main__":
+    sys.exit(main(check, add_options))

@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+# ===- self_test.py - each lint, seen red -----------------------------------===#
+#
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===------------------------------------------------------------------------===#
+#
+# Gives every lint a small tree with a fault and sees it name the fault, then
+# the same tree without it and sees it content.
+#
+# ===------------------------------------------------------------------------===#
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def run_lint(lint, tree, *arguments):
+    """Writes tree {path: text} into a folder and runs the lint there: (exit status, output)."""
+    with tempfile.TemporaryDirectory(prefix="moec-lint-") as folder:
+        for path, text in tree.items():
+            file = pathlib.Path(folder, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text.replace("@ROOT@", folder))
+        arguments = [a.replace("@ROOT@", folder) for a in arguments]
+        run = subprocess.run(
+            [sys.executable, str(HERE / lint), f"--root={folder}", *arguments], capture_output=True, text=True
+        )
+        return run.returncode, run.stdout + run.stderr
+
+
+class LintTest(unittest.TestCase):
+    def red(self, lint, tree, expected, *arguments):
+        status, output = run_lint(lint, tree, *arguments)
+        self.assertIn(expected, output)
+        self.assertEqual(status, 1, output)
+
+    def green(self, lint, tree, *arguments):
+        status, output = run_lint(lint, tree, *arguments)
+        self.assertEqual(status, 0, output)
+
+
+class Length(LintTest):
+    def test_601_lines(self):
+        self.red("length.py", {"runtime/A.cpp": "\n" * 601}, "runtime/A.cpp:601: 601 lines; at most 600")
+
+    def test_600_lines(self):
+        self.green("length.py", {"runtime/A.cpp": "\n" * 600, "examples/a.json": "\n" * 9000})
+
+
+class Env(LintTest):
+    table = {"runtime/support/Env.h": '    {"MOEC_X", "path", "",\n'}
+
+    def test_getenv_elsewhere(self):
+        self.red("env.py", {"runtime/jit/A.cpp": 'const char *x = std::getenv("X");\n'}, "runtime/jit/A.cpp:1: reads the")
+
+    def test_getenv_at_home(self):
+        self.green("env.py", {"runtime/support/Env.cpp": 'std::getenv("X");\n', "runtime/B.cpp": "// getenv(x)\n"})
+
+    def test_variable_without_documentation(self):
+        tree = dict(self.table, **{"docs/debugging.md": "| `MOEC_Y` | path |\n"})
+        self.red("env.py", tree, "MOEC_X is in the table of runtime/support/Env.h and not here")
+        self.red("env.py", tree, "MOEC_Y is not in the table of runtime/support/Env.h")
+
+    def test_documented_variable(self):
+        self.green("env.py", dict(self.table, **{"docs/debugging.md": "| `MOEC_X` | path |\n"}))
+
+
+class Words(LintTest):
+    def test_promise(self):
+        for word in ("TO" + "DO", "FIX" + "ME", "for " + "now", "not " + "implemented"):
+            self.red("words.py", {"compiler/A.cpp": f"int x; // {word}: more\n"}, "compiler/A.cpp:1: ")
+
+    def test_no_promise(self):
+        self.green("words.py", {"compiler/A.cpp": "int todos; // formal notes, nowhere\n"})
+
+
+class Layering(LintTest):
+    def test_runtime_that_knows_the_compiler(self):
+        tree = {"runtime/A.cpp": '#include "compiler/Compiler.h"\n', "compiler/Compiler.h": ""}
+        self.red("layering.py", tree, 'runtime/A.cpp:1: includes "compiler/Compiler.h"')
+
+    def test_runtime_that_knows_llvm(self):
+        self.red("layering.py", {"runtime/A.h": "#include <llvm/ADT/StringRef.h>\n"}, "runtime/A.h:1")
+
+    def test_dialect_that_knows_the_package(self):
+        tree = {"dialect/A.cpp": '#include "runtime/package/Manifest.h"\n', "runtime/package/Manifest.h": ""}
+        self.red("layering.py", tree, "dialect/A.cpp:1")
+
+    def test_catalog_that_knows_mlir(self):
+        self.red("layering.py", {"dialect/catalog/A.h": '#include "mlir/IR/Types.h"\n'}, "dialect/catalog/A.h:1")
+
+    def test_template_with_a_system_header(self):
+        self.red("layering.py", {"templates/moe/a.cuh": "#include <cuda_bf16.h>\n"}, "templates/moe/a.cuh:1")
+
+    def test_toolkit_header(self):
+        self.red("layering.py", {"runtime/A.cpp": "#include <nvrtc.h>\n"}, "runtime/A.cpp:1: includes nvrtc.h")
+
+    def test_reference_that_borrows_from_the_host_device(self):
+        tree = {"test/reference/A.cpp": '#include "runtime/host/HostDevice.h"\n', "runtime/host/HostDevice.h": ""}
+        self.red("layering.py", tree, "test/reference/A.cpp:1")
+
+    def test_include_that_is_not_there(self):
+        self.red("layering.py", {"runtime/A.cpp": '#include "runtime/B.h"\n'}, "which does not exist")
+
+    def test_relative_include(self):
+        self.red("layering.py", {"runtime/A.cpp": '#include "B.h"\n', "runtime/B.h": ""}, "runtime/A.cpp:1")
+
+    def test_good_includes(self):
+        tree = {
+            "compiler/A.cpp": '#include "runtime/package/M.h"\n#include "mlir/IR/Types.h"\n#include <vector>\n',
+            "runtime/package/M.h": "#include <nlohmann/json.hpp>\n",
+            "templates/moe/a.cuh": '#include "moe/b.cuh"\n',
+            "runtime/tools/moec-run.cpp": '#include "test/reference/R.h"\n',
+            "test/reference/R.h": "",
+        }
+        self.green("layering.py", tree)
+
+
+class FileCheck(LintTest):
+    run_line = "// RUN: moec-opt %s | FileCheck %s\n"
+    verify = "// RUN: moec-opt %s -split-input-file -verify-diagnostics\n"
+
+    def check(self, text):
+        return {"test/compiler/a.mlir": text}
+
+    def test_check_without_filecheck(self):
+        self.red("filecheck.py", self.check("// RUN: moec-opt %s\n// CHECK: x\n"), "a.mlir:2: 'CHECK:' is read by no")
+
+    def test_prefix_never_used(self):
+        text = "// RUN: moec-opt %s | FileCheck %s --check-prefixes=CHECK,CUDA\n// CHECK: x\n"
+        self.red("filecheck.py", self.check(text), "given the prefix CUDA")
+
+    def test_prefix_of_no_run(self):
+        self.red("filecheck.py", self.check(self.run_line + "// CHECK: x\n// CUDA-NEXT: y\n"), "'CUDA-NEXT:'")
+
+    def test_unknown_directive(self):
+        for word in ("CHECK-NEX", "CHECK-DAG-NEXT", "CHECK_NEXT", "CHECK-NOTT"):
+            self.red("filecheck.py", self.check(self.run_line + f"// CHECK: x\n// {word}: y\n"), f"'{word}:' is no")
+
+    def test_short_expectation(self):
+        self.red("filecheck.py", self.check(self.verify + "// expected-error {{bad}}\n"), "'bad' fits any message")
+
+    def test_expectation_that_nothing_verifies(self):
+        text = "// RUN: moec-opt %s\n// expected-error @+1 {{a whole message here}}\n"
+        self.red("filecheck.py", self.check(text), "expected-* without -verify-diagnostics")
+
+    def test_missing_separator(self):
+        text = self.verify + "// expected-error {{a whole message here}}\n// expected-error {{another whole message}}\n"
+        self.red("filecheck.py", self.check(text), "'// -----' is missing")
+
+    def test_dead_separator(self):
+        self.red("filecheck.py", self.check(self.run_line + "// CHECK: x\n// -----\n"), "separates nothing")
+
+    def test_no_run_line(self):
+        self.red("filecheck.py", self.check("moe.layer @a {}\n"), "no RUN line")
+
+    def test_good_files(self):
+        text = (
+            "// RUN: moec-opt %s --a \\\n// RUN:   | FileCheck %s --check-prefix=A\n// REQUIRES: nvrtc\n"
+            "// A-LABEL: x\n// A-COUNT-3: y\n// A{LITERAL}: [[z]]\n// A-NEXT: w\n// Note: prose\n"
+        )
+        self.green("filecheck.py", self.check(text))
+        message = "// expected-error @below {{a whole message here}}\n"
+        self.green("filecheck.py", self.check(self.verify + message + "// -----\n" + message))
+
+
+class Headers(LintTest):
+    def tree(self, header):
+        command = "g++ -std=c++20 -o a.o -c @ROOT@/runtime/A.cpp"
+        commands = [{"directory": "@ROOT@", "command": command, "file": "@ROOT@/runtime/A.cpp"}]
+        return {"runtime/A.h": header, "runtime/A.cpp": "", "build/compile_commands.json": json.dumps(commands)}
+
+    def test_header_that_leans_on_another(self):
+        self.red("headers.py", self.tree("std::string x();\n"), "runtime/A.h:1: does not compile alone", "--build=@ROOT@/build")
+
+    def test_whole_header(self):
+        self.green("headers.py", self.tree("#include <string>\nstd::string x();\n"), "--build=@ROOT@/build")
+
+    def test_template_that_leans_on_another(self):
+        status, output = run_lint("headers.py", {"templates/moe/a.cuh": "struct A { Missing m; };\n"})
+        if "no NVRTC here" in output:
+            self.skipTest("no NVRTC here")
+        self.assertIn("templates/moe/a.cuh:1: does not compile alone", output)
+        self.assertEqual(status, 1)
+
+
+class Markdown(LintTest):
+    def console(self, text):
+        return {"README.md": f"```console\n{text}```\n", "build/bin/x": "", "examples/x": "", "test/x": ""}
+
+    def test_output_that_differs(self):
+        tree = self.console("$ echo one\ntwo\n")
+        self.red("markdown.py", tree, "README.md:2: what it prints is not what is shown", "--build=@ROOT@/build")
+
+    def test_command_that_fails(self):
+        self.red("markdown.py", self.console("$ false\n"), "ended with status 1, not 0", "--build=@ROOT@/build")
+
+    def test_numbers_and_dots(self):
+        text = "$ echo took 17 ms; echo 2; echo 3; echo end\ntook 3.5 ms\n...\nend\n$ ls no/such\n...\n# exit status 2\n"
+        self.green("markdown.py", self.console(text), "--build=@ROOT@/build")
+
+    def test_broken_link(self):
+        self.red("markdown.py", {"docs/a.md": "see [b](b.md)\n"}, "docs/a.md:1: the link b.md leads nowhere")
+
+    def test_snippet_that_has_moved_on(self):
+        tree = {"README.md": "```cpp file=examples/a.cpp\nint f();\n```\n", "examples/a.cpp": "int g();\n"}
+        self.red("markdown.py", tree, "does not stand in examples/a.cpp word for word")
+
+    def test_broken_json(self):
+        self.red("markdown.py", {"README.md": "```json\n{,}\n```\n"}, "README.md:1: no JSON")
+
+
+@unittest.skipUnless(shutil.which("clang-format-22"), "clang-format-22 is not installed")
+class Format(LintTest):
+    def test_unformatted(self):
+        self.red("format.py", {"runtime/A.cpp": "int  x;\n"}, "runtime/A.cpp:1: is not as clang-format-22")
+
+    def test_formatted(self):
+        self.green("format.py", {"runtime/A.cpp": "int x;\n"})
+
+
+class Summary(unittest.TestCase):
+    def summarize(self, **files):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in files.items():
+                pathlib.Path(folder, f"{name}.xml").write_text(f"<testsuite>{text}</testsuite>")
+            run = subprocess.run(
+                [sys.executable, str(HERE.parent / "summary.py"), folder], capture_output=True, text=True
+            )
+            return run.returncode, run.stdout
+
+    passed = '<testcase name="A.One" status="run"/>'
+    skipped = (
+        '<testcase name="A.Two" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>'
+        "<system-out>a.cpp:4: Skipped\nno GPU here\n</system-out></testcase>"
+    )
+    failed = '<testcase name="A.Three" status="fail"><failure message=""/></testcase>'
+
+    def test_sums(self):
+        lit = '<testcase classname="moec.compiler" name="a.mlir"/>'
+        status, output = self.summarize(main=self.passed + self.skipped, lit=lit)
+        self.assertEqual(output.splitlines()[-1], "2 passed, 0 failed, 1 skipped")
+        self.assertIn("skipped (no GPU here):\n  main: A.Two", output)
+        self.assertEqual(status, 0)
+
+    def test_failure(self):
+        status, output = self.summarize(main=self.passed + self.failed)
+        self.assertEqual(output, "failed: main: A.Three\n1 passed, 1 failed, 0 skipped\n")
+        self.assertEqual(status, 1)
+
+    def test_nothing_ran(self):
+        status, output = self.summarize(main="")
+        self.assertEqual((status, output), (1, "0 passed, 0 failed, 0 skipped\n"))
+
+    def test_not_run_is_failed(self):
+        status, _ = self.summarize(main=self.passed + '<testcase name="B" status="notrun"/>')
+        self.assertEqual(status, 1)
+
+
+if __name__ == "__main__":
+    os.environ.pop("GIT_DIR", None)
+    unittest.main()
