@@ -94,7 +94,7 @@ static Choices choicesFor(const MatmulProblem &problem, bool simt,
     c = {{64, 128}, {16}, 2, 2, {{1, 4}, {2, 4}}};
   else if (problem.tileRows <= 16)
     // Memory bound: several CTAs an SM, long rows, a deep ring.
-    c = {{32, 64, 128}, {64, 128}, 3, 6, {{1, 2}, {1, 4}}};
+    c = {{64, 128}, {64, 128}, 4, 6, {{1, 4}}};
   else if (problem.tileRows <= 32)
     c = {{64, 128}, {64, 128}, 3, 6, {{1, 4}, {2, 2}}};
   else if (problem.tileRows <= 64)

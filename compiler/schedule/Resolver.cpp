@@ -1,0 +1,225 @@
+//===- Resolver.cpp - which backend and engine serve a layer --------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Adding a reason to refuse is adding a predicate to kPredicates.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Resolver.h"
+
+#include "dialect/catalog/Architectures.h"
+#include "dialect/catalog/Backends.h"
+#include "dialect/catalog/Engines.h"
+#include "runtime/package/ElementTypes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+using namespace moec;
+using namespace moec::compiler;
+using catalog::Architecture;
+using catalog::Backend;
+using catalog::Engine;
+
+namespace {
+struct Candidate {
+  const Backend *backend;
+  const Engine *engine;
+};
+
+struct Reason {
+  std::string code, sentence;
+};
+
+using Predicate = std::optional<Reason> (*)(const LayerFacts &,
+                                            const Architecture &,
+                                            const Candidate &);
+} // namespace
+
+/// "f16, bf16" of "f16 bf16".
+static std::string commas(std::string_view words) {
+  std::string text;
+  for (char c : words)
+    c == ' ' ? text += ", " : text += c;
+  return text;
+}
+
+static std::optional<Reason> quantization(const LayerFacts &layer,
+                                          const Architecture &,
+                                          const Candidate &candidate) {
+  if (!layer.quantized)
+    return std::nullopt;
+  return Reason{"quant_not_supported",
+                fmt::format("backend '{}' reads operands without scales only",
+                            candidate.backend->name)};
+}
+
+static std::optional<Reason> elementTypes(const LayerFacts &layer,
+                                          const Architecture &,
+                                          const Candidate &candidate) {
+  for (const std::string &type : layer.elementTypes)
+    if (!catalog::hasWord(candidate.engine->elements, type))
+      return Reason{"dtype_not_supported",
+                    fmt::format("engine '{}' multiplies {}, not {}",
+                                candidate.engine->name,
+                                commas(candidate.engine->elements), type)};
+  return std::nullopt;
+}
+
+static std::optional<Reason> equalTypes(const LayerFacts &layer,
+                                        const Architecture &,
+                                        const Candidate &candidate) {
+  for (const std::string &type : layer.elementTypes)
+    if (type != layer.elementTypes.front())
+      return Reason{"dtype_not_supported",
+                    fmt::format("engine '{}' multiplies operands of one type, "
+                                "not {} with {}",
+                                candidate.engine->name,
+                                layer.elementTypes.front(), type)};
+  return std::nullopt;
+}
+
+static std::optional<Reason> archFeatures(const LayerFacts &,
+                                          const Architecture &arch,
+                                          const Candidate &candidate) {
+  std::string_view missing =
+      catalog::firstMissing(arch.features, candidate.engine->features);
+  if (missing.empty())
+    return std::nullopt;
+  return Reason{"feature_missing",
+                fmt::format("engine '{}' needs {}, which {} lacks",
+                            candidate.engine->name, missing, arch.name)};
+}
+
+static std::optional<Reason> rowSizes(const LayerFacts &layer,
+                                      const Architecture &,
+                                      const Candidate &candidate) {
+  const ElementType *type = layer.elementTypes.empty()
+                                ? nullptr
+                                : findElementType(layer.elementTypes.front());
+  int64_t step = type ? std::max<int64_t>(128 / type->bits, 1) : 1;
+  // Interleaving gate and up rows by 8 needs whole runs of 8.
+  int64_t stepI = layer.gated ? std::max<int64_t>(step, 8) : step;
+  if (layer.hidden % step)
+    return Reason{
+        "size_not_supported",
+        fmt::format("backend '{}' loads rows in 16 bytes: hidden size "
+                    "{} is no multiple of {}",
+                    candidate.backend->name, layer.hidden, step)};
+  if (layer.intermediate % stepI)
+    return Reason{
+        "size_not_supported",
+        fmt::format("backend '{}' loads rows in 16 bytes and gates in runs of "
+                    "8: intermediate size {} of this rank is no multiple of {}",
+                    candidate.backend->name, layer.intermediate, stepI)};
+  return std::nullopt;
+}
+
+static std::optional<Reason> expertCounts(const LayerFacts &layer,
+                                          const Architecture &,
+                                          const Candidate &candidate) {
+  if (layer.experts > 1024)
+    return Reason{"experts_not_supported",
+                  fmt::format("backend '{}' routes over at most 1024 experts, "
+                              "not {}",
+                              candidate.backend->name, layer.experts)};
+  if (layer.topK > 32)
+    return Reason{"top_k_not_supported",
+                  fmt::format("backend '{}' takes at most 32 experts a token, "
+                              "not {}",
+                              candidate.backend->name, layer.topK)};
+  return std::nullopt;
+}
+
+static constexpr Predicate kPredicates[] = {quantization, elementTypes,
+                                            equalTypes,   archFeatures,
+                                            rowSizes,     expertCounts};
+
+static std::optional<Reason> firstReason(const LayerFacts &layer,
+                                         const Architecture &arch,
+                                         const Candidate &candidate,
+                                         const std::string &backend,
+                                         const std::string &engine) {
+  if (!backend.empty() && candidate.backend->name != backend)
+    return Reason{"not_requested",
+                  fmt::format("backend '{}' was asked for", backend)};
+  if (!engine.empty() && candidate.engine->name != engine)
+    return Reason{"not_requested",
+                  fmt::format("engine '{}' was asked for", engine)};
+  for (Predicate predicate : kPredicates)
+    if (auto reason = predicate(layer, arch, candidate))
+      return reason;
+  return std::nullopt;
+}
+
+Result<Resolution> compiler::resolve(const LayerFacts &layer,
+                                     const std::string &arch,
+                                     const std::string &backend,
+                                     const std::string &engine) {
+  auto unknown = [](std::string_view kind, std::string_view name,
+                    std::string known) {
+    return Error{
+        ErrorCode::InvalidArgument,
+        fmt::format("unknown {} '{}'; known {}s: {}", kind, name, kind, known)};
+  };
+  const Architecture *archRow = catalog::find(catalog::kArchitectures, arch);
+  if (!archRow)
+    return unknown("arch", arch, catalog::names(catalog::kArchitectures));
+  if (!backend.empty() && !catalog::find(catalog::kBackends, backend))
+    return unknown("backend", backend, catalog::names(catalog::kBackends));
+  if (!engine.empty() && !catalog::find(catalog::kEngines, engine))
+    return unknown("engine", engine, catalog::names(catalog::kEngines));
+
+  std::vector<Candidate> candidates;
+  for (const Backend &b : catalog::kBackends)
+    for (const Engine &e : catalog::kEngines)
+      if (catalog::hasWord(b.engines, e.name))
+        candidates.push_back({&b, &e});
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate &a, const Candidate &b) {
+                     return std::pair(a.backend->priority, a.engine->priority) >
+                            std::pair(b.backend->priority, b.engine->priority);
+                   });
+
+  Resolution resolution;
+  for (const Candidate &candidate : candidates) {
+    auto reason = firstReason(layer, *archRow, candidate, backend, engine);
+    if (reason) {
+      Refused refused{std::string(candidate.backend->name),
+                      std::string(candidate.engine->name), reason->code,
+                      reason->sentence};
+      // What the user did not want is no degradation.
+      if (resolution.backend.empty() && resolution.degraded.empty() &&
+          reason->code != "not_requested")
+        resolution.degraded =
+            fmt::format("{} with {}, since {}", refused.backend, refused.engine,
+                        refused.reason);
+      resolution.refused.push_back(std::move(refused));
+    } else if (resolution.backend.empty()) {
+      resolution.backend = candidate.backend->name;
+      resolution.engine = candidate.engine->name;
+    }
+  }
+  if (!resolution.backend.empty())
+    return resolution;
+
+  std::string reasons;
+  for (const Refused &r : resolution.refused)
+    if (r.code != "not_requested")
+      reasons +=
+          fmt::format("{}{} with {} [{}]: {}", reasons.empty() ? "" : "; ",
+                      r.backend, r.engine, r.code, r.reason);
+  if (reasons.empty())
+    reasons = fmt::format(
+        "[engine_not_admitted]: backend '{}' takes engine {}, not {}", backend,
+        commas(catalog::find(catalog::kBackends, backend)->engines), engine);
+  return Error{ErrorCode::Refused,
+               fmt::format("no backend serves layer '{}' on {}: {}", layer.name,
+                           arch, reasons)};
+}

@@ -1,0 +1,58 @@
+//===- Resolver.h - which backend and engine serve a layer ------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One resolver for every scheme, driven by the tables: each pair of a backend
+// and an engine that it admits is judged by the same list of predicates, pure
+// functions of (layer, arch). No device is asked and no environment read.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_SCHEDULE_RESOLVER_H
+#define MOEC_COMPILER_SCHEDULE_RESOLVER_H
+
+#include "runtime/support/Result.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace moec::compiler {
+
+/// What predicates may ask of a layer on this rank.
+struct LayerFacts {
+  std::string name;
+  int64_t experts = 1, localExperts = 1, topK = 1;
+  int64_t hidden = 0, intermediate = 0; ///< of this rank
+  bool gated = true;
+  bool quantized = false; ///< some descriptor has a scale
+  /// Element types of what the two matmuls read: a1, w1, a2, w2.
+  std::vector<std::string> elementTypes;
+};
+
+struct Refused {
+  std::string backend, engine;
+  std::string code;   ///< stable, lower case
+  std::string reason; ///< a sentence without its full stop
+};
+
+struct Resolution {
+  std::string backend, engine;
+  std::vector<Refused> refused; ///< every candidate that cannot serve
+  /// What would have been taken first, and why it was not; "" if it was.
+  std::string degraded;
+};
+
+/// The candidate of highest priority that serves the layer. `backend` and
+/// `engine` force ("" does not). An unknown name is InvalidArgument with the
+/// known ones; no candidate left is Refused with all reasons.
+Result<Resolution> resolve(const LayerFacts &layer, const std::string &arch,
+                           const std::string &backend,
+                           const std::string &engine);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_SCHEDULE_RESOLVER_H

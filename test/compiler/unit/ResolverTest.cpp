@@ -1,0 +1,116 @@
+//===- ResolverTest.cpp - who serves a layer, and why not -----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Winners, refusals with their codes, degradations and forced choices.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Resolver.h"
+
+#include <gtest/gtest.h>
+
+using namespace moec;
+using namespace moec::compiler;
+
+static LayerFacts layerOf(const std::string &type) {
+  LayerFacts layer;
+  layer.name = "tiny";
+  layer.experts = layer.localExperts = 8;
+  layer.topK = 2;
+  layer.hidden = 64;
+  layer.intermediate = 32;
+  layer.elementTypes = {type, type, type, type};
+  return layer;
+}
+
+static std::string winner(const Result<Resolution> &r) {
+  return r ? r->backend + " " + r->engine : r.error().message;
+}
+
+TEST(Resolver, TakesTheHighestPriorityThatServes) {
+  auto r = resolve(layerOf("bf16"), "sm_90a", "", "");
+  EXPECT_EQ(winner(r), "grouped mma_sync");
+  EXPECT_TRUE(r->refused.empty());
+  EXPECT_EQ(r->degraded, "");
+}
+
+TEST(Resolver, SaysWhatItDegradedFrom) {
+  auto r = resolve(layerOf("f16"), "sm_75", "", "");
+  EXPECT_EQ(winner(r), "grouped simt");
+  ASSERT_EQ(r->refused.size(), 1u);
+  EXPECT_EQ(r->refused[0].code, "feature_missing");
+  EXPECT_EQ(r->degraded, "grouped with mma_sync, since engine 'mma_sync' needs "
+                         "mma_sync, which sm_75 lacks");
+}
+
+TEST(Resolver, F32HasNoTensorCoreEngine) {
+  auto r = resolve(layerOf("f32"), "sm_90a", "", "");
+  EXPECT_EQ(winner(r), "grouped simt");
+  EXPECT_EQ(r->refused[0].code, "dtype_not_supported");
+  EXPECT_EQ(r->refused[0].reason, "engine 'mma_sync' multiplies f16, bf16, not "
+                                  "f32");
+}
+
+TEST(Resolver, ForcedChoicesHold) {
+  EXPECT_EQ(winner(resolve(layerOf("bf16"), "sm_90a", "unfused", "")),
+            "unfused simt");
+  EXPECT_EQ(winner(resolve(layerOf("bf16"), "sm_90a", "", "simt")),
+            "grouped simt");
+  auto r = resolve(layerOf("bf16"), "sm_90a", "unfused", "");
+  EXPECT_EQ(r->degraded, "");
+  EXPECT_EQ(r->refused[0].code, "not_requested");
+}
+
+TEST(Resolver, ForcedChoicesThatCannotServeListTheirReasons) {
+  EXPECT_EQ(winner(resolve(layerOf("f32"), "sm_90a", "", "mma_sync")),
+            "no backend serves layer 'tiny' on sm_90a: grouped with mma_sync "
+            "[dtype_not_supported]: engine 'mma_sync' multiplies f16, bf16, "
+            "not f32");
+  EXPECT_EQ(winner(resolve(layerOf("bf16"), "sm_90a", "unfused", "mma_sync")),
+            "no backend serves layer 'tiny' on sm_90a: [engine_not_admitted]: "
+            "backend 'unfused' takes engine simt, not mma_sync");
+}
+
+TEST(Resolver, UnknownNamesListTheKnownOnes) {
+  EXPECT_EQ(winner(resolve(layerOf("bf16"), "sm_90a", "layered", "")),
+            "unknown backend 'layered'; known backends: grouped, unfused");
+  EXPECT_EQ(winner(resolve(layerOf("bf16"), "sm_90a", "", "wmma")),
+            "unknown engine 'wmma'; known engines: mma_sync, simt");
+}
+
+TEST(Resolver, SizesCountsAndScalesAreRefused) {
+  LayerFacts layer = layerOf("bf16");
+  layer.hidden = 60;
+  auto r = resolve(layer, "sm_90a", "", "");
+  ASSERT_FALSE(r);
+  EXPECT_EQ(r.error().code, ErrorCode::Refused);
+  EXPECT_NE(r.error().message.find(
+                "grouped with mma_sync [size_not_supported]: backend 'grouped' "
+                "loads rows in 16 bytes: hidden size 60 is no multiple of 8"),
+            std::string::npos)
+      << r.error().message;
+  layer = layerOf("f32");
+  layer.intermediate = 36;
+  EXPECT_FALSE(resolve(layer, "sm_90a", "", ""));
+  layer.gated = false;
+  EXPECT_TRUE(resolve(layer, "sm_90a", "", ""));
+  layer = layerOf("bf16");
+  layer.experts = 2000;
+  EXPECT_NE(
+      winner(resolve(layer, "sm_90a", "", "")).find("experts_not_supported"),
+      std::string::npos);
+  layer = layerOf("bf16");
+  layer.topK = 33;
+  EXPECT_NE(
+      winner(resolve(layer, "sm_90a", "", "")).find("top_k_not_supported"),
+      std::string::npos);
+  layer = layerOf("bf16");
+  layer.quantized = true;
+  EXPECT_NE(
+      winner(resolve(layer, "sm_90a", "", "")).find("quant_not_supported"),
+      std::string::npos);
+}
