@@ -39,9 +39,9 @@ def room_flags(build):
 
 
 def flags_for(path, root, flags):
-    """The flags of the source nearest to a header."""
+    """The flags of the source nearest to a header, of its own folder or one above; test/ itself is no such folder."""
     folder = (root / path).parent
-    while folder != root and root in folder.parents:
+    while folder != root and folder != root / "test" and root in folder.parents:
         inside = sorted(f for f in flags if str(f).startswith(f"{folder}/"))
         if inside:
             return flags[inside[0]]
