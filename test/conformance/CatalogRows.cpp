@@ -1,0 +1,69 @@
+//===- CatalogRows.cpp - the catalog as JSON ------------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Prints the tables of dialect/catalog, so that the row-driven tests pick up
+// each new row by themselves. Built from the tables alone, without MLIR.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/catalog/Activations.h"
+#include "dialect/catalog/Architectures.h"
+#include "dialect/catalog/Backends.h"
+#include "dialect/catalog/Engines.h"
+#include "dialect/catalog/RoutingMethods.h"
+#include "dialect/catalog/Schemes.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <sstream>
+
+using namespace moec::catalog;
+using nlohmann::json;
+
+static json words(std::string_view list) {
+  json result = json::array();
+  std::istringstream stream{std::string(list)};
+  for (std::string word; stream >> word;)
+    result.push_back(word);
+  return result;
+}
+
+int main() {
+  json rows;
+  for (const Scheme &row : kSchemes)
+    rows["schemes"].push_back({{"name", row.name},
+                               {"a1", row.a1.element},
+                               {"a2", row.a2.element},
+                               {"w1", row.w1.element},
+                               {"w2", row.w2.element}});
+  for (const RoutingMethod &row : kRoutingMethods)
+    rows["routing"].push_back({{"name", row.name},
+                               {"score", row.score},
+                               {"select", row.select},
+                               {"normalize", row.normalize},
+                               {"options", words(row.options)}});
+  for (const Activation &row : kActivations)
+    rows["activations"].push_back({{"name", row.name},
+                                   {"function", row.function},
+                                   {"gated", row.gated},
+                                   {"parameters", words(row.parameters)}});
+  for (const Engine &row : kEngines)
+    rows["engines"].push_back({{"name", row.name},
+                               {"elements", words(row.elements)},
+                               {"features", words(row.features)}});
+  for (const Backend &row : kBackends)
+    rows["backends"].push_back(
+        {{"name", row.name}, {"engines", words(row.engines)}});
+  for (const Architecture &row : kArchitectures)
+    rows["archs"].push_back({{"name", row.name},
+                             {"major", row.major},
+                             {"minor", row.minor},
+                             {"features", words(row.features)}});
+  std::puts(rows.dump(2).c_str());
+  return 0;
+}

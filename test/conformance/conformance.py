@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs every row of the catalog on the host device against the reference.
+
+For each scheme and each (backend, engine) that admits it: every activation with every routing method, shapes, bias and
+type of the logits taking turns (--all: every combination of them); each variant forced at both ends of its range; and
+once per way everything a caller may do differently (given ids, strides, valid tokens, every routing pattern).
+"""
+
+import itertools
+import json
+import pathlib
+import shutil
+import time
+
+import moec_testing as testing
+
+TOKENS = "0,1,2,7,8,33,65"
+MAX_TOKENS = 160
+PATTERNS = "uniform,skewed,one_expert,empty_expert,ties,negative,nan_inf"
+
+
+def cases(rows, every):
+    """Dictionaries of rows; `extras` marks one case of each way."""
+    for scheme in rows["schemes"]:
+        for backend, engine in testing.ways(rows, scheme):
+            first = True
+            turn = 0
+            for activation, routing in itertools.product(rows["activations"], rows["routing"]):
+                options = list(itertools.product(testing.SHAPES, (False, True), (None, "f32")))
+                # 5 is coprime to the number of options: all of them have their turn.
+                chosen = options if every else [options[turn * 5 % len(options)]]
+                turn += 1
+                for shape, bias, logits in chosen:
+                    yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation,
+                           "routing": routing, "shape": shape, "bias": bias, "logits": logits, "extras": first}
+                    first = False
+
+
+def name_of(case):
+    shape = case["shape"]
+    return "-".join([case["scheme"]["name"], case["backend"], case["engine"], case["activation"]["name"],
+                     case["routing"]["name"], f"e{shape['num_experts']}k{shape['experts_per_token']}",
+                     "bias" if case["bias"] else "plain", case["logits"] or "same"])
+
+
+def runs_of(case, manifest):
+    """Argument lists of moec-run."""
+    yield [f"--tokens={TOKENS}", "--routing=uniform,nan_inf"]
+    for variant in manifest["targets"][0]["variants"]:
+        ends = sorted({variant["min_tokens"], variant["max_tokens"]})
+        yield [f"--variant={variant['name']}", "--tokens=" + ",".join(map(str, ends)), "--routing=skewed"]
+    if case["extras"]:
+        yield ["--tokens=1,33,65", f"--routing={PATTERNS}"]
+        yield ["--tokens=1,33", "--inputs=ids32"]
+        yield ["--tokens=1,33", "--inputs=ids64"]
+        yield ["--tokens=2,33", "--row-stride=24"]
+        yield ["--tokens=33", "--valid-tokens=0"]
+        yield ["--tokens=33", "--valid-tokens=20"]
+        yield ["--tokens=8", "--seed=77"]
+
+
+def check_case(tools, work, case):
+    """None, or a sentence about the first thing that is wrong."""
+    name = name_of(case)
+    folder = work / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    layer = folder / "layer.json"
+    layer.write_text(json.dumps(testing.layer_json(name, case["shape"], case["scheme"], case["activation"],
+                                                   case["routing"], case["bias"], case["logits"])))
+    package = folder / "package"
+    compile_command = [tools.moec, "compile", layer, "--arch=sm_90a", f"--backend={case['backend']}",
+                       f"--engine={case['engine']}", f"--max-tokens={MAX_TOKENS}", "--no-cubin", "-o", package]
+    status, _, errors = testing.run(compile_command)
+    if status:
+        return f"{name}: moec exited with {status}: {errors.strip()}"
+    manifest = json.loads((package / "manifest.json").read_text())
+    for arguments in runs_of(case, manifest):
+        command = [tools.moec_run, package, "--device=host", "--check", "--json", *arguments]
+        status, output, errors = testing.run(command)
+        line = " ".join(map(str, command))
+        try:
+            report = json.loads(output)
+        except ValueError:
+            return f"{name}: no JSON from {line}: exit {status}, {errors.strip()}"
+        wrong = [entry for entry in report["runs"] if not entry["passed"]]
+        if wrong:
+            return f"{name}: {wrong[0].get('text', wrong[0])} in {line}"
+        if status or not report["runs"]:
+            return f"{name}: exit {status} from {line}: {errors.strip()}"
+    shutil.rmtree(folder)
+    return None
+
+
+def main():
+    arguments = testing.parser(__doc__.splitlines()[0])
+    arguments.add_argument("--all", action="store_true", help="every combination of shape, bias and type of the logits")
+    arguments.add_argument("--filter", default="", help="only cases with this in their name")
+    options = arguments.parse_args()
+    tools = testing.Tools(options.bin)
+    work = pathlib.Path(options.work)
+    started = time.time()
+    chosen = [case for case in cases(tools.rows(), options.all) if options.filter in name_of(case)]
+    results = testing.parallel(lambda case: check_case(tools, work, case), chosen, options.jobs)
+    testing.finish("conformance on the host device", len(chosen), [text for text in results if text], started,
+                   time.time())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the row-driven tests share: finding programs, layers as JSON, cases.
+
+A case is one (scheme, backend, engine, activation, routing, bias, shape). All names come from the catalog's tables
+(bin/moec-catalog-rows); nothing here lists them.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+# Odd on purpose: no tile divides H or I, K does not divide E, one expert alone, more experts than tokens.
+SHAPES = [
+    {"num_experts": 5, "experts_per_token": 3, "hidden_dim": 72, "intermediate_size": 40},
+    {"num_experts": 1, "experts_per_token": 1, "hidden_dim": 104, "intermediate_size": 24},
+    {"num_experts": 60, "experts_per_token": 4, "hidden_dim": 40, "intermediate_size": 56},
+    {"num_experts": 8, "experts_per_token": 8, "hidden_dim": 136, "intermediate_size": 72},
+]
+
+
+class Tools:
+    """The programs under test, in one folder."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.moec = str(self.folder / "moec")
+        self.moec_run = str(self.folder / "moec-run")
+        self.catalog_rows = str(self.folder / "moec-catalog-rows")
+
+    def rows(self):
+        return json.loads(subprocess.run([self.catalog_rows], check=True, capture_output=True, text=True).stdout)
+
+
+def parser(description):
+    result = argparse.ArgumentParser(description=description)
+    result.add_argument("--bin", required=True, help="the folder with moec, moec-run and moec-catalog-rows")
+    result.add_argument("--work", required=True, help="a folder for what is made; kept, so that a failure can be looked at")
+    result.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    return result
+
+
+def run(command, timeout=300):
+    """Exit status and the output of a command; a timeout is status 124."""
+    try:
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=timeout,
+                              stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return 124, "", f"no end after {timeout} s"
+    return done.returncode, done.stdout, done.stderr
+
+
+def layer_json(name, shape, scheme, activation, routing, bias, logits_type=None):
+    """A layer in moec's JSON; `scheme`, `activation` and `routing` are rows."""
+    layer = {"moec_layer": 1, "name": name, **shape, "in_dtype": scheme["a1"], "activation": activation["name"],
+             "routing_method": routing["name"], "quant_config": scheme["name"], "has_bias": bias}
+    if logits_type:
+        layer["router_logits_dtype"] = logits_type
+    return layer
+
+
+def ways(rows, scheme):
+    """(backend, engine) pairs whose rows admit the scheme's element types; the compiler has the last word."""
+    for backend in rows["backends"]:
+        for engine in rows["engines"]:
+            if engine["name"] in backend["engines"] and scheme["a1"] in engine["elements"]:
+                yield backend["name"], engine["name"]
+
+
+def parallel(function, items, jobs):
+    """function(item) for all items on `jobs` threads, results in order."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
+        return list(pool.map(function, items))
+
+
+def finish(name, total, failures, started, now):
+    for failure in failures[:20]:
+        print(f"FAILED: {failure}")
+    if len(failures) > 20:
+        print(f"... and {len(failures) - 20} more")
+    print(f"{name}: {total - len(failures)} passed, {len(failures)} failed, {now - started:.1f} s")
+    sys.exit(1 if failures or total == 0 else 0)
