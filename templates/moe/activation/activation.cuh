@@ -1,0 +1,49 @@
+//===- activation.cuh - gated and plain activations -------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// An activation is a function of one variable used gated (f(gate) * up) or
+// plain (f(value)). All arithmetic is f32; the caller rounds once.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/activation/gelu.cuh"
+#include "moe/activation/gelu_tanh.cuh"
+#include "moe/activation/silu.cuh"
+#include "moe/core/concepts.cuh"
+
+namespace moe::activation {
+
+/// The value itself.
+struct None {
+  static constexpr bool kGated = false;
+  static constexpr bool kIdentity = true;
+  static __device__ __forceinline__ float apply(float value) { return value; }
+};
+
+/// f(gate) * up.
+template <class Function> struct Gated {
+  static constexpr bool kGated = true;
+  static constexpr bool kIdentity = false;
+  static __device__ __forceinline__ float apply(float gate, float up) {
+    static_assert(checkFunction<Function>());
+    return Function::value(gate) * up;
+  }
+};
+
+/// f(value).
+template <class Function> struct Ungated {
+  static constexpr bool kGated = false;
+  static constexpr bool kIdentity = false;
+  static __device__ __forceinline__ float apply(float value) {
+    static_assert(checkFunction<Function>());
+    return Function::value(value);
+  }
+};
+
+} // namespace moe::activation

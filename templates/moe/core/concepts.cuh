@@ -1,0 +1,111 @@
+//===- concepts.cuh - what each part of a Config must provide ---*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Each kernel checks its Config member by member, so that the message of a
+// failing static_assert names the member that is missing and what it is for.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+/// Checks one member of a type parameter. `what` says what the member is.
+#define MOE_REQUIRE_VALUE(Type, member, what)                                  \
+  static_assert(requires { Type::member; },                                    \
+                #Type " lacks " #member " (" what ")")
+#define MOE_REQUIRE_TYPE(Type, member, what)                                   \
+  static_assert(requires { typename Type::member; },                           \
+                #Type " lacks the type " #member " (" what ")")
+
+namespace moe {
+
+/// What every kernel's Config holds.
+template <class Config> constexpr bool checkCommonConfig() {
+  MOE_REQUIRE_TYPE(Config, Args, "the argument block of the kernel");
+  MOE_REQUIRE_VALUE(Config, kThreads, "threads of a CTA");
+  MOE_REQUIRE_VALUE(Config, kProgrammatic, "launched programmatically");
+  MOE_REQUIRE_VALUE(Config, kCpAsync, "the arch has cp.async");
+  static_assert(Config::kThreads % 32 == 0 && Config::kThreads <= 1024,
+                "kThreads must be a multiple of 32, at most 1024");
+  return true;
+}
+
+/// A quantization policy: how stored elements become operands and how sums
+/// become values.
+template <class Q> constexpr bool checkQuantPolicy() {
+  MOE_REQUIRE_VALUE(Q, kScaled, "whether operands carry scales");
+  return true;
+}
+
+/// An activation: kGated and apply(value) or apply(gate, up), all f32.
+template <class A> constexpr bool checkActivation() {
+  MOE_REQUIRE_VALUE(A, kGated, "whether it takes a gate and an up value");
+  MOE_REQUIRE_VALUE(A, kIdentity, "whether it changes nothing");
+  if constexpr (A::kGated)
+    static_assert(requires { A::apply(0.0f, 0.0f); },
+                  "A lacks apply(float gate, float up)");
+  else
+    static_assert(requires { A::apply(0.0f); }, "A lacks apply(float value)");
+  return true;
+}
+
+/// An activation function of one variable.
+template <class F> constexpr bool checkFunction() {
+  static_assert(requires { F::value(0.0f); }, "F lacks value(float)");
+  return true;
+}
+
+/// A score policy: kSoftmax says whether scores need all logits of a token.
+template <class S> constexpr bool checkScorePolicy() {
+  MOE_REQUIRE_VALUE(S, kNeedsSum, "whether scores need a sum over experts");
+  static_assert(requires { S::score(0.0f, 0.0f, 0.0f); },
+                "S lacks score(float logit, float maximum, float sum)");
+  return true;
+}
+
+/// A selection policy: picks kTopK experts of one token by one warp.
+template <class S> constexpr bool checkSelectPolicy() {
+  MOE_REQUIRE_VALUE(S, kGrouped, "whether experts are selected by group");
+  return true;
+}
+
+/// A normalization policy: weights from the scores of one token, by one warp.
+template <class N> constexpr bool checkNormalizePolicy() {
+  static_assert(requires { N::template weight<8>(0.0f, true, true); },
+                "N lacks weight<kTopK>(float score, bool finite, bool lane)");
+  return true;
+}
+
+/// An engine: the fragments and instructions of one warp's share of a tile.
+template <class Mma> constexpr bool checkEngine() {
+  MOE_REQUIRE_TYPE(Mma, Input, "element type of both operands");
+  MOE_REQUIRE_VALUE(Mma, kStepK, "depth of one multiply");
+  return true;
+}
+
+/// Fragment: f32 sums held by one thread; the only thing an epilogue knows.
+///   kSize            how many
+///   kRun             this many values from an index that kRun divides are
+///                    neighbours in a row (columns col(i) .. col(i) + kRun - 1)
+///   kSwapped         rows are weight rows and columns are tokens
+///   value(i), row(i), col(i)   inside the CTA's tile
+///   isGate(i)        col(i) % 16 < 8
+///   partner(i)       index of the value 8 columns to the right of a gate
+template <class F> constexpr bool checkFragment() {
+  MOE_REQUIRE_VALUE(F, kSize, "how many sums a thread holds");
+  MOE_REQUIRE_VALUE(F, kRun, "how many neighbours lie in a row");
+  MOE_REQUIRE_VALUE(F, kSwapped, "whether rows are weight rows");
+  static_assert(requires(F f) {
+    f.value(0);
+    f.row(0);
+    f.col(0);
+    F::isGate(0);
+    F::partner(0);
+  }, "F lacks one of value(i), row(i), col(i), isGate(i), partner(i)");
+  return true;
+}
+
+} // namespace moe

@@ -1,0 +1,237 @@
+//===- ptx.cuh - every inline instruction -----------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// All inline PTX of the templates. Each function has a plain fallback where an
+// older arch lacks the instruction and a plain form exists; the tensor-core
+// instructions have none, and engines that use them are not legal there.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+namespace moe::ptx {
+
+//===--- conversions ------------------------------------------------------===//
+
+__device__ __forceinline__ float floatFromHalf(unsigned short bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+
+__device__ __forceinline__ unsigned short halfFromFloat(float value) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+
+/// Round to nearest even by integer arithmetic; right on every arch.
+__device__ __forceinline__ unsigned short bfloatByInteger(float value) {
+  unsigned bits = __float_as_uint(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u)
+    return 0x7fff;
+  return (unsigned short)((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);
+}
+
+__device__ __forceinline__ unsigned short bfloatFromFloat(float value) {
+#if __CUDA_ARCH__ >= 800
+  unsigned pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(0.0f), "f"(value));
+  return (unsigned short)(pair & 0xffff);
+#else
+  return bfloatByInteger(value);
+#endif
+}
+
+__device__ __forceinline__ unsigned bfloatPair(float low, float high) {
+#if __CUDA_ARCH__ >= 800
+  unsigned pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  return unsigned(bfloatByInteger(low)) | unsigned(bfloatByInteger(high)) << 16;
+#endif
+}
+
+__device__ __forceinline__ unsigned halfPair(float low, float high) {
+#if __CUDA_ARCH__ >= 800
+  unsigned pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  return unsigned(halfFromFloat(low)) | unsigned(halfFromFloat(high)) << 16;
+#endif
+}
+
+//===--- programmatic dependent launch ------------------------------------===//
+
+__device__ __forceinline__ void launchDependents() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+__device__ __forceinline__ void waitForPredecessor() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+//===--- shared memory ----------------------------------------------------===//
+
+__device__ __forceinline__ unsigned sharedAddress(const void *pointer) {
+  return unsigned(__cvta_generic_to_shared(pointer));
+}
+
+__device__ __forceinline__ void storeShared(unsigned address, unsigned word) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(word) : "memory");
+}
+
+__device__ __forceinline__ void storeShared(unsigned address,
+                                            unsigned short half) {
+  asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(half) : "memory");
+}
+
+__device__ __forceinline__ void loadShared(unsigned address,
+                                           unsigned (&words)[4]) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(address)
+               : "memory");
+}
+
+/// How long the second-level cache should keep what a copy reads.
+enum class Keep { Normal, EvictFirst };
+
+__device__ __forceinline__ unsigned long long evictFirstPolicy() {
+  unsigned long long policy = 0;
+#if __CUDA_ARCH__ >= 800
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+#endif
+  return policy;
+}
+
+/// 16 bytes from global to shared memory; zeros when !valid (the source is
+/// then not read, but must be an address of the same allocation).
+/// kAsync: completes with waitForCopies, else at once.
+template <bool kAsync, Keep kKeep>
+__device__ __forceinline__ void copy16(unsigned destination, const void *source,
+                                       bool valid, unsigned long long policy) {
+#if __CUDA_ARCH__ >= 800
+  if constexpr (kAsync) {
+    int bytes = valid ? 16 : 0;
+    if constexpr (kKeep == Keep::EvictFirst)
+      asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, "
+                   "%2, %3;" ::"r"(destination),
+                   "l"(source), "r"(bytes), "l"(policy)
+                   : "memory");
+    else
+      asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, "
+                   "%2;" ::"r"(destination),
+                   "l"(source), "r"(bytes)
+                   : "memory");
+    return;
+  }
+#endif
+  uint4 value = make_uint4(0, 0, 0, 0);
+  if (valid)
+    value = *reinterpret_cast<const uint4 *>(source);
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(destination),
+               "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)
+               : "memory");
+}
+
+/// Ends a group of copies.
+__device__ __forceinline__ void commitCopies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+/// Waits until at most kPending of the newest groups are unfinished.
+template <int kPending> __device__ __forceinline__ void waitForCopies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+#endif
+}
+
+//===--- tensor cores -----------------------------------------------------===//
+
+/// Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8
+/// of matrix l / 8.
+__device__ __forceinline__ void loadMatrices(unsigned (&words)[4],
+                                             unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, "
+               "[%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(address)
+               : "memory");
+}
+
+#if __CUDA_ARCH__ >= 800
+/// sums += a (16 x 16) * b (16 x 8), f32 sums.
+__device__ __forceinline__ void multiplyBfloat(float *sums,
+                                               const unsigned (&a)[4],
+                                               unsigned b0, unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+               "{%0, %1, %2, %3};"
+               : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ void multiplyHalf(float *sums,
+                                             const unsigned (&a)[4],
+                                             unsigned b0, unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+               "{%0, %1, %2, %3};"
+               : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+#endif
+
+//===--- warp reductions --------------------------------------------------===//
+
+__device__ __forceinline__ unsigned warpMaximum(unsigned value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(0xffffffffu, value);
+#else
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    value = max(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  return value;
+#endif
+}
+
+__device__ __forceinline__ unsigned warpMinimum(unsigned value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_min_sync(0xffffffffu, value);
+#else
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    value = min(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  return value;
+#endif
+}
+
+__device__ __forceinline__ float warpMaximum(float value) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  return value;
+}
+
+/// The sum over the warp, in every lane, in an order fixed by the lanes.
+__device__ __forceinline__ float warpSum(float value) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(0xffffffffu, value, distance);
+  return value;
+}
+
+} // namespace moe::ptx

@@ -1,0 +1,108 @@
+//===- types.cuh - storage types and their conversions ----------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// bf16 and f16 as plain 16-bit storage, the conversions to and from f32 (round
+// to nearest even), and the 16-byte vector that all wide accesses use. No
+// toolkit header: a kernel then compiles in tens of milliseconds.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx.cuh"
+
+namespace moe {
+
+/// bfloat16 storage: the upper half of an f32.
+struct bf16 {
+  unsigned short bits;
+};
+
+/// IEEE binary16 storage.
+struct f16 {
+  unsigned short bits;
+};
+
+/// 16 bytes, moved by one instruction.
+struct alignas(16) Vector16 {
+  unsigned words[4];
+};
+
+/// Elements of T in 16 bytes.
+template <class T> inline constexpr int kPerVector = 16 / int(sizeof(T));
+
+template <class A, class B> inline constexpr bool kSame = false;
+template <class A> inline constexpr bool kSame<A, A> = true;
+
+/// ceil(a / b) for b > 0 and a >= 0.
+constexpr int ceilDiv(int a, int b) { return (a + b - 1) / b; }
+constexpr int maximum(int a, int b) { return a > b ? a : b; }
+constexpr int minimum(int a, int b) { return a < b ? a : b; }
+
+__device__ __forceinline__ float toFloat(float value) { return value; }
+__device__ __forceinline__ float toFloat(bf16 value) {
+  return __uint_as_float(unsigned(value.bits) << 16);
+}
+__device__ __forceinline__ float toFloat(f16 value) {
+  return ptx::floatFromHalf(value.bits);
+}
+
+/// Rounds to nearest even; a NaN stays a NaN, an overflow becomes infinite.
+template <class T> __device__ __forceinline__ T fromFloat(float value);
+template <> __device__ __forceinline__ float fromFloat<float>(float value) {
+  return value;
+}
+template <> __device__ __forceinline__ bf16 fromFloat<bf16>(float value) {
+  return {ptx::bfloatFromFloat(value)};
+}
+template <> __device__ __forceinline__ f16 fromFloat<f16>(float value) {
+  return {ptx::halfFromFloat(value)};
+}
+
+/// Two neighbours in one 32-bit word, the first in the lower half.
+template <class T>
+__device__ __forceinline__ unsigned packPair(float first, float second);
+template <>
+__device__ __forceinline__ unsigned packPair<bf16>(float first, float second) {
+  return ptx::bfloatPair(first, second);
+}
+template <>
+__device__ __forceinline__ unsigned packPair<f16>(float first, float second) {
+  return ptx::halfPair(first, second);
+}
+
+/// The elements of a vector as f32. values: kPerVector<T> numbers.
+template <class T>
+__device__ __forceinline__ void unpack(const Vector16 &vector, float *values) {
+  if constexpr (sizeof(T) == 4) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      values[i] = __uint_as_float(vector.words[i]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      values[2 * i] = toFloat(T{(unsigned short)(vector.words[i] & 0xffff)});
+      values[2 * i + 1] = toFloat(T{(unsigned short)(vector.words[i] >> 16)});
+    }
+  }
+}
+
+/// The inverse of unpack, with one rounding.
+template <class T>
+__device__ __forceinline__ Vector16 pack(const float *values) {
+  Vector16 vector;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if constexpr (sizeof(T) == 4)
+      vector.words[i] = __float_as_uint(values[i]);
+    else
+      vector.words[i] = packPair<T>(values[2 * i], values[2 * i + 1]);
+  }
+  return vector;
+}
+
+} // namespace moe

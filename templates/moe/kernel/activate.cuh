@@ -1,0 +1,72 @@
+//===- activate.cuh - the activation as its own kernel ----------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// result = activation(input), for backends that do not fuse it. One CTA a row;
+// rows behind the last expert's end are not touched.
+//
+// Args, in order: input f32 [rows, kColumns], offsets [experts + 1], result
+//   [rows, kColumns / 2 if gated, else kColumns]. Grid.x: capacity of rows.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/activation/activation.cuh"
+#include "moe/core/concepts.cuh"
+#include "moe/core/pdl.cuh"
+#include "moe/core/types.cuh"
+
+namespace moe {
+
+template <class Config> constexpr bool checkActivateConfig() {
+  checkCommonConfig<Config>();
+  MOE_REQUIRE_TYPE(Config, Result, "element type of the result");
+  MOE_REQUIRE_TYPE(Config, Activation, "activation policy");
+  MOE_REQUIRE_VALUE(Config, kColumns, "columns of the input");
+  MOE_REQUIRE_VALUE(Config, kExperts, "experts of this rank");
+  MOE_REQUIRE_VALUE(Config, kInterleave, "gate and up columns by so many, or 0");
+  static_assert(checkActivation<typename Config::Activation>());
+  return true;
+}
+
+/// Dynamic shared memory of the kernel: none.
+template <class Config> constexpr int sharedBytes() {
+  static_assert(checkActivateConfig<Config>());
+  return 0;
+}
+
+template <class Config>
+__device__ __forceinline__ void activate(const typename Config::Args &args) {
+  static_assert(checkActivateConfig<Config>());
+  using Activation = typename Config::Activation;
+  using Result = typename Config::Result;
+  constexpr int kColumns =
+      Activation::kGated ? Config::kColumns / 2 : Config::kColumns;
+  beginKernel<Config>();
+  awaitPredecessor<Config>();
+  int row = int(blockIdx.x);
+  if (row >= args.offsets[Config::kExperts])
+    return;
+  const float *input = args.input + (long long)row * Config::kColumns;
+  Result *result = args.result + (long long)row * kColumns;
+#pragma unroll 4
+  for (int c = int(threadIdx.x); c < kColumns; c += Config::kThreads) {
+    float value;
+    if constexpr (!Activation::kGated) {
+      value = Activation::apply(input[c]);
+    } else if constexpr (Config::kInterleave == 0) {
+      value = Activation::apply(input[c], input[kColumns + c]);
+    } else {
+      constexpr int kBy = Config::kInterleave;
+      int gate = c / kBy * 2 * kBy + c % kBy;
+      value = Activation::apply(input[gate], input[gate + kBy]);
+    }
+    result[c] = fromFloat<Result>(value);
+  }
+}
+
+} // namespace moe

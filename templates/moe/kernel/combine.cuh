@@ -1,0 +1,120 @@
+//===- combine.cuh - the weighted sum of a token's experts ------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// out[m] = sum over k of weights[m, k] * partials[positions[m, k]], f32, in the
+// order of k, rounded once. Positions of -1 are skipped; a token without any
+// gets zeros.
+//
+// Args, in order: partials [rows, kHidden], positions [tokens, K],
+//   topk_weights [tokens, K], int tokens, out [tokens, kHidden].
+// Grid.x: tokens * kColumnBlocks; neighbouring CTAs share a token.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/concepts.cuh"
+#include "moe/core/pdl.cuh"
+#include "moe/core/types.cuh"
+
+namespace moe {
+
+template <class Config> constexpr bool checkCombineConfig() {
+  checkCommonConfig<Config>();
+  MOE_REQUIRE_TYPE(Config, Partial, "element type of the partial sums");
+  MOE_REQUIRE_TYPE(Config, Output, "element type of the output");
+  MOE_REQUIRE_VALUE(Config, kTopK, "pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kHidden, "columns");
+  MOE_REQUIRE_VALUE(Config, kColumnBlocks, "CTAs that share a token");
+  return true;
+}
+
+/// Dynamic shared memory of the kernel: none.
+template <class Config> constexpr int sharedBytes() {
+  static_assert(checkCombineConfig<Config>());
+  return 0;
+}
+
+template <class Config>
+__device__ __forceinline__ void combine(const typename Config::Args &args) {
+  static_assert(checkCombineConfig<Config>());
+  using Partial = typename Config::Partial;
+  using Output = typename Config::Output;
+  constexpr int kTopK = Config::kTopK;
+  /// Columns of a thread: one 16-byte vector of the narrower type, at least.
+  constexpr int kWidth = maximum(kPerVector<Partial>, kPerVector<Output>);
+  constexpr int kPartialVectors = kWidth / kPerVector<Partial>;
+  constexpr int kOutputVectors = kWidth / kPerVector<Output>;
+  constexpr bool kTail = Config::kHidden % kWidth != 0;
+  constexpr int kVectors = ceilDiv(Config::kHidden, kWidth);
+  constexpr int kShare = ceilDiv(kVectors, Config::kColumnBlocks);
+  /// Experts whose rows are requested together.
+  constexpr int kBatch = minimum(kTopK, 8);
+
+  beginKernel<Config>();
+  awaitPredecessor<Config>();
+  int token = int(blockIdx.x) / Config::kColumnBlocks;
+  int share = int(blockIdx.x) % Config::kColumnBlocks;
+  if (token >= args.tokens)
+    return;
+  const int *positions = args.positions + (long long)token * kTopK;
+  const float *weights = args.topk_weights + (long long)token * kTopK;
+  int end = min(kVectors, (share + 1) * kShare);
+#pragma unroll 1
+  for (int v = share * kShare + int(threadIdx.x); v < end;
+       v += Config::kThreads) {
+    int column = v * kWidth;
+    float sums[kWidth] = {};
+#pragma unroll 1
+    for (int first = 0; first < kTopK; first += kBatch) {
+      Vector16 vectors[kBatch][kPartialVectors];
+      int rows[kBatch];
+      float scales[kBatch];
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        bool exists = kTopK % kBatch == 0 || first + k < kTopK;
+        rows[k] = exists ? positions[first + k] : -1;
+        scales[k] = exists ? weights[first + k] : 0.0f;
+      }
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        const Vector16 *source = reinterpret_cast<const Vector16 *>(
+            args.partials + (long long)rows[k] * Config::kHidden + column);
+#pragma unroll
+        for (int i = 0; i < kPartialVectors; ++i) {
+          vectors[k][i] = Vector16{};
+          if (rows[k] >= 0 &&
+              (!kTail ||
+               column + i * kPerVector<Partial> < Config::kHidden))
+            vectors[k][i] = source[i];
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        if (rows[k] < 0)
+          continue;
+#pragma unroll
+        for (int i = 0; i < kPartialVectors; ++i) {
+          float values[kPerVector<Partial>];
+          unpack<Partial>(vectors[k][i], values);
+#pragma unroll
+          for (int j = 0; j < kPerVector<Partial>; ++j)
+            sums[i * kPerVector<Partial> + j] =
+                fmaf(scales[k], values[j], sums[i * kPerVector<Partial> + j]);
+        }
+      }
+    }
+    Vector16 *out = reinterpret_cast<Vector16 *>(
+        args.out + (long long)token * Config::kHidden + column);
+#pragma unroll
+    for (int i = 0; i < kOutputVectors; ++i)
+      if (!kTail || column + i * kPerVector<Output> < Config::kHidden)
+        out[i] = pack<Output>(sums + i * kPerVector<Output>);
+  }
+}
+
+} // namespace moe

@@ -1,0 +1,127 @@
+//===- grouped_matmul.cuh - one matmul per expert ---------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// result[r, :] = activation(lhs[r, :] * rhs[expert of r]^T + bias) for the
+// sorted rows of all experts. A CTA computes one tile of kTileM rows of one
+// expert by kTileN weight rows; its index says which (tile_order.cuh).
+//
+// Args, in order (absent where marked): lhs, long long lhs_row_stride
+//   (elements), rows (kGather: pair index of each sorted row, whose token is
+//   the lhs row), tiles int4 {expert, first row, end row, 0}, tile_count [1],
+//   rhs [experts, kN, kK], bias [experts, kN] in stored order (kBias), result
+//   [rows, kN or kN / 2].
+// Grid.x: ceildiv(kN, kTileN) * capacity of the tile list.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/activation/activation.cuh"
+#include "moe/core/concepts.cuh"
+#include "moe/core/pdl.cuh"
+#include "moe/core/tile_order.cuh"
+#include "moe/core/types.cuh"
+#include "moe/epilogue/store.cuh"
+#include "moe/mma/mma_sync.cuh"
+#include "moe/mma/simt.cuh"
+#include "moe/quant/none.cuh"
+#include "moe/skeleton/multistage.cuh"
+
+namespace moe {
+
+template <class Config> constexpr bool checkGroupedMatmulConfig() {
+  checkCommonConfig<Config>();
+  MOE_REQUIRE_TYPE(Config, Input, "element type of lhs");
+  MOE_REQUIRE_TYPE(Config, Weight, "element type of rhs");
+  MOE_REQUIRE_TYPE(Config, Result, "element type of result");
+  MOE_REQUIRE_TYPE(Config, Quant, "quantization policy");
+  MOE_REQUIRE_TYPE(Config, Activation, "activation policy");
+  MOE_REQUIRE_TYPE(Config, Mma, "engine");
+  MOE_REQUIRE_TYPE(Config, Schedule, "tile, stages and warps");
+  MOE_REQUIRE_VALUE(Config, kN, "rows of rhs");
+  MOE_REQUIRE_VALUE(Config, kK, "columns of lhs and rhs");
+  MOE_REQUIRE_VALUE(Config, kExperts, "experts in rhs");
+  MOE_REQUIRE_VALUE(Config, kTopK, "pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kGather, "whether lhs rows are tokens");
+  MOE_REQUIRE_VALUE(Config, kBias, "whether a bias is added");
+  MOE_REQUIRE_VALUE(Config, kInterleave, "gate and up rows by so many, or 0");
+  using Schedule = typename Config::Schedule;
+  MOE_REQUIRE_VALUE(Schedule, kTileM, "rows of a tile");
+  MOE_REQUIRE_VALUE(Schedule, kTileN, "weight rows of a tile");
+  MOE_REQUIRE_VALUE(Schedule, kTileK, "depth of a stage");
+  MOE_REQUIRE_VALUE(Schedule, kStages, "stages of the ring");
+  MOE_REQUIRE_VALUE(Schedule, kWarpsM, "warps along rows");
+  MOE_REQUIRE_VALUE(Schedule, kWarpsN, "warps along weight rows");
+  MOE_REQUIRE_VALUE(Schedule, kGroupM, "row tiles of a traversal group");
+  static_assert(checkQuantPolicy<typename Config::Quant>());
+  static_assert(checkActivation<typename Config::Activation>());
+  static_assert(checkEngine<typename Config::Mma>());
+  static_assert(Config::kThreads == 32 * Schedule::kWarpsM * Schedule::kWarpsN,
+                "kThreads must be 32 * kWarpsM * kWarpsN");
+  static_assert(kSame<typename Config::Input, typename Config::Mma::Input> &&
+                    kSame<typename Config::Input, typename Config::Weight>,
+                "this skeleton multiplies operands of the engine's one type");
+  static_assert(!Config::Activation::kGated || Config::kInterleave == 8,
+                "a fused gated activation needs rows interleaved by 8");
+  static_assert(!Config::Activation::kGated || Config::kN % 16 == 0,
+                "interleaved gate and up rows come in blocks of 16");
+  return true;
+}
+
+/// Dynamic shared memory: the ring, or the staging tile that reuses it.
+template <class Config> constexpr int sharedBytes() {
+  static_assert(checkGroupedMatmulConfig<Config>());
+  return maximum(Ring<Config>::kBytes, Staging<Config>::kBytes);
+}
+
+template <class Config>
+__device__ __forceinline__ void
+groupedMatmul(const typename Config::Args &args) {
+  static_assert(checkGroupedMatmulConfig<Config>());
+  using Schedule = typename Config::Schedule;
+  using Input = typename Config::Input;
+  using Worker = typename Config::Mma::template Worker<Schedule>;
+  extern __shared__ __align__(128) unsigned char moeSharedMemory[];
+
+  beginKernel<Config>();
+  constexpr int kColumnTiles = ceilDiv(Config::kN, Schedule::kTileN);
+  TileIndex index = tileOf<Schedule::kGroupM, kColumnTiles>(
+      int(blockIdx.x), int(gridDim.x) / kColumnTiles);
+  unsigned shared = ptx::sharedAddress(moeSharedMemory);
+  awaitPredecessor<Config>();
+  int4 tile = reinterpret_cast<const int4 *>(args.tiles)[index.m];
+  if (index.m >= *args.tile_count)
+    return;
+
+  int expert = tile.x, firstRow = tile.y, rows = tile.z - tile.y;
+  int firstN = index.n * Schedule::kTileN;
+  Copier<Config> copier(shared,
+                        args.rhs + ((long long)expert * Config::kN + firstN) *
+                                       Config::kK,
+                        Config::kN - firstN);
+  beginRhs(copier);
+  unsigned rowChunks = unsigned(args.lhs_row_stride / kPerVector<Input>);
+  copier.setLhs(args.lhs, rowChunks, rows, [&](int r) {
+    if constexpr (Config::kGather)
+      return args.rows[firstRow + r] / Config::kTopK;
+    else
+      return firstRow + r;
+  });
+  Worker worker{int(threadIdx.x)};
+  multistage(copier, shared, worker);
+
+  auto *result =
+      args.result + (long long)firstRow * Staging<Config>::kColumns;
+  if constexpr (Config::kBias)
+    storeTile<Config>(worker, shared, rows, firstN,
+                      args.bias + (long long)expert * Config::kN, result);
+  else
+    storeTile<Config>(worker, shared, rows, firstN,
+                      static_cast<const Input *>(nullptr), result);
+}
+
+} // namespace moe

@@ -1,0 +1,112 @@
+//===- permute.cuh - pairs in the order of their experts --------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One CTA places the pairs of kBlockTokens tokens. It sums the block counts of
+// route over earlier blocks and over all blocks, scans the experts, and ranks
+// its own pairs in order: a stable counting sort without a global atomic.
+//
+// Args, in order: topk_ids [tokens, K], block_counts [blocks, E] (E experts of
+//   the layer), int tokens, rows [tokens * K]: pair index of each sorted row,
+//   positions [tokens, K]: sorted row of each pair or -1, offsets [E_local + 1],
+//   tiles int4 {expert, first row, end row, 0}, tile_count [1], counts
+//   [E_local] (null).
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/concepts.cuh"
+#include "moe/core/pdl.cuh"
+#include "moe/core/types.cuh"
+#include "moe/routing/arrange.cuh"
+
+namespace moe {
+
+template <class Config> constexpr bool checkPermuteConfig() {
+  checkCommonConfig<Config>();
+  MOE_REQUIRE_VALUE(Config, kExperts, "experts of the layer");
+  MOE_REQUIRE_VALUE(Config, kLocalBegin, "first expert of this rank");
+  MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
+  MOE_REQUIRE_VALUE(Config, kTopK, "experts a token takes");
+  MOE_REQUIRE_VALUE(Config, kBlockTokens, "tokens of a CTA, as in route");
+  MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile of the matmuls");
+  static_assert(Config::kBlockTokens * Config::kTopK <= 65535,
+                "kBlockTokens * kTopK must fit the 16-bit ranks");
+  return true;
+}
+
+/// Dynamic shared memory of the kernel: none.
+template <class Config> constexpr int sharedBytes() {
+  static_assert(checkPermuteConfig<Config>());
+  return 0;
+}
+
+template <class Config>
+__device__ __forceinline__ void permute(const typename Config::Args &args) {
+  static_assert(checkPermuteConfig<Config>());
+  constexpr int kLocal = Config::kLocalExperts;
+  constexpr int kThreads = Config::kThreads;
+  /// Slices of the blocks that are summed side by side.
+  constexpr int kSlices = maximum(1, kThreads / kLocal);
+  __shared__ routing::Arrangement<kLocal, kThreads> shared;
+  __shared__ int partialBefore[kSlices][kLocal];
+  __shared__ int partialTotal[kSlices][kLocal];
+
+  beginKernel<Config>();
+  awaitPredecessor<Config>();
+
+  int thread = int(threadIdx.x);
+  int block = int(blockIdx.x);
+  int blocks = (args.tokens + Config::kBlockTokens - 1) / Config::kBlockTokens;
+  for (int item = thread; item < kSlices * kLocal; item += kThreads) {
+    int slice = item / kLocal, expert = item % kLocal;
+    const int *column =
+        args.block_counts + Config::kLocalBegin + expert;
+    int before = 0, total = 0;
+#pragma unroll 8
+    for (int b = slice; b < blocks; b += kSlices) {
+      int count = column[(long long)b * Config::kExperts];
+      total += count;
+      before += b < block ? count : 0;
+    }
+    partialBefore[slice][expert] = before;
+    partialTotal[slice][expert] = total;
+  }
+  __syncthreads();
+  for (int expert = thread; expert < kLocal; expert += kThreads) {
+    int before = 0, total = 0;
+    for (int slice = 0; slice < kSlices; ++slice) {
+      before += partialBefore[slice][expert];
+      total += partialTotal[slice][expert];
+    }
+    shared.before[expert] = before;
+    shared.total[expert] = total;
+  }
+
+  int firstToken = block * Config::kBlockTokens;
+  int pairs =
+      min(Config::kBlockTokens, args.tokens - firstToken) * Config::kTopK;
+  int firstPair = firstToken * Config::kTopK;
+  const int *ids = args.topk_ids + firstPair;
+  auto localOf = [&](int pair) {
+    int local = ids[pair] - Config::kLocalBegin;
+    return ids[pair] >= 0 && local >= 0 && local < kLocal ? local : -1;
+  };
+  routing::countPairs<false>(shared, pairs, localOf);
+  routing::scanExperts<Config::kTileRows>(shared);
+  __syncthreads();
+  routing::placePairs(shared, pairs, localOf, [&](int pair, int row) {
+    args.positions[firstPair + pair] = row;
+    if (row >= 0)
+      args.rows[row] = firstPair + pair;
+  });
+  routing::writeExperts<Config::kTileRows>(
+      shared, args.tokens * Config::kTopK, block, blocks, args.offsets,
+      reinterpret_cast<int4 *>(args.tiles), args.tile_count, args.counts);
+}
+
+} // namespace moe

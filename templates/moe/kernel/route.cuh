@@ -1,0 +1,199 @@
+//===- route.cuh - logits to experts, weights and places --------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One CTA serves kBlockTokens tokens, one warp a token at a time: score, select
+// and normalize, or take the given ids and weights. Then either the block's
+// pairs are counted per expert for kernel permute, or, with kPermute, the one
+// CTA of the grid puts all pairs in order itself.
+//
+// Args, in order (null where marked): logits [tokens, E] (null: given ids),
+//   const void *given_ids [tokens, K], int given_ids_bytes (4 or 8),
+//   given_weights [tokens, K], valid_tokens [1] (null), int tokens,
+//   topk_ids [tokens, K], topk_weights, ids (null), weights (null), then
+//   block_counts [blocks, E], or with kPermute rows, positions, offsets, tiles,
+//   tile_count, counts (null) as in permute.cuh.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/concepts.cuh"
+#include "moe/core/pdl.cuh"
+#include "moe/core/types.cuh"
+#include "moe/routing/arrange.cuh"
+#include "moe/routing/normalize.cuh"
+#include "moe/routing/score.cuh"
+#include "moe/routing/select.cuh"
+
+namespace moe {
+
+template <class Config> constexpr bool checkRouteConfig() {
+  checkCommonConfig<Config>();
+  MOE_REQUIRE_TYPE(Config, Logits, "element type of the logits");
+  MOE_REQUIRE_TYPE(Config, Score, "score policy");
+  MOE_REQUIRE_TYPE(Config, Select, "selection policy");
+  MOE_REQUIRE_TYPE(Config, Normalize, "normalization policy");
+  MOE_REQUIRE_VALUE(Config, kExperts, "experts of the layer");
+  MOE_REQUIRE_VALUE(Config, kTopK, "experts a token takes");
+  MOE_REQUIRE_VALUE(Config, kBlockTokens, "tokens of a CTA");
+  MOE_REQUIRE_VALUE(Config, kPermute, "whether the CTA also permutes");
+  MOE_REQUIRE_VALUE(Config, kLocalBegin, "first expert of this rank");
+  MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
+  static_assert(Config::kTopK >= 1 && Config::kTopK <= 32 &&
+                    Config::kTopK <= Config::kExperts,
+                "kTopK must be 1 to 32 and at most kExperts");
+  static_assert(Config::kExperts >= 1 && Config::kExperts <= 1024,
+                "kExperts must be 1 to 1024");
+  static_assert(checkScorePolicy<typename Config::Score>());
+  static_assert(checkSelectPolicy<typename Config::Select>());
+  static_assert(checkNormalizePolicy<typename Config::Normalize>());
+  return true;
+}
+
+/// Dynamic shared memory of the kernel: none.
+template <class Config> constexpr int sharedBytes() {
+  static_assert(checkRouteConfig<Config>());
+  return 0;
+}
+
+namespace detail {
+
+template <class Config, bool kPermute> struct RouteShared;
+
+template <class Config> struct RouteShared<Config, false> {
+  int counts[Config::kExperts];
+};
+
+template <class Config> struct RouteShared<Config, true> {
+  short ids[Config::kBlockTokens * Config::kTopK];
+  routing::Arrangement<Config::kLocalExperts, Config::kThreads> arrangement;
+};
+
+/// The experts of one token by its logits; lane k gets the k-th.
+template <class Config>
+__device__ __forceinline__ void
+routeToken(const typename Config::Logits *logits, int lane, int &expert,
+           float &weight) {
+  constexpr int kPerLane = ceilDiv(Config::kExperts, 32);
+  unsigned keys[kPerLane];
+  float values[kPerLane];
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {
+    int e = i * 32 + lane;
+    values[i] = e < Config::kExperts ? toFloat(logits[e])
+                                     : __uint_as_float(0xff800000u);
+  }
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i)
+    keys[i] = i * 32 + lane < Config::kExperts ? routing::keyOfLogit(values[i])
+                                               : 0u;
+  float maximum = 0.0f, sum = 1.0f;
+  if constexpr (Config::Score::kNeedsSum) {
+    maximum = -3.402823466e38f;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i)
+      if (routing::isFinite(values[i]))
+        maximum = fmaxf(maximum, values[i]);
+    maximum = ptx::warpMaximum(maximum);
+    sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i)
+      sum += routing::isFinite(values[i]) ? expf(values[i] - maximum) : 0.0f;
+    sum = ptx::warpSum(sum);
+  }
+  float logit;
+  Config::Select::template select<Config::kTopK>(keys, lane, expert, logit);
+  float score = Config::Score::score(logit, maximum, sum);
+  weight = Config::Normalize::template weight<Config::kTopK>(
+      score, routing::isFinite(score), lane < Config::kTopK);
+}
+
+} // namespace detail
+
+template <class Config>
+__device__ __forceinline__ void route(const typename Config::Args &args) {
+  static_assert(checkRouteConfig<Config>());
+  constexpr int kTopK = Config::kTopK;
+  __shared__ detail::RouteShared<Config, Config::kPermute> shared;
+  int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+
+  beginKernel<Config>();
+  if constexpr (!Config::kPermute) {
+    for (int e = int(threadIdx.x); e < Config::kExperts; e += Config::kThreads)
+      shared.counts[e] = 0;
+    __syncthreads();
+  }
+  awaitPredecessor<Config>();
+
+  int firstToken = int(blockIdx.x) * Config::kBlockTokens;
+  int blockTokens = min(Config::kBlockTokens, args.tokens - firstToken);
+  int valid = args.valid_tokens ? *args.valid_tokens : args.tokens;
+  for (int t = warp; t < blockTokens; t += Config::kThreads / 32) {
+    int token = firstToken + t;
+    int expert = -1, shown = -1;
+    float weight = 0.0f;
+    long long pair = (long long)token * kTopK + lane;
+    if (token < valid) {
+      if (args.logits) {
+        detail::routeToken<Config>(args.logits +
+                                       (long long)token * Config::kExperts,
+                                   lane, expert, weight);
+        shown = expert;
+      } else if (lane < kTopK) {
+        long long id =
+            args.given_ids_bytes == 8
+                ? static_cast<const long long *>(args.given_ids)[pair]
+                : static_cast<const int *>(args.given_ids)[pair];
+        shown = int(id);
+        expert = id >= 0 && id < Config::kExperts ? shown : -1;
+        weight = args.given_weights[pair];
+      }
+    }
+    if (lane < kTopK) {
+      args.topk_ids[pair] = expert;
+      args.topk_weights[pair] = weight;
+      if (args.ids)
+        args.ids[pair] = shown;
+      if (args.weights)
+        args.weights[pair] = weight;
+      if constexpr (Config::kPermute)
+        shared.ids[t * kTopK + lane] = short(expert);
+      else if (expert >= 0)
+        atomicAdd(&shared.counts[expert], 1);
+    }
+  }
+  __syncthreads();
+
+  if constexpr (!Config::kPermute) {
+    for (int e = int(threadIdx.x); e < Config::kExperts; e += Config::kThreads)
+      args.block_counts[(long long)blockIdx.x * Config::kExperts + e] =
+          shared.counts[e];
+  } else {
+    int pairs = blockTokens * kTopK;
+    auto localOf = [&](int pair) {
+      int local = shared.ids[pair] - Config::kLocalBegin;
+      return shared.ids[pair] >= 0 && local >= 0 &&
+                     local < Config::kLocalExperts
+                 ? local
+                 : -1;
+    };
+    routing::countPairs<true>(shared.arrangement, pairs, localOf);
+    routing::scanExperts<Config::kTileRows>(shared.arrangement);
+    __syncthreads();
+    routing::placePairs(shared.arrangement, pairs, localOf,
+                        [&](int pair, int row) {
+                          args.positions[pair] = row;
+                          if (row >= 0)
+                            args.rows[row] = pair;
+                        });
+    routing::writeExperts<Config::kTileRows>(
+        shared.arrangement, pairs, 0, 1, args.offsets,
+        reinterpret_cast<int4 *>(args.tiles), args.tile_count, args.counts);
+  }
+}
+
+} // namespace moe

@@ -1,0 +1,112 @@
+//===- mma_sync.cuh - warp-wide tensor-core engine --------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Engine mma_sync: ldmatrix and mma.m16n8k16 with f32 sums, bf16 or f16, on
+// sm_80 and later. Tokens fill the 16 rows of an instruction, weight rows its
+// 8 columns, so a gate and its up value (8 rows apart) lie in one thread.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx.cuh"
+#include "moe/core/swizzle.cuh"
+#include "moe/core/types.cuh"
+
+namespace moe::mma {
+
+template <class Element> struct MmaSync {
+  using Input = Element;
+  static constexpr int kStepK = 16;
+  static_assert(kSame<Input, bf16> || kSame<Input, f16>,
+                "engine mma_sync multiplies bf16 or f16");
+
+  /// One warp's share of a tile: operand fragments, sums, and the Fragment that
+  /// an epilogue reads.
+  template <class Schedule> struct Worker {
+    static constexpr int kWarpM = Schedule::kTileM / Schedule::kWarpsM;
+    static constexpr int kWarpN = Schedule::kTileN / Schedule::kWarpsN;
+    static constexpr int kMs = kWarpM / 16;
+    static constexpr int kNs = kWarpN / 8;
+    static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0 &&
+                      kWarpM * Schedule::kWarpsM == Schedule::kTileM &&
+                      kWarpN * Schedule::kWarpsN == Schedule::kTileN,
+                  "a warp's share must be whole 16 x 16 blocks");
+    using Layout = Swizzle<Schedule::kTileK * int(sizeof(Input))>;
+    static constexpr int kRowBytes = Schedule::kTileK * int(sizeof(Input));
+
+    static constexpr int kSize = kMs * kNs * 4;
+    static constexpr int kRun = 2;
+    static constexpr bool kSwapped = false;
+
+    /// The operands of one step of 16 along k.
+    struct Operands {
+      unsigned lhs[kMs][4];
+      unsigned rhs[kNs / 2][4];
+    };
+
+    float sums[kSize];
+    unsigned lhsOffset, rhsOffset; ///< of this lane's matrix row, step 0
+    int firstRow, firstCol;        ///< of this lane's sums
+
+    __device__ __forceinline__ explicit Worker(int thread) {
+      int warp = thread / 32, lane = thread % 32;
+      int warpM = warp / Schedule::kWarpsN * kWarpM;
+      int warpN = warp % Schedule::kWarpsN * kWarpN;
+      lhsOffset = Layout::offset(warpM + lane % 16, lane / 16);
+      rhsOffset = Layout::offset(warpN + lane % 8 + lane / 16 * 8,
+                                 lane / 8 % 2);
+      firstRow = warpM + lane / 4;
+      firstCol = warpN + lane % 4 * 2;
+#pragma unroll
+      for (int i = 0; i < kSize; ++i)
+        sums[i] = 0.0f;
+    }
+
+    /// Reads the operands of `step` of the tiles at the shared addresses. A step
+    /// is two chunks, so it changes bits of the offset that rows do not.
+    __device__ __forceinline__ void load(Operands &operands, unsigned lhs,
+                                         unsigned rhs, int step) const {
+      unsigned lhsLane = lhs + (lhsOffset ^ unsigned(step * 32));
+      unsigned rhsLane = rhs + (rhsOffset ^ unsigned(step * 32));
+#pragma unroll
+      for (int m = 0; m < kMs; ++m)
+        ptx::loadMatrices(operands.lhs[m], lhsLane + m * 16 * kRowBytes);
+#pragma unroll
+      for (int n = 0; n < kNs / 2; ++n)
+        ptx::loadMatrices(operands.rhs[n], rhsLane + n * 16 * kRowBytes);
+    }
+
+    __device__ __forceinline__ void multiply(const Operands &operands) {
+#pragma unroll
+      for (int m = 0; m < kMs; ++m)
+#pragma unroll
+        for (int column = 0; column < kNs; ++column) {
+          // Back and forth, so that neighbours share an operand register.
+          int n = m % 2 ? kNs - 1 - column : column;
+          float *block = sums + (m * kNs + n) * 4;
+          const unsigned *rhs = operands.rhs[n / 2] + n % 2 * 2;
+          if constexpr (kSame<Input, bf16>)
+            ptx::multiplyBfloat(block, operands.lhs[m], rhs[0], rhs[1]);
+          else
+            ptx::multiplyHalf(block, operands.lhs[m], rhs[0], rhs[1]);
+        }
+    }
+
+    __device__ __forceinline__ float value(int i) const { return sums[i]; }
+    __device__ __forceinline__ int row(int i) const {
+      return firstRow + i / 4 / kNs * 16 + i % 4 / 2 * 8;
+    }
+    __device__ __forceinline__ int col(int i) const {
+      return firstCol + i / 4 % kNs * 8 + i % 2;
+    }
+    static constexpr bool isGate(int i) { return i / 4 % kNs % 2 == 0; }
+    static constexpr int partner(int i) { return i + 4; }
+  };
+};
+
+} // namespace moe::mma

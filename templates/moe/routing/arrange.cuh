@@ -1,0 +1,188 @@
+//===- arrange.cuh - pairs sorted by expert ---------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The steps that put the (token, k) pairs of one block of tokens in their place
+// among all pairs sorted by expert: stable, and free of any order by timing.
+// Kernel permute runs them over block histograms, the fused route kernel over
+// its only block. Experts are local indices here; -1 takes no part.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/types.cuh"
+
+namespace moe::routing {
+
+/// Shared memory of one block's arrangement.
+template <int kLocalExperts, int kThreads> struct Arrangement {
+  /// Warps that rank pairs: few enough for their histograms to fit in 16 KB.
+  static constexpr int kWarps =
+      maximum(1, minimum(kThreads / 32, 8192 / kLocalExperts));
+  int before[kLocalExperts];      ///< rows of the expert in earlier blocks
+  int total[kLocalExperts];       ///< rows of the expert in all blocks
+  int offsets[kLocalExperts + 1]; ///< first row of the expert
+  int tiles[kLocalExperts + 1];   ///< first tile of the expert
+  unsigned short ranks[kWarps][kLocalExperts]; ///< per ranking warp
+};
+
+/// From total: offsets and tiles, their exclusive sums. Called by all threads;
+/// the caller synchronizes before and after.
+template <int kTileRows, int kLocalExperts, int kThreads>
+__device__ __forceinline__ void
+scanExperts(Arrangement<kLocalExperts, kThreads> &shared) {
+  if (threadIdx.x >= 32)
+    return;
+  constexpr int kPerLane = ceilDiv(kLocalExperts, 32);
+  int lane = int(threadIdx.x);
+  int rows = 0, tiles = 0;
+#pragma unroll 4
+  for (int i = 0; i < kPerLane; ++i) {
+    int expert = lane * kPerLane + i;
+    int count = expert < kLocalExperts ? shared.total[expert] : 0;
+    rows += count;
+    tiles += (count + kTileRows - 1) / kTileRows;
+  }
+  int ownRows = rows, ownTiles = tiles;
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    int otherRows = __shfl_up_sync(0xffffffffu, rows, distance);
+    int otherTiles = __shfl_up_sync(0xffffffffu, tiles, distance);
+    if (lane >= distance) {
+      rows += otherRows;
+      tiles += otherTiles;
+    }
+  }
+  if (lane == 31) {
+    shared.offsets[kLocalExperts] = rows;
+    shared.tiles[kLocalExperts] = tiles;
+  }
+  rows -= ownRows;
+  tiles -= ownTiles;
+#pragma unroll 4
+  for (int i = 0; i < kPerLane; ++i) {
+    int expert = lane * kPerLane + i;
+    if (expert < kLocalExperts) {
+      shared.offsets[expert] = rows;
+      shared.tiles[expert] = tiles;
+      int count = shared.total[expert];
+      rows += count;
+      tiles += (count + kTileRows - 1) / kTileRows;
+    }
+  }
+}
+
+/// Counts the block's pairs per ranking warp and, with kTotal, per expert into
+/// total (then zeroing before). localOf(pair) is the local expert of a pair of
+/// the block or -1. Synchronizes at its end. Warp w owns the pairs
+/// [w * share, (w + 1) * share), share a multiple of 32.
+template <bool kTotal, int kLocalExperts, int kThreads, class LocalOf>
+__device__ __forceinline__ void
+countPairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
+           LocalOf localOf) {
+  using Shared = Arrangement<kLocalExperts, kThreads>;
+  int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+  unsigned short *flat = &shared.ranks[0][0];
+  for (int i = int(threadIdx.x); i < Shared::kWarps * kLocalExperts;
+       i += kThreads)
+    flat[i] = 0;
+  __syncthreads();
+  int share = (pairs + Shared::kWarps * 32 - 1) / (Shared::kWarps * 32) * 32;
+  if (warp < Shared::kWarps) {
+    int end = min(pairs, (warp + 1) * share);
+    for (int base = warp * share; base < end; base += 32) {
+      int pair = base + lane;
+      int local = pair < end ? localOf(pair) : -1;
+      unsigned peers = __match_any_sync(0xffffffffu, local);
+      if (local >= 0 && __ffs(int(peers)) == lane + 1)
+        shared.ranks[warp][local] += (unsigned short)__popc(peers);
+      __syncwarp();
+    }
+  }
+  __syncthreads();
+  for (int expert = int(threadIdx.x); expert < kLocalExperts;
+       expert += kThreads) {
+    int sum = 0;
+#pragma unroll 4
+    for (int w = 0; w < Shared::kWarps; ++w) {
+      int count = shared.ranks[w][expert];
+      shared.ranks[w][expert] = (unsigned short)sum;
+      sum += count;
+    }
+    if constexpr (kTotal) {
+      shared.total[expert] = sum;
+      shared.before[expert] = 0;
+    }
+  }
+  __syncthreads();
+}
+
+/// After countPairs and scanExperts: gives each pair its sorted row.
+/// place(pair, row) is called once for each pair, with -1 where it has none.
+template <int kLocalExperts, int kThreads, class LocalOf, class Place>
+__device__ __forceinline__ void
+placePairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
+           LocalOf localOf, Place place) {
+  using Shared = Arrangement<kLocalExperts, kThreads>;
+  int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+  if (warp >= Shared::kWarps)
+    return;
+  int share = (pairs + Shared::kWarps * 32 - 1) / (Shared::kWarps * 32) * 32;
+  int end = min(pairs, (warp + 1) * share);
+  for (int base = warp * share; base < end; base += 32) {
+    int pair = base + lane;
+    int local = pair < end ? localOf(pair) : -1;
+    unsigned peers = __match_any_sync(0xffffffffu, local);
+    int earlier = __popc(peers & ((1u << lane) - 1));
+    int row = -1;
+    if (local >= 0)
+      row = shared.offsets[local] + shared.before[local] +
+            shared.ranks[warp][local] + earlier;
+    __syncwarp();
+    if (local >= 0 && earlier == 0)
+      shared.ranks[warp][local] += (unsigned short)__popc(peers);
+    __syncwarp();
+    if (pair < end)
+      place(pair, row);
+  }
+}
+
+/// Writes what describes all experts: offsets, tiles, their count and counts
+/// (where asked for). Block `block` of `blocks` writes its share; the tile list
+/// is zero up to the capacity for `pairs` pairs, so that no word of it is ever
+/// undefined.
+template <int kTileRows, int kLocalExperts, int kThreads>
+__device__ __forceinline__ void
+writeExperts(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
+             int block, int blocks, int *offsets, int4 *tiles, int *tileCount,
+             int *counts) {
+  int thread = int(threadIdx.x);
+  if (block == 0) {
+    for (int i = thread; i <= kLocalExperts; i += kThreads)
+      offsets[i] = shared.offsets[i];
+    if (counts)
+      for (int i = thread; i < kLocalExperts; i += kThreads)
+        counts[i] = shared.total[i];
+    if (thread == 0)
+      *tileCount = shared.tiles[kLocalExperts];
+  }
+  int warp = thread / 32, lane = thread % 32;
+  for (int expert = block * (kThreads / 32) + warp; expert < kLocalExperts;
+       expert += blocks * (kThreads / 32)) {
+    int first = shared.offsets[expert], end = first + shared.total[expert];
+    for (int row = first + lane * kTileRows; row < end; row += 32 * kTileRows)
+      tiles[shared.tiles[expert] + (row - first) / kTileRows] =
+          make_int4(expert, row, min(row + kTileRows, end), 0);
+  }
+  int capacity =
+      min(pairs, (pairs + kTileRows - 1) / kTileRows + kLocalExperts);
+  for (int i = shared.tiles[kLocalExperts] + block * kThreads + thread;
+       i < capacity; i += blocks * kThreads)
+    tiles[i] = make_int4(0, 0, 0, 0);
+}
+
+} // namespace moe::routing

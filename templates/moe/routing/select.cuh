@@ -1,0 +1,69 @@
+//===- select.cuh - which experts a token takes -----------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One warp selects for one token. Logits become unsigned keys of the same
+// order: NaN as -inf, -0 as +0, and 0 for what may not be taken (any more).
+// Larger key first, then lower index; always kTopK distinct experts.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx.cuh"
+#include "moe/core/types.cuh"
+
+namespace moe::routing {
+
+/// An order-preserving key, never 0.
+__device__ __forceinline__ unsigned keyOfLogit(float logit) {
+  if (!(logit == logit))
+    logit = __uint_as_float(0xff800000u);
+  unsigned bits = __float_as_uint(logit + 0.0f);
+  return bits ^ (bits >> 31 ? 0xffffffffu : 0x80000000u);
+}
+
+/// The logit of a key; -inf for a NaN.
+__device__ __forceinline__ float logitOfKey(unsigned key) {
+  return __uint_as_float(key ^ (key >> 31 ? 0x80000000u : 0xffffffffu));
+}
+
+/// Plain selection of the kTopK largest.
+struct TopK {
+  static constexpr bool kGrouped = false;
+
+  /// keys[i] belongs to expert i * 32 + lane (0 beyond the last expert) and is
+  /// consumed. Lane k < kTopK receives the k-th best expert and its logit.
+  template <int kTopK, int kPerLane>
+  static __device__ __forceinline__ void
+  select(unsigned (&keys)[kPerLane], int lane, int &expert, float &logit) {
+    expert = -1;
+    logit = 0.0f;
+#pragma unroll 1
+    for (int k = 0; k < kTopK; ++k) {
+      unsigned best = keys[0];
+      unsigned index = unsigned(lane);
+#pragma unroll
+      for (int i = 1; i < kPerLane; ++i)
+        if (keys[i] > best) {
+          best = keys[i];
+          index = unsigned(i * 32 + lane);
+        }
+      unsigned top = ptx::warpMaximum(best);
+      unsigned winner = ptx::warpMinimum(best == top ? index : 0xffffffffu);
+      if (lane == k) {
+        expert = int(winner);
+        logit = logitOfKey(top);
+      }
+#pragma unroll
+      for (int i = 0; i < kPerLane; ++i)
+        if (winner == unsigned(i * 32 + lane))
+          keys[i] = 0;
+    }
+  }
+};
+
+} // namespace moe::routing

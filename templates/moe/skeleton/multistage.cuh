@@ -1,0 +1,195 @@
+//===- multistage.cuh - the main loop over a ring of stages -----*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// sums += lhs tile (kTileM x kK) * rhs tile (kTileN x kK)^T for any engine. All
+// threads copy 16-byte chunks of both operands into a ring of kStages stages
+// (cp.async, kStages - 1 in flight), and multiply out of it with the operands
+// of the next step already on their way into registers. Rows that do not exist
+// and chunks behind kK are zeros and are never read.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx.cuh"
+#include "moe/core/swizzle.cuh"
+#include "moe/core/types.cuh"
+
+namespace moe {
+
+/// Sizes of the ring of a Config.
+template <class Config> struct Ring {
+  using Schedule = typename Config::Schedule;
+  using Input = typename Config::Input;
+  static constexpr int kRowBytes = Schedule::kTileK * int(sizeof(Input));
+  using Layout = Swizzle<kRowBytes>;
+  static constexpr int kLhsBytes = Schedule::kTileM * kRowBytes;
+  static constexpr int kStageBytes =
+      (Schedule::kTileM + Schedule::kTileN) * kRowBytes;
+  static constexpr int kBytes = Schedule::kStages * kStageBytes;
+  static constexpr int kSteps = Schedule::kTileK / Config::Mma::kStepK;
+  static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
+  static constexpr bool kTailK = Config::kK % Schedule::kTileK != 0;
+  /// Rows that the CTA copies at a time, one chunk a thread.
+  static constexpr int kRowsPerPass = Config::kThreads / Layout::kChunks;
+  static constexpr int kLhsPasses = ceilDiv(Schedule::kTileM, kRowsPerPass);
+  static constexpr int kRhsPasses = ceilDiv(Schedule::kTileN, kRowsPerPass);
+  /// Weights of small row tiles are read once: keep activations instead.
+  static constexpr ptx::Keep kKeepRhs =
+      Schedule::kTileM <= 32 ? ptx::Keep::EvictFirst : ptx::Keep::Normal;
+
+  static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
+  static_assert(kSteps >= 2 && kSteps % 2 == 0,
+                "kTileK must be an even number of steps of the engine");
+  static_assert(Config::kThreads % Layout::kChunks == 0 &&
+                    kRowsPerPass % Layout::kPeriod == 0,
+                "threads must copy whole periods of the swizzle");
+  static_assert(Config::kK % kPerVector<Input> == 0,
+                "rows must be whole 16-byte chunks");
+};
+
+/// The copying half of the loop: where this thread reads and writes.
+template <class Config> struct Copier {
+  using R = Ring<Config>;
+  using Schedule = typename Config::Schedule;
+  using Input = typename Config::Input;
+
+  const char *lhs;                  ///< chunk 0 of the next stage, row 0
+  unsigned lhsRow[R::kLhsPasses];   ///< each row's distance, in chunks
+  const char *rhs;                  ///< next chunk of the first row
+  unsigned lhsRows;                 ///< bit i: row of pass i exists
+  int row, chunk;                   ///< of pass 0
+  int rhsRows;                      ///< rows of the tile that exist, less `row`
+  unsigned destination;             ///< shared address in stage 0
+  unsigned long long policy;
+
+  /// rhsTile: first row of the tile in the weights of the expert.
+  __device__ __forceinline__ Copier(unsigned shared, const Input *rhsTile,
+                                    int existingColumns) {
+    row = int(threadIdx.x) / R::Layout::kChunks;
+    chunk = int(threadIdx.x) % R::Layout::kChunks;
+    rhsRows = existingColumns - row;
+    rhs = reinterpret_cast<const char *>(rhsTile) +
+          (long long)row * (Config::kK * int(sizeof(Input))) + chunk * 16;
+    destination = shared + R::Layout::offset(row, chunk);
+    policy = ptx::evictFirstPolicy();
+  }
+
+  /// matrix: all lhs rows, rowChunks 16-byte chunks apart; source(r): which of
+  /// them is row r of the tile; rows: how many the tile has. A distance in
+  /// chunks reaches 64 GB with one register a row.
+  template <class Source>
+  __device__ __forceinline__ void
+  setLhs(const Input *matrix, unsigned rowChunks, int rows, Source source) {
+    lhs = reinterpret_cast<const char *>(matrix);
+    lhsRows = 0;
+#pragma unroll
+    for (int i = 0; i < R::kLhsPasses; ++i) {
+      int r = row + i * R::kRowsPerPass;
+      bool exists = r < rows;
+      lhsRows |= unsigned(exists) << i;
+      lhsRow[i] = unsigned(source(exists ? r : 0)) * rowChunks + chunk;
+    }
+  }
+
+  __device__ __forceinline__ bool inK(int tile) const {
+    return !R::kTailK ||
+           tile * Schedule::kTileK + chunk * kPerVector<Input> < Config::kK;
+  }
+
+  __device__ __forceinline__ void copyLhs(int stage, int tile) {
+    unsigned to = destination + unsigned(stage * R::kStageBytes);
+#pragma unroll
+    for (int i = 0; i < R::kLhsPasses; ++i) {
+      if (Schedule::kTileM % R::kRowsPerPass == 0 ||
+          row + i * R::kRowsPerPass < Schedule::kTileM)
+        ptx::copy16<Config::kCpAsync, ptx::Keep::Normal>(
+            to + i * R::kRowsPerPass * R::kRowBytes,
+            lhs + (unsigned long long)lhsRow[i] * 16,
+            (lhsRows >> i & 1) && inK(tile), 0);
+    }
+    lhs += R::kRowBytes;
+  }
+
+  __device__ __forceinline__ void copyRhs(int stage, int tile) {
+    constexpr int kPassBytes =
+        R::kRowsPerPass * Config::kK * int(sizeof(Input));
+    unsigned to =
+        destination + unsigned(stage * R::kStageBytes + R::kLhsBytes);
+#pragma unroll
+    for (int i = 0; i < R::kRhsPasses; ++i) {
+      bool exists = Config::kN % Schedule::kTileN == 0 ||
+                    i * R::kRowsPerPass < rhsRows;
+      if (Schedule::kTileN % R::kRowsPerPass == 0 ||
+          row + i * R::kRowsPerPass < Schedule::kTileN)
+        ptx::copy16<Config::kCpAsync, R::kKeepRhs>(
+            to + i * R::kRowsPerPass * R::kRowBytes,
+            rhs + (long long)i * kPassBytes, exists && inK(tile), policy);
+    }
+    rhs += R::kRowBytes;
+  }
+};
+
+/// Fills the first stages with rhs alone: it needs nothing but the expert.
+template <class Config>
+__device__ __forceinline__ void beginRhs(Copier<Config> &copier) {
+  using R = Ring<Config>;
+#pragma unroll
+  for (int s = 0; s < minimum(Config::Schedule::kStages - 1, R::kTiles); ++s)
+    copier.copyRhs(s, s);
+}
+
+/// The loop, after beginRhs and setLhs. On return no copy is in flight and the
+/// ring may be reused.
+template <class Config, class Worker>
+__device__ __forceinline__ void multistage(Copier<Config> &copier,
+                                           unsigned shared, Worker &worker) {
+  using R = Ring<Config>;
+  constexpr int kStages = Config::Schedule::kStages;
+#pragma unroll
+  for (int s = 0; s < kStages - 1; ++s) {
+    if (s < R::kTiles)
+      copier.copyLhs(s, s);
+    ptx::commitCopies();
+  }
+  ptx::waitForCopies<kStages - 2>();
+  __syncthreads();
+
+  typename Worker::Operands operands[2];
+  worker.load(operands[0], shared, shared + R::kLhsBytes, 0);
+  int readStage = 0, writeStage = kStages - 1;
+  unsigned lhs = shared;
+#pragma unroll 1
+  for (int tile = 0; tile < R::kTiles; ++tile) {
+#pragma unroll
+    for (int step = 0; step < R::kSteps; ++step) {
+      if (step == R::kSteps - 1) {
+        // The next stage has arrived, and nobody reads the one before it.
+        ptx::waitForCopies<kStages - 2>();
+        __syncthreads();
+        readStage = readStage + 1 == kStages ? 0 : readStage + 1;
+        lhs = shared + unsigned(readStage * R::kStageBytes);
+      }
+      worker.load(operands[(step + 1) % 2], lhs, lhs + R::kLhsBytes,
+                  (step + 1) % R::kSteps);
+      if (step == 0) {
+        int next = tile + kStages - 1;
+        if (next < R::kTiles) {
+          copier.copyRhs(writeStage, next);
+          copier.copyLhs(writeStage, next);
+        }
+        ptx::commitCopies();
+        writeStage = writeStage + 1 == kStages ? 0 : writeStage + 1;
+      }
+      worker.multiply(operands[step % 2]);
+    }
+  }
+  ptx::waitForCopies<0>();
+  __syncthreads();
+}
+
+} // namespace moe

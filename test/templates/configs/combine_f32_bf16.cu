@@ -1,0 +1,17 @@
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "moe/kernel/combine.cuh"
+struct Args { const float * partials; const int * positions; const float * topk_weights; int tokens; moe::bf16 * out; };
+struct Config {
+  using Args = ::Args;
+  static constexpr int kThreads = 64;
+  static constexpr bool kProgrammatic = true;
+  static constexpr bool kCpAsync = true;
+  using Partial = float;
+  using Output = moe::bf16;
+  static constexpr int kTopK = 6;
+  static constexpr int kHidden = 2048;
+  static constexpr int kColumnBlocks = 4;
+};
+static_assert(moe::sharedBytes<Config>() == 0, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __launch_bounds__(64, 1) moec_combine_f32_bf16(const __grid_constant__ Args args) { moe::combine<Config>(args); }

@@ -1,0 +1,27 @@
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// archs: sm_(?!75).*
+#include "moe/kernel/grouped_matmul.cuh"
+struct Args { const moe::bf16 * lhs; long long lhs_row_stride; const int4 * tiles; const int * tile_count; const moe::bf16 * rhs; moe::bf16 * result; };
+struct Config {
+  using Args = ::Args;
+  static constexpr int kThreads = 128;
+  static constexpr bool kProgrammatic = true;
+  static constexpr bool kCpAsync = true;
+  using Input = moe::bf16;
+  using Weight = moe::bf16;
+  using Result = moe::bf16;
+  using Quant = moe::quant::None;
+  using Activation = moe::activation::None;
+  using Mma = moe::mma::MmaSync<moe::bf16>;
+  struct Schedule { static constexpr int kTileM = 16; static constexpr int kTileN = 64; static constexpr int kTileK = 64; static constexpr int kStages = 4; static constexpr int kWarpsM = 1; static constexpr int kWarpsN = 4; static constexpr int kGroupM = 8; };
+  static constexpr int kN = 2048;
+  static constexpr int kK = 768;
+  static constexpr int kExperts = 128;
+  static constexpr int kTopK = 8;
+  static constexpr bool kGather = false;
+  static constexpr bool kBias = false;
+  static constexpr int kInterleave = 0;
+};
+static_assert(moe::sharedBytes<Config>() == 40960, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __launch_bounds__(128, 1) moec_grouped_matmul_down_16x64x64(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }

@@ -1,0 +1,27 @@
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// archs: sm_(?!75).*
+#include "moe/kernel/grouped_matmul.cuh"
+struct Args { const moe::f16 * lhs; long long lhs_row_stride; const int * rows; const int4 * tiles; const int * tile_count; const moe::f16 * rhs; const moe::f16 * bias; moe::f16 * result; };
+struct Config {
+  using Args = ::Args;
+  static constexpr int kThreads = 256;
+  static constexpr bool kProgrammatic = true;
+  static constexpr bool kCpAsync = true;
+  using Input = moe::f16;
+  using Weight = moe::f16;
+  using Result = moe::f16;
+  using Quant = moe::quant::None;
+  using Activation = moe::activation::Gated<moe::activation::Gelu>;
+  using Mma = moe::mma::MmaSync<moe::f16>;
+  struct Schedule { static constexpr int kTileM = 64; static constexpr int kTileN = 128; static constexpr int kTileK = 64; static constexpr int kStages = 3; static constexpr int kWarpsM = 2; static constexpr int kWarpsN = 4; static constexpr int kGroupM = 8; };
+  static constexpr int kN = 1536;
+  static constexpr int kK = 2048;
+  static constexpr int kExperts = 128;
+  static constexpr int kTopK = 8;
+  static constexpr bool kGather = true;
+  static constexpr bool kBias = true;
+  static constexpr int kInterleave = 8;
+};
+static_assert(moe::sharedBytes<Config>() == 73728, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __launch_bounds__(256, 1) moec_grouped_matmul_bias_f16_64x128x64(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }

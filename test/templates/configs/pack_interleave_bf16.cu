@@ -1,0 +1,17 @@
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "moe/kernel/pack.cuh"
+struct Args { const moe::bf16 * source; moe::bf16 * destination; int first_expert; int experts; };
+struct Config {
+  using Args = ::Args;
+  static constexpr int kThreads = 256;
+  static constexpr bool kProgrammatic = false;
+  static constexpr bool kCpAsync = true;
+  using Element = moe::bf16;
+  static constexpr int kRows = 1536;
+  static constexpr int kColumns = 2048;
+  static constexpr int kInterleave = 8;
+  static constexpr int kBytesPerCta = 32768;
+};
+static_assert(moe::sharedBytes<Config>() == 0, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __launch_bounds__(256, 1) moec_pack_interleave_bf16(const __grid_constant__ Args args) { moe::packInterleave<Config>(args); }

@@ -1,0 +1,18 @@
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "moe/kernel/permute.cuh"
+struct Args { const int * topk_ids; const int * block_counts; int tokens; int * rows; int * positions; int * offsets; int4 * tiles; int * tile_count; int * counts; };
+struct Config {
+  using Args = ::Args;
+  static constexpr int kThreads = 512;
+  static constexpr bool kProgrammatic = true;
+  static constexpr bool kCpAsync = true;
+  static constexpr int kExperts = 128;
+  static constexpr int kLocalBegin = 0;
+  static constexpr int kLocalExperts = 128;
+  static constexpr int kTopK = 8;
+  static constexpr int kBlockTokens = 64;
+  static constexpr int kTileRows = 16;
+};
+static_assert(moe::sharedBytes<Config>() == 0, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __launch_bounds__(512, 1) moec_permute_q(const __grid_constant__ Args args) { moe::permute<Config>(args); }

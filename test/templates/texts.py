@@ -1,0 +1,164 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Kernel texts in the form in which the compiler prints them.
+
+Each function returns (entry, text). Only tests and measurements of the
+templates use this; packages come from the compiler.
+"""
+
+TYPES = {"bf16": "moe::bf16", "f16": "moe::f16", "f32": "float"}
+SIZES = {"bf16": 2, "f16": 2, "f32": 4}
+FUNCTIONS = {"silu": "Silu", "gelu": "Gelu", "gelu_tanh": "GeluTanh"}
+
+
+def flag(value):
+    return "true" if value else "false"
+
+
+def text(header, fields, members, entry, call, threads, ctas, shared):
+    """One include, Args, Config, the assertions, one entry."""
+    args = " ".join(f"{kind} {name};" for kind, name in fields)
+    config = "\n".join("  " + member for member in members)
+    return f"""#include "moe/kernel/{header}.cuh"
+struct Args {{ {args} }};
+struct Config {{
+  using Args = ::Args;
+{config}
+}};
+static_assert(moe::sharedBytes<Config>() == {shared}, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __launch_bounds__({threads}, {ctas}) {entry}(const __grid_constant__ Args args) {{ moe::{call}<Config>(args); }}
+"""
+
+
+def common(threads, programmatic, async_):
+    return [f"static constexpr int kThreads = {threads};",
+            f"static constexpr bool kProgrammatic = {flag(programmatic)};",
+            f"static constexpr bool kCpAsync = {flag(async_)};"]
+
+
+def constants(**values):
+    return [f"static constexpr {'bool' if isinstance(v, bool) else 'int'} {k} = "
+            f"{flag(v) if isinstance(v, bool) else v};" for k, v in values.items()]
+
+
+def route(name, experts, topk, logits="bf16", score="Softmax", normalize="Sum",
+          block=64, fused=False, tileRows=16, threads=512, begin=0, local=None,
+          programmatic=True, async_=True):
+    local = experts if local is None else local
+    fields = [(f"const {TYPES[logits]} *", "logits"), ("const void *", "given_ids"),
+              ("int", "given_ids_bytes"), ("const float *", "given_weights"),
+              ("const int *", "valid_tokens"), ("int", "tokens"),
+              ("int *", "topk_ids"), ("float *", "topk_weights"),
+              ("int *", "ids"), ("float *", "weights")]
+    if fused:
+        fields += [("int *", "rows"), ("int *", "positions"), ("int *", "offsets"),
+                   ("int4 *", "tiles"), ("int *", "tile_count"), ("int *", "counts")]
+    else:
+        fields += [("int *", "block_counts")]
+    members = common(threads, programmatic, async_) + [
+        f"using Logits = {TYPES[logits]};",
+        f"using Score = moe::routing::{score};",
+        "using Select = moe::routing::TopK;",
+        f"using Normalize = moe::routing::{normalize};"] + constants(
+            kExperts=experts, kTopK=topk, kBlockTokens=block, kPermute=fused,
+            kTileRows=tileRows, kLocalBegin=begin, kLocalExperts=local)
+    entry = f"moec_route_{name}"
+    return entry, text("route", fields, members, entry, "route", threads, 1, 0)
+
+
+def permute(name, experts, topk, block=64, tileRows=16, threads=512, begin=0,
+            local=None, programmatic=True, async_=True):
+    local = experts if local is None else local
+    fields = [("const int *", "topk_ids"), ("const int *", "block_counts"),
+              ("int", "tokens"), ("int *", "rows"), ("int *", "positions"),
+              ("int *", "offsets"), ("int4 *", "tiles"), ("int *", "tile_count"),
+              ("int *", "counts")]
+    members = common(threads, programmatic, async_) + constants(
+        kExperts=experts, kLocalBegin=begin, kLocalExperts=local, kTopK=topk,
+        kBlockTokens=block, kTileRows=tileRows)
+    entry = f"moec_permute_{name}"
+    return entry, text("permute", fields, members, entry, "permute", threads, 1, 0)
+
+
+def matmulShared(tile, stages, element, result, gated):
+    m, n, k = tile
+    columns = n // 2 if gated else n
+    return max(stages * (m + n) * k * SIZES[element],
+               m * (columns * SIZES[result] + 16))
+
+
+def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
+           gather=True, activation=None, gated=True, bias=False, element="bf16",
+           result=None, engine="MmaSync", interleave=None, programmatic=True,
+           async_=True):
+    result = result or element
+    threads = 32 * warps[0] * warps[1]
+    fused = activation is not None
+    if interleave is None:
+        interleave = 8 if fused and gated else 0
+    fields = [(f"const {TYPES[element]} *", "lhs"), ("long long", "lhs_row_stride")]
+    if gather:
+        fields += [("const int *", "rows")]
+    fields += [("const int4 *", "tiles"), ("const int *", "tile_count"),
+               (f"const {TYPES[element]} *", "rhs")]
+    if bias:
+        fields += [(f"const {TYPES[element]} *", "bias")]
+    fields += [(f"{TYPES[result]} *", "result")]
+    policy = "moe::activation::None"
+    if fused:
+        policy = (f"moe::activation::{'Gated' if gated else 'Ungated'}"
+                  f"<moe::activation::{FUNCTIONS[activation]}>")
+    schedule = " ".join(constants(
+        kTileM=tile[0], kTileN=tile[1], kTileK=tile[2], kStages=stages,
+        kWarpsM=warps[0], kWarpsN=warps[1], kGroupM=group))
+    members = common(threads, programmatic, async_) + [
+        f"using Input = {TYPES[element]};", f"using Weight = {TYPES[element]};",
+        f"using Result = {TYPES[result]};", "using Quant = moe::quant::None;",
+        f"using Activation = {policy};",
+        f"using Mma = moe::mma::{engine}<{TYPES[element]}>;",
+        f"struct Schedule {{ {schedule} }};"] + constants(
+            kN=n, kK=k, kExperts=experts, kTopK=topk, kGather=gather, kBias=bias,
+            kInterleave=interleave)
+    entry = f"moec_grouped_matmul_{name}"
+    shared = matmulShared(tile, stages, element, result, fused and gated)
+    return entry, text("grouped_matmul", fields, members, entry, "groupedMatmul",
+                       threads, ctas, shared)
+
+
+def activate(name, columns, experts, activation="silu", gated=True, result="bf16",
+             interleave=8, threads=256, programmatic=True, async_=True):
+    fields = [("const float *", "input"), ("const int *", "offsets"),
+              (f"{TYPES[result]} *", "result")]
+    policy = (f"moe::activation::{'Gated' if gated else 'Ungated'}"
+              f"<moe::activation::{FUNCTIONS[activation]}>")
+    members = common(threads, programmatic, async_) + [
+        f"using Result = {TYPES[result]};", f"using Activation = {policy};"] + constants(
+            kColumns=columns, kExperts=experts, kInterleave=interleave)
+    entry = f"moec_activate_{name}"
+    return entry, text("activate", fields, members, entry, "activate", threads, 1, 0)
+
+
+def combine(name, hidden, topk, partial="bf16", output="bf16", blocks=1,
+            threads=256, programmatic=True, async_=True):
+    fields = [(f"const {TYPES[partial]} *", "partials"), ("const int *", "positions"),
+              ("const float *", "topk_weights"), ("int", "tokens"),
+              (f"{TYPES[output]} *", "out")]
+    members = common(threads, programmatic, async_) + [
+        f"using Partial = {TYPES[partial]};", f"using Output = {TYPES[output]};"] + constants(
+            kTopK=topk, kHidden=hidden, kColumnBlocks=blocks)
+    entry = f"moec_combine_{name}"
+    return entry, text("combine", fields, members, entry, "combine", threads, 1, 0)
+
+
+def pack(name, kind, rows, columns, element="bf16", interleave=8, threads=256,
+         bytesPerCta=32768):
+    fields = [(f"const {TYPES[element]} *", "source"),
+              (f"{TYPES[element]} *", "destination"), ("int", "first_expert"),
+              ("int", "experts")]
+    members = common(threads, False, True) + [
+        f"using Element = {TYPES[element]};"] + constants(
+            kRows=rows, kColumns=columns, kInterleave=interleave,
+            kBytesPerCta=bytesPerCta)
+    entry = f"moec_{kind}_{name}"
+    call = {"pack_copy": "packCopy", "pack_interleave": "packInterleave"}[kind]
+    return entry, text("pack", fields, members, entry, call, threads, 1, 0)
