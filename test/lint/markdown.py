@@ -6,7 +6,7 @@
 #
 # ===------------------------------------------------------------------------===#
 """Runs README.md and docs/*.md: every ```console block is executed ('$ ' begins a command, what follows is its
-output), every ```mlir block goes through moec-opt, every ```json block is parsed, and a ```cpp file=PATH block must
+output), every ```mlir block goes through moec-opt (also those of the .td files), every ```json block is parsed, and a ```cpp file=PATH block must
 stand in that file word for word. Links to files must lead somewhere.
 
 A document's commands run one after another in one empty folder that holds links to examples/ and test/ of the tree and to
@@ -90,6 +90,14 @@ def run_console(path, content, start, folder, environment):
             yield Finding(path, number, text)
 
 
+def run_mlir(path, start, text, options):
+    tool = str(options.build.resolve() / "bin" / "moec-opt")
+    run = subprocess.run([tool], input=text, capture_output=True, text=True)
+    if run.returncode:
+        first = (run.stderr.strip().splitlines() or [f"status {run.returncode}"])[0]
+        yield Finding(path, start, f"moec-opt refuses it: {first}")
+
+
 def check_document(root, path, options):
     lines = read_lines(root, path)
     outside, inside = [], False
@@ -123,13 +131,21 @@ def check_document(root, path, options):
             elif language == "console" and options.build:
                 yield from run_console(path, content, start, folder, environment)
             elif language == "mlir" and options.build:
-                run = subprocess.run(["moec-opt"], input=text, env=environment, capture_output=True, text=True)
-                if run.returncode:
-                    yield Finding(path, start, f"moec-opt refuses it: {run.stderr.strip().splitlines()[0]}")
+                yield from run_mlir(path, start, text, options)
+
+
+def check_ods(root, path, options):
+    """The ```mlir blocks of ODS descriptions."""
+    lines = [line.strip() for line in read_lines(root, path)]
+    for start, language, rest, content in blocks(lines):
+        if language == "mlir" and options.build:
+            yield from run_mlir(path, start, "\n".join(content) + "\n", options)
 
 
 def check(root, files, options):
     for path in files:
+        if path.endswith(".td"):
+            yield from check_ods(root, path, options)
         if path.endswith(".md") and (path == "README.md" or path.startswith(("docs/", "templates/", "examples/"))):
             if not path.startswith("docs/generated/"):
                 yield from check_document(root, path, options)

@@ -193,6 +193,31 @@ class Headers(LintTest):
         self.assertEqual(status, 1)
 
 
+class Linkage(unittest.TestCase):
+    def lint(self, source, *flags):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(f"{folder}/lib")
+            command = ["g++", "-shared", "-fPIC", "-x", "c++", "-", *flags, "-o", f"{folder}/lib/libmoec.so"]
+            subprocess.run(command, input=source, text=True, check=True)
+            command = [sys.executable, str(HERE / "linkage.py"), f"--build={folder}"]
+            run = subprocess.run(command, capture_output=True, text=True)
+            return run.returncode, run.stdout
+
+    def test_foreign_symbol(self):
+        status, output = self.lint('extern "C" int moec_f() { return 1; }\nint other() { return 2; }\n', "-nostdlib")
+        self.assertEqual(status, 1)
+        self.assertIn("exports _Z5otherv", output)
+
+    def test_foreign_library(self):
+        status, output = self.lint('extern "C" int moec_f() { return 1; }\n', "-Wl,--no-as-needed", "-lstdc++")
+        self.assertEqual(status, 1)
+        self.assertIn("needs libstdc++.so.6 where it runs", output)
+
+    def test_clean(self):
+        status, output = self.lint('extern "C" int moec_f() { return 1; }\n', "-Wl,--as-needed")
+        self.assertEqual(status, 0, output)
+
+
 class Markdown(LintTest):
     def console(self, text):
         return {"README.md": f"```console\n{text}```\n", "build/bin/x": "", "examples/x": "", "test/x": ""}

@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# ===- linkage.py - what our binaries need and show -------------------------===#
+#
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===------------------------------------------------------------------------===#
+"""The programs and libraries of --build need nothing but the C library where they run, and the libraries export nothing
+but the C ABI (moec_*), so that they live beside another LLVM in one process."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+from lintlib import Finding, main
+
+# The C library and its loader; libstdc++ and libgcc are linked in.
+NEEDED = re.compile(r"^(libc\.so\.6|libm\.so\.6|libdl\.so\.2|librt\.so\.1|libpthread\.so\.0|ld-linux-.*\.so\.\d)$")
+PROGRAMS = ("bin/moec", "bin/moec-opt", "bin/moec-run", "lib/libmoec.so", "lib/libmoec-runtime.so")
+
+
+def lines_of(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def check(root, files, options):
+    found = [options.build / name for name in PROGRAMS if (options.build / name).exists()]
+    if not found:
+        yield Finding(options.build, 1, f"none of {', '.join(PROGRAMS)} is built")
+    for path in found:
+        for line in lines_of("readelf", "--dynamic", "--wide", str(path)):
+            match = re.search(r"\(NEEDED\).*\[(.*)\]", line)
+            if match and not NEEDED.match(match.group(1)):
+                yield Finding(path, 1, f"needs {match.group(1)} where it runs; link it statically or open it with dlopen")
+        if path.suffix == ".so":
+            for line in lines_of("nm", "--dynamic", "--defined-only", str(path)):
+                symbol = line.split()[-1].split("@")[0]
+                if not symbol.startswith("moec_") and " A " not in line:
+                    yield Finding(path, 1, f"exports {symbol}; the version script must hide it")
+    print(f"{len(found)} binaries read")
+
+
+def add_options(parser):
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(check, add_options))
