@@ -36,6 +36,7 @@ RULES = [
     ("runtime/", ("runtime/", "moec/"), LLVM),
     # The reference shares no code with what it judges.
     ("test/reference/", ("test/reference/", "runtime/package/", "runtime/support/"), LLVM),
+    ("test/templates/configs/", ("moe/",), ANY),
     ("test/", ("test/", "runtime/", "moec/", "compiler/", "dialect/") + LLVM, ()),
     ("bench/", ("bench/", "test/reference/", "runtime/", "moec/", "compiler/", "dialect/") + LLVM, ()),
     ("examples/", ("moec/",), LLVM),
