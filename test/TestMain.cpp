@@ -16,6 +16,11 @@
 
 #include <cstdlib>
 
+/// What NVRTC and the driver keep for the life of a process is not ours.
+extern "C" const char *__lsan_default_suppressions() {
+  return "leak:libnvrtc\nleak:libcuda\n";
+}
+
 int main(int argc, char **argv) {
   setenv("MOEC_SOURCE_DIR", MOEC_SOURCE_DIR, /*overwrite=*/0);
   setenv("MOEC_BINARY_DIR", MOEC_BINARY_DIR, /*overwrite=*/0);

@@ -6,13 +6,14 @@
 #
 # ===------------------------------------------------------------------------===#
 """Runs README.md and docs/*.md: every ```console block is executed ('$ ' begins a command, what follows is its
-output), every ```mlir block goes through moec-opt (also those of the .td files), every ```json block is parsed, and a ```cpp file=PATH block must
-stand in that file word for word. Links to files must lead somewhere.
+output), every ```mlir block goes through moec-opt (also those of the .td files), every ```json block is parsed, and a
+```cpp file=PATH block must stand in that file word for word. A block with save=NAME is written to that file first.
+Links to files must lead somewhere.
 
-A document's commands run one after another in one empty folder that holds links to examples/ and test/ of the tree and to
-the build folder as build/, with the build's programs in PATH. Output is compared loosely: numbers and
-hex digits count as equal to any other, blanks do not count, and a line '...' stands for any lines. A command whose
-block shows no output only has to succeed; '# exit status N' after a command's output demands another status."""
+A document's commands run one after another in one empty folder that holds links to examples/ and test/ of the tree and
+to the build folder as build/, with the build's programs in PATH. Output is compared loosely: numbers and hex digits
+count as equal to any other, blanks do not count, and a line '...' stands for any lines. A command whose block shows no
+output only has to succeed; '# exit status N' after a command's output demands another status."""
 
 import json
 import os
@@ -119,6 +120,8 @@ def check_document(root, path, options):
             environment["PATH"] = f"{build / 'bin'}:{os.environ['PATH']}"
         for start, language, rest, content in blocks(lines):
             text = "\n".join(content) + "\n"
+            if rest.startswith("save="):
+                pathlib.Path(folder, rest[len("save="):]).write_text(text)
             if language == "json":
                 try:
                     json.loads(text)

@@ -240,6 +240,11 @@ class Markdown(LintTest):
         tree = {"README.md": "```cpp file=examples/a.cpp\nint f();\n```\n", "examples/a.cpp": "int g();\n"}
         self.red("markdown.py", tree, "does not stand in examples/a.cpp word for word")
 
+    def test_saved_block(self):
+        tree = self.console("$ cat a.json\n{}\n")
+        tree["README.md"] = "```json save=a.json\n{}\n```\n" + tree["README.md"]
+        self.green("markdown.py", tree, "--build=@ROOT@/build")
+
     def test_broken_json(self):
         self.red("markdown.py", {"README.md": "```json\n{,}\n```\n"}, "README.md:1: no JSON")
 
