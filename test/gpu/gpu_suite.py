@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs the packages of make_gpu_packages.py on this machine's GPU and says what passed.
+
+Needs Python and the driver alone, compute-sanitizer for the group `sanitizers`, and NVRTC for `rows`. Results go to
+--json as they come, a table is printed last. Exit status 1 when anything failed, 77 without a GPU.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def has_gpu():
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int()
+    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+
+
+def find_sanitizer():
+    candidates = [shutil.which("compute-sanitizer"), "/usr/local/cuda/bin/compute-sanitizer",
+                  "/usr/local/cuda/compute-sanitizer/compute-sanitizer"]
+    return next((path for path in candidates if path and os.path.exists(path)), None)
+
+
+def execute(command, folder, timeout):
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout,
+                              stdin=subprocess.DEVNULL)
+        return done.returncode, done.stdout, done.stderr
+    except subprocess.TimeoutExpired as expired:
+        return 124, "", f"no end after {expired.timeout:.0f} s"
+
+
+def judge(status, output, errors, sanitizer):
+    """(passed, one line, worst numbers) of one call of moec-run."""
+    if sanitizer:
+        clean = "ERROR SUMMARY: 0 errors" in output + errors or "0 hazards displayed" in output + errors
+        text = next((line.strip(" =") for line in (output + errors).splitlines() if "ERROR SUMMARY" in line or
+                     "hazards displayed" in line or "Error" in line), errors.strip()[-200:])
+        return clean and status == 0, text, {}
+    try:
+        report = json.loads(output)
+    except ValueError:
+        return False, f"exit {status}, no JSON: {errors.strip()[-300:]}", {}
+    runs = report.get("runs", [])
+    wrong = [run for run in runs if not run.get("passed")]
+    worst = {}
+    for run in runs:
+        bound = run.get("bound") or 0
+        if bound:
+            worst["whole"] = max(worst.get("whole", 0), (run.get("error") or 0) / bound)
+            worst["row"] = max(worst.get("row", 0), (run.get("worst_row") or 0) / bound / 2.5)
+            worst["element"] = max(worst.get("element", 0), (run.get("worst_element") or 0) / bound / 16)
+    worst["runs"] = len(runs)
+    if wrong:
+        first = wrong[0]
+        return False, (f"tokens {first.get('tokens')} {first.get('routing')} variant {first.get('variant')}: "
+                       f"{first.get('text')}"), worst
+    if status or not runs:
+        return False, f"exit {status}: {errors.strip()[-300:]}", worst
+    return True, "", worst
+
+
+def run_entry(entry, root, options):
+    """A result for the table."""
+    started = time.time()
+    result = {"group": entry["group"], "name": entry["name"], "passed": True, "text": "", "calls": 0, "worst": {}}
+    sanitizer = entry.get("sanitizer")
+    if sanitizer:
+        result["name"] += f" ({sanitizer})"
+        tool = find_sanitizer()
+        if not tool:
+            return {**result, "passed": None, "text": "no compute-sanitizer here", "seconds": 0}
+    red = ""
+    for arguments in entry["runs"] * entry.get("repeat", 1):
+        command = [str(root / "bin" / "moec-run"), entry["package"], "--device=cuda", "--json", *arguments]
+        if sanitizer:
+            command = [tool, "--tool", sanitizer, "--error-exitcode", "9", *command]
+        else:
+            command.append("--check")
+        status, output, errors = execute(command, root, options.timeout)
+        if options.verbose:
+            print(" ".join(command), "->", status, flush=True)
+        passed, text, worst = judge(status, output, errors, sanitizer)
+        result["calls"] += 1
+        for key, value in worst.items():
+            result["worst"][key] = max(result["worst"].get(key, 0), value) if key != "runs" else (
+                result["worst"].get("runs", 0) + value)
+        if not passed:
+            # A mutant is caught by a failed check, not by a package that cannot be loaded or a driver that broke.
+            red = red or f"{text} [{' '.join(arguments)}]"
+            if status not in (1, 9) or (not sanitizer and "no JSON" in text):
+                red = f"!{red}"
+            break
+    if entry["expect"] == "fail":
+        result["passed"] = bool(red) and not red.startswith("!")
+        result["text"] = f"caught: {red}" if result["passed"] else (red.lstrip("!") or "survived: every check is green")
+    else:
+        result["passed"] = not red
+        result["text"] = red.lstrip("!")
+    result["seconds"] = round(time.time() - started, 1)
+    return result
+
+
+def print_table(results, skipped):
+    print(f"\n{'group':<11} {'package':<34} {'result':<7} {'runs':>4} {'whole':>6} {'row':>6} {'elem':>6} {'s':>6}  "
+          "(errors as parts of what is allowed)")
+    for result in results:
+        word = {True: "ok", False: "FAILED", None: "skipped"}[result["passed"]]
+        worst = result["worst"]
+        numbers = " ".join(f"{worst[key]:6.2f}" if key in worst else "     -" for key in ("whole", "row", "element"))
+        print(f"{result['group']:<11} {result['name']:<34} {word:<7} {worst.get('runs', result['calls']):>4} {numbers} "
+              f"{result['seconds']:6.1f}  {result['text'][:160] if word != 'ok' or result['text'] else ''}")
+    for entry in skipped:
+        print(f"{entry['group']:<11} {entry['name']:<34} not run: the time was over")
+    count = [sum(result["passed"] is value for result in results) for value in (True, False)]
+    unseen = len(skipped) + sum(result["passed"] is None for result in results)
+    print(f"{count[0]} passed, {count[1]} failed, {unseen} skipped")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", default=str(pathlib.Path(__file__).resolve().parent), help="the folder with index.json")
+    parser.add_argument("--json", default="gpu_suite.json", help="where the results go")
+    parser.add_argument("--group", default="", help="some of rows,models,limits,mutants,sanitizers")
+    parser.add_argument("--filter", default="", help="only packages with this in their name")
+    parser.add_argument("--budget", type=float, default=1e9, help="start nothing after this many seconds")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds for one call of moec-run")
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--prepare", default="", help="the folder of binaries: make the packages first, where there is a GPU")
+    options = parser.parse_args()
+    if not has_gpu():
+        print("SKIPPED: no GPU (cuInit finds none)")
+        sys.exit(77)
+    root = pathlib.Path(options.root).resolve()
+    if options.prepare:
+        maker = pathlib.Path(__file__).resolve().parent / "make_gpu_packages.py"
+        command = [sys.executable, maker, "--bin", options.prepare, "--work", root, "--out", root]
+        if options.group:
+            command += ["--only", options.group]
+        subprocess.run(command, check=True)
+    index = json.loads((root / "index.json").read_text())
+    groups = options.group.split(",") if options.group else []
+    entries = [entry for entry in index["entries"] if (not groups or entry["group"] in groups) and
+               options.filter in entry["name"]]
+    if entries and not options.prepare:
+        os.chmod(root / "bin" / "moec-run", 0o755)
+    os.environ.setdefault("MOEC_CACHE_DIR", tempfile.mkdtemp(prefix="moec-cache-"))
+    started, results, skipped = time.time(), [], []
+    for entry in entries:
+        if time.time() - started > options.budget:
+            skipped.append(entry)
+            continue
+        result = run_entry(entry, root, options)
+        results.append(result)
+        print(f"{result['name']}: {result['passed']} {result['seconds']} s {result['text'][:200]}", flush=True)
+        pathlib.Path(options.json).write_text(json.dumps(
+            {"arch": index["arch"], "commit": index["commit"], "trees": index["trees"], "results": results,
+             "not_run": [item["name"] for item in skipped]}, indent=1) + "\n")
+    print_table(results, skipped)
+    sys.exit(1 if not results or any(result["passed"] is False for result in results) else 0)
+
+
+if __name__ == "__main__":
+    main()

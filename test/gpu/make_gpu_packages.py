@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Prepares what gpu_suite.py runs on a machine with a GPU: moec-run, packages, and index.json that says what to run.
+
+Needs no GPU. Packages of models carry cubins for the arch; those of the catalog's rows are compiled where they run.
+Mutants of templates/ are packages with patched headers and the cubins of those; their checks must fail.
+
+Groups: rows (every scheme, backend and engine), models, limits (offsets beyond 32 bits), mutants, sanitizers.
+"""
+
+import hashlib
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path[:0] = [str(HERE.parent / "conformance"), str(HERE.parent / "mutants")]
+import moec_testing as testing  # noqa: E402
+import nvrtc  # noqa: E402
+import run as mutants  # noqa: E402
+
+TOKENS = "0,1,2,7,8,32,33,128,500,2048,8192"
+LARGE = "2048,8192"
+MODELS = [
+    ("mixtral-8x7b", [], 48),
+    ("qwen3-30b-a3b", [], 128),
+    ("qwen3-235b-a22b", ["--tp=4"], 128),
+]
+SANITIZERS = ["memcheck", "racecheck", "synccheck", "initcheck"]
+SANITIZED_TOKENS = "0,1,7,33,500"
+# tokens * K * H and E * 2I * H beyond 2^31 and 2^32.
+LIMITS = [
+    ("many-tokens", {"num_experts": 64, "experts_per_token": 8, "hidden_dim": 7168, "intermediate_size": 256},
+     ["--tokens=40960", "--sample=64"]),
+    ("large-weights", {"num_experts": 152, "experts_per_token": 8, "hidden_dim": 7168, "intermediate_size": 2048},
+     ["--tokens=33,500", "--sample=16"]),
+]
+# The layer that template mutants are made of: every tail that a fault could hide in.
+MUTANT_SHAPE = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 328, "intermediate_size": 200}
+
+
+class Maker:
+    def __init__(self, options):
+        self.tools = testing.Tools(options.bin)
+        self.out = pathlib.Path(options.out)
+        self.arch = options.arch
+        self.only = options.only.split(",") if options.only else []
+        self.rows = self.tools.rows()
+        self.entries = []
+        self.failures = []
+
+    def wanted(self, group):
+        return not self.only or group in self.only
+
+    def compile(self, name, source, extra):
+        """The package's folder, or None after noting the failure."""
+        package = self.out / "packages" / name
+        if package.exists():
+            shutil.rmtree(package)
+        package.parent.mkdir(parents=True, exist_ok=True)
+        status, _, errors = testing.run([self.tools.moec, "compile", source, f"--arch={self.arch}", *extra, "-o", package],
+                                        timeout=600)
+        if status:
+            self.failures.append(f"{name}: moec exited with {status}: {errors.strip()[:500]}")
+            return None
+        return package
+
+    def write_layer(self, name, layer):
+        path = self.out / "layers" / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(layer))
+        return path
+
+    def add(self, group, name, runs, expect="pass", both_ends=False, **more):
+        """`runs`: argument lists of moec-run; `both_ends` adds each variant forced at the ends of its range."""
+        runs = [list(run) for run in runs]
+        if both_ends:
+            manifest = json.loads((self.out / "packages" / name / "manifest.json").read_text())
+            for variant in manifest["targets"][0]["variants"]:
+                ends = sorted({variant["min_tokens"], variant["max_tokens"]})
+                runs.append([f"--variant={variant['name']}", "--tokens=" + ",".join(map(str, ends)),
+                             "--routing=skewed", "--sample=48"])
+        self.entries.append({"group": group, "name": name, "package": f"packages/{name}", "runs": runs,
+                             "expect": expect, **more})
+
+    def scheme(self, name):
+        return next(row for row in self.rows["schemes"] if row["name"] == name)
+
+    def make_rows(self):
+        jobs = []
+        for scheme in self.rows["schemes"]:
+            for backend, engine in testing.ways(self.rows, scheme):
+                activations, methods = self.rows["activations"], self.rows["routing"]
+                for i in range(max(len(activations), len(methods))):
+                    shape = testing.SHAPES[i % len(testing.SHAPES)]
+                    name = f"row-{scheme['name']}-{backend}-{engine}-{i}"
+                    layer = self.write_layer(name, testing.layer_json(
+                        name, shape, scheme, activations[i % len(activations)], methods[i % len(methods)], i % 2 == 0,
+                        "f32" if i % 3 == 0 else None))
+                    jobs.append((name, layer, backend, engine, i))
+        made = testing.parallel(lambda job: self.compile(job[0], job[1], [
+            f"--backend={job[2]}", f"--engine={job[3]}", "--max-tokens=2048", "--no-cubin"]), jobs, 2)
+        for (name, _, _, _, i), package in zip(jobs, made):
+            if package:
+                runs = [["--tokens=0,1,2,7,8,33,129,500", "--routing=uniform,nan_inf"]]
+                if i == 0:
+                    runs += [["--tokens=1,33,500", "--routing=skewed,one_expert,empty_expert,ties,negative"],
+                             ["--tokens=1,33", "--inputs=ids32"], ["--tokens=1,33", "--inputs=ids64"],
+                             ["--tokens=2,33", "--row-stride=24"], ["--tokens=33", "--valid-tokens=20"],
+                             ["--tokens=33", "--valid-tokens=0"]]
+                self.add("rows", name, runs, both_ends=True)
+
+    def make_models(self):
+        for model, extra, sample in MODELS:
+            for dtype in ("bf16", "f16"):
+                name = f"{model}-{dtype}"
+                source = ROOT / "examples" / "models" / f"{model}.json"
+                package = self.compile(name, source, [f"--dtype={dtype}", *extra])
+                slow = self.compile(f"{name}-simt", source, [f"--dtype={dtype}", *extra, "--backend=unfused",
+                                                             "--engine=simt", "--no-cubin"])
+                if not package or not slow:
+                    continue
+                sampled = f"--sample={sample}"
+                self.add("models", name, [
+                    [f"--tokens={TOKENS}", "--routing=uniform,skewed", sampled],
+                    ["--tokens=33,500,2048", "--routing=one_expert,empty_expert", sampled],
+                    [f"--tokens={LARGE}", "--routing=skewed", "--sample=16", f"--against=packages/{name}-simt"],
+                ], both_ends=True)
+                self.add("models", f"{name}-simt", [["--tokens=1,33,500", "--routing=skewed", sampled]])
+
+    def make_limits(self):
+        for name, shape, run in LIMITS:
+            layer = self.write_layer(name, testing.layer_json(name, shape, self.scheme("bf16"), self.rows["activations"][0],
+                                                              self.rows["routing"][1], False))
+            if self.compile(name, layer, []):
+                self.add("limits", name, [run])
+
+    def make_sanitizers(self):
+        small = self.write_layer("sanitized-small", testing.layer_json(
+            "sanitized-small", testing.SHAPES[0], self.scheme("bf16"), self.rows["activations"][0],
+            self.rows["routing"][1], True))
+        sources = [("sanitized-small", small, []),
+                   ("sanitized-real", ROOT / "examples" / "models" / "qwen3-30b-a3b.json", ["--dtype=bf16"])]
+        for name, source, extra in sources:
+            if self.compile(name, source, extra):
+                for sanitizer in SANITIZERS:
+                    arguments = [f"--tokens={SANITIZED_TOKENS}", "--routing=skewed"]
+                    # Poison counts as initialized: without it initcheck sees what no kernel wrote.
+                    arguments += ["--no-poison"] if sanitizer == "initcheck" else []
+                    self.add("sanitizers", name, [arguments], sanitizer=sanitizer)
+
+    def make_mutants(self):
+        path = nvrtc.find()
+        if not path:
+            self.failures.append("mutants: no NVRTC found (MOEC_NVRTC_PATH, /usr/local/cuda)")
+            return
+        layer = self.write_layer("mutant", testing.layer_json("mutant", MUTANT_SHAPE, self.scheme("bf16"),
+                                                              self.rows["activations"][0], self.rows["routing"][1], True))
+        base = self.compile("mutant-none", layer, ["--max-tokens=2048"])
+        if not base:
+            return
+        runs = [["--tokens=1,7,33,500", "--routing=uniform,skewed", "--seed=5"]]
+        self.add("mutants", "mutant-none", runs)
+        library = nvrtc.Nvrtc(path)
+        for mutant in mutants.load_mutants():
+            if mutant.kind != "template":
+                continue
+            name = f"mutant-{mutant.name}"
+            try:
+                mutate_package(mutant, base, self.out / "packages" / name, library)
+            except RuntimeError as error:
+                self.failures.append(f"{name}: {error}")
+                continue
+            arguments = mutant.fields.get("Arguments", "").split() or runs[0]
+            self.add("mutants", name, [arguments], expect="fail", sanitizer=mutant.fields.get("Sanitizer"),
+                     repeat=int(mutant.fields.get("Repeat", "1")))
+
+    def finish(self):
+        (self.out / "bin").mkdir(parents=True, exist_ok=True)
+        shutil.copy(self.tools.moec_run, self.out / "bin" / "moec-run")
+        shutil.copy(HERE / "gpu_suite.py", self.out / "gpu_suite.py")
+        commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
+        trees = {folder: subprocess.run(["git", "-C", ROOT, "rev-parse", f"HEAD:{folder}"], capture_output=True,
+                                        text=True).stdout.strip() for folder in ("templates", "runtime", "compiler")}
+        index = {"arch": self.arch, "commit": commit, "trees": trees, "entries": self.entries}
+        (self.out / "index.json").write_text(json.dumps(index, indent=1) + "\n")
+
+
+def mutate_package(mutant, base, package, library):
+    """A copy of `base` with the mutant's headers, their cubins and their hashes."""
+    shutil.rmtree(package, ignore_errors=True)
+    shutil.copytree(base, package)
+    tree = package.parent / (package.name + ".tree")
+    shutil.rmtree(tree, ignore_errors=True)
+    mutants.apply_patch(mutant, tree)
+    changed = set()
+    for file in mutant.files:
+        header = file.removeprefix("templates/")
+        if not (package / "include" / header).exists():
+            raise RuntimeError(f"the package includes no {header}")
+        shutil.copy(tree / file, package / "include" / header)
+        changed.add(header)
+    shutil.rmtree(tree)
+    manifest = json.loads((package / "manifest.json").read_text())
+    touched = ["include/" + header for header in changed]
+    for target in manifest["targets"]:
+        for kernel in target["kernels"]:
+            if not changed & set(kernel["headers"]):
+                continue
+            headers = {header: (package / "include" / header).read_text() for header in kernel["headers"]}
+            error, log, _, cubin = library.compile((package / kernel["source"]).read_text(), kernel["name"] + ".cu",
+                                                   headers, kernel["options"])
+            if error:
+                raise RuntimeError(f"{kernel['name']}: {error}: {log[:800]}")
+            (package / kernel["cubin"]).write_bytes(cubin)
+            touched.append(kernel["cubin"])
+    for path in touched:
+        manifest["files"][path] = hashlib.sha256((package / path).read_bytes()).hexdigest()
+    (package / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+
+
+def main():
+    arguments = testing.parser(__doc__.splitlines()[0])
+    arguments.add_argument("--out", required=True, help="the folder to fill")
+    arguments.add_argument("--arch", default="sm_90a")
+    arguments.add_argument("--only", default="", help="some of rows,models,limits,mutants,sanitizers")
+    options = arguments.parse_args()
+    maker = Maker(options)
+    for group in ("rows", "models", "limits", "mutants", "sanitizers"):
+        if maker.wanted(group):
+            getattr(maker, "make_" + group)()
+            print(f"{group}: {sum(entry['group'] == group for entry in maker.entries)} packages", flush=True)
+    maker.finish()
+    for failure in maker.failures:
+        print(f"FAILED: {failure}")
+    print(f"{len(maker.entries)} entries in {maker.out / 'index.json'}")
+    sys.exit(1 if maker.failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Applies seeded faults, one at a time, and demands that the check that each names goes red.
+
+A mutant is a patch whose first lines say what it is:
+
+    Fault: one sentence
+    Kind: code | template
+    Program: moec-run            (code: which program holds the mutated .cpp)
+    Check: conformance FILTER    (code: the case of conformance.py that must fail)
+    Check: unit PROGRAM FILTER   (code: the GoogleTest program and the cases of it that must fail)
+    Quick: yes                   (runs by default; the others with --all)
+
+`code` mutants are built beside the tree: the patched .cpp is compiled with its line of compile_commands.json and linked
+before the archives, so that the program takes the mutant's functions. Nothing in the source tree or the build changes.
+A check must be green before any mutant is believed. `template` mutants need a GPU: test/gpu/make_gpu_packages.py
+makes packages of them and test/gpu/gpu_suite.py demands that they fail.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent / "conformance"))
+import moec_testing as testing  # noqa: E402
+
+
+class Mutant:
+    def __init__(self, path):
+        self.path = path
+        self.name = path.stem
+        self.text = path.read_text()
+        head = self.text.split("\n--- ", 1)[0]
+        self.fields = dict(re.findall(r"^(\w+): (.+)$", head, re.MULTILINE))
+        self.files = re.findall(r"^\+\+\+ b/(\S+)", self.text, re.MULTILINE)
+        self.kind = self.fields.get("Kind", "")
+        self.check = self.fields.get("Check", "").split()
+        self.quick = self.fields.get("Quick") == "yes"
+
+
+def load_mutants():
+    return [Mutant(path) for path in sorted(HERE.glob("*.patch"))]
+
+
+def apply_patch(mutant, tree):
+    """Copies of the patched files in `tree`; raises where the patch does not fit."""
+    for file in mutant.files:
+        (tree / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, tree / file)
+    done = subprocess.run(["patch", "-p1", "--no-backup-if-mismatch", "-F0", "-d", tree, "-i", mutant.path],
+                          capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"the patch does not fit the sources any more: {done.stdout.strip()}")
+
+
+class Builder:
+    """Compiles and links with the commands of an existing build."""
+
+    def __init__(self, build):
+        self.build = pathlib.Path(build)
+        self.compile = {entry["file"]: entry for entry in json.loads((self.build / "compile_commands.json").read_text())}
+        self.links = {}
+
+    def link_command(self, program):
+        if program not in self.links:
+            done = subprocess.run(["ninja", "-C", self.build, "-t", "commands", f"bin/{program}"], check=True,
+                                  capture_output=True, text=True)
+            lines = [line for line in done.stdout.splitlines() if f"-o bin/{program} " in line + " "]
+            self.links[program] = lines[-1]
+        return self.links[program]
+
+    def run(self, command, folder):
+        done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"does not build: {done.stderr.strip()[-1500:] or done.stdout.strip()[-1500:]}")
+
+    def program(self, mutant, tree, program, output):
+        objects = []
+        for file in mutant.files:
+            entry = self.compile.get(str(ROOT / file))
+            if not entry:
+                raise RuntimeError(f"{file} is not compiled by itself: mutate a .cpp")
+            target = tree / (file.replace("/", "_") + ".o")
+            command = entry["command"].replace(shlex.quote(entry["file"]), shlex.quote(str(tree / file)))
+            command = re.sub(r" -o \S+", f" -o {shlex.quote(str(target))}", command)
+            command = re.sub(r" -M[DMTFP]\S* \S+\.d\b| -MD\b| -MT \S+| -MF \S+", "", command)
+            self.run(command, entry["directory"])
+            objects.append(target)
+        line = self.link_command(program)
+        # The mutant's objects stand before everything else that is linked.
+        inserted = " ".join(shlex.quote(str(item)) for item in objects)
+        line = re.sub(rf" -o bin/{re.escape(program)}(?= )", f" {inserted} -o {shlex.quote(str(output))}", line)
+        # An object of the same source that is linked directly would clash: drop it.
+        for file in mutant.files:
+            line = re.sub(rf" \S*{re.escape(os.path.basename(file))}\.o(?= )", lambda match: match.group(0)
+                          if str(tree) in match.group(0) else "", line)
+        line = line.split(" && : ")[0] if line.endswith(" && :") else line
+        self.run(line, self.build)
+
+
+def run_check(check, folder, work):
+    """(green, what was seen). Raises for a check that could not run."""
+    if check[0] == "conformance":
+        status, output, errors = testing.run([sys.executable, HERE.parent / "conformance" / "conformance.py", "--bin", folder,
+                                              "--work", work / "check", "--filter", check[1], "--jobs", "1"])
+        if "conformance on the host device: 0 passed, 0 failed" in output or status not in (0, 1):
+            raise RuntimeError(f"no case matches or no end: {output[-500:]} {errors[-500:]}")
+        failed = re.search(r"^FAILED: (.*)$", output, re.MULTILINE)
+        return status == 0, failed.group(1)[:200] if failed else ""
+    if check[0] == "unit":
+        status, output, errors = testing.run([folder / check[1], f"--gtest_filter={check[2]}"])
+        if "Running 0 tests" in output or "[  PASSED  ] 0 tests" in output and "FAILED" not in output:
+            raise RuntimeError(f"no test matches {check[2]}")
+        failed = re.findall(r"^\[  FAILED  \] (\S+) \(", output, re.MULTILINE)
+        return status == 0, ", ".join(failed) or errors.strip()[-200:]
+    raise RuntimeError(f"unknown check {check}")
+
+
+def test_mutant(mutant, builder, options, baseline):
+    """'' where the mutant was caught, else what went wrong; and what was seen."""
+    work = pathlib.Path(options.work) / mutant.name
+    shutil.rmtree(work, ignore_errors=True)
+    tree, folder = work / "tree", work / "bin"
+    tree.mkdir(parents=True)
+    folder.mkdir()
+    try:
+        key = " ".join(mutant.check)
+        if key not in baseline:
+            baseline[key] = run_check(mutant.check, pathlib.Path(options.bin), work)
+        if not baseline[key][0]:
+            return f"the check '{key}' is red without the mutant: {baseline[key][1]}", ""
+        apply_patch(mutant, tree)
+        program = mutant.fields.get("Program") or mutant.check[1]
+        for item in pathlib.Path(options.bin).iterdir():
+            if item.name != program:
+                (folder / item.name).symlink_to(item.resolve())
+        builder.program(mutant, tree, program, folder / program)
+        green, seen = run_check(mutant.check, folder, work)
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+        return str(error), ""
+    if green:
+        return f"survived: '{key}' stays green", ""
+    shutil.rmtree(work)
+    return "", f"{key}: {seen}"
+
+
+def main():
+    arguments = testing.parser(__doc__.splitlines()[0])
+    arguments.add_argument("--build", required=True, help="the build folder (Ninja)")
+    arguments.add_argument("--all", action="store_true", help="the slow ones too")
+    arguments.add_argument("--filter", default="", help="only mutants with this in their name")
+    options = arguments.parse_args()
+    if not (pathlib.Path(options.build) / "build.ninja").exists():
+        print("SKIPPED: the build folder is not Ninja's")
+        sys.exit(77)
+    started = time.time()
+    builder, failures, baseline = Builder(options.build), [], {}
+    chosen = [mutant for mutant in load_mutants() if options.filter in mutant.name and mutant.kind == "code" and
+              (options.all or mutant.quick)]
+    for mutant in chosen:
+        failure, seen = test_mutant(mutant, builder, options, baseline)
+        print(f"{'NOT CAUGHT' if failure else 'caught'}  {mutant.name}: {failure or seen}", flush=True)
+        if failure:
+            failures.append(f"{mutant.name}: {failure}")
+    testing.finish("mutants", len(chosen), failures, started, time.time())
+
+
+if __name__ == "__main__":
+    main()
