@@ -32,7 +32,7 @@ std::optional<Granularity> granularity(const MatmulProblem &problem,
   // mma.m16n8k16, weights loaded 16 rows at a time by ldmatrix.x4.
   if (engine == "mma_sync")
     return Granularity{16, 16, 16};
-  // Lanes lie 4 x 8 over a warp's tile and each k step is one 16-byte load.
+  // Each k step is one 16-byte load.
   if (engine == "simt")
     return Granularity{4, 16, 16 / problem.elementBytes};
   return std::nullopt;
@@ -56,10 +56,13 @@ std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
                        "of {}x{}",
                        s.tileM, s.tileN, s.warpsM, s.warpsN, grain->m,
                        grain->n);
-  if (s.tileK % grain->k || s.tileK * problem.elementBytes < 32)
-    return fmt::format(
-        "tile k {} is no multiple of {} or shorter than 32 bytes", s.tileK,
-        grain->k);
+  // Steps alternate between two sets of fragments.
+  if (s.tileK % (2 * grain->k))
+    return fmt::format("tile k {} is no multiple of {}", s.tileK, 2 * grain->k);
+  int64_t rowBytes = s.tileK * problem.elementBytes;
+  if (s.threads() * 16 % (8 * rowBytes))
+    return fmt::format("{} threads cannot share rows of {} bytes evenly",
+                       s.threads(), rowBytes);
   if (s.stages < 2 || s.stages > 8)
     return fmt::format("{} stages; 2 to 8 are possible", s.stages);
   if (s.threads() > 256)
@@ -91,7 +94,12 @@ static Choices choicesFor(const MatmulProblem &problem, bool simt,
                           bool asyncCopy) {
   Choices c;
   if (simt)
-    c = {{64, 128}, {16}, 2, 2, {{1, 4}, {2, 4}}};
+    c = {{64},
+         {32 / (problem.elementBytes / 2)},
+         2,
+         3,
+         {problem.tileRows <= 32 ? std::pair<int64_t, int64_t>{1, 4}
+                                 : std::pair<int64_t, int64_t>{2, 4}}};
   else if (problem.tileRows <= 16)
     // Memory bound: several CTAs an SM, long rows, a deep ring.
     c = {{64, 128}, {64, 128}, 4, 6, {{1, 4}}};

@@ -48,10 +48,15 @@ static MatmulProblem gateUp(int64_t minTokens, int64_t maxTokens,
   return p;
 }
 
-TEST(SharedMemory, IsARingOfBothTiles) {
+TEST(SharedMemory, IsARingOfBothTilesOrTheResultStaged) {
   Schedule s;
   s.tileM = 16, s.tileN = 64, s.tileK = 64, s.stages = 4;
   EXPECT_EQ(sharedBytes(gateUp(1, 64, 16), s), 4 * (16 + 64) * 64 * 2);
+  MatmulProblem down = gateUp(1, 64, 128);
+  down.gated = down.gather = false;
+  down.resultBytes = 4;
+  s.tileM = s.tileN = 128, s.tileK = 32, s.stages = 2;
+  EXPECT_EQ(sharedBytes(down, s), 128 * (128 * 4 + 16));
 }
 
 TEST(Candidates, AllAreLegalForEveryTileAndEngine) {
@@ -103,8 +108,7 @@ TEST(Candidates, IllegalSchedulesSayWhy) {
   EXPECT_EQ(whyIllegal(p, other, h100()), "9 stages; 2 to 8 are possible");
   other = s;
   other.tileK = 24;
-  EXPECT_EQ(whyIllegal(p, other, h100()),
-            "tile k 24 is no multiple of 16 or shorter than 32 bytes");
+  EXPECT_EQ(whyIllegal(p, other, h100()), "tile k 24 is no multiple of 32");
   other = s;
   other.tileN = 256, other.tileK = 128, other.stages = 8;
   EXPECT_EQ(whyIllegal(p, other, h100()),
@@ -114,6 +118,10 @@ TEST(Candidates, IllegalSchedulesSayWhy) {
   other.tileM = 128, other.tileN = 256, other.tileK = 32;
   EXPECT_EQ(whyIllegal(large, other, h100()),
             "256 accumulators a thread; at most 128 fit");
+  other = s;
+  other.tileK = 128, other.warpsN = 2;
+  EXPECT_EQ(whyIllegal(p, other, h100()),
+            "64 threads cannot share rows of 256 bytes evenly");
 }
 
 TEST(CostModel, TouchesAllExpertsWithManyTokensAndTopKWithOne) {
