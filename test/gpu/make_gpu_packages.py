@@ -164,7 +164,6 @@ class Maker:
         if not base:
             return
         runs = [["--tokens=1,7,33,500", "--routing=uniform,skewed", "--seed=5"]]
-        self.add("mutants", "mutant-none", runs)
         library = nvrtc.Nvrtc(path)
         for mutant in mutants.load_mutants():
             if mutant.kind != "template":
@@ -176,8 +175,12 @@ class Maker:
                 self.failures.append(f"{name}: {error}")
                 continue
             arguments = mutant.fields.get("Arguments", "").split() or runs[0]
+            if arguments not in runs:
+                runs.append(arguments)
             self.add("mutants", name, [arguments], expect="fail", sanitizer=mutant.fields.get("Sanitizer"),
                      repeat=int(mutant.fields.get("Repeat", "1")))
+        # Without a fault the same checks must be green.
+        self.add("mutants", "mutant-none", runs)
 
     def finish(self):
         (self.out / "bin").mkdir(parents=True, exist_ok=True)
