@@ -1,0 +1,101 @@
+//===- Checker.h - shared by the parts of the validator -*- C++ -*- ===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Private to runtime/package. A Checker keeps the first problem with its JSON
+// path; every check returns whether all is well, so that checks chain by &&.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_PACKAGE_CHECKER_H
+#define MOEC_RUNTIME_PACKAGE_CHECKER_H
+
+#include "runtime/package/Arguments.h"
+#include "runtime/package/Manifest.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace moec {
+
+class Checker {
+public:
+  explicit Checker(const Manifest &manifest) : manifest(manifest) {}
+
+  const Manifest &manifest;
+  std::string problem; ///< of the first failure, with its path
+
+  /// Notes the first problem; always false.
+  template <typename... Args>
+  bool fail(const std::string &path, fmt::format_string<Args...> format,
+            Args &&...args) {
+    if (problem.empty())
+      problem = path + ": " + fmt::format(format, std::forward<Args>(args)...);
+    return false;
+  }
+
+  /// `name` is an identifier and not yet in `seen`.
+  bool checkName(const std::string &path, const std::string &name,
+                 std::set<std::string> &seen);
+  /// Evaluates and checks least <= value <= most.
+  bool evaluate(const std::string &path, const Expression &expression,
+                const Symbols &symbols, int64_t least, int64_t most,
+                int64_t &value);
+  bool checkInteger(const std::string &path, int64_t value, int64_t least,
+                    int64_t most);
+  /// `value` is one of the words.
+  bool checkWord(const std::string &path, const std::string &value,
+                 std::initializer_list<std::string_view> words);
+
+  // Validate.cpp
+  bool checkManifest();
+  bool checkValue(const std::string &path, const Value &value, bool ofTarget);
+  bool checkTarget(const std::string &path, const Target &target,
+                   std::set<std::string> &entries);
+  // ValidateKernels.cpp
+  bool checkKernel(const std::string &path, const Target &target,
+                   const Kernel &kernel);
+  bool checkArguments(const std::string &path, const Target &target,
+                      const Kernel &kernel);
+  bool checkStages(const std::string &path, const Target &target,
+                   const Kernel &kernel);
+  bool checkTensorMap(const std::string &path, const Target &target,
+                      const TensorMap &map);
+  // ValidateVariants.cpp
+  bool checkVariants(const std::string &path, const Target &target);
+  bool checkVariant(const std::string &path, const Target &target,
+                    const Variant &variant);
+  bool checkRegions(const std::string &path, const Target &target,
+                    const Variant &variant, const Symbols &symbols);
+  bool checkLaunch(const std::string &path, const Target &target,
+                   const Launch &launch, const std::vector<Symbols> &samples);
+  bool checkPack(const std::string &path, const Target &target,
+                 const Pack &pack);
+  bool checkPacks(const std::string &path, const Target &target);
+  bool checkState(const std::string &path, const Target &target);
+};
+
+/// Names of the values that a kernel's pointers and tensor maps reach.
+std::vector<std::string> touchedValues(const Target &target,
+                                       const Kernel &kernel);
+
+/// Token counts at which a range is checked: both ends, their neighbours and a
+/// few between; each with a small and a large GPU.
+std::vector<Symbols> sampleSymbols(const Manifest &manifest, int64_t minTokens,
+                                   int64_t maxTokens);
+
+/// The largest sum of sizes that the validator lets pass, 2^62.
+inline constexpr int64_t kMaxBytes = int64_t(1) << 62;
+/// Workspace, scratch and state begin at a multiple of this.
+inline constexpr int64_t kBaseAlignment = 256;
+
+} // namespace moec
+
+#endif // MOEC_RUNTIME_PACKAGE_CHECKER_H

@@ -1,0 +1,78 @@
+//===- Stages.h - the kinds of stage that a manifest may hold -*- C++ -*- ===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One row for each kind: its operands, results and attributes. The validator
+// holds every kernel's stages against it, the host device has one kernel a row,
+// and docs/manifest.md shows it as a table (a test compares the two).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_PACKAGE_STAGES_H
+#define MOEC_RUNTIME_PACKAGE_STAGES_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace moec {
+
+/// A space-separated list of names; a trailing '?' marks an optional one.
+/// Attributes carry their type: "n:integer", "gather:boolean",
+/// "score:string", "scale:number", "limit:number?" (the '?' allows null).
+struct StageKind {
+  std::string_view op;
+  std::string_view operands;
+  std::string_view results;
+  std::string_view attributes;
+};
+
+inline constexpr StageKind kStageKinds[] = {
+    {"route", "logits? given_ids? given_weights? valid_tokens?",
+     "topk_ids topk_weights ids? weights?",
+     "score:string select:string normalize:string experts:integer "
+     "top_k:integer groups:integer top_groups:integer scale:number"},
+    {"count", "topk_ids", "block_counts",
+     "experts:integer local_begin:integer local_experts:integer "
+     "block_tokens:integer"},
+    {"permute", "topk_ids block_counts",
+     "rows positions offsets tiles tile_count counts?",
+     "experts:integer local_begin:integer local_experts:integer top_k:integer "
+     "block_tokens:integer tile_rows:integer"},
+    {"grouped_matmul", "lhs rows? tiles tile_count rhs bias?", "result",
+     "n:integer k:integer experts:integer top_k:integer gather:boolean "
+     "interleave:integer"},
+    {"activate", "input offsets?", "result",
+     "function:string gated:boolean interleave:integer alpha:number? "
+     "beta:number? limit:number?"},
+    {"combine", "partials positions topk_weights", "out",
+     "top_k:integer hidden:integer"},
+    {"pack_copy", "source", "destination", "rows:integer columns:integer"},
+    {"pack_interleave", "source", "destination",
+     "rows:integer columns:integer interleave:integer"},
+};
+
+constexpr const StageKind *findStageKind(std::string_view op) {
+  for (const StageKind &kind : kStageKinds)
+    if (kind.op == op)
+      return &kind;
+  return nullptr;
+}
+
+/// Calls `visit` with each word of a list.
+template <typename Visit>
+constexpr void forEachWord(std::string_view list, Visit visit) {
+  while (!list.empty()) {
+    size_t space = list.find(' ');
+    visit(list.substr(0, space));
+    list.remove_prefix(space == std::string_view::npos ? list.size()
+                                                       : space + 1);
+  }
+}
+
+} // namespace moec
+
+#endif // MOEC_RUNTIME_PACKAGE_STAGES_H

@@ -1,0 +1,384 @@
+//===- Validate.cpp - does a manifest agree with itself? ---------------------
+//===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What ManifestJson.cpp cannot see: names that resolve, sizes that fit, roles
+// that make sense. ValidateKernels.cpp looks at kernels, argument blocks,
+// stages and tensor maps; ValidateVariants.cpp at launches, workspace, pack and
+// state. Runs at load and before a package is written.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/package/Checker.h"
+#include "runtime/package/ElementTypes.h"
+#include "runtime/support/Files.h"
+#include "runtime/support/Sha256.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+using namespace moec;
+
+//===----------------------------------------------------------------------===//
+// Helpers
+//===----------------------------------------------------------------------===//
+
+static bool isIdentifier(std::string_view name) {
+  if (name.empty() || (name[0] >= '0' && name[0] <= '9'))
+    return false;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+           (c >= 'A' && c <= 'Z');
+  });
+}
+
+static bool isPowerOfTwo(int64_t value) {
+  return value > 0 && (value & (value - 1)) == 0;
+}
+
+bool Checker::checkName(const std::string &path, const std::string &name,
+                        std::set<std::string> &seen) {
+  if (!isIdentifier(name))
+    return fail(path, "expected a name of letters, digits and '_', got '{}'",
+                name);
+  if (!seen.insert(name).second)
+    return fail(path, "expected a unique name, got '{}' again", name);
+  return true;
+}
+
+bool Checker::checkInteger(const std::string &path, int64_t value,
+                           int64_t least, int64_t most) {
+  if (value < least || value > most)
+    return fail(path, "expected {} to {}, got {}", least, most, value);
+  return true;
+}
+
+bool Checker::checkWord(const std::string &path, const std::string &value,
+                        std::initializer_list<std::string_view> words) {
+  if (std::find(words.begin(), words.end(), value) == words.end())
+    return fail(path, "expected one of {}, got '{}'", fmt::join(words, ", "),
+                value);
+  return true;
+}
+
+bool Checker::evaluate(const std::string &path, const Expression &expression,
+                       const Symbols &symbols, int64_t least, int64_t most,
+                       int64_t &value) {
+  Result<int64_t> result = expression.evaluate(symbols);
+  if (!result)
+    return fail(path, "{}", result.error().message);
+  value = *result;
+  if (value < least || value > most)
+    return fail(path, "expected {} to {}, got {} = {} with {}", least, most,
+                expression.text(), value, describe(symbols));
+  return true;
+}
+
+std::vector<Symbols> moec::sampleSymbols(const Manifest &manifest,
+                                         int64_t minTokens, int64_t maxTokens) {
+  int64_t middle = minTokens + (maxTokens - minTokens) / 2;
+  std::set<int64_t> counts = {minTokens, middle, maxTokens};
+  for (int64_t tokens : {minTokens + 1, minTokens + (middle - minTokens) / 2,
+                         middle + 1, maxTokens - 1})
+    if (tokens >= minTokens && tokens <= maxTokens)
+      counts.insert(tokens);
+  std::vector<Symbols> samples;
+  for (int64_t tokens : counts)
+    for (int64_t smCount : {1, 1024})
+      if (Result<Symbols> symbols = symbolsFor(manifest, tokens, smCount))
+        samples.push_back(*symbols);
+  return samples;
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+static bool hasConstantShape(const Value &value) {
+  return std::all_of(value.shape.begin(), value.shape.end(),
+                     [](const Expression &e) { return e.constant(); });
+}
+
+bool Checker::checkValue(const std::string &path, const Value &value,
+                         bool ofTarget) {
+  using enum ValueRole;
+  bool belongsToTarget = value.role == PackedWeight || value.role == Constant ||
+                         value.role == Workspace || value.role == State;
+  if (belongsToTarget != ofTarget)
+    return fail(path + ".role", "expected {}, which stand in {}",
+                ofTarget ? "packed_weight, constant, workspace or state"
+                         : "an input, an output or stored_weight",
+                ofTarget ? "targets[].values" : "values");
+  bool isInput = value.role == Input || value.role == OptionalInput;
+  bool isTensorOfRun =
+      isInput || value.role == Output || value.role == OptionalOutput;
+  if (value.elementTypes.empty())
+    return fail(path + ".element_types", "expected at least one element type");
+  if (value.elementTypes.size() > 1 && !isInput)
+    return fail(path + ".element_types",
+                "expected one element type; only an input may offer a choice");
+  std::set<std::string> types;
+  for (size_t i = 0; i < value.elementTypes.size(); ++i) {
+    const std::string &type = value.elementTypes[i];
+    if (!findElementType(type))
+      return fail(fmt::format("{}.element_types[{}]", path, i),
+                  "expected one of {}, got '{}'", elementTypeNames(), type);
+    if (!types.insert(type).second)
+      return fail(fmt::format("{}.element_types[{}]", path, i),
+                  "expected each element type once, got '{}' again", type);
+  }
+  if (value.shape.size() > 8)
+    return fail(path + ".shape", "expected at most 8 dimensions, got {}",
+                value.shape.size());
+  if (!isTensorOfRun && value.role != Workspace && !hasConstantShape(value))
+    return fail(path + ".shape", "expected constant extents; only inputs, "
+                                 "outputs and workspace depend on the run");
+  if (!value.strides.empty() && value.strides.size() != value.shape.size())
+    return fail(path + ".strides",
+                "expected {} strides, one for each dimension, or none, got {}",
+                value.shape.size(), value.strides.size());
+  if (!isPowerOfTwo(value.alignment) || value.alignment > kBaseAlignment)
+    return fail(path + ".alignment",
+                "expected a power of two from 1 to {}, got {}", kBaseAlignment,
+                value.alignment);
+  if (value.callerRowStride && (!isTensorOfRun || value.shape.size() < 2))
+    return fail(path + ".caller_row_stride",
+                "expected false; only an input or output of two or more "
+                "dimensions has rows with a stride of the caller's");
+
+  for (const Symbols &symbols :
+       sampleSymbols(manifest, 1, manifest.maxTokens)) {
+    Symbols allowed = symbols;
+    if (value.role == Workspace)
+      allowed.experts = 1; // scratch of a pack step
+    else
+      allowed.smCount.reset();
+    int64_t inner = 1;
+    for (size_t i = value.shape.size(); i-- > 0;) {
+      int64_t extent = 0, stride = 0;
+      if (!evaluate(fmt::format("{}.shape[{}]", path, i), value.shape[i],
+                    allowed, isTensorOfRun ? 0 : 1, kMaxBytes, extent))
+        return false;
+      if (!value.strides.empty() &&
+          !evaluate(fmt::format("{}.strides[{}]", path, i), value.strides[i],
+                    allowed, inner, kMaxBytes, stride))
+        return false;
+      int64_t step = value.strides.empty() ? inner : stride;
+      if (__builtin_mul_overflow(step, std::max<int64_t>(extent, 1), &inner) ||
+          inner > kMaxBytes)
+        return fail(path + ".shape",
+                    "expected fewer than 2^62 elements, got "
+                    "more with {}",
+                    describe(symbols));
+    }
+    Result<int64_t> bytes = valueBytes(value, allowed);
+    if (!bytes)
+      return fail(path + ".shape", "{}", bytes.error().message);
+    Result<int64_t> count = elementCount(value, allowed);
+    if (value.role == Constant && count &&
+        *count != static_cast<int64_t>(value.data.size()))
+      return fail(path + ".data", "expected {} numbers as in the shape, got {}",
+                  *count, value.data.size());
+  }
+  if (value.role == Constant && !value.strides.empty())
+    return fail(path + ".strides", "expected none: a constant is contiguous");
+  for (size_t i = 0; i < value.data.size(); ++i)
+    if (!std::isfinite(value.data[i]))
+      return fail(fmt::format("{}.data[{}]", path, i),
+                  "expected a finite number");
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Targets
+//===----------------------------------------------------------------------===//
+
+/// Splits "sm_103a" into 10, 3, 'a' (0 without suffix).
+static bool parseArch(std::string_view arch, int64_t &major, int64_t &minor,
+                      char &suffix) {
+  if (arch.substr(0, 3) != "sm_")
+    return false;
+  arch.remove_prefix(3);
+  suffix = 0;
+  if (!arch.empty() && (arch.back() == 'a' || arch.back() == 'f')) {
+    suffix = arch.back();
+    arch.remove_suffix(1);
+  }
+  int64_t number = 0;
+  auto [end, code] =
+      std::from_chars(arch.data(), arch.data() + arch.size(), number);
+  if (code != std::errc() || end != arch.data() + arch.size() || number < 10 ||
+      number > 9999)
+    return false;
+  major = number / 10;
+  minor = number % 10;
+  return true;
+}
+
+bool Checker::checkTarget(const std::string &path, const Target &target,
+                          std::set<std::string> &entries) {
+  int64_t major = 0, minor = 0;
+  char suffix = 0;
+  if (!parseArch(target.arch, major, minor, suffix))
+    return fail(path + ".arch",
+                "expected a name like sm_80, sm_90a or sm_100f, got '{}'",
+                target.arch);
+  if (target.computeMajor != major)
+    return fail(path + ".compute_major", "expected {} for {}, got {}", major,
+                target.arch, target.computeMajor);
+  if (target.computeMinor != minor)
+    return fail(path + ".compute_minor", "expected {} for {}, got {}", minor,
+                target.arch, target.computeMinor);
+  std::string_view compatibility = suffix == 'a'   ? "exact"
+                                   : suffix == 'f' ? "family"
+                                                   : "major";
+  if (target.compatibility != compatibility)
+    return fail(path + ".compatibility", "expected '{}' for {}, got '{}'",
+                compatibility, target.arch, target.compatibility);
+
+  std::set<std::string> names;
+  for (const Value &value : manifest.values)
+    names.insert(value.name);
+  for (size_t i = 0; i < target.values.size(); ++i) {
+    const Value &value = target.values[i];
+    std::string where = fmt::format("{}.values[{}]", path, i);
+    if (!checkName(where + ".name", value.name, names) ||
+        !checkValue(where, value, /*ofTarget=*/true))
+      return false;
+    if (value.mayAlias.empty())
+      continue;
+    const Value *other = findValue(manifest, target, value.mayAlias);
+    if (!other || other->role != ValueRole::StoredWeight ||
+        value.role != ValueRole::PackedWeight)
+      return fail(where + ".may_alias",
+                  "expected a stored weight, for a packed one, got '{}'",
+                  value.mayAlias);
+    if (*valueBytes(value, {}) > *valueBytes(*other, {}))
+      return fail(where + ".may_alias",
+                  "expected '{}' to hold at least the {} bytes of '{}', it has "
+                  "{}",
+                  other->name, *valueBytes(value, {}), value.name,
+                  *valueBytes(*other, {}));
+  }
+  names.clear();
+  for (size_t i = 0; i < target.tensorMaps.size(); ++i) {
+    std::string where = fmt::format("{}.tensor_maps[{}]", path, i);
+    if (!checkName(where + ".name", target.tensorMaps[i].name, names) ||
+        !checkTensorMap(where, target, target.tensorMaps[i]))
+      return false;
+  }
+  names.clear();
+  for (size_t i = 0; i < target.kernels.size(); ++i) {
+    const Kernel &kernel = target.kernels[i];
+    std::string where = fmt::format("{}.kernels[{}]", path, i);
+    if (!checkName(where + ".name", kernel.name, names) ||
+        !checkName(where + ".entry", kernel.entry, entries) ||
+        !checkKernel(where, target, kernel))
+      return false;
+  }
+  return checkState(path, target) && checkPacks(path, target) &&
+         checkVariants(path, target);
+}
+
+//===----------------------------------------------------------------------===//
+// The manifest
+//===----------------------------------------------------------------------===//
+
+bool Checker::checkManifest() {
+  std::set<std::string> seen;
+  if (!checkName("name", manifest.name, seen) ||
+      !checkInteger("max_tokens", manifest.maxTokens, 1, 2147483647))
+    return false;
+  for (std::string_view symbol : {"rows", "sm_count", "experts"})
+    if (manifest.rows.uses(symbol))
+      return fail("rows",
+                  "expected an expression of tokens and max_tokens, "
+                  "got '{}'",
+                  manifest.rows.text());
+  // Rows are 32-bit indices on the device.
+  for (int64_t tokens : {int64_t(1), manifest.maxTokens}) {
+    Symbols symbols;
+    symbols.tokens = tokens;
+    symbols.maxTokens = manifest.maxTokens;
+    int64_t rows = 0;
+    if (!evaluate("rows", manifest.rows, symbols, 1, 2147483647, rows))
+      return false;
+  }
+
+  seen.clear();
+  for (size_t i = 0; i < manifest.values.size(); ++i) {
+    std::string path = fmt::format("values[{}]", i);
+    const Value &value = manifest.values[i];
+    if (!checkName(path + ".name", value.name, seen) ||
+        !checkValue(path, value, /*ofTarget=*/false))
+      return false;
+    if (!value.mayAlias.empty())
+      return fail(path + ".may_alias",
+                  "expected none; only a packed weight may share memory");
+  }
+  for (size_t i = 0; i < manifest.oneOf.size(); ++i) {
+    std::set<std::string> names;
+    std::string path = fmt::format("one_of[{}]", i);
+    if (manifest.oneOf[i].empty())
+      return fail(path, "expected at least one name");
+    for (const std::string &name : manifest.oneOf[i]) {
+      auto value = std::find_if(
+          manifest.values.begin(), manifest.values.end(),
+          [&](const Value &candidate) { return candidate.name == name; });
+      if (value == manifest.values.end() ||
+          value->role != ValueRole::OptionalInput)
+        return fail(path, "expected names of optional inputs, got '{}'", name);
+      if (!checkName(path, name, names))
+        return false;
+    }
+  }
+  seen.clear();
+  for (size_t i = 0; i < manifest.parameters.size(); ++i) {
+    const Parameter &parameter = manifest.parameters[i];
+    std::string path = fmt::format("parameters[{}]", i);
+    if (!checkName(path + ".name", parameter.name, seen) ||
+        !checkWord(path + ".element_type", parameter.elementType,
+                   {"f32", "i32"}))
+      return false;
+    if (!std::isfinite(parameter.defaultValue))
+      return fail(path + ".default", "expected a finite number");
+    if (parameter.elementType == "i32" &&
+        (parameter.defaultValue != std::trunc(parameter.defaultValue) ||
+         std::abs(parameter.defaultValue) > 2147483647))
+      return fail(path + ".default", "expected a 32-bit integer, got {}",
+                  parameter.defaultValue);
+  }
+  for (const auto &[file, hash] : manifest.files) {
+    std::string path = "files." + file;
+    if (!isContainedPath(file) || file == "manifest.json")
+      return fail(path, "expected a path inside the package, with '/' and "
+                        "without '.' and '..', other than manifest.json");
+    if (!isSha256(hash))
+      return fail(path,
+                  "expected a SHA-256 as 64 lower-case hex digits, got "
+                  "'{}'",
+                  hash);
+  }
+  if (manifest.targets.empty())
+    return fail("targets", "expected at least one target");
+  std::set<std::string> archs, entries;
+  for (size_t i = 0; i < manifest.targets.size(); ++i) {
+    std::string path = fmt::format("targets[{}]", i);
+    if (!checkName(path + ".arch", manifest.targets[i].arch, archs) ||
+        !checkTarget(path, manifest.targets[i], entries))
+      return false;
+  }
+  return true;
+}
+
+Result<void> moec::validate(const Manifest &manifest) {
+  Checker checker(manifest);
+  if (checker.checkManifest())
+    return {};
+  return Error{ErrorCode::InvalidManifest, std::move(checker.problem)};
+}

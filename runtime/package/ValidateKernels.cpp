@@ -1,0 +1,457 @@
+//===- ValidateKernels.cpp - kernels, arguments, stages, tensor maps ----------
+//===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The static side of a target: everything about a kernel that does not depend
+// on the token count, and the rules of cuTensorMapEncodeTiled.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/package/Checker.h"
+#include "runtime/package/ElementTypes.h"
+#include "runtime/package/Stages.h"
+#include "runtime/support/Files.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace moec;
+using Kind = ArgumentField::Kind;
+
+/// Kernel parameters of more than 4 KB need a newer driver than moec asks for.
+static constexpr int64_t kMaxArgumentBytes = 4096;
+/// The largest opt-in shared memory of any arch is 227 KB; the device's own
+/// limit is checked at load.
+static constexpr int64_t kMaxSharedBytes = 232448;
+
+static int64_t fieldAlignment(const ArgumentField &field) {
+  return field.kind == Kind::TensorMap ? 64 : field.bytes();
+}
+
+static const TensorMap *findTensorMap(const Target &target,
+                                      std::string_view name) {
+  for (const TensorMap &map : target.tensorMaps)
+    if (map.name == name)
+      return &map;
+  return nullptr;
+}
+
+std::vector<std::string> moec::touchedValues(const Target &target,
+                                             const Kernel &kernel) {
+  std::vector<std::string> names;
+  for (const ArgumentField &field : kernel.arguments.fields) {
+    if (field.kind == Kind::Pointer)
+      names.push_back(field.value);
+    if (field.kind == Kind::TensorMap)
+      if (const TensorMap *map = findTensorMap(target, field.tensorMap))
+        names.push_back(map->value);
+  }
+  return names;
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+bool Checker::checkKernel(const std::string &path, const Target &target,
+                          const Kernel &kernel) {
+  if (!isContainedPath(kernel.source))
+    return fail(path + ".source",
+                "expected a path inside the package, got "
+                "'{}'",
+                kernel.source);
+  if (!kernel.cubin.empty() && !isContainedPath(kernel.cubin))
+    return fail(path + ".cubin", "expected a path inside the package, got '{}'",
+                kernel.cubin);
+  for (size_t i = 0; i < kernel.headers.size(); ++i)
+    if (!isContainedPath(kernel.headers[i]))
+      return fail(fmt::format("{}.headers[{}]", path, i),
+                  "expected a relative path, got '{}'", kernel.headers[i]);
+  std::string archOption = "-arch=" + target.arch;
+  if (std::count(kernel.options.begin(), kernel.options.end(), archOption) != 1)
+    return fail(path + ".options", "expected '{}' once, got [{}]", archOption,
+                fmt::join(kernel.options, ", "));
+  if (kernel.threads < 32 || kernel.threads > 1024 || kernel.threads % 32)
+    return fail(path + ".threads",
+                "expected a multiple of 32 from 32 to 1024, got {}",
+                kernel.threads);
+  if (!checkInteger(path + ".shared_bytes", kernel.sharedBytes, 0,
+                    kMaxSharedBytes) ||
+      !checkInteger(path + ".min_ctas_per_sm", kernel.minCtasPerSm, 1, 32))
+    return false;
+  if (kernel.minCtasPerSm * kernel.threads > 2048)
+    return fail(path + ".min_ctas_per_sm",
+                "expected at most {} CTAs of {} threads on an SM of 2048, got "
+                "{}",
+                2048 / kernel.threads, kernel.threads, kernel.minCtasPerSm);
+  int64_t clusterCtas = 1;
+  for (size_t i = 0; i < 3; ++i) {
+    if (!checkInteger(fmt::format("{}.cluster[{}]", path, i), kernel.cluster[i],
+                      1, 16))
+      return false;
+    clusterCtas *= kernel.cluster[i];
+  }
+  if (clusterCtas > 16)
+    return fail(path + ".cluster", "expected at most 16 CTAs, got {}",
+                clusterCtas);
+  if (clusterCtas > 1 && target.computeMajor < 9)
+    return fail(path + ".cluster",
+                "expected [1, 1, 1]: {} has no clusters (sm_90 and later have)",
+                target.arch);
+  if (kernel.programmatic && target.computeMajor < 9)
+    return fail(path + ".programmatic",
+                "expected false: {} has no programmatic launch (sm_90 and "
+                "later have)",
+                target.arch);
+  return checkArguments(path + ".arguments", target, kernel) &&
+         checkStages(path + ".stages", target, kernel);
+}
+
+//===----------------------------------------------------------------------===//
+// Argument blocks
+//===----------------------------------------------------------------------===//
+
+bool Checker::checkArguments(const std::string &path, const Target &target,
+                             const Kernel &kernel) {
+  const ArgumentBlock &block = kernel.arguments;
+  if (!checkInteger(path + ".bytes", block.bytes, 1, kMaxArgumentBytes))
+    return false;
+  if (block.alignment != 8 && block.alignment != 64)
+    return fail(path + ".alignment",
+                "expected 8, or 64 with tensor maps, got "
+                "{}",
+                block.alignment);
+  if (block.bytes % block.alignment)
+    return fail(path + ".bytes",
+                "expected a multiple of the alignment {}, got "
+                "{}",
+                block.alignment, block.bytes);
+  if (block.fields.empty())
+    return fail(path + ".fields", "expected at least one field");
+  int64_t end = 0;
+  std::set<std::string> names;
+  for (size_t i = 0; i < block.fields.size(); ++i) {
+    const ArgumentField &field = block.fields[i];
+    std::string where = fmt::format("{}.fields[{}]", path, i);
+    if (!checkName(where + ".name", field.name, names))
+      return false;
+    switch (field.kind) {
+    case Kind::Pointer:
+    case Kind::RowStride:
+    case Kind::ElementBytes: {
+      const Value *value = findValue(manifest, target, field.value);
+      if (!value)
+        return fail(where + ".value", "expected the name of a value, got '{}'",
+                    field.value);
+      if (field.kind == Kind::RowStride && value->shape.size() < 2)
+        return fail(where + ".value",
+                    "expected a value with rows, '{}' has {} dimension(s)",
+                    field.value, value->shape.size());
+      break;
+    }
+    case Kind::TensorMap:
+      if (!findTensorMap(target, field.tensorMap))
+        return fail(where + ".tensor_map",
+                    "expected the name of a tensor map, got '{}'",
+                    field.tensorMap);
+      if (target.computeMajor < 9)
+        return fail(where + ".kind",
+                    "expected no tensor map: {} has no TMA (sm_90 and later "
+                    "have)",
+                    target.arch);
+      if (block.alignment != 64)
+        return fail(path + ".alignment",
+                    "expected 64, since '{}' is a tensor map, got {}",
+                    field.name, block.alignment);
+      break;
+    case Kind::Size:
+      if (!checkWord(where + ".element_type", field.elementType,
+                     {"i32", "i64", "f32"}))
+        return false;
+      break;
+    case Kind::Parameter: {
+      auto parameter = std::find_if(
+          manifest.parameters.begin(), manifest.parameters.end(),
+          [&](const Parameter &row) { return row.name == field.parameter; });
+      if (parameter == manifest.parameters.end())
+        return fail(where + ".parameter",
+                    "expected the name of a parameter, got '{}'",
+                    field.parameter);
+      if (field.elementType != parameter->elementType)
+        return fail(where + ".element_type",
+                    "expected '{}' as '{}' has, got "
+                    "'{}'",
+                    parameter->elementType, field.parameter, field.elementType);
+      break;
+    }
+    case Kind::FirstExpert:
+      break;
+    }
+    int64_t alignment = fieldAlignment(field);
+    if (field.offset < 0 || field.offset % alignment)
+      return fail(where + ".offset", "expected a multiple of {}, got {}",
+                  alignment, field.offset);
+    if (field.offset < end)
+      return fail(where + ".offset",
+                  "expected at least {}, where the field before it ends, got "
+                  "{}",
+                  end, field.offset);
+    end = field.offset + field.bytes();
+    if (end > block.bytes)
+      return fail(where + ".offset",
+                  "expected {} bytes to end within the block of {}, got "
+                  "offset {}",
+                  field.bytes(), block.bytes, field.offset);
+  }
+  // C++ lays fields out without slack beyond alignment, so a longer block is a
+  // field that the manifest forgot.
+  int64_t packed =
+      (end + block.alignment - 1) / block.alignment * block.alignment;
+  if (block.bytes != packed)
+    return fail(path + ".bytes",
+                "expected {}, where the last field ends, got "
+                "{}",
+                packed, block.bytes);
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+/// Whether `names` has `name`; a trailing '?' of the row is ignored.
+static bool rowHas(std::string_view row, std::string_view name) {
+  bool found = false;
+  forEachWord(row, [&](std::string_view word) {
+    if (word.back() == '?')
+      word.remove_suffix(1);
+    found |= word == name;
+  });
+  return found;
+}
+
+static std::string_view typeProblem(const nlohmann::json &value,
+                                    std::string_view type) {
+  bool nullable = type.back() == '?';
+  if (nullable)
+    type.remove_suffix(1);
+  if (nullable && value.is_null())
+    return "";
+  if (type == "integer")
+    return value.is_number_integer() ? "" : "an integer";
+  if (type == "number")
+    return value.is_number() ? "" : nullable ? "a number or null" : "a number";
+  if (type == "boolean")
+    return value.is_boolean() ? "" : "true or false";
+  return value.is_string() ? "" : "a string";
+}
+
+bool Checker::checkStages(const std::string &path, const Target &target,
+                          const Kernel &kernel) {
+  if (kernel.stages.empty())
+    return fail(path, "expected at least one stage");
+  std::set<std::string> locals;
+  for (size_t i = 0; i < kernel.stages.size(); ++i) {
+    const Stage &stage = kernel.stages[i];
+    std::string where = fmt::format("{}[{}]", path, i);
+    const StageKind *kind = findStageKind(stage.op);
+    if (!kind) {
+      std::string known;
+      for (const StageKind &row : kStageKinds)
+        known.append(known.empty() ? "" : ", ").append(row.op);
+      return fail(where + ".op", "expected one of {}, got '{}'", known,
+                  stage.op);
+    }
+    // The two maps, against the row and against the argument block.
+    for (bool isResult : {false, true}) {
+      const auto &names = isResult ? stage.results : stage.operands;
+      std::string_view row = isResult ? kind->results : kind->operands;
+      std::string_view what = isResult ? "results" : "operands";
+      bool complete = true;
+      forEachWord(row, [&](std::string_view word) {
+        if (complete && word.back() != '?' && !names.count(std::string(word)))
+          complete =
+              fail(fmt::format("{}.{}", where, what),
+                   "expected '{}' of {}, and it is missing", word, stage.op);
+      });
+      if (!complete)
+        return false;
+      for (const auto &[name, field] : names) {
+        std::string at = fmt::format("{}.{}.{}", where, what, name);
+        if (!rowHas(row, name))
+          return fail(at, "unknown; {} has {}", stage.op, row);
+        if (!field.empty() && field[0] == '%') {
+          if (isResult && !locals.insert(field).second)
+            return fail(at, "expected a new name, got '{}' again", field);
+          if (!isResult && !locals.count(field))
+            return fail(at,
+                        "expected a value of an earlier stage of this "
+                        "kernel, got '{}'",
+                        field);
+          continue;
+        }
+        auto argument = std::find_if(
+            kernel.arguments.fields.begin(), kernel.arguments.fields.end(),
+            [&](const ArgumentField &row) { return row.name == field; });
+        if (argument == kernel.arguments.fields.end() ||
+            (argument->kind != Kind::Pointer &&
+             argument->kind != Kind::TensorMap))
+          return fail(at,
+                      "expected a pointer or tensor map of the argument block, "
+                      "or a '%name', got '{}'",
+                      field);
+        if (!isResult || argument->kind != Kind::Pointer)
+          continue;
+        ValueRole role = findValue(manifest, target, argument->value)->role;
+        if (role == ValueRole::Input || role == ValueRole::OptionalInput ||
+            role == ValueRole::StoredWeight || role == ValueRole::Constant)
+          return fail(at,
+                      "expected a value that may be written, '{}' is read "
+                      "only",
+                      argument->value);
+      }
+    }
+    bool complete = true;
+    std::set<std::string> known;
+    forEachWord(kind->attributes, [&](std::string_view word) {
+      std::string name(word.substr(0, word.find(':')));
+      known.insert(name);
+      if (!complete)
+        return;
+      std::string at = fmt::format("{}.attributes", where);
+      auto found = stage.attributes.find(name);
+      if (found == stage.attributes.end()) {
+        complete =
+            fail(at, "expected '{}' of {}, and it is missing", name, stage.op);
+        return;
+      }
+      std::string_view expected =
+          typeProblem(*found, word.substr(word.find(':') + 1));
+      if (!expected.empty())
+        complete = fail(at + "." + name, "expected {}, got {}", expected,
+                        found->dump(-1, ' ', false,
+                                    nlohmann::json::error_handler_t::replace));
+      else if (found->is_number_integer() &&
+               (found->is_number_unsigned()
+                    ? found->get<uint64_t>() > 2147483647
+                    : found->get<int64_t>() < 0))
+        complete = fail(at + "." + name, "expected 0 to 2147483647, got {}",
+                        found->dump());
+    });
+    if (!complete)
+      return false;
+    for (const auto &item : stage.attributes.items())
+      if (!known.count(item.key()))
+        return fail(fmt::format("{}.attributes.{}", where, item.key()),
+                    "unknown; {} has {}", stage.op, fmt::join(known, ", "));
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Tensor maps
+//===----------------------------------------------------------------------===//
+
+bool Checker::checkTensorMap(const std::string &path, const Target &target,
+                             const TensorMap &map) {
+  const Value *value = findValue(manifest, target, map.value);
+  if (!value)
+    return fail(path + ".value", "expected the name of a value, got '{}'",
+                map.value);
+  const ElementType *type = findElementType(map.elementType);
+  if (!type)
+    return fail(path + ".element_type", "expected one of {}, got '{}'",
+                elementTypeNames(), map.elementType);
+  if (!checkWord(path + ".interleave", map.interleave,
+                 {"none", "16b", "32b"}) ||
+      !checkWord(path + ".swizzle", map.swizzle,
+                 {"none", "32b", "64b", "128b"}) ||
+      !checkWord(path + ".l2_promotion", map.l2Promotion,
+                 {"none", "64b", "128b", "256b"}) ||
+      !checkWord(path + ".out_of_bounds_fill", map.outOfBoundsFill,
+                 {"zeros", "nan"}))
+    return false;
+  size_t rank = map.extents.size();
+  bool interleaved = map.interleave != "none";
+  if (rank < (interleaved ? 3u : 1u) || rank > 5)
+    return fail(path + ".extents", "expected {} to 5 dimensions, got {}",
+                interleaved ? 3 : 1, rank);
+  if (map.strides.size() != rank - 1)
+    return fail(path + ".strides",
+                "expected {} strides, one for each dimension but the "
+                "innermost, got {}",
+                rank - 1, map.strides.size());
+  if (map.box.size() != rank)
+    return fail(path + ".box", "expected {} extents, got {}", rank,
+                map.box.size());
+  if (map.elementStrides.size() != rank)
+    return fail(path + ".element_strides", "expected {} strides, got {}", rank,
+                map.elementStrides.size());
+  for (size_t i = 0; i < rank; ++i)
+    if (!checkInteger(fmt::format("{}.box[{}]", path, i), map.box[i], 1, 256) ||
+        !checkInteger(fmt::format("{}.element_strides[{}]", path, i),
+                      map.elementStrides[i], 1, 8))
+      return false;
+  if (map.outOfBoundsFill == "nan" && !type->floating)
+    return fail(path + ".out_of_bounds_fill",
+                "expected 'zeros': {} is no floating-point type",
+                map.elementType);
+  int64_t innerBits = map.box[0] * type->bits;
+  if (!interleaved && innerBits % 128)
+    return fail(path + ".box[0]",
+                "expected a multiple of 16 bytes, got {} elements of {} bits",
+                map.box[0], type->bits);
+  for (auto [swizzle, bytes] :
+       {std::pair{"32b", 32}, std::pair{"64b", 64}, std::pair{"128b", 128}})
+    if (!interleaved && map.swizzle == swizzle && innerBits > bytes * 8)
+      return fail(path + ".box[0]",
+                  "expected at most {} bytes with swizzle '{}', got {} "
+                  "elements of {} bits",
+                  bytes, swizzle, map.box[0], type->bits);
+  if (map.interleave == "32b" && map.swizzle != "32b")
+    return fail(path + ".swizzle",
+                "expected '32b' with interleave '32b', got "
+                "'{}'",
+                map.swizzle);
+  int64_t unit = map.interleave == "32b" ? 32 : 16;
+  if (value->alignment < unit)
+    return fail(path + ".value",
+                "expected a value aligned to {} bytes, '{}' is to {}", unit,
+                map.value, value->alignment);
+  for (const Symbols &symbols :
+       sampleSymbols(manifest, 1, manifest.maxTokens)) {
+    int64_t extent = 0, stride = 0;
+    __int128 bits = 0; // from the first to behind the last element
+    for (size_t i = 0; i < rank; ++i) {
+      if (!evaluate(fmt::format("{}.extents[{}]", path, i), map.extents[i],
+                    symbols, 1, int64_t(1) << 32, extent))
+        return false;
+      if (i == 0) {
+        bits = static_cast<__int128>(extent) * type->bits;
+        continue;
+      }
+      std::string where = fmt::format("{}.strides[{}]", path, i - 1);
+      if (!evaluate(where, map.strides[i - 1], symbols, unit,
+                    (int64_t(1) << 40) - 1, stride))
+        return false;
+      if (stride % unit)
+        return fail(where, "expected a multiple of {} bytes, got {} = {}", unit,
+                    map.strides[i - 1].text(), stride);
+      bits += static_cast<__int128>(extent - 1) * stride * 8;
+    }
+    Result<int64_t> bytes = valueBytes(*value, symbols);
+    if (!bytes)
+      return fail(path + ".value", "{}", bytes.error().message);
+    if (bits > static_cast<__int128>(*bytes) * 8)
+      return fail(path + ".extents",
+                  "expected extents within the {} bytes of '{}', they reach to "
+                  "byte {} with {}",
+                  *bytes, map.value, static_cast<int64_t>(bits / 8),
+                  describe(symbols));
+  }
+  return true;
+}
