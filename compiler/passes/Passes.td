@@ -1,0 +1,155 @@
+//===- Passes.td - the passes of the compiler --------------*- tablegen -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// In the order in which they run, one file each: FormKernelsPass is
+// FormKernels.cpp. A pass does not do again what has been done, so that a
+// module may be printed after any of them and given to the compiler again.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_PASSES_PASSES_TD
+#define MOEC_COMPILER_PASSES_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+class Moe_Pass<string name> : Pass<name, "::mlir::ModuleOp"> {
+  let dependentDialects = ["::moec::moe::MoeDialect"];
+}
+
+def ResolveParallelPass : Moe_Pass<"moe-resolve-parallel"> {
+  let summary = "Write down what of each layer this rank holds";
+  let description = [{
+    Flattens dp, pcp and tp into one size and rank; splits the intermediate by
+    it, or with `ep` the experts. A size that does not divide is refused, not
+    padded. With tensor parallelism rank 0 alone adds the bias b2, since the
+    ranks' outputs are summed.
+
+    Before: `parallel = #moe.parallel<tp = 4, tp_rank = 1>`, `intermediate = 768`.
+    After: besides `local_intermediate = 192`, `local_begin = 0`,
+    `local_experts = 128`, `w2_bias = false`.
+  }];
+}
+
+def InferRoutingPass : Moe_Pass<"moe-infer-routing"> {
+  let summary = "Replace routing 'auto' by the method that its flags mean";
+  let description = [{
+    Importers that know a scoring function and flags, but no method, write
+    `#moe.routing<auto, ...>`. The table of this pass finds the method; one
+    that the catalog has no row for is refused by its name.
+
+    Before: `#moe.routing<auto, scoring = softmax, renormalize>`.
+    After: `#moe.routing<renormalize_naive>`.
+  }];
+}
+
+def CheckTargetPass : Moe_Pass<"moe-check-target"> {
+  let summary = "Refuse what no backend can do, option by option";
+  let description = [{
+    Judges options, types, sizes and parameters of each layer, each against a
+    table, for every arch asked for and for every program in the module. A
+    refusal is an error at the layer with a stable code and a sentence:
+    `refused [option_not_supported]: ...`. Nothing is changed.
+  }];
+  let options = [
+    ListOption<"archs", "arch", "std::string", "rows of the architecture table">,
+    Option<"gpu", "gpu", "std::string", "\"\"", "a row of the GPU table; empty: the arch's usual one">
+  ];
+}
+
+def DecomposeLayerPass : Moe_Pass<"moe-decompose-layer"> {
+  let summary = "Turn each layer into a program of stages, one for each arch";
+  let description = [{
+    Adds a `moe.program` with one variant for all token counts: route, count,
+    permute, matmul, activate, matmul, combine. The layer stays. An arch that
+    has its program already is left alone.
+
+    Before: `moe.layer @l {...}`.
+    After: besides `moe.program @l_sm_90a of @l for #moe.target<sm_90a> ... {...}`.
+  }];
+  let options = [
+    ListOption<"archs", "arch", "std::string", "rows of the architecture table">,
+    Option<"gpu", "gpu", "std::string", "\"\"", "a row of the GPU table; empty: the arch's usual one">,
+    Option<"maxTokens", "max-tokens", "int64_t", "65536", "the most tokens of a run">
+  ];
+}
+
+def ChooseWeightLayoutPass : Moe_Pass<"moe-choose-weight-layout"> {
+  let summary = "Pack each weight once, for all variants";
+  let description = [{
+    Decides how kernels read each weight. Gated weights of 16 and 8 bits get
+    their gate and up rows interleaved by 8, so that both lie in one thread of
+    an mma; all other weights are read as stored.
+
+    Before: `moe.grouped_matmul ..., %w13`, `moe.activate <silu> %h`.
+    After: `%packed = moe.pack %w13 : ... -> tensor<..., #moe.layout<interleave = 8>>`
+    outside of the variants, `moe.grouped_matmul ..., %packed`,
+    `moe.activate <silu> interleave = 8 %h`.
+  }];
+}
+
+def MakeVariantsPass : Moe_Pass<"moe-make-variants"> {
+  let summary = "Clone the stages once for each range of token counts";
+  let description = [{
+    The ranges follow from r, the mean number of rows of an expert, with limits
+    at powers of two: tiles of 16 rows up to r = 16, then 32, 64 and 128. The
+    lowest range is split off where route, count and permute fit one CTA.
+
+    Before: `moe.variant @all tokens [1, 65536]` with `block_tokens = 0`.
+    After: `moe.variant @tokens_1 tokens [1, 32]`, ... with `tile_rows` and
+    `block_tokens` decided.
+  }];
+}
+
+def ChooseBackendPass : Moe_Pass<"moe-choose-backend"> {
+  let summary = "Choose backend and engine of each program, and say why";
+  let description = [{
+    Before: a program without a report. After: `report #moe.report<...>` with the
+    winner and every candidate refused.
+  }];
+  let options = [
+    Option<"backend", "backend", "std::string", "\"\"", "forces a row of the backend table">,
+    Option<"engine", "engine", "std::string", "\"\"", "forces a row of the engine table">
+  ];
+}
+
+def FormKernelsPass : Moe_Pass<"moe-form-kernels"> {
+  let summary = "Move the stages that run together into kernels";
+  let description = [{
+    Before: variants of stages. After: `moe.kernel` ops with the stages as their
+    regions, and variants of `moe.launch`.
+  }];
+}
+
+def SelectSchedulePass : Moe_Pass<"moe-select-schedule"> {
+  let summary = "Write a schedule on each kernel that has none";
+  let description = [{
+    A measured schedule if there is one for the GPU, the shape and the range,
+    else the best by the cost model. A schedule that stands in the module is
+    kept.
+  }];
+  let options = [
+    Option<"tuned", "tuned", "std::string", "\"\"", "a JSON file of measured schedules, read before those built in">
+  ];
+}
+
+def PlanWorkspacePass : Moe_Pass<"moe-plan-workspace"> {
+  let summary = "Give each workspace value its bytes while it lives";
+  let description = [{
+    Before: a variant of launches. After: besides its `workspace` size and its
+    `regions`; values share bytes only if they share no launch.
+  }];
+}
+
+def MergeKernelsPass : Moe_Pass<"moe-merge-kernels"> {
+  let summary = "Keep one of kernels that are equal";
+  let description = [{
+    Two kernels with equal regions, fields and schedules become one symbol,
+    launched by several variants.
+  }];
+}
+
+#endif // MOEC_COMPILER_PASSES_PASSES_TD

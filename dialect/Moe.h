@@ -1,0 +1,83 @@
+//===- Moe.h - the moe dialect ----------------------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The one header of the dialect: attributes, operations, and the plain structs
+// with which attributes of many fields are built by name.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_DIALECT_MOE_H
+#define MOEC_DIALECT_MOE_H
+
+#include "dialect/catalog/Architectures.h"
+#include "dialect/catalog/Gpus.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/IR/TensorEncoding.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include <optional>
+#include <string>
+
+namespace moec::moe {
+
+class LayerOp;
+class KernelOp;
+class YieldOp;
+
+/// The fields of #moe.parallel.
+struct Parallel {
+  int64_t tp = 1, tpRank = 0;
+  int64_t pcp = 1, pcpRank = 0;
+  int64_t dp = 1, dpRank = 0;
+  int64_t sp = 1;
+  bool ep = false;
+  std::string placement = "linear";
+  std::optional<int64_t> rank;
+};
+
+/// The fields of #moe.schedule. Empty and 0: does not apply or not decided.
+struct Schedule {
+  std::string engine;
+  llvm::SmallVector<int64_t, 3> tile; ///< m, n, k
+  int64_t stages = 0;
+  llvm::SmallVector<int64_t, 2> warps; ///< m, n
+  int64_t group = 0;                   ///< m tiles that share a traversal of n
+  bool swap = false;
+  int64_t blockTokens = 0;
+  int64_t threads = 0;
+  int64_t ctasPerSm = 1;
+  llvm::SmallVector<int64_t, 3> cluster; ///< x, y, z
+  int64_t producerWarps = 0, consumerWarps = 0;
+  llvm::SmallVector<int64_t, 2> registers; ///< of producers, of consumers
+  bool programmatic = false;
+  bool cooperative = false;
+  bool persistent = false;
+  std::string source = "default"; ///< tuned, modelled or default
+};
+
+} // namespace moec::moe
+
+// Generated code names parameters that it does not use.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include "dialect/MoeDialect.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialect/MoeAttrs.h.inc"
+#define GET_OP_CLASSES
+#include "dialect/MoeOps.h.inc"
+#pragma GCC diagnostic pop
+
+#endif // MOEC_DIALECT_MOE_H

@@ -1,0 +1,424 @@
+//===- MoeAttrs.cpp - attributes ------------------------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Parsers, printers and verifiers of the attributes. A word that no table
+// knows is an error that lists what the table knows.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/FieldParser.h"
+#include "dialect/Moe.h"
+#include "dialect/catalog/Activations.h"
+#include "dialect/catalog/RoutingMethods.h"
+#include "dialect/catalog/Schemes.h"
+
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::moe;
+
+#define GET_ATTRDEF_CLASSES
+#include "dialect/MoeAttrs.cpp.inc"
+
+void MoeDialect::registerAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialect/MoeAttrs.cpp.inc"
+      >();
+}
+
+//===----------------------------------------------------------------------===//
+// DescriptorAttr
+//===----------------------------------------------------------------------===//
+
+Attribute DescriptorAttr::parse(AsmParser &parser, Type) {
+  Type element, scale, second, zero;
+  SmallVector<int64_t> group;
+  bool dynamic = false;
+  if (parser.parseLess() || parser.parseType(element))
+    return {};
+  FieldParser fields(parser);
+  fields.integers("group", group);
+  fields.type("scale", scale);
+  fields.flag("dynamic", dynamic);
+  fields.type("second_scale", second);
+  fields.type("zero_point", zero);
+  if (fields.parse(/*first=*/false) || parser.parseGreater())
+    return {};
+  return parser.getChecked<DescriptorAttr>(parser.getContext(), element,
+                                           ArrayRef<int64_t>(group), scale,
+                                           dynamic, second, zero);
+}
+
+void DescriptorAttr::print(AsmPrinter &printer) const {
+  printer << '<' << getElement();
+  FieldPrinter fields(printer);
+  fields.separate();
+  fields.integers("group", getGroup());
+  fields.type("scale", getScale());
+  fields.flag("dynamic", getDynamic());
+  fields.type("second_scale", getSecondScale());
+  fields.type("zero_point", getZeroPoint());
+  printer << '>';
+}
+
+LogicalResult DescriptorAttr::verify(EmitError emitError, Type element,
+                                     ArrayRef<int64_t> group, Type scale,
+                                     bool dynamic, Type secondScale,
+                                     Type zeroPoint) {
+  if (!element || !isa<FloatType, IntegerType>(element))
+    return emitError() << "element must be a float or an integer type, got "
+                       << element;
+  if (!group.empty() && group.size() != 2)
+    return emitError() << "'group' must be [rows, columns], got "
+                       << group.size() << " numbers";
+  for (int64_t size : group)
+    if (size != -1 && size <= 0)
+      return emitError()
+             << "'group' sizes must be positive, or -1 for the whole extent, "
+                "got "
+             << size;
+  if (group.empty() != !scale)
+    return emitError() << "'group' and 'scale' must be given together";
+  if (scale && !isa<FloatType>(scale))
+    return emitError() << "'scale' must be a float type, got " << scale;
+  if (!scale && (dynamic || secondScale || zeroPoint))
+    return emitError() << "'dynamic', 'second_scale' and 'zero_point' need a "
+                          "'scale'";
+  if (secondScale && !isa<FloatType>(secondScale))
+    return emitError() << "'second_scale' must be a float type, got "
+                       << secondScale;
+  if (zeroPoint && !isa<IntegerType>(element))
+    return emitError() << "'zero_point' needs an integer element type, got "
+                       << element;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// QuantAttr
+//===----------------------------------------------------------------------===//
+
+/// The MLIR type of a catalog's element type; null for an empty name.
+static Type elementType(MLIRContext *context, std::string_view name) {
+  Builder builder(context);
+  return llvm::StringSwitch<Type>(name)
+      .Case("f32", builder.getF32Type())
+      .Case("f16", builder.getF16Type())
+      .Case("bf16", builder.getBF16Type())
+      .Case("f8E4M3FN", Float8E4M3FNType::get(context))
+      .Case("f8E5M2", Float8E5M2Type::get(context))
+      .Case("f8E8M0FNU", Float8E8M0FNUType::get(context))
+      .Case("f6E3M2FN", Float6E3M2FNType::get(context))
+      .Case("f6E2M3FN", Float6E2M3FNType::get(context))
+      .Case("f4E2M1FN", Float4E2M1FNType::get(context))
+      .Case("i8", builder.getI8Type())
+      .Case("i4", builder.getIntegerType(4))
+      .Default(Type());
+}
+
+static DescriptorAttr descriptor(MLIRContext *context,
+                                 const catalog::SchemeDescriptor &row) {
+  SmallVector<int64_t, 2> group;
+  if (row.groupRows != 0)
+    group = {row.groupRows, row.groupColumns};
+  return DescriptorAttr::get(context, elementType(context, row.element), group,
+                             elementType(context, row.scale), row.dynamic,
+                             elementType(context, row.secondScale),
+                             elementType(context, row.zeroPoint));
+}
+
+QuantAttr QuantAttr::getScheme(MLIRContext *context, StringRef name) {
+  const catalog::Scheme *row =
+      catalog::find(catalog::kSchemes, std::string_view(name));
+  if (!row)
+    return {};
+  return get(context, name, descriptor(context, row->a1),
+             descriptor(context, row->a2), descriptor(context, row->w1),
+             descriptor(context, row->w2));
+}
+
+QuantAttr QuantAttr::getSpelled(MLIRContext *context, DescriptorAttr a1,
+                                DescriptorAttr a2, DescriptorAttr w1,
+                                DescriptorAttr w2) {
+  for (const catalog::Scheme &row : catalog::kSchemes) {
+    QuantAttr named = getScheme(context, row.name);
+    if (named.getA1() == a1 && named.getA2() == a2 && named.getW1() == w1 &&
+        named.getW2() == w2)
+      return named;
+  }
+  return get(context, "", a1, a2, w1, w2);
+}
+
+Attribute QuantAttr::parse(AsmParser &parser, Type) {
+  std::string name;
+  if (parser.parseLess())
+    return {};
+  SMLoc at = parser.getCurrentLocation();
+  if (parser.parseKeywordOrString(&name))
+    return {};
+  DescriptorAttr a1, a2, w1, w2;
+  FieldParser fields(parser);
+  auto add = [&](StringRef field, DescriptorAttr &value) {
+    fields.field(field, [&parser, &value] {
+      return parser.parseCustomAttributeWithFallback(value);
+    });
+  };
+  add("a1", a1);
+  add("a2", a2);
+  add("w1", w1);
+  add("w2", w2);
+  if (name == "a1" || name == "a2" || name == "w1" || name == "w2") {
+    if (fields.parseOne(at, name) || fields.parse(/*first=*/false) ||
+        fields.require({"a1", "a2", "w1", "w2"}) || parser.parseGreater())
+      return {};
+    return getSpelled(parser.getContext(), a1, a2, w1, w2);
+  }
+  if (parser.parseGreater() ||
+      verifyWord([&] { return parser.emitError(at); }, catalog::kSchemes, name,
+                 "scheme"))
+    return {};
+  return getScheme(parser.getContext(), name);
+}
+
+void QuantAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  FieldPrinter fields(printer);
+  if (!getName().empty()) {
+    fields.word(getName());
+  } else {
+    auto print = [&](StringRef name, DescriptorAttr value) {
+      fields.begin(name).printStrippedAttrOrType(value);
+    };
+    print("a1", getA1());
+    print("a2", getA2());
+    print("w1", getW1());
+    print("w2", getW2());
+  }
+  printer << '>';
+}
+
+LogicalResult QuantAttr::verify(EmitError emitError, StringRef name,
+                                DescriptorAttr a1, DescriptorAttr a2,
+                                DescriptorAttr w1, DescriptorAttr w2) {
+  if (!name.empty() && verifyWord(emitError, catalog::kSchemes, name, "scheme"))
+    return failure();
+  if (!a1 || !a2 || !w1 || !w2)
+    return emitError() << "a scheme needs the descriptors a1, a2, w1 and w2";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// RoutingAttr
+//===----------------------------------------------------------------------===//
+
+Attribute RoutingAttr::parse(AsmParser &parser, Type) {
+  std::string method, scoring;
+  int64_t groups = 0, topGroups = 0;
+  FloatAttr scale;
+  bool bias = false, renormalize = false;
+  if (parser.parseLess() || parser.parseKeywordOrString(&method))
+    return {};
+  FieldParser fields(parser);
+  fields.word("scoring", scoring);
+  fields.flag("renormalize", renormalize);
+  fields.integer("groups", groups);
+  fields.integer("top_groups", topGroups);
+  fields.number("scale", scale);
+  fields.flag("bias", bias);
+  if (fields.parse(/*first=*/false) || parser.parseGreater())
+    return {};
+  return parser.getChecked<RoutingAttr>(parser.getContext(), StringRef(method),
+                                        groups, topGroups, scale, bias,
+                                        StringRef(scoring), renormalize);
+}
+
+void RoutingAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  FieldPrinter fields(printer);
+  fields.word(getMethod());
+  fields.word("scoring", getScoring());
+  fields.flag("renormalize", getRenormalize());
+  fields.integer("groups", getGroups(), 0);
+  fields.integer("top_groups", getTopGroups(), 0);
+  fields.number("scale", getScale());
+  fields.flag("bias", getBias());
+  printer << '>';
+}
+
+LogicalResult RoutingAttr::verify(EmitError emitError, StringRef method,
+                                  int64_t groups, int64_t topGroups,
+                                  FloatAttr, bool, StringRef scoring,
+                                  bool renormalize) {
+  const bool isAuto = std::string_view(method) == catalog::kAutoRouting;
+  if (!isAuto && verifyWord(emitError, catalog::kRoutingMethods, method,
+                            "routing method", ", auto"))
+    return failure();
+  if (isAuto && scoring != "softmax" && scoring != "sigmoid" &&
+      scoring != "sqrtsoftplus")
+    return emitError() << "routing 'auto' needs 'scoring' to be softmax, "
+                          "sigmoid or sqrtsoftplus, got '"
+                       << scoring << "'";
+  if (!isAuto && (!scoring.empty() || renormalize))
+    return emitError() << "'scoring' and 'renormalize' belong to routing "
+                          "'auto'; method '"
+                       << method << "' says both";
+  if (groups < 0 || topGroups < 0 || (groups == 0) != (topGroups == 0) ||
+      topGroups > groups)
+    return emitError() << "'top_groups' must be between 1 and 'groups', got "
+                       << topGroups << " of " << groups;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ActivationAttr
+//===----------------------------------------------------------------------===//
+
+Attribute ActivationAttr::parse(AsmParser &parser, Type) {
+  std::string function;
+  FloatAttr alpha, beta, linearBeta, limit;
+  if (parser.parseLess() || parser.parseKeywordOrString(&function))
+    return {};
+  FieldParser fields(parser);
+  fields.number("alpha", alpha);
+  fields.number("beta", beta);
+  fields.number("linear_beta", linearBeta);
+  fields.number("limit", limit);
+  if (fields.parse(/*first=*/false) || parser.parseGreater())
+    return {};
+  return parser.getChecked<ActivationAttr>(parser.getContext(),
+                                           StringRef(function), alpha, beta,
+                                           linearBeta, limit);
+}
+
+void ActivationAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  FieldPrinter fields(printer);
+  fields.word(getFunction());
+  fields.number("alpha", getAlpha());
+  fields.number("beta", getBeta());
+  fields.number("linear_beta", getLinearBeta());
+  fields.number("limit", getLimit());
+  printer << '>';
+}
+
+LogicalResult ActivationAttr::verify(EmitError emitError, StringRef function,
+                                     FloatAttr, FloatAttr, FloatAttr,
+                                     FloatAttr limit) {
+  if (verifyWord(emitError, catalog::kActivations, function, "activation"))
+    return failure();
+  if (limit && !(limit.getValueAsDouble() > 0))
+    return emitError() << "'limit' must be positive, got "
+                       << limit.getValueAsDouble()
+                       << "; no limit is said by leaving it away";
+  return success();
+}
+
+bool ActivationAttr::isGated() const {
+  return catalog::find(catalog::kActivations, std::string_view(getFunction()))
+      ->gated;
+}
+
+//===----------------------------------------------------------------------===//
+// ParallelAttr
+//===----------------------------------------------------------------------===//
+
+ParallelAttr ParallelAttr::get(MLIRContext *context, const Parallel &fields) {
+  return get(context, fields.tp, fields.tpRank, fields.pcp, fields.pcpRank,
+             fields.dp, fields.dpRank, fields.sp, fields.ep,
+             StringRef(fields.placement), fields.rank);
+}
+
+Parallel ParallelAttr::getFields() const {
+  Parallel fields;
+  fields.tp = getTp(), fields.tpRank = getTpRank();
+  fields.pcp = getPcp(), fields.pcpRank = getPcpRank();
+  fields.dp = getDp(), fields.dpRank = getDpRank();
+  fields.sp = getSp(), fields.ep = getEp();
+  fields.placement = getPlacement().str(), fields.rank = getRank();
+  return fields;
+}
+
+int64_t ParallelAttr::getFlatRank() const {
+  if (getRank())
+    return *getRank();
+  return (getDpRank() * getPcp() + getPcpRank()) * getTp() + getTpRank();
+}
+
+Attribute ParallelAttr::parse(AsmParser &parser, Type) {
+  Parallel value;
+  if (parser.parseLess())
+    return {};
+  FieldParser fields(parser);
+  fields.integer("tp", value.tp);
+  fields.integer("tp_rank", value.tpRank);
+  fields.integer("pcp", value.pcp);
+  fields.integer("pcp_rank", value.pcpRank);
+  fields.integer("dp", value.dp);
+  fields.integer("dp_rank", value.dpRank);
+  fields.integer("sp", value.sp);
+  fields.flag("ep", value.ep);
+  fields.word("placement", value.placement);
+  fields.integer("rank", value.rank);
+  if (fields.parse(/*first=*/true) || parser.parseGreater())
+    return {};
+  return parser.getChecked<ParallelAttr>(
+      parser.getContext(), value.tp, value.tpRank, value.pcp, value.pcpRank,
+      value.dp, value.dpRank, value.sp, value.ep, StringRef(value.placement),
+      value.rank);
+}
+
+void ParallelAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  FieldPrinter fields(printer);
+  fields.integer("tp", getTp(), 1);
+  fields.integer("tp_rank", getTpRank(), 0);
+  fields.integer("pcp", getPcp(), 1);
+  fields.integer("pcp_rank", getPcpRank(), 0);
+  fields.integer("dp", getDp(), 1);
+  fields.integer("dp_rank", getDpRank(), 0);
+  fields.integer("sp", getSp(), 1);
+  fields.flag("ep", getEp());
+  fields.word("placement", getPlacement(), "linear");
+  if (getRank())
+    fields.begin("rank") << *getRank();
+  printer << '>';
+}
+
+LogicalResult ParallelAttr::verify(EmitError emitError, int64_t tp,
+                                   int64_t tpRank, int64_t pcp, int64_t pcpRank,
+                                   int64_t dp, int64_t dpRank, int64_t sp, bool,
+                                   StringRef placement,
+                                   std::optional<int64_t> rank) {
+  struct Size {
+    StringRef name;
+    int64_t size, rank;
+  };
+  for (const Size &size :
+       {Size{"tp", tp, tpRank}, Size{"pcp", pcp, pcpRank},
+        Size{"dp", dp, dpRank}, Size{"sp", sp, 0}}) {
+    if (size.size < 1)
+      return emitError() << "'" << size.name << "' must be at least 1, got "
+                         << size.size;
+    if (size.rank < 0 || size.rank >= size.size)
+      return emitError() << "'" << size.name << "_rank' must be between 0 and "
+                         << size.size - 1 << ", got " << size.rank;
+  }
+  if (rank && (*rank < 0 || *rank >= dp * pcp * tp))
+    return emitError() << "'rank' must be between 0 and " << dp * pcp * tp - 1
+                       << " (dp * pcp * tp ranks), got " << *rank;
+  if (rank && (tpRank || pcpRank || dpRank) &&
+      *rank != (dpRank * pcp + pcpRank) * tp + tpRank)
+    return emitError() << "'rank' is " << *rank << ", but the ranks of dp, "
+                          "pcp and tp flatten to "
+                       << (dpRank * pcp + pcpRank) * tp + tpRank;
+  if (placement != "linear" && placement != "round_robin")
+    return emitError() << "unknown placement '" << placement
+                       << "'; known: linear, round_robin";
+  return success();
+}

@@ -1,0 +1,410 @@
+//===- MoeAttrs.td - the attributes of the moe dialect -----*- tablegen -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Quantization, routing, activation, parallel layout, target, weight layout,
+// schedule and report. Parameters that are names of catalog rows are printed
+// as bare words; an unknown name is an error that lists the known ones. The
+// parsers and printers stand in MoeAttrs.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_DIALECT_MOEATTRS_TD
+#define MOEC_DIALECT_MOEATTRS_TD
+
+include "dialect/MoeDialect.td"
+include "mlir/IR/TensorEncoding.td"
+
+// What all attributes share: a hand-written parser that names fields in its
+// errors, and a verifier.
+class Moe_FieldsAttr<string name, string attrMnemonic, list<Trait> traits = []>
+    : Moe_Attr<name, attrMnemonic, traits> {
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// What is computed
+//===----------------------------------------------------------------------===//
+
+def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor"> {
+  let summary = "what one operand of a matmul is made of";
+  let description = [{
+    The element type, and how elements are scaled:
+
+    * `group`: `[rows, columns]` that share a scale; -1 is the whole extent.
+      `[-1, -1]` is one scale a tensor, `[1, -1]` one a token or an output
+      channel, `[128, 128]` a block, `[1, 32]` a group along K;
+    * `scale`: the scale's element type; present exactly if `group` is;
+    * `dynamic`: the scale is computed from the values at run time;
+    * `second_scale`: the element type of a scale of the scales, one a tensor;
+    * `zero_point`: the zero point's element type, of an integer element type.
+
+    ```mlir
+    #plain = #moe.descriptor<bf16>
+    #block = #moe.descriptor<f8E4M3FN, group = [1, 128], scale = f32, dynamic>
+    #nvfp4 = #moe.descriptor<f4E2M1FN, group = [1, 16], scale = f8E4M3FN, second_scale = f32>
+    #awq = #moe.descriptor<i4, group = [1, 128], scale = f16, zero_point = i4>
+    module attributes {moe.example = [#plain, #block, #nvfp4, #awq]} {}
+    ```
+  }];
+  let parameters = (ins
+    "::mlir::Type":$element,
+    OptionalArrayRefParameter<"int64_t">:$group,
+    OptionalParameter<"::mlir::Type">:$scale,
+    OptionalParameter<"bool">:$dynamic,
+    OptionalParameter<"::mlir::Type">:$secondScale,
+    OptionalParameter<"::mlir::Type">:$zeroPoint
+  );
+  let builders = [
+    AttrBuilder<(ins "::mlir::Type":$element), [{
+      return $_get($_ctxt, element, ::llvm::ArrayRef<int64_t>(),
+                   ::mlir::Type(), false, ::mlir::Type(), ::mlir::Type());
+    }]>
+  ];
+  let extraClassDeclaration = [{
+    /// No scale of any kind.
+    bool isPlain() const { return !getScale(); }
+  }];
+}
+
+def Moe_QuantAttr : Moe_FieldsAttr<"Quant", "quant"> {
+  let summary = "the quantization scheme of a layer";
+  let description = [{
+    The name of a scheme, or its four descriptors spelled out: `a1` and `a2`
+    are what the two matmuls read as activations, `w1` and `w2` their weights.
+    Four descriptors that are those of a named scheme are that scheme.
+
+    ```mlir
+    #named = #moe.quant<bf16>
+    #spelled = #moe.quant<a1 = <bf16>, a2 = <bf16>,
+                          w1 = <i4, group = [1, 128], scale = bf16>,
+                          w2 = <i4, group = [1, 128], scale = bf16>>
+    module attributes {moe.example = [#named, #spelled]} {}
+    ```
+  }];
+  let parameters = (ins
+    StringRefParameter<"of the scheme; empty when spelled out">:$name,
+    "::moec::moe::DescriptorAttr":$a1,
+    "::moec::moe::DescriptorAttr":$a2,
+    "::moec::moe::DescriptorAttr":$w1,
+    "::moec::moe::DescriptorAttr":$w2
+  );
+  let extraClassDeclaration = [{
+    /// The scheme of that name, which must be a row of the catalog.
+    static QuantAttr getScheme(::mlir::MLIRContext *context, ::llvm::StringRef name);
+    /// The scheme with these descriptors, by its name if it has one.
+    static QuantAttr getSpelled(::mlir::MLIRContext *context, DescriptorAttr a1,
+                                DescriptorAttr a2, DescriptorAttr w1, DescriptorAttr w2);
+    /// The row's name; empty when spelled out.
+    ::llvm::StringRef getScheme() const { return getName(); }
+  }];
+}
+
+def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing"> {
+  let summary = "how experts are chosen and weighed";
+  let description = [{
+    The name of a routing method, whose row says score, selection and
+    normalization; and what the method may take besides:
+
+    * `groups`, `top_groups`: experts in groups, of which the best are kept;
+    * `scale`: multiplies the weights;
+    * `bias`: a correction bias is added to the scores for the selection.
+
+    An importer that knows a scoring function and flags, but no method, writes
+    `auto` with `scoring` (softmax, sigmoid, sqrtsoftplus) and `renormalize`;
+    `moe-infer-routing` finds the method.
+
+    ```mlir
+    #method = #moe.routing<renormalize_naive>
+    #grouped = #moe.routing<auto, scoring = sigmoid, renormalize, groups = 8, top_groups = 4, scale = 2.5, bias>
+    module attributes {moe.example = [#method, #grouped]} {}
+    ```
+  }];
+  let parameters = (ins
+    StringRefParameter<"a row of RoutingMethods.h, or auto">:$method,
+    OptionalParameter<"int64_t", "0">:$groups,
+    OptionalParameter<"int64_t", "0">:$topGroups,
+    OptionalParameter<"::mlir::FloatAttr">:$scale,
+    OptionalParameter<"bool">:$bias,
+    StringRefParameter<"scoring function, of auto alone", "\"\"">:$scoring,
+    OptionalParameter<"bool">:$renormalize
+  );
+  let builders = [
+    AttrBuilder<(ins "::llvm::StringRef":$method), [{
+      return $_get($_ctxt, method, int64_t(0), int64_t(0), ::mlir::FloatAttr(), false,
+                   ::llvm::StringRef(), false);
+    }]>
+  ];
+  let extraClassDeclaration = [{
+    double getScaleValue() const { return getScale() ? getScale().getValueAsDouble() : 1.0; }
+  }];
+}
+
+def Moe_ActivationAttr : Moe_FieldsAttr<"Activation", "activation"> {
+  let summary = "what is applied between the two matmuls";
+  let description = [{
+    The name of an activation, whose row says the function and whether it is
+    gated, and the numbers that it takes. A number that is absent is not zero:
+    there is no such factor, term or limit.
+
+    ```mlir
+    #plain = #moe.activation<silu>
+    #ungated = #moe.activation<gelu_tanh_no_mul>
+    #limited = #moe.activation<silu, alpha = 1.702, beta = 1.0, limit = 7.0>
+    module attributes {moe.example = [#plain, #ungated, #limited]} {}
+    ```
+  }];
+  let parameters = (ins
+    StringRefParameter<"a row of Activations.h">:$function,
+    OptionalParameter<"::mlir::FloatAttr">:$alpha,
+    OptionalParameter<"::mlir::FloatAttr">:$beta,
+    OptionalParameter<"::mlir::FloatAttr">:$linearBeta,
+    OptionalParameter<"::mlir::FloatAttr">:$limit
+  );
+  let builders = [
+    AttrBuilder<(ins "::llvm::StringRef":$function), [{
+      return $_get($_ctxt, function, ::mlir::FloatAttr(), ::mlir::FloatAttr(),
+                   ::mlir::FloatAttr(), ::mlir::FloatAttr());
+    }]>
+  ];
+  let extraClassDeclaration = [{
+    /// Whether the first matmul has two halves, gate and up.
+    bool isGated() const;
+  }];
+}
+
+def Moe_ParallelAttr : Moe_FieldsAttr<"Parallel", "parallel"> {
+  let summary = "how the layer is spread over ranks";
+  let description = [{
+    Sizes of tensor, prefill-context, data and sequence parallelism with this
+    process's ranks (absent: 1 and 0), whether experts are spread (`ep`), and
+    how: `placement` is `linear` or `round_robin`. `rank` names the flattened
+    rank, `(dp_rank * pcp + pcp_rank) * tp + tp_rank`, instead of the three.
+    `moe-resolve-parallel` says what this rank holds.
+
+    ```mlir
+    #alone = #moe.parallel<>
+    #sharded = #moe.parallel<tp = 4, tp_rank = 1>
+    #spread = #moe.parallel<tp = 2, dp = 4, rank = 5, ep, placement = round_robin>
+    module attributes {moe.example = [#alone, #sharded, #spread]} {}
+    ```
+  }];
+  let parameters = (ins
+    OptionalParameter<"int64_t", "1">:$tp,
+    OptionalParameter<"int64_t", "0">:$tpRank,
+    OptionalParameter<"int64_t", "1">:$pcp,
+    OptionalParameter<"int64_t", "0">:$pcpRank,
+    OptionalParameter<"int64_t", "1">:$dp,
+    OptionalParameter<"int64_t", "0">:$dpRank,
+    OptionalParameter<"int64_t", "1">:$sp,
+    OptionalParameter<"bool">:$ep,
+    StringRefParameter<"linear or round_robin", "\"linear\"">:$placement,
+    OptionalParameter<"std::optional<int64_t>">:$rank
+  );
+  let builders = [
+    AttrBuilder<(ins "const ::moec::moe::Parallel &":$fields)>
+  ];
+  let extraClassDeclaration = [{
+    Parallel getFields() const;
+    /// dp * pcp * tp: the ranks that share the layer.
+    int64_t getFlatSize() const { return getTp() * getPcp() * getDp(); }
+    /// This process among them.
+    int64_t getFlatRank() const;
+    /// Experts are spread, and there is more than one rank to spread them over.
+    bool usesExpertParallelism() const { return getEp() && getFlatSize() > 1; }
+    /// The size and rank by which the intermediate is split.
+    int64_t getShardSize() const { return usesExpertParallelism() ? 1 : getFlatSize(); }
+    int64_t getShardRank() const { return usesExpertParallelism() ? 0 : getFlatRank(); }
+    /// The size and rank by which experts are split.
+    int64_t getExpertSize() const { return usesExpertParallelism() ? getFlatSize() : 1; }
+    int64_t getExpertRank() const { return usesExpertParallelism() ? getFlatRank() : 0; }
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Where and how it runs
+//===----------------------------------------------------------------------===//
+
+def Moe_TargetAttr : Moe_FieldsAttr<"Target", "target"> {
+  let summary = "an arch, and the GPU that decisions assume";
+  let description = [{
+    `arch` is what code is compiled for. Code never depends on `gpu`; token
+    ranges and schedules may. Without one, the arch row's is assumed.
+
+    ```mlir
+    #hopper = #moe.target<sm_90a, gpu = h100_sxm>
+    #turing = #moe.target<sm_75>
+    module attributes {moe.example = [#hopper, #turing]} {}
+    ```
+  }];
+  let parameters = (ins
+    StringRefParameter<"a row of Architectures.h">:$arch,
+    StringRefParameter<"a row of Gpus.h, or empty", "\"\"">:$gpu
+  );
+  let extraClassDeclaration = [{
+    const catalog::Architecture &getArchRow() const;
+    /// The named GPU's row, else that of the arch's usual GPU, else null.
+    const catalog::Gpu *getGpuRow() const;
+  }];
+}
+
+def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [
+    DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
+  let summary = "how a packed weight is stored";
+  let description = [{
+    The encoding of a packed weight's tensor type; the shape stays logical.
+    There is one packed copy of each weight, and all kernels read it.
+
+    * `interleave = 8`: gate and up rows alternate in runs of 8: packed rows
+      16 b .. 16 b + 7 are gate rows 8 b .., the next 8 the up rows 8 b ..;
+    * `order`: `rows` (K contiguous, the default) or `fragment` (the order in
+      which the threads of a tile hold it), then with the `tile` of
+      `[rows, columns]` that is laid out as a unit;
+    * `storage`: the element type of memory where it holds several elements;
+    * `nibbles`: which element of a storage word lies in which nibble.
+
+    ```mlir
+    #gate_up = #moe.layout<interleave = 8>
+    #int4 = #moe.layout<interleave = 8, order = fragment, tile = [64, 16], storage = i32, nibbles = [0, 2, 4, 6, 1, 3, 5, 7]>
+    module attributes {moe.example = [#gate_up, #int4]} {}
+    ```
+  }];
+  let parameters = (ins
+    OptionalParameter<"int64_t", "0">:$interleave,
+    StringRefParameter<"rows or fragment", "\"rows\"">:$order,
+    OptionalArrayRefParameter<"int64_t">:$tile,
+    OptionalParameter<"::mlir::Type">:$storage,
+    OptionalArrayRefParameter<"int64_t">:$nibbles
+  );
+  let builders = [
+    AttrBuilder<(ins "int64_t":$interleave), [{
+      return $_get($_ctxt, interleave, ::llvm::StringRef("rows"),
+                   ::llvm::ArrayRef<int64_t>(), ::mlir::Type(), ::llvm::ArrayRef<int64_t>());
+    }]>
+  ];
+}
+
+def Moe_ScheduleAttr : Moe_FieldsAttr<"Schedule", "schedule"> {
+  let summary = "how a kernel does its work";
+  let description = [{
+    * `engine`: the instruction family, a row of Engines.h;
+    * `tile = [m, n, k]`, `stages`, `warps = [m, n]`, `group` (m tiles that
+      share a traversal of n): of kernels with a matmul. `swap` puts the weight
+      rows on the M side of the instruction's tile;
+    * `block_tokens`: tokens of one CTA, of route, count and permute;
+    * `threads` of a CTA, `ctas_per_sm` (at least, as __launch_bounds__ says);
+    * `cluster = [x, y, z]`, `persistent` (as many CTAs as the GPU holds),
+      `cooperative` (has a grid-wide wait), `programmatic` (may start before
+      its predecessor has finished);
+    * `producer_warps`, `consumer_warps` and their `registers`: the roles of a
+      warp-specialized main loop;
+    * `source`: `tuned`, `modelled` or `default`.
+
+    ```mlir
+    #decode = #moe.schedule<engine = mma_sync, tile = [16, 64, 64], stages = 4, warps = [1, 4], group = 8, threads = 128, ctas_per_sm = 2, programmatic, source = modelled>
+    #route = #moe.schedule<engine = simt, block_tokens = 64, threads = 256, source = default>
+    #roles = #moe.schedule<engine = simt, tile = [128, 128, 64], stages = 4, threads = 384, cluster = [2, 1, 1], producer_warps = 4, consumer_warps = 8, registers = [40, 232], swap, cooperative, persistent, source = tuned>
+    module attributes {moe.example = [#decode, #route, #roles]} {}
+    ```
+  }];
+  let parameters = (ins
+    StringRefParameter<"a row of Engines.h">:$engine,
+    OptionalArrayRefParameter<"int64_t">:$tile,
+    OptionalParameter<"int64_t", "0">:$stages,
+    OptionalArrayRefParameter<"int64_t">:$warps,
+    OptionalParameter<"int64_t", "0">:$group,
+    OptionalParameter<"bool">:$swap,
+    OptionalParameter<"int64_t", "0">:$blockTokens,
+    OptionalParameter<"int64_t", "0">:$threads,
+    OptionalParameter<"int64_t", "1">:$ctasPerSm,
+    OptionalArrayRefParameter<"int64_t">:$cluster,
+    OptionalParameter<"int64_t", "0">:$producerWarps,
+    OptionalParameter<"int64_t", "0">:$consumerWarps,
+    OptionalArrayRefParameter<"int64_t">:$registers,
+    OptionalParameter<"bool">:$programmatic,
+    OptionalParameter<"bool">:$cooperative,
+    OptionalParameter<"bool">:$persistent,
+    StringRefParameter<"tuned, modelled or default", "\"default\"">:$source
+  );
+  let builders = [
+    AttrBuilder<(ins "const ::moec::moe::Schedule &":$fields)>
+  ];
+  let extraClassDeclaration = [{
+    Schedule getFields() const;
+    int64_t getTileM() const { return getTile().empty() ? 0 : getTile()[0]; }
+    int64_t getTileN() const { return getTile().empty() ? 0 : getTile()[1]; }
+    int64_t getTileK() const { return getTile().empty() ? 0 : getTile()[2]; }
+    int64_t getWarpsM() const { return getWarps().empty() ? 0 : getWarps()[0]; }
+    int64_t getWarpsN() const { return getWarps().empty() ? 0 : getWarps()[1]; }
+  }];
+}
+
+def Moe_RegionAttr : Moe_FieldsAttr<"Region", "region"> {
+  let summary = "where a workspace value lies, and when";
+  let description = [{
+    The value's name, the offset and size in bytes as expressions over tokens,
+    rows, max_tokens and sm_count, and the first and the last launch of the
+    variant (inclusive) that need it. Two regions share bytes only if they do
+    not share a launch.
+
+    ```mlir
+    #t = #moe.region<"t", offset = "0", bytes = "rows * 1536", first = 1, last = 2>
+    module attributes {moe.example = #t} {}
+    ```
+  }];
+  let parameters = (ins
+    StringRefParameter<"name of a workspace value">:$value,
+    StringRefParameter<"expression">:$offset,
+    StringRefParameter<"expression">:$bytes,
+    "int64_t":$first,
+    "int64_t":$last
+  );
+}
+
+//===----------------------------------------------------------------------===//
+// Why it was decided so
+//===----------------------------------------------------------------------===//
+
+def Moe_RefusalAttr : Moe_FieldsAttr<"Refusal", "refusal"> {
+  let summary = "why a candidate was not taken";
+  let description = [{
+    The candidate (a backend, and an engine if the reason is the engine's), a
+    stable code and a sentence.
+
+    ```mlir
+    #r = #moe.refusal<backend = grouped, engine = mma_sync, code = "dtype_not_supported", reason = "engine 'mma_sync' multiplies f16, bf16, not f32">
+    module attributes {moe.example = #r} {}
+    ```
+  }];
+  let parameters = (ins
+    StringRefParameter<"of the candidate">:$backend,
+    StringRefParameter<"of the candidate, or empty", "\"\"">:$engine,
+    StringRefParameter<"stable, lower case">:$code,
+    StringRefParameter<"a sentence">:$reason
+  );
+}
+
+def Moe_ReportAttr : Moe_FieldsAttr<"Report", "report"> {
+  let summary = "what the resolver decided, and why";
+  let description = [{
+    The winner, every candidate that was refused, and what the choice degraded
+    from (absent: nothing).
+
+    ```mlir
+    #r = #moe.report<backend = unfused, engine = simt, refused = [<backend = grouped, code = "not_requested", reason = "another backend was asked for">], degraded = "mma_sync, since sm_75 has no bf16">
+    module attributes {moe.example = #r} {}
+    ```
+  }];
+  let parameters = (ins
+    StringRefParameter<"a row of Backends.h">:$backend,
+    StringRefParameter<"a row of Engines.h">:$engine,
+    OptionalArrayRefParameter<"::moec::moe::RefusalAttr">:$refused,
+    StringRefParameter<"a sentence, or empty", "\"\"">:$degraded
+  );
+}
+
+#endif // MOEC_DIALECT_MOEATTRS_TD

@@ -1,0 +1,123 @@
+//===- MoeLayerOps.td - level 1, what the user said --------*- tablegen -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The layer as an inference engine describes it. Its options are all that such
+// an engine can say; what no backend does yet is refused by
+// moe-check-target, never ignored.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_DIALECT_MOELAYEROPS_TD
+#define MOEC_DIALECT_MOELAYEROPS_TD
+
+include "dialect/MoeAttrs.td"
+include "mlir/IR/SymbolInterfaces.td"
+
+def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
+  let summary = "a Mixture-of-Experts layer, whole, as the user describes it";
+  let description = [{
+    `experts` routed experts, of which each token takes `top_k`; an expert is a
+    matmul from `hidden` to `intermediate` (twice that where the activation is
+    gated), the activation, and a matmul back. All sizes are the whole layer's,
+    whatever `parallel` says.
+
+    ```mlir
+    moe.layer @qwen3_30b_a3b {
+      experts = 128, top_k = 8, hidden = 2048, intermediate = 768,
+      input_type = bf16, output_type = bf16, logits_type = bf16,
+      quant = #moe.quant<bf16>, routing = #moe.routing<renormalize_naive>,
+      activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 4, tp_rank = 1>}
+    ```
+
+    Options, and what absence means:
+
+    * `has_bias`: the matmuls add biases b13 and b2 (no);
+    * `gate_up_order`: rows of w13 are `gate_first` (default), `up_first` or
+      `interleaved` (gate 0, up 0, gate 1, ...);
+    * `weights_transposed`: stored as [E, H, 2I] and [E, I, H] (no);
+    * `input_quantized`: x comes quantized, with its scales (no);
+    * `scales_swizzled`: block scales come swizzled (no);
+    * `apply_router_weight_on_input`: weights multiply x, with top_k = 1 (no);
+    * `routed_scale`: multiplies the routing weights (1), or with
+      `routed_scale_on_output` the sum over experts;
+    * `per_expert_scale`: each expert's weight has a factor (no);
+    * `hash_routing`: ids come from a table by token id (no);
+    * `zero_experts`: identity experts behind the real ones (0);
+    * `num_shared_experts`, `shared_intermediate`, `shared_expert_gate`:
+      experts that every token takes (0);
+    * `redundant_experts`, `eplb`: replicas and their balancing (0, no);
+    * `latent_hidden`: the experts' width where x is projected first (0: none);
+    * `hidden_unpadded`, `intermediate_unpadded`: sizes before padding (the
+      same);
+    * `activation_format`: `standard` (default), or `batched` rows per expert;
+    * `all_to_all`: the transport of dispatch and finalize (none);
+    * `residual`: a residual is added to the output (no);
+    * `skip_final_all_reduce`, `defer_finalize`: the caller reduces (no);
+    * `batch_invariant`: a token's result is the same in any batch (no);
+    * `lora`: adapters on the matmuls (no).
+
+    `local_intermediate`, `local_begin`, `local_experts`, `local_stride` and
+    `w2_bias` are what this rank holds, written by `moe-resolve-parallel`:
+    local expert i is expert `local_begin` + i * `local_stride`.
+  }];
+  let arguments = (ins
+    SymbolNameAttr:$sym_name,
+    Moe_IntAttr:$experts,
+    Moe_IntAttr:$top_k,
+    Moe_IntAttr:$hidden,
+    Moe_IntAttr:$intermediate,
+    TypeAttr:$input_type,
+    TypeAttr:$output_type,
+    TypeAttr:$logits_type,
+    Moe_QuantAttr:$quant,
+    Moe_RoutingAttr:$routing,
+    Moe_ActivationAttr:$activation,
+    Moe_ParallelAttr:$parallel,
+    UnitAttr:$has_bias,
+    DefaultValuedStrAttr<StrAttr, "gate_first">:$gate_up_order,
+    UnitAttr:$weights_transposed,
+    UnitAttr:$input_quantized,
+    UnitAttr:$scales_swizzled,
+    UnitAttr:$apply_router_weight_on_input,
+    OptionalAttr<F64Attr>:$routed_scale,
+    UnitAttr:$routed_scale_on_output,
+    UnitAttr:$per_expert_scale,
+    UnitAttr:$hash_routing,
+    OptionalAttr<Moe_IntAttr>:$zero_experts,
+    OptionalAttr<Moe_IntAttr>:$num_shared_experts,
+    OptionalAttr<Moe_IntAttr>:$shared_intermediate,
+    UnitAttr:$shared_expert_gate,
+    OptionalAttr<Moe_IntAttr>:$redundant_experts,
+    UnitAttr:$eplb,
+    OptionalAttr<Moe_IntAttr>:$latent_hidden,
+    OptionalAttr<Moe_IntAttr>:$hidden_unpadded,
+    OptionalAttr<Moe_IntAttr>:$intermediate_unpadded,
+    DefaultValuedStrAttr<StrAttr, "standard">:$activation_format,
+    OptionalAttr<StrAttr>:$all_to_all,
+    UnitAttr:$residual,
+    UnitAttr:$skip_final_all_reduce,
+    UnitAttr:$defer_finalize,
+    UnitAttr:$batch_invariant,
+    UnitAttr:$lora,
+    OptionalAttr<Moe_IntAttr>:$local_intermediate,
+    OptionalAttr<Moe_IntAttr>:$local_begin,
+    OptionalAttr<Moe_IntAttr>:$local_experts,
+    OptionalAttr<Moe_IntAttr>:$local_stride,
+    OptionalAttr<BoolAttr>:$w2_bias
+  );
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    bool isGated() { return getActivation().isGated(); }
+    /// moe-resolve-parallel has been here.
+    bool isResolved() { return getLocalIntermediate() && getLocalBegin() && getLocalExperts() && getW2Bias(); }
+    /// Rows of one expert's w13 on this rank. The layer must be resolved.
+    int64_t getW13Rows() { return (isGated() ? 2 : 1) * *getLocalIntermediate(); }
+  }];
+}
+
+#endif // MOEC_DIALECT_MOELAYEROPS_TD

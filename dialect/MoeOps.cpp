@@ -1,0 +1,81 @@
+//===- MoeOps.cpp - stages ------------------------------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Result names and verifiers of the stages.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/Moe.h"
+
+using namespace mlir;
+using namespace moec::moe;
+
+#define GET_OP_CLASSES
+#include "dialect/MoeOps.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// Names of results, as they are printed
+//===----------------------------------------------------------------------===//
+
+void RouteOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getTopkIds(), "ids");
+  setName(getTopkWeights(), "weights");
+}
+void CountOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getBlockCounts(), "block_counts");
+}
+void PermuteOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getRows(), "rows");
+  setName(getPositions(), "positions");
+  setName(getOffsets(), "offsets");
+  setName(getTiles(), "tiles");
+  setName(getTileCount(), "tile_count");
+  setName(getCounts(), "counts");
+}
+void QuantizeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getData(), "q");
+  if (getScale())
+    setName(getScale(), "scale");
+  if (getSecondScale())
+    setName(getSecondScale(), "second_scale");
+}
+void GroupedMatmulOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), getRows() ? "h" : "y");
+}
+void ActivateOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), "t");
+}
+void CombineOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getOut(), "out");
+}
+void PackOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), "packed");
+}
+void DispatchOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getReceived(), "received");
+  setName(getReceivedIds(), "received_ids");
+  setName(getReceivedWeights(), "received_weights");
+}
+void FinalizeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getOut(), "out");
+}
+
+//===----------------------------------------------------------------------===//
+// Shapes
+//===----------------------------------------------------------------------===//
+
+static RankedTensorType tensor(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+int64_t GroupedMatmulOp::getNumExperts() { return tensor(getRhs()).getDimSize(0); }
+int64_t GroupedMatmulOp::getN() { return tensor(getRhs()).getDimSize(1); }
+int64_t GroupedMatmulOp::getK() { return tensor(getRhs()).getDimSize(2); }
+int64_t GroupedMatmulOp::getInterleave() {
+  auto layout = dyn_cast_or_null<LayoutAttr>(tensor(getRhs()).getEncoding());
+  return layout ? layout.getInterleave() : 0;
+}

@@ -1,0 +1,79 @@
+//===- MoeProgram.cpp - programs, variants, kernels, launches -------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Names and verifiers of what holds stages and launches.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/Moe.h"
+
+using namespace mlir;
+using namespace moec::moe;
+
+static StringRef text(Attribute name) {
+  return cast<StringAttr>(name).getValue();
+}
+
+//===----------------------------------------------------------------------===//
+// ProgramOp
+//===----------------------------------------------------------------------===//
+
+void ProgramOp::getAsmBlockArgumentNames(Region &region,
+                                         OpAsmSetValueNameFn setName) {
+  for (auto [argument, name] : llvm::zip(region.getArguments(), getInputs()))
+    setName(argument, text(name));
+}
+
+BlockArgument ProgramOp::getInput(StringRef name) {
+  for (auto [argument, input] :
+       llvm::zip(getBody().getArguments(), getInputs()))
+    if (text(input) == name)
+      return argument;
+  return {};
+}
+
+LayerOp ProgramOp::getLayerOp() {
+  return mlir::SymbolTable::lookupNearestSymbolFrom<LayerOp>((*this)->getParentOp(),
+                                                       getLayerAttr());
+}
+
+//===----------------------------------------------------------------------===//
+// KernelOp
+//===----------------------------------------------------------------------===//
+
+void KernelOp::getAsmBlockArgumentNames(Region &region,
+                                        OpAsmSetValueNameFn setName) {
+  for (auto [argument, name] : llvm::zip(region.getArguments(), getFields()))
+    setName(argument, text(name));
+}
+
+YieldOp KernelOp::getYield() {
+  return cast<YieldOp>(getBody().front().getTerminator());
+}
+
+//===----------------------------------------------------------------------===//
+// LaunchOp
+//===----------------------------------------------------------------------===//
+
+void LaunchOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  for (auto [value, name] : llvm::zip(getValues(), getResultNames()))
+    setName(value, text(name));
+}
+
+KernelOp LaunchOp::getKernelOp() {
+  return mlir::SymbolTable::lookupNearestSymbolFrom<KernelOp>(
+      (*this)->getParentOfType<ProgramOp>(), getKernelAttr());
+}
+
+LogicalResult ProgramOp::verify() { return success(); }
+LogicalResult ProgramOp::verifyRegions() { return success(); }
+LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &) { return success(); }
+LogicalResult VariantOp::verify() { return success(); }
+LogicalResult ReturnOp::verify() { return success(); }
+LogicalResult KernelOp::verify() { return success(); }
+LogicalResult KernelOp::verifyRegions() { return success(); }
+LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &) { return success(); }

@@ -1,0 +1,199 @@
+//===- MoeProgramOps.td - programs, variants, kernels and launches --*- tablegen -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What holds stages (level 2) and what stages become (level 3).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_DIALECT_MOEPROGRAMOPS_TD
+#define MOEC_DIALECT_MOEPROGRAMOPS_TD
+
+include "dialect/MoeAttrs.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/IR/RegionKindInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Moe_RegionArrayAttr : TypedArrayAttrBase<Moe_RegionAttr, "array of regions">;
+
+def Moe_ProgramOp : Moe_Op<"program", [
+    Symbol, SymbolTable, IsolatedFromAbove, SingleBlock, NoTerminator,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+  let summary = "a layer on a target: its weights packed, its variants, its kernels";
+  let description = [{
+    The region's arguments are the layer's tensors, called as `inputs` says.
+    It holds the packing of weights, variants with ascending ranges from 1 to
+    `max_tokens` without a gap, and, once they are formed, kernels.
+
+    ```mlir
+    moe.layer @tiny {experts = 4, top_k = 2, hidden = 64, intermediate = 32,
+      input_type = f32, output_type = f32, logits_type = f32, quant = #moe.quant<f32>,
+      routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>,
+      local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+    moe.program @tiny_sm_80 of @tiny for #moe.target<sm_80> max_tokens 64 inputs ["x", "logits", "w13", "w2"] {
+    ^bb0(%x: tensor<?x64xf32>, %logits: tensor<?x4xf32>, %w13: tensor<4x32x64xf32>, %w2: tensor<4x64x32xf32>):
+      moe.variant @all tokens [1, 64] {
+        %ids, %weights = moe.route <default> top_k = 2 %logits : (tensor<?x4xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+        %counts = moe.count experts = 4 block_tokens = 64 %ids : (tensor<?x2xi32>) -> tensor<?x4xi32>
+        %rows, %positions, %offsets, %tiles, %tile_count, %expert_counts = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %ids, %counts
+            : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4xi32>)
+        %h = moe.grouped_matmul top_k = 2 %x gather %rows tiles (%tiles, %tile_count), %w13
+            : (tensor<?x64xf32>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xf32>) -> tensor<?x32xf32>
+        %t = moe.activate <silu_no_mul> %h : (tensor<?x32xf32>) -> tensor<?x32xf32>
+        %y = moe.grouped_matmul %t tiles (%tiles, %tile_count), %w2
+            : (tensor<?x32xf32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x64x32xf32>) -> tensor<?x64xf32>
+        %out = moe.combine %y, %positions, %weights : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xf32>
+        moe.return %out outputs ["out"] optional %ids, %weights, %expert_counts as ["ids", "weights", "counts"]
+            : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<4xi32>) -> ()
+      }
+    }
+    ```
+  }];
+  let arguments = (ins
+    SymbolNameAttr:$sym_name,
+    FlatSymbolRefAttr:$layer,
+    Moe_TargetAttr:$target,
+    Moe_IntAttr:$max_tokens,
+    StrArrayAttr:$inputs,
+    OptionalAttr<Moe_ReportAttr>:$report
+  );
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $sym_name `of` $layer `for` qualified($target) `max_tokens` $max_tokens
+    `inputs` $inputs (`report` qualified($report)^)? attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The argument of that input's name, or null.
+    ::mlir::BlockArgument getInput(::llvm::StringRef name);
+    LayerOp getLayerOp();
+  }];
+}
+
+def Moe_VariantOp : Moe_Op<"variant", [
+    Symbol, HasParent<"ProgramOp">, SingleBlock, NoRegionArguments]> {
+  let summary = "what serves a range of token counts";
+  let description = [{
+    Token counts from `tokens [min, max]`, both inclusive. The region holds
+    stages or launches and ends in `moe.return`. `regions` and
+    `workspace_bytes` are the workspace's plan. `moe.program` shows one.
+  }];
+  let arguments = (ins
+    SymbolNameAttr:$sym_name,
+    Moe_IntAttr:$min_tokens,
+    Moe_IntAttr:$max_tokens,
+    OptionalAttr<Moe_RegionArrayAttr>:$regions,
+    OptionalAttr<StrAttr>:$workspace_bytes
+  );
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $sym_name `tokens` `[` $min_tokens `,` $max_tokens `]`
+    (`workspace` $workspace_bytes^)? (`regions` $regions^)? attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+}
+
+def Moe_ReturnOp : Moe_Op<"return", [Terminator, HasParent<"VariantOp">, AttrSizedOperandSegments]> {
+  let summary = "the values that a variant writes out";
+  let description = [{
+    Each output by its name, and those that are written only where the caller
+    asks. `moe.program` shows one.
+  }];
+  let arguments = (ins
+    StrArrayAttr:$output_names,
+    OptionalAttr<StrArrayAttr>:$optional_names,
+    Variadic<AnyRankedTensor>:$outputs,
+    Variadic<AnyRankedTensor>:$optional_outputs
+  );
+  let assemblyFormat = [{
+    $outputs `outputs` $output_names (`optional` $optional_outputs^ `as` $optional_names)?
+    attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Moe_KernelOp : Moe_Op<"kernel", [
+    Symbol, IsolatedFromAbove, SingleBlock, HasParent<"ProgramOp">,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+  let summary = "stages that run as one kernel";
+  let description = [{
+    The region is what the kernel does. Its arguments are called as `fields`
+    says, which are the names in the kernel's argument block; `results` names
+    what it yields. Several variants may launch one kernel.
+
+    ```mlir
+    moe.layer @tiny {experts = 4, top_k = 2, hidden = 64, intermediate = 32,
+      input_type = f32, output_type = f32, logits_type = f32, quant = #moe.quant<f32>,
+      routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>}
+    moe.program @tiny_sm_80 of @tiny for #moe.target<sm_80> max_tokens 64 inputs ["y", "positions", "weights"] {
+    ^bb0(%y: tensor<?x64xf32>, %positions: tensor<?x2xi32>, %weights: tensor<?x2xf32>):
+      moe.kernel @combine schedule #moe.schedule<engine = simt, threads = 128> fields ["partials", "positions", "topk_weights"] results ["out"] {
+      ^bb0(%partials: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
+        %0 = moe.combine %partials, %p, %w : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xf32>
+        moe.yield %0 : tensor<?x64xf32>
+      }
+      moe.variant @all tokens [1, 64] {
+        %out = moe.launch @combine(%y, %positions, %weights) results ["out"] : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xf32>
+        moe.return %out outputs ["out"] : (tensor<?x64xf32>) -> ()
+      }
+    }
+    ```
+  }];
+  let arguments = (ins
+    SymbolNameAttr:$sym_name,
+    OptionalAttr<Moe_ScheduleAttr>:$schedule,
+    StrArrayAttr:$fields,
+    OptionalAttr<StrArrayAttr>:$result_names
+  );
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $sym_name (`schedule` qualified($schedule)^)? `fields` $fields (`results` $result_names^)?
+    attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The terminator: what the kernel yields.
+    YieldOp getYield();
+  }];
+}
+
+def Moe_YieldOp : Moe_Op<"yield", [Pure, Terminator, HasParent<"KernelOp">]> {
+  let summary = "the values that a kernel writes";
+  let description = [{
+    One for each result of the kernel's launches. `moe.kernel` shows one.
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$values);
+  let assemblyFormat = "$values attr-dict `:` type($values)";
+}
+
+def Moe_LaunchOp : Moe_Op<"launch", [
+    HasParent<"VariantOp">, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+  let summary = "one run of a kernel";
+  let description = [{
+    Operands as the kernel's fields, results as it yields; `results` are the
+    names of the workspace values and outputs that they become. `moe.kernel`
+    shows one.
+  }];
+  let arguments = (ins
+    FlatSymbolRefAttr:$kernel,
+    StrArrayAttr:$result_names,
+    Variadic<AnyRankedTensor>:$arguments
+  );
+  let results = (outs Variadic<AnyRankedTensor>:$values);
+  let assemblyFormat = [{
+    $kernel `(` $arguments `)` `results` $result_names attr-dict `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    KernelOp getKernelOp();
+  }];
+}
+
+#endif // MOEC_DIALECT_MOEPROGRAMOPS_TD

@@ -1,0 +1,324 @@
+//===- MoeStageOps.td - level 2, the stages of a layer -----*- tablegen -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Stages in value form. Operands and results are called as in the manifest's
+// stages. Stages are pure, except those that communicate. Element types are
+// logical; how a packed weight is stored is its tensor type's encoding.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_DIALECT_MOESTAGEOPS_TD
+#define MOEC_DIALECT_MOESTAGEOPS_TD
+
+include "dialect/MoeAttrs.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Moe_StageOp<string mnemonic, list<Trait> traits = []>
+    : Moe_Op<mnemonic, !listconcat(traits, [
+        DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>])> {
+  let hasVerifier = 1;
+}
+
+def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments]> {
+  let summary = "ids and weights of the experts that each token takes";
+  let description = [{
+    `top_k` distinct experts a token, by the method of `routing`, from the
+    logits [tokens, experts]. Where ids and weights are `given`, those are
+    taken instead when the caller hands them over. Rows at and beyond the value
+    of `valid` route nowhere. The leading `?` is tokens.
+
+    ```mlir
+    func.func private @route(%logits: tensor<?x128xbf16>, %given_ids: tensor<?x8xi32>, %given_weights: tensor<?x8xf32>, %valid: tensor<1xi32>) {
+      %ids, %weights = moe.route <renormalize_naive> top_k = 8 %logits given (%given_ids, %given_weights) valid %valid
+          : (tensor<?x128xbf16>, tensor<?x8xi32>, tensor<?x8xf32>, tensor<1xi32>) -> (tensor<?x8xi32>, tensor<?x8xf32>)
+      return
+    }
+    ```
+  }];
+  let arguments = (ins
+    Moe_RoutingAttr:$routing,
+    Moe_IntAttr:$top_k,
+    AnyRankedTensor:$logits,
+    Optional<AnyRankedTensor>:$given_ids,
+    Optional<AnyRankedTensor>:$given_weights,
+    Optional<AnyRankedTensor>:$valid_tokens
+  );
+  let results = (outs AnyRankedTensor:$topk_ids, AnyRankedTensor:$topk_weights);
+  let assemblyFormat = [{
+    $routing `top_k` `=` $top_k $logits
+    (`given` `(` $given_ids^ `,` $given_weights `)`)? (`valid` $valid_tokens^)?
+    attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Moe_CountOp : Moe_StageOp<"count", [Pure]> {
+  let summary = "how many pairs each expert has, per block of tokens";
+  let description = [{
+    From ids [tokens, top_k] to counts [blocks, experts], a block being
+    `block_tokens` tokens; 0 is not decided yet. The leading `?` of the ids is
+    tokens, of the counts ceildiv(tokens, block_tokens).
+
+    ```mlir
+    func.func private @count(%ids: tensor<?x8xi32>) {
+      %counts = moe.count experts = 128 block_tokens = 64 %ids : (tensor<?x8xi32>) -> tensor<?x128xi32>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins
+    Moe_IntAttr:$experts,
+    Moe_IntAttr:$block_tokens,
+    AnyRankedTensor:$topk_ids
+  );
+  let results = (outs AnyRankedTensor:$block_counts);
+  let assemblyFormat = [{
+    `experts` `=` $experts `block_tokens` `=` $block_tokens $topk_ids
+    attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Moe_PermuteOp : Moe_StageOp<"permute", [Pure]> {
+  let summary = "pairs sorted by expert, and the tiles of rows to multiply";
+  let description = [{
+    A pair is (token, k), its index token * top_k + k. Results:
+
+    * `rows` [rows]: the pair of each sorted row; inside an expert pairs ascend;
+    * `positions` [tokens, top_k]: the row of each pair, -1 where its expert is
+      not one of the `local` ones (begin, count; absent: all);
+    * `offsets` [local + 1]: the first row of each local expert;
+    * `tiles` [tiles, 4]: {local expert, first row, end row, 0}, at most
+      `tile_rows` rows each and never two experts in one;
+    * `tile_count` [1]; `counts` [local]: rows of each local expert.
+
+    `capacity` bounds the number of rows, as an expression over tokens.
+
+    ```mlir
+    func.func private @permute(%ids: tensor<?x8xi32>, %counts: tensor<?x128xi32>) {
+      %rows, %positions, %offsets, %tiles, %tile_count, %expert_counts = moe.permute experts = 128 tile_rows = 16 block_tokens = 64 capacity = "tokens * 8" %ids, %counts
+          : (tensor<?x8xi32>, tensor<?x128xi32>) -> (tensor<?xi32>, tensor<?x8xi32>, tensor<129xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<128xi32>)
+      return
+    }
+    ```
+  }];
+  let arguments = (ins
+    Moe_IntAttr:$experts,
+    Moe_IntAttr:$tile_rows,
+    Moe_IntAttr:$block_tokens,
+    OptionalAttr<Moe_IntAttr>:$local_begin,
+    OptionalAttr<Moe_IntAttr>:$local_experts,
+    OptionalAttr<StrAttr>:$capacity,
+    AnyRankedTensor:$topk_ids,
+    AnyRankedTensor:$block_counts
+  );
+  let results = (outs AnyRankedTensor:$rows, AnyRankedTensor:$positions,
+    AnyRankedTensor:$offsets, AnyRankedTensor:$tiles,
+    AnyRankedTensor:$tile_count, AnyRankedTensor:$counts);
+  let assemblyFormat = [{
+    `experts` `=` $experts `tile_rows` `=` $tile_rows `block_tokens` `=` $block_tokens
+    (`local` `[` $local_begin^ `,` $local_experts `]`)? (`capacity` `=` $capacity^)?
+    $topk_ids `,` $block_counts attr-dict `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    /// The experts that this rank holds.
+    int64_t getFirstLocal() { return getLocalBegin().value_or(0); }
+    int64_t getNumLocal() { return getLocalExperts().value_or(getExperts()); }
+  }];
+}
+
+def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments, AttrSizedResultSegments]> {
+  let summary = "values as a descriptor says, with their scales";
+  let description = [{
+    The result is quantized as `descriptor` says; a static scale comes as an
+    operand, a dynamic one is a result, as is a scale of scales. The leading
+    `?` is tokens or rows, the same for all.
+
+    ```mlir
+    func.func private @quantize(%x: tensor<?x2048xbf16>) {
+      %q, %s = moe.quantize <f8E4M3FN, group = [1, 128], scale = f32, dynamic> %x
+          : (tensor<?x2048xbf16>) -> (tensor<?x2048xf8E4M3FN>, tensor<?x16xf32>)
+      return
+    }
+    ```
+  }];
+  let arguments = (ins
+    Moe_DescriptorAttr:$descriptor,
+    AnyRankedTensor:$input,
+    Optional<AnyRankedTensor>:$static_scale,
+    Optional<AnyRankedTensor>:$static_second_scale
+  );
+  let results = (outs AnyRankedTensor:$data, Optional<AnyRankedTensor>:$scale,
+    Optional<AnyRankedTensor>:$second_scale);
+  let assemblyFormat = [{
+    $descriptor $input (`scale` $static_scale^)? (`second_scale` $static_second_scale^)?
+    attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandSegments]> {
+  let summary = "each tile of rows times its expert's weight, transposed";
+  let description = [{
+    result[r, n] = sum over k of lhs[row of r, k] * rhs[expert of r, n, k]
+    (+ bias[expert of r, n]). With `gather`, row r of the lhs is
+    rows[r] / top_k; else it is r. The weight is [experts, n, k]; where its
+    layout interleaves gate and up rows, the result's columns are interleaved
+    likewise. A quantized operand comes with its scales as operands of their
+    own. The leading `?` of the result is rows, of the lhs tokens (gather) or
+    rows.
+
+    ```mlir
+    func.func private @matmul(%x: tensor<?x2048xbf16>, %rows: tensor<?xi32>, %tiles: tensor<?x4xi32>, %tile_count: tensor<1xi32>, %w13: tensor<128x1536x2048xbf16, #moe.layout<interleave = 8>>) {
+      %h = moe.grouped_matmul top_k = 8 %x gather %rows tiles (%tiles, %tile_count), %w13
+          : (tensor<?x2048xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<128x1536x2048xbf16, #moe.layout<interleave = 8>>) -> tensor<?x1536xf32>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins
+    OptionalAttr<Moe_IntAttr>:$top_k,
+    AnyRankedTensor:$lhs,
+    Optional<AnyRankedTensor>:$rows,
+    AnyRankedTensor:$tiles,
+    AnyRankedTensor:$tile_count,
+    AnyRankedTensor:$rhs,
+    Optional<AnyRankedTensor>:$lhs_scale,
+    Optional<AnyRankedTensor>:$lhs_second_scale,
+    Optional<AnyRankedTensor>:$rhs_scale,
+    Optional<AnyRankedTensor>:$rhs_second_scale,
+    Optional<AnyRankedTensor>:$rhs_zero_point,
+    Optional<AnyRankedTensor>:$bias
+  );
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    (`top_k` `=` $top_k^)? $lhs (`gather` $rows^)?
+    `tiles` `(` $tiles `,` $tile_count `)` `,` $rhs
+    (`lhs_scale` $lhs_scale^)? (`lhs_second_scale` $lhs_second_scale^)?
+    (`rhs_scale` $rhs_scale^)? (`rhs_second_scale` $rhs_second_scale^)?
+    (`rhs_zero_point` $rhs_zero_point^)? (`bias` $bias^)?
+    attr-dict `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    /// Of the weight: experts, rows (n) and columns (k).
+    int64_t getNumExperts();
+    int64_t getN();
+    int64_t getK();
+    /// Of the weight's layout; 0 where gate and up rows are not interleaved.
+    int64_t getInterleave();
+  }];
+}
+
+def Moe_ActivateOp : Moe_StageOp<"activate", [Pure]> {
+  let summary = "the activation between the two matmuls";
+  let description = [{
+    A gated activation halves the columns: with `interleave` = n, n gate
+    columns alternate with n up columns; with 0 the gate columns come first.
+    The leading `?` is rows; `offsets` tells a kernel of its own how many of
+    them there are.
+
+    ```mlir
+    func.func private @activate(%h: tensor<?x1536xf32>, %offsets: tensor<129xi32>) {
+      %t = moe.activate <silu> interleave = 8 %h offsets %offsets : (tensor<?x1536xf32>, tensor<129xi32>) -> tensor<?x768xbf16>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins
+    Moe_ActivationAttr:$activation,
+    DefaultValuedOptionalAttr<Moe_IntAttr, "0">:$interleave,
+    AnyRankedTensor:$input,
+    Optional<AnyRankedTensor>:$offsets
+  );
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $activation (`interleave` `=` $interleave^)? $input (`offsets` $offsets^)?
+    attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Moe_CombineOp : Moe_StageOp<"combine", [Pure]> {
+  let summary = "each token's weighted sum over its experts";
+  let description = [{
+    out[t] = sum over k = 0, 1, ... of weights[t, k] * partials[positions[t, k]],
+    in f32 and in that order, skipping positions of -1. The leading `?` of the
+    partials is rows, of all else tokens.
+
+    ```mlir
+    func.func private @combine(%y: tensor<?x2048xf32>, %positions: tensor<?x8xi32>, %weights: tensor<?x8xf32>) {
+      %out = moe.combine %y, %positions, %weights : (tensor<?x2048xf32>, tensor<?x8xi32>, tensor<?x8xf32>) -> tensor<?x2048xbf16>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$partials, AnyRankedTensor:$positions,
+    AnyRankedTensor:$topk_weights);
+  let results = (outs AnyRankedTensor:$out);
+  let assemblyFormat = [{
+    $partials `,` $positions `,` $topk_weights attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Moe_PackOp : Moe_StageOp<"pack", [Pure]> {
+  let summary = "a stored weight in the layout that kernels read";
+  let description = [{
+    Weight preparation, once at load: shape and element type stay, the layout
+    is the result type's encoding.
+
+    ```mlir
+    func.func private @pack(%w13: tensor<128x1536x2048xbf16>) {
+      %packed = moe.pack %w13 : tensor<128x1536x2048xbf16> -> tensor<128x1536x2048xbf16, #moe.layout<interleave = 8>>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$source);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+}
+
+def Moe_DispatchOp : Moe_StageOp<"dispatch"> {
+  let summary = "tokens to the ranks that hold their experts";
+  let description = [{
+    Communication: each rank receives the rows, ids and weights of the tokens
+    that take one of its experts. The leading `?` is tokens, the caller's
+    before and this rank's after.
+
+    ```mlir
+    func.func private @dispatch(%x: tensor<?x2048xbf16>, %ids: tensor<?x8xi32>, %weights: tensor<?x8xf32>) {
+      %rx, %rids, %rweights = moe.dispatch <dp = 4, rank = 1, ep> %x, %ids, %weights
+          : (tensor<?x2048xbf16>, tensor<?x8xi32>, tensor<?x8xf32>) -> (tensor<?x2048xbf16>, tensor<?x8xi32>, tensor<?x8xf32>)
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Moe_ParallelAttr:$parallel, AnyRankedTensor:$x,
+    AnyRankedTensor:$topk_ids, AnyRankedTensor:$topk_weights);
+  let results = (outs AnyRankedTensor:$received, AnyRankedTensor:$received_ids,
+    AnyRankedTensor:$received_weights);
+  let assemblyFormat = [{
+    $parallel $x `,` $topk_ids `,` $topk_weights attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Moe_FinalizeOp : Moe_StageOp<"finalize"> {
+  let summary = "partial sums back to the tokens' own ranks";
+  let description = [{
+    Communication, the way back of `moe.dispatch`: the sum over ranks of what
+    each computed for a token. The leading `?` is tokens.
+
+    ```mlir
+    func.func private @finalize(%y: tensor<?x2048xbf16>) {
+      %out = moe.finalize <dp = 4, rank = 1, ep> %y : tensor<?x2048xbf16> -> tensor<?x2048xbf16>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Moe_ParallelAttr:$parallel, AnyRankedTensor:$partial);
+  let results = (outs AnyRankedTensor:$out);
+  let assemblyFormat = "$parallel $partial attr-dict `:` type($partial) `->` type($out)";
+}
+
+#endif // MOEC_DIALECT_MOESTAGEOPS_TD

@@ -1,0 +1,35 @@
+//===- Backends.h - ways to realise a variant as kernels --------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A backend turns the stages of a variant into kernels; an engine works
+// inside it. The resolver tries backends by descending priority.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_DIALECT_CATALOG_BACKENDS_H
+#define MOEC_DIALECT_CATALOG_BACKENDS_H
+
+#include "dialect/catalog/Catalog.h"
+
+namespace moec::catalog {
+
+struct Backend {
+  std::string_view name;
+  std::string_view engines; ///< those it admits
+  int priority;             ///< higher is tried first
+  std::string_view summary;
+};
+
+inline constexpr Backend kBackends[] = {
+    {"grouped", "mma_sync simt", 10,
+     "rows sorted by expert, gather and activation fused into the matmuls"},
+    {"unfused", "simt", 0, "one kernel a stage: the slow truth"},
+};
+
+} // namespace moec::catalog
+
+#endif // MOEC_DIALECT_CATALOG_BACKENDS_H

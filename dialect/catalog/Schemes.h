@@ -1,0 +1,47 @@
+//===- Schemes.h - quantization schemes -------------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A scheme is a name for four descriptors: what the activations (a1, a2) and
+// the weights (w1, w2) of the two matmuls are made of. A descriptor's fields
+// are those of #moe.descriptor; element types are spelled as in MLIR.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_DIALECT_CATALOG_SCHEMES_H
+#define MOEC_DIALECT_CATALOG_SCHEMES_H
+
+#include "dialect/catalog/Catalog.h"
+
+namespace moec::catalog {
+
+/// One quantized (or plain) operand. No scale: every field after `element`
+/// stays at its default.
+struct SchemeDescriptor {
+  std::string_view element;
+  /// Rows and columns that share a scale; -1 is the whole extent, 0 no scale.
+  int groupRows = 0, groupColumns = 0;
+  std::string_view scale = {};       ///< element type of the scale
+  bool dynamic = false;              ///< scale computed at run time
+  std::string_view secondScale = {}; ///< element type of the scale of scales
+  std::string_view zeroPoint = {};   ///< element type of the zero point
+};
+
+struct Scheme {
+  std::string_view name;
+  SchemeDescriptor a1, a2, w1, w2;
+  std::string_view policy; ///< the C++ type in templates/moe/quant
+};
+
+inline constexpr Scheme kSchemes[] = {
+    {"f32", {"f32"}, {"f32"}, {"f32"}, {"f32"}, "moe::quant::None"},
+    {"f16", {"f16"}, {"f16"}, {"f16"}, {"f16"}, "moe::quant::None"},
+    {"bf16", {"bf16"}, {"bf16"}, {"bf16"}, {"bf16"}, "moe::quant::None"},
+};
+
+} // namespace moec::catalog
+
+#endif // MOEC_DIALECT_CATALOG_SCHEMES_H
