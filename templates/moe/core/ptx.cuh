@@ -115,31 +115,35 @@ __device__ __forceinline__ unsigned long long evictFirstPolicy() {
   return policy;
 }
 
-/// 16 bytes from global to shared memory; zeros when !valid (the source is
-/// then not read, but must be an address of the same allocation).
-/// kAsync: completes with waitForCopies, else at once.
+/// 16 bytes from `chunk` 16-byte chunks behind `base` to shared memory; zeros
+/// when !valid (nothing is then read). kAsync: completes with waitForCopies,
+/// else at once. The address is computed inside the instruction text: the
+/// optimizer would keep one 64-bit pointer for each copy of the main loop.
 template <bool kAsync, Keep kKeep>
-__device__ __forceinline__ void copy16(unsigned destination, const void *source,
-                                       bool valid, unsigned long long policy) {
+__device__ __forceinline__ void copy16(unsigned destination, const void *base,
+                                       unsigned chunk, bool valid,
+                                       unsigned long long policy) {
 #if __CUDA_ARCH__ >= 800
   if constexpr (kAsync) {
     int bytes = valid ? 16 : 0;
     if constexpr (kKeep == Keep::EvictFirst)
-      asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, "
-                   "%2, %3;" ::"r"(destination),
-                   "l"(source), "r"(bytes), "l"(policy)
+      asm volatile("{.reg .u64 p; mad.wide.u32 p, %2, 16, %1;\n\t"
+                   "cp.async.cg.shared.global.L2::cache_hint [%0], [p], 16, "
+                   "%3, %4;}" ::"r"(destination),
+                   "l"(base), "r"(chunk), "r"(bytes), "l"(policy)
                    : "memory");
     else
-      asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, "
-                   "%2;" ::"r"(destination),
-                   "l"(source), "r"(bytes)
+      asm volatile("{.reg .u64 p; mad.wide.u32 p, %2, 16, %1;\n\t"
+                   "cp.async.cg.shared.global.L2::128B [%0], [p], 16, "
+                   "%3;}" ::"r"(destination),
+                   "l"(base), "r"(chunk), "r"(bytes)
                    : "memory");
     return;
   }
 #endif
   uint4 value = make_uint4(0, 0, 0, 0);
   if (valid)
-    value = *reinterpret_cast<const uint4 *>(source);
+    value = static_cast<const uint4 *>(base)[chunk];
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(destination),
                "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)
                : "memory");
@@ -177,21 +181,19 @@ __device__ __forceinline__ void loadMatrices(unsigned (&words)[4],
 __device__ __forceinline__ void multiplyBfloat(float *sums,
                                                const unsigned (&a)[4],
                                                unsigned b0, unsigned b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-               "{%0, %1, %2, %3};"
-               : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 __device__ __forceinline__ void multiplyHalf(float *sums,
                                              const unsigned (&a)[4],
                                              unsigned b0, unsigned b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-               "{%0, %1, %2, %3};"
-               : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 #endif
 

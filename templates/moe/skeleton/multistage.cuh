@@ -108,16 +108,15 @@ template <class Config> struct Copier {
       if (Schedule::kTileM % R::kRowsPerPass == 0 ||
           row + i * R::kRowsPerPass < Schedule::kTileM)
         ptx::copy16<Config::kCpAsync, ptx::Keep::Normal>(
-            to + i * R::kRowsPerPass * R::kRowBytes,
-            lhs + (unsigned long long)lhsRow[i] * 16,
+            to + i * R::kRowsPerPass * R::kRowBytes, lhs, lhsRow[i],
             (lhsRows >> i & 1) && inK(tile), 0);
     }
     lhs += R::kRowBytes;
   }
 
   __device__ __forceinline__ void copyRhs(int stage, int tile) {
-    constexpr int kPassBytes =
-        R::kRowsPerPass * Config::kK * int(sizeof(Input));
+    constexpr int kPassChunks =
+        R::kRowsPerPass * (Config::kK / kPerVector<Input>);
     unsigned to =
         destination + unsigned(stage * R::kStageBytes + R::kLhsBytes);
 #pragma unroll
@@ -128,7 +127,7 @@ template <class Config> struct Copier {
           row + i * R::kRowsPerPass < Schedule::kTileN)
         ptx::copy16<Config::kCpAsync, R::kKeepRhs>(
             to + i * R::kRowsPerPass * R::kRowBytes,
-            rhs + (long long)i * kPassBytes, exists && inK(tile), policy);
+            rhs, unsigned(i) * kPassChunks, exists && inK(tile), policy);
     }
     rhs += R::kRowBytes;
   }

@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Compiles the kernels of the checks and timings and writes their plan.
+
+  plan.py FOLDER [checks] [timings] [--arch=sm_90a]
+
+FOLDER receives plan.txt and one cubin a kernel; templates-checks and
+templates-timings run them on a machine with a GPU.
+"""
+
+import concurrent.futures
+import os
+import sys
+
+import compile as nvrtc
+import texts
+
+MODELS = {"qwen3-30b": (128, 8, 2048, 768), "mixtral-8x7b": (8, 2, 4096, 14336)}
+
+FILL = """#include "moe/core/types.cuh"
+__device__ float draw(unsigned long long v) {
+  v = (v ^ (v >> 31)) * 0x9e3779b97f4a7c15ull; v = (v ^ (v >> 29)) * 0xbf58476d1ce4e5b9ull; v ^= v >> 32;
+  return float((v & 0xffff) + (v >> 16 & 0xffff) + (v >> 32 & 0xffff) + (v >> 48)) * (1.0f / 37837.0f) - 3.4640f;
+}
+struct Args { void *at; long long count; unsigned seed; float scale; int type; };
+extern "C" __global__ void __launch_bounds__(256) moec_fill(const __grid_constant__ Args args) {
+  for (long long i = blockIdx.x * 256ll + threadIdx.x; i < args.count; i += gridDim.x * 256ll) {
+    float value = draw(i * 0x2545f4914f6cdd1dull + args.seed * 0x632be59bd9b4e019ull) * args.scale;
+    if (args.type == 0) static_cast<float *>(args.at)[i] = value;
+    else if (args.type == 1) static_cast<moe::f16 *>(args.at)[i] = moe::fromFloat<moe::f16>(value);
+    else static_cast<moe::bf16 *>(args.at)[i] = moe::fromFloat<moe::bf16>(value);
+  }
+}
+"""
+
+
+class Plan:
+    def __init__(self, folder, arch):
+        self.folder, self.arch = folder, arch
+        self.texts, self.lines = {}, []
+
+    def kernel(self, kind, name, entryText, **numbers):
+        """Adds a kernel once; returns its id."""
+        key = f"{kind}_{name}"
+        if key not in self.texts:
+            entry, source = entryText
+            self.texts[key] = source
+            words = " ".join(f"{k}={int(v) if isinstance(v, bool) else v}"
+                             for k, v in numbers.items())
+            self.lines.append(f"kernel id={key} file={key}.cubin entry={entry} "
+                              f"kind={kind} {words}")
+        return key
+
+    def route(self, name, timing=0, **o):
+        numbers = dict(threads=o.get("threads", 512), block=o.get("block", 64),
+                       fused=o.get("fused", False), score=o.get("score", "Softmax"),
+                       normalize=o.get("normalize", "Sum"), timing=timing)
+        return self.kernel("route", name, texts.route(name, **o), **numbers)
+
+    def permute(self, name, timing=0, **o):
+        return self.kernel("permute", name, texts.permute(name, **o), timing=timing,
+                           threads=o.get("threads", 512), block=o.get("block", 64))
+
+    def matmul(self, name, n, k, experts, topk, tile, stages, warps, timing=0, **o):
+        gated = o.get("activation") is not None and o.get("gated", True)
+        shared = texts.matmulShared(tile, stages, o.get("element", "bf16"),
+                                    o.get("result") or o.get("element", "bf16"), gated)
+        return self.kernel(
+            "matmul", name,
+            texts.matmul(name, n, k, experts, topk, tile, stages, warps, **o),
+            threads=32 * warps[0] * warps[1], shared=shared, n=n, k=k, tilem=tile[0],
+            tilen=tile[1], tilek=tile[2], stages=stages, warps=f"{warps[0]}x{warps[1]}",
+            group=o.get("group", 8), ctas=o.get("ctas", 1), gather=o.get("gather", True),
+            bias=o.get("bias", False), timing=timing)
+
+    def combine(self, name, hidden, topk, timing=0, **o):
+        return self.kernel("combine", name, texts.combine(name, hidden, topk, **o),
+                           threads=o.get("threads", 256), cblocks=o.get("blocks", 1),
+                           timing=timing)
+
+    def write(self):
+        os.makedirs(self.folder, exist_ok=True)
+        library = nvrtc.openNvrtc()
+        bad = 0
+
+        def one(item):
+            return item[0], nvrtc.compileText(library, item[1], self.arch, item[0] + ".cu")
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for key, result in pool.map(one, self.texts.items()):
+                if not result.clean:
+                    bad += 1
+                    print(f"{key}: {result.registers} registers, {result.spills} "
+                          f"spilled, local {result.local}\n"
+                          f"{'' if result.ok else result.log}")
+                if result.ok:
+                    with open(f"{self.folder}/{key}.cubin", "wb") as file:
+                        file.write(result.cubin)
+        with open(f"{self.folder}/plan.txt", "w", encoding="utf-8") as file:
+            file.write("\n".join(self.lines) + "\n")
+        print(f"{len(self.texts)} kernels, {bad} not clean")
+        return bad
+
+
+def addCheck(plan, name, experts, topk, hidden, inter, tile, stages, warps, *,
+             dtype="bf16", partial=None, act="silu", gated=True, bias=False,
+             engine="MmaSync", logits=None, score="Softmax", normalize="Sum",
+             begin=0, local=None, ctas=1, unfused=False, tokens="1,2,7,8,33,500",
+             patterns="uniform,one,edge,given32,given64,valid", group=3, block=64):
+    local = experts if local is None else local
+    partial, logits = partial or dtype, logits or dtype
+    routing = dict(experts=experts, topk=topk, logits=logits, score=score,
+                   normalize=normalize, tileRows=tile[0], begin=begin, local=local)
+    fused = plan.route(f"fused_{name}", fused=True, threads=256, block=64, **routing)
+    route = plan.route(f"split_{name}", block=block, **routing)
+    permute = plan.permute(f"{name}", experts=experts, topk=topk, begin=begin,
+                           local=local, tileRows=tile[0], block=block)
+    up = 2 * inter if gated else inter
+    shape = dict(stages=stages, warps=warps, tile=tile, element=dtype, engine=engine,
+                 group=group, ctas=ctas, bias=bias, topk=topk, experts=local)
+    activate = ""
+    if unfused:
+        gateUp = plan.matmul(f"up_{name}", up, hidden, result="f32",
+                             interleave=8 if gated else 0, **shape)
+        kernel = plan.kernel("activate", name, texts.activate(
+            name, up, local, act, gated, dtype, interleave=8), threads=256)
+        activate = f" activate={kernel}"
+    else:
+        gateUp = plan.matmul(f"up_{name}", up, hidden, activation=act, gated=gated, **shape)
+    down = plan.matmul(f"down_{name}", hidden, inter, gather=False, result=partial, **shape)
+    combine = plan.combine(name, hidden, topk, partial=partial, output=dtype,
+                           threads=64, blocks=2)
+    plan.lines.append(
+        f"check name={name} E={experts} K={topk} H={hidden} I={inter} dtype={dtype} "
+        f"partial={partial} logits={logits} act={act} gated={int(gated)} bias={int(bias)} "
+        f"begin={begin} local={local} tilerows={tile[0]} fused={fused} route={route} "
+        f"permute={permute} gateup={gateUp} down={down} combine={combine}{activate} "
+        f"tokens={tokens} patterns={patterns}")
+
+
+def addChecks(plan):
+    few = "uniform,one,valid"
+    addCheck(plan, "tiny", 8, 2, 64, 48, (16, 64, 64), 4, (1, 4))
+    addCheck(plan, "odd", 5, 3, 200, 136, (32, 128, 64), 3, (1, 4), act="gelu", bias=True)
+    addCheck(plan, "single", 1, 1, 72, 24, (16, 64, 64), 4, (1, 4), dtype="f16",
+             act="gelu_tanh", patterns=few)
+    addCheck(plan, "f32", 7, 2, 100, 40, (32, 64, 32), 3, (2, 2), dtype="f32",
+             engine="Simt", bias=True, score="Identity", normalize="SoftmaxSelected")
+    addCheck(plan, "unfused", 6, 2, 136, 72, (32, 64, 64), 2, (2, 2), partial="f32",
+             engine="Simt", unfused=True, bias=True, score="Identity",
+             normalize="None", logits="f32", patterns="uniform,edge,valid")
+    addCheck(plan, "wide256", 16, 4, 264, 136, (128, 256, 32), 4, (2, 4), bias=True, patterns=few)
+    addCheck(plan, "wide128", 16, 4, 256, 264, (128, 128, 32), 4, (2, 2), ctas=2,
+             begin=4, local=8, dtype="f16", logits="bf16", patterns="uniform,one,edge,given64")
+    addCheck(plan, "deep256", 16, 4, 256, 256, (128, 256, 64), 3, (2, 4), patterns=few)
+    addCheck(plan, "mid64", 160, 6, 128, 128, (64, 128, 64), 4, (2, 4), partial="f32",
+             score="Softmax", normalize="None", patterns="uniform,edge,given32", block=16)
+    addCheck(plan, "deep16", 12, 4, 320, 96, (16, 64, 128), 4, (1, 4), gated=False,
+             act="gelu", patterns=few)
+    addCheck(plan, "big", 1024, 16, 64, 64, (16, 64, 64), 2, (1, 4), block=128,
+             tokens="1,33,300", patterns="uniform,edge")
+    for rows, columns in ((96, 64), (1536, 256)):
+        copy = plan.kernel("copy", f"{rows}", texts.pack(f"c{rows}", "pack_copy", rows, columns),
+                           threads=256, rows=rows, columns=columns, chunk=32768)
+        interleave = plan.kernel("interleave", f"{rows}",
+                                 texts.pack(f"i{rows}", "pack_interleave", rows, columns),
+                                 threads=256)
+        plan.lines.append(f"pack copy={copy} interleave={interleave}")
+
+
+# Schedules to time: tile, stages, warps, CTAs per SM, group; by rows of a tile.
+SMALL = [((16, 64, 64), 4, (1, 4), 4, 1), ((16, 64, 64), 6, (1, 4), 3, 1),
+         ((16, 64, 128), 4, (1, 4), 3, 1), ((16, 64, 128), 3, (1, 4), 3, 1),
+         ((16, 32, 128), 4, (1, 2), 5, 1), ((16, 32, 64), 6, (1, 2), 6, 1),
+         ((16, 128, 64), 4, (1, 8), 2, 1), ((16, 32, 256), 4, (1, 2), 2, 1),
+         ((16, 128, 64), 4, (1, 4), 2, 1)]
+SMALL = [s for s in SMALL if s[0][2] * 2 <= 2 * 32 * s[2][0] * s[2][1]]
+MID = {32: [((32, 64, 64), 4, (1, 4), 3, 1), ((32, 128, 64), 4, (1, 4), 2, 1),
+            ((32, 128, 128), 3, (1, 8), 1, 1)],
+       64: [((64, 128, 64), 4, (2, 4), 2, 1), ((64, 128, 64), 3, (1, 4), 2, 4),
+            ((64, 256, 32), 4, (1, 4), 2, 4), ((64, 256, 64), 3, (2, 4), 1, 4)]}
+LARGE = [((128, 256, 32), 4, (2, 4), 1, 4), ((128, 256, 32), 4, (2, 4), 1, 8),
+         ((128, 256, 64), 3, (2, 4), 1, 4), ((128, 256, 64), 3, (2, 4), 1, 16),
+         ((128, 128, 32), 4, (2, 2), 2, 8)]
+
+
+def addTimings(plan):
+    for model, (experts, topk, hidden, inter) in MODELS.items():
+        for rows in (16, 32, 64, 128):
+            base = dict(experts=experts, topk=topk, tileRows=rows)
+            fused = plan.route(f"t_{model}_{rows}", timing=1, fused=True, threads=512,
+                               block=64, **base)
+            routeKernel = plan.route(f"t_{model}_split", timing=1, threads=512, block=64,
+                                     experts=experts, topk=topk)
+            permute = plan.permute(f"t_{model}_{rows}", timing=1, threads=512, block=64,
+                                   **base)
+            few = plan.combine(f"t_{model}_few", hidden, topk, timing=1, threads=64,
+                               blocks=hidden // 512)
+            combine = plan.combine(f"t_{model}", hidden, topk, timing=1)
+            if rows == 16:
+                tokens, candidates = "1,8,32,128", SMALL
+            elif rows == 32:
+                tokens, candidates = "32,128,512", MID[32]
+            elif rows == 64:
+                tokens, candidates = "128,512,2048", MID[64]
+            else:
+                tokens, candidates = "512,2048,8192", LARGE
+            if model == "mixtral-8x7b":
+                tokens = {16: "1,8,32", 32: "32,128", 64: "128,512", 128: "512,2048,8192"}[rows]
+            ups, downs = [], []
+            for tile, stages, warps, ctas, group in candidates:
+                name = (f"t_{model}_{tile[0]}x{tile[1]}x{tile[2]}_s{stages}_"
+                        f"{warps[0]}x{warps[1]}_c{ctas}_g{group}")
+                o = dict(ctas=ctas, group=group, timing=1)
+                ups.append(plan.matmul("up_" + name, 2 * inter, hidden, experts, topk,
+                                       tile, stages, warps, activation="silu", **o))
+                downs.append(plan.matmul("down_" + name, hidden, inter, experts, topk,
+                                         tile, stages, warps, gather=False, **o))
+            plan.lines.append(
+                f"time model={model} E={experts} K={topk} H={hidden} I={inter} dtype=bf16 "
+                f"tilerows={rows} fused={fused} route={routeKernel} permute={permute} "
+                f"few={few} combine={combine} gateup={','.join(ups)} "
+                f"down={','.join(downs)} tokens={tokens}")
+
+
+def main(arguments):
+    arch = "sm_90a"
+    names = [a for a in arguments if not a.startswith("-")]
+    for argument in arguments:
+        if argument.startswith("--arch="):
+            arch = argument[7:]
+    if not names:
+        print(__doc__, file=sys.stderr)
+        return 2
+    plan = Plan(names[0], arch)
+    plan.kernel("fill", "fill", ("moec_fill", FILL), threads=256)
+    if "checks" in names[1:] or not names[1:]:
+        addChecks(plan)
+    if "timings" in names[1:] or not names[1:]:
+        addTimings(plan)
+    return 1 if plan.write() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,287 @@
+//===- timings.cpp - how fast each schedule is ------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Times kernels and whole layers of a plan in CUDA graphs with programmatic
+// launches: several sets of random logits in a row, so that weights come from
+// memory, and the median of several replays. Samples of the whole layer's
+// output are checked against double loops before a time is printed.
+//
+//   templates-timings FOLDER [MODEL]
+//
+//===----------------------------------------------------------------------===//
+
+#include "Layer.h"
+
+#include <functional>
+#include <set>
+
+using namespace harness;
+
+namespace {
+
+constexpr double kBandwidth = 3150e9, kRate = 781e12;
+
+struct Timer {
+  CUstream stream;
+  CUevent begin, end;
+  Timer() {
+    CHECK_CUDA(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK_CUDA(cuEventCreate(&begin, 0));
+    CHECK_CUDA(cuEventCreate(&end, 0));
+  }
+  /// Median microseconds of one replay of what `record` launches.
+  double median(const std::function<void()> &record) {
+    CUgraph graph;
+    CUgraphExec exec;
+    CHECK_CUDA(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    record();
+    CHECK_CUDA(cuStreamEndCapture(stream, &graph));
+    CHECK_CUDA(cuGraphInstantiate(&exec, graph, 0));
+    auto once = [&] {
+      float milliseconds;
+      CHECK_CUDA(cuEventRecord(begin, stream));
+      CHECK_CUDA(cuGraphLaunch(exec, stream));
+      CHECK_CUDA(cuEventRecord(end, stream));
+      CHECK_CUDA(cuEventSynchronize(end));
+      CHECK_CUDA(cuEventElapsedTime(&milliseconds, begin, end));
+      return milliseconds * 1000.0;
+    };
+    once();
+    double estimate = once();
+    int repeats = std::clamp(int(25000 / estimate), 5, 60);
+    std::vector<double> times;
+    for (int i = 0; i < repeats; ++i)
+      times.push_back(once());
+    std::sort(times.begin(), times.end());
+    CHECK_CUDA(cuGraphExecDestroy(exec));
+    CHECK_CUDA(cuGraphDestroy(graph));
+    return times[times.size() / 2];
+  }
+};
+
+struct Model {
+  Shape shape;
+  Buffer w13, w2;
+  Model(const Line &line, const Kernel &filler) : shape(line) {
+    size_t e = shape.experts, h = shape.hidden, i = shape.inter;
+    w13.make(e * 2 * i * h * 2);
+    w2.make(e * h * i * 2);
+    fill(filler, w13.at, e * 2 * i * h, Type::BF16, 1 / std::sqrt(float(h)), 1);
+    fill(filler, w2.at, e * h * i, Type::BF16, 1 / std::sqrt(float(i)), 2);
+  }
+  void release() {
+    w13.release();
+    w2.release();
+  }
+};
+
+/// Relative error of a few tokens of the whole layer.
+double sampleError(const Model &model, const Workspace &w, const Buffer &x,
+                   const Buffer &out) {
+  const Shape &s = model.shape;
+  std::vector<int> ids = w.ids.read<int>();
+  std::vector<float> weights = w.weights.read<float>();
+  double errors = 0, norms = 0;
+  std::vector<int> tokens = {0, w.tokens - 1, w.tokens / 3};
+  for (int m : tokens) {
+    std::vector<float> row =
+        readFloats(x.at + size_t(m) * s.hidden * 2, s.hidden, Type::BF16);
+    std::vector<double> sum(s.hidden);
+    for (int k = 0; k < s.topK; ++k) {
+      size_t e = ids[size_t(m) * s.topK + k];
+      std::vector<float> w13 =
+          readFloats(model.w13.at + e * 2 * s.inter * s.hidden * 2,
+                     size_t(2) * s.inter * s.hidden, Type::BF16);
+      std::vector<float> w2 =
+          readFloats(model.w2.at + e * s.hidden * s.inter * 2,
+                     size_t(s.hidden) * s.inter, Type::BF16);
+      std::vector<float> middle(s.inter);
+      for (int i = 0; i < s.inter; ++i) {
+        double gate = 0, up = 0;
+        const float *g = &w13[size_t(i / 8 * 16 + i % 8) * s.hidden];
+        const float *u = g + 8 * s.hidden;
+        for (int c = 0; c < s.hidden; ++c) {
+          gate += double(row[c]) * g[c];
+          up += double(row[c]) * u[c];
+        }
+        middle[i] =
+            rounded(float(gate / (1 + std::exp(-gate)) * up), Type::BF16);
+      }
+      for (int n = 0; n < s.hidden; ++n) {
+        double value = 0;
+        for (int i = 0; i < s.inter; ++i)
+          value += double(middle[i]) * w2[size_t(n) * s.inter + i];
+        sum[n] += weights[size_t(m) * s.topK + k] * value;
+      }
+    }
+    std::vector<float> got =
+        readFloats(out.at + size_t(m) * s.hidden * 2, s.hidden, Type::BF16);
+    for (int n = 0; n < s.hidden; ++n) {
+      errors += (got[n] - sum[n]) * (got[n] - sum[n]);
+      norms += sum[n] * sum[n];
+    }
+  }
+  return std::sqrt(errors / norms);
+}
+
+struct Best {
+  double us = 1e30;
+  const Kernel *kernel = nullptr;
+};
+
+struct Bench {
+  std::map<std::string, Kernel> kernels;
+  Timer timer;
+  std::vector<std::string> summary;
+
+  void time(const Line &line, const Model &model, int tokens) {
+    const Shape &s = model.shape;
+    const Kernel &filler = kernels.at("fill_fill");
+    double expertBytes = 6.0 * s.hidden * s.inter;
+    double touched =
+        s.experts * (1 - std::pow(1 - double(s.topK) / s.experts, tokens));
+    int sets = std::clamp(int(6e8 / (touched * expertBytes)) + 1, 1, 16);
+    size_t pairs = size_t(tokens) * s.topK;
+    Roles roles;
+    bool isFused = tokens <= 64;
+    roles.route = &kernels.at(line.text(isFused ? "fused" : "route"));
+    roles.permute = &kernels.at(line.text("permute"));
+    roles.combine = &kernels.at(line.text(tokens <= 64 ? "few" : "combine"));
+    std::vector<Workspace> spaces;
+    std::vector<Buffer> logits(sets);
+    for (int i = 0; i < sets; ++i) {
+      spaces.emplace_back(s, tokens, 64, line.number("tilerows"));
+      logits[i].make(size_t(tokens) * s.experts * 2);
+      fill(filler, logits[i].at, size_t(tokens) * s.experts, Type::BF16, 1.0f,
+           unsigned(100 + i));
+    }
+    Buffer x(size_t(tokens) * s.hidden * 2), t(pairs * s.inter * 2),
+        y(pairs * s.hidden * 2), out(size_t(tokens) * s.hidden * 2);
+    fill(filler, x.at, size_t(tokens) * s.hidden, Type::BF16, 1.0f, 3);
+    fill(filler, t.at, pairs * s.inter, Type::BF16, 0.3f, 4);
+
+    auto routing = [&](int i) {
+      Given given;
+      given.logits = logits[i].at;
+      launchRouting(timer.stream, roles, spaces[i], given, true, false);
+    };
+    auto up = [&](const Kernel &k, int i) {
+      launchMatmul(timer.stream, k, spaces[i], x.at, s.hidden, model.w13.at, 0,
+                   t.at, true);
+    };
+    auto down = [&](const Kernel &k, int i) {
+      launchMatmul(timer.stream, k, spaces[i], t.at, s.inter, model.w2.at, 0,
+                   y.at, true);
+    };
+    auto combine = [&](int i) {
+      launchCombine(timer.stream, *roles.combine, spaces[i], y.at, out.at,
+                    true);
+    };
+    auto each = [&](const std::function<void(int)> &body) {
+      return timer.median([&] {
+               for (int i = 0; i < sets; ++i)
+                 body(i);
+             }) /
+             sets;
+    };
+    double routeUs = each(routing);
+    double used = 0;
+    for (Workspace &w : spaces) {
+      std::vector<int> ids = w.ids.read<int>();
+      used += double(std::set<int>(ids.begin(), ids.end()).size()) / sets;
+    }
+    double flops = 2.0 * pairs * s.hidden * s.inter;
+    auto report = [&](const char *what, const Kernel &k, double us,
+                      double bytes, double work) {
+      std::printf("%-12s M %5d %-5s %dx%dx%d s%d %s c%d g%d | %8.1f us %7.0f "
+                  "GB/s %6.1f TFLOP/s\n",
+                  line.text("model").c_str(), tokens, what,
+                  k.line.number("tilem"), k.line.number("tilen"),
+                  k.line.number("tilek"), k.line.number("stages"),
+                  k.line.text("warps").c_str(), k.line.number("ctas"),
+                  k.line.number("group"), us, bytes / us * 1e-3,
+                  work / us * 1e-6);
+    };
+    Best bestUp, bestDown;
+    for (const std::string &id : line.list("gateup")) {
+      const Kernel &k = kernels.at(id);
+      double us = each([&](int i) { up(k, i); });
+      report("up", k, us, used * expertBytes * 2 / 3, 2 * flops);
+      if (us < bestUp.us)
+        bestUp = {us, &k};
+    }
+    for (const std::string &id : line.list("down")) {
+      const Kernel &k = kernels.at(id);
+      double us = each([&](int i) { down(k, i); });
+      report("down", k, us, used * expertBytes / 3, flops);
+      if (us < bestDown.us)
+        bestDown = {us, &k};
+    }
+    double combineUs = each(combine);
+    double layerUs = each([&](int i) {
+      routing(i);
+      up(*bestUp.kernel, i);
+      down(*bestDown.kernel, i);
+      combine(i);
+    });
+    double error = sampleError(model, spaces[sets - 1], x, out);
+    double bytes = used * expertBytes + tokens * (4.0 * s.hidden +
+                                                  2.0 * s.experts);
+    double floor = std::max(bytes / kBandwidth, 3 * flops / kRate) * 1e6;
+    char text[256];
+    std::snprintf(text, sizeof text,
+                  "LAYER %-12s M %5d tile_rows %3d: %8.1f us x%.2f of floor "
+                  "%.1f (%.1f%% of 781) route %.1f up %.1f down %.1f combine "
+                  "%.1f error %.1e",
+                  line.text("model").c_str(), tokens, line.number("tilerows"),
+                  layerUs, layerUs / floor, floor,
+                  3 * flops / layerUs * 1e-6 / 781 * 100, routeUs, bestUp.us,
+                  bestDown.us, combineUs, error);
+    std::printf("%s\n", text);
+    std::fflush(stdout);
+    summary.push_back(text);
+    for (Workspace &w : spaces)
+      w.release();
+    for (Buffer &b : logits)
+      b.release();
+    for (Buffer *b : {&x, &t, &y, &out})
+      b->release();
+  }
+};
+
+} // namespace
+
+int main(int count, char **arguments) {
+  if (count < 2)
+    return 2;
+  std::string folder = arguments[1], only = count > 2 ? arguments[2] : "";
+  CUdevice device;
+  CUcontext context;
+  CHECK_CUDA(cuInit(0));
+  CHECK_CUDA(cuDeviceGet(&device, 0));
+  CHECK_CUDA(cuDevicePrimaryCtxRetain(&context, device));
+  CHECK_CUDA(cuCtxSetCurrent(context));
+  Bench bench;
+  std::map<std::string, std::vector<Line>> models;
+  for (const Line &line : readPlan(folder + "/plan.txt")) {
+    if (line.verb == "kernel" &&
+        (line.number("timing", 0) || line.text("kind") == "fill"))
+      bench.kernels[line.text("id")] = loadKernel(line, folder);
+    if (line.verb == "time" && (only.empty() || line.text("model") == only))
+      models[line.text("model")].push_back(line);
+  }
+  for (auto &[name, lines] : models) {
+    Model model(lines[0], bench.kernels.at("fill_fill"));
+    for (const Line &line : lines)
+      for (const std::string &tokens : line.list("tokens"))
+        bench.time(line, model, std::atoi(tokens.c_str()));
+    model.release();
+  }
+  for (const std::string &text : bench.summary)
+    std::printf("%s\n", text.c_str());
+  return 0;
+}
