@@ -16,7 +16,27 @@ add_library(moec_runtime STATIC
   jit/Nvrtc.cpp
   jit/Recipe.cpp
   device/CudaDriver.cpp
-  device/DeviceInfo.cpp)
+  device/DeviceInfo.cpp
+  launch/Constants.cpp
+  launch/CudaCode.cpp
+  launch/TensorMaps.cpp
+  CApi.cpp
+  CApiQueries.cpp
+  Context.cpp
+  Layer.cpp
+  Package.cpp)
 set_source_files_properties(jit/FindNvrtc.cpp PROPERTIES
   COMPILE_DEFINITIONS "MOEC_NVRTC_HINT=\"${MOEC_NVRTC_PATH}\"")
 target_link_libraries(moec_runtime PUBLIC moec_host moec_package moec_support ${CMAKE_DL_LIBS} Threads::Threads)
+
+# libmoec-runtime.so: every object file, so that no function of the C ABI is missing; the version script hides the rest.
+add_library(moec-runtime-shared SHARED ${CMAKE_CURRENT_SOURCE_DIR}/runtime-shared.c)
+set_target_properties(moec-runtime-shared PROPERTIES
+  OUTPUT_NAME moec-runtime
+  LINKER_LANGUAGE CXX
+  LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/exports.map")
+target_link_libraries(moec-runtime-shared PRIVATE
+  -Wl,--whole-archive moec_runtime -Wl,--no-whole-archive)
+target_link_options(moec-runtime-shared PRIVATE
+  -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/exports.map
+  -static-libstdc++ -static-libgcc)
