@@ -90,7 +90,7 @@ class Plan:
             for key, result in pool.map(one, self.texts.items()):
                 if not result.clean:
                     bad += 1
-                    print(f"{key}: {result.registers} registers, {result.spills} "
+                    print(f"NOT CLEAN {key}: {result.registers} registers, {result.spills} "
                           f"spilled, local {result.local}\n"
                           f"{'' if result.ok else result.log}")
                 if result.ok:
@@ -186,17 +186,18 @@ LARGE = [((128, 256, 32), 4, (2, 4), 1, 4), ((128, 256, 32), 4, (2, 4), 1, 8),
 
 def addTimings(plan):
     for model, (experts, topk, hidden, inter) in MODELS.items():
+        key = model.replace("-", "_")
         for rows in (16, 32, 64, 128):
             base = dict(experts=experts, topk=topk, tileRows=rows)
-            fused = plan.route(f"t_{model}_{rows}", timing=1, fused=True, threads=512,
+            fused = plan.route(f"t_{key}_{rows}", timing=1, fused=True, threads=512,
                                block=64, **base)
-            routeKernel = plan.route(f"t_{model}_split", timing=1, threads=512, block=64,
+            routeKernel = plan.route(f"t_{key}_split", timing=1, threads=512, block=64,
                                      experts=experts, topk=topk)
-            permute = plan.permute(f"t_{model}_{rows}", timing=1, threads=512, block=64,
+            permute = plan.permute(f"t_{key}_{rows}", timing=1, threads=512, block=64,
                                    **base)
-            few = plan.combine(f"t_{model}_few", hidden, topk, timing=1, threads=64,
+            few = plan.combine(f"t_{key}_few", hidden, topk, timing=1, threads=64,
                                blocks=hidden // 512)
-            combine = plan.combine(f"t_{model}", hidden, topk, timing=1)
+            combine = plan.combine(f"t_{key}", hidden, topk, timing=1)
             if rows == 16:
                 tokens, candidates = "1,8,32,128", SMALL
             elif rows == 32:
@@ -209,7 +210,7 @@ def addTimings(plan):
                 tokens = {16: "1,8,32", 32: "32,128", 64: "128,512", 128: "512,2048,8192"}[rows]
             ups, downs = [], []
             for tile, stages, warps, ctas, group in candidates:
-                name = (f"t_{model}_{tile[0]}x{tile[1]}x{tile[2]}_s{stages}_"
+                name = (f"t_{key}_{tile[0]}x{tile[1]}x{tile[2]}_s{stages}_"
                         f"{warps[0]}x{warps[1]}_c{ctas}_g{group}")
                 o = dict(ctas=ctas, group=group, timing=1)
                 ups.append(plan.matmul("up_" + name, 2 * inter, hidden, experts, topk,

@@ -86,7 +86,9 @@ double sampleError(const Model &model, const Workspace &w, const Buffer &x,
   std::vector<int> ids = w.ids.read<int>();
   std::vector<float> weights = w.weights.read<float>();
   double errors = 0, norms = 0;
-  std::vector<int> tokens = {0, w.tokens - 1, w.tokens / 3};
+  std::vector<int> tokens = {w.tokens - 1};
+  if (s.inter < 4096)
+    tokens.insert(tokens.end(), {0, w.tokens / 3});
   for (int m : tokens) {
     std::vector<float> row =
         readFloats(x.at + size_t(m) * s.hidden * 2, s.hidden, Type::BF16);

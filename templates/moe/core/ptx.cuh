@@ -104,40 +104,21 @@ __device__ __forceinline__ void loadShared(unsigned address,
                : "memory");
 }
 
-/// How long the second-level cache should keep what a copy reads.
-enum class Keep { Normal, EvictFirst };
-
-__device__ __forceinline__ unsigned long long evictFirstPolicy() {
-  unsigned long long policy = 0;
-#if __CUDA_ARCH__ >= 800
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-#endif
-  return policy;
-}
-
 /// 16 bytes from `chunk` 16-byte chunks behind `base` to shared memory; zeros
 /// when !valid (nothing is then read). kAsync: completes with waitForCopies,
 /// else at once. The address is computed inside the instruction text: the
 /// optimizer would keep one 64-bit pointer for each copy of the main loop.
-template <bool kAsync, Keep kKeep>
+template <bool kAsync>
 __device__ __forceinline__ void copy16(unsigned destination, const void *base,
-                                       unsigned chunk, bool valid,
-                                       unsigned long long policy) {
+                                       unsigned chunk, bool valid) {
 #if __CUDA_ARCH__ >= 800
   if constexpr (kAsync) {
     int bytes = valid ? 16 : 0;
-    if constexpr (kKeep == Keep::EvictFirst)
-      asm volatile("{.reg .u64 p; mad.wide.u32 p, %2, 16, %1;\n\t"
-                   "cp.async.cg.shared.global.L2::cache_hint [%0], [p], 16, "
-                   "%3, %4;}" ::"r"(destination),
-                   "l"(base), "r"(chunk), "r"(bytes), "l"(policy)
-                   : "memory");
-    else
-      asm volatile("{.reg .u64 p; mad.wide.u32 p, %2, 16, %1;\n\t"
-                   "cp.async.cg.shared.global.L2::128B [%0], [p], 16, "
-                   "%3;}" ::"r"(destination),
-                   "l"(base), "r"(chunk), "r"(bytes)
-                   : "memory");
+    asm volatile("{.reg .u64 p; mad.wide.u32 p, %2, 16, %1;\n\t"
+                 "cp.async.cg.shared.global.L2::128B [%0], [p], 16, "
+                 "%3;}" ::"r"(destination),
+                 "l"(base), "r"(chunk), "r"(bytes)
+                 : "memory");
     return;
   }
 #endif

@@ -38,9 +38,6 @@ template <class Config> struct Ring {
   static constexpr int kRowsPerPass = Config::kThreads / Layout::kChunks;
   static constexpr int kLhsPasses = ceilDiv(Schedule::kTileM, kRowsPerPass);
   static constexpr int kRhsPasses = ceilDiv(Schedule::kTileN, kRowsPerPass);
-  /// Weights of small row tiles are read once: keep activations instead.
-  static constexpr ptx::Keep kKeepRhs =
-      Schedule::kTileM <= 32 ? ptx::Keep::EvictFirst : ptx::Keep::Normal;
 
   static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
   static_assert(kSteps >= 2 && kSteps % 2 == 0,
@@ -65,7 +62,6 @@ template <class Config> struct Copier {
   int row, chunk;                   ///< of pass 0
   int rhsRows;                      ///< rows of the tile that exist, less `row`
   unsigned destination;             ///< shared address in stage 0
-  unsigned long long policy;
 
   /// rhsTile: first row of the tile in the weights of the expert.
   __device__ __forceinline__ Copier(unsigned shared, const Input *rhsTile,
@@ -76,7 +72,6 @@ template <class Config> struct Copier {
     rhs = reinterpret_cast<const char *>(rhsTile) +
           (long long)row * (Config::kK * int(sizeof(Input))) + chunk * 16;
     destination = shared + R::Layout::offset(row, chunk);
-    policy = ptx::evictFirstPolicy();
   }
 
   /// matrix: all lhs rows, rowChunks 16-byte chunks apart; source(r): which of
@@ -107,9 +102,9 @@ template <class Config> struct Copier {
     for (int i = 0; i < R::kLhsPasses; ++i) {
       if (Schedule::kTileM % R::kRowsPerPass == 0 ||
           row + i * R::kRowsPerPass < Schedule::kTileM)
-        ptx::copy16<Config::kCpAsync, ptx::Keep::Normal>(
+        ptx::copy16<Config::kCpAsync>(
             to + i * R::kRowsPerPass * R::kRowBytes, lhs, lhsRow[i],
-            (lhsRows >> i & 1) && inK(tile), 0);
+            (lhsRows >> i & 1) && inK(tile));
     }
     lhs += R::kRowBytes;
   }
@@ -125,9 +120,9 @@ template <class Config> struct Copier {
                     i * R::kRowsPerPass < rhsRows;
       if (Schedule::kTileN % R::kRowsPerPass == 0 ||
           row + i * R::kRowsPerPass < Schedule::kTileN)
-        ptx::copy16<Config::kCpAsync, R::kKeepRhs>(
+        ptx::copy16<Config::kCpAsync>(
             to + i * R::kRowsPerPass * R::kRowBytes,
-            rhs, unsigned(i) * kPassChunks, exists && inK(tile), policy);
+            rhs, unsigned(i) * kPassChunks, exists && inK(tile));
     }
     rhs += R::kRowBytes;
   }

@@ -14,7 +14,7 @@ struct Config {
   using Quant = moe::quant::None;
   using Activation = moe::activation::Gated<moe::activation::Silu>;
   using Mma = moe::mma::MmaSync<moe::bf16>;
-  struct Schedule { static constexpr int kTileM = 128; static constexpr int kTileN = 128; static constexpr int kTileK = 64; static constexpr int kStages = 3; static constexpr int kWarpsM = 2; static constexpr int kWarpsN = 2; static constexpr int kGroupM = 8; };
+  struct Schedule { static constexpr int kTileM = 128; static constexpr int kTileN = 128; static constexpr int kTileK = 32; static constexpr int kStages = 4; static constexpr int kWarpsM = 2; static constexpr int kWarpsN = 2; static constexpr int kGroupM = 8; };
   static constexpr int kN = 1536;
   static constexpr int kK = 2048;
   static constexpr int kExperts = 128;
@@ -23,5 +23,5 @@ struct Config {
   static constexpr bool kBias = false;
   static constexpr int kInterleave = 8;
 };
-static_assert(moe::sharedBytes<Config>() == 98304, "manifest and kernel disagree on shared memory");
-extern "C" __global__ void __launch_bounds__(128, 2) moec_grouped_matmul_bf16_128x128x64(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }
+static_assert(moe::sharedBytes<Config>() == 65536, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __launch_bounds__(128, 2) moec_grouped_matmul_bf16_128x128x32(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }
