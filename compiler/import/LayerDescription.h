@@ -34,6 +34,7 @@ struct DescriptorDescription {
 struct QuantDescription {
   std::string scheme; ///< a name of the scheme table; "" if spelled out
   DescriptorDescription a1, a2, w1, w2; ///< used when `scheme` is ""
+  bool scalesSwizzled = false;
 };
 
 struct RoutingDescription {
@@ -59,6 +60,8 @@ struct ParallelDescription {
   int64_t dp = 1, dpRank = 0;
   bool ep = false;
   int64_t sp = 1;
+  bool eplb = false;    ///< replicas of experts are rebalanced
+  std::string allToAll; ///< the transport between ranks; "" for none
 };
 
 struct LayerDescription {
@@ -81,6 +84,8 @@ struct LayerDescription {
   int64_t numSharedExperts = 0;
   int64_t numRedundantExperts = 0;
   bool deferFinalize = false;
+  bool skipFinalAllReduce = false;
+  bool lora = false;
 };
 
 } // namespace moec::compiler

@@ -39,11 +39,6 @@ constexpr ForeignField kForeignLayerFields[] = {
     {"moe_backend", "the option --backend says it"},
     {"max_num_tokens", "the option --max-tokens says it"},
     {"max_capture_size", "every token count can be captured"},
-    {"is_lora_enabled", "LoRA adapters are outside of this layer"},
-    {"skip_final_all_reduce",
-     "the output is this rank's sum; moec reduces over no ranks"},
-    {"reduce_results",
-     "the output is this rank's sum; moec reduces over no ranks"},
     {"activation_situ_beta", "no activation of moec has this parameter"},
     {"activation_situ_linear_beta", "no activation of moec has this parameter"},
 };
@@ -51,15 +46,12 @@ constexpr ForeignField kForeignLayerFields[] = {
 constexpr ForeignField kForeignParallelFields[] = {
     {"ep_size", "moec computes it from the sizes and use_ep"},
     {"ep_rank", "moec computes it from the ranks and use_ep"},
-    {"all2all_backend", "communication between ranks is the caller's"},
-    {"enable_eplb", "say num_redundant_experts of the layer"},
 };
 
 constexpr ForeignField kForeignQuantFields[] = {
     {"gemm1_alpha", "say swiglu_alpha of the layer"},
     {"gemm1_beta", "say swiglu_beta of the layer"},
     {"gemm1_clamp_limit", "say swiglu_limit of the layer"},
-    {"is_scale_swizzled", "scales are given in row order; moec packs them"},
     {"mx_alignment", "moec pads by itself where it must"},
 };
 
@@ -141,6 +133,7 @@ QuantDescription readQuant(JsonReader &layer, std::string_view inputType) {
   if (quant.scheme.empty() && !spelledOut)
     reader->refuse("scheme", "expected \"scheme\" or descriptors (\"a1\", "
                              "\"a2\", \"w1\", \"w2\"), got neither");
+  quant.scalesSwizzled = reader->booleanOr("is_scale_swizzled", false);
   reader->refuseUnknown();
   return quant;
 }
@@ -191,6 +184,8 @@ ParallelDescription readParallel(JsonReader &layer) {
   parallel.dpRank = rank("dp_rank", parallel.dp);
   parallel.sp = size("sp_size");
   parallel.ep = reader->booleanOr("use_ep", false);
+  parallel.eplb = reader->booleanOr("enable_eplb", false);
+  parallel.allToAll = reader->textOr("all2all_backend", "");
   reader->refuseUnknown();
   return parallel;
 }
@@ -252,6 +247,8 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
   layer.numRedundantExperts =
       reader.integerOr("num_redundant_experts", 0, 0, kMaxExperts);
   layer.deferFinalize = reader.booleanOr("defer_moe_finalize", false);
+  layer.skipFinalAllReduce = reader.booleanOr("skip_final_all_reduce", false);
+  layer.lora = reader.booleanOr("is_lora_enabled", false);
   reader.refuseUnknown();
 
   if (errors.first)

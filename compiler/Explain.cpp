@@ -1,0 +1,272 @@
+//===- Explain.cpp - what was decided, and why ----------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Explain.h"
+
+#include "dialect/Moe.h"
+#include "runtime/package/ElementTypes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+using namespace moec;
+using namespace moec::compiler;
+using nlohmann::ordered_json;
+
+namespace {
+
+/// Bytes of a value whose shape does not depend on the run, else nothing.
+std::optional<int64_t> fixedBytes(const Value &value) {
+  const ElementType *element =
+      value.elementTypes.empty() ? nullptr
+                                 : findElementType(value.elementTypes.front());
+  if (!element)
+    return std::nullopt;
+  int64_t elements = 1;
+  for (const Expression &extent : value.shape) {
+    std::optional<int64_t> size = extent.constant();
+    if (!size)
+      return std::nullopt;
+    elements *= *size;
+  }
+  return (elements * element->bits + 7) / 8;
+}
+
+moe::ProgramOp programOf(mlir::ModuleOp module, const Target &target) {
+  for (moe::ProgramOp program : module.getOps<moe::ProgramOp>())
+    if (program.getTarget().getArch() == llvm::StringRef(target.arch))
+      return program;
+  return {};
+}
+
+/// What the kernel's schedule says; fields that do not apply are absent.
+void addSchedule(ordered_json &kernel, moe::ScheduleAttr schedule) {
+  kernel["engine"] = schedule.getEngine().str();
+  if (!schedule.getTile().empty())
+    kernel["tile"] = std::vector<int64_t>(schedule.getTile());
+  if (schedule.getStages())
+    kernel["pipeline_stages"] = schedule.getStages();
+  if (!schedule.getWarps().empty())
+    kernel["warps"] = std::vector<int64_t>(schedule.getWarps());
+  if (schedule.getBlockTokens())
+    kernel["block_tokens"] = schedule.getBlockTokens();
+  kernel["schedule_source"] = schedule.getSource().str();
+}
+
+ordered_json kernelJson(const Kernel &kernel, moe::ProgramOp program) {
+  ordered_json json;
+  json["name"] = kernel.name;
+  json["stages"] = ordered_json::array();
+  for (const Stage &stage : kernel.stages)
+    json["stages"].push_back(stage.op);
+  if (program)
+    for (moe::KernelOp op : program.getBody().getOps<moe::KernelOp>())
+      if (op.getSymName() == llvm::StringRef(kernel.name) && op.getSchedule())
+        addSchedule(json, *op.getSchedule());
+  json["threads"] = kernel.threads;
+  json["ctas_per_sm"] = kernel.minCtasPerSm;
+  json["shared_bytes"] = kernel.sharedBytes;
+  json["programmatic"] = kernel.programmatic;
+  json["entry"] = kernel.entry;
+  return json;
+}
+
+ordered_json variantJson(const Variant &variant, const Manifest &manifest,
+                         const Target &target, moe::ProgramOp program) {
+  ordered_json json;
+  json["name"] = variant.name;
+  json["tokens"] = {variant.minTokens, variant.maxTokens};
+  json["workspace"] = variant.workspaceBytes.text();
+  // Of the largest run; the SM count is a GPU's, so without one it is absent.
+  Symbols symbols;
+  symbols.tokens = variant.maxTokens;
+  symbols.maxTokens = manifest.maxTokens;
+  if (Result<int64_t> rows = manifest.rows.evaluate(symbols))
+    symbols.rows = *rows;
+  if (const catalog::Gpu *gpu =
+          program ? program.getTarget().getGpuRow() : nullptr)
+    symbols.smCount = gpu->sms;
+  if (Result<int64_t> bytes = variant.workspaceBytes.evaluate(symbols))
+    json["workspace_bytes"] = *bytes;
+  json["kernels"] = ordered_json::array();
+  for (const Launch &launch : variant.launches)
+    if (const Kernel *kernel = findKernel(target, launch.kernel))
+      json["kernels"].push_back(kernelJson(*kernel, program));
+  return json;
+}
+
+ordered_json weightsJson(const Manifest &manifest, const Target &target) {
+  ordered_json json = ordered_json::array();
+  auto add = [&](const Value &value) {
+    ordered_json weight;
+    weight["name"] = value.name;
+    weight["role"] =
+        value.role == ValueRole::StoredWeight ? "stored" : "packed";
+    if (std::optional<int64_t> bytes = fixedBytes(value))
+      weight["bytes"] = *bytes;
+    if (!value.mayAlias.empty())
+      weight["may_alias"] = value.mayAlias;
+    json.push_back(std::move(weight));
+  };
+  for (const Value &value : manifest.values)
+    if (value.role == ValueRole::StoredWeight)
+      add(value);
+  for (const Value &value : target.values)
+    if (value.role == ValueRole::PackedWeight)
+      add(value);
+  return json;
+}
+
+void addReport(ordered_json &target, moe::ProgramOp program) {
+  target["refused"] = ordered_json::array();
+  if (!program || !program.getReport())
+    return;
+  moe::ReportAttr report = *program.getReport();
+  target["backend"] = report.getBackend().str();
+  target["engine"] = report.getEngine().str();
+  target["degraded"] = report.getDegraded().str();
+  for (moe::RefusalAttr refusal : report.getRefused())
+    target["refused"].push_back({{"backend", refusal.getBackend().str()},
+                                 {"engine", refusal.getEngine().str()},
+                                 {"code", refusal.getCode().str()},
+                                 {"reason", refusal.getReason().str()}});
+}
+
+std::string sizeText(int64_t bytes) {
+  constexpr std::pair<int64_t, const char *> kUnits[] = {
+      {int64_t(1) << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}};
+  for (auto [unit, name] : kUnits)
+    if (bytes >= unit)
+      return fmt::format("{:.1f} {}", double(bytes) / double(unit), name);
+  return fmt::format("{} B", bytes);
+}
+
+std::string textOf(const ordered_json &object, const char *key) {
+  auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+std::string joined(const ordered_json &array, const char *separator) {
+  std::string text;
+  for (const ordered_json &element : array)
+    text += fmt::format("{}{}", text.empty() ? "" : separator,
+                        element.is_string() ? element.get<std::string>()
+                                            : element.dump());
+  return text;
+}
+
+std::string kernelText(const ordered_json &kernel) {
+  std::string text = fmt::format("    {:<22} {}\n", textOf(kernel, "name"),
+                                 joined(kernel["stages"], ", "));
+  text += fmt::format("    {:<22} ", "");
+  if (kernel.contains("engine"))
+    text += textOf(kernel, "engine") + ", ";
+  if (kernel.contains("tile"))
+    text += fmt::format("tile {}, ", joined(kernel["tile"], "x"));
+  if (kernel.contains("pipeline_stages"))
+    text +=
+        fmt::format("{} pipeline stages, ", kernel["pipeline_stages"].dump());
+  if (kernel.contains("warps"))
+    text += fmt::format("warps {}, ", joined(kernel["warps"], "x"));
+  if (kernel.contains("block_tokens"))
+    text += fmt::format("{} tokens a CTA, ", kernel["block_tokens"].dump());
+  text +=
+      fmt::format("{} threads, {} of shared memory", kernel["threads"].dump(),
+                  sizeText(kernel["shared_bytes"].get<int64_t>()));
+  if (kernel.contains("schedule_source"))
+    text += fmt::format(" ({})", textOf(kernel, "schedule_source"));
+  return text + "\n";
+}
+
+std::string targetText(const ordered_json &target) {
+  std::string text = fmt::format("target {}", textOf(target, "arch"));
+  if (std::string gpu = textOf(target, "gpu"); !gpu.empty())
+    text += fmt::format(", schedules assume {}", gpu);
+  text += fmt::format("\n  chosen: backend {}, engine {}\n",
+                      textOf(target, "backend"), textOf(target, "engine"));
+  if (std::string degraded = textOf(target, "degraded"); !degraded.empty())
+    text += fmt::format("  degraded from {}\n", degraded);
+  for (const ordered_json &refusal : target["refused"]) {
+    std::string engine = textOf(refusal, "engine");
+    text += fmt::format("  refused: backend {}{} [{}]: {}\n",
+                        textOf(refusal, "backend"),
+                        engine.empty() ? "" : ", engine " + engine,
+                        textOf(refusal, "code"), textOf(refusal, "reason"));
+  }
+  for (const ordered_json &weight : target["weights"]) {
+    text += fmt::format("  weight {}: {}", textOf(weight, "name"),
+                        textOf(weight, "role"));
+    if (weight.contains("bytes"))
+      text += ", " + sizeText(weight["bytes"].get<int64_t>());
+    if (weight.contains("may_alias"))
+      text += ", in place of " + textOf(weight, "may_alias");
+    text += "\n";
+  }
+  for (const ordered_json &variant : target["variants"]) {
+    text +=
+        fmt::format("  variant {}: {} to {} tokens", textOf(variant, "name"),
+                    variant["tokens"][0].dump(), variant["tokens"][1].dump());
+    if (variant.contains("workspace_bytes"))
+      text += fmt::format(", workspace at most {}",
+                          sizeText(variant["workspace_bytes"].get<int64_t>()));
+    text += "\n";
+    for (const ordered_json &kernel : variant["kernels"])
+      text += kernelText(kernel);
+  }
+  return text;
+}
+
+} // namespace
+
+ordered_json moec::compiler::explainJson(mlir::ModuleOp scheduled,
+                                         const Manifest &manifest) {
+  ordered_json report;
+  report["moec_explain"] = 1;
+  report["name"] = manifest.name;
+  report["max_tokens"] = manifest.maxTokens;
+  report["layer"] = manifest.layer;
+  report["targets"] = ordered_json::array();
+  for (const Target &target : manifest.targets) {
+    moe::ProgramOp program = programOf(scheduled, target);
+    ordered_json json;
+    json["arch"] = target.arch;
+    json["gpu"] = target.gpu;
+    addReport(json, program);
+    json["weights"] = weightsJson(manifest, target);
+    json["variants"] = ordered_json::array();
+    for (const Variant &variant : target.variants)
+      json["variants"].push_back(
+          variantJson(variant, manifest, target, program));
+    report["targets"].push_back(std::move(json));
+  }
+  return report;
+}
+
+std::string moec::compiler::explainText(const ordered_json &report) {
+  const ordered_json &layer = report["layer"];
+  auto number = [&](const char *key) {
+    return layer.contains(key) ? layer[key].dump() : std::string("?");
+  };
+  auto name = [&](const char *key) {
+    return layer.contains(key) ? textOf(layer[key], "name") : std::string("?");
+  };
+  std::string text = fmt::format(
+      "layer {}: {} experts, {} a token, hidden {}, intermediate {}",
+      textOf(report, "name"), number("num_experts"), number("top_k"),
+      number("hidden_size"), number("intermediate_size"));
+  if (number("intermediate_size") != number("intermediate_size_per_partition"))
+    text += fmt::format(" ({} on this rank)",
+                        number("intermediate_size_per_partition"));
+  text +=
+      fmt::format("\n  scheme {}, routing {}, activation {}, input {}, "
+                  "output {}\n",
+                  name("quant"), name("routing"), name("activation"),
+                  textOf(layer, "input_type"), textOf(layer, "output_type"));
+  for (const ordered_json &target : report["targets"])
+    text += targetText(target);
+  return text;
+}

@@ -1,0 +1,38 @@
+//===- Explain.h - what was decided, and why --------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The report of `moec explain`: for each target the winner, every candidate
+// that was refused with code and sentence, what the choice degraded from, and
+// for each token range its kernels with their schedules and where those came
+// from. Read from the scheduled module and the manifest that it became; the
+// decisions themselves are made by passes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_EXPLAIN_H
+#define MOEC_COMPILER_EXPLAIN_H
+
+#include "runtime/package/Manifest.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace moec::compiler {
+
+/// The report as data; docs/explain.md lists its fields.
+nlohmann::ordered_json explainJson(mlir::ModuleOp scheduled,
+                                   const Manifest &manifest);
+
+/// The same for people, ending in a newline.
+std::string explainText(const nlohmann::ordered_json &report);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_EXPLAIN_H

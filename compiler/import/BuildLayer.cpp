@@ -1,0 +1,216 @@
+//===- BuildLayer.cpp - a description becomes moe.layer -------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/import/BuildLayer.h"
+
+#include "dialect/Moe.h"
+#include "dialect/catalog/RoutingMethods.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::compiler;
+
+namespace {
+
+/// A symbol of letters, digits and '_' that begins with a letter: the entry
+/// names of kernels and the package's C identifiers come from it.
+std::string symbolOf(std::string_view name) {
+  constexpr size_t kLimit = 64;
+  std::string symbol;
+  for (unsigned char c : name.substr(0, kLimit))
+    symbol += std::isalnum(c) ? char(c) : '_';
+  if (symbol.empty() || !std::isalpha(static_cast<unsigned char>(symbol[0])))
+    symbol = "layer_" + symbol;
+  return symbol;
+}
+
+class LayerBuilder {
+public:
+  LayerBuilder(MLIRContext &context, Location location)
+      : context(context), builder(&context), location(location) {}
+
+  LogicalResult build(const LayerDescription &layer, ModuleOp module);
+
+private:
+  Type elementType(std::string_view name);
+  moe::DescriptorAttr descriptor(const DescriptorDescription &description);
+  moe::QuantAttr quant(const QuantDescription &description);
+  moe::RoutingAttr routing(const RoutingDescription &description);
+  moe::ActivationAttr activation(const ActivationDescription &description);
+  moe::ParallelAttr parallel(const ParallelDescription &description);
+  auto failing() {
+    return [this] { return emitError(location); };
+  }
+
+  MLIRContext &context;
+  Builder builder;
+  Location location;
+};
+
+Type LayerBuilder::elementType(std::string_view name) {
+  if (name.empty())
+    return {};
+  if (name == "bf16")
+    return builder.getBF16Type();
+  if (name == "f16")
+    return builder.getF16Type();
+  if (name == "f32")
+    return builder.getF32Type();
+  if (name == "f8E4M3FN")
+    return Float8E4M3FNType::get(&context);
+  if (name == "f8E5M2")
+    return Float8E5M2Type::get(&context);
+  if (name == "f8E8M0FNU")
+    return Float8E8M0FNUType::get(&context);
+  if (name == "f6E3M2FN")
+    return Float6E3M2FNType::get(&context);
+  if (name == "f6E2M3FN")
+    return Float6E2M3FNType::get(&context);
+  if (name == "f4E2M1FN")
+    return Float4E2M1FNType::get(&context);
+  if (name == "i8")
+    return builder.getIntegerType(8);
+  if (name == "i4")
+    return builder.getIntegerType(4);
+  return {};
+}
+
+moe::DescriptorAttr
+LayerBuilder::descriptor(const DescriptorDescription &description) {
+  Type element = elementType(description.element);
+  if (!element) {
+    emitError(location) << "expected an element type, got '"
+                        << description.element << "'";
+    return {};
+  }
+  return moe::DescriptorAttr::getChecked(
+      failing(), &context, element, ArrayRef<int64_t>(description.group),
+      elementType(description.scale), description.dynamic,
+      elementType(description.secondScale), elementType(description.zeroPoint));
+}
+
+moe::QuantAttr LayerBuilder::quant(const QuantDescription &description) {
+  if (!description.scheme.empty())
+    return moe::QuantAttr::getScheme(&context, description.scheme);
+  moe::DescriptorAttr a1 = descriptor(description.a1),
+                      a2 = descriptor(description.a2),
+                      w1 = descriptor(description.w1),
+                      w2 = descriptor(description.w2);
+  if (!a1 || !a2 || !w1 || !w2)
+    return {};
+  return moe::QuantAttr::getSpelled(&context, a1, a2, w1, w2);
+}
+
+moe::RoutingAttr LayerBuilder::routing(const RoutingDescription &description) {
+  return moe::RoutingAttr::getChecked(
+      failing(), &context, StringRef(description.method), description.groups,
+      description.topGroups, description.scale.value_or(1.0), description.bias,
+      StringRef(description.scoring), description.renormalize.value_or(false));
+}
+
+moe::ActivationAttr
+LayerBuilder::activation(const ActivationDescription &description) {
+  return moe::ActivationAttr::getChecked(
+      failing(), &context, StringRef(description.function), description.alpha,
+      description.beta, std::optional<double>(), description.limit);
+}
+
+moe::ParallelAttr
+LayerBuilder::parallel(const ParallelDescription &description) {
+  return moe::ParallelAttr::getChecked(
+      failing(), &context, description.tp, description.tpRank, description.pcp,
+      description.pcpRank, description.dp, description.dpRank, description.sp,
+      description.ep, StringRef("linear"), std::optional<int64_t>());
+}
+
+LogicalResult LayerBuilder::build(const LayerDescription &layer,
+                                  ModuleOp module) {
+  RoutingDescription route = layer.routing;
+  // Where the scale goes to the output it is the layer's, not the routing's.
+  bool scaleOnOutput = layer.applyRoutedScaleToOutput && route.scale;
+  if (scaleOnOutput)
+    route.scale.reset();
+
+  moe::QuantAttr quantAttr = quant(layer.quant);
+  moe::RoutingAttr routingAttr = routing(route);
+  moe::ActivationAttr activationAttr = activation(layer.activation);
+  moe::ParallelAttr parallelAttr = parallel(layer.parallel);
+  if (!quantAttr || !routingAttr || !activationAttr || !parallelAttr)
+    return failure();
+
+  OperationState state(location, moe::LayerOp::getOperationName());
+  auto set = [&](StringRef name, Attribute value) {
+    state.addAttribute(name, value);
+  };
+  auto setInt = [&](StringRef name, int64_t value) {
+    set(name, builder.getI64IntegerAttr(value));
+  };
+  auto setFlag = [&](StringRef name, bool value) {
+    if (value)
+      set(name, builder.getUnitAttr());
+  };
+  set("sym_name", builder.getStringAttr(symbolOf(layer.name)));
+  setInt("experts", layer.numExperts);
+  setInt("top_k", layer.topK);
+  setInt("hidden", layer.hidden);
+  setInt("intermediate", layer.intermediate);
+  set("input_type", TypeAttr::get(elementType(layer.inputType)));
+  set("output_type", TypeAttr::get(elementType(layer.outputType)));
+  set("logits_type", TypeAttr::get(elementType(layer.logitsType)));
+  set("quant", quantAttr);
+  set("routing", routingAttr);
+  set("activation", activationAttr);
+  set("parallel", parallelAttr);
+  setFlag("has_bias", layer.hasBias);
+  if (layer.gateUpOrder != "gate_first")
+    set("gate_up_order", builder.getStringAttr(layer.gateUpOrder));
+  setFlag("scales_swizzled", layer.quant.scalesSwizzled);
+  setFlag("apply_router_weight_on_input", layer.applyRouterWeightOnInput);
+  if (scaleOnOutput) {
+    set("routed_scale", builder.getF64FloatAttr(*layer.routing.scale));
+    setFlag("routed_scale_on_output", true);
+  }
+  if (layer.numSharedExperts)
+    setInt("num_shared_experts", layer.numSharedExperts);
+  if (layer.numRedundantExperts)
+    setInt("redundant_experts", layer.numRedundantExperts);
+  setFlag("eplb", layer.parallel.eplb);
+  if (!layer.parallel.allToAll.empty())
+    set("all_to_all", builder.getStringAttr(layer.parallel.allToAll));
+  setFlag("skip_final_all_reduce", layer.skipFinalAllReduce);
+  setFlag("defer_finalize", layer.deferFinalize);
+  setFlag("lora", layer.lora);
+  module.getBody()->push_back(Operation::create(state));
+  return verify(module);
+}
+
+} // namespace
+
+Result<OwningOpRef<ModuleOp>>
+moec::compiler::buildLayer(const LayerDescription &layer, std::string_view name,
+                           MLIRContext &context) {
+  context.loadDialect<moe::MoeDialect>();
+  std::string problem;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    if (problem.empty())
+      problem = diagnostic.str();
+    return success();
+  });
+  // The line of a JSON key is unknown here; messages carry the file alone.
+  Location location = UnknownLoc::get(&context);
+  OwningOpRef<ModuleOp> module = ModuleOp::create(location);
+  if (failed(LayerBuilder(context, location).build(layer, *module)))
+    return Error{ErrorCode::Refused, fmt::format("{}: {}", name, problem)};
+  return module;
+}

@@ -1,0 +1,44 @@
+//===- Formats.cpp - which kind of input a text is ------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/import/Formats.h"
+
+#include "compiler/import/HuggingFace.h"
+#include "compiler/import/JsonReader.h"
+#include "compiler/import/LayerJson.h"
+
+#include <fmt/format.h>
+
+using namespace moec;
+using namespace moec::compiler;
+
+bool moec::compiler::looksLikeJson(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF"))
+    text.remove_prefix(3);
+  size_t start = text.find_first_not_of(" \t\r\n");
+  return start != std::string_view::npos &&
+         (text[start] == '{' || text[start] == '[' || text[start] == '"');
+}
+
+Result<LayerDescription>
+moec::compiler::readDescription(std::string_view text, std::string_view name,
+                                const ImportOptions &options) {
+  Result<nlohmann::json> object = parseJsonObject(text, name);
+  if (!object)
+    return object.takeError();
+  if (object->contains("moec_layer"))
+    return readLayerJson(*object, name, options);
+  if (object->contains("architectures") || object->contains("model_type"))
+    return readHuggingFace(*object, name, options);
+  return Error{
+      ErrorCode::Refused,
+      fmt::format("{}: expected an object with \"moec_layer\" (a layer JSON, "
+                  "docs/layer-json.md) or with \"architectures\" or "
+                  "\"model_type\" (a Hugging Face config.json), got one with "
+                  "none of these keys",
+                  name)};
+}

@@ -1,0 +1,36 @@
+//===- Formats.h - which kind of input a text is ----------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Tells the kinds of input apart by their content and reads those that are
+// JSON. No IR: this is the whole path of foreign bytes, and what the mutation
+// tests exercise.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_IMPORT_FORMATS_H
+#define MOEC_COMPILER_IMPORT_FORMATS_H
+
+#include "compiler/import/ImportOptions.h"
+#include "compiler/import/LayerDescription.h"
+#include "runtime/support/Result.h"
+
+#include <string_view>
+
+namespace moec::compiler {
+
+/// Whether the text begins as JSON does: an object, an array or a string. No
+/// .mlir file does.
+bool looksLikeJson(std::string_view text);
+
+/// Reads a layer JSON or a Hugging Face config.json, told apart by their keys.
+Result<LayerDescription> readDescription(std::string_view text,
+                                         std::string_view name,
+                                         const ImportOptions &options);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_IMPORT_FORMATS_H

@@ -1,0 +1,127 @@
+//===- Import.cpp - foreign configurations into moe.layer -----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/import/Import.h"
+
+#include "compiler/import/BuildLayer.h"
+#include "compiler/import/Formats.h"
+#include "dialect/Moe.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+
+#include <fmt/format.h>
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::compiler;
+
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t(64) << 20;
+
+Error refusal(std::string_view name, std::string_view text) {
+  return {ErrorCode::Refused, fmt::format("{}: {}", name, text)};
+}
+
+/// Options that describe a layer contradict a text that describes it fully.
+Result<void> refuseLayerOptions(std::string_view name,
+                                const ImportOptions &options) {
+  std::string_view given;
+  if (options.scheme)
+    given = "--scheme";
+  else if (options.dtype)
+    given = "--dtype";
+  else if (options.tp)
+    given = "--tp";
+  else if (options.pcp)
+    given = "--pcp";
+  else if (options.dp)
+    given = "--dp";
+  else if (options.ep)
+    given = "--ep";
+  else if (options.rank)
+    given = "--rank";
+  else if (options.layer)
+    given = "--layer";
+  else if (!options.ignoreFields.empty())
+    given = "--ignore-field";
+  if (given.empty())
+    return {};
+  return refusal(name, fmt::format("expected no {} with a .mlir input, whose "
+                                   "moe.layer says it",
+                                   given));
+}
+
+Result<OwningOpRef<ModuleOp>> parseModule(std::string_view text,
+                                          std::string_view name,
+                                          MLIRContext &context) {
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
+    return refusal(name, "expected a config.json, a layer JSON or a .mlir "
+                         "file, got an empty text");
+  std::string problem;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    if (!problem.empty())
+      return success();
+    if (auto at = dyn_cast<FileLineColLoc>(diagnostic.getLocation()))
+      problem = fmt::format("{}:{}:{}: {}", name, at.getLine(), at.getColumn(),
+                            diagnostic.str());
+    else
+      problem = fmt::format("{}: {}", name, diagnostic.str());
+    return success();
+  });
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(
+      llvm::MemoryBuffer::getMemBufferCopy(StringRef(text), StringRef(name)),
+      llvm::SMLoc());
+  OwningOpRef<ModuleOp> module =
+      parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+  if (!module)
+    return Error{ErrorCode::Refused, problem};
+  if (module->getOps<moe::LayerOp>().empty())
+    return refusal(name, "expected a moe.layer, got a module without one");
+  return module;
+}
+
+} // namespace
+
+Result<OwningOpRef<ModuleOp>>
+moec::compiler::importInput(std::string_view text, std::string_view name,
+                            const ImportOptions &options,
+                            MLIRContext &context) {
+  context.loadDialect<moe::MoeDialect>();
+  if (!looksLikeJson(text)) {
+    if (Result<void> allowed = refuseLayerOptions(name, options); !allowed)
+      return allowed.error();
+    return parseModule(text, name, context);
+  }
+  Result<LayerDescription> layer = readDescription(text, name, options);
+  if (!layer)
+    return layer.takeError();
+  return buildLayer(*layer, name, context);
+}
+
+Result<OwningOpRef<ModuleOp>>
+moec::compiler::importFile(const std::string &path,
+                           const ImportOptions &options, MLIRContext &context) {
+  auto file =
+      llvm::MemoryBuffer::getFileOrSTDIN(path, /*IsText=*/false,
+                                         /*RequiresNullTerminator=*/false);
+  if (!file)
+    return Error{
+        ErrorCode::FileSystem,
+        fmt::format("{}: cannot be read: {}", path, file.getError().message())};
+  if ((*file)->getBufferSize() > kMaxFileBytes)
+    return refusal(path, fmt::format("expected at most {} bytes, got {}",
+                                     kMaxFileBytes, (*file)->getBufferSize()));
+  StringRef text = (*file)->getBuffer();
+  return importInput(std::string_view(text.data(), text.size()), path, options,
+                     context);
+}

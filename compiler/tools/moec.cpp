@@ -1,0 +1,128 @@
+//===- moec.cpp - the compiler's command line -----------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Reads arguments and calls a command of Commands.h. Exit status: 0; 1 when
+// the input was refused, with the reason on standard error and nothing
+// written; 2 when the arguments make no sense.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/tools/Commands.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <iostream>
+
+using namespace moec;
+using namespace moec::compiler;
+
+namespace {
+
+/// What compile and explain have in common.
+void addInputOptions(CLI::App &command, CommandOptions &options) {
+  ImportOptions &import = options.import;
+  CompileOptions &compile = options.compile;
+  command
+      .add_option("INPUT", options.input,
+                  "a Hugging Face config.json, a moec layer JSON or a .mlir "
+                  "file, told apart by content; '-' is standard input")
+      ->required();
+  command
+      .add_option("--arch", compile.archs,
+                  "what to compile for, sm_80,sm_90a say (moec list archs)")
+      ->delimiter(',');
+  command.add_option("--gpu", compile.gpu,
+                     "the GPU that ranges and schedules assume (moec list "
+                     "gpus); the arch's own if absent");
+  command.add_option("--scheme", import.scheme,
+                     "quantization scheme (moec list schemes)");
+  command.add_option("--dtype", import.dtype,
+                     "type of activations: bf16, f16 or f32");
+  command.add_option("--tp", import.tp, "ranks that share each expert");
+  command.add_option("--pcp", import.pcp, "prefill-context parallel ranks");
+  command.add_option("--dp", import.dp, "data parallel ranks");
+  command.add_flag("--ep", import.ep, "spread experts instead of shards");
+  command.add_option("--rank", import.rank, "the rank to compile for");
+  command.add_option("--layer", import.layer,
+                     "the layer of the model; its first with experts if "
+                     "absent");
+  command
+      .add_option("--max-tokens", compile.maxTokens, "the most tokens of a run")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command.add_option("--backend", compile.backend,
+                     "forces a backend (moec list backends)");
+  command.add_option("--engine", compile.engine,
+                     "forces an engine (moec list engines)");
+  command.add_option("--tuned", compile.tunedFile,
+                     "a file of measured schedules, before those built in");
+  command
+      .add_option("--ignore-field", import.ignoreFields,
+                  "a key of config.json without influence on the layer")
+      ->delimiter(',');
+  command.add_option("-o", options.output,
+                     "where to write; '-' is standard output");
+}
+
+std::string checkPhase(const std::string &name) {
+  return parsePhase(name)
+             ? ""
+             : fmt::format("expected one of {}, got {}", phaseNames(), name);
+}
+
+int fail(const Error &error) {
+  fmt::print(stderr, "moec: {}\n", error.message);
+  return 1;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  CLI::App app("moec: a compiler for Mixture-of-Experts layers", "moec");
+  app.set_version_flag("--version", std::string(compilerVersion()));
+  app.require_subcommand(1);
+  CommandOptions options;
+  std::string phase = "package", table;
+  bool noCubin = false;
+
+  CLI::App *compile = app.add_subcommand(
+      "compile", "compiles a layer to a package, or stops before");
+  addInputOptions(*compile, options);
+  compile
+      ->add_option("--emit", phase,
+                   "where to stop: " + phaseNames() +
+                       "; IR goes to standard output and may be the input of "
+                       "the next call")
+      ->capture_default_str()
+      ->check(checkPhase);
+  compile->add_flag("--no-cubin", noCubin,
+                    "leave compiling of the kernels to the load");
+
+  CLI::App *explain =
+      app.add_subcommand("explain", "says what would be chosen, and why");
+  addInputOptions(*explain, options);
+  explain->add_flag("--json", options.json, "for programs");
+
+  CLI::App *list = app.add_subcommand("list", "prints the catalog");
+  list->add_option("TABLE", table, "which table; all if absent")
+      ->check(CLI::IsMember(listTables()));
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    // --help and --version come this way too.
+    return app.exit(error, std::cout, std::cerr) == 0 ? 0 : 2;
+  }
+  options.emit = *parsePhase(phase);
+  options.compile.cubins = !noCubin;
+  Result<void> done = list->parsed()      ? runList(table)
+                      : explain->parsed() ? runExplain(options)
+                                          : runCompile(options);
+  return done ? 0 : fail(done.error());
+}

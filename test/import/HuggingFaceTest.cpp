@@ -1,0 +1,283 @@
+//===- HuggingFaceTest.cpp - config.json of models ------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/import/ImportTesting.h"
+
+#include <gtest/gtest.h>
+
+using namespace moec;
+using namespace moec::compiler;
+using namespace moec::compiler::testing;
+using nlohmann::json;
+
+namespace {
+
+LayerDescription accepted(const std::string &text,
+                          const ImportOptions &options = {},
+                          const std::string &name = "in.json") {
+  Result<LayerDescription> layer = readDescription(text, name, options);
+  if (!layer) {
+    ADD_FAILURE() << layer.error().message;
+    return {};
+  }
+  return *layer;
+}
+
+constexpr char kDirect[] =
+    "for another model describe the layer itself in a layer JSON "
+    "({\"moec_layer\": 1, \"num_experts\": ..., \"experts_per_token\": ..., "
+    "\"hidden_dim\": ..., \"intermediate_size\": ..., \"in_dtype\": ...}, see "
+    "docs/layer-json.md)";
+
+TEST(HuggingFace, Qwen3WithNormTopkProb) {
+  LayerDescription layer =
+      accepted(modelText("qwen3-30b-a3b"), {}, "a/qwen3-30b-a3b.json");
+  EXPECT_EQ(layer.name, "qwen3-30b-a3b");
+  EXPECT_EQ(layer.numExperts, 128);
+  EXPECT_EQ(layer.topK, 8);
+  EXPECT_EQ(layer.hidden, 2048);
+  EXPECT_EQ(layer.intermediate, 768);
+  EXPECT_EQ(layer.inputType, "bf16");
+  EXPECT_EQ(layer.outputType, "bf16");
+  EXPECT_EQ(layer.logitsType, "bf16");
+  EXPECT_EQ(layer.quant.scheme, "bf16");
+  EXPECT_EQ(layer.routing.method, "renormalize_naive");
+  EXPECT_EQ(layer.activation.function, "silu");
+  EXPECT_FALSE(layer.hasBias);
+}
+
+TEST(HuggingFace, Qwen3WithoutNormTopkProb) {
+  EXPECT_EQ(accepted(changed("qwen3-30b-a3b", {{"norm_topk_prob", false}}))
+                .routing.method,
+            "default");
+  EXPECT_EQ(accepted(changed("qwen3-30b-a3b", {{"norm_topk_prob", nullptr}}))
+                .routing.method,
+            "default");
+}
+
+TEST(HuggingFace, Qwen3Large) {
+  LayerDescription layer = accepted(modelText("qwen3-235b-a22b"));
+  EXPECT_EQ(layer.numExperts, 128);
+  EXPECT_EQ(layer.topK, 8);
+  EXPECT_EQ(layer.hidden, 4096);
+  EXPECT_EQ(layer.intermediate, 1536);
+}
+
+TEST(HuggingFace, Mixtral) {
+  LayerDescription layer = accepted(modelText("mixtral-8x7b"));
+  EXPECT_EQ(layer.numExperts, 8);
+  EXPECT_EQ(layer.topK, 2);
+  EXPECT_EQ(layer.hidden, 4096);
+  EXPECT_EQ(layer.intermediate, 14336);
+  EXPECT_EQ(layer.routing.method, "renormalize_naive");
+}
+
+TEST(HuggingFace, FileCalledConfigTakesTheModelType) {
+  EXPECT_EQ(accepted(modelText("mixtral-8x7b"), {}, "m/config.json").name,
+            "mixtral");
+}
+
+TEST(HuggingFace, ModelTypeAlone) {
+  EXPECT_EQ(
+      accepted(changed("mixtral-8x7b", {{"architectures", nullptr}})).topK, 2);
+  EXPECT_EQ(refusalOf(changed("mixtral-8x7b", {{"architectures", nullptr},
+                                               {"model_type", "llama"}})),
+            std::string("in.json: $.model_type: unknown model type the string "
+                        "\"llama\", and no \"architectures\"; known: "
+                        "MixtralForCausalLM and Qwen3MoeForCausalLM; ") +
+                kDirect);
+}
+
+TEST(HuggingFace, UnknownArchitecture) {
+  EXPECT_EQ(refusalOf(changed("mixtral-8x7b",
+                              {{"architectures", {"LlamaForCausalLM"}}})),
+            std::string("in.json: $.architectures: unknown architecture the "
+                        "string \"LlamaForCausalLM\"; known: "
+                        "MixtralForCausalLM and Qwen3MoeForCausalLM; ") +
+                kDirect);
+  EXPECT_EQ(refusalOf(changed("mixtral-8x7b", {{"architectures", "Mixtral"}})),
+            "in.json: $.architectures: expected an array of names, got the "
+            "string \"Mixtral\"");
+  EXPECT_EQ(refusalOf(changed("mixtral-8x7b", {{"architectures", {"A", "B"}}})),
+            "in.json: $.architectures: expected one architecture, got 2");
+}
+
+TEST(HuggingFace, SuspiciousKeysAreNamed) {
+  for (const char *key :
+       {"num_shared_experts", "moe_layer_freq", "Router_Bias", "gate_scale",
+        "top_k", "topk_group", "shared_mlp", "quant_bits", "logit_scaling",
+        "activation_fn", "swiglu_limit"}) {
+    std::string text = changed("mixtral-8x7b", {{key, 1}});
+    EXPECT_EQ(refusalOf(text),
+              std::string("in.json: $.") + key +
+                  ": MixtralForCausalLM has no such key that moec knows, and "
+                  "its name says that it may change the layer; if it does "
+                  "not, pass --ignore-field=" +
+                  key);
+    ImportOptions options;
+    options.ignoreFields = {key};
+    EXPECT_EQ(refusalOf(text, options), "");
+  }
+}
+
+TEST(HuggingFace, OtherKeysAreIgnored) {
+  EXPECT_EQ(refusalOf(changed("mixtral-8x7b", {{"attn_window", 3},
+                                               {"id2label", {{"0", "a"}}}})),
+            "");
+}
+
+TEST(HuggingFace, TypesAndRanges) {
+  auto with = [](const char *key, const json &value) {
+    json config = json::parse(modelText("qwen3-30b-a3b"));
+    config[key] = value;
+    return refusalOf(config.dump());
+  };
+  EXPECT_EQ(with("num_experts", "128"),
+            "in.json: $.num_experts: expected an integer from 1 to 65536, got "
+            "the string \"128\"");
+  EXPECT_EQ(with("num_experts", 0), "in.json: $.num_experts: expected an "
+                                    "integer from 1 to 65536, got the number "
+                                    "0");
+  EXPECT_EQ(with("num_experts_per_tok", 129),
+            "in.json: $.num_experts_per_tok: expected an integer from 1 to "
+            "128, got the number 129");
+  EXPECT_EQ(with("hidden_size", 2048.0),
+            "in.json: $.hidden_size: expected an integer from 1 to 1048576, "
+            "got the number 2048.0");
+  EXPECT_EQ(with("hidden_size", 18446744073709551615ull),
+            "in.json: $.hidden_size: expected an integer from 1 to 1048576, "
+            "got the number 18446744073709551615");
+  EXPECT_EQ(with("moe_intermediate_size", nullptr),
+            "in.json: $.moe_intermediate_size: expected an integer from 1 to "
+            "16777216, got null");
+  EXPECT_EQ(with("norm_topk_prob", 1),
+            "in.json: $.norm_topk_prob: expected true or false, got the "
+            "number 1");
+  EXPECT_EQ(with("hidden_act", "relu"),
+            "in.json: $.hidden_act: expected \"silu\", \"swish\", \"gelu\", "
+            "\"gelu_new\" or \"gelu_pytorch_tanh\", got the string \"relu\"");
+  EXPECT_EQ(with("mlp_only_layers", {1, -2}),
+            "in.json: $.mlp_only_layers[1]: expected an integer from 0 to "
+            "65536, got the number -2");
+  EXPECT_EQ(with("torch_dtype", "float8_e4m3fn"),
+            "in.json: $.torch_dtype: expected bf16, f16 or f32 (or PyTorch's "
+            "bfloat16, float16, float32), got the string \"float8_e4m3fn\"");
+  EXPECT_EQ(with("dtype", "float16"),
+            "in.json: $.dtype: expected what torch_dtype says, the string "
+            "\"bfloat16\", got the string \"float16\"");
+  EXPECT_EQ(with("dtype", "bfloat16"), "");
+}
+
+TEST(HuggingFace, ActivationNames) {
+  auto function = [](const char *name) {
+    return accepted(changed("mixtral-8x7b", {{"hidden_act", name}}))
+        .activation.function;
+  };
+  EXPECT_EQ(function("silu"), "silu");
+  EXPECT_EQ(function("swish"), "silu");
+  EXPECT_EQ(function("gelu"), "gelu");
+  EXPECT_EQ(function("gelu_new"), "gelu_tanh");
+  EXPECT_EQ(function("gelu_pytorch_tanh"), "gelu_tanh");
+}
+
+TEST(HuggingFace, DenseLayersAreRefused) {
+  ImportOptions first, second;
+  first.layer = 0;
+  second.layer = 1;
+  std::string sparse = changed("qwen3-30b-a3b", {{"decoder_sparse_step", 2}});
+  EXPECT_EQ(refusalOf(sparse, first),
+            "in.json: $.decoder_sparse_step: expected --layer to name a layer "
+            "with experts, got --layer=0: with decoder_sparse_step 2 layer 0 "
+            "is dense");
+  EXPECT_EQ(refusalOf(sparse, second), "");
+  EXPECT_EQ(refusalOf(sparse), "");
+  std::string listed = changed("qwen3-30b-a3b", {{"mlp_only_layers", {0}}});
+  EXPECT_EQ(refusalOf(listed, first),
+            "in.json: $.decoder_sparse_step: expected --layer to name a layer "
+            "with experts, got --layer=0: layer 0 stands in mlp_only_layers");
+  EXPECT_EQ(refusalOf(listed, second), "");
+  EXPECT_EQ(refusalOf(changed("qwen3-30b-a3b", {{"decoder_sparse_step", 50}})),
+            "in.json: $.decoder_sparse_step: expected a model with experts, "
+            "got one whose 48 layers are all dense (decoder_sparse_step 50, "
+            "mlp_only_layers of 0)");
+  ImportOptions beyond;
+  beyond.layer = 48;
+  EXPECT_EQ(refusalOf(modelText("qwen3-30b-a3b"), beyond),
+            "in.json: $.num_hidden_layers: expected --layer from 0 to 47 (48 "
+            "layers), got --layer=48");
+}
+
+TEST(HuggingFace, QuantizedCheckpointsNeedAScheme) {
+  std::string text = changed(
+      "qwen3-30b-a3b", {{"quantization_config", {{"quant_method", "fp8"}}}});
+  EXPECT_EQ(refusalOf(text),
+            "in.json: $.quantization_config: no importer for quant_method "
+            "\"fp8\"; name the scheme of the expert weights with --scheme= "
+            "(known: f32, f16 and bf16)");
+  ImportOptions options;
+  options.scheme = "bf16";
+  EXPECT_EQ(refusalOf(text, options), "");
+}
+
+TEST(HuggingFace, OptionsWin) {
+  ImportOptions options;
+  options.dtype = "float16";
+  LayerDescription layer = accepted(modelText("qwen3-30b-a3b"), options);
+  EXPECT_EQ(layer.inputType, "f16");
+  EXPECT_EQ(layer.quant.scheme, "f16");
+
+  options = {};
+  options.scheme = "f32";
+  layer = accepted(modelText("qwen3-30b-a3b"), options);
+  EXPECT_EQ(layer.inputType, "f32");
+
+  options = {};
+  options.tp = 4;
+  options.rank = 3;
+  layer = accepted(modelText("qwen3-30b-a3b"), options);
+  EXPECT_EQ(layer.parallel.tp, 4);
+  EXPECT_EQ(layer.parallel.tpRank, 3);
+}
+
+TEST(HuggingFace, OptionsThatNothingServes) {
+  std::string text = modelText("qwen3-30b-a3b");
+  ImportOptions options;
+  options.ep = true;
+  EXPECT_EQ(refusalOf(text, options),
+            "in.json: --ep: expert parallelism is not served; accepted: tensor "
+            "parallelism, --tp=N --rank=R");
+  options = {};
+  options.dp = 2;
+  EXPECT_EQ(refusalOf(text, options),
+            "in.json: --dp=2: a size other than 1 is not served; accepted: "
+            "tensor parallelism, --tp=N --rank=R");
+  options = {};
+  options.pcp = 2;
+  EXPECT_EQ(refusalOf(text, options),
+            "in.json: --pcp=2: a size other than 1 is not served; accepted: "
+            "tensor parallelism, --tp=N --rank=R");
+  options = {};
+  options.rank = 1;
+  EXPECT_EQ(refusalOf(text, options),
+            "in.json: --rank=1: expected an integer from 0 to 0 (1 ranks)");
+  options = {};
+  options.scheme = "fp8_block";
+  EXPECT_EQ(refusalOf(text, options),
+            "in.json: --scheme=fp8_block: expected one of f32, f16, bf16");
+  options = {};
+  options.dtype = "fp8";
+  EXPECT_EQ(refusalOf(text, options),
+            "in.json: --dtype=fp8: expected bf16, f16 or f32");
+  options = {};
+  options.dtype = "f16";
+  options.scheme = "bf16";
+  EXPECT_EQ(refusalOf(text, options),
+            "in.json: scheme bf16 multiplies bf16 activations, got f16; "
+            "accepted: --dtype=bf16 or --scheme=f16");
+}
+
+} // namespace

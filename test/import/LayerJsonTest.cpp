@@ -1,0 +1,331 @@
+//===- LayerJsonTest.cpp - moec's own description of a layer --------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/import/ImportTesting.h"
+
+#include <gtest/gtest.h>
+
+using namespace moec;
+using namespace moec::compiler;
+using namespace moec::compiler::testing;
+using nlohmann::json;
+
+namespace {
+
+LayerDescription accepted(const json &changes,
+                          const ImportOptions &options = {}) {
+  Result<LayerDescription> layer =
+      readDescription(layerText(changes), "dir/in.json", options);
+  if (!layer) {
+    ADD_FAILURE() << layer.error().message;
+    return {};
+  }
+  return *layer;
+}
+
+std::string refused(const json &changes, const ImportOptions &options = {}) {
+  return refusalOf(layerText(changes), options);
+}
+
+TEST(LayerJson, TheSmallestLayer) {
+  LayerDescription layer = accepted({{"routing_method", nullptr}});
+  EXPECT_EQ(layer.name, "small");
+  EXPECT_EQ(layer.numExperts, 8);
+  EXPECT_EQ(layer.topK, 2);
+  EXPECT_EQ(layer.hidden, 64);
+  EXPECT_EQ(layer.intermediate, 32);
+  EXPECT_EQ(layer.inputType, "bf16");
+  EXPECT_EQ(layer.outputType, "bf16");
+  EXPECT_EQ(layer.logitsType, "bf16");
+  EXPECT_EQ(layer.quant.scheme, "bf16");
+  EXPECT_EQ(layer.activation.function, "silu");
+  EXPECT_FALSE(layer.activation.limit);
+  EXPECT_EQ(layer.routing.method, "auto");
+  EXPECT_EQ(layer.routing.scoring, "softmax");
+  EXPECT_EQ(layer.routing.renormalize, true);
+  EXPECT_EQ(layer.gateUpOrder, "gate_first");
+  EXPECT_EQ(layer.parallel.tp, 1);
+  EXPECT_FALSE(layer.hasBias);
+}
+
+TEST(LayerJson, EveryField) {
+  LayerDescription layer = accepted({
+      {"name", "full"},
+      {"in_dtype", "torch.float16"},
+      {"out_dtype", "f32"},
+      {"router_logits_dtype", "float32"},
+      {"activation", "gelu_tanh_no_mul"},
+      {"swiglu_alpha", 1.702},
+      {"swiglu_beta", 1},
+      {"swiglu_limit", 7.0},
+      {"routing_method", "auto"},
+      {"scoring_func", "sigmoid"},
+      {"renormalize", false},
+      {"num_expert_group", 4},
+      {"topk_group", 2},
+      {"routed_scaling_factor", 2.5},
+      {"e_score_correction_bias", true},
+      {"has_bias", true},
+      {"gate_up_order", "interleaved"},
+      {"apply_router_weight_on_input", true},
+      {"apply_routed_scale_to_output", true},
+      {"n_shared_experts", 1},
+      {"num_redundant_experts", 2},
+      {"defer_moe_finalize", true},
+      {"quant_config",
+       {{"a1",
+         {{"dtype", "float8_e4m3fn"},
+          {"shape", {1, 128}},
+          {"scale", "float32"},
+          {"dynamic", true}}},
+        {"a2",
+         {{"dtype", "f8E4M3FN"},
+          {"shape", {1, 128}},
+          {"scale", "f32"},
+          {"dynamic", true}}},
+        {"w1",
+         {{"dtype", "i4"},
+          {"shape", {1, 32}},
+          {"scale", "bf16"},
+          {"zp", "i4"}}},
+        {"w2",
+         {{"dtype", "float4_e2m1fn_x2"},
+          {"shape", {1, 16}},
+          {"scale", "f8E4M3FN"},
+          {"alpha_or_gscale", "f32"}}}}},
+      {"moe_parallel_config",
+       {{"tp_size", 2},
+        {"tp_rank", 1},
+        {"pcp_size", 2},
+        {"pcp_rank", 1},
+        {"dp_size", 4},
+        {"dp_rank", 3},
+        {"sp_size", 1},
+        {"use_ep", true}}},
+  });
+  EXPECT_EQ(layer.inputType, "f16");
+  EXPECT_EQ(layer.outputType, "f32");
+  EXPECT_EQ(layer.logitsType, "f32");
+  EXPECT_EQ(layer.activation.function, "gelu_tanh_no_mul");
+  EXPECT_EQ(layer.activation.alpha, 1.702);
+  EXPECT_EQ(layer.activation.beta, 1.0);
+  EXPECT_EQ(layer.activation.limit, 7.0);
+  EXPECT_EQ(layer.routing.scoring, "sigmoid");
+  EXPECT_EQ(layer.routing.renormalize, false);
+  EXPECT_EQ(layer.routing.groups, 4);
+  EXPECT_EQ(layer.routing.topGroups, 2);
+  EXPECT_EQ(layer.routing.scale, 2.5);
+  EXPECT_TRUE(layer.routing.bias);
+  EXPECT_TRUE(layer.hasBias);
+  EXPECT_EQ(layer.gateUpOrder, "interleaved");
+  EXPECT_TRUE(layer.applyRouterWeightOnInput);
+  EXPECT_TRUE(layer.applyRoutedScaleToOutput);
+  EXPECT_EQ(layer.numSharedExperts, 1);
+  EXPECT_EQ(layer.numRedundantExperts, 2);
+  EXPECT_TRUE(layer.deferFinalize);
+  EXPECT_EQ(layer.quant.scheme, "");
+  EXPECT_EQ(layer.quant.a1.element, "f8E4M3FN");
+  EXPECT_EQ(layer.quant.a1.group, (std::vector<int64_t>{1, 128}));
+  EXPECT_TRUE(layer.quant.a1.dynamic);
+  EXPECT_EQ(layer.quant.w1.zeroPoint, "i4");
+  EXPECT_EQ(layer.quant.w2.element, "f4E2M1FN");
+  EXPECT_EQ(layer.quant.w2.secondScale, "f32");
+  EXPECT_EQ(layer.parallel.tpRank, 1);
+  EXPECT_EQ(layer.parallel.pcp, 2);
+  EXPECT_EQ(layer.parallel.dpRank, 3);
+  EXPECT_TRUE(layer.parallel.ep);
+}
+
+TEST(LayerJson, NameFromTheFile) {
+  EXPECT_EQ(accepted({{"name", nullptr}}).name, "in");
+}
+
+TEST(LayerJson, Version) {
+  EXPECT_EQ(refused({{"moec_layer", 2}}),
+            "in.json: $.moec_layer: expected the version of the format, 1, "
+            "got the number 2");
+  EXPECT_EQ(refused({{"moec_layer", "1"}}),
+            "in.json: $.moec_layer: expected the version of the format, 1, "
+            "got the string \"1\"");
+}
+
+TEST(LayerJson, UnknownFields) {
+  EXPECT_EQ(refused({{"num_expert", 8}}),
+            "in.json: $.num_expert: unknown field; accepted here: activation, "
+            "apply_routed_scale_to_output, apply_router_weight_on_input, "
+            "defer_moe_finalize, e_score_correction_bias, experts_per_token, "
+            "gate_up_order, has_bias, hidden_dim, in_dtype, intermediate_size, "
+            "is_lora_enabled, "
+            "moe_parallel_config, moec_layer, n_shared_experts, name, "
+            "num_expert_group, "
+            "num_experts, num_redundant_experts, out_dtype, quant_config, "
+            "renormalize, routed_scaling_factor, router_logits_dtype, "
+            "routing_method, scoring_func, skip_final_all_reduce, "
+            "swiglu_alpha, swiglu_beta, swiglu_limit "
+            "and topk_group");
+  EXPECT_EQ(refused({{"moe_parallel_config", {{"tp", 2}}}}),
+            "in.json: $.moe_parallel_config.tp: unknown field; accepted here: "
+            "all2all_backend, dp_rank, dp_size, enable_eplb, pcp_rank, "
+            "pcp_size, sp_size, tp_rank, tp_size "
+            "and use_ep");
+  EXPECT_EQ(refused({{"quant_config", {{"scheme", "bf16"}, {"bits", 4}}}}),
+            "in.json: $.quant_config.bits: unknown field; accepted here: a1, "
+            "a2, is_scale_swizzled, scheme, w1 and w2");
+}
+
+TEST(LayerJson, FieldsThatVllmHasAndThisFormatHasNot) {
+  EXPECT_EQ(refused({{"num_local_experts", 8}}),
+            "in.json: $.num_local_experts: no field of this format: moec "
+            "computes it from moe_parallel_config");
+  EXPECT_EQ(refused({{"moe_backend", "auto"}}),
+            "in.json: $.moe_backend: no field of this format: the option "
+            "--backend says it");
+  EXPECT_EQ(refused({{"moe_parallel_config", {{"ep_size", 2}}}}),
+            "in.json: $.moe_parallel_config.ep_size: no field of this format: "
+            "moec computes it from the sizes and use_ep");
+  EXPECT_EQ(
+      refused({{"quant_config", {{"scheme", "bf16"}, {"gemm1_alpha", 1.0}}}}),
+      "in.json: $.quant_config.gemm1_alpha: no field of this format: "
+      "say swiglu_alpha of the layer");
+}
+
+TEST(LayerJson, TypesAndRanges) {
+  EXPECT_EQ(refused({{"num_experts", -1}}),
+            "in.json: $.num_experts: expected an integer from 1 to 65536, got "
+            "the number -1");
+  EXPECT_EQ(refused({{"experts_per_token", 9}}),
+            "in.json: $.experts_per_token: expected an integer from 1 to 8, "
+            "got the number 9");
+  EXPECT_EQ(refused({{"in_dtype", nullptr}}),
+            "in.json: $.in_dtype: expected bf16, f16 or f32 (or PyTorch's "
+            "bfloat16, float16, float32), got nothing");
+  EXPECT_EQ(refused({{"has_bias", "yes"}}),
+            "in.json: $.has_bias: expected true or false, got the string "
+            "\"yes\"");
+  EXPECT_EQ(refused({{"swiglu_limit", 0}}),
+            "in.json: $.swiglu_limit: expected a number above 0, or no field "
+            "for no limit, got the number 0");
+  EXPECT_EQ(refused({{"activation", "swish"}}),
+            "in.json: $.activation: expected \"silu\", \"gelu\", "
+            "\"gelu_tanh\", \"silu_no_mul\", \"gelu_no_mul\" or "
+            "\"gelu_tanh_no_mul\", got the string \"swish\"");
+  EXPECT_EQ(refused({{"routing_method", 4}}),
+            "in.json: $.routing_method: expected \"default\", "
+            "\"renormalize\", \"renormalize_naive\", \"topk\" or \"auto\", "
+            "got the number 4");
+  EXPECT_EQ(
+      refused({{"moe_parallel_config", {{"tp_size", 4}, {"tp_rank", 4}}}}),
+      "in.json: $.moe_parallel_config.tp_rank: expected an integer from "
+      "0 to 3, got the number 4");
+  EXPECT_EQ(refused({{"moe_parallel_config", json::array()}}),
+            "in.json: $.moe_parallel_config: expected an object, got an "
+            "array");
+  EXPECT_EQ(refused({{"scoring_func", "softmax"}}),
+            "in.json: $.scoring_func: expected either routing_method or "
+            "scoring_func, got both; routing_method = \"renormalize\" settles "
+            "it");
+}
+
+TEST(LayerJson, Quantization) {
+  EXPECT_EQ(refused({{"quant_config", "fp4"}}),
+            "in.json: $.quant_config: expected \"f32\", \"f16\" or \"bf16\", "
+            "got the string \"fp4\"");
+  EXPECT_EQ(refused({{"quant_config", 4}}),
+            "in.json: $.quant_config: expected null, the name of a scheme or "
+            "an object with \"scheme\" or with \"a1\", \"a2\", \"w1\" and "
+            "\"w2\", got the number 4");
+  EXPECT_EQ(refused({{"quant_config", json::object()}}),
+            "in.json: $.quant_config.scheme: expected \"scheme\" or "
+            "descriptors (\"a1\", \"a2\", \"w1\", \"w2\"), got neither");
+  EXPECT_EQ(refused({{"quant_config",
+                      {{"scheme", "bf16"}, {"w1", {{"dtype", "i8"}}}}}}),
+            "in.json: $.quant_config.scheme: expected a scheme or descriptors "
+            "(\"a1\", \"a2\", \"w1\", \"w2\"), got both");
+  EXPECT_EQ(refused({{"quant_config", {{"w1", {{"dtype", "fp8"}}}}}}),
+            "in.json: $.quant_config.w1.dtype: expected an element type "
+            "(bf16, f16, f32, f8E4M3FN, f8E5M2, f6E3M2FN, f6E2M3FN, f4E2M1FN, "
+            "f8E8M0FNU, i8 or i4), got the string \"fp8\"");
+  EXPECT_EQ(
+      refused(
+          {{"quant_config",
+            {{"w1", {{"dtype", "i8"}, {"shape", {1}}, {"scale", "f32"}}}}}}),
+      "in.json: $.quant_config.w1.shape: expected two integers, rows "
+      "and columns of one scale (-1 for all), got an array");
+  EXPECT_EQ(refused({{"quant_config",
+                      {{"w1", {{"dtype", "i8"}, {"scale", "f32"}}}}}}),
+            "in.json: $.quant_config.w1.shape: expected \"shape\" and "
+            "\"scale\" together (a scale and what it covers) or neither, got "
+            "one of them");
+  EXPECT_EQ(refused({{"quant_config", "f16"}}),
+            "in.json: scheme f16 multiplies f16 activations, got bf16; "
+            "accepted: --dtype=f16 or --scheme=bf16");
+}
+
+TEST(LayerJson, Options) {
+  ImportOptions options;
+  options.layer = 3;
+  EXPECT_EQ(refused({}, options),
+            "in.json: --layer: expected no --layer with a layer JSON, which "
+            "describes one layer");
+  options = {};
+  options.ignoreFields = {"x"};
+  EXPECT_EQ(refused({}, options),
+            "in.json: --ignore-field: expected no --ignore-field with a layer "
+            "JSON, whose every field counts");
+  options = {};
+  options.tp = 2;
+  EXPECT_EQ(accepted({}, options).parallel.tp, 2);
+}
+
+TEST(Formats, ToldApartByContent) {
+  EXPECT_TRUE(looksLikeJson(" \n{}"));
+  EXPECT_TRUE(looksLikeJson("\xEF\xBB\xBF{}"));
+  EXPECT_TRUE(looksLikeJson("[1]"));
+  EXPECT_FALSE(looksLikeJson("// a comment\nmoe.layer @a {}"));
+  EXPECT_FALSE(looksLikeJson(""));
+}
+
+TEST(Formats, WhatIsNoConfiguration) {
+  EXPECT_EQ(refusalOf("{}"),
+            "in.json: expected an object with \"moec_layer\" (a layer JSON, "
+            "docs/layer-json.md) or with \"architectures\" or \"model_type\" "
+            "(a Hugging Face config.json), got one with none of these keys");
+  EXPECT_EQ(refusalOf("[1]"), "in.json: expected a JSON object, got an array");
+  EXPECT_EQ(refusalOf("{\"moec_layer\": 1, \"moec_layer\": 1}"),
+            "in.json: expected each key once in an object, got "
+            "\"moec_layer\" twice");
+  EXPECT_EQ(refusalOf("{\"moec_layer\": 1,"),
+            "in.json: expected JSON, got a text that is not: parse error at "
+            "line 1, column 18: syntax error while parsing object key - "
+            "unexpected end of input; expected string literal");
+  EXPECT_EQ(refusalOf("{\"moec_layer\": 1e999}"),
+            "in.json: expected JSON, got a text that is not: number overflow "
+            "parsing '1e999'");
+}
+
+TEST(Formats, DeepNesting) {
+  for (size_t depth : {size_t(100), size_t(100000), size_t(1000000)}) {
+    std::string text = "{\"moec_layer\": " + std::string(depth, '[') +
+                       std::string(depth, ']') + "}";
+    EXPECT_EQ(refusalOf(text),
+              "in.json: expected at most 64 levels of nesting, got more");
+    std::string open;
+    for (size_t i = 0; i < depth && open.size() < (size_t(1) << 21); ++i)
+      open += "{\"a\":";
+    EXPECT_NE(refusalOf(open), "");
+  }
+}
+
+TEST(Formats, HugeText) {
+  std::string text = "{\"moec_layer\": 1, \"name\": \"" +
+                     std::string(size_t(17) << 20, 'x') + "\"}";
+  EXPECT_EQ(refusalOf(text), "in.json: expected at most 16777216 bytes of "
+                             "JSON, got 17825822");
+  EXPECT_LT(refused({{"activation", std::string(1 << 20, 'y')}}).size(), 400u);
+}
+
+} // namespace
