@@ -67,7 +67,7 @@ public:
     const nlohmann::json *node = at(path);
     if (!node)
       return "";
-    const std::string text = node->is_string() ? node->get<std::string>() : "";
+    std::string text = node->is_string() ? node->get<std::string>() : "";
     std::string list;
     for (std::string_view candidate : allowed) {
       if (node->is_string() && candidate == text)

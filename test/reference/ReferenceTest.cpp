@@ -18,6 +18,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 using namespace moec::reference;
 using testing::ElementsAre;
@@ -111,9 +112,8 @@ double silu(double x) { return x / (1 + std::exp(-x)); }
 std::vector<double> run(const Layer &layer, const Inputs &inputs) {
   auto routing = route(layer, inputs);
   EXPECT_TRUE(routing) << (routing ? "" : routing.error().message);
-  std::vector<int64_t> list;
-  for (int64_t token = 0; token < inputs.tokens; ++token)
-    list.push_back(token);
+  std::vector<int64_t> list(inputs.tokens);
+  std::iota(list.begin(), list.end(), 0);
   auto out = compute(layer, inputs, *routing, list, 1);
   EXPECT_TRUE(out) << (out ? "" : out.error().message);
   return out ? *out : std::vector<double>();
@@ -317,7 +317,7 @@ TEST(Routing, ScoreTiesTakeAnyResolution) {
   // Experts 1 to 3 tie exactly; then within 1e-6.
   for (float step : {0.0f, 2e-6f}) {
     const std::vector<float> logits = {1, 3, 3 + step, 3};
-    for (std::vector<int32_t> observed :
+    for (const std::vector<int32_t> &observed :
          {std::vector<int32_t>{1, 2}, {3, 1}, {2, 3}}) {
       const Routing routing = routeRow(layer, logits, observed);
       EXPECT_EQ(routing.mistakes, 0);

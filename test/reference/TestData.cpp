@@ -134,7 +134,8 @@ void fillGiven(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
     for (int64_t k = 0; k < layer.topK; ++k) {
       const uint64_t index = uint64_t(m) * layer.topK + k;
       const uint64_t bits = randomBits(seed, Stream::GivenIds, index);
-      const int64_t pick = k + int64_t((bits >> 8) % (layer.experts - k));
+      const int64_t left = std::max<int64_t>(1, layer.experts - k);
+      const int64_t pick = k + int64_t((bits >> 8) % left);
       std::swap(order[k], order[pick]);
       store(idElement, ids, int64_t(index),
             bits % 16 == 0 ? -1.0 : double(order[k]));
@@ -237,6 +238,7 @@ void parallelFor(int64_t count, unsigned threads,
     return;
   }
   std::vector<std::thread> pool;
+  pool.reserve(workers);
   for (int64_t i = 0; i < workers; ++i)
     pool.emplace_back(
         [&, i] { body(count * i / workers, count * (i + 1) / workers); });
