@@ -11,6 +11,7 @@ once per way everything a caller may do differently (given ids, strides, valid t
 import itertools
 import json
 import pathlib
+import re
 import shutil
 import time
 
@@ -97,12 +98,12 @@ def check_case(tools, work, case):
 def main():
     arguments = testing.parser(__doc__.splitlines()[0])
     arguments.add_argument("--all", action="store_true", help="every combination of shape, bias and type of the logits")
-    arguments.add_argument("--filter", default="", help="only cases with this in their name")
+    arguments.add_argument("--filter", default="", help="only cases whose name this regular expression is found in")
     options = arguments.parse_args()
     tools = testing.Tools(options.bin)
     work = pathlib.Path(options.work)
     started = time.time()
-    chosen = [case for case in cases(tools.rows(), options.all) if options.filter in name_of(case)]
+    chosen = [case for case in cases(tools.rows(), options.all) if re.search(options.filter, name_of(case))]
     results = testing.parallel(lambda case: check_case(tools, work, case), chosen, options.jobs)
     testing.finish("conformance on the host device", len(chosen), [text for text in results if text], started,
                    time.time())

@@ -32,7 +32,7 @@ def outcome(tools, layer, arch, backend, engine):
     if status == 0:
         found = re.search(r'"realization"\s*:\s*"(\w+)"', output)
         return found.group(1) if found else "native"
-    codes = re.findall(r"refused \[(\w+)\]", errors) or re.findall(r'"code"\s*:\s*"(\w+)"', output + errors)
+    codes = re.findall(r"\[([a-z_]+)\]:", errors) or re.findall(r'"code"\s*:\s*"(\w+)"', output + errors)
     if status == 1 and codes:
         return codes[0]
     return f"? exit {status}: {errors.strip()[:300]}"

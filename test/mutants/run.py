@@ -8,7 +8,7 @@ A mutant is a patch whose first lines say what it is:
     Fault: one sentence
     Kind: code | template
     Program: moec-run            (code: which program holds the mutated .cpp)
-    Check: conformance FILTER    (code: the case of conformance.py that must fail)
+    Check: conformance REGEX     (code: the cases of conformance.py that must fail)
     Check: unit PROGRAM FILTER   (code: the GoogleTest program and the cases of it that must fail)
     Quick: yes                   (runs by default; the others with --all)
 
