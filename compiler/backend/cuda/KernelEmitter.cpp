@@ -1,0 +1,503 @@
+//===- KernelEmitter.cpp - one scheduled kernel as text -------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The order of fields and the members of each Config are those that the header
+// of the template names.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/backend/cuda/KernelEmitter.h"
+
+#include "compiler/backend/cuda/LayerJson.h"
+#include "compiler/passes/ProgramValues.h"
+#include "compiler/schedule/SharedMemory.h"
+#include "dialect/catalog/Activations.h"
+#include "dialect/catalog/Engines.h"
+#include "dialect/catalog/RoutingMethods.h"
+#include "dialect/catalog/Schemes.h"
+
+#include <fmt/format.h>
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::compiler;
+
+/// Bytes that a CTA of the pack kernels moves.
+static constexpr int64_t kPackBytesPerCta = 32768;
+
+std::string compiler::schemeName(moe::LayerOp layer) {
+  StringRef name = layer.getQuant().getScheme();
+  return name.empty() ? "custom" : name.str();
+}
+
+static std::string cppType(Value value) {
+  return std::string(cppElementType(elementTypeOf(value)));
+}
+
+/// "moe::activation::Gated<moe::activation::Silu>".
+static std::string activationPolicy(moe::ActivationAttr activation) {
+  const catalog::Activation *row = catalog::find(
+      catalog::kActivations, std::string_view(activation.getFunction()));
+  return fmt::format("moe::activation::{}<{}>",
+                     activation.isGated() ? "Gated" : "Ungated",
+                     row ? row->policy : "");
+}
+
+namespace {
+class Emitter {
+public:
+  Emitter(moe::KernelOp kernel, moe::LaunchOp launch)
+      : kernel(kernel), launch(launch), schedule(kernel.getScheduleAttr()),
+        program(kernel->getParentOfType<moe::ProgramOp>()),
+        layer(program.getLayerOp()) {}
+
+  Result<EmittedKernel> emit();
+
+private:
+  void emitRoute(moe::RouteOp route);
+  void emitPermute(moe::PermuteOp permute);
+  void emitMatmul(moe::GroupedMatmulOp matmul);
+  void emitActivate(moe::ActivateOp activate);
+  void emitCombine(moe::CombineOp combine);
+
+  /// The program's name for what is bound to a field, "" if there is none.
+  std::string boundTo(StringRef field);
+  /// The optional output that repeats a result, "ids" of "topk_ids".
+  std::string outputOf(StringRef result);
+  void pointer(StringRef field, StringRef type, bool written = false);
+  void placesOfPermutation();
+
+  void begin(std::string kind, std::string header, std::string function);
+  Stage &stage(StringRef op);
+  Stage countStage(moe::CountOp count, std::string counts);
+  Stage permuteStage(moe::PermuteOp permute, std::string counts);
+
+  moe::KernelOp kernel;
+  moe::LaunchOp launch;
+  moe::ScheduleAttr schedule;
+  moe::ProgramOp program;
+  moe::LayerOp layer;
+  EmittedKernel out;
+};
+} // namespace
+
+std::string Emitter::boundTo(StringRef field) {
+  for (auto [name, value] :
+       llvm::zip(kernel.getFields(), launch.getArguments()))
+    if (cast<StringAttr>(name).getValue() == field)
+      return valueName(value);
+  if (ArrayAttr results = kernel.getResultNamesAttr())
+    for (auto [name, value] : llvm::zip(results, launch.getValues()))
+      if (cast<StringAttr>(name).getValue() == field)
+        return valueName(value);
+  return {};
+}
+
+std::string Emitter::outputOf(StringRef result) {
+  auto ret = cast<moe::ReturnOp>(launch->getBlock()->getTerminator());
+  if (!ret.getOptionalNames())
+    return {};
+  for (auto [name, value] :
+       llvm::zip(*ret.getOptionalNames(), ret.getOptionalOutputs()))
+    if (value.getDefiningOp() == launch.getOperation() &&
+        valueName(value) == result)
+      return cast<StringAttr>(name).getValue().str();
+  return {};
+}
+
+void Emitter::pointer(StringRef field, StringRef type, bool written) {
+  out.text.arguments.pointer(field, type, boundTo(field), written);
+}
+
+void Emitter::begin(std::string kind, std::string header,
+                    std::string function) {
+  const catalog::Architecture &arch = program.getTarget().getArchRow();
+  out.kind = std::move(kind);
+  out.scheme = schemeName(layer);
+  out.programmatic = schedule.getProgrammatic();
+  out.cooperative = schedule.getCooperative();
+  for (auto [i, extent] : llvm::enumerate(schedule.getCluster()))
+    if (i < 3)
+      out.cluster[i] = extent;
+  out.text.include = "moe/kernel/" + header;
+  out.text.function = "moe::" + function;
+  out.text.threads = schedule.getThreads();
+  out.text.minCtasPerSm = schedule.getCtasPerSm();
+  ConfigPrinter &config = out.text.config;
+  config.number("kThreads", schedule.getThreads());
+  config.flag("kProgrammatic", out.programmatic);
+  config.flag("kCpAsync", arch.has("cp_async"));
+}
+
+Stage &Emitter::stage(StringRef op) {
+  out.stages.emplace_back();
+  out.stages.back().op = op.str();
+  return out.stages.back();
+}
+
+//===----------------------------------------------------------------------===//
+// Routing and permutation
+//===----------------------------------------------------------------------===//
+
+void Emitter::placesOfPermutation() {
+  pointer("rows", "int", true);
+  pointer("positions", "int", true);
+  pointer("offsets", "int", true);
+  pointer("tiles", "int4", true);
+  pointer("tile_count", "int", true);
+  pointer("counts", "int", true);
+}
+
+Stage Emitter::countStage(moe::CountOp count, std::string counts) {
+  Stage made;
+  made.op = "count";
+  made.operands = {{"topk_ids", "topk_ids"}};
+  made.results = {{"block_counts", std::move(counts)}};
+  made.attributes = {
+      {"experts", int64_t(count.getExperts())},
+      {"local_begin", int64_t(layer.getLocalBegin().value_or(0))},
+      {"local_experts",
+       int64_t(layer.getLocalExperts().value_or(layer.getExperts()))},
+      {"block_tokens", int64_t(count.getBlockTokens())}};
+  return made;
+}
+
+Stage Emitter::permuteStage(moe::PermuteOp permute, std::string counts) {
+  Stage made;
+  made.op = "permute";
+  made.operands = {{"topk_ids", "topk_ids"},
+                   {"block_counts", std::move(counts)}};
+  for (const char *name :
+       {"rows", "positions", "offsets", "tiles", "tile_count", "counts"})
+    made.results[name] = name;
+  made.attributes = {{"experts", int64_t(permute.getExperts())},
+                     {"local_begin", int64_t(permute.getFirstLocal())},
+                     {"local_experts", int64_t(permute.getNumLocal())},
+                     {"top_k", int64_t(layer.getTopK())},
+                     {"block_tokens", int64_t(permute.getBlockTokens())},
+                     {"tile_rows", int64_t(permute.getTileRows())}};
+  return made;
+}
+
+void Emitter::emitRoute(moe::RouteOp route) {
+  auto count = findStage<moe::CountOp>(kernel);
+  auto permute = findStage<moe::PermuteOp>(kernel);
+  begin(permute ? "route_permute" : "route", "route.cuh", "route");
+  ArgumentLayout &args = out.text.arguments;
+  pointer("logits", cppType(route.getLogits()));
+  pointer("given_ids", "void");
+  args.elementBytes("given_ids_bytes", boundTo("given_ids"));
+  pointer("given_weights", "float");
+  pointer("valid_tokens", "int");
+  args.size("tokens", Expression::symbol("tokens"));
+  pointer("topk_ids", "int", true);
+  pointer("topk_weights", "float", true);
+  args.pointer("ids", "int", outputOf("topk_ids"), true);
+  args.pointer("weights", "float", outputOf("topk_weights"), true);
+  if (permute)
+    placesOfPermutation();
+  else
+    pointer("block_counts", "int", true);
+
+  moe::RoutingAttr routing = route.getRouting();
+  const catalog::RoutingMethod *row = catalog::find(
+      catalog::kRoutingMethods, std::string_view(routing.getMethod()));
+  int64_t experts = layer.getExperts(), topK = route.getTopK();
+  int64_t blockTokens = count ? int64_t(count.getBlockTokens()) : 1;
+  ConfigPrinter &config = out.text.config;
+  config.type("Logits", cppType(route.getLogits()));
+  config.type("Score", row ? row->scorePolicy : "");
+  config.type("Select", row ? row->selectPolicy : "");
+  config.type("Normalize", row ? row->normalizePolicy : "");
+  config.number("kExperts", experts);
+  config.number("kTopK", topK);
+  config.number("kBlockTokens", blockTokens);
+  config.flag("kPermute", bool(permute));
+  config.number("kTileRows", permute ? int64_t(permute.getTileRows()) : 1);
+  config.number("kLocalBegin", layer.getLocalBegin().value_or(0));
+  config.number("kLocalExperts", layer.getLocalExperts().value_or(experts));
+
+  Stage &made = stage("route");
+  for (const char *name :
+       {"logits", "given_ids", "given_weights", "valid_tokens"})
+    made.operands[name] = name;
+  for (const char *name : {"topk_ids", "topk_weights", "ids", "weights"})
+    made.results[name] = name;
+  made.attributes = {{"score", row ? row->score : ""},
+                     {"select", row ? row->select : ""},
+                     {"normalize", row ? row->normalize : ""},
+                     {"experts", experts},
+                     {"top_k", topK},
+                     {"groups", routing.getGroups()},
+                     {"top_groups", routing.getTopGroups()},
+                     {"scale", routing.getScale()
+                                   ? routing.getScale().getValueAsDouble()
+                                   : 1.0}};
+  std::string counts = permute ? "%block_counts" : "block_counts";
+  if (count)
+    out.stages.push_back(countStage(count, counts));
+  if (permute)
+    out.stages.push_back(permuteStage(permute, counts));
+  out.tile = fmt::format("{}", blockTokens);
+  out.gridX =
+      permute ? Expression(1)
+              : ceilDiv(Expression::symbol("tokens"), Expression(blockTokens));
+}
+
+void Emitter::emitPermute(moe::PermuteOp permute) {
+  begin("permute", "permute.cuh", "permute");
+  pointer("topk_ids", "int");
+  pointer("block_counts", "int");
+  out.text.arguments.size("tokens", Expression::symbol("tokens"));
+  placesOfPermutation();
+  ConfigPrinter &config = out.text.config;
+  config.number("kExperts", permute.getExperts());
+  config.number("kLocalBegin", permute.getFirstLocal());
+  config.number("kLocalExperts", permute.getNumLocal());
+  config.number("kTopK", layer.getTopK());
+  config.number("kBlockTokens", permute.getBlockTokens());
+  config.number("kTileRows", permute.getTileRows());
+  out.stages.push_back(permuteStage(permute, "block_counts"));
+  int64_t blockTokens = permute.getBlockTokens();
+  out.tile = fmt::format("{}x{}", blockTokens, int64_t(permute.getTileRows()));
+  out.gridX = ceilDiv(Expression::symbol("tokens"), Expression(blockTokens));
+}
+
+//===----------------------------------------------------------------------===//
+// Matmul and activation
+//===----------------------------------------------------------------------===//
+
+static nlohmann::json activationAttributes(moe::ActivateOp activate) {
+  moe::ActivationAttr activation = activate.getActivation();
+  const catalog::Activation *row = catalog::find(
+      catalog::kActivations, std::string_view(activation.getFunction()));
+  return {{"function", row ? row->function : ""},
+          {"gated", activation.isGated()},
+          {"interleave", int64_t(activate.getInterleave())},
+          {"alpha", numberOrNull(activation.getAlpha())},
+          {"beta", numberOrNull(activation.getBeta())},
+          {"limit", numberOrNull(activation.getLimit())}};
+}
+
+void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
+  auto activate = findStage<moe::ActivateOp>(kernel);
+  bool gather = bool(matmul.getRows());
+  Value result = kernel.getYield().getValues()[0];
+  begin("grouped_matmul", "grouped_matmul.cuh", "groupedMatmul");
+  ArgumentLayout &args = out.text.arguments;
+  pointer("lhs", cppType(matmul.getLhs()));
+  args.rowStride("lhs_row_stride", boundTo("lhs"));
+  if (gather)
+    pointer("rows", "int");
+  pointer("tiles", "int4");
+  pointer("tile_count", "int");
+  pointer("rhs", cppType(matmul.getRhs()));
+  if (matmul.getBias())
+    pointer("bias", cppType(matmul.getBias()));
+  pointer("result", cppType(result), true);
+
+  const catalog::Engine *engine =
+      catalog::find(catalog::kEngines, std::string_view(schedule.getEngine()));
+  const catalog::Scheme *scheme = catalog::find(
+      catalog::kSchemes, std::string_view(layer.getQuant().getScheme()));
+  int64_t n = matmul.getN(), k = matmul.getK();
+  int64_t experts = matmul.getNumExperts(), topK = layer.getTopK();
+  ConfigPrinter &config = out.text.config;
+  config.type("Input", cppType(matmul.getLhs()));
+  config.type("Weight", cppType(matmul.getRhs()));
+  config.type("Result", cppType(result));
+  config.type("Quant", scheme ? scheme->policy : "moe::quant::None");
+  config.type("Activation", activate
+                                ? activationPolicy(activate.getActivation())
+                                : "moe::activation::None");
+  config.type("Mma", fmt::format("{}<{}>", engine ? engine->policy : "",
+                                 cppType(matmul.getLhs())));
+  config.open("Schedule");
+  config.number("kTileM", schedule.getTileM());
+  config.number("kTileN", schedule.getTileN());
+  config.number("kTileK", schedule.getTileK());
+  config.number("kStages", schedule.getStages());
+  config.number("kWarpsM", schedule.getWarpsM());
+  config.number("kWarpsN", schedule.getWarpsN());
+  config.number("kGroupM", schedule.getGroup());
+  config.close();
+  config.number("kN", n);
+  config.number("kK", k);
+  config.number("kExperts", experts);
+  config.number("kTopK", topK);
+  config.flag("kGather", gather);
+  config.flag("kBias", bool(matmul.getBias()));
+  config.number("kInterleave", matmul.getInterleave());
+
+  MatmulProblem problem;
+  problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
+  problem.resultBytes = elementBytes(elementTypeOf(result));
+  problem.gated = activate && activate.getActivation().isGated();
+  Schedule numbers;
+  numbers.tileM = schedule.getTileM();
+  numbers.tileN = schedule.getTileN();
+  numbers.tileK = schedule.getTileK();
+  numbers.stages = schedule.getStages();
+  out.text.sharedBytes = sharedBytes(problem, numbers);
+
+  Stage &made = stage("grouped_matmul");
+  made.operands = {{"lhs", "lhs"},
+                   {"tiles", "tiles"},
+                   {"tile_count", "tile_count"},
+                   {"rhs", "rhs"}};
+  if (gather)
+    made.operands["rows"] = "rows";
+  if (matmul.getBias())
+    made.operands["bias"] = "bias";
+  made.results = {{"result", activate ? "%h" : "result"}};
+  made.attributes = {{"n", n},
+                     {"k", k},
+                     {"experts", experts},
+                     {"top_k", topK},
+                     {"gather", gather},
+                     {"interleave", int64_t(matmul.getInterleave())}};
+  if (activate) {
+    Stage &second = stage("activate");
+    second.operands = {{"input", "%h"}};
+    second.results = {{"result", "result"}};
+    second.attributes = activationAttributes(activate);
+  }
+  out.tile = fmt::format("{}x{}x{}", schedule.getTileM(), schedule.getTileN(),
+                         schedule.getTileK());
+  int64_t columnTiles = (n + schedule.getTileN() - 1) / schedule.getTileN();
+  out.gridX =
+      Expression(columnTiles) * tileCapacity(schedule.getTileM(), experts);
+}
+
+void Emitter::emitActivate(moe::ActivateOp activate) {
+  begin("activate", "activate.cuh", "activate");
+  pointer("input", "float");
+  pointer("offsets", "int");
+  pointer("result", cppType(activate.getResult()), true);
+  ConfigPrinter &config = out.text.config;
+  config.type("Result", cppType(activate.getResult()));
+  config.type("Activation", activationPolicy(activate.getActivation()));
+  config.number(
+      "kColumns",
+      cast<RankedTensorType>(activate.getInput().getType()).getDimSize(1));
+  config.number("kExperts",
+                layer.getLocalExperts().value_or(layer.getExperts()));
+  config.number("kInterleave", activate.getInterleave());
+  Stage &made = stage("activate");
+  made.operands = {{"input", "input"}, {"offsets", "offsets"}};
+  made.results = {{"result", "result"}};
+  made.attributes = activationAttributes(activate);
+  out.gridX = Expression::symbol("rows");
+}
+
+void Emitter::emitCombine(moe::CombineOp combine) {
+  begin("combine", "combine.cuh", "combine");
+  pointer("partials", cppType(combine.getPartials()));
+  pointer("positions", "int");
+  pointer("topk_weights", "float");
+  out.text.arguments.size("tokens", Expression::symbol("tokens"));
+  pointer("out", cppType(combine.getOut()), true);
+  int64_t hidden = layer.getHidden(), topK = layer.getTopK();
+  int64_t columns = schedule.getTileN() ? schedule.getTileN() : hidden;
+  int64_t columnBlocks = (hidden + columns - 1) / columns;
+  ConfigPrinter &config = out.text.config;
+  config.type("Partial", cppType(combine.getPartials()));
+  config.type("Output", cppType(combine.getOut()));
+  config.number("kTopK", topK);
+  config.number("kHidden", hidden);
+  config.number("kColumnBlocks", columnBlocks);
+  Stage &made = stage("combine");
+  made.operands = {{"partials", "partials"},
+                   {"positions", "positions"},
+                   {"topk_weights", "topk_weights"}};
+  made.results = {{"out", "out"}};
+  made.attributes = {{"top_k", topK}, {"hidden", hidden}};
+  out.tile = fmt::format("1x{}", columns);
+  out.gridX = Expression::symbol("tokens") * Expression(columnBlocks);
+}
+
+Result<EmittedKernel> Emitter::emit() {
+  if (!schedule)
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("kernel '{}' has no schedule; run "
+                             "moe-select-schedule first",
+                             kernel.getSymName().str())};
+  if (auto route = findStage<moe::RouteOp>(kernel))
+    emitRoute(route);
+  else if (auto permute = findStage<moe::PermuteOp>(kernel))
+    emitPermute(permute);
+  else if (auto matmul = findStage<moe::GroupedMatmulOp>(kernel))
+    emitMatmul(matmul);
+  else if (auto activate = findStage<moe::ActivateOp>(kernel))
+    emitActivate(activate);
+  else if (auto combine = findStage<moe::CombineOp>(kernel))
+    emitCombine(combine);
+  else
+    return Error{ErrorCode::Internal,
+                 fmt::format("kernel '{}' holds no stage that a template does",
+                             kernel.getSymName().str())};
+  return std::move(out);
+}
+
+Result<EmittedKernel> compiler::emitKernel(moe::KernelOp kernel,
+                                           moe::LaunchOp launch) {
+  return Emitter(kernel, launch).emit();
+}
+
+//===----------------------------------------------------------------------===//
+// Packing
+//===----------------------------------------------------------------------===//
+
+std::vector<EmittedKernel> compiler::emitPack(moe::PackOp pack,
+                                              const std::string &scratch) {
+  auto program = pack->getParentOfType<moe::ProgramOp>();
+  auto type = cast<RankedTensorType>(pack.getResult().getType());
+  auto layout = dyn_cast_or_null<moe::LayoutAttr>(type.getEncoding());
+  int64_t interleave = layout ? layout.getInterleave() : 0;
+  int64_t rows = type.getDimSize(1), columns = type.getDimSize(2);
+  std::string element = cppType(pack.getResult());
+  int64_t bytes =
+      rows * columns * elementBytes(elementTypeOf(pack.getResult()));
+
+  std::vector<EmittedKernel> kernels;
+  for (bool second : {false, true}) {
+    EmittedKernel out;
+    out.kind = second ? "pack_interleave" : "pack_copy";
+    out.scheme = schemeName(program.getLayerOp());
+    out.text.include = "moe/kernel/pack.cuh";
+    out.text.function = second ? "moe::packInterleave" : "moe::packCopy";
+    out.text.threads = 256;
+    ConfigPrinter &config = out.text.config;
+    config.number("kThreads", out.text.threads);
+    config.flag("kProgrammatic", false);
+    config.flag("kCpAsync", program.getTarget().getArchRow().has("cp_async"));
+    config.type("Element", element);
+    config.number("kRows", rows);
+    config.number("kColumns", columns);
+    config.number("kInterleave", interleave);
+    config.number("kBytesPerCta", kPackBytesPerCta);
+    ArgumentLayout &args = out.text.arguments;
+    args.pointer("source", element,
+                 second ? scratch : valueName(pack.getSource()));
+    args.pointer("destination", element,
+                 second ? valueName(pack.getResult()) : scratch, true);
+    args.firstExpert("first_expert");
+    args.size("experts", Expression::symbol("experts"));
+    Stage stage;
+    stage.op = out.kind;
+    stage.operands = {{"source", "source"}};
+    stage.results = {{"destination", "destination"}};
+    stage.attributes = {{"rows", rows}, {"columns", columns}};
+    if (second)
+      stage.attributes["interleave"] = interleave;
+    out.stages.push_back(std::move(stage));
+    out.gridX = ceilDiv(Expression::symbol("experts") * Expression(bytes),
+                        Expression(kPackBytesPerCta));
+    kernels.push_back(std::move(out));
+  }
+  return kernels;
+}

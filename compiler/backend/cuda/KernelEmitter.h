@@ -1,0 +1,51 @@
+//===- KernelEmitter.h - one scheduled kernel as text -----------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Template, Config and argument block of a kernel are derived from its region,
+// and so are the stages that the manifest holds. There is one function for
+// each kind of kernel that templates/moe/kernel has.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_BACKEND_CUDA_KERNELEMITTER_H
+#define MOEC_COMPILER_BACKEND_CUDA_KERNELEMITTER_H
+
+#include "compiler/backend/cuda/ConfigPrinter.h"
+#include "dialect/Moe.h"
+
+#include <string>
+#include <vector>
+
+namespace moec::compiler {
+
+struct EmittedKernel {
+  std::string kind;   ///< grouped_matmul, route, ...
+  std::string scheme; ///< for the entry's name
+  std::string tile;   ///< for the entry's name, "16x64x64" or ""
+  KernelText text;
+  std::vector<Stage> stages;
+  Expression gridX; ///< y and z are 1
+  bool programmatic = false;
+  bool cooperative = false;
+  std::array<int64_t, 3> cluster = {1, 1, 1};
+};
+
+/// A kernel with the values that `launch` binds to its fields. Every launch
+/// of one kernel binds the same (moe-merge-kernels sees to it).
+Result<EmittedKernel> emitKernel(moe::KernelOp kernel, moe::LaunchOp launch);
+
+/// The two kernels of a packing step: stored experts to `scratch`, and from
+/// there interleaved to the packed weight.
+std::vector<EmittedKernel> emitPack(moe::PackOp pack,
+                                    const std::string &scratch);
+
+/// Name of the layer's scheme for entries: "bf16", or "custom".
+std::string schemeName(moe::LayerOp layer);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_BACKEND_CUDA_KERNELEMITTER_H

@@ -1,0 +1,108 @@
+//===- LayerJson.cpp - the resolved layer for the reference ---------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The fields are listed in docs/manifest.md.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/backend/cuda/LayerJson.h"
+
+#include "compiler/passes/ProgramValues.h"
+#include "dialect/catalog/Activations.h"
+#include "dialect/catalog/RoutingMethods.h"
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::compiler;
+using nlohmann::json;
+
+json compiler::numberOrNull(FloatAttr attribute) {
+  return attribute ? json(attribute.getValueAsDouble()) : json(nullptr);
+}
+
+static json typeOrNull(Type type) {
+  return type ? json(elementTypeName(type)) : json(nullptr);
+}
+
+static json descriptorJson(moe::DescriptorAttr descriptor) {
+  json group = json::array();
+  for (int64_t extent : descriptor.getGroup())
+    group.push_back(extent);
+  return {{"element_type", elementTypeName(descriptor.getElement())},
+          {"group", group},
+          {"scale_type", typeOrNull(descriptor.getScale())},
+          {"dynamic", descriptor.getDynamic()},
+          {"second_scale_type", typeOrNull(descriptor.getSecondScale())},
+          {"zero_point_type", typeOrNull(descriptor.getZeroPoint())}};
+}
+
+static json routingJson(moe::RoutingAttr routing) {
+  const catalog::RoutingMethod *row = catalog::find(
+      catalog::kRoutingMethods, std::string_view(routing.getMethod()));
+  return {{"name", routing.getMethod().str()},
+          {"score", row ? row->score : ""},
+          {"select", row ? row->select : ""},
+          {"normalize", row ? row->normalize : ""},
+          {"groups", routing.getGroups()},
+          {"top_groups", routing.getTopGroups()},
+          {"scale",
+           routing.getScale() ? routing.getScale().getValueAsDouble() : 1.0},
+          {"bias", routing.getBias()}};
+}
+
+static json activationJson(moe::ActivationAttr activation) {
+  const catalog::Activation *row = catalog::find(
+      catalog::kActivations, std::string_view(activation.getFunction()));
+  return {{"name", activation.getFunction().str()},
+          {"function", row ? row->function : ""},
+          {"gated", activation.isGated()},
+          {"alpha", numberOrNull(activation.getAlpha())},
+          {"beta", numberOrNull(activation.getBeta())},
+          {"limit", numberOrNull(activation.getLimit())}};
+}
+
+json compiler::layerJson(moe::LayerOp layer) {
+  moe::QuantAttr quant = layer.getQuant();
+  moe::ParallelAttr parallel = layer.getParallel();
+  return {
+      {"name", layer.getSymName().str()},
+      {"num_experts", int64_t(layer.getExperts())},
+      {"top_k", int64_t(layer.getTopK())},
+      {"hidden_size", int64_t(layer.getHidden())},
+      {"intermediate_size", int64_t(layer.getIntermediate())},
+      {"intermediate_size_per_partition",
+       int64_t(layer.getLocalIntermediate().value_or(layer.getIntermediate()))},
+      {"local_experts",
+       {{"begin", int64_t(layer.getLocalBegin().value_or(0))},
+        {"count",
+         int64_t(layer.getLocalExperts().value_or(layer.getExperts()))}}},
+      {"input_type", elementTypeName(layer.getInputType())},
+      {"output_type", elementTypeName(layer.getOutputType())},
+      {"logits_type", elementTypeName(layer.getLogitsType())},
+      {"routing", routingJson(layer.getRouting())},
+      {"activation", activationJson(layer.getActivation())},
+      {"quant",
+       {{"name", quant.getScheme().str()},
+        {"a1", descriptorJson(quant.getA1())},
+        {"a2", descriptorJson(quant.getA2())},
+        {"w1", descriptorJson(quant.getW1())},
+        {"w2", descriptorJson(quant.getW2())}}},
+      {"gate_up_order", layer.getGateUpOrder().str()},
+      {"has_bias", bool(layer.getHasBias())},
+      {"add_w2_bias", layer.getW2Bias().value_or(true)},
+      {"apply_router_weight_on_input",
+       bool(layer.getApplyRouterWeightOnInput())},
+      {"parallel",
+       {{"tp_size", parallel.getTp()},
+        {"tp_rank", parallel.getTpRank()},
+        {"pcp_size", parallel.getPcp()},
+        {"dp_size", parallel.getDp()},
+        {"ep_size", parallel.getExpertSize()},
+        {"ep_rank", parallel.getExpertRank()},
+        {"sp_size", parallel.getSp()}}},
+  };
+}

@@ -1,0 +1,299 @@
+//===- FormKernels.cpp - decides which stages share a kernel --------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Backend grouped: routing and permutation in one CTA where all pairs fit it,
+// the activation in the epilogue of the first matmul. Backend unfused: one
+// kernel a stage, but for counting, which needs what routing has at hand.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/passes/Passes.h"
+#include "compiler/passes/ProgramValues.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace moec::compiler {
+#define GEN_PASS_DEF_FORMKERNELSPASS
+#include "compiler/passes/Passes.h.inc"
+} // namespace moec::compiler
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::compiler;
+
+/// One CTA routes and permutes this many tokens at most: 32 warps, four tokens
+/// each, then take about as long as a second launch.
+static constexpr int64_t kFusedTokens = 128;
+/// What one CTA of the larger variants routes. Every CTA of the permutation
+/// sums the counts of all blocks, so many tokens take larger ones.
+static int64_t blockTokensFor(int64_t maxTokens) {
+  return maxTokens <= 8192 ? 64 : 256;
+}
+
+namespace {
+/// Stages of one kernel, and what it is called.
+struct Group {
+  std::string kind;
+  SmallVector<Operation *> stages;
+};
+} // namespace
+
+/// The name of an operand in the kernel's argument block.
+static StringRef operandName(OpOperand &operand) {
+  Value value = operand.get();
+  return llvm::TypeSwitch<Operation *, StringRef>(operand.getOwner())
+      .Case([&](moe::RouteOp op) -> StringRef {
+        return value == op.getLogits()         ? "logits"
+               : value == op.getGivenIds()     ? "given_ids"
+               : value == op.getGivenWeights() ? "given_weights"
+                                               : "valid_tokens";
+      })
+      .Case([&](moe::CountOp) -> StringRef { return "topk_ids"; })
+      .Case([&](moe::PermuteOp op) -> StringRef {
+        return value == op.getTopkIds() ? "topk_ids" : "block_counts";
+      })
+      .Case([&](moe::GroupedMatmulOp op) -> StringRef {
+        return value == op.getLhs()         ? "lhs"
+               : value == op.getRows()      ? "rows"
+               : value == op.getTiles()     ? "tiles"
+               : value == op.getTileCount() ? "tile_count"
+               : value == op.getRhs()       ? "rhs"
+                                            : "bias";
+      })
+      .Case([&](moe::ActivateOp op) -> StringRef {
+        return value == op.getInput() ? "input" : "offsets";
+      })
+      .Case([&](moe::CombineOp op) -> StringRef {
+        return value == op.getPartials()    ? "partials"
+               : value == op.getPositions() ? "positions"
+                                            : "topk_weights";
+      })
+      .Default([](Operation *) { return StringRef(); });
+}
+
+/// The name of a result in the kernel's argument block.
+static StringRef resultName(OpResult result) {
+  static constexpr StringRef route[] = {"topk_ids", "topk_weights"};
+  static constexpr StringRef permute[] = {"rows",  "positions",  "offsets",
+                                          "tiles", "tile_count", "counts"};
+  unsigned index = result.getResultNumber();
+  return llvm::TypeSwitch<Operation *, StringRef>(result.getOwner())
+      .Case([&](moe::RouteOp) { return route[index]; })
+      .Case([&](moe::CountOp) { return StringRef("block_counts"); })
+      .Case([&](moe::PermuteOp) { return permute[index]; })
+      .Case([&](moe::CombineOp) { return StringRef("out"); })
+      .Default([](Operation *) { return StringRef("result"); });
+}
+
+/// The name of a result as a value of the program.
+static std::string launchResultName(OpResult result, StringRef kind) {
+  StringRef inKernel = resultName(result);
+  if (inKernel != "result")
+    return inKernel.str();
+  if (isa<moe::ActivateOp>(result.getOwner()))
+    return "t";
+  // Partials come in two types, so that no value has two.
+  if (kind == "down")
+    return "y_" + elementTypeOf(result);
+  return "h";
+}
+
+/// Route and permute write every result; others write what is used.
+static bool isWritten(OpResult result, const Group &group) {
+  if (isa<moe::RouteOp, moe::PermuteOp>(result.getOwner()))
+    return true;
+  return llvm::any_of(result.getUsers(), [&](Operation *user) {
+    return !llvm::is_contained(group.stages, user);
+  });
+}
+
+static LogicalResult groupStages(moe::VariantOp variant, bool fuseActivation,
+                                 SmallVectorImpl<Group> &groups) {
+  bool fuseRouting = false;
+  for (Operation &op : variant.getBody().front().without_terminator()) {
+    bool joins = false;
+    std::string kind;
+    if (auto route = dyn_cast<moe::RouteOp>(op)) {
+      fuseRouting =
+          fuseActivation && int64_t(variant.getMaxTokens()) <= kFusedTokens;
+      kind = fuseRouting ? "route_permute" : "route";
+    } else if (isa<moe::CountOp>(op)) {
+      joins = true;
+    } else if (isa<moe::PermuteOp>(op)) {
+      kind = "permute";
+      joins = fuseRouting;
+    } else if (auto matmul = dyn_cast<moe::GroupedMatmulOp>(op)) {
+      bool last = llvm::any_of(matmul.getResult().getUsers(), [](Operation *u) {
+        return isa<moe::CombineOp>(u);
+      });
+      kind = last ? "down" : "gate_up";
+    } else if (isa<moe::ActivateOp>(op)) {
+      kind = "activate";
+      joins = fuseActivation;
+    } else if (isa<moe::CombineOp>(op)) {
+      kind = "combine";
+    } else {
+      return op.emitError()
+             << "no backend forms a kernel of '" << op.getName() << "'";
+    }
+    if (!joins || groups.empty())
+      groups.push_back({kind, {}});
+    groups.back().stages.push_back(&op);
+  }
+  return success();
+}
+
+/// Blocks of tokens: all of the variant where one CTA permutes.
+static void decideBlocks(moe::VariantOp variant, const Group &group) {
+  bool fused = group.kind == "route_permute";
+  for (Operation *stage : group.stages) {
+    int64_t tokens = fused ? int64_t(variant.getMaxTokens())
+                           : blockTokensFor(variant.getMaxTokens());
+    if (auto count = dyn_cast<moe::CountOp>(stage))
+      if (fused || count.getBlockTokens() == 0)
+        count.setBlockTokens(tokens);
+    if (auto permute = dyn_cast<moe::PermuteOp>(stage))
+      if (fused || permute.getBlockTokens() == 0)
+        permute.setBlockTokens(tokens);
+  }
+}
+
+/// Partial sums leave the chip when they are larger than L2: then half the
+/// bytes are worth one rounding.
+static void decidePartials(moe::ProgramOp program, moe::VariantOp variant) {
+  const catalog::Gpu *gpu = program.getTarget().getGpuRow();
+  moe::LayerOp layer = program.getLayerOp();
+  Type output = layer.getOutputType();
+  double bytes = 4.0 * double(variant.getMaxTokens()) *
+                 double(layer.getTopK()) * double(layer.getHidden());
+  if (!gpu || output.isF32() || bytes <= gpu->l2 * 1024 * 1024)
+    return;
+  for (auto combine : variant.getBody().getOps<moe::CombineOp>()) {
+    Value partials = combine.getPartials();
+    auto type = cast<RankedTensorType>(partials.getType());
+    partials.setType(type.clone(output));
+  }
+}
+
+/// A kernel of its own tells rows from padding by the offsets.
+static void giveOffsets(moe::VariantOp variant, bool fuseActivation) {
+  moe::PermuteOp permute;
+  for (auto op : variant.getBody().getOps<moe::PermuteOp>())
+    permute = op;
+  for (auto activate : variant.getBody().getOps<moe::ActivateOp>()) {
+    if (fuseActivation)
+      activate.getOffsetsMutable().clear();
+    else if (!activate.getOffsets() && permute)
+      activate.getOffsetsMutable().assign(permute.getOffsets());
+  }
+}
+
+static moe::KernelOp createKernel(OpBuilder &builder, StringRef symbol,
+                                  const Group &group,
+                                  llvm::SetVector<Value> &operands,
+                                  SmallVectorImpl<OpResult> &results) {
+  Location loc = group.stages.front()->getLoc();
+  SmallVector<Attribute> fields, names;
+  SmallVector<Location> locations;
+  SmallVector<Type> types;
+  for (Operation *stage : group.stages)
+    for (OpOperand &operand : stage->getOpOperands()) {
+      Operation *maker = operand.get().getDefiningOp();
+      if ((maker && llvm::is_contained(group.stages, maker)) ||
+          !operands.insert(operand.get()))
+        continue;
+      fields.push_back(builder.getStringAttr(operandName(operand)));
+      types.push_back(operand.get().getType());
+      locations.push_back(operand.get().getLoc());
+    }
+  for (Operation *stage : group.stages)
+    for (OpResult result : stage->getResults())
+      if (isWritten(result, group)) {
+        results.push_back(result);
+        names.push_back(builder.getStringAttr(resultName(result)));
+      }
+
+  auto kernel = moe::KernelOp::create(builder, loc, symbol, moe::ScheduleAttr(),
+                                      builder.getArrayAttr(fields),
+                                      builder.getArrayAttr(names));
+  OpBuilder::InsertionGuard guard(builder);
+  Block *block = builder.createBlock(&kernel.getBody(), {}, types, locations);
+  IRMapping mapping;
+  for (auto [operand, argument] : llvm::zip(operands, block->getArguments()))
+    mapping.map(operand, argument);
+  for (Operation *stage : group.stages)
+    builder.clone(*stage, mapping);
+  SmallVector<Value> yielded;
+  for (OpResult result : results)
+    yielded.push_back(mapping.lookup(Value(result)));
+  moe::YieldOp::create(builder, loc, yielded);
+  return kernel;
+}
+
+namespace {
+struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
+  using FormKernelsPassBase::FormKernelsPassBase;
+
+  void runOnOperation() override {
+    for (auto program : getOperation().getOps<moe::ProgramOp>()) {
+      if (!program.getReport()) {
+        program.emitError() << "no backend is chosen; run moe-choose-backend "
+                               "first";
+        return signalPassFailure();
+      }
+      for (auto variant :
+           llvm::to_vector(program.getBody().getOps<moe::VariantOp>()))
+        if (failed(form(program, variant)))
+          return signalPassFailure();
+    }
+  }
+
+  LogicalResult form(moe::ProgramOp program, moe::VariantOp variant) {
+    Block &body = variant.getBody().front();
+    if (!body.getOps<moe::LaunchOp>().empty())
+      return success();
+    bool fuse = program.getReportAttr().getBackend() == "grouped";
+    giveOffsets(variant, fuse);
+    decidePartials(program, variant);
+    SmallVector<Group> groups;
+    if (failed(groupStages(variant, fuse, groups)))
+      return failure();
+
+    OpBuilder builder(variant);
+    for (Group &group : groups) {
+      decideBlocks(variant, group);
+      llvm::SetVector<Value> operands;
+      SmallVector<OpResult> results;
+      std::string symbol = variant.getSymName().str() + "_" + group.kind;
+      builder.setInsertionPoint(variant);
+      createKernel(builder, symbol, group, operands, results);
+
+      SmallVector<Type> types;
+      SmallVector<Attribute> names;
+      for (OpResult result : results) {
+        types.push_back(result.getType());
+        names.push_back(
+            builder.getStringAttr(launchResultName(result, group.kind)));
+      }
+      builder.setInsertionPointAfter(group.stages.back());
+      auto launch = moe::LaunchOp::create(
+          builder, group.stages.front()->getLoc(), types, symbol,
+          builder.getArrayAttr(names), operands.getArrayRef());
+      for (auto [old, made] : llvm::zip(results, launch.getValues()))
+        Value(old).replaceUsesWithIf(made, [&](OpOperand &use) {
+          return !llvm::is_contained(group.stages, use.getOwner());
+        });
+      for (Operation *stage : llvm::reverse(group.stages))
+        stage->erase();
+    }
+    return success();
+  }
+};
+} // namespace

@@ -1,0 +1,81 @@
+//===- MergeKernels.cpp - one symbol for equal kernels --------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Two kernels are one when their stages, schedules and fields are equal and
+// every launch binds the same values to the fields: then also their argument
+// blocks are. The first symbol stays.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/passes/Passes.h"
+#include "compiler/passes/ProgramValues.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OperationSupport.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace moec::compiler {
+#define GEN_PASS_DEF_MERGEKERNELSPASS
+#include "compiler/passes/Passes.h.inc"
+} // namespace moec::compiler
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::compiler;
+
+/// The names of what a launch reads and writes, in order.
+static std::string boundNames(moe::LaunchOp launch) {
+  std::string names;
+  for (Value argument : launch.getArguments())
+    names += valueName(argument) + " ";
+  names += "->";
+  for (auto [index, value] : llvm::enumerate(launch.getValues()))
+    names += " " + valueName(value) + (isOutput(launch, index) ? "!" : "");
+  return names;
+}
+
+static bool areEqual(moe::KernelOp a, moe::KernelOp b) {
+  return a.getScheduleAttr() == b.getScheduleAttr() &&
+         a.getFieldsAttr() == b.getFieldsAttr() &&
+         a.getResultNamesAttr() == b.getResultNamesAttr() &&
+         OperationEquivalence::isRegionEquivalentTo(
+             &a.getBody(), &b.getBody(), OperationEquivalence::IgnoreLocations);
+}
+
+namespace {
+struct MergeKernels : compiler::impl::MergeKernelsPassBase<MergeKernels> {
+  using MergeKernelsPassBase::MergeKernelsPassBase;
+
+  void runOnOperation() override {
+    for (auto program : getOperation().getOps<moe::ProgramOp>())
+      merge(program);
+  }
+
+  void merge(moe::ProgramOp program) {
+    llvm::MapVector<StringAttr, SmallVector<moe::LaunchOp>> launches;
+    program.walk([&](moe::LaunchOp launch) {
+      launches[launch.getKernelAttr().getAttr()].push_back(launch);
+    });
+    SmallVector<std::pair<moe::KernelOp, std::string>> kept;
+    for (auto kernel :
+         llvm::to_vector(program.getBody().getOps<moe::KernelOp>())) {
+      auto &uses = launches[kernel.getSymNameAttr()];
+      std::string names = uses.empty() ? "" : boundNames(uses.front());
+      auto equal = llvm::find_if(kept, [&](auto &other) {
+        return other.second == names && areEqual(other.first, kernel);
+      });
+      if (equal == kept.end()) {
+        kept.push_back({kernel, names});
+        continue;
+      }
+      for (moe::LaunchOp launch : uses)
+        launch.setKernel(equal->first.getSymName());
+      kernel.erase();
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,152 @@
+//===- ProgramValues.cpp - the values of a program by name ----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A leading '?' is read as tokens, rows, blocks or tiles from the op that
+// makes the value.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/passes/ProgramValues.h"
+
+#include "runtime/package/ElementTypes.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::compiler;
+
+std::string compiler::elementTypeName(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+std::string compiler::elementTypeOf(Value value) {
+  return elementTypeName(
+      cast<RankedTensorType>(value.getType()).getElementType());
+}
+
+int64_t compiler::elementBytes(StringRef elementType) {
+  const ElementType *row = findElementType(elementType);
+  return row ? std::max<int64_t>(row->bits / 8, 1) : 1;
+}
+
+static StringRef nameAt(ArrayAttr names, unsigned index) {
+  return cast<StringAttr>(names[index]).getValue();
+}
+
+std::string compiler::valueName(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto program = dyn_cast<moe::ProgramOp>(argument.getOwner()->getParentOp());
+    return program ? nameAt(program.getInputs(), argument.getArgNumber()).str()
+                   : std::string();
+  }
+  unsigned index = cast<OpResult>(value).getResultNumber();
+  if (auto launch = value.getDefiningOp<moe::LaunchOp>())
+    return nameAt(launch.getResultNames(), index).str();
+  if (auto pack = value.getDefiningOp<moe::PackOp>())
+    return valueName(pack.getSource()) + "_packed";
+  return {};
+}
+
+bool compiler::isOutput(moe::LaunchOp launch, unsigned result) {
+  Value value = launch.getValues()[result];
+  std::string name = valueName(value);
+  for (OpOperand &use : value.getUses()) {
+    auto ret = dyn_cast<moe::ReturnOp>(use.getOwner());
+    if (!ret)
+      continue;
+    unsigned index = use.getOperandNumber();
+    unsigned outputs = ret.getOutputs().size();
+    StringRef returned = index < outputs
+                             ? nameAt(ret.getOutputNames(), index)
+                             : nameAt(*ret.getOptionalNames(), index - outputs);
+    if (returned == name)
+      return true;
+  }
+  return false;
+}
+
+Expression WorkspaceValue::bytes() const {
+  Expression total(elementBytes(elementType));
+  for (const Expression &extent : shape)
+    total = extent * total;
+  return total;
+}
+
+Expression compiler::tileCapacity(int64_t tileRows, int64_t experts) {
+  Expression rows = Expression::symbol("rows");
+  return min(rows, ceilDiv(rows, Expression(tileRows)) + Expression(experts));
+}
+
+Expression compiler::rowCapacity(moe::ProgramOp program) {
+  return Expression::symbol("tokens") *
+         Expression(program.getLayerOp().getTopK());
+}
+
+namespace {
+/// The smallest blocks and tiles of any variant need the most memory.
+struct Smallest {
+  int64_t tileRows = std::numeric_limits<int64_t>::max();
+  int64_t blockTokens = std::numeric_limits<int64_t>::max();
+};
+} // namespace
+
+static Expression leadingExtent(Value inKernel, const Smallest &smallest) {
+  Operation *op = inKernel.getDefiningOp();
+  Expression tokens = Expression::symbol("tokens");
+  Expression rows = Expression::symbol("rows");
+  if (isa<moe::RouteOp, moe::CombineOp>(op))
+    return tokens;
+  if (isa<moe::CountOp>(op))
+    return ceilDiv(tokens, Expression(smallest.blockTokens));
+  if (auto permute = dyn_cast<moe::PermuteOp>(op)) {
+    if (inKernel == permute.getPositions())
+      return tokens;
+    if (inKernel == permute.getTiles())
+      return tileCapacity(smallest.tileRows, permute.getNumLocal());
+  }
+  return rows;
+}
+
+std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
+  Smallest smallest;
+  program.walk([&](Operation *op) {
+    if (auto permute = dyn_cast<moe::PermuteOp>(op))
+      smallest.tileRows =
+          std::min<int64_t>(smallest.tileRows, permute.getTileRows());
+    if (auto count = dyn_cast<moe::CountOp>(op))
+      smallest.blockTokens =
+          std::min<int64_t>(smallest.blockTokens, count.getBlockTokens());
+  });
+  std::vector<WorkspaceValue> values;
+  program.walk([&](moe::LaunchOp launch) {
+    moe::KernelOp kernel = launch.getKernelOp();
+    if (!kernel)
+      return;
+    for (auto [index, value] : llvm::enumerate(launch.getValues())) {
+      std::string name = valueName(value);
+      if (isOutput(launch, index) ||
+          llvm::any_of(values, [&](auto &v) { return v.name == name; }))
+        continue;
+      auto type = cast<RankedTensorType>(value.getType());
+      WorkspaceValue made{name, elementTypeName(type.getElementType()), {}};
+      for (int64_t extent : type.getShape())
+        made.shape.push_back(
+            ShapedType::isDynamic(extent)
+                ? leadingExtent(kernel.getYield().getValues()[index], smallest)
+                : Expression(extent));
+      values.push_back(std::move(made));
+    }
+  });
+  return values;
+}

@@ -1,0 +1,66 @@
+//===- ProgramValues.h - the values of a program by name --------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// From level 3 on every value has a name: inputs, results of launches, packed
+// weights. What memory each needs is read from the op that makes it. The
+// workspace planner and the manifest writer both ask here, so they agree.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_PASSES_PROGRAMVALUES_H
+#define MOEC_COMPILER_PASSES_PROGRAMVALUES_H
+
+#include "dialect/Moe.h"
+#include "runtime/package/Expression.h"
+
+#include <string>
+#include <vector>
+
+namespace moec::compiler {
+
+/// "bf16", "i32": a type as manifests spell it.
+std::string elementTypeName(mlir::Type type);
+/// Of a tensor.
+std::string elementTypeOf(mlir::Value value);
+/// Bytes of one element of whole bytes.
+int64_t elementBytes(llvm::StringRef elementType);
+
+/// The name of an argument of the program, a result of a launch, or a packed
+/// weight ("w13_packed").
+std::string valueName(mlir::Value value);
+
+/// Whether a result of a launch is itself an output of the variant, under the
+/// same name; all other results are workspace.
+bool isOutput(moe::LaunchOp launch, unsigned result);
+
+/// A tensor in the workspace; sizes are those of the neediest variant.
+struct WorkspaceValue {
+  std::string name, elementType;
+  std::vector<Expression> shape; ///< outermost first
+  Expression bytes() const;
+};
+
+/// The workspace of a program whose kernels are formed, by first use.
+std::vector<WorkspaceValue> workspaceValues(moe::ProgramOp program);
+
+/// Bound on the tiles of the rows of `experts` experts, of `rows`.
+Expression tileCapacity(int64_t tileRows, int64_t experts);
+
+/// The bound on rows: tokens * top_k.
+Expression rowCapacity(moe::ProgramOp program);
+
+/// The stages in a kernel, in order.
+template <typename Op> Op findStage(moe::KernelOp kernel) {
+  for (mlir::Operation &op : kernel.getBody().front())
+    if (auto found = llvm::dyn_cast<Op>(op))
+      return found;
+  return {};
+}
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_PASSES_PROGRAMVALUES_H

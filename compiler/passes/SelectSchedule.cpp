@@ -1,0 +1,194 @@
+//===- SelectSchedule.cpp - how each kernel does its work -----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A matmul takes what was measured on this GPU, else what the cost model ranks
+// first among the legal schedules. The other kernels have a fixed shape that
+// depends on sizes alone. Schedules that are already there are left alone.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/passes/Passes.h"
+#include "compiler/passes/ProgramValues.h"
+#include "compiler/schedule/Candidates.h"
+#include "compiler/schedule/CostModel.h"
+#include "compiler/schedule/Tuned.h"
+#include "runtime/support/Files.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <algorithm>
+
+namespace moec::compiler {
+#define GEN_PASS_DEF_SELECTSCHEDULEPASS
+#include "compiler/passes/Passes.h.inc"
+} // namespace moec::compiler
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::compiler;
+
+/// The token counts for which a kernel is launched.
+static std::pair<int64_t, int64_t> tokenRange(moe::KernelOp kernel) {
+  int64_t least = 0, most = 0;
+  kernel->getParentOfType<moe::ProgramOp>().walk([&](moe::LaunchOp launch) {
+    if (launch.getKernel() != kernel.getSymName())
+      return;
+    auto variant = launch->getParentOfType<moe::VariantOp>();
+    int64_t first = variant.getMinTokens(), last = variant.getMaxTokens();
+    least = least ? std::min(least, first) : first;
+    most = std::max(most, last);
+  });
+  return {std::max<int64_t>(least, 1), std::max<int64_t>(most, 1)};
+}
+
+/// The tile list's rows, known to the permutation that made it.
+static int64_t tileRowsOf(moe::KernelOp kernel) {
+  int64_t rows = 0;
+  auto program = kernel->getParentOfType<moe::ProgramOp>();
+  program.walk([&](moe::LaunchOp launch) {
+    if (rows || launch.getKernel() != kernel.getSymName())
+      return;
+    for (auto other : launch->getBlock()->getOps<moe::LaunchOp>())
+      if (auto permute = findStage<moe::PermuteOp>(other.getKernelOp()))
+        rows = permute.getTileRows();
+  });
+  return rows;
+}
+
+static MatmulProblem problemOf(moe::KernelOp kernel,
+                               moe::GroupedMatmulOp matmul) {
+  moe::LayerOp layer = kernel->getParentOfType<moe::ProgramOp>().getLayerOp();
+  MatmulProblem p;
+  std::tie(p.minTokens, p.maxTokens) = tokenRange(kernel);
+  p.n = matmul.getN();
+  p.k = matmul.getK();
+  p.experts = layer.getExperts();
+  p.localExperts = matmul.getNumExperts();
+  p.topK = layer.getTopK();
+  p.elementType = elementTypeOf(matmul.getLhs());
+  p.elementBytes = elementBytes(p.elementType);
+  p.resultBytes = elementBytes(elementTypeOf(kernel.getYield().getValues()[0]));
+  p.gather = bool(matmul.getRows());
+  auto activate = findStage<moe::ActivateOp>(kernel);
+  p.gated = activate && activate.getActivation().isGated();
+  p.tileRows = tileRowsOf(kernel);
+  return p;
+}
+
+namespace {
+struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
+  using SelectSchedulePassBase::SelectSchedulePassBase;
+
+  void runOnOperation() override {
+    for (auto program : getOperation().getOps<moe::ProgramOp>())
+      for (auto kernel : program.getBody().getOps<moe::KernelOp>())
+        if (!kernel.getSchedule() && failed(select(program, kernel)))
+          return signalPassFailure();
+  }
+
+  /// Measured schedules: those of the file, then those built in.
+  LogicalResult readTuned(Operation *op) {
+    if (tunedRead)
+      return success();
+    tunedRead = true;
+    auto add = [&](Result<std::vector<TunedRow>> rows) -> LogicalResult {
+      if (!rows)
+        return op->emitError() << rows.error().message;
+      tuned.insert(tuned.end(), rows->begin(), rows->end());
+      return success();
+    };
+    if (!this->tunedFile.empty()) {
+      auto text = readFile(this->tunedFile);
+      if (!text)
+        return op->emitError() << text.error().message;
+      if (failed(add(parseTuned(*text, this->tunedFile.getValue()))))
+        return failure();
+    }
+    return add(builtinTuned());
+  }
+
+  LogicalResult selectMatmul(moe::ProgramOp program, moe::KernelOp kernel,
+                             moe::GroupedMatmulOp matmul,
+                             moe::Schedule &fields) {
+    moe::TargetAttr target = program.getTarget();
+    Hardware hardware;
+    if (!findHardware(target.getArch().str(), target.getGpu().str(), hardware))
+      return kernel.emitError() << "no hardware is known for " << target;
+    MatmulProblem problem = problemOf(kernel, matmul);
+    if (problem.tileRows == 0)
+      return kernel.emitError() << "kernel is launched by no variant that "
+                                   "permutes rows into tiles";
+    if (failed(readTuned(kernel)))
+      return failure();
+    std::string engine = fields.engine;
+    std::optional<Schedule> chosen =
+        findTuned(tuned, problem, engine, hardware);
+    if (!chosen) {
+      std::vector<Schedule> legal = candidates(problem, engine, hardware);
+      if (legal.empty())
+        return kernel.emitError()
+               << "no schedule of engine '" << engine << "' is legal for tiles "
+               << "of " << problem.tileRows << " rows on " << target.getArch()
+               << "; tiles of 16, 32, 64 and 128 rows are";
+      chosen = best(problem, legal, hardware);
+    }
+    fields.tile = {chosen->tileM, chosen->tileN, chosen->tileK};
+    fields.stages = chosen->stages;
+    fields.warps = {chosen->warpsM, chosen->warpsN};
+    fields.group = chosen->groupM;
+    fields.threads = chosen->threads();
+    fields.ctasPerSm = chosen->ctasPerSm;
+    fields.source = chosen->source;
+    return success();
+  }
+
+  LogicalResult select(moe::ProgramOp program, moe::KernelOp kernel) {
+    moe::ReportAttr report = program.getReportAttr();
+    if (!report)
+      return program.emitError() << "no backend is chosen; run "
+                                    "moe-choose-backend first";
+    moe::LayerOp layer = program.getLayerOp();
+    moe::Schedule fields;
+    fields.engine = "simt";
+    fields.programmatic =
+        program.getTarget().getArchRow().has("programmatic_launch");
+    int64_t tokens = tokenRange(kernel).second;
+    if (auto matmul = findStage<moe::GroupedMatmulOp>(kernel)) {
+      fields.engine = report.getEngine();
+      if (failed(selectMatmul(program, kernel, matmul, fields)))
+        return failure();
+    } else if (findStage<moe::RouteOp>(kernel)) {
+      auto count = findStage<moe::CountOp>(kernel);
+      bool fused = bool(findStage<moe::PermuteOp>(kernel));
+      fields.blockTokens = count ? int64_t(count.getBlockTokens()) : 0;
+      // One warp a token; registers for a row of logits allow 16 warps.
+      fields.threads = fused && tokens <= 8 ? 256 : 512;
+    } else if (auto permute = findStage<moe::PermuteOp>(kernel)) {
+      fields.blockTokens = permute.getBlockTokens();
+      fields.threads = permute.getNumLocal() > 512 ? 1024 : 512;
+    } else if (auto combine = findStage<moe::CombineOp>(kernel)) {
+      // One CTA a token, or four where tokens are fewer than multiprocessors.
+      int64_t hidden = layer.getHidden();
+      int64_t width =
+          16 / std::min(elementBytes(elementTypeOf(combine.getOut())),
+                        elementBytes(elementTypeOf(combine.getPartials())));
+      int64_t vectors = (hidden + width - 1) / width;
+      int64_t blocks = tokens <= 64 && vectors >= 128 ? 4 : 1;
+      int64_t share = (vectors + blocks - 1) / blocks;
+      fields.tile = {1, share * width, int64_t(layer.getTopK())};
+      fields.threads = std::clamp<int64_t>((share + 31) / 32 * 32, 32, 256);
+    } else {
+      fields.threads = 256;
+    }
+    kernel.setScheduleAttr(moe::ScheduleAttr::get(&getContext(), fields));
+    return success();
+  }
+
+  std::vector<TunedRow> tuned;
+  bool tunedRead = false;
+};
+} // namespace
