@@ -1,8 +1,459 @@
-//===- HostDevice.cpp - a device without a GPU ----------------------------===//
+//===- HostDevice.cpp - a device without a GPU ---------------------------------
+//===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Does for the host what the CUDA launcher does for a GPU, from the same
+// manifest: binds values, places workspace by the variant's regions, packs
+// argument bytes, and runs each launch's stages.
+//
+//===----------------------------------------------------------------------===//
 
-#include "runtime/package/Manifest.h"
+#include "runtime/host/HostDevice.h"
+
+#include "runtime/host/Element.h"
+#include "runtime/host/KernelRun.h"
+#include "runtime/package/ElementTypes.h"
+#include "runtime/support/Env.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <thread>
+
+using namespace moec;
+using namespace moec::host;
+
+namespace {
+
+constexpr uint64_t kBaseAlignment = 256;
+
+struct StageRow {
+  std::string_view op;
+  Result<void> (*run)(KernelRun &, const Stage &);
+};
+
+constexpr StageRow kStages[] = {
+    {"route", runRoute},        {"count", runCount},
+    {"permute", runPermute},    {"grouped_matmul", runGroupedMatmul},
+    {"activate", runActivate},  {"combine", runCombine},
+    {"pack_copy", runPackCopy}, {"pack_interleave", runPackInterleave},
+};
+
+Error invalidArgument(std::string message) {
+  return {ErrorCode::InvalidArgument, std::move(message)};
+}
+
+uint64_t addressOf(const void *pointer) {
+  return reinterpret_cast<uint64_t>(pointer);
+}
+
+/// What the values of a run or of a pack step are.
+struct Binding {
+  std::vector<BoundValue> values;
+  std::vector<int64_t> bytes; ///< of the memory behind each
+};
+
+} // namespace
+
+struct HostDevice::Impl {
+  const Manifest &manifest;
+  const Target &target;
+  Options options;
+  std::vector<double> parameters;
+  std::map<std::string, ArgumentPacker> packers; ///< by kernel
+  /// Element storage of the constants, by value index; aligned by operator new
+  /// to 16 and over-allocated for more.
+  std::map<size_t, std::vector<std::byte>> constants;
+
+  Impl(const Manifest &manifest, const Target &target)
+      : manifest(manifest), target(target) {}
+
+  Result<void> makeConstant(size_t index, const Value &value);
+  Result<void> bind(Binding &binding, size_t index, const Symbols &symbols,
+                    const Tensor &tensor) const;
+  Result<Binding> bindCommon(const Symbols &symbols,
+                             const Tensors &tensors) const;
+  Result<void> checkOneOf(const Tensors &tensors) const;
+  Result<void> launch(const Launch &launch, const Symbols &symbols,
+                      const Binding &binding, int64_t firstExpert) const;
+};
+
+HostDevice::HostDevice(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
+HostDevice::~HostDevice() = default;
+HostDevice::HostDevice(HostDevice &&) noexcept = default;
+HostDevice &HostDevice::operator=(HostDevice &&) noexcept = default;
+
+//===----------------------------------------------------------------------===//
+// Setting up
+//===----------------------------------------------------------------------===//
+
+Result<void> HostDevice::Impl::makeConstant(size_t index, const Value &value) {
+  Storage storage = storageOf(value.elementTypes.front());
+  if (storage == Storage::None)
+    return Error{ErrorCode::InvalidManifest,
+                 fmt::format("constant '{}': the host device has no element "
+                             "type {}",
+                             value.name, value.elementTypes.front())};
+  std::vector<std::byte> &memory = constants[index];
+  int64_t size = storageBytes(storage);
+  memory.resize(value.data.size() * size + kBaseAlignment);
+  std::byte *base = memory.data() + (kBaseAlignment -
+                                     addressOf(memory.data()) % kBaseAlignment);
+  for (size_t i = 0; i < value.data.size(); ++i) {
+    if (storage == Storage::I32 || storage == Storage::I64) {
+      int64_t number = static_cast<int64_t>(value.data[i]);
+      std::memcpy(base + i * size, &number, size); // little endian
+    } else {
+      float number = static_cast<float>(value.data[i]);
+      storeFloats(storage, &number, 1, base + i * size);
+    }
+  }
+  return {};
+}
+
+Result<HostDevice> HostDevice::create(const Manifest &manifest,
+                                      const Target &target, Options options) {
+  auto impl = std::make_unique<Impl>(manifest, target);
+  if (options.threads < 1) {
+    Result<int64_t> jobs = envInteger("MOEC_JOBS");
+    if (!jobs)
+      return jobs.takeError();
+    options.threads = *jobs ? *jobs : std::thread::hardware_concurrency();
+    options.threads = std::max<int64_t>(options.threads, 1);
+  }
+  for (const Parameter &parameter : manifest.parameters) {
+    auto given = options.parameters.find(parameter.name);
+    impl->parameters.push_back(given == options.parameters.end()
+                                   ? parameter.defaultValue
+                                   : given->second);
+  }
+  for (const auto &[name, value] : options.parameters)
+    if (std::none_of(manifest.parameters.begin(), manifest.parameters.end(),
+                     [&](const Parameter &row) { return row.name == name; }))
+      return invalidArgument(
+          fmt::format("the layer has no parameter '{}'", name));
+  for (const Kernel &kernel : target.kernels) {
+    Result<ArgumentPacker> packer =
+        ArgumentPacker::create(manifest, target, kernel);
+    if (!packer)
+      return packer.takeError();
+    impl->packers.emplace(kernel.name, std::move(*packer));
+  }
+  for (size_t i = 0; i < valueCount(manifest, target); ++i) {
+    const Value &value = valueAt(manifest, target, i);
+    if (value.role == ValueRole::Constant)
+      if (Result<void> made = impl->makeConstant(i, value); !made)
+        return made.takeError();
+  }
+  impl->options = std::move(options);
+  return HostDevice(std::move(impl));
+}
+
+Result<int64_t> HostDevice::workspaceBytes(int64_t tokens,
+                                           const Variant *variant) const {
+  if (tokens == 0)
+    return 0;
+  if (!variant) {
+    Result<const Variant *> chosen =
+        selectVariant(impl->manifest, impl->target, tokens);
+    if (!chosen)
+      return chosen.takeError();
+    variant = *chosen;
+  }
+  Result<Symbols> symbols =
+      symbolsFor(impl->manifest, tokens, impl->options.smCount);
+  if (!symbols)
+    return symbols.takeError();
+  return variant->workspaceBytes.evaluate(*symbols);
+}
+
+Result<int64_t> HostDevice::scratchBytes(const Pack &pack) const {
+  Symbols symbols;
+  symbols.maxTokens = impl->manifest.maxTokens;
+  symbols.smCount = impl->options.smCount;
+  symbols.experts = pack.expertsPerStep;
+  return pack.scratchBytes.evaluate(symbols);
+}
+
+//===----------------------------------------------------------------------===//
+// Binding
+//===----------------------------------------------------------------------===//
+
+Result<void> HostDevice::Impl::bind(Binding &binding, size_t index,
+                                    const Symbols &symbols,
+                                    const Tensor &tensor) const {
+  const Value &value = valueAt(manifest, target, index);
+  Result<BoundValue> bound = bindValue(value, symbols, addressOf(tensor.data),
+                                       tensor.elementType, tensor.rowStride);
+  if (!bound)
+    return bound.takeError();
+  Result<int64_t> bytes =
+      valueBytes(value, symbols, tensor.elementType, tensor.rowStride);
+  if (!bytes)
+    return bytes.takeError();
+  binding.values[index] = *bound;
+  binding.bytes[index] = *bytes;
+  return {};
+}
+
+/// Constants and the caller's tensors. What the caller leaves out stays without
+/// memory; the packer refuses a kernel that needs it.
+Result<Binding> HostDevice::Impl::bindCommon(const Symbols &symbols,
+                                             const Tensors &tensors) const {
+  Binding binding;
+  size_t count = valueCount(manifest, target);
+  binding.values.resize(count);
+  binding.bytes.resize(count);
+  for (const auto &[name, tensor] : tensors) {
+    int64_t index = valueIndex(manifest, target, name);
+    if (index < 0)
+      return invalidArgument(
+          fmt::format("the package has no value '{}'", name));
+    ValueRole role = valueAt(manifest, target, index).role;
+    if (role == ValueRole::Workspace || role == ValueRole::State ||
+        role == ValueRole::Constant)
+      return invalidArgument(fmt::format(
+          "expected inputs, outputs and weights, '{}' is none of them", name));
+    if (Result<void> bound = bind(binding, index, symbols, tensor); !bound)
+      return bound.takeError();
+  }
+  for (const auto &[index, memory] : constants) {
+    Tensor tensor;
+    tensor.data = const_cast<std::byte *>(memory.data()) +
+                  (kBaseAlignment - addressOf(memory.data()) % kBaseAlignment);
+    if (Result<void> bound = bind(binding, index, symbols, tensor); !bound)
+      return bound.takeError();
+  }
+  return binding;
+}
+
+Result<void> HostDevice::Impl::checkOneOf(const Tensors &tensors) const {
+  if (manifest.oneOf.empty())
+    return {};
+  auto given = [&](const std::string &name) {
+    auto found = tensors.find(name);
+    return found != tensors.end() && found->second.data;
+  };
+  size_t complete = 0, touched = 0;
+  std::string groups;
+  for (const std::vector<std::string> &group : manifest.oneOf) {
+    size_t present = std::count_if(group.begin(), group.end(), given);
+    complete += present == group.size();
+    touched += present > 0;
+    groups += fmt::format("{}{}", groups.empty() ? "" : ", or ",
+                          fmt::join(group, " and "));
+  }
+  if (complete != 1 || touched != 1)
+    return invalidArgument(
+        fmt::format("expected exactly one of these inputs: {}", groups));
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+Result<void> HostDevice::Impl::launch(const Launch &launch,
+                                      const Symbols &symbols,
+                                      const Binding &binding,
+                                      int64_t firstExpert) const {
+  const Kernel *kernel = findKernel(target, launch.kernel);
+  auto packer = packers.find(launch.kernel);
+  if (!kernel || packer == packers.end())
+    return Error{ErrorCode::InvalidManifest,
+                 fmt::format("unknown kernel '{}'", launch.kernel)};
+  Result<std::array<int64_t, 3>> grid = gridOf(launch, *kernel, symbols);
+  if (!grid)
+    return grid.takeError();
+
+  // The host's idea of a tensor map is the address alone.
+  std::function<Result<void>(size_t, std::byte *)> tensorMap =
+      [&](size_t index, std::byte *destination) -> Result<void> {
+    int64_t value =
+        valueIndex(manifest, target, target.tensorMaps[index].value);
+    uint64_t address = value < 0 ? 0 : binding.values[value].address;
+    std::memcpy(destination, &address, sizeof(address));
+    return {};
+  };
+  ArgumentSources sources;
+  sources.values = binding.values;
+  sources.parameters = parameters;
+  sources.symbols = symbols;
+  sources.firstExpert = firstExpert;
+  sources.tensorMap = &tensorMap;
+  std::vector<std::byte> block(packer->second.bytes());
+  if (Result<void> packed = packer->second.pack(sources, block.data()); !packed)
+    return packed.takeError();
+
+  KernelRun run(manifest, target, *kernel);
+  run.symbols = symbols;
+  run.grid = *grid;
+  run.arguments = block;
+  run.threads = options.threads;
+  for (size_t i = 0; i < binding.values.size(); ++i)
+    if (uint64_t begin = binding.values[i].address)
+      run.ranges.push_back(
+          {begin, begin + binding.bytes[i], valueAt(manifest, target, i).name});
+  for (const Stage &stage : kernel->stages) {
+    const StageRow *row =
+        std::find_if(std::begin(kStages), std::end(kStages),
+                     [&](const StageRow &row) { return row.op == stage.op; });
+    if (row == std::end(kStages))
+      return Error{ErrorCode::InvalidManifest,
+                   fmt::format("the host device has no stage '{}'", stage.op)};
+    if (Result<void> done = row->run(run, stage); !done)
+      return done.takeError();
+  }
+  return {};
+}
+
+Result<void> HostDevice::pack(const Pack &pack, const Tensors &weights,
+                              std::span<std::byte> scratch, int64_t begin,
+                              int64_t end) {
+  const Impl &self = *impl;
+  if (begin < 0 || end < begin || end > pack.totalExperts)
+    return invalidArgument(fmt::format("expected a range within {} experts, "
+                                       "got [{}, {})",
+                                       pack.totalExperts, begin, end));
+  if (addressOf(scratch.data()) % kBaseAlignment)
+    return Error{ErrorCode::Misaligned,
+                 fmt::format("expected scratch at a multiple of {} bytes",
+                             kBaseAlignment)};
+  for (int64_t first = begin; first < end; first += pack.expertsPerStep) {
+    Symbols symbols;
+    symbols.maxTokens = self.manifest.maxTokens;
+    symbols.smCount = self.options.smCount;
+    symbols.experts = std::min(pack.expertsPerStep, end - first);
+    Result<Binding> binding = self.bindCommon(symbols, weights);
+    if (!binding)
+      return binding.takeError();
+    Result<int64_t> bytes = pack.scratchBytes.evaluate(symbols);
+    if (!bytes)
+      return bytes.takeError();
+    if (*bytes > static_cast<int64_t>(scratch.size()))
+      return Error{ErrorCode::WorkspaceTooSmall,
+                   fmt::format("pack of '{}': expected {} bytes of scratch, "
+                               "got {}",
+                               pack.result, *bytes, scratch.size())};
+    if (!pack.scratch.empty()) {
+      int64_t index = valueIndex(self.manifest, self.target, pack.scratch);
+      if (index < 0)
+        return Error{ErrorCode::InvalidManifest,
+                     fmt::format("unknown value '{}'", pack.scratch)};
+      Tensor tensor;
+      tensor.data = scratch.data();
+      if (Result<void> bound = self.bind(*binding, index, symbols, tensor);
+          !bound)
+        return bound;
+      binding->bytes[index] = *bytes;
+    }
+    for (const Launch &launch : pack.launches)
+      if (Result<void> done = self.launch(launch, symbols, *binding, first);
+          !done)
+        return done;
+  }
+  return {};
+}
+
+Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
+                             std::span<std::byte> workspace,
+                             std::span<std::byte> state,
+                             const Variant *variant) {
+  const Impl &self = *impl;
+  if (tokens == 0)
+    return {};
+  if (!variant) {
+    Result<const Variant *> chosen =
+        selectVariant(self.manifest, self.target, tokens);
+    if (!chosen)
+      return chosen.takeError();
+    variant = *chosen;
+  } else if (tokens < variant->minTokens || tokens > variant->maxTokens) {
+    return invalidArgument(fmt::format(
+        "variant '{}' serves {} to {} tokens, got {}", variant->name,
+        variant->minTokens, variant->maxTokens, tokens));
+  }
+  Result<Symbols> symbols =
+      symbolsFor(self.manifest, tokens, self.options.smCount);
+  if (!symbols)
+    return symbols.takeError();
+  if (Result<void> chosen = self.checkOneOf(tensors); !chosen)
+    return chosen;
+  for (const Value &value : self.manifest.values) {
+    if (value.role != ValueRole::Input && value.role != ValueRole::Output)
+      continue;
+    auto given = tensors.find(value.name);
+    if (given == tensors.end() || !given->second.data)
+      return invalidArgument(
+          fmt::format("value '{}': expected a tensor, got none", value.name));
+  }
+  Result<Binding> binding = self.bindCommon(*symbols, tensors);
+  if (!binding)
+    return binding.takeError();
+
+  Result<int64_t> bytes = variant->workspaceBytes.evaluate(*symbols);
+  if (!bytes)
+    return bytes.takeError();
+  if (static_cast<int64_t>(workspace.size()) < *bytes)
+    return Error{ErrorCode::WorkspaceTooSmall,
+                 fmt::format("expected {} bytes of workspace for {} tokens, "
+                             "got {}",
+                             *bytes, tokens, workspace.size())};
+  if (static_cast<int64_t>(state.size()) < self.target.stateBytes)
+    return Error{ErrorCode::WorkspaceTooSmall,
+                 fmt::format("expected {} bytes of state, got {}",
+                             self.target.stateBytes, state.size())};
+  for (std::span<std::byte> memory : {workspace, state})
+    if (addressOf(memory.data()) % kBaseAlignment)
+      return Error{ErrorCode::Misaligned,
+                   fmt::format("expected workspace and state at a multiple of "
+                               "{} bytes",
+                               kBaseAlignment)};
+  for (const StateRegion &region : self.target.stateRegions) {
+    int64_t index = valueIndex(self.manifest, self.target, region.value);
+    Tensor tensor;
+    tensor.data = state.data() + region.offset;
+    if (index < 0)
+      return Error{ErrorCode::InvalidManifest,
+                   fmt::format("unknown value '{}'", region.value)};
+    if (Result<void> bound = self.bind(*binding, index, *symbols, tensor);
+        !bound)
+      return bound;
+  }
+
+  for (size_t i = 0; i < variant->launches.size(); ++i) {
+    // Workspace values exist only while their region lives.
+    Binding now = *binding;
+    for (const Region &region : variant->regions) {
+      if (static_cast<int64_t>(i) < region.firstLaunch ||
+          static_cast<int64_t>(i) > region.lastLaunch)
+        continue;
+      Result<int64_t> offset = region.offset.evaluate(*symbols);
+      Result<int64_t> size = region.bytes.evaluate(*symbols);
+      if (!offset)
+        return offset.takeError();
+      if (!size)
+        return size.takeError();
+      int64_t index = valueIndex(self.manifest, self.target, region.value);
+      if (index < 0 || *offset < 0 || *size < 0 || *size > *bytes - *offset)
+        return Error{ErrorCode::InvalidManifest,
+                     fmt::format("variant '{}': region of '{}' at {} with {} "
+                                 "bytes is not within the workspace of {}",
+                                 variant->name, region.value, *offset, *size,
+                                 *bytes)};
+      Tensor tensor;
+      tensor.data = workspace.data() + *offset;
+      if (Result<void> bound = self.bind(now, index, *symbols, tensor); !bound)
+        return bound;
+      now.bytes[index] = *size;
+    }
+    if (Result<void> done = self.launch(variant->launches[i], *symbols, now, 0);
+        !done)
+      return done;
+  }
+  return {};
+}

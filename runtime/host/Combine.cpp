@@ -1,0 +1,80 @@
+//===- Combine.cpp - stage combine on the host ---------------------------------
+//===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// out[token] = sum over k of weight * partials[position], in f32 in the order
+// of k, skipping position -1; zeros when there is none. Rounded once.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/host/KernelRun.h"
+#include "runtime/host/Parallel.h"
+
+#include <fmt/format.h>
+
+using namespace moec;
+using namespace moec::host;
+
+Result<void> moec::host::runCombine(KernelRun &run, const Stage &stage) {
+  int64_t topK = run.integer(stage, "top_k");
+  int64_t hidden = run.integer(stage, "hidden");
+  if (topK < 1 || hidden < 1)
+    return run.fail(stage, fmt::format("expected top_k and hidden of at least "
+                                       "1, got {} and {}",
+                                       topK, hidden));
+  Result<int64_t> size = run.size("tokens");
+  if (!size)
+    return size.takeError();
+  int64_t tokens = std::min(*size, run.ctas());
+  Result<View> positions = run.operand(stage, "positions", tokens, topK);
+  if (!positions)
+    return positions.takeError();
+  Result<View> weights = run.operand(stage, "topk_weights", tokens, topK);
+  if (!weights)
+    return weights.takeError();
+  if (!*positions || !*weights)
+    return run.fail(stage, "expected memory for positions and topk_weights");
+  int64_t rows = 0;
+  for (int64_t token = 0; token < tokens; ++token)
+    for (int64_t k = 0; k < topK; ++k) {
+      int64_t position = positions->integer(token, k);
+      if (position < -1)
+        return run.fail(stage, fmt::format("expected positions >= -1, got {} "
+                                           "for token {}",
+                                           position, token));
+      rows = std::max(rows, position + 1);
+    }
+  Result<View> partials = run.operand(stage, "partials", rows, hidden);
+  if (!partials)
+    return partials.takeError();
+  Result<View> out = run.result(stage, "out", tokens, hidden);
+  if (!out)
+    return out.takeError();
+  if (tokens == 0)
+    return {};
+  if (!*out || (rows && !*partials))
+    return run.fail(stage, "expected memory for partials and out");
+
+  parallelFor(run.threads, tokens, 16, [&](int64_t begin, int64_t end) {
+    std::vector<float> row(hidden), sum(hidden), scale(topK);
+    for (int64_t token = begin; token < end; ++token) {
+      std::fill(sum.begin(), sum.end(), 0.0f);
+      loadFloats(weights->storage, weights->at(token), topK, scale.data());
+      for (int64_t k = 0; k < topK; ++k) {
+        int64_t position = positions->integer(token, k);
+        if (position < 0)
+          continue;
+        loadFloats(partials->storage, partials->at(position), hidden,
+                   row.data());
+        for (int64_t c = 0; c < hidden; ++c)
+          sum[c] += scale[k] * row[c];
+      }
+      storeFloats(out->storage, sum.data(), hidden, out->at(token));
+    }
+  });
+  return {};
+}

@@ -1,0 +1,157 @@
+//===- Element.cpp - element types on the host --------------------------------
+//===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// f16 is read through a table of its 65536 values, made at first use.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/host/Element.h"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+using namespace moec::host;
+
+Storage moec::host::storageOf(std::string_view elementType) {
+  if (elementType == "f32")
+    return Storage::F32;
+  if (elementType == "f16")
+    return Storage::F16;
+  if (elementType == "bf16")
+    return Storage::BF16;
+  if (elementType == "i32")
+    return Storage::I32;
+  if (elementType == "i64")
+    return Storage::I64;
+  return Storage::None;
+}
+
+int64_t moec::host::storageBytes(Storage storage) {
+  switch (storage) {
+  case Storage::None:
+    return 0;
+  case Storage::F16:
+  case Storage::BF16:
+    return 2;
+  case Storage::F32:
+  case Storage::I32:
+    return 4;
+  case Storage::I64:
+    return 8;
+  }
+  return 0;
+}
+
+uint16_t moec::host::toBf16(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7fffffff) > 0x7f800000) // keep a NaN a NaN
+    return static_cast<uint16_t>(bits >> 16 | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+float moec::host::fromBf16(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+uint16_t moec::host::toF16(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
+  uint32_t magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000)
+    return sign | 0x7e00;
+  if (magnitude >= 0x47800000) // 2^16: beyond the largest, also unrounded
+    return sign | 0x7c00;
+  if (magnitude < 0x38800000) {
+    // Below 2^-14 the result is a multiple of 2^-24; adding 0.5 (whose last
+    // bit weighs 2^-24) lets the float unit round it to nearest even.
+    float rounded = std::bit_cast<float>(magnitude) + 0.5f;
+    return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(rounded) -
+                                        std::bit_cast<uint32_t>(0.5f));
+  }
+  uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
+  // A carry into the exponent may reach infinity, which is right.
+  return sign | static_cast<uint16_t>((rounded >> 13) - (112 << 10));
+}
+
+float moec::host::fromF16(uint16_t bits) {
+  uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
+  uint32_t exponent = bits >> 10 & 31, mantissa = bits & 0x3ff;
+  if (exponent == 31)
+    return std::bit_cast<float>(sign | 0x7f800000 | mantissa << 13);
+  if (exponent == 0) {
+    float value = std::ldexp(static_cast<float>(mantissa), -24);
+    return sign ? -value : value;
+  }
+  return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
+}
+
+static const std::vector<float> &f16Table() {
+  static const std::vector<float> table = [] {
+    std::vector<float> values(65536);
+    for (uint32_t i = 0; i < 65536; ++i)
+      values[i] = fromF16(static_cast<uint16_t>(i));
+    return values;
+  }();
+  return table;
+}
+
+template <typename T> static T loadAs(const std::byte *source, int64_t index) {
+  T value;
+  std::memcpy(&value, source + index * static_cast<int64_t>(sizeof(T)),
+              sizeof(T));
+  return value;
+}
+
+template <typename T>
+static void storeAs(std::byte *destination, int64_t index, T value) {
+  std::memcpy(destination + index * static_cast<int64_t>(sizeof(T)), &value,
+              sizeof(T));
+}
+
+void moec::host::loadFloats(Storage storage, const std::byte *source,
+                            int64_t count, float *destination) {
+  if (storage == Storage::F32) {
+    std::memcpy(destination, source, static_cast<size_t>(count) * 4);
+  } else if (storage == Storage::BF16) {
+    for (int64_t i = 0; i < count; ++i)
+      destination[i] = fromBf16(loadAs<uint16_t>(source, i));
+  } else if (storage == Storage::F16) {
+    const float *table = f16Table().data();
+    for (int64_t i = 0; i < count; ++i)
+      destination[i] = table[loadAs<uint16_t>(source, i)];
+  } else {
+    for (int64_t i = 0; i < count; ++i)
+      destination[i] = std::nanf("");
+  }
+}
+
+void moec::host::storeFloats(Storage storage, const float *source,
+                             int64_t count, std::byte *destination) {
+  if (storage == Storage::F32)
+    std::memcpy(destination, source, static_cast<size_t>(count) * 4);
+  else if (storage == Storage::BF16)
+    for (int64_t i = 0; i < count; ++i)
+      storeAs(destination, i, toBf16(source[i]));
+  else if (storage == Storage::F16)
+    for (int64_t i = 0; i < count; ++i)
+      storeAs(destination, i, toF16(source[i]));
+}
+
+int64_t moec::host::loadInteger(Storage storage, const std::byte *source,
+                                int64_t index) {
+  return storage == Storage::I64 ? loadAs<int64_t>(source, index)
+                                 : loadAs<int32_t>(source, index);
+}
+
+void moec::host::storeInt32(std::byte *destination, int64_t index,
+                            int32_t value) {
+  storeAs(destination, index, value);
+}

@@ -1,0 +1,50 @@
+//===- Element.h - element types on the host ---------------*- C++ -*- ===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Conversions of the host device between f32 and the storage types, in
+// software: round to nearest even, infinities and NaNs kept, subnormals exact.
+// The reference of the tests has its own; the two share nothing.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_HOST_ELEMENT_H
+#define MOEC_RUNTIME_HOST_ELEMENT_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace moec::host {
+
+/// How the elements of a tensor are stored; None for what the host device
+/// cannot compute with.
+enum class Storage { None, F32, F16, BF16, I32, I64 };
+
+/// By an element type's name.
+Storage storageOf(std::string_view elementType);
+/// Bytes of one element.
+int64_t storageBytes(Storage storage);
+
+uint16_t toBf16(float value);
+uint16_t toF16(float value);
+float fromBf16(uint16_t bits);
+float fromF16(uint16_t bits);
+
+/// `count` elements from memory of any alignment to floats.
+void loadFloats(Storage storage, const std::byte *source, int64_t count,
+                float *destination);
+/// And back, each rounded once.
+void storeFloats(Storage storage, const float *source, int64_t count,
+                 std::byte *destination);
+
+/// Element `index` of an i32 or i64 tensor.
+int64_t loadInteger(Storage storage, const std::byte *source, int64_t index);
+void storeInt32(std::byte *destination, int64_t index, int32_t value);
+
+} // namespace moec::host
+
+#endif // MOEC_RUNTIME_HOST_ELEMENT_H

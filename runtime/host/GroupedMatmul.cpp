@@ -1,0 +1,158 @@
+//===- GroupedMatmul.cpp - stage grouped_matmul on the host --------------------
+//===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Each tile multiplies some rows with the weight of one expert:
+// result[r, c] = sum over i of lhs[r, i] * rhs[expert, c, i] (+ bias). Work is
+// split into tiles x chunks of columns; a product is summed in 16 interleaved
+// f32 sums, which are added in a fixed order.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/host/KernelRun.h"
+#include "runtime/host/Parallel.h"
+
+#include <fmt/format.h>
+
+using namespace moec;
+using namespace moec::host;
+
+static float dot(const float *a, const float *b, int64_t count) {
+  constexpr int64_t lanes = 16;
+  float sums[lanes] = {};
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      sums[lane] += a[i + lane] * b[i + lane];
+  for (int64_t lane = 0; i < count; ++i, ++lane)
+    sums[lane] += a[i] * b[i];
+  for (int64_t width = lanes / 2; width > 0; width /= 2)
+    for (int64_t lane = 0; lane < width; ++lane)
+      sums[lane] += sums[lane + width];
+  return sums[0];
+}
+
+Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
+  int64_t n = run.integer(stage, "n"), k = run.integer(stage, "k");
+  int64_t experts = run.integer(stage, "experts");
+  int64_t topK = run.integer(stage, "top_k");
+  int64_t interleave = run.integer(stage, "interleave");
+  bool gather = stage.attributes.value("gather", false);
+  if (n < 1 || k < 1 || experts < 1 || topK < 1)
+    return run.fail(stage, fmt::format("expected n, k, experts and top_k of at "
+                                       "least 1, got {}, {}, {}, {}",
+                                       n, k, experts, topK));
+  if (interleave && n % (2 * interleave))
+    return run.fail(stage, fmt::format("expected n to be a multiple of twice "
+                                       "the interleave {}, got {}",
+                                       interleave, n));
+  Result<View> count = run.operand(stage, "tile_count", 1, 1);
+  if (!count)
+    return count.takeError();
+  if (!*count)
+    return run.fail(stage, "expected memory for tile_count");
+  int64_t tileCount = count->integer(0);
+  if (tileCount < 0)
+    return run.fail(
+        stage, fmt::format("expected a tile count >= 0, got {}", tileCount));
+  // Every tile needs at least one CTA; what the grid lacks is not computed.
+  tileCount = std::min(tileCount, run.ctas());
+  Result<View> tiles = run.operand(stage, "tiles", tileCount, 4);
+  if (!tiles)
+    return tiles.takeError();
+  struct Tile {
+    int64_t expert, begin, end;
+  };
+  std::vector<Tile> work;
+  int64_t endRow = 0;
+  for (int64_t i = 0; i < tileCount; ++i) {
+    Tile tile = {tiles->integer(i, 0), tiles->integer(i, 1),
+                 tiles->integer(i, 2)};
+    if (tile.expert < 0 || tile.expert >= experts || tile.begin < 0 ||
+        tile.end <= tile.begin)
+      return run.fail(stage, fmt::format("expected a tile of one of {} experts "
+                                         "with rows, tile {} is expert {}, "
+                                         "rows {} to {}",
+                                         experts, i, tile.expert, tile.begin,
+                                         tile.end));
+    endRow = std::max(endRow, tile.end);
+    work.push_back(tile);
+  }
+
+  // Which rows of lhs are read: through `rows` a pair's token, else the row.
+  std::vector<int64_t> source(endRow, 0);
+  int64_t lhsRows = endRow;
+  if (gather) {
+    Result<View> rows = run.operand(stage, "rows", 1, endRow);
+    if (!rows)
+      return rows.takeError();
+    lhsRows = 0;
+    if (endRow && !*rows)
+      return run.fail(stage, "expected memory for rows");
+    for (const Tile &tile : work)
+      for (int64_t row = tile.begin; row < tile.end; ++row) {
+        int64_t pair = rows->integer(0, row);
+        if (pair < 0)
+          return run.fail(stage, fmt::format("expected pairs >= 0 in rows, got "
+                                             "{} at {}",
+                                             pair, row));
+        source[row] = pair / topK;
+        lhsRows = std::max(lhsRows, source[row] + 1);
+      }
+  } else {
+    for (int64_t row = 0; row < endRow; ++row)
+      source[row] = row;
+  }
+  Result<View> lhs = run.operand(stage, "lhs", lhsRows, k);
+  if (!lhs)
+    return lhs.takeError();
+  Result<View> rhs = run.operand(stage, "rhs", experts * n, k);
+  if (!rhs)
+    return rhs.takeError();
+  Result<View> bias = run.operand(stage, "bias", experts, n);
+  if (!bias)
+    return bias.takeError();
+  if (stage.operands.count("bias") && !*bias)
+    return run.fail(stage, "expected memory for bias");
+  Result<View> result = run.result(stage, "result", endRow, n);
+  if (!result)
+    return result.takeError();
+  if (work.empty())
+    return {};
+  if (!*lhs || !*rhs || !*result)
+    return run.fail(stage, "expected memory for lhs, rhs and result");
+
+  constexpr int64_t chunkColumns = 64;
+  int64_t chunks = (n + chunkColumns - 1) / chunkColumns;
+  parallelFor(run.threads, static_cast<int64_t>(work.size()) * chunks, 1,
+              [&](int64_t item, int64_t) {
+                const Tile &tile = work[item / chunks];
+                int64_t begin = item % chunks * chunkColumns;
+                int64_t end = std::min(begin + chunkColumns, n);
+                int64_t rowCount = tile.end - tile.begin;
+                std::vector<float> left(rowCount * k), weight(k), biases(n);
+                std::vector<float> products(rowCount * (end - begin));
+                for (int64_t r = 0; r < rowCount; ++r)
+                  loadFloats(lhs->storage, lhs->at(source[tile.begin + r]), k,
+                             &left[r * k]);
+                if (*bias)
+                  loadFloats(bias->storage, bias->at(tile.expert), n,
+                             biases.data());
+                for (int64_t c = begin; c < end; ++c) {
+                  loadFloats(rhs->storage, rhs->at(tile.expert * n + c), k,
+                             weight.data());
+                  float add = biases[storedIndex(c, n, interleave)];
+                  for (int64_t r = 0; r < rowCount; ++r)
+                    products[r * (end - begin) + c - begin] =
+                        dot(&left[r * k], weight.data(), k) + add;
+                }
+                for (int64_t r = 0; r < rowCount; ++r)
+                  storeFloats(result->storage, &products[r * (end - begin)],
+                              end - begin, result->at(tile.begin + r, begin));
+              });
+  return {};
+}

@@ -1,0 +1,233 @@
+//===- KernelRun.cpp - one launch on the host device --------------------------
+//===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Addresses come out of the packed bytes, never from the binding, so that the
+// offsets of the manifest are what is tested. Every View is checked to lie in
+// the memory of one value of this launch before anything is read.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/host/KernelRun.h"
+
+#include "runtime/package/Arguments.h"
+#include "runtime/package/ElementTypes.h"
+
+#include <cstring>
+#include <fmt/format.h>
+
+using namespace moec;
+using namespace moec::host;
+using Kind = ArgumentField::Kind;
+
+Error KernelRun::fail(const Stage &stage, const std::string &what) const {
+  return {ErrorCode::InvalidManifest,
+          fmt::format("host device, kernel '{}', stage {}: {}", kernel.name,
+                      stage.op, what)};
+}
+
+const ArgumentField *KernelRun::findField(std::string_view name) const {
+  for (const ArgumentField &field : kernel.arguments.fields)
+    if (field.name == name)
+      return &field;
+  return nullptr;
+}
+
+const Value *KernelRun::valueOf(const ArgumentField &field) const {
+  if (field.kind != Kind::TensorMap)
+    return findValue(manifest, target, field.value);
+  for (const TensorMap &map : target.tensorMaps)
+    if (map.name == field.tensorMap)
+      return findValue(manifest, target, map.value);
+  return nullptr;
+}
+
+/// An integer field or an address, as it stands in the packed bytes.
+Result<int64_t> KernelRun::readField(const ArgumentField &field) const {
+  int64_t width = field.bytes();
+  if (field.offset < 0 ||
+      field.offset + width > static_cast<int64_t>(arguments.size()))
+    return Error{ErrorCode::InvalidManifest,
+                 fmt::format("kernel '{}': argument '{}' lies outside of the "
+                             "argument block",
+                             kernel.name, field.name)};
+  // A tensor map begins with the address, as HostDevice "encodes" it.
+  if (width >= 8) {
+    int64_t wide = 0;
+    std::memcpy(&wide, arguments.data() + field.offset, 8);
+    return wide;
+  }
+  int32_t narrow = 0;
+  std::memcpy(&narrow, arguments.data() + field.offset, 4);
+  return narrow;
+}
+
+Result<int64_t> KernelRun::size(const char *name) const {
+  const ArgumentField *field = findField(name);
+  if (!field || (field->kind != Kind::Size && field->kind != Kind::FirstExpert))
+    return Error{ErrorCode::InvalidManifest,
+                 fmt::format("host device, kernel '{}': expected an argument "
+                             "'{}' of kind size or first_expert",
+                             kernel.name, name)};
+  return readField(*field);
+}
+
+int64_t KernelRun::integer(const Stage &stage, const char *attribute) const {
+  auto found = stage.attributes.find(attribute);
+  return found != stage.attributes.end() && found->is_number_integer()
+             ? found->get<int64_t>()
+             : 0;
+}
+
+std::string KernelRun::word(const Stage &stage, const char *attribute) const {
+  auto found = stage.attributes.find(attribute);
+  return found != stage.attributes.end() && found->is_string()
+             ? found->get<std::string>()
+             : "";
+}
+
+int64_t KernelRun::coveredTokens(int64_t tokens, int64_t blockTokens) const {
+  if (blockTokens < 1)
+    return tokens;
+  return std::min(tokens, grid[0] * blockTokens);
+}
+
+Result<int64_t> KernelRun::columnsOf(const Stage &stage,
+                                     const char *name) const {
+  auto found = stage.operands.find(name);
+  if (found == stage.operands.end())
+    return fail(stage, fmt::format("expected operand '{}'", name));
+  if (auto local = locals.find(found->second); local != locals.end())
+    return local->second.view.columns;
+  const ArgumentField *field = findField(found->second);
+  const Value *value = field ? valueOf(*field) : nullptr;
+  if (!value || value->shape.empty())
+    return fail(stage, fmt::format("expected operand '{}' to be a tensor of "
+                                   "one or more dimensions",
+                                   name));
+  return value->shape.back().evaluate(symbols);
+}
+
+Result<int64_t> KernelRun::rowsOf(const Stage &stage, const char *name) const {
+  auto found = stage.operands.find(name);
+  if (found != stage.operands.end())
+    if (auto local = locals.find(found->second); local != locals.end())
+      return local->second.view.rows;
+  return fail(stage, fmt::format("expected operand '{}' to be a value of this "
+                                 "kernel",
+                                 name));
+}
+
+Result<View> KernelRun::view(const Stage &stage, const char *name,
+                             const std::map<std::string, std::string> &names,
+                             int64_t rows, int64_t columns) {
+  auto found = names.find(name);
+  if (found == names.end())
+    return View();
+  if (auto local = locals.find(found->second); local != locals.end()) {
+    const View &view = local->second.view;
+    if (view.rows < rows || view.columns < columns)
+      return fail(stage, fmt::format("expected '{}' to have {} x {} elements, "
+                                     "it has {} x {}",
+                                     found->second, rows, columns, view.rows,
+                                     view.columns));
+    return view;
+  }
+  const ArgumentField *field = findField(found->second);
+  if (!field ||
+      (field->kind != Kind::Pointer && field->kind != Kind::TensorMap))
+    return fail(stage, fmt::format("expected '{}' to be a pointer or a tensor "
+                                   "map of the argument block",
+                                   found->second));
+  const Value *value = valueOf(*field);
+  if (!value)
+    return fail(stage,
+                fmt::format("argument '{}' names no value", found->second));
+  Result<int64_t> address = readField(*field);
+  if (!address)
+    return address.takeError();
+  View view;
+  view.rows = rows;
+  view.columns = columns;
+  if (*address == 0)
+    return view;
+
+  // Where the kernel is told the element size or the row stride of this run,
+  // take it from there as the kernel does.
+  view.storage = storageOf(value->elementTypes.front());
+  Result<int64_t> stride = rowStride(*value, symbols);
+  if (!stride)
+    return stride.takeError();
+  view.rowStride = *stride;
+  if (value->shape.size() != 2)
+    view.rowStride = columns;
+  for (const ArgumentField &other : kernel.arguments.fields) {
+    if (other.value != value->name ||
+        (other.kind != Kind::RowStride && other.kind != Kind::ElementBytes))
+      continue;
+    Result<int64_t> number = readField(other);
+    if (!number)
+      return number.takeError();
+    if (other.kind == Kind::RowStride) {
+      view.rowStride = *number;
+      continue;
+    }
+    view.storage = Storage::None;
+    for (const std::string &type : value->elementTypes)
+      if (storageBytes(storageOf(type)) == *number)
+        view.storage = storageOf(type);
+  }
+  if (view.storage == Storage::None)
+    return fail(stage, fmt::format("value '{}' has element type {}, which the "
+                                   "host device does not compute with",
+                                   value->name, value->elementTypes.front()));
+  if (rows == 0 || columns == 0)
+    return view;
+  if (view.rowStride < columns && rows > 1)
+    return fail(stage, fmt::format("expected rows of '{}' to be at least {} "
+                                   "elements apart, they are {}",
+                                   value->name, columns, view.rowStride));
+  __int128 bytes =
+      (static_cast<__int128>(rows - 1) * view.rowStride + columns) *
+      storageBytes(view.storage);
+  uint64_t begin = static_cast<uint64_t>(*address);
+  for (const Range &range : ranges)
+    if (range.value == value->name && begin >= range.begin &&
+        begin <= range.end && bytes <= range.end - begin) {
+      view.data = reinterpret_cast<std::byte *>(begin);
+      return view;
+    }
+  for (const Range &range : ranges)
+    if (range.value == value->name)
+      return fail(stage,
+                  fmt::format("needs {} bytes of '{}' ({} x {} elements), its "
+                              "memory has {}",
+                              static_cast<int64_t>(bytes), value->name, rows,
+                              columns, range.end - range.begin));
+  return fail(stage,
+              fmt::format("'{}' has no memory at this launch", value->name));
+}
+
+Result<View> KernelRun::operand(const Stage &stage, const char *name,
+                                int64_t rows, int64_t columns) {
+  return view(stage, name, stage.operands, rows, columns);
+}
+
+Result<View> KernelRun::result(const Stage &stage, const char *name,
+                               int64_t rows, int64_t columns, Storage storage) {
+  auto found = stage.results.find(name);
+  if (found == stage.results.end() || found->second.empty() ||
+      found->second[0] != '%')
+    return view(stage, name, stage.results, rows, columns);
+  Local &local = locals[found->second];
+  // All bits set: NaN as a float, -1 as an integer.
+  local.bytes.assign(static_cast<size_t>(std::max<int64_t>(rows * columns, 1) *
+                                         storageBytes(storage)),
+                     std::byte{0xff});
+  local.view = {local.bytes.data(), storage, rows, columns, columns};
+  return local.view;
+}

@@ -1,0 +1,133 @@
+//===- KernelRun.h - one launch on the host device ------------*- C++ -*- ===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Private to runtime/host. What the stage kernels see of a launch: operands and
+// results as Views, which are made from the packed argument bytes through the
+// manifest's offsets and checked against the memory that the launch may touch;
+// the grid; values that live inside the kernel ("%name").
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_HOST_KERNELRUN_H
+#define MOEC_RUNTIME_HOST_KERNELRUN_H
+
+#include "runtime/host/Element.h"
+#include "runtime/package/Manifest.h"
+
+#include <array>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace moec::host {
+
+/// Memory that a launch may touch.
+struct Range {
+  uint64_t begin = 0, end = 0;
+  std::string_view value;
+};
+
+/// A matrix in memory: element (r, c) is number r * rowStride + c. `data` is
+/// null for an absent optional operand.
+struct View {
+  std::byte *data = nullptr;
+  Storage storage = Storage::None;
+  int64_t rows = 0, columns = 0, rowStride = 0;
+
+  explicit operator bool() const { return data; }
+  std::byte *at(int64_t row, int64_t column = 0) const {
+    return data + (row * rowStride + column) * storageBytes(storage);
+  }
+  int64_t integer(int64_t row, int64_t column = 0) const {
+    return loadInteger(storage, at(row, column), 0);
+  }
+  void setInteger(int64_t row, int64_t column, int64_t value) const {
+    storeInt32(at(row, column), 0, static_cast<int32_t>(value));
+  }
+};
+
+class KernelRun {
+public:
+  const Manifest &manifest;
+  const Target &target;
+  const Kernel &kernel;
+  Symbols symbols;
+  std::array<int64_t, 3> grid;
+  std::span<const std::byte> arguments; ///< the packed block
+  std::vector<Range> ranges;
+  int64_t threads = 1;
+
+  /// An operand of rows x columns elements. An optional one that the stage or
+  /// the run lacks gives an empty View.
+  Result<View> operand(const Stage &stage, const char *name, int64_t rows,
+                       int64_t columns);
+  /// A result; `local` is the storage of a "%name", which is made here and
+  /// filled with NaN or -1.
+  Result<View> result(const Stage &stage, const char *name, int64_t rows,
+                      int64_t columns, Storage local = Storage::F32);
+  /// The extent of an operand's last dimension: of its value, or of a "%name".
+  Result<int64_t> columnsOf(const Stage &stage, const char *name) const;
+  Result<int64_t> rowsOf(const Stage &stage, const char *name) const;
+
+  /// A Size or FirstExpert field, by its name.
+  Result<int64_t> size(const char *field) const;
+  int64_t integer(const Stage &stage, const char *attribute) const;
+  std::string word(const Stage &stage, const char *attribute) const;
+
+  /// All CTAs of the grid.
+  int64_t ctas() const { return grid[0] * grid[1] * grid[2]; }
+  /// Tokens that the grid's blocks cover when each has `blockTokens`.
+  int64_t coveredTokens(int64_t tokens, int64_t blockTokens) const;
+
+  Error fail(const Stage &stage, const std::string &what) const;
+
+private:
+  struct Local {
+    std::vector<std::byte> bytes;
+    View view;
+  };
+  std::map<std::string, Local> locals;
+
+  Result<View> view(const Stage &stage, const char *name,
+                    const std::map<std::string, std::string> &names,
+                    int64_t rows, int64_t columns);
+  const ArgumentField *findField(std::string_view name) const;
+  const Value *valueOf(const ArgumentField &field) const;
+  Result<int64_t> readField(const ArgumentField &field) const;
+
+public:
+  KernelRun(const Manifest &manifest, const Target &target,
+            const Kernel &kernel)
+      : manifest(manifest), target(target), kernel(kernel) {}
+};
+
+/// The stage kernels, one file each. Each performs the whole launch.
+Result<void> runRoute(KernelRun &run, const Stage &stage);
+Result<void> runCount(KernelRun &run, const Stage &stage);
+Result<void> runPermute(KernelRun &run, const Stage &stage);
+Result<void> runGroupedMatmul(KernelRun &run, const Stage &stage);
+Result<void> runActivate(KernelRun &run, const Stage &stage);
+Result<void> runCombine(KernelRun &run, const Stage &stage);
+Result<void> runPackCopy(KernelRun &run, const Stage &stage);
+Result<void> runPackInterleave(KernelRun &run, const Stage &stage);
+
+/// The row of the stored weight (gate first, then up) that lies at row or
+/// column `packed` when gate and up alternate every `interleave` ones; the
+/// identity for interleave 0. `size` is their number, gate and up together.
+inline int64_t storedIndex(int64_t packed, int64_t size, int64_t interleave) {
+  if (interleave == 0)
+    return packed;
+  int64_t block = packed / (2 * interleave), within = packed % (2 * interleave);
+  return within < interleave
+             ? block * interleave + within
+             : size / 2 + block * interleave + within - interleave;
+}
+
+} // namespace moec::host
+
+#endif // MOEC_RUNTIME_HOST_KERNELRUN_H

@@ -1,0 +1,48 @@
+//===- Parallel.h - loops over several threads --------------*- C++ -*- ===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A loop whose iterations are independent, split over threads that live for
+// the loop. Iterations are handed out in chunks; since each writes only its own
+// results, the outcome does not depend on the split.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_HOST_PARALLEL_H
+#define MOEC_RUNTIME_HOST_PARALLEL_H
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace moec::host {
+
+/// Calls body(begin, end) for chunks of [0, count) of at most `chunk`.
+template <typename Body>
+void parallelFor(int64_t threads, int64_t count, int64_t chunk, Body body) {
+  std::atomic<int64_t> next{0};
+  auto work = [&] {
+    while (true) {
+      int64_t begin = next.fetch_add(chunk);
+      if (begin >= count)
+        return;
+      body(begin, std::min(begin + chunk, count));
+    }
+  };
+  int64_t helpers = std::min(threads, (count + chunk - 1) / chunk) - 1;
+  std::vector<std::thread> pool;
+  for (int64_t i = 0; i < helpers; ++i)
+    pool.emplace_back(work);
+  work();
+  for (std::thread &thread : pool)
+    thread.join();
+}
+
+} // namespace moec::host
+
+#endif // MOEC_RUNTIME_HOST_PARALLEL_H
