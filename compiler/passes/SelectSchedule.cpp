@@ -95,17 +95,17 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     if (tunedRead)
       return success();
     tunedRead = true;
-    auto add = [&](Result<std::vector<TunedRow>> rows) -> LogicalResult {
-      if (!rows)
-        return op->emitError() << rows.error().message;
-      tuned.insert(tuned.end(), rows->begin(), rows->end());
+    auto add = [&](Result<std::vector<TunedRow>> more) -> LogicalResult {
+      if (!more)
+        return op->emitError() << more.error().message;
+      rows.insert(rows.end(), more->begin(), more->end());
       return success();
     };
-    if (!this->tunedFile.empty()) {
-      auto text = readFile(this->tunedFile);
+    if (!tuned.empty()) {
+      auto text = readFile(tuned);
       if (!text)
         return op->emitError() << text.error().message;
-      if (failed(add(parseTuned(*text, this->tunedFile.getValue()))))
+      if (failed(add(parseTuned(*text, tuned.getValue()))))
         return failure();
     }
     return add(builtinTuned());
@@ -125,8 +125,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     if (failed(readTuned(kernel)))
       return failure();
     std::string engine = fields.engine;
-    std::optional<Schedule> chosen =
-        findTuned(tuned, problem, engine, hardware);
+    std::optional<Schedule> chosen = findTuned(rows, problem, engine, hardware);
     if (!chosen) {
       std::vector<Schedule> legal = candidates(problem, engine, hardware);
       if (legal.empty())
@@ -188,7 +187,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     return success();
   }
 
-  std::vector<TunedRow> tuned;
+  std::vector<TunedRow> rows;
   bool tunedRead = false;
 };
 } // namespace

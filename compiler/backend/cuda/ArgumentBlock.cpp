@@ -86,6 +86,12 @@ void ArgumentLayout::firstExpert(std::string_view name) {
   add(std::move(field), "int ");
 }
 
+ArgumentBlock ArgumentLayout::block() const {
+  ArgumentBlock block = layout;
+  block.bytes = (block.bytes + 7) / 8 * 8;
+  return block;
+}
+
 bool ArgumentLayout::has(std::string_view name) const {
   return std::any_of(layout.fields.begin(), layout.fields.end(),
                      [&](const ArgumentField &f) { return f.name == name; });

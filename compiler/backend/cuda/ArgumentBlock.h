@@ -39,7 +39,7 @@ public:
 
   bool has(std::string_view name) const;
   /// Offsets ascending, natural alignment, size rounded up to 8.
-  const ArgumentBlock &block() const { return layout; }
+  ArgumentBlock block() const;
   /// "struct Args {...};" and its static_assert.
   std::string text() const;
 

@@ -1,0 +1,219 @@
+//===- Compiler.cpp - the compiler's façade -------------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Collects diagnostics into Errors, runs the pipeline and hands kernels to
+// NVRTC. What is refused is decided by the passes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Compiler.h"
+
+#include "compiler/Pipeline.h"
+#include "compiler/backend/cuda/CudaBackend.h"
+#include "dialect/Moe.h"
+#include "dialect/catalog/Architectures.h"
+#include "dialect/catalog/Gpus.h"
+#include "runtime/jit/CompilePool.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+using namespace moec;
+using namespace moec::compiler;
+
+namespace {
+struct PhaseRow {
+  Phase phase;
+  std::string_view name;
+};
+
+/// Keeps the errors of a scope, with the place where there is one.
+class ErrorCollector {
+public:
+  explicit ErrorCollector(mlir::MLIRContext *context)
+      : handler(context, [this](mlir::Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
+            add(diagnostic);
+          return mlir::success();
+        }) {}
+
+  Error take(ErrorCode code, std::string_view fallback) {
+    return Error{code, text.empty() ? std::string(fallback) : text};
+  }
+
+private:
+  void add(mlir::Diagnostic &diagnostic) {
+    if (!text.empty())
+      text += "\n";
+    if (auto place =
+            diagnostic.getLocation()->findInstanceOf<mlir::FileLineColLoc>())
+      text += fmt::format("{}:{}:{}: ", place.getFilename().str(),
+                          place.getLine(), place.getColumn());
+    text += diagnostic.str();
+  }
+  std::string text;
+  mlir::ScopedDiagnosticHandler handler;
+};
+} // namespace
+
+static constexpr PhaseRow kPhases[] = {
+    {Phase::Layer, "layer"},     {Phase::Stages, "stages"},
+    {Phase::Kernels, "kernels"}, {Phase::Scheduled, "scheduled"},
+    {Phase::Cuda, "cuda"},       {Phase::Ptx, "ptx"},
+    {Phase::Package, "package"},
+};
+
+std::optional<Phase> compiler::parsePhase(std::string_view name) {
+  for (const PhaseRow &row : kPhases)
+    if (row.name == name)
+      return row.phase;
+  return std::nullopt;
+}
+
+std::string_view compiler::phaseName(Phase phase) {
+  for (const PhaseRow &row : kPhases)
+    if (row.phase == phase)
+      return row.name;
+  return "";
+}
+
+std::string compiler::phaseNames() {
+  std::string names;
+  for (const PhaseRow &row : kPhases)
+    names.append(names.empty() ? "" : ", ").append(row.name);
+  return names;
+}
+
+std::string_view compiler::compilerVersion() { return "moec " MOEC_VERSION; }
+
+void compiler::registerDialects(mlir::DialectRegistry &registry) {
+  registry.insert<moe::MoeDialect>();
+}
+
+Result<mlir::OwningOpRef<mlir::ModuleOp>>
+compiler::parse(std::string_view text, std::string_view name,
+                mlir::MLIRContext &context) {
+  mlir::DialectRegistry registry;
+  registerDialects(registry);
+  context.appendDialectRegistry(registry);
+  ErrorCollector errors(&context);
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(
+      llvm::StringRef(text), mlir::ParserConfig(&context),
+      llvm::StringRef(name));
+  if (!module)
+    return errors.take(ErrorCode::InvalidArgument,
+                       fmt::format("{}: expected a module", name));
+  return module;
+}
+
+std::string compiler::print(mlir::ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream(text) << *module.getOperation();
+  text += "\n";
+  return text;
+}
+
+/// Names of the tables, before any attribute is made of them.
+static Result<void> checkNames(mlir::ModuleOp module,
+                               const CompileOptions &options) {
+  auto invalid = [](std::string message) {
+    return Error{ErrorCode::InvalidArgument, std::move(message)};
+  };
+  for (const std::string &arch : options.archs)
+    if (!catalog::find(catalog::kArchitectures, arch))
+      return invalid(fmt::format("unknown arch '{}'; known archs: {}", arch,
+                                 catalog::names(catalog::kArchitectures)));
+  if (!options.gpu.empty() && !catalog::find(catalog::kGpus, options.gpu))
+    return invalid(fmt::format("unknown GPU '{}'; known GPUs: {}", options.gpu,
+                               catalog::names(catalog::kGpus)));
+  if (options.maxTokens < 1)
+    return invalid(fmt::format("expected max_tokens of at least 1, got {}",
+                               options.maxTokens));
+  bool hasLayer = !module.getOps<moe::LayerOp>().empty();
+  bool hasProgram = !module.getOps<moe::ProgramOp>().empty();
+  if (!hasLayer)
+    return invalid("the module holds no moe.layer");
+  if (options.archs.empty() && !hasProgram)
+    return invalid("no arch is given; say for example --arch=sm_90a");
+  return {};
+}
+
+Result<void> compiler::lower(mlir::ModuleOp module, Phase phase,
+                             const CompileOptions &options) {
+  // A layer says nothing about targets, so none is needed to stop there.
+  bool stopsAtLayer = phase == Phase::Layer;
+  if (auto named = checkNames(module, options); !named && !stopsAtLayer)
+    return named;
+  mlir::MLIRContext *context = module.getContext();
+  ErrorCollector errors(context);
+  PipelineOptions pipeline;
+  pipeline.archs = options.archs;
+  pipeline.gpu = options.gpu;
+  pipeline.maxTokens = options.maxTokens;
+  pipeline.backend = options.backend;
+  pipeline.engine = options.engine;
+  pipeline.tunedFile = options.tunedFile;
+  mlir::PassManager manager(context, mlir::ModuleOp::getOperationName());
+  buildPipeline(manager, pipeline, std::min(phase, Phase::Scheduled));
+  if (mlir::failed(manager.run(module)))
+    return errors.take(ErrorCode::Refused, "a pass failed without a reason");
+  return {};
+}
+
+Result<PackageFiles> compiler::emit(mlir::ModuleOp module) {
+  return emitCudaPackage(module);
+}
+
+Result<void> compiler::addCubins(PackageFiles &files,
+                                 const CompileOptions &options) {
+  runtime::CompileSettings settings;
+  if (!options.cacheFolder.empty())
+    settings.cacheFolder = options.cacheFolder;
+  settings.usePackageCubins = false;
+  for (Target &target : files.manifest.targets) {
+    auto outcome = runtime::compileKernels(files, target, settings);
+    if (!outcome)
+      return outcome.takeError();
+    for (size_t i = 0; i < target.kernels.size(); ++i) {
+      Kernel &kernel = target.kernels[i];
+      kernel.cubin = fmt::format("{}/{}.cubin", target.arch, kernel.name);
+      files.files[kernel.cubin] = std::move(outcome->kernels[i].cubin);
+    }
+  }
+  hashFiles(files);
+  return validate(files);
+}
+
+Result<PackageFiles> compiler::compile(mlir::ModuleOp module,
+                                       const CompileOptions &options) {
+  if (auto lowered = lower(module, Phase::Scheduled, options); !lowered)
+    return lowered.takeError();
+  auto files = emit(module);
+  if (files && options.cubins)
+    if (auto added = addCubins(*files, options); !added)
+      return added.takeError();
+  return files;
+}
+
+Result<std::map<std::string, std::string>>
+compiler::compileToPtx(const PackageFiles &files) {
+  std::map<std::string, std::string> texts;
+  for (const Target &target : files.manifest.targets)
+    for (const Kernel &kernel : target.kernels) {
+      auto ptx = runtime::compileKernelToPtx(files, target, kernel);
+      if (!ptx)
+        return ptx.takeError();
+      texts[fmt::format("{}/{}.ptx", target.arch, kernel.name)] =
+          std::move(*ptx);
+    }
+  return texts;
+}

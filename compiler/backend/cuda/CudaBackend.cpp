@@ -1,0 +1,200 @@
+//===- CudaBackend.cpp - from scheduled IR to package files ---------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Names every entry by its content, so that a profiler's list can be matched
+// with a package and two kernels of one name are one kernel.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/backend/cuda/CudaBackend.h"
+
+#include "compiler/Compiler.h"
+#include "compiler/backend/cuda/KernelEmitter.h"
+#include "compiler/backend/cuda/LayerJson.h"
+#include "compiler/backend/cuda/ManifestWriter.h"
+#include "compiler/backend/cuda/TemplateLibrary.h"
+#include "compiler/passes/ProgramValues.h"
+#include "runtime/support/Sha256.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+using namespace moec;
+using namespace moec::compiler;
+
+/// Scratch of a packing step stays below this, unless one expert is larger.
+static constexpr int64_t kPackScratchBytes = 64 << 20;
+static constexpr std::string_view kPackScratch = "pack_scratch";
+
+namespace {
+class PackageWriter {
+public:
+  Result<PackageFiles> write(mlir::ModuleOp module);
+
+private:
+  Result<void> addTarget(moe::ProgramOp program);
+  Result<void> addKernel(Target &target, const std::string &name,
+                         const EmittedKernel &emitted);
+  Result<void> addPacks(Target &target, moe::ProgramOp program);
+
+  PackageFiles package;
+};
+} // namespace
+
+Result<void> PackageWriter::addKernel(Target &target, const std::string &name,
+                                      const EmittedKernel &emitted) {
+  std::string stem = fmt::format("moec_{}_{}", emitted.kind, emitted.scheme);
+  if (!emitted.tile.empty())
+    stem += "_" + emitted.tile;
+  // The arch takes part: one entry name is one cubin.
+  std::string hash = sha256(target.arch + "\n" + emitted.text.source(stem));
+  Kernel kernel;
+  kernel.name = name;
+  kernel.entry = stem + "_" + hash.substr(0, 8);
+  kernel.source = fmt::format("{}/{}.cu", target.arch, name);
+  kernel.options = {"-std=c++20", "-arch=" + target.arch, "-default-device"};
+  kernel.threads = emitted.text.threads;
+  kernel.sharedBytes = emitted.text.sharedBytes;
+  kernel.cluster = emitted.cluster;
+  kernel.minCtasPerSm = emitted.text.minCtasPerSm;
+  kernel.cooperative = emitted.cooperative;
+  kernel.programmatic = emitted.programmatic;
+  kernel.arguments = emitted.text.arguments.block();
+  kernel.stages = emitted.stages;
+
+  std::string source = emitted.text.source(kernel.entry);
+  auto headers = includeClosure(source);
+  if (!headers)
+    return headers.takeError();
+  kernel.headers = *headers;
+  for (const std::string &header : kernel.headers)
+    package.files[headerPath(header)] = std::string(*findTemplate(header));
+  package.files[kernel.source] = std::move(source);
+  target.kernels.push_back(std::move(kernel));
+  return {};
+}
+
+Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
+  int64_t scratchBytes = 0;
+  for (auto op : program.getBody().getOps<moe::PackOp>()) {
+    auto type = mlir::cast<mlir::RankedTensorType>(op.getResult().getType());
+    int64_t experts = type.getDimSize(0);
+    int64_t bytes = type.getDimSize(1) * type.getDimSize(2) *
+                    elementBytes(elementTypeOf(op.getResult()));
+    Pack pack;
+    pack.result = valueName(op.getResult());
+    pack.from = {valueName(op.getSource())};
+    pack.inPlace = true;
+    pack.totalExperts = experts;
+    pack.expertsPerStep =
+        std::clamp<int64_t>(kPackScratchBytes / bytes, 1, experts);
+    pack.scratch = kPackScratch;
+    pack.scratchBytes = Expression::symbol("experts") * Expression(bytes);
+    scratchBytes = std::max(scratchBytes, pack.expertsPerStep * bytes);
+    for (const EmittedKernel &emitted :
+         emitPack(op, std::string(kPackScratch))) {
+      std::string name = pack.from[0] + "_" + emitted.kind;
+      if (auto added = addKernel(target, name, emitted); !added)
+        return added;
+      Launch launch;
+      launch.kernel = name;
+      launch.grid.ctas[0] = emitted.gridX;
+      pack.launches.push_back(std::move(launch));
+    }
+    target.pack.push_back(std::move(pack));
+  }
+  if (scratchBytes == 0)
+    return {};
+  Value scratch;
+  scratch.name = kPackScratch;
+  scratch.role = ValueRole::Workspace;
+  scratch.elementTypes = {"i8"};
+  scratch.shape = {Expression(scratchBytes)};
+  scratch.alignment = 256;
+  target.values.push_back(std::move(scratch));
+  return {};
+}
+
+Result<void> PackageWriter::addTarget(moe::ProgramOp program) {
+  Target target = beginTarget(program);
+  target.values = targetValues(program);
+  target.report = reportJson(program);
+
+  std::map<std::string, moe::LaunchOp> launches;
+  program.walk([&](moe::LaunchOp launch) {
+    launches.emplace(launch.getKernel().str(), launch);
+  });
+  std::map<std::string, Expression> gridX;
+  for (auto kernel : program.getBody().getOps<moe::KernelOp>()) {
+    std::string name = kernel.getSymName().str();
+    auto launch = launches.find(name);
+    // A kernel that nobody launches is no part of the package.
+    if (launch == launches.end())
+      continue;
+    auto emitted = emitKernel(kernel, launch->second);
+    if (!emitted)
+      return emitted.takeError();
+    gridX.emplace(name, emitted->gridX);
+    if (auto added = addKernel(target, name, *emitted); !added)
+      return added;
+  }
+  if (auto added = addPacks(target, program); !added)
+    return added;
+  for (auto op : program.getBody().getOps<moe::VariantOp>()) {
+    auto variant = writeVariant(op, gridX);
+    if (!variant)
+      return variant.takeError();
+    target.variants.push_back(std::move(*variant));
+  }
+  package.manifest.targets.push_back(std::move(target));
+  return {};
+}
+
+Result<PackageFiles> PackageWriter::write(mlir::ModuleOp module) {
+  Manifest &manifest = package.manifest;
+  manifest.compiler = compilerVersion();
+  moe::LayerOp layer;
+  for (auto program : module.getOps<moe::ProgramOp>()) {
+    if (!layer) {
+      layer = program.getLayerOp();
+      manifest.name = layer.getSymName().str();
+      manifest.layer = layerJson(layer);
+      manifest.maxTokens = program.getMaxTokens();
+      manifest.rows = rowCapacity(program);
+      manifest.values = callerValues(program);
+      manifest.oneOf = {{"logits"}, {"given_ids", "given_weights"}};
+    }
+    if (program.getLayerOp() != layer)
+      return Error{ErrorCode::Refused,
+                   fmt::format("a package holds one layer, and the module has "
+                               "programs of '{}' and of '{}'; compile them one "
+                               "by one",
+                               manifest.name, program.getLayer().str())};
+    if (int64_t(program.getMaxTokens()) != manifest.maxTokens)
+      return Error{ErrorCode::Refused,
+                   fmt::format("all targets of a package have one max_tokens, "
+                               "got {} and {}",
+                               manifest.maxTokens,
+                               int64_t(program.getMaxTokens()))};
+    if (auto added = addTarget(program); !added)
+      return added.takeError();
+  }
+  if (!layer)
+    return Error{ErrorCode::Refused,
+                 "the module holds no program; give at least one arch "
+                 "(--arch=sm_90a)"};
+  hashFiles(package);
+  if (auto valid = validate(package); !valid)
+    return Error{ErrorCode::Internal,
+                 "the emitted manifest is not valid: " + valid.error().message};
+  return std::move(package);
+}
+
+Result<PackageFiles> compiler::emitCudaPackage(mlir::ModuleOp module) {
+  return PackageWriter().write(module);
+}

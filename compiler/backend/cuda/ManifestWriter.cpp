@@ -1,0 +1,231 @@
+//===- ManifestWriter.cpp - the manifest of a program ---------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The roles of caller values follow from their names, which are interface.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/backend/cuda/ManifestWriter.h"
+
+#include "compiler/passes/ProgramValues.h"
+#include "compiler/schedule/Liveness.h"
+
+#include <fmt/format.h>
+
+using namespace moec;
+using namespace moec::compiler;
+using nlohmann::json;
+
+using mlir::cast;
+using mlir::dyn_cast_or_null;
+using mlir::RankedTensorType;
+using mlir::StringAttr;
+using mlir::StringRef;
+
+namespace {
+/// What a name of the interface implies.
+struct CallerRow {
+  StringRef name;
+  ValueRole role;
+  int64_t alignment; ///< of the pointer; kernels load whole vectors or elements
+  bool rowStride;
+  StringRef otherType; ///< which the caller may give instead
+};
+} // namespace
+
+static constexpr CallerRow kCallerRows[] = {
+    {"x", ValueRole::Input, 16, true, ""},
+    {"logits", ValueRole::OptionalInput, 4, false, ""},
+    {"given_ids", ValueRole::OptionalInput, 8, false, "i64"},
+    {"given_weights", ValueRole::OptionalInput, 4, false, ""},
+    {"valid_tokens", ValueRole::OptionalInput, 4, false, ""},
+    {"w13", ValueRole::StoredWeight, 16, false, ""},
+    {"w2", ValueRole::StoredWeight, 16, false, ""},
+    {"b13", ValueRole::StoredWeight, 16, false, ""},
+    {"b2", ValueRole::StoredWeight, 16, false, ""},
+    {"out", ValueRole::Output, 16, false, ""},
+    {"ids", ValueRole::OptionalOutput, 4, false, ""},
+    {"weights", ValueRole::OptionalOutput, 4, false, ""},
+    {"counts", ValueRole::OptionalOutput, 4, false, ""},
+};
+
+/// A value of the caller's; its only dynamic extent is tokens.
+static Value callerValue(StringRef name, mlir::Type type, ValueRole fallback) {
+  auto tensor = cast<RankedTensorType>(type);
+  Value value;
+  value.name = name.str();
+  value.role = fallback;
+  for (const CallerRow &row : kCallerRows) {
+    if (row.name != name)
+      continue;
+    value.role = row.role;
+    value.alignment = row.alignment;
+    value.callerRowStride = row.rowStride;
+    value.elementTypes.push_back(elementTypeName(tensor.getElementType()));
+    if (!row.otherType.empty())
+      value.elementTypes.push_back(row.otherType.str());
+  }
+  if (value.elementTypes.empty())
+    value.elementTypes.push_back(elementTypeName(tensor.getElementType()));
+  for (int64_t extent : tensor.getShape())
+    value.shape.push_back(mlir::ShapedType::isDynamic(extent)
+                              ? Expression::symbol("tokens")
+                              : Expression(extent));
+  return value;
+}
+
+std::vector<Value> compiler::callerValues(moe::ProgramOp program) {
+  std::vector<Value> values;
+  for (auto [name, argument] :
+       llvm::zip(program.getInputs(), program.getBody().getArguments()))
+    values.push_back(callerValue(cast<StringAttr>(name).getValue(),
+                                 argument.getType(), ValueRole::Input));
+  auto variants = program.getBody().getOps<moe::VariantOp>();
+  if (variants.empty())
+    return values;
+  auto ret = cast<moe::ReturnOp>(
+      (*variants.begin()).getBody().front().getTerminator());
+  for (auto [name, output] : llvm::zip(ret.getOutputNames(), ret.getOutputs()))
+    values.push_back(callerValue(cast<StringAttr>(name).getValue(),
+                                 output.getType(), ValueRole::Output));
+  if (ret.getOptionalNames())
+    for (auto [name, output] :
+         llvm::zip(*ret.getOptionalNames(), ret.getOptionalOutputs()))
+      values.push_back(callerValue(cast<StringAttr>(name).getValue(),
+                                   output.getType(),
+                                   ValueRole::OptionalOutput));
+  return values;
+}
+
+std::vector<Value> compiler::targetValues(moe::ProgramOp program) {
+  std::vector<Value> values;
+  for (auto pack : program.getBody().getOps<moe::PackOp>()) {
+    Value value =
+        callerValue(valueName(pack.getResult()), pack.getResult().getType(),
+                    ValueRole::PackedWeight);
+    // Same bytes in another order: the packed weight may replace the stored.
+    value.mayAlias = valueName(pack.getSource());
+    values.push_back(std::move(value));
+  }
+  for (const WorkspaceValue &workspace : workspaceValues(program)) {
+    Value value;
+    value.name = workspace.name;
+    value.role = ValueRole::Workspace;
+    value.elementTypes = {workspace.elementType};
+    value.shape = workspace.shape;
+    value.alignment = kRegionAlignment;
+    values.push_back(std::move(value));
+  }
+  return values;
+}
+
+static Result<Expression> parseAttribute(StringRef text, StringRef where) {
+  auto parsed = Expression::parse(text.str());
+  if (!parsed)
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("{}: {}", where.str(), parsed.error().message)};
+  return parsed;
+}
+
+Result<Variant>
+compiler::writeVariant(moe::VariantOp op,
+                       const std::map<std::string, Expression> &gridX) {
+  Variant variant;
+  variant.name = op.getSymName().str();
+  variant.minTokens = op.getMinTokens();
+  variant.maxTokens = op.getMaxTokens();
+  for (auto launchOp : op.getBody().getOps<moe::LaunchOp>()) {
+    Launch launch;
+    launch.kernel = launchOp.getKernel().str();
+    auto grid = gridX.find(launch.kernel);
+    if (grid == gridX.end())
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("variant '{}' launches '{}', which is no kernel "
+                               "of its program",
+                               variant.name, launch.kernel)};
+    launch.grid.ctas[0] = grid->second;
+    variant.launches.push_back(std::move(launch));
+  }
+  if (!op.getRegions() || !op.getWorkspaceBytes())
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("variant '{}' has no workspace plan; run "
+                             "moe-plan-workspace first",
+                             variant.name)};
+  for (mlir::Attribute attribute : *op.getRegions()) {
+    auto regionAttr = cast<moe::RegionAttr>(attribute);
+    Region region;
+    region.value = regionAttr.getValue().str();
+    auto offset = parseAttribute(regionAttr.getOffset(), region.value);
+    auto bytes = parseAttribute(regionAttr.getBytes(), region.value);
+    if (!offset)
+      return offset.takeError();
+    if (!bytes)
+      return bytes.takeError();
+    region.offset = *offset;
+    region.bytes = *bytes;
+    region.firstLaunch = regionAttr.getFirst();
+    region.lastLaunch = regionAttr.getLast();
+    variant.regions.push_back(std::move(region));
+  }
+  auto total = parseAttribute(*op.getWorkspaceBytes(), variant.name);
+  if (!total)
+    return total.takeError();
+  variant.workspaceBytes = *total;
+  return variant;
+}
+
+static json scheduleJson(moe::KernelOp kernel) {
+  moe::ScheduleAttr s = kernel.getScheduleAttr();
+  json made = {{"engine", s.getEngine().str()},
+               {"threads", s.getThreads()},
+               {"ctas_per_sm", s.getCtasPerSm()},
+               {"source", s.getSource().str()}};
+  if (findStage<moe::GroupedMatmulOp>(kernel)) {
+    made["tile"] = {s.getTileM(), s.getTileN(), s.getTileK()};
+    made["stages"] = s.getStages();
+    made["warps"] = {s.getWarpsM(), s.getWarpsN()};
+    made["group"] = s.getGroup();
+  }
+  if (s.getBlockTokens())
+    made["block_tokens"] = s.getBlockTokens();
+  if (auto combine = findStage<moe::CombineOp>(kernel))
+    made["partials"] = elementTypeOf(combine.getPartials());
+  return made;
+}
+
+json compiler::reportJson(moe::ProgramOp program) {
+  moe::ReportAttr report = program.getReportAttr();
+  json refused = json::array();
+  if (report)
+    for (moe::RefusalAttr r : report.getRefused())
+      refused.push_back({{"backend", r.getBackend().str()},
+                         {"engine", r.getEngine().str()},
+                         {"code", r.getCode().str()},
+                         {"reason", r.getReason().str()}});
+  json schedules = json::object();
+  for (auto kernel : program.getBody().getOps<moe::KernelOp>())
+    if (kernel.getSchedule())
+      schedules[kernel.getSymName().str()] = scheduleJson(kernel);
+  return {{"backend", report ? report.getBackend().str() : ""},
+          {"engine", report ? report.getEngine().str() : ""},
+          {"refused", refused},
+          {"degraded", report ? report.getDegraded().str() : ""},
+          {"schedules", schedules}};
+}
+
+Target compiler::beginTarget(moe::ProgramOp program) {
+  moe::TargetAttr attribute = program.getTarget();
+  const catalog::Architecture &arch = attribute.getArchRow();
+  Target target;
+  target.arch = attribute.getArch().str();
+  if (const catalog::Gpu *gpu = attribute.getGpuRow())
+    target.gpu = gpu->name;
+  target.compatibility = arch.compatibility;
+  target.computeMajor = arch.major;
+  target.computeMinor = arch.minor;
+  return target;
+}

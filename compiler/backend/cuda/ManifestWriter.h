@@ -1,0 +1,43 @@
+//===- ManifestWriter.h - the manifest of a program -------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the manifest says besides kernels: the values that callers see, the
+// workspace, the variants with their launches and regions, and the resolver's
+// report.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_BACKEND_CUDA_MANIFESTWRITER_H
+#define MOEC_COMPILER_BACKEND_CUDA_MANIFESTWRITER_H
+
+#include "dialect/Moe.h"
+#include "runtime/package/Manifest.h"
+
+#include <map>
+#include <string>
+
+namespace moec::compiler {
+
+/// Inputs, stored weights and outputs, in the order of the program.
+std::vector<Value> callerValues(moe::ProgramOp program);
+
+/// Packed weights and workspace.
+std::vector<Value> targetValues(moe::ProgramOp program);
+
+/// A variant whose launches have the grids of `gridX`, by kernel.
+Result<Variant> writeVariant(moe::VariantOp variant,
+                             const std::map<std::string, Expression> &gridX);
+
+/// Winner, refusals, degradation, and the schedule of each kernel.
+nlohmann::json reportJson(moe::ProgramOp program);
+
+/// Fills arch, GPU and compatibility.
+Target beginTarget(moe::ProgramOp program);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_BACKEND_CUDA_MANIFESTWRITER_H
