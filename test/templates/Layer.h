@@ -84,8 +84,10 @@ struct Given {
   int idBytes = 4;
 };
 
+/// show: also write the optional outputs; only: route alone, without permute.
 inline void launchRouting(CUstream stream, const Roles &roles, Workspace &w,
-                          const Given &given, bool pdl, bool show) {
+                          const Given &given, bool pdl, bool show,
+                          bool only = false) {
   const Kernel &route = *roles.route;
   bool fused = route.line.number("fused");
   Arguments a;
@@ -100,7 +102,7 @@ inline void launchRouting(CUstream stream, const Roles &roles, Workspace &w,
     a.add(w.blockCounts.at);
   long long blocks = ceilDiv(w.tokens, route.line.number("block"));
   launch(stream, route, fused ? 1 : blocks, a, pdl);
-  if (fused)
+  if (fused || only)
     return;
   Arguments p;
   p.add(w.ids.at).add(w.blockCounts.at).add(w.tokens).add(w.rows.at);
@@ -120,9 +122,12 @@ inline void launchMatmul(CUstream stream, const Kernel &k, const Workspace &w,
   if (k.line.number("bias", 0))
     a.add(bias);
   a.add(result);
-  launch(stream, k,
-         ceilDiv(k.line.number("n"), k.line.number("tilen")) * w.capacity, a,
-         pdl);
+  long long tiles =
+      ceilDiv(k.line.number("n"), k.line.number("tilen")) * w.capacity;
+  if (k.line.number("persistent", 0))
+    tiles = std::min<long long>(
+        tiles, k.line.number("grid", 132 * k.line.number("ctas")));
+  launch(stream, k, tiles, a, pdl);
 }
 
 inline void launchCombine(CUstream stream, const Kernel &k, const Workspace &w,

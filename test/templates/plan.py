@@ -65,14 +65,17 @@ class Plan:
     def matmul(self, name, n, k, experts, topk, tile, stages, warps, timing=0, **o):
         gated = o.get("activation") is not None and o.get("gated", True)
         shared = texts.matmulShared(tile, stages, o.get("element", "bf16"),
-                                    o.get("result") or o.get("element", "bf16"), gated)
+                                    o.get("result") or o.get("element", "bf16"), gated,
+                                    o.get("persistent", False))
+        grid = o.pop("grid", None)
+        limit = {"grid": grid} if grid else {}
         return self.kernel(
             "matmul", name,
             texts.matmul(name, n, k, experts, topk, tile, stages, warps, **o),
             threads=32 * warps[0] * warps[1], shared=shared, n=n, k=k, tilem=tile[0],
             tilen=tile[1], tilek=tile[2], stages=stages, warps=f"{warps[0]}x{warps[1]}",
             group=o.get("group", 8), ctas=o.get("ctas", 1), gather=o.get("gather", True),
-            bias=o.get("bias", False), timing=timing)
+            bias=o.get("bias", False), persistent=o.get("persistent", False), timing=timing, **limit)
 
     def combine(self, name, hidden, topk, timing=0, **o):
         return self.kernel("combine", name, texts.combine(name, hidden, topk, **o),
@@ -106,7 +109,7 @@ def addCheck(plan, name, experts, topk, hidden, inter, tile, stages, warps, *,
              dtype="bf16", partial=None, act="silu", gated=True, bias=False,
              engine="MmaSync", logits=None, score="Softmax", normalize="Sum",
              begin=0, local=None, ctas=1, unfused=False, tokens="1,2,7,8,33,500",
-             patterns="uniform,one,edge,given32,given64,valid", group=3, block=64):
+             persistent=False, grid=None, patterns="uniform,one,edge,given32,given64,valid", group=3, block=64):
     local = experts if local is None else local
     partial, logits = partial or dtype, logits or dtype
     routing = dict(experts=experts, topk=topk, logits=logits, score=score,
@@ -117,7 +120,8 @@ def addCheck(plan, name, experts, topk, hidden, inter, tile, stages, warps, *,
                            local=local, tileRows=tile[0], block=block)
     up = 2 * inter if gated else inter
     shape = dict(stages=stages, warps=warps, tile=tile, element=dtype, engine=engine,
-                 group=group, ctas=ctas, bias=bias, topk=topk, experts=local)
+                 group=group, ctas=ctas, bias=bias, topk=topk, experts=local,
+                 persistent=persistent, grid=grid)
     activate = ""
     if unfused:
         gateUp = plan.matmul(f"up_{name}", up, hidden, result="f32",
@@ -153,6 +157,14 @@ def addChecks(plan):
     addCheck(plan, "wide128", 16, 4, 256, 264, (128, 128, 32), 4, (2, 2), ctas=2,
              begin=4, local=8, dtype="f16", logits="bf16", patterns="uniform,one,edge,given64")
     addCheck(plan, "deep256", 16, 4, 256, 256, (128, 256, 64), 3, (2, 4), patterns=few)
+    addCheck(plan, "persist256", 16, 4, 264, 776, (128, 256, 32), 4, (2, 4), bias=True,
+             persistent=True, grid=7, patterns="uniform,one,given32")
+    addCheck(plan, "persist128", 16, 4, 256, 264, (128, 128, 32), 4, (2, 2), ctas=2,
+             begin=4, local=8, persistent=True, patterns="uniform,one")
+    addCheck(plan, "persist64", 6, 2, 520, 264, (64, 128, 64), 3, (1, 4), ctas=2,
+             persistent=True, grid=5, partial="f32", patterns="uniform,valid")
+    addCheck(plan, "remainder64", 6, 2, 136, 264, (64, 256, 32), 4, (1, 4), ctas=2,
+             patterns="uniform,valid", tokens="7,33,100,500")
     addCheck(plan, "mid64", 160, 6, 128, 128, (64, 128, 64), 4, (2, 4), partial="f32",
              score="Softmax", normalize="None", patterns="uniform,edge,given32", block=16)
     addCheck(plan, "deep16", 12, 4, 320, 96, (16, 64, 128), 4, (1, 4), gated=False,
@@ -168,20 +180,20 @@ def addChecks(plan):
         plan.lines.append(f"pack copy={copy} interleave={interleave}")
 
 
-# Schedules to time: tile, stages, warps, CTAs per SM, group; by rows of a tile.
-SMALL = [((16, 64, 64), 4, (1, 4), 4, 1), ((16, 64, 64), 6, (1, 4), 3, 1),
-         ((16, 64, 128), 4, (1, 4), 3, 1), ((16, 64, 128), 3, (1, 4), 3, 1),
-         ((16, 32, 128), 4, (1, 2), 5, 1), ((16, 32, 64), 6, (1, 2), 6, 1),
-         ((16, 128, 64), 4, (1, 8), 2, 1), ((16, 32, 256), 4, (1, 2), 2, 1),
-         ((16, 128, 64), 4, (1, 4), 2, 1)]
-SMALL = [s for s in SMALL if s[0][2] * 2 <= 2 * 32 * s[2][0] * s[2][1]]
-MID = {32: [((32, 64, 64), 4, (1, 4), 3, 1), ((32, 128, 64), 4, (1, 4), 2, 1),
-            ((32, 128, 128), 3, (1, 8), 1, 1)],
-       64: [((64, 128, 64), 4, (2, 4), 2, 1), ((64, 128, 64), 3, (1, 4), 2, 4),
-            ((64, 256, 32), 4, (1, 4), 2, 4), ((64, 256, 64), 3, (2, 4), 1, 4)]}
-LARGE = [((128, 256, 32), 4, (2, 4), 1, 4), ((128, 256, 32), 4, (2, 4), 1, 8),
-         ((128, 256, 64), 3, (2, 4), 1, 4), ((128, 256, 64), 3, (2, 4), 1, 16),
-         ((128, 128, 32), 4, (2, 2), 2, 8)]
+# Schedules to time: tile, stages, warps, CTAs per SM, group, persistent.
+SCHEDULES = {
+    16: [((16, 64, 128), 4, (1, 4), 3, 1, 0), ((16, 64, 128), 3, (1, 4), 4, 1, 0),
+         ((16, 64, 128), 5, (1, 4), 2, 1, 0), ((16, 128, 128), 3, (1, 8), 2, 1, 0),
+         ((16, 128, 128), 5, (1, 8), 1, 1, 0)],
+    32: [((32, 64, 128), 4, (1, 4), 2, 1, 0), ((32, 64, 128), 3, (1, 4), 3, 1, 0),
+         ((32, 128, 128), 3, (1, 8), 1, 1, 0), ((32, 128, 64), 3, (1, 4), 3, 2, 0)],
+    64: [((64, 128, 64), 3, (1, 4), 2, 4, 0), ((64, 128, 64), 3, (1, 4), 2, 4, 1),
+         ((64, 128, 64), 4, (1, 4), 2, 8, 0), ((64, 128, 32), 4, (1, 4), 3, 4, 0),
+         ((64, 256, 32), 4, (1, 4), 2, 4, 0), ((64, 64, 128), 3, (1, 4), 2, 4, 0)],
+    128: [((128, 256, 32), 4, (2, 4), 1, 4, 0), ((128, 256, 32), 4, (2, 4), 1, 4, 1),
+          ((128, 256, 32), 5, (2, 4), 1, 4, 1), ((128, 256, 32), 4, (2, 4), 1, 2, 1),
+          ((128, 256, 64), 3, (2, 4), 1, 4, 1), ((128, 128, 32), 4, (2, 2), 2, 4, 0),
+          ((128, 128, 32), 4, (2, 2), 2, 4, 1)]}
 
 
 def addTimings(plan):
@@ -189,30 +201,22 @@ def addTimings(plan):
         key = model.replace("-", "_")
         for rows in (16, 32, 64, 128):
             base = dict(experts=experts, topk=topk, tileRows=rows)
-            fused = plan.route(f"t_{key}_{rows}", timing=1, fused=True, threads=512,
+            fused = plan.route(f"t_{key}_{rows}", timing=1, fused=True, threads=1024,
                                block=64, **base)
-            routeKernel = plan.route(f"t_{key}_split", timing=1, threads=512, block=64,
+            routeKernel = plan.route(f"t_{key}_split", timing=1, threads=1024, block=64,
                                      experts=experts, topk=topk)
             permute = plan.permute(f"t_{key}_{rows}", timing=1, threads=512, block=64,
                                    **base)
             few = plan.combine(f"t_{key}_few", hidden, topk, timing=1, threads=64,
                                blocks=hidden // 512)
             combine = plan.combine(f"t_{key}", hidden, topk, timing=1)
-            if rows == 16:
-                tokens, candidates = "1,8,32,128", SMALL
-            elif rows == 32:
-                tokens, candidates = "32,128,512", MID[32]
-            elif rows == 64:
-                tokens, candidates = "128,512,2048", MID[64]
-            else:
-                tokens, candidates = "512,2048,8192", LARGE
-            if model == "mixtral-8x7b":
-                tokens = {16: "1,8,32", 32: "32,128", 64: "128,512", 128: "512,2048,8192"}[rows]
+            tokens = {16: "1,8,32", 32: "32,128,512", 64: "128,512,2048",
+                      128: "512,2048,8192"}[rows]
             ups, downs = [], []
-            for tile, stages, warps, ctas, group in candidates:
+            for tile, stages, warps, ctas, group, persistent in SCHEDULES[rows]:
                 name = (f"t_{key}_{tile[0]}x{tile[1]}x{tile[2]}_s{stages}_"
-                        f"{warps[0]}x{warps[1]}_c{ctas}_g{group}")
-                o = dict(ctas=ctas, group=group, timing=1)
+                        f"{warps[0]}x{warps[1]}_c{ctas}_g{group}_p{persistent}")
+                o = dict(ctas=ctas, group=group, timing=1, persistent=bool(persistent))
                 ups.append(plan.matmul("up_" + name, 2 * inter, hidden, experts, topk,
                                        tile, stages, warps, activation="silu", **o))
                 downs.append(plan.matmul("down_" + name, hidden, inter, experts, topk,

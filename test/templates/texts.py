@@ -80,17 +80,18 @@ def permute(name, experts, topk, block=64, tileRows=16, threads=512, begin=0,
     return entry, text("permute", fields, members, entry, "permute", threads, 1, 0)
 
 
-def matmulShared(tile, stages, element, result, gated):
+def matmulShared(tile, stages, element, result, gated, persistent=False):
     m, n, k = tile
     columns = n // 2 if gated else n
-    return max(stages * (m + n) * k * SIZES[element],
-               m * (columns * SIZES[result] + 16))
+    ring = stages * (m + n) * k * SIZES[element]
+    staging = m * (columns * SIZES[result] + 16)
+    return ring + staging if persistent else max(ring, staging)
 
 
 def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
            gather=True, activation=None, gated=True, bias=False, element="bf16",
-           result=None, engine="MmaSync", interleave=None, programmatic=True,
-           async_=True):
+           result=None, engine="MmaSync", interleave=None, persistent=False,
+           programmatic=True, async_=True):
     result = result or element
     threads = 32 * warps[0] * warps[1]
     fused = activation is not None
@@ -110,7 +111,7 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
                   f"<moe::activation::{FUNCTIONS[activation]}>")
     schedule = " ".join(constants(
         kTileM=tile[0], kTileN=tile[1], kTileK=tile[2], kStages=stages,
-        kWarpsM=warps[0], kWarpsN=warps[1], kGroupM=group))
+        kWarpsM=warps[0], kWarpsN=warps[1], kGroupM=group, kPersistent=persistent))
     members = common(threads, programmatic, async_) + [
         f"using Input = {TYPES[element]};", f"using Weight = {TYPES[element]};",
         f"using Result = {TYPES[result]};", "using Quant = moe::quant::None;",
@@ -120,7 +121,7 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
             kN=n, kK=k, kExperts=experts, kTopK=topk, kGather=gather, kBias=bias,
             kInterleave=interleave)
     entry = f"moec_grouped_matmul_{name}"
-    shared = matmulShared(tile, stages, element, result, fused and gated)
+    shared = matmulShared(tile, stages, element, result, fused and gated, persistent)
     return entry, text("grouped_matmul", fields, members, entry, "groupedMatmul",
                        threads, ctas, shared)
 

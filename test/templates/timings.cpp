@@ -10,7 +10,7 @@
 // memory, and the median of several replays. Samples of the whole layer's
 // output are checked against double loops before a time is printed.
 //
-//   templates-timings FOLDER [MODEL]
+//   templates-timings FOLDER [MODEL [TOKENS]]
 //
 //===----------------------------------------------------------------------===//
 
@@ -191,6 +191,11 @@ struct Bench {
              sets;
     };
     double routeUs = each(routing);
+    double routeOnlyUs = each([&](int i) {
+      Given given;
+      given.logits = logits[i].at;
+      launchRouting(timer.stream, roles, spaces[i], given, true, false, true);
+    });
     double used = 0;
     for (Workspace &w : spaces) {
       std::vector<int> ids = w.ids.read<int>();
@@ -199,13 +204,13 @@ struct Bench {
     double flops = 2.0 * pairs * s.hidden * s.inter;
     auto report = [&](const char *what, const Kernel &k, double us,
                       double bytes, double work) {
-      std::printf("%-12s M %5d %-5s %dx%dx%d s%d %s c%d g%d | %8.1f us %7.0f "
+      std::printf("%-12s M %5d %-5s %dx%dx%d s%d %s c%d g%d p%d | %8.1f us %7.0f "
                   "GB/s %6.1f TFLOP/s\n",
                   line.text("model").c_str(), tokens, what,
                   k.line.number("tilem"), k.line.number("tilen"),
                   k.line.number("tilek"), k.line.number("stages"),
                   k.line.text("warps").c_str(), k.line.number("ctas"),
-                  k.line.number("group"), us, bytes / us * 1e-3,
+                  k.line.number("group"), k.line.number("persistent"), us, bytes / us * 1e-3,
                   work / us * 1e-6);
     };
     Best bestUp, bestDown;
@@ -234,14 +239,15 @@ struct Bench {
     double bytes = used * expertBytes + tokens * (4.0 * s.hidden +
                                                   2.0 * s.experts);
     double floor = std::max(bytes / kBandwidth, 3 * flops / kRate) * 1e6;
-    char text[256];
+    char text[300];
     std::snprintf(text, sizeof text,
                   "LAYER %-12s M %5d tile_rows %3d: %8.1f us x%.2f of floor "
-                  "%.1f (%.1f%% of 781) route %.1f up %.1f down %.1f combine "
+                  "%.1f (%.1f%% of 781) route alone %.1f routing %.1f up %.1f down %.1f combine "
                   "%.1f error %.1e",
                   line.text("model").c_str(), tokens, line.number("tilerows"),
                   layerUs, layerUs / floor, floor,
-                  3 * flops / layerUs * 1e-6 / 781 * 100, routeUs, bestUp.us,
+                  3 * flops / layerUs * 1e-6 / 781 * 100, routeOnlyUs, routeUs,
+                  bestUp.us,
                   bestDown.us, combineUs, error);
     std::printf("%s\n", text);
     std::fflush(stdout);
@@ -261,6 +267,7 @@ int main(int count, char **arguments) {
   if (count < 2)
     return 2;
   std::string folder = arguments[1], only = count > 2 ? arguments[2] : "";
+  int onlyTokens = count > 3 ? std::atoi(arguments[3]) : 0;
   CUdevice device;
   CUcontext context;
   CHECK_CUDA(cuInit(0));
@@ -280,7 +287,8 @@ int main(int count, char **arguments) {
     Model model(lines[0], bench.kernels.at("fill_fill"));
     for (const Line &line : lines)
       for (const std::string &tokens : line.list("tokens"))
-        bench.time(line, model, std::atoi(tokens.c_str()));
+        if (!onlyTokens || onlyTokens == std::atoi(tokens.c_str()))
+          bench.time(line, model, std::atoi(tokens.c_str()));
     model.release();
   }
   for (const std::string &text : bench.summary)

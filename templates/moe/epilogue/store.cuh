@@ -50,7 +50,8 @@ __device__ __forceinline__ int biasIndex(int weightRow) {
 
 /// Stores rows [0, rows) of the tile. result: row 0 of the tile, column 0 of
 /// the result. firstN: first weight row of the tile. bias: of the expert, or
-/// null without Config::kBias. Called by all threads; shared memory is free.
+/// null without Config::kBias. Called by all threads; shared: Staging::kBytes
+/// that nobody reads any more.
 template <class Config, class Fragment, class Bias>
 __device__ __forceinline__ void
 storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,

@@ -30,6 +30,15 @@ template <int kLocalExperts, int kThreads> struct Arrangement {
   unsigned short ranks[kWarps][kLocalExperts]; ///< per ranking warp
 };
 
+/// How `pairs` are shared among the ranking warps.
+template <int kWarps> struct PairShare {
+  int each; ///< pairs of a warp, a multiple of 32
+  int used; ///< warps that have any
+  __device__ __forceinline__ explicit PairShare(int pairs)
+      : each((pairs + kWarps * 32 - 1) / (kWarps * 32) * 32),
+        used((pairs + each - 1) / max(1, each)) {}
+};
+
 /// From total: offsets and tiles, their exclusive sums. Called by all threads;
 /// the caller synchronizes before and after.
 template <int kTileRows, int kLocalExperts, int kThreads>
@@ -79,7 +88,7 @@ scanExperts(Arrangement<kLocalExperts, kThreads> &shared) {
 /// Counts the block's pairs per ranking warp and, with kTotal, per expert into
 /// total (then zeroing before). localOf(pair) is the local expert of a pair of
 /// the block or -1. Synchronizes at its end. Warp w owns the pairs
-/// [w * share, (w + 1) * share), share a multiple of 32.
+/// [w * each, (w + 1) * each).
 template <bool kTotal, int kLocalExperts, int kThreads, class LocalOf>
 __device__ __forceinline__ void
 countPairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
@@ -87,14 +96,14 @@ countPairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
   using Shared = Arrangement<kLocalExperts, kThreads>;
   int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
   unsigned short *flat = &shared.ranks[0][0];
-  for (int i = int(threadIdx.x); i < Shared::kWarps * kLocalExperts;
-       i += kThreads)
+  PairShare<Shared::kWarps> share(pairs);
+  for (int i = int(threadIdx.x); i < share.used * kLocalExperts; i += kThreads)
     flat[i] = 0;
   __syncthreads();
-  int share = (pairs + Shared::kWarps * 32 - 1) / (Shared::kWarps * 32) * 32;
-  if (warp < Shared::kWarps) {
-    int end = min(pairs, (warp + 1) * share);
-    for (int base = warp * share; base < end; base += 32) {
+  if (warp < share.used) {
+    int end = min(pairs, (warp + 1) * share.each);
+#pragma unroll 1
+    for (int base = warp * share.each; base < end; base += 32) {
       int pair = base + lane;
       int local = pair < end ? localOf(pair) : -1;
       unsigned peers = __match_any_sync(0xffffffffu, local);
@@ -108,7 +117,7 @@ countPairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
        expert += kThreads) {
     int sum = 0;
 #pragma unroll 4
-    for (int w = 0; w < Shared::kWarps; ++w) {
+    for (int w = 0; w < share.used; ++w) {
       int count = shared.ranks[w][expert];
       shared.ranks[w][expert] = (unsigned short)sum;
       sum += count;
@@ -129,11 +138,12 @@ placePairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
            LocalOf localOf, Place place) {
   using Shared = Arrangement<kLocalExperts, kThreads>;
   int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
-  if (warp >= Shared::kWarps)
+  PairShare<Shared::kWarps> share(pairs);
+  if (warp >= share.used)
     return;
-  int share = (pairs + Shared::kWarps * 32 - 1) / (Shared::kWarps * 32) * 32;
-  int end = min(pairs, (warp + 1) * share);
-  for (int base = warp * share; base < end; base += 32) {
+  int end = min(pairs, (warp + 1) * share.each);
+#pragma unroll 1
+  for (int base = warp * share.each; base < end; base += 32) {
     int pair = base + lane;
     int local = pair < end ? localOf(pair) : -1;
     unsigned peers = __match_any_sync(0xffffffffu, local);

@@ -74,20 +74,18 @@ template <class Config> struct Copier {
     destination = shared + R::Layout::offset(row, chunk);
   }
 
-  /// matrix: all lhs rows, rowChunks 16-byte chunks apart; source(r): which of
-  /// them is row r of the tile; rows: how many the tile has. A distance in
-  /// chunks reaches 64 GB with one register a row.
-  template <class Source>
+  /// matrix: all lhs rows, rowChunks 16-byte chunks apart; numbers: which of
+  /// them this thread copies, as rowNumbers gave them; rows: how many the tile
+  /// has. A distance in chunks reaches 64 GB with one register a row.
   __device__ __forceinline__ void
-  setLhs(const Input *matrix, unsigned rowChunks, int rows, Source source) {
+  setLhs(const Input *matrix, unsigned rowChunks, int rows,
+         const int (&numbers)[R::kLhsPasses]) {
     lhs = reinterpret_cast<const char *>(matrix);
     lhsRows = 0;
 #pragma unroll
     for (int i = 0; i < R::kLhsPasses; ++i) {
-      int r = row + i * R::kRowsPerPass;
-      bool exists = r < rows;
-      lhsRows |= unsigned(exists) << i;
-      lhsRow[i] = unsigned(source(exists ? r : 0)) * rowChunks + chunk;
+      lhsRows |= unsigned(row + i * R::kRowsPerPass < rows) << i;
+      lhsRow[i] = unsigned(numbers[i]) * rowChunks + chunk;
     }
   }
 
@@ -128,7 +126,20 @@ template <class Config> struct Copier {
   }
 };
 
-/// Fills the first stages with rhs alone: it needs nothing but the expert.
+/// source(r) for each row r of the tile that this thread copies; rows that do
+/// not exist take the number of row 0.
+template <class Config, class Source>
+__device__ __forceinline__ void
+rowNumbers(int (&numbers)[Ring<Config>::kLhsPasses], int rows, Source source) {
+  using R = Ring<Config>;
+#pragma unroll
+  for (int i = 0; i < R::kLhsPasses; ++i) {
+    int r = int(threadIdx.x) / R::Layout::kChunks + i * R::kRowsPerPass;
+    numbers[i] = source(r < rows ? r : 0);
+  }
+}
+
+/// Begins to fill the first stages with rhs: it needs nothing but the expert.
 template <class Config>
 __device__ __forceinline__ void beginRhs(Copier<Config> &copier) {
   using R = Ring<Config>;
@@ -137,19 +148,26 @@ __device__ __forceinline__ void beginRhs(Copier<Config> &copier) {
     copier.copyRhs(s, s);
 }
 
-/// The loop, after beginRhs and setLhs. On return no copy is in flight and the
-/// ring may be reused.
+/// Begins to fill the first stages with lhs, after beginRhs and setLhs.
+template <class Config>
+__device__ __forceinline__ void beginLhs(Copier<Config> &copier) {
+  using R = Ring<Config>;
+#pragma unroll
+  for (int s = 0; s < Config::Schedule::kStages - 1; ++s) {
+    if (s < R::kTiles)
+      copier.copyLhs(s, s);
+    ptx::commitCopies();
+  }
+}
+
+/// The loop, after beginRhs and beginLhs. On return no copy is in flight and
+/// the ring may be reused. A worker may be of a smaller tile: it then reads the
+/// first rows of each stage.
 template <class Config, class Worker>
 __device__ __forceinline__ void multistage(Copier<Config> &copier,
                                            unsigned shared, Worker &worker) {
   using R = Ring<Config>;
   constexpr int kStages = Config::Schedule::kStages;
-#pragma unroll
-  for (int s = 0; s < kStages - 1; ++s) {
-    if (s < R::kTiles)
-      copier.copyLhs(s, s);
-    ptx::commitCopies();
-  }
   ptx::waitForCopies<kStages - 2>();
   __syncthreads();
 
