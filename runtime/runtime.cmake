@@ -40,3 +40,16 @@ target_link_libraries(moec-runtime-shared PRIVATE
 target_link_options(moec-runtime-shared PRIVATE
   -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/exports.map
   -static-libstdc++ -static-libgcc)
+
+# moec-run checks against the reference, which belongs to the tests.
+find_package(CLI11 REQUIRED)
+add_executable(moec-run
+  tools/moec-run.cpp
+  tools/run/Data.cpp
+  tools/run/Judge.cpp
+  tools/run/Machine.cpp
+  tools/run/Options.cpp
+  tools/run/Report.cpp
+  tools/run/Session.cpp)
+target_link_libraries(moec-run PRIVATE moec_runtime moec_reference CLI11::CLI11)
+target_link_options(moec-run PRIVATE -static-libstdc++ -static-libgcc)

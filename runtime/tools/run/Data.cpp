@@ -1,0 +1,175 @@
+//===- Data.cpp - weights and inputs of a run -----------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Filled by all cores; what is filled depends on seed and position alone.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/tools/run/Data.h"
+
+#include "test/reference/Check.h"
+#include "test/reference/TestData.h"
+
+#include <fmt/format.h>
+
+using namespace moec;
+using namespace moec::run;
+using reference::Element;
+using reference::Layer;
+
+//===----------------------------------------------------------------------===//
+// Weights
+//===----------------------------------------------------------------------===//
+
+HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
+  HostWeights result;
+  using Fill =
+      void (*)(const Layer &, uint64_t, int64_t, int64_t, int64_t, void *);
+  auto make = [&](const char *name, int64_t rows, int64_t columns,
+                  const Element &element, Fill fill) {
+    int64_t rowBytes = columns * element.bytes;
+    HostArray array(layer.localExperts * rows * rowBytes);
+    std::byte *data = array.data.get();
+    reference::parallelFor(
+        layer.localExperts * rows, 0, [&](int64_t first, int64_t last) {
+          // A thread's rows may span experts.
+          for (int64_t row = first; row < last;) {
+            int64_t expert = row / rows;
+            int64_t end = std::min(last, (expert + 1) * rows);
+            fill(layer, seed, expert, row % rows, end - row,
+                 data + row * rowBytes);
+            row = end;
+          }
+        });
+    result.arrays.emplace(name, std::move(array));
+  };
+  make("w13", layer.gateUpRows(), layer.hidden, *layer.weightType,
+       reference::fillW13);
+  make("w2", layer.hidden, layer.intermediate, *layer.weightType,
+       reference::fillW2);
+  if (layer.hasBias) {
+    make("b13", layer.gateUpRows(), 1, *layer.inputType, reference::fillB13);
+    make("b2", layer.hidden, 1, *layer.inputType, reference::fillB2);
+  }
+  return result;
+}
+
+void HostWeights::describe(const Layer &layer,
+                           reference::Inputs &inputs) const {
+  auto point = [&](const char *name, const Element *element,
+                   reference::Weight &weight) {
+    if (auto it = arrays.find(name); it != arrays.end())
+      weight = {it->second.data.get(), element, nullptr};
+  };
+  point("w13", layer.weightType, inputs.w13);
+  point("w2", layer.weightType, inputs.w2);
+  point("b13", layer.inputType, inputs.b13);
+  point("b2", layer.inputType, inputs.b2);
+}
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+Result<HostInputs> moec::run::makeInputs(const Layer &layer,
+                                         const Options &options, int64_t tokens,
+                                         const std::string &pattern) {
+  HostInputs inputs;
+  reference::Inputs &described = inputs.described;
+  described.tokens = tokens;
+  int64_t stride = layer.hidden + options.rowStride;
+  inputs.x = HostArray(tokens * stride * layer.inputType->bytes);
+  // What lies between rows must not matter.
+  reference::poison(inputs.x.data.get(), inputs.x.bytes);
+  reference::parallelFor(tokens, 0, [&](int64_t first, int64_t last) {
+    reference::fillX(layer, options.seed, first, last - first,
+                     inputs.x.data.get(), stride);
+  });
+  described.x = {inputs.x.data.get(), layer.inputType, stride};
+
+  if (options.inputs == RoutingInput::Logits) {
+    inputs.logits = HostArray(tokens * layer.experts * layer.logitsType->bytes);
+    if (auto ok = reference::fillLogits(layer, options.seed, pattern, 0, tokens,
+                                        inputs.logits.data.get());
+        !ok)
+      return ok.takeError();
+    described.logits = {inputs.logits.data.get(), layer.logitsType, 0};
+  } else {
+    const Element *element = reference::findElement(
+        options.inputs == RoutingInput::Ids64 ? "i64" : "i32");
+    inputs.ids = HostArray(tokens * layer.topK * element->bytes);
+    inputs.weights = HostArray(tokens * layer.topK * 4);
+    reference::fillGiven(layer, options.seed, 0, tokens, *element,
+                         inputs.ids.data.get(),
+                         reinterpret_cast<float *>(inputs.weights.data.get()));
+    described.givenIds = {inputs.ids.data.get(), element, 0};
+    described.givenWeights = {inputs.weights.data.get(),
+                              reference::findElement("f32"), 0};
+  }
+  if (options.validTokens >= 0) {
+    inputs.validTokens = static_cast<int32_t>(options.validTokens);
+    described.validTokens = options.validTokens;
+  }
+  return inputs;
+}
+
+//===----------------------------------------------------------------------===//
+// Guarded memory
+//===----------------------------------------------------------------------===//
+
+Result<Guarded> Guarded::create(Machine &machine, int64_t bytes,
+                                uint64_t seed) {
+  Guarded result;
+  result.machine = &machine;
+  result.size = bytes;
+  result.seed = seed;
+  auto memory = machine.allocate(bytes + 2 * reference::kCanaryBytes);
+  if (!memory)
+    return memory.takeError();
+  result.memory = std::move(*memory);
+  HostArray canary(reference::kCanaryBytes);
+  reference::writeCanary(canary.data.get(), canary.bytes, seed);
+  auto *base = static_cast<std::byte *>(result.memory.address());
+  for (std::byte *at : {base, base + reference::kCanaryBytes + bytes})
+    if (auto ok = machine.upload(at, canary.data.get(), canary.bytes); !ok)
+      return ok.takeError();
+  if (auto ok = result.refill(); !ok)
+    return ok.takeError();
+  return result;
+}
+
+void *Guarded::address() const {
+  return static_cast<std::byte *>(memory.address()) + reference::kCanaryBytes;
+}
+
+Result<void> Guarded::refill(int byte) {
+  return machine->fill(address(), byte, size);
+}
+
+Result<std::string> Guarded::damage() const {
+  auto *base = static_cast<std::byte *>(memory.address());
+  HostArray canary(reference::kCanaryBytes);
+  for (bool behind : {false, true}) {
+    auto *at = behind ? base + reference::kCanaryBytes + size : base;
+    if (auto ok = machine->download(canary.data.get(), at, canary.bytes); !ok)
+      return ok.takeError();
+    if (int64_t offset =
+            reference::findDamage(canary.data.get(), canary.bytes, seed);
+        offset >= 0)
+      return fmt::format("a byte was written {} bytes {}",
+                         behind ? offset : reference::kCanaryBytes - offset,
+                         behind ? "behind its end" : "before its begin");
+  }
+  return std::string();
+}
+
+Result<HostArray> Guarded::download() const {
+  HostArray result(size);
+  if (auto ok = machine->download(result.data.get(), address(), size); !ok)
+    return ok.takeError();
+  return result;
+}

@@ -1,0 +1,335 @@
+//===- Judge.cpp - one token count, run and judged ------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Run, download, compare; run again under disturbance; time.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/tools/run/Judge.h"
+
+#include "test/reference/Check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+using namespace moec;
+using namespace moec::run;
+using namespace moec::runtime;
+
+/// Row tiles of the schedules: their first and last rows are always sampled.
+static const std::vector<int64_t> kTileRows = {16, 32, 64, 128};
+/// On the host device every token up to here is compared.
+static constexpr int64_t kHostSample = 4096;
+
+namespace {
+/// One run's memory: outputs, workspace and context.
+struct Place {
+  DeviceOutputs outputs;
+  Guarded workspace;
+  std::unique_ptr<Context> context;
+
+  static Result<Place> create(Session &session, int64_t tokens) {
+    Place place;
+    auto outputs = session.makeOutputs(tokens);
+    if (!outputs)
+      return outputs.takeError();
+    place.outputs = std::move(*outputs);
+    auto workspace = session.makeWorkspace(tokens);
+    if (!workspace)
+      return workspace.takeError();
+    place.workspace = std::move(*workspace);
+    auto context = session.makeContext(place.workspace);
+    if (!context)
+      return context.takeError();
+    place.context = std::move(*context);
+    return place;
+  }
+};
+
+/// Outputs on the host, by name.
+using HostOutputs = std::map<std::string, HostArray>;
+} // namespace
+
+static Result<HostOutputs> download(const DeviceOutputs &outputs) {
+  HostOutputs result;
+  for (const auto &[name, buffer] : outputs.buffers) {
+    auto array = buffer.download();
+    if (!array)
+      return array.takeError();
+    result.emplace(name, std::move(*array));
+  }
+  return result;
+}
+
+template <typename T>
+static const T *find(const HostOutputs &outputs, const char *name) {
+  auto it = outputs.find(name);
+  return it == outputs.end()
+             ? nullptr
+             : reinterpret_cast<const T *>(it->second.data.get());
+}
+
+static void failWith(CaseResult &result, std::string text) {
+  result.passed = false;
+  result.text += (result.text.empty() ? "" : "; ") + text;
+}
+
+/// tokens = 0: every output is as it was.
+static void checkUntouched(const HostOutputs &outputs, CaseResult &result) {
+  for (const auto &[name, array] : outputs)
+    for (int64_t i = 0; i < array.bytes; ++i)
+      if (array.data[static_cast<size_t>(i)] != std::byte(0xFF))
+        return failWith(
+            result, fmt::format("output {} was written with 0 tokens", name));
+  result.text = "0 tokens: nothing was written";
+}
+
+/// Compares with the reference. `inputs` holds the weights too.
+static Result<void> checkOutputs(Bench &bench, const reference::Inputs &inputs,
+                                 const HostOutputs &outputs,
+                                 bool roundsPartials, CaseResult &result) {
+  const reference::Layer &layer = bench.session.layer();
+  const auto *ids = find<int32_t>(outputs, "ids");
+  auto routing =
+      reference::route(layer, inputs, inputs.logits.data ? ids : nullptr);
+  if (!routing)
+    return routing.takeError();
+  if (std::string text = reference::compareRouting(
+          *routing, ids, find<float>(outputs, "weights"),
+          find<int32_t>(outputs, "counts"));
+      !text.empty())
+    failWith(result, text);
+
+  auto bound = reference::boundFor(layer, roundsPartials);
+  if (!bound)
+    return bound.takeError();
+  int64_t limit = bench.machine.onHost() ? kHostSample : bench.options.sample;
+  auto list = reference::sampleTokens(layer, *routing, kTileRows, limit,
+                                      bench.options.seed);
+  auto rows = reference::compute(layer, inputs, *routing, list);
+  if (!rows)
+    return rows.takeError();
+  auto report = reference::compareRows(*rows, list, layer.hidden,
+                                       find<std::byte>(outputs, "out"),
+                                       *layer.outputType, layer.hidden, *bound);
+  result.bound = report.bound;
+  result.error = report.whole;
+  result.worstRow = report.worstRow;
+  result.worstElement = report.worstElement;
+  if (!report.passed)
+    failWith(result, report.text);
+  else if (result.text.empty())
+    result.text = report.text;
+  return {};
+}
+
+/// Every row against the other package's output.
+static Result<void> checkAgainst(Bench &bench, const HostInputs &inputs,
+                                 const HostOutputs &outputs, int64_t tokens,
+                                 bool roundsPartials, CaseResult &result) {
+  Session &other = *bench.against;
+  auto place = Place::create(other, tokens);
+  if (!place)
+    return place.takeError();
+  auto device = other.upload(inputs);
+  if (!device)
+    return device.takeError();
+  if (auto ok =
+          other.run(*place->context, 0, *device, place->outputs, tokens, "");
+      !ok)
+    return ok;
+  if (auto ok = bench.machine.synchronizeAll(); !ok)
+    return ok;
+  auto trusted = download(place->outputs);
+  if (!trusted)
+    return trusted.takeError();
+  const reference::Layer &layer = bench.session.layer();
+  auto bound = reference::boundFor(layer, roundsPartials);
+  if (!bound)
+    return bound.takeError();
+  auto report = reference::compareDevices(
+      find<std::byte>(*trusted, "out"), find<std::byte>(outputs, "out"),
+      *layer.outputType, tokens, layer.hidden, *bound);
+  if (!report.passed)
+    failWith(result,
+             fmt::format("against {}: {}", bench.options.against, report.text));
+  else
+    result.text +=
+        fmt::format("{}against {}: {}", result.text.empty() ? "" : "; ",
+                    bench.options.against, report.text);
+  return {};
+}
+
+/// Another stream, another workspace with other content, and on a GPU other
+/// kernels beside it; the bits must be the same.
+static Result<void> runTwice(Bench &bench, const DeviceInputs &inputs,
+                             const HostOutputs &first, int64_t tokens,
+                             CaseResult &result) {
+  Session &session = bench.session;
+  auto place = Place::create(session, tokens);
+  if (!place)
+    return place.takeError();
+  constexpr int kOtherContent = 0x5A;
+  if (auto ok = place->workspace.refill(kOtherContent); !ok)
+    return ok;
+  std::optional<Place> beside;
+  constexpr int64_t kBesideTokens = 512;
+  int64_t besideTokens = std::min(tokens, kBesideTokens);
+  if (!bench.machine.onHost()) {
+    auto made = Place::create(session, besideTokens);
+    if (!made)
+      return made.takeError();
+    beside = std::move(*made);
+  }
+  auto disturb = [&]() -> Result<void> {
+    constexpr int kRuns = 3;
+    for (int i = 0; beside && i < kRuns; ++i)
+      if (auto ok = session.run(*beside->context, 0, inputs, beside->outputs,
+                                besideTokens, "");
+          !ok)
+        return ok;
+    return {};
+  };
+  if (auto ok = disturb(); !ok)
+    return ok;
+  if (auto ok = session.run(*place->context, 1, inputs, place->outputs, tokens,
+                            bench.options.variant);
+      !ok)
+    return ok;
+  if (auto ok = disturb(); !ok)
+    return ok;
+  if (auto ok = bench.machine.synchronizeAll(); !ok)
+    return ok;
+  auto second = download(place->outputs);
+  if (!second)
+    return second.takeError();
+  result.twice = "identical";
+  for (const auto &[name, array] : *second) {
+    const HostArray &before = first.at(name);
+    auto begin = array.data.get();
+    auto differs = std::mismatch(begin, begin + array.bytes, before.data.get());
+    if (differs.first == begin + array.bytes)
+      continue;
+    result.twice = fmt::format("output {} differs from byte {} of {}", name,
+                               differs.first - begin, array.bytes);
+    failWith(result,
+             "the second, disturbed run is not identical: " + result.twice);
+    break;
+  }
+  for (auto damage : {place->workspace.damage(), place->outputs.damage()}) {
+    if (!damage)
+      return damage.takeError();
+    if (!damage->empty())
+      failWith(result, "the second run: " + *damage);
+  }
+  return {};
+}
+
+static std::string inputsName(RoutingInput inputs) {
+  switch (inputs) {
+  case RoutingInput::Logits:
+    return "logits";
+  case RoutingInput::Ids32:
+    return "ids32";
+  case RoutingInput::Ids64:
+    return "ids64";
+  }
+  return "";
+}
+
+static Result<void> judge(Bench &bench, const HostInputs &inputs,
+                          const DeviceInputs &device, const Place &place,
+                          int64_t tokens, bool roundsPartials,
+                          CaseResult &result) {
+  auto outputs = download(place.outputs);
+  if (!outputs)
+    return outputs.takeError();
+  auto damaged = place.workspace.damage();
+  if (!damaged)
+    return damaged.takeError();
+  if (!damaged->empty())
+    failWith(result, "workspace: " + *damaged);
+  damaged = place.outputs.damage();
+  if (!damaged)
+    return damaged.takeError();
+  if (!damaged->empty())
+    failWith(result, *damaged);
+  if (tokens == 0) {
+    checkUntouched(*outputs, result);
+    return {};
+  }
+  const Options &options = bench.options;
+  if (options.check) {
+    reference::Inputs described = inputs.described;
+    bench.weights.describe(bench.session.layer(), described);
+    if (auto ok =
+            checkOutputs(bench, described, *outputs, roundsPartials, result);
+        !ok)
+      return ok;
+  }
+  if (bench.against)
+    if (auto ok = checkAgainst(bench, inputs, *outputs, tokens, roundsPartials,
+                               result);
+        !ok)
+      return ok;
+  if (options.check || options.twice)
+    return runTwice(bench, device, *outputs, tokens, result);
+  return {};
+}
+
+Result<CaseResult> moec::run::runCase(Bench &bench, int64_t tokens,
+                                      const std::string &pattern) {
+  const Options &options = bench.options;
+  Session &session = bench.session;
+  CaseResult result;
+  result.tokens = tokens;
+  result.inputs = inputsName(options.inputs);
+  result.routing = options.inputs == RoutingInput::Logits ? pattern : "given";
+  bool roundsPartials = false;
+  if (tokens > 0) {
+    auto index = session.package().variantFor(tokens, options.variant);
+    if (!index)
+      return index.takeError();
+    const Variant &variant = session.package().target().variants[*index];
+    result.variant = variant.name;
+    roundsPartials = session.roundsPartials(variant);
+  }
+  auto inputs = makeInputs(session.layer(), options, tokens, pattern);
+  if (!inputs)
+    return inputs.takeError();
+  auto device = session.upload(*inputs);
+  if (!device)
+    return device.takeError();
+  auto place = Place::create(session, tokens);
+  if (!place)
+    return place.takeError();
+
+  auto once = [&] {
+    return session.run(*place->context, 0, *device, place->outputs, tokens,
+                       options.variant);
+  };
+  // A run of no tokens launches nothing, so there is nothing to capture.
+  bool captured = options.capture && tokens > 0;
+  if (auto ok = captured ? bench.machine.runCaptured(once) : once(); !ok)
+    return ok.takeError();
+  if (auto ok = bench.machine.synchronizeAll(); !ok)
+    return ok.takeError();
+  if (options.check || options.twice || bench.against)
+    if (auto ok = judge(bench, *inputs, *device, *place, tokens, roundsPartials,
+                        result);
+        !ok)
+      return ok.takeError();
+  if (options.time && tokens > 0) {
+    auto time = bench.machine.medianTime(once);
+    if (!time)
+      return time.takeError();
+    result.medianMicroseconds = *time;
+  }
+  return result;
+}

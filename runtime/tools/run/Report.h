@@ -1,0 +1,41 @@
+//===- Report.h - what moec-run prints --------------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A table for people, one JSON object for programs.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_TOOLS_RUN_REPORT_H
+#define MOEC_RUNTIME_TOOLS_RUN_REPORT_H
+
+#include "runtime/tools/run/Judge.h"
+
+#include <string>
+#include <vector>
+
+namespace moec::run {
+
+struct RunReport {
+  std::string package, name, device, arch;
+  double processStart = 0; ///< milliseconds from exec to main(), to 10 ms
+  double driverOpen = 0, cuInit = 0, context = 0;
+  std::vector<runtime::LoadReport> loads; ///< more than one with prebuild
+  std::vector<std::string> loadArchs;     ///< beside `loads`
+  double weights = 0, pack = 0;           ///< milliseconds
+  std::vector<CaseResult> cases;
+  bool passed() const;
+};
+
+void printJson(const RunReport &report);
+void printTable(const RunReport &report, const Options &options);
+
+/// Milliseconds since this process was started, to the kernel's clock tick.
+double millisecondsSinceExec();
+
+} // namespace moec::run
+
+#endif // MOEC_RUNTIME_TOOLS_RUN_REPORT_H

@@ -1,0 +1,225 @@
+//===- Session.cpp - a loaded package with weights, ready to run ----------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Everything goes through Package, Layer and Context as an engine would.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/tools/run/Session.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+using namespace moec;
+using namespace moec::run;
+using namespace moec::runtime;
+
+Result<std::unique_ptr<Session>> Session::open(Machine &machine,
+                                               const Options &options,
+                                               const std::string &folder) {
+  LoadOptions load;
+  load.device = options.device;
+  load.strict = options.strict;
+  load.jobs = options.jobs;
+  load.arch = options.arch;
+  std::unique_ptr<Session> session(new Session(machine));
+  auto package = Package::load(folder, load);
+  if (!package)
+    return package.takeError();
+  session->code = std::move(*package);
+  auto layer = reference::parseLayer(session->code->manifest().layer);
+  if (!layer)
+    return layer.takeError();
+  session->described = std::move(*layer);
+  return session;
+}
+
+Result<void> Session::setWeights(const HostWeights &weights) {
+  std::vector<Tensor> tensors;
+  for (const auto &[name, array] : weights.arrays) {
+    const Value *value = findValue(code->manifest(), code->target(), name);
+    if (!value)
+      return Error{ErrorCode::InvalidManifest,
+                   fmt::format("the layer has a weight {}, the package has no "
+                               "value of that name",
+                               name)};
+    auto symbols = symbolsFor(code->manifest(), 1, code->smCount());
+    if (!symbols)
+      return symbols.takeError();
+    auto bytes = valueBytes(*value, *symbols);
+    if (!bytes)
+      return bytes.takeError();
+    if (*bytes != array.bytes)
+      return Error{
+          ErrorCode::InvalidManifest,
+          fmt::format("{} has {} bytes by the manifest's values and {} "
+                      "by its layer",
+                      name, *bytes, array.bytes)};
+    auto memory = machine.allocate(array.bytes);
+    if (!memory)
+      return memory.takeError();
+    if (auto ok =
+            machine.upload(memory->address(), array.data.get(), array.bytes);
+        !ok)
+      return ok;
+    tensors.push_back({name, memory->address(), "", 0});
+    weightMemory.push_back(std::move(*memory));
+  }
+  auto start = std::chrono::steady_clock::now();
+  // Packed weights that cannot lie in place get memory of their own.
+  for (const Pack &pack : code->target().pack) {
+    if (pack.inPlace)
+      continue;
+    const Value *value =
+        findValue(code->manifest(), code->target(), pack.result);
+    auto symbols = symbolsFor(code->manifest(), 1, code->smCount());
+    if (!value || !symbols)
+      return Error{ErrorCode::InvalidManifest,
+                   fmt::format("pack result {} is unknown", pack.result)};
+    auto bytes = valueBytes(*value, *symbols);
+    if (!bytes)
+      return bytes.takeError();
+    auto memory = machine.allocate(*bytes);
+    if (!memory)
+      return memory.takeError();
+    tensors.push_back({value->name, memory->address(), "", 0});
+    weightMemory.push_back(std::move(*memory));
+  }
+  auto layer = Layer::create(code, tensors, {}, machine.stream(0));
+  if (!layer)
+    return layer.takeError();
+  packed = std::move(*layer);
+  if (auto ok = machine.synchronize(0); !ok)
+    return ok;
+  packTime = std::chrono::duration<double, std::milli>(
+                 std::chrono::steady_clock::now() - start)
+                 .count();
+  return {};
+}
+
+Result<DeviceInputs> Session::upload(const HostInputs &inputs) {
+  DeviceInputs result;
+  auto add = [&](const char *name, const void *data, int64_t bytes,
+                 std::string_view type, int64_t rowStride) -> Result<void> {
+    auto memory = machine.allocate(bytes);
+    if (!memory)
+      return memory.takeError();
+    if (auto ok = machine.upload(memory->address(), data, bytes); !ok)
+      return ok;
+    result.tensors.push_back({name, memory->address(), type, rowStride});
+    result.memory.push_back(std::move(*memory));
+    return {};
+  };
+  const reference::Inputs &described = inputs.described;
+  int64_t stride =
+      described.x.rowStride == layer().hidden ? 0 : described.x.rowStride;
+  Result<void> ok = add("x", inputs.x.data.get(), inputs.x.bytes, "", stride);
+  if (ok && described.logits.data)
+    ok = add("logits", inputs.logits.data.get(), inputs.logits.bytes, "", 0);
+  if (ok && described.givenIds.data)
+    ok = add("given_ids", inputs.ids.data.get(), inputs.ids.bytes,
+             described.givenIds.element->name, 0);
+  if (ok && described.givenIds.data)
+    ok = add("given_weights", inputs.weights.data.get(), inputs.weights.bytes,
+             "", 0);
+  if (ok && inputs.validTokens >= 0)
+    ok = add("valid_tokens", &inputs.validTokens, sizeof(int32_t), "", 0);
+  if (!ok)
+    return ok.takeError();
+  return result;
+}
+
+Result<DeviceOutputs> Session::makeOutputs(int64_t tokens) {
+  DeviceOutputs result;
+  auto symbols = symbolsFor(code->manifest(), tokens, code->smCount());
+  if (!symbols)
+    return symbols.takeError();
+  uint64_t seed = 1;
+  for (const Value &value : code->manifest().values) {
+    if (value.role != ValueRole::Output &&
+        value.role != ValueRole::OptionalOutput)
+      continue;
+    auto bytes = valueBytes(value, *symbols);
+    if (!bytes)
+      return bytes.takeError();
+    auto buffer = Guarded::create(machine, *bytes, ++seed);
+    if (!buffer)
+      return buffer.takeError();
+    result.buffers.emplace(value.name, std::move(*buffer));
+  }
+  return result;
+}
+
+std::vector<Tensor> DeviceOutputs::tensors() const {
+  std::vector<Tensor> result;
+  for (const auto &[name, buffer] : buffers)
+    result.push_back({name, buffer.address(), "", 0});
+  return result;
+}
+
+Result<void> DeviceOutputs::refill() {
+  for (auto &[name, buffer] : buffers)
+    if (auto ok = buffer.refill(); !ok)
+      return ok;
+  return {};
+}
+
+Result<std::string> DeviceOutputs::damage() const {
+  for (const auto &[name, buffer] : buffers) {
+    auto text = buffer.damage();
+    if (!text)
+      return text;
+    if (!text->empty())
+      return fmt::format("output {}: {}", name, *text);
+  }
+  return std::string();
+}
+
+Result<Guarded> Session::makeWorkspace(int64_t tokens) {
+  auto bytes = code->workspaceBytes(tokens);
+  if (!bytes)
+    return bytes.takeError();
+  return Guarded::create(machine, *bytes, /*seed=*/99);
+}
+
+Result<std::unique_ptr<Context>> Session::makeContext(const Guarded &memory) {
+  return Context::create(code, memory.address(),
+                         static_cast<uint64_t>(memory.bytes()));
+}
+
+Result<void> Session::run(Context &context, int stream,
+                          const DeviceInputs &inputs,
+                          const DeviceOutputs &outputs, int64_t tokens,
+                          const std::string &variant) {
+  std::vector<Tensor> tensors = inputs.tensors;
+  for (const Tensor &tensor : outputs.tensors())
+    tensors.push_back(tensor);
+  RunOptions options;
+  options.variant = variant;
+  return context.run(*packed, machine.stream(stream), tensors, tokens, options);
+}
+
+bool Session::roundsPartials(const Variant &variant) const {
+  for (const Launch &launch : variant.launches) {
+    const Kernel *kernel = findKernel(code->target(), launch.kernel);
+    for (const Stage &stage : kernel ? kernel->stages : std::vector<Stage>()) {
+      auto operand = stage.operands.find("partials");
+      if (stage.op != "combine" || operand == stage.operands.end())
+        continue;
+      for (const ArgumentField &field : kernel->arguments.fields) {
+        if (field.name != operand->second)
+          continue;
+        const Value *value =
+            findValue(code->manifest(), code->target(), field.value);
+        if (value && value->elementTypes.front() != "f32")
+          return true;
+      }
+    }
+  }
+  return false;
+}

@@ -1,0 +1,74 @@
+//===- Session.h - a loaded package with weights, ready to run --*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One package on one machine: loaded, weights uploaded and packed once, then
+// run with inputs and outputs of any token count.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_TOOLS_RUN_SESSION_H
+#define MOEC_RUNTIME_TOOLS_RUN_SESSION_H
+
+#include "runtime/Context.h"
+#include "runtime/tools/run/Data.h"
+
+namespace moec::run {
+
+/// Inputs in device memory, as tensors of a run.
+struct DeviceInputs {
+  std::vector<Memory> memory;
+  std::vector<runtime::Tensor> tensors;
+};
+
+/// What a run writes: out, and ids, weights, counts where the package has them.
+struct DeviceOutputs {
+  std::map<std::string, Guarded> buffers;
+  std::vector<runtime::Tensor> tensors() const;
+  Result<void> refill();
+  /// Damaged canaries by name, or "".
+  Result<std::string> damage() const;
+};
+
+class Session {
+public:
+  static Result<std::unique_ptr<Session>>
+  open(Machine &machine, const Options &options, const std::string &folder);
+
+  const runtime::Package &package() const { return *code; }
+  const reference::Layer &layer() const { return described; }
+  double packMilliseconds() const { return packTime; }
+
+  /// Uploads and packs; the weights stay with this session.
+  Result<void> setWeights(const HostWeights &weights);
+
+  Result<DeviceInputs> upload(const HostInputs &inputs);
+  Result<DeviceOutputs> makeOutputs(int64_t tokens);
+  Result<Guarded> makeWorkspace(int64_t tokens);
+  Result<std::unique_ptr<runtime::Context>> makeContext(const Guarded &memory);
+
+  Result<void> run(runtime::Context &context, int stream,
+                   const DeviceInputs &inputs, const DeviceOutputs &outputs,
+                   int64_t tokens, const std::string &variant);
+
+  /// Whether this variant rounds the second matmul's results to the output
+  /// type before they are summed.
+  bool roundsPartials(const Variant &variant) const;
+
+private:
+  explicit Session(Machine &machine) : machine(machine) {}
+
+  Machine &machine;
+  std::shared_ptr<const runtime::Package> code;
+  reference::Layer described;
+  std::vector<Memory> weightMemory;
+  std::unique_ptr<runtime::Layer> packed;
+  double packTime = 0;
+};
+
+} // namespace moec::run
+
+#endif // MOEC_RUNTIME_TOOLS_RUN_SESSION_H
