@@ -22,7 +22,12 @@
 
 #include <fmt/format.h>
 
-using namespace mlir;
+using mlir::ArrayAttr;
+using mlir::cast;
+using mlir::dyn_cast_or_null;
+using mlir::RankedTensorType;
+using mlir::StringAttr;
+using mlir::StringRef;
 using namespace moec;
 using namespace moec::compiler;
 
@@ -34,7 +39,7 @@ std::string compiler::schemeName(moe::LayerOp layer) {
   return name.empty() ? "custom" : name.str();
 }
 
-static std::string cppType(Value value) {
+static std::string cppType(mlir::Value value) {
   return std::string(cppElementType(elementTypeOf(value)));
 }
 
@@ -286,7 +291,7 @@ static nlohmann::json activationAttributes(moe::ActivateOp activate) {
 void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   auto activate = findStage<moe::ActivateOp>(kernel);
   bool gather = bool(matmul.getRows());
-  Value result = kernel.getYield().getValues()[0];
+  mlir::Value result = kernel.getYield().getValues()[0];
   begin("grouped_matmul", "grouped_matmul.cuh", "groupedMatmul");
   ArgumentLayout &args = out.text.arguments;
   pointer("lhs", cppType(matmul.getLhs()));

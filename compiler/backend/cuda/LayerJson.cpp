@@ -15,7 +15,8 @@
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/RoutingMethods.h"
 
-using namespace mlir;
+using mlir::FloatAttr;
+using mlir::Type;
 using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;

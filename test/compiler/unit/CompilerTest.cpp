@@ -1,0 +1,212 @@
+//===- CompilerTest.cpp - the façade, end to end without a GPU ------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Every legal combination compiles to a package that validates; stopping at
+// any phase and going on gives the same bytes; the pipeline is quick.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Compiler.h"
+#include "dialect/catalog/Activations.h"
+#include "dialect/catalog/Architectures.h"
+#include "dialect/catalog/RoutingMethods.h"
+#include "dialect/catalog/Schemes.h"
+
+#include "mlir/IR/MLIRContext.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+using namespace moec;
+using namespace moec::compiler;
+
+namespace {
+struct LayerText {
+  std::string scheme = "bf16", activation = "silu";
+  std::string routing = "renormalize", options;
+  int64_t experts = 8, topK = 2, hidden = 64, intermediate = 32;
+
+  std::string str() const {
+    return fmt::format(
+        "moe.layer @tiny {{experts = {}, top_k = {}, hidden = {}, "
+        "intermediate = {}, input_type = {}, output_type = {}, "
+        "logits_type = {}, quant = #moe.quant<{}>, "
+        "routing = #moe.routing<{}>, activation = #moe.activation<{}>, "
+        "parallel = #moe.parallel<>{}}}\n",
+        experts, topK, hidden, intermediate, scheme, scheme, scheme, scheme,
+        routing, activation, options);
+  }
+};
+
+LayerText qwen() {
+  LayerText layer;
+  layer.routing = "renormalize_naive";
+  layer.experts = 128, layer.topK = 8;
+  layer.hidden = 2048, layer.intermediate = 768;
+  return layer;
+}
+
+CompileOptions optionsFor(std::vector<std::string> archs) {
+  CompileOptions options;
+  options.archs = std::move(archs);
+  options.cubins = false;
+  return options;
+}
+
+/// Stops at each of `stops`, prints, parses in a new context and goes on.
+Result<PackageFiles> compileWithStops(const std::string &text,
+                                      const CompileOptions &options,
+                                      const std::vector<Phase> &stops) {
+  std::string current = text;
+  for (Phase stop : stops) {
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    auto module = parse(current, "stop.mlir", context);
+    if (!module)
+      return module.takeError();
+    if (auto lowered = lower(**module, stop, options); !lowered)
+      return lowered.takeError();
+    current = print(**module);
+  }
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  auto module = parse(current, "last.mlir", context);
+  if (!module)
+    return module.takeError();
+  return compile(**module, options);
+}
+
+std::string errorOf(const Result<PackageFiles> &result) {
+  return result ? "" : result.error().message;
+}
+} // namespace
+
+TEST(Compiler, PhaseNamesRoundTrip) {
+  for (const char *name :
+       {"layer", "stages", "kernels", "scheduled", "cuda", "ptx", "package"}) {
+    auto phase = parsePhase(name);
+    ASSERT_TRUE(phase) << name;
+    EXPECT_EQ(phaseName(*phase), name);
+  }
+  EXPECT_FALSE(parsePhase("sass"));
+}
+
+TEST(Compiler, EveryLegalRowGivesAValidPackage) {
+  for (const catalog::Scheme &scheme : catalog::kSchemes)
+    for (const catalog::Activation &activation : catalog::kActivations)
+      for (const char *bias : {"", ", has_bias"}) {
+        LayerText layer;
+        layer.scheme = scheme.name;
+        layer.activation = activation.name;
+        layer.options = bias;
+        for (const char *backend : {"", "grouped", "unfused"}) {
+          CompileOptions options =
+              optionsFor({"sm_75", "sm_80", "sm_90a", "sm_120a"});
+          options.backend = backend;
+          auto made = compileWithStops(layer.str(), options, {});
+          ASSERT_TRUE(made) << layer.str() << backend << "\n" << errorOf(made);
+          EXPECT_TRUE(validate(*made));
+          EXPECT_EQ(made->manifest.targets.size(), 4u);
+        }
+      }
+}
+
+TEST(Compiler, EveryArchAndRoutingGivesAValidPackage) {
+  std::vector<std::string> archs;
+  for (const catalog::Architecture &arch : catalog::kArchitectures)
+    archs.emplace_back(arch.name);
+  for (const catalog::RoutingMethod &routing : catalog::kRoutingMethods) {
+    LayerText layer = qwen();
+    layer.routing = routing.name;
+    auto made = compileWithStops(layer.str(), optionsFor(archs), {});
+    ASSERT_TRUE(made) << routing.name << "\n" << errorOf(made);
+    EXPECT_EQ(made->manifest.targets.size(), archs.size());
+  }
+}
+
+TEST(Compiler, StoppingAnywhereGivesTheSamePackage) {
+  CompileOptions options = optionsFor({"sm_80", "sm_90a"});
+  std::string text = qwen().str();
+  auto whole = compileWithStops(text, options, {});
+  ASSERT_TRUE(whole) << errorOf(whole);
+  std::vector<Phase> all = {Phase::Layer, Phase::Stages, Phase::Kernels,
+                            Phase::Scheduled};
+  std::vector<std::vector<Phase>> ways = {all};
+  for (Phase phase : all)
+    ways.push_back({phase});
+  for (const auto &stops : ways) {
+    auto made = compileWithStops(text, options, stops);
+    ASSERT_TRUE(made) << phaseName(stops[0]) << "\n" << errorOf(made);
+    EXPECT_EQ(toJson(made->manifest), toJson(whole->manifest))
+        << phaseName(stops[0]);
+    EXPECT_EQ(made->files, whole->files) << phaseName(stops[0]);
+  }
+}
+
+TEST(Compiler, TwoCallsGiveTheSameBytes) {
+  auto first = compileWithStops(qwen().str(), optionsFor({"sm_90a"}), {});
+  auto second = compileWithStops(qwen().str(), optionsFor({"sm_90a"}), {});
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(toJson(first->manifest), toJson(second->manifest));
+  EXPECT_EQ(first->files, second->files);
+}
+
+TEST(Compiler, RefusalsCarryTheirCode) {
+  LayerText layer;
+  CompileOptions options = optionsFor({"sm_75"});
+  options.engine = "mma_sync";
+  auto made = compileWithStops(layer.str(), options, {});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, ErrorCode::Refused);
+  EXPECT_NE(errorOf(made).find("[feature_missing]: engine 'mma_sync' needs "
+                               "mma_sync, which sm_75 lacks"),
+            std::string::npos)
+      << errorOf(made);
+}
+
+TEST(Compiler, UnknownNamesListTheKnownOnes) {
+  auto made = compileWithStops(LayerText().str(), optionsFor({"sm_42"}), {});
+  EXPECT_EQ(errorOf(made).substr(0, 42),
+            "unknown arch 'sm_42'; known archs: sm_75, ");
+  made = compileWithStops(LayerText().str(), optionsFor({}), {});
+  EXPECT_EQ(errorOf(made), "no arch is given; say for example --arch=sm_90a");
+  made = compileWithStops("module {}", optionsFor({"sm_80"}), {});
+  EXPECT_EQ(errorOf(made), "the module holds no moe.layer");
+  CompileOptions options = optionsFor({"sm_80"});
+  options.gpu = "h900";
+  made = compileWithStops(LayerText().str(), options, {});
+  EXPECT_EQ(errorOf(made).substr(0, 37),
+            "unknown GPU 'h900'; known GPUs: t4, a");
+}
+
+TEST(Compiler, ParseErrorsSayWhere) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  auto module = parse("moe.layer @x {experts = }", "bad.mlir", context);
+  ASSERT_FALSE(module);
+  EXPECT_EQ(module.error().code, ErrorCode::InvalidArgument);
+  EXPECT_EQ(module.error().message.substr(0, 11), "bad.mlir:1:");
+}
+
+TEST(Compiler, ALayerTakesAFewMilliseconds) {
+  std::string text = qwen().str();
+  double best = 1e9;
+  for (int i = 0; i < 10; ++i) {
+    auto begin = std::chrono::steady_clock::now();
+    auto made = compileWithStops(text, optionsFor({"sm_90a"}), {});
+    double ms = std::chrono::duration<double, std::milli>(
+                    std::chrono::steady_clock::now() - begin)
+                    .count();
+    ASSERT_TRUE(made) << errorOf(made);
+    best = std::min(best, ms);
+  }
+  RecordProperty("milliseconds", std::to_string(best));
+  fmt::print("a layer from text to a package in memory: {:.1f} ms\n", best);
+#if !defined(__SANITIZE_ADDRESS__)
+  // The best of ten: a loaded machine must not fail this.
+  EXPECT_LT(best, 20.0);
+#endif
+}
