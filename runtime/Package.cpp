@@ -50,21 +50,21 @@ Package::load(const std::string &folder, const LoadOptions &options) {
     return files.takeError();
   LoadReport report;
   report.read = since(start);
-  return loadTimed(std::move(*files), options, std::move(report));
+  return loadTimed(*files, options, std::move(report));
 }
 
 Result<std::shared_ptr<const Package>>
-Package::load(PackageFiles files, const LoadOptions &options) {
+Package::load(const PackageFiles &files, const LoadOptions &options) {
   auto start = Clock::now();
   if (auto ok = validate(files); !ok)
     return ok.takeError();
   LoadReport report;
   report.read = since(start);
-  return loadTimed(std::move(files), options, std::move(report));
+  return loadTimed(files, options, std::move(report));
 }
 
 Result<std::shared_ptr<const Package>>
-Package::loadTimed(PackageFiles files, const LoadOptions &options,
+Package::loadTimed(const PackageFiles &files, const LoadOptions &options,
                    LoadReport report) {
   auto start = Clock::now();
   std::shared_ptr<Package> package(new Package);

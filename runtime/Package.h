@@ -60,7 +60,7 @@ class Package {
 public:
   static Result<std::shared_ptr<const Package>> load(const std::string &folder,
                                                      const LoadOptions &);
-  static Result<std::shared_ptr<const Package>> load(PackageFiles files,
+  static Result<std::shared_ptr<const Package>> load(const PackageFiles &files,
                                                      const LoadOptions &);
 
   const Manifest &manifest() const { return contents; }
@@ -87,7 +87,8 @@ public:
 private:
   Package() = default;
   static Result<std::shared_ptr<const Package>>
-  loadTimed(PackageFiles files, const LoadOptions &options, LoadReport report);
+  loadTimed(const PackageFiles &files, const LoadOptions &options,
+            LoadReport report);
   Result<void> loadCuda(const PackageFiles &files, const LoadOptions &options,
                         std::optional<CudaPlace> place);
 

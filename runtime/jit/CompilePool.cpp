@@ -210,13 +210,13 @@ static void dump(const Recipe &recipe, const std::string &cubin) {
   if (folder.empty())
     return;
   std::string stem = fmt::format("{}/{}/{}", folder, recipe.arch, recipe.entry);
-  for (auto done : {createFolders(parentFolder(stem)),
-                    writeFileAtomically(stem + ".cu", recipe.source->text),
-                    writeFileAtomically(stem + ".cubin", cubin)})
-    if (!done) {
-      log(LogLevel::Warning, "MOEC_DUMP_DIR: {}", done.error().message);
-      return;
-    }
+  Result<void> done = createFolders(parentFolder(stem));
+  if (done)
+    done = writeFileAtomically(stem + ".cu", recipe.source->text);
+  if (done)
+    done = writeFileAtomically(stem + ".cubin", cubin);
+  if (!done)
+    log(LogLevel::Warning, "MOEC_DUMP_DIR: {}", done.error().message);
 }
 
 Result<CompileOutcome>
