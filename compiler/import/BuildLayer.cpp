@@ -49,6 +49,10 @@ private:
   moe::RoutingAttr routing(const RoutingDescription &description);
   moe::ActivationAttr activation(const ActivationDescription &description);
   moe::ParallelAttr parallel(const ParallelDescription &description);
+  /// Absent is null, not zero.
+  FloatAttr number(std::optional<double> value) {
+    return value ? builder.getF64FloatAttr(*value) : FloatAttr();
+  }
   auto failing() {
     return [this] { return emitError(location); };
   }
@@ -115,15 +119,16 @@ moe::QuantAttr LayerBuilder::quant(const QuantDescription &description) {
 moe::RoutingAttr LayerBuilder::routing(const RoutingDescription &description) {
   return moe::RoutingAttr::getChecked(
       failing(), &context, StringRef(description.method), description.groups,
-      description.topGroups, description.scale.value_or(1.0), description.bias,
+      description.topGroups, number(description.scale), description.bias,
       StringRef(description.scoring), description.renormalize.value_or(false));
 }
 
 moe::ActivationAttr
 LayerBuilder::activation(const ActivationDescription &description) {
   return moe::ActivationAttr::getChecked(
-      failing(), &context, StringRef(description.function), description.alpha,
-      description.beta, std::optional<double>(), description.limit);
+      failing(), &context, StringRef(description.function),
+      number(description.alpha), number(description.beta), FloatAttr(),
+      number(description.limit));
 }
 
 moe::ParallelAttr

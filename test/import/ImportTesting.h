@@ -39,7 +39,8 @@ inline std::string layerText(const nlohmann::json &changes = {}) {
       {"hidden_dim", 64},       {"intermediate_size", 32},
       {"in_dtype", "bfloat16"}, {"routing_method", "renormalize"},
   };
-  layer.merge_patch(changes);
+  if (!changes.is_null()) // {} is null to nlohmann
+    layer.merge_patch(changes);
   return layer.dump(2);
 }
 

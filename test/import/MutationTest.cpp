@@ -58,6 +58,7 @@ void check(const std::string &text) {
 TEST(Mutation, EveryPrefixIsRefused) {
   for (std::string text : seeds()) {
     size_t end = text.find_last_of('}');
+    ASSERT_NE(end, std::string::npos);
     for (size_t length = 0; length <= end; ++length) {
       Result<LayerDescription> layer =
           readDescription(text.substr(0, length), "in.json", {});
@@ -124,7 +125,7 @@ std::string damage(std::string text, std::mt19937_64 &random) {
 }
 
 TEST(Mutation, SeededDamage) {
-  constexpr size_t kRounds = 1500;
+  constexpr size_t kRounds = 3000;
   std::mt19937_64 random(20260301);
   for (const std::string &text : seeds())
     for (size_t i = 0; i < kRounds; ++i) {

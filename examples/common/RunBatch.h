@@ -1,0 +1,109 @@
+//===- RunBatch.h - weights, workspace, one batch ---------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What both examples do once they hold a package: hand over the weights of a
+// layer, make a context, run a batch. An engine does the first once for each
+// layer of its model (the package, with its code, is shared), the second once
+// for each stream, the third at every step.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_EXAMPLES_COMMON_RUNBATCH_H
+#define MOEC_EXAMPLES_COMMON_RUNBATCH_H
+
+#include "examples/common/Memory.h"
+
+#include <moec/moec.hpp>
+
+#include <cmath>
+#include <cstdio>
+
+namespace example {
+
+inline moec_tensor tensor(const char *name, void *data) {
+  moec_tensor made = {};
+  made.name = name;
+  made.data = data;
+  return made;
+}
+
+/// Every weight that the package wants, at the size that it says, filled at
+/// random. An engine names the tensors of its checkpoint instead: w13 is
+/// [experts, 2 * intermediate, hidden], gate rows before up rows, w2 is
+/// [experts, hidden, intermediate].
+inline moec::api::Expected<moec::api::Layer>
+makeLayer(const moec::api::Package &package, Memory &memory) {
+  std::vector<moec_tensor> weights;
+  for (size_t i = 0; i < moec_package_num_values(package.get()); ++i) {
+    moec_value value = {};
+    value.struct_size = sizeof value;
+    if (moec_package_value(package.get(), i, &value) != MOEC_OK ||
+        value.role != MOEC_STORED_WEIGHT)
+      continue;
+    auto bytes = package.valueBytes(value.name, 1);
+    if (!bytes)
+      return bytes.error();
+    weights.push_back(tensor(value.name, memory.randomBf16(*bytes, 0.05)));
+  }
+  // Packs in place where the package allows it: no second copy of the weights.
+  return moec::api::Layer::create(package, weights, /*stream=*/nullptr);
+}
+
+/// One batch through the layer; prints the first numbers of the result.
+inline moec::api::Expected<void> runBatch(const moec::api::Package &package,
+                                          const moec::api::Layer &layer,
+                                          Memory &memory, int64_t tokens) {
+  auto workspaceBytes = package.workspaceBytes(tokens);
+  auto inputBytes = package.valueBytes("x", tokens);
+  auto logitBytes = package.valueBytes("logits", tokens);
+  auto outputBytes = package.valueBytes("out", tokens);
+  for (auto *bytes : {&workspaceBytes, &inputBytes, &logitBytes, &outputBytes})
+    if (!*bytes)
+      return bytes->error();
+
+  // One context a stream; it may serve any number of layers, one after another.
+  void *workspace = memory.allocate(*workspaceBytes);
+  auto context =
+      moec::api::Context::create(package, workspace, *workspaceBytes);
+  if (!context)
+    return context.error();
+
+  void *out = memory.allocate(*outputBytes);
+  auto done = context->run(layer, /*stream=*/nullptr,
+                           {tensor("x", memory.randomBf16(*inputBytes, 1)),
+                            tensor("logits", memory.randomBf16(*logitBytes, 4)),
+                            tensor("out", out)},
+                           tokens);
+  if (!done)
+    return done;
+
+  std::vector<uint16_t> result(*outputBytes / 2);
+  if (!memory.download(result.data(), out, *outputBytes))
+    return moec::api::Failure{MOEC_DRIVER_FAILED, "cannot read the output"};
+  double largest = 0;
+  for (uint16_t element : result)
+    largest = std::fmax(largest, std::fabs(fromBf16(element)));
+  std::printf("%lld tokens on %s: out[0][0..2] = %g %g %g, largest %g\n",
+              static_cast<long long>(tokens), package.device().c_str(),
+              fromBf16(result[0]), fromBf16(result[1]), fromBf16(result[2]),
+              largest);
+  if (!(largest > 0) || !std::isfinite(largest))
+    return moec::api::Failure{MOEC_INTERNAL,
+                              "expected finite numbers that are not all 0"};
+  return {};
+}
+
+/// Prints a failure; the exit status for it.
+inline int report(const moec::api::Failure &failure) {
+  std::fprintf(stderr, "%s: %s\n", moec_status_name(failure.status),
+               failure.message.c_str());
+  return 1;
+}
+
+} // namespace example
+
+#endif // MOEC_EXAMPLES_COMMON_RUNBATCH_H
