@@ -13,7 +13,7 @@
 #ifndef MOEC_TEST_TEMPLATES_LAYER_H
 #define MOEC_TEST_TEMPLATES_LAYER_H
 
-#include "Harness.h"
+#include "test/templates/Harness.h"
 
 #include <algorithm>
 #include <random>
@@ -127,7 +127,7 @@ inline void launchMatmul(CUstream stream, const Kernel &k, const Workspace &w,
   if (k.line.number("persistent", 0))
     tiles = std::min<long long>(
         tiles, k.line.number("grid", 132 * k.line.number("ctas")));
-  launch(stream, k, tiles, a, pdl);
+  launch(stream, k, ceilDiv(tiles, k.line.number("chain", 1)), a, pdl);
 }
 
 inline void launchCombine(CUstream stream, const Kernel &k, const Workspace &w,

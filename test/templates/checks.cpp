@@ -8,12 +8,13 @@
 // Runs whole small layers of a plan through their cubins and compares each step
 // with double loops on the host: ids, weights, the sorted order, the output.
 //
-//   templates-checks FOLDER [TOKENS]     FOLDER/plan.txt and its cubins; TOKENS
-//                                        limits the token counts (sanitizers)
+//   templates-checks FOLDER [TOKENS [NAME]]   FOLDER/plan.txt and its cubins;
+//                          TOKENS limits the token counts, NAME is part of the
+//                          checks' names (for the sanitizers)
 //
 //===----------------------------------------------------------------------===//
 
-#include "Layer.h"
+#include "test/templates/Layer.h"
 
 #include <numeric>
 
@@ -367,6 +368,7 @@ int main(int count, char **arguments) {
     return 2;
   std::string folder = arguments[1];
   int limit = count > 2 ? std::atoi(arguments[2]) : 1 << 30;
+  std::string part = count > 3 ? arguments[3] : "";
   CUdevice device;
   CUcontext context;
   CHECK_CUDA(cuInit(0));
@@ -383,7 +385,8 @@ int main(int count, char **arguments) {
       kernels[line.text("id")] = loadKernel(line, folder);
     if (line.verb == "pack")
       runPack(*find(line, "copy"), *find(line, "interleave"));
-    if (line.verb != "check")
+    if (line.verb != "check" ||
+        line.text("name").find(part) == std::string::npos)
       continue;
     Shape shape(line);
     Weights weights(shape);

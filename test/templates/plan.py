@@ -66,7 +66,7 @@ class Plan:
         gated = o.get("activation") is not None and o.get("gated", True)
         shared = texts.matmulShared(tile, stages, o.get("element", "bf16"),
                                     o.get("result") or o.get("element", "bf16"), gated,
-                                    o.get("persistent", False))
+                                    o.get("persistent", False) or o.get("chain", 1) > 1)
         grid = o.pop("grid", None)
         limit = {"grid": grid} if grid else {}
         return self.kernel(
@@ -75,7 +75,8 @@ class Plan:
             threads=32 * warps[0] * warps[1], shared=shared, n=n, k=k, tilem=tile[0],
             tilen=tile[1], tilek=tile[2], stages=stages, warps=f"{warps[0]}x{warps[1]}",
             group=o.get("group", 8), ctas=o.get("ctas", 1), gather=o.get("gather", True),
-            bias=o.get("bias", False), persistent=o.get("persistent", False), timing=timing, **limit)
+            bias=o.get("bias", False), persistent=o.get("persistent", False),
+            chain=o.get("chain", 1), timing=timing, **limit)
 
     def combine(self, name, hidden, topk, timing=0, **o):
         return self.kernel("combine", name, texts.combine(name, hidden, topk, **o),
@@ -109,7 +110,7 @@ def addCheck(plan, name, experts, topk, hidden, inter, tile, stages, warps, *,
              dtype="bf16", partial=None, act="silu", gated=True, bias=False,
              engine="MmaSync", logits=None, score="Softmax", normalize="Sum",
              begin=0, local=None, ctas=1, unfused=False, tokens="1,2,7,8,33,500",
-             persistent=False, grid=None, patterns="uniform,one,edge,given32,given64,valid", group=3, block=64):
+             persistent=False, grid=None, chain=1, patterns="uniform,one,edge,given32,given64,valid", group=3, block=64):
     local = experts if local is None else local
     partial, logits = partial or dtype, logits or dtype
     routing = dict(experts=experts, topk=topk, logits=logits, score=score,
@@ -121,7 +122,7 @@ def addCheck(plan, name, experts, topk, hidden, inter, tile, stages, warps, *,
     up = 2 * inter if gated else inter
     shape = dict(stages=stages, warps=warps, tile=tile, element=dtype, engine=engine,
                  group=group, ctas=ctas, bias=bias, topk=topk, experts=local,
-                 persistent=persistent, grid=grid)
+                 persistent=persistent, grid=grid, chain=chain)
     activate = ""
     if unfused:
         gateUp = plan.matmul(f"up_{name}", up, hidden, result="f32",
@@ -161,6 +162,10 @@ def addChecks(plan):
              persistent=True, grid=7, patterns="uniform,one,given32")
     addCheck(plan, "persist128", 16, 4, 256, 264, (128, 128, 32), 4, (2, 2), ctas=2,
              begin=4, local=8, persistent=True, patterns="uniform,one")
+    addCheck(plan, "chain256", 16, 4, 264, 776, (128, 256, 64), 3, (2, 4), bias=True,
+             chain=3, patterns="uniform,one,valid")
+    addCheck(plan, "chain128", 5, 2, 264, 392, (128, 128, 32), 4, (2, 2), ctas=2, chain=2,
+             dtype="f16", patterns="uniform,given64")
     addCheck(plan, "persist64", 6, 2, 520, 264, (64, 128, 64), 3, (1, 4), ctas=2,
              persistent=True, grid=5, partial="f32", patterns="uniform,valid")
     addCheck(plan, "remainder64", 6, 2, 136, 264, (64, 256, 32), 4, (1, 4), ctas=2,
@@ -180,20 +185,21 @@ def addChecks(plan):
         plan.lines.append(f"pack copy={copy} interleave={interleave}")
 
 
-# Schedules to time: tile, stages, warps, CTAs per SM, group, persistent.
+# Schedules to time: tile, stages, warps, CTAs per SM, group, persistent, tiles
+# of a CTA.
 SCHEDULES = {
-    16: [((16, 64, 128), 4, (1, 4), 3, 1, 0), ((16, 64, 128), 3, (1, 4), 4, 1, 0),
-         ((16, 64, 128), 5, (1, 4), 2, 1, 0), ((16, 128, 128), 3, (1, 8), 2, 1, 0),
-         ((16, 128, 128), 5, (1, 8), 1, 1, 0)],
-    32: [((32, 64, 128), 4, (1, 4), 2, 1, 0), ((32, 64, 128), 3, (1, 4), 3, 1, 0),
-         ((32, 128, 128), 3, (1, 8), 1, 1, 0), ((32, 128, 64), 3, (1, 4), 3, 2, 0)],
-    64: [((64, 128, 64), 3, (1, 4), 2, 4, 0), ((64, 128, 64), 3, (1, 4), 2, 4, 1),
-         ((64, 128, 64), 4, (1, 4), 2, 8, 0), ((64, 128, 32), 4, (1, 4), 3, 4, 0),
-         ((64, 256, 32), 4, (1, 4), 2, 4, 0), ((64, 64, 128), 3, (1, 4), 2, 4, 0)],
-    128: [((128, 256, 32), 4, (2, 4), 1, 4, 0), ((128, 256, 32), 4, (2, 4), 1, 4, 1),
-          ((128, 256, 32), 5, (2, 4), 1, 4, 1), ((128, 256, 32), 4, (2, 4), 1, 2, 1),
-          ((128, 256, 64), 3, (2, 4), 1, 4, 1), ((128, 128, 32), 4, (2, 2), 2, 4, 0),
-          ((128, 128, 32), 4, (2, 2), 2, 4, 1)]}
+    16: [((16, 64, 128), 4, (1, 4), 3, 1, 0, 1), ((16, 64, 128), 3, (1, 4), 4, 1, 0, 1),
+         ((16, 64, 128), 5, (1, 4), 2, 1, 0, 1)],
+    32: [((32, 64, 128), 4, (1, 4), 2, 1, 0, 1), ((32, 64, 128), 3, (1, 4), 3, 1, 0, 1),
+         ((32, 128, 64), 3, (1, 4), 3, 2, 0, 1)],
+    64: [((64, 128, 64), 3, (1, 4), 2, 4, 0, 1), ((64, 128, 64), 3, (1, 4), 2, 4, 0, 2),
+         ((64, 64, 128), 3, (1, 4), 2, 1, 0, 1), ((64, 64, 128), 4, (1, 4), 2, 4, 0, 1),
+         ((64, 128, 128), 3, (2, 4), 1, 4, 0, 1)],
+    128: [((128, 256, 32), 4, (2, 4), 1, 4, 0, 1), ((128, 256, 32), 4, (2, 4), 1, 4, 0, 2),
+          ((128, 256, 32), 4, (2, 4), 1, 4, 0, 3), ((128, 256, 32), 4, (2, 4), 1, 4, 1, 1),
+          ((128, 256, 64), 3, (2, 4), 1, 4, 0, 2), ((128, 256, 64), 3, (2, 4), 1, 4, 0, 3),
+          ((128, 256, 64), 3, (2, 4), 1, 4, 1, 1), ((128, 256, 64), 3, (2, 4), 1, 4, 0, 1),
+          ((128, 128, 32), 4, (2, 2), 2, 4, 0, 1)]}
 
 
 def addTimings(plan):
@@ -212,11 +218,14 @@ def addTimings(plan):
             combine = plan.combine(f"t_{key}", hidden, topk, timing=1)
             tokens = {16: "1,8,32", 32: "32,128,512", 64: "128,512,2048",
                       128: "512,2048,8192"}[rows]
+            if model == "mixtral-8x7b":
+                tokens = {16: "1,8,32", 32: "32", 64: "128,512", 128: "512,2048,8192"}[rows]
             ups, downs = [], []
-            for tile, stages, warps, ctas, group, persistent in SCHEDULES[rows]:
+            for tile, stages, warps, ctas, group, persistent, chain in SCHEDULES[rows]:
                 name = (f"t_{key}_{tile[0]}x{tile[1]}x{tile[2]}_s{stages}_"
-                        f"{warps[0]}x{warps[1]}_c{ctas}_g{group}_p{persistent}")
-                o = dict(ctas=ctas, group=group, timing=1, persistent=bool(persistent))
+                        f"{warps[0]}x{warps[1]}_c{ctas}_g{group}_p{persistent}_t{chain}")
+                o = dict(ctas=ctas, group=group, timing=1, persistent=bool(persistent),
+                         chain=chain)
                 ups.append(plan.matmul("up_" + name, 2 * inter, hidden, experts, topk,
                                        tile, stages, warps, activation="silu", **o))
                 downs.append(plan.matmul("down_" + name, hidden, inter, experts, topk,

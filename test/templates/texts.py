@@ -91,7 +91,7 @@ def matmulShared(tile, stages, element, result, gated, persistent=False):
 def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
            gather=True, activation=None, gated=True, bias=False, element="bf16",
            result=None, engine="MmaSync", interleave=None, persistent=False,
-           programmatic=True, async_=True):
+           chain=1, programmatic=True, async_=True):
     result = result or element
     threads = 32 * warps[0] * warps[1]
     fused = activation is not None
@@ -111,7 +111,7 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
                   f"<moe::activation::{FUNCTIONS[activation]}>")
     schedule = " ".join(constants(
         kTileM=tile[0], kTileN=tile[1], kTileK=tile[2], kStages=stages,
-        kWarpsM=warps[0], kWarpsN=warps[1], kGroupM=group, kPersistent=persistent))
+        kWarpsM=warps[0], kWarpsN=warps[1], kGroupM=group, kPersistent=persistent, kTilesPerCta=chain))
     members = common(threads, programmatic, async_) + [
         f"using Input = {TYPES[element]};", f"using Weight = {TYPES[element]};",
         f"using Result = {TYPES[result]};", "using Quant = moe::quant::None;",
@@ -121,7 +121,7 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
             kN=n, kK=k, kExperts=experts, kTopK=topk, kGather=gather, kBias=bias,
             kInterleave=interleave)
     entry = f"moec_grouped_matmul_{name}"
-    shared = matmulShared(tile, stages, element, result, fused and gated, persistent)
+    shared = matmulShared(tile, stages, element, result, fused and gated, persistent or chain > 1)
     return entry, text("grouped_matmul", fields, members, entry, "groupedMatmul",
                        threads, ctas, shared)
 

@@ -14,10 +14,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Layer.h"
+#include "test/templates/Layer.h"
 
+#include <chrono>
 #include <functional>
 #include <set>
+#include <thread>
 
 using namespace harness;
 
@@ -52,6 +54,9 @@ struct Timer {
     };
     once();
     double estimate = once();
+    // Long kernels meet the card's power limit: let each begin equally cool.
+    if (estimate > 400)
+      std::this_thread::sleep_for(std::chrono::milliseconds(120));
     int repeats = std::clamp(int(25000 / estimate), 5, 60);
     std::vector<double> times;
     for (int i = 0; i < repeats; ++i)
@@ -204,30 +209,39 @@ struct Bench {
     double flops = 2.0 * pairs * s.hidden * s.inter;
     auto report = [&](const char *what, const Kernel &k, double us,
                       double bytes, double work) {
-      std::printf("%-12s M %5d %-5s %dx%dx%d s%d %s c%d g%d p%d | %8.1f us %7.0f "
+      std::printf("%-12s M %5d %-6s %dx%dx%d s%d %s c%d g%d p%d t%d | %8.1f us %7.0f "
                   "GB/s %6.1f TFLOP/s\n",
                   line.text("model").c_str(), tokens, what,
                   k.line.number("tilem"), k.line.number("tilen"),
                   k.line.number("tilek"), k.line.number("stages"),
                   k.line.text("warps").c_str(), k.line.number("ctas"),
-                  k.line.number("group"), k.line.number("persistent"), us, bytes / us * 1e-3,
+                  k.line.number("group"), k.line.number("persistent"),
+                  k.line.number("chain"), us, bytes / us * 1e-3,
                   work / us * 1e-6);
     };
-    Best bestUp, bestDown;
-    for (const std::string &id : line.list("gateup")) {
-      const Kernel &k = kernels.at(id);
-      double us = each([&](int i) { up(k, i); });
-      report("up", k, us, used * expertBytes * 2 / 3, 2 * flops);
-      if (us < bestUp.us)
-        bestUp = {us, &k};
-    }
-    for (const std::string &id : line.list("down")) {
-      const Kernel &k = kernels.at(id);
-      double us = each([&](int i) { down(k, i); });
-      report("down", k, us, used * expertBytes / 3, flops);
-      if (us < bestDown.us)
-        bestDown = {us, &k};
-    }
+    // The best of several rounds over all candidates, so that none has the
+    // advantage of an idle card.
+    int rounds = tokens >= 2048 ? 3 : 1;
+    auto best = [&](const char *what, double bytes, double work,
+                    const std::function<void(const Kernel &, int)> &run) {
+      std::map<std::string, double> times;
+      for (int round = 0; round < rounds; ++round)
+        for (const std::string &id : line.list(what)) {
+          const Kernel &k = kernels.at(id);
+          double us = each([&](int i) { run(k, i); });
+          double &least = times.emplace(id, us).first->second;
+          least = std::min(least, us);
+        }
+      Best result;
+      for (const auto &[id, us] : times) {
+        report(what, kernels.at(id), us, bytes, work);
+        if (us < result.us)
+          result = {us, &kernels.at(id)};
+      }
+      return result;
+    };
+    Best bestUp = best("gateup", used * expertBytes * 2 / 3, 2 * flops, up);
+    Best bestDown = best("down", used * expertBytes / 3, flops, down);
     double combineUs = each(combine);
     double layerUs = each([&](int i) {
       routing(i);

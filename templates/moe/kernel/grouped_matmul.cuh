@@ -8,16 +8,18 @@
 // result[r, :] = activation(lhs[r, :] * rhs[expert of r]^T + bias) for the
 // sorted rows of all experts. A CTA computes one tile of kTileM rows of one
 // expert by kTileN weight rows; its index says which (tile_order.cuh). With
-// Schedule::kPersistent it goes on to the tile gridDim.x further, whose first
-// stages are copied while the results of the last one are stored. A tile with
-// few rows (the last of an expert) is multiplied by a worker of fewer rows.
+// Schedule::kPersistent it goes on to the tile gridDim.x further, with
+// kTilesPerCta > 1 to the next tile, so many in all; the first stages of the
+// next tile are copied while the results of the last one are stored. A tile
+// with few rows (the last of an expert) has a worker of fewer rows.
 //
 // Args, in order (absent where marked): lhs, long long lhs_row_stride
 //   (elements), rows (kGather: pair index of each sorted row, whose token is
 //   the lhs row), tiles int4 {expert, first row, end row, 0}, tile_count [1],
 //   rhs [experts, kN, kK], bias [experts, kN] in stored order (kBias), result
 //   [rows, kN or kN / 2].
-// Grid.x: ceildiv(kN, kTileN) * capacity of the tile list; persistent: any.
+// Grid.x: ceildiv(ceildiv(kN, kTileN) * capacity of the tile list,
+//   kTilesPerCta); persistent: any.
 //
 //===----------------------------------------------------------------------===//
 
@@ -85,10 +87,23 @@ template <class Schedule> constexpr bool isPersistent() {
     return false;
 }
 
+/// Schedule::kTilesPerCta, 1 where absent.
+template <class Schedule> constexpr int tilesPerCta() {
+  if constexpr (requires { Schedule::kTilesPerCta; })
+    return Schedule::kTilesPerCta;
+  else
+    return 1;
+}
+
+/// Whether a CTA computes several tiles, and copies ahead for the next one.
+template <class Schedule> constexpr bool isChained() {
+  return isPersistent<Schedule>() || tilesPerCta<Schedule>() > 1;
+}
+
 /// The schedule of the worker for the last rows of an expert: a quarter of the
 /// rows, all warps side by side. None for tiles that are small already.
 template <class Schedule> struct Remainder {
-  static constexpr bool kExists = Schedule::kTileM >= 64;
+  static constexpr bool kExists = Schedule::kTileM >= 128;
   static constexpr int kTileM = Schedule::kTileM / 4;
   static constexpr int kTileN = Schedule::kTileN;
   static constexpr int kTileK = Schedule::kTileK;
@@ -108,6 +123,7 @@ template <class Config> struct GroupedMatmul {
   using R = Ring<Config>;
   using S = Staging<Config>;
   static constexpr bool kPersistent = isPersistent<Schedule>();
+  static constexpr int kChain = tilesPerCta<Schedule>();
   static constexpr int kColumnTiles = ceilDiv(Config::kN, Schedule::kTileN);
 
   const Args &args;
@@ -195,7 +211,7 @@ template <class Config> struct GroupedMatmul {
     });
   }
 
-  /// Every gridDim.x-th tile. What the next tile needs is requested ahead: its
+  /// Every gridDim.x-th tile, or kChain neighbours. What the next tile needs is requested ahead: its
   /// entry of the tile list during the tile before last, its pair indices
   /// during the last one, its first stages before the last one's results are
   /// stored. It waits in shared memory, because sums fill the registers.
@@ -205,6 +221,11 @@ template <class Config> struct GroupedMatmul {
     int rowTiles = *args.tile_count;
     int total = rowTiles * kColumnTiles, step = int(gridDim.x);
     int index = int(blockIdx.x), slot = 0;
+    if constexpr (!kPersistent) {
+      step = 1;
+      index *= kChain;
+      total = min(total, index + kChain);
+    }
     if (index >= total)
       return;
     auto requestEntry = [&](int to, int at) {
@@ -259,7 +280,7 @@ template <class Config> struct GroupedMatmul {
 /// the next tile's copies begin before the results are stored.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkGroupedMatmulConfig<Config>());
-  if constexpr (detail::isPersistent<typename Config::Schedule>())
+  if constexpr (detail::isChained<typename Config::Schedule>())
     return Ring<Config>::kBytes + Staging<Config>::kBytes;
   else
     return maximum(Ring<Config>::kBytes, Staging<Config>::kBytes);
@@ -275,9 +296,11 @@ groupedMatmul(const typename Config::Args &args) {
   unsigned shared = ptx::sharedAddress(moeSharedMemory);
   Kernel kernel{
       args, shared,
-      shared + unsigned(Kernel::kPersistent ? Ring<Config>::kBytes : 0)};
+      shared + unsigned(detail::isChained<typename Config::Schedule>()
+                            ? Ring<Config>::kBytes
+                            : 0)};
   awaitPredecessor<Config>();
-  if constexpr (Kernel::kPersistent)
+  if constexpr (detail::isChained<typename Config::Schedule>())
     kernel.runAll();
   else
     kernel.runOne();

@@ -39,6 +39,10 @@ template <class Config> struct Ring {
   static constexpr int kLhsPasses = ceilDiv(Schedule::kTileM, kRowsPerPass);
   static constexpr int kRhsPasses = ceilDiv(Schedule::kTileN, kRowsPerPass);
 
+  /// Steps over which the copies of a stage are spread: all but the last, whose
+  /// barrier needs them committed; at once where memory is the limit.
+  static constexpr int kParts = Schedule::kTileM >= 64 ? kSteps - 1 : 1;
+
   static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
   static_assert(kSteps >= 2 && kSteps % 2 == 0,
                 "kTileK must be an even number of steps of the engine");
@@ -94,35 +98,62 @@ template <class Config> struct Copier {
            tile * Schedule::kTileK + chunk * kPerVector<Input> < Config::kK;
   }
 
+  /// Pass i of lhs (then rhs) for k tile `tile`, into `stage`.
+  __device__ __forceinline__ void copyLhs(int i, int stage, int tile) {
+    if (Schedule::kTileM % R::kRowsPerPass == 0 ||
+        row + i * R::kRowsPerPass < Schedule::kTileM)
+      ptx::copy16<Config::kCpAsync>(
+          destination + unsigned(stage * R::kStageBytes) +
+              i * R::kRowsPerPass * R::kRowBytes,
+          lhs, lhsRow[i], (lhsRows >> i & 1) && inK(tile));
+  }
+
+  __device__ __forceinline__ void copyRhs(int i, int stage, int tile) {
+    constexpr int kPassChunks =
+        R::kRowsPerPass * (Config::kK / kPerVector<Input>);
+    bool exists = Config::kN % Schedule::kTileN == 0 ||
+                  i * R::kRowsPerPass < rhsRows;
+    if (Schedule::kTileN % R::kRowsPerPass == 0 ||
+        row + i * R::kRowsPerPass < Schedule::kTileN)
+      ptx::copy16<Config::kCpAsync>(
+          destination + unsigned(stage * R::kStageBytes + R::kLhsBytes) +
+              i * R::kRowsPerPass * R::kRowBytes,
+          rhs, unsigned(i) * kPassChunks, exists && inK(tile));
+  }
+
   __device__ __forceinline__ void copyLhs(int stage, int tile) {
-    unsigned to = destination + unsigned(stage * R::kStageBytes);
 #pragma unroll
-    for (int i = 0; i < R::kLhsPasses; ++i) {
-      if (Schedule::kTileM % R::kRowsPerPass == 0 ||
-          row + i * R::kRowsPerPass < Schedule::kTileM)
-        ptx::copy16<Config::kCpAsync>(
-            to + i * R::kRowsPerPass * R::kRowBytes, lhs, lhsRow[i],
-            (lhsRows >> i & 1) && inK(tile));
-    }
+    for (int i = 0; i < R::kLhsPasses; ++i)
+      copyLhs(i, stage, tile);
     lhs += R::kRowBytes;
   }
 
   __device__ __forceinline__ void copyRhs(int stage, int tile) {
-    constexpr int kPassChunks =
-        R::kRowsPerPass * (Config::kK / kPerVector<Input>);
-    unsigned to =
-        destination + unsigned(stage * R::kStageBytes + R::kLhsBytes);
 #pragma unroll
-    for (int i = 0; i < R::kRhsPasses; ++i) {
-      bool exists = Config::kN % Schedule::kTileN == 0 ||
-                    i * R::kRowsPerPass < rhsRows;
-      if (Schedule::kTileN % R::kRowsPerPass == 0 ||
-          row + i * R::kRowsPerPass < Schedule::kTileN)
-        ptx::copy16<Config::kCpAsync>(
-            to + i * R::kRowsPerPass * R::kRowBytes,
-            rhs, unsigned(i) * kPassChunks, exists && inK(tile));
-    }
+    for (int i = 0; i < R::kRhsPasses; ++i)
+      copyRhs(i, stage, tile);
     rhs += R::kRowBytes;
+  }
+
+  /// Part `part` of R::kParts of both operands' passes; the last one goes on to
+  /// the next k tile. `copies` is whether that tile exists.
+  __device__ __forceinline__ void copyPart(int part, int stage, int tile,
+                                           bool copies) {
+    constexpr int kPasses = R::kRhsPasses + R::kLhsPasses;
+    if (copies) {
+#pragma unroll
+      for (int i = 0; i < kPasses; ++i)
+        if (i * R::kParts / kPasses == part) {
+          if (i < R::kRhsPasses)
+            copyRhs(i, stage, tile);
+          else
+            copyLhs(i - R::kRhsPasses, stage, tile);
+        }
+    }
+    if (part == R::kParts - 1) {
+      lhs += R::kRowBytes;
+      rhs += R::kRowBytes;
+    }
   }
 };
 
@@ -188,12 +219,11 @@ __device__ __forceinline__ void multistage(Copier<Config> &copier,
       }
       worker.load(operands[(step + 1) % 2], lhs, lhs + R::kLhsBytes,
                   (step + 1) % R::kSteps);
-      if (step == 0) {
+      if (step < R::kParts) {
         int next = tile + kStages - 1;
-        if (next < R::kTiles) {
-          copier.copyRhs(writeStage, next);
-          copier.copyLhs(writeStage, next);
-        }
+        copier.copyPart(step, writeStage, next, next < R::kTiles);
+      }
+      if (step == R::kParts - 1) {
         ptx::commitCopies();
         writeStage = writeStage + 1 == kStages ? 0 : writeStage + 1;
       }
