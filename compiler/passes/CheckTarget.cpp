@@ -1,25 +1,249 @@
-//===- CheckTarget.cpp - pass ---------------------------------------------===//
+//===- CheckTarget.cpp - refuses what no backend can do -------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
+// Four tables: options that must have their default, parameters that a row of
+// the catalog must take, element types, sizes. All that does not fit is
+// reported, not only the first.
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
+#include "compiler/passes/Targets.h"
+#include "dialect/catalog/Activations.h"
+#include "dialect/catalog/RoutingMethods.h"
+#include "dialect/catalog/Schemes.h"
 
 namespace moec::compiler {
-
 #define GEN_PASS_DEF_CHECKTARGETPASS
 #include "compiler/passes/Passes.h.inc"
+} // namespace moec::compiler
+
+using namespace mlir;
+using namespace moec;
 
 namespace {
-struct CheckTargetPass : impl::CheckTargetPassBase<CheckTargetPass> {
-  using Base::Base;
-  void runOnOperation() override {}
-};
-} // namespace
 
-} // namespace moec::compiler
+//===----------------------------------------------------------------------===//
+// Options
+//===----------------------------------------------------------------------===//
+
+/// An option that no backend does, unless it has its default.
+struct OptionRule {
+  StringRef name;
+  bool (*isAsked)(moe::LayerOp layer);
+  StringRef accepted;
+};
+
+bool isPositive(std::optional<int64_t> value) { return value.value_or(0) > 0; }
+
+const OptionRule kOptionRules[] = {
+    {"gate_up_order",
+     [](moe::LayerOp l) { return l.getGateUpOrder() != "gate_first"; },
+     "gate_first"},
+    {"weights_transposed",
+     [](moe::LayerOp l) { return l.getWeightsTransposed(); },
+     "weights stored as [E, 2I, H] and [E, H, I]"},
+    {"input_quantized", [](moe::LayerOp l) { return l.getInputQuantized(); },
+     "x in input_type"},
+    {"scales_swizzled", [](moe::LayerOp l) { return l.getScalesSwizzled(); },
+     "scales in their logical order"},
+    {"apply_router_weight_on_input",
+     [](moe::LayerOp l) { return l.getApplyRouterWeightOnInput(); },
+     "weights applied to the experts' outputs"},
+    {"routed_scale_on_output",
+     [](moe::LayerOp l) { return l.getRoutedScaleOnOutput(); },
+     "no scale on the output"},
+    {"per_expert_scale", [](moe::LayerOp l) { return l.getPerExpertScale(); },
+     "no scale per expert"},
+    {"hash_routing", [](moe::LayerOp l) { return l.getHashRouting(); },
+     "ids from logits or given"},
+    {"zero_experts",
+     [](moe::LayerOp l) { return isPositive(l.getZeroExperts()); }, "0"},
+    {"num_shared_experts",
+     [](moe::LayerOp l) { return isPositive(l.getNumSharedExperts()); }, "0"},
+    {"shared_expert_gate",
+     [](moe::LayerOp l) { return l.getSharedExpertGate(); },
+     "no shared experts"},
+    {"redundant_experts",
+     [](moe::LayerOp l) { return isPositive(l.getRedundantExperts()); }, "0"},
+    {"eplb", [](moe::LayerOp l) { return l.getEplb(); },
+     "experts that stay where they are"},
+    {"latent_hidden",
+     [](moe::LayerOp l) { return isPositive(l.getLatentHidden()); },
+     "experts as wide as the layer"},
+    {"hidden_unpadded",
+     [](moe::LayerOp l) {
+       return l.getHiddenUnpadded().value_or(l.getHidden()) != l.getHidden();
+     },
+     "sizes without padding"},
+    {"intermediate_unpadded",
+     [](moe::LayerOp l) {
+       return l.getIntermediateUnpadded().value_or(l.getIntermediate()) !=
+              l.getIntermediate();
+     },
+     "sizes without padding"},
+    {"activation_format",
+     [](moe::LayerOp l) { return l.getActivationFormat() != "standard"; },
+     "standard"},
+    {"all_to_all", [](moe::LayerOp l) { return bool(l.getAllToAll()); },
+     "no transport"},
+    {"residual", [](moe::LayerOp l) { return l.getResidual(); }, "no residual"},
+    {"skip_final_all_reduce",
+     [](moe::LayerOp l) { return l.getSkipFinalAllReduce(); },
+     "leave it away: moec never reduces over ranks"},
+    {"defer_finalize", [](moe::LayerOp l) { return l.getDeferFinalize(); },
+     "finished outputs"},
+    {"batch_invariant", [](moe::LayerOp l) { return l.getBatchInvariant(); },
+     "results that may depend on the batch in their last bits"},
+    {"lora", [](moe::LayerOp l) { return l.getLora(); }, "no adapters"},
+    {"ep", [](moe::LayerOp l) { return l.getParallel().getEp(); },
+     "tp, pcp and dp"},
+    {"sp", [](moe::LayerOp l) { return l.getParallel().getSp() > 1; }, "1"},
+};
+
+LogicalResult checkOptions(moe::LayerOp layer) {
+  bool failed = false;
+  for (const OptionRule &rule : kOptionRules)
+    if (rule.isAsked(layer))
+      failed |=
+          mlir::failed(compiler::refuse(layer, "option_not_supported",
+                                        "no backend does option '" + rule.name +
+                                            "'; accepted: " + rule.accepted));
+  return failure(failed);
+}
+
+/// What a row of the catalog takes besides its name.
+LogicalResult checkParameters(moe::LayerOp layer) {
+  bool failed = false;
+  const moe::RoutingAttr routing = layer.getRouting();
+  const moe::ActivationAttr activation = layer.getActivation();
+  if (std::string_view(routing.getMethod()) == catalog::kAutoRouting)
+    return compiler::refuse(layer, "routing_not_supported",
+                            "routing is still 'auto'; run moe-infer-routing "
+                            "first");
+  const auto check = [&](StringRef what, StringRef name, StringRef parameter,
+                         bool isGiven, std::string_view accepted) {
+    if (!isGiven || catalog::hasWord(accepted, std::string_view(parameter)))
+      return;
+    failed = true;
+    (void)compiler::refuse(
+        layer, "option_not_supported",
+        what + " '" + name + "' does not take '" + parameter + "'; accepted: " +
+            (accepted.empty() ? "its name alone" : StringRef(accepted)));
+  };
+  const StringRef method = routing.getMethod();
+  const std::string_view options =
+      catalog::find(catalog::kRoutingMethods, std::string_view(method))
+          ->options;
+  check("routing", method, "groups", routing.getGroups() > 0, options);
+  check("routing", method, "scale", bool(routing.getScale()), options);
+  check("routing", method, "bias", routing.getBias(), options);
+  const StringRef function = activation.getFunction();
+  const std::string_view parameters =
+      catalog::find(catalog::kActivations, std::string_view(function))
+          ->parameters;
+  check("activation", function, "alpha", bool(activation.getAlpha()),
+        parameters);
+  check("activation", function, "beta", bool(activation.getBeta()), parameters);
+  check("activation", function, "linear_beta", bool(activation.getLinearBeta()),
+        parameters);
+  check("activation", function, "limit", bool(activation.getLimit()),
+        parameters);
+  return failure(failed);
+}
+
+//===----------------------------------------------------------------------===//
+// Types and sizes
+//===----------------------------------------------------------------------===//
+
+LogicalResult checkTypes(moe::LayerOp layer) {
+  const moe::QuantAttr quant = layer.getQuant();
+  if (quant.getName().empty())
+    return compiler::refuse(
+        layer, "scheme_not_supported",
+        "these descriptors are no scheme that a backend does; accepted: " +
+            Twine(catalog::names(catalog::kSchemes)));
+  bool failed = false;
+  for (auto [name, type] :
+       {std::pair<StringRef, Type>("input_type", layer.getInputType()),
+        {"output_type", layer.getOutputType()},
+        {"logits_type", layer.getLogitsType()}}) {
+    if (type.isF32() || type.isF16() || type.isBF16())
+      continue;
+    failed = true;
+    std::string text;
+    llvm::raw_string_ostream(text) << type;
+    (void)compiler::refuse(layer, "dtype_not_supported",
+                           "'" + name + "' is " + text +
+                               "; accepted: f32, f16, bf16");
+  }
+  return failure(failed);
+}
+
+/// Rows of x and of the weights are read in pieces of this many bytes.
+constexpr int64_t kRowBytes = 16;
+/// Gate and up rows alternate in runs of this many.
+constexpr int64_t kInterleave = 8;
+/// One CTA sorts the logits of a token; permute counts in tables of experts.
+constexpr int64_t kMaxExperts = 1024;
+constexpr int64_t kMaxTopK = 32;
+
+LogicalResult checkSizes(moe::LayerOp layer) {
+  const int64_t bits =
+      layer.getQuant().getA1().getElement().getIntOrFloatBitWidth();
+  const int64_t elements = kRowBytes * 8 / bits;
+  const int64_t intermediate =
+      layer.getLocalIntermediate().value_or(layer.getIntermediate());
+  struct SizeRule {
+    StringRef name;
+    int64_t size, multiple, most;
+  };
+  const SizeRule rules[] = {
+      {"hidden", layer.getHidden(), elements, 0},
+      {"intermediate (of this rank)", intermediate,
+       layer.isGated() ? std::max(elements, kInterleave) : elements, 0},
+      {"experts", layer.getExperts(), 1, kMaxExperts},
+      {"top_k", layer.getTopK(), 1, kMaxTopK},
+  };
+  bool failed = false;
+  for (const SizeRule &rule : rules) {
+    if (rule.size % rule.multiple != 0) {
+      failed = true;
+      (void)compiler::refuse(layer, "size_not_supported",
+                             rule.name + " is " + Twine(rule.size) +
+                                 "; accepted: multiples of " +
+                                 Twine(rule.multiple));
+    }
+    if (rule.most != 0 && rule.size > rule.most) {
+      failed = true;
+      (void)compiler::refuse(layer, "size_not_supported",
+                             rule.name + " is " + Twine(rule.size) +
+                                 "; accepted: at most " + Twine(rule.most));
+    }
+  }
+  return failure(failed);
+}
+
+struct CheckTargetPass : compiler::impl::CheckTargetPassBase<CheckTargetPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    bool failed = mlir::failed(compiler::targetsOf(
+        module.getLoc(), SmallVector<std::string>(archs), gpu));
+    for (auto layer : module.getOps<moe::LayerOp>()) {
+      failed |= mlir::failed(checkOptions(layer));
+      failed |= mlir::failed(checkParameters(layer));
+      failed |= mlir::failed(checkTypes(layer));
+      failed |= mlir::failed(checkSizes(layer));
+    }
+    if (failed)
+      signalPassFailure();
+  }
+};
+
+} // namespace

@@ -36,6 +36,8 @@ static LayerFacts factsOf(moe::LayerOp layer) {
   facts.intermediate =
       layer.getLocalIntermediate().value_or(layer.getIntermediate());
   facts.gated = layer.isGated();
+  // x is multiplied as it comes.
+  facts.elementTypes.push_back(elementTypeName(layer.getInputType()));
   moe::QuantAttr quant = layer.getQuant();
   for (moe::DescriptorAttr descriptor :
        {quant.getA1(), quant.getW1(), quant.getA2(), quant.getW2()}) {

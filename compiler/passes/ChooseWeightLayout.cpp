@@ -1,25 +1,87 @@
-//===- ChooseWeightLayout.cpp - pass --------------------------------------===//
+//===- ChooseWeightLayout.cpp - one packed copy of each weight ------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
+// A gated activation needs a gate column and its up column in one thread.
+// With rows interleaved by 8 both lie in the two halves of an m16n8 tile pair,
+// in one fragment, for mma.sync as for wgmma, plain and swapped.
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
 
-namespace moec::compiler {
+#include "mlir/IR/Builders.h"
 
+namespace moec::compiler {
 #define GEN_PASS_DEF_CHOOSEWEIGHTLAYOUTPASS
 #include "compiler/passes/Passes.h.inc"
+} // namespace moec::compiler
+
+using namespace mlir;
+using namespace moec;
 
 namespace {
-struct ChooseWeightLayoutPass : impl::ChooseWeightLayoutPassBase<ChooseWeightLayoutPass> {
-  using Base::Base;
-  void runOnOperation() override {}
-};
-} // namespace
 
-} // namespace moec::compiler
+constexpr int64_t kInterleave = 8;
+
+/// Whether the only reader of the matmul's result is a gated activation.
+moe::ActivateOp gatedReader(moe::GroupedMatmulOp matmul) {
+  for (Operation *user : matmul.getResult().getUsers())
+    if (auto activate = dyn_cast<moe::ActivateOp>(user))
+      if (activate.getActivation().isGated())
+        return activate;
+  return {};
+}
+
+/// The layout in which kernels read the weight, or null for as stored.
+moe::LayoutAttr layoutFor(RankedTensorType weight) {
+  if (weight.getElementTypeBitWidth() < 8)
+    return {};
+  return moe::LayoutAttr::get(weight.getContext(), kInterleave);
+}
+
+LogicalResult pack(moe::ProgramOp program) {
+  OpBuilder builder(program.getContext());
+  builder.setInsertionPointToStart(&program.getBody().front());
+  for (BlockArgument weight : program.getBody().getArguments()) {
+    SmallVector<moe::GroupedMatmulOp> readers;
+    for (Operation *user : weight.getUsers())
+      if (auto matmul = dyn_cast<moe::GroupedMatmulOp>(user))
+        if (matmul.getRhs() == weight && gatedReader(matmul))
+          readers.push_back(matmul);
+    if (readers.empty())
+      continue;
+    const auto type = cast<RankedTensorType>(weight.getType());
+    const moe::LayoutAttr layout = layoutFor(type);
+    if (!layout)
+      continue;
+    if (failed(layout.verifyEncoding(type.getShape(), type.getElementType(),
+                                     [&] { return program.emitError(); })))
+      return failure();
+    auto packed = moe::PackOp::create(
+        builder, program.getLoc(),
+        RankedTensorType::get(type.getShape(), type.getElementType(), layout),
+        weight);
+    for (moe::GroupedMatmulOp matmul : readers) {
+      matmul.getRhsMutable().assign(packed.getResult());
+      gatedReader(matmul).setInterleave(kInterleave);
+    }
+  }
+  return success();
+}
+
+struct ChooseWeightLayoutPass
+    : compiler::impl::ChooseWeightLayoutPassBase<ChooseWeightLayoutPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    for (auto program : getOperation().getOps<moe::ProgramOp>())
+      if (failed(pack(program)))
+        return signalPassFailure();
+  }
+};
+
+} // namespace

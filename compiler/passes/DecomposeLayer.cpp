@@ -1,25 +1,197 @@
-//===- DecomposeLayer.cpp - pass ------------------------------------------===//
+//===- DecomposeLayer.cpp - a layer becomes stages ------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
+// One program for each layer and target, with one variant for all token
+// counts; block and tile sizes are left open (0).
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
+#include "compiler/passes/Targets.h"
+
+#include "mlir/IR/Builders.h"
 
 namespace moec::compiler {
-
 #define GEN_PASS_DEF_DECOMPOSELAYERPASS
 #include "compiler/passes/Passes.h.inc"
+} // namespace moec::compiler
+
+using namespace mlir;
+using namespace moec;
 
 namespace {
-struct DecomposeLayerPass : impl::DecomposeLayerPassBase<DecomposeLayerPass> {
-  using Base::Base;
-  void runOnOperation() override {}
-};
-} // namespace
 
-} // namespace moec::compiler
+constexpr int64_t kAny = ShapedType::kDynamic;
+
+/// Builds the program of one layer for one target.
+class Decomposer {
+public:
+  Decomposer(moe::LayerOp layer, moe::TargetAttr target, int64_t maxTokens)
+      : layer(layer), target(target), maxTokens(maxTokens),
+        builder(layer.getContext()), location(layer.getLoc()) {}
+
+  void build() {
+    builder.setInsertionPoint(layer->getBlock(), layer->getBlock()->end());
+    addInputs();
+    const std::string name =
+        (layer.getSymName() + "_" + target.getArch()).str();
+    SmallVector<StringRef> names;
+    for (const Input &input : inputs)
+      names.push_back(input.name);
+    auto program = moe::ProgramOp::create(
+        builder, location, StringRef(name), layer.getSymName(), target,
+        maxTokens, builder.getStrArrayAttr(names), moe::ReportAttr());
+    Block *body = builder.createBlock(&program.getBody());
+    for (Input &input : inputs)
+      input.value = body->addArgument(input.type, location);
+    auto variant = moe::VariantOp::create(builder, location, "all", 1,
+                                          maxTokens, ArrayAttr(), StringAttr());
+    builder.createBlock(&variant.getBody());
+    addStages();
+  }
+
+private:
+  struct Input {
+    StringRef name;
+    RankedTensorType type;
+    Value value;
+  };
+
+  RankedTensorType tensor(ArrayRef<int64_t> shape, Type element) {
+    return RankedTensorType::get(shape, element);
+  }
+
+  void addInputs() {
+    const int64_t experts = *layer.getLocalExperts();
+    const int64_t rows = layer.getW13Rows();
+    const moe::QuantAttr quant = layer.getQuant();
+    const Type i32 = builder.getI32Type(), f32 = builder.getF32Type();
+    const auto add = [&](StringRef name, ArrayRef<int64_t> shape, Type type) {
+      inputs.push_back({name, tensor(shape, type), {}});
+    };
+    add("x", {kAny, layer.getHidden()}, layer.getInputType());
+    add("logits", {kAny, layer.getExperts()}, layer.getLogitsType());
+    add("given_ids", {kAny, layer.getTopK()}, i32);
+    add("given_weights", {kAny, layer.getTopK()}, f32);
+    add("valid_tokens", {1}, i32);
+    add("w13", {experts, rows, layer.getHidden()}, quant.getW1().getElement());
+    add("w2", {experts, layer.getHidden(), *layer.getLocalIntermediate()},
+        quant.getW2().getElement());
+    if (!layer.getHasBias())
+      return;
+    add("b13", {experts, rows}, layer.getInputType());
+    add("b2", {experts, layer.getHidden()}, layer.getInputType());
+  }
+
+  Value input(StringRef name) {
+    for (const Input &input : inputs)
+      if (input.name == name)
+        return input.value;
+    return {};
+  }
+
+  Value matmul(IntegerAttr topK, Value lhs, Value rows, Value rhs, Value bias,
+               moe::PermuteOp permute) {
+    const int64_t n = cast<RankedTensorType>(rhs.getType()).getDimSize(1);
+    return moe::GroupedMatmulOp::create(
+               builder, location, tensor({kAny, n}, builder.getF32Type()), topK,
+               lhs, rows, permute.getTiles(), permute.getTileCount(), rhs,
+               Value(), Value(), Value(), Value(), Value(), bias)
+        .getResult();
+  }
+
+  void addStages() {
+    const int64_t experts = layer.getExperts(), topK = layer.getTopK();
+    const int64_t local = *layer.getLocalExperts();
+    const Type i32 = builder.getI32Type(), f32 = builder.getF32Type();
+    const auto ids = tensor({kAny, topK}, i32);
+    auto route = moe::RouteOp::create(
+        builder, location, ids, tensor({kAny, topK}, f32), layer.getRouting(),
+        topK, input("logits"), input("given_ids"), input("given_weights"),
+        input("valid_tokens"));
+    auto count = moe::CountOp::create(builder, location,
+                                      tensor({kAny, experts}, i32), experts,
+                                      /*block_tokens=*/0, route.getTopkIds());
+    IntegerAttr localBegin, localExperts;
+    if (local != experts) {
+      localBegin = builder.getI64IntegerAttr(*layer.getLocalBegin());
+      localExperts = builder.getI64IntegerAttr(local);
+    }
+    auto permute = moe::PermuteOp::create(
+        builder, location,
+        TypeRange{tensor({kAny}, i32), ids, tensor({local + 1}, i32),
+                  tensor({kAny, 4}, i32), tensor({1}, i32),
+                  tensor({local}, i32)},
+        builder.getI64IntegerAttr(experts), builder.getI64IntegerAttr(0),
+        builder.getI64IntegerAttr(0), localBegin, localExperts,
+        builder.getStringAttr("tokens * " + Twine(topK)), route.getTopkIds(),
+        count.getBlockCounts());
+    const Value h =
+        matmul(builder.getI64IntegerAttr(topK), input("x"), permute.getRows(),
+               input("w13"), input("b13"), permute);
+    auto activate = moe::ActivateOp::create(
+        builder, location,
+        tensor({kAny, *layer.getLocalIntermediate()},
+               layer.getQuant().getA2().getElement()),
+        layer.getActivation(), /*interleave=*/nullptr, h, permute.getOffsets());
+    const Value y =
+        matmul(IntegerAttr(), activate.getResult(), Value(), input("w2"),
+               *layer.getW2Bias() ? input("b2") : Value(), permute);
+    auto combine = moe::CombineOp::create(
+        builder, location,
+        tensor({kAny, layer.getHidden()}, layer.getOutputType()), y,
+        permute.getPositions(), route.getTopkWeights());
+    moe::ReturnOp::create(builder, location, builder.getStrArrayAttr({"out"}),
+                          builder.getStrArrayAttr({"ids", "weights", "counts"}),
+                          combine.getOut(),
+                          ValueRange{route.getTopkIds(), route.getTopkWeights(),
+                                     permute.getCounts()});
+  }
+
+  moe::LayerOp layer;
+  moe::TargetAttr target;
+  int64_t maxTokens;
+  OpBuilder builder;
+  Location location;
+  SmallVector<Input> inputs;
+};
+
+struct DecomposeLayerPass
+    : compiler::impl::DecomposeLayerPassBase<DecomposeLayerPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    const auto targets = compiler::targetsOf(
+        module.getLoc(), SmallVector<std::string>(archs), gpu);
+    if (failed(targets))
+      return signalPassFailure();
+    if (maxTokens < 1) {
+      module.emitError() << "max-tokens must be at least 1, got " << maxTokens;
+      return signalPassFailure();
+    }
+    for (auto layer : llvm::to_vector(module.getOps<moe::LayerOp>()))
+      for (const moe::TargetAttr target : *targets)
+        if (failed(decompose(layer, target)))
+          return signalPassFailure();
+  }
+
+  LogicalResult decompose(moe::LayerOp layer, moe::TargetAttr target) {
+    for (auto program : getOperation().getOps<moe::ProgramOp>())
+      if (program.getLayer() == layer.getSymName() &&
+          program.getTarget().getArch() == target.getArch())
+        return success();
+    if (!layer.isResolved())
+      return layer.emitError()
+             << "what this rank holds of layer @" << layer.getSymName()
+             << " is not resolved; run moe-resolve-parallel first";
+    Decomposer(layer, target, maxTokens).build();
+    return success();
+  }
+};
+
+} // namespace

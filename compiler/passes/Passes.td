@@ -132,7 +132,7 @@ def SelectSchedulePass : Moe_Pass<"moe-select-schedule"> {
     kept.
   }];
   let options = [
-    Option<"tuned", "tuned", "std::string", "\"\"", "a JSON file of measured schedules, read before those built in">
+    Option<"tunedFile", "tuned", "std::string", "\"\"", "a JSON file of measured schedules, read before those built in">
   ];
 }
 

@@ -77,10 +77,16 @@ bool compiler::isOutput(moe::LaunchOp launch, unsigned result) {
 }
 
 Expression WorkspaceValue::bytes() const {
-  Expression total(elementBytes(elementType));
-  for (const Expression &extent : shape)
-    total = extent * total;
-  return total;
+  // Constants in one factor, so that texts stay short.
+  Expression varying(1);
+  int64_t constant = elementBytes(elementType);
+  for (const Expression &extent : shape) {
+    if (auto number = extent.constant())
+      constant *= *number;
+    else
+      varying = varying * extent;
+  }
+  return varying * Expression(constant);
 }
 
 Expression compiler::tileCapacity(int64_t tileRows, int64_t experts) {

@@ -29,7 +29,7 @@ struct LayerFacts {
   int64_t hidden = 0, intermediate = 0; ///< of this rank
   bool gated = true;
   bool quantized = false; ///< some descriptor has a scale
-  /// Element types of what the two matmuls read: a1, w1, a2, w2.
+  /// Element types of x and of what the two matmuls read: a1, w1, a2, w2.
   std::vector<std::string> elementTypes;
 };
 

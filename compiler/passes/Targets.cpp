@@ -1,0 +1,65 @@
+//===- Targets.cpp - the targets of a compilation, and refusals -----------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// See Targets.h.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/passes/Targets.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace moec;
+
+FailureOr<SmallVector<moe::TargetAttr>>
+compiler::targetsOf(Location location, ArrayRef<std::string> archs,
+                    StringRef gpu) {
+  const catalog::Gpu *gpuRow = nullptr;
+  if (!gpu.empty()) {
+    gpuRow = catalog::find(catalog::kGpus, std::string_view(gpu));
+    if (!gpuRow)
+      return emitError(location)
+             << "unknown GPU '" << gpu
+             << "'; known: " << catalog::names(catalog::kGpus);
+  }
+  SmallVector<moe::TargetAttr> targets;
+  bool isUsed = false;
+  for (const std::string &arch : archs) {
+    const catalog::Architecture *row =
+        catalog::find(catalog::kArchitectures, std::string_view(arch));
+    if (!row)
+      return emitError(location)
+             << "unknown arch '" << arch
+             << "'; known: " << catalog::names(catalog::kArchitectures);
+    std::string_view assumed = row->gpu;
+    if (gpuRow) {
+      const catalog::Architecture &device =
+          *catalog::find(catalog::kArchitectures, gpuRow->arch);
+      if (catalog::runsOn(*row, device.major, device.minor)) {
+        assumed = gpuRow->name;
+        isUsed = true;
+      }
+    }
+    auto target = moe::TargetAttr::get(location.getContext(), StringRef(arch),
+                                       StringRef(assumed));
+    if (!llvm::is_contained(targets, target))
+      targets.push_back(target);
+  }
+  if (gpuRow && !archs.empty() && !isUsed)
+    return emitError(location)
+           << "GPU '" << gpu << "' is " << gpuRow->arch
+           << " and runs code for none of the archs asked for: "
+           << llvm::join(archs, ", ");
+  return targets;
+}
+
+LogicalResult compiler::refuse(moe::LayerOp layer, StringRef code,
+                               const Twine &reason) {
+  return emitError(layer.getLoc()) << "layer @" << layer.getSymName()
+                                   << " refused [" << code << "]: " << reason;
+}

@@ -1,0 +1,56 @@
+// RUN: moec-opt --moe-choose-backend --moe-form-kernels --moe-select-schedule --moe-plan-workspace --moe-merge-kernels %s | FileCheck %s
+
+// Equal stages, schedules and bound values: one symbol. Routing and combining
+// do not depend on the tile; permuting and multiplying do.
+
+// CHECK: moe.kernel @a_route schedule
+// CHECK: moe.kernel @a_permute schedule
+// CHECK: moe.kernel @a_combine schedule
+// CHECK-NOT: moe.kernel @b_route
+// CHECK: moe.kernel @b_permute schedule
+// CHECK: moe.kernel @b_gate_up schedule
+// CHECK-NOT: moe.kernel @b_combine
+// CHECK: moe.variant @b
+// CHECK: moe.launch @a_route
+// CHECK: moe.launch @b_permute
+// CHECK: moe.launch @a_combine
+
+moe.layer @tiny {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
+  local_intermediate = 32, local_begin = 0, local_experts = 8, w2_bias = true}
+moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a> max_tokens 400 inputs ["x", "logits", "given_ids", "given_weights", "valid_tokens", "w13", "w2"] {
+^bb0(%x: tensor<?x64xbf16>, %logits: tensor<?x8xbf16>, %given_ids: tensor<?x2xi32>, %given_weights: tensor<?x2xf32>, %valid: tensor<1xi32>,
+     %w13: tensor<8x64x64xbf16>, %w2: tensor<8x64x32xbf16>):
+  %w13p = moe.pack %w13 : tensor<8x64x64xbf16> -> tensor<8x64x64xbf16, #moe.layout<interleave = 8>>
+  moe.variant @a tokens [1, 200] {
+    %ids, %weights = moe.route <renormalize> top_k = 2 %logits given (%given_ids, %given_weights) valid %valid
+        : (tensor<?x8xbf16>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<1xi32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+    %counts = moe.count experts = 8 block_tokens = 64 %ids : (tensor<?x2xi32>) -> tensor<?x8xi32>
+    %rows, %positions, %offsets, %tiles, %tile_count, %expert_counts = moe.permute experts = 8 tile_rows = 16 block_tokens = 64 %ids, %counts
+        : (tensor<?x2xi32>, tensor<?x8xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<9xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<8xi32>)
+    %h = moe.grouped_matmul top_k = 2 %x gather %rows tiles (%tiles, %tile_count), %w13p
+        : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<8x64x64xbf16, #moe.layout<interleave = 8>>) -> tensor<?x64xf32>
+    %t = moe.activate <silu> interleave = 8 %h : (tensor<?x64xf32>) -> tensor<?x32xbf16>
+    %y = moe.grouped_matmul %t tiles (%tiles, %tile_count), %w2
+        : (tensor<?x32xbf16>, tensor<?x4xi32>, tensor<1xi32>, tensor<8x64x32xbf16>) -> tensor<?x64xf32>
+    %out = moe.combine %y, %positions, %weights : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+    moe.return %out outputs ["out"] optional %ids, %weights, %expert_counts as ["ids", "weights", "counts"]
+        : (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8xi32>) -> ()
+  }
+  moe.variant @b tokens [201, 400] {
+    %ids, %weights = moe.route <renormalize> top_k = 2 %logits given (%given_ids, %given_weights) valid %valid
+        : (tensor<?x8xbf16>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<1xi32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+    %counts = moe.count experts = 8 block_tokens = 64 %ids : (tensor<?x2xi32>) -> tensor<?x8xi32>
+    %rows, %positions, %offsets, %tiles, %tile_count, %expert_counts = moe.permute experts = 8 tile_rows = 32 block_tokens = 64 %ids, %counts
+        : (tensor<?x2xi32>, tensor<?x8xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<9xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<8xi32>)
+    %h = moe.grouped_matmul top_k = 2 %x gather %rows tiles (%tiles, %tile_count), %w13p
+        : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<8x64x64xbf16, #moe.layout<interleave = 8>>) -> tensor<?x64xf32>
+    %t = moe.activate <silu> interleave = 8 %h : (tensor<?x64xf32>) -> tensor<?x32xbf16>
+    %y = moe.grouped_matmul %t tiles (%tiles, %tile_count), %w2
+        : (tensor<?x32xbf16>, tensor<?x4xi32>, tensor<1xi32>, tensor<8x64x32xbf16>) -> tensor<?x64xf32>
+    %out = moe.combine %y, %positions, %weights : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+    moe.return %out outputs ["out"] optional %ids, %weights, %expert_counts as ["ids", "weights", "counts"]
+        : (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8xi32>) -> ()
+  }
+}

@@ -1,0 +1,12 @@
+// RUN: moec compile %s --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s
+
+// A bias is a field behind the weight, in the layer's type and stored order.
+
+// CHECK: const moe::bf16 *rhs;
+// CHECK-NEXT: const moe::bf16 *bias;
+// CHECK-NEXT: {{.*}}*result;
+// CHECK: static constexpr bool kBias = true;
+
+moe.layer @tiny {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
+  routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, has_bias}

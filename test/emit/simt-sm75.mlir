@@ -1,0 +1,12 @@
+// RUN: moec compile %s --arch=sm_75 --max-tokens=64 --emit=cuda | FileCheck %s
+
+// An arch without mma_sync and cp.async: the simt engine, plain loads, and the
+// bf16 of the layer all the same.
+
+// CHECK: using Mma = moe::mma::Simt<moe::bf16>;
+// CHECK-NOT: kCpAsync = true
+// CHECK-NOT: kProgrammatic = true
+
+moe.layer @tiny {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
+  routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
