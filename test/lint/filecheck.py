@@ -14,9 +14,10 @@ import sys
 from lintlib import Finding, main, read_lines
 
 SUFFIXES = re.compile(r"^(-(NEXT|SAME|LABEL|NOT|DAG|EMPTY|COUNT-\d+))?(\{LITERAL\})?$")
-RUN = re.compile(r"(?://|#|;)\s*RUN\s*:(.*)")
+# In a .test file lines need no comment mark.
+RUN = re.compile(r"^\s*(?:(?://|#|;)\s*)?(?:RUN\s*:|(?:RE)?DEFINE\s*:\s*%\{[^}]*\}\s*=)(.*)")
 # A comment that begins like a directive: a word in capitals, perhaps with suffixes, then a colon.
-DIRECTIVE = re.compile(r"^\s*(?://|#|;)\s*([A-Z][A-Z0-9]*(?:[-_][A-Z0-9]+)*)(\{LITERAL\})?\s*:")
+DIRECTIVE = re.compile(r"^\s*(?:(?://|#|;)\s*)?([A-Z][A-Z0-9]*(?:[-_][A-Z0-9]+)*)(\{LITERAL\})?\s*:")
 LIT_WORDS = {"RUN", "REQUIRES", "UNSUPPORTED", "XFAIL", "DEFINE", "REDEFINE", "ALLOW_RETRIES", "END", "NOTE", "SKIPPED"}
 EXPECTED = re.compile(r"expected-(error|warning|remark|note)(-re)?\s*(?:@\S+)?\s*\{\{(.*?)\}\}\s*$")
 SHORTEST = 12

@@ -160,6 +160,11 @@ class FileCheck(LintTest):
     def test_dead_separator(self):
         self.red("filecheck.py", self.check(self.run_line + "// CHECK: x\n// -----\n"), "separates nothing")
 
+    def test_lines_without_a_comment_mark(self):
+        text = "DEFINE: %{check} = FileCheck %s --check-prefix=A\nRUN: moec %s | %{check}\nA: x\n"
+        self.green("filecheck.py", {"test/driver/a.test": text})
+        self.red("filecheck.py", {"test/driver/a.test": text + "A-NEX: y\n"}, "'A-NEX:' is no directive")
+
     def test_no_run_line(self):
         self.red("filecheck.py", self.check("moe.layer @a {}\n"), "no RUN line")
 
