@@ -33,8 +33,8 @@ using EmitError = llvm::function_ref<mlir::InFlightDiagnostic()>;
 /// unless `name` is a row of `table`; `what` is what the table lists.
 template <typename Row, size_t N>
 mlir::ParseResult verifyWord(EmitError emitError, const Row (&table)[N],
-                               llvm::StringRef name, llvm::StringRef what,
-                               llvm::StringRef others = "") {
+                             llvm::StringRef name, llvm::StringRef what,
+                             llvm::StringRef others = "") {
   if (catalog::find(table, std::string_view(name)))
     return mlir::success();
   return emitError() << "unknown " << what << " '" << name
@@ -140,8 +140,8 @@ public:
         return mlir::failure();
       return field.callback();
     }
-    auto error = parser.emitError(at) << "unknown field '" << name
-                                      << "'; known fields: ";
+    auto error = parser.emitError(at)
+                 << "unknown field '" << name << "'; known fields: ";
     llvm::interleaveComma(fields, error,
                           [&](const Field &field) { error << field.name; });
     return error;

@@ -179,9 +179,8 @@ Attribute QuantAttr::parse(AsmParser &parser, Type) {
       return {};
     return getSpelled(parser.getContext(), a1, a2, w1, w2);
   }
-  if (parser.parseGreater() ||
-      verifyWord([&] { return parser.emitError(at); }, catalog::kSchemes, name,
-                 "scheme"))
+  if (parser.parseGreater() || verifyWord([&] { return parser.emitError(at); },
+                                          catalog::kSchemes, name, "scheme"))
     return {};
   return getScheme(parser.getContext(), name);
 }
@@ -252,9 +251,8 @@ void RoutingAttr::print(AsmPrinter &printer) const {
 }
 
 LogicalResult RoutingAttr::verify(EmitError emitError, StringRef method,
-                                  int64_t groups, int64_t topGroups,
-                                  FloatAttr, bool, StringRef scoring,
-                                  bool renormalize) {
+                                  int64_t groups, int64_t topGroups, FloatAttr,
+                                  bool, StringRef scoring, bool renormalize) {
   const bool isAuto = std::string_view(method) == catalog::kAutoRouting;
   if (!isAuto && verifyWord(emitError, catalog::kRoutingMethods, method,
                             "routing method", ", auto"))
@@ -291,9 +289,8 @@ Attribute ActivationAttr::parse(AsmParser &parser, Type) {
   fields.number("limit", limit);
   if (fields.parse(/*first=*/false) || parser.parseGreater())
     return {};
-  return parser.getChecked<ActivationAttr>(parser.getContext(),
-                                           StringRef(function), alpha, beta,
-                                           linearBeta, limit);
+  return parser.getChecked<ActivationAttr>(
+      parser.getContext(), StringRef(function), alpha, beta, linearBeta, limit);
 }
 
 void ActivationAttr::print(AsmPrinter &printer) const {
@@ -399,9 +396,8 @@ LogicalResult ParallelAttr::verify(EmitError emitError, int64_t tp,
     StringRef name;
     int64_t size, rank;
   };
-  for (const Size &size :
-       {Size{"tp", tp, tpRank}, Size{"pcp", pcp, pcpRank},
-        Size{"dp", dp, dpRank}, Size{"sp", sp, 0}}) {
+  for (const Size &size : {Size{"tp", tp, tpRank}, Size{"pcp", pcp, pcpRank},
+                           Size{"dp", dp, dpRank}, Size{"sp", sp, 0}}) {
     if (size.size < 1)
       return emitError() << "'" << size.name << "' must be at least 1, got "
                          << size.size;
@@ -414,7 +410,8 @@ LogicalResult ParallelAttr::verify(EmitError emitError, int64_t tp,
                        << " (dp * pcp * tp ranks), got " << *rank;
   if (rank && (tpRank || pcpRank || dpRank) &&
       *rank != (dpRank * pcp + pcpRank) * tp + tpRank)
-    return emitError() << "'rank' is " << *rank << ", but the ranks of dp, "
+    return emitError() << "'rank' is " << *rank
+                       << ", but the ranks of dp, "
                           "pcp and tp flatten to "
                        << (dpRank * pcp + pcpRank) * tp + tpRank;
   if (placement != "linear" && placement != "round_robin")

@@ -29,8 +29,8 @@ const catalog::Architecture &TargetAttr::getArchRow() const {
 
 const catalog::Gpu *TargetAttr::getGpuRow() const {
   const StringRef gpu = getGpu();
-  return catalog::find(catalog::kGpus, gpu.empty() ? getArchRow().gpu
-                                                   : std::string_view(gpu));
+  return catalog::find(catalog::kGpus,
+                       gpu.empty() ? getArchRow().gpu : std::string_view(gpu));
 }
 
 Attribute TargetAttr::parse(AsmParser &parser, Type) {
@@ -239,12 +239,14 @@ void ScheduleAttr::print(AsmPrinter &printer) const {
   printer << '>';
 }
 
-LogicalResult ScheduleAttr::verify(
-    EmitError emitError, StringRef engine, ArrayRef<int64_t> tile,
-    int64_t stages, ArrayRef<int64_t> warps, int64_t group, bool,
-    int64_t blockTokens, int64_t threads, int64_t ctasPerSm,
-    ArrayRef<int64_t> cluster, int64_t producerWarps, int64_t consumerWarps,
-    ArrayRef<int64_t> registers, bool, bool, bool, StringRef source) {
+LogicalResult ScheduleAttr::verify(EmitError emitError, StringRef engine,
+                                   ArrayRef<int64_t> tile, int64_t stages,
+                                   ArrayRef<int64_t> warps, int64_t group, bool,
+                                   int64_t blockTokens, int64_t threads,
+                                   int64_t ctasPerSm, ArrayRef<int64_t> cluster,
+                                   int64_t producerWarps, int64_t consumerWarps,
+                                   ArrayRef<int64_t> registers, bool, bool,
+                                   bool, StringRef source) {
   if (verifyWord(emitError, catalog::kEngines, engine, "engine") ||
       verifyPositiveList(emitError, "tile", tile, 3) ||
       verifyPositiveList(emitError, "warps", warps, 2) ||
@@ -347,9 +349,9 @@ Attribute RefusalAttr::parse(AsmParser &parser, Type) {
   if (parser.parseLess() || fields.parse(/*first=*/true) ||
       fields.require({"backend", "code", "reason"}) || parser.parseGreater())
     return {};
-  return parser.getChecked<RefusalAttr>(
-      parser.getContext(), StringRef(backend), StringRef(engine),
-      StringRef(code), StringRef(reason));
+  return parser.getChecked<RefusalAttr>(parser.getContext(), StringRef(backend),
+                                        StringRef(engine), StringRef(code),
+                                        StringRef(reason));
 }
 
 void RefusalAttr::print(AsmPrinter &printer) const {

@@ -60,10 +60,10 @@ void LayerOp::print(OpAsmPrinter &printer) {
   for (StringRef name : optionNames()) {
     Attribute value = (*this)->getAttr(name);
     // Options with a textual default are always set.
-    const bool isDefault =
-        (name == getGateUpOrderAttrName() && getGateUpOrder() == "gate_first") ||
-        (name == getActivationFormatAttrName() &&
-         getActivationFormat() == "standard");
+    const bool isDefault = (name == getGateUpOrderAttrName() &&
+                            getGateUpOrder() == "gate_first") ||
+                           (name == getActivationFormatAttrName() &&
+                            getActivationFormat() == "standard");
     if (value && !isDefault)
       print(name, value);
   }
@@ -74,4 +74,122 @@ void LayerOp::print(OpAsmPrinter &printer) {
   printer << '}';
 }
 
-LogicalResult LayerOp::verify() { return success(); }
+/// Types of what goes in and out: what the scheme reads, and plain floats.
+static LogicalResult verifyTypes(LayerOp op) {
+  for (auto [name, type] :
+       {std::pair<StringRef, Type>("input_type", op.getInputType()),
+        {"output_type", op.getOutputType()},
+        {"logits_type", op.getLogitsType()}})
+    if (!isa<FloatType>(type))
+      return op.emitOpError()
+             << "'" << name << "' must be a float type, got " << type;
+  const DescriptorAttr a1 = op.getQuant().getA1();
+  if (a1.isPlain() && a1.getElement() != op.getInputType())
+    return op.emitOpError() << "'input_type' is " << op.getInputType()
+                            << ", but the scheme reads " << a1.getElement();
+  return success();
+}
+
+static LogicalResult verifySizes(LayerOp op) {
+  for (auto [name, size] :
+       {std::pair<StringRef, int64_t>("experts", op.getExperts()),
+        {"top_k", op.getTopK()},
+        {"hidden", op.getHidden()},
+        {"intermediate", op.getIntermediate()}})
+    if (size <= 0)
+      return op.emitOpError()
+             << "'" << name << "' must be positive, got " << size;
+  if (op.getTopK() > op.getExperts())
+    return op.emitOpError() << "'top_k' must be at most the " << op.getExperts()
+                            << " experts, got " << op.getTopK();
+  for (auto [name, size] : {std::pair<StringRef, std::optional<int64_t>>(
+                                "zero_experts", op.getZeroExperts()),
+                            {"num_shared_experts", op.getNumSharedExperts()},
+                            {"shared_intermediate", op.getSharedIntermediate()},
+                            {"redundant_experts", op.getRedundantExperts()},
+                            {"latent_hidden", op.getLatentHidden()}})
+    if (size && *size < 0)
+      return op.emitOpError()
+             << "'" << name << "' must not be negative, got " << *size;
+  for (auto [name, size, padded] :
+       {std::tuple<StringRef, std::optional<int64_t>, int64_t>(
+            "hidden_unpadded", op.getHiddenUnpadded(), op.getHidden()),
+        {"intermediate_unpadded", op.getIntermediateUnpadded(),
+         op.getIntermediate()}})
+    if (size && (*size <= 0 || *size > padded))
+      return op.emitOpError() << "'" << name << "' must be between 1 and "
+                              << padded << ", got " << *size;
+  return success();
+}
+
+static LogicalResult verifyRouting(LayerOp op) {
+  const RoutingAttr routing = op.getRouting();
+  if (routing.getGroups() > 0) {
+    if (op.getExperts() % routing.getGroups() != 0)
+      return op.emitOpError()
+             << routing.getGroups() << " routing groups do not divide "
+             << op.getExperts() << " experts";
+    const int64_t eligible =
+        op.getExperts() / routing.getGroups() * routing.getTopGroups();
+    if (op.getTopK() > eligible)
+      return op.emitOpError() << "'top_k' is " << op.getTopK() << ", but "
+                              << routing.getTopGroups() << " groups hold only "
+                              << eligible << " experts";
+  }
+  if (op.getRoutedScale() && routing.getScale())
+    return op.emitOpError() << "the routed scale is given twice, by "
+                               "'routed_scale' and in 'routing'";
+  if (op.getApplyRouterWeightOnInput() && op.getTopK() != 1)
+    return op.emitOpError()
+           << "'apply_router_weight_on_input' needs top_k = 1, got "
+           << op.getTopK();
+  return success();
+}
+
+/// What moe-resolve-parallel wrote must be what `parallel` says.
+static LogicalResult verifyLocal(LayerOp op) {
+  const int given = bool(op.getLocalIntermediate()) + bool(op.getLocalBegin()) +
+                    bool(op.getLocalExperts()) + bool(op.getW2Bias());
+  if (given == 0)
+    return success();
+  if (given != 4)
+    return op.emitOpError() << "'local_intermediate', 'local_begin', "
+                               "'local_experts' and 'w2_bias' must be given "
+                               "together";
+  const ParallelAttr parallel = op.getParallel();
+  if (*op.getLocalIntermediate() * parallel.getShardSize() !=
+      op.getIntermediate())
+    return op.emitOpError()
+           << "'local_intermediate' is " << *op.getLocalIntermediate()
+           << ", but " << parallel.getShardSize() << " shards share "
+           << op.getIntermediate();
+  const int64_t stride = op.getLocalStride().value_or(1);
+  const int64_t count = *op.getLocalExperts();
+  if (*op.getLocalBegin() < 0 || count < 0 || stride < 1 ||
+      (count > 0 &&
+       *op.getLocalBegin() + (count - 1) * stride >= op.getExperts()))
+    return op.emitOpError()
+           << "local experts " << *op.getLocalBegin() << " + i * " << stride
+           << ", " << count << " of them, do not lie in the " << op.getExperts()
+           << " experts";
+  return success();
+}
+
+LogicalResult LayerOp::verify() {
+  for (NamedAttribute attr : (*this)->getDiscardableAttrs())
+    if (!attr.getName().getValue().contains('.'))
+      return emitOpError() << "unknown layer option '"
+                           << attr.getName().getValue() << "'";
+  const StringRef order = getGateUpOrder();
+  if (order != "gate_first" && order != "up_first" && order != "interleaved")
+    return emitOpError() << "unknown gate_up_order '" << order
+                         << "'; known: gate_first, up_first, interleaved";
+  const StringRef format = getActivationFormat();
+  if (format != "standard" && format != "batched")
+    return emitOpError() << "unknown activation_format '" << format
+                         << "'; known: standard, batched";
+  if (failed(verifySizes(*this)) || failed(verifyTypes(*this)) ||
+      failed(verifyRouting(*this)))
+    return failure();
+  return verifyLocal(*this);
+}

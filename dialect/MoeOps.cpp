@@ -72,7 +72,9 @@ static RankedTensorType tensor(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-int64_t GroupedMatmulOp::getNumExperts() { return tensor(getRhs()).getDimSize(0); }
+int64_t GroupedMatmulOp::getNumExperts() {
+  return tensor(getRhs()).getDimSize(0);
+}
 int64_t GroupedMatmulOp::getN() { return tensor(getRhs()).getDimSize(1); }
 int64_t GroupedMatmulOp::getK() { return tensor(getRhs()).getDimSize(2); }
 int64_t GroupedMatmulOp::getInterleave() {

@@ -37,8 +37,8 @@ BlockArgument ProgramOp::getInput(StringRef name) {
 }
 
 LayerOp ProgramOp::getLayerOp() {
-  return mlir::SymbolTable::lookupNearestSymbolFrom<LayerOp>((*this)->getParentOp(),
-                                                       getLayerAttr());
+  return mlir::SymbolTable::lookupNearestSymbolFrom<LayerOp>(
+      (*this)->getParentOp(), getLayerAttr());
 }
 
 //===----------------------------------------------------------------------===//
@@ -68,12 +68,3 @@ KernelOp LaunchOp::getKernelOp() {
   return mlir::SymbolTable::lookupNearestSymbolFrom<KernelOp>(
       (*this)->getParentOfType<ProgramOp>(), getKernelAttr());
 }
-
-LogicalResult ProgramOp::verify() { return success(); }
-LogicalResult ProgramOp::verifyRegions() { return success(); }
-LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &) { return success(); }
-LogicalResult VariantOp::verify() { return success(); }
-LogicalResult ReturnOp::verify() { return success(); }
-LogicalResult KernelOp::verify() { return success(); }
-LogicalResult KernelOp::verifyRegions() { return success(); }
-LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &) { return success(); }

@@ -14,13 +14,245 @@
 using namespace mlir;
 using namespace moec::moe;
 
-LogicalResult RouteOp::verify() { return success(); }
-LogicalResult CountOp::verify() { return success(); }
-LogicalResult PermuteOp::verify() { return success(); }
-LogicalResult QuantizeOp::verify() { return success(); }
-LogicalResult GroupedMatmulOp::verify() { return success(); }
-LogicalResult ActivateOp::verify() { return success(); }
-LogicalResult CombineOp::verify() { return success(); }
-LogicalResult PackOp::verify() { return success(); }
-LogicalResult DispatchOp::verify() { return success(); }
-LogicalResult FinalizeOp::verify() { return success(); }
+static constexpr int64_t kAny = ShapedType::kDynamic;
+
+static RankedTensorType tensor(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// `value` must have this shape and, unless null, this element type.
+static LogicalResult expect(Operation *op, StringRef name, Value value,
+                            ArrayRef<int64_t> shape, Type element = {}) {
+  const RankedTensorType type = tensor(value);
+  if (!element)
+    element = type.getElementType();
+  if (type.getShape() == shape && type.getElementType() == element)
+    return success();
+  return op->emitOpError() << "'" << name << "' must be "
+                           << RankedTensorType::get(shape, element) << ", got "
+                           << type;
+}
+
+static LogicalResult expectRank(Operation *op, StringRef name, Value value,
+                                int64_t rank) {
+  if (tensor(value).getRank() == rank)
+    return success();
+  return op->emitOpError() << "'" << name << "' must have " << rank
+                           << " dimensions, got " << tensor(value);
+}
+
+static LogicalResult expectPositive(Operation *op, StringRef name,
+                                    int64_t value) {
+  if (value > 0)
+    return success();
+  return op->emitOpError() << "'" << name << "' must be positive, got "
+                           << value;
+}
+
+static Type i32(Operation *op) {
+  return IntegerType::get(op->getContext(), 32);
+}
+static Type f32(Operation *op) { return Float32Type::get(op->getContext()); }
+
+/// Ids are [tokens, top_k]; top_k of a value that has been checked to be so.
+static int64_t columns(Value value) { return tensor(value).getDimSize(1); }
+
+LogicalResult RouteOp::verify() {
+  if (failed(expectRank(*this, "logits", getLogits(), 2)) ||
+      failed(
+          expect(*this, "logits", getLogits(), {kAny, columns(getLogits())})))
+    return failure();
+  if (!isa<FloatType>(tensor(getLogits()).getElementType()))
+    return emitOpError() << "'logits' must be floats, got "
+                         << tensor(getLogits());
+  const int64_t experts = columns(getLogits()), topK = getTopK();
+  if (topK < 1 || topK > experts)
+    return emitOpError() << "'top_k' must be between 1 and the " << experts
+                         << " experts, got " << topK;
+  if (getGivenIds()) {
+    const Type element = tensor(getGivenIds()).getElementType();
+    if (!element.isInteger(32) && !element.isInteger(64))
+      return emitOpError() << "'given_ids' must be i32 or i64, got " << element;
+    if (failed(expect(*this, "given_ids", getGivenIds(), {kAny, topK})))
+      return failure();
+  }
+  if (bool(getGivenIds()) != bool(getGivenWeights()))
+    return emitOpError() << "'given_ids' and 'given_weights' must be given "
+                            "together";
+  if (getGivenWeights() &&
+      failed(expect(*this, "given_weights", getGivenWeights(), {kAny, topK},
+                    f32(*this))))
+    return failure();
+  if (getValidTokens() &&
+      failed(expect(*this, "valid_tokens", getValidTokens(), {1}, i32(*this))))
+    return failure();
+  if (failed(expect(*this, "topk_ids", getTopkIds(), {kAny, topK}, i32(*this))))
+    return failure();
+  return expect(*this, "topk_weights", getTopkWeights(), {kAny, topK},
+                f32(*this));
+}
+
+LogicalResult CountOp::verify() {
+  if (failed(expectPositive(*this, "experts", getExperts())))
+    return failure();
+  if (getBlockTokens() < 0)
+    return emitOpError() << "'block_tokens' must not be negative, got "
+                         << getBlockTokens();
+  if (failed(expectRank(*this, "topk_ids", getTopkIds(), 2)) ||
+      failed(expect(*this, "topk_ids", getTopkIds(),
+                    {kAny, columns(getTopkIds())}, i32(*this))))
+    return failure();
+  return expect(*this, "block_counts", getBlockCounts(), {kAny, getExperts()},
+                i32(*this));
+}
+
+LogicalResult PermuteOp::verify() {
+  if (failed(expectPositive(*this, "experts", getExperts())))
+    return failure();
+  if (getTileRows() < 0 || getBlockTokens() < 0)
+    return emitOpError() << "'tile_rows' and 'block_tokens' must not be "
+                            "negative, got "
+                         << getTileRows() << " and " << getBlockTokens();
+  const int64_t local = getNumLocal();
+  if (getFirstLocal() < 0 || local < 0 ||
+      getFirstLocal() + local > getExperts())
+    return emitOpError() << "local experts [" << getFirstLocal() << ", "
+                         << local << "] (begin, count) do not lie in the "
+                         << getExperts() << " experts";
+  if (failed(expectRank(*this, "topk_ids", getTopkIds(), 2)))
+    return failure();
+  const int64_t topK = columns(getTopkIds());
+  const Type integer = i32(*this);
+  if (failed(expect(*this, "topk_ids", getTopkIds(), {kAny, topK}, integer)) ||
+      failed(expect(*this, "block_counts", getBlockCounts(),
+                    {kAny, getExperts()}, integer)) ||
+      failed(expect(*this, "rows", getRows(), {kAny}, integer)) ||
+      failed(
+          expect(*this, "positions", getPositions(), {kAny, topK}, integer)) ||
+      failed(expect(*this, "offsets", getOffsets(), {local + 1}, integer)) ||
+      failed(expect(*this, "tiles", getTiles(), {kAny, 4}, integer)) ||
+      failed(expect(*this, "tile_count", getTileCount(), {1}, integer)))
+    return failure();
+  return expect(*this, "counts", getCounts(), {local}, integer);
+}
+
+LogicalResult QuantizeOp::verify() {
+  const DescriptorAttr descriptor = getDescriptor();
+  if (descriptor.isPlain())
+    return emitOpError() << "a descriptor without a scale quantizes nothing";
+  if (failed(expect(*this, "data", getData(), tensor(getInput()).getShape(),
+                    descriptor.getElement())))
+    return failure();
+  if (descriptor.getDynamic() == bool(getStaticScale()))
+    return emitOpError() << (descriptor.getDynamic()
+                                 ? "a dynamic scale is a result, not an operand"
+                                 : "a static scale must be an operand");
+  if (descriptor.getDynamic() != bool(getScale()))
+    return emitOpError()
+           << (descriptor.getDynamic()
+                   ? "a dynamic scale must be a result"
+                   : "a static scale is an operand, not a result");
+  for (auto [name, value] : {std::pair<StringRef, Value>("scale", getScale()),
+                             {"static_scale", getStaticScale()}})
+    if (value && tensor(value).getElementType() != descriptor.getScale())
+      return emitOpError() << "'" << name << "' must be of "
+                           << descriptor.getScale() << ", got "
+                           << tensor(value);
+  return success();
+}
+
+LogicalResult GroupedMatmulOp::verify() {
+  if (failed(expectRank(*this, "rhs", getRhs(), 3)))
+    return failure();
+  if (!tensor(getRhs()).hasStaticShape())
+    return emitOpError() << "'rhs' must have static sizes, got "
+                         << tensor(getRhs());
+  if (bool(getRows()) != bool(getTopK()))
+    return emitOpError() << "'top_k' must be given with a gather, and with it "
+                            "alone";
+  if (getTopK() && failed(expectPositive(*this, "top_k", *getTopK())))
+    return failure();
+  const Type integer = i32(*this);
+  if (failed(expect(*this, "lhs", getLhs(), {kAny, getK()})) ||
+      (getRows() &&
+       failed(expect(*this, "rows", getRows(), {kAny}, integer))) ||
+      failed(expect(*this, "tiles", getTiles(), {kAny, 4}, integer)) ||
+      failed(expect(*this, "tile_count", getTileCount(), {1}, integer)) ||
+      (getBias() &&
+       failed(expect(*this, "bias", getBias(), {getNumExperts(), getN()}))))
+    return failure();
+  if (!isa<FloatType>(tensor(getResult()).getElementType()))
+    return emitOpError() << "'result' must be floats, got "
+                         << tensor(getResult());
+  return expect(*this, "result", getResult(), {kAny, getN()});
+}
+
+LogicalResult ActivateOp::verify() {
+  if (failed(expectRank(*this, "input", getInput(), 2)))
+    return failure();
+  const int64_t width = columns(getInput()), interleave = getInterleave();
+  const bool gated = getActivation().isGated();
+  if (interleave < 0 || (interleave > 0 && !gated))
+    return emitOpError() << "'interleave' is of gated activations and not "
+                            "negative, got "
+                         << interleave << " with "
+                         << getActivation().getFunction();
+  if (gated && width % (interleave > 0 ? 2 * interleave : 2) != 0)
+    return emitOpError() << "'input' must have columns in multiples of "
+                         << (interleave > 0 ? 2 * interleave : 2) << ", got "
+                         << tensor(getInput());
+  if (getOffsets() &&
+      (failed(expectRank(*this, "offsets", getOffsets(), 1)) ||
+       failed(expect(*this, "offsets", getOffsets(),
+                     tensor(getOffsets()).getShape(), i32(*this)))))
+    return failure();
+  return expect(*this, "result", getResult(),
+                {tensor(getInput()).getDimSize(0), gated ? width / 2 : width});
+}
+
+LogicalResult CombineOp::verify() {
+  if (failed(expectRank(*this, "partials", getPartials(), 2)) ||
+      failed(expectRank(*this, "positions", getPositions(), 2)))
+    return failure();
+  const int64_t hidden = columns(getPartials());
+  const int64_t topK = columns(getPositions());
+  if (failed(expect(*this, "partials", getPartials(), {kAny, hidden})) ||
+      failed(expect(*this, "positions", getPositions(), {kAny, topK},
+                    i32(*this))) ||
+      failed(expect(*this, "topk_weights", getTopkWeights(), {kAny, topK},
+                    f32(*this))))
+    return failure();
+  return expect(*this, "out", getOut(), {kAny, hidden});
+}
+
+LogicalResult PackOp::verify() {
+  if (tensor(getSource()).getEncoding())
+    return emitOpError() << "'source' must be as stored, got "
+                         << tensor(getSource());
+  if (!isa_and_nonnull<LayoutAttr>(tensor(getResult()).getEncoding()))
+    return emitOpError() << "'result' must have a #moe.layout, got "
+                         << tensor(getResult());
+  return expect(*this, "result", getResult(), tensor(getSource()).getShape(),
+                tensor(getSource()).getElementType());
+}
+
+LogicalResult DispatchOp::verify() {
+  if (!getParallel().usesExpertParallelism())
+    return emitOpError() << "needs experts spread over ranks, got "
+                         << getParallel();
+  for (auto [name, sent, received] :
+       {std::tuple<StringRef, Value, Value>("received", getX(), getReceived()),
+        {"received_ids", getTopkIds(), getReceivedIds()},
+        {"received_weights", getTopkWeights(), getReceivedWeights()}})
+    if (failed(expect(*this, name, received, tensor(sent).getShape(),
+                      tensor(sent).getElementType())))
+      return failure();
+  return success();
+}
+
+LogicalResult FinalizeOp::verify() {
+  if (!getParallel().usesExpertParallelism())
+    return emitOpError() << "needs experts spread over ranks, got "
+                         << getParallel();
+  return expect(*this, "out", getOut(), tensor(getPartial()).getShape());
+}

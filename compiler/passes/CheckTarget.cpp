@@ -233,8 +233,8 @@ struct CheckTargetPass : compiler::impl::CheckTargetPassBase<CheckTargetPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    bool failed = mlir::failed(compiler::targetsOf(
-        module.getLoc(), SmallVector<std::string>(archs), gpu));
+    bool failed =
+        mlir::failed(compiler::targetsOf(module.getLoc(), *archs, gpu));
     for (auto layer : module.getOps<moe::LayerOp>()) {
       failed |= mlir::failed(checkOptions(layer));
       failed |= mlir::failed(checkParameters(layer));

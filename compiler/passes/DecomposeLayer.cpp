@@ -166,8 +166,7 @@ struct DecomposeLayerPass
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    const auto targets = compiler::targetsOf(
-        module.getLoc(), SmallVector<std::string>(archs), gpu);
+    const auto targets = compiler::targetsOf(module.getLoc(), *archs, gpu);
     if (failed(targets))
       return signalPassFailure();
     if (maxTokens < 1) {

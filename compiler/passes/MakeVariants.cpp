@@ -76,7 +76,7 @@ bool isDecided(moe::VariantOp variant) {
   return true;
 }
 
-void clone(moe::ProgramOp program, moe::VariantOp stages) {
+void cloneStages(moe::ProgramOp program, moe::VariantOp stages) {
   OpBuilder builder(stages);
   int64_t first = stages.getMinTokens();
   for (const Range &range :
@@ -103,7 +103,7 @@ struct MakeVariantsPass
       SmallVector<moe::VariantOp> variants(
           program.getBody().getOps<moe::VariantOp>());
       if (variants.size() == 1 && !isDecided(variants.front()))
-        clone(program, variants.front());
+        cloneStages(program, variants.front());
     }
   }
 };

@@ -1,0 +1,43 @@
+//===- Pipeline.h - the passes in their order ------------------*- C++ -*--===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Which passes run, with which options, up to which phase. Compiler.cpp runs
+// the pipeline; tests may build their own pass manager from it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_PIPELINE_H
+#define MOEC_COMPILER_PIPELINE_H
+
+#include "compiler/Compiler.h"
+
+#include "mlir/Pass/PassManager.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace moec::compiler {
+
+/// What of CompileOptions reaches the passes.
+struct PipelineOptions {
+  std::vector<std::string> archs; ///< rows of the architecture table
+  std::string gpu;                ///< a row of the GPU table, or ""
+  int64_t maxTokens = 65536;
+  std::string backend; ///< forced, or ""
+  std::string engine;  ///< forced, or ""
+  std::string tunedFile;
+};
+
+/// Adds the passes up to and with phase `stop` to a manager of modules.
+/// Phases after Scheduled add nothing more.
+void buildPipeline(mlir::OpPassManager &manager, const PipelineOptions &options,
+                   Phase stop);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_PIPELINE_H

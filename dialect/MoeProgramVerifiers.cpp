@@ -1,0 +1,258 @@
+//===- MoeProgramVerifiers.cpp - what programs must agree on --------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Verifiers of programs, variants, kernels and launches: names, ranges, one
+// copy of each weight, and types that are equal on both sides of a launch.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/Moe.h"
+
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace moec::moe;
+
+static StringRef text(Attribute name) {
+  return cast<StringAttr>(name).getValue();
+}
+
+/// As many names as there are things, none twice.
+static LogicalResult verifyNames(Operation *op, StringRef what, ArrayAttr names,
+                                 size_t count, StringRef things) {
+  if (names.size() != count)
+    return op->emitOpError() << "'" << what << "' has " << names.size()
+                             << " names for " << count << ' ' << things;
+  llvm::StringSet<> seen;
+  for (Attribute name : names)
+    if (!seen.insert(text(name)).second)
+      return op->emitOpError()
+             << "'" << what << "' holds '" << text(name) << "' twice";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ProgramOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult ProgramOp::verify() {
+  if (getMaxTokens() <= 0)
+    return emitOpError() << "'max_tokens' must be positive, got "
+                         << getMaxTokens();
+  return verifyNames(*this, "inputs", getInputs(), getBody().getNumArguments(),
+                     "arguments");
+}
+
+/// Ranges ascend from 1 to max_tokens without a gap.
+static LogicalResult verifyRanges(ProgramOp program) {
+  int64_t next = 1;
+  bool any = false;
+  for (auto variant : program.getBody().getOps<VariantOp>()) {
+    if (variant.getMinTokens() != next)
+      return variant.emitOpError()
+             << "serves tokens from " << variant.getMinTokens() << ", but "
+             << next << " is the first that no earlier variant serves";
+    if (variant.getMaxTokens() > program.getMaxTokens())
+      return variant.emitOpError()
+             << "serves tokens up to " << variant.getMaxTokens()
+             << ", but the program's max_tokens is " << program.getMaxTokens();
+    next = variant.getMaxTokens() + 1;
+    any = true;
+  }
+  if (any && next <= program.getMaxTokens())
+    return program.emitOpError()
+           << "no variant serves tokens from " << next << " to max_tokens, "
+           << program.getMaxTokens();
+  return success();
+}
+
+/// A packed weight has one packed copy, and nothing reads the stored one.
+static LogicalResult verifyPacking(ProgramOp program) {
+  for (auto [argument, name] :
+       llvm::zip(program.getBody().getArguments(), program.getInputs())) {
+    PackOp pack;
+    Operation *reader = nullptr;
+    for (Operation *user : argument.getUsers()) {
+      auto other = dyn_cast<PackOp>(user);
+      if (pack && other)
+        return other.emitOpError()
+               << "weight '" << text(name)
+               << "' is packed twice; all kernels read one packed copy";
+      if (other)
+        pack = other;
+      else
+        reader = user;
+    }
+    if (pack && reader)
+      return reader->emitOpError()
+             << "reads weight '" << text(name)
+             << "' as stored, but it is packed; all kernels read the packed "
+                "copy";
+  }
+  return success();
+}
+
+LogicalResult ProgramOp::verifyRegions() {
+  for (Operation &op : getBody().front())
+    if (!isa<VariantOp, KernelOp, PackOp>(op))
+      return op.emitOpError() << "does not belong into a program; it holds "
+                                 "moe.pack, moe.kernel and moe.variant";
+  if (failed(verifyRanges(*this)))
+    return failure();
+  return verifyPacking(*this);
+}
+
+/// Inputs that carry a name of the layer's tensors must have their shape.
+static LogicalResult verifyInputs(ProgramOp program, LayerOp layer) {
+  constexpr int64_t any = ShapedType::kDynamic;
+  Builder builder(program.getContext());
+  const QuantAttr quant = layer.getQuant();
+  const int64_t experts = *layer.getLocalExperts();
+  const int64_t rows = layer.getW13Rows();
+  const int64_t inner = *layer.getLocalIntermediate();
+  struct Expected {
+    StringRef name;
+    SmallVector<int64_t, 3> shape;
+    Type element;
+  };
+  const Expected table[] = {
+      {"x", {any, layer.getHidden()}, layer.getInputType()},
+      {"logits", {any, layer.getExperts()}, layer.getLogitsType()},
+      {"given_weights", {any, layer.getTopK()}, builder.getF32Type()},
+      {"valid_tokens", {1}, builder.getI32Type()},
+      {"w13", {experts, rows, layer.getHidden()}, quant.getW1().getElement()},
+      {"w2", {experts, layer.getHidden(), inner}, quant.getW2().getElement()},
+      {"b13", {experts, rows}, layer.getInputType()},
+      {"b2", {experts, layer.getHidden()}, layer.getInputType()},
+  };
+  for (const Expected &expected : table) {
+    const BlockArgument input = program.getInput(expected.name);
+    if (!input)
+      continue;
+    const auto type = RankedTensorType::get(expected.shape, expected.element);
+    if (input.getType() != type)
+      return program.emitOpError()
+             << "input '" << expected.name << "' must be " << type
+             << " as layer @" << layer.getSymName() << " says ("
+             << (layer.isGated() ? "gated" : "not gated") << "), got "
+             << input.getType();
+  }
+  return success();
+}
+
+LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  Operation *found =
+      symbols.lookupNearestSymbolFrom((*this)->getParentOp(), getLayerAttr());
+  auto layer = dyn_cast_or_null<LayerOp>(found);
+  if (!layer)
+    return emitOpError() << "there is no layer @" << getLayer();
+  return layer.isResolved() ? verifyInputs(*this, layer) : success();
+}
+
+//===----------------------------------------------------------------------===//
+// VariantOp and ReturnOp
+//===----------------------------------------------------------------------===//
+
+/// Regions whose bytes are constant must not share bytes and launches.
+static LogicalResult verifyPlan(VariantOp variant, ArrayAttr regions) {
+  struct Known {
+    RegionAttr region;
+    int64_t begin, end;
+  };
+  const int64_t launches =
+      llvm::range_size(variant.getBody().getOps<LaunchOp>());
+  SmallVector<Known> earlier;
+  for (RegionAttr region : regions.getAsRange<RegionAttr>()) {
+    if (region.getLast() >= launches)
+      return variant.emitOpError()
+             << "region of '" << region.getValue() << "' ends with launch "
+             << region.getLast() << ", but there are only " << launches;
+    int64_t offset = 0, bytes = 0;
+    if (region.getOffset().getAsInteger(10, offset) ||
+        region.getBytes().getAsInteger(10, bytes))
+      continue;
+    for (const Known &other : earlier)
+      if (region.getFirst() <= other.region.getLast() &&
+          other.region.getFirst() <= region.getLast() && offset < other.end &&
+          other.begin < offset + bytes)
+        return variant.emitOpError()
+               << "regions of '" << other.region.getValue() << "' and '"
+               << region.getValue() << "' share bytes "
+               << std::max(offset, other.begin) << " to "
+               << std::min(offset + bytes, other.end) << " during launch "
+               << std::max(region.getFirst(), other.region.getFirst());
+    earlier.push_back({region, offset, offset + bytes});
+  }
+  return success();
+}
+
+LogicalResult VariantOp::verify() {
+  if (getMinTokens() < 1 || getMaxTokens() < getMinTokens())
+    return emitOpError() << "tokens must be [min, max] with 1 <= min <= max, "
+                            "got ["
+                         << getMinTokens() << ", " << getMaxTokens() << "]";
+  if (getBody().front().empty() || !isa<ReturnOp>(getBody().front().back()))
+    return emitOpError() << "must end in moe.return";
+  return getRegions() ? verifyPlan(*this, *getRegions()) : success();
+}
+
+LogicalResult ReturnOp::verify() {
+  if (failed(verifyNames(*this, "outputs", getOutputNames(),
+                         getOutputs().size(), "values")))
+    return failure();
+  const ArrayAttr names =
+      getOptionalNames().value_or(ArrayAttr::get(getContext(), {}));
+  return verifyNames(*this, "optional", names, getOptionalOutputs().size(),
+                     "values");
+}
+
+//===----------------------------------------------------------------------===//
+// KernelOp and LaunchOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelOp::verify() {
+  return verifyNames(*this, "fields", getFields(), getBody().getNumArguments(),
+                     "arguments");
+}
+
+LogicalResult KernelOp::verifyRegions() {
+  if (getBody().front().empty() || !isa<YieldOp>(getBody().front().back()))
+    return emitOpError() << "must end in moe.yield";
+  if (getResultNames())
+    return verifyNames(*this, "results", *getResultNames(),
+                       getYield().getValues().size(), "yielded values");
+  return success();
+}
+
+LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto kernel = symbols.lookupNearestSymbolFrom<KernelOp>(
+      (*this)->getParentOfType<ProgramOp>(), getKernelAttr());
+  if (!kernel)
+    return emitOpError() << "there is no kernel @" << getKernel()
+                         << " in this program";
+  if (failed(verifyNames(*this, "results", getResultNames(), getValues().size(),
+                         "values")))
+    return failure();
+  const auto check = [&](StringRef what, TypeRange mine,
+                         TypeRange its) -> LogicalResult {
+    if (mine.size() != its.size())
+      return emitOpError() << "has " << mine.size() << ' ' << what
+                           << "s, but kernel @" << getKernel() << " has "
+                           << its.size();
+    for (size_t i = 0; i < mine.size(); ++i)
+      if (mine[i] != its[i])
+        return emitOpError()
+               << what << ' ' << i << " is " << mine[i] << ", but kernel @"
+               << getKernel() << " has " << its[i];
+    return success();
+  };
+  if (failed(check("operand", getArguments().getTypes(),
+                   kernel.getBody().getArgumentTypes())))
+    return failure();
+  return check("result", getValues().getTypes(),
+               kernel.getYield().getValues().getTypes());
+}

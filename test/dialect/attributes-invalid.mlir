@@ -1,0 +1,259 @@
+// RUN: moec-opt %s -split-input-file -verify-diagnostics
+
+// expected-error@+1 {{unknown scheme 'fp9'; known: f32, f16, bf16}}
+module attributes {a = #moe.quant<fp9>} {}
+
+// -----
+
+// expected-error@+1 {{field 'w2' is missing}}
+module attributes {a = #moe.quant<a1 = <f16>, a2 = <f16>, w1 = <f16>>} {}
+
+// -----
+
+// expected-error@+1 {{field 'a1' is given twice}}
+module attributes {a = #moe.quant<a1 = <f16>, a1 = <f16>>} {}
+
+// -----
+
+// expected-error@+1 {{unknown routing method 'softmax'; known: default, renormalize, renormalize_naive, topk, auto}}
+module attributes {a = #moe.routing<softmax>} {}
+
+// -----
+
+// expected-error@+1 {{routing 'auto' needs 'scoring' to be softmax, sigmoid or sqrtsoftplus, got ''}}
+module attributes {a = #moe.routing<auto>} {}
+
+// -----
+
+// expected-error@+1 {{'scoring' and 'renormalize' belong to routing 'auto'; method 'default' says both}}
+module attributes {a = #moe.routing<default, renormalize>} {}
+
+// -----
+
+// expected-error@+1 {{'top_groups' must be between 1 and 'groups', got 5 of 4}}
+module attributes {a = #moe.routing<default, groups = 4, top_groups = 5>} {}
+
+// -----
+
+// expected-error@+1 {{unknown field 'group'; known fields: scoring, renormalize, groups, top_groups, scale, bias}}
+module attributes {a = #moe.routing<default, group = 4>} {}
+
+// -----
+
+// expected-error@+1 {{unknown activation 'swish'; known: silu, gelu, gelu_tanh, silu_no_mul, gelu_no_mul, gelu_tanh_no_mul}}
+module attributes {a = #moe.activation<swish>} {}
+
+// -----
+
+// expected-error@+1 {{'limit' must be positive, got 0.000000e+00; no limit is said by leaving it away}}
+module attributes {a = #moe.activation<silu, limit = 0.0>} {}
+
+// -----
+
+// expected-error@+1 {{'tp' must be at least 1, got 0}}
+module attributes {a = #moe.parallel<tp = 0>} {}
+
+// -----
+
+// expected-error@+1 {{'tp_rank' must be between 0 and 1, got 2}}
+module attributes {a = #moe.parallel<tp = 2, tp_rank = 2>} {}
+
+// -----
+
+// expected-error@+1 {{'rank' must be between 0 and 3 (dp * pcp * tp ranks), got 4}}
+module attributes {a = #moe.parallel<tp = 2, dp = 2, rank = 4>} {}
+
+// -----
+
+// expected-error@+1 {{'rank' is 0, but the ranks of dp, pcp and tp flatten to 1}}
+module attributes {a = #moe.parallel<tp = 2, tp_rank = 1, rank = 0>} {}
+
+// -----
+
+// expected-error@+1 {{unknown placement 'random'; known: linear, round_robin}}
+module attributes {a = #moe.parallel<ep, placement = random>} {}
+
+// -----
+
+// expected-error@+1 {{unknown arch 'sm_91'; known: sm_75, sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_90a, sm_100, sm_100a, sm_100f, sm_103, sm_103a, sm_103f, sm_110, sm_110a, sm_110f, sm_120, sm_120a, sm_120f, sm_121, sm_121a, sm_121f}}
+module attributes {a = #moe.target<sm_91>} {}
+
+// -----
+
+// expected-error@+1 {{code for sm_80 does not run on GPU 'h100_sxm', which is sm_90a}}
+module attributes {a = #moe.target<sm_80, gpu = h100_sxm>} {}
+
+// -----
+
+// expected-error@+1 {{element must be a float or an integer type, got 'tensor<4xf32>'}}
+module attributes {a = #moe.descriptor<tensor<4xf32>>} {}
+
+// -----
+
+// expected-error@+1 {{'group' must be [rows, columns], got 1 numbers}}
+module attributes {a = #moe.descriptor<i4, group = [1], scale = f32>} {}
+
+// -----
+
+// expected-error@+1 {{'group' sizes must be positive, or -1 for the whole extent, got 0}}
+module attributes {a = #moe.descriptor<i4, group = [0, 1], scale = f32>} {}
+
+// -----
+
+// expected-error@+1 {{'group' and 'scale' must be given together}}
+module attributes {a = #moe.descriptor<i4, group = [1, 32]>} {}
+
+// -----
+
+// expected-error@+1 {{'scale' must be a float type, got 'i8'}}
+module attributes {a = #moe.descriptor<i4, group = [1, 32], scale = i8>} {}
+
+// -----
+
+// expected-error@+1 {{'dynamic', 'second_scale' and 'zero_point' need a 'scale'}}
+module attributes {a = #moe.descriptor<f16, dynamic>} {}
+
+// -----
+
+// expected-error@+1 {{'second_scale' must be a float type, got 'i8'}}
+module attributes {a = #moe.descriptor<i4, group = [1, 32], scale = f16, second_scale = i8>} {}
+
+// -----
+
+// expected-error@+1 {{'zero_point' needs an integer element type, got 'f8E4M3FN'}}
+module attributes {a = #moe.descriptor<f8E4M3FN, group = [1, 32], scale = f16, zero_point = i8>} {}
+
+// -----
+
+// expected-error@+1 {{'interleave' must not be negative, got -8}}
+module attributes {a = #moe.layout<interleave = -8>} {}
+
+// -----
+
+// expected-error@+1 {{unknown order 'columns'; known: rows, fragment}}
+module attributes {a = #moe.layout<order = columns>} {}
+
+// -----
+
+// expected-error@+1 {{'tile' must be given with order fragment, and with it alone}}
+module attributes {a = #moe.layout<order = fragment>} {}
+
+// -----
+
+// expected-error@+1 {{'tile' must have 2 numbers, got 1}}
+module attributes {a = #moe.layout<order = fragment, tile = [64]>} {}
+
+// -----
+
+// expected-error@+1 {{'nibbles' needs a 'storage' type that holds them}}
+module attributes {a = #moe.layout<nibbles = [0, 1]>} {}
+
+// -----
+
+// expected-error@+1 {{'nibbles' must be a permutation of 0 to 1}}
+module attributes {a = #moe.layout<storage = i8, nibbles = [0, 2]>} {}
+
+// -----
+
+// expected-error@+1 {{unknown engine 'wmma'; known: mma_sync, simt}}
+module attributes {a = #moe.schedule<engine = wmma>} {}
+
+// -----
+
+// expected-error@+1 {{field 'engine' is missing}}
+module attributes {a = #moe.schedule<threads = 128>} {}
+
+// -----
+
+// expected-error@+1 {{'tile' must have 3 numbers, got 2}}
+module attributes {a = #moe.schedule<engine = simt, tile = [16, 64]>} {}
+
+// -----
+
+// expected-error@+1 {{'tile' must be positive, got 0}}
+module attributes {a = #moe.schedule<engine = simt, tile = [16, 0, 64]>} {}
+
+// -----
+
+// expected-error@+1 {{'stages' must be at least 0, got -1}}
+module attributes {a = #moe.schedule<engine = simt, stages = -1>} {}
+
+// -----
+
+// expected-error@+1 {{'threads' must be a multiple of 32 up to 1024, got 100}}
+module attributes {a = #moe.schedule<engine = simt, threads = 100>} {}
+
+// -----
+
+// expected-error@+1 {{'threads' is 128, but 'warps' are 2 x 4 of 32 threads}}
+module attributes {a = #moe.schedule<engine = simt, threads = 128, warps = [2, 4]>} {}
+
+// -----
+
+// expected-error@+1 {{'producer_warps' and 'consumer_warps' must be given together}}
+module attributes {a = #moe.schedule<engine = simt, producer_warps = 4>} {}
+
+// -----
+
+// expected-error@+1 {{'threads' is 128, but the roles have 12 warps of 32 threads}}
+module attributes {a = #moe.schedule<engine = simt, threads = 128, producer_warps = 4, consumer_warps = 8>} {}
+
+// -----
+
+// expected-error@+1 {{unknown source 'guessed'; known: tuned, modelled, default}}
+module attributes {a = #moe.schedule<engine = simt, source = guessed>} {}
+
+// -----
+
+// expected-error@+1 {{region of 't' must have 0 <= first <= last, got 2 and 1}}
+module attributes {a = #moe.region<"t", offset = "0", bytes = "16", first = 2, last = 1>} {}
+
+// -----
+
+// expected-error@+1 {{field 'bytes' is missing}}
+module attributes {a = #moe.region<"t", offset = "0", first = 0, last = 1>} {}
+
+// -----
+
+// expected-error@+1 {{a region needs a value's name, 'offset' and 'bytes'}}
+module attributes {a = #moe.region<"", offset = "0", bytes = "1", first = 0, last = 1>} {}
+
+// -----
+
+// expected-error@+1 {{'code' must be lower-case words joined by '_', got 'No!'}}
+module attributes {a = #moe.refusal<backend = grouped, code = "No!", reason = "x">} {}
+
+// -----
+
+// expected-error@+1 {{refusal 'no' must give a reason}}
+module attributes {a = #moe.refusal<backend = grouped, code = "no", reason = "">} {}
+
+// -----
+
+// expected-error@+1 {{unknown backend 'cutlass'; known: grouped, unfused}}
+module attributes {a = #moe.report<backend = cutlass, engine = simt>} {}
+
+// -----
+
+// expected-error@+1 {{backend 'unfused' does not use engine 'mma_sync'; it uses: simt}}
+module attributes {a = #moe.report<backend = unfused, engine = mma_sync>} {}
+
+// -----
+
+// expected-error@+1 {{unknown GPU 'h101'; known: t4, a100_pcie, a100_sxm, a30, a10g, a10, rtx_3090, jetson_orin, l4, l40s, rtx_4090, h100_pcie, h100_nvl, gh200, h100_sxm, h200_sxm, h20, b200, b300, jetson_thor, rtx_pro_6000, rtx_5090, dgx_spark}}
+module attributes {a = #moe.target<sm_90a, gpu = h101>} {}
+
+// -----
+
+// expected-error@+1 {{a packed weight must be [experts, rows, columns], got 2 dimensions}}
+func.func private @f(tensor<32x64xf16, #moe.layout<interleave = 8>>)
+
+// -----
+
+// expected-error@+1 {{interleave = 8 needs rows in multiples of 16, got 24}}
+func.func private @f(tensor<4x24x64xf16, #moe.layout<interleave = 8>>)
+
+// -----
+
+// expected-error@+1 {{rows and columns must be multiples of tile, got 72 for 16}}
+func.func private @f(tensor<4x64x72xi4, #moe.layout<order = fragment, tile = [64, 16]>>)

@@ -1,0 +1,99 @@
+// RUN: moec-opt %s -split-input-file -verify-diagnostics
+
+// expected-error@+1 {{'moe.layer' op 'experts' must be positive, got 0}}
+moe.layer @l {experts = 0, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'hidden' must be positive, got -64}}
+moe.layer @l {experts = 8, top_k = 2, hidden = -64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'top_k' must be at most the 8 experts, got 9}}
+moe.layer @l {experts = 8, top_k = 9, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'zero_experts' must not be negative, got -1}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, zero_experts = -1}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'hidden_unpadded' must be between 1 and 64, got 65}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, hidden_unpadded = 65}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'input_type' is 'f16', but the scheme reads 'bf16'}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = f16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'output_type' must be a float type, got 'i8'}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = i8, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'logits_type' must be a float type, got 'i32'}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = i32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 3 routing groups do not divide 8 experts}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default, groups = 3, top_groups = 1>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'top_k' is 2, but 1 groups hold only 1 experts}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default, groups = 8, top_groups = 1>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op the routed scale is given twice, by 'routed_scale' and in 'routing'}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default, scale = 2.0>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, routed_scale = 2.0}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'apply_router_weight_on_input' needs top_k = 1, got 2}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, apply_router_weight_on_input}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op unknown gate_up_order 'random'; known: gate_first, up_first, interleaved}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, gate_up_order = "random"}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op unknown activation_format 'ragged'; known: standard, batched}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, activation_format = "ragged"}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'local_intermediate', 'local_begin', 'local_experts' and 'w2_bias' must be given together}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_experts = 4}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'local_intermediate' is 32, but 2 shards share 32}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2>, local_intermediate = 32, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op local experts 4 + i * 1, 8 of them, do not lie in the 8 experts}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 4, local_experts = 8, w2_bias = true}
+
+// -----
+
+// expected-error@+1 {{unknown layer option 'expert_count'; known: experts, top_k, hidden, intermediate, input_type, output_type, logits_type, quant, routing, activation, parallel, has_bias, gate_up_order, weights_transposed, input_quantized, scales_swizzled, apply_router_weight_on_input, routed_scale, routed_scale_on_output, per_expert_scale, hash_routing, zero_experts, num_shared_experts, shared_intermediate, shared_expert_gate, redundant_experts, eplb, latent_hidden, hidden_unpadded, intermediate_unpadded, activation_format, all_to_all, residual, skip_final_all_reduce, defer_finalize, batch_invariant, lora, local_intermediate, local_begin, local_experts, local_stride, w2_bias}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, expert_count = 3}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op requires attribute 'quant'}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op unknown layer option 'speed'}}
+"moe.layer"() <{experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, sym_name = "l", gate_up_order = "gate_first", activation_format = "standard"}> {speed = 3} : () -> ()
