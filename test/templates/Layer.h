@@ -122,12 +122,9 @@ inline void launchMatmul(CUstream stream, const Kernel &k, const Workspace &w,
   if (k.line.number("bias", 0))
     a.add(bias);
   a.add(result);
-  long long tiles =
-      ceilDiv(k.line.number("n"), k.line.number("tilen")) * w.capacity;
-  if (k.line.number("persistent", 0))
-    tiles = std::min<long long>(
-        tiles, k.line.number("grid", 132 * k.line.number("ctas")));
-  launch(stream, k, ceilDiv(tiles, k.line.number("chain", 1)), a, pdl);
+  launch(stream, k,
+         ceilDiv(k.line.number("n"), k.line.number("tilen")) * w.capacity, a,
+         pdl);
 }
 
 inline void launchCombine(CUstream stream, const Kernel &k, const Workspace &w,

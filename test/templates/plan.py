@@ -65,18 +65,14 @@ class Plan:
     def matmul(self, name, n, k, experts, topk, tile, stages, warps, timing=0, **o):
         gated = o.get("activation") is not None and o.get("gated", True)
         shared = texts.matmulShared(tile, stages, o.get("element", "bf16"),
-                                    o.get("result") or o.get("element", "bf16"), gated,
-                                    o.get("persistent", False) or o.get("chain", 1) > 1)
-        grid = o.pop("grid", None)
-        limit = {"grid": grid} if grid else {}
+                                    o.get("result") or o.get("element", "bf16"), gated)
         return self.kernel(
             "matmul", name,
             texts.matmul(name, n, k, experts, topk, tile, stages, warps, **o),
             threads=32 * warps[0] * warps[1], shared=shared, n=n, k=k, tilem=tile[0],
             tilen=tile[1], tilek=tile[2], stages=stages, warps=f"{warps[0]}x{warps[1]}",
             group=o.get("group", 8), ctas=o.get("ctas", 1), gather=o.get("gather", True),
-            bias=o.get("bias", False), persistent=o.get("persistent", False),
-            chain=o.get("chain", 1), timing=timing, **limit)
+            bias=o.get("bias", False), timing=timing)
 
     def combine(self, name, hidden, topk, timing=0, **o):
         return self.kernel("combine", name, texts.combine(name, hidden, topk, **o),
@@ -110,7 +106,7 @@ def addCheck(plan, name, experts, topk, hidden, inter, tile, stages, warps, *,
              dtype="bf16", partial=None, act="silu", gated=True, bias=False,
              engine="MmaSync", logits=None, score="Softmax", normalize="Sum",
              begin=0, local=None, ctas=1, unfused=False, tokens="1,2,7,8,33,500",
-             persistent=False, grid=None, chain=1, patterns="uniform,one,edge,given32,given64,valid", group=3, block=64):
+             patterns="uniform,one,edge,given32,given64,valid", group=3, block=64):
     local = experts if local is None else local
     partial, logits = partial or dtype, logits or dtype
     routing = dict(experts=experts, topk=topk, logits=logits, score=score,
@@ -121,8 +117,7 @@ def addCheck(plan, name, experts, topk, hidden, inter, tile, stages, warps, *,
                            local=local, tileRows=tile[0], block=block)
     up = 2 * inter if gated else inter
     shape = dict(stages=stages, warps=warps, tile=tile, element=dtype, engine=engine,
-                 group=group, ctas=ctas, bias=bias, topk=topk, experts=local,
-                 persistent=persistent, grid=grid, chain=chain)
+                 group=group, ctas=ctas, bias=bias, topk=topk, experts=local)
     activate = ""
     if unfused:
         gateUp = plan.matmul(f"up_{name}", up, hidden, result="f32",
@@ -158,16 +153,8 @@ def addChecks(plan):
     addCheck(plan, "wide128", 16, 4, 256, 264, (128, 128, 32), 4, (2, 2), ctas=2,
              begin=4, local=8, dtype="f16", logits="bf16", patterns="uniform,one,edge,given64")
     addCheck(plan, "deep256", 16, 4, 256, 256, (128, 256, 64), 3, (2, 4), patterns=few)
-    addCheck(plan, "persist256", 16, 4, 264, 776, (128, 256, 32), 4, (2, 4), bias=True,
-             persistent=True, grid=7, patterns="uniform,one,given32")
-    addCheck(plan, "persist128", 16, 4, 256, 264, (128, 128, 32), 4, (2, 2), ctas=2,
-             begin=4, local=8, persistent=True, patterns="uniform,one")
-    addCheck(plan, "chain256", 16, 4, 264, 776, (128, 256, 64), 3, (2, 4), bias=True,
-             chain=3, patterns="uniform,one,valid")
-    addCheck(plan, "chain128", 5, 2, 264, 392, (128, 128, 32), 4, (2, 2), ctas=2, chain=2,
-             dtype="f16", patterns="uniform,given64")
-    addCheck(plan, "persist64", 6, 2, 520, 264, (64, 128, 64), 3, (1, 4), ctas=2,
-             persistent=True, grid=5, partial="f32", patterns="uniform,valid")
+    addCheck(plan, "column256", 5, 2, 520, 776, (128, 256, 64), 3, (2, 4), bias=True,
+             patterns="uniform,given32")
     addCheck(plan, "remainder64", 6, 2, 136, 264, (64, 256, 32), 4, (1, 4), ctas=2,
              patterns="uniform,valid", tokens="7,33,100,500")
     addCheck(plan, "mid64", 160, 6, 128, 128, (64, 128, 64), 4, (2, 4), partial="f32",
@@ -185,21 +172,15 @@ def addChecks(plan):
         plan.lines.append(f"pack copy={copy} interleave={interleave}")
 
 
-# Schedules to time: tile, stages, warps, CTAs per SM, group, persistent, tiles
-# of a CTA.
+# Schedules to time: tile, stages, warps, CTAs per SM, group.
 SCHEDULES = {
-    16: [((16, 64, 128), 4, (1, 4), 3, 1, 0, 1), ((16, 64, 128), 3, (1, 4), 4, 1, 0, 1),
-         ((16, 64, 128), 5, (1, 4), 2, 1, 0, 1)],
-    32: [((32, 64, 128), 4, (1, 4), 2, 1, 0, 1), ((32, 64, 128), 3, (1, 4), 3, 1, 0, 1),
-         ((32, 128, 64), 3, (1, 4), 3, 2, 0, 1)],
-    64: [((64, 128, 64), 3, (1, 4), 2, 4, 0, 1), ((64, 128, 64), 3, (1, 4), 2, 4, 0, 2),
-         ((64, 64, 128), 3, (1, 4), 2, 1, 0, 1), ((64, 64, 128), 4, (1, 4), 2, 4, 0, 1),
-         ((64, 128, 128), 3, (2, 4), 1, 4, 0, 1)],
-    128: [((128, 256, 32), 4, (2, 4), 1, 4, 0, 1), ((128, 256, 32), 4, (2, 4), 1, 4, 0, 2),
-          ((128, 256, 32), 4, (2, 4), 1, 4, 0, 3), ((128, 256, 32), 4, (2, 4), 1, 4, 1, 1),
-          ((128, 256, 64), 3, (2, 4), 1, 4, 0, 2), ((128, 256, 64), 3, (2, 4), 1, 4, 0, 3),
-          ((128, 256, 64), 3, (2, 4), 1, 4, 1, 1), ((128, 256, 64), 3, (2, 4), 1, 4, 0, 1),
-          ((128, 128, 32), 4, (2, 2), 2, 4, 0, 1)]}
+    16: [((16, 64, 128), 4, (1, 4), 3, 1), ((16, 64, 128), 3, (1, 4), 4, 1),
+         ((16, 64, 128), 5, (1, 4), 2, 1)],
+    32: [((32, 64, 128), 4, (1, 4), 2, 1), ((32, 64, 128), 3, (1, 4), 3, 1)],
+    64: [((64, 128, 64), 3, (1, 4), 2, 4), ((64, 64, 128), 3, (1, 4), 2, 1),
+         ((64, 64, 128), 4, (1, 4), 2, 4), ((64, 128, 128), 3, (2, 4), 1, 4)],
+    128: [((128, 256, 32), 4, (2, 4), 1, 4), ((128, 256, 64), 3, (2, 4), 1, 4),
+          ((128, 128, 32), 4, (2, 2), 2, 4)]}
 
 
 def addTimings(plan):
@@ -221,11 +202,10 @@ def addTimings(plan):
             if model == "mixtral-8x7b":
                 tokens = {16: "1,8,32", 32: "32", 64: "128,512", 128: "512,2048,8192"}[rows]
             ups, downs = [], []
-            for tile, stages, warps, ctas, group, persistent, chain in SCHEDULES[rows]:
+            for tile, stages, warps, ctas, group in SCHEDULES[rows]:
                 name = (f"t_{key}_{tile[0]}x{tile[1]}x{tile[2]}_s{stages}_"
-                        f"{warps[0]}x{warps[1]}_c{ctas}_g{group}_p{persistent}_t{chain}")
-                o = dict(ctas=ctas, group=group, timing=1, persistent=bool(persistent),
-                         chain=chain)
+                        f"{warps[0]}x{warps[1]}_c{ctas}_g{group}")
+                o = dict(ctas=ctas, group=group, timing=1)
                 ups.append(plan.matmul("up_" + name, 2 * inter, hidden, experts, topk,
                                        tile, stages, warps, activation="silu", **o))
                 downs.append(plan.matmul("down_" + name, hidden, inter, experts, topk,

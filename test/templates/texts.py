@@ -80,12 +80,12 @@ def permute(name, experts, topk, block=64, tileRows=16, threads=512, begin=0,
     return entry, text("permute", fields, members, entry, "permute", threads, 1, 0)
 
 
-def matmulShared(tile, stages, element, result, gated, persistent=False):
+def matmulShared(tile, stages, element, result, gated):
     m, n, k = tile
     columns = n // 2 if gated else n
     ring = stages * (m + n) * k * SIZES[element]
     staging = m * (columns * SIZES[result] + 16)
-    return ring + staging if persistent else max(ring, staging)
+    return max(ring, staging)
 
 
 def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
@@ -111,7 +111,7 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
                   f"<moe::activation::{FUNCTIONS[activation]}>")
     schedule = " ".join(constants(
         kTileM=tile[0], kTileN=tile[1], kTileK=tile[2], kStages=stages,
-        kWarpsM=warps[0], kWarpsN=warps[1], kGroupM=group, kPersistent=persistent, kTilesPerCta=chain))
+        kWarpsM=warps[0], kWarpsN=warps[1], kGroupM=group))
     members = common(threads, programmatic, async_) + [
         f"using Input = {TYPES[element]};", f"using Weight = {TYPES[element]};",
         f"using Result = {TYPES[result]};", "using Quant = moe::quant::None;",
@@ -121,7 +121,7 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
             kN=n, kK=k, kExperts=experts, kTopK=topk, kGather=gather, kBias=bias,
             kInterleave=interleave)
     entry = f"moec_grouped_matmul_{name}"
-    shared = matmulShared(tile, stages, element, result, fused and gated, persistent or chain > 1)
+    shared = matmulShared(tile, stages, element, result, fused and gated)
     return entry, text("grouped_matmul", fields, members, entry, "groupedMatmul",
                        threads, ctas, shared)
 

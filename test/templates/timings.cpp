@@ -209,14 +209,13 @@ struct Bench {
     double flops = 2.0 * pairs * s.hidden * s.inter;
     auto report = [&](const char *what, const Kernel &k, double us,
                       double bytes, double work) {
-      std::printf("%-12s M %5d %-6s %dx%dx%d s%d %s c%d g%d p%d t%d | %8.1f us %7.0f "
+      std::printf("%-12s M %5d %-6s %dx%dx%d s%d %s c%d g%d | %8.1f us %7.0f "
                   "GB/s %6.1f TFLOP/s\n",
                   line.text("model").c_str(), tokens, what,
                   k.line.number("tilem"), k.line.number("tilen"),
                   k.line.number("tilek"), k.line.number("stages"),
                   k.line.text("warps").c_str(), k.line.number("ctas"),
-                  k.line.number("group"), k.line.number("persistent"),
-                  k.line.number("chain"), us, bytes / us * 1e-3,
+                  k.line.number("group"), us, bytes / us * 1e-3,
                   work / us * 1e-6);
     };
     // The best of several rounds over all candidates, so that none has the

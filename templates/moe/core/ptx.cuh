@@ -130,21 +130,6 @@ __device__ __forceinline__ void copy16(unsigned destination, const void *base,
                : "memory");
 }
 
-/// 4 bytes from global to shared memory, part of a group as copy16.
-template <bool kAsync>
-__device__ __forceinline__ void copy4(unsigned destination, const int *source) {
-#if __CUDA_ARCH__ >= 800
-  if constexpr (kAsync) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(destination),
-                 "l"(source)
-                 : "memory");
-    return;
-  }
-#endif
-  asm volatile("st.shared.b32 [%0], %1;" ::"r"(destination), "r"(*source)
-               : "memory");
-}
-
 /// Ends a group of copies.
 __device__ __forceinline__ void commitCopies() {
 #if __CUDA_ARCH__ >= 800

@@ -78,18 +78,20 @@ template <class Config> struct Copier {
     destination = shared + R::Layout::offset(row, chunk);
   }
 
-  /// matrix: all lhs rows, rowChunks 16-byte chunks apart; numbers: which of
-  /// them this thread copies, as rowNumbers gave them; rows: how many the tile
-  /// has. A distance in chunks reaches 64 GB with one register a row.
+  /// matrix: all lhs rows, rowChunks 16-byte chunks apart; source(r): which of
+  /// them is row r of the tile; rows: how many the tile has. A distance in
+  /// chunks reaches 64 GB with one register a row.
+  template <class Source>
   __device__ __forceinline__ void
-  setLhs(const Input *matrix, unsigned rowChunks, int rows,
-         const int (&numbers)[R::kLhsPasses]) {
+  setLhs(const Input *matrix, unsigned rowChunks, int rows, Source source) {
     lhs = reinterpret_cast<const char *>(matrix);
     lhsRows = 0;
 #pragma unroll
     for (int i = 0; i < R::kLhsPasses; ++i) {
-      lhsRows |= unsigned(row + i * R::kRowsPerPass < rows) << i;
-      lhsRow[i] = unsigned(numbers[i]) * rowChunks + chunk;
+      int r = row + i * R::kRowsPerPass;
+      bool exists = r < rows;
+      lhsRows |= unsigned(exists) << i;
+      lhsRow[i] = unsigned(source(exists ? r : 0)) * rowChunks + chunk;
     }
   }
 
@@ -156,19 +158,6 @@ template <class Config> struct Copier {
     }
   }
 };
-
-/// source(r) for each row r of the tile that this thread copies; rows that do
-/// not exist take the number of row 0.
-template <class Config, class Source>
-__device__ __forceinline__ void
-rowNumbers(int (&numbers)[Ring<Config>::kLhsPasses], int rows, Source source) {
-  using R = Ring<Config>;
-#pragma unroll
-  for (int i = 0; i < R::kLhsPasses; ++i) {
-    int r = int(threadIdx.x) / R::Layout::kChunks + i * R::kRowsPerPass;
-    numbers[i] = source(r < rows ? r : 0);
-  }
-}
 
 /// Begins to fill the first stages with rhs: it needs nothing but the expert.
 template <class Config>

@@ -14,7 +14,7 @@ struct Config {
   using Quant = moe::quant::None;
   using Activation = moe::activation::None;
   using Mma = moe::mma::MmaSync<moe::bf16>;
-  struct Schedule { static constexpr int kTileM = 16; static constexpr int kTileN = 64; static constexpr int kTileK = 64; static constexpr int kStages = 4; static constexpr int kWarpsM = 1; static constexpr int kWarpsN = 4; static constexpr int kGroupM = 8; };
+  struct Schedule { static constexpr int kTileM = 16; static constexpr int kTileN = 64; static constexpr int kTileK = 128; static constexpr int kStages = 4; static constexpr int kWarpsM = 1; static constexpr int kWarpsN = 4; static constexpr int kGroupM = 8; };
   static constexpr int kN = 2048;
   static constexpr int kK = 768;
   static constexpr int kExperts = 128;
@@ -23,5 +23,5 @@ struct Config {
   static constexpr bool kBias = false;
   static constexpr int kInterleave = 0;
 };
-static_assert(moe::sharedBytes<Config>() == 40960, "manifest and kernel disagree on shared memory");
-extern "C" __global__ void __launch_bounds__(128, 1) moec_grouped_matmul_down_16x64x64(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }
+static_assert(moe::sharedBytes<Config>() == 81920, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __launch_bounds__(128, 1) moec_grouped_matmul_down_16x64x128(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }
