@@ -56,7 +56,7 @@ def apply_patch(mutant, tree):
     for file in mutant.files:
         (tree / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, tree / file)
-    done = subprocess.run(["patch", "-p1", "--no-backup-if-mismatch", "-F0", "-d", tree, "-i", mutant.path],
+    done = subprocess.run(["patch", "-p1", "--no-backup-if-mismatch", "-F2", "-d", tree, "-i", mutant.path],
                           capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"the patch does not fit the sources any more: {done.stdout.strip()}")
