@@ -324,7 +324,7 @@ TEST(Formats, HugeText) {
   std::string text = "{\"moec_layer\": 1, \"name\": \"" +
                      std::string(size_t(17) << 20, 'x') + "\"}";
   EXPECT_EQ(refusalOf(text), "in.json: expected at most 16777216 bytes of "
-                             "JSON, got 17825822");
+                             "JSON, got 17825821");
   EXPECT_LT(refused({{"activation", std::string(1 << 20, 'y')}}).size(), 400u);
 }
 
