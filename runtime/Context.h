@@ -74,7 +74,7 @@ private:
     cuda::CUtensorMap map = {};
   };
   std::vector<CachedMap> maps;
-  /// The argument block: CUtensorMap is 128 bytes and aligned to 64.
+  /// The argument block: CUtensorMap is 128 bytes and aligned to 128.
   std::vector<cuda::CUtensorMap> block;
 };
 

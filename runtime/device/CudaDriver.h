@@ -35,8 +35,8 @@ using CUevent = struct EventTag *;
 using CUgraph = struct GraphTag *;
 using CUgraphExec = struct GraphExecTag *;
 
-/// A TMA descriptor.
-struct alignas(64) CUtensorMap {
+/// A TMA descriptor. The driver writes to a multiple of 64; cuda.h says 128.
+struct alignas(128) CUtensorMap {
   uint64_t opaque[16];
 };
 

@@ -1,0 +1,315 @@
+//===- ApiErrorsTest.cpp - what the C interface refuses, and its words ----===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Every wrong call is a status and a sentence, never a crash.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/runtime/api/ApiTesting.h"
+
+#include <gmock/gmock.h>
+
+using namespace moec;
+using namespace moec::test;
+using testing::HasSubstr;
+
+namespace {
+class ApiErrors : public testing::Test {
+protected:
+  /// The status of a run, whose message goes to `message`.
+  moec_status runWith(const std::vector<moec_tensor> &tensors, int64_t tokens,
+                      const moec_run_options *options = nullptr) {
+    moec_status status = run(layer, context, tensors, tokens, options);
+    message = moec_last_error();
+    return status;
+  }
+  /// All tensors but `name`.
+  std::vector<moec_tensor> without(const std::string &name) {
+    auto tensors = data.tensors();
+    std::erase_if(tensors, [&](const moec_tensor &tensor) {
+      return tensor.name == name;
+    });
+    return tensors;
+  }
+
+  TinyLayer tiny;
+  Weights weights{tiny.shape, 1};
+  LayerHandle layer{tiny.package, weights.tensors()};
+  OwnContext context{tiny.package, 9};
+  RunData data{tiny.shape, 9};
+  std::string message;
+};
+} // namespace
+
+TEST_F(ApiErrors, TooManyTokens) {
+  EXPECT_EQ(runWith(data.tensors(), 65), MOEC_TOO_MANY_TOKENS);
+  EXPECT_THAT(message, HasSubstr("65"));
+  EXPECT_THAT(message, HasSubstr("64"));
+  uint64_t bytes = 0;
+  EXPECT_EQ(moec_package_workspace_bytes(tiny.package, 65, &bytes),
+            MOEC_TOO_MANY_TOKENS);
+  EXPECT_EQ(runWith(data.tensors(), -1), MOEC_INVALID_ARGUMENT);
+}
+
+TEST_F(ApiErrors, WorkspaceTooSmall) {
+  ASSERT_EQ(moec_context_set_workspace(context.handle, context.workspace.data(),
+                                       1024),
+            MOEC_OK);
+  EXPECT_EQ(runWith(data.tensors(), 9), MOEC_WORKSPACE_TOO_SMALL);
+  EXPECT_THAT(message, HasSubstr("variant large of package tiny needs "));
+  EXPECT_THAT(message,
+              HasSubstr(" bytes of workspace for 9 tokens, and the context has "
+                        "1024; moec_package_workspace_bytes tells"));
+}
+
+TEST_F(ApiErrors, MisalignedWorkspace) {
+  EXPECT_EQ(moec_context_set_workspace(context.handle,
+                                       context.workspace.as<char>() + 16, 1024),
+            MOEC_MISALIGNED);
+  EXPECT_THAT(moec_last_error(), HasSubstr("is not a multiple of 256"));
+  EXPECT_EQ(moec_context_set_workspace(context.handle, nullptr, 1024),
+            MOEC_INVALID_ARGUMENT);
+}
+
+TEST_F(ApiErrors, MisalignedTensor) {
+  auto tensors = data.tensors();
+  Buffer wide(4096);
+  tensors[0].data = wide.as<char>() + 2;
+  EXPECT_EQ(runWith(tensors, 9), MOEC_MISALIGNED);
+  EXPECT_THAT(message, HasSubstr("x"));
+}
+
+TEST_F(ApiErrors, RowStrides) {
+  auto tensors = data.tensors();
+  tensors[0].row_stride = 8; // shorter than a row
+  EXPECT_NE(runWith(tensors, 9), MOEC_OK);
+  EXPECT_THAT(message, HasSubstr("x"));
+  tensors = data.tensors();
+  tensors[2].row_stride = 32; // out has no stride of the caller's
+  EXPECT_NE(runWith(tensors, 9), MOEC_OK);
+  EXPECT_THAT(message, HasSubstr("out"));
+}
+
+TEST_F(ApiErrors, UnknownTensor) {
+  auto tensors = data.tensors();
+  tensors.push_back({"gate_logits", data.x.data(), nullptr, 0});
+  EXPECT_EQ(runWith(tensors, 9), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(
+      message,
+      "a run of package tiny takes no tensor 'gate_logits'; it takes x, "
+      "logits, given_ids, given_weights, valid_tokens, out, ids, weights, "
+      "counts");
+  tensors.back().name = "w2"; // a weight is no tensor of a run
+  EXPECT_EQ(runWith(tensors, 9), MOEC_INVALID_ARGUMENT);
+  tensors.back().name = "x";
+  EXPECT_EQ(runWith(tensors, 9), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(message, "tensor 'x' was given twice");
+  tensors.back().name = nullptr;
+  EXPECT_EQ(runWith(tensors, 9), MOEC_INVALID_ARGUMENT);
+}
+
+TEST_F(ApiErrors, MissingTensor) {
+  EXPECT_EQ(runWith(without("x"), 9), MOEC_INVALID_ARGUMENT);
+  EXPECT_THAT(message, HasSubstr("tensor 'x' is missing; "));
+  EXPECT_EQ(runWith(without("out"), 9), MOEC_INVALID_ARGUMENT);
+  EXPECT_THAT(message, HasSubstr("tensor 'out' is missing; "));
+}
+
+TEST_F(ApiErrors, OneGroupOfInputs) {
+  const std::string either = "a run of package tiny takes either logits, or "
+                             "given_ids and given_weights; ";
+  EXPECT_EQ(runWith(without("logits"), 9), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(message, either + "none of them was given");
+  Buffer ids(9 * 2 * 4), routed(9 * 2 * 4);
+  auto tensors = without("logits");
+  tensors.push_back({"given_ids", ids.data(), nullptr, 0});
+  EXPECT_EQ(runWith(tensors, 9), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(message, either + "one of these is incomplete or mixed with "
+                              "another");
+  tensors = data.tensors();
+  tensors.push_back({"given_ids", ids.data(), nullptr, 0});
+  tensors.push_back({"given_weights", routed.data(), nullptr, 0});
+  EXPECT_EQ(runWith(tensors, 9), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(message, either + "more than one of these was given");
+}
+
+TEST_F(ApiErrors, WrongElementType) {
+  auto tensors = data.tensors();
+  tensors[0].element_type = "f32";
+  EXPECT_EQ(runWith(tensors, 9), MOEC_INVALID_ARGUMENT);
+  EXPECT_THAT(message, HasSubstr("bf16"));
+}
+
+TEST_F(ApiErrors, Variants) {
+  moec_run_options options = {};
+  options.struct_size = sizeof(options);
+  options.variant = "large";
+  EXPECT_EQ(runWith(data.tensors(), 9, &options), MOEC_OK);
+  options.variant = "small";
+  EXPECT_EQ(runWith(data.tensors(), 9, &options), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(message, "variant small serves 1 to 8 tokens, and 9 were given");
+  options.variant = "tiny";
+  EXPECT_EQ(runWith(data.tensors(), 9, &options), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(message,
+            "package tiny has no variant 'tiny' for sm_90a; it has small, "
+            "large");
+}
+
+TEST_F(ApiErrors, OptionsOfOtherVersions) {
+  moec_run_options options = {};
+  EXPECT_EQ(runWith(data.tensors(), 9, &options), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(message, "moec_run_options.struct_size is 0; set it to "
+                     "sizeof(moec_run_options)");
+  struct {
+    moec_run_options options;
+    int64_t later;
+  } larger = {};
+  larger.options.struct_size = sizeof(larger);
+  EXPECT_EQ(runWith(data.tensors(), 9, &larger.options), MOEC_OK);
+  larger.later = 1;
+  EXPECT_EQ(runWith(data.tensors(), 9, &larger.options), MOEC_INVALID_ARGUMENT);
+  EXPECT_THAT(message, HasSubstr("does not know; leave them zero"));
+}
+
+TEST_F(ApiErrors, AnotherPackagesContext) {
+  TinyLayer other;
+  OwnContext foreign(other.package, 9);
+  auto tensors = data.tensors();
+  EXPECT_EQ(run(layer, foreign, tensors, 9), MOEC_INVALID_ARGUMENT);
+  EXPECT_THAT(moec_last_error(), HasSubstr("another load of tiny"));
+}
+
+TEST_F(ApiErrors, Weights) {
+  auto create = [&](const std::vector<moec_tensor> &tensors,
+                    const moec_layer_options *options = nullptr) {
+    LayerHandle made(tiny.package, tensors, options);
+    message = moec_last_error();
+    EXPECT_TRUE(made.status == MOEC_OK || !made.handle);
+    return made.status;
+  };
+  EXPECT_EQ(create({weights.tensors()[0]}), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(message, "weight 'w2' is missing; the weights of package tiny are "
+                     "w13, w2, w13_packed");
+  auto tensors = weights.tensors();
+  tensors.push_back({"w3", weights.w2.data(), nullptr, 0});
+  EXPECT_EQ(create(tensors), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(message, "package tiny has no weight 'w3'; its weights are w13, "
+                     "w2, w13_packed");
+  tensors.back().name = "w2";
+  EXPECT_EQ(create(tensors), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(message, "weight 'w2' was given twice");
+
+  moec_layer_options options = {};
+  options.struct_size = sizeof(options);
+  moec_parameter parameter = {"limit", 7};
+  options.parameters = &parameter;
+  options.num_parameters = 1;
+  EXPECT_EQ(create(weights.tensors(), &options), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(message, "package tiny has no parameter 'limit'; it has none");
+
+  Buffer scratch(256);
+  options = {};
+  options.struct_size = sizeof(options);
+  options.scratch = scratch.data();
+  options.scratch_bytes = 256;
+  EXPECT_EQ(create(weights.tensors(), &options), MOEC_WORKSPACE_TOO_SMALL);
+  EXPECT_THAT(message, HasSubstr("packing needs 3072 bytes of scratch, and 256 "
+                                 "were given"));
+}
+
+TEST(ApiNull, Handles) {
+  moec_package *package = nullptr;
+  moec_layer *layer = nullptr;
+  moec_context *context = nullptr;
+  moec_package_files *files = nullptr;
+  uint64_t bytes = 0;
+  size_t index = 0;
+  EXPECT_EQ(moec_package_load(nullptr, nullptr, &package),
+            MOEC_INVALID_ARGUMENT);
+  EXPECT_STREQ(moec_last_error(), "moec_package_load: folder is NULL");
+  EXPECT_EQ(moec_package_load("/nowhere", nullptr, nullptr),
+            MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(moec_package_load_files(nullptr, nullptr, &package),
+            MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(moec_package_files_read(nullptr, &files), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(moec_package_files_write(nullptr, "x"), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(moec_layer_create(nullptr, nullptr, 0, nullptr, nullptr, &layer),
+            MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(moec_layer_repack(nullptr, nullptr, 0, 0, 0, nullptr, 0, nullptr),
+            MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(moec_context_create(nullptr, nullptr, 0, &context),
+            MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(moec_context_set_workspace(nullptr, nullptr, 0),
+            MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(moec_run(nullptr, nullptr, nullptr, nullptr, 0, 1, nullptr),
+            MOEC_INVALID_ARGUMENT);
+  EXPECT_STREQ(moec_last_error(), "moec_run: layer is NULL");
+  EXPECT_EQ(moec_package_workspace_bytes(nullptr, 1, &bytes),
+            MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(moec_package_pack_scratch_bytes(nullptr, &bytes),
+            MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(moec_package_variant_for(nullptr, 1, &index),
+            MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(moec_package_name(nullptr), nullptr);
+  EXPECT_EQ(moec_package_num_values(nullptr), 0u);
+  EXPECT_EQ(moec_package_max_tokens(nullptr), 0);
+  moec_package_destroy(nullptr);
+  moec_package_files_destroy(nullptr);
+  moec_layer_destroy(nullptr);
+  moec_context_destroy(nullptr);
+}
+
+TEST(ApiLoad, Refusals) {
+  moec_package_files files{tinyPackage()};
+  moec_package *package = nullptr;
+  moec_load_options options = {};
+  options.struct_size = sizeof(options);
+  options.device = 7;
+  EXPECT_EQ(moec_package_load_files(&files, &options, &package),
+            MOEC_INVALID_ARGUMENT);
+  options.device = MOEC_DEVICE_HOST;
+  options.arch = "sm_80";
+  EXPECT_EQ(moec_package_load_files(&files, &options, &package),
+            MOEC_NO_MATCHING_TARGET);
+  EXPECT_STREQ(moec_last_error(),
+               "package tiny has no target sm_80; it has sm_90a");
+  options.arch = nullptr;
+  options.prebuild = 1;
+  EXPECT_EQ(moec_package_load_files(&files, &options, &package),
+            MOEC_INVALID_ARGUMENT);
+  files.files.manifest.targets[0].variants[0].maxTokens = 5;
+  options.prebuild = 0;
+  EXPECT_EQ(moec_package_load_files(&files, &options, &package),
+            MOEC_INVALID_MANIFEST);
+}
+
+TEST(ApiLoad, StrictPrebuildNamesTheKernel) {
+  moec_package_files files{tinyPackage()};
+  moec_package *package = nullptr;
+  moec_load_options options = {};
+  options.struct_size = sizeof(options);
+  options.prebuild = 1;
+  options.strict = 1;
+  options.arch = "sm_90a";
+  options.cache_dir = "/nowhere";
+  EXPECT_EQ(moec_package_load_files(&files, &options, &package),
+            MOEC_STRICT_MISS);
+  EXPECT_THAT(moec_last_error(),
+              HasSubstr("strict mode: kernel moec_route_permute_90a for sm_90a "
+                        "is neither in the package nor in the cache "
+                        "(/nowhere)"));
+}
+
+TEST(ApiLoad, CudaWithoutDriver) {
+  setenv("MOEC_CUDA_DRIVER_PATH", "/nowhere/libcuda.so.1", 1);
+  moec_package_files files{tinyPackage()};
+  moec_package *package = nullptr;
+  moec_status status = moec_package_load_files(&files, nullptr, &package);
+  unsetenv("MOEC_CUDA_DRIVER_PATH");
+  EXPECT_EQ(status, MOEC_NO_DRIVER);
+  EXPECT_THAT(moec_last_error(), HasSubstr("without one use the host device"));
+}

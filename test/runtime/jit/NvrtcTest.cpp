@@ -1,0 +1,152 @@
+//===- NvrtcTest.cpp - real compilations, where NVRTC is ------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A tiny kernel through NVRTC, the pool and the cache. Skipped without NVRTC.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/runtime/jit/JitTesting.h"
+
+#include "runtime/jit/CompilePool.h"
+#include "runtime/jit/Nvrtc.h"
+#include "test/runtime/TinyManifest.h"
+
+#include <gmock/gmock.h>
+
+using namespace moec;
+using namespace moec::runtime;
+using namespace moec::test;
+using testing::HasSubstr;
+
+namespace {
+/// A package whose kernels are real, if trivial.
+PackageFiles realPackage() {
+  PackageFiles package = tinyPackage();
+  Target &target = package.manifest.targets[0];
+  target.kernels.resize(3);
+  for (Kernel &kernel : target.kernels) {
+    const std::string &header = kernel.headers[0];
+    package.files[kernel.source] =
+        "#include \"" + header + "\"\nextern \"C\" __global__ void " +
+        kernel.entry + "(int *out) { *out = kAnswer; }\n";
+    package.files[headerPath(header)] = "constexpr int kAnswer = 42;\n";
+  }
+  hashFiles(package);
+  return package;
+}
+
+class NvrtcTest : public testing::Test {
+protected:
+  void SetUp() override {
+    if (auto found = findNvrtc(); !found)
+      GTEST_SKIP() << found.error().message;
+  }
+  Result<CompileOutcome> compile(const PackageFiles &package,
+                                 bool strict = false) {
+    CompileSettings settings;
+    settings.cacheFolder = folder.path;
+    settings.strict = strict;
+    return compileKernels(package, package.manifest.targets[0], settings);
+  }
+  TemporaryFolder folder;
+};
+} // namespace
+
+TEST_F(NvrtcTest, ColdThenWarm) {
+  PackageFiles package = realPackage();
+  auto cold = compile(package);
+  ASSERT_TRUE(cold) << cold.error().message;
+  ASSERT_EQ(cold->kernels.size(), 3u);
+  for (const CompiledKernel &kernel : cold->kernels) {
+    EXPECT_EQ(kernel.source, CubinSource::Compiled);
+    EXPECT_EQ(kernel.cubin.substr(1, 3), "ELF");
+    EXPECT_GT(kernel.compileMilliseconds, 0);
+  }
+  EXPECT_NE(cold->summary.nvrtcPath, "");
+  auto warm = compile(package, /*strict=*/true);
+  ASSERT_TRUE(warm) << warm.error().message;
+  EXPECT_EQ(warm->summary.nvrtcPath, "") << "a warm load opens no NVRTC";
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(warm->kernels[i].source, CubinSource::Cache);
+    EXPECT_EQ(warm->kernels[i].cubin, cold->kernels[i].cubin);
+  }
+}
+
+TEST_F(NvrtcTest, CubinsOfThePackageComeFirst) {
+  PackageFiles package = realPackage();
+  auto cold = compile(package);
+  ASSERT_TRUE(cold);
+  Kernel &kernel = package.manifest.targets[0].kernels[1];
+  kernel.cubin = "sm_90a/" + kernel.name + ".cubin";
+  package.files[kernel.cubin] = cold->kernels[1].cubin;
+  hashFiles(package);
+  auto loaded = compile(package, /*strict=*/true);
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(loaded->kernels[0].source, CubinSource::Cache);
+  EXPECT_EQ(loaded->kernels[1].source, CubinSource::Package);
+  // One whose hash does not fit is not believed.
+  package.files[kernel.cubin] += "x";
+  Warnings warnings;
+  loaded = compile(package, /*strict=*/true);
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(loaded->kernels[1].source, CubinSource::Cache);
+  EXPECT_THAT(warnings.all, HasSubstr("has another hash"));
+}
+
+TEST_F(NvrtcTest, ErrorsCarryTheLog) {
+  PackageFiles package = realPackage();
+  Kernel &kernel = package.manifest.targets[0].kernels[2];
+  package.files[kernel.source] = "this is no CUDA\n";
+  hashFiles(package);
+  auto result = compile(package);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::CompileFailed);
+  EXPECT_THAT(result.error().message,
+              HasSubstr("kernel moec_permute_90a did not compile for sm_90a"));
+  EXPECT_THAT(result.error().message, HasSubstr("kernel.cu(1): error"));
+}
+
+TEST_F(NvrtcTest, Ptx) {
+  PackageFiles package = realPackage();
+  const Target &target = package.manifest.targets[0];
+  auto ptx = compileKernelToPtx(package, target, target.kernels[0]);
+  ASSERT_TRUE(ptx) << ptx.error().message;
+  EXPECT_THAT(*ptx, HasSubstr(".target sm_90a"));
+  EXPECT_THAT(*ptx, HasSubstr(".entry moec_route_permute_90a"));
+}
+
+TEST_F(NvrtcTest, IdentityIsRead) {
+  auto found = findNvrtc();
+  EXPECT_THAT(found->identity, HasSubstr("nvrtc "));
+  EXPECT_THAT(found->identity, HasSubstr(" builtins "));
+  EXPECT_NE(found->foundBy, "");
+}
+
+TEST(FindNvrtc, WrongSettingIsAnError) {
+  std::string before =
+      getenv("MOEC_NVRTC_PATH") ? getenv("MOEC_NVRTC_PATH") : "";
+  setenv("MOEC_NVRTC_PATH", "/nowhere/libnvrtc.so.13", 1);
+  auto found = findNvrtc();
+  // Without NVRTC a miss says so.
+  TemporaryFolder folder;
+  CompileSettings settings;
+  settings.cacheFolder = folder.path;
+  PackageFiles package = realPackage();
+  auto outcome = compileKernels(package, package.manifest.targets[0], settings);
+  if (before.empty())
+    unsetenv("MOEC_NVRTC_PATH");
+  else
+    setenv("MOEC_NVRTC_PATH", before.c_str(), 1);
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, ErrorCode::NoCompiler);
+  EXPECT_EQ(found.error().message,
+            "MOEC_NVRTC_PATH is '/nowhere/libnvrtc.so.13': expected a "
+            "libnvrtc.so.N (N >= 12) or a folder that holds one, and there is "
+            "none");
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code, ErrorCode::NoCompiler);
+}
