@@ -80,9 +80,9 @@ def DecomposeLayerPass : Moe_Pass<"moe-decompose-layer"> {
 def ChooseWeightLayoutPass : Moe_Pass<"moe-choose-weight-layout"> {
   let summary = "Pack each weight once, for all variants";
   let description = [{
-    Decides how kernels read each weight. Gated weights of 16 and 8 bits get
-    their gate and up rows interleaved by 8, so that both lie in one thread of
-    an mma; all other weights are read as stored.
+    Decides how kernels read each weight. Gated weights of 8 bits and more
+    get their gate and up rows interleaved by 8, so that both lie in one thread
+    of an mma; all other weights are read as stored.
 
     Before: `moe.grouped_matmul ..., %w13`, `moe.activate <silu> %h`.
     After: `%packed = moe.pack %w13 : ... -> tensor<..., #moe.layout<interleave = 8>>`
@@ -95,12 +95,13 @@ def MakeVariantsPass : Moe_Pass<"moe-make-variants"> {
   let summary = "Clone the stages once for each range of token counts";
   let description = [{
     The ranges follow from r, the mean number of rows of an expert, with limits
-    at powers of two: tiles of 16 rows up to r = 16, then 32, 64 and 128. The
-    lowest range is split off where route, count and permute fit one CTA.
+    at powers of two: tiles of 16 rows up to r = 8, of 32 up to 16, of 64 up to
+    64, then of 128. No range crosses 128 tokens, up to which one CTA may route
+    and permute.
 
-    Before: `moe.variant @all tokens [1, 65536]` with `block_tokens = 0`.
-    After: `moe.variant @tokens_1 tokens [1, 32]`, ... with `tile_rows` and
-    `block_tokens` decided.
+    Before: `moe.variant @all tokens [1, 65536]` with `tile_rows = 0`.
+    After: `moe.variant @up_to_128 tokens [1, 128]` with `tile_rows = 16`, and so
+    on.
   }];
 }
 
@@ -132,7 +133,7 @@ def SelectSchedulePass : Moe_Pass<"moe-select-schedule"> {
     kept.
   }];
   let options = [
-    Option<"tunedFile", "tuned", "std::string", "\"\"", "a JSON file of measured schedules, read before those built in">
+    Option<"tuned", "tuned", "std::string", "\"\"", "a JSON file of measured schedules, read before those built in">
   ];
 }
 

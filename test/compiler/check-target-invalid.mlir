@@ -1,0 +1,212 @@
+// RUN: moec-opt --moe-check-target=arch=sm_90a %s -split-input-file -verify-diagnostics
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'gate_up_order'; accepted: gate_first}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, gate_up_order = "up_first"}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'weights_transposed'; accepted: weights stored as [E, 2I, H] and [E, H, I]}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_transposed}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'input_quantized'; accepted: x in input_type}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, input_quantized}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'scales_swizzled'; accepted: scales in their logical order}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, scales_swizzled}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'apply_router_weight_on_input'; accepted: weights applied to the experts' outputs}}
+moe.layer @l {experts = 128, top_k = 1, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, apply_router_weight_on_input}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'routed_scale_on_output'; accepted: no scale on the output}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, routed_scale_on_output}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'per_expert_scale'; accepted: no scale per expert}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, per_expert_scale}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'hash_routing'; accepted: ids from logits or given}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, hash_routing}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'zero_experts'; accepted: 0}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, zero_experts = 1}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'num_shared_experts'; accepted: 0}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, num_shared_experts = 1}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'shared_expert_gate'; accepted: no shared experts}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, shared_expert_gate}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'redundant_experts'; accepted: 0}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, redundant_experts = 2}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'eplb'; accepted: experts that stay where they are}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, eplb}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'latent_hidden'; accepted: experts as wide as the layer}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, latent_hidden = 1024}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'hidden_unpadded'; accepted: sizes without padding}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, hidden_unpadded = 2000}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'intermediate_unpadded'; accepted: sizes without padding}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_unpadded = 700}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'activation_format'; accepted: standard}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, activation_format = "batched"}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'all_to_all'; accepted: no transport}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, all_to_all = "nccl"}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'residual'; accepted: no residual}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, residual}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'skip_final_all_reduce'; accepted: leave it away: moec never reduces over ranks}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, skip_final_all_reduce}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'defer_finalize'; accepted: finished outputs}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, defer_finalize}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'batch_invariant'; accepted: results that may depend on the batch in their last bits}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, batch_invariant}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'lora'; accepted: no adapters}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, lora}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'ep'; accepted: tp, pcp and dp}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'sp'; accepted: 1}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<sp = 2>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'default' does not take 'groups'; accepted: its name alone}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default, groups = 8, top_groups = 4>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'renormalize' does not take 'scale'; accepted: its name alone}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize, scale = 2.5>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'renormalize' does not take 'bias'; accepted: its name alone}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize, bias>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [routing_not_supported]: routing is still 'auto'; run moe-infer-routing first}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<auto, scoring = softmax>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: activation 'silu' does not take 'limit'; accepted: its name alone}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu, limit = 7.0>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: activation 'gelu' does not take 'alpha'; accepted: its name alone}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<gelu, alpha = 1.7>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: activation 'gelu' does not take 'beta'; accepted: its name alone}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<gelu, beta = 1.0>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: activation 'gelu' does not take 'linear_beta'; accepted: its name alone}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<gelu, linear_beta = 1.0>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [scheme_not_supported]: these descriptors are no scheme that a backend does; accepted: f32, f16, bf16}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <i8, group = [1, -1], scale = bf16>, w2 = <i8, group = [1, -1], scale = bf16>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [dtype_not_supported]: 'output_type' is f8E4M3FN; accepted: f32, f16, bf16}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = f8E4M3FN, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [dtype_not_supported]: 'logits_type' is f64; accepted: f32, f16, bf16}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = f64, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [size_not_supported]: hidden is 2044; accepted: multiples of 8}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2044, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [size_not_supported]: intermediate (of this rank) is 764; accepted: multiples of 8}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 764, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [size_not_supported]: hidden is 2046; accepted: multiples of 4}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2046, intermediate = 768, input_type = f32, output_type = bf16, logits_type = bf16, quant = #moe.quant<f32>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [size_not_supported]: experts is 2048; accepted: at most 1024}}
+moe.layer @l {experts = 2048, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [size_not_supported]: top_k is 33; accepted: at most 32}}
+moe.layer @l {experts = 128, top_k = 33, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// Every reason is said, not the first alone.
+// expected-error@+3 {{layer @l refused [option_not_supported]: no backend does option 'lora'; accepted: no adapters}}
+// expected-error@+2 {{layer @l refused [size_not_supported]: hidden is 2044; accepted: multiples of 8}}
+// expected-error@+1 {{layer @l refused [size_not_supported]: top_k is 33; accepted: at most 32}}
+moe.layer @l {experts = 128, top_k = 33, hidden = 2044, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, lora}

@@ -1,0 +1,21 @@
+// RUN: moec-opt --moe-decompose-layer=arch=sm_90a --moe-choose-weight-layout %s | FileCheck %s
+// RUN: moec-opt --moe-decompose-layer=arch=sm_90a --moe-choose-weight-layout --moe-choose-weight-layout %s | FileCheck %s
+
+// Packed once, outside of the variant; w2 is read as stored.
+// CHECK-LABEL: moe.program @gated_sm_90a
+// CHECK: ^bb0({{.*}}%[[W13:[a-z0-9_]+]]: tensor<128x1536x2048xbf16>, %[[W2:.*]]: tensor<128x2048x768xbf16>):
+// CHECK-NEXT: %[[P:.*]] = moe.pack %[[W13]] : tensor<128x1536x2048xbf16> -> tensor<128x1536x2048xbf16, #moe.layout<interleave = 8>>
+// CHECK-NEXT: moe.variant
+// CHECK: moe.grouped_matmul top_k = 8 {{.*}}, %[[P]] :
+// CHECK: moe.activate <silu> interleave = 8
+// CHECK: moe.grouped_matmul {{.*}}, %[[W2]] :
+moe.layer @gated {
+  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+
+// CHECK-LABEL: moe.program @plain_sm_90a
+// CHECK-NOT: moe.pack
+// CHECK: moe.activate <gelu_no_mul> %
+moe.layer @plain {
+  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<gelu_no_mul>, parallel = #moe.parallel<>, local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}

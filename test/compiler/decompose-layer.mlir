@@ -1,0 +1,38 @@
+// RUN: moec-opt "--moe-decompose-layer=arch=sm_80,sm_90a gpu=h200_sxm max-tokens=4096" %s | FileCheck %s
+// What has its program is left alone.
+// RUN: moec-opt "--moe-decompose-layer=arch=sm_80,sm_90a gpu=h200_sxm max-tokens=4096" "--moe-decompose-layer=arch=sm_90a" %s | FileCheck %s
+
+// CHECK-LABEL: moe.layer @gated
+// CHECK-LABEL: moe.layer @second_rank
+// The named GPU is assumed where its code runs, the arch's usual one elsewhere.
+// CHECK: moe.program @gated_sm_80 of @gated for #moe.target<sm_80, gpu = a100_sxm> max_tokens 4096
+// CHECK-LABEL: moe.program @gated_sm_90a of @gated for #moe.target<sm_90a, gpu = h200_sxm> max_tokens 4096
+// CHECK-SAME: inputs ["x", "logits", "given_ids", "given_weights", "valid_tokens", "w13", "w2"] {
+// CHECK-NEXT: ^bb0(%[[X:.*]]: tensor<?x2048xbf16>, %[[LOGITS:.*]]: tensor<?x128xbf16>, %[[IDS:.*]]: tensor<?x8xi32>, %[[WEIGHTS:.*]]: tensor<?x8xf32>, %[[VALID:.*]]: tensor<1xi32>, %[[W13:.*]]: tensor<128x1536x2048xbf16>, %[[W2:.*]]: tensor<128x2048x768xbf16>):
+// CHECK-NEXT: moe.variant @all tokens [1, 4096] {
+// CHECK-NEXT: %[[I:.*]], %[[W:.*]] = moe.route <renormalize> top_k = 8 %[[LOGITS]] given(%[[IDS]], %[[WEIGHTS]]) valid %[[VALID]] :
+// CHECK-NEXT: %[[C:.*]] = moe.count experts = 128 block_tokens = 0 %[[I]] : (tensor<?x8xi32>) -> tensor<?x128xi32>
+// CHECK-NEXT: %[[ROWS:.*]], %[[POS:.*]], %[[OFF:.*]], %[[TILES:.*]], %[[TC:.*]], %[[COUNTS:.*]] = moe.permute experts = 128 tile_rows = 0 block_tokens = 0 capacity = "tokens * 8" %[[I]], %[[C]] :
+// CHECK-SAME: -> (tensor<?xi32>, tensor<?x8xi32>, tensor<129xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<128xi32>)
+// CHECK-NEXT: %[[H:.*]] = moe.grouped_matmul top_k = 8 %[[X]] gather %[[ROWS]] tiles(%[[TILES]], %[[TC]]), %[[W13]] :
+// CHECK-SAME: -> tensor<?x1536xf32>
+// CHECK-NEXT: %[[T:.*]] = moe.activate <silu> %[[H]] offsets %[[OFF]] : (tensor<?x1536xf32>, tensor<129xi32>) -> tensor<?x768xbf16>
+// CHECK-NEXT: %[[Y:.*]] = moe.grouped_matmul %[[T]] tiles(%[[TILES]], %[[TC]]), %[[W2]] :
+// CHECK-SAME: -> tensor<?x2048xf32>
+// CHECK-NEXT: %[[OUT:.*]] = moe.combine %[[Y]], %[[POS]], %[[W]] : (tensor<?x2048xf32>, tensor<?x8xi32>, tensor<?x8xf32>) -> tensor<?x2048xf16>
+// CHECK-NEXT: moe.return %[[OUT]] outputs ["out"] optional %[[I]], %[[W]], %[[COUNTS]] as ["ids", "weights", "counts"]
+moe.layer @gated {
+  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = f16, logits_type = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+
+// Half of the rows without a gate; b2 is an input, and added by rank 0 alone.
+// CHECK-LABEL: moe.program @second_rank_sm_90a
+// CHECK-SAME: inputs ["x", "logits", "given_ids", "given_weights", "valid_tokens", "w13", "w2", "b13", "b2"] {
+// CHECK: tensor<8x32x64xf32>, %[[W2:.*]]: tensor<8x64x32xf32>, %[[B13:.*]]: tensor<8x32xf32>, %{{.*}}: tensor<8x64xf32>):
+// CHECK: moe.grouped_matmul top_k = 2 {{.*}} bias %[[B13]] :
+// CHECK: moe.activate <gelu_no_mul>
+// CHECK: moe.grouped_matmul {{.*}} %[[W2]] : (tensor<?x32xf32>, tensor<?x4xi32>, tensor<1xi32>, tensor<8x64x32xf32>)
+moe.layer @second_rank {
+  experts = 8, top_k = 2, hidden = 64, intermediate = 64, input_type = f32, output_type = f32, logits_type = f32, has_bias,
+  quant = #moe.quant<f32>, routing = #moe.routing<default>, activation = #moe.activation<gelu_no_mul>, parallel = #moe.parallel<tp = 2, tp_rank = 1>,
+  local_intermediate = 32, local_begin = 0, local_experts = 8, w2_bias = false}

@@ -1,0 +1,41 @@
+// RUN: moec-opt --moe-infer-routing %s | FileCheck %s
+
+// CHECK-LABEL: moe.layer @softmax_renormalize {
+// CHECK: routing = #moe.routing<renormalize_naive>,
+// CHECK-NOT: routed_scale
+// CHECK: parallel
+moe.layer @softmax_renormalize {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<auto, scoring = softmax, renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// CHECK-LABEL: moe.layer @softmax_plain {
+// CHECK: routing = #moe.routing<default>,
+// CHECK-NOT: routed_scale
+// CHECK: parallel
+moe.layer @softmax_plain {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<auto, scoring = softmax>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// A single group and a factor of one are none.
+// CHECK-LABEL: moe.layer @one_group_is_none {
+// CHECK: routing = #moe.routing<renormalize_naive>,
+// CHECK-NOT: routed_scale
+// CHECK: parallel
+moe.layer @one_group_is_none {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<auto, scoring = softmax, renormalize, groups = 1, top_groups = 1, scale = 1.0>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// What the method does not take is left for moe-check-target to refuse.
+// CHECK-LABEL: moe.layer @groups_stay {
+// CHECK: routing = #moe.routing<renormalize_naive, groups = 8, top_groups = 4>,
+// CHECK-NOT: routed_scale
+// CHECK: parallel
+moe.layer @groups_stay {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<auto, scoring = softmax, renormalize, groups = 8, top_groups = 4>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// routed_scale becomes the routing's.
+// CHECK-LABEL: moe.layer @scale_moves {
+// CHECK: routing = #moe.routing<renormalize, scale = 2.5{{.*}}>,
+// CHECK-NOT: routed_scale
+// CHECK: parallel
+moe.layer @scale_moves {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, routed_scale = 2.5}
+
+// A method that is named is kept.
+// CHECK-LABEL: moe.layer @named {
+// CHECK: routing = #moe.routing<topk>,
+// CHECK-NOT: routed_scale
+// CHECK: parallel
+moe.layer @named {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<topk>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -1,0 +1,149 @@
+//===- CatalogTest.cpp - the tables agree with each other -----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Names are unique, every word of one table that names a row of another finds
+// it, and device names lead to the right GPU.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/catalog/Activations.h"
+#include "dialect/catalog/Architectures.h"
+#include "dialect/catalog/Backends.h"
+#include "dialect/catalog/Engines.h"
+#include "dialect/catalog/Gpus.h"
+#include "dialect/catalog/RoutingMethods.h"
+#include "dialect/catalog/Schemes.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+using namespace moec;
+
+namespace {
+
+template <typename Row, size_t N>
+void expectUniqueNames(const Row (&table)[N]) {
+  std::set<std::string_view> seen;
+  for (const Row &row : table)
+    EXPECT_TRUE(seen.insert(row.name).second) << row.name << " stands twice";
+}
+
+std::vector<std::string> words(std::string_view list) {
+  std::istringstream stream{std::string(list)};
+  std::vector<std::string> result;
+  for (std::string word; stream >> word;)
+    result.push_back(word);
+  return result;
+}
+
+TEST(Catalog, NamesAreUnique) {
+  expectUniqueNames(catalog::kSchemes);
+  expectUniqueNames(catalog::kRoutingMethods);
+  expectUniqueNames(catalog::kActivations);
+  expectUniqueNames(catalog::kEngines);
+  expectUniqueNames(catalog::kBackends);
+  expectUniqueNames(catalog::kArchitectures);
+  expectUniqueNames(catalog::kGpus);
+}
+
+TEST(Catalog, ListsOfWordsAreSearchedByWholeWords) {
+  EXPECT_TRUE(catalog::hasWord("mma_sync cp_async", "cp_async"));
+  EXPECT_FALSE(catalog::hasWord("fp8_mma_sync cp_async", "mma_sync"));
+  EXPECT_FALSE(catalog::hasWord("", "simt"));
+  EXPECT_EQ(catalog::firstMissing("a b c", "a c"), "");
+  EXPECT_EQ(catalog::firstMissing("a c", "a b c d"), "b");
+  EXPECT_EQ(catalog::firstMissing("a", ""), "");
+}
+
+TEST(Catalog, NamesListsEveryRow) {
+  EXPECT_EQ(catalog::names(catalog::kSchemes), "f32, f16, bf16");
+  EXPECT_EQ(catalog::names(catalog::kBackends), "grouped, unfused");
+}
+
+TEST(Catalog, BackendsAdmitEnginesThatExist) {
+  for (const catalog::Backend &backend : catalog::kBackends)
+    for (const std::string &engine : words(backend.engines))
+      EXPECT_NE(catalog::find(catalog::kEngines, engine), nullptr) << engine;
+}
+
+TEST(Catalog, GpusAndArchsNameEachOther) {
+  for (const catalog::Gpu &gpu : catalog::kGpus) {
+    EXPECT_NE(catalog::find(catalog::kArchitectures, gpu.arch), nullptr)
+        << gpu.name;
+    EXPECT_GT(gpu.sms, 0) << gpu.name;
+    EXPECT_GT(gpu.bandwidth, 0) << gpu.name;
+    EXPECT_GT(gpu.l2, 0) << gpu.name;
+    EXPECT_GT(gpu.matmulRate, 0) << gpu.name;
+    EXPECT_GT(gpu.memory, 0) << gpu.name;
+    EXPECT_FALSE(gpu.source.empty()) << gpu.name;
+  }
+  for (const catalog::Architecture &arch : catalog::kArchitectures) {
+    if (arch.gpu.empty())
+      continue;
+    const catalog::Gpu *gpu = catalog::find(catalog::kGpus, arch.gpu);
+    ASSERT_NE(gpu, nullptr) << arch.name;
+    const catalog::Architecture &device =
+        *catalog::find(catalog::kArchitectures, gpu->arch);
+    EXPECT_TRUE(catalog::runsOn(arch, device.major, device.minor)) << arch.name;
+  }
+}
+
+TEST(Catalog, FeaturesGrowWithinAMajorVersion) {
+  for (const catalog::Architecture &arch : catalog::kArchitectures) {
+    for (const catalog::Architecture &later : catalog::kArchitectures) {
+      const bool isLater =
+          arch.compatibility == "major" && later.compatibility == "major" &&
+          arch.major == later.major && arch.minor < later.minor;
+      if (isLater) {
+        EXPECT_EQ(catalog::firstMissing(later.features, arch.features), "")
+            << later.name << " lacks a feature of " << arch.name;
+      }
+    }
+  }
+}
+
+TEST(Catalog, CodeRunsWhereItsCompatibilitySays) {
+  const auto runs = [](std::string_view arch, int major, int minor) {
+    return catalog::runsOn(*catalog::find(catalog::kArchitectures, arch), major,
+                           minor);
+  };
+  EXPECT_TRUE(runs("sm_80", 8, 9));
+  EXPECT_FALSE(runs("sm_86", 8, 0));
+  EXPECT_FALSE(runs("sm_80", 9, 0));
+  EXPECT_TRUE(runs("sm_90a", 9, 0));
+  EXPECT_TRUE(runs("sm_100f", 10, 3));
+  EXPECT_FALSE(runs("sm_100a", 10, 3));
+  EXPECT_FALSE(runs("sm_103f", 10, 0));
+}
+
+TEST(Catalog, DeviceNamesFindTheirGpu) {
+  const auto name = [](std::string_view device) -> std::string_view {
+    const catalog::Gpu *gpu = catalog::findGpuByDevice(device);
+    return gpu ? gpu->name : "";
+  };
+  EXPECT_EQ(name("NVIDIA H100 80GB HBM3"), "h100_sxm");
+  EXPECT_EQ(name("NVIDIA H100 PCIe"), "h100_pcie");
+  EXPECT_EQ(name("NVIDIA H100 NVL"), "h100_nvl");
+  EXPECT_EQ(name("NVIDIA H200"), "h200_sxm");
+  EXPECT_EQ(name("NVIDIA H20"), "h20");
+  EXPECT_EQ(name("NVIDIA GH200 480GB"), "gh200");
+  EXPECT_EQ(name("NVIDIA A100-SXM4-80GB"), "a100_sxm");
+  EXPECT_EQ(name("NVIDIA A100 80GB PCIe"), "a100_pcie");
+  EXPECT_EQ(name("NVIDIA A10"), "a10");
+  EXPECT_EQ(name("NVIDIA A10G"), "a10g");
+  EXPECT_EQ(name("NVIDIA L4"), "l4");
+  EXPECT_EQ(name("NVIDIA L40S"), "l40s");
+  EXPECT_EQ(name("NVIDIA GeForce RTX 5090"), "rtx_5090");
+  EXPECT_EQ(name("NVIDIA RTX PRO 6000 Blackwell Workstation Edition"),
+            "rtx_pro_6000");
+  EXPECT_EQ(name("NVIDIA GB10"), "dgx_spark");
+  EXPECT_EQ(name("Radeon"), "");
+}
+
+} // namespace

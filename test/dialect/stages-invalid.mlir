@@ -1,0 +1,479 @@
+// RUN: moec-opt %s -split-input-file -verify-diagnostics
+
+func.func private @f(%l: tensor<?xf32>) {
+  // expected-error@+1 {{'moe.route' op 'logits' must have 2 dimensions, got 'tensor<?xf32>'}}
+  %i, %w = moe.route <default> top_k = 2 %l : (tensor<?xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<3x4xf32>) {
+  // expected-error@+1 {{'moe.route' op 'logits' must be 'tensor<?x4xf32>', got 'tensor<3x4xf32>'}}
+  %i, %w = moe.route <default> top_k = 2 %l : (tensor<3x4xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<?x4xi32>) {
+  // expected-error@+1 {{'moe.route' op 'logits' must be floats, got 'tensor<?x4xi32>'}}
+  %i, %w = moe.route <default> top_k = 2 %l : (tensor<?x4xi32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<?x4xf32>) {
+  // expected-error@+1 {{'moe.route' op 'top_k' must be between 1 and the 4 experts, got 5}}
+  %i, %w = moe.route <default> top_k = 5 %l : (tensor<?x4xf32>) -> (tensor<?x5xi32>, tensor<?x5xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<?x4xf32>) {
+  // expected-error@+1 {{'moe.route' op 'topk_ids' must be 'tensor<?x2xi32>', got 'tensor<?x3xi32>'}}
+  %i, %w = moe.route <default> top_k = 2 %l : (tensor<?x4xf32>) -> (tensor<?x3xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<?x4xf32>) {
+  // expected-error@+1 {{'moe.route' op 'topk_weights' must be 'tensor<?x2xf32>', got 'tensor<?x2xbf16>'}}
+  %i, %w = moe.route <default> top_k = 2 %l : (tensor<?x4xf32>) -> (tensor<?x2xi32>, tensor<?x2xbf16>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<?x4xf32>, %g: tensor<?x2xi16>, %v: tensor<?x2xf32>) {
+  // expected-error@+1 {{'moe.route' op 'given_ids' must be i32 or i64, got 'i16'}}
+  %i, %w = moe.route <default> top_k = 2 %l given (%g, %v) : (tensor<?x4xf32>, tensor<?x2xi16>, tensor<?x2xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<?x4xf32>, %g: tensor<?x3xi64>, %v: tensor<?x2xf32>) {
+  // expected-error@+1 {{'moe.route' op 'given_ids' must be 'tensor<?x2xi64>', got 'tensor<?x3xi64>'}}
+  %i, %w = moe.route <default> top_k = 2 %l given (%g, %v) : (tensor<?x4xf32>, tensor<?x3xi64>, tensor<?x2xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<?x4xf32>, %g: tensor<?x2xi64>, %v: tensor<?x2xf16>) {
+  // expected-error@+1 {{'moe.route' op 'given_weights' must be 'tensor<?x2xf32>', got 'tensor<?x2xf16>'}}
+  %i, %w = moe.route <default> top_k = 2 %l given (%g, %v) : (tensor<?x4xf32>, tensor<?x2xi64>, tensor<?x2xf16>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<?x4xf32>, %g: tensor<?x2xi64>) {
+  // expected-error@+1 {{'moe.route' op 'given_ids' and 'given_weights' must be given together}}
+  %i, %w = "moe.route"(%l, %g) <{routing = #moe.routing<default>, top_k = 2 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>}> : (tensor<?x4xf32>, tensor<?x2xi64>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<?x4xf32>, %v: tensor<?xi32>) {
+  // expected-error@+1 {{'moe.route' op 'valid_tokens' must be 'tensor<1xi32>', got 'tensor<?xi32>'}}
+  %i, %w = moe.route <default> top_k = 2 %l valid %v : (tensor<?x4xf32>, tensor<?xi32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%i: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.count' op 'experts' must be positive, got 0}}
+  %c = moe.count experts = 0 block_tokens = 64 %i : (tensor<?x2xi32>) -> tensor<?x4xi32>
+  return
+}
+
+// -----
+
+func.func private @f(%i: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.count' op 'block_tokens' must not be negative, got -1}}
+  %c = moe.count experts = 4 block_tokens = -1 %i : (tensor<?x2xi32>) -> tensor<?x4xi32>
+  return
+}
+
+// -----
+
+func.func private @f(%i: tensor<?x2xi64>) {
+  // expected-error@+1 {{'moe.count' op 'topk_ids' must be 'tensor<?x2xi32>', got 'tensor<?x2xi64>'}}
+  %c = moe.count experts = 4 block_tokens = 64 %i : (tensor<?x2xi64>) -> tensor<?x4xi32>
+  return
+}
+
+// -----
+
+func.func private @f(%i: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.count' op 'block_counts' must be 'tensor<?x4xi32>', got 'tensor<?x5xi32>'}}
+  %c = moe.count experts = 4 block_tokens = 64 %i : (tensor<?x2xi32>) -> tensor<?x5xi32>
+  return
+}
+
+// -----
+
+func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
+  // expected-error@+1 {{'moe.permute' op 'experts' must be positive, got 0}}
+  %p:6 = moe.permute experts = 0 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4xi32>)
+  return
+}
+
+// -----
+
+func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
+  // expected-error@+1 {{'moe.permute' op 'tile_rows' and 'block_tokens' must not be negative, got -16 and 64}}
+  %p:6 = moe.permute experts = 4 tile_rows = -16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4xi32>)
+  return
+}
+
+// -----
+
+func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
+  // expected-error@+1 {{'moe.permute' op local experts [2, 3] (begin, count) do not lie in the 4 experts}}
+  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 local [2, 3] %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4xi32>)
+  return
+}
+
+// -----
+
+func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x3xi32>) {
+  // expected-error@+1 {{'moe.permute' op 'block_counts' must be 'tensor<?x4xi32>', got 'tensor<?x3xi32>'}}
+  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x3xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4xi32>)
+  return
+}
+
+// -----
+
+func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
+  // expected-error@+1 {{'moe.permute' op 'rows' must be 'tensor<?xi32>', got 'tensor<8xi32>'}}
+  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<8xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4xi32>)
+  return
+}
+
+// -----
+
+func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
+  // expected-error@+1 {{'moe.permute' op 'positions' must be 'tensor<?x2xi32>', got 'tensor<?x3xi32>'}}
+  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x3xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4xi32>)
+  return
+}
+
+// -----
+
+func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
+  // expected-error@+1 {{'moe.permute' op 'offsets' must be 'tensor<3xi32>', got 'tensor<5xi32>'}}
+  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 local [2, 2] %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4xi32>)
+  return
+}
+
+// -----
+
+func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
+  // expected-error@+1 {{'moe.permute' op 'tiles' must be 'tensor<?x4xi32>', got 'tensor<?x2xi32>'}}
+  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x2xi32>, tensor<1xi32>, tensor<4xi32>)
+  return
+}
+
+// -----
+
+func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
+  // expected-error@+1 {{'moe.permute' op 'tile_count' must be 'tensor<1xi32>', got 'tensor<2xi32>'}}
+  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<2xi32>, tensor<4xi32>)
+  return
+}
+
+// -----
+
+func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
+  // expected-error@+1 {{'moe.permute' op 'counts' must be 'tensor<4xi32>', got 'tensor<5xi32>'}}
+  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<5xi32>)
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<32x64xbf16>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op 'rhs' must have 3 dimensions, got 'tensor<32x64xbf16>'}}
+  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<32x64xbf16>) -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x?x64xbf16>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op 'rhs' must have static sizes, got 'tensor<4x?x64xbf16>'}}
+  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x?x64xbf16>) -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xbf16>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op 'top_k' must be given with a gather, and with it alone}}
+  %y = moe.grouped_matmul %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xbf16>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op 'top_k' must be given with a gather, and with it alone}}
+  %y = moe.grouped_matmul top_k = 2 %x tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xbf16>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op 'top_k' must be positive, got 0}}
+  %y = moe.grouped_matmul top_k = 0 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x32xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xbf16>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op 'lhs' must be 'tensor<?x64xbf16>', got 'tensor<?x32xbf16>'}}
+  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x32xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi64>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xbf16>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op 'rows' must be 'tensor<?xi32>', got 'tensor<?xi64>'}}
+  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi64>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x3xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xbf16>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op 'tiles' must be 'tensor<?x4xi32>', got 'tensor<?x3xi32>'}}
+  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x3xi32>, tensor<1xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<2xi32>, %w: tensor<4x32x64xbf16>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op 'tile_count' must be 'tensor<1xi32>', got 'tensor<2xi32>'}}
+  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<2xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xbf16>, %b: tensor<4x64xbf16>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op 'bias' must be 'tensor<4x32xbf16>', got 'tensor<4x64xbf16>'}}
+  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w bias %b : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xbf16>, tensor<4x64xbf16>) -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xbf16>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op 'result' must be floats, got 'tensor<?x32xi32>'}}
+  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xi32>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xbf16>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op 'result' must be 'tensor<?x32xf32>', got 'tensor<?x64xf32>'}}
+  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xbf16>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func private @f(%h: tensor<?xf32>) {
+  // expected-error@+1 {{'moe.activate' op 'input' must have 2 dimensions, got 'tensor<?xf32>'}}
+  %t = moe.activate <silu> %h : (tensor<?xf32>) -> tensor<?x32xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%h: tensor<?x64xf32>) {
+  // expected-error@+1 {{'moe.activate' op 'interleave' is of gated activations and not negative, got 8 with silu_no_mul}}
+  %t = moe.activate <silu_no_mul> interleave = 8 %h : (tensor<?x64xf32>) -> tensor<?x32xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%h: tensor<?x72xf32>) {
+  // expected-error@+1 {{'moe.activate' op 'input' must have columns in multiples of 16, got 'tensor<?x72xf32>'}}
+  %t = moe.activate <silu> interleave = 8 %h : (tensor<?x72xf32>) -> tensor<?x32xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%h: tensor<?x64xf32>) {
+  // expected-error@+1 {{'moe.activate' op 'result' must be 'tensor<?x32xbf16>', got 'tensor<?x64xbf16>'}}
+  %t = moe.activate <silu> %h : (tensor<?x64xf32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%h: tensor<?x64xf32>) {
+  // expected-error@+1 {{'moe.activate' op 'result' must be 'tensor<?x64xbf16>', got 'tensor<?x32xbf16>'}}
+  %t = moe.activate <gelu_no_mul> %h : (tensor<?x64xf32>) -> tensor<?x32xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%h: tensor<?x64xf32>, %o: tensor<5xi64>) {
+  // expected-error@+1 {{'moe.activate' op 'offsets' must be 'tensor<5xi32>', got 'tensor<5xi64>'}}
+  %t = moe.activate <silu> %h offsets %o : (tensor<?x64xf32>, tensor<5xi64>) -> tensor<?x32xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%h: tensor<?x64xf32>, %o: tensor<5x1xi32>) {
+  // expected-error@+1 {{'moe.activate' op 'offsets' must have 1 dimensions, got 'tensor<5x1xi32>'}}
+  %t = moe.activate <silu> %h offsets %o : (tensor<?x64xf32>, tensor<5x1xi32>) -> tensor<?x32xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
+  // expected-error@+1 {{'moe.combine' op 'partials' must have 2 dimensions, got 'tensor<?xf32>'}}
+  %o = moe.combine %y, %p, %w : (tensor<?xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x64xf32>, %p: tensor<?x2xi64>, %w: tensor<?x2xf32>) {
+  // expected-error@+1 {{'moe.combine' op 'positions' must be 'tensor<?x2xi32>', got 'tensor<?x2xi64>'}}
+  %o = moe.combine %y, %p, %w : (tensor<?x64xf32>, tensor<?x2xi64>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x3xf32>) {
+  // expected-error@+1 {{'moe.combine' op 'topk_weights' must be 'tensor<?x2xf32>', got 'tensor<?x3xf32>'}}
+  %o = moe.combine %y, %p, %w : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x3xf32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
+  // expected-error@+1 {{'moe.combine' op 'out' must be 'tensor<?x64xbf16>', got 'tensor<?x32xbf16>'}}
+  %o = moe.combine %y, %p, %w : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x32xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%w: tensor<4x32x64xf16, #moe.layout<interleave = 8>>) {
+  // expected-error@+1 {{'moe.pack' op 'source' must be as stored, got 'tensor<4x32x64xf16, #moe.layout<interleave = 8>>'}}
+  %p = moe.pack %w : tensor<4x32x64xf16, #moe.layout<interleave = 8>> -> tensor<4x32x64xf16, #moe.layout<interleave = 8>>
+  return
+}
+
+// -----
+
+func.func private @f(%w: tensor<4x32x64xf16>) {
+  // expected-error@+1 {{'moe.pack' op 'result' must have a #moe.layout, got 'tensor<4x32x64xf16>'}}
+  %p = moe.pack %w : tensor<4x32x64xf16> -> tensor<4x32x64xf16>
+  return
+}
+
+// -----
+
+func.func private @f(%w: tensor<4x32x64xf16>) {
+  // expected-error@+1 {{'moe.pack' op 'result' must be 'tensor<4x32x64xf16>', got 'tensor<4x32x64xbf16, #moe.layout<interleave = 8>>'}}
+  %p = moe.pack %w : tensor<4x32x64xf16> -> tensor<4x32x64xbf16, #moe.layout<interleave = 8>>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>) {
+  // expected-error@+1 {{'moe.quantize' op a descriptor without a scale quantizes nothing}}
+  %q = moe.quantize <f16> %x : (tensor<?x64xbf16>) -> tensor<?x64xf16>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>) {
+  // expected-error@+1 {{'moe.quantize' op 'data' must be 'tensor<?x64xf8E4M3FN>', got 'tensor<?x64xf16>'}}
+  %q, %s = moe.quantize <f8E4M3FN, group = [1, 32], scale = f32, dynamic> %x : (tensor<?x64xbf16>) -> (tensor<?x64xf16>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>) {
+  // expected-error@+1 {{'moe.quantize' op a static scale must be an operand}}
+  %q = moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32> %x : (tensor<?x64xbf16>) -> tensor<?x64xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %s: tensor<1xf32>) {
+  // expected-error@+1 {{'moe.quantize' op a dynamic scale is a result, not an operand}}
+  %q = moe.quantize <f8E4M3FN, group = [1, 32], scale = f32, dynamic> %x scale %s : (tensor<?x64xbf16>, tensor<1xf32>) -> tensor<?x64xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %s: tensor<1xf16>) {
+  // expected-error@+1 {{'moe.quantize' op 'static_scale' must be of 'f32', got 'tensor<1xf16>'}}
+  %q = moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32> %x scale %s : (tensor<?x64xbf16>, tensor<1xf16>) -> tensor<?x64xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x64xbf16>) {
+  // expected-error@+1 {{'moe.finalize' op needs experts spread over ranks, got #moe.parallel<ep>}}
+  %o = moe.finalize <ep> %y : tensor<?x64xbf16> -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x64xbf16>) {
+  // expected-error@+1 {{'moe.finalize' op 'out' must be 'tensor<?x64xbf16>', got 'tensor<?x32xbf16>'}}
+  %o = moe.finalize <dp = 2, ep> %y : tensor<?x64xbf16> -> tensor<?x32xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
+  // expected-error@+1 {{'moe.dispatch' op needs experts spread over ranks, got #moe.parallel<dp = 2>}}
+  %r:3 = moe.dispatch <dp = 2> %x, %i, %w : (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>) -> (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
+  // expected-error@+1 {{'moe.dispatch' op 'received_ids' must be 'tensor<?x2xi32>', got 'tensor<?x3xi32>'}}
+  %r:3 = moe.dispatch <dp = 2, ep> %x, %i, %w : (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>) -> (tensor<?x64xbf16>, tensor<?x3xi32>, tensor<?x2xf32>)
+  return
+}
