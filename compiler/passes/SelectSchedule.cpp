@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A matmul takes what was measured on this GPU, else what the cost model ranks
-// first among the legal schedules. The other kernels have a fixed shape that
-// depends on sizes alone. Schedules that are already there are left alone.
+// A matmul takes what was measured on this GPU for this shape, else what is
+// known to be good, else what the cost model ranks first. The other kernels
+// have a fixed shape that depends on sizes alone. Schedules that are already
+// there are left alone.
 //
 //===----------------------------------------------------------------------===//
 
@@ -126,6 +127,8 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       return failure();
     std::string engine = fields.engine;
     std::optional<Schedule> chosen = findTuned(rows, problem, engine, hardware);
+    if (!chosen)
+      chosen = knownGood(problem, engine, hardware);
     if (!chosen) {
       std::vector<Schedule> legal = candidates(problem, engine, hardware);
       if (legal.empty())
@@ -141,6 +144,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     fields.group = chosen->groupM;
     fields.threads = chosen->threads();
     fields.ctasPerSm = chosen->ctasPerSm;
+    fields.persistent = chosen->persistent;
     fields.source = chosen->source;
     return success();
   }
@@ -162,21 +166,20 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
         return failure();
     } else if (findStage<moe::RouteOp>(kernel)) {
       auto count = findStage<moe::CountOp>(kernel);
-      bool fused = bool(findStage<moe::PermuteOp>(kernel));
       fields.blockTokens = count ? int64_t(count.getBlockTokens()) : 0;
-      // One warp a token; registers for a row of logits allow 16 warps.
-      fields.threads = fused && tokens <= 8 ? 256 : 512;
+      // One warp a token; a lane holds every 32nd logit of its row.
+      fields.threads = layer.getExperts() <= 512 ? 1024 : 512;
     } else if (auto permute = findStage<moe::PermuteOp>(kernel)) {
       fields.blockTokens = permute.getBlockTokens();
       fields.threads = permute.getNumLocal() > 512 ? 1024 : 512;
     } else if (auto combine = findStage<moe::CombineOp>(kernel)) {
-      // One CTA a token, or four where tokens are fewer than multiprocessors.
+      // One CTA a token, or one for 512 columns where tokens are few.
       int64_t hidden = layer.getHidden();
       int64_t width =
           16 / std::min(elementBytes(elementTypeOf(combine.getOut())),
                         elementBytes(elementTypeOf(combine.getPartials())));
       int64_t vectors = (hidden + width - 1) / width;
-      int64_t blocks = tokens <= 64 && vectors >= 128 ? 4 : 1;
+      int64_t blocks = tokens <= 128 ? std::max<int64_t>(hidden / 512, 1) : 1;
       int64_t share = (vectors + blocks - 1) / blocks;
       fields.tile = {1, share * width, int64_t(layer.getTopK())};
       fields.threads = std::clamp<int64_t>((share + 31) / 32 * 32, 32, 256);

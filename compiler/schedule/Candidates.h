@@ -32,6 +32,12 @@ std::vector<Schedule> candidates(const MatmulProblem &problem,
                                  const std::string &engine,
                                  const Hardware &hardware);
 
+/// What measured well over several layers on GPUs with large shared memory
+/// (source "default"), or nullopt where nothing of it is legal.
+std::optional<Schedule> knownGood(const MatmulProblem &problem,
+                                  const std::string &engine,
+                                  const Hardware &hardware);
+
 } // namespace moec::compiler
 
 #endif // MOEC_COMPILER_SCHEDULE_CANDIDATES_H

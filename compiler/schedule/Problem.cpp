@@ -20,8 +20,9 @@ using namespace moec;
 using namespace moec::compiler;
 
 std::string compiler::describe(const Schedule &s) {
-  return fmt::format("{} {}x{}x{} stages {} warps {}x{}", s.engine, s.tileM,
-                     s.tileN, s.tileK, s.stages, s.warpsM, s.warpsN);
+  return fmt::format("{} {}x{}x{} stages {} warps {}x{}{}", s.engine, s.tileM,
+                     s.tileN, s.tileK, s.stages, s.warpsM, s.warpsN,
+                     s.persistent ? " persistent" : "");
 }
 
 bool compiler::findHardware(const std::string &arch, const std::string &gpu,

@@ -2,16 +2,18 @@
 // RUN: moec-opt --moe-choose-backend=engine=simt --moe-form-kernels --moe-select-schedule %s | FileCheck %s --check-prefix=SIMT
 // RUN: moec-opt --moe-choose-backend --moe-form-kernels --moe-select-schedule=tuned=%S/Inputs/tuned.json %s | FileCheck %s --check-prefix=TUNED
 
-// The m tile is the variant's tile rows; the rest is the cost model's, or a
-// measurement's where there is one for this GPU, shape and range.
+// The m tile is the variant's tile rows; the rest is a measurement's where
+// there is one for this GPU, shape and range, else what is known to be good,
+// else the cost model's.
 
-// CHECK: moe.kernel @decode_route_permute schedule #moe.schedule<engine = simt, block_tokens = 64, threads = 512, programmatic>
-// CHECK: moe.kernel @decode_gate_up schedule #moe.schedule<engine = mma_sync, tile = [16, {{[0-9]+}}, {{[0-9]+}}], stages = {{[0-9]+}}, warps = [1, 4], group = 8, threads = 128, {{.*}}programmatic, source = modelled>
+// CHECK: moe.kernel @decode_route_permute schedule #moe.schedule<engine = simt, block_tokens = 64, threads = 1024, programmatic>
+// CHECK: moe.kernel @decode_gate_up schedule #moe.schedule<engine = mma_sync, tile = [16, 64, 128], stages = 4, warps = [1, 4], group = 1, threads = 128, ctas_per_sm = {{[23]}}, programmatic>
 // CHECK: moe.kernel @decode_combine schedule #moe.schedule<engine = simt, tile = [1, {{[0-9]+}}, 8]
 // CHECK: moe.kernel @prefill_gate_up schedule #moe.schedule<engine = mma_sync, tile = [128, {{128|256}}, {{[0-9]+}}]
-// SIMT: moe.kernel @decode_gate_up schedule #moe.schedule<engine = simt, tile = [16, 64, 32]
+// CHECK: moe.kernel @prefill_down schedule #moe.schedule<{{.*}}persistent
+// SIMT: moe.kernel @decode_gate_up schedule #moe.schedule<engine = simt, tile = [16, 64, 32]{{.*}} source = modelled>
 // TUNED: moe.kernel @decode_gate_up schedule #moe.schedule<engine = mma_sync, tile = [16, 64, 64], stages = 5, warps = [1, 4], group = 4, threads = 128, {{.*}}source = tuned>
-// TUNED: moe.kernel @decode_down schedule {{.*}} source = modelled>
+// TUNED: moe.kernel @decode_down schedule {{.*}} group = 1,
 
 moe.layer @tiny {experts = 128, top_k = 8, hidden = 2048, intermediate = 768,
   input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,

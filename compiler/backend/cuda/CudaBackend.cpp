@@ -103,7 +103,7 @@ Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
         return added;
       Launch launch;
       launch.kernel = name;
-      launch.grid.ctas[0] = emitted.gridX;
+      launch.grid = emitted.grid;
       pack.launches.push_back(std::move(launch));
     }
     target.pack.push_back(std::move(pack));
@@ -129,7 +129,7 @@ Result<void> PackageWriter::addTarget(moe::ProgramOp program) {
   program.walk([&](moe::LaunchOp launch) {
     launches.emplace(launch.getKernel().str(), launch);
   });
-  std::map<std::string, Expression> gridX;
+  std::map<std::string, Grid> grids;
   for (auto kernel : program.getBody().getOps<moe::KernelOp>()) {
     std::string name = kernel.getSymName().str();
     auto launch = launches.find(name);
@@ -139,14 +139,14 @@ Result<void> PackageWriter::addTarget(moe::ProgramOp program) {
     auto emitted = emitKernel(kernel, launch->second);
     if (!emitted)
       return emitted.takeError();
-    gridX.emplace(name, emitted->gridX);
+    grids.emplace(name, emitted->grid);
     if (auto added = addKernel(target, name, *emitted); !added)
       return added;
   }
   if (auto added = addPacks(target, program); !added)
     return added;
   for (auto op : program.getBody().getOps<moe::VariantOp>()) {
-    auto variant = writeVariant(op, gridX);
+    auto variant = writeVariant(op, grids);
     if (!variant)
       return variant.takeError();
     target.variants.push_back(std::move(*variant));

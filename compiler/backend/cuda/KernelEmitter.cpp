@@ -248,7 +248,7 @@ void Emitter::emitRoute(moe::RouteOp route) {
   if (permute)
     out.stages.push_back(permuteStage(permute, counts));
   out.tile = fmt::format("{}", blockTokens);
-  out.gridX =
+  out.grid.ctas[0] =
       permute ? Expression(1)
               : ceilDiv(Expression::symbol("tokens"), Expression(blockTokens));
 }
@@ -269,7 +269,8 @@ void Emitter::emitPermute(moe::PermuteOp permute) {
   out.stages.push_back(permuteStage(permute, "block_counts"));
   int64_t blockTokens = permute.getBlockTokens();
   out.tile = fmt::format("{}x{}", blockTokens, int64_t(permute.getTileRows()));
-  out.gridX = ceilDiv(Expression::symbol("tokens"), Expression(blockTokens));
+  out.grid.ctas[0] =
+      ceilDiv(Expression::symbol("tokens"), Expression(blockTokens));
 }
 
 //===----------------------------------------------------------------------===//
@@ -329,6 +330,8 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   config.number("kWarpsM", schedule.getWarpsM());
   config.number("kWarpsN", schedule.getWarpsN());
   config.number("kGroupM", schedule.getGroup());
+  if (schedule.getPersistent())
+    config.flag("kPersistent", true);
   config.close();
   config.number("kN", n);
   config.number("kK", k);
@@ -347,6 +350,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   numbers.tileN = schedule.getTileN();
   numbers.tileK = schedule.getTileK();
   numbers.stages = schedule.getStages();
+  numbers.persistent = schedule.getPersistent();
   out.text.sharedBytes = sharedBytes(problem, numbers);
 
   Stage &made = stage("grouped_matmul");
@@ -374,8 +378,15 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   out.tile = fmt::format("{}x{}x{}", schedule.getTileM(), schedule.getTileN(),
                          schedule.getTileK());
   int64_t columnTiles = (n + schedule.getTileN() - 1) / schedule.getTileN();
-  out.gridX =
+  Expression tiles =
       Expression(columnTiles) * tileCapacity(schedule.getTileM(), experts);
+  if (schedule.getPersistent()) {
+    out.grid.persistent = true;
+    out.grid.tiles = tiles;
+    out.grid.ctasPerSm = schedule.getCtasPerSm();
+  } else {
+    out.grid.ctas[0] = tiles;
+  }
 }
 
 void Emitter::emitActivate(moe::ActivateOp activate) {
@@ -396,7 +407,7 @@ void Emitter::emitActivate(moe::ActivateOp activate) {
   made.operands = {{"input", "input"}, {"offsets", "offsets"}};
   made.results = {{"result", "result"}};
   made.attributes = activationAttributes(activate);
-  out.gridX = Expression::symbol("rows");
+  out.grid.ctas[0] = Expression::symbol("rows");
 }
 
 void Emitter::emitCombine(moe::CombineOp combine) {
@@ -422,7 +433,7 @@ void Emitter::emitCombine(moe::CombineOp combine) {
   made.results = {{"out", "out"}};
   made.attributes = {{"top_k", topK}, {"hidden", hidden}};
   out.tile = fmt::format("1x{}", columns);
-  out.gridX = Expression::symbol("tokens") * Expression(columnBlocks);
+  out.grid.ctas[0] = Expression::symbol("tokens") * Expression(columnBlocks);
 }
 
 Result<EmittedKernel> Emitter::emit() {
@@ -500,8 +511,9 @@ std::vector<EmittedKernel> compiler::emitPack(moe::PackOp pack,
     if (second)
       stage.attributes["interleave"] = interleave;
     out.stages.push_back(std::move(stage));
-    out.gridX = ceilDiv(Expression::symbol("experts") * Expression(bytes),
-                        Expression(kPackBytesPerCta));
+    out.grid.ctas[0] =
+        ceilDiv(Expression::symbol("experts") * Expression(bytes),
+                Expression(kPackBytesPerCta));
     kernels.push_back(std::move(out));
   }
   return kernels;

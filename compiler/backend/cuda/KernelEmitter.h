@@ -28,7 +28,7 @@ struct EmittedKernel {
   std::string tile;   ///< for the entry's name, "16x64x64" or ""
   KernelText text;
   std::vector<Stage> stages;
-  Expression gridX; ///< y and z are 1
+  Grid grid; ///< in x alone
   bool programmatic = false;
   bool cooperative = false;
   std::array<int64_t, 3> cluster = {1, 1, 1};

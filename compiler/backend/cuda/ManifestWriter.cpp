@@ -133,7 +133,7 @@ static Result<Expression> parseAttribute(StringRef text, StringRef where) {
 
 Result<Variant>
 compiler::writeVariant(moe::VariantOp op,
-                       const std::map<std::string, Expression> &gridX) {
+                       const std::map<std::string, Grid> &grids) {
   Variant variant;
   variant.name = op.getSymName().str();
   variant.minTokens = op.getMinTokens();
@@ -141,13 +141,13 @@ compiler::writeVariant(moe::VariantOp op,
   for (auto launchOp : op.getBody().getOps<moe::LaunchOp>()) {
     Launch launch;
     launch.kernel = launchOp.getKernel().str();
-    auto grid = gridX.find(launch.kernel);
-    if (grid == gridX.end())
+    auto grid = grids.find(launch.kernel);
+    if (grid == grids.end())
       return Error{ErrorCode::InvalidArgument,
                    fmt::format("variant '{}' launches '{}', which is no kernel "
                                "of its program",
                                variant.name, launch.kernel)};
-    launch.grid.ctas[0] = grid->second;
+    launch.grid = grid->second;
     variant.launches.push_back(std::move(launch));
   }
   if (!op.getRegions() || !op.getWorkspaceBytes())
@@ -189,6 +189,7 @@ static json scheduleJson(moe::KernelOp kernel) {
     made["stages"] = s.getStages();
     made["warps"] = {s.getWarpsM(), s.getWarpsN()};
     made["group"] = s.getGroup();
+    made["persistent"] = s.getPersistent();
   }
   if (s.getBlockTokens())
     made["block_tokens"] = s.getBlockTokens();

@@ -28,9 +28,9 @@ std::vector<Value> callerValues(moe::ProgramOp program);
 /// Packed weights and workspace.
 std::vector<Value> targetValues(moe::ProgramOp program);
 
-/// A variant whose launches have the grids of `gridX`, by kernel.
+/// A variant whose launches have these grids, by kernel.
 Result<Variant> writeVariant(moe::VariantOp variant,
-                             const std::map<std::string, Expression> &gridX);
+                             const std::map<std::string, Grid> &grids);
 
 /// Winner, refusals, degradation, and the schedule of each kernel.
 nlohmann::json reportJson(moe::ProgramOp program);

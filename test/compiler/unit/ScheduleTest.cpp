@@ -124,6 +124,37 @@ TEST(Candidates, IllegalSchedulesSayWhy) {
             "64 threads cannot share rows of 256 bytes evenly");
 }
 
+TEST(KnownGood, ServesEveryTileAndIsLegal) {
+  for (int64_t tileRows : {16, 32, 64, 128})
+    for (bool first : {true, false}) {
+      MatmulProblem p = gateUp(1, 512, tileRows);
+      p.gather = p.gated = first;
+      auto s = knownGood(p, "mma_sync", h100());
+      ASSERT_TRUE(s) << tileRows;
+      EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
+      EXPECT_EQ(s->source, "default");
+      EXPECT_GE(s->ctasPerSm, 1);
+      EXPECT_EQ(s->persistent, tileRows == 128 && !first);
+    }
+}
+
+TEST(KnownGood, FallsBackWhereSharedMemoryIsSmall) {
+  Hardware ada = h100();
+  ada.arch = "sm_89";
+  ada.sharedPerBlock = 99 << 10;
+  ada.sharedPerSm = 100 << 10;
+  MatmulProblem p = gateUp(1024, 65536, 128);
+  p.gather = p.gated = false;
+  auto s = knownGood(p, "mma_sync", ada);
+  if (s) {
+    EXPECT_FALSE(s->persistent);
+    EXPECT_EQ(whyIllegal(p, *s, ada), std::nullopt);
+  }
+  EXPECT_FALSE(knownGood(p, "simt", ada));
+  p.elementBytes = 4;
+  EXPECT_FALSE(knownGood(p, "mma_sync", ada));
+}
+
 TEST(CostModel, TouchesAllExpertsWithManyTokensAndTopKWithOne) {
   MatmulProblem p = gateUp(1, 64, 16);
   EXPECT_NEAR(touchedExperts(p, 1), 8, 1e-9);
