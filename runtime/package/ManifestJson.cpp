@@ -475,15 +475,39 @@ Result<json> parseText(std::string_view text) {
 
 } // namespace
 
+/// JSON text that people read: what fits on a line of 180 characters stands on
+/// one.
+static std::string layOut(const ordered_json &value, size_t indent) {
+  if (!value.is_structured())
+    return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  std::vector<std::string> items;
+  size_t length = indent + 2;
+  for (const auto &item : value.items()) {
+    std::string text = layOut(item.value(), indent + 2);
+    if (value.is_object())
+      text = fmt::format("{}: {}", layOut(ordered_json(item.key()), 0), text);
+    items.push_back(std::move(text));
+    length += items.back().size() + 2;
+    if (items.back().find('\n') != std::string::npos)
+      length = std::string::npos / 2;
+  }
+  std::string_view brackets = value.is_object() ? "{}" : "[]";
+  if (length <= 180)
+    return fmt::format("{}{}{}", brackets[0], fmt::join(items, ", "),
+                       brackets[1]);
+  std::string line = fmt::format("\n{:{}}", "", indent + 2);
+  return fmt::format("{}{}{}\n{:{}}{}", brackets[0], line,
+                     fmt::join(items, fmt::format(",{}", line)), "", indent,
+                     brackets[1]);
+}
+
 std::string moec::toJson(const Manifest &manifest) {
   Writer writer;
   int64_t version = kManifestVersion;
   writer(kVersionField, version);
   // `fields` serves reading too and takes references; the Writer only reads.
   fields(writer, const_cast<Manifest &>(manifest));
-  return writer.object.dump(2, ' ', false,
-                            ordered_json::error_handler_t::replace) +
-         "\n";
+  return layOut(writer.object, 0) + "\n";
 }
 
 Result<Manifest> moec::fromJson(std::string_view text) {

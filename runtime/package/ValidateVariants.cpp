@@ -176,15 +176,16 @@ bool Checker::checkVariant(const std::string &path, const Target &target,
   for (size_t i = 0; i < variant.launches.size(); ++i) {
     const Launch &launch = variant.launches[i];
     std::string where = fmt::format("{}.launches[{}]", path, i);
+    if (const Kernel *kernel = findKernel(target, launch.kernel))
+      for (const ArgumentField &field : kernel->arguments.fields)
+        if (field.kind == ArgumentField::Kind::FirstExpert)
+          return fail(where + ".kernel",
+                      "expected a kernel of runs, '{}' takes a first expert "
+                      "and belongs to pack",
+                      kernel->name);
     if (!checkLaunch(where, target, launch, samples))
       return false;
     const Kernel &kernel = *findKernel(target, launch.kernel);
-    for (const ArgumentField &field : kernel.arguments.fields)
-      if (field.kind == ArgumentField::Kind::FirstExpert)
-        return fail(where + ".kernel",
-                    "expected a kernel of runs, '{}' takes a first expert and "
-                    "belongs to pack",
-                    kernel.name);
     for (const std::string &name : touchedValues(target, kernel)) {
       touched.insert(name);
       const Value &value = *findValue(manifest, target, name);

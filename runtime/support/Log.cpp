@@ -80,6 +80,7 @@ void moec::logMessage(LogLevel level, std::string_view message) {
   std::lock_guard lock(log.mutex);
   if (log.sink)
     return log.sink(level, message);
-  std::fprintf(stderr, "moec: %s: %.*s\n", logLevelName(level).data(),
-               static_cast<int>(message.size()), message.data());
+  std::string line =
+      fmt::format("moec: {}: {}\n", logLevelName(level), message);
+  std::fputs(line.c_str(), stderr);
 }

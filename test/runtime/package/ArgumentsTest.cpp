@@ -1,0 +1,166 @@
+//===- ArgumentsTest.cpp - binding values, packing arguments ------------------
+//===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The bytes that a kernel receives, and what a caller may not give.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/package/Arguments.h"
+#include "test/runtime/TinyManifest.h"
+
+#include <cstring>
+#include <gmock/gmock.h>
+
+using namespace moec;
+using namespace moec::test;
+using testing::HasSubstr;
+
+namespace {
+
+template <typename T>
+T readAt(const std::vector<std::byte> &block, int64_t offset) {
+  T value;
+  std::memcpy(&value, block.data() + offset, sizeof(T));
+  return value;
+}
+
+} // namespace
+
+TEST(Arguments, packsEveryKind) {
+  Manifest m = tinyManifest();
+  m.parameters = {{"limit", "f32", 7.5}, {"steps", "i32", 3}};
+  Target &t = m.targets[0];
+  TensorMap map;
+  map.name = "map";
+  map.value = "w2";
+  t.tensorMaps = {map};
+  BlockBuilder builder;
+  builder.pointer("x")
+      .rowStride("stride", "x")
+      .elementBytes("bytes", "given_ids");
+  builder.size("tokens", Expression::symbol("tokens")).firstExpert();
+  for (const char *name : {"limit", "steps"}) {
+    ArgumentField &p = builder.add(name, ArgumentField::Kind::Parameter);
+    p.parameter = name;
+    p.elementType = std::string(name) == "limit" ? "f32" : "i32";
+  }
+  ArgumentField &wide = builder.add("wide", ArgumentField::Kind::Size);
+  wide.expression = Expression(int64_t(1) << 40);
+  wide.elementType = "i64";
+  builder.pointer("logits");
+  builder.add("map", ArgumentField::Kind::TensorMap).tensorMap = "map";
+  Kernel k = kernel("k", builder, {});
+  EXPECT_EQ(k.arguments.alignment, 64);
+  EXPECT_EQ(k.arguments.bytes, 192);
+
+  Result<ArgumentPacker> packer = ArgumentPacker::create(m, t, k);
+  ASSERT_TRUE(packer) << packer.error().message;
+  std::vector<BoundValue> values(valueCount(m, t));
+  values[valueIndex(m, t, "x")] = {0x1000, 24, 2};
+  values[valueIndex(m, t, "given_ids")] = {0, 0, 8};
+  std::vector<double> parameters = {7.5, 3};
+  std::function<Result<void>(size_t, std::byte *)> encode =
+      [](size_t index, std::byte *destination) -> Result<void> {
+    std::memset(destination, static_cast<int>(0xa0 + index), 128);
+    return {};
+  };
+  ArgumentSources sources;
+  sources.values = values;
+  sources.parameters = parameters;
+  sources.symbols.tokens = 9;
+  sources.firstExpert = 5;
+  sources.tensorMap = &encode;
+  std::vector<std::byte> block(packer->bytes(), std::byte{0xff});
+  ASSERT_TRUE(packer->pack(sources, block.data()));
+  EXPECT_EQ(readAt<uint64_t>(block, 0), 0x1000u);
+  EXPECT_EQ(readAt<int64_t>(block, 8), 24);
+  EXPECT_EQ(readAt<int32_t>(block, 16), 8);
+  EXPECT_EQ(readAt<int32_t>(block, 20), 9);
+  EXPECT_EQ(readAt<int32_t>(block, 24), 5);
+  EXPECT_EQ(readAt<float>(block, 28), 7.5f);
+  EXPECT_EQ(readAt<int32_t>(block, 32), 3);
+  EXPECT_EQ(readAt<int32_t>(block, 36), 0); // a gap
+  EXPECT_EQ(readAt<int64_t>(block, 40), int64_t(1) << 40);
+  EXPECT_EQ(readAt<uint64_t>(block, 48), 0u); // an absent optional input
+  EXPECT_EQ(readAt<uint8_t>(block, 64), 0xa0);
+  EXPECT_EQ(readAt<uint8_t>(block, 191), 0xa0);
+
+  auto problem = [&] {
+    Result<void> done = packer->pack(sources, block.data());
+    return done ? "" : done.error().message;
+  };
+  sources.symbols.tokens = int64_t(1) << 31;
+  EXPECT_EQ(problem(), "kernel 'k', argument 'tokens': expected a 32-bit size, "
+                       "got tokens = 2147483648");
+  sources.symbols.tokens = 9;
+  parameters[1] = 2.5;
+  EXPECT_THAT(problem(), HasSubstr("'steps': expected an integer, got 2.5"));
+  parameters[1] = 3;
+  sources.tensorMap = nullptr;
+  EXPECT_THAT(problem(), HasSubstr("encodes tensor maps"));
+  values[valueIndex(m, t, "x")].address = 0;
+  EXPECT_THAT(problem(),
+              HasSubstr("argument 'x': expected a value with memory"));
+}
+
+TEST(Arguments, bindingChecksTheCaller) {
+  Manifest m = tinyManifest();
+  Symbols symbols = *symbolsFor(m, 10);
+  const Value &x = m.values[0];
+  Result<BoundValue> bound = bindValue(x, symbols, 0x100, "", 24);
+  ASSERT_TRUE(bound);
+  EXPECT_EQ(bound->rowStride, 24);
+  EXPECT_EQ(bound->elementBytes, 2);
+  EXPECT_EQ(bindValue(x, symbols, 0x101).error().code, ErrorCode::Misaligned);
+  EXPECT_EQ(bindValue(x, symbols, 0x100, "", 20).error().code,
+            ErrorCode::Misaligned);
+  EXPECT_EQ(bindValue(x, symbols, 0).error().code, ErrorCode::InvalidArgument);
+  EXPECT_EQ(bindValue(x, symbols, 0x100, "f32").error().message,
+            "value 'x': expected element type bf16, got 'f32'");
+  const Value &logits = m.values[1];
+  EXPECT_TRUE(bindValue(logits, symbols, 0));
+  EXPECT_EQ(bindValue(logits, symbols, 0x100, "", 8).error().message,
+            "value 'logits': expected row stride 4 (elements), got 8");
+  EXPECT_EQ(*valueBytes(x, symbols), 320);
+  EXPECT_EQ(*valueBytes(x, symbols, "", 24), (9 * 24 + 16) * 2);
+  symbols.tokens = 0;
+  EXPECT_EQ(*valueBytes(x, symbols), 0);
+}
+
+TEST(Arguments, gridsFollowTheSms) {
+  Launch launch;
+  Kernel kernel;
+  launch.grid.persistent = true;
+  launch.grid.tiles = Expression::symbol("rows");
+  launch.grid.ctasPerSm = 2;
+  kernel.cluster = {4, 1, 1};
+  Symbols symbols;
+  symbols.rows = 4000;
+  symbols.smCount = 133;
+  EXPECT_EQ((*gridOf(launch, kernel, symbols))[0], 264);
+  symbols.rows = 8;
+  EXPECT_EQ((*gridOf(launch, kernel, symbols))[0], 8);
+  symbols.smCount.reset();
+  EXPECT_FALSE(gridOf(launch, kernel, symbols));
+  launch.grid.persistent = false;
+  launch.grid.ctas = {Expression(4), Expression(65536), Expression(1)};
+  EXPECT_THAT(gridOf(launch, kernel, symbols).error().message,
+              HasSubstr("expected 1 to 65535 CTAs in y, got 65536"));
+}
+
+TEST(Arguments, variantsAreChosenByTokens) {
+  Manifest m = tinyManifest();
+  const Target &t = m.targets[0];
+  EXPECT_EQ((*selectVariant(m, t, 8))->name, "small");
+  EXPECT_EQ((*selectVariant(m, t, 9))->name, "large");
+  Result<const Variant *> many = selectVariant(m, t, 65);
+  EXPECT_EQ(many.error().code, ErrorCode::TooManyTokens);
+  EXPECT_EQ(many.error().message, "expected at most 64 tokens, got 65; compile "
+                                  "with --max-tokens=65 for more");
+  EXPECT_EQ(selectVariant(m, t, -1).error().code, ErrorCode::InvalidArgument);
+}

@@ -1,0 +1,266 @@
+//===- JsonTest.cpp - a manifest as JSON --------------------------------------
+//===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Both ways byte for byte; every field missing, mistyped or unknown is an error
+// with its path; no bytes crash the reader or the validator. Also reads the
+// example of docs/manifest.md.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/package/Stages.h"
+#include "runtime/support/Files.h"
+#include "test/runtime/RichManifest.h"
+
+#include <cstdlib>
+#include <gmock/gmock.h>
+#include <random>
+
+using namespace moec;
+using namespace moec::test;
+using nlohmann::json;
+using testing::HasSubstr;
+
+static std::string problemOf(const json &document) {
+  Result<Manifest> manifest = fromJson(document.dump());
+  return manifest ? "" : manifest.error().message;
+}
+
+TEST(Json, bothWaysAreTheSameBytes) {
+  for (const Manifest &manifest : {tinyManifest(), richManifest()}) {
+    std::string text = toJson(manifest);
+    Result<Manifest> read = fromJson(text);
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(toJson(*read), text);
+    Result<void> valid = validate(*read);
+    EXPECT_TRUE(valid) << valid.error().message;
+    EXPECT_EQ(text.back(), '\n');
+    EXPECT_EQ(text.substr(0, 24), "{\n  \"moec_manifest\": 1,\n");
+  }
+}
+
+TEST(Json, checksTheFormatVersion) {
+  json document = json::parse(toJson(tinyManifest()));
+  document["moec_manifest"] = 2;
+  EXPECT_THAT(problemOf(document),
+              HasSubstr("moec_manifest: expected format version 1, got 2"));
+  document.erase("moec_manifest");
+  EXPECT_THAT(problemOf(document), HasSubstr("accepts version 1"));
+}
+
+TEST(Json, namesThePathOfATypeError) {
+  json document = json::parse(toJson(tinyManifest()));
+  document["targets"][0]["kernels"][3]["threads"] = "128";
+  EXPECT_EQ(problemOf(document),
+            "targets[0].kernels[3].threads: expected an integer, got \"128\"");
+}
+
+/// Visits every value of a document with its path.
+template <typename Visit>
+static void walk(json &node, const std::string &path, Visit &&visit) {
+  visit(node, path);
+  if (node.is_object())
+    for (auto &item : node.items())
+      walk(item.value(), path.empty() ? item.key() : path + "." + item.key(),
+           visit);
+  if (node.is_array())
+    for (size_t i = 0; i < node.size(); ++i)
+      walk(node[i], path + "[" + std::to_string(i) + "]", visit);
+}
+
+/// True for the first two paths that differ in indices alone.
+static bool isNew(std::map<std::string, int> &seen, std::string path) {
+  for (char &c : path)
+    if (c >= '0' && c <= '9')
+      c = '#';
+  return ++seen[path] <= 2;
+}
+
+static bool isFree(const std::string &path) {
+  return path == "layer" || path.ends_with(".report") ||
+         path.ends_with(".attributes") || path.ends_with(".operands") ||
+         path.ends_with(".results") || path == "files";
+}
+
+static bool isInsideFree(const std::string &path) {
+  for (const char *part : {"layer.", ".report.", ".attributes.", ".operands.",
+                           ".results.", "files."})
+    if (path.find(part) != std::string::npos)
+      return true;
+  return false;
+}
+
+TEST(Json, everyFieldIsCheckedForItsType) {
+  json document = json::parse(toJson(richManifest()));
+  int changed = 0;
+  std::map<std::string, int> seen;
+  walk(document, "", [&](json &node, const std::string &path) {
+    if (path.empty() || isInsideFree(path) || !isNew(seen, path))
+      return;
+    json saved = node;
+    node = nullptr; // no field of the format may be null
+    std::string problem = problemOf(document);
+    ASSERT_THAT(problem, HasSubstr(path + ": expected ")) << path;
+    ASSERT_THAT(problem, HasSubstr("got null")) << path;
+    node = saved;
+    ++changed;
+  });
+  EXPECT_GT(changed, 150);
+}
+
+TEST(Json, everyFieldIsRequiredAndNoOtherIsKnown) {
+  json document = json::parse(toJson(richManifest()));
+  std::map<std::string, int> seen;
+  walk(document, "", [&](json &node, const std::string &path) {
+    if (!node.is_object() || isInsideFree(path) || isFree(path))
+      return;
+    // Fields of arguments differ by kind, so their keys take part.
+    std::string keys;
+    for (const auto &item : node.items())
+      keys += item.key();
+    if (!isNew(seen, path + keys))
+      return;
+    json saved = node;
+    for (const auto &item : saved.items()) {
+      node.erase(item.key());
+      std::string problem = problemOf(document);
+      ASSERT_NE(problem, "") << path << " without " << item.key();
+      if (item.key() != "kind" && item.key() != "role" &&
+          item.key() != "persistent" && item.key() != "moec_manifest") {
+        ASSERT_THAT(problem, HasSubstr("field '" + item.key() + "' is missing"))
+            << path;
+      }
+      node = saved;
+    }
+    node["surplus"] = 1;
+    ASSERT_THAT(problemOf(document),
+                HasSubstr((path.empty() ? "" : path + ".") +
+                          "surplus: unknown field; expected one of"));
+    node = saved;
+  });
+}
+
+TEST(Json, refusesWhatIsNoManifest) {
+  EXPECT_THAT(fromJson("").error().message, HasSubstr("expected JSON"));
+  EXPECT_THAT(fromJson("[]").error().message, HasSubstr("expected an object"));
+  EXPECT_THAT(fromJson("{\"a\": 1, \"a\": 2}").error().message,
+              HasSubstr("expected every field once, got 'a' twice"));
+  EXPECT_THAT(fromJson(std::string(100000, '[')).error().message,
+              HasSubstr("nested"));
+  json document = json::parse(toJson(tinyManifest()));
+  document["max_tokens"] = 1e300;
+  EXPECT_THAT(problemOf(document),
+              HasSubstr("max_tokens: expected an integer"));
+  document["max_tokens"] = 18446744073709551615ULL;
+  EXPECT_THAT(problemOf(document), HasSubstr("below 2^63"));
+  document["max_tokens"] = 64;
+  document["rows"] = "tokens *";
+  EXPECT_THAT(problemOf(document), HasSubstr("rows: expression 'tokens *'"));
+}
+
+/// Foreign bytes: whatever they say, there is a manifest or an error.
+TEST(Json, randomBytesNeverCrash) {
+  const std::string good = toJson(richManifest());
+  const char *rounds = std::getenv("MOEC_TEST_FUZZ_ROUNDS");
+  std::mt19937 random(5);
+  const std::string pieces[] = {"0",
+                                "-1",
+                                "1e9",
+                                "null",
+                                "[]",
+                                "{}",
+                                "\"\"",
+                                "true",
+                                "{",
+                                "]",
+                                "\\u0",
+                                "\"",
+                                "9223372036854775807",
+                                "-9223372036854775808",
+                                "18446744073709551615",
+                                "\"rows * rows * rows "
+                                "* rows * rows * rows * rows\""};
+  for (int i = rounds ? std::atoi(rounds) : 1500; i > 0; --i) {
+    std::string text = good;
+    for (size_t n = 1 + random() % 3; n > 0; --n) {
+      size_t at = random() % text.size();
+      switch (random() % 4) {
+      case 0:
+        text[at] = static_cast<char>(random());
+        break;
+      case 1:
+        text.erase(at, random() % 40);
+        break;
+      case 2:
+        text.insert(at, pieces[random() % std::size(pieces)]);
+        break;
+      default: {
+        // A number or string for another, which mostly stays JSON.
+        size_t begin = text.find(": ", at);
+        if (begin == std::string::npos)
+          break;
+        size_t end = text.find_first_of(",\n", begin);
+        text.replace(begin + 2, end - begin - 2,
+                     pieces[random() % std::size(pieces)]);
+      }
+      }
+    }
+    Result<Manifest> manifest = fromJson(text);
+    if (!manifest)
+      continue;
+    if (validate(*manifest))
+      (void)toJson(*manifest);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// docs/manifest.md
+//===----------------------------------------------------------------------===//
+
+static std::string manifestPage() {
+  std::string source = __FILE__;
+  for (int i = 0; i < 4; ++i)
+    source = parentFolder(source);
+  Result<std::string> text = readFile(joinPath(source, "docs/manifest.md"));
+  EXPECT_TRUE(text) << text.error().message;
+  return text ? *text : "";
+}
+
+TEST(Docs, theExampleIsAValidManifest) {
+  std::string page = manifestPage();
+  size_t begin = page.find("```json\n");
+  ASSERT_NE(begin, std::string::npos);
+  begin += 8;
+  std::string text = page.substr(begin, page.find("```", begin) - begin);
+  Result<Manifest> manifest = fromJson(text);
+  ASSERT_TRUE(manifest) << manifest.error().message;
+  Result<void> valid = validate(*manifest);
+  ASSERT_TRUE(valid) << valid.error().message;
+  EXPECT_EQ(toJson(*manifest), text);
+}
+
+TEST(Docs, everyStageKindAndFieldIsExplained) {
+  std::string page = manifestPage();
+  for (const StageKind &kind : kStageKinds) {
+    std::string row = "| `" + std::string(kind.op) + "` |";
+    ASSERT_THAT(page, HasSubstr(row));
+    std::string line = page.substr(page.find(row));
+    line = line.substr(0, line.find('\n'));
+    for (std::string_view list : {kind.operands, kind.results, kind.attributes})
+      forEachWord(list, [&](std::string_view word) {
+        std::string name(word.substr(0, word.find_first_of("?:")));
+        EXPECT_THAT(line, HasSubstr("`" + name)) << kind.op;
+      });
+  }
+  json document = json::parse(toJson(richManifest()));
+  walk(document, "", [&](json &node, const std::string &path) {
+    if (node.is_object() && !isFree(path) && !isInsideFree(path)) {
+      for (const auto &item : node.items())
+        EXPECT_THAT(page, HasSubstr("`" + item.key() + "`")) << path;
+    }
+  });
+}

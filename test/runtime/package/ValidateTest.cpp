@@ -1,0 +1,231 @@
+//===- ValidateTest.cpp - one wrong entry at a time ----------------------------
+//===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Each row changes one entry of a good manifest and demands an error whose
+// message begins with the entry's JSON path and says what was expected.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/runtime/package/ValidateCases.h"
+
+using namespace moec;
+using namespace moec::test;
+using testing::HasSubstr;
+
+static std::vector<Row> rows() {
+  return {
+      // The manifest.
+      {"name", "expected a name of letters", CHANGE(m.name = "a b")}
+      // namespace
+      ,
+      {"max_tokens", "expected 1 to", CHANGE(m.maxTokens = 0)},
+      {"rows", "expected an expression of tokens",
+       CHANGE(m.rows = Expression::symbol("sm_count"))},
+      {"rows", "expected 1 to", CHANGE(m.rows = kTokens - 1)},
+      {"rows", "2147483647", CHANGE(m.rows = kTokens * (int64_t(1) << 31))},
+      {"one_of[0]", "optional inputs, got 'x'", CHANGE(m.oneOf[0] = {"x"})},
+      {"one_of[1]", "at least one", CHANGE(m.oneOf[1] = {})},
+      {"one_of[1]", "'logits' again",
+       CHANGE(m.oneOf[1] = {"logits", "logits"})},
+      {"parameters[0].element_type", "expected one of f32, i32",
+       CHANGE(m.parameters[0].elementType = "f64")},
+      {"parameters[0].default", "finite",
+       CHANGE(m.parameters[0].defaultValue = 1.0 / 0.0)},
+      {"parameters[0].default", "32-bit integer, got 1.5",
+       CHANGE(m.parameters[0] = {"limit", "i32", 1.5})},
+      {"files.a.cu", "64 lower-case hex digits",
+       CHANGE(m.files["a.cu"] = kLong)},
+      {"files.../a.cu", "inside the package",
+       CHANGE(m.files["../a.cu"] = m.files["a.cu"])},
+      {"targets", "at least one", CHANGE(m.targets.clear())},
+      {"targets[1].arch", "'sm_90a' again",
+       CHANGE(m.targets.push_back(Target(m.targets[0])))},
+      // Values.
+      {"values[1].name", "'x' again", CHANGE(m.values[1].name = "x")},
+      {"values[0].role", "expected an input, an output or stored_weight",
+       CHANGE(m.values[0].role = ValueRole::Workspace)},
+      {"targets[0].values[1].role", "expected packed_weight",
+       CHANGE(t.values[1].role = ValueRole::Input)},
+      {"values[0].element_types", "at least one",
+       CHANGE(m.values[0].elementTypes = {})},
+      {"values[0].element_types[0]", "got 'float'",
+       CHANGE(m.values[0].elementTypes = {"float"})},
+      {"values[2].element_types[1]", "'i32' again",
+       CHANGE(m.values[2].elementTypes = {"i32", "i32"})},
+      {"values[5].element_types", "only an input",
+       CHANGE(m.values[5].elementTypes = {"bf16", "f16"})},
+      {"values[5].shape", "constant extents",
+       CHANGE(m.values[5].shape[0] = kTokens)},
+      {"values[0].shape[1]", "with tokens = 1",
+       CHANGE(m.values[0].shape[1] = kTokens - 2)},
+      {"values[0].shape", "64 bits",
+       CHANGE(m.values[0].shape[1] = int64_t(1) << 60)},
+      {"values[0].strides", "expected 2 strides",
+       CHANGE(m.values[0].strides = {16})},
+      {"values[0].strides[0]", "expected 16 to",
+       CHANGE(m.values[0].strides = {8, 1})},
+      {"values[0].alignment", "power of two from 1 to 256, got 24",
+       CHANGE(m.values[0].alignment = 24)},
+      {"values[4].caller_row_stride", "expected false",
+       CHANGE(m.values[4].callerRowStride = true)},
+      {"values[0].may_alias", "only a packed weight",
+       CHANGE(m.values[0].mayAlias = "out")},
+      {"targets[0].values[0].may_alias", "a stored weight, for a packed one",
+       CHANGE(t.values[0].mayAlias = "x")},
+      {"targets[0].values[0].may_alias", "at least the 4096 bytes",
+       CHANGE(m.values[5].shape[2] = Expression(8))},
+      {"targets[0].values[12].data", "expected 4 numbers",
+       CHANGE(t.values[12].data.pop_back())},
+      // The target.
+      {"targets[0].arch", "a name like sm_80", CHANGE(t.arch = "sm_9x")},
+      {"targets[0].compute_major", "expected 9", CHANGE(t.computeMajor = 8)},
+      {"targets[0].compute_minor", "expected 0", CHANGE(t.computeMinor = 1)},
+      {"targets[0].compatibility", "expected 'exact'",
+       CHANGE(t.compatibility = "major")},
+      // Kernels.
+      {"targets[0].kernels[1].name", "'route_permute' again",
+       CHANGE(t.kernels[1].name = "route_permute")},
+      {"targets[0].kernels[1].entry", "again",
+       CHANGE(t.kernels[1].entry = t.kernels[0].entry)},
+      {"targets[0].kernels[0].source", "inside the package",
+       CHANGE(t.kernels[0].source = "../a.cu")},
+      {"targets[0].kernels[0].cubin", "inside the package",
+       CHANGE(t.kernels[0].cubin = "/a.cubin")},
+      {"targets[0].kernels[0].headers[0]", "relative path",
+       CHANGE(t.kernels[0].headers[0] = "/usr/include/math.h")},
+      {"targets[0].kernels[0].options", "expected '-arch=sm_90a' once",
+       CHANGE(t.kernels[0].options[1] = "-arch=sm_90")},
+      {"targets[0].kernels[0].threads", "multiple of 32",
+       CHANGE(t.kernels[0].threads = 100)},
+      {"targets[0].kernels[0].threads", "got 2048",
+       CHANGE(t.kernels[0].threads = 2048)},
+      {"targets[0].kernels[0].shared_bytes", "0 to 232448",
+       CHANGE(t.kernels[0].sharedBytes = -1)},
+      {"targets[0].kernels[0].min_ctas_per_sm", "at most 16 CTAs of 128",
+       CHANGE(t.kernels[0].minCtasPerSm = 17)},
+      {"targets[0].kernels[0].cluster[1]", "expected 1 to 16",
+       CHANGE(t.kernels[0].cluster[1] = 0)},
+      {"targets[0].kernels[0].cluster", "at most 16 CTAs, got 64",
+       CHANGE(t.kernels[0].cluster = {8, 8, 1})},
+      // Arguments.
+      {"targets[0].kernels[3].arguments.fields[2].offset", "multiple of 8",
+       CHANGE(t.kernels[3].arguments.fields[2].offset += 4)},
+      {"targets[0].kernels[3].arguments.fields[2].offset", "at least 16",
+       CHANGE(t.kernels[3].arguments.fields[2].offset = 8)},
+      {"targets[0].kernels[3].arguments.fields[6].offset", "end within",
+       CHANGE(t.kernels[3].arguments.fields[6].offset += 8)},
+      {"targets[0].kernels[3].arguments.bytes", "expected 56",
+       CHANGE(t.kernels[3].arguments.bytes = 64)},
+      {"targets[0].kernels[3].arguments.alignment", "expected 8, or 64",
+       CHANGE(t.kernels[3].arguments.alignment = 16)},
+      {"targets[0].kernels[8].arguments.fields[4].offset", "multiple of 64",
+       CHANGE(t.kernels[8].arguments.fields[4].offset = 32)},
+      {"targets[0].kernels[8].arguments.fields[4].tensor_map", "got 'none'",
+       CHANGE(t.kernels[8].arguments.fields[4].tensorMap = "none")},
+      {"targets[0].kernels[8].arguments.fields[3].parameter", "got 'none'",
+       CHANGE(t.kernels[8].arguments.fields[3].parameter = "none")},
+      {"targets[0].kernels[8].arguments.fields[3].element_type",
+       "expected 'f32'",
+       CHANGE(t.kernels[8].arguments.fields[3].elementType = "i32")},
+      {"targets[0].kernels[3].arguments.fields[0].value", "name of a value",
+       CHANGE(t.kernels[3].arguments.fields[0].value = "none")},
+      {"targets[0].kernels[3].arguments.fields[1].value", "with rows",
+       CHANGE(t.kernels[3].arguments.fields[1].value = "rows")},
+      {"targets[0].kernels[3].arguments.fields[3].name", "'rows' again",
+       CHANGE(t.kernels[3].arguments.fields[3].name = "rows")},
+      {"targets[0].kernels[0].arguments.fields[5].element_type",
+       "expected one of i32, i64, f32",
+       CHANGE(t.kernels[0].arguments.fields[5].elementType = "i16")},
+      // Stages.
+      {"targets[0].kernels[3].stages", "at least one",
+       CHANGE(t.kernels[3].stages.clear())},
+      {"targets[0].kernels[3].stages[0].op", "expected one of route, count",
+       CHANGE(t.kernels[3].stages[0].op = "matmul")},
+      {"targets[0].kernels[3].stages[0].operands", "expected 'lhs'",
+       CHANGE(t.kernels[3].stages[0].operands.erase("lhs"))},
+      {"targets[0].kernels[3].stages[0].operands.more", "unknown",
+       CHANGE(t.kernels[3].stages[0].operands["more"] = "lhs")},
+      {"targets[0].kernels[3].stages[0].operands.lhs", "pointer or tensor map",
+       CHANGE(t.kernels[3].stages[0].operands["lhs"] = "lhs_row_stride")},
+      {"targets[0].kernels[3].stages[1].operands.input", "an earlier stage",
+       CHANGE(t.kernels[3].stages[1].operands["input"] = "%g")},
+      {"targets[0].kernels[3].stages[1].results.result", "may be written",
+       CHANGE(t.kernels[3].stages[1].results["result"] = "lhs")},
+      {"targets[0].kernels[3].stages[0].attributes", "expected 'n'",
+       CHANGE(t.kernels[3].stages[0].attributes.erase("n"))},
+      {"targets[0].kernels[3].stages[0].attributes.n", "an integer, got \"32\"",
+       CHANGE(t.kernels[3].stages[0].attributes["n"] = "32")},
+      {"targets[0].kernels[3].stages[0].attributes.n", "0 to 2147483647",
+       CHANGE(t.kernels[3].stages[0].attributes["n"] = -1)},
+      {"targets[0].kernels[3].stages[1].attributes.limit", "a number or null",
+       CHANGE(t.kernels[3].stages[1].attributes["limit"] = "")},
+      {"targets[0].kernels[3].stages[0].attributes.more", "unknown",
+       CHANGE(t.kernels[3].stages[0].attributes["more"] = 1)},
+      // Tensor maps: the rules of cuTensorMapEncodeTiled.
+      {"targets[0].tensor_maps[0].value", "name of a value",
+       CHANGE(t.tensorMaps[0].value = "none")},
+      {"targets[0].tensor_maps[0].extents", "1 to 5 dimensions",
+       CHANGE(t.tensorMaps[0].extents = {})},
+      {"targets[0].tensor_maps[0].extents", "within the 2048 bytes",
+       CHANGE(t.tensorMaps[0].extents[1] = Expression(65))},
+      {"targets[0].tensor_maps[0].extents[0]", "expected 1 to",
+       CHANGE(t.tensorMaps[0].extents[0] = Expression(0))},
+      {"targets[0].tensor_maps[0].strides", "expected 1 strides",
+       CHANGE(t.tensorMaps[0].strides = {})},
+      {"targets[0].tensor_maps[0].strides[0]", "multiple of 16",
+       CHANGE(t.tensorMaps[0].strides[0] = Expression(40))},
+      {"targets[0].tensor_maps[0].box[1]", "expected 1 to 256, got 257",
+       CHANGE(t.tensorMaps[0].box[1] = 257)},
+      {"targets[0].tensor_maps[0].box[0]", "multiple of 16 bytes",
+       CHANGE(t.tensorMaps[0].box[0] = 4)},
+      {"targets[0].tensor_maps[0].box[0]", "at most 32 bytes with swizzle",
+       CHANGE(t.tensorMaps[0].box[0] = 32)},
+      {"targets[0].tensor_maps[0].element_strides[0]", "expected 1 to 8",
+       CHANGE(t.tensorMaps[0].elementStrides[0] = 0)},
+      {"targets[0].tensor_maps[0].swizzle", "expected one of none, 32b",
+       CHANGE(t.tensorMaps[0].swizzle = "16b")},
+      {"targets[0].tensor_maps[0].out_of_bounds_fill", "no floating-point",
+       CHANGE(t.tensorMaps[0].outOfBoundsFill = "nan",
+              t.tensorMaps[0].elementType = "i16")},
+      {"targets[0].tensor_maps[0].extents", "expected 3 to 5",
+       CHANGE(t.tensorMaps[0].interleave = "32b")},
+      {"targets[0].tensor_maps[0].value", "aligned to 16 bytes",
+       CHANGE(m.values[6].alignment = 8)}};
+}
+
+TEST(Validate, theGoodOnesPass) {
+  for (const Manifest &manifest : {tinyManifest(), richManifest()}) {
+    Result<void> valid = validate(manifest);
+    EXPECT_TRUE(valid) << valid.error().message;
+  }
+}
+
+TEST(Validate, everyWrongEntryIsNamed) { expectFailures(rows()); }
+
+TEST(Validate, olderArchsHaveNoClustersTmaOrProgrammaticLaunch) {
+  auto problem = [](auto change) {
+    Manifest m = tinyManifest();
+    Target &t = m.targets[0];
+    t.arch = "sm_80";
+    t.compatibility = "major";
+    t.computeMajor = 8;
+    for (Kernel &kernel : t.kernels) {
+      kernel.programmatic = false;
+      kernel.options[1] = "-arch=sm_80";
+    }
+    change(t);
+    Result<void> valid = validate(m);
+    return valid ? "" : valid.error().message;
+  };
+  EXPECT_EQ(problem([](Target &) {}), "");
+  EXPECT_EQ(problem([](Target &t) { t.kernels[0].programmatic = true; }),
+            "targets[0].kernels[0].programmatic: expected false: sm_80 has no "
+            "programmatic launch (sm_90 and later have)");
+  EXPECT_THAT(problem([](Target &t) { t.kernels[0].cluster[0] = 2; }),
+              HasSubstr("sm_80 has no clusters"));
+}

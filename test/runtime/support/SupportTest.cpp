@@ -1,0 +1,195 @@
+//===- SupportTest.cpp - files, hashes, environment, log -----------------------
+//===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the runtime stands on: errors that name the path, writes that are there
+// wholly or not at all, hashes of known texts.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/support/Env.h"
+#include "runtime/support/Files.h"
+#include "runtime/support/Log.h"
+#include "runtime/support/Sha256.h"
+
+#include <cstdlib>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <set>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace moec;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace {
+
+/// A folder that is removed at the end.
+struct TemporaryFolder {
+  TemporaryFolder() {
+    Result<std::string> made =
+        createTemporaryFolderBeside(testing::TempDir() + "moec-support");
+    path = *made;
+  }
+  ~TemporaryFolder() { (void)static_cast<bool>(removeAll(path)); }
+  std::string path;
+};
+
+} // namespace
+
+TEST(Result, everyCodeHasItsOwnName) {
+  std::set<std::string_view> names;
+  for (int code = 0; code <= 18; ++code) {
+    std::string_view name = errorCodeName(static_cast<ErrorCode>(code));
+    EXPECT_NE(name, "unknown") << code;
+    EXPECT_TRUE(names.insert(name).second) << name;
+  }
+  EXPECT_EQ(errorCodeName(ErrorCode::InvalidArgument), "invalid_argument");
+}
+
+TEST(Sha256, matchesThePublishedExamples) {
+  EXPECT_EQ(sha256(""),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256("abc"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  Sha256 pieces;
+  pieces.update("a");
+  pieces.update("bc");
+  EXPECT_EQ(pieces.finish(), sha256("abc"));
+  EXPECT_TRUE(isSha256(sha256("abc")));
+  EXPECT_FALSE(isSha256("BA7816"));
+}
+
+TEST(Sha256, hashesFiles) {
+  TemporaryFolder folder;
+  std::string path = joinPath(folder.path, "big");
+  std::string content(200000, 'x');
+  ASSERT_TRUE(writeFileAtomically(path, content));
+  EXPECT_EQ(*sha256File(path), sha256(content));
+  Result<std::string> missing = sha256File(joinPath(folder.path, "none"));
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message, HasSubstr("none': No such file"));
+}
+
+TEST(Files, writesWholeFilesOrNothing) {
+  TemporaryFolder folder;
+  std::string path = joinPath(folder.path, "file");
+  ASSERT_TRUE(writeFileAtomically(path, "one"));
+  ASSERT_TRUE(writeFileAtomically(path, std::string("t\0wo", 4)));
+  EXPECT_EQ(*readFile(path), std::string("t\0wo", 4));
+  Result<void> failed =
+      writeFileAtomically(joinPath(folder.path, "no/file"), "x");
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, ErrorCode::FileSystem);
+  EXPECT_THAT(failed.error().message, HasSubstr("no/file': No such file"));
+  EXPECT_THAT(*listFiles(folder.path), ElementsAre("file"));
+}
+
+TEST(Files, saysThatTheDiskIsFull) {
+  if (::access("/dev/full", W_OK) != 0)
+    GTEST_SKIP() << "no /dev/full here";
+  Result<void> failed = writeFile("/dev/full", "x");
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().message,
+            "cannot write '/dev/full': No space left on device");
+}
+
+TEST(Files, readErrorsNameThePath) {
+  Result<std::string> folder = readFile("/");
+  ASSERT_FALSE(folder);
+  EXPECT_EQ(folder.error().message, "cannot read '/': Is a directory");
+}
+
+TEST(Files, createsListsAndRemovesFolders) {
+  TemporaryFolder folder;
+  ASSERT_TRUE(createFolders(joinPath(folder.path, "a/b")));
+  ASSERT_TRUE(createFolders(joinPath(folder.path, "a/b")));
+  ASSERT_TRUE(writeFile(joinPath(folder.path, "a/b/z"), ""));
+  ASSERT_TRUE(writeFile(joinPath(folder.path, "a/y"), ""));
+  EXPECT_THAT(*listFiles(folder.path), ElementsAre("a/b/z", "a/y"));
+  EXPECT_FALSE(createFolders(joinPath(folder.path, "a/y/c")));
+  ASSERT_TRUE(removeAll(joinPath(folder.path, "a")));
+  ASSERT_TRUE(removeAll(joinPath(folder.path, "a")));
+  EXPECT_TRUE(listFiles(folder.path)->empty());
+  EXPECT_FALSE(listFiles(joinPath(folder.path, "a")));
+}
+
+TEST(Files, temporaryNamesDiffer) {
+  TemporaryFolder folder;
+  std::set<std::string> names;
+  for (int i = 0; i < 20; ++i)
+    names.insert(*createTemporaryFolderBeside(folder.path + "/x/y"));
+  EXPECT_EQ(names.size(), 20u);
+}
+
+TEST(Files, knowsPathsThatStayInside) {
+  for (const char *good : {"a", "a/b.cu", "sm_90a/x.cubin", "..a/b"})
+    EXPECT_TRUE(isContainedPath(good)) << good;
+  for (const char *bad :
+       {"", "/a", "../a", "a/../b", "a/..", "./a", "a//b", "a/", "a\\b"})
+    EXPECT_FALSE(isContainedPath(bad)) << bad;
+  EXPECT_FALSE(isContainedPath(std::string_view("a\0b", 3)));
+  EXPECT_EQ(parentFolder("a/b"), "a");
+  EXPECT_EQ(parentFolder("/b"), "/");
+  EXPECT_EQ(parentFolder("b"), ".");
+}
+
+TEST(Env, readsTypedValues) {
+  ::unsetenv("MOEC_STRICT");
+  EXPECT_FALSE(*envFlag("MOEC_STRICT"));
+  ::setenv("MOEC_STRICT", "yes", 1);
+  EXPECT_TRUE(*envFlag("MOEC_STRICT"));
+  ::setenv("MOEC_STRICT", "maybe", 1);
+  EXPECT_EQ(envFlag("MOEC_STRICT").error().message,
+            "environment variable MOEC_STRICT: expected 1, on, true, yes or 0, "
+            "off, false, no, got 'maybe'");
+  ::unsetenv("MOEC_STRICT");
+  ::setenv("MOEC_JOBS", "12", 1);
+  EXPECT_EQ(*envInteger("MOEC_JOBS"), 12);
+  for (const char *bad : {"-1", "1x", "x"}) {
+    ::setenv("MOEC_JOBS", bad, 1);
+    EXPECT_FALSE(envInteger("MOEC_JOBS")) << bad;
+  }
+  ::unsetenv("MOEC_JOBS");
+}
+
+TEST(Env, findsTheCacheFolder) {
+  ::setenv("MOEC_CACHE_DIR", "/c", 1);
+  ::setenv("XDG_CACHE_HOME", "/x", 1);
+  EXPECT_EQ(*envCacheFolder(), "/c");
+  ::unsetenv("MOEC_CACHE_DIR");
+  EXPECT_EQ(*envCacheFolder(), "/x/moec");
+  ::unsetenv("XDG_CACHE_HOME");
+  ::setenv("HOME", "/h", 1);
+  EXPECT_EQ(*envCacheFolder(), "/h/.cache/moec");
+}
+
+TEST(Env, everyVariableIsDescribedOnce) {
+  std::set<std::string_view> names;
+  for (const EnvVariable &variable : kEnvVariables) {
+    EXPECT_TRUE(names.insert(variable.name).second) << variable.name;
+    EXPECT_EQ(variable.help.back(), '.') << variable.name;
+    EXPECT_THAT((std::set<std::string_view>{"path", "flag", "integer", "word"}),
+                testing::Contains(variable.type));
+  }
+}
+
+TEST(Log, handsMessagesToTheSink) {
+  std::vector<std::string> seen;
+  setLogSink(
+      [&](LogLevel level, std::string_view message) {
+        seen.push_back(fmt::format("{}: {}", logLevelName(level), message));
+      },
+      LogLevel::Info);
+  log(LogLevel::Warning, "{} and {}", 1, "two");
+  log(LogLevel::Debug, "unseen");
+  setLogSink({}, LogLevel::Warning);
+  EXPECT_THAT(seen, ElementsAre("warning: 1 and two"));
+  EXPECT_FALSE(logs(LogLevel::Info));
+}
