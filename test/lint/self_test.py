@@ -104,6 +104,9 @@ class Layering(LintTest):
     def test_toolkit_header(self):
         self.red("layering.py", {"runtime/A.cpp": "#include <nvrtc.h>\n"}, "runtime/A.cpp:1: includes nvrtc.h")
 
+    def test_optional_toolkit_header(self):
+        self.green("layering.py", {"test/runtime/A.cpp": "#if __has_include(<cuda.h>)\n#include <cuda.h>\n#endif\n"})
+
     def test_reference_that_borrows_from_the_host_device(self):
         tree = {"test/reference/A.cpp": '#include "runtime/host/HostDevice.h"\n', "runtime/host/HostDevice.h": ""}
         self.red("layering.py", tree, "test/reference/A.cpp:1")
@@ -154,7 +157,7 @@ class FileCheck(LintTest):
         self.red("filecheck.py", self.check(text), "expected-* without -verify-diagnostics")
 
     def test_missing_separator(self):
-        text = self.verify + "// expected-error {{a whole message here}}\n// expected-error {{another whole message}}\n"
+        text = self.verify + "// expected-error {{a whole message here}}\nop\n// expected-error {{another whole message}}\n"
         self.red("filecheck.py", self.check(text), "'// -----' is missing")
 
     def test_dead_separator(self):
@@ -175,6 +178,7 @@ class FileCheck(LintTest):
         )
         self.green("filecheck.py", self.check(text))
         message = "// expected-error @below {{a whole message here}}\n"
+        self.green("filecheck.py", self.check(self.verify + message + message))
         self.green("filecheck.py", self.check(self.verify + message + "// -----\n" + message))
 
 
