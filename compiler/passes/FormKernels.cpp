@@ -34,7 +34,7 @@ static constexpr int64_t kFusedTokens = 128;
 /// What one CTA of the larger variants routes. Every CTA of the permutation
 /// sums the counts of all blocks, so many tokens take larger ones.
 static int64_t blockTokensFor(int64_t maxTokens) {
-  return maxTokens <= 8192 ? 64 : 256;
+  return maxTokens <= 16384 ? 64 : 128;
 }
 
 namespace {

@@ -27,9 +27,9 @@
 // Many tokens: routing counts per block; partial sums beyond L2 are rounded.
 
 // CHECK: moe.kernel @prefill_route {{.*}} results ["topk_ids", "topk_weights", "block_counts"]
-// CHECK: moe.count experts = 8 block_tokens = 256
+// CHECK: moe.count experts = 8 block_tokens = 128
 // CHECK: moe.kernel @prefill_permute fields ["topk_ids", "block_counts"] results ["rows", "positions", "offsets", "tiles", "tile_count", "counts"]
-// CHECK: moe.permute experts = 8 tile_rows = 128 block_tokens = 256
+// CHECK: moe.permute experts = 8 tile_rows = 128 block_tokens = 128
 // CHECK: moe.kernel @prefill_down
 // CHECK: -> tensor<?x512xbf16>
 // CHECK: moe.variant @prefill tokens{{ ?}}[65, 65536]
