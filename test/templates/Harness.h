@@ -133,8 +133,7 @@ inline void launch(CUstream stream, const Kernel &kernel, long long grid,
   config.numAttrs = programmatic ? 1 : 0;
   arguments.bytes.resize((arguments.bytes.size() + 7) / 8 * 8);
   void *parameters[] = {arguments.bytes.data()};
-  CHECK_CUDA(
-      cuLaunchKernelEx(&config, kernel.function, parameters, nullptr));
+  CHECK_CUDA(cuLaunchKernelEx(&config, kernel.function, parameters, nullptr));
 }
 
 /// Device memory, filled with 0xFF when made; 256 bytes of guard behind it.
@@ -188,9 +187,8 @@ inline float floatOf(uint16_t bits, Type type) {
   }
   int exponent = bits >> 10 & 31, mantissa = bits & 1023;
   float value = exponent == 31 ? (mantissa ? NAN : INFINITY)
-                : exponent
-                    ? std::ldexp(float(mantissa + 1024), exponent - 25)
-                    : std::ldexp(float(mantissa), -24);
+                : exponent ? std::ldexp(float(mantissa + 1024), exponent - 25)
+                           : std::ldexp(float(mantissa), -24);
   return bits & 0x8000 ? -value : value;
 }
 

@@ -54,8 +54,8 @@ struct Workspace {
     size_t pairs = size_t(tokens) * s.topK;
     capacity =
         int(std::min<long long>(pairs, ceilDiv(pairs, tileRows) + s.local));
-    for (Buffer *b : {&ids, &weights, &shownIds, &shownWeights, &rows,
-                      &positions})
+    for (Buffer *b :
+         {&ids, &weights, &shownIds, &shownWeights, &rows, &positions})
       b->make(pairs * 4);
     blockCounts.make(size_t(ceilDiv(tokens, blockTokens)) * s.experts * 4);
     offsets.make((s.local + 1) * 4);
@@ -69,9 +69,9 @@ struct Workspace {
       b->release();
   }
   bool guards() const {
-    for (const Buffer *b : {&ids, &weights, &shownIds, &shownWeights,
-                            &blockCounts, &rows, &positions, &offsets, &tiles,
-                            &tileCount, &counts})
+    for (const Buffer *b :
+         {&ids, &weights, &shownIds, &shownWeights, &blockCounts, &rows,
+          &positions, &offsets, &tiles, &tileCount, &counts})
       if (!b->guardIntact())
         return false;
     return true;
@@ -96,8 +96,12 @@ inline void launchRouting(CUstream stream, const Roles &roles, Workspace &w,
   a.add(show ? w.shownIds.at : CUdeviceptr(0));
   a.add(show ? w.shownWeights.at : CUdeviceptr(0));
   if (fused)
-    a.add(w.rows.at).add(w.positions.at).add(w.offsets.at).add(w.tiles.at)
-        .add(w.tileCount.at).add(show ? w.counts.at : CUdeviceptr(0));
+    a.add(w.rows.at)
+        .add(w.positions.at)
+        .add(w.offsets.at)
+        .add(w.tiles.at)
+        .add(w.tileCount.at)
+        .add(show ? w.counts.at : CUdeviceptr(0));
   else
     a.add(w.blockCounts.at);
   long long blocks = ceilDiv(w.tokens, route.line.number("block"));

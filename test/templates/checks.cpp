@@ -25,7 +25,8 @@ namespace {
 std::mt19937 generator(12345);
 int failures = 0;
 
-void fail(const std::string &where, const char *what, double got, double limit) {
+void fail(const std::string &where, const char *what, double got,
+          double limit) {
   std::printf("FAILED %s: %s %g, limit %g\n", where.c_str(), what, got, limit);
   ++failures;
 }
@@ -90,10 +91,10 @@ struct Weights {
   std::vector<float> w13, w2, b13, b2;
   Buffer dev13, dev2, devB13, devB2;
   Weights(const Shape &s)
-      : w13(normal(size_t(s.local) * s.up() * s.hidden,
-                   1 / std::sqrt(s.hidden), s.type)),
-        w2(normal(size_t(s.local) * s.hidden * s.inter,
-                  1 / std::sqrt(s.inter), s.type)),
+      : w13(normal(size_t(s.local) * s.up() * s.hidden, 1 / std::sqrt(s.hidden),
+                   s.type)),
+        w2(normal(size_t(s.local) * s.hidden * s.inter, 1 / std::sqrt(s.inter),
+                  s.type)),
         b13(normal(size_t(s.local) * s.up(), 0.5, s.type)),
         b2(normal(size_t(s.local) * s.hidden, 0.5, s.type)) {
     size_t size = sizeOf(s.type);
@@ -133,8 +134,7 @@ void checkOrder(const std::string &where, const Shape &s, const Workspace &w,
   for (int e = 0; e < s.local; ++e) {
     offsets[e + 1] = offsets[e] + counts[e];
     for (int first = offsets[e]; first < offsets[e + 1]; first += tileRows)
-      for (int word :
-           {e, first, std::min(first + tileRows, offsets[e + 1]), 0})
+      for (int word : {e, first, std::min(first + tileRows, offsets[e + 1]), 0})
         tiles.push_back(word);
     for (size_t pair = 0; pair < ids.size(); ++pair)
       if (ids[pair] == e + s.begin) {
@@ -162,8 +162,8 @@ void checkOrder(const std::string &where, const Shape &s, const Workspace &w,
 void runLayer(const Line &line, const Roles &roles, const Weights &weights,
               int tokens, const std::string &pattern) {
   Shape s(line);
-  std::string where = line.text("name") + " tokens " + std::to_string(tokens) +
-                      " " + pattern;
+  std::string where =
+      line.text("name") + " tokens " + std::to_string(tokens) + " " + pattern;
   int blockTokens = roles.route->line.number("block");
   int tileRows = line.number("tilerows");
   Workspace w(s, tokens, blockTokens, tileRows);
@@ -180,8 +180,8 @@ void runLayer(const Line &line, const Roles &roles, const Weights &weights,
       if (pattern == "one")
         logit = e < s.topK ? 20.0f - e : -20.0f;
       if (pattern == "edge") {
-        static const float kEdges[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f,
-                                       1.0f, 1.0f};
+        static const float kEdges[] = {NAN,   INFINITY, -INFINITY, 0.0f,
+                                       -0.0f, 1.0f,     1.0f};
         if (m % 3 == 0 || generator() % 3)
           logit = kEdges[generator() % (m % 5 == 0 ? 3 : 7)];
       }
@@ -277,11 +277,10 @@ void runLayer(const Line &line, const Roles &roles, const Weights &weights,
         hidden[n] = value;
       }
       for (int i = 0; i < s.inter; ++i)
-        middle[i] = rounded(
-            float(s.gated ? activationOf(function, hidden[i]) *
-                                hidden[s.inter + i]
-                          : activationOf(function, hidden[i])),
-            s.type);
+        middle[i] = rounded(float(s.gated ? activationOf(function, hidden[i]) *
+                                                hidden[s.inter + i]
+                                          : activationOf(function, hidden[i])),
+                            s.type);
       for (int n = 0; n < s.hidden; ++n) {
         const float *row = &weights.w2[(size_t(e) * s.hidden + n) * s.inter];
         double value = s.bias ? weights.b2[size_t(e) * s.hidden + n] : 0;
@@ -301,8 +300,8 @@ void runLayer(const Line &line, const Roles &roles, const Weights &weights,
       double difference = std::fabs(got[size_t(m) * s.hidden + n] - sum[n]);
       double ratio = difference / std::max(std::fabs(sum[n]), rms);
       if (difference != 0)
-        worstElement = ratio > worstElement || std::isnan(ratio) ? ratio
-                                                                 : worstElement;
+        worstElement =
+            ratio > worstElement || std::isnan(ratio) ? ratio : worstElement;
     }
     errors += error;
     norms += norm;
@@ -321,8 +320,8 @@ void runLayer(const Line &line, const Roles &roles, const Weights &weights,
   std::printf("%-44s whole %.2e row %.2e element %.2e\n", where.c_str(), whole,
               worstRow, worstElement);
   w.release();
-  for (Buffer *b : {&devX, &devLogits, &devIds, &devWeights, &devValid, &t, &y,
-                    &h, &out})
+  for (Buffer *b :
+       {&devX, &devLogits, &devIds, &devWeights, &devValid, &t, &y, &h, &out})
     b->release();
 }
 
@@ -351,9 +350,8 @@ void runPack(const Kernel &copy, const Kernel &interleave) {
         int from = r % 16 < 8 ? r / 16 * 8 + r % 16
                               : rows / 2 + r / 16 * 8 + r % 16 - 8;
         uint16_t expected =
-            e == 1 || e == 2
-                ? stored[(size_t(e) * rows + from) * columns + c]
-                : 0xFFFF;
+            e == 1 || e == 2 ? stored[(size_t(e) * rows + from) * columns + c]
+                             : 0xFFFF;
         wrong += got[(size_t(e) * rows + r) * columns + c] != expected;
       }
   if (wrong || !scratch.guardIntact() || !packed.guardIntact())

@@ -10,6 +10,7 @@ whether the PTX has .local memory. Ends with status 1 if a compile failed, a
 kernel spills or has local memory, 2 on usage, 77 where there is no NVRTC.
 """
 
+import concurrent.futures
 import ctypes
 import os
 import re
@@ -117,16 +118,23 @@ def main(arguments):
     if nvrtc is None:
         print("no NVRTC on this machine; set MOEC_NVRTC_PATH", file=sys.stderr)
         return 77
-    failed = 0
+    work = []
     for path in files:
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        base = os.path.basename(path)
+        # A first line of this form says for which archs the text is meant.
         wanted = re.search(r"^// archs: (.*)$", text, re.M)
-        for arch in archs:
-            if wanted and not re.fullmatch(wanted.group(1), arch):
-                continue
-            result = compileText(nvrtc, text, arch, base, extra)
+        work += [(path, text, arch) for arch in archs
+                 if not wanted or re.fullmatch(wanted.group(1), arch)]
+
+    def one(item):
+        path, text, arch = item
+        return compileText(nvrtc, text, arch, os.path.basename(path), extra)
+
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for (path, _, arch), result in zip(work, pool.map(one, work)):
+            base = os.path.basename(path)
             failed += not result.clean
             state = "ok" if result.clean else "FAILED"
             print(f"{state:6} {base:44} {arch:8} {result.milliseconds:6.0f} ms "
@@ -140,6 +148,7 @@ def main(arguments):
                 stem = os.path.join(out, f"{os.path.splitext(base)[0]}.{arch}")
                 with open(stem + ".cubin", "wb") as file:
                     file.write(result.cubin)
+    print(f"{len(work)} compiled, {failed} failed")
     return 1 if failed else 0
 
 

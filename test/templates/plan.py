@@ -155,8 +155,8 @@ def addChecks(plan):
     addCheck(plan, "deep256", 16, 4, 256, 256, (128, 256, 64), 3, (2, 4), patterns=few)
     addCheck(plan, "column256", 5, 2, 520, 776, (128, 256, 64), 3, (2, 4), bias=True,
              patterns="uniform,given32")
-    addCheck(plan, "remainder64", 6, 2, 136, 264, (64, 256, 32), 4, (1, 4), ctas=2,
-             patterns="uniform,valid", tokens="7,33,100,500")
+    addCheck(plan, "remainder", 3, 2, 136, 264, (128, 256, 64), 3, (2, 4),
+             patterns="uniform,valid", tokens="30,100,200,500")
     addCheck(plan, "mid64", 160, 6, 128, 128, (64, 128, 64), 4, (2, 4), partial="f32",
              score="Softmax", normalize="None", patterns="uniform,edge,given32", block=16)
     addCheck(plan, "deep16", 12, 4, 320, 96, (16, 64, 128), 4, (1, 4), gated=False,
@@ -174,13 +174,10 @@ def addChecks(plan):
 
 # Schedules to time: tile, stages, warps, CTAs per SM, group.
 SCHEDULES = {
-    16: [((16, 64, 128), 4, (1, 4), 3, 1), ((16, 64, 128), 3, (1, 4), 4, 1),
-         ((16, 64, 128), 5, (1, 4), 2, 1)],
-    32: [((32, 64, 128), 4, (1, 4), 2, 1), ((32, 64, 128), 3, (1, 4), 3, 1)],
-    64: [((64, 128, 64), 3, (1, 4), 2, 4), ((64, 64, 128), 3, (1, 4), 2, 1),
-         ((64, 64, 128), 4, (1, 4), 2, 4), ((64, 128, 128), 3, (2, 4), 1, 4)],
-    128: [((128, 256, 32), 4, (2, 4), 1, 4), ((128, 256, 64), 3, (2, 4), 1, 4),
-          ((128, 128, 32), 4, (2, 2), 2, 4)]}
+    16: [((16, 64, 128), 4, (1, 4), 3, 1), ((16, 64, 128), 3, (1, 4), 4, 1)],
+    32: [((32, 64, 128), 4, (1, 4), 2, 1)],
+    64: [((64, 128, 64), 3, (1, 4), 2, 4), ((64, 64, 128), 3, (1, 4), 2, 1)],
+    128: [((128, 256, 32), 4, (2, 4), 1, 4), ((128, 256, 64), 3, (2, 4), 1, 4)]}
 
 
 def addTimings(plan):
@@ -197,10 +194,10 @@ def addTimings(plan):
             few = plan.combine(f"t_{key}_few", hidden, topk, timing=1, threads=64,
                                blocks=hidden // 512)
             combine = plan.combine(f"t_{key}", hidden, topk, timing=1)
-            tokens = {16: "1,8,32", 32: "32,128,512", 64: "128,512,2048",
+            tokens = {16: "1,8,32,128", 32: "32,128,512", 64: "32,128,512,2048",
                       128: "512,2048,8192"}[rows]
             if model == "mixtral-8x7b":
-                tokens = {16: "1,8,32", 32: "32", 64: "128,512", 128: "512,2048,8192"}[rows]
+                tokens = {16: "1,8,32", 32: "32", 64: "32,128,512", 128: "512,2048,8192"}[rows]
             ups, downs = [], []
             for tile, stages, warps, ctas, group in SCHEDULES[rows]:
                 name = (f"t_{key}_{tile[0]}x{tile[1]}x{tile[2]}_s{stages}_"
@@ -215,6 +212,15 @@ def addTimings(plan):
                 f"tilerows={rows} fused={fused} route={routeKernel} permute={permute} "
                 f"few={few} combine={combine} gateup={','.join(ups)} "
                 f"down={','.join(downs)} tokens={tokens}")
+        for block, tokens in ((64, "128,2048,8192"), (256, "8192,40960")):
+            key = f"{model.replace('-', '_')}_order_{block}"
+            route = plan.route(key, timing=1, threads=1024, block=block, experts=experts,
+                               topk=topk)
+            permute = plan.permute(key, timing=1, threads=512, block=block,
+                                   experts=experts, topk=topk, tileRows=128)
+            plan.lines.append(f"order model={model} E={experts} K={topk} H={hidden} "
+                              f"I={inter} dtype=bf16 tilerows=128 block={block} "
+                              f"route={route} permute={permute} tokens={tokens}")
 
 
 def main(arguments):

@@ -90,8 +90,8 @@ def matmulShared(tile, stages, element, result, gated):
 
 def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
            gather=True, activation=None, gated=True, bias=False, element="bf16",
-           result=None, engine="MmaSync", interleave=None, persistent=False,
-           chain=1, programmatic=True, async_=True):
+           result=None, engine="MmaSync", interleave=None, programmatic=True,
+           async_=True):
     result = result or element
     threads = 32 * warps[0] * warps[1]
     fused = activation is not None

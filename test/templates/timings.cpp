@@ -145,6 +145,37 @@ struct Bench {
   Timer timer;
   std::vector<std::string> summary;
 
+  /// route and permute alone, four times in a graph.
+  void order(const Line &line, int tokens) {
+    Shape s(line);
+    constexpr int kRuns = 4;
+    Roles roles;
+    roles.route = &kernels.at(line.text("route"));
+    roles.permute = &kernels.at(line.text("permute"));
+    Workspace w(s, tokens, line.number("block"), line.number("tilerows"));
+    Buffer logits(size_t(tokens) * s.experts * 2);
+    fill(kernels.at("fill_fill"), logits.at, size_t(tokens) * s.experts,
+         Type::BF16, 1.0f, 7);
+    Given given;
+    given.logits = logits.at;
+    double times[2];
+    for (int only = 0; only < 2; ++only)
+      times[only] = timer.median([&] {
+        for (int i = 0; i < kRuns; ++i)
+          launchRouting(timer.stream, roles, w, given, true, false, only);
+      });
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "ORDER %-12s M %5d block %3d: route %.1f us, route and "
+                  "permute %.1f us",
+                  line.text("model").c_str(), tokens, line.number("block"),
+                  times[1] / kRuns, times[0] / kRuns);
+    std::printf("%s\n", text);
+    summary.push_back(text);
+    w.release();
+    logits.release();
+  }
+
   void time(const Line &line, const Model &model, int tokens) {
     const Shape &s = model.shape;
     const Kernel &filler = kernels.at("fill_fill");
@@ -190,10 +221,9 @@ struct Bench {
     };
     auto each = [&](const std::function<void(int)> &body) {
       return timer.median([&] {
-               for (int i = 0; i < sets; ++i)
-                 body(i);
-             }) /
-             sets;
+        for (int i = 0; i < sets; ++i)
+          body(i);
+      }) / sets;
     };
     double routeUs = each(routing);
     double routeOnlyUs = each([&](int i) {
@@ -249,19 +279,19 @@ struct Bench {
       combine(i);
     });
     double error = sampleError(model, spaces[sets - 1], x, out);
-    double bytes = used * expertBytes + tokens * (4.0 * s.hidden +
-                                                  2.0 * s.experts);
+    double bytes =
+        used * expertBytes + tokens * (4.0 * s.hidden + 2.0 * s.experts);
     double floor = std::max(bytes / kBandwidth, 3 * flops / kRate) * 1e6;
     char text[300];
     std::snprintf(text, sizeof text,
                   "LAYER %-12s M %5d tile_rows %3d: %8.1f us x%.2f of floor "
-                  "%.1f (%.1f%% of 781) route alone %.1f routing %.1f up %.1f down %.1f combine "
+                  "%.1f (%.1f%% of 781) route alone %.1f routing %.1f up %.1f "
+                  "down %.1f combine "
                   "%.1f error %.1e",
                   line.text("model").c_str(), tokens, line.number("tilerows"),
                   layerUs, layerUs / floor, floor,
                   3 * flops / layerUs * 1e-6 / 781 * 100, routeOnlyUs, routeUs,
-                  bestUp.us,
-                  bestDown.us, combineUs, error);
+                  bestUp.us, bestDown.us, combineUs, error);
     std::printf("%s\n", text);
     std::fflush(stdout);
     summary.push_back(text);
@@ -296,6 +326,11 @@ int main(int count, char **arguments) {
     if (line.verb == "time" && (only.empty() || line.text("model") == only))
       models[line.text("model")].push_back(line);
   }
+  for (const Line &line : readPlan(folder + "/plan.txt"))
+    if (line.verb == "order" && (only.empty() || line.text("model") == only))
+      for (const std::string &tokens : line.list("tokens"))
+        if (!onlyTokens || onlyTokens == std::atoi(tokens.c_str()))
+          bench.order(line, std::atoi(tokens.c_str()));
   for (auto &[name, lines] : models) {
     Model model(lines[0], bench.kernels.at("fill_fill"));
     for (const Line &line : lines)

@@ -14,11 +14,12 @@
 
 /// Checks one member of a type parameter. `what` says what the member is.
 #define MOE_REQUIRE_VALUE(Type, member, what)                                  \
-  static_assert(requires { Type::member; },                                    \
-                #Type " lacks " #member " (" what ")")
+  static_assert(                                                               \
+      requires { Type::member; }, #Type " lacks " #member " (" what ")")
 #define MOE_REQUIRE_TYPE(Type, member, what)                                   \
-  static_assert(requires { typename Type::member; },                           \
-                #Type " lacks the type " #member " (" what ")")
+  static_assert(                                                               \
+      requires { typename Type::member; },                                     \
+      #Type " lacks the type " #member " (" what ")")
 
 namespace moe {
 
@@ -45,8 +46,9 @@ template <class A> constexpr bool checkActivation() {
   MOE_REQUIRE_VALUE(A, kGated, "whether it takes a gate and an up value");
   MOE_REQUIRE_VALUE(A, kIdentity, "whether it changes nothing");
   if constexpr (A::kGated)
-    static_assert(requires { A::apply(0.0f, 0.0f); },
-                  "A lacks apply(float gate, float up)");
+    static_assert(
+        requires { A::apply(0.0f, 0.0f); },
+        "A lacks apply(float gate, float up)");
   else
     static_assert(requires { A::apply(0.0f); }, "A lacks apply(float value)");
   return true;
@@ -61,8 +63,9 @@ template <class F> constexpr bool checkFunction() {
 /// A score policy: kSoftmax says whether scores need all logits of a token.
 template <class S> constexpr bool checkScorePolicy() {
   MOE_REQUIRE_VALUE(S, kNeedsSum, "whether scores need a sum over experts");
-  static_assert(requires { S::score(0.0f, 0.0f, 0.0f); },
-                "S lacks score(float logit, float maximum, float sum)");
+  static_assert(
+      requires { S::score(0.0f, 0.0f, 0.0f); },
+      "S lacks score(float logit, float maximum, float sum)");
   return true;
 }
 
@@ -74,8 +77,9 @@ template <class S> constexpr bool checkSelectPolicy() {
 
 /// A normalization policy: weights from the scores of one token, by one warp.
 template <class N> constexpr bool checkNormalizePolicy() {
-  static_assert(requires { N::template weight<8>(0.0f, true, true); },
-                "N lacks weight<kTopK>(float score, bool finite, bool lane)");
+  static_assert(
+      requires { N::template weight<8>(0.0f, true, true); },
+      "N lacks weight<kTopK>(float score, bool finite, bool lane)");
   return true;
 }
 
@@ -98,13 +102,14 @@ template <class F> constexpr bool checkFragment() {
   MOE_REQUIRE_VALUE(F, kSize, "how many sums a thread holds");
   MOE_REQUIRE_VALUE(F, kRun, "how many neighbours lie in a row");
   MOE_REQUIRE_VALUE(F, kSwapped, "whether rows are weight rows");
-  static_assert(requires(F f) {
-    f.value(0);
-    f.row(0);
-    f.col(0);
-    F::isGate(0);
-    F::partner(0);
-  }, "F lacks one of value(i), row(i), col(i), isGate(i), partner(i)");
+  static_assert(
+      requires(F f) {
+        f.value(0);
+        f.row(0);
+        f.col(0);
+        F::isGate(0);
+        F::partner(0);
+      }, "F lacks one of value(i), row(i), col(i), isGate(i), partner(i)");
   return true;
 }
 

@@ -159,18 +159,16 @@ __device__ __forceinline__ void loadMatrices(unsigned (&words)[4],
 
 #if __CUDA_ARCH__ >= 800
 /// sums += a (16 x 16) * b (16 x 8), f32 sums.
-__device__ __forceinline__ void multiplyBfloat(float *sums,
-                                               const unsigned (&a)[4],
-                                               unsigned b0, unsigned b1) {
+__device__ __forceinline__ void
+multiplyBfloat(float *sums, const unsigned (&a)[4], unsigned b0, unsigned b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-__device__ __forceinline__ void multiplyHalf(float *sums,
-                                             const unsigned (&a)[4],
-                                             unsigned b0, unsigned b1) {
+__device__ __forceinline__ void
+multiplyHalf(float *sums, const unsigned (&a)[4], unsigned b0, unsigned b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])

@@ -86,8 +86,8 @@ storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
     if (row >= rows)
       continue;
     int out = S::kGated ? col / 16 * 8 + col % 8 : col;
-    unsigned to = shared + unsigned(row * S::kRowBytes +
-                                    out * int(sizeof(Result)));
+    unsigned to =
+        shared + unsigned(row * S::kRowBytes + out * int(sizeof(Result)));
     if constexpr (sizeof(Result) == 4) {
 #pragma unroll
       for (int j = 0; j < Fragment::kRun; ++j)

@@ -88,8 +88,7 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
         for (int i = 0; i < kPartialVectors; ++i) {
           vectors[k][i] = Vector16{};
           if (rows[k] >= 0 &&
-              (!kTail ||
-               column + i * kPerVector<Partial> < Config::kHidden))
+              (!kTail || column + i * kPerVector<Partial> < Config::kHidden))
             vectors[k][i] = source[i];
         }
       }

@@ -117,14 +117,13 @@ template <class Config> struct GroupedMatmul {
       return;
     int expert = tile.x, firstRow = tile.y, rows = tile.z - tile.y;
     int firstN = index.n * Schedule::kTileN;
-    Copier<Config> copier(
-        shared,
-        args.rhs + ((long long)expert * Config::kN + firstN) * Config::kK,
-        Config::kN - firstN);
+    Copier<Config> copier(shared,
+                          args.rhs + ((long long)expert * Config::kN + firstN) *
+                                         Config::kK,
+                          Config::kN - firstN);
     beginRhs(copier);
-    copier.setLhs(args.lhs,
-                  unsigned(args.lhs_row_stride / kPerVector<Input>), rows,
-                  [&](int r) {
+    copier.setLhs(args.lhs, unsigned(args.lhs_row_stride / kPerVector<Input>),
+                  rows, [&](int r) {
                     if constexpr (Config::kGather)
                       return args.rows[firstRow + r] / Config::kTopK;
                     else

@@ -11,8 +11,8 @@
 //
 // Args, in order: topk_ids [tokens, K], block_counts [blocks, E] (E experts of
 //   the layer), int tokens, rows [tokens * K]: pair index of each sorted row,
-//   positions [tokens, K]: sorted row of each pair or -1, offsets [E_local + 1],
-//   tiles int4 {expert, first row, end row, 0}, tile_count [1], counts
+//   positions [tokens, K]: sorted row of each pair or -1, offsets [E_local +
+//   1], tiles int4 {expert, first row, end row, 0}, tile_count [1], counts
 //   [E_local] (null).
 //
 //===----------------------------------------------------------------------===//
@@ -64,8 +64,7 @@ __device__ __forceinline__ void permute(const typename Config::Args &args) {
   int blocks = (args.tokens + Config::kBlockTokens - 1) / Config::kBlockTokens;
   for (int item = thread; item < kSlices * kLocal; item += kThreads) {
     int slice = item / kLocal, expert = item % kLocal;
-    const int *column =
-        args.block_counts + Config::kLocalBegin + expert;
+    const int *column = args.block_counts + Config::kLocalBegin + expert;
     int before = 0, total = 0;
 #pragma unroll 8
     for (int b = slice; b < blocks; b += kSlices) {

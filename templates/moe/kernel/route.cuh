@@ -41,6 +41,7 @@ template <class Config> constexpr bool checkRouteConfig() {
   MOE_REQUIRE_VALUE(Config, kTopK, "experts a token takes");
   MOE_REQUIRE_VALUE(Config, kBlockTokens, "tokens of a CTA");
   MOE_REQUIRE_VALUE(Config, kPermute, "whether the CTA also permutes");
+  MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile, where it permutes");
   MOE_REQUIRE_VALUE(Config, kLocalBegin, "first expert of this rank");
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
   static_assert(Config::kTopK >= 1 && Config::kTopK <= 32 &&
@@ -89,8 +90,8 @@ routeToken(const typename Config::Logits *logits, int lane, int &expert,
   }
 #pragma unroll
   for (int i = 0; i < kPerLane; ++i)
-    keys[i] = i * 32 + lane < Config::kExperts ? routing::keyOfLogit(values[i])
-                                               : 0u;
+    keys[i] =
+        i * 32 + lane < Config::kExperts ? routing::keyOfLogit(values[i]) : 0u;
   float maximum = 0.0f, sum = 1.0f;
   if constexpr (Config::Score::kNeedsSum) {
     maximum = -3.402823466e38f;

@@ -36,7 +36,7 @@ template <class Element> struct MmaSync {
                       kWarpM * Schedule::kWarpsM == Schedule::kTileM &&
                       kWarpN * Schedule::kWarpsN == Schedule::kTileN,
                   "a warp's share must be whole 16 x 16 blocks");
-    using Layout = Swizzle<Schedule::kTileK * int(sizeof(Input))>;
+    using Layout = Swizzle<Schedule::kTileK *int(sizeof(Input))>;
     static constexpr int kRowBytes = Schedule::kTileK * int(sizeof(Input));
 
     static constexpr int kSize = kMs * kNs * 4;
@@ -58,8 +58,8 @@ template <class Element> struct MmaSync {
       int warpM = warp / Schedule::kWarpsN * kWarpM;
       int warpN = warp % Schedule::kWarpsN * kWarpN;
       lhsOffset = Layout::offset(warpM + lane % 16, lane / 16);
-      rhsOffset = Layout::offset(warpN + lane % 8 + lane / 16 * 8,
-                                 lane / 8 % 2);
+      rhsOffset =
+          Layout::offset(warpN + lane % 8 + lane / 16 * 8, lane / 8 % 2);
       firstRow = warpM + lane / 4;
       firstCol = warpN + lane % 4 * 2;
 #pragma unroll
@@ -67,8 +67,8 @@ template <class Element> struct MmaSync {
         sums[i] = 0.0f;
     }
 
-    /// Reads the operands of `step` of the tiles at the shared addresses. A step
-    /// is two chunks, so it changes bits of the offset that rows do not.
+    /// Reads the operands of `step` of the tiles at the shared addresses. A
+    /// step is two chunks, so it changes bits of the offset that rows do not.
     __device__ __forceinline__ void load(Operands &operands, unsigned lhs,
                                          unsigned rhs, int step) const {
       unsigned lhsLane = lhs + (lhsOffset ^ unsigned(step * 32));

@@ -39,9 +39,13 @@ template <class Config> struct Ring {
   static constexpr int kLhsPasses = ceilDiv(Schedule::kTileM, kRowsPerPass);
   static constexpr int kRhsPasses = ceilDiv(Schedule::kTileN, kRowsPerPass);
 
-  /// Steps over which the copies of a stage are spread: all but the last, whose
-  /// barrier needs them committed; at once where memory is the limit.
-  static constexpr int kParts = Schedule::kTileM >= 64 ? kSteps - 1 : 1;
+  static constexpr int kPairs = kSteps / 2;
+  /// Pairs of steps in one turn of the inner loop: one would cost 2 % of speed,
+  /// more than two cost compile time and gain nothing.
+  static constexpr int kUnroll = minimum(kPairs, 2);
+  /// Pairs of steps over which the copies of a stage are spread: all, or at
+  /// once where memory is the limit.
+  static constexpr int kParts = Schedule::kTileM >= 128 ? kPairs : 1;
 
   static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
   static_assert(kSteps >= 2 && kSteps % 2 == 0,
@@ -59,13 +63,13 @@ template <class Config> struct Copier {
   using Schedule = typename Config::Schedule;
   using Input = typename Config::Input;
 
-  const char *lhs;                  ///< chunk 0 of the next stage, row 0
-  unsigned lhsRow[R::kLhsPasses];   ///< each row's distance, in chunks
-  const char *rhs;                  ///< next chunk of the first row
-  unsigned lhsRows;                 ///< bit i: row of pass i exists
-  int row, chunk;                   ///< of pass 0
-  int rhsRows;                      ///< rows of the tile that exist, less `row`
-  unsigned destination;             ///< shared address in stage 0
+  const char *lhs;                ///< chunk 0 of the next stage, row 0
+  unsigned lhsRow[R::kLhsPasses]; ///< each row's distance, in chunks
+  const char *rhs;                ///< next chunk of the first row
+  unsigned lhsRows;               ///< bit i: row of pass i exists
+  int row, chunk;                 ///< of pass 0
+  int rhsRows;                    ///< rows of the tile that exist, less `row`
+  unsigned destination;           ///< shared address in stage 0
 
   /// rhsTile: first row of the tile in the weights of the expert.
   __device__ __forceinline__ Copier(unsigned shared, const Input *rhsTile,
@@ -113,8 +117,8 @@ template <class Config> struct Copier {
   __device__ __forceinline__ void copyRhs(int i, int stage, int tile) {
     constexpr int kPassChunks =
         R::kRowsPerPass * (Config::kK / kPerVector<Input>);
-    bool exists = Config::kN % Schedule::kTileN == 0 ||
-                  i * R::kRowsPerPass < rhsRows;
+    bool exists =
+        Config::kN % Schedule::kTileN == 0 || i * R::kRowsPerPass < rhsRows;
     if (Schedule::kTileN % R::kRowsPerPass == 0 ||
         row + i * R::kRowsPerPass < Schedule::kTileN)
       ptx::copy16<Config::kCpAsync>(
@@ -191,32 +195,31 @@ __device__ __forceinline__ void multistage(Copier<Config> &copier,
   ptx::waitForCopies<kStages - 2>();
   __syncthreads();
 
-  typename Worker::Operands operands[2];
-  worker.load(operands[0], shared, shared + R::kLhsBytes, 0);
+  typename Worker::Operands even, odd;
+  worker.load(even, shared, shared + R::kLhsBytes, 0);
   int readStage = 0, writeStage = kStages - 1;
   unsigned lhs = shared;
 #pragma unroll 1
   for (int tile = 0; tile < R::kTiles; ++tile) {
-#pragma unroll
-    for (int step = 0; step < R::kSteps; ++step) {
-      if (step == R::kSteps - 1) {
+    int next = tile + kStages - 1;
+#pragma unroll R::kUnroll
+    for (int pair = 0; pair < R::kPairs; ++pair) {
+      bool last = pair == R::kPairs - 1;
+      worker.load(odd, lhs, lhs + R::kLhsBytes, 2 * pair + 1);
+      if (pair < R::kParts)
+        copier.copyPart(pair, writeStage, next, next < R::kTiles);
+      worker.multiply(even);
+      if (last) {
         // The next stage has arrived, and nobody reads the one before it.
+        ptx::commitCopies();
         ptx::waitForCopies<kStages - 2>();
         __syncthreads();
+        writeStage = writeStage + 1 == kStages ? 0 : writeStage + 1;
         readStage = readStage + 1 == kStages ? 0 : readStage + 1;
         lhs = shared + unsigned(readStage * R::kStageBytes);
       }
-      worker.load(operands[(step + 1) % 2], lhs, lhs + R::kLhsBytes,
-                  (step + 1) % R::kSteps);
-      if (step < R::kParts) {
-        int next = tile + kStages - 1;
-        copier.copyPart(step, writeStage, next, next < R::kTiles);
-      }
-      if (step == R::kParts - 1) {
-        ptx::commitCopies();
-        writeStage = writeStage + 1 == kStages ? 0 : writeStage + 1;
-      }
-      worker.multiply(operands[step % 2]);
+      worker.load(even, lhs, lhs + R::kLhsBytes, last ? 0 : 2 * pair + 2);
+      worker.multiply(odd);
     }
   }
   ptx::waitForCopies<0>();
