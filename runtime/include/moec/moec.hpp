@@ -127,12 +127,15 @@ public:
   static Expected<Package> load(const std::string &folder,
                                 const moec_load_options &options) {
     moec_package *made = nullptr;
-    return wrap(moec_package_load(folder.c_str(), &options, &made), made);
+    moec_status status = moec_package_load(folder.c_str(), &options, &made);
+    return wrap(status, made);
   }
   static Expected<Package> load(const Files &files,
                                 const moec_load_options &options) {
     moec_package *made = nullptr;
-    return wrap(moec_package_load_files(files.get(), &options, &made), made);
+    moec_status status =
+        moec_package_load_files(files.get(), &options, &made);
+    return wrap(status, made);
   }
 
   std::string name() const { return moec_package_name(get()); }
