@@ -12,6 +12,7 @@ import ctypes
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -46,7 +47,7 @@ def execute(command, folder, timeout):
 def judge(status, output, errors, sanitizer):
     """(passed, one line, worst numbers) of one call of moec-run."""
     if sanitizer:
-        clean = "ERROR SUMMARY: 0 errors" in output + errors or "0 hazards displayed" in output + errors
+        clean = re.search(r"SUMMARY: 0 (errors|hazards)\b", output + errors) is not None
         text = next((line.strip(" =") for line in (output + errors).splitlines() if "ERROR SUMMARY" in line or
                      "hazards displayed" in line or "Error" in line), errors.strip()[-200:])
         return clean and status == 0, text, {}
