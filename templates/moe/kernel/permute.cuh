@@ -62,6 +62,7 @@ __device__ __forceinline__ void permute(const typename Config::Args &args) {
   int thread = int(threadIdx.x);
   int block = int(blockIdx.x);
   int blocks = (args.tokens + Config::kBlockTokens - 1) / Config::kBlockTokens;
+#pragma unroll 1
   for (int item = thread; item < kSlices * kLocal; item += kThreads) {
     int slice = item / kLocal, expert = item % kLocal;
     const int *column = args.block_counts + Config::kLocalBegin + expert;
@@ -76,8 +77,10 @@ __device__ __forceinline__ void permute(const typename Config::Args &args) {
     partialTotal[slice][expert] = total;
   }
   __syncthreads();
+#pragma unroll 1
   for (int expert = thread; expert < kLocal; expert += kThreads) {
     int before = 0, total = 0;
+#pragma unroll 1
     for (int slice = 0; slice < kSlices; ++slice) {
       before += partialBefore[slice][expert];
       total += partialTotal[slice][expert];

@@ -124,6 +124,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
 
   beginKernel<Config>();
   if constexpr (!Config::kPermute) {
+#pragma unroll 1
     for (int e = int(threadIdx.x); e < Config::kExperts; e += Config::kThreads)
       shared.counts[e] = 0;
     __syncthreads();
@@ -133,6 +134,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   int firstToken = int(blockIdx.x) * Config::kBlockTokens;
   int blockTokens = min(Config::kBlockTokens, args.tokens - firstToken);
   int valid = args.valid_tokens ? *args.valid_tokens : args.tokens;
+#pragma unroll 1
   for (int t = warp; t < blockTokens; t += Config::kThreads / 32) {
     int token = firstToken + t;
     int expert = -1, shown = -1;
@@ -170,6 +172,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   __syncthreads();
 
   if constexpr (!Config::kPermute) {
+#pragma unroll 1
     for (int e = int(threadIdx.x); e < Config::kExperts; e += Config::kThreads)
       args.block_counts[(long long)blockIdx.x * Config::kExperts + e] =
           shared.counts[e];

@@ -49,7 +49,7 @@ scanExperts(Arrangement<kLocalExperts, kThreads> &shared) {
   constexpr int kPerLane = ceilDiv(kLocalExperts, 32);
   int lane = int(threadIdx.x);
   int rows = 0, tiles = 0;
-#pragma unroll 4
+#pragma unroll 1
   for (int i = 0; i < kPerLane; ++i) {
     int expert = lane * kPerLane + i;
     int count = expert < kLocalExperts ? shared.total[expert] : 0;
@@ -72,7 +72,7 @@ scanExperts(Arrangement<kLocalExperts, kThreads> &shared) {
   }
   rows -= ownRows;
   tiles -= ownTiles;
-#pragma unroll 4
+#pragma unroll 1
   for (int i = 0; i < kPerLane; ++i) {
     int expert = lane * kPerLane + i;
     if (expert < kLocalExperts) {
@@ -97,6 +97,7 @@ countPairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
   int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
   unsigned short *flat = &shared.ranks[0][0];
   PairShare<Shared::kWarps> share(pairs);
+#pragma unroll 1
   for (int i = int(threadIdx.x); i < share.used * kLocalExperts; i += kThreads)
     flat[i] = 0;
   __syncthreads();
@@ -113,6 +114,7 @@ countPairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
     }
   }
   __syncthreads();
+#pragma unroll 1
   for (int expert = int(threadIdx.x); expert < kLocalExperts;
        expert += kThreads) {
     int sum = 0;
@@ -172,24 +174,29 @@ writeExperts(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
              int *counts) {
   int thread = int(threadIdx.x);
   if (block == 0) {
+#pragma unroll 1
     for (int i = thread; i <= kLocalExperts; i += kThreads)
       offsets[i] = shared.offsets[i];
     if (counts)
+#pragma unroll 1
       for (int i = thread; i < kLocalExperts; i += kThreads)
         counts[i] = shared.total[i];
     if (thread == 0)
       *tileCount = shared.tiles[kLocalExperts];
   }
   int warp = thread / 32, lane = thread % 32;
+#pragma unroll 1
   for (int expert = block * (kThreads / 32) + warp; expert < kLocalExperts;
        expert += blocks * (kThreads / 32)) {
     int first = shared.offsets[expert], end = first + shared.total[expert];
+#pragma unroll 1
     for (int row = first + lane * kTileRows; row < end; row += 32 * kTileRows)
       tiles[shared.tiles[expert] + (row - first) / kTileRows] =
           make_int4(expert, row, min(row + kTileRows, end), 0);
   }
   int capacity =
       min(pairs, (pairs + kTileRows - 1) / kTileRows + kLocalExperts);
+#pragma unroll 1
   for (int i = shared.tiles[kLocalExperts] + block * kThreads + thread;
        i < capacity; i += blocks * kThreads)
     tiles[i] = make_int4(0, 0, 0, 0);
