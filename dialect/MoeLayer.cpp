@@ -14,9 +14,19 @@
 using namespace mlir;
 using namespace moec::moe;
 
-/// In the order in which they are printed: that of the definition.
-static ArrayRef<StringRef> optionNames() {
-  return LayerOp::getAttributeNames().drop_front(); // without sym_name
+/// What every layer has, in the order in which it is printed; the options
+/// follow by their names.
+static constexpr StringRef kLeading[] = {
+    "experts",    "top_k",       "hidden",      "intermediate",
+    "input_type", "output_type", "logits_type", "quant",
+    "routing",    "activation",  "parallel"};
+
+static SmallVector<StringRef> optionNames() {
+  SmallVector<StringRef> names(std::begin(kLeading), std::end(kLeading));
+  for (StringRef name : LayerOp::getAttributeNames())
+    if (name != "sym_name" && !llvm::is_contained(names, name))
+      names.push_back(name);
+  return names;
 }
 
 ParseResult LayerOp::parse(OpAsmParser &parser, OperationState &result) {

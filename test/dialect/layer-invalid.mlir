@@ -85,7 +85,7 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type
 
 // -----
 
-// expected-error@+1 {{unknown layer option 'expert_count'; known: experts, top_k, hidden, intermediate, input_type, output_type, logits_type, quant, routing, activation, parallel, has_bias, gate_up_order, weights_transposed, input_quantized, scales_swizzled, apply_router_weight_on_input, routed_scale, routed_scale_on_output, per_expert_scale, hash_routing, zero_experts, num_shared_experts, shared_intermediate, shared_expert_gate, redundant_experts, eplb, latent_hidden, hidden_unpadded, intermediate_unpadded, activation_format, all_to_all, residual, skip_final_all_reduce, defer_finalize, batch_invariant, lora, local_intermediate, local_begin, local_experts, local_stride, w2_bias}}
+// expected-error@+1 {{custom op 'moe.layer' unknown layer option 'expert_count'; known: experts, top_k, hidden, intermediate, input_type, output_type, logits_type, quant, routing, activation, parallel, activation_format, all_to_all, apply_router_weight_on_input, batch_invariant, defer_finalize, eplb, gate_up_order, has_bias, hash_routing, hidden_unpadded, input_quantized, intermediate_unpadded, latent_hidden, local_begin, local_experts, local_intermediate, local_stride, lora, num_shared_experts, per_expert_scale, redundant_experts, residual, routed_scale, routed_scale_on_output, scales_swizzled, shared_expert_gate, shared_intermediate, skip_final_all_reduce, w2_bias, weights_transposed, zero_experts}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, expert_count = 3}
 
 // -----
