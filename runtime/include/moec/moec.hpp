@@ -133,8 +133,7 @@ public:
   static Expected<Package> load(const Files &files,
                                 const moec_load_options &options) {
     moec_package *made = nullptr;
-    moec_status status =
-        moec_package_load_files(files.get(), &options, &made);
+    moec_status status = moec_package_load_files(files.get(), &options, &made);
     return wrap(status, made);
   }
 
