@@ -160,8 +160,12 @@ Result<void> moec::compiler::runCompile(const CommandOptions &options) {
     return writeSources(input, options);
   case Phase::Package:
     return writeCompiled(input, options);
-  default:
-    return writeOutput(options.output, print(input.get()));
+  default: {
+    std::string text = print(input.get());
+    if (!text.ends_with('\n'))
+      text += '\n';
+    return writeOutput(options.output, text);
+  }
   }
 }
 
