@@ -53,7 +53,9 @@ static std::vector<Row> rows() {
        CHANGE(t.variants[1].launches[4].grid.persistent = false,
               t.variants[1].launches[4].grid.ctas[0] = 3)},
       {"targets[0].variants[0].launches", "writes output 'out'",
-       CHANGE(t.variants[0].launches.pop_back())},
+       CHANGE(for (ArgumentField &field : t.kernels[5]
+                       .arguments.fields) if (field.name == "out") field.value =
+                  "ids")},
       // Regions.
       {"targets[0].variants[0].regions[0].value", "workspace value",
        CHANGE(t.variants[0].regions[0].value = "x")},
