@@ -5,7 +5,8 @@
 // All that a generated file holds: one include, Args, Config, what both sides
 // assert, one entry.
 
-// CHECK: #include "moe/kernel/grouped_matmul.cuh"
+// CHECK: ---- sm_90a/{{.*}}gate_up.cu
+// CHECK-NEXT: #include "moe/kernel/grouped_matmul.cuh"
 // CHECK: struct Args {
 // CHECK-NEXT: const moe::bf16 *lhs;
 // CHECK-NEXT: long long lhs_row_stride;

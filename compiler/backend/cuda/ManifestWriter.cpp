@@ -155,7 +155,8 @@ compiler::writeVariant(moe::VariantOp op,
                  fmt::format("variant '{}' has no workspace plan; run "
                              "moe-plan-workspace first",
                              variant.name)};
-  for (mlir::Attribute attribute : *op.getRegions()) {
+  mlir::ArrayAttr regions = *op.getRegions();
+  for (mlir::Attribute attribute : regions) {
     auto regionAttr = cast<moe::RegionAttr>(attribute);
     Region region;
     region.value = regionAttr.getValue().str();
