@@ -80,7 +80,8 @@ Result<void> PackageWriter::addKernel(Target &target, const std::string &name,
 }
 
 Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
-  int64_t scratchBytes = 0;
+  int64_t scratchElements = 0;
+  std::string scratchType;
   for (auto op : program.getBody().getOps<moe::PackOp>()) {
     auto type = mlir::cast<mlir::RankedTensorType>(op.getResult().getType());
     int64_t experts = type.getDimSize(0);
@@ -95,7 +96,11 @@ Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
         std::clamp<int64_t>(kPackScratchBytes / bytes, 1, experts);
     pack.scratch = kPackScratch;
     pack.scratchBytes = Expression::symbol("experts") * Expression(bytes);
-    scratchBytes = std::max(scratchBytes, pack.expertsPerStep * bytes);
+    scratchElements =
+        std::max(scratchElements,
+                 pack.expertsPerStep * type.getDimSize(1) * type.getDimSize(2));
+    // All weights that are packed have one element type so far.
+    scratchType = elementTypeOf(op.getResult());
     for (const EmittedKernel &emitted :
          emitPack(op, std::string(kPackScratch))) {
       std::string name = pack.from[0] + "_" + emitted.kind;
@@ -108,13 +113,13 @@ Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
     }
     target.pack.push_back(std::move(pack));
   }
-  if (scratchBytes == 0)
+  if (scratchElements == 0)
     return {};
   Value scratch;
   scratch.name = kPackScratch;
   scratch.role = ValueRole::Workspace;
-  scratch.elementTypes = {"i8"};
-  scratch.shape = {Expression(scratchBytes)};
+  scratch.elementTypes = {scratchType};
+  scratch.shape = {Expression(scratchElements)};
   scratch.alignment = 256;
   target.values.push_back(std::move(scratch));
   return {};
