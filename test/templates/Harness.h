@@ -39,6 +39,10 @@ inline void check(CUresult status, const char *what) {
 }
 #define CHECK_CUDA(call) ::harness::check(call, #call)
 
+inline int numberIn(const std::string &text) {
+  return int(std::strtol(text.c_str(), nullptr, 10));
+}
+
 /// One line of the plan.
 struct Line {
   std::string verb;
@@ -53,11 +57,9 @@ struct Line {
   }
   int number(const std::string &key, int otherwise) const {
     auto found = words.find(key);
-    return found == words.end() ? otherwise : std::atoi(found->second.c_str());
+    return found == words.end() ? otherwise : numberIn(found->second);
   }
-  int number(const std::string &key) const {
-    return std::atoi(text(key).c_str());
-  }
+  int number(const std::string &key) const { return numberIn(text(key)); }
   std::vector<std::string> list(const std::string &key) const {
     std::vector<std::string> parts;
     std::stringstream stream(text(key));

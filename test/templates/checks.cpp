@@ -335,7 +335,7 @@ void runPack(const Kernel &copy, const Kernel &interleave) {
   Buffer source(stored.size() * 2), scratch(2 * each * 2), packed(4 * each * 2);
   source.write(stored);
   int perCta = copy.line.number("chunk");
-  long long grid = ceilDiv((long long)(2 * each * 2), perCta);
+  long long grid = ceilDiv((long long)each * 4, perCta);
   Arguments a, b;
   a.add(source.at).add(scratch.at).add(1).add(2);
   b.add(scratch.at).add(packed.at).add(1).add(2);
@@ -365,7 +365,7 @@ int main(int count, char **arguments) {
   if (count < 2)
     return 2;
   std::string folder = arguments[1];
-  int limit = count > 2 ? std::atoi(arguments[2]) : 1 << 30;
+  int limit = count > 2 ? numberIn(arguments[2]) : 1 << 30;
   std::string part = count > 3 ? arguments[3] : "";
   CUdevice device;
   CUcontext context;
@@ -390,7 +390,7 @@ int main(int count, char **arguments) {
     Weights weights(shape);
     for (const std::string &tokens : line.list("tokens"))
       for (const std::string &pattern : line.list("patterns")) {
-        int m = std::atoi(tokens.c_str());
+        int m = numberIn(tokens);
         if (m > limit)
           continue;
         Roles roles{find(line, m <= 64 ? "fused" : "route"),

@@ -310,7 +310,7 @@ int main(int count, char **arguments) {
   if (count < 2)
     return 2;
   std::string folder = arguments[1], only = count > 2 ? arguments[2] : "";
-  int onlyTokens = count > 3 ? std::atoi(arguments[3]) : 0;
+  int onlyTokens = count > 3 ? numberIn(arguments[3]) : 0;
   CUdevice device;
   CUcontext context;
   CHECK_CUDA(cuInit(0));
@@ -329,14 +329,14 @@ int main(int count, char **arguments) {
   for (const Line &line : readPlan(folder + "/plan.txt"))
     if (line.verb == "order" && (only.empty() || line.text("model") == only))
       for (const std::string &tokens : line.list("tokens"))
-        if (!onlyTokens || onlyTokens == std::atoi(tokens.c_str()))
-          bench.order(line, std::atoi(tokens.c_str()));
+        if (!onlyTokens || onlyTokens == numberIn(tokens))
+          bench.order(line, numberIn(tokens));
   for (auto &[name, lines] : models) {
     Model model(lines[0], bench.kernels.at("fill_fill"));
     for (const Line &line : lines)
       for (const std::string &tokens : line.list("tokens"))
-        if (!onlyTokens || onlyTokens == std::atoi(tokens.c_str()))
-          bench.time(line, model, std::atoi(tokens.c_str()));
+        if (!onlyTokens || onlyTokens == numberIn(tokens))
+          bench.time(line, model, numberIn(tokens));
     model.release();
   }
   for (const std::string &text : bench.summary)
