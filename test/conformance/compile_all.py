@@ -107,10 +107,11 @@ def main():
     rows = tools.rows()
     version = nvrtc.Nvrtc(path).version()
 
+    used = {feature for engine in rows["engines"] for feature in engine["features"]} | {"programmatic_launch"}
     combinations, seen = [], set()
     for arch in rows["archs"]:
-        # Archs of equal features and equal generation make equal kernels but for the arch itself.
-        features = tuple(arch["features"])
+        # Archs that engines and launches see as equal make equal kernels but for the arch itself.
+        features = tuple(feature for feature in arch["features"] if feature in used)
         full = options.all or features not in seen
         seen.add(features)
         for scheme in rows["schemes"]:

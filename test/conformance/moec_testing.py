@@ -79,7 +79,7 @@ def parallel(function, items, jobs):
 
 def finish(name, total, failures, started, now):
     for failure in failures[:20]:
-        print(f"FAILED: {failure}")
+        print(f"FAILED: {failure[:600]}")
     if len(failures) > 20:
         print(f"... and {len(failures) - 20} more")
     print(f"{name}: {total - len(failures)} passed, {len(failures)} failed, {now - started:.1f} s")
