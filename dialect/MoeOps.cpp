@@ -38,10 +38,8 @@ void PermuteOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 }
 void QuantizeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getData(), "q");
-  if (getScale())
-    setName(getScale(), "scale");
-  if (getSecondScale())
-    setName(getSecondScale(), "second_scale");
+  for (Value scale : getScales())
+    setName(scale, "scale");
 }
 void GroupedMatmulOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), getRows() ? "h" : "y");

@@ -12,6 +12,7 @@
 
 #include "dialect/Moe.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -72,26 +73,24 @@ static LogicalResult verifyRanges(ProgramOp program) {
 
 /// A packed weight has one packed copy, and nothing reads the stored one.
 static LogicalResult verifyPacking(ProgramOp program) {
-  for (auto [argument, name] :
-       llvm::zip(program.getBody().getArguments(), program.getInputs())) {
-    PackOp pack;
-    Operation *reader = nullptr;
-    for (Operation *user : argument.getUsers()) {
-      auto other = dyn_cast<PackOp>(user);
-      if (pack && other)
-        return other.emitOpError()
-               << "weight '" << text(name)
-               << "' is packed twice; all kernels read one packed copy";
-      if (other)
-        pack = other;
-      else
-        reader = user;
-    }
-    if (pack && reader)
-      return reader->emitOpError()
-             << "reads weight '" << text(name)
-             << "' as stored, but it is packed; all kernels read the packed "
-                "copy";
+  llvm::SmallPtrSet<void *, 4> packed;
+  const auto nameOf = [&](BlockArgument weight) {
+    return text(program.getInputs()[weight.getArgNumber()]);
+  };
+  for (auto pack : program.getBody().getOps<PackOp>()) {
+    const auto weight = dyn_cast<BlockArgument>(pack.getSource());
+    if (!weight)
+      return pack.emitOpError() << "packs what is no input of the program";
+    if (!packed.insert(weight.getAsOpaquePointer()).second)
+      return pack.emitOpError()
+             << "weight '" << nameOf(weight)
+             << "' is packed twice; all kernels read one packed copy";
+    for (Operation *user : weight.getUsers())
+      if (!isa<PackOp>(user))
+        return user->emitOpError()
+               << "reads weight '" << nameOf(weight)
+               << "' as stored, but it is packed; all kernels read the packed "
+                  "copy";
   }
   return success();
 }

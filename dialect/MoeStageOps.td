@@ -130,12 +130,12 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure]> {
   }];
 }
 
-def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments, AttrSizedResultSegments]> {
+def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments]> {
   let summary = "values as a descriptor says, with their scales";
   let description = [{
     The result is quantized as `descriptor` says; a static scale comes as an
-    operand, a dynamic one is a result, as is a scale of scales. The leading
-    `?` is tokens or rows, the same for all.
+    operand, a dynamic one is a result, after it the scale of scales if that is
+    computed too. The leading `?` is tokens or rows, the same for all.
 
     ```mlir
     func.func private @quantize(%x: tensor<?x2048xbf16>) {
@@ -151,8 +151,7 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments, At
     Optional<AnyRankedTensor>:$static_scale,
     Optional<AnyRankedTensor>:$static_second_scale
   );
-  let results = (outs AnyRankedTensor:$data, Optional<AnyRankedTensor>:$scale,
-    Optional<AnyRankedTensor>:$second_scale);
+  let results = (outs AnyRankedTensor:$data, Variadic<AnyRankedTensor>:$scales);
   let assemblyFormat = [{
     $descriptor $input (`scale` $static_scale^)? (`second_scale` $static_second_scale^)?
     attr-dict `:` functional-type(operands, results)

@@ -147,17 +147,19 @@ LogicalResult QuantizeOp::verify() {
     return emitOpError() << (descriptor.getDynamic()
                                  ? "a dynamic scale is a result, not an operand"
                                  : "a static scale must be an operand");
-  if (descriptor.getDynamic() != bool(getScale()))
-    return emitOpError()
-           << (descriptor.getDynamic()
-                   ? "a dynamic scale must be a result"
-                   : "a static scale is an operand, not a result");
-  for (auto [name, value] : {std::pair<StringRef, Value>("scale", getScale()),
-                             {"static_scale", getStaticScale()}})
-    if (value && tensor(value).getElementType() != descriptor.getScale())
-      return emitOpError() << "'" << name << "' must be of "
-                           << descriptor.getScale() << ", got "
-                           << tensor(value);
+  const size_t most =
+      descriptor.getDynamic() ? (descriptor.getSecondScale() ? 2 : 1) : 0;
+  if (getScales().size() > most || (most > 0 && getScales().empty()))
+    return emitOpError() << "must have "
+                         << (most == 0   ? "no scale"
+                             : most == 1 ? "one scale"
+                                         : "one scale, or two,")
+                         << " as a result, got " << getScales().size();
+  const Value scale =
+      most > 0 ? Value(getScales().front()) : Value(getStaticScale());
+  if (tensor(scale).getElementType() != descriptor.getScale())
+    return emitOpError() << "'scale' must be of " << descriptor.getScale()
+                         << ", got " << tensor(scale);
   return success();
 }
 

@@ -170,7 +170,8 @@ struct DecomposeLayerPass
     if (failed(targets))
       return signalPassFailure();
     if (maxTokens < 1) {
-      module.emitError() << "max-tokens must be at least 1, got " << maxTokens;
+      module.emitError() << "max-tokens must be at least 1, got "
+                         << maxTokens.getValue();
       return signalPassFailure();
     }
     for (auto layer : llvm::to_vector(module.getOps<moe::LayerOp>()))

@@ -9,7 +9,7 @@
 // CHECK-LABEL: moe.program @gated_sm_90a of @gated for #moe.target<sm_90a, gpu = h200_sxm> max_tokens 4096
 // CHECK-SAME: inputs ["x", "logits", "given_ids", "given_weights", "valid_tokens", "w13", "w2"] {
 // CHECK-NEXT: ^bb0(%[[X:.*]]: tensor<?x2048xbf16>, %[[LOGITS:.*]]: tensor<?x128xbf16>, %[[IDS:.*]]: tensor<?x8xi32>, %[[WEIGHTS:.*]]: tensor<?x8xf32>, %[[VALID:.*]]: tensor<1xi32>, %[[W13:.*]]: tensor<128x1536x2048xbf16>, %[[W2:.*]]: tensor<128x2048x768xbf16>):
-// CHECK-NEXT: moe.variant @all tokens [1, 4096] {
+// CHECK-NEXT: moe.variant @all tokens[1, 4096] {
 // CHECK-NEXT: %[[I:.*]], %[[W:.*]] = moe.route <renormalize> top_k = 8 %[[LOGITS]] given(%[[IDS]], %[[WEIGHTS]]) valid %[[VALID]] :
 // CHECK-NEXT: %[[C:.*]] = moe.count experts = 128 block_tokens = 0 %[[I]] : (tensor<?x8xi32>) -> tensor<?x128xi32>
 // CHECK-NEXT: %[[ROWS:.*]], %[[POS:.*]], %[[OFF:.*]], %[[TILES:.*]], %[[TC:.*]], %[[COUNTS:.*]] = moe.permute experts = 128 tile_rows = 0 block_tokens = 0 capacity = "tokens * 8" %[[I]], %[[C]] :

@@ -225,7 +225,7 @@ moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
 // expected-error@+1 {{'builtin.module' op does not belong into a program; it holds moe.pack, moe.kernel and moe.variant}}
-module {}
+builtin.module {}
 }
 
 // -----
@@ -235,9 +235,9 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 // expected-error@+1 {{'moe.kernel' op 'fields' has 2 names for 3 arguments}}
 moe.kernel @k fields ["y", "positions"] results ["out"] {
-^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-  %o = moe.combine %y, %p, %w : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
-  moe.yield %o : tensor<?x64xbf16>
+^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
+  %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+  moe.yield %d : tensor<?x64xbf16>
 }
 }
 
@@ -248,9 +248,9 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 // expected-error@+1 {{'moe.kernel' op 'fields' holds 'y' twice}}
 moe.kernel @k fields ["y", "y", "weights"] results ["out"] {
-^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-  %o = moe.combine %y, %p, %w : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
-  moe.yield %o : tensor<?x64xbf16>
+^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
+  %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+  moe.yield %d : tensor<?x64xbf16>
 }
 }
 
@@ -261,9 +261,9 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 // expected-error@+1 {{'moe.kernel' op 'results' has 2 names for 1 yielded values}}
 moe.kernel @k fields ["y", "positions", "weights"] results ["out", "ids"] {
-^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-  %o = moe.combine %y, %p, %w : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
-  moe.yield %o : tensor<?x64xbf16>
+^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
+  %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+  moe.yield %d : tensor<?x64xbf16>
 }
 }
 
@@ -273,9 +273,9 @@ moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 moe.kernel @k fields ["y", "positions", "weights"] results ["out"] {
-^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-  %o = moe.combine %y, %p, %w : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
-  moe.yield %o : tensor<?x64xbf16>
+^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
+  %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+  moe.yield %d : tensor<?x64xbf16>
 }
 moe.variant @a tokens [1, 64] {
 // expected-error@+1 {{'moe.launch' op there is no kernel @j in this program}}
@@ -290,9 +290,9 @@ moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 moe.kernel @k fields ["y", "positions", "weights"] results ["out"] {
-^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-  %o = moe.combine %y, %p, %w : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
-  moe.yield %o : tensor<?x64xbf16>
+^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
+  %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+  moe.yield %d : tensor<?x64xbf16>
 }
 moe.variant @a tokens [1, 64] {
 // expected-error@+1 {{'moe.launch' op has 2 operands, but kernel @k has 3}}
@@ -307,9 +307,9 @@ moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 moe.kernel @k fields ["y", "positions", "weights"] results ["out"] {
-^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-  %o = moe.combine %y, %p, %w : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
-  moe.yield %o : tensor<?x64xbf16>
+^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
+  %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+  moe.yield %d : tensor<?x64xbf16>
 }
 moe.variant @a tokens [1, 64] {
 // expected-error@+1 {{'moe.launch' op operand 1 is 'tensor<?x2xf32>', but kernel @k has 'tensor<?x2xi32>'}}
@@ -324,9 +324,9 @@ moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 moe.kernel @k fields ["y", "positions", "weights"] results ["out"] {
-^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-  %o = moe.combine %y, %p, %w : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
-  moe.yield %o : tensor<?x64xbf16>
+^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
+  %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+  moe.yield %d : tensor<?x64xbf16>
 }
 moe.variant @a tokens [1, 64] {
 // expected-error@+1 {{'moe.launch' op has 2 results, but kernel @k has 1}}
@@ -341,9 +341,9 @@ moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 moe.kernel @k fields ["y", "positions", "weights"] results ["out"] {
-^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-  %o = moe.combine %y, %p, %w : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
-  moe.yield %o : tensor<?x64xbf16>
+^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
+  %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+  moe.yield %d : tensor<?x64xbf16>
 }
 moe.variant @a tokens [1, 64] {
 // expected-error@+1 {{'moe.launch' op 'results' has 2 names for 1 values}}
@@ -358,9 +358,9 @@ moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 moe.kernel @k fields ["y", "positions", "weights"] results ["out"] {
-^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-  %o = moe.combine %y, %p, %w : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
-  moe.yield %o : tensor<?x64xbf16>
+^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
+  %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+  moe.yield %d : tensor<?x64xbf16>
 }
 // expected-error@+1 {{'moe.variant' op regions of 't' and 'u' share bytes 32 to 64 during launch 1}}
 moe.variant @a tokens [1, 64] workspace "128" regions [#moe.region<"t", offset = "0", bytes = "64", first = 0, last = 1>, #moe.region<"u", offset = "32", bytes = "64", first = 1, last = 1>] {
@@ -376,9 +376,9 @@ moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 moe.kernel @k fields ["y", "positions", "weights"] results ["out"] {
-^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-  %o = moe.combine %y, %p, %w : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
-  moe.yield %o : tensor<?x64xbf16>
+^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
+  %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+  moe.yield %d : tensor<?x64xbf16>
 }
 // expected-error@+1 {{'moe.variant' op region of 't' ends with launch 1, but there are only 1}}
 moe.variant @a tokens [1, 64] workspace "128" regions [#moe.region<"t", offset = "0", bytes = "64", first = 0, last = 1>] {

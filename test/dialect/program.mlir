@@ -9,7 +9,7 @@
 // CHECK-NEXT: ^bb0(%{{y.*}}: tensor<?x64xf32>, %{{positions.*}}: tensor<?x2xi32>, %{{weights.*}}: tensor<?x2xf32>):
 // CHECK-NEXT: moe.combine
 // CHECK-NEXT: moe.yield
-// CHECK: moe.variant @a tokens [1, 64] workspace "128" regions [#moe.region<"t", offset = "0", bytes = "128", first = 0, last = 0>, #moe.region<"u", offset = "64", bytes = "64", first = 1, last = 1>] {
+// CHECK: moe.variant @a tokens[1, 64] workspace "128" regions [#moe.region<"t", offset = "0", bytes = "128", first = 0, last = 0>, #moe.region<"u", offset = "64", bytes = "64", first = 1, last = 1>] {
 // CHECK-NEXT: moe.launch @k(%y, %p, %w) results ["out"] :
 // CHECK-NEXT: moe.launch @k(%y, %p, %w) results ["again"] :
 // CHECK-NEXT: moe.return %{{.*}} outputs ["out"] optional %p, %w as ["ids", "weights"] :
@@ -17,9 +17,9 @@ moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] report #moe.report<backend = grouped, engine = simt> {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 moe.kernel @k schedule #moe.schedule<engine = simt, threads = 128> fields ["y", "positions", "weights"] results ["out"] {
-^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-  %o = moe.combine %y, %p, %w : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
-  moe.yield %o : tensor<?x64xbf16>
+^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
+  %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+  moe.yield %d : tensor<?x64xbf16>
 }
 moe.variant @a tokens [1, 64] workspace "128" regions [#moe.region<"t", offset = "0", bytes = "128", first = 0, last = 0>, #moe.region<"u", offset = "64", bytes = "64", first = 1, last = 1>] {
   %o = moe.launch @k(%y, %p, %w) results ["out"] : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>

@@ -441,8 +441,24 @@ func.func private @f(%x: tensor<?x64xbf16>, %s: tensor<1xf32>) {
 // -----
 
 func.func private @f(%x: tensor<?x64xbf16>, %s: tensor<1xf16>) {
-  // expected-error@+1 {{'moe.quantize' op 'static_scale' must be of 'f32', got 'tensor<1xf16>'}}
+  // expected-error@+1 {{'moe.quantize' op 'scale' must be of 'f32', got 'tensor<1xf16>'}}
   %q = moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32> %x scale %s : (tensor<?x64xbf16>, tensor<1xf16>) -> tensor<?x64xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %s: tensor<1xf32>) {
+  // expected-error@+1 {{'moe.quantize' op must have no scale as a result, got 1}}
+  %q, %r = moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32> %x scale %s : (tensor<?x64xbf16>, tensor<1xf32>) -> (tensor<?x64xf8E4M3FN>, tensor<1xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>) {
+  // expected-error@+1 {{'moe.quantize' op must have one scale as a result, got 0}}
+  %q = moe.quantize <f8E4M3FN, group = [1, 32], scale = f32, dynamic> %x : (tensor<?x64xbf16>) -> tensor<?x64xf8E4M3FN>
   return
 }
 
