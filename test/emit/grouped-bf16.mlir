@@ -17,7 +17,7 @@
 // CHECK-NEXT: moe::bf16 *result;
 // CHECK-NEXT: };
 // CHECK-NEXT: static_assert(sizeof(Args) == 56 &&
-// CHECK: __builtin_offsetof(Args, rows) == 16 &&
+// CHECK: __INTADDR__(&((Args *)0)->rows) == 16 &&
 // CHECK: "manifest and kernel disagree on the argument block");
 // CHECK: struct Config {
 // CHECK-NEXT: using Args = ::Args;

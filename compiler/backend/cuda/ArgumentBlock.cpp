@@ -105,6 +105,7 @@ static int64_t structBytes(const ArgumentBlock &block) {
   return (block.bytes + alignment - 1) / alignment * alignment;
 }
 
+// NVRTC has no offsetof; __INTADDR__ is what its front end makes of one.
 std::string ArgumentLayout::text() const {
   std::string text = "struct Args {\n";
   for (size_t i = 0; i < cppTypes.size(); ++i)
@@ -112,9 +113,9 @@ std::string ArgumentLayout::text() const {
   text += "};\n";
   text += fmt::format("static_assert(sizeof(Args) == {}", structBytes(layout));
   for (const ArgumentField &field : layout.fields)
-    text +=
-        fmt::format(" &&\n                  __builtin_offsetof(Args, {}) == {}",
-                    field.name, field.offset);
+    text += fmt::format(
+        " &&\n                  __INTADDR__(&((Args *)0)->{}) == {}",
+        field.name, field.offset);
   return text +
          ",\n              \"manifest and kernel disagree on the argument "
          "block\");\n";

@@ -42,7 +42,7 @@ TEST(ArgumentLayout, AlignsNaturallyAndRoundsUp) {
             std::string::npos)
       << text;
   EXPECT_NE(text.find("sizeof(Args) == 32"), std::string::npos) << text;
-  EXPECT_NE(text.find("__builtin_offsetof(Args, stride) == 16"),
+  EXPECT_NE(text.find("__INTADDR__(&((Args *)0)->stride) == 16"),
             std::string::npos)
       << text;
 }
@@ -63,7 +63,7 @@ struct Args {
   float *out;
 };
 static_assert(sizeof(Args) == 8 &&
-                  __builtin_offsetof(Args, out) == 0,
+                  __INTADDR__(&((Args *)0)->out) == 0,
               "manifest and kernel disagree on the argument block");
 
 struct Config {
