@@ -76,14 +76,16 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
 namespace detail {
 
 /// The schedule of the worker for the last rows of an expert: a quarter of the
-/// rows, all warps side by side. None for tiles that are small already.
+/// rows, all warps side by side. None for tiles that are small already or too
+/// narrow for that.
 template <class Schedule> struct Remainder {
-  static constexpr bool kExists = Schedule::kTileM >= 128;
   static constexpr int kTileM = Schedule::kTileM / 4;
   static constexpr int kTileN = Schedule::kTileN;
   static constexpr int kTileK = Schedule::kTileK;
   static constexpr int kWarpsM = 1;
   static constexpr int kWarpsN = Schedule::kWarpsM * Schedule::kWarpsN;
+  static constexpr bool kExists =
+      Schedule::kTileM >= 128 && kTileN % (kWarpsN * 16) == 0;
 };
 
 template <class Config> struct GroupedMatmul {
