@@ -144,7 +144,6 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     fields.group = chosen->groupM;
     fields.threads = chosen->threads();
     fields.ctasPerSm = chosen->ctasPerSm;
-    fields.persistent = chosen->persistent;
     fields.source = chosen->source;
     return success();
   }

@@ -155,25 +155,24 @@ struct GoodRow {
   double rowsPerExpert;
   bool gather; ///< the first matmul, or the second
   int64_t tileN, tileK, stages, warpsM, warpsN, ctasPerSm, groupM;
-  bool persistent;
 };
 } // namespace
 
 /// Measured on an H100 with layers of Qwen3-30B-A3B and Mixtral-8x7B in bf16,
 /// 2026-11-21. The first legal row of a problem is taken.
 static constexpr GoodRow kGoodRows[] = {
-    {16, 1e9, true, 64, 128, 4, 1, 4, 3, 1, false},
-    {16, 1e9, false, 64, 128, 4, 1, 4, 3, 1, false},
-    {32, 1e9, true, 64, 128, 4, 1, 4, 2, 1, false},
-    {32, 1e9, false, 64, 128, 4, 1, 4, 2, 1, false},
-    {64, 64, true, 64, 128, 3, 1, 4, 2, 1, false},
-    {64, 64, false, 64, 128, 3, 1, 4, 2, 1, false},
-    {64, 1e9, true, 128, 64, 3, 1, 4, 2, 4, false},
-    {64, 1e9, false, 128, 64, 3, 1, 4, 2, 4, false},
-    {128, 1e9, true, 256, 64, 3, 2, 4, 1, 4, false},
-    {128, 1e9, true, 256, 32, 4, 2, 4, 1, 4, false},
-    {128, 1e9, false, 256, 64, 3, 2, 4, 1, 4, true},
-    {128, 1e9, false, 256, 32, 4, 2, 4, 1, 4, false},
+    {16, 1e9, true, 64, 128, 4, 1, 4, 3, 1},
+    {16, 1e9, false, 64, 128, 4, 1, 4, 3, 1},
+    {32, 1e9, true, 64, 128, 4, 1, 4, 2, 1},
+    {32, 1e9, false, 64, 128, 4, 1, 4, 2, 1},
+    {64, 64, true, 64, 128, 3, 1, 4, 2, 1},
+    {64, 64, false, 64, 128, 3, 1, 4, 2, 1},
+    {64, 1e9, true, 128, 64, 3, 1, 4, 2, 4},
+    {64, 1e9, false, 128, 64, 3, 1, 4, 2, 4},
+    {128, 1e9, true, 256, 64, 3, 2, 4, 1, 4},
+    {128, 1e9, true, 256, 32, 4, 2, 4, 1, 4},
+    {128, 1e9, false, 256, 64, 3, 2, 4, 1, 4},
+    {128, 1e9, false, 256, 32, 4, 2, 4, 1, 4},
 };
 
 std::optional<Schedule> compiler::knownGood(const MatmulProblem &problem,
@@ -193,7 +192,6 @@ std::optional<Schedule> compiler::knownGood(const MatmulProblem &problem,
     s.stages = row.stages;
     s.warpsM = row.warpsM, s.warpsN = row.warpsN;
     s.groupM = row.groupM;
-    s.persistent = row.persistent;
     s.source = "default";
     if (whyIllegal(problem, s, hardware))
       continue;

@@ -20,9 +20,8 @@ using namespace moec;
 using namespace moec::compiler;
 
 std::string compiler::describe(const Schedule &s) {
-  return fmt::format("{} {}x{}x{} stages {} warps {}x{}{}", s.engine, s.tileM,
-                     s.tileN, s.tileK, s.stages, s.warpsM, s.warpsN,
-                     s.persistent ? " persistent" : "");
+  return fmt::format("{} {}x{}x{} stages {} warps {}x{}", s.engine, s.tileM,
+                     s.tileN, s.tileK, s.stages, s.warpsM, s.warpsN);
 }
 
 bool compiler::findHardware(const std::string &arch, const std::string &gpu,

@@ -66,8 +66,6 @@ struct Schedule {
   int64_t warpsM = 1, warpsN = 4;
   int64_t groupM = 8; ///< m tiles that share the traversal of n
   int64_t ctasPerSm = 1;
-  /// As many CTAs as the GPU holds, each with one tile after the other.
-  bool persistent = false;
   std::string source = "default"; ///< tuned, modelled or default
 
   int64_t threads() const { return 32 * warpsM * warpsN; }

@@ -19,13 +19,12 @@ using namespace moec::compiler;
 int64_t compiler::sharedBytes(const MatmulProblem &problem,
                               const Schedule &schedule) {
   // A ring of stages, each with a tile of lhs and a tile of weights; after it
-  // the same bytes hold the result, 16 bytes of padding a row. A persistent
-  // CTA copies its next tile meanwhile and so needs both.
+  // the same bytes hold the result, 16 bytes of padding a row.
   int64_t ring = schedule.stages * (schedule.tileM + schedule.tileN) *
                  schedule.tileK * problem.elementBytes;
   int64_t columns = problem.gated ? schedule.tileN / 2 : schedule.tileN;
   int64_t staging = schedule.tileM * (columns * problem.resultBytes + 16);
-  return schedule.persistent ? ring + staging : std::max(ring, staging);
+  return std::max(ring, staging);
 }
 
 int64_t compiler::estimateRegisters(const MatmulProblem &problem,

@@ -147,7 +147,6 @@ Result<std::vector<TunedRow>> compiler::parseTuned(std::string_view text,
     schedule.read("stages", s.stages);
     schedule.read("warps", warps, 2);
     schedule.read("group", s.groupM);
-    schedule.read("persistent", s.persistent);
     for (Reader *reader : {&top, &problem, &schedule})
       if (std::string complaint = reader->finish(); !complaint.empty())
         return fail(complaint);

@@ -10,7 +10,7 @@
 // CHECK: moe.kernel @decode_gate_up schedule #moe.schedule<engine = mma_sync, tile = [16, 64, 128], stages = 4, warps = [1, 4], group = 1, threads = 128, ctas_per_sm = {{[23]}}, programmatic>
 // CHECK: moe.kernel @decode_combine schedule #moe.schedule<engine = simt, tile = [1, {{[0-9]+}}, 8]
 // CHECK: moe.kernel @prefill_gate_up schedule #moe.schedule<engine = mma_sync, tile = [128, {{128|256}}, {{[0-9]+}}]
-// CHECK: moe.kernel @prefill_down schedule #moe.schedule<{{.*}}persistent
+// CHECK: moe.kernel @prefill_down schedule #moe.schedule<engine = mma_sync, tile = [128, 256, 64]
 // SIMT: moe.kernel @decode_gate_up schedule #moe.schedule<engine = simt, tile = [16, 64, 32]{{.*}} source = modelled>
 // TUNED: moe.kernel @decode_gate_up schedule #moe.schedule<engine = mma_sync, tile = [16, 64, 64], stages = 5, warps = [1, 4], group = 4, threads = 128, {{.*}}source = tuned>
 // TUNED: moe.kernel @decode_down schedule {{.*}} group = 1,

@@ -330,8 +330,6 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   config.number("kWarpsM", schedule.getWarpsM());
   config.number("kWarpsN", schedule.getWarpsN());
   config.number("kGroupM", schedule.getGroup());
-  if (schedule.getPersistent())
-    config.flag("kPersistent", true);
   config.close();
   config.number("kN", n);
   config.number("kK", k);
@@ -350,7 +348,6 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   numbers.tileN = schedule.getTileN();
   numbers.tileK = schedule.getTileK();
   numbers.stages = schedule.getStages();
-  numbers.persistent = schedule.getPersistent();
   out.text.sharedBytes = sharedBytes(problem, numbers);
 
   Stage &made = stage("grouped_matmul");
@@ -378,15 +375,8 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   out.tile = fmt::format("{}x{}x{}", schedule.getTileM(), schedule.getTileN(),
                          schedule.getTileK());
   int64_t columnTiles = (n + schedule.getTileN() - 1) / schedule.getTileN();
-  Expression tiles =
+  out.grid.ctas[0] =
       Expression(columnTiles) * tileCapacity(schedule.getTileM(), experts);
-  if (schedule.getPersistent()) {
-    out.grid.persistent = true;
-    out.grid.tiles = tiles;
-    out.grid.ctasPerSm = schedule.getCtasPerSm();
-  } else {
-    out.grid.ctas[0] = tiles;
-  }
 }
 
 void Emitter::emitActivate(moe::ActivateOp activate) {

@@ -190,7 +190,6 @@ static json scheduleJson(moe::KernelOp kernel) {
     made["stages"] = s.getStages();
     made["warps"] = {s.getWarpsM(), s.getWarpsN()};
     made["group"] = s.getGroup();
-    made["persistent"] = s.getPersistent();
   }
   if (s.getBlockTokens())
     made["block_tokens"] = s.getBlockTokens();

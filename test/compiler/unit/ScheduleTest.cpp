@@ -134,7 +134,6 @@ TEST(KnownGood, ServesEveryTileAndIsLegal) {
       EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
       EXPECT_EQ(s->source, "default");
       EXPECT_GE(s->ctasPerSm, 1);
-      EXPECT_EQ(s->persistent, tileRows == 128 && !first);
     }
 }
 
@@ -146,10 +145,8 @@ TEST(KnownGood, FallsBackWhereSharedMemoryIsSmall) {
   MatmulProblem p = gateUp(1024, 65536, 128);
   p.gather = p.gated = false;
   auto s = knownGood(p, "mma_sync", ada);
-  if (s) {
-    EXPECT_FALSE(s->persistent);
+  if (s)
     EXPECT_EQ(whyIllegal(p, *s, ada), std::nullopt);
-  }
   EXPECT_FALSE(knownGood(p, "simt", ada));
   p.elementBytes = 4;
   EXPECT_FALSE(knownGood(p, "mma_sync", ada));

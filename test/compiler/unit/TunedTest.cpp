@@ -24,7 +24,7 @@ static std::string row(const std::string &tokens, const std::string &us,
          R"( "element_type": "bf16", "gated": true, "gather": true},)"
          R"( "schedule": {"engine": "mma_sync", "tile": [16, 64, 64],)"
          R"( "stages": )" +
-         stages + R"(, "warps": [1, 4], "group": 8, "persistent": false}})";
+         stages + R"(, "warps": [1, 4], "group": 8}})";
 }
 
 static std::string file(const std::string &rows) {
