@@ -27,6 +27,8 @@ Storage moec::host::storageOf(std::string_view elementType) {
     return Storage::F16;
   if (elementType == "bf16")
     return Storage::BF16;
+  if (elementType == "i8")
+    return Storage::I8;
   if (elementType == "i32")
     return Storage::I32;
   if (elementType == "i64")
@@ -38,6 +40,8 @@ int64_t moec::host::storageBytes(Storage storage) {
   switch (storage) {
   case Storage::None:
     return 0;
+  case Storage::I8:
+    return 1;
   case Storage::F16:
   case Storage::BF16:
     return 2;

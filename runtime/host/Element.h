@@ -21,8 +21,8 @@
 namespace moec::host {
 
 /// How the elements of a tensor are stored; None for what the host device
-/// cannot compute with.
-enum class Storage { None, F32, F16, BF16, I32, I64 };
+/// cannot compute with. I8 is raw memory, for packing only.
+enum class Storage { None, F32, F16, BF16, I8, I32, I64 };
 
 /// By an element type's name.
 Storage storageOf(std::string_view elementType);

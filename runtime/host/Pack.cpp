@@ -47,29 +47,46 @@ Result<PackStep> stepOf(KernelRun &run, const Stage &stage) {
   return step;
 }
 
-/// Copies rows of one storage type; `rowOf` gives the source of each row.
+/// Copies rows; `rowOf` gives the source of each row. Scratch may be declared
+/// as bytes (i8), so both sides are contiguous memory of the weight's type.
 template <typename RowOf>
-Result<void> copyRows(KernelRun &run, const Stage &stage, const PackStep &step,
-                      const View &source, const View &destination,
-                      int64_t sourceExpert, int64_t destinationExpert,
-                      RowOf rowOf) {
-  if (!source || !destination || source.storage != destination.storage)
-    return run.fail(stage, "expected memory of one element type for source "
-                           "and destination");
-  size_t bytes =
-      static_cast<size_t>(step.columns * storageBytes(source.storage));
-  parallelFor(
-      run.threads, step.experts * step.rows, 256,
-      [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          int64_t expert = i / step.rows, row = i % step.rows;
-          std::memcpy(
-              destination.at((destinationExpert + expert) * step.rows + row),
-              source.at((sourceExpert + expert) * step.rows + rowOf(row)),
-              bytes);
-        }
-      });
+Result<void> copyRows(KernelRun &run, const PackStep &step,
+                      const std::byte *source, std::byte *destination,
+                      int64_t elementBytes, RowOf rowOf) {
+  int64_t bytes = step.columns * elementBytes;
+  parallelFor(run.threads, step.experts * step.rows, 256,
+              [&](int64_t begin, int64_t end) {
+                for (int64_t i = begin; i < end; ++i) {
+                  int64_t first = i / step.rows * step.rows;
+                  std::memcpy(destination + i * bytes,
+                              source + (first + rowOf(i % step.rows)) * bytes,
+                              static_cast<size_t>(bytes));
+                }
+              });
   return {};
+}
+
+/// Scratch of one step, of the weight's element type or of bytes.
+Result<View> scratchOf(KernelRun &run, const Stage &stage, const PackStep &step,
+                       const View &weight, bool isResult) {
+  auto view = [&](int64_t rows, int64_t columns) {
+    return isResult ? run.result(stage, "destination", rows, columns)
+                    : run.operand(stage, "source", rows, columns);
+  };
+  // Nothing is read of 0 rows; this tells the element type.
+  Result<View> scratch = view(0, step.columns);
+  if (!scratch)
+    return scratch;
+  int64_t rows = step.experts * step.rows;
+  bool isBytes = scratch->storage == Storage::I8;
+  scratch = isBytes
+                ? view(1, rows * step.columns * storageBytes(weight.storage))
+                : view(rows, step.columns);
+  if (scratch && (!*scratch || !weight ||
+                  (!isBytes && scratch->storage != weight.storage)))
+    return run.fail(stage, "expected memory for source and destination, of one "
+                           "element type or scratch of i8");
+  return scratch;
 }
 
 } // namespace
@@ -78,17 +95,18 @@ Result<void> moec::host::runPackCopy(KernelRun &run, const Stage &stage) {
   Result<PackStep> step = stepOf(run, stage);
   if (!step)
     return step.takeError();
-  Result<View> source = run.operand(
+  Result<View> weight = run.operand(
       stage, "source", (step->firstExpert + step->experts) * step->rows,
       step->columns);
-  if (!source)
-    return source.takeError();
-  Result<View> destination = run.result(
-      stage, "destination", step->experts * step->rows, step->columns);
-  if (!destination)
-    return destination.takeError();
-  return copyRows(run, stage, *step, *source, *destination, step->firstExpert,
-                  0, [](int64_t row) { return row; });
+  if (!weight)
+    return weight.takeError();
+  Result<View> scratch =
+      scratchOf(run, stage, *step, *weight, /*isResult=*/true);
+  if (!scratch)
+    return scratch.takeError();
+  return copyRows(run, *step, weight->at(step->firstExpert * step->rows),
+                  scratch->data, storageBytes(weight->storage),
+                  [](int64_t row) { return row; });
 }
 
 Result<void> moec::host::runPackInterleave(KernelRun &run, const Stage &stage) {
@@ -100,16 +118,17 @@ Result<void> moec::host::runPackInterleave(KernelRun &run, const Stage &stage) {
     return run.fail(stage, fmt::format("expected rows to be a multiple of "
                                        "twice the interleave {}, got {}",
                                        interleave, step->rows));
-  Result<View> source =
-      run.operand(stage, "source", step->experts * step->rows, step->columns);
-  if (!source)
-    return source.takeError();
-  Result<View> destination = run.result(
+  Result<View> weight = run.result(
       stage, "destination", (step->firstExpert + step->experts) * step->rows,
       step->columns);
-  if (!destination)
-    return destination.takeError();
+  if (!weight)
+    return weight.takeError();
+  Result<View> scratch =
+      scratchOf(run, stage, *step, *weight, /*isResult=*/false);
+  if (!scratch)
+    return scratch.takeError();
   return copyRows(
-      run, stage, *step, *source, *destination, 0, step->firstExpert,
+      run, *step, scratch->data, weight->at(step->firstExpert * step->rows),
+      storageBytes(weight->storage),
       [&](int64_t row) { return storedIndex(row, step->rows, interleave); });
 }

@@ -17,6 +17,7 @@
 #include "runtime/support/Result.h"
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -65,17 +66,19 @@ inline constexpr EnvVariable kEnvVariables[] = {
 /// A name of the table; another one is a compile error.
 class EnvName {
 public:
-  consteval EnvName(const char *name) : row(nullptr) {
-    for (const EnvVariable &variable : kEnvVariables)
-      if (variable.name == std::string_view(name))
-        row = &variable;
-    if (!row)
+  consteval EnvName(const char *name) : row(-1) {
+    // An index, not a pointer: g++ with -fsanitize=undefined does not compare
+    // addresses at compile time.
+    for (int i = 0; i < static_cast<int>(std::size(kEnvVariables)); ++i)
+      if (kEnvVariables[i].name == std::string_view(name))
+        row = i;
+    if (row < 0)
       throw "declare the variable in kEnvVariables";
   }
-  constexpr const EnvVariable &variable() const { return *row; }
+  constexpr const EnvVariable &variable() const { return kEnvVariables[row]; }
 
 private:
-  const EnvVariable *row;
+  int row;
 };
 
 /// The value as it stands; an unset or empty variable gives the default.

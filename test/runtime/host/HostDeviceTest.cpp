@@ -184,6 +184,18 @@ TEST(HostDevice, threadsDoNotChangeTheResult) {
   EXPECT_EQ(one.bytes(one.out), three.bytes(three.out));
 }
 
+TEST(HostDevice, scratchMayBeBytes) {
+  Case c(10);
+  for (Value &value : c.manifest.targets[0].values)
+    if (value.name == "pack_scratch") {
+      value.elementTypes = {"i8"};
+      value.shape = {Expression::symbol("experts") * 1024};
+    }
+  Result<void> done = c.run();
+  ASSERT_TRUE(done) << messageOf(done);
+  EXPECT_LT(c.error(), 2.5e-3);
+}
+
 TEST(HostDevice, noTokensTouchNothing) {
   Case c(3);
   c.tokens = 0;
