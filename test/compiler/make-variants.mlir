@@ -8,11 +8,9 @@
 // CHECK-NOT: moe.pack
 // CHECK: moe.variant @up_to_128 tokens[1, 128]
 // CHECK: moe.permute experts = 128 tile_rows = 16 block_tokens = 0
-// CHECK: moe.variant @up_to_256 tokens[129, 256]
-// CHECK: moe.permute experts = 128 tile_rows = 32 block_tokens = 0
-// CHECK: moe.variant @up_to_1024 tokens[257, 1024]
+// CHECK: moe.variant @up_to_512 tokens[129, 512]
 // CHECK: moe.permute experts = 128 tile_rows = 64 block_tokens = 0
-// CHECK: moe.variant @up_to_65536 tokens[1025, 65536]
+// CHECK: moe.variant @up_to_65536 tokens[513, 65536]
 // CHECK: moe.permute experts = 128 tile_rows = 128 block_tokens = 0
 // CHECK-NOT: moe.variant
 
@@ -24,18 +22,14 @@ moe.layer @many {
   experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
-// A quarter goes to each; the range of 64-row tiles is split at 128 tokens, up
-// to which one CTA may route.
+// A quarter goes to each; the range of 128-row tiles begins at 128 tokens, up to
+// which one CTA may route.
 // CHECK-LABEL: moe.program @few_sm_90a
 // CHECK: moe.variant @up_to_32 tokens[1, 32]
 // CHECK: tile_rows = 16
-// CHECK: moe.variant @up_to_64 tokens[33, 64]
-// CHECK: tile_rows = 32
-// CHECK: moe.variant @up_to_128 tokens[65, 128]
+// CHECK: moe.variant @up_to_128 tokens[33, 128]
 // CHECK: tile_rows = 64
-// CHECK: moe.variant @up_to_256 tokens[129, 256]
-// CHECK: tile_rows = 64
-// CHECK: moe.variant @up_to_65536 tokens[257, 65536]
+// CHECK: moe.variant @up_to_65536 tokens[129, 65536]
 // CHECK: tile_rows = 128
 // CHECK-NOT: moe.variant
 // SHORT-LABEL: moe.program @few_sm_90a
