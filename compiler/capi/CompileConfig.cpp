@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Compiler.h"
+#include "compiler/PresentGpu.h"
 #include "compiler/import/Import.h"
 #include "runtime/Handles.h"
 
@@ -139,6 +140,8 @@ static Result<ConfigOptions> readOptions(const char *optionsJson) {
                    fmt::format("options.{}: expected {}, got {}", item.key(),
                                expected, item.value().dump())};
   }
+  if (compile.gpu.empty())
+    compile.gpu = presentGpu(compile.archs);
   return options;
 }
 

@@ -23,13 +23,11 @@ void registerPasses() {
   registerDecomposeLayerPass();
   registerChooseWeightLayoutPass();
   registerMakeVariantsPass();
-#ifdef MOEC_BACK_PASSES
   registerChooseBackendPass();
   registerFormKernelsPass();
   registerSelectSchedulePass();
   registerPlanWorkspacePass();
   registerMergeKernelsPass();
-#endif
 }
 
 } // namespace moec::compiler

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/PresentGpu.h"
 #include "compiler/tools/Commands.h"
 
 #include <CLI/CLI.hpp>
@@ -39,7 +40,8 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
       ->delimiter(',');
   command.add_option("--gpu", compile.gpu,
                      "the GPU that ranges and schedules assume (moec list "
-                     "gpus); the arch's own if absent");
+                     "gpus); if absent the one that is here, else the arch's "
+                     "own");
   command.add_option("--scheme", import.scheme,
                      "quantization scheme (moec list schemes)");
   command.add_option("--dtype", import.dtype,
@@ -119,6 +121,8 @@ int main(int argc, char **argv) {
     // --help and --version come this way too.
     return app.exit(error, std::cout, std::cerr) == 0 ? 0 : 2;
   }
+  if (options.compile.gpu.empty() && !list->parsed())
+    options.compile.gpu = presentGpu(options.compile.archs);
   options.emit = *parsePhase(phase);
   options.compile.cubins = !noCubin;
   Result<void> done = list->parsed()      ? runList(table)
