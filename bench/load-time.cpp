@@ -10,13 +10,18 @@
 // package's own cubins. With --config the cold and warm loads begin with the
 // model's config.json and compile it through libmoec.so. Each child prints its
 // report as JSON; the parent prints medians. Times run from the call to all
-// functions loaded; process start, cuInit, context and opening NVRTC stand
-// apart in the library's own report.
+// functions loaded, in a process whose CUDA context exists; process start,
+// cuInit, context and opening NVRTC are printed apart.
+//
+// NVRTC keeps what it compiled in the driver's compute cache when a driver is
+// there, so an empty cache of moec's alone is not cold: children run with
+// CUDA_CACHE_DISABLE=1.
 //
 //===----------------------------------------------------------------------===//
 
 #include "moec/moec.h"
 #include "runtime/device/CudaDriver.h"
+#include "runtime/jit/CompilePool.h"
 #include "runtime/support/Files.h"
 
 #include <CLI/CLI.hpp>
@@ -26,6 +31,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <iostream>
 #include <sys/wait.h>
@@ -42,8 +48,16 @@ struct Options {
   std::vector<std::string> archs;
   std::string device = "cuda", cache;
   int rounds = 5;
+  int64_t started = 0; ///< of a child: the parent's clock before fork
   bool json = false, child = false, strict = false;
 };
+
+/// Nanoseconds of the clock that all processes of the machine share.
+int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             Clock::now().time_since_epoch())
+      .count();
+}
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start)
@@ -86,13 +100,20 @@ struct Library {
   }
 };
 
-/// Pays for driver and context before the clock starts.
-void makeContext() {
+/// Pays for driver and context before the clock starts, and says what they
+/// cost. A missing driver is the load's to explain.
+void makeContext(ordered_json &report) {
   using namespace runtime::cuda;
   Result<const CudaDriver *> driver = CudaDriver::get();
+  if (!driver)
+    return;
+  report["driver_open_ms"] = (*driver)->openMilliseconds;
+  report["cuinit_ms"] = (*driver)->initMilliseconds;
+  Clock::time_point start = Clock::now();
   CUcontext context;
-  if (driver && (*driver)->primaryCtxRetain(&context, 0) == kSuccess)
+  if ((*driver)->primaryCtxRetain(&context, 0) == kSuccess)
     (*driver)->ctxPushCurrent(context);
+  report["context_ms"] = since(start);
 }
 
 int failChild(std::string_view what) {
@@ -101,15 +122,20 @@ int failChild(std::string_view what) {
 }
 
 int runChild(const Options &options) {
+  // What the loader did before main counts as process start.
+  ordered_json report = {
+      {"process_start_ms", double(now() - options.started) / 1e6}};
+  Clock::time_point start = Clock::now();
   Library library;
   std::string problem;
-  if (!options.config.empty() && !library.open(options.library, problem))
-    return failChild(problem);
+  if (!options.config.empty()) {
+    if (!library.open(options.library, problem))
+      return failChild(problem);
+    report["library_open_ms"] = since(start);
+  }
   bool host = options.device == "host";
-  Clock::time_point start = Clock::now();
   if (!host)
-    makeContext();
-  ordered_json report = {{"context_ms", since(start)}};
+    makeContext(report);
 
   moec_load_options load = {};
   load.struct_size = sizeof load;
@@ -129,7 +155,7 @@ int runChild(const Options &options) {
     std::string wanted =
         ordered_json({{"arch", options.archs}, {"cubin", false}}).dump();
     status = library.compile(text->c_str(), wanted.c_str(), &files);
-    report["compile_ms"] = since(start);
+    report["package_ms"] = since(start);
     if (status == MOEC_OK)
       status = library.loadFiles(files, &load, &package);
   }
@@ -163,6 +189,7 @@ Result<ordered_json> spawn(const Options &options, const std::string &cache,
   if (pipe(ends) != 0)
     return fileError("cannot make", "a pipe");
   Clock::time_point start = Clock::now();
+  words.push_back(fmt::format("--started={}", now()));
   pid_t child = fork();
   if (child < 0)
     return fileError("cannot start", "a process");
@@ -174,6 +201,7 @@ Result<ordered_json> spawn(const Options &options, const std::string &cache,
     for (std::string &word : words)
       arguments.push_back(word.data());
     arguments.push_back(nullptr);
+    setenv("CUDA_CACHE_DISABLE", "1", 1);
     execv("/proc/self/exe", arguments.data());
     _exit(127);
   }
@@ -193,17 +221,57 @@ Result<ordered_json> spawn(const Options &options, const std::string &cache,
   return report;
 }
 
+/// The phases of a round: what is paid once a process, then the parts of
+/// ready_ms. `of` is the object of the child's report that holds `key`.
+struct Phase {
+  const char *name, *of, *key;
+};
+constexpr Phase kPhases[] = {
+    {"process_start_ms", "", "process_start_ms"},
+    {"library_open_ms", "", "library_open_ms"},
+    {"driver_open_ms", "", "driver_open_ms"},
+    {"cuinit_ms", "", "cuinit_ms"},
+    {"context_ms", "", "context_ms"},
+    {"ready_ms", "", "ready_ms"},
+    {"package_ms", "", "package_ms"},
+    {"read_ms", "load", "read_ms"},
+    {"nvrtc_open_ms", "load", "nvrtc_open_ms"},
+    {"compile_ms", "load", "compile_ms"},
+    {"module_load_ms", "load", "module_load_ms"},
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  size_t middle = values.size() / 2;
+  return values.size() % 2 ? values[middle]
+                           : (values[middle - 1] + values[middle]) / 2;
+}
+
 ordered_json summary(std::vector<ordered_json> rounds) {
+  ordered_json all = ordered_json::array(), phases = ordered_json::object();
+  for (const ordered_json &round : rounds)
+    all.push_back(round["ready_ms"]);
+  for (const Phase &phase : kPhases) {
+    std::vector<double> values;
+    for (const ordered_json &round : rounds) {
+      const ordered_json &in = *phase.of ? round[phase.of] : round;
+      if (in.contains(phase.key) && in[phase.key].is_number())
+        values.push_back(in[phase.key].get<double>());
+    }
+    if (!values.empty())
+      phases[phase.name] = median(values);
+  }
   std::sort(rounds.begin(), rounds.end(), [](const auto &a, const auto &b) {
     return a["ready_ms"].template get<double>() <
            b["ready_ms"].template get<double>();
   });
-  const ordered_json &middle = rounds[rounds.size() / 2];
-  return {{"ready_ms", middle["ready_ms"]},
+  return {{"ready_ms", phases["ready_ms"]},
           {"best_ms", rounds.front()["ready_ms"]},
           {"worst_ms", rounds.back()["ready_ms"]},
           {"rounds", rounds.size()},
-          {"median_round", middle}};
+          {"all_ready_ms", all},
+          {"phases", phases},
+          {"middle_round", rounds[rounds.size() / 2]}};
 }
 
 Result<ordered_json> measure(const Options &options) {
@@ -238,13 +306,44 @@ Result<ordered_json> measure(const Options &options) {
   (void)bool(removeAll(*folder));
   if (!failed)
     return failed.takeError();
-  ordered_json result = {{"moec_load_time", 1}, {"device", options.device}};
+  ordered_json result = {{"moec_load_time", 2},
+                         {"device", options.device},
+                         {"usable_threads", runtime::usableThreads()}};
   result["input"] = fromConfig ? options.config : options.package;
   result["cold"] = summary(cold);
   result["warm"] = summary(warm);
   if (!ahead.empty())
     result["ahead_of_time"] = summary(ahead);
   return result;
+}
+
+void printTable(const ordered_json &result) {
+  std::vector<const char *> kinds;
+  for (const char *kind : {"cold", "warm", "ahead_of_time"})
+    if (result.contains(kind))
+      kinds.push_back(kind);
+  fmt::print("median ms of fresh processes, {} usable threads\n{:<18}",
+             result["usable_threads"].get<int>(), "");
+  for (const char *kind : kinds)
+    fmt::print("{:>15}", kind);
+  fmt::print("\n");
+  for (const Phase &phase : kPhases) {
+    std::string line;
+    for (const char *kind : kinds) {
+      const ordered_json &phases = result[kind]["phases"];
+      line += phases.contains(phase.name)
+                  ? fmt::format("{:>15.1f}", phases[phase.name].get<double>())
+                  : fmt::format("{:>15}", "");
+    }
+    if (line.find_first_not_of(' ') != std::string::npos)
+      fmt::print("{:<18}{}\n", phase.name, line);
+  }
+  for (const char *bound : {"best_ms", "worst_ms", "rounds"}) {
+    fmt::print("{:<18}", bound);
+    for (const char *kind : kinds)
+      fmt::print("{:>15.1f}", result[kind][bound].get<double>());
+    fmt::print("\n");
+  }
 }
 
 } // namespace
@@ -269,6 +368,7 @@ int main(int argc, char **argv) {
       ->capture_default_str();
   app.add_flag("--json", options.json, "for programs");
   app.add_option("--cache", options.cache, "of a child")->group("");
+  app.add_option("--started", options.started)->group("");
   app.add_flag("--child", options.child, "")->group("");
   app.add_flag("--strict", options.strict, "")->group("");
   try {
@@ -292,13 +392,6 @@ int main(int argc, char **argv) {
     fmt::print("{}\n", result->dump(2));
     return 0;
   }
-  for (const char *kind : {"cold", "warm", "ahead_of_time"})
-    if (result->contains(kind))
-      fmt::print("{:<14} {:>9.1f} ms (best {:.1f}, worst {:.1f}, {} fresh "
-                 "processes)\n",
-                 kind, (*result)[kind]["ready_ms"].get<double>(),
-                 (*result)[kind]["best_ms"].get<double>(),
-                 (*result)[kind]["worst_ms"].get<double>(),
-                 (*result)[kind]["rounds"].get<size_t>());
+  printTable(*result);
   return 0;
 }

@@ -20,10 +20,12 @@
 
 #include <fmt/format.h>
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <fstream>
@@ -133,7 +135,27 @@ static std::optional<int64_t> availableMemory() {
   return std::nullopt;
 }
 
-static Result<int> chooseJobs(int asked, size_t work) {
+int moec::runtime::usableThreads() {
+  // The kernel refuses a mask that is smaller than its own: larger ones are
+  // tried until one fits.
+  for (int cpus = 1024; cpus <= (1 << 18); cpus *= 4) {
+    cpu_set_t *mask = CPU_ALLOC(cpus);
+    if (!mask)
+      break;
+    size_t bytes = CPU_ALLOC_SIZE(cpus);
+    CPU_ZERO_S(bytes, mask);
+    int count =
+        sched_getaffinity(0, bytes, mask) == 0 ? CPU_COUNT_S(bytes, mask) : 0;
+    CPU_FREE(mask);
+    if (count > 0)
+      return count;
+    if (errno != EINVAL)
+      break;
+  }
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+Result<int> moec::runtime::chooseJobs(int asked, size_t work) {
   int64_t jobs = asked;
   if (jobs <= 0) {
     auto wanted = envInteger("MOEC_JOBS");
@@ -142,7 +164,7 @@ static Result<int> chooseJobs(int asked, size_t work) {
     jobs = *wanted;
   }
   if (jobs <= 0) {
-    jobs = std::max<int64_t>(1, std::thread::hardware_concurrency());
+    jobs = usableThreads();
     if (auto memory = availableMemory())
       jobs = std::min(jobs, std::max<int64_t>(1, *memory / kBytesPerCompile));
   }

@@ -27,7 +27,7 @@ namespace moec::runtime {
 
 struct CompileSettings {
   bool strict = false;
-  /// Compilations at once; 0: MOEC_JOBS, else by cores and free memory.
+  /// Compilations at once; 0: as chooseJobs() says.
   int jobs = 0;
   /// nullopt: envCacheFolder(); "": no cache on disk.
   std::optional<std::string> cacheFolder;
@@ -54,6 +54,15 @@ struct CompileOutcome {
   std::vector<CompiledKernel> kernels; ///< in the order of Target::kernels
   CompileSummary summary;
 };
+
+/// Hardware threads that the calling thread may run on: those of its affinity
+/// mask (taskset, containers' cpusets), at least 1.
+int usableThreads();
+
+/// How many of `work` compilations at once: `asked`, else MOEC_JOBS, else one
+/// for each usable thread as far as free memory goes; from 1 to `work`.
+/// InvalidArgument: MOEC_JOBS is no number.
+Result<int> chooseJobs(int asked, size_t work);
 
 /// Compiles every kernel of a target. The first error (by kernel order) wins;
 /// the others are still tried, so that the cache fills.
