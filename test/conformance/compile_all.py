@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiles the kernels of every legal catalog row for every arch with NVRTC; needs no GPU.
+"""Compiles the kernels of legal catalog rows for every arch with NVRTC; needs no GPU.
 
 A kernel fails when it does not compile, when it spills registers, when its PTX holds `.local`, or when NVRTC or ptxas
-say anything at all. Legal is what the compiler does not refuse; test/golden/legal.txt holds the list. A kernel that
-passed is remembered by a hash of everything that went in, so that a second run compiles what changed.
+say anything at all. Legal is what the compiler does not refuse; test/golden/legal.txt holds the list.
+
+Covered: each scheme, backend, engine and arch with tails in every size; REPRESENTATIVES gated with bias, not gated
+without, and for each scheme every activation and routing method; other archs gated or not in turn. --all compiles the
+full product. Equal kernels are compiled once, and what passed is remembered by a hash of all that went in.
 """
 
 import concurrent.futures
@@ -20,26 +23,50 @@ import time
 import moec_testing as testing
 import nvrtc
 
-SHAPE = {"num_experts": 16, "experts_per_token": 4, "hidden_dim": 512, "intermediate_size": 384}
+# No tile divides any of these; rows are whole multiples of 16 bytes.
+SHAPE = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 328, "intermediate_size": 200}
+# One arch for each set of features that kernels can differ by, where no other table says so.
+REPRESENTATIVES = ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"]
 STRICT = ["-Xptxas=-warn-spills", "-Xptxas=-warn-lmem-usage", "-Xptxas=-Werror"]
 
 _library = None
 
 
-def layers(rows, scheme):
-    """Every activation and every routing method occurs; not each with each: they are in different kernels."""
-    count = max(len(rows["activations"]), len(rows["routing"]))
-    for i in range(count):
-        yield rows["activations"][i % len(rows["activations"])], rows["routing"][i % len(rows["routing"])], i % 2 == 1
+def choose(rows, archs, everything):
+    """[(arch, scheme, backend, engine, [(activation, routing, bias)])]: what to compile."""
+    activations, methods = rows["activations"], rows["routing"]
+    gated = next(row for row in activations if row["gated"])
+    ungated = next(row for row in activations if not row["gated"])
+    if everything:
+        product = [(activation, method, bias) for activation in activations for method in methods
+                   for bias in (False, True)]
+    # Activations and methods are in different kernels: each once, not each with each.
+    once = [(activations[i % len(activations)], methods[i % len(methods)], i % 2 == 0)
+            for i in range(max(len(activations), len(methods)))]
+    chosen, turn = [], 0
+    for arch in archs:
+        for scheme in rows["schemes"]:
+            ways = list(testing.ways(rows, scheme))
+            for index, (backend, engine) in enumerate(ways):
+                if everything:
+                    layers = product
+                elif arch not in REPRESENTATIVES:
+                    layers = [(gated, methods[0], True) if turn % 2 else (ungated, methods[-1], False)]
+                    turn += 1
+                else:
+                    layers = [(gated, methods[0], True), (ungated, methods[-1], False)]
+                    # The last way of a scheme is legal on every arch.
+                    layers += once if index + 1 == len(ways) else []
+                chosen.append((arch, scheme, backend, engine, layers))
+        # An odd number of ways would give each the same on every arch.
+        turn += 1 - turn % 2 if arch not in REPRESENTATIVES and archs.index(arch) % 2 else 0
+    return chosen
 
 
-def make_sources(tools, work, arch, scheme, backend, engine, rows, full):
+def make_sources(tools, work, arch, scheme, backend, engine, layers):
     """Kernels [(name, source, headers, options)] of one row and arch; an empty list where the row is refused."""
     result = []
-    for index, (activation, routing, bias) in enumerate(layers(rows, scheme)):
-        # All archs compile one layer; the reference arch of each feature set compiles all of them.
-        if index and not full:
-            break
+    for index, (activation, routing, bias) in enumerate(layers):
         name = f"{arch}-{scheme['name']}-{backend}-{engine}-{index}"
         folder = work / "packages" / name
         shutil.rmtree(folder, ignore_errors=True)
@@ -93,7 +120,7 @@ def check_kernel(job):
 def main():
     arguments = testing.parser(__doc__.splitlines()[0])
     arguments.add_argument("--filter", default="", help="only kernels with this in arch-scheme-backend-engine")
-    arguments.add_argument("--all", action="store_true", help="every layer for every arch, not one a feature set")
+    arguments.add_argument("--all", action="store_true", help="every activation, method and bias on every arch")
     options = arguments.parse_args()
     path = nvrtc.find()
     if not path:
@@ -107,19 +134,14 @@ def main():
     rows = tools.rows()
     version = nvrtc.Nvrtc(path).version()
 
-    used = {feature for engine in rows["engines"] for feature in engine["features"]} | {"programmatic_launch"}
-    combinations, seen = [], set()
-    for arch in rows["archs"]:
-        # Archs that engines and launches see as equal make equal kernels but for the arch itself.
-        features = tuple(feature for feature in arch["features"] if feature in used)
-        full = options.all or features not in seen
-        seen.add(features)
-        for scheme in rows["schemes"]:
-            for backend, engine in testing.ways(rows, scheme):
-                if options.filter in f"{arch['name']}-{scheme['name']}-{backend}-{engine}":
-                    combinations.append((arch["name"], scheme, backend, engine, full))
-    made = testing.parallel(lambda c: make_sources(tools, work, c[0], c[1], c[2], c[3], rows, c[4]), combinations,
-                            options.jobs)
+    archs = [arch["name"] for arch in rows["archs"]]
+    unknown = [arch for arch in REPRESENTATIVES if arch not in archs]
+    if unknown:
+        sys.exit(f"REPRESENTATIVES: expected archs of the catalog, got {', '.join(unknown)}")
+    combinations = [item for item in choose(rows, archs, options.all) if
+                    options.filter in f"{item[0]}-{item[1]['name']}-{item[2]}-{item[3]}"]
+    made = testing.parallel(lambda item: make_sources(tools, work, *item), combinations, options.jobs)
+    print(f"{sum(len(item[4]) for item in combinations)} packages in {time.time() - started:.0f} s", flush=True)
     failures = [failure for _, failure in made if failure]
     # One kernel is often the same in several packages: compile it once.
     kernels = {}
@@ -127,7 +149,8 @@ def main():
         for name, source, headers, flags in sources:
             kernels.setdefault(key_of(version, source, headers, flags), (path, name, source, headers, flags))
     todo = [(key, job) for key, job in kernels.items() if not (done / key).exists()]
-    print(f"{len(combinations)} rows x archs, {sum(bool(s) for s, _ in made)} legal, {len(kernels)} different kernels, "
+    print(f"{len(combinations)} rows x archs, {sum(bool(s) for s, _ in made)} legal, "
+          f"{sum(len(sources) for sources, _ in made)} kernels, {len(kernels)} different, "
           f"{len(kernels) - len(todo)} known to pass; NVRTC {version} at {path}", flush=True)
     with concurrent.futures.ProcessPoolExecutor(max_workers=options.jobs) as pool:
         for (key, _), failure in zip(todo, pool.map(check_kernel, [job for _, job in todo], chunksize=4)):

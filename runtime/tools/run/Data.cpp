@@ -121,8 +121,8 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer,
 // Guarded memory
 //===----------------------------------------------------------------------===//
 
-Result<Guarded> Guarded::create(Machine &machine, int64_t bytes,
-                                uint64_t seed) {
+Result<Guarded> Guarded::create(Machine &machine, int64_t bytes, uint64_t seed,
+                                bool poison) {
   Guarded result;
   result.machine = &machine;
   result.size = bytes;
@@ -137,8 +137,9 @@ Result<Guarded> Guarded::create(Machine &machine, int64_t bytes,
   for (std::byte *at : {base, base + reference::kCanaryBytes + bytes})
     if (auto ok = machine.upload(at, canary.data.get(), canary.bytes); !ok)
       return ok.takeError();
-  if (auto ok = result.refill(); !ok)
-    return ok.takeError();
+  if (poison)
+    if (auto ok = result.refill(); !ok)
+      return ok.takeError();
   return result;
 }
 

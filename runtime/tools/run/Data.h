@@ -54,7 +54,10 @@ Result<HostInputs> makeInputs(const reference::Layer &layer,
 /// Memory that a run writes, with canaries before and behind.
 class Guarded {
 public:
-  static Result<Guarded> create(Machine &machine, int64_t bytes, uint64_t seed);
+  /// `poison`: every byte between the canaries becomes 0xFF; else they are as
+  /// the machine gave them.
+  static Result<Guarded> create(Machine &machine, int64_t bytes, uint64_t seed,
+                                bool poison);
   void *address() const;
   int64_t bytes() const { return size; }
   /// Every byte becomes `byte`.

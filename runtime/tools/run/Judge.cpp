@@ -176,8 +176,9 @@ static Result<void> runTwice(Bench &bench, const DeviceInputs &inputs,
   if (!place)
     return place.takeError();
   constexpr int kOtherContent = 0x5A;
-  if (auto ok = place->workspace.refill(kOtherContent); !ok)
-    return ok;
+  if (bench.options.poison)
+    if (auto ok = place->workspace.refill(kOtherContent); !ok)
+      return ok;
   std::optional<Place> beside;
   constexpr int64_t kBesideTokens = 512;
   int64_t besideTokens = std::min(tokens, kBesideTokens);
@@ -261,7 +262,11 @@ static Result<void> judge(Bench &bench, const HostInputs &inputs,
   if (!damaged->empty())
     failWith(result, *damaged);
   if (tokens == 0) {
-    checkUntouched(*outputs, result);
+    // Without poison there is nothing to recognize.
+    if (bench.options.poison)
+      checkUntouched(*outputs, result);
+    else
+      result.text = "0 tokens: not checked without poison";
     return {};
   }
   const Options &options = bench.options;

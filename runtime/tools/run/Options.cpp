@@ -76,6 +76,10 @@ bool moec::run::parseOptions(int argc, char **argv, Options &options,
                "Run through a captured CUDA graph");
   app.add_flag("--twice", options.twice,
                "Run again disturbed and demand the same bits (--check does)");
+  bool noPoison = false;
+  app.add_flag("--no-poison", noPoison,
+               "Leave outputs and workspace as allocated, for initcheck; the "
+               "canaries around them stay");
   app.add_option("--row-stride", options.rowStride,
                  "Elements between rows of x beyond the row")
       ->check(CLI::NonNegativeNumber);
@@ -109,6 +113,7 @@ bool moec::run::parseOptions(int argc, char **argv, Options &options,
   options.inputs = inputs == "ids64"             ? RoutingInput::Ids64
                    : inputs == "ids32" || useIds ? RoutingInput::Ids32
                                                  : RoutingInput::Logits;
+  options.poison = !noPoison;
   bool onHost = options.device == runtime::DeviceKind::Host;
   if (onHost && options.capture)
     return usage("--capture needs --device=cuda");

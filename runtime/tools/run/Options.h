@@ -39,6 +39,7 @@ struct Options {
   int64_t rowStride = 0;    ///< elements of x beyond H
   int64_t validTokens = -1; ///< -1: not given
   int64_t sample = 256;     ///< tokens that the reference takes on a GPU
+  bool poison = true;       ///< outputs and workspace begin as 0xFF bytes
 };
 
 /// True to go on; false to end the program with `status`, after

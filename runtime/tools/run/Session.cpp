@@ -27,7 +27,7 @@ Result<std::unique_ptr<Session>> Session::open(Machine &machine,
   load.strict = options.strict;
   load.jobs = options.jobs;
   load.arch = options.arch;
-  std::unique_ptr<Session> session(new Session(machine));
+  std::unique_ptr<Session> session(new Session(machine, options.poison));
   auto package = Package::load(folder, load);
   if (!package)
     return package.takeError();
@@ -147,7 +147,7 @@ Result<DeviceOutputs> Session::makeOutputs(int64_t tokens) {
     auto bytes = valueBytes(value, *symbols);
     if (!bytes)
       return bytes.takeError();
-    auto buffer = Guarded::create(machine, *bytes, ++seed);
+    auto buffer = Guarded::create(machine, *bytes, ++seed, poison);
     if (!buffer)
       return buffer.takeError();
     result.buffers.emplace(value.name, std::move(*buffer));
@@ -184,7 +184,7 @@ Result<Guarded> Session::makeWorkspace(int64_t tokens) {
   auto bytes = code->workspaceBytes(tokens);
   if (!bytes)
     return bytes.takeError();
-  return Guarded::create(machine, *bytes, /*seed=*/99);
+  return Guarded::create(machine, *bytes, /*seed=*/99, poison);
 }
 
 Result<std::unique_ptr<Context>> Session::makeContext(const Guarded &memory) {

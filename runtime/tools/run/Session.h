@@ -59,9 +59,10 @@ public:
   bool roundsPartials(const Variant &variant) const;
 
 private:
-  explicit Session(Machine &machine) : machine(machine) {}
+  Session(Machine &machine, bool poison) : machine(machine), poison(poison) {}
 
   Machine &machine;
+  bool poison;
   std::shared_ptr<const runtime::Package> code;
   reference::Layer described;
   std::vector<Memory> weightMemory;

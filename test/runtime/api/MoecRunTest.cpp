@@ -146,6 +146,20 @@ TEST_F(MoecRun, AWrongKernelIsRed) {
   EXPECT_EQ(json::parse(output, nullptr, false)["passed"], false);
 }
 
+TEST_F(MoecRun, NoPoisonStillChecks) {
+  EXPECT_EQ(run("--device=host --tokens=0,9,64 --check --json --no-poison"), 0)
+      << errors;
+  auto report = json::parse(output, nullptr, false);
+  ASSERT_TRUE(report.is_object()) << output;
+  EXPECT_EQ(report["runs"][0]["text"], "0 tokens: not checked without poison");
+  EXPECT_EQ(report["runs"][1]["twice"], "identical");
+  EXPECT_EQ(run("--help"), 0);
+  EXPECT_THAT(output, HasSubstr("--no-poison"));
+  package.manifest.layer["activation"]["function"] = "gelu";
+  ASSERT_TRUE(writePackage(package, root + "/package"));
+  EXPECT_EQ(run("--device=host --tokens=9 --check --no-poison"), 1);
+}
+
 TEST_F(MoecRun, ExitStatus) {
   EXPECT_EQ(run("--tokens=1"), 2) << "no device";
   EXPECT_EQ(run("--device=host --no-such-option"), 2);
