@@ -6,7 +6,8 @@
 #
 # ===------------------------------------------------------------------------===#
 """Every .h is compiled by itself with g++ and the flags that its room's sources get in --build, every .cuh by itself
-with NVRTC for --arch and the other templates in memory. Headers of rooms that --build does not build are left out."""
+with NVRTC for --arch and the other templates in memory. Headers of rooms that --build does not build are left out, and
+those that a source which --build builds includes before anything else: building it compiled them alone."""
 
 import concurrent.futures
 import ctypes
@@ -14,6 +15,7 @@ import glob
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -47,6 +49,17 @@ def flags_for(path, root, flags):
             return flags[inside[0]]
         folder = folder.parent
     return None
+
+
+def included_first(root, flags):
+    """The headers that stand first in a source that is built; they have been compiled with nothing before them."""
+    first = set()
+    for source in map(pathlib.Path, flags):
+        if root in source.parents and source.is_file():
+            found = re.search(r'^\s*#\s*include\s*[<"](.*?)[>"]', source.read_text(errors="replace"), re.MULTILINE)
+            if found:
+                first.add(found.group(1))
+    return first
 
 
 def compile_host(root, path, found):
@@ -100,12 +113,14 @@ def check(root, files, options):
     if options.build:
         flags = room_flags(options.build.resolve())
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            jobs = []
+            jobs, proved = [], included_first(root, flags)
             for path in headers:
+                if path in proved:
+                    continue
                 found = flags_for(path, root, flags)
                 if found:
                     jobs.append(pool.submit(compile_host, root, path, found))
-            print(f"{len(jobs)} of {len(headers)} headers compiled alone")
+            print(f"{len(headers)} headers: {len(proved.intersection(headers))} stand first in a source, {len(jobs)} compiled alone")
             yield from (job.result() for job in jobs if job.result())
     device = {f[len("templates/"):]: (root / f).read_text() for f in files if f.startswith("templates/") and f.endswith(".cuh")}
     library = find_nvrtc()

@@ -194,6 +194,14 @@ class Headers(LintTest):
     def test_whole_header(self):
         self.green("headers.py", self.tree("#include <string>\nstd::string x();\n"), "--build=@ROOT@/build")
 
+    def test_header_that_its_source_includes_first(self):
+        tree = dict(self.tree("std::string x();\n"), **{"runtime/A.cpp": '// why\n#include "runtime/A.h"\n#include <string>\n'})
+        self.green("headers.py", tree, "--build=@ROOT@/build")  # the build of A.cpp is what turns red
+
+    def test_header_that_its_source_includes_second(self):
+        tree = dict(self.tree("std::string x();\n"), **{"runtime/A.cpp": '#include <string>\n#include "runtime/A.h"\n'})
+        self.red("headers.py", tree, "runtime/A.h:1: does not compile alone", "--build=@ROOT@/build")
+
     def test_template_that_leans_on_another(self):
         status, output = run_lint("headers.py", {"templates/moe/a.cuh": "struct A { Missing m; };\n"})
         if "no NVRTC here" in output:
