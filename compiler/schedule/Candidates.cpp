@@ -98,8 +98,9 @@ static Choices choicesFor(const MatmulProblem &problem, bool simt,
          {32 / (problem.elementBytes / 2)},
          2,
          3,
-         {problem.tileRows <= 32 ? std::pair<int64_t, int64_t>{1, 4}
-                                 : std::pair<int64_t, int64_t>{2, 4}}};
+         {problem.tileRows <= 32   ? std::pair<int64_t, int64_t>{1, 4}
+          : problem.tileRows <= 64 ? std::pair<int64_t, int64_t>{2, 4}
+                                   : std::pair<int64_t, int64_t>{4, 2}}};
   else if (problem.tileRows <= 16)
     // Memory bound: several CTAs an SM, long rows, a deep ring.
     c = {{64, 128}, {64, 128}, 4, 6, {{1, 4}}};
@@ -114,6 +115,23 @@ static Choices choicesFor(const MatmulProblem &problem, bool simt,
   if (!asyncCopy)
     c.minStages = c.maxStages = 2;
   return c;
+}
+
+/// CTAs of `s` on a multiprocessor that leave a thread of engine simt the
+/// registers that its operands take; more and ptxas spills.
+static int64_t simtCtasPerSm(const MatmulProblem &problem, const Schedule &s,
+                             const Hardware &hardware) {
+  // Two sets of 16 bytes of each of a lane's rows of lhs and of weights; what
+  // is narrower than float is widened, all weights and a row of lhs at once.
+  int64_t rowsOfLhs = s.tileM / s.warpsM / 4;
+  int64_t rowsOfWeights = s.tileN / s.warpsN / 8;
+  int64_t operands = 2 * 4 * (rowsOfLhs + rowsOfWeights);
+  if (problem.elementBytes < 4)
+    operands += 16 / problem.elementBytes * (rowsOfWeights + 1);
+  constexpr int64_t kAddresses = 48;
+  int64_t registers = operands + rowsOfLhs * rowsOfWeights + kAddresses;
+  return std::max<int64_t>(hardware.registersPerSm / (registers * s.threads()),
+                           1);
 }
 
 std::vector<Schedule> compiler::candidates(const MatmulProblem &problem,
@@ -139,6 +157,9 @@ std::vector<Schedule> compiler::candidates(const MatmulProblem &problem,
             continue;
           // More than this many leave each too few registers to be worth it.
           s.ctasPerSm = std::min<int64_t>(occupancy(problem, s, hardware), 8);
+          if (engine == "simt")
+            s.ctasPerSm =
+                std::min(s.ctasPerSm, simtCtasPerSm(problem, s, hardware));
           result.push_back(s);
         }
       }

@@ -35,6 +35,11 @@ def find_sanitizer():
     return next((path for path in candidates if path and os.path.exists(path)), None)
 
 
+# What compute-sanitizer says where kernels ran without it.
+NOT_INSTRUMENTED = re.compile(r"before first instrumented|Internal Sanitizer Error|[Nn]ot supported|[Uu]nsupported|"
+                              r"[Ff]ailed to (instrument|patch)|No attachable process")
+
+
 def execute(command, folder, timeout):
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout,
@@ -44,17 +49,46 @@ def execute(command, folder, timeout):
         return 124, "", f"no end after {expired.timeout:.0f} s"
 
 
+def summary_of(text, sanitizer):
+    """What compute-sanitizer counted, or None where it gave no summary."""
+    word = r"RACECHECK SUMMARY: (\d+) hazard" if sanitizer == "racecheck" else r"ERROR SUMMARY: (\d+) error"
+    found = re.findall(word, text)
+    return max(map(int, found)) if found else None
+
+
+def judge_sanitizer(status, output, errors, sanitizer):
+    """As judge(); caught is what the sanitizer itself flagged, not a program that failed under it."""
+    text = output + errors
+    lines = [line.strip(" =") for line in text.splitlines() if line.startswith("=====")]
+    count = summary_of(text, sanitizer)
+    if count is None:
+        told = next((line for line in lines if "Error" in line), errors.strip()[-200:])
+        return False, f"exit {status}, {sanitizer} gave no summary: {told}", {}, False
+    if count:
+        told = next((line for line in lines if re.search(r"Invalid|Uninitialized|hazard|race|Barrier|divergent", line) and
+                     "SUMMARY" not in line), "")
+        return False, f"{sanitizer} counts {count}: {told}", {}, True
+    blind = next((line for line in lines if NOT_INSTRUMENTED.search(line)), None)
+    if blind:
+        return False, f"{sanitizer} saw nothing: {blind}", {}, False
+    program = "\n".join(line for line in output.splitlines() if not line.startswith("====="))
+    passed, told, worst, _ = judge(status, program, errors, None)
+    if passed and not any(run.get("tokens") for run in json.loads(program)["runs"]):
+        passed, told = False, "no run launched a kernel"
+    return passed, told, worst, False
+
+
 def judge(status, output, errors, sanitizer):
-    """(passed, one line, worst numbers) of one call of moec-run."""
+    """(passed, one line, worst numbers, caught) of one call of moec-run. caught: the failure is a check's or the GPU's,
+    so it counts where a fault was planted; wrong usage, an unreadable package or a crash of the host never does."""
     if sanitizer:
-        clean = re.search(r"SUMMARY: 0 (errors|hazards)\b", output + errors) is not None
-        text = next((line.strip(" =") for line in (output + errors).splitlines() if "ERROR SUMMARY" in line or
-                     "hazards displayed" in line or "Error" in line), errors.strip()[-200:])
-        return clean and status == 0, text, {}
+        return judge_sanitizer(status, output, errors, sanitizer)
+    # A run that ends in a driver error has no whole JSON; what it printed before may hold failed cases.
+    driver = next((line.strip() for line in errors.splitlines() if "CUDA_ERROR_" in line), None)
     try:
         report = json.loads(output)
     except ValueError:
-        return False, f"exit {status}, no JSON: {errors.strip()[-300:]}", {}
+        return False, f"exit {status}, no JSON: {driver or errors.strip()[-300:]}", {}, status == 1 and bool(driver)
     runs = report.get("runs", [])
     wrong = [run for run in runs if not run.get("passed")]
     worst = {}
@@ -68,10 +102,10 @@ def judge(status, output, errors, sanitizer):
     if wrong:
         first = wrong[0]
         return False, (f"tokens {first.get('tokens')} {first.get('routing')} variant {first.get('variant')}: "
-                       f"{first.get('text')}"), worst
-    if status or not runs:
-        return False, f"exit {status}: {errors.strip()[-300:]}", worst
-    return True, "", worst
+                       f"{first.get('text')}"), worst, status == 1
+    if status or not runs or report.get("passed") is not True:
+        return False, f"exit {status}: {driver or errors.strip()[-300:]}", worst, status == 1 and bool(driver)
+    return True, "", worst, False
 
 
 def run_entry(entry, root, options):
@@ -86,23 +120,20 @@ def run_entry(entry, root, options):
             return {**result, "passed": None, "text": "no compute-sanitizer here", "seconds": 0}
     red = ""
     for arguments in entry["runs"] * entry.get("repeat", 1):
-        command = [str(root / "bin" / "moec-run"), entry["package"], "--device=cuda", "--json", *arguments]
+        command = [str(root / "bin" / "moec-run"), entry["package"], "--device=cuda", "--json", "--check", *arguments]
         if sanitizer:
             command = [tool, "--tool", sanitizer, "--error-exitcode", "9", *command]
-        else:
-            command.append("--check")
         status, output, errors = execute(command, root, options.timeout)
         if options.verbose:
             print(" ".join(command), "->", status, flush=True)
-        passed, text, worst = judge(status, output, errors, sanitizer)
+        passed, text, worst, caught = judge(status, output, errors, sanitizer)
         result["calls"] += 1
         for key, value in worst.items():
             result["worst"][key] = max(result["worst"].get(key, 0), value) if key != "runs" else (
                 result["worst"].get("runs", 0) + value)
         if not passed:
-            # A mutant is caught by a failed check, not by a package that cannot be loaded or a driver that broke.
-            red = red or f"{text} [{' '.join(arguments)}]"
-            if status not in (1, 9) or (not sanitizer and "no JSON" in text):
+            red = f"{text} [{' '.join(arguments)}]"
+            if not caught:
                 red = f"!{red}"
             break
     if entry["expect"] == "fail":
@@ -112,6 +143,27 @@ def run_entry(entry, root, options):
         result["passed"] = not red
         result["text"] = red.lstrip("!")
     result["seconds"] = round(time.time() - started, 1)
+    return result
+
+
+def is_planted(entry):
+    return bool(entry.get("sanitizer")) and entry["expect"] == "fail"
+
+
+def select(entries, groups, name):
+    """The entries asked for; before them the planted faults that show that their sanitizers see kernels."""
+    wanted = [entry for entry in entries if (not groups or entry["group"] in groups) and name in entry["name"]]
+    tools = {entry.get("sanitizer") for entry in wanted}
+    planted = [entry for entry in entries if is_planted(entry) and entry["sanitizer"] in tools]
+    return planted + [entry for entry in wanted if not is_planted(entry)]
+
+
+def unproven(entry, result, entries, proven):
+    """A sanitizer that flags no planted fault did not instrument kernels: that it is silent says nothing."""
+    tool = entry.get("sanitizer")
+    planted = any(is_planted(other) and other["sanitizer"] == tool for other in entries)
+    if result["passed"] and tool and not is_planted(entry) and planted and tool not in proven:
+        return {**result, "passed": False, "text": f"{tool} flagged no planted fault: no kernel is known to be instrumented"}
     return result
 
 
@@ -154,17 +206,18 @@ def main():
         subprocess.run(command, check=True)
     index = json.loads((root / "index.json").read_text())
     groups = options.group.split(",") if options.group else []
-    entries = [entry for entry in index["entries"] if (not groups or entry["group"] in groups) and
-               options.filter in entry["name"]]
+    entries = select(index["entries"], groups, options.filter)
     if entries and not options.prepare:
         os.chmod(root / "bin" / "moec-run", 0o755)
     os.environ.setdefault("MOEC_CACHE_DIR", tempfile.mkdtemp(prefix="moec-cache-"))
-    started, results, skipped = time.time(), [], []
+    started, results, skipped, proven = time.time(), [], [], set()
     for entry in entries:
         if time.time() - started > options.budget:
             skipped.append(entry)
             continue
-        result = run_entry(entry, root, options)
+        result = unproven(entry, run_entry(entry, root, options), index["entries"], proven)
+        if is_planted(entry) and result["passed"]:
+            proven.add(entry["sanitizer"])
         results.append(result)
         print(f"{result['name']}: {result['passed']} {result['seconds']} s {result['text'][:200]}", flush=True)
         pathlib.Path(options.json).write_text(json.dumps(

@@ -31,7 +31,14 @@ MODELS = [
     ("qwen3-235b-a22b", ["--tp=4"], 128),
 ]
 SANITIZERS = ["memcheck", "racecheck", "synccheck", "initcheck"]
-SANITIZED_TOKENS = "0,1,7,33,500"
+SANITIZED_TOKENS = ["0", "1", "7", "33", "500"]
+# Faults that a tool must flag: else its silence says nothing.
+PLANTED = [
+    ("racecheck", "template-loop-barrier-missing"),
+    ("racecheck", "template-store-barrier-missing"),
+    ("memcheck", "template-earlier-blocks-forgotten"),
+    ("initcheck", "template-tail-row-off-by-one"),
+]
 # tokens * K * H and E * 2I * H beyond 2^31 and 2^32.
 LIMITS = [
     ("many-tokens", {"num_experts": 64, "experts_per_token": 8, "hidden_dim": 7168, "intermediate_size": 256},
@@ -52,6 +59,7 @@ class Maker:
         self.rows = self.tools.rows()
         self.entries = []
         self.failures = []
+        self.mutant_packages = {}
 
     def wanted(self, group):
         return not self.only or group in self.only
@@ -142,47 +150,77 @@ class Maker:
                 self.add("limits", name, [run])
 
     def make_sanitizers(self):
+        # First what shows that the tools see kernels: a fault for each that must be flagged.
+        for sanitizer, name in PLANTED:
+            mutant = next(item for item in mutants.load_mutants() if item.name == name)
+            package = self.mutant_package(mutant)
+            if package:
+                arguments = mutant.fields.get("Arguments", "--tokens=33,500 --seed=5").split()
+                self.add("sanitizers", package, [arguments + self.sanitizer_arguments(sanitizer)], expect="fail",
+                         sanitizer=sanitizer)
         small = self.write_layer("sanitized-small", testing.layer_json(
             "sanitized-small", testing.SHAPES[0], self.scheme("bf16"), self.rows["activations"][0],
             self.rows["routing"][1], True))
-        sources = [("sanitized-small", small, []),
-                   ("sanitized-real", ROOT / "examples" / "models" / "qwen3-30b-a3b.json", ["--dtype=bf16"])]
-        for name, source, extra in sources:
-            if self.compile(name, source, extra):
+        if self.compile("sanitized-small", small, []):
+            for sanitizer in SANITIZERS:
+                tokens = ",".join(SANITIZED_TOKENS)
+                if sanitizer == "initcheck":
+                    tokens = tokens.removeprefix("0,")  # what no run wrote would be read back
+                self.add("sanitizers", "sanitized-small", [
+                    [f"--tokens={tokens}", "--routing=skewed", *self.sanitizer_arguments(sanitizer)]], sanitizer=sanitizer)
+        real = ROOT / "examples" / "models" / "qwen3-30b-a3b.json"
+        if self.compile("sanitized-real", real, ["--dtype=bf16"]):
+            # An entry a token count, small ones first: a budget can stop between.
+            for tokens in SANITIZED_TOKENS[1:]:
                 for sanitizer in SANITIZERS:
-                    arguments = [f"--tokens={SANITIZED_TOKENS}", "--routing=skewed"]
-                    # Poison counts as initialized: without it initcheck sees what no kernel wrote.
-                    arguments += ["--no-poison"] if sanitizer == "initcheck" else []
-                    self.add("sanitizers", name, [arguments], sanitizer=sanitizer)
+                    count = f"0,{tokens}" if tokens == "1" and sanitizer != "initcheck" else tokens
+                    self.add("sanitizers", f"sanitized-real-{tokens}", [
+                        [f"--tokens={count}", "--routing=skewed", "--sample=4", *self.sanitizer_arguments(sanitizer)]],
+                        sanitizer=sanitizer, package="packages/sanitized-real")
 
-    def make_mutants(self):
-        path = nvrtc.find()
+    @staticmethod
+    def sanitizer_arguments(sanitizer):
+        # Poison counts as initialized: without it initcheck sees what no kernel wrote.
+        return ["--no-poison"] if sanitizer == "initcheck" else []
+
+    def mutant_package(self, mutant):
+        """The name of a package with this fault, made once; None after noting a failure. None as mutant: no fault."""
+        name = f"mutant-{mutant.name}" if mutant else "mutant-none"
+        if name in self.mutant_packages:
+            return self.mutant_packages[name]
+        self.mutant_packages[name] = None
+        if not mutant:
+            layer = self.write_layer("mutant", testing.layer_json(
+                "mutant", MUTANT_SHAPE, self.scheme("bf16"), self.rows["activations"][0], self.rows["routing"][1], True))
+            if self.compile(name, layer, ["--max-tokens=2048"]):
+                self.mutant_packages[name] = name
+            return self.mutant_packages[name]
+        path, base = nvrtc.find(), self.mutant_package(None)
         if not path:
-            self.failures.append("mutants: no NVRTC found (MOEC_NVRTC_PATH, /usr/local/cuda)")
-            return
-        layer = self.write_layer("mutant", testing.layer_json("mutant", MUTANT_SHAPE, self.scheme("bf16"),
-                                                              self.rows["activations"][0], self.rows["routing"][1], True))
-        base = self.compile("mutant-none", layer, ["--max-tokens=2048"])
-        if not base:
-            return
-        runs = [["--tokens=1,7,33,500", "--routing=uniform,skewed", "--seed=5"]]
-        library = nvrtc.Nvrtc(path)
-        for mutant in mutants.load_mutants():
-            if mutant.kind != "template":
-                continue
-            name = f"mutant-{mutant.name}"
+            self.failures.append(f"{name}: no NVRTC found (MOEC_NVRTC_PATH, /usr/local/cuda)")
+        elif base:
             try:
-                mutate_package(mutant, base, self.out / "packages" / name, library)
+                packages = self.out / "packages"
+                mutate_package(mutant, packages / base, packages / name, nvrtc.Nvrtc(path))
+                self.mutant_packages[name] = name
             except RuntimeError as error:
                 self.failures.append(f"{name}: {error}")
+        return self.mutant_packages[name]
+
+    def make_mutants(self):
+        runs = [["--tokens=1,7,33,500", "--routing=uniform,skewed", "--seed=5"]]
+        for mutant in mutants.load_mutants():
+            package = self.mutant_package(mutant) if mutant.kind == "template" else None
+            if not package:
                 continue
             arguments = mutant.fields.get("Arguments", "").split() or runs[0]
             if arguments not in runs:
                 runs.append(arguments)
-            self.add("mutants", name, [arguments], expect="fail", sanitizer=mutant.fields.get("Sanitizer"),
+            self.add("mutants", package, [arguments], expect="fail", sanitizer=mutant.fields.get("Sanitizer"),
                      repeat=int(mutant.fields.get("Repeat", "1")))
         # Without a fault the same checks must be green.
-        self.add("mutants", "mutant-none", runs)
+        if self.mutant_package(None):
+            self.add("mutants", "mutant-none", runs)
 
     def finish(self):
         (self.out / "bin").mkdir(parents=True, exist_ok=True)

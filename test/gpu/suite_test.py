@@ -14,8 +14,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import gpu_suite  # noqa: E402
 
-GOOD = {"runs": [{"passed": True, "tokens": 7, "error": 1e-3, "worst_row": 2e-3, "worst_element": 1e-2, "bound": 2.5e-3}]}
-BAD = {"runs": [GOOD["runs"][0], {"passed": False, "tokens": 33, "routing": "skewed", "variant": "all", "text": "row of token 5"}]}
+GOOD = {"passed": True, "runs": [{"passed": True, "tokens": 7, "error": 1e-3, "worst_row": 2e-3, "worst_element": 1e-2, "bound": 2.5e-3}]}
+BAD = {"passed": False, "runs": [GOOD["runs"][0], {"passed": False, "tokens": 33, "routing": "skewed", "variant": "all", "text": "row of token 5"}]}
 MEMCHECK = "========= ERROR SUMMARY: {} errors"
 
 
@@ -29,13 +29,15 @@ class SuiteTest(unittest.TestCase):
     def tearDown(self):
         self.folder.cleanup()
 
-    def script(self, path, output, status):
-        path.write_text(f"#!{sys.executable}\nprint({output!r})\nraise SystemExit({status})\n")
+    def script(self, path, output, status, errors=""):
+        path.write_text(f"#!{sys.executable}\nimport sys\nprint({output!r})\nsys.stderr.write({errors!r})\n"
+                        f"raise SystemExit({status})\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
         return path
 
-    def result(self, output, status, **entry):
-        self.script(self.root / "bin" / "moec-run", output if isinstance(output, str) else json.dumps(output), status)
+    def result(self, output, status, errors="", **entry):
+        self.script(self.root / "bin" / "moec-run", output if isinstance(output, str) else json.dumps(output), status,
+                    errors)
         entry = {"group": "rows", "name": "x", "package": "p", "runs": [["--tokens=7"]], "expect": "pass", **entry}
         return gpu_suite.run_entry(entry, self.root, self.options)
 
@@ -64,19 +66,65 @@ class SuiteTest(unittest.TestCase):
         self.assertFalse(self.result("cannot load the package", 1, expect="fail")["passed"])
         self.assertFalse(self.result(GOOD, 139, expect="fail")["passed"])
 
-    def test_sanitizer_summaries(self):
-        find = gpu_suite.find_sanitizer
+    def test_driver_errors_catch_mutants(self):
+        error = "moec-run: cuCtxSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS (700) [driver_failed]\n"
+        for output in ("", BAD):
+            result = self.result(output, 1, error, expect="fail")
+            self.assertTrue(result["passed"])
+        self.assertIn("CUDA_ERROR_ILLEGAL_ADDRESS", self.result("", 1, error, expect="fail")["text"])
+        self.assertFalse(self.result("", 1, error)["passed"])
+        for status in (0, 2, 134):
+            self.assertFalse(self.result("", status, error, expect="fail")["passed"], status)
+            self.assertFalse(self.result(BAD, status, error, expect="fail")["passed"], status)
+
+    def sanitized(self, text, status=0, program=GOOD, tool="memcheck", **entry):
+        """A stand-in for compute-sanitizer that says `text` around what the program prints."""
+        path = self.script(self.root / "sanitizer", "========= COMPUTE-SANITIZER\n" + json.dumps(program) + "\n" + text,
+                           status)
+        find, gpu_suite.find_sanitizer = gpu_suite.find_sanitizer, lambda: str(path)
         try:
-            for text, status, expected in [(MEMCHECK.format(0), 0, True), (MEMCHECK.format(2), 9, False),
-                                           ("========= RACECHECK SUMMARY: 0 hazards displayed (0 errors)", 0, True),
-                                           ("========= RACECHECK SUMMARY: 10 hazards displayed", 0, False)]:
-                tool = str(self.script(self.root / "sanitizer", text, status))
-                gpu_suite.find_sanitizer = lambda tool=tool: tool
-                self.assertEqual(self.result(GOOD, 0, sanitizer="memcheck")["passed"], expected, text)
-            gpu_suite.find_sanitizer = lambda: None
+            return self.result(GOOD, 0, sanitizer=tool, **entry)
+        finally:
+            gpu_suite.find_sanitizer = find
+
+    def test_sanitizer_summaries(self):
+        race = "========= RACECHECK SUMMARY: {} hazards displayed (0 errors, 0 warnings)"
+        idle = {"passed": True, "runs": [{"passed": True, "tokens": 0}]}
+        for tool, text, status, program, expected in [
+                ("memcheck", MEMCHECK.format(0), 0, GOOD, True), ("memcheck", MEMCHECK.format(2), 9, GOOD, False),
+                ("memcheck", MEMCHECK.format(10), 0, GOOD, False), ("memcheck", "", 0, GOOD, False),
+                ("memcheck", race.format(0), 0, GOOD, False), ("racecheck", MEMCHECK.format(0), 0, GOOD, False),
+                ("racecheck", race.format(0), 0, GOOD, True), ("racecheck", race.format(10), 0, GOOD, False),
+                ("memcheck", MEMCHECK.format(0), 1, BAD, False), ("memcheck", MEMCHECK.format(0), 0, BAD, False),
+                ("memcheck", MEMCHECK.format(0), 0, idle, False), ("memcheck", MEMCHECK.format(0), 0, {}, False),
+                ("memcheck", "========= Error: Target application terminated before first instrumented API call\n" +
+                 MEMCHECK.format(0), 0, GOOD, False)]:
+            result = self.sanitized(text, status, program, tool)
+            self.assertEqual(result["passed"], expected, (tool, text, status, program))
+        find, gpu_suite.find_sanitizer = gpu_suite.find_sanitizer, lambda: None
+        try:
             self.assertIsNone(self.result(GOOD, 0, sanitizer="memcheck")["passed"])
         finally:
             gpu_suite.find_sanitizer = find
+
+    def test_planted_faults_are_flagged_by_the_tool(self):
+        self.assertTrue(self.sanitized(MEMCHECK.format(3), 9, BAD, expect="fail")["passed"])
+        # The program's own check is not what is asked for.
+        self.assertFalse(self.sanitized(MEMCHECK.format(0), 1, BAD, expect="fail")["passed"])
+        self.assertFalse(self.sanitized("", 1, BAD, expect="fail")["passed"])
+
+    def test_silence_counts_only_of_a_proven_tool(self):
+        planted = {"group": "sanitizers", "name": "m", "sanitizer": "memcheck", "expect": "fail"}
+        clean = {"group": "sanitizers", "name": "x", "sanitizer": "memcheck", "expect": "pass"}
+        other = {"group": "rows", "name": "x", "expect": "pass"}
+        entries = [other, clean, planted]
+        self.assertEqual(gpu_suite.select(entries, ["sanitizers"], "x"), [planted, clean])
+        self.assertEqual(gpu_suite.select(entries, [], "x"), [planted, other, clean])
+        self.assertEqual(gpu_suite.select(entries, ["rows"], ""), [other])
+        result = {"passed": True, "text": ""}
+        self.assertFalse(gpu_suite.unproven(clean, result, entries, set())["passed"])
+        self.assertTrue(gpu_suite.unproven(clean, result, entries, {"memcheck"})["passed"])
+        self.assertTrue(gpu_suite.unproven(clean, result, [clean], set())["passed"])
 
 
 if __name__ == "__main__":
