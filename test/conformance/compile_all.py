@@ -43,8 +43,8 @@ def choose(rows, archs, everything):
     # Activations and methods are in different kernels: each once, not each with each.
     once = [(activations[i % len(activations)], methods[i % len(methods)], i % 2 == 0)
             for i in range(max(len(activations), len(methods)))]
-    chosen, turn = [], 0
-    for arch in archs:
+    chosen = []
+    for turn, arch in enumerate(archs):
         for scheme in rows["schemes"]:
             ways = list(testing.ways(rows, scheme))
             for index, (backend, engine) in enumerate(ways):
@@ -58,8 +58,6 @@ def choose(rows, archs, everything):
                     # The last way of a scheme is legal on every arch.
                     layers += once if index + 1 == len(ways) else []
                 chosen.append((arch, scheme, backend, engine, layers))
-        # An odd number of ways would give each the same on every arch.
-        turn += 1 - turn % 2 if arch not in REPRESENTATIVES and archs.index(arch) % 2 else 0
     return chosen
 
 
