@@ -87,6 +87,13 @@ Result<Device> Device::open(bool host) {
   return device;
 }
 
+int Device::driverVersion() const {
+  int version = 0;
+  if (driver)
+    driver->driverGetVersion(&version);
+  return version;
+}
+
 Result<uint64_t> Device::freeBytes() const {
   if (!driver)
     return uint64_t(8) << 30;

@@ -53,6 +53,10 @@ public:
   const std::string &name() const { return deviceName; }
   bool isHost() const { return driver == nullptr; }
   void *stream() const { return cudaStream; }
+  /// The driver; null on the host.
+  const runtime::cuda::CudaDriver *cuda() const { return driver; }
+  /// As the driver numbers it, 13000 for 13.0; 0 on the host.
+  int driverVersion() const;
   Result<uint64_t> freeBytes() const;
 
   Result<Buffer> allocate(uint64_t bytes) const;

@@ -47,11 +47,6 @@ Result<std::vector<char>> randomElements(const std::string &type, int64_t count,
   return data;
 }
 
-std::string firstWord(const char *words) {
-  std::string text(words);
-  return text.substr(0, text.find(' '));
-}
-
 } // namespace
 
 /// Inputs and outputs of one layer of a graph.
