@@ -7,7 +7,6 @@
 
 #include "bench/Bandwidth.h"
 
-#include "bench/ReadKernel.h"
 #include "runtime/jit/Nvrtc.h"
 
 #include <fmt/format.h>

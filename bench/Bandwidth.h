@@ -25,6 +25,9 @@ struct Bandwidth {
   std::string why;   ///< why not by the read kernel
 };
 
+/// kernels/read.cu, as CMake found it.
+extern const char *const kReadKernelText;
+
 /// Reads up to 4 GiB (at most a quarter of what is free) again and again in a
 /// graph; the median. Errors: the driver's, and a sum that is wrong.
 Result<Bandwidth> measureBandwidth(const Device &device);
