@@ -39,13 +39,15 @@ template <class Config> struct Staging {
 /// interleaved rows blocks of 16 are 8 gates and their 8 up values.
 template <int kN, int kInterleave>
 __device__ __forceinline__ int biasIndex(int weightRow) {
-  if constexpr (kInterleave == 0)
+  if constexpr (kInterleave == 0) {
     return weightRow;
-  int block = weightRow / (2 * kInterleave);
-  int inBlock = weightRow % (2 * kInterleave);
-  return inBlock < kInterleave
-             ? block * kInterleave + inBlock
-             : kN / 2 + block * kInterleave + inBlock - kInterleave;
+  } else {
+    int block = weightRow / (2 * kInterleave);
+    int inBlock = weightRow % (2 * kInterleave);
+    return inBlock < kInterleave
+               ? block * kInterleave + inBlock
+               : kN / 2 + block * kInterleave + inBlock - kInterleave;
+  }
 }
 
 /// Stores rows [0, rows) of the tile. result: row 0 of the tile, column 0 of
