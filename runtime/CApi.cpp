@@ -19,6 +19,9 @@
 using namespace moec;
 using namespace moec::runtime;
 
+// Parameters are called as in moec.h, which is C.
+// NOLINTBEGIN(readability-identifier-naming)
+
 //===----------------------------------------------------------------------===//
 // Errors
 //===----------------------------------------------------------------------===//
@@ -333,3 +336,5 @@ moec_status moec_run(const moec_layer *layer, moec_context *context,
     return context->context->run(*layer->layer, stream, *list, tokens, given);
   });
 }
+
+// NOLINTEND(readability-identifier-naming)

@@ -100,6 +100,7 @@ inline CUstream legacyStream() { return reinterpret_cast<CUstream>(1); }
 
 /// The driver's functions; immutable once opened.
 struct CudaDriver {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): it declares, `member` is a name.
 #define MOEC_CUDA(member, symbol, parameters)                                  \
   CUresult(*member) parameters = nullptr;
 #include "runtime/device/CudaSymbols.def"

@@ -23,7 +23,7 @@ using namespace moec::run;
 using namespace moec::runtime;
 
 /// Row tiles of the schedules: their first and last rows are always sampled.
-static const std::vector<int64_t> kTileRows = {16, 32, 64, 128};
+static constexpr int64_t kTileRows[] = {16, 32, 64, 128};
 /// On the host device every token up to here is compared.
 static constexpr int64_t kHostSample = 4096;
 
@@ -75,7 +75,7 @@ static const T *find(const HostOutputs &outputs, const char *name) {
              : reinterpret_cast<const T *>(it->second.data.get());
 }
 
-static void failWith(CaseResult &result, std::string text) {
+static void failWith(CaseResult &result, const std::string &text) {
   result.passed = false;
   result.text += (result.text.empty() ? "" : "; ") + text;
 }
@@ -110,8 +110,9 @@ static Result<void> checkOutputs(Bench &bench, const reference::Inputs &inputs,
   if (!bound)
     return bound.takeError();
   int64_t limit = bench.machine.onHost() ? kHostSample : bench.options.sample;
-  auto list = reference::sampleTokens(layer, *routing, kTileRows, limit,
-                                      bench.options.seed);
+  auto list = reference::sampleTokens(
+      layer, *routing, {std::begin(kTileRows), std::end(kTileRows)}, limit,
+      bench.options.seed);
   auto rows = reference::compute(layer, inputs, *routing, list);
   if (!rows)
     return rows.takeError();

@@ -37,7 +37,7 @@ bool moec::run::parseOptions(int argc, char **argv, Options &options,
   constexpr int kUsage = 2;
   CLI::App app("Runs, checks, times and prebuilds a package.", "moec-run");
   app.footer(environmentHelp());
-  std::string device, routing, inputs = "logits";
+  std::string device, inputs = "logits";
   bool useIds = false;
   std::map<std::string, runtime::DeviceKind> devices = {
       {"host", runtime::DeviceKind::Host}, {"cuda", runtime::DeviceKind::Cuda}};
