@@ -100,10 +100,12 @@ inline CUstream legacyStream() { return reinterpret_cast<CUstream>(1); }
 
 /// The driver's functions; immutable once opened.
 struct CudaDriver {
-// NOLINTNEXTLINE(bugprone-macro-parentheses): it declares, `member` is a name.
+// The macro declares: `member` is a name and takes no parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define MOEC_CUDA(member, symbol, parameters)                                  \
   CUresult(*member) parameters = nullptr;
 #include "runtime/device/CudaSymbols.def"
+  // NOLINTEND(bugprone-macro-parentheses)
 
   /// Opens the driver and calls cuInit, once a process. An absent library, a
   /// missing function or a machine without a GPU is NoDriver with the reason.
