@@ -39,6 +39,7 @@
 // CHECK-NEXT: static constexpr bool kGather = true;
 // CHECK-NEXT: static constexpr bool kBias = false;
 // CHECK-NEXT: static constexpr int kInterleave = 8;
+// CHECK-NEXT: static constexpr bool kTilesEarly = false;
 // CHECK: static_assert(moe::sharedBytes<Config>() == {{[0-9]+}},
 // CHECK-NEXT: "manifest and kernel disagree on shared memory");
 // CHECK: extern "C" __global__ void __launch_bounds__([[THREADS]], {{[0-9]+}})

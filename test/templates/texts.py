@@ -119,7 +119,7 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
         f"using Mma = moe::mma::{engine}<{TYPES[element]}>;",
         f"struct Schedule {{ {schedule} }};"] + constants(
             kN=n, kK=k, kExperts=experts, kTopK=topk, kGather=gather, kBias=bias,
-            kInterleave=interleave)
+            kInterleave=interleave, kTilesEarly=programmatic and not gather)
     entry = f"moec_grouped_matmul_{name}"
     shared = matmulShared(tile, stages, element, result, fused and gated)
     return entry, text("grouped_matmul", fields, members, entry, "groupedMatmul",

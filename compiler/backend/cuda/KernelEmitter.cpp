@@ -43,6 +43,24 @@ static std::string cppType(mlir::Value value) {
   return std::string(cppElementType(elementTypeOf(value)));
 }
 
+/// Whether, wherever the kernel is launched, the launch right before it did not
+/// write the tile list: then the weights of a tile may be fetched while that
+/// launch still runs (templates/moe/core/pdl.cuh).
+static bool tilesAreOlder(moe::KernelOp kernel) {
+  bool older = true;
+  kernel->getParentOfType<moe::ProgramOp>().walk([&](moe::LaunchOp launch) {
+    if (launch.getKernel() != kernel.getSymName())
+      return;
+    for (auto [name, value] :
+         llvm::zip(kernel.getFields(), launch.getArguments())) {
+      StringRef field = cast<StringAttr>(name).getValue();
+      if (field == "tiles" || field == "tile_count")
+        older &= value.getDefiningOp() != launch->getPrevNode();
+    }
+  });
+  return older;
+}
+
 /// "moe::activation::Gated<moe::activation::Silu>".
 static std::string activationPolicy(moe::ActivationAttr activation) {
   const catalog::Activation *row = catalog::find(
@@ -338,6 +356,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   config.flag("kGather", gather);
   config.flag("kBias", bool(matmul.getBias()));
   config.number("kInterleave", matmul.getInterleave());
+  config.flag("kTilesEarly", out.programmatic && tilesAreOlder(kernel));
 
   MatmulProblem problem;
   problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));

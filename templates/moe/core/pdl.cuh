@@ -5,10 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Every CTA begins with beginKernel and calls awaitPredecessor before it reads
-// what an earlier kernel wrote, before its first global write, and before it
-// exits, with or without work. Ahead of the wait it may read only arguments
-// and constants and write only shared memory.
+// Every CTA calls awaitPredecessor before it reads what the predecessor wrote,
+// before its first global write, and before it exits, with or without work.
+// Ahead of the wait it may read arguments, constants, packed weights and what a
+// kernel before the predecessor wrote, and write only shared memory.
+//
+// The last of these holds because a kernel lets its successor start only after
+// its own wait: when a CTA runs at all, all kernels but the predecessor have
+// ended and their writes are visible.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,17 +22,14 @@
 
 namespace moe {
 
-/// Lets the next kernel's CTAs become resident as soon as all of this grid's
-/// CTAs have begun; they then wait for this grid's end themselves.
-template <class Config> __device__ __forceinline__ void beginKernel() {
-  if constexpr (Config::kProgrammatic)
-    ptx::launchDependents();
-}
-
-/// Returns when every earlier kernel has ended and its writes are visible.
+/// Returns when every earlier kernel has ended and its writes are visible; then
+/// lets the next kernel's CTAs become resident as soon as all of this grid's
+/// CTAs are that far. They wait for this grid's end themselves.
 template <class Config> __device__ __forceinline__ void awaitPredecessor() {
-  if constexpr (Config::kProgrammatic)
+  if constexpr (Config::kProgrammatic) {
     ptx::waitForPredecessor();
+    ptx::launchDependents();
+  }
 }
 
 } // namespace moe

@@ -81,6 +81,26 @@ __device__ __forceinline__ void waitForPredecessor() {
 #endif
 }
 
+/// Loads that see what a kernel before the predecessor wrote: they pass by L1,
+/// which only the wait for the predecessor makes fresh.
+__device__ __forceinline__ int loadFresh(const int *pointer) {
+  int value;
+  asm volatile("ld.global.cg.b32 %0, [%1];"
+               : "=r"(value)
+               : "l"(pointer)
+               : "memory");
+  return value;
+}
+
+__device__ __forceinline__ int4 loadFresh(const int4 *pointer) {
+  int4 value;
+  asm volatile("ld.global.cg.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(pointer)
+               : "memory");
+  return value;
+}
+
 //===--- shared memory ----------------------------------------------------===//
 
 __device__ __forceinline__ unsigned sharedAddress(const void *pointer) {

@@ -47,7 +47,6 @@ __device__ __forceinline__ void activate(const typename Config::Args &args) {
   using Result = typename Config::Result;
   constexpr int kColumns =
       Activation::kGated ? Config::kColumns / 2 : Config::kColumns;
-  beginKernel<Config>();
   awaitPredecessor<Config>();
   int row = int(blockIdx.x);
   if (row >= args.offsets[Config::kExperts])

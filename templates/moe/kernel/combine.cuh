@@ -55,7 +55,6 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
   /// Experts whose rows are requested together.
   constexpr int kBatch = minimum(kTopK, 8);
 
-  beginKernel<Config>();
   awaitPredecessor<Config>();
   int token = int(blockIdx.x) / Config::kColumnBlocks;
   int share = int(blockIdx.x) % Config::kColumnBlocks;

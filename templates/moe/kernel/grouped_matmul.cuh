@@ -49,6 +49,7 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
   MOE_REQUIRE_VALUE(Config, kTopK, "pairs of a token");
   MOE_REQUIRE_VALUE(Config, kGather, "whether lhs rows are tokens");
   MOE_REQUIRE_VALUE(Config, kBias, "whether a bias is added");
+  MOE_REQUIRE_VALUE(Config, kTilesEarly, "the predecessor did not write tiles");
   MOE_REQUIRE_VALUE(Config, kInterleave, "gate and up rows by so many, or 0");
   using Schedule = typename Config::Schedule;
   MOE_REQUIRE_VALUE(Schedule, kTileM, "rows of a tile");
@@ -111,12 +112,17 @@ template <class Config> struct GroupedMatmul {
 
   static __device__ __forceinline__ void run(const Args &args,
                                              unsigned shared) {
+    if constexpr (!Config::kTilesEarly)
+      awaitPredecessor<Config>();
     // The entry is read along with the count: behind it entries are zeros.
     TileIndex index = tileOf<Schedule::kGroupM, kColumnTiles>(
         int(blockIdx.x), int(gridDim.x) / kColumnTiles);
-    int4 tile = reinterpret_cast<const int4 *>(args.tiles)[index.m];
-    if (index.m >= *args.tile_count)
+    int4 tile = ptx::loadFresh(args.tiles + index.m);
+    if (index.m >= ptx::loadFresh(args.tile_count)) {
+      if constexpr (Config::kTilesEarly)
+        awaitPredecessor<Config>();
       return;
+    }
     int expert = tile.x, firstRow = tile.y, rows = tile.z - tile.y;
     int firstN = index.n * Schedule::kTileN;
     Copier<Config> copier(shared,
@@ -124,6 +130,9 @@ template <class Config> struct GroupedMatmul {
                                          Config::kK,
                           Config::kN - firstN);
     beginRhs(copier);
+    // The weights are on their way while the predecessor still computes lhs.
+    if constexpr (Config::kTilesEarly)
+      awaitPredecessor<Config>();
     copier.setLhs(args.lhs, unsigned(args.lhs_row_stride / kPerVector<Input>),
                   rows, [&](int r) {
                     if constexpr (Config::kGather)
@@ -159,10 +168,7 @@ __device__ __forceinline__ void
 groupedMatmul(const typename Config::Args &args) {
   static_assert(checkGroupedMatmulConfig<Config>());
   extern __shared__ __align__(128) unsigned char moeSharedMemory[];
-  beginKernel<Config>();
-  unsigned shared = ptx::sharedAddress(moeSharedMemory);
-  awaitPredecessor<Config>();
-  detail::GroupedMatmul<Config>::run(args, shared);
+  detail::GroupedMatmul<Config>::run(args, ptx::sharedAddress(moeSharedMemory));
 }
 
 } // namespace moe

@@ -68,7 +68,6 @@ __device__ __forceinline__ void forEachVector(int experts, Move move) {
 template <class Config>
 __device__ __forceinline__ void packCopy(const typename Config::Args &args) {
   static_assert(checkPackConfig<Config>());
-  beginKernel<Config>();
   awaitPredecessor<Config>();
   const Vector16 *source = reinterpret_cast<const Vector16 *>(
       args.source +
@@ -82,7 +81,6 @@ template <class Config>
 __device__ __forceinline__ void
 packInterleave(const typename Config::Args &args) {
   static_assert(checkPackConfig<Config>());
-  beginKernel<Config>();
   awaitPredecessor<Config>();
   constexpr int kVectors =
       Config::kColumns * int(sizeof(typename Config::Element)) / 16;

@@ -56,7 +56,6 @@ __device__ __forceinline__ void permute(const typename Config::Args &args) {
   __shared__ int partialBefore[kSlices][kLocal];
   __shared__ int partialTotal[kSlices][kLocal];
 
-  beginKernel<Config>();
   awaitPredecessor<Config>();
 
   int thread = int(threadIdx.x);

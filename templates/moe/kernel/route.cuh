@@ -122,7 +122,6 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   __shared__ detail::RouteShared<Config, Config::kPermute> shared;
   int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
 
-  beginKernel<Config>();
   if constexpr (!Config::kPermute) {
 #pragma unroll 1
     for (int e = int(threadIdx.x); e < Config::kExperts; e += Config::kThreads)

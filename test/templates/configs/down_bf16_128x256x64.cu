@@ -22,6 +22,7 @@ struct Config {
   static constexpr bool kGather = false;
   static constexpr bool kBias = false;
   static constexpr int kInterleave = 0;
+  static constexpr bool kTilesEarly = true;
 };
 static_assert(moe::sharedBytes<Config>() == 147456, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(256, 1) moec_grouped_matmul_down_128x256x64(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }

@@ -22,6 +22,7 @@ struct Config {
   static constexpr bool kGather = true;
   static constexpr bool kBias = false;
   static constexpr int kInterleave = 8;
+  static constexpr bool kTilesEarly = false;
 };
 static_assert(moe::sharedBytes<Config>() == 98304, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(256, 1) moec_grouped_matmul_bf16_128x256x32(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }

@@ -21,6 +21,7 @@ struct Config {
   static constexpr bool kGather = false;
   static constexpr bool kBias = true;
   static constexpr int kInterleave = 0;
+  static constexpr bool kTilesEarly = true;
 };
 static_assert(moe::sharedBytes<Config>() == 36864, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(128, 1) moec_grouped_matmul_simt_down_f32(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }

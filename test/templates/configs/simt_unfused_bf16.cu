@@ -21,6 +21,7 @@ struct Config {
   static constexpr bool kGather = true;
   static constexpr bool kBias = false;
   static constexpr int kInterleave = 8;
+  static constexpr bool kTilesEarly = false;
 };
 static_assert(moe::sharedBytes<Config>() == 24576, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(128, 1) moec_grouped_matmul_simt_bf16(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }
