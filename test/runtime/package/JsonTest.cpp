@@ -222,10 +222,10 @@ TEST(Json, randomBytesNeverCrash) {
 //===----------------------------------------------------------------------===//
 
 static std::string manifestPage() {
-  std::string source = __FILE__;
-  for (int i = 0; i < 4; ++i)
-    source = parentFolder(source);
-  Result<std::string> text = readFile(joinPath(source, "docs/manifest.md"));
+  const char *source = std::getenv("MOEC_SOURCE_DIR");
+  EXPECT_NE(source, nullptr);
+  Result<std::string> text =
+      readFile(joinPath(source ? source : "", "docs/manifest.md"));
   EXPECT_TRUE(text) << text.error().message;
   return text ? *text : "";
 }
