@@ -7,9 +7,10 @@
 # ===------------------------------------------------------------------------===#
 #
 # Reads every JUnit file of a folder (ctest's and lit's), prints the skipped
-# tests with their reasons and the failed ones, and ends with the line
-# 'N passed, N failed, N skipped'. Exit status 0 only if nothing failed and
-# something passed: an empty result is a failure, not a success.
+# tests with their reasons and the failed ones with the end of what they said,
+# and ends with the line 'N passed, N failed, N skipped'. Exit status 0 only if
+# nothing failed and something passed: an empty result is a failure, not a
+# success.
 #
 # ===------------------------------------------------------------------------===#
 
@@ -33,8 +34,20 @@ def skip_reason(case):
     return "" if "MATCHED" in message else message
 
 
+SHOWN_LINES = 40  # of a failed test; its log has the rest
+SHOWN_TESTS = 20
+
+
+def said(case):
+    """The end of a failed test's output: ctest keeps it in system-out, lit in the failure itself."""
+    parts = [case.findtext("system-out"), case.findtext("failure"), case.findtext("error")]
+    lines = "\n".join(part.strip() for part in parts if part).splitlines()
+    left_out = [f"({len(lines) - SHOWN_LINES} lines before)"] if len(lines) > SHOWN_LINES else []
+    return [line[:400] for line in left_out + lines[-SHOWN_LINES:]]
+
+
 def read(path):
-    """Yields (name, outcome, reason) for each case of a JUnit file."""
+    """Yields (name, outcome, reason, what a failed one said) for each case of a JUnit file."""
     source = path.stem
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         name = case.get("name")
@@ -42,13 +55,13 @@ def read(path):
             name = f"{case.get('classname', '')}.{name}".replace("moec.", "", 1)
         status = case.get("status")
         if case.find("failure") is not None or case.find("error") is not None or status == "fail":
-            yield f"{source}: {name}", "failed", ""
+            yield f"{source}: {name}", "failed", "", said(case)
         elif case.find("skipped") is not None:
-            yield f"{source}: {name}", "skipped", skip_reason(case)
+            yield f"{source}: {name}", "skipped", skip_reason(case), []
         elif status in (None, "run"):
-            yield f"{source}: {name}", "passed", ""
+            yield f"{source}: {name}", "passed", "", []
         else:  # "notrun" without a reason: a missing program, say
-            yield f"{source}: {name}", "failed", f"did not run (status {status})"
+            yield f"{source}: {name}", "failed", f"did not run (status {status})", said(case)
 
 
 def main(folder):
@@ -56,17 +69,21 @@ def main(folder):
     skipped = collections.defaultdict(list)
     failed = []
     for path in sorted(pathlib.Path(folder).glob("*.xml")):
-        for name, outcome, reason in read(path):
+        for name, outcome, reason, output in read(path):
             count[outcome] += 1
             if outcome == "skipped":
                 skipped[reason or "no reason given"].append(name)
             elif outcome == "failed":
-                failed.append(f"{name} {reason}".strip())
+                failed.append((f"{name} {reason}".strip(), output))
     for reason, names in sorted(skipped.items()):
         print(f"skipped ({reason}):")
         for name in names:
             print(f"  {name}")
-    for name in failed:
+    for name, output in failed[:SHOWN_TESTS]:
+        print(f"---- the end of {name}")
+        for line in output:
+            print(f"  {line}")
+    for name, _ in failed:
         print(f"failed: {name}")
     print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
     return 0 if count["passed"] and not count["failed"] else 1

@@ -290,7 +290,10 @@ class Summary(unittest.TestCase):
         '<testcase name="A.Two" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>'
         "<system-out>a.cpp:4: Skipped\nno GPU here\n</system-out></testcase>"
     )
-    failed = '<testcase name="A.Three" status="fail"><failure message=""/></testcase>'
+    failed = (
+        '<testcase name="A.Three" status="fail"><failure message=""/>'
+        "<system-out>" + "early\n" * 60 + "a.cpp:7: Failure\n</system-out></testcase>"
+    )
 
     def test_sums(self):
         lit = '<testcase classname="moec.compiler" name="a.mlir"/>'
@@ -301,8 +304,15 @@ class Summary(unittest.TestCase):
 
     def test_failure(self):
         status, output = self.summarize(main=self.passed + self.failed)
-        self.assertEqual(output, "failed: main: A.Three\n1 passed, 1 failed, 0 skipped\n")
+        self.assertTrue(output.startswith("---- the end of main: A.Three\n  (21 lines before)\n  early\n"), output)
+        self.assertTrue(output.endswith("  early\n  a.cpp:7: Failure\nfailed: main: A.Three\n1 passed, 1 failed, 0 skipped\n"), output)
+        self.assertEqual(len(output.splitlines()), 44)
         self.assertEqual(status, 1)
+
+    def test_failure_of_lit(self):
+        case = '<testcase classname="moec.compiler" name="a.mlir"><failure>a.mlir:3: no match</failure></testcase>'
+        _, output = self.summarize(lit=case)
+        self.assertIn("---- the end of lit: compiler.a.mlir\n  a.mlir:3: no match\n", output)
 
     def test_nothing_ran(self):
         status, output = self.summarize(main="")

@@ -163,25 +163,27 @@ def main():
         print("SKIPPED: the build folder is not Ninja's")
         sys.exit(77)
     started = time.time()
-    builder, failures, baseline = Builder(options.build), [], {}
+    builder, failures, baseline, looked_at = Builder(options.build), [], {}, 0
     for mutant in load_mutants():
+        if options.filter not in mutant.name:
+            continue
+        runs = mutant.kind == "code" and (options.all or mutant.quick)
+        looked_at += runs
         # Also those that do not run today must fit the sources.
         try:
-            if options.filter in mutant.name:
-                apply_patch(mutant, pathlib.Path(options.work) / "fit")
+            apply_patch(mutant, pathlib.Path(options.work) / "fit")
         except (RuntimeError, OSError) as error:
+            looked_at += not runs
             failures.append(f"{mutant.name}: {error}")
-    shutil.rmtree(pathlib.Path(options.work) / "fit", ignore_errors=True)
-    chosen = [mutant for mutant in load_mutants() if options.filter in mutant.name and mutant.kind == "code" and
-              (options.all or mutant.quick)]
-    for mutant in chosen:
-        if any(failure.startswith(mutant.name + ":") for failure in failures):
+            continue
+        if not runs:
             continue
         failure, seen = test_mutant(mutant, builder, options, baseline)
         print(f"{'NOT CAUGHT' if failure else 'caught'}  {mutant.name}: {failure or seen}", flush=True)
         if failure:
             failures.append(f"{mutant.name}: {failure}")
-    testing.finish("mutants", max(len(chosen), len(failures)), failures, started, time.time())
+    shutil.rmtree(pathlib.Path(options.work) / "fit", ignore_errors=True)
+    testing.finish("mutants", looked_at, failures, started, time.time())
 
 
 if __name__ == "__main__":
