@@ -184,18 +184,26 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
                  ? local
                  : -1;
     };
+    auto place = [&](int pair, int row) {
+      args.positions[pair] = row;
+      if (row >= 0)
+        args.rows[row] = pair;
+    };
+    int4 *tiles = reinterpret_cast<int4 *>(args.tiles);
+    if (pairs <= 32) {
+      routing::arrangeFew<Config::kTileRows, Config::kLocalExperts,
+                          Config::kThreads>(pairs, localOf, place, args.offsets,
+                                            tiles, args.tile_count,
+                                            args.counts);
+      return;
+    }
     routing::countPairs<true>(shared.arrangement, pairs, localOf);
     routing::scanExperts<Config::kTileRows>(shared.arrangement);
     __syncthreads();
-    routing::placePairs(shared.arrangement, pairs, localOf,
-                        [&](int pair, int row) {
-                          args.positions[pair] = row;
-                          if (row >= 0)
-                            args.rows[row] = pair;
-                        });
-    routing::writeExperts<Config::kTileRows>(
-        shared.arrangement, pairs, 0, 1, args.offsets,
-        reinterpret_cast<int4 *>(args.tiles), args.tile_count, args.counts);
+    routing::placePairs(shared.arrangement, pairs, localOf, place);
+    routing::writeExperts<Config::kTileRows>(shared.arrangement, pairs, 0, 1,
+                                             args.offsets, tiles,
+                                             args.tile_count, args.counts);
   }
 }
 

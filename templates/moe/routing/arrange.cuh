@@ -202,4 +202,61 @@ writeExperts(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
     tiles[i] = make_int4(0, 0, 0, 0);
 }
 
+/// The whole arrangement of at most 32 pairs, in place of the four steps above:
+/// each lane of the first warp places a pair, each thread counts for its
+/// experts, and nobody waits for another. Called by all threads.
+template <int kTileRows, int kLocalExperts, int kThreads, class LocalOf,
+          class Place>
+__device__ __forceinline__ void
+arrangeFew(int pairs, LocalOf localOf, Place place, int *offsets, int4 *tiles,
+           int *tileCount, int *counts) {
+#pragma unroll 1
+  for (int expert = int(threadIdx.x); expert <= kLocalExperts;
+       expert += kThreads) {
+    int before = 0, own = 0;
+#pragma unroll 4
+    for (int pair = 0; pair < pairs; ++pair) {
+      int local = localOf(pair);
+      before += local >= 0 && local < expert;
+      own += local == expert;
+    }
+    offsets[expert] = before;
+    if (counts && expert < kLocalExperts)
+      counts[expert] = own;
+  }
+  if (threadIdx.x >= 32)
+    return;
+  constexpr unsigned kAll = 0xffffffffu;
+  int lane = int(threadIdx.x);
+  int local = lane < pairs ? localOf(lane) : -1;
+  int row = 0, rank = 0, own = 0;
+#pragma unroll 4
+  for (int other = 0; other < pairs; ++other) {
+    int its = __shfl_sync(kAll, local, other);
+    bool same = its == local;
+    bool earlier = same && other < lane;
+    row += (its >= 0 && its < local) || earlier;
+    rank += earlier;
+    own += same;
+  }
+  bool isFirst = local >= 0 && rank % kTileRows == 0;
+  int firstRow = isFirst ? row : pairs;
+  int tile = 0;
+#pragma unroll 4
+  for (int other = 0; other < pairs; ++other)
+    tile += __shfl_sync(kAll, firstRow, other) < row;
+  int tileTotal = __popc(__ballot_sync(kAll, isFirst));
+  if (isFirst)
+    tiles[tile] =
+        make_int4(local, row, min(row + kTileRows, row - rank + own), 0);
+  int capacity =
+      min(pairs, (pairs + kTileRows - 1) / kTileRows + kLocalExperts);
+  if (lane >= tileTotal && lane < capacity)
+    tiles[lane] = make_int4(0, 0, 0, 0);
+  if (lane == 0)
+    *tileCount = tileTotal;
+  if (lane < pairs)
+    place(lane, local >= 0 ? row : -1);
+}
+
 } // namespace moe::routing
