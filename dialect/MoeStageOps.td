@@ -93,14 +93,17 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure]> {
     * `offsets` [local + 1]: the first row of each local expert;
     * `tiles` [tiles, 4]: {local expert, first row, end row, 0}, at most
       `tile_rows` rows each and never two experts in one;
-    * `tile_count` [1]; `counts` [local]: rows of each local expert.
+    * `tile_count` [3]: the number of tiles, then two zeros, with which the
+      persistent kernels of the first and of the second matmul count the tiles
+      that they take;
+    * `counts` [local]: rows of each local expert.
 
     `capacity` bounds the number of rows, as an expression over tokens.
 
     ```mlir
     func.func private @permute(%ids: tensor<?x8xi32>, %counts: tensor<?x128xi32>) {
       %rows, %positions, %offsets, %tiles, %tile_count, %expert_counts = moe.permute experts = 128 tile_rows = 16 block_tokens = 64 capacity = "tokens * 8" %ids, %counts
-          : (tensor<?x8xi32>, tensor<?x128xi32>) -> (tensor<?xi32>, tensor<?x8xi32>, tensor<129xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<128xi32>)
+          : (tensor<?x8xi32>, tensor<?x128xi32>) -> (tensor<?xi32>, tensor<?x8xi32>, tensor<129xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<128xi32>)
       return
     }
     ```
@@ -170,9 +173,9 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     rows.
 
     ```mlir
-    func.func private @matmul(%x: tensor<?x2048xbf16>, %rows: tensor<?xi32>, %tiles: tensor<?x4xi32>, %tile_count: tensor<1xi32>, %w13: tensor<128x1536x2048xbf16, #moe.layout<interleave = 8>>) {
+    func.func private @matmul(%x: tensor<?x2048xbf16>, %rows: tensor<?xi32>, %tiles: tensor<?x4xi32>, %tile_count: tensor<3xi32>, %w13: tensor<128x1536x2048xbf16, #moe.layout<interleave = 8>>) {
       %h = moe.grouped_matmul top_k = 8 %x gather %rows tiles (%tiles, %tile_count), %w13
-          : (tensor<?x2048xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<128x1536x2048xbf16, #moe.layout<interleave = 8>>) -> tensor<?x1536xf32>
+          : (tensor<?x2048xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<128x1536x2048xbf16, #moe.layout<interleave = 8>>) -> tensor<?x1536xf32>
       return
     }
     ```

@@ -131,7 +131,7 @@ LogicalResult PermuteOp::verify() {
           expect(*this, "positions", getPositions(), {kAny, topK}, integer)) ||
       failed(expect(*this, "offsets", getOffsets(), {local + 1}, integer)) ||
       failed(expect(*this, "tiles", getTiles(), {kAny, 4}, integer)) ||
-      failed(expect(*this, "tile_count", getTileCount(), {1}, integer)))
+      failed(expect(*this, "tile_count", getTileCount(), {3}, integer)))
     return failure();
   return expect(*this, "counts", getCounts(), {local}, integer);
 }
@@ -179,7 +179,7 @@ LogicalResult GroupedMatmulOp::verify() {
       (getRows() &&
        failed(expect(*this, "rows", getRows(), {kAny}, integer))) ||
       failed(expect(*this, "tiles", getTiles(), {kAny, 4}, integer)) ||
-      failed(expect(*this, "tile_count", getTileCount(), {1}, integer)) ||
+      failed(expect(*this, "tile_count", getTileCount(), {3}, integer)) ||
       (getBias() &&
        failed(expect(*this, "bias", getBias(), {getNumExperts(), getN()}))))
     return failure();

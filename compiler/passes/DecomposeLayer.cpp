@@ -124,7 +124,7 @@ private:
     auto permute = moe::PermuteOp::create(
         builder, location,
         TypeRange{tensor({kAny}, i32), ids, tensor({local + 1}, i32),
-                  tensor({kAny, 4}, i32), tensor({1}, i32),
+                  tensor({kAny, 4}, i32), tensor({3}, i32),
                   tensor({local}, i32)},
         builder.getI64IntegerAttr(experts), builder.getI64IntegerAttr(0),
         builder.getI64IntegerAttr(0), localBegin, localExperts,

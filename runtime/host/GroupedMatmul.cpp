@@ -50,7 +50,7 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
     return run.fail(stage, fmt::format("expected n to be a multiple of twice "
                                        "the interleave {}, got {}",
                                        interleave, n));
-  Result<View> count = run.operand(stage, "tile_count", 1, 1);
+  Result<View> count = run.operand(stage, "tile_count", 1, 3);
   if (!count)
     return count.takeError();
   if (!*count)

@@ -89,7 +89,7 @@ Result<void> moec::host::runPermute(KernelRun &run, const Stage &stage) {
   Result<View> tiles = run.result(stage, "tiles", tileTotal, 4, Storage::I32);
   if (!tiles)
     return tiles.takeError();
-  Result<View> tileCount = run.result(stage, "tile_count", 1, 1, Storage::I32);
+  Result<View> tileCount = run.result(stage, "tile_count", 1, 3, Storage::I32);
   if (!tileCount)
     return tileCount.takeError();
   if (!*tileCount)
@@ -130,6 +130,9 @@ Result<void> moec::host::runPermute(KernelRun &run, const Stage &stage) {
         tiles->setInteger(tile, i, values[i]);
       ++tile;
     }
+  // How many tiles there are, and two counters for kernels that take them.
   tileCount->setInteger(0, 0, tile);
+  tileCount->setInteger(0, 1, 0);
+  tileCount->setInteger(0, 2, 0);
   return {};
 }

@@ -13,7 +13,7 @@
 // CHECK-NEXT: %[[I:.*]], %[[W:.*]] = moe.route <renormalize> top_k = 8 %[[LOGITS]] given(%[[IDS]], %[[WEIGHTS]]) valid %[[VALID]] :
 // CHECK-NEXT: %[[C:.*]] = moe.count experts = 128 block_tokens = 0 %[[I]] : (tensor<?x8xi32>) -> tensor<?x128xi32>
 // CHECK-NEXT: %[[ROWS:.*]], %[[POS:.*]], %[[OFF:.*]], %[[TILES:.*]], %[[TC:.*]], %[[COUNTS:.*]] = moe.permute experts = 128 tile_rows = 0 block_tokens = 0 capacity = "tokens * 8" %[[I]], %[[C]] :
-// CHECK-SAME: -> (tensor<?xi32>, tensor<?x8xi32>, tensor<129xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<128xi32>)
+// CHECK-SAME: -> (tensor<?xi32>, tensor<?x8xi32>, tensor<129xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<128xi32>)
 // CHECK-NEXT: %[[H:.*]] = moe.grouped_matmul top_k = 8 %[[X]] gather %[[ROWS]] tiles(%[[TILES]], %[[TC]]), %[[W13]] :
 // CHECK-SAME: -> tensor<?x1536xf32>
 // CHECK-NEXT: %[[T:.*]] = moe.activate <silu> %[[H]] offsets %[[OFF]] : (tensor<?x1536xf32>, tensor<129xi32>) -> tensor<?x768xbf16>
@@ -31,7 +31,7 @@ moe.layer @gated {
 // CHECK: tensor<8x32x64xf32>, %[[W2:.*]]: tensor<8x64x32xf32>, %[[B13:.*]]: tensor<8x32xf32>, %{{.*}}: tensor<8x64xf32>):
 // CHECK: moe.grouped_matmul top_k = 2 {{.*}} bias %[[B13]] :
 // CHECK: moe.activate <gelu_no_mul>
-// CHECK: moe.grouped_matmul {{.*}} %[[W2]] : (tensor<?x32xf32>, tensor<?x4xi32>, tensor<1xi32>, tensor<8x64x32xf32>)
+// CHECK: moe.grouped_matmul {{.*}} %[[W2]] : (tensor<?x32xf32>, tensor<?x4xi32>, tensor<3xi32>, tensor<8x64x32xf32>)
 moe.layer @second_rank {
   experts = 8, top_k = 2, hidden = 64, intermediate = 64, input_type = f32, output_type = f32, logits_type = f32, has_bias,
   quant = #moe.quant<f32>, routing = #moe.routing<default>, activation = #moe.activation<gelu_no_mul>, parallel = #moe.parallel<tp = 2, tp_rank = 1>,

@@ -122,7 +122,7 @@ func.func private @f(%i: tensor<?x2xi32>) {
 
 func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
   // expected-error@+1 {{'moe.permute' op 'experts' must be positive, got 0}}
-  %p:6 = moe.permute experts = 0 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4xi32>)
+  %p:6 = moe.permute experts = 0 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4xi32>)
   return
 }
 
@@ -130,7 +130,7 @@ func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
 
 func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
   // expected-error@+1 {{'moe.permute' op 'tile_rows' and 'block_tokens' must not be negative, got -16 and 64}}
-  %p:6 = moe.permute experts = 4 tile_rows = -16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4xi32>)
+  %p:6 = moe.permute experts = 4 tile_rows = -16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4xi32>)
   return
 }
 
@@ -138,7 +138,7 @@ func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
 
 func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
   // expected-error@+1 {{'moe.permute' op local experts [2, 3] (begin, count) do not lie in the 4 experts}}
-  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 local [2, 3] %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4xi32>)
+  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 local [2, 3] %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4xi32>)
   return
 }
 
@@ -146,7 +146,7 @@ func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
 
 func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x3xi32>) {
   // expected-error@+1 {{'moe.permute' op 'block_counts' must be 'tensor<?x4xi32>', got 'tensor<?x3xi32>'}}
-  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x3xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4xi32>)
+  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x3xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4xi32>)
   return
 }
 
@@ -154,7 +154,7 @@ func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x3xi32>) {
 
 func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
   // expected-error@+1 {{'moe.permute' op 'rows' must be 'tensor<?xi32>', got 'tensor<8xi32>'}}
-  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<8xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4xi32>)
+  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<8xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4xi32>)
   return
 }
 
@@ -162,7 +162,7 @@ func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
 
 func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
   // expected-error@+1 {{'moe.permute' op 'positions' must be 'tensor<?x2xi32>', got 'tensor<?x3xi32>'}}
-  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x3xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4xi32>)
+  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x3xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4xi32>)
   return
 }
 
@@ -170,7 +170,7 @@ func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
 
 func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
   // expected-error@+1 {{'moe.permute' op 'offsets' must be 'tensor<3xi32>', got 'tensor<5xi32>'}}
-  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 local [2, 2] %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4xi32>)
+  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 local [2, 2] %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4xi32>)
   return
 }
 
@@ -178,14 +178,14 @@ func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
 
 func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
   // expected-error@+1 {{'moe.permute' op 'tiles' must be 'tensor<?x4xi32>', got 'tensor<?x2xi32>'}}
-  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x2xi32>, tensor<1xi32>, tensor<4xi32>)
+  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x2xi32>, tensor<3xi32>, tensor<4xi32>)
   return
 }
 
 // -----
 
 func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
-  // expected-error@+1 {{'moe.permute' op 'tile_count' must be 'tensor<1xi32>', got 'tensor<2xi32>'}}
+  // expected-error@+1 {{'moe.permute' op 'tile_count' must be 'tensor<3xi32>', got 'tensor<2xi32>'}}
   %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<2xi32>, tensor<4xi32>)
   return
 }
@@ -194,103 +194,103 @@ func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
 
 func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
   // expected-error@+1 {{'moe.permute' op 'counts' must be 'tensor<4xi32>', got 'tensor<5xi32>'}}
-  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<5xi32>)
+  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<5xi32>)
   return
 }
 
 // -----
 
-func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<32x64xbf16>) {
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<32x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'rhs' must have 3 dimensions, got 'tensor<32x64xbf16>'}}
-  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<32x64xbf16>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<32x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
 // -----
 
-func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x?x64xbf16>) {
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x?x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'rhs' must have static sizes, got 'tensor<4x?x64xbf16>'}}
-  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x?x64xbf16>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x?x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
 // -----
 
-func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xbf16>) {
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'top_k' must be given with a gather, and with it alone}}
-  %y = moe.grouped_matmul %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
 // -----
 
-func.func private @f(%x: tensor<?x64xbf16>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xbf16>) {
+func.func private @f(%x: tensor<?x64xbf16>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'top_k' must be given with a gather, and with it alone}}
-  %y = moe.grouped_matmul top_k = 2 %x tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul top_k = 2 %x tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
 // -----
 
-func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xbf16>) {
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'top_k' must be positive, got 0}}
-  %y = moe.grouped_matmul top_k = 0 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul top_k = 0 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
 // -----
 
-func.func private @f(%x: tensor<?x32xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xbf16>) {
+func.func private @f(%x: tensor<?x32xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'lhs' must be 'tensor<?x64xbf16>', got 'tensor<?x32xbf16>'}}
-  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x32xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x32xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
 // -----
 
-func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi64>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xbf16>) {
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi64>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'rows' must be 'tensor<?xi32>', got 'tensor<?xi64>'}}
-  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi64>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi64>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
 // -----
 
-func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x3xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xbf16>) {
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x3xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'tiles' must be 'tensor<?x4xi32>', got 'tensor<?x3xi32>'}}
-  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x3xi32>, tensor<1xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x3xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
 // -----
 
 func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<2xi32>, %w: tensor<4x32x64xbf16>) {
-  // expected-error@+1 {{'moe.grouped_matmul' op 'tile_count' must be 'tensor<1xi32>', got 'tensor<2xi32>'}}
+  // expected-error@+1 {{'moe.grouped_matmul' op 'tile_count' must be 'tensor<3xi32>', got 'tensor<2xi32>'}}
   %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<2xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
 // -----
 
-func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xbf16>, %b: tensor<4x64xbf16>) {
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>, %b: tensor<4x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'bias' must be 'tensor<4x32xbf16>', got 'tensor<4x64xbf16>'}}
-  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w bias %b : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xbf16>, tensor<4x64xbf16>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w bias %b : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>, tensor<4x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
 // -----
 
-func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xbf16>) {
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'result' must be floats, got 'tensor<?x32xi32>'}}
-  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xi32>
+  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xi32>
   return
 }
 
 // -----
 
-func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xbf16>) {
+func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'result' must be 'tensor<?x32xf32>', got 'tensor<?x64xf32>'}}
-  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xbf16>) -> tensor<?x64xf32>
+  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x64xf32>
   return
 }
 

@@ -177,7 +177,7 @@ inline Manifest tinyManifest(const TinyShape &s = {}) {
       value("positions", Workspace, {"i32"}, {tokens, s.topK}),
       value("offsets", Workspace, {"i32"}, {s.experts + 1}),
       value("tiles", Workspace, {"i32"}, {tiles, 4}),
-      value("tile_count", Workspace, {"i32"}, {1}),
+      value("tile_count", Workspace, {"i32"}, {3}),
       value("t", Workspace, {"bf16"}, {rows, s.intermediate}),
       value("y_f32", Workspace, {"f32"}, {rows, s.hidden}),
       value("pack_scratch", Workspace, {"bf16"},
@@ -344,7 +344,7 @@ inline Manifest tinyManifest(const TinyShape &s = {}) {
     slot({{"positions", {}, tokens * (s.topK * 4), last - 3, last}});
     slot({{"offsets", {}, (s.experts + 1) * 4, last - 3, last - 3}});
     slot({{"tiles", {}, tiles * 16, last - 3, last - 1}});
-    slot({{"tile_count", {}, 4, last - 3, last - 1}});
+    slot({{"tile_count", {}, 12, last - 3, last - 1}});
     if (last == 4)
       slot({{"block_counts", {}, blocks * (s.experts * 4), 0, 1},
             {"t", {}, rows * (s.intermediate * 2), last - 2, last - 1}});
