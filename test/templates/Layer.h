@@ -61,7 +61,7 @@ struct Workspace {
     offsets.make((s.local + 1) * 4);
     counts.make(s.local * 4);
     tiles.make(size_t(capacity) * 16);
-    tileCount.make(4);
+    tileCount.make(12);
   }
   void release() {
     for (Buffer *b : {&ids, &weights, &shownIds, &shownWeights, &blockCounts,

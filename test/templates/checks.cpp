@@ -157,6 +157,9 @@ void checkOrder(const std::string &where, const Shape &s, const Workspace &w,
   same("positions", w.positions, positions);
   same("tiles", w.tiles, tiles);
   same("tile_count", w.tileCount, {int(tiles.size() / 4)});
+  std::vector<int> cursors = w.tileCount.read<int>();
+  if (cursors[1] < 0 || cursors[2] < 0)
+    fail(where, "cursors", cursors[1], cursors[2]);
 }
 
 void runLayer(const Line &line, const Roles &roles, const Weights &weights,

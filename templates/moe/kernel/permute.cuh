@@ -12,8 +12,8 @@
 // Args, in order: topk_ids [tokens, K], block_counts [blocks, E] (E experts of
 //   the layer), int tokens, rows [tokens * K]: pair index of each sorted row,
 //   positions [tokens, K]: sorted row of each pair or -1, offsets [E_local +
-//   1], tiles int4 {expert, first row, end row, 0}, tile_count [1], counts
-//   [E_local] (null).
+//   1], tiles int4 {expert, first row, end row, 0}, tile_count [3]: {tiles, 0,
+//   0}, counts [E_local] (null).
 //
 //===----------------------------------------------------------------------===//
 

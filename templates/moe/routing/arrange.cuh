@@ -163,10 +163,10 @@ placePairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
   }
 }
 
-/// Writes what describes all experts: offsets, tiles, their count and counts
-/// (where asked for). Block `block` of `blocks` writes its share; the tile list
-/// is zero up to the capacity for `pairs` pairs, so that no word of it is ever
-/// undefined.
+/// Writes what describes all experts: offsets, tiles, {their count, 0, 0} (the
+/// cursors with which both matmuls take tiles) and counts (where asked for).
+/// Block `block` of `blocks` writes its share; the tile list is zero up to the
+/// capacity for `pairs` pairs, so that no word of it is ever undefined.
 template <int kTileRows, int kLocalExperts, int kThreads>
 __device__ __forceinline__ void
 writeExperts(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
@@ -181,8 +181,8 @@ writeExperts(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
 #pragma unroll 1
       for (int i = thread; i < kLocalExperts; i += kThreads)
         counts[i] = shared.total[i];
-    if (thread == 0)
-      *tileCount = shared.tiles[kLocalExperts];
+    if (thread < 3)
+      tileCount[thread] = thread == 0 ? shared.tiles[kLocalExperts] : 0;
   }
   int warp = thread / 32, lane = thread % 32;
 #pragma unroll 1
@@ -253,8 +253,8 @@ arrangeFew(int pairs, LocalOf localOf, Place place, int *offsets, int4 *tiles,
       min(pairs, (pairs + kTileRows - 1) / kTileRows + kLocalExperts);
   if (lane >= tileTotal && lane < capacity)
     tiles[lane] = make_int4(0, 0, 0, 0);
-  if (lane == 0)
-    *tileCount = tileTotal;
+  if (lane < 3)
+    tileCount[lane] = lane == 0 ? tileTotal : 0;
   if (lane < pairs)
     place(lane, local >= 0 ? row : -1);
 }
