@@ -261,6 +261,13 @@ std::string moec::compiler::explainText(const ordered_json &report) {
   if (number("intermediate_size") != number("intermediate_size_per_partition"))
     text += fmt::format(" ({} on this rank)",
                         number("intermediate_size_per_partition"));
+  const ordered_json local = layer.value("local_experts", ordered_json());
+  const int64_t held = local.value("count", int64_t(0));
+  if (held != layer.value("num_experts", held)) {
+    const int64_t begin = local.value("begin", int64_t(0));
+    text += fmt::format("; this rank holds experts {} to {}", begin,
+                        begin + held - 1);
+  }
   text +=
       fmt::format("\n  scheme {}, routing {}, activation {}, input {}, "
                   "output {}\n",

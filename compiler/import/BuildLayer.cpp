@@ -136,7 +136,8 @@ LayerBuilder::parallel(const ParallelDescription &description) {
   return moe::ParallelAttr::getChecked(
       failing(), &context, description.tp, description.tpRank, description.pcp,
       description.pcpRank, description.dp, description.dpRank, description.sp,
-      description.ep, StringRef("linear"), std::optional<int64_t>());
+      description.ep, StringRef(description.placement),
+      std::optional<int64_t>());
 }
 
 LogicalResult LayerBuilder::build(const LayerDescription &layer,

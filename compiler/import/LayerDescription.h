@@ -60,8 +60,19 @@ struct ParallelDescription {
   int64_t dp = 1, dpRank = 0;
   bool ep = false;
   int64_t sp = 1;
-  bool eplb = false;    ///< replicas of experts are rebalanced
+  std::string placement = "linear"; ///< of experts; or round_robin
+  bool eplb = false;                ///< replicas of experts are rebalanced
   std::string allToAll; ///< the transport between ranks; "" for none
+
+  /// The ranks that share the layer.
+  int64_t ranks() const { return dp * pcp * tp; }
+  /// This one among them, as vLLM flattens: dp slowest, tp fastest.
+  int64_t rank() const { return (dpRank * pcp + pcpRank) * tp + tpRank; }
+  void setRank(int64_t rank) {
+    tpRank = rank % tp;
+    pcpRank = rank / tp % pcp;
+    dpRank = rank / (tp * pcp);
+  }
 };
 
 struct LayerDescription {

@@ -43,11 +43,6 @@ constexpr ForeignField kForeignLayerFields[] = {
     {"activation_situ_linear_beta", "no activation of moec has this parameter"},
 };
 
-constexpr ForeignField kForeignParallelFields[] = {
-    {"ep_size", "moec computes it from the sizes and use_ep"},
-    {"ep_rank", "moec computes it from the ranks and use_ep"},
-};
-
 constexpr ForeignField kForeignQuantFields[] = {
     {"gemm1_alpha", "say swiglu_alpha of the layer"},
     {"gemm1_beta", "say swiglu_beta of the layer"},
@@ -164,12 +159,56 @@ RoutingDescription readRouting(JsonReader &layer, int64_t experts) {
   return routing;
 }
 
+/// vLLM's own object holds flattened numbers: with use_ep its ep_size counts
+/// all ranks and its tp_size is 1. Both ways of saying it are taken, but never
+/// two that contradict each other.
+void readExpertRanks(JsonReader &reader, ParallelDescription &parallel) {
+  const int64_t size = reader.integerOr("ep_size", 0, 1, kMaxRanks);
+  const int64_t rank =
+      reader.integerOr("ep_rank", -1, 0, std::max<int64_t>(size, 1) - 1);
+  const int64_t sizes = parallel.ranks();
+  if (size == 0) {
+    if (rank >= 0)
+      reader.refuse("ep_rank", "expected ep_size beside it");
+    return;
+  }
+  if (!parallel.ep) {
+    if (size != 1)
+      reader.refuse("ep_size",
+                    fmt::format("expected 1 without use_ep, got {}", size));
+    return;
+  }
+  const bool flattened = size != sizes;
+  if (flattened && (parallel.tp != 1 || size % sizes != 0))
+    return reader.refuse(
+        "ep_size",
+        fmt::format("expected dp_size * pcp_size * tp_size = {}, or beside a "
+                    "tp_size of 1 a multiple of dp_size * pcp_size, got {}",
+                    sizes, size));
+  if (flattened && rank < 0)
+    return reader.refuse(
+        "ep_rank", fmt::format("expected a rank from 0 to {}, since ep_size "
+                               "counts more ranks than the other sizes",
+                               size - 1));
+  parallel.tp *= size / sizes;
+  if (rank < 0)
+    return;
+  const ParallelDescription given = parallel;
+  parallel.setRank(rank);
+  if ((reader.has("dp_rank") && given.dpRank != parallel.dpRank) ||
+      (reader.has("pcp_rank") && given.pcpRank != parallel.pcpRank) ||
+      (reader.has("tp_rank") && !flattened && given.tpRank != parallel.tpRank))
+    reader.refuse(
+        "ep_rank",
+        fmt::format("expected what the other ranks flatten to, {}, got {}",
+                    given.rank(), rank));
+}
+
 ParallelDescription readParallel(JsonReader &layer) {
   ParallelDescription parallel;
   std::optional<JsonReader> reader = layer.object("moe_parallel_config");
   if (!reader)
     return parallel;
-  refuseForeign(*reader, kForeignParallelFields);
   auto size = [&](std::string_view key) {
     return reader->integerOr(key, 1, 1, kMaxRanks);
   };
@@ -184,6 +223,11 @@ ParallelDescription readParallel(JsonReader &layer) {
   parallel.dpRank = rank("dp_rank", parallel.dp);
   parallel.sp = size("sp_size");
   parallel.ep = reader->booleanOr("use_ep", false);
+  readExpertRanks(*reader, parallel);
+  static constexpr std::array<std::string_view, 2> kPlacements = {
+      "linear", "round_robin"};
+  parallel.placement =
+      readName(*reader, "expert_placement_strategy", kPlacements, "linear");
   parallel.eplb = reader->booleanOr("enable_eplb", false);
   parallel.allToAll = reader->textOr("all2all_backend", "");
   reader->refuseUnknown();

@@ -79,29 +79,32 @@ Error refusal(std::string text) {
 
 Result<void> applyParallel(ParallelDescription &parallel,
                            const ImportOptions &options) {
-  if (options.ep)
-    return refusal("--ep: expert parallelism is not served; accepted: tensor "
-                   "parallelism, --tp=N --rank=R");
-  for (auto [name, size] :
-       {std::pair{"--pcp", options.pcp}, std::pair{"--dp", options.dp}})
-    if (size && *size != 1)
-      return refusal(fmt::format("{}={}: a size other than 1 is not served; "
-                                 "accepted: tensor parallelism, --tp=N "
-                                 "--rank=R",
-                                 name, *size));
-  if (options.tp) {
-    if (*options.tp < 1 || *options.tp > kMaxRanks)
-      return refusal(fmt::format("--tp={}: expected an integer from 1 to {}",
-                                 *options.tp, kMaxRanks));
-    parallel.tp = *options.tp;
-    parallel.tpRank = 0;
+  struct Group {
+    std::string_view name;
+    std::optional<int64_t> given;
+    int64_t &size, &rank;
+  };
+  for (const Group &group :
+       {Group{"tp", options.tp, parallel.tp, parallel.tpRank},
+        Group{"pcp", options.pcp, parallel.pcp, parallel.pcpRank},
+        Group{"dp", options.dp, parallel.dp, parallel.dpRank}}) {
+    if (!group.given)
+      continue;
+    if (*group.given < 1 || *group.given > kMaxRanks)
+      return refusal(fmt::format("--{}={}: expected an integer from 1 to {}",
+                                 group.name, *group.given, kMaxRanks));
+    group.size = *group.given;
+    group.rank = 0;
   }
+  if (options.ep)
+    parallel.ep = true;
   if (options.rank) {
-    if (*options.rank < 0 || *options.rank >= parallel.tp)
+    const int64_t ranks = parallel.ranks();
+    if (*options.rank < 0 || *options.rank >= ranks)
       return refusal(fmt::format("--rank={}: expected an integer from 0 to {} "
-                                 "({} ranks)",
-                                 *options.rank, parallel.tp - 1, parallel.tp));
-    parallel.tpRank = *options.rank;
+                                 "({} ranks: dp * pcp * tp)",
+                                 *options.rank, ranks - 1, ranks));
+    parallel.setRank(*options.rank);
   }
   return {};
 }

@@ -100,8 +100,9 @@ const OptionRule kOptionRules[] = {
     {"batch_invariant", [](moe::LayerOp l) { return l.getBatchInvariant(); },
      "results that may depend on the batch in their last bits"},
     {"lora", [](moe::LayerOp l) { return l.getLora(); }, "no adapters"},
-    {"ep", [](moe::LayerOp l) { return l.getParallel().getEp(); },
-     "tp, pcp and dp"},
+    {"placement",
+     [](moe::LayerOp l) { return l.getParallel().getPlacement() != "linear"; },
+     "linear"},
     {"sp", [](moe::LayerOp l) { return l.getParallel().getSp() > 1; }, "1"},
 };
 

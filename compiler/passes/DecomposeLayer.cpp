@@ -189,6 +189,12 @@ struct DecomposeLayerPass
       return layer.emitError()
              << "what this rank holds of layer @" << layer.getSymName()
              << " is not resolved; run moe-resolve-parallel first";
+    if (layer.getLocalStride().value_or(1) != 1)
+      return compiler::refuse(layer, "option_not_supported",
+                              "the experts of a rank must follow each other, "
+                              "got a stride of " +
+                                  Twine(*layer.getLocalStride()) +
+                                  "; accepted: placement = linear");
     Decomposer(layer, target, maxTokens).build();
     return success();
   }

@@ -24,9 +24,9 @@ def ResolveParallelPass : Moe_Pass<"moe-resolve-parallel"> {
   let summary = "Write down what of each layer this rank holds";
   let description = [{
     Flattens dp, pcp and tp into one size and rank; splits the intermediate by
-    it, or with `ep` the experts. A size that does not divide is refused, not
-    padded. With tensor parallelism rank 0 alone adds the bias b2, since the
-    ranks' outputs are summed.
+    it, or with `ep` the experts, of which the first ranks hold the remainder.
+    An intermediate that does not divide is refused, not padded. Without `ep`
+    rank 0 alone adds the bias b2, since the ranks' outputs are summed.
 
     Before: `parallel = #moe.parallel<tp = 4, tp_rank = 1>`, `intermediate = 768`.
     After: besides `local_intermediate = 192`, `local_begin = 0`,

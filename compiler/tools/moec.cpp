@@ -49,8 +49,11 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
   command.add_option("--tp", import.tp, "ranks that share each expert");
   command.add_option("--pcp", import.pcp, "prefill-context parallel ranks");
   command.add_option("--dp", import.dp, "data parallel ranks");
-  command.add_flag("--ep", import.ep, "spread experts instead of shards");
-  command.add_option("--rank", import.rank, "the rank to compile for");
+  command.add_flag("--ep", import.ep,
+                   "spread whole experts over all ranks (dp * pcp * tp)");
+  command.add_option("--rank", import.rank,
+                     "the rank to compile for, (dp_rank * pcp + pcp_rank) * "
+                     "tp + tp_rank");
   command.add_option("--layer", import.layer,
                      "the layer of the model; its first with experts if "
                      "absent");

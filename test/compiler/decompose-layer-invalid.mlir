@@ -5,3 +5,9 @@
 
 // expected-error@+1 {{what this rank holds of layer @l is not resolved; run moe-resolve-parallel first}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @spread refused [option_not_supported]: the experts of a rank must follow each other, got a stride of 2; accepted: placement = linear}}
+moe.layer @spread {experts = 8, top_k = 2, hidden = 64, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, ep, placement = round_robin>,
+  local_intermediate = 64, local_begin = 0, local_experts = 4, local_stride = 2, w2_bias = true}

@@ -36,3 +36,13 @@ moe.layer @second_rank {
   experts = 8, top_k = 2, hidden = 64, intermediate = 64, input_type = f32, output_type = f32, logits_type = f32, has_bias,
   quant = #moe.quant<f32>, routing = #moe.routing<default>, activation = #moe.activation<gelu_no_mul>, parallel = #moe.parallel<tp = 2, tp_rank = 1>,
   local_intermediate = 32, local_begin = 0, local_experts = 8, w2_bias = false}
+
+// Experts of other ranks: their ids stay global, their weights are not here.
+// CHECK-LABEL: moe.program @third_of_experts_sm_90a
+// CHECK-NEXT: %logits: tensor<?x8xbf16>, {{.*}}, %w13: tensor<2x128x64xbf16>, %w2: tensor<2x64x64xbf16>):
+// CHECK: moe.count experts = 8
+// CHECK-NEXT: moe.permute experts = 8 {{.*}} local[6, 2] capacity = "tokens * 2" {{.*}} -> (tensor<?xi32>, tensor<?x2xi32>, tensor<3xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<2xi32>)
+moe.layer @third_of_experts {
+  experts = 8, top_k = 2, hidden = 64, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 3, dp_rank = 2, ep>,
+  local_intermediate = 64, local_begin = 6, local_experts = 2, w2_bias = true}

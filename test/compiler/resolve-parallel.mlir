@@ -46,3 +46,259 @@ moe.layer @linear {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, 
 // CHECK-NEXT: local_stride = 5,
 // CHECK-NEXT: w2_bias = true
 moe.layer @round_robin {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 5, dp_rank = 2, ep, placement = round_robin>}
+
+// Every rank of some layouts. The remainder goes to the first ranks.
+
+// CHECK-LABEL: moe.layer @e5_ep3_rank0 {
+// CHECK: local_begin = 0,
+// CHECK-NEXT: local_experts = 2,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e5_ep3_rank0 {experts = 5, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 3, rank = 0, ep>}
+
+// CHECK-LABEL: moe.layer @e5_ep3_rank1 {
+// CHECK: local_begin = 2,
+// CHECK-NEXT: local_experts = 2,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e5_ep3_rank1 {experts = 5, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 3, rank = 1, ep>}
+
+// CHECK-LABEL: moe.layer @e5_ep3_rank2 {
+// CHECK: local_begin = 4,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e5_ep3_rank2 {experts = 5, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 3, rank = 2, ep>}
+
+// CHECK-LABEL: moe.layer @e8_ep4_rank0 {
+// CHECK: local_begin = 0,
+// CHECK-NEXT: local_experts = 2,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e8_ep4_rank0 {experts = 8, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, rank = 0, ep>}
+
+// CHECK-LABEL: moe.layer @e8_ep4_rank1 {
+// CHECK: local_begin = 2,
+// CHECK-NEXT: local_experts = 2,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e8_ep4_rank1 {experts = 8, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, rank = 1, ep>}
+
+// CHECK-LABEL: moe.layer @e8_ep4_rank2 {
+// CHECK: local_begin = 4,
+// CHECK-NEXT: local_experts = 2,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e8_ep4_rank2 {experts = 8, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, rank = 2, ep>}
+
+// CHECK-LABEL: moe.layer @e8_ep4_rank3 {
+// CHECK: local_begin = 6,
+// CHECK-NEXT: local_experts = 2,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e8_ep4_rank3 {experts = 8, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, rank = 3, ep>}
+
+// CHECK-LABEL: moe.layer @e7_ep4_rank0 {
+// CHECK: local_begin = 0,
+// CHECK-NEXT: local_experts = 2,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e7_ep4_rank0 {experts = 7, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, rank = 0, ep>}
+
+// CHECK-LABEL: moe.layer @e7_ep4_rank1 {
+// CHECK: local_begin = 2,
+// CHECK-NEXT: local_experts = 2,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e7_ep4_rank1 {experts = 7, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, rank = 1, ep>}
+
+// CHECK-LABEL: moe.layer @e7_ep4_rank2 {
+// CHECK: local_begin = 4,
+// CHECK-NEXT: local_experts = 2,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e7_ep4_rank2 {experts = 7, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, rank = 2, ep>}
+
+// CHECK-LABEL: moe.layer @e7_ep4_rank3 {
+// CHECK: local_begin = 6,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e7_ep4_rank3 {experts = 7, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, rank = 3, ep>}
+
+// CHECK-LABEL: moe.layer @e13_ep12_rank0 {
+// CHECK: local_begin = 0,
+// CHECK-NEXT: local_experts = 2,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e13_ep12_rank0 {experts = 13, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, pcp = 3, dp = 2, rank = 0, ep>}
+
+// CHECK-LABEL: moe.layer @e13_ep12_rank1 {
+// CHECK: local_begin = 2,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e13_ep12_rank1 {experts = 13, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, pcp = 3, dp = 2, rank = 1, ep>}
+
+// CHECK-LABEL: moe.layer @e13_ep12_rank2 {
+// CHECK: local_begin = 3,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e13_ep12_rank2 {experts = 13, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, pcp = 3, dp = 2, rank = 2, ep>}
+
+// CHECK-LABEL: moe.layer @e13_ep12_rank3 {
+// CHECK: local_begin = 4,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e13_ep12_rank3 {experts = 13, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, pcp = 3, dp = 2, rank = 3, ep>}
+
+// CHECK-LABEL: moe.layer @e13_ep12_rank4 {
+// CHECK: local_begin = 5,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e13_ep12_rank4 {experts = 13, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, pcp = 3, dp = 2, rank = 4, ep>}
+
+// CHECK-LABEL: moe.layer @e13_ep12_rank5 {
+// CHECK: local_begin = 6,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e13_ep12_rank5 {experts = 13, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, pcp = 3, dp = 2, rank = 5, ep>}
+
+// CHECK-LABEL: moe.layer @e13_ep12_rank6 {
+// CHECK: local_begin = 7,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e13_ep12_rank6 {experts = 13, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, pcp = 3, dp = 2, rank = 6, ep>}
+
+// CHECK-LABEL: moe.layer @e13_ep12_rank7 {
+// CHECK: local_begin = 8,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e13_ep12_rank7 {experts = 13, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, pcp = 3, dp = 2, rank = 7, ep>}
+
+// CHECK-LABEL: moe.layer @e13_ep12_rank8 {
+// CHECK: local_begin = 9,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e13_ep12_rank8 {experts = 13, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, pcp = 3, dp = 2, rank = 8, ep>}
+
+// CHECK-LABEL: moe.layer @e13_ep12_rank9 {
+// CHECK: local_begin = 10,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e13_ep12_rank9 {experts = 13, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, pcp = 3, dp = 2, rank = 9, ep>}
+
+// CHECK-LABEL: moe.layer @e13_ep12_rank10 {
+// CHECK: local_begin = 11,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e13_ep12_rank10 {experts = 13, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, pcp = 3, dp = 2, rank = 10, ep>}
+
+// CHECK-LABEL: moe.layer @e13_ep12_rank11 {
+// CHECK: local_begin = 12,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e13_ep12_rank11 {experts = 13, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, pcp = 3, dp = 2, rank = 11, ep>}
+
+// CHECK-LABEL: moe.layer @e6_ep6_rank0 {
+// CHECK: local_begin = 0,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e6_ep6_rank0 {experts = 6, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<pcp = 6, rank = 0, ep>}
+
+// CHECK-LABEL: moe.layer @e6_ep6_rank1 {
+// CHECK: local_begin = 1,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e6_ep6_rank1 {experts = 6, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<pcp = 6, rank = 1, ep>}
+
+// CHECK-LABEL: moe.layer @e6_ep6_rank2 {
+// CHECK: local_begin = 2,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e6_ep6_rank2 {experts = 6, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<pcp = 6, rank = 2, ep>}
+
+// CHECK-LABEL: moe.layer @e6_ep6_rank3 {
+// CHECK: local_begin = 3,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e6_ep6_rank3 {experts = 6, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<pcp = 6, rank = 3, ep>}
+
+// CHECK-LABEL: moe.layer @e6_ep6_rank4 {
+// CHECK: local_begin = 4,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e6_ep6_rank4 {experts = 6, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<pcp = 6, rank = 4, ep>}
+
+// CHECK-LABEL: moe.layer @e6_ep6_rank5 {
+// CHECK: local_begin = 5,
+// CHECK-NEXT: local_experts = 1,
+// CHECK-NEXT: local_intermediate = 96,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e6_ep6_rank5 {experts = 6, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<pcp = 6, rank = 5, ep>}
+
+// The same layouts without ep: shards of every expert, and b2 once.
+
+// CHECK-LABEL: moe.layer @e5_tp3_rank0 {
+// CHECK: local_begin = 0,
+// CHECK-NEXT: local_experts = 5,
+// CHECK-NEXT: local_intermediate = 32,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e5_tp3_rank0 {experts = 5, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 3, rank = 0>}
+
+// CHECK-LABEL: moe.layer @e5_tp3_rank1 {
+// CHECK: local_begin = 0,
+// CHECK-NEXT: local_experts = 5,
+// CHECK-NEXT: local_intermediate = 32,
+// CHECK-NEXT: w2_bias = false
+moe.layer @e5_tp3_rank1 {experts = 5, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 3, rank = 1>}
+
+// CHECK-LABEL: moe.layer @e5_tp3_rank2 {
+// CHECK: local_begin = 0,
+// CHECK-NEXT: local_experts = 5,
+// CHECK-NEXT: local_intermediate = 32,
+// CHECK-NEXT: w2_bias = false
+moe.layer @e5_tp3_rank2 {experts = 5, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 3, rank = 2>}
+
+// CHECK-LABEL: moe.layer @e8_tp4_rank0 {
+// CHECK: local_begin = 0,
+// CHECK-NEXT: local_experts = 8,
+// CHECK-NEXT: local_intermediate = 24,
+// CHECK-NEXT: w2_bias = true
+moe.layer @e8_tp4_rank0 {experts = 8, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, rank = 0>}
+
+// CHECK-LABEL: moe.layer @e8_tp4_rank1 {
+// CHECK: local_begin = 0,
+// CHECK-NEXT: local_experts = 8,
+// CHECK-NEXT: local_intermediate = 24,
+// CHECK-NEXT: w2_bias = false
+moe.layer @e8_tp4_rank1 {experts = 8, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, rank = 1>}
+
+// CHECK-LABEL: moe.layer @e8_tp4_rank2 {
+// CHECK: local_begin = 0,
+// CHECK-NEXT: local_experts = 8,
+// CHECK-NEXT: local_intermediate = 24,
+// CHECK-NEXT: w2_bias = false
+moe.layer @e8_tp4_rank2 {experts = 8, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, rank = 2>}
+
+// CHECK-LABEL: moe.layer @e8_tp4_rank3 {
+// CHECK: local_begin = 0,
+// CHECK-NEXT: local_experts = 8,
+// CHECK-NEXT: local_intermediate = 24,
+// CHECK-NEXT: w2_bias = false
+moe.layer @e8_tp4_rank3 {experts = 8, top_k = 2, hidden = 64, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, rank = 3>}

@@ -19,6 +19,13 @@ import moec_testing as testing
 
 TOKENS = "0,1,2,7,8,33,65"
 MAX_TOKENS = 160
+# One rank of a layout; every way runs each.
+SHARES = [
+    {"tp_size": 7, "tp_rank": 6},
+    {"tp_size": 7, "tp_rank": 3, "use_ep": True},  # 60 experts: 9 on each of the first four ranks, then 8
+    {"tp_size": 7, "tp_rank": 6, "use_ep": True},
+    {"tp_size": 2, "dp_size": 30, "tp_rank": 1, "dp_rank": 29, "use_ep": True},  # one expert
+]
 PATTERNS = "uniform,skewed,one_expert,empty_expert,ties,negative,nan_inf"
 
 
@@ -34,8 +41,12 @@ def cases(rows, every):
                 chosen = options if every else [options[turn * 5 % len(options)]]
                 turn += 1
                 for shape, bias, logits in chosen:
-                    yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation,
-                           "routing": routing, "shape": shape, "bias": bias, "logits": logits, "extras": first}
+                    case = {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation,
+                            "routing": routing, "shape": shape, "bias": bias, "logits": logits, "extras": first}
+                    yield case
+                    if first:
+                        for share in SHARES:
+                            yield {**case, "shape": testing.SHAPES[2], "bias": True, "extras": False, "share": share}
                     first = False
 
 
@@ -43,7 +54,12 @@ def name_of(case):
     shape = case["shape"]
     return "-".join([case["scheme"]["name"], case["backend"], case["engine"], case["activation"]["name"],
                      case["routing"]["name"], f"e{shape['num_experts']}k{shape['experts_per_token']}",
-                     "bias" if case["bias"] else "plain", case["logits"] or "same"])
+                     "bias" if case["bias"] else "plain", case["logits"] or "same", *share_name(case)])
+
+
+def share_name(case):
+    share = case.get("share", {})
+    return ["".join(key[0] + key[3] + str(value) for key, value in share.items())] if share else []
 
 
 def runs_of(case, manifest):
@@ -69,8 +85,11 @@ def check_case(tools, work, case):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     layer = folder / "layer.json"
-    layer.write_text(json.dumps(testing.layer_json(name, case["shape"], case["scheme"], case["activation"],
-                                                   case["routing"], case["bias"], case["logits"])))
+    text = testing.layer_json(name, case["shape"], case["scheme"], case["activation"], case["routing"], case["bias"],
+                              case["logits"])
+    if case.get("share"):
+        text["moe_parallel_config"] = case["share"]
+    layer.write_text(json.dumps(text))
     package = folder / "package"
     compile_command = [tools.moec, "compile", layer, "--arch=sm_90a", f"--backend={case['backend']}",
                        f"--engine={case['engine']}", f"--max-tokens={MAX_TOKENS}", "--no-cubin", "-o", package]

@@ -243,27 +243,49 @@ TEST(HuggingFace, OptionsWin) {
   EXPECT_EQ(layer.parallel.tpRank, 3);
 }
 
+TEST(HuggingFace, ParallelOptions) {
+  // dp slowest, tp fastest: every rank of 2 * 3 * 2.
+  for (int64_t rank = 0; rank < 12; ++rank) {
+    ImportOptions options;
+    options.tp = 2, options.pcp = 3, options.dp = 2;
+    options.ep = true;
+    options.rank = rank;
+    LayerDescription layer = accepted(modelText("qwen3-30b-a3b"), options);
+    EXPECT_TRUE(layer.parallel.ep);
+    EXPECT_EQ(layer.parallel.ranks(), 12);
+    EXPECT_EQ(layer.parallel.rank(), rank);
+    EXPECT_EQ(layer.parallel.tpRank, rank % 2);
+    EXPECT_EQ(layer.parallel.pcpRank, rank / 2 % 3);
+    EXPECT_EQ(layer.parallel.dpRank, rank / 6);
+  }
+}
+
 TEST(HuggingFace, OptionsThatNothingServes) {
   std::string text = modelText("qwen3-30b-a3b");
   ImportOptions options;
-  options.ep = true;
+  options.tp = 0;
   EXPECT_EQ(refusalOf(text, options),
-            "in.json: --ep: expert parallelism is not served; accepted: tensor "
-            "parallelism, --tp=N --rank=R");
+            "in.json: --tp=0: expected an integer from 1 to 65536");
   options = {};
-  options.dp = 2;
+  options.dp = -1;
   EXPECT_EQ(refusalOf(text, options),
-            "in.json: --dp=2: a size other than 1 is not served; accepted: "
-            "tensor parallelism, --tp=N --rank=R");
+            "in.json: --dp=-1: expected an integer from 1 to 65536");
   options = {};
-  options.pcp = 2;
+  options.pcp = 65537;
   EXPECT_EQ(refusalOf(text, options),
-            "in.json: --pcp=2: a size other than 1 is not served; accepted: "
-            "tensor parallelism, --tp=N --rank=R");
+            "in.json: --pcp=65537: expected an integer from 1 to 65536");
+  options = {};
+  options.tp = 2;
+  options.dp = 4;
+  options.rank = 8;
+  EXPECT_EQ(refusalOf(text, options),
+            "in.json: --rank=8: expected an integer from 0 to 7 (8 ranks: dp * "
+            "pcp * tp)");
   options = {};
   options.rank = 1;
   EXPECT_EQ(refusalOf(text, options),
-            "in.json: --rank=1: expected an integer from 0 to 0 (1 ranks)");
+            "in.json: --rank=1: expected an integer from 0 to 0 (1 ranks: dp * "
+            "pcp * tp)");
   options = {};
   options.scheme = "fp8_block";
   EXPECT_EQ(refusalOf(text, options),

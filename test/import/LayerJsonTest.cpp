@@ -169,9 +169,9 @@ TEST(LayerJson, UnknownFields) {
             "and topk_group");
   EXPECT_EQ(refused({{"moe_parallel_config", {{"tp", 2}}}}),
             "in.json: $.moe_parallel_config.tp: unknown field; accepted here: "
-            "all2all_backend, dp_rank, dp_size, enable_eplb, pcp_rank, "
-            "pcp_size, sp_size, tp_rank, tp_size "
-            "and use_ep");
+            "all2all_backend, dp_rank, dp_size, enable_eplb, ep_rank, "
+            "ep_size, expert_placement_strategy, pcp_rank, pcp_size, sp_size, "
+            "tp_rank, tp_size and use_ep");
   EXPECT_EQ(refused({{"quant_config", {{"scheme", "bf16"}, {"bits", 4}}}}),
             "in.json: $.quant_config.bits: unknown field; accepted here: a1, "
             "a2, is_scale_swizzled, scheme, w1 and w2");
@@ -184,13 +184,80 @@ TEST(LayerJson, FieldsThatVllmHasAndThisFormatHasNot) {
   EXPECT_EQ(refused({{"moe_backend", "auto"}}),
             "in.json: $.moe_backend: no field of this format: the option "
             "--backend says it");
-  EXPECT_EQ(refused({{"moe_parallel_config", {{"ep_size", 2}}}}),
-            "in.json: $.moe_parallel_config.ep_size: no field of this format: "
-            "moec computes it from the sizes and use_ep");
   EXPECT_EQ(
       refused({{"quant_config", {{"scheme", "bf16"}, {"gemm1_alpha", 1.0}}}}),
       "in.json: $.quant_config.gemm1_alpha: no field of this format: "
       "say swiglu_alpha of the layer");
+}
+
+TEST(LayerJson, ExpertRanks) {
+  auto parallel = [](const json &config) {
+    return accepted({{"moe_parallel_config", config}}).parallel;
+  };
+  // What the user chose, and what vLLM's own object holds after flattening.
+  for (int64_t rank = 0; rank < 8; ++rank) {
+    for (const json &config : {json{{"use_ep", true},
+                                    {"tp_size", 2},
+                                    {"dp_size", 4},
+                                    {"tp_rank", rank % 2},
+                                    {"dp_rank", rank / 2}},
+                               json{{"use_ep", true},
+                                    {"tp_size", 2},
+                                    {"dp_size", 4},
+                                    {"ep_size", 8},
+                                    {"ep_rank", rank}},
+                               json{{"use_ep", true},
+                                    {"tp_size", 1},
+                                    {"tp_rank", 0},
+                                    {"dp_size", 4},
+                                    {"dp_rank", rank / 2},
+                                    {"ep_size", 8},
+                                    {"ep_rank", rank}}}) {
+      ParallelDescription read = parallel(config);
+      EXPECT_TRUE(read.ep);
+      EXPECT_EQ(read.tp, 2) << config;
+      EXPECT_EQ(read.dp, 4) << config;
+      EXPECT_EQ(read.rank(), rank) << config;
+    }
+  }
+  EXPECT_EQ(parallel({{"ep_size", 1}, {"ep_rank", 0}}).ranks(), 1);
+  EXPECT_EQ(parallel({{"use_ep", true}}).placement, "linear");
+  EXPECT_EQ(
+      parallel({{"use_ep", true}, {"expert_placement_strategy", "round_robin"}})
+          .placement,
+      "round_robin");
+
+  auto refusedParallel = [](const json &config) {
+    return refused({{"moe_parallel_config", config}});
+  };
+  EXPECT_EQ(refusedParallel({{"ep_size", 2}}),
+            "in.json: $.moe_parallel_config.ep_size: expected 1 without "
+            "use_ep, got 2");
+  EXPECT_EQ(refusedParallel({{"use_ep", true}, {"ep_rank", 0}}),
+            "in.json: $.moe_parallel_config.ep_rank: expected ep_size beside "
+            "it");
+  EXPECT_EQ(refusedParallel({{"use_ep", true},
+                             {"tp_size", 2},
+                             {"dp_size", 2},
+                             {"ep_size", 8},
+                             {"ep_rank", 0}}),
+            "in.json: $.moe_parallel_config.ep_size: expected dp_size * "
+            "pcp_size * tp_size = 4, or beside a tp_size of 1 a multiple of "
+            "dp_size * pcp_size, got 8");
+  EXPECT_EQ(refusedParallel({{"use_ep", true}, {"ep_size", 8}}),
+            "in.json: $.moe_parallel_config.ep_rank: expected a rank from 0 to "
+            "7, since ep_size counts more ranks than the other sizes");
+  EXPECT_EQ(refusedParallel({{"use_ep", true},
+                             {"dp_size", 4},
+                             {"dp_rank", 1},
+                             {"ep_size", 4},
+                             {"ep_rank", 2}}),
+            "in.json: $.moe_parallel_config.ep_rank: expected what the other "
+            "ranks flatten to, 1, got 2");
+  EXPECT_EQ(refusedParallel(
+                {{"use_ep", true}, {"expert_placement_strategy", "random"}}),
+            "in.json: $.moe_parallel_config.expert_placement_strategy: "
+            "expected \"linear\" or \"round_robin\", got the string \"random\"");
 }
 
 TEST(LayerJson, TypesAndRanges) {

@@ -69,6 +69,7 @@ static json activationJson(moe::ActivationAttr activation) {
 json compiler::layerJson(moe::LayerOp layer) {
   moe::QuantAttr quant = layer.getQuant();
   moe::ParallelAttr parallel = layer.getParallel();
+  const int64_t rank = parallel.getFlatRank();
   return {
       {"name", layer.getSymName().str()},
       {"num_experts", int64_t(layer.getExperts())},
@@ -99,9 +100,11 @@ json compiler::layerJson(moe::LayerOp layer) {
        bool(layer.getApplyRouterWeightOnInput())},
       {"parallel",
        {{"tp_size", parallel.getTp()},
-        {"tp_rank", parallel.getTpRank()},
+        {"tp_rank", rank % parallel.getTp()},
         {"pcp_size", parallel.getPcp()},
+        {"pcp_rank", rank / parallel.getTp() % parallel.getPcp()},
         {"dp_size", parallel.getDp()},
+        {"dp_rank", rank / (parallel.getTp() * parallel.getPcp())},
         {"ep_size", parallel.getExpertSize()},
         {"ep_rank", parallel.getExpertRank()},
         {"sp_size", parallel.getSp()}}},

@@ -1,0 +1,267 @@
+//===- SharesTest.cpp - the shares of all ranks are the layer -------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Compiles a layer whole and for every rank of a parallel layout, gives each
+// rank its slices of one set of weights, runs all on the host device and
+// demands that the ranks' outputs sum to the whole layer's, that routing does
+// not depend on the rank, that counts are those of the experts held, and that
+// a token without an expert of the rank gets zeros from it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Compiler.h"
+#include "runtime/host/HostDevice.h"
+#include "test/reference/Check.h"
+#include "test/reference/TestData.h"
+
+#include "mlir/IR/MLIRContext.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+using namespace moec;
+
+namespace {
+
+constexpr int64_t kHidden = 72, kIntermediate = 48, kTopK = 3;
+constexpr uint64_t kSeed = 11;
+
+struct Layout {
+  const char *name, *parallel;
+  int64_t ranks;
+  int64_t experts;
+  const char *scheme, *backend, *activation;
+};
+
+void PrintTo(const Layout &layout, std::ostream *out) { *out << layout.name; }
+
+/// 256-byte aligned bytes, filled with 0xff.
+struct Bytes {
+  explicit Bytes(int64_t bytes = 0) : memory(bytes + 256, std::byte{0xff}) {
+    size_t skip = 256 - reinterpret_cast<uintptr_t>(memory.data()) % 256;
+    span = {memory.data() + skip, static_cast<size_t>(bytes)};
+  }
+  std::vector<std::byte> memory;
+  std::span<std::byte> span;
+};
+
+PackageFiles compileRank(const Layout &layout, const std::string &parallel) {
+  std::string text = fmt::format(
+      "moe.layer @layer {{experts = {}, top_k = {}, hidden = {}, "
+      "intermediate = {}, input_type = {}, output_type = f32, "
+      "logits_type = f32, quant = #moe.quant<{}>, "
+      "routing = #moe.routing<renormalize>, activation = #moe.activation<{}>, "
+      "parallel = #moe.parallel<{}>, has_bias}}\n",
+      layout.experts, kTopK, kHidden, kIntermediate, layout.scheme,
+      layout.scheme, layout.activation, parallel);
+  compiler::CompileOptions options;
+  options.archs = {"sm_90a"};
+  options.backend = layout.backend;
+  options.maxTokens = 64;
+  options.cubins = false;
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  auto module = compiler::parse(text, "layer.mlir", context);
+  EXPECT_TRUE(module) << (module ? "" : module.error().message);
+  auto files = compiler::compile(**module, options);
+  EXPECT_TRUE(files) << (files ? "" : files.error().message);
+  return std::move(*files);
+}
+
+struct Rank {
+  PackageFiles files;
+  reference::Layer layer;
+  int64_t shards = 1, shard = 0;
+  Bytes w13, w2, b13, b2, out, ids, weights, counts;
+
+  explicit Rank(PackageFiles compiled) : files(std::move(compiled)) {
+    auto parsed = reference::parseLayer(files.manifest.layer);
+    EXPECT_TRUE(parsed) << (parsed ? "" : parsed.error().message);
+    layer = *parsed;
+    shards = kIntermediate / layer.intermediate;
+  }
+
+  void fillWeights() {
+    const int64_t bytes = layer.weightType->bytes;
+    const int64_t rows = layer.gateUpRows();
+    w13 = Bytes(layer.localExperts * rows * kHidden * bytes);
+    w2 = Bytes(layer.localExperts * kHidden * layer.intermediate * bytes);
+    b13 = Bytes(layer.localExperts * rows * bytes);
+    b2 = Bytes(layer.localExperts * kHidden * bytes);
+    for (int64_t e = 0; e < layer.localExperts; ++e) {
+      fillW13(layer, kSeed, e, 0, rows,
+              w13.span.data() + e * rows * kHidden * bytes);
+      fillW2(layer, kSeed, e, 0, kHidden,
+             w2.span.data() + e * kHidden * layer.intermediate * bytes);
+      fillB13(layer, kSeed, e, 0, rows, b13.span.data() + e * rows * bytes);
+      fillB2(layer, kSeed, e, 0, kHidden, b2.span.data() + e * kHidden * bytes);
+    }
+  }
+
+  /// What this rank holds of the whole layer's weights.
+  void takeWeights(const Rank &whole) {
+    const int64_t bytes = layer.weightType->bytes;
+    const int64_t rows = layer.gateUpRows(), all = whole.layer.gateUpRows();
+    const int64_t i = layer.intermediate, runs = rows / i;
+    w13 = Bytes(layer.localExperts * rows * kHidden * bytes);
+    w2 = Bytes(layer.localExperts * kHidden * i * bytes);
+    b13 = Bytes(layer.localExperts * rows * bytes);
+    b2 = Bytes(layer.localExperts * kHidden * bytes);
+    auto copy = [&](const Bytes &from, int64_t at, Bytes &to, int64_t where,
+                    int64_t count) {
+      std::memcpy(to.span.data() + where * bytes, from.span.data() + at * bytes,
+                  count * bytes);
+    };
+    for (int64_t e = 0; e < layer.localExperts; ++e) {
+      const int64_t global = layer.localBegin + e;
+      // Gate first: this rank's rows of the gate half, then of the up half.
+      for (int64_t run = 0; run < runs; ++run) {
+        const int64_t from = global * all + run * kIntermediate + shard * i;
+        const int64_t to = e * rows + run * i;
+        copy(whole.w13, from * kHidden, w13, to * kHidden, i * kHidden);
+        copy(whole.b13, from, b13, to, i);
+      }
+      for (int64_t h = 0; h < kHidden; ++h)
+        copy(whole.w2, (global * kHidden + h) * kIntermediate + shard * i, w2,
+             (e * kHidden + h) * i, i);
+      copy(whole.b2, global * kHidden, b2, e * kHidden, kHidden);
+    }
+  }
+
+  Result<void> run(int64_t tokens, const Bytes &x, const Bytes &logits) {
+    const Target &target = files.manifest.targets[0];
+    auto device = host::HostDevice::create(files.manifest, target);
+    if (!device)
+      return device.takeError();
+    out = Bytes(tokens * kHidden * 4);
+    ids = Bytes(tokens * kTopK * 4), weights = Bytes(tokens * kTopK * 4);
+    counts = Bytes(layer.localExperts * 4);
+    auto tensor = [](const Bytes &bytes) {
+      return host::Tensor{bytes.span.data(), "", 0};
+    };
+    host::Tensors tensors = {
+        {"x", tensor(x)},           {"logits", tensor(logits)},
+        {"w13", tensor(w13)},       {"w2", tensor(w2)},
+        {"b13", tensor(b13)},       {"b2", tensor(b2)},
+        {"out", tensor(out)},       {"ids", tensor(ids)},
+        {"counts", tensor(counts)}, {"weights", tensor(weights)}};
+    std::vector<Bytes> packed;
+    for (const Pack &pack : target.pack) {
+      auto scratchBytes = device->scratchBytes(pack);
+      if (!scratchBytes)
+        return scratchBytes.takeError();
+      packed.emplace_back(int64_t(w13.span.size()));
+      std::memcpy(packed.back().span.data(), w13.span.data(), w13.span.size());
+      host::Tensors forPack = {{pack.from[0], tensor(packed.back())},
+                               {pack.result, tensor(packed.back())}};
+      Bytes scratch(*scratchBytes);
+      if (auto done =
+              device->pack(pack, forPack, scratch.span, 0, layer.localExperts);
+          !done)
+        return done;
+      tensors[pack.result] = tensor(packed.back());
+    }
+    auto workspaceBytes = device->workspaceBytes(tokens);
+    if (!workspaceBytes)
+      return workspaceBytes.takeError();
+    Bytes workspace(*workspaceBytes);
+    return device->run(tokens, tensors, workspace.span, {});
+  }
+};
+
+class Shares : public testing::TestWithParam<Layout> {};
+
+TEST_P(Shares, SumToTheLayer) {
+  const Layout &layout = GetParam();
+  Rank whole(compileRank(layout, ""));
+  whole.fillWeights();
+  std::vector<Rank> ranks;
+  int64_t held = 0;
+  for (int64_t r = 0; r < layout.ranks; ++r) {
+    ranks.emplace_back(
+        compileRank(layout, fmt::format("{}, rank = {}", layout.parallel, r)));
+    // Without expert parallelism the flattened rank counts the shards.
+    ranks[r].shard = ranks[r].shards > 1 ? r : 0;
+    ranks[r].takeWeights(whole);
+    held += ranks[r].layer.localExperts * ranks[r].layer.intermediate;
+  }
+  EXPECT_EQ(held, layout.experts * kIntermediate);
+
+  for (int64_t tokens : {1, 9, 64})
+    for (const char *pattern : {"uniform", "one_expert", "empty_expert"}) {
+      SCOPED_TRACE(fmt::format("{} tokens, {}", tokens, pattern));
+      Bytes x(tokens * kHidden * whole.layer.inputType->bytes);
+      fillX(whole.layer, kSeed, 0, tokens, x.span.data(), kHidden);
+      Bytes logits(tokens * layout.experts * 4);
+      ASSERT_TRUE(fillLogits(whole.layer, kSeed, pattern, 0, tokens,
+                             logits.span.data()));
+      auto ran = whole.run(tokens, x, logits);
+      ASSERT_TRUE(ran) << ran.error().message;
+      auto wholeOut = reinterpret_cast<const float *>(whole.out.span.data());
+      auto ids = reinterpret_cast<const int32_t *>(whole.ids.span.data());
+      auto counts = reinterpret_cast<const int32_t *>(whole.counts.span.data());
+
+      std::vector<double> sum(tokens * kHidden);
+      for (Rank &rank : ranks) {
+        ran = rank.run(tokens, x, logits);
+        ASSERT_TRUE(ran) << ran.error().message;
+        const int64_t begin = rank.layer.localBegin;
+        const int64_t end = begin + rank.layer.localExperts;
+        EXPECT_EQ(std::memcmp(rank.ids.span.data(), whole.ids.span.data(),
+                              whole.ids.span.size()),
+                  0);
+        EXPECT_EQ(std::memcmp(rank.weights.span.data(),
+                              whole.weights.span.data(),
+                              whole.weights.span.size()),
+                  0);
+        EXPECT_EQ(std::memcmp(rank.counts.span.data(), counts + begin,
+                              rank.counts.span.size()),
+                  0);
+        auto out = reinterpret_cast<const float *>(rank.out.span.data());
+        for (int64_t token = 0; token < tokens; ++token) {
+          bool local = false;
+          for (int64_t k = 0; k < kTopK; ++k)
+            local |=
+                ids[token * kTopK + k] >= begin && ids[token * kTopK + k] < end;
+          for (int64_t h = 0; h < kHidden; ++h) {
+            const float value = out[token * kHidden + h];
+            if (!local) {
+              ASSERT_EQ(value, 0.0f) << "token " << token;
+            }
+            sum[token * kHidden + h] += value;
+          }
+        }
+      }
+      std::vector<int64_t> list(tokens);
+      for (int64_t token = 0; token < tokens; ++token)
+        list[token] = token;
+      // Only sums in f32 differ, whatever the scheme: what a rank rounds, the
+      // whole layer rounds alike.
+      reference::Report report =
+          reference::compareRows(sum, list, kHidden, wholeOut,
+                                 *reference::findElement("f32"), kHidden, 1e-5);
+      EXPECT_TRUE(report.passed) << report.text;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, Shares,
+    testing::Values(
+        Layout{"tp2", "tp = 2", 2, 5, "f32", "unfused", "silu"},
+        Layout{"tp3", "tp = 3", 3, 5, "bf16", "grouped", "gelu_no_mul"},
+        Layout{"dp2_tp3", "tp = 3, dp = 2", 6, 4, "bf16", "grouped", "silu"},
+        Layout{"ep2", "tp = 2, ep", 2, 8, "f32", "unfused", "gelu"},
+        Layout{"ep3_uneven", "tp = 3, ep", 3, 8, "bf16", "grouped", "silu"},
+        Layout{"ep5_dp", "dp = 5, ep", 5, 7, "f16", "grouped", "silu_no_mul"},
+        Layout{"ep12_of_all", "tp = 2, pcp = 3, dp = 2, ep", 12, 13, "bf16",
+               "grouped", "silu"},
+        Layout{"one_expert_each", "dp = 4, ep", 4, 4, "f32", "grouped",
+               "silu"}),
+    [](const auto &info) { return info.param.name; });
+
+} // namespace
