@@ -41,7 +41,7 @@ moe.layer @second_rank {
 // CHECK-LABEL: moe.program @third_of_experts_sm_90a
 // CHECK-NEXT: %logits: tensor<?x8xbf16>, {{.*}}, %w13: tensor<2x128x64xbf16>, %w2: tensor<2x64x64xbf16>):
 // CHECK: moe.count experts = 8
-// CHECK-NEXT: moe.permute experts = 8 {{.*}} local[6, 2] capacity = "tokens * 2" {{.*}} -> (tensor<?xi32>, tensor<?x2xi32>, tensor<3xi32>, tensor<?x4xi32>, tensor<1xi32>, tensor<2xi32>)
+// CHECK-NEXT: moe.permute experts = 8 {{.*}} local[6, 2] capacity = "tokens * 2" {{.*}} -> (tensor<?xi32>, tensor<?x2xi32>, tensor<3xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<2xi32>)
 moe.layer @third_of_experts {
   experts = 8, top_k = 2, hidden = 64, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 3, dp_rank = 2, ep>,

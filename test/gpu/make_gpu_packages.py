@@ -29,6 +29,7 @@ MODELS = [
     ("mixtral-8x7b", [], 48),
     ("qwen3-30b-a3b", [], 128),
     ("qwen3-235b-a22b", ["--tp=4"], 128),
+    ("qwen3-30b-a3b", ["--dp=5", "--ep", "--rank=3"], 128),  # 25 of 128 experts, the ranks before hold 26
 ]
 SANITIZERS = ["memcheck", "racecheck", "synccheck", "initcheck"]
 SANITIZED_TOKENS = ["0", "1", "7", "33", "500"]
@@ -38,6 +39,7 @@ PLANTED = [
     ("racecheck", "template-store-barrier-missing"),
     ("memcheck", "template-earlier-blocks-forgotten"),
     ("initcheck", "template-tail-row-off-by-one"),
+    ("synccheck", "template-barrier-in-divergent-code"),
 ]
 # tokens * K * H and E * 2I * H beyond 2^31 and 2^32.
 LIMITS = [
@@ -126,7 +128,7 @@ class Maker:
     def make_models(self):
         for model, extra, sample in MODELS:
             for dtype in ("bf16", "f16"):
-                name = f"{model}-{dtype}"
+                name = f"{model}{'-ep' if '--ep' in extra else ''}-{dtype}"
                 source = ROOT / "examples" / "models" / f"{model}.json"
                 package = self.compile(name, source, [f"--dtype={dtype}", *extra])
                 slow = self.compile(f"{name}-simt", source, [f"--dtype={dtype}", *extra, "--backend=unfused",

@@ -254,10 +254,11 @@ TEST(LayerJson, ExpertRanks) {
                              {"ep_rank", 2}}),
             "in.json: $.moe_parallel_config.ep_rank: expected what the other "
             "ranks flatten to, 1, got 2");
-  EXPECT_EQ(refusedParallel(
-                {{"use_ep", true}, {"expert_placement_strategy", "random"}}),
-            "in.json: $.moe_parallel_config.expert_placement_strategy: "
-            "expected \"linear\" or \"round_robin\", got the string \"random\"");
+  EXPECT_EQ(
+      refusedParallel(
+          {{"use_ep", true}, {"expert_placement_strategy", "random"}}),
+      "in.json: $.moe_parallel_config.expert_placement_strategy: "
+      "expected \"linear\" or \"round_robin\", got the string \"random\"");
 }
 
 TEST(LayerJson, TypesAndRanges) {
