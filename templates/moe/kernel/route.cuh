@@ -74,20 +74,37 @@ template <class Config> struct RouteShared<Config, true> {
   routing::Arrangement<Config::kLocalExperts, Config::kThreads> arrangement;
 };
 
-/// The experts of one token by its logits; lane k gets the k-th.
-template <class Config>
-__device__ __forceinline__ void
-routeToken(const typename Config::Logits *logits, int lane, int &expert,
-           float &weight) {
-  constexpr int kPerLane = ceilDiv(Config::kExperts, 32);
-  unsigned keys[kPerLane];
-  float values[kPerLane];
+/// One token's logits as they are stored, every 32nd in a lane.
+template <class Config> struct TokenLogits {
+  using Logits = typename Config::Logits;
+  static constexpr int kPerLane = ceilDiv(Config::kExperts, 32);
+  Logits values[kPerLane];
+
+  __device__ __forceinline__ void load(const Logits *logits, int lane) {
 #pragma unroll
-  for (int i = 0; i < kPerLane; ++i) {
-    int e = i * 32 + lane;
-    values[i] = e < Config::kExperts ? toFloat(logits[e])
-                                     : __uint_as_float(0xff800000u);
+    for (int i = 0; i < kPerLane; ++i)
+      if (i * 32 + lane < Config::kExperts)
+        values[i] = logits[i * 32 + lane];
   }
+
+  /// -inf where there is no expert.
+  __device__ __forceinline__ float value(int i, int lane) const {
+    return i * 32 + lane < Config::kExperts ? toFloat(values[i])
+                                            : __uint_as_float(0xff800000u);
+  }
+};
+
+/// The experts of one token; lane k gets the k-th.
+template <class Config>
+__device__ __forceinline__ void routeToken(const TokenLogits<Config> &logits,
+                                           int lane, int &expert,
+                                           float &weight) {
+  constexpr int kPerLane = TokenLogits<Config>::kPerLane;
+  float values[kPerLane];
+  unsigned keys[kPerLane];
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i)
+    values[i] = logits.value(i, lane);
 #pragma unroll
   for (int i = 0; i < kPerLane; ++i)
     keys[i] =
@@ -133,17 +150,33 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   int firstToken = int(blockIdx.x) * Config::kBlockTokens;
   int blockTokens = min(Config::kBlockTokens, args.tokens - firstToken);
   int valid = args.valid_tokens ? *args.valid_tokens : args.tokens;
+  constexpr int kWarps = Config::kThreads / 32;
+  // The next token's logits are on their way while one is routed, where two
+  // sets of them fit into the registers.
+  constexpr bool kAhead = Config::kExperts <= 256;
+  detail::TokenLogits<Config> logits, next;
+  auto load = [&](detail::TokenLogits<Config> &into, int t) {
+    if (args.logits && t < blockTokens)
+      into.load(args.logits + (long long)(firstToken + t) * Config::kExperts,
+                lane);
+  };
+  if constexpr (kAhead)
+    load(next, warp);
 #pragma unroll 1
-  for (int t = warp; t < blockTokens; t += Config::kThreads / 32) {
+  for (int t = warp; t < blockTokens; t += kWarps) {
     int token = firstToken + t;
+    if constexpr (kAhead) {
+      logits = next;
+      load(next, t + kWarps);
+    } else {
+      load(logits, t);
+    }
     int expert = -1, shown = -1;
     float weight = 0.0f;
     long long pair = (long long)token * kTopK + lane;
     if (token < valid) {
       if (args.logits) {
-        detail::routeToken<Config>(args.logits +
-                                       (long long)token * Config::kExperts,
-                                   lane, expert, weight);
+        detail::routeToken(logits, lane, expert, weight);
         shown = expert;
       } else if (lane < kTopK) {
         long long id =
