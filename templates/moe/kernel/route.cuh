@@ -154,28 +154,25 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   // The next token's logits are on their way while one is routed, where two
   // sets of them fit into the registers.
   constexpr bool kAhead = Config::kExperts <= 256;
-  detail::TokenLogits<Config> logits, next;
-  auto load = [&](detail::TokenLogits<Config> &into, int t) {
-    if (args.logits && t < blockTokens)
-      into.load(args.logits + (long long)(firstToken + t) * Config::kExperts,
+  detail::TokenLogits<Config> next;
+  auto loadNext = [&](int t) {
+    if (kAhead && args.logits && t < blockTokens)
+      next.load(args.logits + (long long)(firstToken + t) * Config::kExperts,
                 lane);
   };
-  if constexpr (kAhead)
-    load(next, warp);
+  loadNext(warp);
 #pragma unroll 1
   for (int t = warp; t < blockTokens; t += kWarps) {
     int token = firstToken + t;
-    if constexpr (kAhead) {
-      logits = next;
-      load(next, t + kWarps);
-    } else {
-      load(logits, t);
-    }
+    detail::TokenLogits<Config> logits = next;
+    loadNext(t + kWarps);
     int expert = -1, shown = -1;
     float weight = 0.0f;
     long long pair = (long long)token * kTopK + lane;
     if (token < valid) {
       if (args.logits) {
+        if constexpr (!kAhead)
+          logits.load(args.logits + (long long)token * Config::kExperts, lane);
         detail::routeToken(logits, lane, expert, weight);
         shown = expert;
       } else if (lane < kTopK) {
