@@ -23,6 +23,7 @@
 #include "runtime/device/CudaDriver.h"
 #include "runtime/jit/CompilePool.h"
 #include "runtime/support/Files.h"
+#include "runtime/support/Threads.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -308,7 +309,7 @@ Result<ordered_json> measure(const Options &options) {
     return failed.takeError();
   ordered_json result = {{"moec_load_time", 2},
                          {"device", options.device},
-                         {"usable_threads", runtime::usableThreads()}};
+                         {"usable_threads", usableThreads()}};
   result["input"] = fromConfig ? options.config : options.package;
   result["cold"] = summary(cold);
   result["warm"] = summary(warm);

@@ -18,11 +18,11 @@
 #include "runtime/host/KernelRun.h"
 #include "runtime/package/ElementTypes.h"
 #include "runtime/support/Env.h"
+#include "runtime/support/Threads.h"
 
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
-#include <thread>
 
 using namespace moec;
 using namespace moec::host;
@@ -122,8 +122,7 @@ Result<HostDevice> HostDevice::create(const Manifest &manifest,
     Result<int64_t> jobs = envInteger("MOEC_JOBS");
     if (!jobs)
       return jobs.takeError();
-    options.threads = *jobs ? *jobs : std::thread::hardware_concurrency();
-    options.threads = std::max<int64_t>(options.threads, 1);
+    options.threads = *jobs > 0 ? *jobs : usableThreads();
   }
   for (const Parameter &parameter : manifest.parameters) {
     auto given = options.parameters.find(parameter.name);

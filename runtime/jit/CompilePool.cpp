@@ -17,10 +17,10 @@
 #include "runtime/support/Files.h"
 #include "runtime/support/Log.h"
 #include "runtime/support/Sha256.h"
+#include "runtime/support/Threads.h"
 
 #include <fmt/format.h>
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -133,26 +133,6 @@ static std::optional<int64_t> availableMemory() {
     std::getline(info, word);
   }
   return std::nullopt;
-}
-
-int moec::runtime::usableThreads() {
-  // The kernel refuses a mask that is smaller than its own: larger ones are
-  // tried until one fits.
-  for (int cpus = 1024; cpus <= (1 << 18); cpus *= 4) {
-    cpu_set_t *mask = CPU_ALLOC(cpus);
-    if (!mask)
-      break;
-    size_t bytes = CPU_ALLOC_SIZE(cpus);
-    CPU_ZERO_S(bytes, mask);
-    int count =
-        sched_getaffinity(0, bytes, mask) == 0 ? CPU_COUNT_S(bytes, mask) : 0;
-    CPU_FREE(mask);
-    if (count > 0)
-      return count;
-    if (errno != EINVAL)
-      break;
-  }
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 Result<int> moec::runtime::chooseJobs(int asked, size_t work) {

@@ -55,10 +55,6 @@ struct CompileOutcome {
   CompileSummary summary;
 };
 
-/// Hardware threads that the calling thread may run on: those of its affinity
-/// mask (taskset, containers' cpusets), at least 1.
-int usableThreads();
-
 /// How many of `work` compilations at once: `asked`, else MOEC_JOBS, else one
 /// for each usable thread as far as free memory goes; from 1 to `work`.
 /// InvalidArgument: MOEC_JOBS is no number.

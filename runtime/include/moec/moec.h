@@ -258,8 +258,14 @@ void moec_layer_destroy(moec_layer *layer);
 
 /** Allocates and zeroes the package's state. The workspace stays the caller's;
  *  its content is undefined before and after each run. It may be NULL when
- *  bytes is 0. A context serves every layer of its package, one run at a time,
- *  in the order of one stream. */
+ *  bytes is 0. A context serves every layer of its package, one run at a time.
+ *
+ *  All runs on a context use its workspace and state, so each must have ended
+ *  before the next begins: queue them into one stream, or order streams with
+ *  events. Two calls of moec_run at the same moment are MOEC_CONTEXT_IN_USE.
+ *  Runs that were queued one after the other into streams that nothing orders
+ *  cannot be told from ordered ones: they are not detected, and their outputs
+ *  are undefined. */
 moec_status moec_context_create(const moec_package *package, void *workspace,
                                 uint64_t workspace_bytes,
                                 moec_context **context);

@@ -201,7 +201,9 @@ private:
   detail::Owned<moec_layer, moec_layer_destroy> handle;
 };
 
-/// Workspace and state of one stream in flight.
+/// Workspace and state of one stream in flight. Runs on two streams that no
+/// event orders are not detected, and their outputs are undefined: see
+/// moec_context_create.
 class Context {
 public:
   Context() = default;

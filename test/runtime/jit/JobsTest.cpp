@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/jit/CompilePool.h"
+#include "runtime/support/Threads.h"
 
 #include <gtest/gtest.h>
 
