@@ -111,8 +111,8 @@ inline Kernel loadKernel(const Line &line, const std::string &folder) {
 /// An argument block with natural alignment.
 struct Arguments {
   std::vector<char> bytes;
-  template <class T> Arguments &add(T value) {
-    size_t at = (bytes.size() + sizeof(T) - 1) / sizeof(T) * sizeof(T);
+  template <class T> Arguments &add(const T &value) {
+    size_t at = (bytes.size() + alignof(T) - 1) / alignof(T) * alignof(T);
     bytes.resize(at + sizeof(T));
     std::memcpy(bytes.data() + at, &value, sizeof(T));
     return *this;
@@ -133,7 +133,8 @@ inline void launch(CUstream stream, const Kernel &kernel, long long grid,
   config.hStream = stream;
   config.attrs = &attribute;
   config.numAttrs = programmatic ? 1 : 0;
-  arguments.bytes.resize((arguments.bytes.size() + 7) / 8 * 8);
+  // A block with a tensor map is a multiple of 64 bytes.
+  arguments.bytes.resize((arguments.bytes.size() + 63) / 64 * 64);
   void *parameters[] = {arguments.bytes.data()};
   CHECK_CUDA(cuLaunchKernelEx(&config, kernel.function, parameters, nullptr));
 }

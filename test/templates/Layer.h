@@ -115,20 +115,63 @@ inline void launchRouting(CUstream stream, const Roles &roles, Workspace &w,
   launch(stream, *roles.permute, blocks, p, pdl);
 }
 
+/// As it lies in an argument block.
+struct alignas(64) TensorMap {
+  char bytes[sizeof(CUtensorMap)];
+};
+
+/// The weights of all experts as the copy engine reads them: boxes of 128 bytes
+/// of kTileN rows of one expert.
+inline TensorMap weightTiles(const Line &kernel, CUdeviceptr weights) {
+  cuuint64_t extents[] = {cuuint64_t(kernel.number("k")),
+                          cuuint64_t(kernel.number("n")),
+                          cuuint64_t(kernel.number("experts"))};
+  cuuint64_t strides[] = {extents[0] * 2, extents[0] * extents[1] * 2};
+  cuuint32_t box[] = {64, cuuint32_t(kernel.number("tilen")), 1};
+  cuuint32_t steps[] = {1, 1, 1};
+  CUtensorMap map;
+  CHECK_CUDA(cuTensorMapEncodeTiled(
+      &map,
+      kernel.text("element") == "f16" ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                      : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+      3, reinterpret_cast<void *>(weights), extents, strides, box, steps,
+      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  TensorMap copy;
+  std::memcpy(copy.bytes, &map, sizeof copy.bytes);
+  return copy;
+}
+
+/// A persistent kernel has as many CTAs as fit the device, or as the plan says.
 inline void launchMatmul(CUstream stream, const Kernel &k, const Workspace &w,
                          CUdeviceptr lhs, long long stride, CUdeviceptr rhs,
                          CUdeviceptr bias, CUdeviceptr result, bool pdl) {
+  bool persistent = k.line.text("engine") == "Wgmma";
   Arguments a;
   a.add(lhs).add(stride);
   if (k.line.number("gather"))
     a.add(w.rows.at);
-  a.add(w.tiles.at).add(w.tileCount.at).add(rhs);
+  a.add(w.tiles.at).add(w.tileCount.at);
+  if (persistent)
+    a.add(weightTiles(k.line, rhs));
+  else
+    a.add(rhs);
   if (k.line.number("bias", 0))
     a.add(bias);
   a.add(result);
-  launch(stream, k,
-         ceilDiv(k.line.number("n"), k.line.number("tilen")) * w.capacity, a,
-         pdl);
+  long long grid =
+      ceilDiv(k.line.number("n"), k.line.number("tilen")) * w.capacity;
+  if (persistent) {
+    static const int processors = [] {
+      int count = 0;
+      CHECK_CUDA(cuDeviceGetAttribute(
+          &count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+      return count;
+    }();
+    long long fit = (long long)processors * k.line.number("ctas");
+    grid = std::min<long long>(grid, k.line.number("grid", int(fit)));
+  }
+  launch(stream, k, grid, a, pdl);
 }
 
 inline void launchCombine(CUstream stream, const Kernel &k, const Workspace &w,

@@ -7,7 +7,8 @@
 
 One line a file and arch: processor milliseconds, registers, shared bytes, spill bytes and
 whether the PTX has .local memory. Ends with status 1 if a compile failed, a
-kernel spills or has local memory, 2 on usage, 77 where there is no NVRTC.
+kernel spills, has local memory or a remark of ptxas (C7...), 2 on usage, 77
+where there is no NVRTC.
 """
 
 import concurrent.futures
@@ -70,8 +71,13 @@ class Compiled:
         return ".local" in self.ptx
 
     @property
+    def remarks(self):
+        """What ptxas says about wgmma and setmaxnreg that it could not use well."""
+        return [line for line in self.log.splitlines() if re.search(r"\(C7\d\d\d\)", line)]
+
+    @property
     def clean(self):
-        return self.ok and not self.spills and not self.local
+        return self.ok and not self.spills and not self.local and not self.remarks
 
 
 def compileText(nvrtc, text, arch, name="kernel.cu", extra=()):
@@ -141,7 +147,7 @@ def main(arguments):
                   f"{result.registers:4} registers {result.shared:6} shared "
                   f"{result.spills:5} spilled{' .local' if result.local else ''}",
                   flush=True)
-            if not result.ok:
+            if not result.ok or result.remarks:
                 print(result.log)
             elif out:
                 os.makedirs(out, exist_ok=True)

@@ -11,7 +11,8 @@ import sys
 import compile as nvrtc
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "configs")
-KINDS = ["route_fused_bf16", "permute", "gate_up_bf16_16x64x128", "activate_bf16",
+KINDS = ["route_fused_bf16", "permute", "gate_up_bf16_16x64x128",
+         "wgmma_tail_f16_64x64x64", "activate_bf16",
          "combine_bf16", "pack_copy_bf16"]
 MEMBER = re.compile(r"(?:static constexpr \w+|using) (\w+) = [^;]*;")
 

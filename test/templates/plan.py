@@ -3,7 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles the kernels of the checks and timings and writes their plan.
 
-  plan.py FOLDER [checks] [timings] [--arch=sm_90a]
+  plan.py FOLDER [checks] [timings] [wgmma] [--arch=sm_90a]
+
+wgmma: the schedules of that engine, timed beside the best of mma_sync.
 
 FOLDER receives plan.txt and one cubin a kernel; templates-checks and
 templates-timings run them on a machine with a GPU.
@@ -62,17 +64,26 @@ class Plan:
         return self.kernel("permute", name, texts.permute(name, **o), timing=timing,
                            threads=o.get("threads", 512), block=o.get("block", 64))
 
-    def matmul(self, name, n, k, experts, topk, tile, stages, warps, timing=0, **o):
+    def matmul(self, name, n, k, experts, topk, tile, stages, warps, timing=0, grid=None,
+               **o):
+        """grid: of a persistent kernel; without, as many CTAs as fit."""
         gated = o.get("activation") is not None and o.get("gated", True)
-        shared = texts.matmulShared(tile, stages, o.get("element", "bf16"),
-                                    o.get("result") or o.get("element", "bf16"), gated)
+        engine, element = o.get("engine", "MmaSync"), o.get("element", "bf16")
+        shared = texts.matmulShared(tile, stages, element, o.get("result") or element, gated,
+                                    engine)
+        specialized = engine == "Wgmma"
+        numbers = dict(threads=128 + 2 * tile[1] if specialized else 32 * warps[0] * warps[1],
+                       warps="4+%d" % (tile[1] // 16) if specialized
+                       else f"{warps[0]}x{warps[1]}")
+        if grid:
+            numbers["grid"] = grid
         return self.kernel(
             "matmul", name,
             texts.matmul(name, n, k, experts, topk, tile, stages, warps, **o),
-            threads=32 * warps[0] * warps[1], shared=shared, n=n, k=k, tilem=tile[0],
-            tilen=tile[1], tilek=tile[2], stages=stages, warps=f"{warps[0]}x{warps[1]}",
+            shared=shared, n=n, k=k, experts=experts, engine=engine, element=element,
+            tilem=tile[0], tilen=tile[1], tilek=tile[2], stages=stages,
             group=o.get("group", 8), ctas=o.get("ctas", 1), gather=o.get("gather", True),
-            bias=o.get("bias", False), timing=timing)
+            bias=o.get("bias", False), timing=timing, **numbers)
 
     def combine(self, name, hidden, topk, timing=0, **o):
         return self.kernel("combine", name, texts.combine(name, hidden, topk, **o),
@@ -92,7 +103,7 @@ class Plan:
                     bad += 1
                     print(f"NOT CLEAN {key}: {result.registers} registers, {result.spills} "
                           f"spilled, local {result.local}\n"
-                          f"{'' if result.ok else result.log}")
+                          f"{chr(10).join(result.remarks) if result.ok else result.log}")
                 if result.ok:
                     with open(f"{self.folder}/{key}.cubin", "wb") as file:
                         file.write(result.cubin)
@@ -106,7 +117,8 @@ def addCheck(plan, name, experts, topk, hidden, inter, tile, stages, warps, *,
              dtype="bf16", partial=None, act="silu", gated=True, bias=False,
              engine="MmaSync", logits=None, score="Softmax", normalize="Sum",
              begin=0, local=None, ctas=1, unfused=False, tokens="1,2,7,8,33,500",
-             patterns="uniform,one,edge,given32,given64,valid", group=3, block=64):
+             patterns="uniform,one,edge,given32,given64,valid", group=3, block=64,
+             grid=None):
     local = experts if local is None else local
     partial, logits = partial or dtype, logits or dtype
     routing = dict(experts=experts, topk=topk, logits=logits, score=score,
@@ -117,7 +129,7 @@ def addCheck(plan, name, experts, topk, hidden, inter, tile, stages, warps, *,
                            local=local, tileRows=tile[0], block=block)
     up = 2 * inter if gated else inter
     shape = dict(stages=stages, warps=warps, tile=tile, element=dtype, engine=engine,
-                 group=group, ctas=ctas, bias=bias, topk=topk, experts=local)
+                 group=group, ctas=ctas, bias=bias, topk=topk, experts=local, grid=grid)
     activate = ""
     if unfused:
         gateUp = plan.matmul(f"up_{name}", up, hidden, result="f32",
@@ -163,6 +175,8 @@ def addChecks(plan):
              act="gelu", patterns=few)
     addCheck(plan, "big", 1024, 16, 64, 64, (16, 64, 64), 2, (1, 4), block=128,
              tokens="1,33,300", patterns="uniform,edge")
+    if plan.arch == "sm_90a":
+        addWgmmaChecks(plan)
     for rows, columns in ((96, 64), (1536, 256)):
         copy = plan.kernel("copy", f"{rows}", texts.pack(f"c{rows}", "pack_copy", rows, columns),
                            threads=256, rows=rows, columns=columns, chunk=32768)
@@ -172,6 +186,24 @@ def addChecks(plan):
         plan.lines.append(f"pack copy={copy} interleave={interleave}")
 
 
+def addWgmmaChecks(plan):
+    """Engine wgmma; few CTAs, so that each takes several tiles."""
+    def check(name, experts, topk, hidden, inter, rows, stages, columns=128, **o):
+        o = dict(patterns="uniform,one,valid", grid=3) | o
+        addCheck(plan, "wgmma_" + name, experts, topk, hidden, inter, (rows, columns, 64),
+                 stages, None, engine="Wgmma", **o)
+    check("tiny", 8, 2, 64, 64, 16, 10, patterns="uniform,one,edge,given32,given64,valid")
+    check("tail", 5, 2, 200, 136, 32, 6, bias=True, act="gelu", grid=2)
+    check("f16", 6, 3, 136, 72, 64, 4, dtype="f16", partial="f32", bias=True, grid=None)
+    check("wide", 4, 2, 264, 200, 256, 4, bias=True, tokens="1,7,17,33,129,257,500")
+    check("wide_f32", 4, 2, 128, 256, 256, 4, partial="f32", gated=False,
+          tokens="1,31,65,100,161,193,257,300", grid=2)
+    check("mid", 16, 4, 320, 96, 128, 6, begin=4, local=8, grid=None,
+          patterns="uniform,one,edge,given64")
+    check("narrow", 6, 2, 256, 128, 16, 8, columns=64, gated=False, bias=True, ctas=2)
+    check("unfused", 6, 2, 136, 72, 64, 3, partial="f32", unfused=True, bias=True)
+
+
 # Schedules to time: tile, stages, warps, CTAs per SM, group.
 SCHEDULES = {
     16: [((16, 64, 128), 4, (1, 4), 3, 1), ((16, 64, 128), 3, (1, 4), 4, 1)],
@@ -179,39 +211,74 @@ SCHEDULES = {
     64: [((64, 128, 64), 3, (1, 4), 2, 4), ((64, 64, 128), 3, (1, 4), 2, 1)],
     128: [((128, 256, 32), 4, (2, 4), 1, 4), ((128, 256, 64), 3, (2, 4), 1, 4)]}
 
+# Engine wgmma beside the best of mma_sync: tile, stages, registers (None:
+# mma_sync's warps), CTAs per SM, group.
+WGMMA_SCHEDULES = {
+    16: [((16, 64, 128), 4, None, 3, 1), ((16, 128, 64), 10, (56, 224), 1, 1),
+         ((16, 128, 64), 5, (40, 96), 2, 1), ((16, 64, 64), 10, (40, 216), 2, 1)],
+    32: [((32, 128, 64), 10, (56, 224), 1, 1), ((32, 128, 64), 5, (40, 96), 2, 1)],
+    64: [((64, 64, 128), 3, None, 2, 1), ((64, 128, 64), 8, (56, 224), 1, 1),
+         ((64, 128, 64), 4, (40, 96), 2, 1)],
+    128: [((128, 256, 64), 3, None, 1, 4), ((128, 128, 64), 6, (56, 224), 1, 4),
+          ((128, 128, 64), 4, (56, 224), 1, 4)],
+    256: [((256, 128, 64), 4, (56, 224), 1, 4), ((256, 128, 64), 4, (56, 224), 1, 1),
+          ((256, 128, 64), 3, (56, 224), 1, 8)]}
+WGMMA_TOKENS = {
+    "qwen3-30b": {16: "1,8,32,128", 32: "128", 64: "128,512", 128: "512,2048,8192",
+                  256: "512,2048,8192"},
+    "mixtral-8x7b": {16: "1,32", 64: "128", 128: "512", 256: "512,2048,8192"}}
+
+
+def addLayerTimings(plan, model, rows, tokens, schedules, sample=True):
+    experts, topk, hidden, inter = MODELS[model]
+    key = model.replace("-", "_")
+    base = dict(experts=experts, topk=topk, tileRows=rows)
+    fused = plan.route(f"t_{key}_{rows}", timing=1, fused=True, threads=1024, block=64, **base)
+    routeKernel = plan.route(f"t_{key}_split", timing=1, threads=1024, block=64,
+                             experts=experts, topk=topk)
+    permute = plan.permute(f"t_{key}_{rows}", timing=1, threads=512, block=64, **base)
+    few = plan.combine(f"t_{key}_few", hidden, topk, timing=1, threads=64,
+                       blocks=hidden // 512)
+    combine = plan.combine(f"t_{key}", hidden, topk, timing=1)
+    ups, downs = [], []
+    for tile, stages, how, ctas, group, engine in schedules:
+        name = (f"t_{key}_{engine}_{tile[0]}x{tile[1]}x{tile[2]}_s{stages}_"
+                f"{how[0]}x{how[1]}_c{ctas}_g{group}")
+        o = dict(ctas=ctas, group=group, timing=1, engine=engine)
+        if engine == "Wgmma":
+            o["registers"], how = how, None
+        ups.append(plan.matmul("up_" + name, 2 * inter, hidden, experts, topk, tile, stages,
+                               how, activation="silu", **o))
+        downs.append(plan.matmul("down_" + name, hidden, inter, experts, topk, tile, stages,
+                                 how, gather=False, **o))
+    plan.lines.append(
+        f"time model={model} E={experts} K={topk} H={hidden} I={inter} dtype=bf16 "
+        f"tilerows={rows} fused={fused} route={routeKernel} permute={permute} "
+        f"few={few} combine={combine} gateup={','.join(ups)} "
+        f"down={','.join(downs)} tokens={tokens} sample={int(sample)}")
+
+
+def addWgmmaTimings(plan):
+    warps = {16: (1, 4), 64: (1, 4), 128: (2, 4)}
+    for model, rows in WGMMA_TOKENS.items():
+        for tileRows, tokens in rows.items():
+            schedules = [
+                (tile, stages, registers or warps[tileRows], ctas, group,
+                 "Wgmma" if registers else "MmaSync")
+                for tile, stages, registers, ctas, group in WGMMA_SCHEDULES[tileRows]]
+            addLayerTimings(plan, model, tileRows, tokens, schedules,
+                            sample=model == "qwen3-30b")
+
 
 def addTimings(plan):
     for model, (experts, topk, hidden, inter) in MODELS.items():
-        key = model.replace("-", "_")
         for rows in (16, 32, 64, 128):
-            base = dict(experts=experts, topk=topk, tileRows=rows)
-            fused = plan.route(f"t_{key}_{rows}", timing=1, fused=True, threads=1024,
-                               block=64, **base)
-            routeKernel = plan.route(f"t_{key}_split", timing=1, threads=1024, block=64,
-                                     experts=experts, topk=topk)
-            permute = plan.permute(f"t_{key}_{rows}", timing=1, threads=512, block=64,
-                                   **base)
-            few = plan.combine(f"t_{key}_few", hidden, topk, timing=1, threads=64,
-                               blocks=hidden // 512)
-            combine = plan.combine(f"t_{key}", hidden, topk, timing=1)
             tokens = {16: "1,8,32,128", 32: "32,128,512", 64: "32,128,512,2048",
                       128: "512,2048,8192"}[rows]
             if model == "mixtral-8x7b":
                 tokens = {16: "1,8,32", 32: "32", 64: "32,128,512", 128: "512,2048,8192"}[rows]
-            ups, downs = [], []
-            for tile, stages, warps, ctas, group in SCHEDULES[rows]:
-                name = (f"t_{key}_{tile[0]}x{tile[1]}x{tile[2]}_s{stages}_"
-                        f"{warps[0]}x{warps[1]}_c{ctas}_g{group}")
-                o = dict(ctas=ctas, group=group, timing=1)
-                ups.append(plan.matmul("up_" + name, 2 * inter, hidden, experts, topk,
-                                       tile, stages, warps, activation="silu", **o))
-                downs.append(plan.matmul("down_" + name, hidden, inter, experts, topk,
-                                         tile, stages, warps, gather=False, **o))
-            plan.lines.append(
-                f"time model={model} E={experts} K={topk} H={hidden} I={inter} dtype=bf16 "
-                f"tilerows={rows} fused={fused} route={routeKernel} permute={permute} "
-                f"few={few} combine={combine} gateup={','.join(ups)} "
-                f"down={','.join(downs)} tokens={tokens}")
+            addLayerTimings(plan, model, rows, tokens,
+                            [(*s, "MmaSync") for s in SCHEDULES[rows]])
         for block, tokens in ((64, "128,2048,8192"), (256, "8192,40960")):
             key = f"{model.replace('-', '_')}_order_{block}"
             route = plan.route(key, timing=1, threads=1024, block=block, experts=experts,
@@ -238,6 +305,8 @@ def main(arguments):
         addChecks(plan)
     if "timings" in names[1:] or not names[1:]:
         addTimings(plan)
+    if "wgmma" in names[1:]:
+        addWgmmaTimings(plan)
     return 1 if plan.write() else 0
 
 

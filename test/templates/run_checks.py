@@ -25,7 +25,8 @@ def arch():
         return None
     cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, device)
     cuda.cuDeviceGetAttribute(ctypes.byref(minor), 76, device)
-    return f"sm_{major.value}{minor.value}"
+    own = "a" if major.value == 9 else ""
+    return f"sm_{major.value}{minor.value}{own}"
 
 
 def main(arguments):

@@ -80,10 +80,15 @@ def permute(name, experts, topk, block=64, tileRows=16, threads=512, begin=0,
     return entry, text("permute", fields, members, entry, "permute", threads, 1, 0)
 
 
-def matmulShared(tile, stages, element, result, gated):
+def matmulShared(tile, stages, element, result, gated, engine="MmaSync"):
     m, n, k = tile
     columns = n // 2 if gated else n
     ring = stages * (m + n) * k * SIZES[element]
+    if engine == "Wgmma":
+        own = 32 if gated else 64
+        tokens = min(m, 32 if SIZES[result] == 4 else 64)
+        staging = n // 64 * tokens * (own * SIZES[result] + 16)
+        return ring + staging + 32 + (2 * stages + 4) * 8
     staging = m * (columns * SIZES[result] + 16)
     return max(ring, staging)
 
@@ -91,17 +96,21 @@ def matmulShared(tile, stages, element, result, gated):
 def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
            gather=True, activation=None, gated=True, bias=False, element="bf16",
            result=None, engine="MmaSync", interleave=None, programmatic=True,
-           async_=True):
+           async_=True, registers=(56, 224)):
     result = result or element
-    threads = 32 * warps[0] * warps[1]
+    specialized = engine == "Wgmma"
+    if specialized:
+        threads = 128 + 2 * tile[1]
+    else:
+        threads = 32 * warps[0] * warps[1]
     fused = activation is not None
     if interleave is None:
         interleave = 8 if fused and gated else 0
     fields = [(f"const {TYPES[element]} *", "lhs"), ("long long", "lhs_row_stride")]
     if gather:
         fields += [("const int *", "rows")]
-    fields += [("const int4 *", "tiles"), ("const int *", "tile_count"),
-               (f"const {TYPES[element]} *", "rhs")]
+    fields += [("const int4 *", "tiles"), ("int *", "tile_count"),
+               ("moe::TensorMap" if specialized else f"const {TYPES[element]} *", "rhs")]
     if bias:
         fields += [(f"const {TYPES[element]} *", "bias")]
     fields += [(f"{TYPES[result]} *", "result")]
@@ -109,9 +118,14 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
     if fused:
         policy = (f"moe::activation::{'Gated' if gated else 'Ungated'}"
                   f"<moe::activation::{FUNCTIONS[activation]}>")
-    schedule = " ".join(constants(
-        kTileM=tile[0], kTileN=tile[1], kTileK=tile[2], kStages=stages,
-        kWarpsM=warps[0], kWarpsN=warps[1], kGroupM=group))
+    parts = dict(kTileM=tile[0], kTileN=tile[1], kTileK=tile[2], kStages=stages)
+    if specialized:
+        parts.update(kProducerWarps=4, kConsumerWarps=tile[1] // 16,
+                     kProducerRegisters=registers[0], kConsumerRegisters=registers[1],
+                     kPersistent=True)
+    else:
+        parts.update(kWarpsM=warps[0], kWarpsN=warps[1])
+    schedule = " ".join(constants(**parts, kGroupM=group))
     members = common(threads, programmatic, async_) + [
         f"using Input = {TYPES[element]};", f"using Weight = {TYPES[element]};",
         f"using Result = {TYPES[result]};", "using Quant = moe::quant::None;",
@@ -120,8 +134,10 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
         f"struct Schedule {{ {schedule} }};"] + constants(
             kN=n, kK=k, kExperts=experts, kTopK=topk, kGather=gather, kBias=bias,
             kInterleave=interleave, kTilesEarly=programmatic and not gather)
+    if specialized:
+        members += constants(kCursor=1 if gather else 2)
     entry = f"moec_grouped_matmul_{name}"
-    shared = matmulShared(tile, stages, element, result, fused and gated)
+    shared = matmulShared(tile, stages, element, result, fused and gated, engine)
     return entry, text("grouped_matmul", fields, members, entry, "groupedMatmul",
                        threads, ctas, shared)
 

@@ -35,8 +35,10 @@ struct Timer {
     CHECK_CUDA(cuEventCreate(&begin, 0));
     CHECK_CUDA(cuEventCreate(&end, 0));
   }
-  /// Median microseconds of one replay of what `record` launches.
-  double median(const std::function<void()> &record) {
+  /// Median microseconds of one replay of what `record` launches; `prepare` is
+  /// done before each replay and takes no part in the time.
+  double median(const std::function<void()> &record,
+                const std::function<void()> &prepare = nullptr) {
     CUgraph graph;
     CUgraphExec exec;
     CHECK_CUDA(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -45,6 +47,8 @@ struct Timer {
     CHECK_CUDA(cuGraphInstantiate(&exec, graph, 0));
     auto once = [&] {
       float milliseconds;
+      if (prepare)
+        prepare();
       CHECK_CUDA(cuEventRecord(begin, stream));
       CHECK_CUDA(cuGraphLaunch(exec, stream));
       CHECK_CUDA(cuEventRecord(end, stream));
@@ -219,11 +223,17 @@ struct Bench {
       launchCombine(timer.stream, *roles.combine, spaces[i], y.at, out.at,
                     true);
     };
+    // A matmul by itself finds the cursors as permute leaves them.
+    auto resetCursors = [&] {
+      for (const Workspace &w : spaces)
+        CHECK_CUDA(cuMemsetD32Async(w.tileCount.at + 4, 0, 2, timer.stream));
+    };
     auto each = [&](const std::function<void(int)> &body) {
-      return timer.median([&] {
+      auto all = [&] {
         for (int i = 0; i < sets; ++i)
           body(i);
-      }) / sets;
+      };
+      return timer.median(all, resetCursors) / sets;
     };
     double routeUs = each(routing);
     double routeOnlyUs = each([&](int i) {
@@ -239,14 +249,15 @@ struct Bench {
     double flops = 2.0 * pairs * s.hidden * s.inter;
     auto report = [&](const char *what, const Kernel &k, double us,
                       double bytes, double work) {
-      std::printf("%-12s M %5d %-6s %dx%dx%d s%d %s c%d g%d | %8.1f us %7.0f "
-                  "GB/s %6.1f TFLOP/s\n",
-                  line.text("model").c_str(), tokens, what,
-                  k.line.number("tilem"), k.line.number("tilen"),
-                  k.line.number("tilek"), k.line.number("stages"),
-                  k.line.text("warps").c_str(), k.line.number("ctas"),
-                  k.line.number("group"), us, bytes / us * 1e-3,
-                  work / us * 1e-6);
+      std::printf(
+          "%-12s M %5d %-6s %-7s %dx%dx%d s%d %s c%d g%d | %8.1f us %7.0f "
+          "GB/s %6.1f TFLOP/s\n",
+          line.text("model").c_str(), tokens, what,
+          k.line.text("engine").c_str(), k.line.number("tilem"),
+          k.line.number("tilen"), k.line.number("tilek"),
+          k.line.number("stages"), k.line.text("warps").c_str(),
+          k.line.number("ctas"), k.line.number("group"), us, bytes / us * 1e-3,
+          work / us * 1e-6);
     };
     // The best of several rounds over all candidates, so that none has the
     // advantage of an idle card.
@@ -278,7 +289,9 @@ struct Bench {
       down(*bestDown.kernel, i);
       combine(i);
     });
-    double error = sampleError(model, spaces[sets - 1], x, out);
+    double error = line.number("sample", 1)
+                       ? sampleError(model, spaces[sets - 1], x, out)
+                       : NAN;
     double bytes =
         used * expertBytes + tokens * (4.0 * s.hidden + 2.0 * s.experts);
     double floor = std::max(bytes / kBandwidth, 3 * flops / kRate) * 1e6;

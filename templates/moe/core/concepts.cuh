@@ -90,6 +90,11 @@ template <class Mma> constexpr bool checkEngine() {
   return true;
 }
 
+/// Whether the engine wants the skeleton of producers and consumers.
+template <class Mma>
+inline constexpr bool isWarpSpecialized =
+    requires { requires Mma::kWarpSpecialized; };
+
 /// Fragment: f32 sums held by one thread; the only thing an epilogue knows.
 ///   kSize            how many
 ///   kRun             this many values from an index that kRun divides are

@@ -1,13 +1,14 @@
-//===- ptx.cuh - every inline instruction -----------------------*- C++ -*-===//
+//===- ptx.cuh - inline instructions of every arch --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// All inline PTX of the templates. Each function has a plain fallback where an
-// older arch lacks the instruction and a plain form exists; the tensor-core
-// instructions have none, and engines that use them are not legal there.
+// The inline PTX of the templates but for what only sm_90 has (ptx_async.cuh,
+// ptx_wgmma.cuh). Each function has a plain fallback where an older arch lacks
+// the instruction and a plain form exists; the tensor-core instructions have
+// none, and engines that use them are not legal there.
 //
 //===----------------------------------------------------------------------===//
 
@@ -114,6 +115,13 @@ __device__ __forceinline__ void storeShared(unsigned address, unsigned word) {
 __device__ __forceinline__ void storeShared(unsigned address,
                                             unsigned short half) {
   asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(half) : "memory");
+}
+
+__device__ __forceinline__ void storeShared(unsigned address,
+                                            const unsigned (&words)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address),
+               "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
 }
 
 __device__ __forceinline__ void loadShared(unsigned address,

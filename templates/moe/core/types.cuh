@@ -32,6 +32,12 @@ struct alignas(16) Vector16 {
   unsigned words[4];
 };
 
+/// What the copy engine knows of a tensor, encoded by the host; an argument by
+/// value.
+struct alignas(64) TensorMap {
+  unsigned long long opaque[16];
+};
+
 /// Elements of T in 16 bytes.
 template <class T> inline constexpr int kPerVector = 16 / int(sizeof(T));
 

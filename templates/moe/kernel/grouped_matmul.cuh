@@ -7,15 +7,21 @@
 //
 // result[r, :] = activation(lhs[r, :] * rhs[expert of r]^T + bias) for the
 // sorted rows of all experts. A CTA computes one tile of kTileM rows of one
-// expert by kTileN weight rows; its index says which (tile_order.cuh). A large
-// tile with few rows (the last of an expert) has a worker of fewer rows.
+// expert by kTileN weight rows at a time; its index says which
+// (tile_order.cuh). The engine decides on the skeleton: multistage.cuh, one
+// tile a CTA, where a large tile with few rows (the last of an expert) has a
+// worker of fewer rows; or warp_specialized.cuh, persistent.
 //
 // Args, in order (absent where marked): lhs, long long lhs_row_stride
 //   (elements), rows (kGather: pair index of each sorted row, whose token is
-//   the lhs row), tiles int4 {expert, first row, end row, 0}, tile_count [1],
-//   rhs [experts, kN, kK], bias [experts, kN] in stored order (kBias), result
-//   [rows, kN or kN / 2].
-// Grid.x: ceildiv(kN, kTileN) * capacity of the tile list.
+//   the lhs row), tiles int4 {expert, first row, end row, 0}, tile_count [3]
+//   {tiles, cursor, cursor}, rhs [experts, kN, kK], bias [experts, kN] in
+//   stored order (kBias), result [rows, kN or kN / 2].
+//   Warp-specialized, rhs is a moe::TensorMap by value: extents [kK, kN,
+//   experts], box [kTileK, kTileN, 1], swizzle of 128 bytes, zeros outside; and
+//   tile_count is written: its word kCursor counts the tiles that were taken.
+// Grid.x: ceildiv(kN, kTileN) * capacity of the tile list; warp-specialized as
+//   many CTAs as are resident at a time, and no more than that.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,8 +35,10 @@
 #include "moe/epilogue/store.cuh"
 #include "moe/mma/mma_sync.cuh"
 #include "moe/mma/simt.cuh"
+#include "moe/mma/wgmma.cuh"
 #include "moe/quant/none.cuh"
 #include "moe/skeleton/multistage.cuh"
+#include "moe/skeleton/warp_specialized.cuh"
 
 namespace moe {
 
@@ -56,14 +64,27 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
   MOE_REQUIRE_VALUE(Schedule, kTileN, "weight rows of a tile");
   MOE_REQUIRE_VALUE(Schedule, kTileK, "depth of a stage");
   MOE_REQUIRE_VALUE(Schedule, kStages, "stages of the ring");
-  MOE_REQUIRE_VALUE(Schedule, kWarpsM, "warps along rows");
-  MOE_REQUIRE_VALUE(Schedule, kWarpsN, "warps along weight rows");
   MOE_REQUIRE_VALUE(Schedule, kGroupM, "row tiles of a traversal group");
   static_assert(checkQuantPolicy<typename Config::Quant>());
   static_assert(checkActivation<typename Config::Activation>());
   static_assert(checkEngine<typename Config::Mma>());
-  static_assert(Config::kThreads == 32 * Schedule::kWarpsM * Schedule::kWarpsN,
-                "kThreads must be 32 * kWarpsM * kWarpsN");
+  if constexpr (isWarpSpecialized<typename Config::Mma>) {
+    MOE_REQUIRE_VALUE(Config, kCursor, "word of tile_count that counts tiles");
+    MOE_REQUIRE_VALUE(Schedule, kProducerWarps, "warps that fill the ring");
+    MOE_REQUIRE_VALUE(Schedule, kConsumerWarps, "warps that multiply");
+    MOE_REQUIRE_VALUE(Schedule, kProducerRegisters, "of a producer thread");
+    MOE_REQUIRE_VALUE(Schedule, kConsumerRegisters, "of a consumer thread");
+    MOE_REQUIRE_VALUE(Schedule, kPersistent, "whether CTAs take more tiles");
+    static_assert(Config::kThreads == 32 * (Schedule::kProducerWarps +
+                                            Schedule::kConsumerWarps),
+                  "kThreads must be 32 * (kProducerWarps + kConsumerWarps)");
+  } else {
+    MOE_REQUIRE_VALUE(Schedule, kWarpsM, "warps along rows");
+    MOE_REQUIRE_VALUE(Schedule, kWarpsN, "warps along weight rows");
+    static_assert(Config::kThreads ==
+                      32 * Schedule::kWarpsM * Schedule::kWarpsN,
+                  "kThreads must be 32 * kWarpsM * kWarpsN");
+  }
   static_assert(kSame<typename Config::Input, typename Config::Mma::Input> &&
                     kSame<typename Config::Input, typename Config::Weight>,
                 "this skeleton multiplies operands of the engine's one type");
@@ -157,18 +178,26 @@ template <class Config> struct GroupedMatmul {
 
 } // namespace detail
 
-/// Dynamic shared memory: the ring, or the staging tile that reuses it.
+/// Dynamic shared memory: the ring, and the staging tile, which reuses it or
+/// lies behind it.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkGroupedMatmulConfig<Config>());
-  return maximum(Ring<Config>::kBytes, Staging<Config>::kBytes);
+  if constexpr (isWarpSpecialized<typename Config::Mma>)
+    return Specialized<Config>::kBytes;
+  else
+    return maximum(Ring<Config>::kBytes, Staging<Config>::kBytes);
 }
 
 template <class Config>
 __device__ __forceinline__ void
 groupedMatmul(const typename Config::Args &args) {
   static_assert(checkGroupedMatmulConfig<Config>());
-  extern __shared__ __align__(128) unsigned char moeSharedMemory[];
-  detail::GroupedMatmul<Config>::run(args, ptx::sharedAddress(moeSharedMemory));
+  extern __shared__ __align__(1024) unsigned char moeSharedMemory[];
+  unsigned shared = ptx::sharedAddress(moeSharedMemory);
+  if constexpr (isWarpSpecialized<typename Config::Mma>)
+    warpSpecialized<Config>(args, shared);
+  else
+    detail::GroupedMatmul<Config>::run(args, shared);
 }
 
 } // namespace moe

@@ -1,0 +1,129 @@
+//===- ptx_async.cuh - barriers and bulk copies of sm_90 --------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What a warp-specialized skeleton is made of: barriers in shared memory that
+// count arrivals and bytes, tile copies by the copy engine, named barriers of
+// some warps, and the hand-over of registers between warpgroups. All of sm_90,
+// the last of sm_90a.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+namespace moe::ptx {
+
+//===--- barriers in shared memory ----------------------------------------===//
+
+/// A barrier whose phase ends after `arrivals` (and the bytes that were
+/// announced). To be followed by publishBarriers.
+__device__ __forceinline__ void initializeBarrier(unsigned barrier,
+                                                  unsigned arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier),
+               "r"(arrivals)
+               : "memory");
+}
+
+/// Makes initialized barriers known to the copy engine; by the thread that
+/// initialized them, before the CTA synchronizes.
+__device__ __forceinline__ void publishBarriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ __forceinline__ void arrive(unsigned barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier)
+               : "memory");
+}
+
+/// Arrives, and announces bytes that a tile copy will bring.
+__device__ __forceinline__ void arriveExpecting(unsigned barrier,
+                                                unsigned bytes) {
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+      "r"(bytes)
+      : "memory");
+}
+
+/// Arrives as soon as all earlier cp.async copies of this thread have landed.
+__device__ __forceinline__ void arriveAfterCopies(unsigned barrier) {
+  asm volatile(
+      "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier)
+      : "memory");
+}
+
+/// Waits for the end of the phase of this parity. The phase before the first
+/// one has parity 1 and has ended.
+__device__ __forceinline__ void waitForBarrier(unsigned barrier,
+                                               unsigned parity) {
+  asm volatile("{.reg .pred done;\n\t"
+               "again:\n\t"
+               "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t"
+               "@!done bra again;}" ::"r"(barrier),
+               "r"(parity)
+               : "memory");
+}
+
+/// Shared memory that was written by plain instructions or cp.async, and is
+/// known to this thread, may now be read by the tensor cores for it.
+__device__ __forceinline__ void fenceShared() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/// A barrier of `threads` threads with a number of its own, 1 to 15.
+__device__ __forceinline__ void synchronize(int number, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+//===--- copies -----------------------------------------------------------===//
+
+/// Begins to bring a tensor map where the copy engine reads it fast.
+__device__ __forceinline__ void prefetchMap(const void *map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+/// Copies the box of a rank-3 tensor map at (x, y, z); its bytes arrive at the
+/// barrier. What lies outside of the tensor is zeros.
+__device__ __forceinline__ void copyTile(unsigned destination, const void *map,
+                                         int x, int y, int z,
+                                         unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::"
+      "complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(destination),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+      : "memory");
+}
+
+/// Stores kCount 8 x 8 blocks of 16-bit elements transposed: lane l gives the
+/// address of column l % 8 of block l / 8 (lanes from 8 * kCount on: any).
+template <int kCount>
+__device__ __forceinline__ void
+storeTransposed(unsigned address, const unsigned (&words)[kCount]) {
+  static_assert(kCount == 2 || kCount == 4);
+  if constexpr (kCount == 2)
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, "
+                 "%2};" ::"r"(address),
+                 "r"(words[0]), "r"(words[1])
+                 : "memory");
+  else
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, "
+                 "%2, %3, %4};" ::"r"(address),
+                 "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+                 : "memory");
+}
+
+//===--- registers --------------------------------------------------------===//
+
+/// A warpgroup gives back all but kRegisters registers a thread.
+template <int kRegisters> __device__ __forceinline__ void giveRegisters() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+/// A warpgroup waits for, and takes, registers up to kRegisters a thread.
+template <int kRegisters> __device__ __forceinline__ void takeRegisters() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+} // namespace moe::ptx

@@ -1,0 +1,83 @@
+//===- wgmma.cuh - warpgroup-wide tensor-core engine ------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Engine wgmma: asynchronous multiplies of a warpgroup out of shared memory,
+// bf16 or f16 with f32 sums, on sm_90a. Swapped: weight rows fill the 64 rows
+// of an instruction and tokens its columns, as many as the tile really has. A
+// gate and its up value (8 weight rows apart) lie in one thread.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx_wgmma.cuh"
+#include "moe/core/types.cuh"
+
+namespace moe::mma {
+
+template <class Element> struct Wgmma {
+  using Input = Element;
+  static constexpr bool kWarpSpecialized = true;
+  static constexpr int kStepK = 32 / int(sizeof(Element));
+  /// Weight rows of a warpgroup, and bytes of an operand row in a stage.
+  static constexpr int kRows = 64;
+  static constexpr int kRowBytes = 128;
+  static_assert(kSame<Input, bf16> || kSame<Input, f16>,
+                "engine wgmma multiplies bf16 or f16");
+
+  /// One warpgroup's share of a tile: kRows weight rows by kTokens tokens.
+  template <int kTokens> struct Worker {
+    static constexpr int kSize = kTokens / 2;
+    static constexpr int kRun = 2;
+    static constexpr bool kSwapped = true;
+
+    float sums[kSize];
+    int firstRow, firstCol; ///< of this lane's sums
+
+    /// thread: in the warpgroup. warpgroup: which rows of the tile.
+    __device__ __forceinline__ Worker(int thread, int warpgroup) {
+      firstRow = warpgroup * kRows + thread / 32 * 16 + thread % 32 / 4;
+      firstCol = thread % 4 * 2;
+#pragma unroll
+      for (int i = 0; i < kSize; ++i)
+        sums[i] = 0.0f;
+    }
+
+    /// Begins to multiply the operands of a stage at the shared addresses: the
+    /// first row of the warpgroup's weights, and of the tokens.
+    __device__ __forceinline__ void multiply(unsigned weights,
+                                             unsigned tokens) {
+      unsigned long long lhs = ptx::matrixDescriptor(weights);
+      unsigned long long rhs = ptx::matrixDescriptor(tokens);
+      ptx::beginMultiply();
+#pragma unroll
+      for (int step = 0; step < kRowBytes / 32; ++step)
+        ptx::multiplyShared<Input, kTokens>(sums, lhs + step * 2,
+                                            rhs + step * 2);
+      ptx::commitMultiplies();
+    }
+
+    /// After the wait for all multiplies, before a sum is read.
+    __device__ __forceinline__ void finish() {
+#pragma unroll
+      for (int i = 0; i < kSize; ++i)
+        ptx::keep(sums[i]);
+    }
+
+    __device__ __forceinline__ float value(int i) const { return sums[i]; }
+    __device__ __forceinline__ int row(int i) const {
+      return firstRow + i % 4 / 2 * 8;
+    }
+    __device__ __forceinline__ int col(int i) const {
+      return firstCol + i / 4 * 8 + i % 2;
+    }
+    static constexpr bool isGate(int i) { return i % 4 < 2; }
+    static constexpr int partner(int i) { return i + 2; }
+  };
+};
+
+} // namespace moe::mma

@@ -1,0 +1,379 @@
+//===- warp_specialized.cuh - producers and consumers -----------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A persistent CTA for an engine that multiplies out of shared memory. The
+// warps of the first warpgroup fill a ring of stages: one thread has the copy
+// engine bring the weights, all of them gather token rows with cp.async. Both
+// arrive at the stage's barrier `full`. Each other warpgroup multiplies its
+// weight rows by all tokens of the tile, keeps one group of multiplies in
+// flight, and gives a stage back (barrier `empty`) one step late. Producers run
+// into the next tile while consumers store the last one.
+//
+// Tiles are taken in turn: CTA i begins with tile i, and one producer thread
+// takes each further one from a cursor in global memory and hands it to the
+// CTA through two slots in shared memory. So long tiles delay nobody, and no
+// result depends on who computed it. Where the predecessor did not write the
+// tile list, the weights of the first tile are fetched while it still runs.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/pdl.cuh"
+#include "moe/core/ptx.cuh"
+#include "moe/core/ptx_async.cuh"
+#include "moe/core/swizzle.cuh"
+#include "moe/core/tile_order.cuh"
+#include "moe/core/types.cuh"
+#include "moe/epilogue/store_swapped.cuh"
+
+namespace moe {
+
+/// What lies where in the shared memory of a Config.
+template <class Config> struct Specialized {
+  using Schedule = typename Config::Schedule;
+  using Input = typename Config::Input;
+  using Mma = typename Config::Mma;
+  static constexpr int kRowBytes = Mma::kRowBytes;
+  using Layout = Swizzle<kRowBytes>;
+  static constexpr int kWeightBytes = Schedule::kTileN * kRowBytes;
+  static constexpr int kStageBytes =
+      (Schedule::kTileN + Schedule::kTileM) * kRowBytes;
+  static constexpr int kGroups = Schedule::kTileN / Mma::kRows;
+  static constexpr int kProducers = 32 * Schedule::kProducerWarps;
+  static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
+  static constexpr bool kTailK = Config::kK % Schedule::kTileK != 0;
+  static constexpr int kColumnTiles = ceilDiv(Config::kN, Schedule::kTileN);
+  /// Token rows that the producers copy at a time, one chunk a thread.
+  static constexpr int kRowsPerPass = kProducers / Layout::kChunks;
+  static constexpr int kPasses = Schedule::kTileM / kRowsPerPass;
+
+  static constexpr int kStaging = Schedule::kStages * kStageBytes;
+  static constexpr int kSlots =
+      kStaging + kGroups * SwappedStaging<Config>::kBytes;
+  static constexpr int kBarriers = kSlots + 2 * 16;
+  static constexpr int kBytes = kBarriers + (2 * Schedule::kStages + 4) * 8;
+
+  static_assert(Schedule::kTileK * int(sizeof(Input)) == kRowBytes,
+                "kTileK must be 128 bytes of the operands");
+  static_assert(Schedule::kTileM % kRowsPerPass == 0 &&
+                    Schedule::kTileM % 16 == 0 && Schedule::kTileM <= 256,
+                "kTileM must be a multiple of 16, at most 256");
+  static_assert(Schedule::kTileN % Mma::kRows == 0 && Schedule::kTileN <= 256,
+                "kTileN must be 64 rows for each of up to 4 warpgroups");
+  static_assert(Schedule::kProducerWarps == 4 &&
+                    Schedule::kConsumerWarps == 4 * kGroups,
+                "one warpgroup produces, one consumes for 64 weight rows");
+  static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
+  // A consumer waits for registers until producers have given theirs.
+  static_assert(kProducers * Schedule::kProducerRegisters +
+                            32 * Schedule::kConsumerWarps *
+                                Schedule::kConsumerRegisters <=
+                        65536 &&
+                    Schedule::kProducerRegisters % 8 == 0 &&
+                    Schedule::kConsumerRegisters % 8 == 0,
+                "registers come in eights, 65536 for a CTA");
+  static_assert(Schedule::kPersistent, "this skeleton's CTAs are persistent");
+  static_assert(Config::kK % kPerVector<Input> == 0,
+                "rows must be whole 16-byte chunks");
+  static_assert(Config::kCursor == 1 || Config::kCursor == 2,
+                "kCursor must be 1 or 2");
+};
+
+/// A place in the ring, and the parity of its next phase.
+template <int kStages> struct RingIndex {
+  int stage = 0;
+  unsigned phase = 0;
+  __device__ __forceinline__ void advance() {
+    if (++stage == kStages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+/// Shared addresses of the barriers.
+template <class Config> struct Barriers {
+  static constexpr int kStages = Config::Schedule::kStages;
+  unsigned base;
+  __device__ __forceinline__ unsigned full(int stage) const {
+    return base + unsigned(stage) * 8;
+  }
+  __device__ __forceinline__ unsigned empty(int stage) const {
+    return base + unsigned(kStages + stage) * 8;
+  }
+  __device__ __forceinline__ unsigned slotFull(int slot) const {
+    return base + unsigned(2 * kStages + slot) * 8;
+  }
+  __device__ __forceinline__ unsigned slotEmpty(int slot) const {
+    return base + unsigned(2 * kStages + 2 + slot) * 8;
+  }
+};
+
+/// A tile as it is handed around; no rows: there are no more tiles.
+struct SlotTile {
+  int expert, firstRow, rows, firstN;
+};
+
+/// How many tokens the instruction multiplies for a tile of `rows`: a few
+/// sizes, so that a tile costs little more than its rows and a kernel compiles
+/// in about a second. Calls body.template run<kTokens>().
+template <int kTileM, int kTokens = 32, class Body>
+__device__ __forceinline__ void withTokens(int rows, Body &body) {
+  constexpr int kStep = kTokens == 64 && kTileM > 128 ? 64
+                        : kTokens < 192               ? 32
+                                                      : 64;
+  if constexpr (kTokens >= kTileM)
+    body.template run<kTileM>();
+  else if (rows <= kTokens)
+    body.template run<kTokens>();
+  else
+    withTokens<kTileM, kTokens + kStep>(rows, body);
+}
+
+namespace detail {
+
+template <class Config> struct WarpSpecialized {
+  using Args = typename Config::Args;
+  using Schedule = typename Config::Schedule;
+  using Input = typename Config::Input;
+  using S = Specialized<Config>;
+  using Index = RingIndex<Schedule::kStages>;
+
+  const Args &args;
+  unsigned shared;
+  Barriers<Config> barriers;
+
+  /// Reads the tile in a slot and gives the slot back.
+  __device__ __forceinline__ SlotTile take(int slot, unsigned phase) const {
+    ptx::waitForBarrier(barriers.slotFull(slot), phase);
+    unsigned words[4];
+    ptx::loadShared(shared + S::kSlots + unsigned(slot) * 16, words);
+    __syncwarp();
+    if (threadIdx.x % 32 == 0)
+      ptx::arrive(barriers.slotEmpty(slot));
+    return {int(words[0]), int(words[1]), int(words[2]), int(words[3])};
+  }
+
+  /// Puts the tile of this index, if there is one, into a slot.
+  __device__ __forceinline__ void publish(int index, int slot,
+                                          unsigned phase) const {
+    int rowTiles = ptx::loadFresh(args.tile_count);
+    unsigned words[4] = {0, 0, 0, 0};
+    if (index < rowTiles * S::kColumnTiles) {
+      TileIndex at =
+          tileOf<Schedule::kGroupM, S::kColumnTiles>(index, rowTiles);
+      int4 tile = ptx::loadFresh(args.tiles + at.m);
+      words[0] = unsigned(tile.x);
+      words[1] = unsigned(tile.y);
+      words[2] = unsigned(tile.z - tile.y);
+      words[3] = unsigned(at.n * Schedule::kTileN);
+    }
+    ptx::waitForBarrier(barriers.slotEmpty(slot), phase ^ 1);
+    ptx::storeShared(shared + S::kSlots + unsigned(slot) * 16, words);
+    ptx::arrive(barriers.slotFull(slot));
+  }
+
+  /// Has the copy engine bring the weights of step k of a tile.
+  __device__ __forceinline__ void copyWeights(const SlotTile &tile, int k,
+                                              int stage) const {
+    unsigned full = barriers.full(stage);
+    ptx::arriveExpecting(full, S::kWeightBytes);
+    ptx::copyTile(shared + unsigned(stage * S::kStageBytes), &args.rhs,
+                  k * Schedule::kTileK, tile.firstN, tile.expert, full);
+  }
+
+  /// The first warpgroup.
+  __device__ __forceinline__ void produce() const {
+    // Scheduling and the copy engine are for two warps, so that the latency of
+    // the one does not delay the other.
+    bool schedules = threadIdx.x == S::kProducers - 32;
+    bool copiesWeights = threadIdx.x == 0;
+    int row = int(threadIdx.x) / S::Layout::kChunks;
+    int chunk = int(threadIdx.x) % S::Layout::kChunks;
+    unsigned destination =
+        shared + S::kWeightBytes + S::Layout::offset(row, chunk);
+    unsigned rowChunks = unsigned(args.lhs_row_stride / kPerVector<Input>);
+
+    Index ring;
+    int slot = 0;
+    unsigned slotPhase = 0;
+    if constexpr (!Config::kTilesEarly)
+      awaitPredecessor<Config>();
+    if (schedules)
+      publish(int(blockIdx.x), 0, 0);
+    SlotTile tile = take(0, 0);
+    // Steps of the first tile whose weights are on their way.
+    int early = 0;
+    if constexpr (Config::kTilesEarly) {
+      if (tile.rows > 0) {
+        early = minimum(Schedule::kStages, S::kTiles);
+        if (copiesWeights)
+#pragma unroll 1
+          for (int k = 0; k < early; ++k)
+            copyWeights(tile, k, k);
+      }
+      awaitPredecessor<Config>();
+    }
+#pragma unroll 1
+    while (tile.rows > 0) {
+      slotPhase = slot ? slotPhase ^ 1 : slotPhase;
+      slot ^= 1;
+      unsigned source[S::kPasses];
+#pragma unroll
+      for (int i = 0; i < S::kPasses; ++i) {
+        int r = row + i * S::kRowsPerPass;
+        int at = tile.firstRow + (r < tile.rows ? r : 0);
+        if constexpr (Config::kGather)
+          at = args.rows[at] / Config::kTopK;
+        source[i] = unsigned(at) * rowChunks + chunk;
+      }
+      int passes = 0;
+      Counter count{passes};
+      withTokens<Schedule::kTileM>(tile.rows, count);
+      int next = 0;
+      if (schedules)
+        next = int(gridDim.x) + atomicAdd(args.tile_count + Config::kCursor, 1);
+      const char *lhs = reinterpret_cast<const char *>(args.lhs);
+#pragma unroll 1
+      for (int k = 0; k < S::kTiles; ++k) {
+        if (schedules && k == minimum(2, S::kTiles - 1))
+          publish(next, slot, slotPhase);
+        ptx::waitForBarrier(barriers.empty(ring.stage), ring.phase ^ 1);
+        if (copiesWeights && k >= early)
+          copyWeights(tile, k, ring.stage);
+        bool inK =
+            !S::kTailK ||
+            k * Schedule::kTileK + chunk * kPerVector<Input> < Config::kK;
+        unsigned to = destination + unsigned(ring.stage * S::kStageBytes);
+#pragma unroll
+        for (int i = 0; i < S::kPasses; ++i) {
+          if (i >= passes)
+            break;
+          ptx::copy16<true>(to + i * S::kRowsPerPass * S::kRowBytes, lhs,
+                            source[i],
+                            row + i * S::kRowsPerPass < tile.rows && inK);
+        }
+        ptx::arriveAfterCopies(barriers.full(ring.stage));
+        lhs += S::kRowBytes;
+        ring.advance();
+      }
+      early = 0;
+      tile = take(slot, slotPhase);
+    }
+    ptx::commitCopies();
+    ptx::waitForCopies<0>();
+  }
+
+  /// Sets the passes that copy as many tokens as are multiplied.
+  struct Counter {
+    int &passes;
+    template <int kTokens> __device__ __forceinline__ void run() {
+      passes = kTokens / S::kRowsPerPass;
+    }
+  };
+
+  /// One tile of a consumer.
+  struct Consumer {
+    const WarpSpecialized &cta;
+    const SlotTile &tile;
+    Index &ring;
+    int thread, warpgroup;
+
+    template <int kTokens> __device__ __forceinline__ void run() {
+      typename Config::Mma::template Worker<kTokens> worker(thread, warpgroup);
+      bool releases = thread % 32 == 0;
+      unsigned own =
+          cta.shared + unsigned(warpgroup * Config::Mma::kRows * S::kRowBytes);
+      int last = 0;
+#pragma unroll 1
+      for (int k = 0; k < S::kTiles; ++k) {
+        ptx::waitForBarrier(cta.barriers.full(ring.stage), ring.phase);
+        ptx::fenceShared();
+        unsigned stage = unsigned(ring.stage * S::kStageBytes);
+        worker.multiply(own + stage, cta.shared + S::kWeightBytes + stage);
+        ptx::waitForMultiplies<1>();
+        if (k > 0 && releases)
+          ptx::arrive(cta.barriers.empty(last));
+        last = ring.stage;
+        ring.advance();
+      }
+      ptx::waitForMultiplies<0>();
+      worker.finish();
+      if (releases)
+        ptx::arrive(cta.barriers.empty(last));
+
+      const Input *bias = nullptr;
+      if constexpr (Config::kBias)
+        bias = cta.args.bias + (long long)tile.expert * Config::kN;
+      storeSwapped<Config>(
+          worker,
+          cta.shared + S::kStaging +
+              unsigned(warpgroup * SwappedStaging<Config>::kBytes),
+          1 + warpgroup, thread, warpgroup, tile.rows, tile.firstN, bias,
+          cta.args.result +
+              (long long)tile.firstRow * SwappedStaging<Config>::kColumns);
+    }
+  };
+
+  /// The other warpgroups.
+  __device__ __forceinline__ void consume() const {
+    Index ring;
+    int slot = 0;
+    unsigned slotPhase = 0;
+    int thread = int(threadIdx.x) % 128;
+    int warpgroup = int(threadIdx.x) / 128 - 1;
+    awaitPredecessor<Config>();
+#pragma unroll 1
+    while (true) {
+      SlotTile tile = take(slot, slotPhase);
+      if (tile.rows == 0)
+        break;
+      Consumer consumer{*this, tile, ring, thread, warpgroup};
+      withTokens<Schedule::kTileM>(tile.rows, consumer);
+      slotPhase = slot ? slotPhase ^ 1 : slotPhase;
+      slot ^= 1;
+    }
+  }
+};
+
+} // namespace detail
+
+/// The whole kernel.
+template <class Config>
+__device__ __forceinline__ void
+warpSpecialized(const typename Config::Args &args, unsigned shared) {
+  using S = Specialized<Config>;
+  using Schedule = typename Config::Schedule;
+  detail::WarpSpecialized<Config> cta{args, shared, {shared + S::kBarriers}};
+  if (threadIdx.x == 0) {
+    ptx::prefetchMap(&args.rhs);
+#pragma unroll 1
+    for (int stage = 0; stage < Schedule::kStages; ++stage) {
+      ptx::initializeBarrier(cta.barriers.full(stage), S::kProducers + 1);
+      ptx::initializeBarrier(cta.barriers.empty(stage),
+                             Schedule::kConsumerWarps);
+    }
+#pragma unroll
+    for (int slot = 0; slot < 2; ++slot) {
+      ptx::initializeBarrier(cta.barriers.slotFull(slot), 1);
+      ptx::initializeBarrier(cta.barriers.slotEmpty(slot),
+                             Config::kThreads / 32);
+    }
+    ptx::publishBarriers();
+  }
+  __syncthreads();
+  if (threadIdx.x < S::kProducers) {
+    ptx::giveRegisters<Schedule::kProducerRegisters>();
+    cta.produce();
+  } else {
+    ptx::takeRegisters<Schedule::kConsumerRegisters>();
+    cta.consume();
+  }
+}
+
+} // namespace moe
