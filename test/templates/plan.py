@@ -118,7 +118,7 @@ def addCheck(plan, name, experts, topk, hidden, inter, tile, stages, warps, *,
              engine="MmaSync", logits=None, score="Softmax", normalize="Sum",
              begin=0, local=None, ctas=1, unfused=False, tokens="1,2,7,8,33,500",
              patterns="uniform,one,edge,given32,given64,valid", group=3, block=64,
-             grid=None):
+             grid=None, registers=(56, 224)):
     local = experts if local is None else local
     partial, logits = partial or dtype, logits or dtype
     routing = dict(experts=experts, topk=topk, logits=logits, score=score,
@@ -131,6 +131,8 @@ def addCheck(plan, name, experts, topk, hidden, inter, tile, stages, warps, *,
     shape = dict(stages=stages, warps=warps, tile=tile, element=dtype, engine=engine,
                  group=group, ctas=ctas, bias=bias, topk=topk, experts=local, grid=grid)
     activate = ""
+    if engine == "Wgmma":
+        shape["registers"] = registers
     if unfused:
         gateUp = plan.matmul(f"up_{name}", up, hidden, result="f32",
                              interleave=8 if gated else 0, **shape)
@@ -200,7 +202,8 @@ def addWgmmaChecks(plan):
           tokens="1,31,65,100,161,193,257,300", grid=2)
     check("mid", 16, 4, 320, 96, 128, 6, begin=4, local=8, grid=None,
           patterns="uniform,one,edge,given64")
-    check("narrow", 6, 2, 256, 128, 16, 8, columns=64, gated=False, bias=True, ctas=2)
+    check("narrow", 6, 2, 256, 128, 16, 8, columns=64, gated=False, bias=True, ctas=2,
+          registers=(40, 216))
     check("unfused", 6, 2, 136, 72, 64, 3, partial="f32", unfused=True, bias=True)
 
 

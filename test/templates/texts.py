@@ -101,6 +101,10 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
     specialized = engine == "Wgmma"
     if specialized:
         threads = 128 + 2 * tile[1]
+        # With fewer at hand, consumers would wait for registers for ever.
+        allotted = 65536 // (threads * ctas) // 8 * 8
+        if 128 * registers[0] + 2 * tile[1] * registers[1] > threads * allotted:
+            raise ValueError(f"{name}: {registers} registers, {allotted} are allotted")
     else:
         threads = 32 * warps[0] * warps[1]
     fused = activation is not None

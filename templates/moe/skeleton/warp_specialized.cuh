@@ -148,14 +148,18 @@ template <class Config> struct WarpSpecialized {
   unsigned shared;
   Barriers<Config> barriers;
 
-  /// Reads the tile in a slot and gives the slot back.
+  /// Reads the tile in a slot and gives the slot back. One lane of a warp does
+  /// both, so that nobody reads what it gives back, and tells the others.
   __device__ __forceinline__ SlotTile take(int slot, unsigned phase) const {
-    ptx::waitForBarrier(barriers.slotFull(slot), phase);
-    unsigned words[4];
-    ptx::loadShared(shared + S::kSlots + unsigned(slot) * 16, words);
-    __syncwarp();
-    if (threadIdx.x % 32 == 0)
+    unsigned words[4] = {0, 0, 0, 0};
+    if (threadIdx.x % 32 == 0) {
+      ptx::waitForBarrier(barriers.slotFull(slot), phase);
+      ptx::loadShared(shared + S::kSlots + unsigned(slot) * 16, words);
       ptx::arrive(barriers.slotEmpty(slot));
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      words[i] = __shfl_sync(0xffffffffu, words[i], 0);
     return {int(words[0]), int(words[1]), int(words[2]), int(words[3])};
   }
 
