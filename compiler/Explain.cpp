@@ -52,6 +52,14 @@ void addSchedule(ordered_json &kernel, moe::ScheduleAttr schedule) {
     kernel["pipeline_stages"] = schedule.getStages();
   if (!schedule.getWarps().empty())
     kernel["warps"] = std::vector<int64_t>(schedule.getWarps());
+  if (schedule.getConsumerWarps()) {
+    kernel["producer_warps"] = schedule.getProducerWarps();
+    kernel["consumer_warps"] = schedule.getConsumerWarps();
+  }
+  if (schedule.getSwap())
+    kernel["swap"] = true;
+  if (schedule.getPersistent())
+    kernel["persistent"] = true;
   if (schedule.getBlockTokens())
     kernel["block_tokens"] = schedule.getBlockTokens();
   kernel["schedule_source"] = schedule.getSource().str();
@@ -172,6 +180,13 @@ std::string kernelText(const ordered_json &kernel) {
         fmt::format("{} pipeline stages, ", kernel["pipeline_stages"].dump());
   if (kernel.contains("warps"))
     text += fmt::format("warps {}, ", joined(kernel["warps"], "x"));
+  if (kernel.contains("consumer_warps"))
+    text += fmt::format("warps {}+{}, ", kernel["producer_warps"].dump(),
+                        kernel["consumer_warps"].dump());
+  if (kernel.contains("swap"))
+    text += "swapped, ";
+  if (kernel.contains("persistent"))
+    text += "persistent, ";
   if (kernel.contains("block_tokens"))
     text += fmt::format("{} tokens a CTA, ", kernel["block_tokens"].dump());
   text +=

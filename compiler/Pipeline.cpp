@@ -33,11 +33,11 @@ void compiler::buildPipeline(mlir::OpPassManager &manager,
   decompose.maxTokens = options.maxTokens;
   manager.addPass(createDecomposeLayerPass(decompose));
   manager.addPass(createChooseWeightLayoutPass());
+  manager.addPass(createChooseBackendPass({options.backend, options.engine}));
   manager.addPass(createMakeVariantsPass());
   if (stop == Phase::Stages)
     return;
 
-  manager.addPass(createChooseBackendPass({options.backend, options.engine}));
   manager.addPass(createFormKernelsPass());
   if (stop == Phase::Kernels)
     return;

@@ -293,21 +293,24 @@ def Moe_ScheduleAttr : Moe_FieldsAttr<"Schedule", "schedule"> {
   let description = [{
     * `engine`: the instruction family, a row of Engines.h;
     * `tile = [m, n, k]`, `stages`, `warps = [m, n]`, `group` (m tiles that
-      share a traversal of n): of kernels with a matmul. `swap` puts the weight
-      rows on the M side of the instruction's tile;
+      share a traversal of n): of kernels with a matmul. m counts token rows, n
+      weight rows, also where `swap` puts the weight rows on the M side of the
+      instruction's tile;
     * `block_tokens`: tokens of one CTA, of route, count and permute;
     * `threads` of a CTA, `ctas_per_sm` (at least, as __launch_bounds__ says);
     * `cluster = [x, y, z]`, `persistent` (as many CTAs as the GPU holds),
       `cooperative` (has a grid-wide wait), `programmatic` (may start before
       its predecessor has finished);
-    * `producer_warps`, `consumer_warps` and their `registers`: the roles of a
-      warp-specialized main loop;
+    * `producer_warps`, `consumer_warps` and the `registers` of a thread of
+      each: the roles of a warp-specialized main loop, in place of `warps`. A
+      warpgroup of 4 consuming warps takes 64 weight rows. An engine has roles
+      and swapped operands, or neither;
     * `source`: `tuned`, `modelled` or `default`.
 
     ```mlir
     #decode = #moe.schedule<engine = mma_sync, tile = [16, 64, 64], stages = 4, warps = [1, 4], group = 8, threads = 128, ctas_per_sm = 2, programmatic, source = modelled>
     #route = #moe.schedule<engine = simt, block_tokens = 64, threads = 256, source = default>
-    #roles = #moe.schedule<engine = simt, tile = [128, 128, 64], stages = 4, threads = 384, cluster = [2, 1, 1], producer_warps = 4, consumer_warps = 8, registers = [40, 232], swap, cooperative, persistent, source = tuned>
+    #roles = #moe.schedule<engine = wgmma, tile = [256, 128, 64], stages = 4, group = 4, swap, threads = 384, producer_warps = 4, consumer_warps = 8, registers = [56, 224], programmatic, persistent, source = tuned>
     module attributes {moe.example = [#decode, #route, #roles]} {}
     ```
   }];

@@ -239,14 +239,63 @@ void ScheduleAttr::print(AsmPrinter &printer) const {
   printer << '>';
 }
 
-LogicalResult ScheduleAttr::verify(EmitError emitError, StringRef engine,
-                                   ArrayRef<int64_t> tile, int64_t stages,
-                                   ArrayRef<int64_t> warps, int64_t group, bool,
-                                   int64_t blockTokens, int64_t threads,
-                                   int64_t ctasPerSm, ArrayRef<int64_t> cluster,
-                                   int64_t producerWarps, int64_t consumerWarps,
-                                   ArrayRef<int64_t> registers, bool, bool,
-                                   bool, StringRef source) {
+/// Roles go with an engine that is warp-specialized, and so does the swap.
+static LogicalResult
+verifyRoles(llvm::function_ref<InFlightDiagnostic()> emitError,
+            StringRef engine, ArrayRef<int64_t> tile, bool hasWarps, bool swap,
+            int64_t producerWarps, int64_t consumerWarps,
+            ArrayRef<int64_t> registers, int64_t ctasPerSm) {
+  const bool specialized =
+      catalog::find(catalog::kEngines, std::string_view(engine))
+          ->warpSpecialized;
+  if ((producerWarps == 0) != (consumerWarps == 0))
+    return emitError() << "'producer_warps' and 'consumer_warps' must be given "
+                          "together";
+  if (!specialized && (producerWarps != 0 || swap || !registers.empty()))
+    return emitError() << "engine '" << engine
+                       << "' has neither roles nor swapped operands: "
+                          "'producer_warps', 'consumer_warps', 'registers' and "
+                          "'swap' must be absent";
+  if (!specialized || tile.empty())
+    return success();
+  if (hasWarps || producerWarps == 0 || registers.empty() || !swap)
+    return emitError() << "a tile of engine '" << engine
+                       << "' needs 'producer_warps', 'consumer_warps', "
+                          "'registers' and 'swap', and no 'warps'";
+  if (producerWarps % 4 != 0 || consumerWarps % 4 != 0)
+    return emitError() << "roles must be whole warpgroups of 4 warps, got "
+                       << producerWarps << " and " << consumerWarps;
+  if (tile[1] != 16 * consumerWarps)
+    return emitError() << "'consumer_warps' must be a warpgroup for each 64 of "
+                       << tile[1] << " weight rows, got " << consumerWarps
+                       << " warps";
+  int64_t all = 0;
+  const int64_t roles[] = {producerWarps, consumerWarps};
+  for (auto [warps, each] : llvm::zip(roles, registers)) {
+    if (each < 24 || each > 256 || each % 8 != 0)
+      return emitError() << "'registers' must be multiples of 8 from 24 to "
+                            "256, got "
+                         << each;
+    all += 32 * warps * each;
+  }
+  // A CTA begins with equal shares, in eights; who asks for more waits for
+  // ever.
+  const int64_t threads = 32 * (producerWarps + consumerWarps);
+  const int64_t most =
+      std::min<int64_t>(65536 / (threads * ctasPerSm) / 8 * 8, 248) * threads;
+  if (all > most)
+    return emitError() << "the roles take " << all << " registers, and one of "
+                       << ctasPerSm << " CTAs of " << threads << " threads has "
+                       << most;
+  return success();
+}
+
+LogicalResult ScheduleAttr::verify(
+    EmitError emitError, StringRef engine, ArrayRef<int64_t> tile,
+    int64_t stages, ArrayRef<int64_t> warps, int64_t group, bool swap,
+    int64_t blockTokens, int64_t threads, int64_t ctasPerSm,
+    ArrayRef<int64_t> cluster, int64_t producerWarps, int64_t consumerWarps,
+    ArrayRef<int64_t> registers, bool, bool, bool, StringRef source) {
   if (verifyWord(emitError, catalog::kEngines, engine, "engine") ||
       verifyPositiveList(emitError, "tile", tile, 3) ||
       verifyPositiveList(emitError, "warps", warps, 2) ||
@@ -273,9 +322,9 @@ LogicalResult ScheduleAttr::verify(EmitError emitError, StringRef engine,
       warps[0] * warps[1] * 32 != threads)
     return emitError() << "'threads' is " << threads << ", but 'warps' are "
                        << warps[0] << " x " << warps[1] << " of 32 threads";
-  if ((producerWarps == 0) != (consumerWarps == 0))
-    return emitError() << "'producer_warps' and 'consumer_warps' must be given "
-                          "together";
+  if (failed(verifyRoles(emitError, engine, tile, !warps.empty(), swap,
+                         producerWarps, consumerWarps, registers, ctasPerSm)))
+    return failure();
   if (producerWarps != 0 && threads != 0 &&
       (producerWarps + consumerWarps) * 32 != threads)
     return emitError() << "'threads' is " << threads << ", but the roles have "

@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Which tile is right depends on r, the mean number of rows of an expert:
-// rows beyond an expert's end are computed for nothing, and an expert of more
-// rows than a tile has its weight read more than once.
+// The ranges and their tiles follow from the rules of the program's engine
+// (schedule/TileRules.h).
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
+#include "compiler/schedule/TileRules.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/Support/MathExtras.h"
@@ -23,19 +23,11 @@ namespace moec::compiler {
 
 using namespace mlir;
 using namespace moec;
+using compiler::kAnyRows;
+using compiler::kTileRules;
+using compiler::TileRule;
 
 namespace {
-
-/// Tiles of `rows` serve up to `most` rows an expert in the mean. The counts
-/// scatter, so a small tile is left before the mean fills it. Measured on an
-/// H100 (bench/notes/mma_sync-h100.md): tiles of 32 rows are nowhere more than
-/// 1 % better than these, and each size costs two compilations.
-struct TileRule {
-  int64_t rows;
-  double most;
-};
-constexpr TileRule kTileRules[] = {{16, 8}, {64, 48}};
-constexpr int64_t kLargestTile = 128;
 
 /// Up to here one CTA can route, count and permute; a range never crosses it,
 /// so that form-kernels may fuse the three in all of a variant or in none.
@@ -45,7 +37,8 @@ struct Range {
   int64_t last, tileRows;
 };
 
-SmallVector<Range> rangesFor(moe::LayerOp layer, int64_t maxTokens) {
+SmallVector<Range> rangesFor(moe::LayerOp layer, StringRef engine,
+                             int64_t maxTokens) {
   const double rowsPerToken =
       double(layer.getTopK()) / double(layer.getExperts());
   SmallVector<Range> ranges;
@@ -55,17 +48,19 @@ SmallVector<Range> rangesFor(moe::LayerOp layer, int64_t maxTokens) {
       ranges.push_back({last, tileRows});
   };
   for (const TileRule &rule : kTileRules) {
-    const auto tokens = static_cast<uint64_t>(rule.most / rowsPerToken);
-    if (tokens == 0)
+    if (std::string_view(engine) != rule.engine)
       continue;
-    const auto last = static_cast<int64_t>(llvm::bit_floor(tokens));
+    int64_t last = maxTokens;
+    if (rule.most < kAnyRows) {
+      const auto tokens = static_cast<uint64_t>(rule.most / rowsPerToken);
+      if (tokens == 0)
+        continue;
+      last = static_cast<int64_t>(llvm::bit_floor(tokens));
+    }
     if (last > kFusedRouting)
       add(kFusedRouting, rule.rows);
     add(last, rule.rows);
   }
-  if (maxTokens > kFusedRouting)
-    add(kFusedRouting, kLargestTile);
-  add(maxTokens, kLargestTile);
   return ranges;
 }
 
@@ -81,7 +76,8 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages) {
   OpBuilder builder(stages);
   int64_t first = stages.getMinTokens();
   for (const Range &range :
-       rangesFor(program.getLayerOp(), stages.getMaxTokens())) {
+       rangesFor(program.getLayerOp(), program.getReportAttr().getEngine(),
+                 stages.getMaxTokens())) {
     if (range.last < first)
       continue;
     auto variant = cast<moe::VariantOp>(builder.clone(*stages));
@@ -103,8 +99,14 @@ struct MakeVariantsPass
     for (auto program : getOperation().getOps<moe::ProgramOp>()) {
       SmallVector<moe::VariantOp> variants(
           program.getBody().getOps<moe::VariantOp>());
-      if (variants.size() == 1 && !isDecided(variants.front()))
-        cloneStages(program, variants.front());
+      if (variants.size() != 1 || isDecided(variants.front()))
+        continue;
+      if (!program.getReport()) {
+        program.emitError() << "no backend is chosen; run moe-choose-backend "
+                               "first";
+        return signalPassFailure();
+      }
+      cloneStages(program, variants.front());
     }
   }
 };

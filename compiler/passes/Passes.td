@@ -91,20 +91,6 @@ def ChooseWeightLayoutPass : Moe_Pass<"moe-choose-weight-layout"> {
   }];
 }
 
-def MakeVariantsPass : Moe_Pass<"moe-make-variants"> {
-  let summary = "Clone the stages once for each range of token counts";
-  let description = [{
-    The ranges follow from r, the mean number of rows of an expert, with limits
-    at powers of two: tiles of 16 rows up to r = 8, of 32 up to 16, of 64 up to
-    64, then of 128. No range crosses 128 tokens, up to which one CTA may route
-    and permute.
-
-    Before: `moe.variant @all tokens [1, 65536]` with `tile_rows = 0`.
-    After: `moe.variant @up_to_128 tokens [1, 128]` with `tile_rows = 16`, and so
-    on.
-  }];
-}
-
 def ChooseBackendPass : Moe_Pass<"moe-choose-backend"> {
   let summary = "Choose backend and engine of each program, and say why";
   let description = [{
@@ -115,6 +101,20 @@ def ChooseBackendPass : Moe_Pass<"moe-choose-backend"> {
     Option<"backend", "backend", "std::string", "\"\"", "forces a row of the backend table">,
     Option<"engine", "engine", "std::string", "\"\"", "forces a row of the engine table">
   ];
+}
+
+def MakeVariantsPass : Moe_Pass<"moe-make-variants"> {
+  let summary = "Clone the stages once for each range of token counts";
+  let description = [{
+    The ranges follow from r, the mean number of rows of an expert, with limits
+    at powers of two. The rules are the engine's (schedule/TileRules.h): tiles
+    of 16 rows up to r = 8, of 64 up to 48, then of 128, or of 256 with wgmma.
+    No range crosses 128 tokens, up to which one CTA may route and permute.
+
+    Before: `moe.variant @all tokens [1, 65536]` with `tile_rows = 0`.
+    After: `moe.variant @up_to_128 tokens [1, 128]` with `tile_rows = 16`, and so
+    on.
+  }];
 }
 
 def FormKernelsPass : Moe_Pass<"moe-form-kernels"> {
@@ -128,9 +128,11 @@ def FormKernelsPass : Moe_Pass<"moe-form-kernels"> {
 def SelectSchedulePass : Moe_Pass<"moe-select-schedule"> {
   let summary = "Write a schedule on each kernel that has none";
   let description = [{
-    A measured schedule if there is one for the GPU, the shape and the range,
-    else the best by the cost model. A schedule that stands in the module is
-    kept.
+    The table of good schedules (schedule/Candidates.cpp) says which engine
+    serves a matmul: the program's, or another one that its backend admits and
+    the report does not refuse. Of that engine a measured schedule is taken if
+    there is one for the GPU, the shape and the range, else the table's, else
+    the best by the cost model. A schedule that stands in the module is kept.
   }];
   let options = [
     Option<"tuned", "tuned", "std::string", "\"\"", "a JSON file of measured schedules, read before those built in">

@@ -17,6 +17,8 @@
 #include "compiler/schedule/Candidates.h"
 #include "compiler/schedule/CostModel.h"
 #include "compiler/schedule/Tuned.h"
+#include "dialect/catalog/Backends.h"
+#include "dialect/catalog/Engines.h"
 #include "runtime/support/Files.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -58,6 +60,26 @@ static int64_t tileRowsOf(moe::KernelOp kernel) {
         rows = permute.getTileRows();
   });
   return rows;
+}
+
+/// Engines that may serve a matmul of the program, the chosen one first: its
+/// backend admits them, and the report refuses none. A forced engine is alone,
+/// since all others are refused then.
+static std::vector<std::string> servingEngines(moe::ReportAttr report) {
+  std::vector<std::string> engines = {report.getEngine().str()};
+  const catalog::Backend *backend =
+      catalog::find(catalog::kBackends, std::string_view(report.getBackend()));
+  for (const catalog::Engine &row : catalog::kEngines) {
+    bool refused =
+        llvm::any_of(report.getRefused(), [&](moe::RefusalAttr refusal) {
+          return refusal.getBackend() == report.getBackend() &&
+                 refusal.getEngine() == StringRef(row.name);
+        });
+    if (!refused && report.getEngine() != StringRef(row.name) && backend &&
+        catalog::hasWord(backend->engines, row.name))
+      engines.emplace_back(row.name);
+  }
+  return engines;
 }
 
 static MatmulProblem problemOf(moe::KernelOp kernel,
@@ -125,22 +147,36 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
                                    "permutes rows into tiles";
     if (failed(readTuned(kernel)))
       return failure();
-    std::string engine = fields.engine;
+    std::optional<Schedule> good =
+        knownGood(problem, servingEngines(program.getReportAttr()), hardware);
+    std::string engine = good ? good->engine : fields.engine;
     std::optional<Schedule> chosen = findTuned(rows, problem, engine, hardware);
     if (!chosen)
-      chosen = knownGood(problem, engine, hardware);
+      chosen = good;
     if (!chosen) {
       std::vector<Schedule> legal = candidates(problem, engine, hardware);
       if (legal.empty())
         return kernel.emitError()
                << "no schedule of engine '" << engine << "' is legal for tiles "
                << "of " << problem.tileRows << " rows on " << target.getArch()
-               << "; tiles of 16, 32, 64 and 128 rows are";
+               << "; "
+               << (catalog::find(catalog::kEngines, engine)->warpSpecialized
+                       ? "multiples of 16 up to 256"
+                       : "tiles of 16, 32, 64 and 128 rows")
+               << " are";
       chosen = best(problem, legal, hardware);
     }
     fields.tile = {chosen->tileM, chosen->tileN, chosen->tileK};
     fields.stages = chosen->stages;
-    fields.warps = {chosen->warpsM, chosen->warpsN};
+    if (chosen->hasRoles()) {
+      fields.producerWarps = chosen->producerWarps;
+      fields.consumerWarps = chosen->consumerWarps;
+      fields.registers = {chosen->producerRegisters, chosen->consumerRegisters};
+      fields.swap = fields.persistent = true;
+    } else {
+      fields.warps = {chosen->warpsM, chosen->warpsN};
+    }
+    fields.engine = chosen->engine;
     fields.group = chosen->groupM;
     fields.threads = chosen->threads();
     fields.ctasPerSm = chosen->ctasPerSm;

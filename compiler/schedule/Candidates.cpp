@@ -13,6 +13,7 @@
 #include "compiler/schedule/Candidates.h"
 
 #include "compiler/schedule/SharedMemory.h"
+#include "dialect/catalog/Engines.h"
 
 #include <fmt/format.h>
 
@@ -39,9 +40,72 @@ std::optional<Granularity> granularity(const MatmulProblem &problem,
 }
 } // namespace
 
+/// The row of an engine whose warps have roles, or null.
+static const catalog::Engine *specializedEngine(const std::string &engine) {
+  const catalog::Engine *row = catalog::find(catalog::kEngines, engine);
+  return row && row->warpSpecialized ? row : nullptr;
+}
+
+/// What templates/moe/skeleton/warp_specialized.cuh can be instantiated with.
+static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
+                                                  const Schedule &s,
+                                                  const Hardware &hardware) {
+  constexpr int64_t kRowBytes = 128;
+  if (s.tileM < 1 || s.tileN < 1 || s.groupM < 1 || s.ctasPerSm < 1)
+    return "tile, group and CTAs must be positive";
+  if (s.tileM != problem.tileRows)
+    return fmt::format("tile m {} differs from the variant's tile rows {}",
+                       s.tileM, problem.tileRows);
+  if (s.tileM % 16 || s.tileM > 256)
+    return fmt::format("tile m {} is no multiple of 16 up to 256", s.tileM);
+  // The skeleton can be instantiated with 64 to 256, but only two consuming
+  // warpgroups have been seen to work.
+  if (s.tileN != 128)
+    return fmt::format("tile n {}; 128 is possible", s.tileN);
+  if (s.producerWarps != 4 || s.consumerWarps * 16 != s.tileN)
+    return fmt::format("{} producing and {} consuming warps; tile n {} takes 4 "
+                       "and {}",
+                       s.producerWarps, s.consumerWarps, s.tileN, s.tileN / 16);
+  if (s.tileK * problem.elementBytes != kRowBytes)
+    return fmt::format("tile k {} is not {} bytes of a row", s.tileK,
+                       kRowBytes);
+  if (s.stages < 2 || s.stages > 10)
+    return fmt::format("{} stages; 2 to 10 are possible", s.stages);
+  for (int64_t registers : {s.producerRegisters, s.consumerRegisters})
+    if (registers < 24 || registers > 240 || registers % 8)
+      return fmt::format("{} registers; multiples of 8 from 24 to 240 are "
+                         "possible",
+                         registers);
+  int64_t registers = 32 * (s.producerWarps * s.producerRegisters +
+                            s.consumerWarps * s.consumerRegisters);
+  // More and the warps that ask for them wait for ever.
+  if (registers > s.registersOfCta())
+    return fmt::format("{} registers in all; a CTA has {}", registers,
+                       s.registersOfCta());
+  // Sums, and 64 for addresses and the epilogue.
+  if (s.tileM / 2 + 64 > s.consumerRegisters)
+    return fmt::format("{} accumulators a thread; {} registers hold {}",
+                       s.tileM / 2, s.consumerRegisters,
+                       s.consumerRegisters - 64);
+  int64_t shared = sharedBytes(problem, s);
+  if (shared > hardware.sharedPerBlock)
+    return fmt::format("{} bytes of shared memory; {} has {}", shared,
+                       hardware.arch, hardware.sharedPerBlock);
+  if (occupancy(problem, s, hardware) < s.ctasPerSm)
+    return fmt::format("{} CTAs a multiprocessor; {} fit", s.ctasPerSm,
+                       occupancy(problem, s, hardware));
+  return std::nullopt;
+}
+
 std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
                                                 const Schedule &s,
                                                 const Hardware &hardware) {
+  bool specialized = specializedEngine(s.engine) != nullptr;
+  if (specialized != s.hasRoles())
+    return fmt::format("engine '{}' {} warps with roles", s.engine,
+                       specialized ? "needs" : "has no");
+  if (specialized)
+    return whyIllegalRoles(problem, s, hardware);
   auto grain = granularity(problem, s.engine);
   if (!grain)
     return fmt::format("engine '{}' has no grouped matmul", s.engine);
@@ -134,9 +198,31 @@ static int64_t simtCtasPerSm(const MatmulProblem &problem, const Schedule &s,
                            1);
 }
 
+/// Two consuming warpgroups, and every depth of the ring that fits.
+static std::vector<Schedule> candidatesWithRoles(const MatmulProblem &problem,
+                                                 const std::string &engine,
+                                                 const Hardware &hardware) {
+  std::vector<Schedule> result;
+  for (int64_t stages = 10; stages >= 2; --stages) {
+    Schedule s;
+    s.engine = engine;
+    s.tileM = problem.tileRows, s.tileN = 128;
+    s.tileK = 128 / problem.elementBytes;
+    s.stages = stages;
+    s.groupM = 1;
+    s.setRoles();
+    s.source = "modelled";
+    if (!whyIllegal(problem, s, hardware))
+      result.push_back(s);
+  }
+  return result;
+}
+
 std::vector<Schedule> compiler::candidates(const MatmulProblem &problem,
                                            const std::string &engine,
                                            const Hardware &hardware) {
+  if (specializedEngine(engine))
+    return candidatesWithRoles(problem, engine, hardware);
   std::vector<Schedule> result;
   Choices choices = choicesFor(problem, engine == "simt", hardware.asyncCopy);
   for (int64_t tileN : choices.tileNs) {
@@ -169,51 +255,70 @@ std::vector<Schedule> compiler::candidates(const MatmulProblem &problem,
 }
 
 namespace {
-/// One row: serves m tiles of tileM rows and at most `rowsPerExpert` rows an
-/// expert in the mean.
+/// One row: with `engine`, serves m tiles of tileM rows, at most
+/// `rowsPerExpert` rows an expert in the mean.
 struct GoodRow {
+  std::string_view engine;
   int64_t tileM;
   double rowsPerExpert;
-  bool gather; ///< the first matmul, or the second
-  int64_t tileN, tileK, stages, warpsM, warpsN, ctasPerSm, groupM;
+  int64_t tileN, tileK, stages;
+  int64_t warpsM, warpsN; ///< 0 where the engine's warps have roles
+  int64_t ctasPerSm, groupM;
+  /// Of an expert, in bytes; more than this alone serves, and of the first
+  /// matmul alone. 0: all.
+  int64_t weightAbove = 0;
 };
 } // namespace
 
-/// Measured on an H100 with layers of Qwen3-30B-A3B and Mixtral-8x7B in bf16,
-/// 2026-11-21. The first legal row of a problem is taken.
+/// The first row that is legal for a problem, and whose engine may serve it, is
+/// taken: so this order says which engine serves which tiles. Measured on an
+/// H100 with layers of Qwen3-30B-A3B and Mixtral-8x7B in bf16, 2026-11-21;
+/// wgmma tiles of 16, 32 and 128 rows are there for who asks for them. Where
+/// the weight of an expert outgrows the L2, tiles share it while it passes.
 static constexpr GoodRow kGoodRows[] = {
-    {16, 1e9, true, 64, 128, 4, 1, 4, 3, 1},
-    {16, 1e9, false, 64, 128, 4, 1, 4, 3, 1},
-    {32, 1e9, true, 64, 128, 4, 1, 4, 2, 1},
-    {32, 1e9, false, 64, 128, 4, 1, 4, 2, 1},
-    {64, 64, true, 64, 128, 3, 1, 4, 2, 1},
-    {64, 64, false, 64, 128, 3, 1, 4, 2, 1},
-    {64, 1e9, true, 128, 64, 3, 1, 4, 2, 4},
-    {64, 1e9, false, 128, 64, 3, 1, 4, 2, 4},
-    {128, 1e9, true, 256, 64, 3, 2, 4, 1, 4},
-    {128, 1e9, true, 256, 32, 4, 2, 4, 1, 4},
-    {128, 1e9, false, 256, 64, 3, 2, 4, 1, 4},
-    {128, 1e9, false, 256, 32, 4, 2, 4, 1, 4},
+    {"mma_sync", 16, 1e9, 64, 128, 4, 1, 4, 3, 1},
+    {"wgmma", 16, 1e9, 128, 64, 10, 0, 0, 1, 1},
+    {"wgmma", 32, 1e9, 128, 64, 8, 0, 0, 1, 1},
+    {"mma_sync", 32, 1e9, 64, 128, 4, 1, 4, 2, 1},
+    {"wgmma", 64, 1e9, 128, 64, 8, 0, 0, 1, 1},
+    {"mma_sync", 64, 64, 64, 128, 3, 1, 4, 2, 1},
+    {"mma_sync", 64, 1e9, 128, 64, 3, 1, 4, 2, 4},
+    {"wgmma", 128, 1e9, 128, 64, 6, 0, 0, 1, 1},
+    {"mma_sync", 128, 1e9, 256, 64, 3, 2, 4, 1, 4},
+    {"mma_sync", 128, 1e9, 256, 32, 4, 2, 4, 1, 4},
+    {"wgmma", 256, 1e9, 128, 64, 4, 0, 0, 1, 4, 64 << 20},
+    {"wgmma", 256, 1e9, 128, 64, 4, 0, 0, 1, 1},
 };
 
-std::optional<Schedule> compiler::knownGood(const MatmulProblem &problem,
-                                            const std::string &engine,
-                                            const Hardware &hardware) {
-  if (engine != "mma_sync" || problem.elementBytes != 2)
+std::optional<Schedule>
+compiler::knownGood(const MatmulProblem &problem,
+                    const std::vector<std::string> &engines,
+                    const Hardware &hardware) {
+  if (problem.elementBytes != 2)
     return std::nullopt;
   double rows = double(problem.maxTokens) * double(problem.topK) /
                 double(problem.experts);
   for (const GoodRow &row : kGoodRows) {
-    if (row.tileM != problem.tileRows || row.gather != problem.gather ||
-        rows > row.rowsPerExpert)
+    if (row.tileM != problem.tileRows || rows > row.rowsPerExpert ||
+        std::find(engines.begin(), engines.end(), row.engine) == engines.end())
+      continue;
+    if (row.weightAbove &&
+        (!problem.gather ||
+         problem.n * problem.k * problem.elementBytes <= row.weightAbove))
       continue;
     Schedule s;
-    s.engine = engine;
+    s.engine = row.engine;
     s.tileM = row.tileM, s.tileN = row.tileN, s.tileK = row.tileK;
     s.stages = row.stages;
-    s.warpsM = row.warpsM, s.warpsN = row.warpsN;
     s.groupM = row.groupM;
     s.source = "default";
+    if (row.warpsM) {
+      s.warpsM = row.warpsM, s.warpsN = row.warpsN;
+    } else {
+      // Roles share the registers that the number of CTAs leaves.
+      s.ctasPerSm = row.ctasPerSm;
+      s.setRoles();
+    }
     if (whyIllegal(problem, s, hardware))
       continue;
     s.ctasPerSm = std::min(row.ctasPerSm, occupancy(problem, s, hardware));

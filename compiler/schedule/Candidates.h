@@ -27,15 +27,16 @@ std::optional<std::string> whyIllegal(const MatmulProblem &problem,
                                       const Hardware &hardware);
 
 /// Legal schedules of the engine, ctasPerSm filled in. Never empty for a
-/// problem with a tile row count of 16 to 128 on a catalog GPU.
+/// problem with a tile row count that its rules have on a catalog GPU.
 std::vector<Schedule> candidates(const MatmulProblem &problem,
                                  const std::string &engine,
                                  const Hardware &hardware);
 
 /// What measured well over several layers on GPUs with large shared memory
-/// (source "default"), or nullopt where nothing of it is legal.
+/// (source "default"), with one of these engines: the table says which. nullopt
+/// where nothing of it is legal.
 std::optional<Schedule> knownGood(const MatmulProblem &problem,
-                                  const std::string &engine,
+                                  const std::vector<std::string> &engines,
                                   const Hardware &hardware);
 
 } // namespace moec::compiler

@@ -32,6 +32,8 @@ static constexpr double kL2OverMemory = 3.5;
 /// mma.sync reaches this part of the row's dense rate on the GPUs whose rate
 /// needs wgmma or tcgen05; the ranking does not depend on it elsewhere.
 static constexpr double kMmaSyncEfficiency = 0.65;
+/// What wgmma reaches of it with tiles of 128 weight rows by 256 tokens.
+static constexpr double kWgmmaEfficiency = 0.85;
 /// Shared memory: 128 bytes a clock against 1024 multiply-adds a clock.
 static constexpr double kBytesPerMultiplyAdd = 0.125;
 
@@ -81,6 +83,20 @@ Cost compiler::estimate(const MatmulProblem &p, const Schedule &s,
   double throughL2 = tiles * double(s.tileM + s.tileN) * double(p.k) * eb;
   cost.memorySeconds = std::max(bytes / (hw.bandwidth * reach * busy),
                                 throughL2 / (hw.bandwidth * kL2OverMemory));
+
+  if (s.hasRoles()) {
+    // Producers run ahead over the ends of tiles, and operands come out of
+    // shared memory without passing through registers.
+    double flops = 2.0 * double(s.tileM) * double(s.tileN) * double(p.k);
+    cost.computeSeconds =
+        tilesPerSm * flops / (hw.tensorFlops * kWgmmaEfficiency / sms);
+    double longer = std::max(cost.memorySeconds, cost.computeSeconds);
+    cost.seconds = longer +
+                   0.1 * std::min(cost.memorySeconds, //
+                                  cost.computeSeconds) +
+                   0.2 * tilesPerSm * kTileSeconds + kRampSeconds;
+    return cost;
+  }
 
   double warpM = double(s.tileM) / double(s.warpsM);
   double warpN = double(s.tileN) / double(s.warpsN);

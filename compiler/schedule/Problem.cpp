@@ -16,12 +16,34 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 using namespace moec;
 using namespace moec::compiler;
 
 std::string compiler::describe(const Schedule &s) {
-  return fmt::format("{} {}x{}x{} stages {} warps {}x{}", s.engine, s.tileM,
-                     s.tileN, s.tileK, s.stages, s.warpsM, s.warpsN);
+  std::string warps =
+      s.hasRoles() ? fmt::format("{}+{}", s.producerWarps, s.consumerWarps)
+                   : fmt::format("{}x{}", s.warpsM, s.warpsN);
+  return fmt::format("{} {}x{}x{} stages {} warps {}", s.engine, s.tileM,
+                     s.tileN, s.tileK, s.stages, warps);
+}
+
+void Schedule::setRoles() {
+  warpsM = warpsN = 0;
+  producerWarps = 4;
+  consumerWarps = tileN / 16;
+  // With a CTA alone on its SM there is room for the producers' addresses of
+  // 256 rows; they spill with fewer.
+  producerRegisters = ctasPerSm == 1 ? 56 : 40;
+  int64_t rest = registersOfCta() - 32 * producerWarps * producerRegisters;
+  consumerRegisters = std::min<int64_t>(
+      rest / std::max<int64_t>(32 * consumerWarps, 1) / 8 * 8, 240);
+}
+
+int64_t Schedule::registersOfCta() const {
+  int64_t all = std::max<int64_t>(threads() * ctasPerSm, 1);
+  return threads() * std::min<int64_t>((64 << 10) / all / 8 * 8, 248);
 }
 
 bool compiler::findHardware(const std::string &arch, const std::string &gpu,

@@ -58,21 +58,35 @@ struct Hardware {
 bool findHardware(const std::string &arch, const std::string &gpu,
                   Hardware &hardware);
 
-/// How one matmul kernel is built.
+/// How one matmul kernel is built. An engine that is warp-specialized has
+/// producers and consumers, swaps its operands and has a persistent grid;
+/// others have a grid of warps.
 struct Schedule {
   std::string engine = "mma_sync";
   int64_t tileM = 16, tileN = 64, tileK = 64;
   int64_t stages = 2;
-  int64_t warpsM = 1, warpsN = 4;
-  int64_t groupM = 8; ///< m tiles that share the traversal of n
+  int64_t warpsM = 1, warpsN = 4; ///< 0 where there are roles
+  int64_t groupM = 8;             ///< m tiles that share the traversal of n
   int64_t ctasPerSm = 1;
+  int64_t producerWarps = 0, consumerWarps = 0;
+  int64_t producerRegisters = 0, consumerRegisters = 0; ///< of a thread
   std::string source = "default"; ///< tuned, modelled or default
 
-  int64_t threads() const { return 32 * warpsM * warpsN; }
+  bool hasRoles() const { return consumerWarps > 0; }
+  int64_t threads() const {
+    return 32 * (hasRoles() ? producerWarps + consumerWarps : warpsM * warpsN);
+  }
+  /// Gives the schedule one warpgroup of producers and a consuming one for
+  /// every 64 weight rows of its tile, which share the registers of a CTA.
+  void setRoles();
+  /// Registers that a CTA begins with, and that its roles may share: an SM has
+  /// 64 Ki, and a thread gets them in eights.
+  int64_t registersOfCta() const;
   bool operator==(const Schedule &) const = default;
 };
 
-/// "mma_sync 16x64x64 stages 4 warps 1x4", for reports and messages.
+/// "mma_sync 16x64x64 stages 4 warps 1x4", for reports and messages; roles
+/// are "warps 4+8".
 std::string describe(const Schedule &schedule);
 
 } // namespace moec::compiler

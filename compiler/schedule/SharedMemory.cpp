@@ -16,8 +16,25 @@
 using namespace moec;
 using namespace moec::compiler;
 
+/// Of the warp-specialized skeleton: behind the ring a staging tile for each
+/// consuming warpgroup, two slots for tiles, and the barriers.
+static int64_t specializedBytes(const MatmulProblem &problem,
+                                const Schedule &schedule) {
+  constexpr int64_t kRowsOfGroup = 64, kSlot = 16, kBarrier = 8;
+  int64_t ring = schedule.stages * (schedule.tileM + schedule.tileN) *
+                 schedule.tileK * problem.elementBytes;
+  int64_t columns = problem.gated ? kRowsOfGroup / 2 : kRowsOfGroup;
+  int64_t tokens =
+      std::min<int64_t>(schedule.tileM, problem.resultBytes == 4 ? 32 : 64);
+  int64_t staging = tokens * (columns * problem.resultBytes + 16);
+  return ring + schedule.tileN / kRowsOfGroup * staging + 2 * kSlot +
+         (2 * schedule.stages + 4) * kBarrier;
+}
+
 int64_t compiler::sharedBytes(const MatmulProblem &problem,
                               const Schedule &schedule) {
+  if (schedule.hasRoles())
+    return specializedBytes(problem, schedule);
   // A ring of stages, each with a tile of lhs and a tile of weights; after it
   // the same bytes hold the result, 16 bytes of padding a row.
   int64_t ring = schedule.stages * (schedule.tileM + schedule.tileN) *
@@ -29,6 +46,9 @@ int64_t compiler::sharedBytes(const MatmulProblem &problem,
 
 int64_t compiler::estimateRegisters(const MatmulProblem &problem,
                                     const Schedule &schedule) {
+  // What the launch allots; warps hand registers to each other later.
+  if (schedule.hasRoles())
+    return schedule.registersOfCta() / schedule.threads();
   int64_t accumulators = schedule.tileM * schedule.tileN /
                          std::max<int64_t>(schedule.threads(), 1);
   int64_t warpM = schedule.tileM / schedule.warpsM;

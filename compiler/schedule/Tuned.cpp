@@ -15,6 +15,7 @@
 #include "compiler/schedule/Candidates.h"
 #include "compiler/schedule/Embedded.h"
 #include "compiler/schedule/SharedMemory.h"
+#include "dialect/catalog/Engines.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -141,11 +142,21 @@ Result<std::vector<TunedRow>> compiler::parseTuned(std::string_view text,
     problem.read("gather", row.gather);
     Reader schedule(top.child("schedule"), where + ".schedule");
     Schedule &s = row.schedule;
-    std::vector<int64_t> tile(3), warps(2);
+    std::vector<int64_t> tile(3), warps(2), registers(2);
     schedule.read("engine", s.engine);
     schedule.read("tile", tile, 3);
     schedule.read("stages", s.stages);
-    schedule.read("warps", warps, 2);
+    const catalog::Engine *engine =
+        catalog::find(catalog::kEngines, std::string_view(s.engine));
+    bool specialized = engine && engine->warpSpecialized;
+    if (specialized) {
+      schedule.read("producer_warps", s.producerWarps);
+      schedule.read("consumer_warps", s.consumerWarps);
+      schedule.read("registers", registers, 2);
+      schedule.read("ctas_per_sm", s.ctasPerSm);
+    } else {
+      schedule.read("warps", warps, 2);
+    }
     schedule.read("group", s.groupM);
     for (Reader *reader : {&top, &problem, &schedule})
       if (std::string complaint = reader->finish(); !complaint.empty())
@@ -154,6 +165,7 @@ Result<std::vector<TunedRow>> compiler::parseTuned(std::string_view text,
       return fail(where + ".microseconds: expected a positive number");
     s.tileM = tile[0], s.tileN = tile[1], s.tileK = tile[2];
     s.warpsM = warps[0], s.warpsN = warps[1];
+    s.producerRegisters = registers[0], s.consumerRegisters = registers[1];
     s.source = "tuned";
     rows.push_back(std::move(row));
   }
@@ -192,6 +204,7 @@ std::optional<Schedule> compiler::findTuned(const std::vector<TunedRow> &rows,
   if (!chosen)
     return std::nullopt;
   Schedule s = chosen->schedule;
-  s.ctasPerSm = std::min<int64_t>(occupancy(p, s, hw), 8);
+  if (!s.hasRoles())
+    s.ctasPerSm = std::min<int64_t>(occupancy(p, s, hw), 8);
   return s;
 }

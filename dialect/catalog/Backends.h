@@ -25,7 +25,7 @@ struct Backend {
 };
 
 inline constexpr Backend kBackends[] = {
-    {"grouped", "mma_sync simt", 10,
+    {"grouped", "wgmma mma_sync simt", 10,
      "rows sorted by expert, gather and activation fused into the matmuls"},
     {"unfused", "simt", 0, "one kernel a stage: the slow truth"},
 };

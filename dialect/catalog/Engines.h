@@ -26,9 +26,13 @@ struct Engine {
   std::string_view features;
   std::string_view policy; ///< the C++ template, over the element type
   int priority;            ///< higher is tried first
+  /// Some warps copy and the others multiply, weight rows on the M side of the
+  /// instruction: schedules have roles instead of a grid of warps.
+  bool warpSpecialized = false;
 };
 
 inline constexpr Engine kEngines[] = {
+    {"wgmma", "f16 bf16", "wgmma tma", "moe::mma::Wgmma", 20, true},
     {"mma_sync", "f16 bf16", "mma_sync cp_async", "moe::mma::MmaSync", 10},
     {"simt", "f32 f16 bf16", "", "moe::mma::Simt", 0},
 };

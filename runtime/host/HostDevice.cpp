@@ -291,6 +291,13 @@ Result<void> HostDevice::Impl::launch(const Launch &launch,
   KernelRun run(manifest, target, *kernel);
   run.symbols = symbols;
   run.grid = *grid;
+  // The CTAs of a persistent grid take tiles until there are none.
+  if (launch.grid.persistent) {
+    Result<int64_t> tiles = launch.grid.tiles.evaluate(symbols);
+    if (!tiles)
+      return tiles.takeError();
+    run.grid = {*tiles, 1, 1};
+  }
   run.arguments = block;
   run.threads = options.threads;
   for (size_t i = 0; i < binding.values.size(); ++i)

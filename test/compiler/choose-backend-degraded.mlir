@@ -5,8 +5,9 @@
 
 // CHECK: moe.program @tiny_sm_75
 // CHECK-SAME: report #moe.report<backend = grouped, engine = simt,
+// CHECK-SAME: backend = grouped, engine = wgmma, code = "feature_missing", reason = "engine 'wgmma' needs wgmma, which sm_75 lacks"
 // CHECK-SAME: backend = grouped, engine = mma_sync, code = "feature_missing", reason = "engine 'mma_sync' needs mma_sync, which sm_75 lacks"
-// CHECK-SAME: degraded = "grouped with mma_sync, since engine 'mma_sync' needs mma_sync, which sm_75 lacks"
+// CHECK-SAME: degraded = "grouped with wgmma, since engine 'wgmma' needs wgmma, which sm_75 lacks"
 
 moe.layer @tiny {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
   input_type = f16, output_type = f16, logits_type = f16, quant = #moe.quant<f16>,

@@ -7,8 +7,9 @@
 // program. What was not asked for is refused by name.
 
 // CHECK: moe.program @tiny_sm_90a
-// CHECK-SAME: report #moe.report<backend = grouped, engine = mma_sync>
+// CHECK-SAME: report #moe.report<backend = grouped, engine = wgmma>
 // UNFUSED: report #moe.report<backend = unfused, engine = simt, refused = [
+// UNFUSED-SAME: backend = grouped, engine = wgmma, code = "not_requested", reason = "backend 'unfused' was asked for"
 // UNFUSED-SAME: backend = grouped, engine = mma_sync, code = "not_requested", reason = "backend 'unfused' was asked for"
 // SIMT: report #moe.report<backend = grouped, engine = simt, refused = [
 // SIMT-SAME: backend = grouped, engine = mma_sync, code = "not_requested", reason = "engine 'simt' was asked for"

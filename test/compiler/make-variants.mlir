@@ -1,6 +1,7 @@
-// RUN: moec-opt --moe-decompose-layer=arch=sm_90a --moe-choose-weight-layout --moe-make-variants %s | FileCheck %s
-// RUN: moec-opt --moe-decompose-layer=arch=sm_90a --moe-choose-weight-layout --moe-make-variants --moe-make-variants %s | FileCheck %s
-// RUN: moec-opt "--moe-decompose-layer=arch=sm_90a max-tokens=200" --moe-make-variants %s | FileCheck %s --check-prefix=SHORT
+// RUN: moec-opt --moe-decompose-layer=arch=sm_90a --moe-choose-weight-layout --moe-choose-backend=engine=mma_sync --moe-make-variants %s | FileCheck %s
+// RUN: moec-opt --moe-decompose-layer=arch=sm_90a --moe-choose-weight-layout --moe-choose-backend=engine=mma_sync --moe-make-variants --moe-make-variants %s | FileCheck %s
+// RUN: moec-opt --moe-decompose-layer=arch=sm_90a --moe-choose-weight-layout --moe-choose-backend --moe-make-variants %s | FileCheck %s --check-prefix=WGMMA
+// RUN: moec-opt "--moe-decompose-layer=arch=sm_90a max-tokens=200" --moe-choose-backend --moe-make-variants %s | FileCheck %s --check-prefix=SHORT
 
 // A sixteenth of the pairs goes to each expert: 8 rows an expert at 128 tokens.
 // CHECK-LABEL: moe.program @many_sm_90a
@@ -13,6 +14,13 @@
 // CHECK: moe.variant @up_to_65536 tokens[513, 65536]
 // CHECK: moe.permute experts = 128 tile_rows = 128 block_tokens = 0
 // CHECK-NOT: moe.variant
+
+// wgmma pays for the rows that a tile has, so its largest tile is larger.
+// WGMMA-LABEL: moe.program @many_sm_90a
+// WGMMA: tile_rows = 16
+// WGMMA: tile_rows = 64
+// WGMMA: moe.variant @up_to_65536 tokens[513, 65536]
+// WGMMA: moe.permute experts = 128 tile_rows = 256 block_tokens = 0
 
 // SHORT-LABEL: moe.program @many_sm_90a
 // SHORT: moe.variant @up_to_128 tokens[1, 128]

@@ -1,16 +1,23 @@
 // RUN: moec-opt --moe-choose-backend --moe-form-kernels --moe-select-schedule %s | FileCheck %s
+// RUN: moec-opt --moe-choose-backend=engine=wgmma --moe-form-kernels --moe-select-schedule %s | FileCheck %s --check-prefix=WGMMA
+// RUN: moec-opt --moe-choose-backend=engine=mma_sync --moe-form-kernels --moe-select-schedule %s | FileCheck %s --check-prefix=MMA
 // RUN: moec-opt --moe-choose-backend=engine=simt --moe-form-kernels --moe-select-schedule %s | FileCheck %s --check-prefix=SIMT
 // RUN: moec-opt --moe-choose-backend --moe-form-kernels --moe-select-schedule=tuned=%S/Inputs/tuned.json %s | FileCheck %s --check-prefix=TUNED
 
 // The m tile is the variant's tile rows; the rest is a measurement's where
 // there is one for this GPU, shape and range, else what is known to be good,
-// else the cost model's.
+// else the cost model's. Few rows an expert stay with mma_sync, unless wgmma is
+// what was asked for.
 
 // CHECK: moe.kernel @decode_route_permute schedule #moe.schedule<engine = simt, block_tokens = 64, threads = 1024, programmatic>
-// CHECK: moe.kernel @decode_gate_up schedule #moe.schedule<engine = mma_sync, tile = [16, 64, 128], stages = 4, warps = [1, 4], group = 1, threads = 128, ctas_per_sm = {{[23]}}, programmatic>
+// CHECK: moe.kernel @decode_gate_up schedule #moe.schedule<engine = mma_sync, tile = [16, 64, 128], stages = 4, warps = [1, 4], group = 1, threads = 128, ctas_per_sm = {{[23]}}, programmatic, source = tuned>
 // CHECK: moe.kernel @decode_combine schedule #moe.schedule<engine = simt, tile = [1, {{[0-9]+}}, 8]
-// CHECK: moe.kernel @prefill_gate_up schedule #moe.schedule<engine = mma_sync, tile = [128, {{128|256}}, {{[0-9]+}}]
-// CHECK: moe.kernel @prefill_down schedule #moe.schedule<engine = mma_sync, tile = [128, 256, 64]
+// CHECK: moe.kernel @prefill_gate_up schedule #moe.schedule<engine = wgmma, tile = [128, 128, 64], stages = 6, group = 1, swap, threads = 384, producer_warps = 4, consumer_warps = 8, registers = [56, 224], programmatic, persistent>
+// CHECK: moe.kernel @prefill_down schedule #moe.schedule<engine = wgmma, tile = [128, 128, 64]
+// WGMMA: moe.kernel @decode_gate_up schedule #moe.schedule<engine = wgmma, tile = [16, 128, 64], stages = 10,
+// MMA: moe.kernel @decode_gate_up schedule #moe.schedule<engine = mma_sync, tile = [16,
+// MMA: moe.kernel @prefill_gate_up schedule #moe.schedule<engine = mma_sync, tile = [128, {{128|256}}, {{[0-9]+}}]
+// MMA: moe.kernel @prefill_down schedule #moe.schedule<engine = mma_sync, tile = [128, 256, 64]
 // SIMT: moe.kernel @decode_gate_up schedule #moe.schedule<engine = simt, tile = [16, 64, 32]{{.*}} source = modelled>
 // TUNED: moe.kernel @decode_gate_up schedule #moe.schedule<engine = mma_sync, tile = [16, 64, 64], stages = 5, warps = [1, 4], group = 4, threads = 128, {{.*}}source = tuned>
 // TUNED: moe.kernel @decode_down schedule {{.*}} group = 1,

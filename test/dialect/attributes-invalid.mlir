@@ -155,7 +155,7 @@ module attributes {a = #moe.layout<storage = i8, nibbles = [0, 2]>} {}
 
 // -----
 
-// expected-error@+1 {{unknown engine 'wmma'; known: mma_sync, simt}}
+// expected-error@+1 {{unknown engine 'wmma'; known: wgmma, mma_sync, simt}}
 module attributes {a = #moe.schedule<engine = wmma>} {}
 
 // -----
@@ -196,7 +196,37 @@ module attributes {a = #moe.schedule<engine = simt, producer_warps = 4>} {}
 // -----
 
 // expected-error@+1 {{'threads' is 128, but the roles have 12 warps of 32 threads}}
-module attributes {a = #moe.schedule<engine = simt, threads = 128, producer_warps = 4, consumer_warps = 8>} {}
+module attributes {a = #moe.schedule<engine = wgmma, threads = 128, producer_warps = 4, consumer_warps = 8>} {}
+
+// -----
+
+// expected-error@+1 {{engine 'mma_sync' has neither roles nor swapped operands: 'producer_warps', 'consumer_warps', 'registers' and 'swap' must be absent}}
+module attributes {a = #moe.schedule<engine = mma_sync, tile = [64, 64, 64], swap>} {}
+
+// -----
+
+// expected-error@+1 {{a tile of engine 'wgmma' needs 'producer_warps', 'consumer_warps', 'registers' and 'swap', and no 'warps'}}
+module attributes {a = #moe.schedule<engine = wgmma, tile = [64, 128, 64], warps = [1, 4]>} {}
+
+// -----
+
+// expected-error@+1 {{roles must be whole warpgroups of 4 warps, got 2 and 8}}
+module attributes {a = #moe.schedule<engine = wgmma, tile = [64, 128, 64], swap, producer_warps = 2, consumer_warps = 8, registers = [56, 224]>} {}
+
+// -----
+
+// expected-error@+1 {{'consumer_warps' must be a warpgroup for each 64 of 256 weight rows, got 8 warps}}
+module attributes {a = #moe.schedule<engine = wgmma, tile = [64, 256, 64], swap, producer_warps = 4, consumer_warps = 8, registers = [56, 224]>} {}
+
+// -----
+
+// expected-error@+1 {{'registers' must be multiples of 8 from 24 to 256, got 60}}
+module attributes {a = #moe.schedule<engine = wgmma, tile = [64, 128, 64], swap, producer_warps = 4, consumer_warps = 8, registers = [60, 224]>} {}
+
+// -----
+
+// expected-error@+1 {{the roles take 64512 registers, and one of 2 CTAs of 384 threads has 30720}}
+module attributes {a = #moe.schedule<engine = wgmma, tile = [64, 128, 64], swap, ctas_per_sm = 2, producer_warps = 4, consumer_warps = 8, registers = [56, 224]>} {}
 
 // -----
 

@@ -45,7 +45,7 @@ module @descriptors attributes {
 // CHECK-SAME: moe.b = #moe.target<sm_121f>
 // CHECK-SAME: moe.c = #moe.layout<order = fragment, tile = [64, 16], storage = i32, nibbles = [0, 2, 4, 6, 1, 3, 5, 7]>
 // CHECK-SAME: moe.d = #moe.schedule<engine = mma_sync, tile = [16, 64, 64], stages = 4, warps = [1, 4], group = 8, threads = 128, ctas_per_sm = 2, programmatic, source = modelled>
-// CHECK-SAME: moe.e = #moe.schedule<engine = simt, tile = [128, 256, 64], swap, threads = 384, cluster = [2, 1, 1], producer_warps = 4, consumer_warps = 8, registers = [40, 232], cooperative, persistent>
+// CHECK-SAME: moe.e = #moe.schedule<engine = wgmma, tile = [256, 128, 64], swap, threads = 384, cluster = [2, 1, 1], producer_warps = 4, consumer_warps = 8, registers = [56, 224], cooperative, persistent>
 // CHECK-SAME: moe.f = #moe.region<"t", offset = "0", bytes = "rows * 1536", first = 1, last = 2>
 // CHECK-SAME: moe.g = #moe.report<backend = unfused, engine = simt, refused = [<backend = layer, engine = wgmma, code = "dtype_not_supported", reason = "no f32">], degraded = "grouped">
 module @decisions attributes {
@@ -53,7 +53,7 @@ module @decisions attributes {
   moe.b = #moe.target<sm_121f>,
   moe.c = #moe.layout<order = fragment, tile = [64, 16], storage = i32, nibbles = [0, 2, 4, 6, 1, 3, 5, 7]>,
   moe.d = #moe.schedule<engine = mma_sync, tile = [16, 64, 64], stages = 4, warps = [1, 4], group = 8, ctas_per_sm = 2, threads = 128, programmatic, source = modelled>,
-  moe.e = #moe.schedule<engine = simt, tile = [128, 256, 64], swap, threads = 384, cluster = [2, 1, 1], producer_warps = 4, consumer_warps = 8, registers = [40, 232], cooperative, persistent>,
+  moe.e = #moe.schedule<engine = wgmma, tile = [256, 128, 64], swap, threads = 384, cluster = [2, 1, 1], producer_warps = 4, consumer_warps = 8, registers = [56, 224], cooperative, persistent>,
   moe.f = #moe.region<"t", bytes = "rows * 1536", offset = "0", first = 1, last = 2>,
   moe.g = #moe.report<backend = unfused, engine = simt, degraded = "grouped", refused = [#moe.refusal<backend = layer, engine = wgmma, code = "dtype_not_supported", reason = "no f32">]>
 } {}

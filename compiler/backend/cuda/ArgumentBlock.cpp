@@ -33,9 +33,14 @@ std::string_view compiler::cppElementType(std::string_view elementType) {
   return {};
 }
 
+/// Of the C++ type; moe::TensorMap is declared alignas(64).
+static int64_t alignmentOf(const ArgumentField &field) {
+  return field.kind == ArgumentField::Kind::TensorMap ? 64 : field.bytes();
+}
+
 void ArgumentLayout::add(ArgumentField field, std::string cppType) {
-  int64_t bytes = field.bytes();
-  layout.bytes = (layout.bytes + bytes - 1) / bytes * bytes;
+  int64_t bytes = field.bytes(), alignment = alignmentOf(field);
+  layout.bytes = (layout.bytes + alignment - 1) / alignment * alignment;
   field.offset = layout.bytes;
   layout.bytes += bytes;
   layout.fields.push_back(std::move(field));
@@ -86,9 +91,20 @@ void ArgumentLayout::firstExpert(std::string_view name) {
   add(std::move(field), "int ");
 }
 
+void ArgumentLayout::tensorMap(std::string_view name, std::string_view map) {
+  ArgumentField field;
+  field.name = name;
+  field.kind = ArgumentField::Kind::TensorMap;
+  field.tensorMap = map;
+  add(std::move(field), "moe::TensorMap ");
+}
+
 ArgumentBlock ArgumentLayout::block() const {
   ArgumentBlock block = layout;
-  block.bytes = (block.bytes + 7) / 8 * 8;
+  for (const ArgumentField &field : block.fields)
+    block.alignment = std::max(block.alignment, alignmentOf(field));
+  block.bytes =
+      (block.bytes + block.alignment - 1) / block.alignment * block.alignment;
   return block;
 }
 
@@ -101,7 +117,7 @@ bool ArgumentLayout::has(std::string_view name) const {
 static int64_t structBytes(const ArgumentBlock &block) {
   int64_t alignment = 1;
   for (const ArgumentField &field : block.fields)
-    alignment = std::max(alignment, field.bytes());
+    alignment = std::max(alignment, alignmentOf(field));
   return (block.bytes + alignment - 1) / alignment * alignment;
 }
 

@@ -36,9 +36,12 @@ public:
   void rowStride(std::string_view name, std::string_view value);
   void elementBytes(std::string_view name, std::string_view value);
   void firstExpert(std::string_view name);
+  /// 128 bytes by value, of the manifest's tensor map `map`.
+  void tensorMap(std::string_view name, std::string_view map);
 
   bool has(std::string_view name) const;
-  /// Offsets ascending, natural alignment, size rounded up to 8.
+  /// Offsets ascending, natural alignment, size rounded up to 8, or to 64
+  /// where there is a tensor map.
   ArgumentBlock block() const;
   /// "struct Args {...};" and its static_assert.
   std::string text() const;

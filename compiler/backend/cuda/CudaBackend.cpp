@@ -75,6 +75,10 @@ Result<void> PackageWriter::addKernel(Target &target, const std::string &name,
   for (const std::string &header : kernel.headers)
     package.files[headerPath(header)] = std::string(*findTemplate(header));
   package.files[kernel.source] = std::move(source);
+  for (const TensorMap &map : emitted.tensorMaps)
+    if (std::none_of(target.tensorMaps.begin(), target.tensorMaps.end(),
+                     [&](const TensorMap &m) { return m.name == map.name; }))
+      target.tensorMaps.push_back(map);
   target.kernels.push_back(std::move(kernel));
   return {};
 }

@@ -93,6 +93,7 @@ private:
   std::string outputOf(StringRef result);
   void pointer(StringRef field, StringRef type, bool written = false);
   void placesOfPermutation();
+  void weightMap(moe::GroupedMatmulOp matmul);
 
   void begin(std::string kind, std::string header, std::string function);
   Stage &stage(StringRef op);
@@ -318,8 +319,12 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   if (gather)
     pointer("rows", "int");
   pointer("tiles", "int4");
-  pointer("tile_count", "int");
-  pointer("rhs", cppType(matmul.getRhs()));
+  bool specialized = schedule.getConsumerWarps() > 0;
+  pointer("tile_count", "int", /*written=*/schedule.getPersistent());
+  if (specialized)
+    weightMap(matmul);
+  else
+    pointer("rhs", cppType(matmul.getRhs()));
   if (matmul.getBias())
     pointer("bias", cppType(matmul.getBias()));
   pointer("result", cppType(result), true);
@@ -345,10 +350,22 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   config.number("kTileN", schedule.getTileN());
   config.number("kTileK", schedule.getTileK());
   config.number("kStages", schedule.getStages());
-  config.number("kWarpsM", schedule.getWarpsM());
-  config.number("kWarpsN", schedule.getWarpsN());
+  if (!specialized) {
+    config.number("kWarpsM", schedule.getWarpsM());
+    config.number("kWarpsN", schedule.getWarpsN());
+  }
   config.number("kGroupM", schedule.getGroup());
+  if (specialized) {
+    config.number("kProducerWarps", schedule.getProducerWarps());
+    config.number("kConsumerWarps", schedule.getConsumerWarps());
+    config.number("kProducerRegisters", schedule.getRegisters()[0]);
+    config.number("kConsumerRegisters", schedule.getRegisters()[1]);
+    config.flag("kPersistent", schedule.getPersistent());
+  }
   config.close();
+  // Which word of tile_count counts the tiles that CTAs have taken.
+  if (schedule.getPersistent())
+    config.number("kCursor", gather ? 1 : 2);
   config.number("kN", n);
   config.number("kK", k);
   config.number("kExperts", experts);
@@ -367,6 +384,8 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   numbers.tileN = schedule.getTileN();
   numbers.tileK = schedule.getTileK();
   numbers.stages = schedule.getStages();
+  numbers.producerWarps = schedule.getProducerWarps();
+  numbers.consumerWarps = schedule.getConsumerWarps();
   out.text.sharedBytes = sharedBytes(problem, numbers);
 
   Stage &made = stage("grouped_matmul");
@@ -394,8 +413,38 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   out.tile = fmt::format("{}x{}x{}", schedule.getTileM(), schedule.getTileN(),
                          schedule.getTileK());
   int64_t columnTiles = (n + schedule.getTileN() - 1) / schedule.getTileN();
-  out.grid.ctas[0] =
+  Expression tiles =
       Expression(columnTiles) * tileCapacity(schedule.getTileM(), experts);
+  if (!schedule.getPersistent()) {
+    out.grid.ctas[0] = tiles;
+    return;
+  }
+  out.grid.persistent = true;
+  out.grid.tiles = tiles;
+  out.grid.ctasPerSm = schedule.getCtasPerSm();
+}
+
+/// What the copy engine is told of the weights: 128 bytes of each weight row of
+/// a tile at a time, swizzled as the tensor cores read them.
+void Emitter::weightMap(moe::GroupedMatmulOp matmul) {
+  int64_t n = matmul.getN(), k = matmul.getK();
+  TensorMap map;
+  map.value = boundTo("rhs");
+  map.name = fmt::format("{}_{}x{}", map.value, schedule.getTileN(),
+                         schedule.getTileK());
+  map.elementType = elementTypeOf(matmul.getRhs());
+  int64_t bytes = elementBytes(map.elementType);
+  map.extents = {Expression(k), Expression(n),
+                 Expression(int64_t(matmul.getNumExperts()))};
+  map.strides = {Expression(k * bytes), Expression(n * k * bytes)};
+  map.box = {schedule.getTileK(), schedule.getTileN(), 1};
+  map.elementStrides = {1, 1, 1};
+  map.interleave = "none";
+  map.swizzle = "128b";
+  map.l2Promotion = "256b";
+  map.outOfBoundsFill = "zeros";
+  out.text.arguments.tensorMap("rhs", map.name);
+  out.tensorMaps.push_back(std::move(map));
 }
 
 void Emitter::emitActivate(moe::ActivateOp activate) {

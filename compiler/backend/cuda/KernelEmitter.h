@@ -28,6 +28,9 @@ struct EmittedKernel {
   std::string tile;   ///< for the entry's name, "16x64x64" or ""
   KernelText text;
   std::vector<Stage> stages;
+  /// Those of its arguments; kernels that need the same one say so in the same
+  /// words.
+  std::vector<TensorMap> tensorMaps;
   Grid grid; ///< in x alone
   bool programmatic = false;
   bool cooperative = false;

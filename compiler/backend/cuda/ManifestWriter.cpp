@@ -188,7 +188,15 @@ static json scheduleJson(moe::KernelOp kernel) {
   if (findStage<moe::GroupedMatmulOp>(kernel)) {
     made["tile"] = {s.getTileM(), s.getTileN(), s.getTileK()};
     made["stages"] = s.getStages();
-    made["warps"] = {s.getWarpsM(), s.getWarpsN()};
+    if (s.getConsumerWarps()) {
+      made["producer_warps"] = s.getProducerWarps();
+      made["consumer_warps"] = s.getConsumerWarps();
+      made["registers"] = {s.getRegisters()[0], s.getRegisters()[1]};
+      made["swap"] = s.getSwap();
+      made["persistent"] = s.getPersistent();
+    } else {
+      made["warps"] = {s.getWarpsM(), s.getWarpsN()};
+    }
     made["group"] = s.getGroup();
   }
   if (s.getBlockTokens())

@@ -33,26 +33,34 @@ static std::string winner(const Result<Resolution> &r) {
 
 TEST(Resolver, TakesTheHighestPriorityThatServes) {
   auto r = resolve(layerOf("bf16"), "sm_90a", "", "");
-  EXPECT_EQ(winner(r), "grouped mma_sync");
+  EXPECT_EQ(winner(r), "grouped wgmma");
   EXPECT_TRUE(r->refused.empty());
   EXPECT_EQ(r->degraded, "");
+}
+
+TEST(Resolver, WgmmaNeedsAnArchThatHasIt) {
+  for (const char *arch : {"sm_80", "sm_90", "sm_100a", "sm_120a"})
+    EXPECT_EQ(winner(resolve(layerOf("bf16"), arch, "", "")),
+              "grouped mma_sync");
 }
 
 TEST(Resolver, SaysWhatItDegradedFrom) {
   auto r = resolve(layerOf("f16"), "sm_75", "", "");
   EXPECT_EQ(winner(r), "grouped simt");
-  ASSERT_EQ(r->refused.size(), 1u);
+  ASSERT_EQ(r->refused.size(), 2u);
   EXPECT_EQ(r->refused[0].code, "feature_missing");
-  EXPECT_EQ(r->degraded, "grouped with mma_sync, since engine 'mma_sync' needs "
-                         "mma_sync, which sm_75 lacks");
+  EXPECT_EQ(r->refused[1].code, "feature_missing");
+  EXPECT_EQ(r->degraded,
+            "grouped with wgmma, since engine 'wgmma' needs wgmma, "
+            "which sm_75 lacks");
 }
 
 TEST(Resolver, F32HasNoTensorCoreEngine) {
   auto r = resolve(layerOf("f32"), "sm_90a", "", "");
   EXPECT_EQ(winner(r), "grouped simt");
   EXPECT_EQ(r->refused[0].code, "dtype_not_supported");
-  EXPECT_EQ(r->refused[0].reason, "engine 'mma_sync' multiplies f16, bf16, not "
-                                  "f32");
+  EXPECT_EQ(r->refused[0].reason,
+            "engine 'wgmma' multiplies f16, bf16, not f32");
 }
 
 TEST(Resolver, ForcedChoicesHold) {
@@ -79,7 +87,7 @@ TEST(Resolver, UnknownNamesListTheKnownOnes) {
   EXPECT_EQ(winner(resolve(layerOf("bf16"), "sm_90a", "layered", "")),
             "unknown backend 'layered'; known backends: grouped, unfused");
   EXPECT_EQ(winner(resolve(layerOf("bf16"), "sm_90a", "", "wmma")),
-            "unknown engine 'wmma'; known engines: mma_sync, simt");
+            "unknown engine 'wmma'; known engines: wgmma, mma_sync, simt");
 }
 
 TEST(Resolver, SizesCountsAndScalesAreRefused) {

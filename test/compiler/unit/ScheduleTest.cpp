@@ -13,6 +13,7 @@
 #include "compiler/schedule/Candidates.h"
 #include "compiler/schedule/CostModel.h"
 #include "compiler/schedule/SharedMemory.h"
+#include "compiler/schedule/TileRules.h"
 
 #include <gtest/gtest.h>
 
@@ -61,7 +62,7 @@ TEST(SharedMemory, IsARingOfBothTilesOrTheResultStaged) {
 
 TEST(Candidates, AllAreLegalForEveryTileAndEngine) {
   for (int64_t tileRows : {16, 32, 64, 128}) {
-    for (const char *engine : {"mma_sync", "simt"}) {
+    for (const char *engine : {"wgmma", "mma_sync", "simt"}) {
       MatmulProblem p = gateUp(1, 64, tileRows);
       if (std::string(engine) == "simt")
         p.elementBytes = 4, p.elementType = "f32";
@@ -102,7 +103,11 @@ TEST(Candidates, IllegalSchedulesSayWhy) {
   other = s;
   other.engine = "wgmma";
   EXPECT_EQ(whyIllegal(p, other, h100()),
-            "engine 'wgmma' has no grouped matmul");
+            "engine 'wgmma' needs warps with roles");
+  other = s;
+  other.engine = "dp4a";
+  EXPECT_EQ(whyIllegal(p, other, h100()),
+            "engine 'dp4a' has no grouped matmul");
   other = s;
   other.stages = 9;
   EXPECT_EQ(whyIllegal(p, other, h100()), "9 stages; 2 to 8 are possible");
@@ -124,12 +129,115 @@ TEST(Candidates, IllegalSchedulesSayWhy) {
             "64 threads cannot share rows of 256 bytes evenly");
 }
 
+/// What the table says for wgmma tiles of so many rows.
+static Schedule roles(int64_t tileRows) {
+  Schedule s;
+  s.engine = "wgmma";
+  s.tileM = tileRows, s.tileN = 128, s.tileK = 64, s.stages = 4;
+  s.setRoles();
+  return s;
+}
+
+TEST(SharedMemory, WithRolesIsARingAStagingTileAndBarriers) {
+  // 4 stages of 256 + 128 rows of 128 bytes, 64 tokens of 32 columns and 16
+  // bytes for each of two warpgroups, two slots and 12 barriers.
+  EXPECT_EQ(sharedBytes(gateUp(1024, 65536, 256), roles(256)),
+            4 * 384 * 128 + 2 * 64 * (32 * 2 + 16) + 2 * 16 + 12 * 8);
+  MatmulProblem down = gateUp(1, 128, 16);
+  down.gated = down.gather = false;
+  down.resultBytes = 4;
+  EXPECT_EQ(sharedBytes(down, roles(16)),
+            4 * 144 * 128 + 2 * 16 * (64 * 4 + 16) + 2 * 16 + 12 * 8);
+}
+
+TEST(Candidates, RolesShareTheRegistersOfACta) {
+  Schedule s = roles(256);
+  EXPECT_EQ(s.threads(), 384);
+  EXPECT_EQ(s.producerRegisters, 56);
+  EXPECT_EQ(s.consumerRegisters, 224);
+  EXPECT_EQ(describe(s), "wgmma 256x128x64 stages 4 warps 4+8");
+  s.ctasPerSm = 2;
+  s.setRoles();
+  EXPECT_EQ(s.producerRegisters, 40);
+  EXPECT_EQ(s.consumerRegisters, 96);
+  s.tileN = 64;
+  s.setRoles();
+  EXPECT_EQ(s.consumerRegisters, 216);
+}
+
+TEST(Candidates, IllegalRolesSayWhy) {
+  MatmulProblem p = gateUp(1024, 65536, 256);
+  auto why = [&](auto change) {
+    Schedule s = roles(256);
+    change(s);
+    return whyIllegal(p, s, h100());
+  };
+  EXPECT_EQ(why([](Schedule &) {}), std::nullopt);
+  EXPECT_EQ(why([](Schedule &s) { s.engine = "mma_sync"; }),
+            "engine 'mma_sync' has no warps with roles");
+  EXPECT_EQ(why([](Schedule &s) { s.tileM = 128; }),
+            "tile m 128 differs from the variant's tile rows 256");
+  EXPECT_EQ(why([](Schedule &s) { s.tileN = 96; }),
+            "tile n 96; 128 is possible");
+  EXPECT_EQ(why([](Schedule &s) { s.consumerWarps = 4; }),
+            "4 producing and 4 consuming warps; tile n 128 takes 4 and 8");
+  EXPECT_EQ(why([](Schedule &s) { s.tileK = 32; }),
+            "tile k 32 is not 128 bytes of a row");
+  EXPECT_EQ(why([](Schedule &s) { s.stages = 11; }),
+            "11 stages; 2 to 10 are possible");
+  EXPECT_EQ(why([](Schedule &s) { s.producerRegisters = 60; }),
+            "60 registers; multiples of 8 from 24 to 240 are possible");
+  EXPECT_EQ(why([](Schedule &s) { s.consumerRegisters = 232; }),
+            "66560 registers in all; a CTA has 64512");
+  EXPECT_EQ(why([](Schedule &s) { s.consumerRegisters = 160; }),
+            "128 accumulators a thread; 160 registers hold 96");
+  EXPECT_EQ(why([](Schedule &s) { s.stages = 5; }),
+            "256144 bytes of shared memory; sm_90a has 232448");
+  p.tileRows = 272;
+  EXPECT_EQ(why([](Schedule &s) { s.tileM = 272; }),
+            "tile m 272 is no multiple of 16 up to 256");
+  p = gateUp(1, 128, 64);
+  EXPECT_EQ(why([](Schedule &s) {
+              s.tileM = 64, s.stages = 6, s.ctasPerSm = 2;
+              s.setRoles();
+            }),
+            "2 CTAs a multiprocessor; 1 fit");
+}
+
+TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
+  std::vector<std::string> both = {"wgmma", "mma_sync"};
+  auto engineFor = [&](int64_t tileRows) {
+    return knownGood(gateUp(1, 512, tileRows), both, h100())->engine;
+  };
+  EXPECT_EQ(engineFor(16), "mma_sync");
+  EXPECT_EQ(engineFor(64), "wgmma");
+  EXPECT_EQ(engineFor(256), "wgmma");
+  // Tiles share a weight that is larger than the L2.
+  MatmulProblem p = gateUp(129, 65536, 256);
+  EXPECT_EQ(knownGood(p, both, h100())->groupM, 1);
+  p.n = 28672, p.k = 4096;
+  EXPECT_EQ(knownGood(p, both, h100())->groupM, 4);
+  // Forced, each serves all tiles of its rules.
+  for (const TileRule &rule : kTileRules)
+    if (rule.engine != "simt")
+      for (int64_t resultBytes : {2, 4})
+        for (bool gated : {false, true}) {
+          MatmulProblem p = gateUp(1, 512, rule.rows);
+          p.gated = p.gather = gated;
+          p.resultBytes = resultBytes;
+          auto s = knownGood(p, {std::string(rule.engine)}, h100());
+          ASSERT_TRUE(s) << rule.engine << rule.rows;
+          EXPECT_EQ(s->engine, rule.engine);
+          EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
+        }
+}
+
 TEST(KnownGood, ServesEveryTileAndIsLegal) {
   for (int64_t tileRows : {16, 32, 64, 128})
     for (bool first : {true, false}) {
       MatmulProblem p = gateUp(1, 512, tileRows);
       p.gather = p.gated = first;
-      auto s = knownGood(p, "mma_sync", h100());
+      auto s = knownGood(p, {"mma_sync"}, h100());
       ASSERT_TRUE(s) << tileRows;
       EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
       EXPECT_EQ(s->source, "default");
@@ -144,12 +252,12 @@ TEST(KnownGood, FallsBackWhereSharedMemoryIsSmall) {
   ada.sharedPerSm = 100 << 10;
   MatmulProblem p = gateUp(1024, 65536, 128);
   p.gather = p.gated = false;
-  auto s = knownGood(p, "mma_sync", ada);
+  auto s = knownGood(p, {"mma_sync"}, ada);
   if (s)
     EXPECT_EQ(whyIllegal(p, *s, ada), std::nullopt);
-  EXPECT_FALSE(knownGood(p, "simt", ada));
+  EXPECT_FALSE(knownGood(p, {"simt"}, ada));
   p.elementBytes = 4;
-  EXPECT_FALSE(knownGood(p, "mma_sync", ada));
+  EXPECT_FALSE(knownGood(p, {"mma_sync"}, ada));
 }
 
 TEST(CostModel, TouchesAllExpertsWithManyTokensAndTopKWithOne) {

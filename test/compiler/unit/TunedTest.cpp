@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/schedule/Tuned.h"
+#include "compiler/schedule/Candidates.h"
 
 #include <gtest/gtest.h>
 
@@ -75,6 +76,47 @@ TEST(Tuned, TheLargestTokenCountInRangeAndThenTheFastestWins) {
   EXPECT_EQ(found->stages, 5);
   EXPECT_EQ(found->source, "tuned");
   EXPECT_GE(found->ctasPerSm, 1);
+}
+
+TEST(Tuned, SchedulesOfWgmmaHaveRoles) {
+  std::string text = row("32", "1.0");
+  text.replace(text.find("mma_sync"), 8, "wgmma");
+  text.replace(text.find("[16, 64, 64]"), 12, "[16, 128, 64]");
+  std::string warps = R"("warps": [1, 4])";
+  EXPECT_EQ(errorOf(file(text)), "measured schedules 't.json': "
+                                 "rows[0].schedule.producer_warps: expected a "
+                                 "value");
+  text.replace(text.find(warps), warps.size(),
+               R"("producer_warps": 4, "consumer_warps": 8,)"
+               R"( "registers": [56, 224], "ctas_per_sm": 1)");
+  auto rows = parseTuned(file(text), "t.json");
+  ASSERT_TRUE(rows) << rows.error().message;
+  auto found = findTuned(*rows, problem(), "wgmma", h100());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(describe(*found), "wgmma 16x128x64 stages 4 warps 4+8");
+  EXPECT_EQ(found->ctasPerSm, 1);
+  EXPECT_FALSE(findTuned(*rows, problem(), "mma_sync", h100()));
+}
+
+/// Every row built in serves the problem that it was measured on.
+TEST(Tuned, BuiltinRowsAreLegal) {
+  auto rows = builtinTuned();
+  ASSERT_TRUE(rows) << rows.error().message;
+  EXPECT_FALSE(rows->empty());
+  for (const TunedRow &row : *rows) {
+    MatmulProblem p;
+    p.minTokens = p.maxTokens = row.tokens;
+    p.n = row.n, p.k = row.k;
+    p.experts = p.localExperts = row.experts, p.topK = row.topK;
+    p.elementType = row.elementType;
+    p.gated = row.gated, p.gather = row.gather;
+    p.tileRows = row.schedule.tileM;
+    Hardware hw;
+    ASSERT_TRUE(findHardware("sm_90a", row.gpu, hw));
+    EXPECT_EQ(whyIllegal(p, row.schedule, hw), std::nullopt)
+        << describe(row.schedule);
+    EXPECT_TRUE(findTuned(*rows, p, row.schedule.engine, hw));
+  }
 }
 
 TEST(Tuned, RowsThatAreNotLegalArePassedOver) {

@@ -1,0 +1,45 @@
+//===- TileRules.h - rows of a tile by rows of an expert --------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Which tile is right depends on the engine and on r, the mean number of rows
+// of an expert: rows beyond an expert's end are computed for nothing, and an
+// expert of more rows than a tile has its weight read more than once. The
+// counts scatter, so a small tile is left before the mean fills it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_SCHEDULE_TILERULES_H
+#define MOEC_COMPILER_SCHEDULE_TILERULES_H
+
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+namespace moec::compiler {
+
+/// With `engine`, tiles of `rows` serve up to `most` rows an expert in the
+/// mean. The rules of an engine ascend; its last one serves all the rest.
+struct TileRule {
+  std::string_view engine;
+  int64_t rows;
+  double most;
+};
+
+inline constexpr double kAnyRows = std::numeric_limits<double>::infinity();
+
+/// mma_sync: measured on an H100 (bench/notes/mma_sync-h100.md); tiles of 32
+/// rows are nowhere more than 1 % better than these, and each size costs two
+/// compilations. wgmma multiplies a large tile by the rows that it really has.
+inline constexpr TileRule kTileRules[] = {
+    {"wgmma", 16, 8},    {"wgmma", 64, 48},    {"wgmma", 256, kAnyRows},
+    {"mma_sync", 16, 8}, {"mma_sync", 64, 48}, {"mma_sync", 128, kAnyRows},
+    {"simt", 16, 8},     {"simt", 64, 48},     {"simt", 128, kAnyRows},
+};
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_SCHEDULE_TILERULES_H
