@@ -58,10 +58,9 @@ static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
                        s.tileM, problem.tileRows);
   if (s.tileM % 16 || s.tileM > 256)
     return fmt::format("tile m {} is no multiple of 16 up to 256", s.tileM);
-  // The skeleton can be instantiated with 64 to 256, but only two consuming
-  // warpgroups have been seen to work.
-  if (s.tileN != 128)
-    return fmt::format("tile n {}; 128 is possible", s.tileN);
+  // The skeleton can be instantiated with up to 256; these ran on a GPU.
+  if (s.tileN != 64 && s.tileN != 128)
+    return fmt::format("tile n {}; 64 and 128 are possible", s.tileN);
   if (s.producerWarps != 4 || s.consumerWarps * 16 != s.tileN)
     return fmt::format("{} producing and {} consuming warps; tile n {} takes 4 "
                        "and {}",

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles the kernels of legal catalog rows for every arch with NVRTC; needs no GPU.
 
-A kernel fails when it does not compile, when it spills registers, when its PTX holds `.local`, or when NVRTC or ptxas
-say anything at all. Legal is what the compiler does not refuse; test/golden/legal.txt holds the list.
+A kernel fails when it does not compile, when it spills registers, when its PTX holds `.local`, when NVRTC or ptxas
+say anything at all, or when its instructions are not those that its schedule implies (see check_instructions). Legal is what the compiler does not refuse; test/golden/legal.txt holds the list.
 
 Covered: each scheme, backend, engine and arch with tails in every size; REPRESENTATIVES gated with bias, not gated
 without, and for each scheme every activation and routing method; other archs gated or not in turn. --all compiles the
@@ -17,6 +17,7 @@ import json
 import pathlib
 import re
 import shutil
+import struct
 import sys
 import time
 
@@ -28,6 +29,11 @@ SHAPE = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 328, "intermed
 # One arch for each set of features that kernels can differ by, where no other table says so.
 REPRESENTATIVES = ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"]
 STRICT = ["-Xptxas=-warn-spills", "-Xptxas=-warn-lmem-usage", "-Xptxas=-Werror"]
+# wgmma with its weights by descriptor and in registers, and the tensor load of the copy engine.
+HGMMA = {0x9f0, 0xdf0}
+UTMALDG = 0x5b4
+# Of this file; what passed older ones is judged again.
+RULES = "2"
 
 _library = None
 
@@ -84,14 +90,49 @@ def make_sources(tools, work, arch, scheme, backend, engine, layers):
             for kernel in target["kernels"]:
                 headers = {header: (package / "include" / header).read_text() for header in kernel["headers"]}
                 source = (package / kernel["source"]).read_text()
-                result.append((f"{name}/{kernel['name']}", source, headers, kernel["options"] + STRICT))
+                schedule = target["report"]["schedules"].get(kernel["name"], {})
+                result.append((f"{name}/{kernel['name']}", source, headers, kernel["options"] + STRICT, schedule))
         shutil.rmtree(folder)
     return result, None
 
 
+def opcodes(cubin):
+    """The opcode (low 12 bits) of every 16-byte instruction in a cubin of sm_70 or later. There is no disassembler where
+    this runs; nvdisasm agreed on those that are named here."""
+    table, = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", cubin, table + i * size) for i in range(count)]
+    for name, kind, _, _, offset, length, *_ in sections:
+        start = sections[names][4] + name
+        if kind == 1 and cubin[start:start + 6] == b".text.":
+            for at in range(offset, offset + length - 15, 16):
+                yield struct.unpack_from("<H", cubin, at)[0] & 0xfff
+
+
+def check_instructions(cubin, schedule):
+    """None, or what is wrong. A tile of engine wgmma is multiplied in steps of 32 bytes, unrolled for each number of tokens
+    that the kernel may choose at run time, and has its weights brought by the copy engine; nothing else does either."""
+    counts = {"HGMMA": 0, "UTMALDG": 0}
+    for opcode in opcodes(cubin):
+        if opcode in HGMMA:
+            counts["HGMMA"] += 1
+        elif opcode == UTMALDG:
+            counts["UTMALDG"] += 1
+    if schedule.get("engine") != "wgmma":
+        return None if not any(counts.values()) else f"engine wgmma was not asked for, but there are {counts}"
+    steps = 128 // 32
+    most = schedule["tile"][0] // 16 * steps
+    if not counts["HGMMA"] or counts["HGMMA"] % steps or counts["HGMMA"] > most:
+        return f"{counts['HGMMA']} HGMMA; expected a multiple of {steps} up to {most}"
+    # In the loop, and for what is brought before the predecessor has ended.
+    if not 1 <= counts["UTMALDG"] <= 2:
+        return f"{counts['UTMALDG']} UTMALDG; expected 1 or 2"
+    return None
+
+
 def key_of(version, source, headers, options):
     digest = hashlib.sha256()
-    for part in [version, source, *options, *[text for pair in sorted(headers.items()) for text in pair]]:
+    for part in [RULES, version, source, *options, *[text for pair in sorted(headers.items()) for text in pair]]:
         digest.update(part.encode())
         digest.update(b"\0")
     return digest.hexdigest()
@@ -100,7 +141,7 @@ def key_of(version, source, headers, options):
 def check_kernel(job):
     """None, or a sentence; runs in a process of its own, NVRTC being slow under threads."""
     global _library
-    path, name, source, headers, options = job
+    path, name, source, headers, options, schedule = job
     if _library is None:
         _library = nvrtc.Nvrtc(path)
     error, log, ptx, cubin = _library.compile(source, name + ".cu", headers, options)
@@ -112,7 +153,9 @@ def check_kernel(job):
         return f"{name}: its PTX uses .local"
     if not cubin:
         return f"{name}: no cubin"
-    return None
+    # On sm_90a, for whose opcodes the numbers stand.
+    wrong = check_instructions(cubin, schedule) if "-arch=sm_90a" in options else None
+    return f"{name}: {wrong}" if wrong else None
 
 
 def main():
@@ -144,8 +187,8 @@ def main():
     # One kernel is often the same in several packages: compile it once.
     kernels = {}
     for sources, _ in made:
-        for name, source, headers, flags in sources:
-            kernels.setdefault(key_of(version, source, headers, flags), (path, name, source, headers, flags))
+        for name, source, headers, flags, schedule in sources:
+            kernels.setdefault(key_of(version, source, headers, flags), (path, name, source, headers, flags, schedule))
     todo = [(key, job) for key, job in kernels.items() if not (done / key).exists()]
     print(f"{len(combinations)} rows x archs, {sum(bool(s) for s, _ in made)} legal, "
           f"{sum(len(sources) for sources, _ in made)} kernels, {len(kernels)} different, "

@@ -9,7 +9,7 @@ assert report["layer"]["num_experts"] == 8
 assert [target["arch"] for target in report["targets"]] == ["sm_75", "sm_90a"]
 turing, hopper = report["targets"]
 assert (turing["backend"], turing["engine"]) == ("grouped", "simt"), turing["engine"]
-assert (hopper["backend"], hopper["engine"]) == ("grouped", "mma_sync"), hopper["engine"]
+assert (hopper["backend"], hopper["engine"]) == ("grouped", "wgmma"), hopper["engine"]
 refused = [row for row in turing["refused"] if row["engine"] == "mma_sync"]
 assert refused and refused[0]["code"] and refused[0]["reason"], turing["refused"]
 for target in report["targets"]:
