@@ -253,8 +253,9 @@ TEST(KnownGood, FallsBackWhereSharedMemoryIsSmall) {
   MatmulProblem p = gateUp(1024, 65536, 128);
   p.gather = p.gated = false;
   auto s = knownGood(p, {"mma_sync"}, ada);
-  if (s)
+  if (s) {
     EXPECT_EQ(whyIllegal(p, *s, ada), std::nullopt);
+  }
   EXPECT_FALSE(knownGood(p, {"simt"}, ada));
   p.elementBytes = 4;
   EXPECT_FALSE(knownGood(p, {"mma_sync"}, ada));
