@@ -145,7 +145,8 @@ static Result<Bandwidth> measureRead(const Device &device,
                  fmt::format("the read kernel's xor of {} bytes is {:08x}, "
                              "expected {:08x}",
                              bytes, got, *expected)};
-  Result<double> ms = device.median(launch, 5, 20, 80);
+  Result<double> ms =
+      device.median(launch, {.warmups = 5, .least = 20, .budgetMs = 80});
   if (!ms)
     return ms.takeError();
   return Bandwidth{double(bytes) / (*ms * 1e6), true, ""};
@@ -156,8 +157,9 @@ static Result<Bandwidth> measureCopy(const Device &device, uint64_t bytes) {
   if (!data)
     return data.takeError();
   char *half = static_cast<char *>(data->data()) + bytes / 2;
-  Result<double> ms = device.median(
-      [&] { return device.copy(half, data->data(), bytes / 2); }, 3, 10, 80);
+  Result<double> ms =
+      device.median([&] { return device.copy(half, data->data(), bytes / 2); },
+                    {.warmups = 3, .least = 10, .budgetMs = 80});
   if (!ms)
     return ms.takeError();
   // Half of it read, half of it written.

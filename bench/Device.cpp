@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 using namespace moec;
@@ -161,11 +162,11 @@ Result<void> Device::synchronize() const {
 }
 
 Result<double> Device::median(const std::function<Result<void>()> &work,
-                              int warmups, int least, double budgetMs) const {
+                              const Replays &replays) const {
   if (driver)
-    return medianOfGraph(work, warmups, least, budgetMs);
+    return medianOfGraph(work, replays);
   std::vector<double> times;
-  for (int i = 0; i < least; ++i) {
+  for (int i = 0; i < replays.least; ++i) {
     auto start = std::chrono::steady_clock::now();
     if (Result<void> done = work(); !done)
       return done.takeError();
@@ -199,8 +200,7 @@ struct GraphScope {
 } // namespace
 
 Result<double> Device::medianOfGraph(const std::function<Result<void>()> &work,
-                                     int warmups, int least,
-                                     double budgetMs) const {
+                                     const Replays &replays) const {
   GraphScope scope{*driver};
   if (Result<void> ok = driver->check(
           driver->streamBeginCapture(cudaStream, kCaptureModeThread),
@@ -225,13 +225,7 @@ Result<double> Device::medianOfGraph(const std::function<Result<void>()> &work,
   };
   call("cuEventCreate", driver->eventCreate(&scope.start, 0));
   call("cuEventCreate", driver->eventCreate(&scope.end, 0));
-  for (int i = 0; i < warmups && status == kSuccess; ++i)
-    call("cuGraphLaunch", driver->graphLaunch(scope.executable, cudaStream));
-
-  std::vector<double> times;
-  double spent = 0;
-  while (status == kSuccess && (int(times.size()) < least ||
-                                (spent < budgetMs && times.size() < 300))) {
+  auto replay = [&] {
     float ms = 0;
     call("cuEventRecord", driver->eventRecord(scope.start, cudaStream));
     call("cuGraphLaunch", driver->graphLaunch(scope.executable, cudaStream));
@@ -239,8 +233,21 @@ Result<double> Device::medianOfGraph(const std::function<Result<void>()> &work,
     call("cuEventSynchronize", driver->eventSynchronize(scope.end));
     call("cuEventElapsedTime",
          driver->eventElapsedTime(&ms, scope.start, scope.end));
-    times.push_back(ms);
-    spent += ms;
+    return double(ms);
+  };
+  for (int i = 0; i < replays.warmups && status == kSuccess; ++i) {
+    double ms = replay();
+    if (i == 0 && replays.idleAboveMs > 0 && ms > replays.idleAboveMs)
+      std::this_thread::sleep_for(
+          std::chrono::duration<double, std::milli>(replays.idleMs));
+  }
+  std::vector<double> times;
+  double spent = 0;
+  while (status == kSuccess &&
+         (int(times.size()) < replays.least ||
+          (spent < replays.budgetMs && times.size() < 300))) {
+    times.push_back(replay());
+    spent += times.back();
   }
   if (Result<void> ok = driver->check(status, what); !ok)
     return ok.takeError();

@@ -43,6 +43,16 @@ private:
   uint64_t size = 0;
 };
 
+/// How often a graph is replayed.
+struct Replays {
+  int warmups = 3;
+  int least = 7;        ///< timed ones, at least
+  double budgetMs = 40; ///< and as many (up to 300) as take so long
+  /// Where the first replay takes over `idleAboveMs`, the device idles for
+  /// `idleMs` before the others. 0: never.
+  double idleAboveMs = 0, idleMs = 0;
+};
+
 class Device {
 public:
   /// Opens device 0 through its primary context, or the host.
@@ -67,16 +77,15 @@ public:
   Result<void> synchronize() const;
 
   /// Median milliseconds of one execution of `work`, which queues on the
-  /// stream. CUDA: captured once in a graph, `warmups` replays, then as many
-  /// as fit into `budgetMs`, at least `least`, timed by events. Host: called
-  /// `least` times.
-  Result<double> median(const std::function<Result<void>()> &work, int warmups,
-                        int least, double budgetMs) const;
+  /// stream. CUDA: captured once in a graph, replayed and timed by events.
+  /// Host: called `least` times.
+  Result<double> median(const std::function<Result<void>()> &work,
+                        const Replays &replays) const;
 
 private:
   Device() = default;
   Result<double> medianOfGraph(const std::function<Result<void>()> &work,
-                               int warmups, int least, double budgetMs) const;
+                               const Replays &replays) const;
   const runtime::cuda::CudaDriver *driver = nullptr;
   runtime::cuda::CUcontext context = nullptr;
   runtime::cuda::CUstream cudaStream = nullptr;

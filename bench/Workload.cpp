@@ -7,10 +7,10 @@
 
 #include "bench/Workload.h"
 
-#include "test/reference/Element.h"
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <random>
+#include <cmath>
 #include <set>
 
 using namespace moec;
@@ -18,33 +18,18 @@ using namespace moec::bench;
 
 namespace {
 
-/// Random elements are made once on the host and copied on the device to all
-/// weights, each at an offset of its own.
-constexpr uint64_t kBlockBytes = uint64_t(64) << 20;
-
 Result<void> check(moec_status status) {
   if (status == MOEC_OK)
     return {};
   return Error{static_cast<ErrorCode>(status), moec_last_error()};
 }
 
-Result<std::vector<char>> randomElements(const std::string &type, int64_t count,
-                                         double scale, uint64_t seed) {
-  const reference::Element *element = reference::findElement(type);
-  if (!element || !element->isFloat)
-    return Error{ErrorCode::InvalidArgument,
-                 "no random data for element type '" + type + "'"};
-  std::vector<char> data(size_t(count * element->bytes));
-  std::mt19937_64 random(seed);
-  // About normal: a sum of four uniform 16-bit numbers, deviation `scale`.
-  for (int64_t i = 0; i < count; ++i) {
-    uint64_t bits = random();
-    double sum = 0;
-    for (int part = 0; part < 4; ++part)
-      sum += double((bits >> (16 * part)) & 0xFFFF) / 65536.0 - 0.5;
-    reference::store(*element, data.data(), i, sum * 1.7320508 * scale);
-  }
-  return data;
+/// The mean number of local experts that get a row, where every set of experts
+/// is as likely as any other.
+double expectedTouched(int64_t tokens, int64_t topK, int64_t experts,
+                       int64_t local) {
+  return double(local) *
+         (1 - std::pow(1 - double(topK) / double(experts), double(tokens)));
 }
 
 } // namespace
@@ -98,12 +83,14 @@ Workload::load(const Device &device, const std::string &folder,
   int64_t hidden = layer.value("hidden_size", int64_t(0));
   bool gated = layer["activation"].value("gated", true);
   work->topK = layer.value("top_k", int64_t(0));
+  work->numExperts = layer.value("num_experts", int64_t(0));
   work->localBegin = layer["local_experts"].value("begin", int64_t(0));
   work->localExperts = layer["local_experts"].value("count", int64_t(0));
   // Two flops for each weight of the expert.
   work->flopsPerPair =
       2.0 * double(hidden) * double(intermediate) * (gated ? 3 : 2);
-  if (work->topK < 1 || work->localExperts < 1)
+  if (work->topK < 1 || work->localExperts < 1 ||
+      work->numExperts < work->localExperts)
     return Error{ErrorCode::InvalidManifest,
                  folder + ": the manifest's layer has no experts"};
   if (Result<void> made = work->makeLayers(); !made)
@@ -111,44 +98,9 @@ Workload::load(const Device &device, const std::string &folder,
   return work;
 }
 
-Result<void> Workload::makeRandomBlock() {
-  std::string type = manifestJson["layer"].value("input_type", "bf16");
-  const reference::Element *element = reference::findElement(type);
-  if (!element)
-    return Error{ErrorCode::InvalidManifest, "unknown input type " + type};
-  uint64_t bytes = device.isHost() ? uint64_t(1) << 20 : kBlockBytes;
-  Result<std::vector<char>> data =
-      randomElements(type, int64_t(bytes) / element->bytes, 0.02, options.seed);
-  if (!data)
-    return data.takeError();
-  Result<Buffer> block = device.allocate(bytes);
-  if (!block)
-    return block.takeError();
-  randomBlock = std::move(*block);
-  return device.upload(randomBlock.data(), data->data(), bytes);
-}
-
-Result<void> Workload::fill(const Buffer &buffer, uint64_t offset) {
-  uint64_t block = randomBlock.bytes();
-  offset = offset % block / 256 * 256;
-  for (uint64_t at = 0; at < buffer.bytes();) {
-    uint64_t part = std::min(block - offset, buffer.bytes() - at);
-    if (Result<void> copied =
-            device.copy(static_cast<char *>(buffer.data()) + at,
-                        static_cast<char *>(randomBlock.data()) + offset, part);
-        !copied)
-      return copied;
-    at += part;
-    offset = 0;
-  }
-  return {};
-}
-
 Result<void> Workload::makeLayers() {
-  if (Result<void> made = makeRandomBlock(); !made)
-    return made;
   struct Stored {
-    std::string name;
+    std::string name, type;
     uint64_t bytes;
   };
   std::vector<Stored> stored;
@@ -162,7 +114,9 @@ Result<void> Workload::makeLayers() {
     Result<uint64_t> bytes = bytesOf(value.name, 1);
     if (!bytes)
       return bytes.takeError();
-    stored.push_back({value.name, *bytes});
+    // The first type is the default one.
+    std::string types = value.element_types;
+    stored.push_back({value.name, types.substr(0, types.find(' ')), *bytes});
     weightBytes += *bytes;
   }
   // Two sets take turns where they fit, so that a layer never finds weights
@@ -179,7 +133,8 @@ Result<void> Workload::makeLayers() {
         return buffer.takeError();
       weights.push_back(std::move(*buffer));
       if (Result<void> ok =
-              fill(weights.back(), 7919 * 4096 * uint64_t(weights.size()));
+              random.fill(weights.back(), weight.type,
+                          kindOfWeight(weight.name), weights.size());
           !ok)
         return ok;
       moec_tensor tensor = {};
@@ -211,26 +166,30 @@ Result<Workload::Run> Workload::makeRun(int64_t tokens, int index) {
     buffer = std::move(*made);
     return {};
   };
-  auto randomize = [&](const char *name, const char *type, Buffer &buffer,
-                       uint64_t stream) -> Result<void> {
-    if (Result<void> ok = allocate(name, buffer); !ok)
-      return ok;
-    std::string element = manifestJson["layer"].value(type, "bf16");
-    const reference::Element *row = reference::findElement(element);
-    if (!row)
-      return Error{ErrorCode::InvalidManifest, "unknown type " + element};
-    Result<std::vector<char>> data =
-        randomElements(element, int64_t(buffer.bytes()) / row->bytes, 1.0,
-                       options.seed * 1000003 + uint64_t(index) * 131 + stream);
-    if (!data)
-      return data.takeError();
-    return device.upload(buffer.data(), data->data(), buffer.bytes());
-  };
-  for (Result<void> ok : {randomize("x", "input_type", run.x, 1),
-                          randomize("logits", "logits_type", run.logits, 2),
+  for (Result<void> ok : {allocate("x", run.x), allocate("logits", run.logits),
                           allocate("out", run.out), allocate("ids", run.ids)})
     if (!ok)
       return ok.takeError();
+  if (Result<void> ok =
+          random.fill(run.x, manifestJson["layer"].value("input_type", "bf16"),
+                      Kind::Input, uint64_t(index) * 131 + 1);
+      !ok)
+    return ok.takeError();
+  std::string type = manifestJson["layer"].value("logits_type", "bf16");
+  Result<std::vector<char>> logits =
+      randomLogits(type, tokens * numExperts,
+                   options.seed * 1000003 + uint64_t(index) * 131 + 2);
+  if (!logits)
+    return logits.takeError();
+  if (logits->size() != run.logits.bytes())
+    return Error{ErrorCode::InvalidManifest,
+                 fmt::format("expected logits of {} bytes (tokens x experts of "
+                             "{}), got {}",
+                             logits->size(), type, run.logits.bytes())};
+  if (Result<void> ok =
+          device.upload(run.logits.data(), logits->data(), logits->size());
+      !ok)
+    return ok.takeError();
   return run;
 }
 
@@ -251,7 +210,7 @@ Result<void> Workload::queue(const Run &run, int64_t tokens) {
                         std::size(tensors), tokens, &run_options));
 }
 
-Result<int64_t> Workload::countTouched(Run &run, int64_t tokens) {
+Result<Workload::Touched> Workload::countTouched(Run &run, int64_t tokens) {
   moec_tensor tensors[4] = {};
   const std::pair<const char *, const Buffer *> given[] = {
       {"x", &run.x},
@@ -273,11 +232,15 @@ Result<int64_t> Workload::countTouched(Run &run, int64_t tokens) {
                                         ids.size() * sizeof(int32_t));
       !ok)
     return ok.takeError();
-  std::set<int32_t> touched;
+  Touched touched;
+  std::set<int32_t> experts;
   for (int32_t id : ids)
-    if (id >= localBegin && id < localBegin + localExperts)
-      touched.insert(id);
-  return int64_t(touched.size());
+    if (id >= localBegin && id < localBegin + localExperts) {
+      experts.insert(id);
+      ++touched.pairs;
+    }
+  touched.experts = int64_t(experts.size());
+  return touched;
 }
 
 Result<Measurement> Workload::measure(int64_t tokens) {
@@ -312,45 +275,51 @@ Result<Measurement> Workload::measure(int64_t tokens) {
       return ok.takeError();
   }
 
-  // The first layer says how many experts a layer touches, hence how many
-  // layers a graph needs.
   double perExpert = double(weightBytes) / double(localExperts);
+  result.repeats = options.repeats;
+  if (result.repeats < 1) {
+    double bytes =
+        perExpert * expectedTouched(tokens, topK, numExperts, localExperts);
+    result.repeats =
+        device.isHost()
+            ? 1
+            : int(std::clamp(std::ceil(double(options.touchedBytes) / bytes),
+                             1.0, 64.0));
+  }
   std::vector<Run> runs;
-  double touched = 0;
-  for (int wanted = std::max(options.repeats, 1), i = 0; i < wanted; ++i) {
+  for (int i = 0; i < result.repeats; ++i) {
     Result<Run> run = makeRun(tokens, i);
     if (!run)
       return run.takeError();
-    Result<int64_t> count = countTouched(*run, tokens);
-    if (!count)
-      return count.takeError();
-    touched += double(*count);
+    Result<Touched> touched = countTouched(*run, tokens);
+    if (!touched)
+      return touched.takeError();
+    result.touchedExperts += double(touched->experts) / result.repeats;
+    result.localPairs += double(touched->pairs) / result.repeats;
     runs.push_back(std::move(*run));
-    if (i == 0 && options.repeats == 0 && !device.isHost()) {
-      double bytes = std::max(1.0, double(*count) * perExpert);
-      wanted = int(std::clamp(
-          (double(options.touchedBytes) + bytes - 1) / bytes, 1.0, 64.0));
-    }
   }
-  result.repeats = int(runs.size());
-  result.touchedExperts = touched / double(runs.size());
   result.bytes =
       result.touchedExperts * perExpert +
       double(runs[0].x.bytes() + runs[0].logits.bytes() + runs[0].out.bytes());
-  result.flops =
-      double(tokens) * double(topK) * flopsPerPair * double(localExperts) /
-      double(manifestJson["layer"].value("num_experts", localExperts));
+  result.flops = result.localPairs * flopsPerPair;
 
-  Result<double> ms = device.median(
-      [&]() -> Result<void> {
-        for (const Run &run : runs)
-          if (Result<void> ok = queue(run, tokens); !ok)
-            return ok;
-        return {};
-      },
-      /*warmups=*/3, /*least=*/device.isHost() ? 1 : 7, /*budgetMs=*/40);
-  if (!ms)
-    return ms.takeError();
-  result.microseconds = *ms * 1000 / double(runs.size());
+  for (int pass = 0; pass < options.passes; ++pass) {
+    Result<double> ms = device.median(
+        [&]() -> Result<void> {
+          for (const Run &run : runs)
+            if (Result<void> ok = queue(run, tokens); !ok)
+              return ok;
+          return {};
+        },
+        {.warmups = 3,
+         .least = device.isHost() ? 1 : 7,
+         .budgetMs = 40,
+         .idleAboveMs = 0.4 * result.repeats,
+         .idleMs = options.idleMs});
+    if (!ms)
+      return ms.takeError();
+    result.passes.push_back(*ms * 1000 / result.repeats);
+  }
+  result.microseconds = medianOf(result.passes);
   return result;
 }

@@ -15,6 +15,7 @@
 #define MOEC_BENCH_WORKLOAD_H
 
 #include "bench/Device.h"
+#include "bench/RandomData.h"
 #include "moec/moec.h"
 
 #include <nlohmann/json.hpp>
@@ -29,6 +30,10 @@ struct WorkloadOptions {
   uint64_t touchedBytes = 400'000'000;
   int repeats = 0;     ///< layers in a graph; 0: from touchedBytes
   std::string variant; ///< forces one; "" by token count
+  int passes = 3;      ///< medians of replays, of which the median counts
+  /// A card that was busy is slower: idle for so long before a layer that
+  /// takes over 400 us.
+  double idleMs = 100;
 };
 
 /// What one token count gave.
@@ -38,7 +43,9 @@ struct Measurement {
   int repeats = 0;         ///< layers in the graph
   double bytes = 0;        ///< of touched experts, x, out, logits; of one layer
   double flops = 0;        ///< of one layer
-  double touchedExperts = 0; ///< mean over the layers
+  double touchedExperts = 0;  ///< local ones, mean over the layers
+  double localPairs = 0;      ///< pairs of them and a token, the same
+  std::vector<double> passes; ///< microseconds of each
   std::string variant;
 };
 
@@ -59,14 +66,18 @@ public:
 private:
   struct Run; ///< inputs and outputs of one layer of a graph
 
+  /// What one layer of a graph does on this rank.
+  struct Touched {
+    int64_t experts = 0, pairs = 0;
+  };
+
   Workload(const Device &device, WorkloadOptions options)
-      : device(device), options(std::move(options)) {}
-  Result<void> makeRandomBlock();
-  Result<void> fill(const Buffer &buffer, uint64_t offset);
+      : device(device), options(std::move(options)),
+        random(device, this->options.seed) {}
   Result<void> makeLayers();
   Result<Run> makeRun(int64_t tokens, int index);
   Result<void> queue(const Run &run, int64_t tokens);
-  Result<int64_t> countTouched(Run &run, int64_t tokens);
+  Result<Touched> countTouched(Run &run, int64_t tokens);
   Result<uint64_t> bytesOf(const char *name, int64_t tokens) const;
 
   const Device &device;
@@ -75,9 +86,10 @@ private:
   moec_context *context = nullptr;
   std::vector<moec_layer *> layers;
   std::vector<Buffer> weights;
-  Buffer workspace, randomBlock;
+  Buffer workspace;
+  RandomData random;
   nlohmann::json manifestJson;
-  int64_t localExperts = 0, localBegin = 0, topK = 0;
+  int64_t numExperts = 0, localExperts = 0, localBegin = 0, topK = 0;
   uint64_t weightBytes = 0; ///< stored, of one layer
   double flopsPerPair = 0;
 };

@@ -13,14 +13,19 @@
 //===----------------------------------------------------------------------===//
 
 #include "bench/Bandwidth.h"
+#include "bench/Floor.h"
+#include "bench/Targets.h"
 #include "bench/Workload.h"
-#include "dialect/catalog/Gpus.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <iostream>
+#include <iterator>
+#include <optional>
 
 using namespace moec;
 using namespace moec::bench;
@@ -29,19 +34,16 @@ using nlohmann::ordered_json;
 namespace {
 
 struct Options {
-  std::vector<std::string> packages;
-  std::vector<int64_t> tokens = {1, 8, 32, 128, 512, 2048, 8192};
+  std::vector<std::string> packages, cells;
+  std::vector<int64_t> tokens; ///< none: those of the shape
+  std::string targets;
   WorkloadOptions work;
-  double bandwidth = 0, rate = 0;
+  GivenRates rates;
   bool host = false, json = false;
 };
 
-/// What the GPU can do, by the catalog or as given.
-struct Rates {
-  double bandwidth = 0;  ///< GB/s, for the floor
-  double matmulRate = 0; ///< TFLOP/s, for the floor
-  std::string source;    ///< measured, maker's, given
-};
+/// Of shapes that the targets do not know.
+const std::vector<int64_t> kTokens = {1, 8, 32, 128, 512, 2048, 8192};
 
 constexpr double kTolerance = 0.05;
 
@@ -60,40 +62,6 @@ std::string describe(const Bandwidth &now, const Rates &rates) {
   return fmt::format(
       "a pure read reaches {:.0f} GB/s{}", now.gbs,
       isOff(now, rates) ? ", MORE THAN 5 % OFF: the times are suspect" : "");
-}
-
-Result<Rates> ratesOf(const Device &device, const Options &options) {
-  Rates rates;
-  if (device.isHost())
-    return rates;
-  if (const catalog::Gpu *gpu = catalog::findGpuByDevice(device.name())) {
-    bool measured = gpu->measuredBandwidth > 0 && gpu->measuredMatmulRate > 0;
-    rates.bandwidth = measured ? gpu->measuredBandwidth : gpu->bandwidth;
-    rates.matmulRate = measured ? gpu->measuredMatmulRate : gpu->matmulRate;
-    rates.source = measured ? "measured" : "maker's";
-  }
-  if (options.bandwidth > 0) {
-    rates.bandwidth = options.bandwidth;
-    rates.source = "given";
-  }
-  if (options.rate > 0) {
-    rates.matmulRate = options.rate;
-    rates.source = "given";
-  }
-  if (rates.bandwidth <= 0 || rates.matmulRate <= 0)
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("no rates for device '{}' in the catalog (moec "
-                             "list gpus); pass --bandwidth=GB/s and "
-                             "--tflops=TFLOP/s",
-                             device.name())};
-  return rates;
-}
-
-double floorOf(const Measurement &cell, const Rates &rates) {
-  if (rates.bandwidth <= 0)
-    return 0;
-  return std::max(cell.bytes / (rates.bandwidth * 1e3),
-                  cell.flops / (rates.matmulRate * 1e6));
 }
 
 /// The variant's kernels with the schedules that the package reports.
@@ -127,15 +95,19 @@ ordered_json kernelsOf(const Workload &work, const std::string &variant) {
 
 /// "gate_up 16x64x128 4 stages": of the matmuls, in the order they run.
 std::string schedulesInShort(const ordered_json &kernels,
-                             const std::string &variant) {
+                             const std::vector<std::string> &variants) {
   std::string text;
   for (const ordered_json &kernel : kernels) {
     const ordered_json &schedule = kernel["schedule"];
     if (!schedule.contains("tile"))
       continue;
+    // A kernel that several variants share is named after one of them.
     std::string name = kernel["name"].get<std::string>();
-    if (name.starts_with(variant + "_"))
-      name = name.substr(variant.size() + 1);
+    for (const std::string &variant : variants)
+      if (name.starts_with(variant + "_")) {
+        name = name.substr(variant.size() + 1);
+        break;
+      }
     const ordered_json &tile = schedule["tile"];
     text += fmt::format("{}{} {} {}x{}x{} s{}", text.empty() ? "" : ", ", name,
                         schedule.value("engine", ""), tile[0].get<int>(),
@@ -145,69 +117,211 @@ std::string schedulesInShort(const ordered_json &kernels,
   return text;
 }
 
-Result<ordered_json> benchPackage(const Device &device,
-                                  const std::string &folder,
-                                  const Options &options, const Rates &rates) {
+Result<std::string> readFile(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return Error{ErrorCode::FileSystem, "cannot open " + path};
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+/// The manifest's layer, without loading the package.
+Result<nlohmann::json> layerOf(const std::string &folder) {
+  Result<std::string> text = readFile(folder + "/manifest.json");
+  if (!text)
+    return text.takeError();
+  nlohmann::json manifest = nlohmann::json::parse(*text, nullptr, false);
+  if (!manifest.is_object() || !manifest.contains("layer") ||
+      !manifest["layer"].is_object())
+    return Error{ErrorCode::InvalidManifest,
+                 folder + ": the manifest has no layer"};
+  return manifest["layer"];
+}
+
+/// Everything that all packages are timed with.
+struct Bench {
+  const Device &device;
+  const Options &options;
+  Rates rates;
+  std::optional<Targets> targets;
+};
+
+std::vector<std::string> variantsOf(const Workload &work) {
+  std::vector<std::string> names;
+  for (const auto &target :
+       work.manifest().value("targets", nlohmann::json::array()))
+    for (const auto &row : target.value("variants", nlohmann::json::array()))
+      names.push_back(row.value("name", ""));
+  return names;
+}
+
+Result<ordered_json> benchCell(const Bench &bench, Workload &work,
+                               const ordered_json &package, int64_t tokens) {
+  if (tokens < 1 || tokens > work.maxTokens())
+    return Error{ErrorCode::TooManyTokens,
+                 fmt::format("expected --tokens from 1 to {}, got {}",
+                             work.maxTokens(), tokens)};
+  Result<Measurement> cell = work.measure(tokens);
+  if (!cell)
+    return cell.takeError();
+  Work done = {cell->bytes, cell->flops,
+               multipliesFp8(work.manifest()["layer"])};
+  double floor = floorOf(done, bench.rates);
+  double rate = rateFor(done, bench.rates);
+  double ratio = floor > 0 ? cell->microseconds / floor : 0;
+  double achieved = cell->flops / (cell->microseconds * 1e6);
+  ordered_json kernels = kernelsOf(work, cell->variant);
+  ordered_json row = {
+      {"tokens", tokens},
+      {"us", cell->microseconds},
+      {"passes_us", cell->passes},
+      {"floor_us", floor},
+      {"ratio", ratio},
+      {"tflops", achieved},
+      {"percent_of_peak", rate > 0 ? 100 * achieved / rate : 0},
+      {"bytes", cell->bytes},
+      {"flops", cell->flops},
+      {"touched_experts", cell->touchedExperts},
+      {"local_pairs", cell->localPairs},
+      {"layers_per_graph", cell->repeats},
+      {"variant", cell->variant},
+      {"regime", regimeOf(kernels)},
+      {"schedules", schedulesInShort(kernels, variantsOf(work))}};
+  const Target *target =
+      bench.targets
+          ? bench.targets->find(package["shape"], package["scheme"], tokens)
+          : nullptr;
+  if (target && ratio > 0)
+    row["against"] = {{"peer", target->peer},
+                      {"us", target->peerUs},
+                      {"ratio", target->peerRatio},
+                      {"ours_over_theirs", ratio / target->peerRatio},
+                      {"target", target->target},
+                      {"limit", target->limit},
+                      {"met", ratio <= target->limit}};
+  row["kernels"] = std::move(kernels);
+  return row;
+}
+
+void printHead(const ordered_json &package) {
+  fmt::print("{} ({}, {})\n  {:>6} {:>9} {:>9} {:>7} {:>6} {:>6} {:>6}  {:<14} "
+             "{:>7} {:>6} {:>7} {:>2}  {:<7}  {}\n",
+             package["name"].get<std::string>(),
+             package["scheme"].get<std::string>(),
+             package["arch"].get<std::string>(), "tokens", "us", "floor us",
+             "ratio", "target", "theirs", "o/t", "peer", "TFLOP/s", "% peak",
+             "experts", "R", "regime", "schedules");
+}
+
+void printCell(const ordered_json &row) {
+  std::string against =
+      fmt::format("{:>6} {:>6} {:>6}  {:<14}", "", "", "", "");
+  if (row.contains("against")) {
+    const ordered_json &peer = row["against"];
+    against = fmt::format("{:>6} {:>6.2f} {:>6.2f}  {:<14}",
+                          fmt::format("{:.2f}{}", peer["target"].get<double>(),
+                                      peer["met"].get<bool>() ? " " : "!"),
+                          peer["ratio"].get<double>(),
+                          peer["ours_over_theirs"].get<double>(),
+                          peer["peer"].get<std::string>());
+  }
+  fmt::print(
+      "  {:>6} {:>9.1f} {:>9.1f} {:>7.3f} {} {:>7.1f} {:>6.1f} {:>7.1f} "
+      "{:>2}  {:<7}  {}\n",
+      row["tokens"].get<int64_t>(), row["us"].get<double>(),
+      row["floor_us"].get<double>(), row["ratio"].get<double>(), against,
+      row["tflops"].get<double>(), row["percent_of_peak"].get<double>(),
+      row["touched_experts"].get<double>(), row["layers_per_graph"].get<int>(),
+      row["regime"].get<std::string>(), row["schedules"].get<std::string>());
+  std::fflush(stdout);
+}
+
+/// A cell that fails is reported and the others are timed all the same; a
+/// package that --cells does not name is null.
+Result<ordered_json> benchPackage(const Bench &bench, const std::string &folder,
+                                  bool &failed) {
+  const Options &options = bench.options;
+  Result<nlohmann::json> layer = layerOf(folder);
+  if (!layer)
+    return layer.takeError();
+  std::string scheme =
+      layer->value("quant", nlohmann::json::object()).value("name", "");
+  const Shape *shape = bench.targets ? bench.targets->shapeOf(*layer) : nullptr;
+  std::string shapeName = shape ? shape->name : layer->value("name", "");
+  if (!options.cells.empty() &&
+      std::none_of(options.cells.begin(), options.cells.end(),
+                   [&](const std::string &word) {
+                     return selects(word, shapeName, scheme);
+                   }))
+    return ordered_json();
   Result<std::unique_ptr<Workload>> loaded =
-      Workload::load(device, folder, options.work);
+      Workload::load(bench.device, folder, options.work);
   if (!loaded)
     return loaded.takeError();
   Workload &work = **loaded;
   ordered_json report = {{"package", folder},
                          {"name", work.name()},
+                         {"shape", shapeName},
+                         {"scheme", scheme},
                          {"arch", work.arch()},
                          {"layer", work.manifest()["layer"]},
                          {"cells", ordered_json::array()}};
   if (!options.json)
-    fmt::print("{} ({})\n  {:>7} {:>9} {:>9} {:>6} {:>8} {:>6} {:>8} {:>3}  "
-               "{:<14} {}\n",
-               work.name(), work.arch(), "tokens", "us", "floor us", "ratio",
-               "TFLOP/s", "% peak", "experts", "R", "variant", "schedules");
-  for (int64_t tokens : options.tokens) {
-    if (tokens < 1 || tokens > work.maxTokens())
-      return Error{ErrorCode::TooManyTokens,
-                   fmt::format("{}: expected --tokens from 1 to {}, got {}",
-                               folder, work.maxTokens(), tokens)};
-    Result<Measurement> cell = work.measure(tokens);
-    if (!cell)
-      return cell.takeError();
-    double floor = floorOf(*cell, rates);
-    double ratio = floor > 0 ? cell->microseconds / floor : 0;
-    double achieved = cell->flops / (cell->microseconds * 1e6);
-    double ofPeak =
-        rates.matmulRate > 0 ? 100 * achieved / rates.matmulRate : 0;
-    ordered_json kernels = kernelsOf(work, cell->variant);
-    std::string schedules = schedulesInShort(kernels, cell->variant);
-    report["cells"].push_back({{"tokens", tokens},
-                               {"us", cell->microseconds},
-                               {"floor_us", floor},
-                               {"ratio", ratio},
-                               {"tflops", achieved},
-                               {"percent_of_peak", ofPeak},
-                               {"bytes", cell->bytes},
-                               {"flops", cell->flops},
-                               {"touched_experts", cell->touchedExperts},
-                               {"layers_per_graph", cell->repeats},
-                               {"variant", cell->variant},
-                               {"schedules", schedules},
-                               {"kernels", std::move(kernels)}});
-    if (!options.json)
-      fmt::print(
-          "  {:>7} {:>9.1f} {:>9.1f} {:>6.2f} {:>8.1f} {:>6.1f} {:>8.1f} "
-          "{:>3}  {:<14} {}\n",
-          tokens, cell->microseconds, floor, ratio, achieved, ofPeak,
-          cell->touchedExperts, cell->repeats, cell->variant, schedules);
+    printHead(report);
+  std::vector<int64_t> tokens = options.tokens;
+  if (tokens.empty())
+    tokens = shape ? shape->tokens : kTokens;
+  for (int64_t count : tokens) {
+    Result<ordered_json> row = benchCell(bench, work, report, count);
+    if (row) {
+      report["cells"].push_back(*row);
+      if (!options.json)
+        printCell(*row);
+      continue;
+    }
+    failed = true;
+    report["errors"].push_back(
+        {{"tokens", count}, {"error", row.error().message}});
+    fmt::print(stderr, "moec-bench: {}, {} tokens: {}\n", folder, count,
+               row.error().message);
   }
   return report;
 }
 
-Result<void> benchAll(const Options &options) {
+Result<std::optional<Targets>> readTargets(const Options &options,
+                                           const Rates &rates) {
+  if (options.targets.empty())
+    return std::optional<Targets>();
+  Result<std::string> text = readFile(options.targets);
+  if (!text)
+    return text.takeError();
+  Result<Targets> targets = Targets::parse(*text, options.targets);
+  if (!targets)
+    return targets.takeError();
+  if (!options.host && targets->gpu() != rates.gpu)
+    return Error{
+        ErrorCode::InvalidArgument,
+        fmt::format("{} is of GPU {}, this one is {}; leave out "
+                    "--targets",
+                    options.targets, targets->gpu(),
+                    rates.gpu.empty() ? "none of the catalog" : rates.gpu)};
+  return std::optional<Targets>(std::move(*targets));
+}
+
+Result<bool> benchAll(const Options &options) {
   Result<Device> device = Device::open(options.host);
   if (!device)
     return device.takeError();
-  Result<Rates> rates = ratesOf(*device, options);
-  if (!rates)
-    return rates.takeError();
+  Rates rates;
+  if (!device->isHost()) {
+    Result<Rates> found = ratesOf(device->name(), options.rates);
+    if (!found)
+      return found.takeError();
+    rates = *found;
+  }
+  Result<std::optional<Targets>> targets = readTargets(options, rates);
+  if (!targets)
+    return targets.takeError();
+  Bench bench{*device, options, rates, std::move(*targets)};
   Result<Bandwidth> before = measureBandwidth(*device);
   if (!before)
     return before.takeError();
@@ -215,41 +329,49 @@ Result<void> benchAll(const Options &options) {
     if (device->isHost())
       fmt::print("host device: these times say nothing about a GPU\n");
     else
-      fmt::print("{}: floor by {} GB/s and {} TFLOP/s ({}); before: {}\n",
-                 device->name(), rates->bandwidth, rates->matmulRate,
-                 rates->source, describe(*before, *rates));
+      fmt::print("{}: floor by {} GB/s, {} TFLOP/s and, where both operands "
+                 "have 8 bits, {} TFLOP/s ({}); before: {}\n",
+                 device->name(), rates.bandwidth, rates.matmulRate,
+                 rates.fp8Rate, rates.source, describe(*before, rates));
   }
-  ordered_json report = {{"moec_bench", 2},
+  ordered_json report = {{"moec_bench", 3},
                          {"device", device->name()},
                          {"driver_version", device->driverVersion()},
-                         {"bandwidth_gbs", rates->bandwidth},
-                         {"matmul_tflops", rates->matmulRate},
-                         {"rates_source", rates->source},
+                         {"bandwidth_gbs", rates.bandwidth},
+                         {"matmul_tflops", rates.matmulRate},
+                         {"fp8_tflops", rates.fp8Rate},
+                         {"rates_source", rates.source},
                          {"bandwidth_by", before->read ? "read" : "copy"},
                          {"before_gbs", before->gbs},
                          {"after_gbs", 0},
-                         {"suspect", isOff(*before, *rates)},
+                         {"suspect", isOff(*before, rates)},
                          {"seed", options.work.seed},
                          {"packages", ordered_json::array()}};
+  bool failed = false;
   for (const std::string &folder : options.packages) {
-    Result<ordered_json> cells = benchPackage(*device, folder, options, *rates);
+    Result<ordered_json> cells = benchPackage(bench, folder, failed);
     if (!cells)
       return cells.takeError();
-    report["packages"].push_back(std::move(*cells));
+    if (!cells->is_null())
+      report["packages"].push_back(std::move(*cells));
   }
+  if (report["packages"].empty())
+    return Error{ErrorCode::InvalidArgument,
+                 "expected --cells to name one of the packages (\"*\", shape, "
+                 "scheme or shape/scheme), got none of them"};
   if (!device->isHost()) {
     // Once more: a card that grew hot on the way shows here.
     Result<Bandwidth> after = measureBandwidth(*device);
     if (!after)
       return after.takeError();
     report["after_gbs"] = after->gbs;
-    report["suspect"] = isOff(*before, *rates) || isOff(*after, *rates);
+    report["suspect"] = isOff(*before, rates) || isOff(*after, rates);
     if (!options.json)
-      fmt::print("after: {}\n", describe(*after, *rates));
+      fmt::print("after: {}\n", describe(*after, rates));
   }
   if (options.json)
     fmt::print("{}\n", report.dump(2));
-  return {};
+  return !failed;
 }
 
 } // namespace
@@ -260,9 +382,15 @@ int main(int argc, char **argv) {
   std::string device = "cuda";
   app.add_option("PACKAGE", options.packages, "folders that moec compile wrote")
       ->required();
-  app.add_option("--tokens", options.tokens, "token counts")
-      ->delimiter(',')
-      ->capture_default_str();
+  app.add_option("--cells", options.cells,
+                 "only these packages: shape, scheme or shape/scheme")
+      ->delimiter(',');
+  app.add_option("--tokens", options.tokens,
+                 "token counts; the shape's where --targets has it, else "
+                 "1,8,32,128,512,2048,8192")
+      ->delimiter(',');
+  app.add_option("--targets", options.targets,
+                 "bench/targets.json: what each cell is measured against");
   app.add_option("--device", device, "cuda or host")
       ->check(CLI::IsMember({"cuda", "host"}))
       ->capture_default_str();
@@ -271,8 +399,19 @@ int main(int argc, char **argv) {
   app.add_option("--repeats", options.work.repeats,
                  "layers in a graph; 0: until 400 MB of weights are touched")
       ->capture_default_str();
-  app.add_option("--bandwidth", options.bandwidth, "GB/s of the floor");
-  app.add_option("--tflops", options.rate, "TFLOP/s of the floor");
+  app.add_option("--passes", options.work.passes,
+                 "medians of replays, of which the median counts")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--idle", options.work.idleMs,
+                 "milliseconds before cells over 400 us")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--bandwidth", options.rates.bandwidth, "GB/s of the floor");
+  app.add_option("--tflops", options.rates.matmulRate,
+                 "TFLOP/s of the floor, 16-bit operands");
+  app.add_option("--fp8-tflops", options.rates.fp8Rate,
+                 "TFLOP/s of the floor, 8-bit operands");
   app.add_flag("--json", options.json, "for programs");
   try {
     app.parse(argc, argv);
@@ -280,8 +419,8 @@ int main(int argc, char **argv) {
     return app.exit(error, std::cout, std::cerr) == 0 ? 0 : 2;
   }
   options.host = device == "host";
-  Result<void> done = benchAll(options);
+  Result<bool> done = benchAll(options);
   if (!done)
     fmt::print(stderr, "moec-bench: {}\n", done.error().message);
-  return done ? 0 : 1;
+  return done && *done ? 0 : 1;
 }

@@ -7,12 +7,14 @@
 # ===------------------------------------------------------------------------===#
 """Makes results/<date>-<name>.json and .md, and <date>-<gpu>-checks.json, from what the programs printed.
 
-  bench/summarize.py --date=2026-11-21 --name=h100-mma_sync --bench=bench.json --load cold.json aot.json \\
-      --checks models.json limits.json rows.json mutants.json [--driver=580.1] [--note=TEXT] [--commit=REV]
-  bench/summarize.py --markdown=bench/results/2026-11-21-h100-mma_sync.json     # the .md anew from the .json
+  bench/summarize.py --date=2026-11-21 --name=h100-mma_sync --bench bench-*.json --thermometer=thermometer.json \\
+      --load cold.json aot.json --checks models.json limits.json rows.json mutants.json \\
+      [--driver=580.1] [--note=TEXT] [--commit=REV]
+  bench/summarize.py --markdown=bench/results/2026-11-21-h100-mma_sync.json     # .md and plots anew from the .json
 
---bench and --load take what `moec-bench --json` and `load-time --json` printed, --checks what the GPU suite and the
-mutants wrote. The tree hashes are those of --commit (default HEAD): name the commit whose programs ran.
+--bench and --load take what `moec-bench --json` and `load-time --json` printed, --thermometer what bench/thermometer.py
+wrote, --checks what the GPU suite and the mutants wrote. The tree hashes are those of --commit (default HEAD): name the
+commit whose programs ran. Plots need matplotlib; without it they are left out and that is said.
 """
 
 import argparse
@@ -20,6 +22,10 @@ import json
 import pathlib
 import subprocess
 import sys
+
+import benchlib
+import plot
+import thermometer
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TREES = ("templates", "runtime", "compiler")
@@ -51,6 +57,24 @@ def write(path, value):
     text = value if isinstance(value, str) else json.dumps(value, indent=1) + "\n"
     path.write_text(text, encoding="utf-8")
     print(f"wrote {path}")
+
+
+def merge_bench(paths):
+    """One bench of several processes: their packages, each with the reads before and after it."""
+    reports = [read(path) for path in paths]
+    merged = {**reports[0], "packages": []}
+    for report, path in zip(reports, paths):
+        for key in ("moec_bench", "device", "bandwidth_gbs", "matmul_tflops", "fp8_tflops", "seed"):
+            if report.get(key) != merged.get(key):
+                sys.exit(f"summarize.py: expected one {key} in all of --bench, got {merged.get(key)} in {paths[0]} and "
+                         f"{report.get(key)} in {path}")
+        own = {key: report[key] for key in ("before_gbs", "after_gbs", "suspect")} if len(reports) > 1 else {}
+        merged["packages"] += [{**package, **own} for package in report["packages"]]
+    merged["after_gbs"] = reports[-1]["after_gbs"]
+    merged["suspect"] = any(report["suspect"] for report in reports)
+    for package in merged["packages"]:
+        package.pop("package", None)
+    return merged
 
 
 def merge_checks(paths):
@@ -89,24 +113,65 @@ def schedules(cell):
     return ", ".join(entry.split("_")[-2] for entry in cell["kernels"] if entry.startswith("moec_grouped_matmul"))
 
 
-def bench_lines(bench):
-    lines = ["## Layers", "", f"Floor: {bench['bandwidth_gbs']:.0f} GB/s and {bench['matmul_tflops']:.0f} TFLOP/s "
+def against(package, cell, known):
+    """(target, theirs, ours/theirs, peer) as text; a result that says nothing of it is held against today's files."""
+    row = cell.get("against")
+    if row is None:
+        found = known.get((package["shape"], package["layer"]["quant"]["name"], cell["tokens"]))
+        if not found or not cell["ratio"]:
+            return "", "", "", ""
+        row = {**found["baseline"], "target": found["target"], "met": cell["ratio"] <= found["limit"]}
+    mark = "" if row["met"] else " missed"
+    return f"{row['target']:.2f}{mark}", f"{row['ratio']:.2f}", f"{cell['ratio'] / row['ratio']:.2f}", row["peer"]
+
+
+def reads(report, packages):
+    before = [part["before_gbs"] for part in (*packages, report) if part.get("before_gbs")]
+    after = [part["after_gbs"] for part in (*packages, report) if part.get("after_gbs")]
+    every = before + after
+    return f"{min(every):.0f} GB/s" if min(every) == max(every) else f"{min(every):.0f} to {max(every):.0f} GB/s"
+
+
+def bench_lines(bench, plots):
+    eight = f", {bench['fp8_tflops']:.0f} TFLOP/s where both operands have 8 bits" if "fp8_tflops" in bench else ""
+    lines = ["## Layers", "", f"Floor: {bench['bandwidth_gbs']:.0f} GB/s and {bench['matmul_tflops']:.0f} TFLOP/s{eight} "
              f"({bench['rates_source']})."]
     if bench.get("bandwidth_by") == "read":
         state = "more than 5 % off: the run is **suspect**" if bench["suspect"] else "not marked suspect"
-        lines.append(f"A pure read reached {bench['before_gbs']:.0f} GB/s before and {bench['after_gbs']:.0f} GB/s after: {state}.")
+        lines.append(f"Pure reads before and after reached {reads(bench, bench['packages'])}: {state}.")
     else:
         lines.append("No pure read was timed in this run, so it does not say whether the card was hot.")
     lines.append("")
+    rows = benchlib.shapes()
+    known = {}
+    if "H100 80GB HBM3" in bench["device"]:
+        cells = read(ROOT / "bench" / "targets.json")["cells"]
+        known = {(cell["shape"], cell["scheme"], cell["tokens"]): cell for cell in cells}
     for package in bench["packages"]:
-        lines += [f"### {package['name']} ({package['layer']['quant']['name']}, {package['arch']})", ""]
-        rows = []
+        package = {**package, "shape": package.get("shape") or benchlib.shape_of(package["layer"], rows)}
+        scheme = package["layer"]["quant"]["name"]
+        hot = ", **suspect**" if package.get("suspect") else ""
+        lines += [f"### {package['name']} ({scheme}, {package['arch']}{hot})", ""]
+        body = []
         for cell in package["cells"]:
-            rows.append((f"{cell['tokens']}", f"{cell['us']:.1f}", f"{cell['floor_us']:.1f}", f"{cell['ratio']:.2f}",
-                         f"{cell['tflops']:.1f}", f"{100 * cell['tflops'] / bench['matmul_tflops']:.1f}",
-                         f"{cell['touched_experts']:.1f}", cell["variant"], schedules(cell)))
-        lines += table(("tokens", "us", "floor us", "ratio", "TFLOP/s", "% of peak", "experts", "variant", "schedules"), rows)
+            rate = bench["fp8_tflops" if scheme.startswith("fp8") else "matmul_tflops"]
+            body.append((f"{cell['tokens']}", f"{cell['us']:.1f}", f"{cell['floor_us']:.1f}", f"{cell['ratio']:.3f}",
+                         *against(package, cell, known), f"{cell['tflops']:.1f}", f"{100 * cell['tflops'] / rate:.1f}",
+                         f"{cell['touched_experts']:.1f}", cell.get("regime", ""), cell["variant"], schedules(cell)))
+        lines += table(("tokens", "us", "floor us", "ratio", "target", "theirs", "ours/theirs", "peer", "TFLOP/s",
+                        "% of peak", "experts", "regime", "variant", "schedules"), body)
+        lines += [f"* {error['tokens']} tokens: {error['error']}" for error in package.get("errors", [])]
+        picture = f"{package['shape']}-{scheme}.svg"
+        if picture in plots:
+            lines += [f"![{package['shape']}, {scheme}: time against tokens]({plots[picture]})", ""]
     return lines
+
+
+def thermometer_lines(result):
+    state = "**More than 5 % off**: " if result["off"] else ""
+    lines = ["## Thermometer", "", f"{state}PyTorch {result['torch']} in the same run, beside the baseline's card and the "
+             "floor's rates.", ""]
+    return lines + [f"* {line}" for line in thermometer.lines(result)] + [""]
 
 
 def load_lines(load):
@@ -123,14 +188,16 @@ def load_lines(load):
     return lines + table(("", *(kind.replace("_", " ") for kind in kinds)), rows)
 
 
-def markdown(result):
+def markdown(result, plots=None):
     provenance = result["provenance"]
     lines = [f"# {provenance['date']} {provenance['name']}", "",
              "Made by `bench/summarize.py`; what the columns mean: [the bench](../README.md).", ""]
     shown = [(key, str(provenance[key])) for key in ("device", "driver", "date", "commit", "note") if provenance.get(key)]
     lines += table(("what", "value"), shown + [(f"tree of {name}/", provenance[name]) for name in TREES])
     if "bench" in result:
-        lines += bench_lines(result["bench"])
+        lines += bench_lines(result["bench"], plots or {})
+    if "thermometer" in result:
+        lines += thermometer_lines(result["thermometer"])
     if result.get("loads"):
         lines += ["## Loading", ""]
         for load in result["loads"]:
@@ -145,12 +212,26 @@ def markdown(result):
     return "\n".join(lines).rstrip() + "\n"
 
 
+def write_markdown(path, result):
+    """The plots go to a folder beside the result."""
+    plots = {}
+    if "bench" in result:
+        folder = path.with_name(path.stem + "-plots")
+        try:
+            made = plot.plot(result, folder)
+            plots = {picture.name: f"{folder.name}/{picture.name}" for picture in made}
+        except RuntimeError as error:
+            print(f"no plots: {error}")
+    write(path.with_suffix(".md"), markdown(result, plots))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--markdown", metavar="RESULT", help="only make the .md of this .json")
+    parser.add_argument("--markdown", metavar="RESULT", help="only make .md and plots of this .json")
     parser.add_argument("--date")
     parser.add_argument("--name", help="<gpu>-<what>")
-    parser.add_argument("--bench", help="of moec-bench --json")
+    parser.add_argument("--bench", nargs="*", default=[], help="of moec-bench --json")
+    parser.add_argument("--thermometer", help="of bench/thermometer.py")
     parser.add_argument("--load", nargs="*", default=[], help="of load-time --json")
     parser.add_argument("--checks", nargs="*", default=[])
     parser.add_argument("--driver", default="", help="the driver's version; default: the number in the bench's output")
@@ -160,12 +241,12 @@ def main():
     options = parser.parse_args()
     if options.markdown:
         path = pathlib.Path(options.markdown)
-        write(path.with_suffix(".md"), markdown(read(path)))
+        write_markdown(path, read(path))
         return 0
     if not options.date or not options.name or not (options.bench or options.load or options.checks):
         parser.error("expected --date, --name and at least one of --bench, --load, --checks")
     out = pathlib.Path(options.out)
-    bench = read(options.bench) if options.bench else None
+    bench = merge_bench(options.bench) if options.bench else None
     version = (bench or {}).get("driver_version", 0)
     provenance = {"date": options.date, "name": options.name, "device": bench["device"] if bench else "",
                   "driver": options.driver or (f"CUDA {version // 1000}.{version % 1000 // 10}" if version else ""),
@@ -173,9 +254,9 @@ def main():
     provenance.update({name: git("rev-parse", f"{options.commit}:{name}") for name in TREES})
     result = {"moec_result": 1, "provenance": provenance}
     if bench:
-        for package in bench["packages"]:
-            package.pop("package", None)
         result["bench"] = bench
+    if options.thermometer:
+        result["thermometer"] = read(options.thermometer)
     result["loads"] = [read(path) for path in options.load]
     if options.checks:
         checks = merge_checks(options.checks)
@@ -184,7 +265,7 @@ def main():
         result["checks"] = {"file": name, **summary_of_checks(checks)}
     path = out / f"{options.date}-{options.name}.json"
     write(path, result)
-    write(path.with_suffix(".md"), markdown(result))
+    write_markdown(path, result)
     return 0
 
 

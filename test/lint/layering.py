@@ -37,6 +37,7 @@ RULES = [
     # The reference shares no code with what it judges.
     ("test/reference/", ("test/reference/", "runtime/package/", "runtime/support/"), LLVM),
     ("test/templates/configs/", ("moe/",), ANY),
+    ("test/bench/", ("test/", "bench/", "runtime/", "moec/", "dialect/") + LLVM, ()),
     ("test/", ("test/", "runtime/", "moec/", "compiler/", "dialect/") + LLVM, ()),
     ("bench/", ("bench/", "test/reference/", "runtime/", "moec/", "compiler/", "dialect/") + LLVM, ()),
     # Over the C ABI alone, as an engine would.

@@ -1,0 +1,79 @@
+//===- Targets.cpp - what each cell is measured against -------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "bench/Targets.h"
+
+#include <fmt/format.h>
+
+using namespace moec;
+using namespace moec::bench;
+using nlohmann::json;
+
+Result<Targets> Targets::parse(const std::string &text,
+                               const std::string &name) {
+  json file = json::parse(text, nullptr, false);
+  auto wrong = [&](const std::string &what) {
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("{}: expected {}, as bench/targets.py writes it",
+                             name, what)};
+  };
+  if (!file.is_object() || !file.contains("moec_targets") ||
+      file["moec_targets"] != 1)
+    return wrong("a JSON object with \"moec_targets\": 1");
+  Targets targets;
+  try {
+    targets.gpuName = file.at("gpu").get<std::string>();
+    for (const json &row : file.at("shapes"))
+      targets.shapes.push_back(
+          {row.at("shape").get<std::string>(),
+           row.at("num_experts").get<int64_t>(), row.at("top_k").get<int64_t>(),
+           row.at("hidden_size").get<int64_t>(),
+           row.at("intermediate_size_per_partition").get<int64_t>(),
+           row.at("local_experts").get<int64_t>(),
+           row.at("tokens").get<std::vector<int64_t>>()});
+    for (const json &row : file.at("cells")) {
+      const json &best = row.at("baseline");
+      targets.cells.push_back(
+          {row.at("tokens").get<int64_t>(), row.at("shape").get<std::string>(),
+           row.at("scheme").get<std::string>(),
+           best.at("peer").get<std::string>(), best.at("us").get<double>(),
+           best.at("ratio").get<double>(), row.at("target").get<double>(),
+           row.at("limit").get<double>()});
+    }
+  } catch (const json::exception &error) {
+    return wrong(fmt::format("its fields ({})", error.what()));
+  }
+  return targets;
+}
+
+const Shape *Targets::shapeOf(const json &layer) const {
+  auto number = [&](const char *key) { return layer.value(key, int64_t(0)); };
+  int64_t local =
+      layer.value("local_experts", json::object()).value("count", int64_t(0));
+  for (const Shape &shape : shapes)
+    if (shape.experts == number("num_experts") &&
+        shape.topK == number("top_k") &&
+        shape.hidden == number("hidden_size") &&
+        shape.intermediate == number("intermediate_size_per_partition") &&
+        shape.local == local)
+      return &shape;
+  return nullptr;
+}
+
+const Target *Targets::find(const std::string &shape, const std::string &scheme,
+                            int64_t tokens) const {
+  for (const Target &cell : cells)
+    if (cell.shape == shape && cell.scheme == scheme && cell.tokens == tokens)
+      return &cell;
+  return nullptr;
+}
+
+bool moec::bench::selects(const std::string &word, const std::string &shape,
+                          const std::string &scheme) {
+  return word == "*" || word == shape || word == scheme ||
+         word == shape + "/" + scheme;
+}

@@ -1,0 +1,71 @@
+//===- Targets.h - what each cell is measured against -----------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Reads bench/targets.json: the shapes of the bench, the best of today's
+// systems in each cell, and the ratio to the floor that a cell is to reach.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_BENCH_TARGETS_H
+#define MOEC_BENCH_TARGETS_H
+
+#include "runtime/support/Result.h"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace moec::bench {
+
+/// One cell of shape x scheme x tokens.
+struct Target {
+  int64_t tokens = 0;
+  std::string shape, scheme;
+  std::string peer;     ///< the fastest of today's systems
+  double peerUs = 0;    ///< its microseconds
+  double peerRatio = 0; ///< over its own floor
+  double target = 0;    ///< ratio to the floor
+  double limit = 0;     ///< up to which the target counts as reached
+};
+
+/// A shape is known by its numbers, not by a name.
+struct Shape {
+  std::string name;
+  int64_t experts = 0, topK = 0, hidden = 0, intermediate = 0, local = 0;
+  std::vector<int64_t> tokens;
+};
+
+class Targets {
+public:
+  /// `text` is the file's content, `name` what errors call it. Errors: what is
+  /// no JSON, another version, fields that lack or have another type.
+  static Result<Targets> parse(const std::string &text,
+                               const std::string &name);
+
+  /// The shape with the numbers of the manifest's layer; null if none.
+  const Shape *shapeOf(const nlohmann::json &layer) const;
+  /// Null for cells without a target.
+  const Target *find(const std::string &shape, const std::string &scheme,
+                     int64_t tokens) const;
+  /// The catalog's row of the GPU that the baseline ran on.
+  const std::string &gpu() const { return gpuName; }
+
+private:
+  std::string gpuName;
+  std::vector<Shape> shapes;
+  std::vector<Target> cells;
+};
+
+/// Whether `word` of --cells names a package: "*", its shape, its scheme or
+/// "shape/scheme".
+bool selects(const std::string &word, const std::string &shape,
+             const std::string &scheme);
+
+} // namespace moec::bench
+
+#endif // MOEC_BENCH_TARGETS_H

@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The bench's scripts: shapes, floors by hand and against the baseline, targets, tables, and what run_all.sh does with a
+stand-in for moec-bench. Needs no GPU."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import stat
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+import unittest.mock
+
+BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
+sys.path.insert(0, str(BENCH))
+import benchlib  # noqa: E402
+import compile_cells  # noqa: E402
+import short_table  # noqa: E402
+import summarize  # noqa: E402
+import targets  # noqa: E402
+import thermometer  # noqa: E402
+
+RESULT = BENCH / "results" / "2026-11-21-h100-mma_sync.json"
+SCHEMES = ("bf16", "fp8_block", "fp8_channel")
+
+
+def shape(name):
+    return next(row for row in benchlib.shapes() if row["shape"] == name)
+
+
+def report(name="qwen3_30b_a3b", ratio=1.2, **fields):
+    against = {"peer": "vllm", "us": 43.2, "ratio": 1.5, "ours_over_theirs": ratio / 1.5, "target": 1.35, "limit": 1.35,
+               "met": ratio <= 1.35}
+    cell = {"tokens": 1, "us": 24 * ratio, "floor_us": 24.0, "ratio": ratio, "tflops": 2.0, "touched_experts": 8.0,
+            "variant": "up_to_128", "regime": "decode", "schedules": "gate_up", "against": against}
+    package = {"package": "/somewhere", "name": name, "shape": name, "scheme": "bf16", "arch": "sm_90a",
+               "layer": {"name": name, "quant": {"name": "bf16"}}, "cells": [cell]}
+    made = {"moec_bench": 3, "device": "NVIDIA H100 80GB HBM3", "bandwidth_gbs": 3150, "matmul_tflops": 781, "fp8_tflops": 1402,
+            "rates_source": "measured", "bandwidth_by": "read", "before_gbs": 3070.0, "after_gbs": 3080.0, "suspect": False,
+            "seed": 1, "packages": [package]}
+    made.update(fields)
+    return made
+
+
+class DataTest(unittest.TestCase):
+    def test_every_cell_has_a_baseline_and_none_is_left(self):
+        keys = {(row["shape"], scheme, tokens) for row in benchlib.shapes() for scheme in SCHEMES for tokens in row["tokens"]}
+        self.assertEqual(set(benchlib.baseline()), keys)
+        self.assertEqual(len(keys), 111)
+
+    def test_every_file_of_cells_is_a_shape(self):
+        self.assertEqual({path.stem for path in (BENCH / "cells").glob("*.json")}, {row["shape"] for row in benchlib.shapes()})
+
+    def test_ratio_is_time_over_floor(self):
+        for key, row in benchlib.baseline().items():
+            # Floors are written with one digit, ratios with two.
+            self.assertAlmostEqual(row["us"] / row["floor_us"], row["ratio"], delta=0.006 + 0.06 * row["ratio"] / row["floor_us"], msg=key)
+
+    def test_shares_of_a_rank(self):
+        self.assertEqual(shape("qwen3-235b-a22b-tp4")["intermediate_size_per_partition"], 384)
+        spread = shape("deepseek-v3-ep8")
+        self.assertEqual((spread["local_experts"], spread["intermediate_size_per_partition"]), (32, 2048))
+        sharded = shape("deepseek-v3-tp8")
+        self.assertEqual((sharded["local_experts"], sharded["intermediate_size_per_partition"]), (256, 256))
+
+    def test_targets_json_is_what_targets_py_makes(self):
+        self.assertEqual((BENCH / "targets.json").read_text(encoding="utf-8"), targets.text_of(targets.make()))
+
+
+class FloorTest(unittest.TestCase):
+    def test_bytes_of_an_expert_by_hand(self):
+        qwen = shape("qwen3-30b-a3b")
+        self.assertEqual(benchlib.expert_bytes(qwen, "bf16"), 2 * 3 * 768 * 2048)
+        # 1536 x 2048 has 12 x 16 blocks, 2048 x 768 has 16 x 6.
+        self.assertEqual(benchlib.expert_bytes(qwen, "fp8_block"), 3 * 768 * 2048 + 4 * (192 + 96))
+        self.assertEqual(benchlib.expert_bytes(qwen, "fp8_channel"), 3 * 768 * 2048 + 4 * (1536 + 2048))
+        with self.assertRaises(ValueError):
+            benchlib.expert_bytes(qwen, "int4")
+
+    def test_floors_by_hand(self):
+        qwen = shape("qwen3-30b-a3b")
+        # 8 * 9437184 + 8448 bytes at 3150 GB/s.
+        self.assertAlmostEqual(benchlib.floor_us(qwen, "bf16", 1, 8, 8), 23.970, places=3)
+        # 6 * 65536 * 2048 * 768 flops at 781 and at 1402 TFLOP/s.
+        self.assertAlmostEqual(benchlib.floor_us(qwen, "bf16", 8192, 128, 65536), 791.902, places=3)
+        self.assertAlmostEqual(benchlib.floor_us(qwen, "fp8_block", 8192, 128, 65536), 441.138, places=3)
+
+    def test_floors_of_the_baseline(self):
+        # All local experts are touched from 512 tokens on. Rows by row-scaled peers counted fewer bytes of scales.
+        for (name, scheme, tokens), row in benchlib.baseline().items():
+            if tokens >= 512:
+                numbers = shape(name)
+                pairs = tokens * numbers["top_k"] * numbers["local_experts"] / numbers["num_experts"]
+                floor = benchlib.floor_us(numbers, scheme, tokens, numbers["local_experts"], pairs)
+                self.assertAlmostEqual(floor / row["floor_us"], 1, delta=0.006, msg=(name, scheme, tokens))
+
+    def test_floors_of_the_first_result(self):
+        bench = benchlib.read(RESULT)["bench"]
+        for package in bench["packages"]:
+            numbers = shape(benchlib.shape_of(package["layer"], benchlib.shapes()))
+            for cell in package["cells"]:
+                floor = benchlib.floor_us(numbers, "bf16", cell["tokens"], cell["touched_experts"], cell["tokens"] * numbers["top_k"])
+                self.assertAlmostEqual(floor, cell["floor_us"], places=6)
+
+
+class TargetTest(unittest.TestCase):
+    equal = {"within": 0.02, "below": 1.10}
+
+    def test_the_smaller_counts(self):
+        self.assertEqual(targets.target(1.35, 1.74, self.equal), (1.35, 1.35))
+        self.assertEqual(targets.target(1.35, 1.13, self.equal), (1.13, 1.13))
+
+    def test_two_percent_are_equal_under_a_best_of_1_10(self):
+        self.assertEqual(targets.target(1.12, 1.05, self.equal), (1.05, 1.071))
+        self.assertEqual(targets.target(1.12, 1.10, self.equal), (1.10, 1.10))
+
+
+class TableTest(unittest.TestCase):
+    def test_short_table(self):
+        lines = list(short_table.lines([report(), report(name="hot", ratio=1.6, suspect=True)]))
+        self.assertIn("1.20 (0.80)", lines[2])
+        self.assertIn("hot/bf16 HOT", lines[3])
+        self.assertIn("1.60!(1.07)", lines[3])
+        self.assertEqual(lines[-1], "2 cells with a target: 1 met, 1 faster than the best of today's systems")
+
+    def test_cells_that_failed_are_said(self):
+        bad = report()
+        bad["packages"][0]["errors"] = [{"tokens": 8, "error": "out of memory"}]
+        self.assertIn("  8 tokens: out of memory", list(short_table.lines([bad])))
+
+    def test_markdown_of_results(self):
+        text = summarize.markdown(benchlib.read(RESULT), {"mixtral-8x7b-bf16.svg": "plots/m.svg"})
+        self.assertIn("| 1 | 36.1 | 24.0 | 1.508 | 1.35 missed | 1.74 | 0.87 | vllm_tuned |", text)
+        self.assertIn("![mixtral-8x7b, bf16: time against tokens](plots/m.svg)", text)
+        self.assertIn("Pure reads before and after reached 3073 to 3081 GB/s: not marked suspect.", text)
+
+    def test_several_processes_make_one_bench(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [pathlib.Path(folder) / name for name in ("a.json", "b.json")]
+            paths[0].write_text(json.dumps(report(before_gbs=3000.0)))
+            paths[1].write_text(json.dumps(report(name="other", suspect=True)))
+            merged = summarize.merge_bench(paths)
+            self.assertEqual([package["suspect"] for package in merged["packages"]], [False, True])
+            self.assertTrue(merged["suspect"])
+            self.assertNotIn("package", merged["packages"][0])
+            self.assertEqual(summarize.reads(merged, merged["packages"]), "3000 to 3080 GB/s")
+            paths[1].write_text(json.dumps(report(device="another")))
+            with self.assertRaises(SystemExit) as raised:
+                summarize.merge_bench(paths)
+            self.assertIn("expected one device in all of --bench", str(raised.exception))
+
+
+class ThermometerTest(unittest.TestCase):
+    def test_off_by_more_than_five_percent(self):
+        cell = thermometer.CELLS[0]
+        row = thermometer.row_of(cell, 480.0)
+        self.assertFalse(row["off"])
+        # 6 * 512 * 8 * 2048 * 768 flops in 480 us.
+        self.assertAlmostEqual(row["tflops"], 80.53, places=2)
+        self.assertTrue(thermometer.row_of(cell, 510.0)["off"])
+        self.assertTrue(thermometer.rate_row("x", 700, 781)["off"])
+
+    def test_lines(self):
+        result = {"cells": [thermometer.row_of(thermometer.CELLS[0], 510.0)], "rates": [thermometer.rate_row("cuBLAS", 781, 781)],
+                  "errors": ["rates: none"]}
+        said = list(thermometer.lines(result))
+        self.assertIn("510.0 us, 474.5 us on the baseline's card (+7.5 %) MORE THAN 5 % OFF", said[0])
+        self.assertEqual(said[1:], ["cuBLAS: 781 TFLOP/s, floor by 781 (+0.0 %)", "not timed: rates: none"])
+
+    def test_says_why_it_is_skipped(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, "-S", "-I", str(BENCH / "thermometer.py")], capture_output=True, text=True,
+                                  cwd=folder, check=False)
+        self.assertIn(done.returncode, (1, 77))
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            modules = {"torch": types.SimpleNamespace(cuda=types.SimpleNamespace(is_available=lambda: False))}
+            with unittest.mock.patch.dict(sys.modules, modules), unittest.mock.patch.object(sys, "argv", ["thermometer.py"]):
+                self.assertEqual(thermometer.main(), 77)
+        self.assertEqual(said.getvalue(), "thermometer.py: skipped, PyTorch finds no GPU\n")
+
+
+class RunAllTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.root = pathlib.Path(self.folder.name)
+        for name in compile_cells.SCRIPTS:
+            (self.root / name).write_bytes((BENCH / name).read_bytes())
+        (self.root / "run_all.sh").chmod(0o755)
+        for name in ("a-b-bf16", "a-b-fp8_block", "c-bf16"):
+            (self.root / f"{name}.moec").mkdir()
+            (self.root / f"{name}.moec" / "manifest.json").write_text("{}")
+        self.program(f"print({json.dumps(json.dumps(report()))})\n")
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def program(self, text):
+        path = self.root / "moec-bench"
+        path.write_text(f"#!{sys.executable}\nimport sys\n{text}")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def run_all(self, *words):
+        done = subprocess.run([str(self.root / "run_all.sh"), "--no-thermometer", *words], capture_output=True, text=True, check=False,
+                              cwd=self.root, env={**os.environ, "OUT": str(self.root / "out")})
+        return done, sorted(path.name for path in (self.root / "out").glob("bench-*.json"))
+
+    def test_all(self):
+        done, files = self.run_all()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(files, ["bench-a-b-bf16.json", "bench-a-b-fp8_block.json", "bench-c-bf16.json"])
+        self.assertEqual(done.stdout.splitlines()[-1], "3 cells with a target: 3 met, 3 faster than the best of today's systems")
+
+    def test_words_of_cells(self):
+        for words, expected in (("a-b", 2), ("bf16", 2), ("a-b/fp8_block", 1), ("c,fp8_block", 2), ("*", 3)):
+            for old in (self.root / "out").glob("*"):
+                old.unlink()
+            self.assertEqual(len(self.run_all(f"--cells={words}")[1]), expected, words)
+        done, _ = self.run_all("--cells=d")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no package of", done.stderr)
+
+    def test_a_package_that_fails_costs_only_itself(self):
+        self.program(f"if 'c-bf16' in sys.argv[1]:\n  sys.exit('moec-bench: no kernel')\nprint({json.dumps(json.dumps(report()))})\n")
+        done, files = self.run_all()
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(files, ["bench-a-b-bf16.json", "bench-a-b-fp8_block.json"])
+        self.assertIn("s: moec-bench: no kernel", done.stdout)
+
+    def test_options(self):
+        self.program("open('said', 'a').write(' '.join(sys.argv[1:]) + '\\n')\n" + f"print({json.dumps(json.dumps(report()))})\n")
+        self.run_all("--cells=c", "--tokens=1,8", "--", "--passes=1")
+        said = (self.root / "said").read_text().split()
+        self.assertEqual(said[2:], ["--json", "--tokens=1,8", "--passes=1"])
+        done, _ = self.run_all("--cell=c")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("unknown option '--cell=c'; expected --cells=", done.stderr)
+
+
+class CompileCellsTest(unittest.TestCase):
+    def test_pairs(self):
+        self.assertEqual(len(list(compile_cells.pairs([]))), 15)
+        self.assertEqual(list(compile_cells.pairs(["mixtral-8x7b/fp8_block"])), [("mixtral-8x7b", "fp8_block")])
+        self.assertEqual(len(list(compile_cells.pairs(["bf16"]))), 5)
+        self.assertEqual(list(compile_cells.pairs(["nothing"])), [])
+
+    def test_command(self):
+        options = types.SimpleNamespace(arch="sm_90a", no_cubin=True)
+        words = compile_cells.command("moec", "mixtral-8x7b", "fp8_block", "out.moec", options)
+        self.assertEqual(words[0:2] + words[3:], ["moec", "compile", "--arch=sm_90a", "-o", "out.moec", "--scheme=fp8_block", "--no-cubin"])
+        self.assertEqual(compile_cells.command("moec", "mixtral-8x7b", "bf16", "out.moec", options)[-1], "--no-cubin")
+
+
+if __name__ == "__main__":
+    unittest.main()
