@@ -36,8 +36,10 @@ Result<Rates> moec::bench::ratesOf(const std::string &device,
     rates.bandwidth = measured ? gpu->measuredBandwidth : gpu->bandwidth;
     rates.matmulRate = measured ? gpu->measuredMatmulRate : gpu->matmulRate;
     // Every GPU with 8-bit matmuls has them at twice the rate.
-    rates.fp8Rate = measured && gpu->measuredFp8Rate > 0 ? gpu->measuredFp8Rate
-                                                         : 2 * rates.matmulRate;
+    rates.fp8Rate = 2 * rates.matmulRate;
+    for (const MeasuredFp8 &row : kMeasuredFp8)
+      if (row.gpu == gpu->name)
+        rates.fp8Rate = row.rate;
     rates.source = measured ? "measured" : "maker's";
   }
   auto take = [&](double value, double &rate) {
