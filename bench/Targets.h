@@ -54,6 +54,8 @@ public:
                      int64_t tokens) const;
   /// The catalog's row of the GPU that the baseline ran on.
   const std::string &gpu() const { return gpuName; }
+  /// Leaves the shapes alone: for a GPU that the targets are not of.
+  void forgetCells() { cells.clear(); }
 
 private:
   std::string gpuName;

@@ -297,13 +297,14 @@ Result<std::optional<Targets>> readTargets(const Options &options,
   Result<Targets> targets = Targets::parse(*text, options.targets);
   if (!targets)
     return targets.takeError();
-  if (!options.host && targets->gpu() != rates.gpu)
-    return Error{
-        ErrorCode::InvalidArgument,
-        fmt::format("{} is of GPU {}, this one is {}; leave out "
-                    "--targets",
-                    options.targets, targets->gpu(),
-                    rates.gpu.empty() ? "none of the catalog" : rates.gpu)};
+  if (!options.host && targets->gpu() != rates.gpu) {
+    fmt::print(stderr,
+               "moec-bench: {} is of GPU {}, this one is {}: cells are not "
+               "compared\n",
+               options.targets, targets->gpu(),
+               rates.gpu.empty() ? "none of the catalog" : rates.gpu);
+    targets->forgetCells();
+  }
   return std::optional<Targets>(std::move(*targets));
 }
 

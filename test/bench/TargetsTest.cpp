@@ -75,6 +75,9 @@ TEST(BenchTargets, CellsHaveTargets) {
   EXPECT_DOUBLE_EQ(cell->limit, 1.7);
   EXPECT_EQ(targets->find("mixtral-8x7b", "bf16", 16384), nullptr);
   EXPECT_EQ(targets->find("mixtral-8x7b", "int4", 8), nullptr);
+  targets->forgetCells();
+  EXPECT_EQ(targets->find("mixtral-8x7b", "bf16", 8), nullptr);
+  EXPECT_NE(targets->shapeOf(layer(8, 2, 4096, 14336, 8)), nullptr);
 }
 
 TEST(BenchTargets, WrongFilesAreRefused) {
