@@ -63,9 +63,11 @@ public:
       return;
     into.assign(length, 0);
     bool good = v->is_array() && v->size() == length;
-    for (size_t i = 0; good && i < length; ++i)
-      if ((good = (*v)[i].is_number_integer()))
+    for (size_t i = 0; good && i < length; ++i) {
+      good = (*v)[i].is_number_integer();
+      if (good)
         into[i] = (*v)[i].get<int64_t>();
+    }
     if (!good)
       fail(path + "." + field, fmt::format("{} integers", length));
   }

@@ -78,6 +78,8 @@ struct Case {
     const Target &target = manifest.targets[0];
     Options options;
     options.threads = threads;
+    if (smCount)
+      options.smCount = *smCount;
     Result<HostDevice> device = HostDevice::create(manifest, target, options);
     if (!device)
       return device.takeError();
@@ -97,6 +99,7 @@ struct Case {
     return device->run(tokens, all, workspace.span, {});
   }
   bool skipValidation = false;
+  std::optional<int64_t> smCount;
 
   /// out by plain loops in double; rounds where numerics demand it.
   std::vector<double> expected(int64_t validTokens = -1) {
@@ -352,6 +355,24 @@ TEST(HostDevice, aShortGridGivesOtherResults) {
     ctas = Expression(launch == 2 || launch == 3 ? 2 : 1);
     Result<void> done = c.run();
     EXPECT_TRUE(!done || c.error() > 1e-2) << launch;
+  }
+}
+
+TEST(HostDevice, aPersistentGridTakesAllTilesWithFewCtas) {
+  for (bool complete : {true, false}) {
+    Case c(40);
+    c.smCount = 1;
+    Grid &grid = c.manifest.targets[0].variants[1].launches[2].grid;
+    grid.persistent = true;
+    grid.tiles = complete ? grid.ctas[0] : Expression(2);
+    grid.ctasPerSm = 1;
+    Result<void> done = c.run();
+    if (complete) {
+      ASSERT_TRUE(done) << done.error().message;
+      EXPECT_LT(c.error(), 1e-2);
+    } else {
+      EXPECT_TRUE(!done || c.error() > 1e-2);
+    }
   }
 }
 
