@@ -202,12 +202,12 @@ Result<void> Workload::queue(const Run &run, int64_t tokens) {
   };
   const moec_tensor tensors[] = {
       tensor("x", run.x), tensor("logits", run.logits), tensor("out", run.out)};
-  moec_run_options run_options = {};
-  run_options.struct_size = sizeof run_options;
+  moec_runOptions runOptions = {};
+  runOptions.struct_size = sizeof runOptions;
   if (!options.variant.empty())
-    run_options.variant = options.variant.c_str();
+    runOptions.variant = options.variant.c_str();
   return check(moec_run(run.layer, context, device.stream(), tensors,
-                        std::size(tensors), tokens, &run_options));
+                        std::size(tensors), tokens, &runOptions));
 }
 
 Result<Workload::Touched> Workload::countTouched(Run &run, int64_t tokens) {

@@ -43,7 +43,7 @@ struct Options {
 };
 
 /// Of shapes that the targets do not know.
-const std::vector<int64_t> kTokens = {1, 8, 32, 128, 512, 2048, 8192};
+constexpr int64_t kTokens[] = {1, 8, 32, 128, 512, 2048, 8192};
 
 constexpr double kTolerance = 0.05;
 
@@ -269,7 +269,9 @@ Result<ordered_json> benchPackage(const Bench &bench, const std::string &folder,
     printHead(report);
   std::vector<int64_t> tokens = options.tokens;
   if (tokens.empty())
-    tokens = shape ? shape->tokens : kTokens;
+    tokens = shape
+                 ? shape->tokens
+                 : std::vector<int64_t>(std::begin(kTokens), std::end(kTokens));
   for (int64_t count : tokens) {
     Result<ordered_json> row = benchCell(bench, work, report, count);
     if (row) {

@@ -89,7 +89,7 @@ TEST(BenchFloor, EightBitsMeansBothOperands) {
   EXPECT_FALSE(multipliesFp8(json::object()));
 }
 
-ordered_json kernels(std::vector<int> rows) {
+ordered_json kernels(const std::vector<int> &rows) {
   ordered_json made = ordered_json::array();
   for (int row : rows) {
     ordered_json schedule = ordered_json::object();
