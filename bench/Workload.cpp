@@ -202,7 +202,7 @@ Result<void> Workload::queue(const Run &run, int64_t tokens) {
   };
   const moec_tensor tensors[] = {
       tensor("x", run.x), tensor("logits", run.logits), tensor("out", run.out)};
-  moec_runOptions runOptions = {};
+  moec_run_options runOptions = {};
   runOptions.struct_size = sizeof runOptions;
   if (!options.variant.empty())
     runOptions.variant = options.variant.c_str();
