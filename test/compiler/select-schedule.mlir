@@ -12,7 +12,7 @@
 // CHECK: moe.kernel @decode_route_permute schedule #moe.schedule<engine = simt, block_tokens = 64, threads = 1024, programmatic>
 // CHECK: moe.kernel @decode_gate_up schedule #moe.schedule<engine = mma_sync, tile = [16, 64, 128], stages = 4, warps = [1, 4], group = 1, threads = 128, ctas_per_sm = {{[23]}}, programmatic, source = tuned>
 // CHECK: moe.kernel @decode_combine schedule #moe.schedule<engine = simt, tile = [1, {{[0-9]+}}, 8]
-// CHECK: moe.kernel @prefill_gate_up schedule #moe.schedule<engine = wgmma, tile = [128, 128, 64], stages = 6, group = 1, swap, threads = 384, producer_warps = 4, consumer_warps = 8, registers = [56, 224], programmatic, persistent>
+// CHECK: moe.kernel @prefill_gate_up schedule #moe.schedule<engine = wgmma, tile = [128, 128, 64], stages = {{[0-9]+}}, group = {{[0-9]+}}, swap, threads = 384, producer_warps = 4, consumer_warps = 8, registers = [56, 224], programmatic, persistent, source = tuned>
 // CHECK: moe.kernel @prefill_down schedule #moe.schedule<engine = wgmma, tile = [128, 128, 64]
 // WGMMA: moe.kernel @decode_gate_up schedule #moe.schedule<engine = wgmma, tile = [16, 128, 64], stages = 10,
 // MMA: moe.kernel @decode_gate_up schedule #moe.schedule<engine = mma_sync, tile = [16,
