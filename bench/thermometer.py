@@ -59,6 +59,7 @@ class Timer:
 
     def graph(self, work):
         torch = self.torch
+        torch.cuda.synchronize()  # the operands come from another stream
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):
             work()

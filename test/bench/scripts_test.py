@@ -156,7 +156,62 @@ class TableTest(unittest.TestCase):
             self.assertIn("expected one device in all of --bench", str(raised.exception))
 
 
+class Anything:
+    """Stands for a tensor, a stream or a graph: takes every call and every operator."""
+
+    def __init__(self, *_, **__):
+        pass
+
+    def __getattr__(self, name):
+        return Anything() if name == "indices" else Anything.made
+
+    @staticmethod
+    def made(*_, **__):
+        return Anything()
+
+    def __mul__(self, _):
+        return self
+
+    def __matmul__(self, _):
+        return self
+
+
+class Event(Anything):
+    def elapsed_time(self, _):
+        return 0.39
+
+
+@contextlib.contextmanager
+def scope(*_):
+    yield
+
+
+def torch_stand_in(**replaced):
+    cuda = types.SimpleNamespace(Stream=Anything, CUDAGraph=Anything, Event=Event, stream=scope, graph=scope,
+                                 synchronize=Anything.made, empty_cache=Anything.made, get_device_name=lambda _: "a GPU")
+    made = types.SimpleNamespace(cuda=cuda, __version__="2.x", bfloat16=None, float8_e4m3fn=None, int32=None)
+    for name in ("randn", "bincount", "ones", "manual_seed", "_grouped_mm", "_scaled_mm"):
+        setattr(made, name, replaced.get(name, lambda *_, **__: Anything()))
+    return made
+
+
 class ThermometerTest(unittest.TestCase):
+    def test_two_cells_and_two_rates(self):
+        result = thermometer.measure(torch_stand_in())
+        self.assertEqual([row["us"] for row in result["cells"]], [390, 390])
+        # 2 * 8192^3 flops in 390 us.
+        self.assertAlmostEqual(result["rates"][0]["tflops"], 2819.3, places=1)
+        self.assertEqual((len(result["rates"]), result["errors"], result["off"]), (2, [], True))
+
+    def test_what_fails_is_said_and_the_rest_is_timed(self):
+        def refuse(*_, **__):
+            raise RuntimeError("no grouped matmul\nmore")
+
+        result = thermometer.measure(torch_stand_in(_grouped_mm=refuse))
+        self.assertEqual(result["cells"], [])
+        self.assertEqual(result["errors"][0], "qwen3-30b-a3b, 512 tokens: no grouped matmul")
+        self.assertEqual(len(result["rates"]), 2)
+
     def test_off_by_more_than_five_percent(self):
         cell = thermometer.CELLS[0]
         row = thermometer.row_of(cell, 480.0)
