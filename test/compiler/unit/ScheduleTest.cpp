@@ -299,3 +299,14 @@ TEST(CostModel, PrefillTakesLargeWarpTiles) {
   EXPECT_GE(s.tileN, 128) << describe(s);
   EXPECT_GE((s.tileM / s.warpsM) * (s.tileN / s.warpsN), 2048) << describe(s);
 }
+
+TEST(CostModel, RanksRolesByTheBytesInFlight) {
+  for (int64_t tileRows : {16, 64, 256}) {
+    MatmulProblem p = gateUp(1, 8192, tileRows);
+    auto all = candidates(p, "wgmma", h100());
+    ASSERT_FALSE(all.empty());
+    Schedule s = best(p, all, h100());
+    EXPECT_EQ(s.stages, all.front().stages) << describe(s);
+    EXPECT_EQ(s.source, "modelled");
+  }
+}
