@@ -95,7 +95,8 @@ private:
   void placesOfPermutation();
   void weightMap(moe::GroupedMatmulOp matmul);
 
-  void begin(std::string kind, std::string header, std::string function);
+  void begin(std::string kind, const std::string &header,
+             const std::string &function);
   Stage &stage(StringRef op);
   Stage countStage(moe::CountOp count, std::string counts);
   Stage permuteStage(moe::PermuteOp permute, std::string counts);
@@ -137,8 +138,8 @@ void Emitter::pointer(StringRef field, StringRef type, bool written) {
   out.text.arguments.pointer(field, type, boundTo(field), written);
 }
 
-void Emitter::begin(std::string kind, std::string header,
-                    std::string function) {
+void Emitter::begin(std::string kind, const std::string &header,
+                    const std::string &function) {
   const catalog::Architecture &arch = program.getTarget().getArchRow();
   out.kind = std::move(kind);
   out.scheme = schemeName(layer);
