@@ -29,9 +29,10 @@ template <class Config> struct SwappedStaging {
   /// Result columns of a warpgroup, of a CTA's tile and of the whole result.
   static constexpr int kOwnColumns = kGated ? kRows / 2 : kRows;
   static constexpr int kColumns = kGated ? Config::kN / 2 : Config::kN;
-  /// Tokens that pass through at a time.
+  /// Tokens of two buffers: one fills up while the other is stored.
   static constexpr int kTokens =
       minimum(Config::Schedule::kTileM, sizeof(Result) == 4 ? 32 : 64);
+  static constexpr int kPass = kTokens >= 64 ? 32 : 16;
   /// A row and one chunk more, so that rows begin in other banks.
   static constexpr int kRowBytes = kOwnColumns * int(sizeof(Result)) + 16;
   static constexpr int kBytes = kTokens * kRowBytes;
@@ -55,7 +56,6 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
   using Activation = typename Config::Activation;
   using Quant = typename Config::Quant;
   constexpr int kBlocks = Fragment::kSize / 4; ///< of 8 tokens
-  constexpr int kBlocksAtATime = minimum(kBlocks, S::kTokens / 8);
   constexpr int kChunks = S::kOwnColumns / kPerVector<Result>;
   int lane = thread % 32, warp = thread / 32;
 
@@ -79,63 +79,73 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
     else
       return Activation::apply(sum(i));
   };
-  // Where this warp's columns begin in the staging tile.
+  // Where this warp's columns begin in the staging tile, and the chunk that
+  // this thread stores of every kRowsAtOnce-th token.
   unsigned own =
       shared + unsigned(warp * (S::kOwnColumns / 4) * int(sizeof(Result)));
-  int firstColumn =
-      (S::kGated ? firstN / 2 : firstN) + warpgroup * S::kOwnColumns;
+  constexpr int kRowsAtOnce = 128 / kChunks;
+  int storedToken = thread / kChunks, chunk = thread % kChunks;
+  int column = (S::kGated ? firstN / 2 : firstN) + warpgroup * S::kOwnColumns +
+               chunk * kPerVector<Result>;
+  bool inN = Config::kN % Config::Schedule::kTileN == 0 || column < S::kColumns;
+  int left = inN ? rows - storedToken : 0;
+  Result *to = result + (long long)storedToken * S::kColumns + column;
+  unsigned from = shared + unsigned(storedToken * S::kRowBytes + chunk * 16);
 
+  // Nobody reads the tile before this one any more.
+  ptx::synchronize(barrier, 128);
 #pragma unroll
-  for (int first = 0; first < kBlocks; first += kBlocksAtATime) {
-    if (first * 8 >= rows)
+  for (int first = 0; first < kBlocks * 8; first += S::kPass) {
+    if (first >= rows)
       break;
-    // Nobody reads the tokens before these any more.
-    ptx::synchronize(barrier, 128);
+    unsigned buffer =
+        unsigned(first / S::kPass % 2 * (S::kPass * S::kRowBytes));
 #pragma unroll
-    for (int j = 0; j < kBlocksAtATime; j += 2) {
-      int i = (first + j) * 4;
-      if (first + j >= kBlocks)
+    for (int j = 0; j < S::kPass; j += 16) {
+      int i = (first + j) / 2;
+      if (first + j >= kBlocks * 8)
         break;
       if constexpr (sizeof(Result) == 4) {
 #pragma unroll
         for (int v = 0; v < 8; ++v) {
           if (S::kGated && !Fragment::isGate(i + v))
             continue;
-          int token = fragment.col(i + v) - first * 8;
-          int column = lane / 4 + v % 4 / 2 * 8;
-          ptx::storeShared(own + unsigned(token * S::kRowBytes + column * 4),
+          int token = fragment.col(i + v) - first;
+          int row = lane / 4 + v % 4 / 2 * 8;
+          ptx::storeShared(own + buffer +
+                               unsigned(token * S::kRowBytes + row * 4),
                            __float_as_uint(finished(i + v)));
         }
       } else if constexpr (S::kGated) {
         unsigned words[2] = {
             packPair<Result>(finished(i), finished(i + 1)),
             packPair<Result>(finished(i + 4), finished(i + 5))};
-        int token = j * 8 + lane % 16;
-        ptx::storeTransposed(own + unsigned(token * S::kRowBytes), words);
+        int token = j + lane % 16;
+        ptx::storeTransposed(own + buffer + unsigned(token * S::kRowBytes),
+                             words);
       } else {
         unsigned words[4] = {
             packPair<Result>(finished(i), finished(i + 1)),
             packPair<Result>(finished(i + 2), finished(i + 3)),
             packPair<Result>(finished(i + 4), finished(i + 5)),
             packPair<Result>(finished(i + 6), finished(i + 7))};
-        int token = j * 8 + lane % 8 + lane / 16 * 8;
+        int token = j + lane % 8 + lane / 16 * 8;
         ptx::storeTransposed(
-            own + unsigned(token * S::kRowBytes + lane / 8 % 2 * 16), words);
+            own + buffer + unsigned(token * S::kRowBytes + lane / 8 % 2 * 16),
+            words);
       }
     }
+    // All wrote this buffer, and have read the other one.
     ptx::synchronize(barrier, 128);
-    int tokens = min(rows - first * 8, kBlocksAtATime * 8);
-#pragma unroll 2
-    for (int i = thread; i < tokens * kChunks; i += 128) {
-      int token = i / kChunks, chunk = i % kChunks;
-      int column = firstColumn + chunk * kPerVector<Result>;
-      if (Config::kN % Config::Schedule::kTileN == 0 || column < S::kColumns) {
+#pragma unroll
+    for (int token = 0; token < S::kPass; token += kRowsAtOnce) {
+      if (first + token < left &&
+          (S::kPass % kRowsAtOnce == 0 || storedToken + token < S::kPass)) {
         Vector16 vector;
-        ptx::loadShared(shared + unsigned(token * S::kRowBytes + chunk * 16),
+        ptx::loadShared(from + buffer + unsigned(token * S::kRowBytes),
                         vector.words);
-        *reinterpret_cast<Vector16 *>(
-            result + (long long)(first * 8 + token) * S::kColumns + column) =
-            vector;
+        *reinterpret_cast<Vector16 *>(to + (long long)(first + token) *
+                                               S::kColumns) = vector;
       }
     }
   }
