@@ -207,8 +207,8 @@ LogicalResult QuantAttr::verify(EmitError emitError, StringRef name,
                                 DescriptorAttr w1, DescriptorAttr w2) {
   if (!name.empty() && verifyWord(emitError, catalog::kSchemes, name, "scheme"))
     return failure();
-  if (!a1 || !a2 || !w1 || !w2)
-    return emitError() << "a scheme needs the descriptors a1, a2, w1 and w2";
+  // A text without one of them does not parse.
+  assert(a1 && a2 && w1 && w2 && "a scheme needs four descriptors");
   return success();
 }
 

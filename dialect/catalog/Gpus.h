@@ -71,17 +71,19 @@ inline constexpr Gpu kGpus[] = {
     {"h200_sxm", "sm_90a", 132, 4800, 50, 989.4, 141, 0, 0, "H200",
      "NVIDIA H200 datasheet, SXM (sparse rate halved)"},
     {"h20", "sm_90a", 78, 4000, 60, 148, 96, 0, 0, "H20",
-     "resellers' data sheets; no public NVIDIA datasheet"},
+     "published figures that agree (rate, bandwidth, L2; SMs by Geekbench); no "
+     "public NVIDIA datasheet"},
     {"b200", "sm_100a", 148, 8000, 126, 2250, 180, 0, 0, "B200",
-     "NVIDIA DGX B200 datasheet, per GPU (sparse rate halved); device "
-     "attributes (SMs, L2)"},
+     "NVIDIA DGX B200 datasheet, per GPU (sparse rate halved); Blackwell "
+     "tuning guide (L2); SMs not checked"},
     {"b300", "sm_103a", 148, 8000, 126, 2250, 288, 0, 0, "B300",
-     "NVIDIA DGX B300 datasheet, per GPU (sparse rate halved); device "
-     "attributes (SMs, L2)"},
+     "NVIDIA HGX B300 datasheet, per GPU (sparse rate halved: 36 PFLOP/s / 2 "
+     "/ 8); SMs (at most 160) and L2 not checked"},
     {"jetson_thor", "sm_110a", 20, 273, 32, 258, 128, 0, 0, "Thor",
      "NVIDIA Jetson Thor T5000 datasheet (a quarter of the dense fp4 rate)"},
     {"rtx_pro_6000", "sm_120a", 188, 1792, 128, 503.8, 96, 0, 0, "RTX PRO 6000",
-     "NVIDIA RTX Blackwell PRO whitepaper, appendix"},
+     "NVIDIA RTX Blackwell PRO whitepaper, appendix; workstation edition (the "
+     "server edition has 1597 GB/s)"},
     {"rtx_5090", "sm_120a", 170, 1792, 96, 209.5, 32, 0, 0, "RTX 5090",
      "NVIDIA RTX Blackwell whitepaper, appendix"},
     {"dgx_spark", "sm_121a", 48, 273, 24, 125, 128, 0, 0, "GB10",

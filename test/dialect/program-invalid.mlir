@@ -386,3 +386,22 @@ moe.variant @a tokens [1, 64] workspace "128" regions [#moe.region<"t", offset =
   moe.return %o outputs ["out"] : (tensor<?x64xbf16>) -> ()
 }
 }
+
+// -----
+
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 8, w2_bias = true}
+// expected-error@+1 {{'moe.program' op input 'w13' must be 'tensor<8x32x64xbf16>' as layer @l says (not gated), got 'tensor<8x64x64xbf16>'}}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["w13"] {
+^bb0(%w13: tensor<8x64x64xbf16>):
+}
+
+// -----
+
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 8, w2_bias = true}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
+^bb0(%x: tensor<?x64xbf16>):
+  // expected-error@+1 {{'moe.variant' op must end in moe.return}}
+  moe.variant @v tokens [1, 64] {
+    moe.yield %x : tensor<?x64xbf16>
+  }
+}

@@ -457,6 +457,14 @@ func.func private @f(%x: tensor<?x64xbf16>, %s: tensor<1xf32>) {
 // -----
 
 func.func private @f(%x: tensor<?x64xbf16>) {
+  // expected-error@+1 {{'moe.quantize' op must have one scale, or two, as a result, got 0}}
+  %q = moe.quantize <f8E4M3FN, group = [1, 32], scale = f32, dynamic, second_scale = f32> %x : (tensor<?x64xbf16>) -> tensor<?x64xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>) {
   // expected-error@+1 {{'moe.quantize' op must have one scale as a result, got 0}}
   %q = moe.quantize <f8E4M3FN, group = [1, 32], scale = f32, dynamic> %x : (tensor<?x64xbf16>) -> tensor<?x64xf8E4M3FN>
   return

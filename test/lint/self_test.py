@@ -56,6 +56,26 @@ class Length(LintTest):
         self.green("length.py", {"runtime/A.cpp": "\n" * 600, "examples/a.json": "\n" * 9000})
 
 
+class Verifiers(LintTest):
+    source = 'return op.emitOpError() << "must have "\n  << n << " rows; "\n  "at most 3, got " << m;\n'
+
+    def tree(self, message):
+        return {"dialect/A.cpp": self.source,
+                "test/dialect/a-invalid.mlir": "// expected-error@+1 {{'moe.a' op %s}}\n" % message}
+
+    def test_unseen_message(self):
+        self.red("verifiers.py", self.tree("must have 2 columns"),
+                 "dialect/A.cpp:1: no negative test expects 'must have ... rows; at most 3, got '")
+
+    def test_seen_message(self):
+        self.green("verifiers.py", self.tree("must have 2 rows; at most 3, got 4"))
+
+    def test_each_alternative(self):
+        tree = {"dialect/A.cpp": 'emitError() << (gated ? "gated; no" : "plain; no");',
+                "test/dialect/a-invalid.mlir": "// expected-error@+1 {{gated; no}}\n"}
+        self.red("verifiers.py", tree, "no negative test expects 'plain; no'")
+
+
 class Env(LintTest):
     table = {"runtime/support/Env.h": '    {"MOEC_X", "path", "",\n'}
 
