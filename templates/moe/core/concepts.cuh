@@ -34,10 +34,12 @@ template <class Config> constexpr bool checkCommonConfig() {
   return true;
 }
 
-/// A quantization policy: how stored elements become operands and how sums
-/// become values.
+/// A quantization policy: which scales operands have, and after how much of k
+/// sums become f32.
 template <class Q> constexpr bool checkQuantPolicy() {
-  MOE_REQUIRE_VALUE(Q, kScaled, "whether operands carry scales");
+  MOE_REQUIRE_VALUE(Q, kLhsScale, "what a scale of the activations covers");
+  MOE_REQUIRE_VALUE(Q, kRhsScale, "what a scale of the weights covers");
+  MOE_REQUIRE_VALUE(Q, kPromoteK, "elements of k that are summed at a time");
   return true;
 }
 
@@ -87,6 +89,7 @@ template <class N> constexpr bool checkNormalizePolicy() {
 template <class Mma> constexpr bool checkEngine() {
   MOE_REQUIRE_TYPE(Mma, Input, "element type of both operands");
   MOE_REQUIRE_VALUE(Mma, kStepK, "depth of one multiply");
+  MOE_REQUIRE_VALUE(Mma, kPromoted, "whether sums are promoted");
   return true;
 }
 
@@ -103,6 +106,8 @@ inline constexpr bool isWarpSpecialized =
 ///   value(i), row(i), col(i)   inside the CTA's tile
 ///   isGate(i)        col(i) % 16 < 8
 ///   partner(i)       index of the value 8 columns to the right of a gate
+///   kRows, heldRow(s), rowSlot(i)   the thread's different rows, and which of
+///                    them is row(i); firstHeldCol(): its first column
 template <class F> constexpr bool checkFragment() {
   MOE_REQUIRE_VALUE(F, kSize, "how many sums a thread holds");
   MOE_REQUIRE_VALUE(F, kRun, "how many neighbours lie in a row");

@@ -14,6 +14,8 @@
 
 #pragma once
 
+#include "moe/core/e4m3.cuh"
+
 namespace moe::ptx {
 
 //===--- conversions ------------------------------------------------------===//
@@ -65,6 +67,33 @@ __device__ __forceinline__ unsigned halfPair(float low, float high) {
   return pair;
 #else
   return unsigned(halfFromFloat(low)) | unsigned(halfFromFloat(high)) << 16;
+#endif
+}
+
+/// Two e4m3 codes as halves, exactly; the first in the lower half.
+__device__ __forceinline__ unsigned halvesFromE4m3(unsigned codes) {
+#if __CUDA_ARCH__ >= 890
+  unsigned pair;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"((unsigned short)codes));
+  return pair;
+#else
+  unsigned scaled = detail::scaledHalves(codes), pair;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(pair) : "r"(scaled), "r"(0x5c005c00u));
+  return pair | detail::halvesNan(scaled);
+#endif
+}
+
+/// Rounded to nearest even, saturated to +-448; the first in the lower byte.
+__device__ __forceinline__ unsigned e4m3Pair(float low, float high) {
+#if __CUDA_ARCH__ >= 890
+  unsigned short pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;"
+      : "=h"(pair)
+      : "f"(high), "f"(low));
+  return pair;
+#else
+  return unsigned(detail::e4m3ByInteger(low)) |
+         unsigned(detail::e4m3ByInteger(high)) << 8;
 #endif
 }
 
@@ -201,6 +230,35 @@ multiplyHalf(float *sums, const unsigned (&a)[4], unsigned b0, unsigned b1) {
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+#endif
+
+#if __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
+/// sums += a (16 x 32) * b (32 x 8) of e4m3. The tensor core keeps fewer bits
+/// of the sums than f32 has. Archs in between have the instruction too, but
+/// ptxas makes conversions and a multiply of halves of it, with more registers
+/// than the code below takes.
+__device__ __forceinline__ void
+multiplyE4m3(float *sums, const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+#elif __CUDA_ARCH__ >= 800
+/// The same with exact halves: two multiplies of 16 along k, the first of the
+/// lower two codes of each word, the second of the upper two.
+__device__ __forceinline__ void
+multiplyE4m3(float *sums, const unsigned (&a)[4], unsigned b0, unsigned b1) {
+#pragma unroll
+  for (int half = 0; half < 32; half += 16) {
+    unsigned wide[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      wide[i] = halvesFromE4m3(a[i] >> half & 0xffffu);
+    multiplyHalf(sums, wide, halvesFromE4m3(b0 >> half & 0xffffu),
+                 halvesFromE4m3(b1 >> half & 0xffffu));
+  }
 }
 #endif
 

@@ -27,6 +27,11 @@ struct f16 {
   unsigned short bits;
 };
 
+/// 8-bit float storage, 1 sign, 4 exponent, 3 mantissa bits (f8E4M3FN).
+struct e4m3 {
+  unsigned char bits;
+};
+
 /// 16 bytes, moved by one instruction.
 struct alignas(16) Vector16 {
   unsigned words[4];
@@ -38,11 +43,27 @@ struct alignas(64) TensorMap {
   unsigned long long opaque[16];
 };
 
+/// 8 bytes, moved by one instruction.
+struct alignas(8) Vector8 {
+  unsigned words[2];
+};
+
 /// Elements of T in 16 bytes.
 template <class T> inline constexpr int kPerVector = 16 / int(sizeof(T));
 
 template <class A, class B> inline constexpr bool kSame = false;
 template <class A> inline constexpr bool kSame<A, A> = true;
+
+namespace detail {
+template <class T> struct WithoutReference {
+  using Type = T;
+};
+template <class T> struct WithoutReference<T &> {
+  using Type = T;
+};
+} // namespace detail
+template <class T>
+using RemoveReference = typename detail::WithoutReference<T>::Type;
 
 /// ceil(a / b) for b > 0 and a >= 0.
 constexpr int ceilDiv(int a, int b) { return (a + b - 1) / b; }
@@ -56,8 +77,13 @@ __device__ __forceinline__ float toFloat(bf16 value) {
 __device__ __forceinline__ float toFloat(f16 value) {
   return ptx::floatFromHalf(value.bits);
 }
+__device__ __forceinline__ float toFloat(e4m3 value) {
+  return ptx::floatFromHalf(
+      (unsigned short)(ptx::halvesFromE4m3(value.bits) & 0xffffu));
+}
 
-/// Rounds to nearest even; a NaN stays a NaN, an overflow becomes infinite.
+/// Rounds to nearest even; a NaN stays a NaN, an overflow becomes infinite (of
+/// e4m3, which has no infinity, the largest value).
 template <class T> __device__ __forceinline__ T fromFloat(float value);
 template <> __device__ __forceinline__ float fromFloat<float>(float value) {
   return value;
@@ -67,6 +93,10 @@ template <> __device__ __forceinline__ bf16 fromFloat<bf16>(float value) {
 }
 template <> __device__ __forceinline__ f16 fromFloat<f16>(float value) {
   return {ptx::halfFromFloat(value)};
+}
+
+template <> __device__ __forceinline__ e4m3 fromFloat<e4m3>(float value) {
+  return {(unsigned char)ptx::e4m3Pair(value, 0.0f)};
 }
 
 /// Two neighbours in one 32-bit word, the first in the lower half.
@@ -88,6 +118,14 @@ __device__ __forceinline__ void unpack(const Vector16 &vector, float *values) {
 #pragma unroll
     for (int i = 0; i < 4; ++i)
       values[i] = __uint_as_float(vector.words[i]);
+  } else if constexpr (sizeof(T) == 1) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      unsigned pair =
+          ptx::halvesFromE4m3(vector.words[i / 2] >> i % 2 * 16 & 0xffffu);
+      values[2 * i] = ptx::floatFromHalf((unsigned short)(pair & 0xffff));
+      values[2 * i + 1] = ptx::floatFromHalf((unsigned short)(pair >> 16));
+    }
   } else {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -105,6 +143,10 @@ __device__ __forceinline__ Vector16 pack(const float *values) {
   for (int i = 0; i < 4; ++i) {
     if constexpr (sizeof(T) == 4)
       vector.words[i] = __float_as_uint(values[i]);
+    else if constexpr (sizeof(T) == 1)
+      vector.words[i] =
+          ptx::e4m3Pair(values[4 * i], values[4 * i + 1]) |
+          ptx::e4m3Pair(values[4 * i + 2], values[4 * i + 3]) << 16;
     else
       vector.words[i] = packPair<T>(values[2 * i], values[2 * i + 1]);
   }

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Written once against the concept Fragment: dequantize, add the bias, apply
+// Written once against the concept Fragment: scale, add the bias, apply
 // the activation, round, and pass through shared memory so that global stores
 // are whole 16-byte chunks of a row.
 //
@@ -16,6 +16,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/ptx.cuh"
 #include "moe/core/types.cuh"
+#include "moe/quant/scales.cuh"
 
 namespace moe {
 
@@ -35,42 +36,32 @@ template <class Config> struct Staging {
                 "result rows must be whole 16-byte chunks");
 };
 
-/// Where the stored (gate first) bias has the value of a weight row. With
-/// interleaved rows blocks of 16 are 8 gates and their 8 up values.
-template <int kN, int kInterleave>
-__device__ __forceinline__ int biasIndex(int weightRow) {
-  if constexpr (kInterleave == 0) {
-    return weightRow;
-  } else {
-    int block = weightRow / (2 * kInterleave);
-    int inBlock = weightRow % (2 * kInterleave);
-    return inBlock < kInterleave
-               ? block * kInterleave + inBlock
-               : kN / 2 + block * kInterleave + inBlock - kInterleave;
-  }
-}
-
 /// Stores rows [0, rows) of the tile. result: row 0 of the tile, column 0 of
 /// the result. firstN: first weight row of the tile. bias: of the expert, or
-/// null without Config::kBias. Called by all threads; shared: Staging::kBytes
+/// null without Config::kBias. scale(i, n): what sum i of weight row n is
+/// multiplied by (Scales::ofResult). Called by all threads; shared: Staging::kBytes
 /// that nobody reads any more.
-template <class Config, class Fragment, class Bias>
+template <class Config, class Fragment, class Bias, class Scale>
 __device__ __forceinline__ void
 storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
-          const Bias *bias, typename Config::Result *result) {
+          const Bias *bias, typename Config::Result *result, Scale scale) {
   static_assert(checkFragment<Fragment>());
   static_assert(!Fragment::kSwapped, "this epilogue takes tokens as rows");
   using S = Staging<Config>;
   using Result = typename Config::Result;
   using Activation = typename Config::Activation;
-  using Quant = typename Config::Quant;
+  using Layout = ScaleLayout<Config>;
 
   auto sum = [&](int i) {
-    float value = Quant::dequantize(fragment.value(i));
-    if constexpr (Config::kBias) {
+    float value = fragment.value(i);
+    if constexpr (Config::kBias || (Layout::kScaled && !Layout::kByGroup)) {
       int n = firstN + fragment.col(i);
-      if (Config::kN % Config::Schedule::kTileN == 0 || n < Config::kN)
-        value += toFloat(bias[biasIndex<Config::kN, Config::kInterleave>(n)]);
+      if (Config::kN % Config::Schedule::kTileN == 0 || n < Config::kN) {
+        if constexpr (Layout::kScaled && !Layout::kByGroup)
+          value *= scale(i, n);
+        if constexpr (Config::kBias)
+          value += toFloat(bias[storedRow<Config::kN, Config::kInterleave>(n)]);
+      }
     }
     return value;
   };

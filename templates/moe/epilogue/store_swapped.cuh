@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // The epilogue of a Fragment whose rows are weight rows and whose columns are
-// tokens: dequantize, add the bias, apply the activation, round, and turn over
+// tokens: add the bias, apply the activation, round, and turn over
 // in shared memory, some tokens at a time, so that global stores are whole
 // 16-byte chunks of a token's row. Each warpgroup stores its own weight rows.
 //
@@ -54,7 +54,6 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
   using S = SwappedStaging<Config>;
   using Result = typename Config::Result;
   using Activation = typename Config::Activation;
-  using Quant = typename Config::Quant;
   constexpr int kBlocks = Fragment::kSize / 4; ///< of 8 tokens
   constexpr int kChunks = S::kOwnColumns / kPerVector<Result>;
   int lane = thread % 32, warp = thread / 32;
@@ -67,12 +66,10 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
       int n = firstN + fragment.row(half * 2);
       if (Config::kN % Config::Schedule::kTileN == 0 || n < Config::kN)
         biases[half] =
-            toFloat(bias[biasIndex<Config::kN, Config::kInterleave>(n)]);
+            toFloat(bias[storedRow<Config::kN, Config::kInterleave>(n)]);
     }
   }
-  auto sum = [&](int i) {
-    return Quant::dequantize(fragment.value(i)) + biases[i % 4 / 2];
-  };
+  auto sum = [&](int i) { return fragment.value(i) + biases[i % 4 / 2]; };
   auto finished = [&](int i) {
     if constexpr (S::kGated)
       return Activation::apply(sum(i), sum(Fragment::partner(i)));

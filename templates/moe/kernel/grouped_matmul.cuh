@@ -15,7 +15,8 @@
 // Args, in order (absent where marked): lhs, long long lhs_row_stride
 //   (elements), rows (kGather: pair index of each sorted row, whose token is
 //   the lhs row), tiles int4 {expert, first row, end row, 0}, tile_count [3]
-//   {tiles, cursor, cursor}, rhs [experts, kN, kK], bias [experts, kN] in
+//   {tiles, cursor, cursor}, rhs [experts, kN, kK], float lhs_scale, float
+//   rhs_scale (where Quant has them, see quant/none.cuh), bias [experts, kN] in
 //   stored order (kBias), result [rows, kN or kN / 2].
 //   Warp-specialized, rhs is a moe::TensorMap by value: extents [kK, kN,
 //   experts], box [kTileK, kTileN, 1], swizzle of 128 bytes, zeros outside; and
@@ -36,7 +37,7 @@
 #include "moe/mma/mma_sync.cuh"
 #include "moe/mma/simt.cuh"
 #include "moe/mma/wgmma.cuh"
-#include "moe/quant/none.cuh"
+#include "moe/quant/scales.cuh"
 #include "moe/skeleton/multistage.cuh"
 #include "moe/skeleton/warp_specialized.cuh"
 
@@ -88,6 +89,8 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
   static_assert(kSame<typename Config::Input, typename Config::Mma::Input> &&
                     kSame<typename Config::Input, typename Config::Weight>,
                 "this skeleton multiplies operands of the engine's one type");
+  static_assert(!Config::Mma::kPromoted || Config::Quant::kPromoteK > 0,
+                "operands of 8 bits need a policy that promotes their sums");
   static_assert(!Config::Activation::kGated || Config::kInterleave == 8,
                 "a fused gated activation needs rows interleaved by 8");
   static_assert(!Config::Activation::kGated || Config::kN % 16 == 0,
@@ -154,24 +157,39 @@ template <class Config> struct GroupedMatmul {
     // The weights are on their way while the predecessor still computes lhs.
     if constexpr (Config::kTilesEarly)
       awaitPredecessor<Config>();
+    auto source = [&](int r) {
+      if constexpr (Config::kGather)
+        return args.rows[firstRow + r] / Config::kTopK;
+      else
+        return firstRow + r;
+    };
     copier.setLhs(args.lhs, unsigned(args.lhs_row_stride / kPerVector<Input>),
-                  rows, [&](int r) {
-                    if constexpr (Config::kGather)
-                      return args.rows[firstRow + r] / Config::kTopK;
-                    else
-                      return firstRow + r;
-                  });
+                  rows, source);
     beginLhs(copier);
     auto *result =
         args.result + (long long)firstRow * Staging<Config>::kColumns;
     withWorker(rows, [&](auto &worker) {
-      multistage(copier, shared, worker);
-      if constexpr (Config::kBias)
-        storeTile<Config>(worker, shared, rows, firstN,
-                          args.bias + (long long)expert * Config::kN, result);
-      else
-        storeTile<Config>(worker, shared, rows, firstN,
-                          static_cast<const Input *>(nullptr), result);
+      using Worker = RemoveReference<decltype(worker)>;
+      auto finish = [&](auto &scales) {
+        multistage(copier, shared, worker, scales);
+        scales.fetchRows();
+        auto scale = [&](int i, int n) { return scales.ofResult(i, n); };
+        if constexpr (Config::kBias)
+          storeTile<Config>(worker, shared, rows, firstN,
+                            args.bias + (long long)expert * Config::kN, result,
+                            scale);
+        else
+          storeTile<Config>(worker, shared, rows, firstN,
+                            static_cast<const Input *>(nullptr), result, scale);
+      };
+      if constexpr (ScaleLayout<Config>::kScaled) {
+        Scales<Config, Worker> scales(args.lhs_scale, args.rhs_scale, expert,
+                                      firstN, rows, worker, source);
+        finish(scales);
+      } else {
+        NoScales scales;
+        finish(scales);
+      }
     });
   }
 };

@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Engine mma_sync: ldmatrix and mma.m16n8k16 with f32 sums, bf16 or f16, on
-// sm_80 and later. Tokens fill the 16 rows of an instruction, weight rows its
-// 8 columns, so a gate and its up value (8 rows apart) lie in one thread.
+// sm_80 and later; mma.m16n8k32 of e4m3 on sm_89 and later, before that exact
+// halves of it. Tokens fill the 16 rows of an instruction, weight rows its 8
+// columns, so a gate and its up value (8 rows apart) lie in one thread.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,18 +17,25 @@
 #include "moe/core/ptx.cuh"
 #include "moe/core/swizzle.cuh"
 #include "moe/core/types.cuh"
+#include "moe/mma/sums.cuh"
 
 namespace moe::mma {
 
 template <class Element> struct MmaSync {
   using Input = Element;
-  static constexpr int kStepK = 16;
-  static_assert(kSame<Input, bf16> || kSame<Input, f16>,
-                "engine mma_sync multiplies bf16 or f16");
+  /// 32 bytes, also where a step of e4m3 is two multiplies of halves.
+  static constexpr int kStepK = 32 / int(sizeof(Input));
+  static constexpr bool kPromoted = kSame<Input, e4m3>;
+  static_assert(kSame<Input, bf16> || kSame<Input, f16> || kSame<Input, e4m3>,
+                "engine mma_sync multiplies bf16, f16 or e4m3");
 
   /// One warp's share of a tile: operand fragments, sums, and the Fragment that
   /// an epilogue reads.
-  template <class Schedule> struct Worker {
+  template <class Schedule>
+  struct Worker
+      : Sums<Schedule::kTileM * Schedule::kTileN /
+                 (Schedule::kWarpsM * Schedule::kWarpsN * 32),
+             kPromoted> {
     static constexpr int kWarpM = Schedule::kTileM / Schedule::kWarpsM;
     static constexpr int kWarpN = Schedule::kTileN / Schedule::kWarpsN;
     static constexpr int kMs = kWarpM / 16;
@@ -42,14 +50,14 @@ template <class Element> struct MmaSync {
     static constexpr int kSize = kMs * kNs * 4;
     static constexpr int kRun = 2;
     static constexpr bool kSwapped = false;
+    static constexpr int kRows = kMs * 2;
 
-    /// The operands of one step of 16 along k.
+    /// The operands of one step along k.
     struct Operands {
       unsigned lhs[kMs][4];
       unsigned rhs[kNs / 2][4];
     };
 
-    float sums[kSize];
     unsigned lhsOffset, rhsOffset; ///< of this lane's matrix row, step 0
     int firstRow, firstCol;        ///< of this lane's sums
 
@@ -62,9 +70,6 @@ template <class Element> struct MmaSync {
           Layout::offset(warpN + lane % 8 + lane / 16 * 8, lane / 8 % 2);
       firstRow = warpM + lane / 4;
       firstCol = warpN + lane % 4 * 2;
-#pragma unroll
-      for (int i = 0; i < kSize; ++i)
-        sums[i] = 0.0f;
     }
 
     /// Reads the operands of `step` of the tiles at the shared addresses. A
@@ -88,16 +93,17 @@ template <class Element> struct MmaSync {
         for (int column = 0; column < kNs; ++column) {
           // Back and forth, so that neighbours share an operand register.
           int n = m % 2 ? kNs - 1 - column : column;
-          float *block = sums + (m * kNs + n) * 4;
+          float *block = this->sums + (m * kNs + n) * 4;
           const unsigned *rhs = operands.rhs[n / 2] + n % 2 * 2;
           if constexpr (kSame<Input, bf16>)
             ptx::multiplyBfloat(block, operands.lhs[m], rhs[0], rhs[1]);
-          else
+          else if constexpr (kSame<Input, f16>)
             ptx::multiplyHalf(block, operands.lhs[m], rhs[0], rhs[1]);
+          else
+            ptx::multiplyE4m3(block, operands.lhs[m], rhs[0], rhs[1]);
         }
     }
 
-    __device__ __forceinline__ float value(int i) const { return sums[i]; }
     __device__ __forceinline__ int row(int i) const {
       return firstRow + i / 4 / kNs * 16 + i % 4 / 2 * 8;
     }
@@ -106,6 +112,13 @@ template <class Element> struct MmaSync {
     }
     static constexpr bool isGate(int i) { return i / 4 % kNs % 2 == 0; }
     static constexpr int partner(int i) { return i + 4; }
+    __device__ __forceinline__ int heldRow(int slot) const {
+      return firstRow + slot / 2 * 16 + slot % 2 * 8;
+    }
+    __device__ __forceinline__ int firstHeldCol() const { return firstCol; }
+    static constexpr int rowSlot(int i) {
+      return i / 4 / kNs * 2 + i % 4 / 2;
+    }
   };
 };
 

@@ -16,6 +16,7 @@
 #include "moe/core/ptx.cuh"
 #include "moe/core/swizzle.cuh"
 #include "moe/core/types.cuh"
+#include "moe/mma/sums.cuh"
 
 namespace moe::mma {
 
@@ -23,8 +24,14 @@ template <class Element> struct Simt {
   using Input = Element;
   /// One 16-byte chunk of a row.
   static constexpr int kStepK = kPerVector<Element>;
+  /// The sums are f32, but scales may change along k.
+  static constexpr bool kPromoted = kSame<Element, e4m3>;
 
-  template <class Schedule> struct Worker {
+  template <class Schedule>
+  struct Worker
+      : Sums<Schedule::kTileM * Schedule::kTileN /
+                 (Schedule::kWarpsM * Schedule::kWarpsN * 32),
+             kPromoted> {
     static constexpr int kWarpM = Schedule::kTileM / Schedule::kWarpsM;
     static constexpr int kWarpN = Schedule::kTileN / Schedule::kWarpsN;
     static constexpr int kMs = kWarpM / 4;
@@ -39,22 +46,19 @@ template <class Element> struct Simt {
     static constexpr int kSize = kMs * kNs;
     static constexpr int kRun = 1;
     static constexpr bool kSwapped = false;
+    static constexpr int kRows = kMs;
 
     struct Operands {
       Vector16 lhs[kMs];
       Vector16 rhs[kNs];
     };
 
-    float sums[kSize];
     int firstRow, firstCol;
 
     __device__ __forceinline__ explicit Worker(int thread) {
       int warp = thread / 32, lane = thread % 32;
       firstRow = warp / Schedule::kWarpsN * kWarpM + lane / 8;
       firstCol = warp % Schedule::kWarpsN * kWarpN + lane % 8;
-#pragma unroll
-      for (int i = 0; i < kSize; ++i)
-        sums[i] = 0.0f;
     }
 
     __device__ __forceinline__ void load(Operands &operands, unsigned lhs,
@@ -82,11 +86,11 @@ template <class Element> struct Simt {
         for (int n = 0; n < kNs; ++n)
 #pragma unroll
           for (int k = 0; k < kStepK; ++k)
-            sums[m * kNs + n] = fmaf(lhs[k], rhs[n][k], sums[m * kNs + n]);
+            this->sums[m * kNs + n] =
+                fmaf(lhs[k], rhs[n][k], this->sums[m * kNs + n]);
       }
     }
 
-    __device__ __forceinline__ float value(int i) const { return sums[i]; }
     __device__ __forceinline__ int row(int i) const {
       return firstRow + i / kNs * 4;
     }
@@ -95,6 +99,11 @@ template <class Element> struct Simt {
     }
     static constexpr bool isGate(int i) { return i % kNs % 2 == 0; }
     static constexpr int partner(int i) { return i + 1; }
+    __device__ __forceinline__ int heldRow(int slot) const {
+      return firstRow + slot * 4;
+    }
+    __device__ __forceinline__ int firstHeldCol() const { return firstCol; }
+    static constexpr int rowSlot(int i) { return i / kNs; }
   };
 };
 

@@ -23,6 +23,8 @@ template <class Element> struct Wgmma {
   using Input = Element;
   static constexpr bool kWarpSpecialized = true;
   static constexpr int kStepK = 32 / int(sizeof(Element));
+  /// Its sums are f32.
+  static constexpr bool kPromoted = false;
   /// Weight rows of a warpgroup, and bytes of an operand row in a stage.
   static constexpr int kRows = 64;
   static constexpr int kRowBytes = 128;

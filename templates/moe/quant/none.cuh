@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The quantization policy of the schemes f32, f16 and bf16: no scale, no
-// second level, no zero point. Sums are values.
+// Quantization policy of f32, f16 and bf16 layers, and what a policy says: which
+// scales each operand has. How they are applied: scales.cuh.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,10 +14,31 @@
 
 namespace moe::quant {
 
+/// What a scale of the lhs (activations) covers.
+enum class LhsScale {
+  None,
+  Tensor,  ///< [1]
+  Token,   ///< [lhs rows, 1]
+  Group128 ///< [lhs rows, ceildiv(k, 128)]
+};
+
+/// What a scale of the rhs (weights) covers. Where gate and up rows are
+/// interleaved, scales are as stored: all gates, then all ups.
+enum class RhsScale {
+  None,
+  Tensor,  ///< [experts, 2 for gate and up, else 1]
+  Channel, ///< [experts, n]
+  /// [experts, ceildiv(n, 128), ceildiv(k, 128)]; gate and up rows begin blocks
+  /// of their own: 2 * ceildiv(n / 2, 128)
+  Block128
+};
+
 struct None {
-  static constexpr bool kScaled = false;
-  /// The value that a finished sum stands for.
-  static __device__ __forceinline__ float dequantize(float sum) { return sum; }
+  static constexpr LhsScale kLhsScale = LhsScale::None;
+  static constexpr RhsScale kRhsScale = RhsScale::None;
+  /// Sums are added to f32 registers after so many elements of k; 0: the
+  /// instruction's own sums are as exact.
+  static constexpr int kPromoteK = 0;
 };
 
 } // namespace moe::quant

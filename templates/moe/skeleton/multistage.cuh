@@ -186,12 +186,21 @@ __device__ __forceinline__ void beginLhs(Copier<Config> &copier) {
 
 /// The loop, after beginRhs and beginLhs. On return no copy is in flight and
 /// the ring may be reused. A worker may be of a smaller tile: it then reads the
-/// first rows of each stage.
-template <class Config, class Worker>
-__device__ __forceinline__ void multistage(Copier<Config> &copier,
-                                           unsigned shared, Worker &worker) {
+/// first rows of each stage. scales: of the worker's sums (Scales), read where
+/// the engine's sums are promoted.
+template <class Config, class Worker, class Scales>
+__device__ __forceinline__ void
+multistage(Copier<Config> &copier, unsigned shared, Worker &worker,
+           Scales &scales) {
   using R = Ring<Config>;
   constexpr int kStages = Config::Schedule::kStages;
+  constexpr bool kPromoted = Config::Mma::kPromoted;
+  /// Tiles of k that are summed before they are promoted.
+  constexpr int kPromoteTiles =
+      maximum(1, Config::Quant::kPromoteK / Config::Schedule::kTileK);
+  static_assert(!kPromoted || kPromoteTiles * Config::Schedule::kTileK ==
+                                  Config::Quant::kPromoteK,
+                "kTileK must divide the length after which sums are promoted");
   ptx::waitForCopies<kStages - 2>();
   __syncthreads();
 
@@ -202,6 +211,9 @@ __device__ __forceinline__ void multistage(Copier<Config> &copier,
 #pragma unroll 1
   for (int tile = 0; tile < R::kTiles; ++tile) {
     int next = tile + kStages - 1;
+    if constexpr (kPromoted)
+      if (tile % kPromoteTiles == 0)
+        scales.fetchGroup(tile / kPromoteTiles);
 #pragma unroll R::kUnroll
     for (int pair = 0; pair < R::kPairs; ++pair) {
       bool last = pair == R::kPairs - 1;
@@ -221,6 +233,9 @@ __device__ __forceinline__ void multistage(Copier<Config> &copier,
       worker.load(even, lhs, lhs + R::kLhsBytes, last ? 0 : 2 * pair + 2);
       worker.multiply(odd);
     }
+    if constexpr (kPromoted)
+      if (tile % kPromoteTiles == kPromoteTiles - 1 || tile == R::kTiles - 1)
+        worker.promote([&](int i) { return scales.ofGroup(i); });
   }
   ptx::waitForCopies<0>();
   __syncthreads();

@@ -1,0 +1,165 @@
+//===- scales.cuh - the scales of a tile's sums -----------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The scales that a thread's sums need, for any Fragment: those of a group of
+// 128 along k, which multiply partial sums, and those of a whole row or column,
+// which multiply the finished ones. Never read behind the last row, column or
+// group.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/concepts.cuh"
+#include "moe/core/types.cuh"
+#include "moe/quant/fp8.cuh"
+#include "moe/quant/none.cuh"
+
+namespace moe {
+
+/// Where a weight row stands as stored (gates first). With interleaved rows
+/// blocks of 16 are 8 gates and their 8 up values.
+template <int kN, int kInterleave>
+__device__ __forceinline__ int storedRow(int weightRow) {
+  if constexpr (kInterleave == 0) {
+    return weightRow;
+  } else {
+    int block = weightRow / (2 * kInterleave);
+    int inBlock = weightRow % (2 * kInterleave);
+    return inBlock < kInterleave
+               ? block * kInterleave + inBlock
+               : kN / 2 + block * kInterleave + inBlock - kInterleave;
+  }
+}
+
+/// Which scales lie where, of a Config with kN, kK, kInterleave and Quant.
+template <class Config> struct ScaleLayout {
+  using Quant = typename Config::Quant;
+  static constexpr quant::LhsScale kLhs = Quant::kLhsScale;
+  static constexpr quant::RhsScale kRhs = Quant::kRhsScale;
+  static constexpr bool kByGroup = kLhs == quant::LhsScale::Group128;
+  static constexpr bool kScaled =
+      kLhs != quant::LhsScale::None || kRhs != quant::RhsScale::None;
+  static_assert(kByGroup == (kRhs == quant::RhsScale::Block128),
+                "groups along k need scales of both operands");
+  /// Groups of 128 along k.
+  static constexpr int kGroups = ceilDiv(Config::kK, 128);
+  /// Gate and up rows have blocks, or a tensor's scale, of their own.
+  static constexpr int kParts = Config::kInterleave != 0 ? 2 : 1;
+  static constexpr int kPartRows = Config::kN / kParts;
+  static constexpr int kPartBlocks = ceilDiv(kPartRows, 128);
+  /// Scales of an expert's weight.
+  static constexpr int kPerExpert =
+      kRhs == quant::RhsScale::Block128  ? kParts * kPartBlocks * kGroups
+      : kRhs == quant::RhsScale::Channel ? Config::kN
+                                         : kParts;
+
+  /// The index of a weight row's scale (Block128: of its first group).
+  static __device__ __forceinline__ int rhsIndex(int weightRow) {
+    int stored = storedRow<Config::kN, Config::kInterleave>(weightRow);
+    if constexpr (kRhs == quant::RhsScale::Channel) {
+      return stored;
+    } else {
+      int part = kParts == 2 && stored >= kPartRows;
+      if constexpr (kRhs == quant::RhsScale::Tensor)
+        return part;
+      int block = part * kPartBlocks + (stored - part * kPartRows) / 128;
+      return block * kGroups;
+    }
+  }
+};
+
+/// Operands without scales.
+struct NoScales {
+  __device__ __forceinline__ void fetchRows() {}
+  __device__ __forceinline__ float ofResult(int, int) const { return 1.0f; }
+};
+
+/// The scales of one worker's sums.
+template <class Config, class Fragment> struct Scales {
+  using Layout = ScaleLayout<Config>;
+  /// A warp's weight rows lie in one block, or one of gates and one of ups:
+  /// tiles and warps' shares are powers of two.
+  static_assert(!Layout::kByGroup ||
+                    128 % (Fragment::kWarpN / Layout::kParts) == 0,
+                "a warp's weight rows must not cross a block of 128");
+
+  const float *lhs, *rhs; ///< rhs: of the expert
+  int firstN;
+  unsigned lhsRow[Fragment::kRows]; ///< of each of the thread's rows
+  float lhsScale[Fragment::kRows];
+  float rhsScale[Layout::kParts];
+  int rhsIndex[Layout::kParts];
+
+  /// source(r): which row of lhs is row r of the tile.
+  template <class Source>
+  __device__ __forceinline__ Scales(const float *lhs, const float *rhs,
+                                    int expert, int firstN, int rows,
+                                    const Fragment &fragment, Source source)
+      : lhs(lhs), rhs(rhs + (long long)expert * Layout::kPerExpert),
+        firstN(firstN) {
+    constexpr bool kRowScales = Layout::kLhs == quant::LhsScale::Token ||
+                                Layout::kLhs == quant::LhsScale::Group128;
+    constexpr int kStride = Layout::kByGroup ? Layout::kGroups : 1;
+#pragma unroll
+    for (int slot = 0; slot < Fragment::kRows; ++slot) {
+      int row = fragment.heldRow(slot);
+      // Rows that do not exist take the scales of one that does.
+      lhsRow[slot] =
+          kRowScales ? unsigned(source(row < rows ? row : 0)) * kStride : 0;
+    }
+    if constexpr (Layout::kByGroup) {
+#pragma unroll
+      for (int part = 0; part < Layout::kParts; ++part) {
+        int n = firstN + fragment.firstHeldCol() + part * Config::kInterleave;
+        rhsIndex[part] = Layout::rhsIndex(minimum(n, Config::kN - 1));
+      }
+    }
+  }
+
+  /// Begins to read the scales of a group of 128 along k.
+  __device__ __forceinline__ void fetchGroup(int group) {
+    if constexpr (Layout::kByGroup) {
+#pragma unroll
+      for (int slot = 0; slot < Fragment::kRows; ++slot)
+        lhsScale[slot] = lhs[lhsRow[slot] + unsigned(group)];
+#pragma unroll
+      for (int part = 0; part < Layout::kParts; ++part)
+        rhsScale[part] = rhs[rhsIndex[part] + group];
+    }
+  }
+
+  /// What partial sum i of the fetched group is multiplied by.
+  __device__ __forceinline__ float ofGroup(int i) const {
+    if constexpr (Layout::kByGroup) {
+      int part = Layout::kParts == 2 && !Fragment::isGate(i) ? 1 : 0;
+      return lhsScale[Fragment::rowSlot(i)] * rhsScale[part];
+    } else {
+      return 1.0f;
+    }
+  }
+
+  /// Reads what finished sums are multiplied by, per row.
+  __device__ __forceinline__ void fetchRows() {
+    if constexpr (Layout::kLhs == quant::LhsScale::Token ||
+                  Layout::kLhs == quant::LhsScale::Tensor) {
+#pragma unroll
+      for (int slot = 0; slot < Fragment::kRows; ++slot)
+        lhsScale[slot] = lhs[lhsRow[slot]];
+    }
+  }
+
+  /// What finished sum i is multiplied by; n: its weight row, below kN.
+  __device__ __forceinline__ float ofResult(int i, int n) const {
+    if constexpr (Layout::kByGroup)
+      return 1.0f;
+    else
+      return lhsScale[Fragment::rowSlot(i)] * rhs[Layout::rhsIndex(n)];
+  }
+};
+
+} // namespace moe

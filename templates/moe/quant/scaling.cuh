@@ -1,0 +1,43 @@
+//===- scaling.cuh - how a scale follows from values ------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The scales of activations in e4m3, from the largest magnitude of what shares
+// one: a group of 128 of a row, a row (token), or a tensor. IEEE divisions, so
+// that every engine and every arch quantizes to the same bits.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+namespace moe::quant {
+
+/// The largest value of e4m3.
+inline constexpr float kLargestE4m3 = 448.0f;
+
+struct Group128 {
+  static __device__ __forceinline__ float scale(float largest) {
+    return __fdiv_rn(fmaxf(largest, 1e-10f), kLargestE4m3);
+  }
+};
+
+struct Token {
+  static __device__ __forceinline__ float scale(float largest) {
+    return fmaxf(__fdiv_rn(largest, kLargestE4m3),
+                 1.0f / (kLargestE4m3 * 512.0f));
+  }
+};
+
+/// The scale is given.
+struct StaticTensor {};
+
+struct DynamicTensor {
+  static __device__ __forceinline__ float scale(float largest) {
+    return largest == 0.0f ? 1.0f : __fdiv_rn(largest, kLargestE4m3);
+  }
+};
+
+} // namespace moe::quant
