@@ -137,6 +137,7 @@ void addReport(ordered_json &target, moe::ProgramOp program) {
   target["backend"] = report.getBackend().str();
   target["engine"] = report.getEngine().str();
   target["degraded"] = report.getDegraded().str();
+  target["realization"] = report.getRealization().str();
   for (moe::RefusalAttr refusal : report.getRefused())
     target["refused"].push_back({{"backend", refusal.getBackend().str()},
                                  {"engine", refusal.getEngine().str()},
@@ -205,6 +206,8 @@ std::string targetText(const ordered_json &target) {
                       textOf(target, "backend"), textOf(target, "engine"));
   if (std::string degraded = textOf(target, "degraded"); !degraded.empty())
     text += fmt::format("  degraded from {}\n", degraded);
+  if (textOf(target, "realization") == "dequantized")
+    text += "  operands are dequantized, exactly, before they are multiplied\n";
   for (const ordered_json &refusal : target["refused"]) {
     std::string engine = textOf(refusal, "engine");
     text += fmt::format("  refused: backend {}{} [{}]: {}\n",

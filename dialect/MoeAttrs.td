@@ -395,7 +395,8 @@ def Moe_ReportAttr : Moe_FieldsAttr<"Report", "report"> {
   let summary = "what the resolver decided, and why";
   let description = [{
     The winner, every candidate that was refused, and what the choice degraded
-    from (absent: nothing).
+    from (absent: nothing). `realization` is `native` (absent) or `dequantized`:
+    operands become a wider type, exactly, before they are multiplied.
 
     ```mlir
     #r = #moe.report<backend = unfused, engine = simt, refused = [<backend = grouped, code = "not_requested", reason = "another backend was asked for">], degraded = "mma_sync, since sm_75 has no bf16">
@@ -406,7 +407,8 @@ def Moe_ReportAttr : Moe_FieldsAttr<"Report", "report"> {
     StringRefParameter<"a row of Backends.h">:$backend,
     StringRefParameter<"a row of Engines.h">:$engine,
     OptionalArrayRefParameter<"::moec::moe::RefusalAttr">:$refused,
-    StringRefParameter<"a sentence, or empty", "\"\"">:$degraded
+    StringRefParameter<"a sentence, or empty", "\"\"">:$degraded,
+    StringRefParameter<"native or dequantized", "\"native\"">:$realization
   );
 }
 

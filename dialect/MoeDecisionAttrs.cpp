@@ -427,7 +427,7 @@ LogicalResult RefusalAttr::verify(EmitError emitError, StringRef, StringRef,
 }
 
 Attribute ReportAttr::parse(AsmParser &parser, Type) {
-  std::string backend, engine, degraded;
+  std::string backend, engine, degraded, realization = "native";
   SmallVector<RefusalAttr> refused;
   FieldParser fields(parser);
   fields.word("backend", backend);
@@ -440,12 +440,14 @@ Attribute ReportAttr::parse(AsmParser &parser, Type) {
         });
   });
   fields.text("degraded", degraded);
+  fields.word("realization", realization);
   if (parser.parseLess() || fields.parse(/*first=*/true) ||
       fields.require({"backend", "engine"}) || parser.parseGreater())
     return {};
   return parser.getChecked<ReportAttr>(
       parser.getContext(), StringRef(backend), StringRef(engine),
-      ArrayRef<RefusalAttr>(refused), StringRef(degraded));
+      ArrayRef<RefusalAttr>(refused), StringRef(degraded),
+      StringRef(realization));
 }
 
 void ReportAttr::print(AsmPrinter &printer) const {
@@ -461,12 +463,17 @@ void ReportAttr::print(AsmPrinter &printer) const {
     printer << ']';
   }
   fields.text("degraded", getDegraded());
+  if (getRealization() != "native")
+    fields.word("realization", getRealization());
   printer << '>';
 }
 
 LogicalResult ReportAttr::verify(EmitError emitError, StringRef backend,
                                  StringRef engine, ArrayRef<RefusalAttr>,
-                                 StringRef) {
+                                 StringRef, StringRef realization) {
+  if (realization != "native" && realization != "dequantized")
+    return emitError() << "unknown realization '" << realization
+                       << "'; known: native, dequantized";
   if (verifyWord(emitError, catalog::kBackends, backend, "backend") ||
       verifyWord(emitError, catalog::kEngines, engine, "engine"))
     return failure();

@@ -185,6 +185,31 @@ static LogicalResult verifyLocal(LayerOp op) {
   return success();
 }
 
+/// Of [experts, parts * partRows, columns], each part quantized by itself.
+static SmallVector<int64_t, 3> scaleShape(DescriptorAttr descriptor,
+                                          int64_t experts, int64_t parts,
+                                          int64_t partRows, int64_t columns) {
+  if (descriptor.isPlain())
+    return {};
+  const int64_t groupRows = descriptor.getGroup()[0];
+  const int64_t groupColumns = descriptor.getGroup()[1];
+  const int64_t rows =
+      parts * (groupRows == -1 ? 1 : llvm::divideCeil(partRows, groupRows));
+  if (groupColumns == -1)
+    return {experts, rows};
+  return {experts, rows, int64_t(llvm::divideCeil(columns, groupColumns))};
+}
+
+SmallVector<int64_t, 3> LayerOp::getW13ScaleShape() {
+  return scaleShape(getQuant().getW1(), *getLocalExperts(), isGated() ? 2 : 1,
+                    *getLocalIntermediate(), getHidden());
+}
+
+SmallVector<int64_t, 3> LayerOp::getW2ScaleShape() {
+  return scaleShape(getQuant().getW2(), *getLocalExperts(), 1, getHidden(),
+                    *getLocalIntermediate());
+}
+
 LogicalResult LayerOp::verify() {
   for (NamedAttribute attr : (*this)->getDiscardableAttrs())
     if (!attr.getName().getValue().contains('.'))

@@ -117,6 +117,10 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     bool isResolved() { return getLocalIntermediate() && getLocalBegin() && getLocalExperts() && getW2Bias(); }
     /// Rows of one expert's w13 on this rank. The layer must be resolved.
     int64_t getW13Rows() { return (isGated() ? 2 : 1) * *getLocalIntermediate(); }
+    /// Shapes of the scales of w13 and w2 as stored; empty without scales. Gate
+    /// and up rows are quantized apart. The layer must be resolved.
+    ::llvm::SmallVector<int64_t, 3> getW13ScaleShape();
+    ::llvm::SmallVector<int64_t, 3> getW2ScaleShape();
   }];
 }
 

@@ -36,6 +36,9 @@ void PermuteOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getTileCount(), "tile_count");
   setName(getCounts(), "counts");
 }
+void AmaxOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getBlockAmax(), "amax");
+}
 void QuantizeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getData(), "q");
   for (Value scale : getScales())

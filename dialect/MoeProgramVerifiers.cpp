@@ -125,12 +125,16 @@ static LogicalResult verifyInputs(ProgramOp program, LayerOp layer) {
       {"valid_tokens", {1}, builder.getI32Type()},
       {"w13", {experts, rows, layer.getHidden()}, quant.getW1().getElement()},
       {"w2", {experts, layer.getHidden(), inner}, quant.getW2().getElement()},
+      {"w13_scale", layer.getW13ScaleShape(), quant.getW1().getScale()},
+      {"w2_scale", layer.getW2ScaleShape(), quant.getW2().getScale()},
+      {"a1_scale", {layer.getExperts()}, quant.getA1().getScale()},
+      {"a2_scale", {layer.getExperts()}, quant.getA2().getScale()},
       {"b13", {experts, rows}, layer.getInputType()},
       {"b2", {experts, layer.getHidden()}, layer.getInputType()},
   };
   for (const Expected &expected : table) {
     const BlockArgument input = program.getInput(expected.name);
-    if (!input)
+    if (!input || expected.shape.empty() || !expected.element)
       continue;
     const auto type = RankedTensorType::get(expected.shape, expected.element);
     if (input.getType() != type)

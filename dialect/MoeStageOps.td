@@ -133,12 +133,43 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure]> {
   }];
 }
 
+def Moe_AmaxOp : Moe_StageOp<"amax", [Pure, AttrSizedOperandSegments]> {
+  let summary = "the largest magnitude of each block of rows";
+  let description = [{
+    One number for each `block_rows` rows, from which `moe.quantize` takes a
+    dynamic scale of all values. Rows at and beyond the value of `valid` (of
+    tokens) or the last of `offsets` (of sorted rows) do not count. The leading
+    `?` of the input is tokens or rows, of the result their blocks.
+
+    ```mlir
+    func.func private @amax(%x: tensor<?x2048xbf16>, %valid: tensor<1xi32>) {
+      %amax = moe.amax block_rows = 64 %x valid %valid : (tensor<?x2048xbf16>, tensor<1xi32>) -> tensor<?xf32>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins
+    Moe_IntAttr:$block_rows,
+    AnyRankedTensor:$input,
+    Optional<AnyRankedTensor>:$valid_tokens,
+    Optional<AnyRankedTensor>:$offsets
+  );
+  let results = (outs AnyRankedTensor:$block_amax);
+  let assemblyFormat = [{
+    `block_rows` `=` $block_rows $input (`valid` $valid_tokens^)? (`offsets` $offsets^)?
+    attr-dict `:` functional-type(operands, results)
+  }];
+}
+
 def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments]> {
   let summary = "values as a descriptor says, with their scales";
   let description = [{
     The result is quantized as `descriptor` says; a static scale comes as an
     operand, a dynamic one is a result, after it the scale of scales if that is
-    computed too. The leading `?` is tokens or rows, the same for all.
+    computed too. A static scale of the whole tensor may be given per expert: the
+    largest is used, and is a result. A dynamic one needs the block maxima of
+    `moe.amax`. The leading `?` is tokens or rows, the same for all; of sorted
+    rows `offsets` says how many there are.
 
     ```mlir
     func.func private @quantize(%x: tensor<?x2048xbf16>) {
@@ -152,11 +183,17 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments]> {
     Moe_DescriptorAttr:$descriptor,
     AnyRankedTensor:$input,
     Optional<AnyRankedTensor>:$static_scale,
-    Optional<AnyRankedTensor>:$static_second_scale
+    Optional<AnyRankedTensor>:$static_second_scale,
+    OptionalAttr<Moe_IntAttr>:$block_rows,
+    Optional<AnyRankedTensor>:$block_amax,
+    Optional<AnyRankedTensor>:$valid_tokens,
+    Optional<AnyRankedTensor>:$offsets
   );
   let results = (outs AnyRankedTensor:$data, Variadic<AnyRankedTensor>:$scales);
   let assemblyFormat = [{
     $descriptor $input (`scale` $static_scale^)? (`second_scale` $static_second_scale^)?
+    (`block_rows` `=` $block_rows^)? (`amax` $block_amax^)?
+    (`valid` $valid_tokens^)? (`offsets` $offsets^)?
     attr-dict `:` functional-type(operands, results)
   }];
 }

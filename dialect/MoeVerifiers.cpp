@@ -136,6 +136,29 @@ LogicalResult PermuteOp::verify() {
   return expect(*this, "counts", getCounts(), {local}, integer);
 }
 
+/// `offsets` are i32 of one dimension, `valid_tokens` is one i32.
+static LogicalResult verifyRowCount(Operation *op, Value validTokens,
+                                    Value offsets) {
+  if (validTokens && offsets)
+    return op->emitOpError() << "'valid' is of tokens and 'offsets' of sorted "
+                                "rows, got both";
+  if (validTokens && failed(expect(op, "valid", validTokens, {1}, i32(op))))
+    return failure();
+  if (offsets && (failed(expectRank(op, "offsets", offsets, 1)) ||
+                  failed(expect(op, "offsets", offsets,
+                                tensor(offsets).getShape(), i32(op)))))
+    return failure();
+  return success();
+}
+
+LogicalResult AmaxOp::verify() {
+  if (failed(expectPositive(*this, "block_rows", getBlockRows())) ||
+      failed(expectRank(*this, "input", getInput(), 2)) ||
+      failed(verifyRowCount(*this, getValidTokens(), getOffsets())))
+    return failure();
+  return expect(*this, "block_amax", getBlockAmax(), {kAny}, f32(*this));
+}
+
 LogicalResult QuantizeOp::verify() {
   const DescriptorAttr descriptor = getDescriptor();
   if (descriptor.isPlain())
@@ -147,16 +170,25 @@ LogicalResult QuantizeOp::verify() {
     return emitOpError() << (descriptor.getDynamic()
                                  ? "a dynamic scale is a result, not an operand"
                                  : "a static scale must be an operand");
-  const size_t most =
-      descriptor.getDynamic() ? (descriptor.getSecondScale() ? 2 : 1) : 0;
-  if (getScales().size() > most || (most > 0 && getScales().empty()))
+  const bool ofTensor = llvm::equal(descriptor.getGroup(), ArrayRef{-1L, -1L});
+  const bool isDynamic = descriptor.getDynamic();
+  if (bool(getBlockAmax()) != (isDynamic && ofTensor) ||
+      bool(getBlockAmax()) != bool(getBlockRows()))
+    return emitOpError() << "'block_rows' and 'amax' belong to a dynamic scale "
+                            "of the whole tensor, and to it alone";
+  if (failed(verifyRowCount(*this, getValidTokens(), getOffsets())))
+    return failure();
+  const size_t most = isDynamic  ? (descriptor.getSecondScale() ? 2 : 1)
+                      : ofTensor ? 1
+                                 : 0;
+  if (getScales().size() > most || (isDynamic && getScales().empty()))
     return emitOpError() << "must have "
                          << (most == 0   ? "no scale"
                              : most == 1 ? "one scale"
                                          : "one scale, or two,")
                          << " as a result, got " << getScales().size();
   const Value scale =
-      most > 0 ? Value(getScales().front()) : Value(getStaticScale());
+      isDynamic ? Value(getScales().front()) : Value(getStaticScale());
   if (tensor(scale).getElementType() != descriptor.getScale())
     return emitOpError() << "'scale' must be of " << descriptor.getScale()
                          << ", got " << tensor(scale);
@@ -183,6 +215,13 @@ LogicalResult GroupedMatmulOp::verify() {
       (getBias() &&
        failed(expect(*this, "bias", getBias(), {getNumExperts(), getN()}))))
     return failure();
+  if (bool(getLhsScale()) != bool(getRhsScale()))
+    return emitOpError() << "'lhs_scale' and 'rhs_scale' must be given "
+                            "together";
+  if (getRhsScale() && tensor(getRhsScale()).getDimSize(0) != getNumExperts())
+    return emitOpError() << "'rhs_scale' must begin with the "
+                         << getNumExperts() << " experts, got "
+                         << tensor(getRhsScale());
   if (!isa<FloatType>(tensor(getResult()).getElementType()))
     return emitOpError() << "'result' must be floats, got "
                          << tensor(getResult());

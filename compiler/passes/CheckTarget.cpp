@@ -229,6 +229,22 @@ LogicalResult checkSizes(moe::LayerOp layer) {
   return failure(failed);
 }
 
+/// A shard of the intermediate must begin where a block of weight scales does:
+/// its scales would belong to two shards.
+LogicalResult checkShards(moe::LayerOp layer) {
+  const ArrayRef<int64_t> group = layer.getQuant().getW1().getGroup();
+  const int64_t shards = layer.getParallel().getShardSize();
+  const int64_t rows = group.empty() ? -1 : group[0];
+  if (rows <= 1 || shards == 1 || layer.getIntermediate() / shards % rows == 0)
+    return success();
+  return compiler::refuse(layer, "size_not_supported",
+                          "intermediate (of this rank) is " +
+                              Twine(layer.getIntermediate() / shards) +
+                              "; accepted with " + Twine(shards) +
+                              " shards: multiples of the " + Twine(rows) +
+                              " rows that share a weight scale");
+}
+
 struct CheckTargetPass : compiler::impl::CheckTargetPassBase<CheckTargetPass> {
   using Base::Base;
 
@@ -241,6 +257,7 @@ struct CheckTargetPass : compiler::impl::CheckTargetPassBase<CheckTargetPass> {
       failed |= mlir::failed(checkParameters(layer));
       failed |= mlir::failed(checkTypes(layer));
       failed |= mlir::failed(checkSizes(layer));
+      failed |= mlir::failed(checkShards(layer));
     }
     if (failed)
       signalPassFailure();

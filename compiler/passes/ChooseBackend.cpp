@@ -36,9 +36,11 @@ static LayerFacts factsOf(moe::LayerOp layer) {
   facts.intermediate =
       layer.getLocalIntermediate().value_or(layer.getIntermediate());
   facts.gated = layer.isGated();
-  // x is multiplied as it comes.
-  facts.elementTypes.push_back(elementTypeName(layer.getInputType()));
   moe::QuantAttr quant = layer.getQuant();
+  facts.scheme = quant.getScheme();
+  // Without scales x is multiplied as it comes.
+  if (quant.getA1().isPlain())
+    facts.elementTypes.push_back(elementTypeName(layer.getInputType()));
   for (moe::DescriptorAttr descriptor :
        {quant.getA1(), quant.getW1(), quant.getA2(), quant.getW2()}) {
     facts.quantized |= !descriptor.isPlain();
@@ -78,9 +80,9 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
     for (const Refused &r : resolution->refused)
       refusals.push_back(moe::RefusalAttr::get(context, r.backend, r.engine,
                                                r.code, r.reason));
-    program.setReportAttr(moe::ReportAttr::get(context, resolution->backend,
-                                               resolution->engine, refusals,
-                                               resolution->degraded));
+    program.setReportAttr(moe::ReportAttr::get(
+        context, resolution->backend, resolution->engine, refusals,
+        resolution->degraded, resolution->realization));
     return success();
   }
 };

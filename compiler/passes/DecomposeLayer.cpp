@@ -26,6 +26,9 @@ using namespace moec;
 namespace {
 
 constexpr int64_t kAny = ShapedType::kDynamic;
+/// Rows of a block of maxima: many blocks even of few rows, few numbers to read
+/// again for the scale.
+constexpr int64_t kAmaxRows = 32;
 
 /// Builds the program of one layer for one target.
 class Decomposer {
@@ -81,6 +84,16 @@ private:
     add("w13", {experts, rows, layer.getHidden()}, quant.getW1().getElement());
     add("w2", {experts, layer.getHidden(), *layer.getLocalIntermediate()},
         quant.getW2().getElement());
+    const auto addScale = [&](StringRef name, ArrayRef<int64_t> shape,
+                              moe::DescriptorAttr descriptor) {
+      if (!descriptor.isPlain() && !descriptor.getDynamic())
+        add(name, shape, descriptor.getScale());
+    };
+    addScale("w13_scale", layer.getW13ScaleShape(), quant.getW1());
+    addScale("w2_scale", layer.getW2ScaleShape(), quant.getW2());
+    // Of all experts, so that every rank quantizes alike.
+    addScale("a1_scale", {layer.getExperts()}, quant.getA1());
+    addScale("a2_scale", {layer.getExperts()}, quant.getA2());
     if (!layer.getHasBias())
       return;
     add("b13", {experts, rows}, layer.getInputType());
@@ -94,13 +107,49 @@ private:
     return {};
   }
 
-  Value matmul(IntegerAttr topK, Value lhs, Value rows, Value rhs, Value bias,
-               moe::PermuteOp permute) {
+  /// A value as the matmul reads it, and its scale (null: none).
+  struct Quantized {
+    Value data, scale;
+  };
+
+  /// `offsets`: of sorted rows; null for tokens.
+  Quantized quantize(moe::DescriptorAttr descriptor, Value input,
+                     Value staticScale, Value offsets) {
+    if (descriptor.isPlain())
+      return {input, Value()};
+    const auto type = cast<RankedTensorType>(input.getType());
+    const int64_t rows = descriptor.getGroup()[0];
+    const int64_t columns = descriptor.getGroup()[1];
+    const bool ofTensor = rows == -1;
+    const Value valid = offsets ? Value() : this->input("valid_tokens");
+    Value amax;
+    IntegerAttr blockRows;
+    if (ofTensor && descriptor.getDynamic()) {
+      blockRows = builder.getI64IntegerAttr(kAmaxRows);
+      amax = moe::AmaxOp::create(builder, location,
+                                 tensor({kAny}, builder.getF32Type()),
+                                 kAmaxRows, input, valid, offsets);
+    }
+    const int64_t groups =
+        columns == -1 ? 1 : llvm::divideCeil(type.getDimSize(1), columns);
+    const auto scale = ofTensor ? tensor({1}, descriptor.getScale())
+                                : tensor({kAny, groups}, descriptor.getScale());
+    auto op = moe::QuantizeOp::create(
+        builder, location, tensor(type.getShape(), descriptor.getElement()),
+        TypeRange{scale}, descriptor, input,
+        descriptor.getDynamic() ? Value() : staticScale, Value(), blockRows,
+        amax, amax ? valid : Value(), offsets);
+    return {op.getData(), op.getScales().front()};
+  }
+
+  Value matmul(IntegerAttr topK, Quantized lhs, Value rows, Value rhs,
+               Value rhsScale, Value bias, moe::PermuteOp permute) {
     const int64_t n = cast<RankedTensorType>(rhs.getType()).getDimSize(1);
     return moe::GroupedMatmulOp::create(
                builder, location, tensor({kAny, n}, builder.getF32Type()), topK,
-               lhs, rows, permute.getTiles(), permute.getTileCount(), rhs,
-               Value(), Value(), Value(), Value(), Value(), bias)
+               lhs.data, rows, permute.getTiles(), permute.getTileCount(), rhs,
+               lhs.scale, Value(), lhs.scale ? rhsScale : Value(), Value(),
+               Value(), bias)
         .getResult();
   }
 
@@ -130,16 +179,22 @@ private:
         builder.getI64IntegerAttr(0), localBegin, localExperts,
         builder.getStringAttr("tokens * " + Twine(topK)), route.getTopkIds(),
         count.getBlockCounts());
+    const moe::DescriptorAttr a1 = layer.getQuant().getA1();
+    const moe::DescriptorAttr a2 = layer.getQuant().getA2();
+    const Quantized x = quantize(a1, input("x"), input("a1_scale"), Value());
     const Value h =
-        matmul(builder.getI64IntegerAttr(topK), input("x"), permute.getRows(),
-               input("w13"), input("b13"), permute);
+        matmul(builder.getI64IntegerAttr(topK), x, permute.getRows(),
+               input("w13"), input("w13_scale"), input("b13"), permute);
+    // What is quantized next stays f32 until then: one rounding.
     auto activate = moe::ActivateOp::create(
         builder, location,
         tensor({kAny, *layer.getLocalIntermediate()},
-               layer.getQuant().getA2().getElement()),
+               a2.isPlain() ? a2.getElement() : f32),
         layer.getActivation(), /*interleave=*/nullptr, h, permute.getOffsets());
+    const Quantized t = quantize(a2, activate.getResult(), input("a2_scale"),
+                                 permute.getOffsets());
     const Value y =
-        matmul(IntegerAttr(), activate.getResult(), Value(), input("w2"),
+        matmul(IntegerAttr(), t, Value(), input("w2"), input("w2_scale"),
                *layer.getW2Bias() ? input("b2") : Value(), permute);
     auto combine = moe::CombineOp::create(
         builder, location,

@@ -65,7 +65,21 @@ static StringRef operandName(OpOperand &operand) {
                : value == op.getTiles()     ? "tiles"
                : value == op.getTileCount() ? "tile_count"
                : value == op.getRhs()       ? "rhs"
+               : value == op.getLhsScale()  ? "lhs_scale"
+               : value == op.getRhsScale()  ? "rhs_scale"
                                             : "bias";
+      })
+      .Case([&](moe::AmaxOp op) -> StringRef {
+        return value == op.getInput()         ? "input"
+               : value == op.getValidTokens() ? "valid_tokens"
+                                              : "offsets";
+      })
+      .Case([&](moe::QuantizeOp op) -> StringRef {
+        return value == op.getInput()         ? "input"
+               : value == op.getStaticScale() ? "static_scale"
+               : value == op.getBlockAmax()   ? "block_amax"
+               : value == op.getValidTokens() ? "valid_tokens"
+                                              : "offsets";
       })
       .Case([&](moe::ActivateOp op) -> StringRef {
         return value == op.getInput() ? "input" : "offsets";
@@ -89,12 +103,23 @@ static StringRef resultName(OpResult result) {
       .Case([&](moe::CountOp) { return StringRef("block_counts"); })
       .Case([&](moe::PermuteOp) { return permute[index]; })
       .Case([&](moe::CombineOp) { return StringRef("out"); })
+      .Case([&](moe::AmaxOp) { return StringRef("block_amax"); })
+      .Case([&](moe::QuantizeOp) {
+        return StringRef(index == 0 ? "data" : "scale");
+      })
       .Default([](Operation *) { return StringRef("result"); });
 }
 
 /// The name of a result as a value of the program.
 static std::string launchResultName(OpResult result, StringRef kind) {
   StringRef inKernel = resultName(result);
+  // "x_q", "x_scale", "t_amax": of the two values that are quantized.
+  if (isa<moe::AmaxOp, moe::QuantizeOp>(result.getOwner())) {
+    StringRef what = inKernel == "data"         ? "q"
+                     : inKernel == "block_amax" ? "amax"
+                                                : inKernel;
+    return (kind.take_back(1) + "_" + what).str();
+  }
   if (inKernel != "result")
     return inKernel.str();
   if (isa<moe::ActivateOp>(result.getOwner()))
@@ -139,6 +164,13 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuseActivation,
       joins = fuseActivation;
     } else if (isa<moe::CombineOp>(op)) {
       kind = "combine";
+    } else if (isa<moe::AmaxOp, moe::QuantizeOp>(op)) {
+      // Sorted rows are those of the intermediate.
+      auto quantize = dyn_cast<moe::QuantizeOp>(op);
+      bool sorted = bool(quantize ? quantize.getOffsets()
+                                  : cast<moe::AmaxOp>(op).getOffsets());
+      kind = quantize ? "quantize" : "amax";
+      kind += sorted ? "_t" : "_x";
     } else {
       return op.emitError()
              << "no backend forms a kernel of '" << op.getName() << "'";

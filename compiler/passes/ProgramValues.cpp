@@ -115,6 +115,11 @@ static Expression leadingExtent(Value inKernel, const Smallest &smallest) {
     return tokens;
   if (isa<moe::CountOp>(op))
     return ceilDiv(tokens, Expression(smallest.blockTokens));
+  if (auto quantize = dyn_cast<moe::QuantizeOp>(op))
+    return quantize.getOffsets() ? rows : tokens;
+  if (auto amax = dyn_cast<moe::AmaxOp>(op))
+    return ceilDiv(amax.getOffsets() ? rows : tokens,
+                   Expression(int64_t(amax.getBlockRows())));
   if (auto permute = dyn_cast<moe::PermuteOp>(op)) {
     if (inKernel == permute.getPositions())
       return tokens;

@@ -30,9 +30,10 @@ struct Granularity {
 
 std::optional<Granularity> granularity(const MatmulProblem &problem,
                                        const std::string &engine) {
-  // mma.m16n8k16, weights loaded 16 rows at a time by ldmatrix.x4.
+  // mma.m16n8k16 (k32 of 8 bits), weights loaded 16 rows at a time by
+  // ldmatrix.x4.
   if (engine == "mma_sync")
-    return Granularity{16, 16, 16};
+    return Granularity{16, 16, 32 / problem.elementBytes};
   // Each k step is one 16-byte load.
   if (engine == "simt")
     return Granularity{4, 16, 16 / problem.elementBytes};
@@ -135,9 +136,16 @@ std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
     return fmt::format("{} bytes of shared memory; {} has {}", shared,
                        hardware.arch, hardware.sharedPerBlock);
   // 128 accumulators leave room for fragments of a 64x64 warp tile.
-  if (s.tileM * s.tileN / s.threads() > 128)
-    return fmt::format("{} accumulators a thread; at most 128 fit",
-                       s.tileM * s.tileN / s.threads());
+  // Sums of 8-bit operands are promoted to totals: twice the registers.
+  bool promoted = problem.elementBytes == 1;
+  int64_t most = promoted ? 64 : 128;
+  if (s.tileM * s.tileN / s.threads() > most)
+    return fmt::format("{} accumulators a thread; at most {} fit",
+                       s.tileM * s.tileN / s.threads(), most);
+  if (promoted && 128 % s.tileK)
+    return fmt::format("tile k {} does not divide the 128 after which sums are "
+                       "promoted",
+                       s.tileK);
   if (occupancy(problem, s, hardware) < 1)
     return std::string("no CTA fits a multiprocessor");
   return std::nullopt;
@@ -158,7 +166,7 @@ static Choices choicesFor(const MatmulProblem &problem, bool simt,
   Choices c;
   if (simt)
     c = {{64},
-         {32 / (problem.elementBytes / 2)},
+         {64 / problem.elementBytes},
          2,
          3,
          {problem.tileRows <= 32   ? std::pair<int64_t, int64_t>{1, 4}
@@ -174,6 +182,12 @@ static Choices choicesFor(const MatmulProblem &problem, bool simt,
   else
     // Compute bound: warps of 64x32 or 64x64.
     c = {{128, 256}, {32, 64}, 3, 4, {{2, 4}, {4, 2}}};
+  // Rows of 64 or 128 bytes, and no more than 64 accumulators a thread.
+  if (!simt && problem.elementBytes == 1) {
+    c.tileKs = {64, 128};
+    if (problem.tileRows > 64)
+      c.tileNs = {64, 128};
+  }
   // Without cp.async a deep ring only costs shared memory.
   if (!asyncCopy)
     c.minStages = c.maxStages = 2;
@@ -192,7 +206,11 @@ static int64_t simtCtasPerSm(const MatmulProblem &problem, const Schedule &s,
   if (problem.elementBytes < 4)
     operands += 16 / problem.elementBytes * (rowsOfWeights + 1);
   constexpr int64_t kAddresses = 48;
-  int64_t registers = operands + rowsOfLhs * rowsOfWeights + kAddresses;
+  // Sums of 8-bit operands have totals beside them, and scales.
+  int64_t sums = rowsOfLhs * rowsOfWeights;
+  if (problem.elementBytes == 1)
+    sums = 2 * sums + 2 * rowsOfLhs;
+  int64_t registers = operands + sums + kAddresses;
   return std::max<int64_t>(hardware.registersPerSm / (registers * s.threads()),
                            1);
 }

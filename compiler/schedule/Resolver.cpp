@@ -53,10 +53,11 @@ static std::string commas(std::string_view words) {
 static std::optional<Reason> quantization(const LayerFacts &layer,
                                           const Architecture &,
                                           const Candidate &candidate) {
-  if (!layer.quantized)
+  if (!layer.quantized || !layer.scheme.empty())
     return std::nullopt;
   return Reason{"quant_not_supported",
-                fmt::format("backend '{}' reads operands without scales only",
+                fmt::format("backend '{}' has kernels for named schemes only, "
+                            "these descriptors are none",
                             candidate.backend->name)};
 }
 
@@ -204,6 +205,9 @@ Result<Resolution> compiler::resolve(const LayerFacts &layer,
     } else if (resolution.backend.empty()) {
       resolution.backend = candidate.backend->name;
       resolution.engine = candidate.engine->name;
+      if (!layer.elementTypes.empty())
+        resolution.realization = catalog::realizationOf(
+            resolution.engine, layer.elementTypes.front(), archRow->features);
     }
   }
   if (!resolution.backend.empty())

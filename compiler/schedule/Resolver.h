@@ -29,7 +29,9 @@ struct LayerFacts {
   int64_t hidden = 0, intermediate = 0; ///< of this rank
   bool gated = true;
   bool quantized = false; ///< some descriptor has a scale
-  /// Element types of x and of what the two matmuls read: a1, w1, a2, w2.
+  std::string scheme;     ///< a row of Schemes.h, or "" when spelled out
+  /// Element types of x, unless it is quantized, and of what the two matmuls
+  /// read: a1, w1, a2, w2.
   std::vector<std::string> elementTypes;
 };
 
@@ -44,6 +46,8 @@ struct Resolution {
   std::vector<Refused> refused; ///< every candidate that cannot serve
   /// What would have been taken first, and why it was not; "" if it was.
   std::string degraded;
+  /// "native", or "dequantized": see catalog::realizationOf.
+  std::string realization = "native";
 };
 
 /// The candidate of highest priority that serves the layer. `backend` and

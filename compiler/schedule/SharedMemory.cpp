@@ -58,6 +58,13 @@ int64_t compiler::estimateRegisters(const MatmulProblem &problem,
   int64_t fragments =
       schedule.engine == "simt" ? (warpM + warpN) / 8 : warpM / 4 + warpN / 4;
   int64_t addresses = problem.gather ? 44 : 40;
+  // Totals beside the sums, operands of 16 bits beside those of 8 where the
+  // arch has no multiply of 8, and the scales.
+  if (problem.elementBytes == 1) {
+    accumulators *= 2;
+    fragments *= schedule.engine == "simt" ? 1 : 2;
+    addresses += 32;
+  }
   int64_t estimate = accumulators + fragments + addresses;
   return std::min<int64_t>((estimate + 7) / 8 * 8, 255);
 }

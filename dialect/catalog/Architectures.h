@@ -43,7 +43,10 @@ inline constexpr int kKib = 1024;
 
 // Features that come with a generation.
 #define MOEC_AMPERE "ldmatrix cp_async bf16 mma_sync"
-#define MOEC_ADA MOEC_AMPERE " fp8 fp8_mma_sync"
+// fp8_mma_sync: an instruction of the machine. PTX has mma.sync of e4m3 from
+// sm_89 on, but for sm_90 to sm_110 ptxas makes conversions and a multiply of
+// halves of it (seen in the cubins of NVRTC 13.0).
+#define MOEC_ADA MOEC_AMPERE " fp8"
 #define MOEC_HOPPER                                                            \
   MOEC_ADA " programmatic_launch clusters tma mbarrier stmatrix"
 
@@ -56,7 +59,8 @@ inline constexpr Architecture kArchitectures[] = {
     {"sm_87", 8, 7, 163 * kKib, 164 * kKib, 1536, 16, "major", MOEC_AMPERE,
      "jetson_orin"},
     {"sm_88", 8, 8, 99 * kKib, 100 * kKib, 1536, 16, "major", MOEC_AMPERE, ""},
-    {"sm_89", 8, 9, 99 * kKib, 100 * kKib, 1536, 24, "major", MOEC_ADA, "l40s"},
+    {"sm_89", 8, 9, 99 * kKib, 100 * kKib, 1536, 24, "major",
+     MOEC_ADA " fp8_mma_sync", "l40s"},
     {"sm_90", 9, 0, 227 * kKib, 228 * kKib, 2048, 32, "major", MOEC_HOPPER,
      "h100_sxm"},
     {"sm_90a", 9, 0, 227 * kKib, 228 * kKib, 2048, 32, "exact",
@@ -79,18 +83,18 @@ inline constexpr Architecture kArchitectures[] = {
      MOEC_HOPPER " setmaxnreg fp4 tcgen05", "jetson_thor"},
     {"sm_110f", 11, 0, 227 * kKib, 228 * kKib, 1536, 24, "family",
      MOEC_HOPPER " setmaxnreg fp4 tcgen05", "jetson_thor"},
-    {"sm_120", 12, 0, 99 * kKib, 100 * kKib, 1536, 24, "major", MOEC_HOPPER,
-     "rtx_5090"},
+    {"sm_120", 12, 0, 99 * kKib, 100 * kKib, 1536, 24, "major",
+     MOEC_HOPPER " fp8_mma_sync", "rtx_5090"},
     {"sm_120a", 12, 0, 99 * kKib, 100 * kKib, 1536, 24, "exact",
-     MOEC_HOPPER " setmaxnreg fp4 block_scaled_mma", "rtx_5090"},
+     MOEC_HOPPER " fp8_mma_sync setmaxnreg fp4 block_scaled_mma", "rtx_5090"},
     {"sm_120f", 12, 0, 99 * kKib, 100 * kKib, 1536, 24, "family",
-     MOEC_HOPPER " setmaxnreg fp4 block_scaled_mma", "rtx_5090"},
-    {"sm_121", 12, 1, 99 * kKib, 100 * kKib, 1536, 24, "major", MOEC_HOPPER,
-     "dgx_spark"},
+     MOEC_HOPPER " fp8_mma_sync setmaxnreg fp4 block_scaled_mma", "rtx_5090"},
+    {"sm_121", 12, 1, 99 * kKib, 100 * kKib, 1536, 24, "major",
+     MOEC_HOPPER " fp8_mma_sync", "dgx_spark"},
     {"sm_121a", 12, 1, 99 * kKib, 100 * kKib, 1536, 24, "exact",
-     MOEC_HOPPER " setmaxnreg fp4 block_scaled_mma", "dgx_spark"},
+     MOEC_HOPPER " fp8_mma_sync setmaxnreg fp4 block_scaled_mma", "dgx_spark"},
     {"sm_121f", 12, 1, 99 * kKib, 100 * kKib, 1536, 24, "family",
-     MOEC_HOPPER " setmaxnreg fp4 block_scaled_mma", "dgx_spark"},
+     MOEC_HOPPER " fp8_mma_sync setmaxnreg fp4 block_scaled_mma", "dgx_spark"},
 };
 
 #undef MOEC_AMPERE

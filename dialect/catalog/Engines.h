@@ -33,9 +33,32 @@ struct Engine {
 
 inline constexpr Engine kEngines[] = {
     {"wgmma", "f16 bf16", "wgmma tma", "moe::mma::Wgmma", 20, true},
-    {"mma_sync", "f16 bf16", "mma_sync cp_async", "moe::mma::MmaSync", 10},
-    {"simt", "f32 f16 bf16", "", "moe::mma::Simt", 0},
+    {"mma_sync", "f16 bf16 f8E4M3FN", "mma_sync cp_async", "moe::mma::MmaSync",
+     10},
+    {"simt", "f32 f16 bf16 f8E4M3FN", "", "moe::mma::Simt", 0},
 };
+
+/// An element type that an engine multiplies as such only where the arch has a
+/// feature; elsewhere it converts it, exactly, to a wider one first.
+struct NativeElement {
+  std::string_view engine, element, feature;
+};
+
+inline constexpr NativeElement kNativeElements[] = {
+    {"mma_sync", "f8E4M3FN", "fp8_mma_sync"},
+};
+
+/// "native" or "dequantized": how the engine multiplies the element type on an
+/// arch with these features.
+constexpr std::string_view realizationOf(std::string_view engine,
+                                         std::string_view element,
+                                         std::string_view features) {
+  for (const NativeElement &row : kNativeElements)
+    if (row.engine == engine && row.element == element &&
+        !hasWord(features, row.feature))
+      return "dequantized";
+  return "native";
+}
 
 } // namespace moec::catalog
 

@@ -27,6 +27,8 @@ Storage moec::host::storageOf(std::string_view elementType) {
     return Storage::F16;
   if (elementType == "bf16")
     return Storage::BF16;
+  if (elementType == "f8E4M3FN")
+    return Storage::E4M3;
   if (elementType == "i8")
     return Storage::I8;
   if (elementType == "i32")
@@ -40,6 +42,7 @@ int64_t moec::host::storageBytes(Storage storage) {
   switch (storage) {
   case Storage::None:
     return 0;
+  case Storage::E4M3:
   case Storage::I8:
     return 1;
   case Storage::F16:
@@ -97,6 +100,44 @@ float moec::host::fromF16(uint16_t bits) {
   return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
 }
 
+uint8_t moec::host::toE4m3(float value) {
+  if (std::isnan(value))
+    return 0x7f;
+  const uint8_t sign = std::signbit(value) ? 0x80 : 0;
+  const float size = std::fabs(value);
+  constexpr float largest = 448.0f;
+  if (size >= largest)
+    return sign | 0x7e;
+  // The spacing of the codes at this size: 8 steps a power of two, and below
+  // 2^-6 steps of 2^-9.
+  int exponent = size < 0x1p-6f ? -6 : std::ilogb(size);
+  const auto steps =
+      static_cast<int>(std::nearbyint(std::ldexp(size, 3 - exponent)));
+  // 16 steps are the next power of two, which is where its codes go on.
+  return sign | static_cast<uint8_t>(((exponent + 6) << 3) + steps);
+}
+
+float moec::host::fromE4m3(uint8_t bits) {
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  if (exponent == 15 && mantissa == 7)
+    return std::nanf("");
+  const float size =
+      exponent == 0
+          ? std::ldexp(static_cast<float>(mantissa), -9)
+          : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  return bits & 0x80 ? -size : size;
+}
+
+static const std::array<float, 256> &e4m3Table() {
+  static const std::array<float, 256> table = [] {
+    std::array<float, 256> values;
+    for (unsigned i = 0; i < values.size(); ++i)
+      values[i] = fromE4m3(static_cast<uint8_t>(i));
+    return values;
+  }();
+  return table;
+}
+
 static const std::vector<float> &f16Table() {
   static const std::vector<float> table = [] {
     std::vector<float> values(65536);
@@ -131,6 +172,10 @@ void moec::host::loadFloats(Storage storage, const std::byte *source,
     const float *table = f16Table().data();
     for (int64_t i = 0; i < count; ++i)
       destination[i] = table[loadAs<uint16_t>(source, i)];
+  } else if (storage == Storage::E4M3) {
+    const float *table = e4m3Table().data();
+    for (int64_t i = 0; i < count; ++i)
+      destination[i] = table[loadAs<uint8_t>(source, i)];
   } else {
     for (int64_t i = 0; i < count; ++i)
       destination[i] = std::nanf("");
@@ -147,6 +192,9 @@ void moec::host::storeFloats(Storage storage, const float *source,
   else if (storage == Storage::F16)
     for (int64_t i = 0; i < count; ++i)
       storeAs(destination, i, toF16(source[i]));
+  else if (storage == Storage::E4M3)
+    for (int64_t i = 0; i < count; ++i)
+      storeAs(destination, i, toE4m3(source[i]));
 }
 
 int64_t moec::host::loadInteger(Storage storage, const std::byte *source,

@@ -22,7 +22,7 @@ namespace moec::host {
 
 /// How the elements of a tensor are stored; None for what the host device
 /// cannot compute with. I8 is raw memory, for packing only.
-enum class Storage { None, F32, F16, BF16, I8, I32, I64 };
+enum class Storage { None, F32, F16, BF16, E4M3, I8, I32, I64 };
 
 /// By an element type's name.
 Storage storageOf(std::string_view elementType);
@@ -33,6 +33,9 @@ uint16_t toBf16(float value);
 uint16_t toF16(float value);
 float fromBf16(uint16_t bits);
 float fromF16(uint16_t bits);
+/// To f8E4M3FN: nearest even, saturated to +-448; a NaN becomes 0x7f.
+uint8_t toE4m3(float value);
+float fromE4m3(uint8_t bits);
 
 /// `count` elements from memory of any alignment to floats.
 void loadFloats(Storage storage, const std::byte *source, int64_t count,

@@ -36,6 +36,91 @@ static float dot(const float *a, const float *b, int64_t count) {
   return sums[0];
 }
 
+namespace {
+
+/// The scales of both operands: which lies where.
+struct Scales {
+  View lhs, rhs;
+  bool given = false, twoDimensions = false;
+  int64_t lhsRows = 0, lhsColumns = 0; ///< that share a scale
+  int64_t rhsRows = 0, rhsColumns = 0;
+  int64_t parts = 1, partRows = 0; ///< gate and up rows, or all
+  int64_t perExpert = 0;           ///< rows of scales
+  int64_t step = 0;                ///< columns over which no scale changes
+
+  float ofLhs(int64_t row, int64_t column) const {
+    return load(lhs, lhsRows ? row : 0, column / lhsColumns);
+  }
+  /// `row`: as stored.
+  float ofRhs(int64_t expert, int64_t row, int64_t column) const {
+    int64_t part = row / partRows;
+    int64_t index = part * (perExpert / parts) + row % partRows / rhsRows;
+    // One scale a row: they lie in rows of an expert's.
+    return twoDimensions
+               ? load(rhs, expert, index)
+               : load(rhs, expert * perExpert + index, column / rhsColumns);
+  }
+
+private:
+  static float load(const View &view, int64_t row, int64_t column) {
+    float value = 0;
+    loadFloats(view.storage, view.at(row, column), 1, &value);
+    return value;
+  }
+};
+
+Result<Scales> scalesOf(KernelRun &run, const Stage &stage, int64_t lhsRows,
+                        int64_t n, int64_t k, int64_t experts) {
+  Scales scales;
+  scales.step = k;
+  scales.given = stage.operands.count("lhs_scale") != 0;
+  if (scales.given != (stage.operands.count("rhs_scale") != 0))
+    return run.fail(stage, "expected scales of both operands or of none");
+  if (!scales.given)
+    return scales;
+  auto extent = [&](const char *attribute, int64_t whole) {
+    int64_t value = run.integer(stage, attribute);
+    return value ? value : whole;
+  };
+  scales.lhsRows = run.integer(stage, "lhs_group_rows");
+  scales.lhsColumns = extent("lhs_group_columns", k);
+  scales.parts = stage.attributes.value("gate_up", false) ? 2 : 1;
+  scales.partRows = n / scales.parts;
+  scales.rhsRows = extent("rhs_group_rows", scales.partRows);
+  scales.rhsColumns = extent("rhs_group_columns", k);
+  scales.twoDimensions = run.integer(stage, "rhs_group_columns") == 0;
+  scales.step = std::min(scales.lhsColumns, scales.rhsColumns);
+  if (scales.lhsRows > 1 || n % scales.parts ||
+      std::max(scales.lhsColumns, scales.rhsColumns) % scales.step)
+    return run.fail(stage,
+                    fmt::format("expected scales of a row of lhs, of whole "
+                                "gates and ups, and groups that divide each "
+                                "other, got {} x {} and {} x {} of {} rows",
+                                scales.lhsRows, scales.lhsColumns,
+                                scales.rhsRows, scales.rhsColumns, n));
+  scales.perExpert =
+      scales.parts * ((scales.partRows + scales.rhsRows - 1) / scales.rhsRows);
+  Result<View> lhs =
+      run.operand(stage, "lhs_scale", scales.lhsRows ? lhsRows : 1,
+                  (k + scales.lhsColumns - 1) / scales.lhsColumns);
+  if (!lhs)
+    return lhs.takeError();
+  Result<View> rhs =
+      scales.twoDimensions
+          ? run.operand(stage, "rhs_scale", experts, scales.perExpert)
+          : run.operand(stage, "rhs_scale", experts * scales.perExpert,
+                        (k + scales.rhsColumns - 1) / scales.rhsColumns);
+  if (!rhs)
+    return rhs.takeError();
+  if (lhsRows > 0 && (!*lhs || !*rhs))
+    return run.fail(stage, "expected memory for lhs_scale and rhs_scale");
+  scales.lhs = *lhs;
+  scales.rhs = *rhs;
+  return scales;
+}
+
+} // namespace
+
 Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
   int64_t n = run.integer(stage, "n"), k = run.integer(stage, "k");
   int64_t experts = run.integer(stage, "experts");
@@ -113,6 +198,9 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
   Result<View> rhs = run.operand(stage, "rhs", experts * n, k);
   if (!rhs)
     return rhs.takeError();
+  Result<Scales> scales = scalesOf(run, stage, lhsRows, n, k, experts);
+  if (!scales)
+    return scales.takeError();
   Result<View> bias = run.operand(stage, "bias", experts, n);
   if (!bias)
     return bias.takeError();
@@ -128,31 +216,40 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
 
   constexpr int64_t chunkColumns = 64;
   int64_t chunks = (n + chunkColumns - 1) / chunkColumns;
-  parallelFor(run.threads, static_cast<int64_t>(work.size()) * chunks, 1,
-              [&](int64_t item, int64_t) {
-                const Tile &tile = work[item / chunks];
-                int64_t begin = item % chunks * chunkColumns;
-                int64_t end = std::min(begin + chunkColumns, n);
-                int64_t rowCount = tile.end - tile.begin;
-                std::vector<float> left(rowCount * k), weight(k), biases(n);
-                std::vector<float> products(rowCount * (end - begin));
-                for (int64_t r = 0; r < rowCount; ++r)
-                  loadFloats(lhs->storage, lhs->at(source[tile.begin + r]), k,
-                             &left[r * k]);
-                if (*bias)
-                  loadFloats(bias->storage, bias->at(tile.expert), n,
-                             biases.data());
-                for (int64_t c = begin; c < end; ++c) {
-                  loadFloats(rhs->storage, rhs->at(tile.expert * n + c), k,
-                             weight.data());
-                  float add = biases[storedIndex(c, n, interleave)];
-                  for (int64_t r = 0; r < rowCount; ++r)
-                    products[r * (end - begin) + c - begin] =
-                        dot(&left[r * k], weight.data(), k) + add;
-                }
-                for (int64_t r = 0; r < rowCount; ++r)
-                  storeFloats(result->storage, &products[r * (end - begin)],
-                              end - begin, result->at(tile.begin + r, begin));
-              });
+  parallelFor(
+      run.threads, static_cast<int64_t>(work.size()) * chunks, 1,
+      [&](int64_t item, int64_t) {
+        const Tile &tile = work[item / chunks];
+        int64_t begin = item % chunks * chunkColumns;
+        int64_t end = std::min(begin + chunkColumns, n);
+        int64_t rowCount = tile.end - tile.begin;
+        std::vector<float> left(rowCount * k), weight(k), biases(n);
+        std::vector<float> products(rowCount * (end - begin));
+        for (int64_t r = 0; r < rowCount; ++r)
+          loadFloats(lhs->storage, lhs->at(source[tile.begin + r]), k,
+                     &left[r * k]);
+        if (*bias)
+          loadFloats(bias->storage, bias->at(tile.expert), n, biases.data());
+        for (int64_t c = begin; c < end; ++c) {
+          loadFloats(rhs->storage, rhs->at(tile.expert * n + c), k,
+                     weight.data());
+          int64_t stored = storedIndex(c, n, interleave);
+          for (int64_t r = 0; r < rowCount; ++r) {
+            float sum = 0;
+            for (int64_t at = 0; at < k; at += scales->step) {
+              float part = dot(&left[r * k + at], &weight[at],
+                               std::min(scales->step, k - at));
+              if (scales->given)
+                part *= scales->ofLhs(source[tile.begin + r], at) *
+                        scales->ofRhs(tile.expert, stored, at);
+              sum += part;
+            }
+            products[r * (end - begin) + c - begin] = sum + biases[stored];
+          }
+        }
+        for (int64_t r = 0; r < rowCount; ++r)
+          storeFloats(result->storage, &products[r * (end - begin)],
+                      end - begin, result->at(tile.begin + r, begin));
+      });
   return {};
 }

@@ -39,6 +39,7 @@ struct StageRow {
 constexpr StageRow kStages[] = {
     {"route", runRoute},        {"count", runCount},
     {"permute", runPermute},    {"grouped_matmul", runGroupedMatmul},
+    {"amax", runAmax},          {"quantize", runQuantize},
     {"activate", runActivate},  {"combine", runCombine},
     {"pack_copy", runPackCopy}, {"pack_interleave", runPackInterleave},
 };

@@ -22,7 +22,8 @@ namespace moec {
 
 /// A space-separated list of names; a trailing '?' marks an optional one.
 /// Attributes carry their type: "n:integer", "gather:boolean",
-/// "score:string", "scale:number", "limit:number?" (the '?' allows null).
+/// "score:string", "scale:number", "limit:number?" (the '?' allows null); a
+/// trailing '~' marks one that may be missing.
 struct StageKind {
   std::string_view op;
   std::string_view operands;
@@ -42,9 +43,20 @@ inline constexpr StageKind kStageKinds[] = {
      "rows positions offsets tiles tile_count counts?",
      "experts:integer local_begin:integer local_experts:integer top_k:integer "
      "block_tokens:integer tile_rows:integer"},
-    {"grouped_matmul", "lhs rows? tiles tile_count rhs bias?", "result",
+    // 0 stands for the whole extent. block_rows: of the maxima that a dynamic
+    // scale of all values is made from.
+    {"amax", "input offsets? valid_tokens?", "block_amax",
+     "block_rows:integer"},
+    {"quantize", "input static_scale? block_amax? offsets? valid_tokens?",
+     "data scale",
+     "group_rows:integer group_columns:integer dynamic:boolean "
+     "block_rows:integer"},
+    // gate_up: gate and up rows have groups of scales of their own.
+    {"grouped_matmul",
+     "lhs rows? tiles tile_count rhs lhs_scale? rhs_scale? bias?", "result",
      "n:integer k:integer experts:integer top_k:integer gather:boolean "
-     "interleave:integer"},
+     "interleave:integer lhs_group_rows:integer~ lhs_group_columns:integer~ "
+     "rhs_group_rows:integer~ rhs_group_columns:integer~ gate_up:boolean~"},
     {"activate", "input offsets?", "result",
      "function:string gated:boolean interleave:integer alpha:number? "
      "beta:number? limit:number?"},

@@ -324,7 +324,12 @@ bool Checker::checkStages(const std::string &path, const Target &target,
         return;
       std::string at = fmt::format("{}.attributes", where);
       auto found = stage.attributes.find(name);
+      bool mayMiss = word.ends_with('~');
+      if (mayMiss)
+        word.remove_suffix(1);
       if (found == stage.attributes.end()) {
+        if (mayMiss)
+          return;
         complete =
             fail(at, "expected '{}' of {}, and it is missing", name, stage.op);
         return;

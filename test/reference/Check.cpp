@@ -29,10 +29,11 @@ struct BoundRow {
   std::string_view activation, weight;
   double bound, boundWithPartialsRounded;
 };
-constexpr std::array<BoundRow, 3> kBounds = {{
+constexpr std::array<BoundRow, 4> kBounds = {{
     {"f32", "f32", 1e-5, 1e-5},
     {"f16", "f16", 4e-4, 4e-4},
     {"bf16", "bf16", 2.5e-3, 3e-3},
+    {"f8E4M3FN", "f8E4M3FN", 6e-3, 6e-3},
 }};
 
 /// What one row contributes.

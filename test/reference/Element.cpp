@@ -22,10 +22,11 @@
 
 namespace moec::reference {
 
-static constexpr std::array<Element, 5> kElements = {{
+static constexpr std::array<Element, 6> kElements = {{
     {"f32", 4, true, 8, 23},
     {"f16", 2, true, 5, 10},
     {"bf16", 2, true, 8, 7},
+    {"f8E4M3FN", 1, true, 4, 3, true},
     {"i32", 4, false, 0, 0},
     {"i64", 8, false, 0, 0},
 }};
@@ -51,7 +52,11 @@ static double decodeFloat(const Element &element, uint64_t bits) {
   const int exponent = (bits >> mantissaBits) & exponentMask;
   const bool negative = (bits >> (mantissaBits + element.exponentBits)) & 1;
   double value;
-  if (exponent == exponentMask)
+  const bool allSet =
+      exponent == exponentMask && mantissa == (int64_t(1) << mantissaBits) - 1;
+  if (element.finiteOnly && allSet)
+    value = std::numeric_limits<double>::quiet_NaN();
+  else if (exponent == exponentMask && !element.finiteOnly)
     value = mantissa ? std::numeric_limits<double>::quiet_NaN()
                      : std::numeric_limits<double>::infinity();
   else if (exponent == 0)
@@ -71,6 +76,8 @@ static uint64_t encodeFloat(const Element &element, double value) {
   const int bias = int(exponentMask >> 1);
   const uint64_t sign = uint64_t(std::signbit(value))
                         << (mantissaBits + element.exponentBits);
+  if (std::isnan(value) && element.finiteOnly)
+    return exponentMask << mantissaBits | ((uint64_t(1) << mantissaBits) - 1);
   if (std::isnan(value))
     return sign | exponentMask << mantissaBits |
            uint64_t(1) << (mantissaBits - 1);
@@ -110,9 +117,17 @@ static bool encodeNormal(const Element &element, double value,
   return true;
 }
 
+/// The largest number of a float without infinities.
+static double largestFinite(const Element &element) {
+  const int bias = ((1 << element.exponentBits) - 1) >> 1;
+  return std::ldexp(2.0 - std::ldexp(1.0, 1 - element.mantissaBits), bias + 1);
+}
+
 double roundTo(const Element &element, double value) {
   if (!element.isFloat)
     return std::nearbyint(value);
+  if (element.finiteOnly && std::fabs(value) >= largestFinite(element))
+    return std::copysign(largestFinite(element), value);
   if (!std::isfinite(value) || value == 0)
     return value;
   const int bias = ((1 << element.exponentBits) - 1) >> 1;
@@ -123,7 +138,7 @@ double roundTo(const Element &element, double value) {
       std::ldexp(std::nearbyint(std::ldexp(value, shift)), -shift);
   const double largest =
       std::ldexp(2.0 - std::ldexp(1.0, -element.mantissaBits), bias);
-  if (std::fabs(rounded) > largest)
+  if (!element.finiteOnly && std::fabs(rounded) > largest)
     return std::copysign(std::numeric_limits<double>::infinity(), value);
   return rounded;
 }
@@ -174,6 +189,17 @@ void loadMany(const Element &element, const void *source, int64_t count,
       std::memcpy(&bits, static_cast<const char *>(source) + i * 2, 2);
       destination[i] = table[bits];
     }
+    return;
+  }
+  if (element.isFloat && element.bytes == 1) {
+    static const std::vector<double> table = [&element] {
+      std::vector<double> values(1 << 8);
+      for (uint64_t bits = 0; bits < values.size(); ++bits)
+        values[bits] = decodeFloat(element, bits);
+      return values;
+    }();
+    for (int64_t i = 0; i < count; ++i)
+      destination[i] = table[static_cast<const unsigned char *>(source)[i]];
     return;
   }
   for (int64_t i = 0; i < count; ++i)

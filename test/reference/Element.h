@@ -27,6 +27,9 @@ struct Element {
   bool isFloat;
   int exponentBits; ///< of a float
   int mantissaBits; ///< explicit bits of a float
+  /// A float without infinities: the largest exponent is of numbers too, all
+  /// bits set are the one NaN, and an overflow becomes the largest number.
+  bool finiteOnly = false;
 };
 
 /// The row called `name`, or null.
@@ -37,7 +40,8 @@ const Element *findElement(std::string_view name);
 double load(const Element &element, const void *array, int64_t index);
 
 /// `value` rounded to the nearest of `element`, ties to even, overflow to
-/// infinity, subnormals kept; NaN stays NaN. Integers round to nearest too.
+/// infinity (see finiteOnly), subnormals kept; NaN stays NaN. Integers round to
+/// nearest too.
 double roundTo(const Element &element, double value);
 
 /// Stores roundTo(element, value).

@@ -86,8 +86,21 @@ public:
       return nullptr;
     const Element *element =
         node->is_string() ? findElement(node->get<std::string>()) : nullptr;
-    if (!element || !element->isFloat) {
+    if (!element || !element->isFloat || element->bytes < 2) {
       fail(path, "must be f32, f16 or bf16, not " + node->dump());
+      return nullptr;
+    }
+    return element;
+  }
+  /// The element type of an operand.
+  const Element *operandType(std::string_view path) {
+    const nlohmann::json *node = at(path);
+    if (!node)
+      return nullptr;
+    const Element *element =
+        node->is_string() ? findElement(node->get<std::string>()) : nullptr;
+    if (!element || !element->isFloat) {
+      fail(path, "must be f32, f16, bf16 or f8E4M3FN, not " + node->dump());
       return nullptr;
     }
     return element;
@@ -114,17 +127,52 @@ private:
 
 } // namespace
 
-/// Descriptors of unquantized operands: an element type and nothing else.
-static const Element *plainDescriptor(Reader &reader,
-                                      const std::string &which) {
+/// An element type, and for f8E4M3FN f32 scales: `groups` are the extents that
+/// the reference computes with.
+static const Element *descriptor(Reader &reader, const std::string &which,
+                                 const nlohmann::json &groups,
+                                 Scaling &scaling) {
   const std::string base = "quant." + which + ".";
-  const Element *element = reader.floatType(base + "element_type");
-  reader.demand(base + "group", nlohmann::json::array());
-  reader.demand(base + "scale_type", nullptr);
-  reader.demand(base + "dynamic", false);
+  const Element *element = reader.operandType(base + "element_type");
   reader.demand(base + "second_scale_type", nullptr);
   reader.demand(base + "zero_point_type", nullptr);
+  if (!element || !element->finiteOnly) {
+    reader.demand(base + "group", nlohmann::json::array());
+    reader.demand(base + "scale_type", nullptr);
+    reader.demand(base + "dynamic", false);
+    return element;
+  }
+  scaling.given = true;
+  reader.word(base + "scale_type", {"f32"});
+  scaling.dynamic = reader.boolean(base + "dynamic");
+  const nlohmann::json *group = reader.at(base + "group");
+  bool known = false;
+  for (const nlohmann::json &candidate : groups)
+    known |= group && *group == candidate;
+  if (!known) {
+    reader.demand(base + "group", groups);
+    return element;
+  }
+  scaling.rows = (*group)[0].get<int64_t>();
+  scaling.columns = (*group)[1].get<int64_t>();
   return element;
+}
+
+static int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static int64_t scalesIn(int64_t extent, int64_t group) {
+  return group == -1 ? 1 : ceilDivide(extent, group);
+}
+
+int64_t Layer::w13ScaleRows() const {
+  return (gated ? 2 : 1) * scalesIn(intermediate, w1Scaling.rows);
+}
+int64_t Layer::w13ScaleColumns() const {
+  return scalesIn(hidden, w1Scaling.columns);
+}
+int64_t Layer::w2ScaleRows() const { return scalesIn(hidden, w2Scaling.rows); }
+int64_t Layer::w2ScaleColumns() const {
+  return scalesIn(intermediate, w2Scaling.columns);
 }
 
 Result<Layer> parseLayer(const nlohmann::json &json) {
@@ -157,10 +205,14 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   reader.demand("activation.beta", nullptr);
   reader.demand("activation.limit", nullptr);
 
-  layer.a1 = plainDescriptor(reader, "a1");
-  layer.a2 = plainDescriptor(reader, "a2");
-  layer.weightType = plainDescriptor(reader, "w1");
-  const Element *w2 = plainDescriptor(reader, "w2");
+  const nlohmann::json tensor = {-1, -1}, row = {1, -1}, group = {1, 128};
+  const nlohmann::json block = {128, 128};
+  const nlohmann::json ofActivations = {tensor, row, group};
+  const nlohmann::json ofWeights = {tensor, row, block};
+  layer.a1 = descriptor(reader, "a1", ofActivations, layer.a1Scaling);
+  layer.a2 = descriptor(reader, "a2", ofActivations, layer.a2Scaling);
+  layer.weightType = descriptor(reader, "w1", ofWeights, layer.w1Scaling);
+  const Element *w2 = descriptor(reader, "w2", ofWeights, layer.w2Scaling);
 
   reader.demand("gate_up_order", "gate_first");
   layer.hasBias = reader.boolean("has_bias");
@@ -174,7 +226,16 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
     reader.error = "layer.local_experts ends behind num_experts";
   if (reader.error.empty() && w2 != layer.weightType)
     reader.error = "layer.quant.w2 must have the element type of w1";
-  if (reader.error.empty() && layer.a1 != layer.inputType)
+  if (reader.error.empty() && layer.w1Scaling.given &&
+      (layer.w1Scaling.dynamic || layer.w2Scaling.dynamic))
+    reader.error = "layer.quant.w1 and w2 must have static scales";
+  for (const Scaling *scaling : {&layer.a1Scaling, &layer.a2Scaling})
+    if (reader.error.empty() && scaling->given && !scaling->dynamic &&
+        !scaling->ofTensor())
+      reader.error = "layer.quant.a1 and a2: a static scale must be of the "
+                     "whole tensor";
+  if (reader.error.empty() && !layer.a1Scaling.given &&
+      layer.a1 != layer.inputType)
     reader.error = "layer.quant.a1 must have the element type of the input";
   if (!reader.error.empty())
     return Error{ErrorCode::InvalidManifest, reader.error};

@@ -31,6 +31,14 @@
 
 namespace moec::reference {
 
+/// How an operand is scaled: what shares a scale, -1 being the whole extent.
+struct Scaling {
+  bool given = false; ///< whether there are scales
+  int64_t rows = 0, columns = 0;
+  bool dynamic = false; ///< computed from the values
+  bool ofTensor() const { return rows == -1 && columns == -1; }
+};
+
 /// The layer's structure. Nothing is derived from the names of methods or
 /// schemes; a structure that the reference cannot compute is an error.
 struct Layer {
@@ -50,11 +58,18 @@ struct Layer {
   const Element *a1 = nullptr; ///< what the first matmul multiplies
   const Element *a2 = nullptr; ///< what the second one does: rounded to it
   const Element *weightType = nullptr;
+  Scaling a1Scaling, a2Scaling, w1Scaling, w2Scaling;
   bool hasBias = false;
   bool addW2Bias = true;
 
   /// Rows of w13: 2 * intermediate when gated.
   int64_t gateUpRows() const { return gated ? 2 * intermediate : intermediate; }
+  /// Scales of one expert's w13 and w2: rows and columns of them. Gate and up
+  /// rows are quantized apart.
+  int64_t w13ScaleRows() const;
+  int64_t w13ScaleColumns() const;
+  int64_t w2ScaleRows() const;
+  int64_t w2ScaleColumns() const;
   /// Ids are exact, ties included, where the selection's keys are logits.
   bool keysAreLogits() const { return score == "identity"; }
 };
@@ -91,6 +106,8 @@ struct Inputs {
   std::optional<int64_t> validTokens; ///< tokens from here on route nowhere
   Weight w13, w2;                     ///< as stored: gate rows, then up rows
   Weight b13, b2;                     ///< only with Layer::hasBias
+  Weight w13Scale, w2Scale;           ///< f32, only with Layer::w1Scaling.given
+  Weight a1Scale, a2Scale; ///< f32, one per global expert; static scales only
 };
 
 /// Routing of all tokens.

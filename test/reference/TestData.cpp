@@ -145,19 +145,93 @@ void fillGiven(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
   }
 }
 
-/// Rows of a weight: deviation `scale` / sqrt(columns).
+/// Deviation of the codes of a quantized weight: far from the 448 where they
+/// saturate, and with few of them among the subnormals.
+constexpr double kCodeDeviation = 64;
+
+/// Rows of a weight: deviation `scale` / sqrt(columns), or of codes that scales
+/// bring there.
 static void fillRows(const Element &element, uint64_t seed, Stream stream,
                      int64_t expert, int64_t rowsPerExpert, int64_t columns,
                      int64_t row, int64_t rows, double gateScale,
                      double upScale, int64_t gateRows, void *destination) {
   for (int64_t n = row; n < row + rows; ++n) {
     const double scale =
-        (n < gateRows ? gateScale : upScale) / std::sqrt(double(columns));
+        element.finiteOnly
+            ? kCodeDeviation
+            : (n < gateRows ? gateScale : upScale) / std::sqrt(double(columns));
     const uint64_t base = (uint64_t(expert) * rowsPerExpert + n) * columns;
     for (int64_t c = 0; c < columns; ++c)
       store(element, destination, (n - row) * columns + c,
             scale * randomNormal(seed, stream, base + c));
   }
+}
+
+/// 1 to 1.5 where `parity` is even, 1/42 to 1/2 where it is odd: neighbours
+/// differ by 2 to 64 times.
+static double unevenFactor(uint64_t seed, Stream stream, int64_t parity,
+                           uint64_t index) {
+  const double draw = randomUniform(seed, stream, index);
+  return parity % 2 == 0 ? 1 + 0.5 * draw : std::exp2(-1 - 4.39 * draw);
+}
+
+/// Scales that bring codes to deviations of gateScale or upScale /
+/// sqrt(columns), times an uneven factor.
+static void fillScales(uint64_t seed, Stream stream, int64_t expert,
+                       int64_t rowsPerExpert, int64_t scaleColumns,
+                       int64_t columns, int64_t row, int64_t rows,
+                       double gateScale, double upScale, int64_t gateRows,
+                       void *destination) {
+  const Element &f32 = *findElement("f32");
+  const double perCode =
+      expertScale(seed, expert) / (kCodeDeviation * std::sqrt(double(columns)));
+  for (int64_t n = row; n < row + rows; ++n)
+    for (int64_t c = 0; c < scaleColumns; ++c) {
+      const uint64_t index =
+          (uint64_t(expert) * rowsPerExpert + n) * scaleColumns + c;
+      store(f32, destination, (n - row) * scaleColumns + c,
+            perCode * (n < gateRows ? gateScale : upScale) *
+                unevenFactor(seed, stream, expert + n + c, index));
+    }
+}
+
+void fillW13Scale(const Layer &layer, uint64_t seed, int64_t expert,
+                  int64_t row, int64_t rows, void *destination) {
+  const int64_t all = layer.w13ScaleRows();
+  fillScales(seed, Stream::W13Scale, expert, all, layer.w13ScaleColumns(),
+             layer.hidden, row, rows, 0.25, 0.5, layer.gated ? all / 2 : all,
+             destination);
+}
+
+void fillW2Scale(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
+                 int64_t rows, void *destination) {
+  fillScales(seed, Stream::W2Scale, expert, layer.w2ScaleRows(),
+             layer.w2ScaleColumns(), layer.intermediate, row, rows, 1, 1, 0,
+             destination);
+}
+
+static void fillStaticScale(const Layer &layer, uint64_t seed, Stream stream,
+                            double largest, int64_t row, int64_t rows,
+                            void *destination) {
+  for (int64_t e = row; e < row + rows; ++e) {
+    const bool isLargest = e == layer.experts / 2;
+    // Odd parities are below 1/2 in any case.
+    const double factor =
+        isLargest ? 1 : unevenFactor(seed, stream, 1, uint64_t(e));
+    store(*findElement("f32"), destination, e - row, largest * factor);
+  }
+}
+
+void fillA1Scale(const Layer &layer, uint64_t seed, int64_t, int64_t row,
+                 int64_t rows, void *destination) {
+  // The largest tokens of x, about 220, nearly fill the range.
+  fillStaticScale(layer, seed, Stream::A1Scale, 0.5, row, rows, destination);
+}
+
+void fillA2Scale(const Layer &layer, uint64_t seed, int64_t, int64_t row,
+                 int64_t rows, void *destination) {
+  // Large tokens saturate, so that small ones keep some bits.
+  fillStaticScale(layer, seed, Stream::A2Scale, 0.25, row, rows, destination);
 }
 
 void fillW13(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
@@ -224,6 +298,18 @@ Weight makeB13(const Layer &layer, uint64_t seed) {
 }
 Weight makeB2(const Layer &layer, uint64_t seed) {
   return make(layer, seed, layer.inputType, fillB2);
+}
+Weight makeW13Scale(const Layer &layer, uint64_t seed) {
+  return make(layer, seed, findElement("f32"), fillW13Scale);
+}
+Weight makeW2Scale(const Layer &layer, uint64_t seed) {
+  return make(layer, seed, findElement("f32"), fillW2Scale);
+}
+Weight makeA1Scale(const Layer &layer, uint64_t seed) {
+  return make(layer, seed, findElement("f32"), fillA1Scale);
+}
+Weight makeA2Scale(const Layer &layer, uint64_t seed) {
+  return make(layer, seed, findElement("f32"), fillA2Scale);
 }
 
 void parallelFor(int64_t count, unsigned threads,

@@ -39,6 +39,10 @@ enum class Stream : uint64_t {
   B2,
   ExpertScale,
   Other,
+  W13Scale,
+  W2Scale,
+  A1Scale,
+  A2Scale,
 };
 
 /// 64 well mixed bits.
@@ -84,11 +88,28 @@ void fillB13(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
 void fillB2(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
             int64_t rows, void *destination);
 
+/// Fills rows [row, row + rows) of a local expert's scales of w13 or w2 (f32,
+/// see Layer::w13ScaleRows). Neighbours, experts' too, differ by 2 to 64 times.
+void fillW13Scale(const Layer &layer, uint64_t seed, int64_t expert,
+                  int64_t row, int64_t rows, void *destination);
+void fillW2Scale(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
+                 int64_t rows, void *destination);
+/// Fills the static scales [E] of activations (`expert` is 0); the largest one
+/// is of expert E / 2.
+void fillA1Scale(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
+                 int64_t rows, void *destination);
+void fillA2Scale(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
+                 int64_t rows, void *destination);
+
 /// Weights that are made when read: for Inputs, without any memory.
 Weight makeW13(const Layer &layer, uint64_t seed);
 Weight makeW2(const Layer &layer, uint64_t seed);
 Weight makeB13(const Layer &layer, uint64_t seed);
 Weight makeB2(const Layer &layer, uint64_t seed);
+Weight makeW13Scale(const Layer &layer, uint64_t seed);
+Weight makeW2Scale(const Layer &layer, uint64_t seed);
+Weight makeA1Scale(const Layer &layer, uint64_t seed);
+Weight makeA2Scale(const Layer &layer, uint64_t seed);
 
 /// Calls body(first, last) on `threads` threads (0: all cores) over [0, count).
 void parallelFor(int64_t count, unsigned threads,

@@ -22,11 +22,9 @@ std::string_view compiler::cppElementType(std::string_view elementType) {
   struct Row {
     std::string_view name, cpp;
   };
-  static constexpr Row rows[] = {{"f32", "float"},
-                                 {"f16", "moe::f16"},
-                                 {"bf16", "moe::bf16"},
-                                 {"i32", "int"},
-                                 {"i64", "long long"}};
+  static constexpr Row rows[] = {
+      {"f32", "float"},          {"f16", "moe::f16"}, {"bf16", "moe::bf16"},
+      {"f8E4M3FN", "moe::e4m3"}, {"i32", "int"},      {"i64", "long long"}};
   for (const Row &row : rows)
     if (row.name == elementType)
       return row.cpp;

@@ -13,6 +13,7 @@
 #include "compiler/backend/cuda/KernelEmitter.h"
 
 #include "compiler/backend/cuda/LayerJson.h"
+#include "compiler/backend/cuda/QuantizeEmitter.h"
 #include "compiler/passes/ProgramValues.h"
 #include "compiler/schedule/SharedMemory.h"
 #include "dialect/catalog/Activations.h"
@@ -326,6 +327,10 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
     weightMap(matmul);
   else
     pointer("rhs", cppType(matmul.getRhs()));
+  if (matmul.getLhsScale()) {
+    pointer("lhs_scale", cppType(matmul.getLhsScale()));
+    pointer("rhs_scale", cppType(matmul.getRhsScale()));
+  }
   if (matmul.getBias())
     pointer("bias", cppType(matmul.getBias()));
   pointer("result", cppType(result), true);
@@ -396,6 +401,10 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
                    {"rhs", "rhs"}};
   if (gather)
     made.operands["rows"] = "rows";
+  if (matmul.getLhsScale()) {
+    made.operands["lhs_scale"] = "lhs_scale";
+    made.operands["rhs_scale"] = "rhs_scale";
+  }
   if (matmul.getBias())
     made.operands["bias"] = "bias";
   made.results = {{"result", activate ? "%h" : "result"}};
@@ -405,6 +414,12 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
                      {"top_k", topK},
                      {"gather", gather},
                      {"interleave", int64_t(matmul.getInterleave())}};
+  if (matmul.getLhsScale()) {
+    moe::QuantAttr quant = layer.getQuant();
+    addGroup(made, "lhs_", gather ? quant.getA1() : quant.getA2());
+    addGroup(made, "rhs_", gather ? quant.getW1() : quant.getW2());
+    made.attributes["gate_up"] = gather && layer.isGated();
+  }
   if (activate) {
     Stage &second = stage("activate");
     second.operands = {{"input", "%h"}};
@@ -511,7 +526,13 @@ Result<EmittedKernel> Emitter::emit() {
     emitActivate(activate);
   else if (auto combine = findStage<moe::CombineOp>(kernel))
     emitCombine(combine);
-  else
+  else if (findStage<moe::AmaxOp>(kernel)) {
+    begin("amax", "quantize.cuh", "amax");
+    emitQuantization(kernel, [&](StringRef f) { return boundTo(f); }, out);
+  } else if (findStage<moe::QuantizeOp>(kernel)) {
+    begin("quantize", "quantize.cuh", "quantize");
+    emitQuantization(kernel, [&](StringRef f) { return boundTo(f); }, out);
+  } else
     return Error{ErrorCode::Internal,
                  fmt::format("kernel '{}' holds no stage that a template does",
                              kernel.getSymName().str())};

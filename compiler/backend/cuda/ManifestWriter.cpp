@@ -45,6 +45,10 @@ static constexpr CallerRow kCallerRows[] = {
     {"valid_tokens", ValueRole::OptionalInput, 4, false, ""},
     {"w13", ValueRole::StoredWeight, 16, false, ""},
     {"w2", ValueRole::StoredWeight, 16, false, ""},
+    {"w13_scale", ValueRole::StoredWeight, 16, false, ""},
+    {"w2_scale", ValueRole::StoredWeight, 16, false, ""},
+    {"a1_scale", ValueRole::StoredWeight, 16, false, ""},
+    {"a2_scale", ValueRole::StoredWeight, 16, false, ""},
     {"b13", ValueRole::StoredWeight, 16, false, ""},
     {"b2", ValueRole::StoredWeight, 16, false, ""},
     {"out", ValueRole::Output, 16, false, ""},
@@ -223,6 +227,7 @@ json compiler::reportJson(moe::ProgramOp program) {
           {"engine", report ? report.getEngine().str() : ""},
           {"refused", refused},
           {"degraded", report ? report.getDegraded().str() : ""},
+          {"realization", report ? report.getRealization().str() : ""},
           {"schedules", schedules}};
 }
 

@@ -29,23 +29,25 @@ HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
   HostWeights result;
   using Fill =
       void (*)(const Layer &, uint64_t, int64_t, int64_t, int64_t, void *);
+  auto makeFor = [&](int64_t experts, const char *name, int64_t rows,
+                     int64_t columns, const Element &element, Fill fill) {
+    int64_t rowBytes = columns * element.bytes;
+    HostArray array(experts * rows * rowBytes);
+    std::byte *data = array.data.get();
+    reference::parallelFor(experts * rows, 0, [&](int64_t first, int64_t last) {
+      // A thread's rows may span experts.
+      for (int64_t row = first; row < last;) {
+        int64_t expert = row / rows;
+        int64_t end = std::min(last, (expert + 1) * rows);
+        fill(layer, seed, expert, row % rows, end - row, data + row * rowBytes);
+        row = end;
+      }
+    });
+    result.arrays.emplace(name, std::move(array));
+  };
   auto make = [&](const char *name, int64_t rows, int64_t columns,
                   const Element &element, Fill fill) {
-    int64_t rowBytes = columns * element.bytes;
-    HostArray array(layer.localExperts * rows * rowBytes);
-    std::byte *data = array.data.get();
-    reference::parallelFor(
-        layer.localExperts * rows, 0, [&](int64_t first, int64_t last) {
-          // A thread's rows may span experts.
-          for (int64_t row = first; row < last;) {
-            int64_t expert = row / rows;
-            int64_t end = std::min(last, (expert + 1) * rows);
-            fill(layer, seed, expert, row % rows, end - row,
-                 data + row * rowBytes);
-            row = end;
-          }
-        });
-    result.arrays.emplace(name, std::move(array));
+    makeFor(layer.localExperts, name, rows, columns, element, fill);
   };
   make("w13", layer.gateUpRows(), layer.hidden, *layer.weightType,
        reference::fillW13);
@@ -55,6 +57,17 @@ HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
     make("b13", layer.gateUpRows(), 1, *layer.inputType, reference::fillB13);
     make("b2", layer.hidden, 1, *layer.inputType, reference::fillB2);
   }
+  const Element &f32 = *reference::findElement("f32");
+  if (layer.w1Scaling.given)
+    make("w13_scale", layer.w13ScaleRows(), layer.w13ScaleColumns(), f32,
+         reference::fillW13Scale);
+  if (layer.w2Scaling.given)
+    make("w2_scale", layer.w2ScaleRows(), layer.w2ScaleColumns(), f32,
+         reference::fillW2Scale);
+  if (layer.a1Scaling.given && !layer.a1Scaling.dynamic)
+    makeFor(1, "a1_scale", layer.experts, 1, f32, reference::fillA1Scale);
+  if (layer.a2Scaling.given && !layer.a2Scaling.dynamic)
+    makeFor(1, "a2_scale", layer.experts, 1, f32, reference::fillA2Scale);
   return result;
 }
 
@@ -69,6 +82,11 @@ void HostWeights::describe(const Layer &layer,
   point("w2", layer.weightType, inputs.w2);
   point("b13", layer.inputType, inputs.b13);
   point("b2", layer.inputType, inputs.b2);
+  const Element *f32 = reference::findElement("f32");
+  point("w13_scale", f32, inputs.w13Scale);
+  point("w2_scale", f32, inputs.w2Scale);
+  point("a1_scale", f32, inputs.a1Scale);
+  point("a2_scale", f32, inputs.a2Scale);
 }
 
 //===----------------------------------------------------------------------===//

@@ -144,9 +144,9 @@ __device__ __forceinline__ Vector16 pack(const float *values) {
     if constexpr (sizeof(T) == 4)
       vector.words[i] = __float_as_uint(values[i]);
     else if constexpr (sizeof(T) == 1)
-      vector.words[i] =
-          ptx::e4m3Pair(values[4 * i], values[4 * i + 1]) |
-          ptx::e4m3Pair(values[4 * i + 2], values[4 * i + 3]) << 16;
+      vector.words[i] = ptx::e4m3Pair(values[4 * i], values[4 * i + 1]) |
+                        ptx::e4m3Pair(values[4 * i + 2], values[4 * i + 3])
+                            << 16;
     else
       vector.words[i] = packPair<T>(values[2 * i], values[2 * i + 1]);
   }

@@ -39,8 +39,8 @@ template <class Config> struct Staging {
 /// Stores rows [0, rows) of the tile. result: row 0 of the tile, column 0 of
 /// the result. firstN: first weight row of the tile. bias: of the expert, or
 /// null without Config::kBias. scale(i, n): what sum i of weight row n is
-/// multiplied by (Scales::ofResult). Called by all threads; shared: Staging::kBytes
-/// that nobody reads any more.
+/// multiplied by (Scales::ofResult). Called by all threads; shared:
+/// Staging::kBytes that nobody reads any more.
 template <class Config, class Fragment, class Bias, class Scale>
 __device__ __forceinline__ void
 storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,

@@ -76,9 +76,8 @@ __device__ __forceinline__ void store8(const float (&values)[8], e4m3 *to) {
   Vector8 vector;
 #pragma unroll
   for (int i = 0; i < 2; ++i)
-    vector.words[i] =
-        ptx::e4m3Pair(values[4 * i], values[4 * i + 1]) |
-        ptx::e4m3Pair(values[4 * i + 2], values[4 * i + 3]) << 16;
+    vector.words[i] = ptx::e4m3Pair(values[4 * i], values[4 * i + 1]) |
+                      ptx::e4m3Pair(values[4 * i + 2], values[4 * i + 3]) << 16;
   *reinterpret_cast<Vector8 *>(to) = vector;
 }
 
@@ -213,7 +212,6 @@ __device__ __forceinline__ void quantize(const typename Config::Args &args) {
   static_assert(checkQuantizeConfig<Config>());
   using Q = detail::Quantize<Config>;
   using Scaling = typename Config::Scaling;
-  beginKernel<Config>();
   awaitPredecessor<Config>();
   int rows = detail::rowsOf<Config>(args);
   if constexpr (kSame<Scaling, quant::Group128>) {
@@ -227,8 +225,7 @@ __device__ __forceinline__ void quantize(const typename Config::Args &args) {
     Q::tensor(args, rows, detail::ctaMaximum<Config::kThreads>(largest));
   } else {
     static_assert(kSame<Scaling, quant::DynamicTensor>);
-    int blocks =
-        ceilDiv(detail::countedRows<Config>(args), Config::kBlockRows);
+    int blocks = ceilDiv(detail::countedRows<Config>(args), Config::kBlockRows);
     float largest = 0.0f;
     for (int i = int(threadIdx.x); i < blocks; i += Config::kThreads)
       largest = fmaxf(largest, args.block_amax[i]);
@@ -242,7 +239,6 @@ __device__ __forceinline__ void amax(const typename Config::Args &args) {
   static_assert(checkQuantizeConfig<Config>());
   constexpr int kWide = detail::kQuantizeWidth;
   constexpr int kPerRow = Config::kColumns / kWide;
-  beginKernel<Config>();
   awaitPredecessor<Config>();
   int first = int(blockIdx.x) * Config::kBlockRows;
   int rows = min(Config::kBlockRows, detail::countedRows<Config>(args) - first);

@@ -32,10 +32,9 @@ template <class Element> struct MmaSync {
   /// One warp's share of a tile: operand fragments, sums, and the Fragment that
   /// an epilogue reads.
   template <class Schedule>
-  struct Worker
-      : Sums<Schedule::kTileM * Schedule::kTileN /
-                 (Schedule::kWarpsM * Schedule::kWarpsN * 32),
-             kPromoted> {
+  struct Worker : Sums<Schedule::kTileM * Schedule::kTileN /
+                           (Schedule::kWarpsM * Schedule::kWarpsN * 32),
+                       kPromoted> {
     static constexpr int kWarpM = Schedule::kTileM / Schedule::kWarpsM;
     static constexpr int kWarpN = Schedule::kTileN / Schedule::kWarpsN;
     static constexpr int kMs = kWarpM / 16;
@@ -116,9 +115,7 @@ template <class Element> struct MmaSync {
       return firstRow + slot / 2 * 16 + slot % 2 * 8;
     }
     __device__ __forceinline__ int firstHeldCol() const { return firstCol; }
-    static constexpr int rowSlot(int i) {
-      return i / 4 / kNs * 2 + i % 4 / 2;
-    }
+    static constexpr int rowSlot(int i) { return i / 4 / kNs * 2 + i % 4 / 2; }
   };
 };
 

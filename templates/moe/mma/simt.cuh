@@ -28,10 +28,9 @@ template <class Element> struct Simt {
   static constexpr bool kPromoted = kSame<Element, e4m3>;
 
   template <class Schedule>
-  struct Worker
-      : Sums<Schedule::kTileM * Schedule::kTileN /
-                 (Schedule::kWarpsM * Schedule::kWarpsN * 32),
-             kPromoted> {
+  struct Worker : Sums<Schedule::kTileM * Schedule::kTileN /
+                           (Schedule::kWarpsM * Schedule::kWarpsN * 32),
+                       kPromoted> {
     static constexpr int kWarpM = Schedule::kTileM / Schedule::kWarpsM;
     static constexpr int kWarpN = Schedule::kTileN / Schedule::kWarpsN;
     static constexpr int kMs = kWarpM / 4;

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Quantization policy of f32, f16 and bf16 layers, and what a policy says: which
-// scales each operand has. How they are applied: scales.cuh.
+// Quantization policy of f32, f16 and bf16 layers, and what a policy says:
+// which scales each operand has. How they are applied: scales.cuh.
 //
 //===----------------------------------------------------------------------===//
 

@@ -189,9 +189,9 @@ __device__ __forceinline__ void beginLhs(Copier<Config> &copier) {
 /// first rows of each stage. scales: of the worker's sums (Scales), read where
 /// the engine's sums are promoted.
 template <class Config, class Worker, class Scales>
-__device__ __forceinline__ void
-multistage(Copier<Config> &copier, unsigned shared, Worker &worker,
-           Scales &scales) {
+__device__ __forceinline__ void multistage(Copier<Config> &copier,
+                                           unsigned shared, Worker &worker,
+                                           Scales &scales) {
   using R = Ring<Config>;
   constexpr int kStages = Config::Schedule::kStages;
   constexpr bool kPromoted = Config::Mma::kPromoted;

@@ -1,0 +1,129 @@
+//===- QuantizeEmitter.cpp - text and stages of quantization --------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The fields and members here are those that quantize.cuh lists.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/backend/cuda/QuantizeEmitter.h"
+
+#include "compiler/passes/ProgramValues.h"
+
+#include <algorithm>
+
+using mlir::cast;
+using mlir::RankedTensorType;
+using mlir::StringRef;
+using namespace moec;
+using namespace moec::compiler;
+
+/// Rows that a CTA quantizes where no block of maxima says it.
+static constexpr int64_t kRowsPerCta = 16;
+/// Threads that share a group of 128 (kernel quantize, Group128).
+static constexpr int64_t kLanesPerGroup = 16;
+
+void compiler::addGroup(Stage &stage, const std::string &prefix,
+                        moe::DescriptorAttr descriptor) {
+  llvm::ArrayRef<int64_t> group = descriptor.getGroup();
+  stage.attributes[prefix + "group_rows"] = std::max<int64_t>(group[0], 0);
+  stage.attributes[prefix + "group_columns"] = std::max<int64_t>(group[1], 0);
+}
+
+static std::string cppType(mlir::Value value) {
+  return std::string(cppElementType(elementTypeOf(value)));
+}
+
+static StringRef scalingPolicy(moe::DescriptorAttr descriptor) {
+  if (descriptor.getGroup()[0] == -1)
+    return descriptor.getDynamic() ? "moe::quant::DynamicTensor"
+                                   : "moe::quant::StaticTensor";
+  return descriptor.getGroup()[1] == -1 ? "moe::quant::Token"
+                                        : "moe::quant::Group128";
+}
+
+void compiler::emitQuantization(
+    moe::KernelOp kernel, llvm::function_ref<std::string(StringRef)> boundTo,
+    EmittedKernel &out) {
+  auto amax = findStage<moe::AmaxOp>(kernel);
+  auto quantize = findStage<moe::QuantizeOp>(kernel);
+  moe::LayerOp layer = kernel->getParentOfType<moe::ProgramOp>().getLayerOp();
+  mlir::Value input = amax ? amax.getInput() : quantize.getInput();
+  mlir::Value offsets = amax ? amax.getOffsets() : quantize.getOffsets();
+  mlir::Value valid = amax ? amax.getValidTokens() : quantize.getValidTokens();
+  mlir::Value staticScale = amax ? mlir::Value() : quantize.getStaticScale();
+  bool ofMaxima = amax || quantize.getBlockAmax();
+  int64_t blockRows = amax ? int64_t(amax.getBlockRows())
+                      : quantize.getBlockRows()
+                          ? int64_t(*quantize.getBlockRows())
+                          : kRowsPerCta;
+  int64_t columns = cast<RankedTensorType>(input.getType()).getDimSize(1);
+
+  out.stages.emplace_back();
+  Stage &stage = out.stages.back();
+  stage.op = amax ? "amax" : "quantize";
+  ArgumentLayout &args = out.text.arguments;
+  auto operand = [&](StringRef field, StringRef type) {
+    args.pointer(field, type, boundTo(field));
+    stage.operands[field.str()] = field.str();
+  };
+  auto result = [&](StringRef field, StringRef type) {
+    args.pointer(field, type, boundTo(field), /*written=*/true);
+    stage.results[field.str()] = field.str();
+  };
+  operand("input", cppType(input));
+  args.rowStride("input_row_stride", boundTo("input"));
+  if (staticScale)
+    operand("static_scale", "float");
+  if (quantize && ofMaxima)
+    operand("block_amax", "float");
+  if (offsets)
+    operand("offsets", "int");
+  else
+    args.size("tokens", Expression::symbol("tokens"));
+  if (valid)
+    operand("valid_tokens", "int");
+  if (amax) {
+    result("block_amax", "float");
+  } else {
+    result("data", cppType(quantize.getData()));
+    result("scale", "float");
+  }
+
+  ConfigPrinter &config = out.text.config;
+  config.type("Input", cppType(input));
+  config.type("Scaling", amax ? "moe::quant::DynamicTensor"
+                              : scalingPolicy(quantize.getDescriptor()));
+  config.number("kColumns", columns);
+  config.flag("kByOffsets", bool(offsets));
+  config.number("kExperts",
+                layer.getLocalExperts().value_or(layer.getExperts()));
+  config.number("kScales", staticScale ? int64_t(layer.getExperts()) : 1);
+  config.number("kBlockRows", blockRows);
+
+  Expression rows = Expression::symbol(offsets ? "rows" : "tokens");
+  out.tile = std::to_string(blockRows);
+  out.grid.ctas[0] = ceilDiv(rows, Expression(blockRows));
+  if (amax) {
+    stage.attributes["block_rows"] = blockRows;
+    return;
+  }
+  moe::DescriptorAttr descriptor = quantize.getDescriptor();
+  addGroup(stage, "", descriptor);
+  stage.attributes["dynamic"] = descriptor.getDynamic();
+  bool ofTensor = descriptor.getGroup()[0] == -1;
+  stage.attributes["block_rows"] = ofTensor ? blockRows : 0;
+  if (ofTensor)
+    return;
+  out.tile = "1x" + std::to_string(columns);
+  out.grid.ctas[0] = rows;
+  if (int64_t group = descriptor.getGroup()[1]; group != -1) {
+    int64_t groups = (columns + group - 1) / group;
+    out.tile = "1x" + std::to_string(group);
+    out.grid.ctas[0] = ceilDiv(rows * Expression(groups),
+                               Expression(out.text.threads / kLanesPerGroup));
+  }
+}

@@ -1,0 +1,36 @@
+//===- QuantizeEmitter.h - text and stages of quantization ------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What kernels of templates/moe/kernel/quantize.cuh are given: the block maxima
+// of a dynamic scale of all values, and activations in e4m3 with their scales.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_BACKEND_CUDA_QUANTIZEEMITTER_H
+#define MOEC_COMPILER_BACKEND_CUDA_QUANTIZEEMITTER_H
+
+#include "compiler/backend/cuda/KernelEmitter.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace moec::compiler {
+
+/// Completes `out`, whose common parts are set, for a kernel that holds one
+/// moe.amax or moe.quantize. `boundTo`: the program's name for what is bound to
+/// a field of the kernel.
+void emitQuantization(moe::KernelOp kernel,
+                      llvm::function_ref<std::string(llvm::StringRef)> boundTo,
+                      EmittedKernel &out);
+
+/// Sets the attributes `prefix`group_rows and group_columns: what shares a
+/// scale, 0 standing for the whole extent.
+void addGroup(Stage &stage, const std::string &prefix,
+              moe::DescriptorAttr descriptor);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_BACKEND_CUDA_QUANTIZEEMITTER_H

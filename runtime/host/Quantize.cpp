@@ -1,0 +1,215 @@
+//===- Quantize.cpp - stages amax and quantize on the host
+//------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Activations to f8E4M3FN with the scales of a group of a row, of a row, or of
+// all values; the latter given, or made from the maxima of blocks of rows.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/host/KernelRun.h"
+#include "runtime/host/Parallel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+using namespace moec;
+using namespace moec::host;
+
+namespace {
+
+constexpr float kLargest = 448.0f;
+/// Threads of a kernel that share a group of columns.
+constexpr int64_t kLanesPerGroup = 16;
+
+/// How many rows there are, and how many count for a scale of all.
+struct RowCount {
+  int64_t rows = 0, counted = 0;
+};
+
+Result<RowCount> countRows(KernelRun &run, const Stage &stage) {
+  RowCount count;
+  if (stage.operands.count("offsets")) {
+    Result<int64_t> entries = run.columnsOf(stage, "offsets");
+    if (!entries)
+      return entries.takeError();
+    Result<View> offsets = run.operand(stage, "offsets", 1, *entries);
+    if (!offsets)
+      return offsets.takeError();
+    if (!*offsets || *entries < 1)
+      return run.fail(stage, "expected memory for offsets");
+    count.rows = offsets->integer(0, *entries - 1);
+  } else {
+    Result<int64_t> tokens = run.size("tokens");
+    if (!tokens)
+      return tokens.takeError();
+    count.rows = *tokens;
+  }
+  if (count.rows < 0)
+    return run.fail(stage,
+                    fmt::format("expected rows >= 0, got {}", count.rows));
+  count.counted = count.rows;
+  Result<View> valid = run.operand(stage, "valid_tokens", 1, 1);
+  if (!valid)
+    return valid.takeError();
+  if (*valid)
+    count.counted = std::clamp<int64_t>(valid->integer(0), 0, count.rows);
+  return count;
+}
+
+float largestOf(const float *values, int64_t count) {
+  float largest = 0;
+  for (int64_t i = 0; i < count; ++i)
+    largest = std::fmax(largest, std::fabs(values[i]));
+  return largest;
+}
+
+} // namespace
+
+Result<void> moec::host::runAmax(KernelRun &run, const Stage &stage) {
+  int64_t blockRows = run.integer(stage, "block_rows");
+  if (blockRows < 1)
+    return run.fail(stage, fmt::format("expected block_rows of at least 1, got "
+                                       "{}",
+                                       blockRows));
+  Result<RowCount> count = countRows(run, stage);
+  if (!count)
+    return count.takeError();
+  Result<int64_t> columns = run.columnsOf(stage, "input");
+  if (!columns)
+    return columns.takeError();
+  int64_t rows = count->counted;
+  int64_t blocks = std::min((rows + blockRows - 1) / blockRows, run.ctas());
+  Result<View> input = run.operand(stage, "input", rows, *columns);
+  if (!input)
+    return input.takeError();
+  Result<View> maxima = run.result(stage, "block_amax", 1, blocks);
+  if (!maxima)
+    return maxima.takeError();
+  if (blocks == 0)
+    return {};
+  if (!*input || !*maxima)
+    return run.fail(stage, "expected memory for input and block_amax");
+  parallelFor(run.threads, blocks, 1, [&](int64_t begin, int64_t end) {
+    std::vector<float> row(*columns);
+    for (int64_t block = begin; block < end; ++block) {
+      float largest = 0;
+      int64_t last = std::min((block + 1) * blockRows, rows);
+      for (int64_t r = block * blockRows; r < last; ++r) {
+        loadFloats(input->storage, input->at(r), *columns, row.data());
+        largest = std::fmax(largest, largestOf(row.data(), *columns));
+      }
+      storeFloats(maxima->storage, &largest, 1, maxima->at(0, block));
+    }
+  });
+  return {};
+}
+
+/// The one scale of all values.
+static Result<float> tensorScale(KernelRun &run, const Stage &stage,
+                                 const RowCount &count, bool isDynamic,
+                                 int64_t blockRows) {
+  const char *name = isDynamic ? "block_amax" : "static_scale";
+  Result<int64_t> entries = run.columnsOf(stage, name);
+  if (!entries)
+    return entries.takeError();
+  if (isDynamic)
+    entries = (count.counted + blockRows - 1) / blockRows;
+  Result<View> view = run.operand(stage, name, 1, *entries);
+  if (!view)
+    return view.takeError();
+  if (*entries > 0 && !*view)
+    return run.fail(stage, fmt::format("expected memory for {}", name));
+  std::vector<float> values(*entries);
+  if (*entries > 0)
+    loadFloats(view->storage, view->at(0), *entries, values.data());
+  float largest = largestOf(values.data(), *entries);
+  if (!isDynamic)
+    return largest;
+  return largest == 0 ? 1.0f : largest / kLargest;
+}
+
+Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
+  int64_t groupRows = run.integer(stage, "group_rows");
+  int64_t groupColumns = run.integer(stage, "group_columns");
+  int64_t blockRows = run.integer(stage, "block_rows");
+  bool isDynamic = stage.attributes.value("dynamic", false);
+  bool ofTensor = groupRows == 0 && groupColumns == 0;
+  if (!ofTensor && (groupRows != 1 || !isDynamic))
+    return run.fail(stage, fmt::format("expected a scale of all values or "
+                                       "dynamic ones of a row, got groups of "
+                                       "{} x {}{}",
+                                       groupRows, groupColumns,
+                                       isDynamic ? "" : ", static"));
+  if (ofTensor && blockRows < 1)
+    return run.fail(stage, fmt::format("expected block_rows of at least 1, got "
+                                       "{}",
+                                       blockRows));
+  Result<RowCount> count = countRows(run, stage);
+  if (!count)
+    return count.takeError();
+  Result<int64_t> columns = run.columnsOf(stage, "input");
+  if (!columns)
+    return columns.takeError();
+  int64_t group = groupColumns ? groupColumns : *columns;
+  int64_t groups = (*columns + group - 1) / group;
+  int64_t rows = count->rows;
+  // What the grid lacks is not quantized.
+  if (ofTensor)
+    rows = std::min(rows, run.ctas() * blockRows);
+  else if (groupColumns == 0)
+    rows = std::min(rows, run.ctas());
+  int64_t items = rows * groups;
+  if (!ofTensor && groupColumns != 0)
+    items = std::min(items, run.ctas() * (run.kernel.threads / kLanesPerGroup));
+  Result<View> input = run.operand(stage, "input", rows, *columns);
+  if (!input)
+    return input.takeError();
+  Result<View> data = run.result(stage, "data", rows, *columns);
+  if (!data)
+    return data.takeError();
+  Result<View> scales =
+      run.result(stage, "scale", ofTensor ? 1 : rows, ofTensor ? 1 : groups);
+  if (!scales)
+    return scales.takeError();
+  if (rows == 0)
+    return {};
+  if (!*input || !*data || !*scales)
+    return run.fail(stage, "expected memory for input, data and scale");
+  float all = 0;
+  if (ofTensor) {
+    Result<float> scale = tensorScale(run, stage, *count, isDynamic, blockRows);
+    if (!scale)
+      return scale.takeError();
+    all = *scale;
+    storeFloats(scales->storage, &all, 1, scales->at(0));
+  }
+  parallelFor(run.threads, items, 64, [&](int64_t begin, int64_t end) {
+    std::vector<float> values(group);
+    for (int64_t item = begin; item < end; ++item) {
+      int64_t row = item / groups, first = item % groups * group;
+      int64_t size = std::min(group, *columns - first);
+      loadFloats(input->storage, input->at(row, first), size, values.data());
+      if (ofTensor) {
+        float inverse = 1.0f / all;
+        for (int64_t i = 0; i < size; ++i)
+          values[i] *= inverse;
+      } else {
+        float largest = largestOf(values.data(), size);
+        float scale = groupColumns ? std::fmax(largest, 1e-10f) / kLargest
+                                   : std::fmax(largest / kLargest,
+                                               1.0f / (kLargest * 512.0f));
+        for (int64_t i = 0; i < size; ++i)
+          values[i] /= scale;
+        storeFloats(scales->storage, &scale, 1, scales->at(row, item % groups));
+      }
+      storeFloats(data->storage, values.data(), size, data->at(row, first));
+    }
+  });
+  return {};
+}
