@@ -7,6 +7,7 @@
 
 #include "compiler/import/HuggingFace.h"
 
+#include "compiler/import/Quantization.h"
 #include "compiler/import/Vocabulary.h"
 
 #include <fmt/format.h>
@@ -140,13 +141,8 @@ void readTypeAndScheme(JsonReader &config, const ImportOptions &options,
               std::vector<std::string_view>(options.ignoreFields.begin(),
                                             options.ignoreFields.end()));
   if (config.has("quantization_config") && !options.scheme && !ignored) {
-    std::optional<JsonReader> quant = config.object("quantization_config");
-    std::string method = quant ? quant->textOr("quant_method", "") : "";
-    config.refuse(
-        "quantization_config",
-        fmt::format("no importer for quant_method \"{}\"; name the scheme of "
-                    "the expert weights with --scheme= (known: {})",
-                    method, listOf(schemeNames(), "and", false)));
+    if (auto quant = config.object("quantization_config"))
+      layer.quant.scheme = readQuantization(*quant);
   }
 }
 

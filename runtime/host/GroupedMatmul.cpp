@@ -55,7 +55,6 @@ struct Scales {
   float ofRhs(int64_t expert, int64_t row, int64_t column) const {
     int64_t part = row / partRows;
     int64_t index = part * (perExpert / parts) + row % partRows / rhsRows;
-    // One scale a row: they lie in rows of an expert's.
     return twoDimensions
                ? load(rhs, expert, index)
                : load(rhs, expert * perExpert + index, column / rhsColumns);

@@ -210,3 +210,15 @@ moe.layer @l {experts = 128, top_k = 33, hidden = 2048, intermediate = 768, inpu
 // expected-error@+2 {{layer @l refused [size_not_supported]: hidden is 2044; accepted: multiples of 8}}
 // expected-error@+1 {{layer @l refused [size_not_supported]: top_k is 33; accepted: at most 32}}
 moe.layer @l {experts = 128, top_k = 33, hidden = 2044, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, lora}
+
+// -----
+
+// Rows are loaded in 16 bytes.
+// expected-error@+2 {{layer @l refused [size_not_supported]: hidden is 2040; accepted: multiples of 16}}
+// expected-error@+1 {{layer @l refused [size_not_supported]: intermediate (of this rank) is 760; accepted: multiples of 16}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2040, intermediate = 760, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [size_not_supported]: intermediate (of this rank) is 192; accepted with 4 shards: multiples of the 128 rows that share a weight scale}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 4>}

@@ -36,7 +36,7 @@ def cases(rows, every):
             first = True
             turn = 0
             for activation, routing in itertools.product(rows["activations"], rows["routing"]):
-                options = list(itertools.product(testing.SHAPES, (False, True), (None, "f32")))
+                options = list(itertools.product(testing.shapes(scheme), (False, True), (None, "f32")))
                 # 5 is coprime to the number of options: all of them have their turn.
                 chosen = options if every else [options[turn * 5 % len(options)]]
                 turn += 1

@@ -23,6 +23,26 @@ SHAPES = [
 ]
 
 
+# The same for operands of 8 bits, whose rows are multiples of 16: groups of 128 that end within H and I, gate and up rows
+# that begin blocks of their own, tiles that cross a block.
+SHAPES_OF_BYTES = [
+    {"num_experts": 5, "experts_per_token": 3, "hidden_dim": 272, "intermediate_size": 144},
+    {"num_experts": 1, "experts_per_token": 1, "hidden_dim": 112, "intermediate_size": 400},
+    {"num_experts": 60, "experts_per_token": 4, "hidden_dim": 144, "intermediate_size": 48},
+    {"num_experts": 8, "experts_per_token": 8, "hidden_dim": 400, "intermediate_size": 208},
+]
+FLOATS = ("f32", "f16", "bf16")
+
+
+def is_plain(scheme):
+    """Whether activations are multiplied as they come."""
+    return scheme["a1"] in FLOATS
+
+
+def shapes(scheme):
+    return SHAPES if is_plain(scheme) else SHAPES_OF_BYTES
+
+
 class Tools:
     """The programs under test, in one folder."""
 
@@ -56,7 +76,7 @@ def run(command, timeout=300):
 
 def layer_json(name, shape, scheme, activation, routing, bias, logits_type=None):
     """A layer in moec's JSON; `scheme`, `activation` and `routing` are rows."""
-    layer = {"moec_layer": 1, "name": name, **shape, "in_dtype": scheme["a1"], "activation": activation["name"],
+    layer = {"moec_layer": 1, "name": name, **shape, "in_dtype": scheme["a1"] if is_plain(scheme) else "bf16", "activation": activation["name"],
              "routing_method": routing["name"], "quant_config": scheme["name"], "has_bias": bias}
     if logits_type:
         layer["router_logits_dtype"] = logits_type

@@ -450,7 +450,7 @@ func.func private @f(%x: tensor<?x64xbf16>, %s: tensor<1xf16>) {
 
 func.func private @f(%x: tensor<?x64xbf16>, %s: tensor<1xf32>) {
   // expected-error@+1 {{'moe.quantize' op must have no scale as a result, got 1}}
-  %q, %r = moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32> %x scale %s : (tensor<?x64xbf16>, tensor<1xf32>) -> (tensor<?x64xf8E4M3FN>, tensor<1xf32>)
+  %q, %r = moe.quantize <f8E4M3FN, group = [1, -1], scale = f32> %x scale %s : (tensor<?x64xbf16>, tensor<1xf32>) -> (tensor<?x64xf8E4M3FN>, tensor<1xf32>)
   return
 }
 
@@ -499,5 +499,53 @@ func.func private @f(%x: tensor<?x64xbf16>, %i: tensor<?x2xi32>, %w: tensor<?x2x
 func.func private @f(%x: tensor<?x64xbf16>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
   // expected-error@+1 {{'moe.dispatch' op 'received_ids' must be 'tensor<?x2xi32>', got 'tensor<?x3xi32>'}}
   %r:3 = moe.dispatch <dp = 2, ep> %x, %i, %w : (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>) -> (tensor<?x64xbf16>, tensor<?x3xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func @amax_both(%x: tensor<?x64xbf16>, %v: tensor<1xi32>, %o: tensor<9xi32>) {
+  // expected-error@+1 {{'moe.amax' op 'valid' is of tokens and 'offsets' of sorted rows, got both}}
+  %a = moe.amax block_rows = 8 %x valid %v offsets %o : (tensor<?x64xbf16>, tensor<1xi32>, tensor<9xi32>) -> tensor<?xf32>
+  return
+}
+
+// -----
+
+func.func @amax_rows(%x: tensor<?x64xbf16>) {
+  // expected-error@+1 {{'moe.amax' op 'block_rows' must be positive, got 0}}
+  %a = moe.amax block_rows = 0 %x : (tensor<?x64xbf16>) -> tensor<?xf32>
+  return
+}
+
+// -----
+
+func.func @amax_type(%x: tensor<?x64xbf16>) {
+  // expected-error@+1 {{'moe.amax' op 'block_amax' must be 'tensor<?xf32>', got 'tensor<?xbf16>'}}
+  %a = moe.amax block_rows = 8 %x : (tensor<?x64xbf16>) -> tensor<?xbf16>
+  return
+}
+
+// -----
+
+func.func @quantize_without_amax(%x: tensor<?x64xbf16>) {
+  // expected-error@+1 {{'moe.quantize' op 'block_rows' and 'amax' belong to a dynamic scale of the whole tensor, and to it alone}}
+  %q, %s = moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32, dynamic> %x : (tensor<?x64xbf16>) -> (tensor<?x64xf8E4M3FN>, tensor<1xf32>)
+  return
+}
+
+// -----
+
+func.func @matmul_one_scale(%x: tensor<?x64xf8E4M3FN>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xf8E4M3FN>, %s: tensor<4x32xf32>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op 'lhs_scale' and 'rhs_scale' must be given together}}
+  %y = moe.grouped_matmul %x tiles (%t, %n), %w rhs_scale %s : (tensor<?x64xf8E4M3FN>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xf8E4M3FN>, tensor<4x32xf32>) -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
+func.func @matmul_scale_experts(%x: tensor<?x64xf8E4M3FN>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xf8E4M3FN>, %l: tensor<?x1xf32>, %s: tensor<5x32xf32>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op 'rhs_scale' must begin with the 4 experts, got 'tensor<5x32xf32>'}}
+  %y = moe.grouped_matmul %x tiles (%t, %n), %w lhs_scale %l rhs_scale %s : (tensor<?x64xf8E4M3FN>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xf8E4M3FN>, tensor<?x1xf32>, tensor<5x32xf32>) -> tensor<?x32xf32>
   return
 }

@@ -31,6 +31,13 @@ MODELS = [
     ("qwen3-235b-a22b", ["--tp=4"], 128),
     ("qwen3-30b-a3b", ["--dp=5", "--ep", "--rank=3"], 128),  # 25 of 128 experts, the ranks before hold 26
 ]
+# Quantized ones: (model, scheme, arguments, sample).
+QUANTIZED = [
+    ("qwen3-30b-a3b", "fp8_block", [], 128),
+    ("qwen3-30b-a3b", "fp8_channel", [], 128),
+    ("qwen3-235b-a22b", "fp8_block", ["--tp=4"], 64),
+    ("mixtral-8x7b", "fp8_tensor", [], 48),
+]
 SANITIZERS = ["memcheck", "racecheck", "synccheck", "initcheck"]
 SANITIZED_TOKENS = ["0", "1", "7", "33", "500"]
 # Faults that a tool must flag: else its silence says nothing.
@@ -50,6 +57,7 @@ LIMITS = [
 ]
 # The layer that template mutants are made of: every tail that a fault could hide in.
 MUTANT_SHAPE = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 328, "intermediate_size": 200}
+MUTANT_SHAPE_OF_BYTES = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 336, "intermediate_size": 208}
 
 
 class Maker:
@@ -106,7 +114,8 @@ class Maker:
             for backend, engine in testing.ways(self.rows, scheme):
                 activations, methods = self.rows["activations"], self.rows["routing"]
                 for i in range(max(len(activations), len(methods))):
-                    shape = testing.SHAPES[i % len(testing.SHAPES)]
+                    shapes = testing.shapes(scheme)
+                    shape = shapes[i % len(shapes)]
                     name = f"row-{scheme['name']}-{backend}-{engine}-{i}"
                     layer = self.write_layer(name, testing.layer_json(
                         name, shape, scheme, activations[i % len(activations)], methods[i % len(methods)], i % 2 == 0,
@@ -126,23 +135,24 @@ class Maker:
                 self.add("rows", name, runs, both_ends=True)
 
     def make_models(self):
-        for model, extra, sample in MODELS:
-            for dtype in ("bf16", "f16"):
-                name = f"{model}{'-ep' if '--ep' in extra else ''}-{dtype}"
-                source = ROOT / "examples" / "models" / f"{model}.json"
-                package = self.compile(name, source, [f"--dtype={dtype}", *extra])
-                slow = self.compile(f"{name}-simt", source, [f"--dtype={dtype}", *extra, "--backend=unfused",
-                                                             "--engine=simt", "--no-cubin"])
-                if not package or not slow:
-                    continue
-                sampled = f"--sample={sample}"
-                self.add("models", name, [
-                    [f"--tokens={TOKENS}", "--routing=uniform,skewed", sampled],
-                    ["--tokens=33,500,2048", "--routing=one_expert,empty_expert", sampled],
-                    ["--tokens=0,1,33,500", "--routing=uniform", "--capture", sampled],
-                    [f"--tokens={LARGE}", "--routing=skewed", "--sample=16", f"--against=packages/{name}-simt"],
-                ], both_ends=True)
-                self.add("models", f"{name}-simt", [["--tokens=1,33,500", "--routing=skewed", sampled]])
+        kinds = [(model, dtype, [f"--dtype={dtype}", *extra], sample) for model, extra, sample in MODELS
+                 for dtype in ("bf16", "f16")]
+        kinds += [(model, scheme, [f"--scheme={scheme}", *extra], sample) for model, scheme, extra, sample in QUANTIZED]
+        for model, kind, extra, sample in kinds:
+            name = f"{model}{'-ep' if '--ep' in extra else ''}-{kind}"
+            source = ROOT / "examples" / "models" / f"{model}.json"
+            package = self.compile(name, source, extra)
+            slow = self.compile(f"{name}-simt", source, [*extra, "--backend=unfused", "--engine=simt", "--no-cubin"])
+            if not package or not slow:
+                continue
+            sampled = f"--sample={sample}"
+            self.add("models", name, [
+                [f"--tokens={TOKENS}", "--routing=uniform,skewed", sampled],
+                ["--tokens=33,500,2048", "--routing=one_expert,empty_expert", sampled],
+                ["--tokens=0,1,33,500", "--routing=uniform", "--capture", sampled],
+                [f"--tokens={LARGE}", "--routing=skewed", "--sample=16", f"--against=packages/{name}-simt"],
+            ], both_ends=True)
+            self.add("models", f"{name}-simt", [["--tokens=1,33,500", "--routing=skewed", sampled]])
 
     def make_limits(self):
         for name, shape, run in LIMITS:
@@ -185,19 +195,25 @@ class Maker:
         # Poison counts as initialized: without it initcheck sees what no kernel wrote.
         return ["--no-poison"] if sanitizer == "initcheck" else []
 
-    def mutant_package(self, mutant):
+    def mutant_package(self, mutant, scheme_name="bf16"):
         """The name of a package with this fault, made once; None after noting a failure. None as mutant: no fault."""
-        name = f"mutant-{mutant.name}" if mutant else "mutant-none"
+        if mutant:
+            scheme_name = mutant.fields.get("Scheme", scheme_name)
+        name = f"mutant-{mutant.name}" if mutant else f"mutant-none-{scheme_name}"
         if name in self.mutant_packages:
             return self.mutant_packages[name]
         self.mutant_packages[name] = None
         if not mutant:
-            layer = self.write_layer("mutant", testing.layer_json(
-                "mutant", MUTANT_SHAPE, self.scheme("bf16"), self.rows["activations"][0], self.rows["routing"][1], True))
-            if self.compile(name, layer, ["--max-tokens=2048"]):
+            scheme = self.scheme(scheme_name)
+            shape = MUTANT_SHAPE if testing.is_plain(scheme) else MUTANT_SHAPE_OF_BYTES
+            layer = self.write_layer(name, testing.layer_json(
+                name, shape, scheme, self.rows["activations"][0], self.rows["routing"][1], True))
+            # The faults of quantized layers are in the skeleton of this engine.
+            engine = [] if testing.is_plain(scheme) else ["--engine=mma_sync"]
+            if self.compile(name, layer, ["--max-tokens=2048", *engine]):
                 self.mutant_packages[name] = name
             return self.mutant_packages[name]
-        path, base = nvrtc.find(), self.mutant_package(None)
+        path, base = nvrtc.find(), self.mutant_package(None, scheme_name)
         if not path:
             self.failures.append(f"{name}: no NVRTC found (MOEC_NVRTC_PATH, /usr/local/cuda)")
         elif base:
@@ -211,18 +227,22 @@ class Maker:
 
     def make_mutants(self):
         runs = [["--tokens=1,7,33,500", "--routing=uniform,skewed", "--seed=5"]]
+        schemes = {}  # in order
         for mutant in mutants.load_mutants():
             package = self.mutant_package(mutant) if mutant.kind == "template" else None
             if not package:
                 continue
+            schemes.setdefault(mutant.fields.get("Scheme", "bf16"))
             arguments = mutant.fields.get("Arguments", "").split() or runs[0]
             if arguments not in runs:
                 runs.append(arguments)
             self.add("mutants", package, [arguments], expect="fail", sanitizer=mutant.fields.get("Sanitizer"),
                      repeat=int(mutant.fields.get("Repeat", "1")))
         # Without a fault the same checks must be green.
-        if self.mutant_package(None):
-            self.add("mutants", "mutant-none", runs)
+        for scheme in schemes:
+            package = self.mutant_package(None, scheme)
+            if package:
+                self.add("mutants", package, runs)
 
     def finish(self):
         (self.out / "bin").mkdir(parents=True, exist_ok=True)

@@ -211,16 +211,106 @@ TEST(HuggingFace, DenseLayersAreRefused) {
             "layers), got --layer=48");
 }
 
-TEST(HuggingFace, QuantizedCheckpointsNeedAScheme) {
-  std::string text = changed(
-      "qwen3-30b-a3b", {{"quantization_config", {{"quant_method", "fp8"}}}});
-  EXPECT_EQ(refusalOf(text),
-            "in.json: $.quantization_config: no importer for quant_method "
-            "\"fp8\"; name the scheme of the expert weights with --scheme= "
-            "(known: f32, f16 and bf16)");
+static std::string schemeOf(nlohmann::json quantization) {
+  LayerDescription layer = accepted(
+      changed("qwen3-30b-a3b", {{"quantization_config", quantization}}));
+  EXPECT_EQ(layer.inputType, "bf16");
+  return layer.quant.scheme;
+}
+
+static nlohmann::json compressed(nlohmann::json weights,
+                                 nlohmann::json activations) {
+  for (auto *part : {&weights, &activations}) {
+    (*part)["num_bits"] = 8;
+    (*part)["type"] = "float";
+  }
+  return {{"quant_method", "compressed-tensors"},
+          {"format", "float-quantized"},
+          {"ignore", {"lm_head", "model.layers.0.mlp.gate"}},
+          {"config_groups",
+           {{"group_0",
+             {{"targets", {"Linear"}},
+              {"weights", weights},
+              {"input_activations", activations}}}}}};
+}
+
+TEST(HuggingFace, QuantizationNamesAScheme) {
+  nlohmann::json fp8 = {{"quant_method", "fp8"},
+                        {"fmt", "e4m3"},
+                        {"activation_scheme", "dynamic"},
+                        {"modules_to_not_convert", {"model.layers.0.mlp.gate"}},
+                        {"weight_block_size", {128, 128}}};
+  EXPECT_EQ(schemeOf(fp8), "fp8_block");
+  fp8.erase("weight_block_size");
+  EXPECT_EQ(schemeOf(fp8), "fp8_tensor_dynamic");
+  fp8["activation_scheme"] = "static";
+  EXPECT_EQ(schemeOf(fp8), "fp8_tensor");
+  EXPECT_EQ(schemeOf(compressed({{"strategy", "channel"}},
+                                {{"strategy", "token"}, {"dynamic", true}})),
+            "fp8_channel");
+  EXPECT_EQ(schemeOf(compressed({{"strategy", "tensor"}},
+                                {{"strategy", "tensor"}, {"dynamic", false}})),
+            "fp8_tensor");
+  EXPECT_EQ(
+      schemeOf(compressed(
+          {{"strategy", "block"}, {"block_structure", {128, 128}}},
+          {{"strategy", "group"}, {"group_size", 128}, {"dynamic", true}})),
+      "fp8_block");
+}
+
+TEST(HuggingFace, QuantizationThatIsNoSchemeIsRefused) {
+  auto refused = [](nlohmann::json quantization) {
+    return refusalOf(
+        changed("qwen3-30b-a3b", {{"quantization_config", quantization}}));
+  };
+  const std::string schemes =
+      "else name the scheme of the expert weights with --scheme= (known: f32, "
+      "f16, bf16, fp8_tensor, fp8_tensor_dynamic, fp8_channel and fp8_block)";
+  EXPECT_EQ(refused({{"quant_method", "awq"}}),
+            "in.json: $.quantization_config.quant_method: no importer for "
+            "quant_method \"awq\"; known: compressed-tensors and fp8; " +
+                schemes);
+  EXPECT_EQ(refused({{"quant_method", "fp8"}}),
+            "in.json: $.quantization_config.activation_scheme: expected "
+            "\"dynamic\" or \"static\", got nothing");
+  EXPECT_EQ(refused({{"quant_method", "fp8"},
+                     {"activation_scheme", "dynamic"},
+                     {"weight_block_size", {64, 128}}}),
+            "in.json: $.quantization_config.weight_block_size: expected [128, "
+            "128], got an array");
+  EXPECT_EQ(refused({{"quant_method", "fp8"},
+                     {"activation_scheme", "static"},
+                     {"weight_block_size", {128, 128}}}),
+            "in.json: $.quantization_config.activation_scheme: expected "
+            "\"dynamic\" with weight_block_size, got the string \"static\"");
+  EXPECT_EQ(refused({{"quant_method", "fp8"},
+                     {"activation_scheme", "dynamic"},
+                     {"scale_fmt", "ue8m0"},
+                     {"weight_block_size", {128, 128}}}),
+            "in.json: $.quantization_config.scale_fmt: expected f32 scales (no "
+            "scale_fmt), got the string \"ue8m0\"; " +
+                schemes);
+  EXPECT_EQ(refused({{"quant_method", "fp8"},
+                     {"activation_scheme", "dynamic"},
+                     {"ignored_layers", {"model.layers.3.mlp.experts.0"}}}),
+            "in.json: $.quantization_config.ignored_layers: the string "
+            "\"model.layers.3.mlp.experts.0\" names experts, whose layers "
+            "would differ from the others; " +
+                schemes);
+  EXPECT_EQ(refused(compressed({{"strategy", "channel"}},
+                               {{"strategy", "tensor"}, {"dynamic", true}})),
+            "in.json: $.quantization_config.config_groups: no scheme has "
+            "weights of strategy \"channel\" with activations of \"tensor "
+            "dynamic\"; accepted: channel with token dynamic, tensor with "
+            "tensor (dynamic or not), block with group dynamic; " +
+                schemes);
+  // A named scheme settles it.
   ImportOptions options;
   options.scheme = "bf16";
-  EXPECT_EQ(refusalOf(text, options), "");
+  EXPECT_EQ(refusalOf(changed("qwen3-30b-a3b", {{"quantization_config",
+                                                 {{"quant_method", "awq"}}}}),
+                      options),
+            "");
 }
 
 TEST(HuggingFace, OptionsWin) {

@@ -11,6 +11,7 @@ A mutant is a patch whose first lines say what it is:
     Check: conformance REGEX     (code: the cases of conformance.py that must fail)
     Check: unit PROGRAM FILTER   (code: the GoogleTest program and the cases of it that must fail)
     Quick: yes                   (runs by default; the others with --all)
+    Scheme: fp8_block            (template: of the layer that must fail; absent: bf16)
 
 `code` mutants are built beside the tree: the patched .cpp is compiled with its line of compile_commands.json and linked
 before the archives, so that the program takes the mutant's functions. Nothing in the source tree or the build changes.

@@ -77,10 +77,30 @@ TEST(Resolver, ForcedChoicesThatCannotServeListTheirReasons) {
   EXPECT_EQ(winner(resolve(layerOf("f32"), "sm_90a", "", "mma_sync")),
             "no backend serves layer 'tiny' on sm_90a: grouped with mma_sync "
             "[dtype_not_supported]: engine 'mma_sync' multiplies f16, bf16, "
-            "not f32");
+            "f8E4M3FN, not f32");
   EXPECT_EQ(winner(resolve(layerOf("bf16"), "sm_90a", "unfused", "mma_sync")),
             "no backend serves layer 'tiny' on sm_90a: [engine_not_admitted]: "
             "backend 'unfused' takes engine simt, not mma_sync");
+}
+
+TEST(Resolver, NamedSchemesAreServedAndSayHow) {
+  LayerFacts layer = layerOf("f8E4M3FN");
+  layer.quantized = true;
+  layer.scheme = "fp8_block";
+  for (auto [arch, realization] : {std::pair("sm_80", "dequantized"),
+                                   {"sm_89", "native"},
+                                   {"sm_90", "dequantized"},
+                                   {"sm_100a", "dequantized"},
+                                   {"sm_120", "native"}}) {
+    auto r = resolve(layer, arch, "", "mma_sync");
+    EXPECT_EQ(winner(r), "grouped mma_sync") << arch;
+    EXPECT_EQ(r->realization, realization) << arch;
+  }
+  EXPECT_EQ(winner(resolve(layer, "sm_75", "", "")), "grouped simt");
+  layer.hidden = 72;
+  EXPECT_NE(winner(resolve(layer, "sm_90a", "", ""))
+                .find("hidden size 72 is no multiple of 16"),
+            std::string::npos);
 }
 
 TEST(Resolver, UnknownNamesListTheKnownOnes) {

@@ -1,0 +1,33 @@
+// RUN: moec-opt --moe-decompose-layer=arch=sm_90a,sm_89 --moe-choose-weight-layout --moe-choose-backend --moe-form-kernels %s | FileCheck %s
+// RUN: moec-opt --moe-decompose-layer=arch=sm_90a --moe-choose-weight-layout --moe-choose-backend=backend=unfused --moe-form-kernels %s | FileCheck %s --check-prefix=UNFUSED
+
+// The packed weight is interleaved, its scales stay as stored. sm_90 has no
+// multiply of e4m3 by mma.sync.
+// CHECK: moe.program @l_sm_90a {{.*}} report = #moe.report<backend = grouped, engine = mma_sync{{.*}}realization = dequantized>
+// CHECK: %[[P:.*]] = moe.pack %{{.*}} : tensor<8x416x336xf8E4M3FN> -> tensor<8x416x336xf8E4M3FN, #moe.layout<interleave = 8>>
+// CHECK: moe.kernel @all_quantize_x fields ["input"] results ["data", "scale"]
+// CHECK: moe.kernel @all_gate_up fields ["lhs", "rows", "tiles", "tile_count", "rhs", "lhs_scale", "rhs_scale"] results ["result"]
+// CHECK: moe.kernel @all_quantize_t fields ["input", "offsets"] results ["data", "scale"]
+// CHECK: moe.kernel @all_down fields ["lhs", "tiles", "tile_count", "rhs", "lhs_scale", "rhs_scale"] results ["result"]
+// CHECK: moe.launch @all_quantize_x(%x) results ["x_q", "x_scale"]
+// CHECK: moe.launch @all_gate_up(%x_q, %rows, %tiles, %tile_count, %[[P]], %x_scale, %w13_scale) results ["t"] : {{.*}} -> tensor<?x208xf32>
+// CHECK: moe.launch @all_quantize_t(%t, %offsets) results ["t_q", "t_scale"]
+// CHECK: moe.launch @all_down(%t_q, %tiles, %tile_count, %w2, %t_scale, %w2_scale) results ["y_f32"]
+// CHECK: moe.program @l_sm_89
+// CHECK-NOT: realization
+// CHECK: moe.variant
+// UNFUSED: moe.launch @all_activate(%h, %offsets) results ["t"] : {{.*}} -> tensor<?x208xf32>
+// UNFUSED: moe.launch @all_quantize_t(%t, %offsets) results ["t_q", "t_scale"]
+moe.layer @l {
+  experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
+  local_intermediate = 208, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// CHECK: moe.launch @all_amax_x(%x, %valid_tokens) results ["x_amax"]
+// CHECK: moe.launch @all_quantize_x(%x, %x_amax, %valid_tokens) results ["x_q", "x_scale"]
+// CHECK: moe.launch @all_amax_t(%t, %offsets) results ["t_amax"]
+// CHECK: moe.launch @all_quantize_t(%t, %t_amax, %offsets) results ["t_q", "t_scale"]
+moe.layer @dynamic {
+  experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
+  local_intermediate = 208, local_begin = 0, local_experts = 8, w2_bias = true}
