@@ -51,12 +51,12 @@ moe.layer @third_of_experts {
 // t stays f32 until then. Gate and up rows have blocks of their own.
 // CHECK-LABEL: moe.program @blocks_sm_90a
 // CHECK-SAME: inputs ["x", "logits", "given_ids", "given_weights", "valid_tokens", "w13", "w2", "w13_scale", "w2_scale"] {
-// CHECK: %[[W13:.*]]: tensor<8x400x336xf8E4M3FN>, %[[W2:.*]]: tensor<8x336x200xf8E4M3FN>, %[[S13:.*]]: tensor<8x4x3xf32>, %[[S2:.*]]: tensor<8x3x2xf32>):
+// CHECK: %[[W13:[a-z0-9_]+]]: tensor<8x400x336xf8E4M3FN>, %[[W2:[a-z0-9_]+]]: tensor<8x336x200xf8E4M3FN>, %[[S13:[a-z0-9_]+]]: tensor<8x4x3xf32>, %[[S2:[a-z0-9_]+]]: tensor<8x3x2xf32>):
 // CHECK: moe.permute
-// CHECK-NEXT: %[[Q:.*]], %[[QS:.*]] = moe.quantize <f8E4M3FN, group = [1, 128], scale = f32, dynamic> %{{[a-z0-9_]*}} : (tensor<?x336xbf16>) -> (tensor<?x336xf8E4M3FN>, tensor<?x3xf32>)
-// CHECK-NEXT: %[[H:.*]] = moe.grouped_matmul top_k = 2 %[[Q]] gather {{.*}}, %[[W13]] lhs_scale %[[QS]] rhs_scale %[[S13]] :
-// CHECK-NEXT: %[[T:.*]] = moe.activate <silu> %[[H]] offsets %[[OFF:.*]] : (tensor<?x400xf32>, tensor<9xi32>) -> tensor<?x200xf32>
-// CHECK-NEXT: %[[TQ:.*]], %[[TS:.*]] = moe.quantize <f8E4M3FN, group = [1, 128], scale = f32, dynamic> %[[T]] offsets %[[OFF]] : (tensor<?x200xf32>, tensor<9xi32>) -> (tensor<?x200xf8E4M3FN>, tensor<?x2xf32>)
+// CHECK-NEXT: %[[Q:[a-z0-9_]+]], %[[QS:[a-z0-9_]+]] = moe.quantize <f8E4M3FN, group = [1, 128], scale = f32, dynamic> %{{[a-z0-9_]*}} : (tensor<?x336xbf16>) -> (tensor<?x336xf8E4M3FN>, tensor<?x3xf32>)
+// CHECK-NEXT: %[[H:[a-z0-9_]+]] = moe.grouped_matmul top_k = 2 %[[Q]] gather {{.*}}, %[[W13]] lhs_scale %[[QS]] rhs_scale %[[S13]] :
+// CHECK-NEXT: %[[T:[a-z0-9_]+]] = moe.activate <silu> %[[H]] offsets %[[OFF:[a-z0-9_]+]] : (tensor<?x400xf32>, tensor<9xi32>) -> tensor<?x200xf32>
+// CHECK-NEXT: %[[TQ:[a-z0-9_]+]], %[[TS:[a-z0-9_]+]] = moe.quantize <f8E4M3FN, group = [1, 128], scale = f32, dynamic> %[[T]] offsets %[[OFF]] : (tensor<?x200xf32>, tensor<9xi32>) -> (tensor<?x200xf8E4M3FN>, tensor<?x2xf32>)
 // CHECK-NEXT: moe.grouped_matmul %[[TQ]] tiles{{.*}}, %[[W2]] lhs_scale %[[TS]] rhs_scale %[[S2]] :
 moe.layer @blocks {
   experts = 8, top_k = 2, hidden = 336, intermediate = 200, input_type = bf16, output_type = bf16, logits_type = bf16,
@@ -65,7 +65,7 @@ moe.layer @blocks {
 
 // One scale a weight row, one a token.
 // CHECK-LABEL: moe.program @channels_sm_90a
-// CHECK: %[[S13:.*]]: tensor<8x200xf32>, %[[S2:.*]]: tensor<8x336xf32>):
+// CHECK: %[[S13:[a-z0-9_]+]]: tensor<8x200xf32>, %[[S2:[a-z0-9_]+]]: tensor<8x336xf32>):
 // CHECK: moe.quantize <f8E4M3FN, group = [1, -1], scale = f32, dynamic> {{.*}} -> (tensor<?x336xf8E4M3FN>, tensor<?x1xf32>)
 moe.layer @channels {
   experts = 8, top_k = 2, hidden = 336, intermediate = 200, input_type = bf16, output_type = bf16, logits_type = bf16,
@@ -74,8 +74,8 @@ moe.layer @channels {
 
 // Static scales of all experts, of which the largest is used.
 // CHECK-LABEL: moe.program @tensors_sm_90a
-// CHECK: %[[S13:.*]]: tensor<8x2xf32>, %[[S2:.*]]: tensor<8x1xf32>, %[[A1:.*]]: tensor<8xf32>, %[[A2:.*]]: tensor<8xf32>):
-// CHECK: %{{.*}}, %[[QS:.*]] = moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32> %{{.*}} scale %[[A1]] : (tensor<?x336xbf16>, tensor<8xf32>) -> (tensor<?x336xf8E4M3FN>, tensor<1xf32>)
+// CHECK: %[[S13:[a-z0-9_]+]]: tensor<8x2xf32>, %[[S2:[a-z0-9_]+]]: tensor<8x1xf32>, %[[A1:[a-z0-9_]+]]: tensor<8xf32>, %[[A2:[a-z0-9_]+]]: tensor<8xf32>):
+// CHECK: %{{.*}}, %[[QS:[a-z0-9_]+]] = moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32> %{{.*}} scale %[[A1]] : (tensor<?x336xbf16>, tensor<8xf32>) -> (tensor<?x336xf8E4M3FN>, tensor<1xf32>)
 // CHECK: lhs_scale %[[QS]] rhs_scale %[[S13]]
 // CHECK: moe.quantize {{.*}} scale %[[A2]] offsets
 moe.layer @tensors {
@@ -86,9 +86,9 @@ moe.layer @tensors {
 // A dynamic scale of all values in two steps. Only rows that exist count.
 // CHECK-LABEL: moe.program @dynamic_sm_90a
 // CHECK-SAME: "w13", "w2", "w13_scale", "w2_scale"] {
-// CHECK: %[[AX:.*]] = moe.amax block_rows = 32 %[[X:.*]] valid %[[VALID:.*]] : (tensor<?x336xbf16>, tensor<1xi32>) -> tensor<?xf32>
+// CHECK: %[[AX:[a-z0-9_]+]] = moe.amax block_rows = 32 %[[X:[a-z0-9_]+]] valid %[[VALID:[a-z0-9_]+]] : (tensor<?x336xbf16>, tensor<1xi32>) -> tensor<?xf32>
 // CHECK-NEXT: moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32, dynamic> %[[X]] block_rows = 32 amax %[[AX]] valid %[[VALID]] :
-// CHECK: %[[AT:.*]] = moe.amax block_rows = 32 %[[T:.*]] offsets %[[OFF:.*]] :
+// CHECK: %[[AT:[a-z0-9_]+]] = moe.amax block_rows = 32 %[[T:[a-z0-9_]+]] offsets %[[OFF:[a-z0-9_]+]] :
 // CHECK-NEXT: moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32, dynamic> %[[T]] block_rows = 32 amax %[[AT]] offsets %[[OFF]] :
 moe.layer @dynamic {
   experts = 8, top_k = 2, hidden = 336, intermediate = 200, input_type = bf16, output_type = bf16, logits_type = bf16,

@@ -3,7 +3,7 @@
 
 // The packed weight is interleaved, its scales stay as stored. sm_90 has no
 // multiply of e4m3 by mma.sync.
-// CHECK: moe.program @l_sm_90a {{.*}} report = #moe.report<backend = grouped, engine = mma_sync{{.*}}realization = dequantized>
+// CHECK: moe.program @l_sm_90a {{.*}} report #moe.report<backend = grouped, engine = mma_sync{{.*}}realization = dequantized>
 // CHECK: %[[P:.*]] = moe.pack %{{.*}} : tensor<8x416x336xf8E4M3FN> -> tensor<8x416x336xf8E4M3FN, #moe.layout<interleave = 8>>
 // CHECK: moe.kernel @all_quantize_x fields ["input"] results ["data", "scale"]
 // CHECK: moe.kernel @all_gate_up fields ["lhs", "rows", "tiles", "tile_count", "rhs", "lhs_scale", "rhs_scale"] results ["result"]
@@ -12,7 +12,7 @@
 // CHECK: moe.launch @all_quantize_x(%x) results ["x_q", "x_scale"]
 // CHECK: moe.launch @all_gate_up(%x_q, %rows, %tiles, %tile_count, %[[P]], %x_scale, %w13_scale) results ["t"] : {{.*}} -> tensor<?x208xf32>
 // CHECK: moe.launch @all_quantize_t(%t, %offsets) results ["t_q", "t_scale"]
-// CHECK: moe.launch @all_down(%t_q, %tiles, %tile_count, %w2, %t_scale, %w2_scale) results ["y_f32"]
+// CHECK: moe.launch @all_down(%t_q, %tiles, %tile_count, %w2, %t_scale, %w2_scale) results ["y_bf16"]
 // CHECK: moe.program @l_sm_89
 // CHECK-NOT: realization
 // CHECK: moe.variant
