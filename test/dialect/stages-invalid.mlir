@@ -536,16 +536,16 @@ func.func @quantize_without_amax(%x: tensor<?x64xbf16>) {
 
 // -----
 
-func.func @matmul_one_scale(%x: tensor<?x64xf8E4M3FN>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xf8E4M3FN>, %s: tensor<4x32xf32>) {
+func.func @matmul_one_scale(%x: tensor<?x64xf8E4M3FN>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xf8E4M3FN>, %s: tensor<4x32xf32>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'lhs_scale' and 'rhs_scale' must be given together}}
-  %y = moe.grouped_matmul %x tiles (%t, %n), %w rhs_scale %s : (tensor<?x64xf8E4M3FN>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xf8E4M3FN>, tensor<4x32xf32>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul %x tiles (%t, %n), %w rhs_scale %s : (tensor<?x64xf8E4M3FN>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xf8E4M3FN>, tensor<4x32xf32>) -> tensor<?x32xf32>
   return
 }
 
 // -----
 
-func.func @matmul_scale_experts(%x: tensor<?x64xf8E4M3FN>, %t: tensor<?x4xi32>, %n: tensor<1xi32>, %w: tensor<4x32x64xf8E4M3FN>, %l: tensor<?x1xf32>, %s: tensor<5x32xf32>) {
+func.func @matmul_scale_experts(%x: tensor<?x64xf8E4M3FN>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xf8E4M3FN>, %l: tensor<?x1xf32>, %s: tensor<5x32xf32>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'rhs_scale' must begin with the 4 experts, got 'tensor<5x32xf32>'}}
-  %y = moe.grouped_matmul %x tiles (%t, %n), %w lhs_scale %l rhs_scale %s : (tensor<?x64xf8E4M3FN>, tensor<?x4xi32>, tensor<1xi32>, tensor<4x32x64xf8E4M3FN>, tensor<?x1xf32>, tensor<5x32xf32>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul %x tiles (%t, %n), %w lhs_scale %l rhs_scale %s : (tensor<?x64xf8E4M3FN>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xf8E4M3FN>, tensor<?x1xf32>, tensor<5x32xf32>) -> tensor<?x32xf32>
   return
 }

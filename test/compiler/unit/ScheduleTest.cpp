@@ -60,6 +60,25 @@ TEST(SharedMemory, IsARingOfBothTilesOrTheResultStaged) {
   EXPECT_EQ(sharedBytes(down, s), 128 * (128 * 4 + 16));
 }
 
+TEST(Candidates, OperandsOfEightBitsLeaveRoomForTotals) {
+  for (int64_t tileRows : {16, 32, 64, 128})
+    for (const char *engine : {"mma_sync", "simt"}) {
+      MatmulProblem p = gateUp(1, 64, tileRows);
+      p.elementType = "f8E4M3FN";
+      p.elementBytes = 1;
+      p.resultBytes = 4;
+      auto all = candidates(p, engine, h100());
+      EXPECT_FALSE(all.empty()) << engine << " " << tileRows;
+      for (const Schedule &s : all) {
+        EXPECT_EQ(128 % s.tileK, 0) << describe(s);
+        EXPECT_LE(s.tileM * s.tileN / s.threads(), 64) << describe(s);
+      }
+      Schedule deep = all.front();
+      deep.tileK = 256;
+      EXPECT_TRUE(whyIllegal(p, deep, h100()));
+    }
+}
+
 TEST(Candidates, AllAreLegalForEveryTileAndEngine) {
   for (int64_t tileRows : {16, 32, 64, 128}) {
     for (const char *engine : {"wgmma", "mma_sync", "simt"}) {
