@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The epilogue of a Fragment whose rows are weight rows and whose columns are
-// tokens: add the bias, apply the activation, round, and turn over
-// in shared memory, some tokens at a time, so that global stores are whole
-// 16-byte chunks of a token's row. Each warpgroup stores its own weight rows.
+// tokens: add the bias, apply the activation, round, and turn over in shared
+// memory, some tokens at a time, so that global stores are whole 16-byte chunks
+// of a token's row. Each warpgroup stores its own weight rows.
 //
 //===----------------------------------------------------------------------===//
 
