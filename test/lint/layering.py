@@ -38,6 +38,8 @@ RULES = [
     ("test/reference/", ("test/reference/", "runtime/package/", "runtime/support/"), LLVM),
     ("test/templates/configs/", ("moe/",), ANY),
     ("test/bench/", ("test/", "bench/", "runtime/", "moec/", "dialect/") + LLVM, ()),
+    # Conversions by integer arithmetic are tested on the host.
+    ("test/templates/", ("test/", "runtime/", "templates/"), LLVM),
     ("test/", ("test/", "runtime/", "moec/", "compiler/", "dialect/") + LLVM, ()),
     ("bench/", ("bench/", "test/reference/", "runtime/", "moec/", "compiler/", "dialect/") + LLVM, ()),
     # Over the C ABI alone, as an engine would.
