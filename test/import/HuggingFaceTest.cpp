@@ -377,9 +377,11 @@ TEST(HuggingFace, OptionsThatNothingServes) {
             "in.json: --rank=1: expected an integer from 0 to 0 (1 ranks: dp * "
             "pcp * tp)");
   options = {};
-  options.scheme = "fp8_block";
-  EXPECT_EQ(refusalOf(text, options),
-            "in.json: --scheme=fp8_block: expected one of f32, f16, bf16");
+  options.scheme = "fp4";
+  EXPECT_EQ(
+      refusalOf(text, options),
+      "in.json: --scheme=fp4: expected one of f32, f16, bf16, fp8_tensor, "
+      "fp8_tensor_dynamic, fp8_channel, fp8_block");
   options = {};
   options.dtype = "fp8";
   EXPECT_EQ(refusalOf(text, options),

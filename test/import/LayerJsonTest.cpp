@@ -300,7 +300,9 @@ TEST(LayerJson, TypesAndRanges) {
 
 TEST(LayerJson, Quantization) {
   EXPECT_EQ(refused({{"quant_config", "fp4"}}),
-            "in.json: $.quant_config: expected \"f32\", \"f16\" or \"bf16\", "
+            "in.json: $.quant_config: expected \"f32\", \"f16\", \"bf16\", "
+            "\"fp8_tensor\", \"fp8_tensor_dynamic\", \"fp8_channel\" or "
+            "\"fp8_block\", "
             "got the string \"fp4\"");
   EXPECT_EQ(refused({{"quant_config", 4}}),
             "in.json: $.quant_config: expected null, the name of a scheme or "

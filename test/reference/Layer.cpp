@@ -160,7 +160,10 @@ static const Element *descriptor(Reader &reader, const std::string &which,
 
 static int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+/// None without scales, whose groups are 0.
 static int64_t scalesIn(int64_t extent, int64_t group) {
+  if (group == 0)
+    return 0;
   return group == -1 ? 1 : ceilDivide(extent, group);
 }
 
