@@ -46,7 +46,7 @@ def cases(rows, every):
                     yield case
                     if first:
                         for share in SHARES:
-                            yield {**case, "shape": testing.SHAPES[2], "bias": True, "extras": False, "share": share}
+                            yield {**case, "shape": testing.shared_shape(scheme), "bias": True, "extras": False, "share": share}
                     first = False
 
 

@@ -43,6 +43,11 @@ def shapes(scheme):
     return SHAPES if is_plain(scheme) else SHAPES_OF_BYTES
 
 
+def shared_shape(scheme):
+    """A layer that 7 ranks may share by experts or by its intermediate size: then blocks of 128 must be whole."""
+    return SHAPES[2] if is_plain(scheme) else {**SHAPES_OF_BYTES[2], "intermediate_size": 7 * 128}
+
+
 class Tools:
     """The programs under test, in one folder."""
 

@@ -197,7 +197,7 @@ TEST(Check, BoundsFollowTheStructure) {
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().message,
             "no bound for activations of bf16 with weights of f32; known are "
-            "equal types of f32, f16, bf16");
+            "equal types of f32, f16, bf16, f8E4M3FN");
 }
 
 TEST(CheckRouting, EachPartIsCompared) {

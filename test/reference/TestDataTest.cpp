@@ -96,6 +96,43 @@ TEST(TestData, TokenNormsSpanEightOctaves) {
   EXPECT_GT(most / least, 128);
 }
 
+/// Between 2 and 64, whichever is larger.
+static void expectUneven(float a, float b) {
+  const float ratio = a > b ? a / b : b / a;
+  EXPECT_GE(ratio, 2) << a << " " << b;
+  EXPECT_LE(ratio, 64) << a << " " << b;
+}
+
+TEST(TestData, NeighbouringScalesDiffer) {
+  Layer layer;
+  layer.experts = layer.localExperts = 3;
+  layer.hidden = 336;
+  layer.intermediate = 208;
+  layer.w1Scaling = layer.w2Scaling = {true, 128, 128, false};
+  EXPECT_EQ(layer.w13ScaleRows(), 4);
+  EXPECT_EQ(layer.w13ScaleColumns(), 3);
+  EXPECT_EQ(layer.w2ScaleRows(), 3);
+  EXPECT_EQ(layer.w2ScaleColumns(), 2);
+  float scales[4][3], other[4][3];
+  fillW13Scale(layer, 5, 1, 0, 4, scales);
+  fillW13Scale(layer, 5, 1, 2, 2, other);
+  EXPECT_EQ(other[0][1], scales[2][1]) << "rows are the same alone";
+  for (int row = 0; row < 4; ++row)
+    for (int column = 0; column < 2; ++column)
+      expectUneven(scales[row][column], scales[row][column + 1]);
+  // Gate and up differ by 2 besides.
+  expectUneven(scales[0][0], scales[1][0]);
+  expectUneven(scales[2][0], scales[3][0]);
+  layer.w1Scaling = {true, -1, -1, false};
+  EXPECT_EQ(layer.w13ScaleRows(), 2);
+  layer.w1Scaling = {true, 1, -1, false};
+  EXPECT_EQ(layer.w13ScaleRows(), 416);
+  float given[3];
+  fillA1Scale(layer, 5, 0, 0, 3, given);
+  EXPECT_GT(given[1], 2 * given[0]);
+  EXPECT_GT(given[1], 2 * given[2]);
+}
+
 TEST(TestData, BiasesAreNeverZero) {
   const Layer layer = smallLayer("bf16");
   std::vector<uint16_t> bias(layer.hidden);
