@@ -32,6 +32,12 @@ struct LayerText {
   std::string routing = "renormalize", options;
   int64_t experts = 8, topK = 2, hidden = 64, intermediate = 32;
 
+  /// Of the input: quantized schemes take any float.
+  std::string inputType() const {
+    const catalog::Scheme *row = catalog::find(catalog::kSchemes, scheme);
+    return row && row->a1.scale.empty() ? scheme : "bf16";
+  }
+
   std::string str() const {
     return fmt::format(
         "moe.layer @tiny {{experts = {}, top_k = {}, hidden = {}, "
@@ -39,8 +45,8 @@ struct LayerText {
         "logits_type = {}, quant = #moe.quant<{}>, "
         "routing = #moe.routing<{}>, activation = #moe.activation<{}>, "
         "parallel = #moe.parallel<>{}}}\n",
-        experts, topK, hidden, intermediate, scheme, scheme, scheme, scheme,
-        routing, activation, options);
+        experts, topK, hidden, intermediate, inputType(), inputType(),
+        inputType(), scheme, routing, activation, options);
   }
 };
 
