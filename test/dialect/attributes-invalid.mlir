@@ -287,3 +287,8 @@ func.func private @f(tensor<4x24x64xf16, #moe.layout<interleave = 8>>)
 
 // expected-error@+1 {{rows and columns must be multiples of tile, got 72 for 16}}
 func.func private @f(tensor<4x64x72xi4, #moe.layout<order = fragment, tile = [64, 16]>>)
+
+// -----
+
+// expected-error@+1 {{unknown realization 'emulated'; known: native, dequantized}}
+module attributes {a = #moe.report<backend = grouped, engine = mma_sync, realization = emulated>} {}
