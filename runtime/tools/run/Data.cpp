@@ -107,6 +107,14 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer,
     reference::fillX(layer, options.seed, first, last - first,
                      inputs.x.data.get(), stride);
   });
+  // Tokens that are not valid are larger than all others: a scale that took
+  // them for its maximum would be another.
+  constexpr double kInvalid = 10000;
+  for (int64_t token = options.validTokens < 0 ? tokens : options.validTokens;
+       token < tokens; ++token)
+    for (int64_t c = 0; c < layer.hidden; ++c)
+      reference::store(*layer.inputType, inputs.x.data.get(),
+                       token * stride + c, kInvalid);
   described.x = {inputs.x.data.get(), layer.inputType, stride};
 
   if (options.inputs == RoutingInput::Logits) {
