@@ -50,7 +50,8 @@ bool Nvrtc::everOpened() { return opened; }
 
 Result<const Nvrtc *> Nvrtc::open(const NvrtcLocation &location) {
   static std::mutex mutex;
-  static std::map<std::string, const Nvrtc *> instances; // never closed
+  // Never closed, and never freed: a thread may compile while the process ends.
+  static auto &instances = *new std::map<std::string, const Nvrtc *>;
   std::lock_guard lock(mutex);
   auto it = instances.find(location.library);
   if (it != instances.end())
