@@ -182,6 +182,9 @@ static Choices choicesFor(const MatmulProblem &problem, bool simt,
   else
     // Compute bound: warps of 64x32 or 64x64.
     c = {{128, 256}, {32, 64}, 3, 4, {{2, 4}, {4, 2}}};
+  // Totals and twice as many elements in a chunk: fewer columns a thread.
+  if (simt && problem.elementBytes == 1 && problem.tileRows > 64)
+    c.tileNs = {32};
   // Rows of 64 or 128 bytes, and no more than 64 accumulators a thread.
   if (!simt && problem.elementBytes == 1) {
     c.tileKs = {64, 128};

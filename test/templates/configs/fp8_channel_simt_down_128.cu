@@ -13,7 +13,7 @@ struct Config {
   using Quant = moe::quant::Fp8Channel;
   using Activation = moe::activation::None;
   using Mma = moe::mma::Simt<moe::e4m3>;
-  struct Schedule { static constexpr int kTileM = 128; static constexpr int kTileN = 64; static constexpr int kTileK = 64; static constexpr int kStages = 2; static constexpr int kWarpsM = 4; static constexpr int kWarpsN = 2; static constexpr int kGroupM = 8; };
+  struct Schedule { static constexpr int kTileM = 128; static constexpr int kTileN = 32; static constexpr int kTileK = 64; static constexpr int kStages = 2; static constexpr int kWarpsM = 4; static constexpr int kWarpsN = 2; static constexpr int kGroupM = 8; };
   static constexpr int kN = 400;
   static constexpr int kK = 336;
   static constexpr int kExperts = 128;
@@ -23,5 +23,5 @@ struct Config {
   static constexpr int kInterleave = 0;
   static constexpr bool kTilesEarly = true;
 };
-static_assert(moe::sharedBytes<Config>() == 24576, "manifest and kernel disagree on shared memory");
+static_assert(moe::sharedBytes<Config>() == 20480, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(256, 1) moec_grouped_matmul_fp8_channel_simt_down_128(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }
