@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles the kernels of the checks and timings and writes their plan.
 
-  plan.py FOLDER [checks] [timings] [wgmma] [--arch=sm_90a]
+  plan.py FOLDER [checks] [timings] [wgmma] [scaled] [--arch=sm_90a]
 
 wgmma: the schedules of that engine, timed beside the best of mma_sync.
+scaled: its matmuls of e4m3 operands, for templates-scaled.
 
 FOLDER receives plan.txt and one cubin a kernel; templates-checks and
 templates-timings run them on a machine with a GPU.
@@ -232,6 +233,42 @@ WGMMA_TOKENS = {
     "mixtral-8x7b": {16: "1,32", 64: "128", 128: "512", 256: "512,2048,8192"}}
 
 
+def addScaled(plan):
+    """Engine wgmma with e4m3 operands: single matmuls, for templates-scaled."""
+    def add(name, n, k, experts, topk, tile, stages, quant, tokens, result, timing=0, **o):
+        o = dict(gather=True, ctas=1, group=3, bias=False) | o
+        gated = o.get("activation") is not None
+        plan.kernel(
+            "scaled", name,
+            texts.matmul(name, n, k, experts, topk, tile, stages, None, engine="Wgmma",
+                         element="e4m3", result=result, quant=quant, **o),
+            shared=texts.matmulShared(tile, stages, "e4m3", result, gated, "Wgmma", quant),
+            threads=128 + 2 * tile[1], n=n, k=k, experts=experts, topk=topk, tilem=tile[0],
+            tilen=tile[1], quant=quant, gated=gated, gather=o["gather"], bias=o["bias"],
+            ctas=o["ctas"], result=result, timing=timing, tokens=tokens)
+    for quant in ("Fp8Block", "Fp8Channel", "Fp8Tensor"):
+        key = quant.lower()
+        few, many = "1,7,33", "2,33,100,300"
+        add(f"{key}_up", 400, 336, 5, 2, (128, 128, 128), 5, quant, many, "f32",
+            activation="silu")
+        add(f"{key}_up_few", 528, 208, 4, 2, (16, 128, 128), 10, quant, few, "f32",
+            activation="silu", bias=True)
+        add(f"{key}_up_narrow", 400, 1040, 6, 3, (32, 64, 128), 5, quant, many, "f32",
+            activation="silu", ctas=2, registers=(48, 208))
+        add(f"{key}_down", 264, 208, 5, 2, (128, 128, 128), 6, quant, many, "bf16",
+            gather=False, bias=True)
+        add(f"{key}_down_mid", 384, 656, 4, 2, (64, 128, 128), 4, quant, many, "f32",
+            gather=False)
+        if quant == "Fp8Tensor":  # takes as long as Fp8Channel
+            continue
+        for rows, stages, tokens in ((64, 8, "128,512"), (128, 5, "512,2048,8192")):
+            o = dict(timing=1, group=1)
+            add(f"{key}_qwen_up_{rows}", 1536, 2048, 128, 8, (rows, 128, 128), stages, quant,
+                tokens, "f32", activation="silu", **o)
+            add(f"{key}_qwen_down_{rows}", 2048, 768, 128, 8, (rows, 128, 128), stages, quant,
+                tokens, "bf16", gather=False, **o)
+
+
 def addLayerTimings(plan, model, rows, tokens, schedules, sample=True):
     experts, topk, hidden, inter = MODELS[model]
     key = model.replace("-", "_")
@@ -310,6 +347,8 @@ def main(arguments):
         addTimings(plan)
     if "wgmma" in names[1:]:
         addWgmmaTimings(plan)
+    if "scaled" in names[1:]:
+        addScaled(plan)
     return 1 if plan.write() else 0
 
 

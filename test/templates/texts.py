@@ -6,8 +6,8 @@ Each function returns (entry, text). Only tests and measurements of the
 templates use this; packages come from the compiler.
 """
 
-TYPES = {"bf16": "moe::bf16", "f16": "moe::f16", "f32": "float"}
-SIZES = {"bf16": 2, "f16": 2, "f32": 4}
+TYPES = {"bf16": "moe::bf16", "f16": "moe::f16", "f32": "float", "e4m3": "moe::e4m3"}
+SIZES = {"bf16": 2, "f16": 2, "f32": 4, "e4m3": 1}
 FUNCTIONS = {"silu": "Silu", "gelu": "Gelu", "gelu_tanh": "GeluTanh"}
 
 
@@ -80,7 +80,7 @@ def permute(name, experts, topk, block=64, tileRows=16, threads=512, begin=0,
     return entry, text("permute", fields, members, entry, "permute", threads, 1, 0)
 
 
-def matmulShared(tile, stages, element, result, gated, engine="MmaSync"):
+def matmulShared(tile, stages, element, result, gated, engine="MmaSync", quant="None"):
     m, n, k = tile
     columns = n // 2 if gated else n
     ring = stages * (m + n) * k * SIZES[element]
@@ -88,7 +88,8 @@ def matmulShared(tile, stages, element, result, gated, engine="MmaSync"):
         own = 32 if gated else 64
         tokens = min(m, 32 if SIZES[result] == 4 else 64)
         staging = n // 64 * tokens * (own * SIZES[result] + 16)
-        return ring + staging + 32 + (2 * stages + 4) * 8
+        scales = stages * m * 4 if quant == "Fp8Block" else 0
+        return ring + staging + 32 + scales + (2 * stages + 4) * 8
     staging = m * (columns * SIZES[result] + 16)
     return max(ring, staging)
 
@@ -96,7 +97,7 @@ def matmulShared(tile, stages, element, result, gated, engine="MmaSync"):
 def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
            gather=True, activation=None, gated=True, bias=False, element="bf16",
            result=None, engine="MmaSync", interleave=None, programmatic=True,
-           async_=True, registers=(56, 224)):
+           async_=True, registers=(56, 224), quant="None"):
     result = result or element
     specialized = engine == "Wgmma"
     if specialized:
@@ -115,8 +116,11 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
         fields += [("const int *", "rows")]
     fields += [("const int4 *", "tiles"), ("int *", "tile_count"),
                ("moe::TensorMap" if specialized else f"const {TYPES[element]} *", "rhs")]
+    if quant != "None":
+        fields += [("const float *", "lhs_scale"), ("const float *", "rhs_scale")]
     if bias:
-        fields += [(f"const {TYPES[element]} *", "bias")]
+        stored = "bf16" if element == "e4m3" else element
+        fields += [(f"const {TYPES[stored]} *", "bias")]
     fields += [(f"{TYPES[result]} *", "result")]
     policy = "moe::activation::None"
     if fused:
@@ -132,7 +136,7 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
     schedule = " ".join(constants(**parts, kGroupM=group))
     members = common(threads, programmatic, async_) + [
         f"using Input = {TYPES[element]};", f"using Weight = {TYPES[element]};",
-        f"using Result = {TYPES[result]};", "using Quant = moe::quant::None;",
+        f"using Result = {TYPES[result]};", f"using Quant = moe::quant::{quant};",
         f"using Activation = {policy};",
         f"using Mma = moe::mma::{engine}<{TYPES[element]}>;",
         f"struct Schedule {{ {schedule} }};"] + constants(
@@ -141,7 +145,8 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
     if specialized:
         members += constants(kCursor=1 if gather else 2)
     entry = f"moec_grouped_matmul_{name}"
-    shared = matmulShared(tile, stages, element, result, fused and gated, engine)
+    shared = matmulShared(tile, stages, element, result, fused and gated, engine,
+                          quant)
     return entry, text("grouped_matmul", fields, members, entry, "groupedMatmul",
                        threads, ctas, shared)
 

@@ -96,6 +96,26 @@ __device__ __forceinline__ void copyTile(unsigned destination, const void *map,
       : "memory");
 }
 
+/// Begins to copy 4 bytes, or zeros where not `valid`, by this thread.
+__device__ __forceinline__ void copy4(unsigned destination, const void *source,
+                                      bool valid) {
+  int bytes = valid ? 4 : 0;
+  asm volatile(
+      "cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(destination),
+      "l"(source), "r"(bytes)
+      : "memory");
+}
+
+/// Two neighbours in shared memory.
+__device__ __forceinline__ float2 loadSharedPair(unsigned source) {
+  float2 pair;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+               : "=f"(pair.x), "=f"(pair.y)
+               : "r"(source)
+               : "memory");
+  return pair;
+}
+
 /// Stores kCount 8 x 8 blocks of 16-bit elements transposed: lane l gives the
 /// address of column l % 8 of block l / 8 (lanes from 8 * kCount on: any).
 template <int kCount>

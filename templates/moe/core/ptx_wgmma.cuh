@@ -119,46 +119,54 @@ matrixDescriptor(unsigned address) {
       "+f"(sums[123]), "+f"(sums[124]), "+f"(sums[125]), "+f"(sums[126]),      \
       "+f"(sums[127])
 
-#define MOE_WGMMA(columns, registers, lhs, rhs, shape, flags)                  \
+#define MOE_WGMMA(columns, registers, lhs, rhs, shape, adds, flags)            \
   if constexpr (kColumns == columns)                                           \
-  asm volatile("{.reg .pred p;\n\tsetp.eq.u32 p, 1, 1;\n\t"                    \
+  asm volatile("{.reg .pred p;\n\tsetp.eq.u32 p, 1, " adds ";\n\t"             \
                "wgmma.mma_async.sync.aligned.m64n" #columns shape              \
                " {" MOE_NAMES_##registers "}, " lhs ", " rhs ", p, 1, 1" flags \
                                           ";}"                                 \
                : MOE_SUMS_##registers                                          \
                : "l"(lhsMatrix), "l"(rhsMatrix))
 
-#define MOE_WGMMA_SHAPES(shape, flags)                                         \
-  MOE_WGMMA(16, 8, "%8", "%9", shape, flags);                                  \
-  MOE_WGMMA(32, 16, "%16", "%17", shape, flags);                               \
-  MOE_WGMMA(48, 24, "%24", "%25", shape, flags);                               \
-  MOE_WGMMA(64, 32, "%32", "%33", shape, flags);                               \
-  MOE_WGMMA(80, 40, "%40", "%41", shape, flags);                               \
-  MOE_WGMMA(96, 48, "%48", "%49", shape, flags);                               \
-  MOE_WGMMA(112, 56, "%56", "%57", shape, flags);                              \
-  MOE_WGMMA(128, 64, "%64", "%65", shape, flags);                              \
-  MOE_WGMMA(144, 72, "%72", "%73", shape, flags);                              \
-  MOE_WGMMA(160, 80, "%80", "%81", shape, flags);                              \
-  MOE_WGMMA(176, 88, "%88", "%89", shape, flags);                              \
-  MOE_WGMMA(192, 96, "%96", "%97", shape, flags);                              \
-  MOE_WGMMA(208, 104, "%104", "%105", shape, flags);                           \
-  MOE_WGMMA(224, 112, "%112", "%113", shape, flags);                           \
-  MOE_WGMMA(240, 120, "%120", "%121", shape, flags);                           \
-  MOE_WGMMA(256, 128, "%128", "%129", shape, flags);
+#define MOE_WGMMA_SHAPES(shape, adds, flags)                                   \
+  MOE_WGMMA(16, 8, "%8", "%9", shape, adds, flags);                            \
+  MOE_WGMMA(32, 16, "%16", "%17", shape, adds, flags);                         \
+  MOE_WGMMA(48, 24, "%24", "%25", shape, adds, flags);                         \
+  MOE_WGMMA(64, 32, "%32", "%33", shape, adds, flags);                         \
+  MOE_WGMMA(80, 40, "%40", "%41", shape, adds, flags);                         \
+  MOE_WGMMA(96, 48, "%48", "%49", shape, adds, flags);                         \
+  MOE_WGMMA(112, 56, "%56", "%57", shape, adds, flags);                        \
+  MOE_WGMMA(128, 64, "%64", "%65", shape, adds, flags);                        \
+  MOE_WGMMA(144, 72, "%72", "%73", shape, adds, flags);                        \
+  MOE_WGMMA(160, 80, "%80", "%81", shape, adds, flags);                        \
+  MOE_WGMMA(176, 88, "%88", "%89", shape, adds, flags);                        \
+  MOE_WGMMA(192, 96, "%96", "%97", shape, adds, flags);                        \
+  MOE_WGMMA(208, 104, "%104", "%105", shape, adds, flags);                     \
+  MOE_WGMMA(224, 112, "%112", "%113", shape, adds, flags);                     \
+  MOE_WGMMA(240, 120, "%120", "%121", shape, adds, flags);                     \
+  MOE_WGMMA(256, 128, "%128", "%129", shape, adds, flags);
 
-/// sums += lhs (64 x 32 bytes along k) * rhs (kColumns x 32 bytes)^T, by a
-/// warpgroup, as part of the group that commitMultiplies ends.
-template <class Element, int kColumns>
+/// sums += lhs (64 x 32 bytes along k) * rhs (kColumns x 32 bytes)^T, or, not
+/// kAdds, = for e4m3, by a warpgroup, as part of the group that
+/// commitMultiplies ends.
+template <class Element, int kColumns, bool kAdds = true>
 __device__ __forceinline__ void multiplyShared(float (&sums)[kColumns / 2],
                                                unsigned long long lhsMatrix,
                                                unsigned long long rhsMatrix) {
   static_assert(kColumns % 16 == 0 && kColumns >= 16 && kColumns <= 256,
                 "wgmma is instantiated for multiples of 16 columns up to 256");
+  static_assert(kAdds || kSame<Element, e4m3>);
   if constexpr (kSame<Element, bf16>) {
-    MOE_WGMMA_SHAPES("k16.f32.bf16.bf16", ", 0, 0")
+    MOE_WGMMA_SHAPES("k16.f32.bf16.bf16", "1", ", 0, 0")
+  } else if constexpr (kSame<Element, f16>) {
+    MOE_WGMMA_SHAPES("k16.f32.f16.f16", "1", ", 0, 0")
   } else {
-    static_assert(kSame<Element, f16>);
-    MOE_WGMMA_SHAPES("k16.f32.f16.f16", ", 0, 0")
+    static_assert(kSame<Element, e4m3>);
+    if constexpr (kAdds) {
+      MOE_WGMMA_SHAPES("k32.f32.e4m3.e4m3", "1", "")
+    } else {
+      MOE_WGMMA_SHAPES("k32.f32.e4m3.e4m3", "0", "")
+    }
   }
 }
 

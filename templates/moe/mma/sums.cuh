@@ -37,11 +37,16 @@ template <int kSize> struct Sums<kSize, true> {
   __device__ __forceinline__ float value(int i) const { return totals[i]; }
   /// totals += sums * scale(i); sums = 0.
   template <class Scale> __device__ __forceinline__ void promote(Scale scale) {
+    add(scale);
 #pragma unroll
-    for (int i = 0; i < kSize; ++i) {
-      totals[i] = fmaf(sums[i], scale(i), totals[i]);
+    for (int i = 0; i < kSize; ++i)
       sums[i] = 0.0f;
-    }
+  }
+  /// totals += sums * scale(i), for an engine that forgets the sums itself.
+  template <class Scale> __device__ __forceinline__ void add(Scale scale) {
+#pragma unroll
+    for (int i = 0; i < kSize; ++i)
+      totals[i] = fmaf(sums[i], scale(i), totals[i]);
   }
 };
 

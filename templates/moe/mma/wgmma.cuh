@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // Engine wgmma: asynchronous multiplies of a warpgroup out of shared memory,
-// bf16 or f16 with f32 sums, on sm_90a. Swapped: weight rows fill the 64 rows
-// of an instruction and tokens its columns, as many as the tile really has. A
-// gate and its up value (8 weight rows apart) lie in one thread.
+// bf16, f16 or e4m3 with f32 sums, on sm_90a. Swapped: weight rows fill the 64
+// rows of an instruction and tokens its columns, as many as the tile really
+// has. A gate and its up value (8 weight rows apart) lie in one thread. Sums of
+// e4m3 are of one stage (128 of k) and are then added to f32 totals.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +17,7 @@
 
 #include "moe/core/ptx_wgmma.cuh"
 #include "moe/core/types.cuh"
+#include "moe/mma/sums.cuh"
 
 namespace moe::mma {
 
@@ -23,33 +25,30 @@ template <class Element> struct Wgmma {
   using Input = Element;
   static constexpr bool kWarpSpecialized = true;
   static constexpr int kStepK = 32 / int(sizeof(Element));
-  /// Its sums are f32.
-  static constexpr bool kPromoted = false;
+  /// The sums of e4m3 keep fewer bits than f32 has.
+  static constexpr bool kPromoted = kSame<Input, e4m3>;
   /// Weight rows of a warpgroup, and bytes of an operand row in a stage.
   static constexpr int kRows = 64;
   static constexpr int kRowBytes = 128;
-  static_assert(kSame<Input, bf16> || kSame<Input, f16>,
-                "engine wgmma multiplies bf16 or f16");
+  static_assert(kSame<Input, bf16> || kSame<Input, f16> || kPromoted,
+                "engine wgmma multiplies bf16, f16 or e4m3");
 
   /// One warpgroup's share of a tile: kRows weight rows by kTokens tokens.
-  template <int kTokens> struct Worker {
+  template <int kTokens> struct Worker : Sums<kTokens / 2, kPromoted> {
     static constexpr int kSize = kTokens / 2;
     static constexpr int kRun = 2;
     static constexpr bool kSwapped = true;
 
-    float sums[kSize];
     int firstRow, firstCol; ///< of this lane's sums
 
     /// thread: in the warpgroup. warpgroup: which rows of the tile.
     __device__ __forceinline__ Worker(int thread, int warpgroup) {
       firstRow = warpgroup * kRows + thread / 32 * 16 + thread % 32 / 4;
       firstCol = thread % 4 * 2;
-#pragma unroll
-      for (int i = 0; i < kSize; ++i)
-        sums[i] = 0.0f;
     }
 
-    /// Begins to multiply the operands of a stage at the shared addresses: the
+    /// Begins to multiply (kPromoted: and forgets the sums before) the operands
+    /// of a stage at the shared addresses: the
     /// first row of the warpgroup's weights, and of the tokens.
     __device__ __forceinline__ void multiply(unsigned weights,
                                              unsigned tokens) {
@@ -57,9 +56,13 @@ template <class Element> struct Wgmma {
       unsigned long long rhs = ptx::matrixDescriptor(tokens);
       ptx::beginMultiply();
 #pragma unroll
-      for (int step = 0; step < kRowBytes / 32; ++step)
-        ptx::multiplyShared<Input, kTokens>(sums, lhs + step * 2,
-                                            rhs + step * 2);
+      for (int step = 0; step < kRowBytes / 32; ++step) {
+        if (kPromoted && step == 0)
+          ptx::multiplyShared<Input, kTokens, !kPromoted>(this->sums, lhs, rhs);
+        else
+          ptx::multiplyShared<Input, kTokens>(this->sums, lhs + step * 2,
+                                              rhs + step * 2);
+      }
       ptx::commitMultiplies();
     }
 
@@ -67,10 +70,9 @@ template <class Element> struct Wgmma {
     __device__ __forceinline__ void finish() {
 #pragma unroll
       for (int i = 0; i < kSize; ++i)
-        ptx::keep(sums[i]);
+        ptx::keep(this->sums[i]);
     }
 
-    __device__ __forceinline__ float value(int i) const { return sums[i]; }
     __device__ __forceinline__ int row(int i) const {
       return firstRow + i % 4 / 2 * 8;
     }

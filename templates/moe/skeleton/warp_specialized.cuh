@@ -10,7 +10,8 @@
 // engine bring the weights, all of them gather token rows with cp.async. Both
 // arrive at the stage's barrier `full`. Each other warpgroup multiplies its
 // weight rows by all tokens of the tile, keeps one group of multiplies in
-// flight, and gives a stage back (barrier `empty`) one step late. Producers run
+// flight, and gives a stage back (barrier `empty`) one step late; sums that are
+// promoted wait for each stage, and warpgroups take turns. Producers run
 // into the next tile while consumers store the last one.
 //
 // Tiles are taken in turn: CTA i begins with tile i, and one producer thread
@@ -30,6 +31,7 @@
 #include "moe/core/tile_order.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/store_swapped.cuh"
+#include "moe/quant/scales_swapped.cuh"
 
 namespace moe {
 
@@ -55,7 +57,11 @@ template <class Config> struct Specialized {
   static constexpr int kStaging = Schedule::kStages * kStageBytes;
   static constexpr int kSlots =
       kStaging + kGroups * SwappedStaging<Config>::kBytes;
-  static constexpr int kBarriers = kSlots + 2 * 16;
+  /// Scales of the tokens of each stage, where they change along k.
+  static constexpr bool kStagesScales = ScaleLayout<Config>::kByGroup;
+  static constexpr int kScales = kSlots + 2 * 16;
+  static constexpr int kScaleBytes = kStagesScales ? Schedule::kTileM * 4 : 0;
+  static constexpr int kBarriers = kScales + Schedule::kStages * kScaleBytes;
   static constexpr int kBytes = kBarriers + (2 * Schedule::kStages + 4) * 8;
 
   static_assert(Schedule::kTileK * int(sizeof(Input)) == kRowBytes,
@@ -69,6 +75,10 @@ template <class Config> struct Specialized {
                     Schedule::kConsumerWarps == 4 * kGroups,
                 "one warpgroup produces, one consumes for 64 weight rows");
   static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
+  static_assert(!Mma::kPromoted ||
+                    (Config::Quant::kPromoteK == Schedule::kTileK &&
+                     Schedule::kTileM <= 128),
+                "promoted sums are of one stage, of at most 128 tokens");
   // A consumer waits for registers until producers have given theirs.
   static_assert(kProducers * Schedule::kProducerRegisters +
                             32 * Schedule::kConsumerWarps *
@@ -147,6 +157,14 @@ template <class Config> struct WarpSpecialized {
   const Args &args;
   unsigned shared;
   Barriers<Config> barriers;
+
+  /// Which row of lhs is row r of a tile.
+  __device__ __forceinline__ int source(const SlotTile &tile, int r) const {
+    if constexpr (Config::kGather)
+      return args.rows[tile.firstRow + r] / Config::kTopK;
+    else
+      return tile.firstRow + r;
+  }
 
   /// Reads the tile in a slot and gives the slot back. One lane of a warp does
   /// both, so that nobody reads what it gives back, and tells the others.
@@ -227,15 +245,20 @@ template <class Config> struct WarpSpecialized {
     while (tile.rows > 0) {
       slotPhase = slot ? slotPhase ^ 1 : slotPhase;
       slot ^= 1;
-      unsigned source[S::kPasses];
+      unsigned lhsRow[S::kPasses];
 #pragma unroll
       for (int i = 0; i < S::kPasses; ++i) {
         int r = row + i * S::kRowsPerPass;
-        int at = tile.firstRow + (r < tile.rows ? r : 0);
-        if constexpr (Config::kGather)
-          at = args.rows[at] / Config::kTopK;
-        source[i] = unsigned(at) * rowChunks + chunk;
+        lhsRow[i] =
+            unsigned(source(tile, r < tile.rows ? r : 0)) * rowChunks + chunk;
       }
+      // Thread r copies the scales of row r.
+      const float *scales = nullptr;
+      int token = int(threadIdx.x);
+      if constexpr (S::kStagesScales)
+        scales = args.lhs_scale +
+                 (long long)source(tile, token < tile.rows ? token : 0) *
+                     ScaleLayout<Config>::kGroups;
       int passes = 0;
       Counter count{passes};
       withTokens<Schedule::kTileM>(tile.rows, count);
@@ -259,9 +282,14 @@ template <class Config> struct WarpSpecialized {
           if (i >= passes)
             break;
           ptx::copy16<true>(to + i * S::kRowsPerPass * S::kRowBytes, lhs,
-                            source[i],
+                            lhsRow[i],
                             row + i * S::kRowsPerPass < tile.rows && inK);
         }
+        if constexpr (S::kStagesScales)
+          if (token < Schedule::kTileM)
+            ptx::copy4(shared + S::kScales +
+                           unsigned(ring.stage * S::kScaleBytes + token * 4),
+                       scales + k, token < tile.rows);
         ptx::arriveAfterCopies(barriers.full(ring.stage));
         lhs += S::kRowBytes;
         ring.advance();
@@ -293,6 +321,30 @@ template <class Config> struct WarpSpecialized {
       bool releases = thread % 32 == 0;
       unsigned own =
           cta.shared + unsigned(warpgroup * Config::Mma::kRows * S::kRowBytes);
+      if constexpr (Config::Mma::kPromoted)
+        multiplyPromoted(worker, own, releases);
+      else
+        multiply(worker, own, releases);
+
+      unsigned staging = cta.shared + S::kStaging +
+                         unsigned(warpgroup * SwappedStaging<Config>::kBytes);
+      auto *result = cta.args.result + (long long)tile.firstRow *
+                                           SwappedStaging<Config>::kColumns;
+      if constexpr (Config::kBias)
+        storeSwapped<Config>(
+            worker, staging, 1 + warpgroup, thread, warpgroup, tile.rows,
+            tile.firstN, cta.args.bias + (long long)tile.expert * Config::kN,
+            result);
+      else
+        storeSwapped<Config>(worker, staging, 1 + warpgroup, thread, warpgroup,
+                             tile.rows, tile.firstN,
+                             static_cast<const Input *>(nullptr), result);
+    }
+
+    /// All of k, a group of multiplies always in flight.
+    template <class Worker>
+    __device__ __forceinline__ void multiply(Worker &worker, unsigned own,
+                                             bool releases) {
       int last = 0;
 #pragma unroll 1
       for (int k = 0; k < S::kTiles; ++k) {
@@ -310,17 +362,36 @@ template <class Config> struct WarpSpecialized {
       worker.finish();
       if (releases)
         ptx::arrive(cta.barriers.empty(last));
+    }
 
-      const Input *bias = nullptr;
-      if constexpr (Config::kBias)
-        bias = cta.args.bias + (long long)tile.expert * Config::kN;
-      storeSwapped<Config>(
-          worker,
-          cta.shared + S::kStaging +
-              unsigned(warpgroup * SwappedStaging<Config>::kBytes),
-          1 + warpgroup, thread, warpgroup, tile.rows, tile.firstN, bias,
-          cta.args.result +
-              (long long)tile.firstRow * SwappedStaging<Config>::kColumns);
+    /// All of k, the sums of each stage added to totals. The other warpgroup's
+    /// multiplies fill the tensor cores meanwhile.
+    template <class Worker>
+    __device__ __forceinline__ void
+    multiplyPromoted(Worker &worker, unsigned own, bool releases) {
+      SwappedScales<Config, Worker> scales(cta.args.rhs_scale, tile.expert,
+                                           tile.firstN, worker);
+#pragma unroll 1
+      for (int k = 0; k < S::kTiles; ++k) {
+        scales.fetchWeights(k);
+        ptx::waitForBarrier(cta.barriers.full(ring.stage), ring.phase);
+        ptx::fenceShared();
+        unsigned stage = unsigned(ring.stage * S::kStageBytes);
+        worker.multiply(own + stage, cta.shared + S::kWeightBytes + stage);
+        scales.fetchTokens(cta.shared + S::kScales +
+                               unsigned(ring.stage * S::kScaleBytes),
+                           worker.firstCol);
+        ptx::waitForMultiplies<0>();
+        worker.finish();
+        // All lanes have read their scales.
+        __syncwarp();
+        if (releases)
+          ptx::arrive(cta.barriers.empty(ring.stage));
+        worker.add([&](int i) { return scales.ofGroup(i); });
+        ring.advance();
+      }
+      scales.finish(worker, cta.args.lhs_scale, tile.rows,
+                    [&](int r) { return cta.source(tile, r); });
     }
   };
 
