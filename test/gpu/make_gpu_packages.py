@@ -208,9 +208,8 @@ class Maker:
             shape = MUTANT_SHAPE if testing.is_plain(scheme) else MUTANT_SHAPE_OF_BYTES
             layer = self.write_layer(name, testing.layer_json(
                 name, shape, scheme, self.rows["activations"][0], self.rows["routing"][1], True))
-            # The faults of quantized layers are in the skeleton of this engine.
-            engine = [] if testing.is_plain(scheme) else ["--engine=mma_sync"]
-            if self.compile(name, layer, ["--max-tokens=2048", *engine]):
+            # The faults are in the skeleton of this engine.
+            if self.compile(name, layer, ["--max-tokens=2048", "--engine=mma_sync"]):
                 self.mutant_packages[name] = name
             return self.mutant_packages[name]
         path, base = nvrtc.find(), self.mutant_package(None, scheme_name)

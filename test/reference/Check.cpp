@@ -44,12 +44,24 @@ struct RowError {
   int64_t notFinite = 0;
 };
 
-/// `reference(c)` and `value(c)` give column c as doubles.
+/// The smallest number of `element` that has all its bits.
+double smallestNormal(const Element &element) {
+  return element.isFloat
+             ? std::ldexp(1.0, 2 - (1 << (element.exponentBits - 1)))
+             : 0;
+}
+
+/// `reference(c)` and `value(c)` give column c as doubles; `least` is what
+/// numbers other than zero are judged as at least.
 template <typename Reference, typename Actual>
-RowError compareRow(int64_t columns, Reference reference, Actual value) {
+RowError compareRow(int64_t columns, Reference reference, Actual value,
+                    double least) {
   RowError row;
+  const auto sizeOf = [&](double expected) {
+    return expected == 0 ? 0 : std::max(std::fabs(expected), least);
+  };
   for (int64_t c = 0; c < columns; ++c)
-    row.norm2 += reference(c) * reference(c);
+    row.norm2 += sizeOf(reference(c)) * sizeOf(reference(c));
   const double rms = std::sqrt(row.norm2 / double(columns));
   const double infinity = std::numeric_limits<double>::infinity();
   for (int64_t c = 0; c < columns; ++c) {
@@ -59,7 +71,7 @@ RowError compareRow(int64_t columns, Reference reference, Actual value) {
       ++row.notFinite;
       error = relative = infinity;
     } else {
-      const double size = std::max(std::fabs(expected), rms);
+      const double size = std::max(sizeOf(expected), rms);
       relative = error == 0 ? 0 : size == 0 ? infinity : error / size;
     }
     row.error2 += error * error;
@@ -164,7 +176,8 @@ Report compareRows(const std::vector<double> &reference,
           columns, [&](int64_t c) { return reference[i * columns + c]; },
           [&](int64_t c) {
             return load(element, out, list[i] * rowStride + c);
-          });
+          },
+          smallestNormal(element));
   });
   return judge(rows, [&](size_t i) { return list[i]; }, bound);
 }
@@ -178,7 +191,8 @@ Report compareDevices(const void *trusted, const void *out,
       rows[i] = compareRow(
           columns,
           [&](int64_t c) { return load(element, trusted, i * columns + c); },
-          [&](int64_t c) { return load(element, out, i * columns + c); });
+          [&](int64_t c) { return load(element, out, i * columns + c); },
+          smallestNormal(element));
   });
   return judge(rows, [](size_t i) { return int64_t(i); }, bound);
 }

@@ -38,7 +38,11 @@ inline constexpr double kWeightTolerance = 2e-6;
 Result<double> boundFor(const Layer &layer, bool partialsRounded);
 
 /// What a comparison found. Errors are ||out - ref|| / ||ref|| over the whole
-/// and per row; an element's is |out - ref| / max(|ref|, rms of its row).
+/// and per row; an element's is |out - ref| / max(|ref|, rms of its row). A
+/// reference below the output type's smallest normal number, other than 0, has
+/// that number's size here: below it rounding costs the same, not in
+/// proportion, and f16 gets there (2^-14) where a share holds only pairs of
+/// small weights.
 struct Report {
   bool passed = true;
   double bound = 0;

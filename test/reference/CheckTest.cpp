@@ -120,6 +120,30 @@ TEST(Check, SmallElementsAreJudgedByTheirRow) {
   EXPECT_TRUE(output.check(kBf16).passed);
 }
 
+TEST(Check, NumbersBelowTheNormalRangeAreJudgedAsItsSmallest) {
+  const Element &f16 = *findElement("f16");
+  constexpr int64_t kColumns = 512;
+  const double smallest = std::ldexp(1.0, -14);
+  std::vector<double> reference(kColumns);
+  std::vector<uint16_t> out(kColumns);
+  for (int64_t i = 0; i < kColumns; ++i) {
+    reference[i] = smallest / 8 * randomNormal(7, Stream::Other, i);
+    store(f16, out.data(), i, reference[i]);
+  }
+  auto check = [&] {
+    return compareRows(reference, {0}, kColumns, out.data(), f16, kColumns,
+                       4e-4);
+  };
+  EXPECT_TRUE(check().passed) << check().text;
+  // A fault there is seen like one in numbers of the smallest's size.
+  store(f16, out.data(), 5, reference[5] + smallest / 50);
+  EXPECT_THAT(check().text, HasSubstr("token 0 column 5"));
+  store(f16, out.data(), 5, reference[5]);
+  for (int64_t i = 0; i < kColumns; ++i)
+    store(f16, out.data(), i, reference[i] + smallest / 1000);
+  EXPECT_THAT(check().text, HasSubstr("whole tensor"));
+}
+
 TEST(Check, NanAndInfinityNeverPass) {
   for (float bad : {std::numeric_limits<float>::quiet_NaN(),
                     std::numeric_limits<float>::infinity()}) {
