@@ -63,7 +63,7 @@ int64_t compiler::estimateRegisters(const MatmulProblem &problem,
   if (problem.elementBytes == 1) {
     accumulators *= 2;
     fragments *= schedule.engine == "simt" ? 1 : 2;
-    addresses += 32;
+    addresses += 40;
   }
   int64_t estimate = accumulators + fragments + addresses;
   return std::min<int64_t>((estimate + 7) / 8 * 8, 255);
