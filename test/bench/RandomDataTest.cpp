@@ -60,6 +60,17 @@ TEST(BenchRandomData, Distributions) {
   EXPECT_LE(scale.most, 3.1e-4);
 }
 
+TEST(BenchRandomData, EightBitWeightsUseTheirRangeAndAreNumbers) {
+  Result<std::vector<char>> data =
+      randomElements("f8E4M3FN", 200'003, Kind::Weight, 1);
+  ASSERT_TRUE(data) << data.error().message;
+  Moments moments = momentsOf("f8E4M3FN", *data);
+  EXPECT_NEAR(moments.mean, 0, 2);
+  EXPECT_NEAR(moments.deviation, 100, 2);
+  EXPECT_GE(moments.least, -448);
+  EXPECT_LE(moments.most, 448);
+}
+
 TEST(BenchRandomData, KindsByName) {
   EXPECT_EQ(kindOfWeight("w13"), Kind::Weight);
   EXPECT_EQ(kindOfWeight("b2"), Kind::Weight);
