@@ -4,7 +4,8 @@
 """Compiles the kernels of legal catalog rows for every arch with NVRTC; needs no GPU.
 
 A kernel fails when it does not compile, when it spills registers, when its PTX holds `.local`, when NVRTC or ptxas
-say anything at all, or when its instructions are not those that its schedule implies (see check_instructions). Legal is what the compiler does not refuse; test/golden/legal.txt holds the list.
+say anything at all, or when its instructions are not those that its schedule implies (see check_instructions). Legal is
+what the compiler does not refuse; test/golden/legal.txt holds the list.
 
 Covered: each scheme, backend, engine and arch with tails in every size; REPRESENTATIVES gated with bias, not gated
 without, and for each scheme every activation and routing method; other archs gated or not in turn. --all compiles the
@@ -191,12 +192,12 @@ def main():
     for sources, _ in made:
         for name, source, headers, flags, schedule in sources:
             kernels.setdefault(key_of(version, source, headers, flags), (path, name, source, headers, flags, schedule))
-    todo = [(key, job) for key, job in kernels.items() if not (done / key).exists()]
+    pending = [(key, job) for key, job in kernels.items() if not (done / key).exists()]
     print(f"{len(combinations)} rows x archs, {sum(bool(s) for s, _ in made)} legal, "
           f"{sum(len(sources) for sources, _ in made)} kernels, {len(kernels)} different, "
-          f"{len(kernels) - len(todo)} known to pass; NVRTC {version} at {path}", flush=True)
+          f"{len(kernels) - len(pending)} known to pass; NVRTC {version} at {path}", flush=True)
     with concurrent.futures.ProcessPoolExecutor(max_workers=options.jobs) as pool:
-        for (key, _), failure in zip(todo, pool.map(check_kernel, [job for _, job in todo], chunksize=4)):
+        for (key, _), failure in zip(pending, pool.map(check_kernel, [job for _, job in pending], chunksize=4)):
             if failure:
                 failures.append(failure)
             else:
