@@ -122,6 +122,29 @@ __device__ __forceinline__ int loadFresh(const int *pointer) {
   return value;
 }
 
+__device__ __forceinline__ long long loadFresh(const long long *pointer) {
+  long long value;
+  asm volatile("ld.global.cg.b64 %0, [%1];"
+               : "=l"(value)
+               : "l"(pointer)
+               : "memory");
+  return value;
+}
+
+__device__ __forceinline__ float loadFresh(const float *pointer) {
+  return __int_as_float(loadFresh(reinterpret_cast<const int *>(pointer)));
+}
+
+__device__ __forceinline__ unsigned short
+loadFresh(const unsigned short *pointer) {
+  unsigned short value;
+  asm volatile("ld.global.cg.b16 %0, [%1];"
+               : "=h"(value)
+               : "l"(pointer)
+               : "memory");
+  return value;
+}
+
 __device__ __forceinline__ int4 loadFresh(const int4 *pointer) {
   int4 value;
   asm volatile("ld.global.cg.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -184,6 +207,23 @@ __device__ __forceinline__ void copy16(unsigned destination, const void *base,
     value = static_cast<const uint4 *>(base)[chunk];
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(destination),
                "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)
+               : "memory");
+}
+
+/// 4 bytes to shared memory; completes with waitForCopies, or at once without
+/// kAsync.
+template <bool kAsync>
+__device__ __forceinline__ void copy4(unsigned destination,
+                                      const float *source) {
+#if __CUDA_ARCH__ >= 800
+  if constexpr (kAsync) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(destination),
+                 "l"(source)
+                 : "memory");
+    return;
+  }
+#endif
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(destination), "f"(*source)
                : "memory");
 }
 

@@ -82,6 +82,14 @@ __device__ __forceinline__ float toFloat(e4m3 value) {
       (unsigned short)(ptx::halvesFromE4m3(value.bits) & 0xffffu));
 }
 
+/// ptx::loadFresh of storage types.
+template <class T> __device__ __forceinline__ T loadFresh(const T *pointer) {
+  if constexpr (sizeof(T) == 2)
+    return {ptx::loadFresh(reinterpret_cast<const unsigned short *>(pointer))};
+  else
+    return ptx::loadFresh(pointer);
+}
+
 /// Rounds to nearest even; a NaN stays a NaN, an overflow becomes infinite (of
 /// e4m3, which has no infinity, the largest value).
 template <class T> __device__ __forceinline__ T fromFloat(float value);

@@ -28,6 +28,7 @@
 #include "moe/routing/normalize.cuh"
 #include "moe/routing/score.cuh"
 #include "moe/routing/select.cuh"
+#include "moe/routing/token.cuh"
 
 namespace moe {
 
@@ -74,62 +75,6 @@ template <class Config> struct RouteShared<Config, true> {
   routing::Arrangement<Config::kLocalExperts, Config::kThreads> arrangement;
 };
 
-/// One token's logits as they are stored, every 32nd in a lane.
-template <class Config> struct TokenLogits {
-  using Logits = typename Config::Logits;
-  static constexpr int kPerLane = ceilDiv(Config::kExperts, 32);
-  Logits values[kPerLane];
-
-  __device__ __forceinline__ void load(const Logits *logits, int lane) {
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i)
-      if (i * 32 + lane < Config::kExperts)
-        values[i] = logits[i * 32 + lane];
-  }
-
-  /// -inf where there is no expert.
-  __device__ __forceinline__ float value(int i, int lane) const {
-    return i * 32 + lane < Config::kExperts ? toFloat(values[i])
-                                            : __uint_as_float(0xff800000u);
-  }
-};
-
-/// The experts of one token; lane k gets the k-th.
-template <class Config>
-__device__ __forceinline__ void routeToken(const TokenLogits<Config> &logits,
-                                           int lane, int &expert,
-                                           float &weight) {
-  constexpr int kPerLane = TokenLogits<Config>::kPerLane;
-  float values[kPerLane];
-  unsigned keys[kPerLane];
-#pragma unroll
-  for (int i = 0; i < kPerLane; ++i)
-    values[i] = logits.value(i, lane);
-#pragma unroll
-  for (int i = 0; i < kPerLane; ++i)
-    keys[i] =
-        i * 32 + lane < Config::kExperts ? routing::keyOfLogit(values[i]) : 0u;
-  float maximum = 0.0f, sum = 1.0f;
-  if constexpr (Config::Score::kNeedsSum) {
-    maximum = -3.402823466e38f;
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i)
-      if (routing::isFinite(values[i]))
-        maximum = fmaxf(maximum, values[i]);
-    maximum = ptx::warpMaximum(maximum);
-    sum = 0.0f;
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i)
-      sum += routing::isFinite(values[i]) ? expf(values[i] - maximum) : 0.0f;
-    sum = ptx::warpSum(sum);
-  }
-  float logit;
-  Config::Select::template select<Config::kTopK>(keys, lane, expert, logit);
-  float score = Config::Score::score(logit, maximum, sum);
-  weight = Config::Normalize::template weight<Config::kTopK>(
-      score, routing::isFinite(score), lane < Config::kTopK);
-}
-
 } // namespace detail
 
 template <class Config>
@@ -154,7 +99,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   // The next token's logits are on their way while one is routed, where two
   // sets of them fit into the registers.
   constexpr bool kAhead = Config::kExperts <= 256;
-  detail::TokenLogits<Config> next;
+  routing::TokenLogits<Config> next;
   auto loadNext = [&](int t) {
     if (kAhead && args.logits && t < blockTokens)
       next.load(args.logits + (long long)(firstToken + t) * Config::kExperts,
@@ -164,7 +109,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
 #pragma unroll 1
   for (int t = warp; t < blockTokens; t += kWarps) {
     int token = firstToken + t;
-    detail::TokenLogits<Config> logits = next;
+    routing::TokenLogits<Config> logits = next;
     loadNext(t + kWarps);
     int expert = -1, shown = -1;
     float weight = 0.0f;
@@ -173,7 +118,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
       if (args.logits) {
         if constexpr (!kAhead)
           logits.load(args.logits + (long long)token * Config::kExperts, lane);
-        detail::routeToken(logits, lane, expert, weight);
+        routing::routeToken(logits, lane, expert, weight);
         shown = expert;
       } else if (lane < kTopK) {
         long long id =

@@ -18,6 +18,9 @@ namespace moe::quant {
 /// The largest value of e4m3.
 inline constexpr float kLargestE4m3 = 448.0f;
 
+/// Values stay as they are.
+struct Unscaled {};
+
 struct Group128 {
   static __device__ __forceinline__ float scale(float largest) {
     return __fdiv_rn(fmaxf(largest, 1e-10f), kLargestE4m3);
