@@ -5,12 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The ranges and their tiles follow from the rules of the program's engine
-// (schedule/TileRules.h).
+// The ranges and their tiles follow from the rules of the program's engine and
+// the size of its operands' elements (schedule/TileRules.h).
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
+#include "compiler/passes/ProgramValues.h"
 #include "compiler/schedule/TileRules.h"
 
 #include "mlir/IR/Builders.h"
@@ -38,7 +39,7 @@ struct Range {
 };
 
 SmallVector<Range> rangesFor(moe::LayerOp layer, StringRef engine,
-                             int64_t maxTokens) {
+                             int64_t elementBytes, int64_t maxTokens) {
   const double rowsPerToken =
       double(layer.getTopK()) / double(layer.getExperts());
   SmallVector<Range> ranges;
@@ -48,7 +49,7 @@ SmallVector<Range> rangesFor(moe::LayerOp layer, StringRef engine,
       ranges.push_back({last, tileRows});
   };
   for (const TileRule &rule : kTileRules) {
-    if (std::string_view(engine) != rule.engine)
+    if (!rule.serves(std::string_view(engine), elementBytes))
       continue;
     int64_t last = maxTokens;
     if (rule.most < kAnyRows) {
@@ -64,6 +65,13 @@ SmallVector<Range> rangesFor(moe::LayerOp layer, StringRef engine,
   return ranges;
 }
 
+/// Of an element of what the matmuls read; both matmuls' are equal.
+int64_t operandBytes(moe::VariantOp variant) {
+  for (auto matmul : variant.getBody().getOps<moe::GroupedMatmulOp>())
+    return compiler::elementBytes(compiler::elementTypeOf(matmul.getLhs()));
+  return 0;
+}
+
 /// Decided, or of a later phase: not to be cloned again.
 bool isDecided(moe::VariantOp variant) {
   for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
@@ -77,7 +85,7 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages) {
   int64_t first = stages.getMinTokens();
   for (const Range &range :
        rangesFor(program.getLayerOp(), program.getReportAttr().getEngine(),
-                 stages.getMaxTokens())) {
+                 operandBytes(stages), stages.getMaxTokens())) {
     if (range.last < first)
       continue;
     auto variant = cast<moe::VariantOp>(builder.clone(*stages));

@@ -40,6 +40,15 @@ int64_t compiler::elementBytes(StringRef elementType) {
   return row ? std::max<int64_t>(row->bits / 8, 1) : 1;
 }
 
+bool compiler::scalesByGroup(moe::LayerOp layer, moe::GroupedMatmulOp matmul) {
+  if (!matmul.getLhsScale())
+    return false;
+  moe::QuantAttr quant = layer.getQuant();
+  // The matmul that gathers is the first.
+  moe::DescriptorAttr lhs = matmul.getRows() ? quant.getA1() : quant.getA2();
+  return lhs.getGroup()[1] > 0;
+}
+
 static StringRef nameAt(ArrayAttr names, unsigned index) {
   return cast<StringAttr>(names[index]).getValue();
 }

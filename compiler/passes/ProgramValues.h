@@ -29,6 +29,9 @@ std::string elementTypeOf(mlir::Value value);
 /// Bytes of one element of whole bytes.
 int64_t elementBytes(llvm::StringRef elementType);
 
+/// Whether the scales of a matmul's lhs change along k.
+bool scalesByGroup(moe::LayerOp layer, moe::GroupedMatmulOp matmul);
+
 /// The name of an argument of the program, a result of a launch, or a packed
 /// weight ("w13_packed").
 std::string valueName(mlir::Value value);

@@ -98,6 +98,7 @@ static MatmulProblem problemOf(moe::KernelOp kernel,
   p.gather = bool(matmul.getRows());
   auto activate = findStage<moe::ActivateOp>(kernel);
   p.gated = activate && activate.getActivation().isGated();
+  p.groupScales = scalesByGroup(layer, matmul);
   p.tileRows = tileRowsOf(kernel);
   return p;
 }
@@ -160,9 +161,10 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
                << "no schedule of engine '" << engine << "' is legal for tiles "
                << "of " << problem.tileRows << " rows on " << target.getArch()
                << "; "
-               << (catalog::find(catalog::kEngines, engine)->warpSpecialized
-                       ? "multiples of 16 up to 256"
-                       : "tiles of 16, 32, 64 and 128 rows")
+               << (!catalog::find(catalog::kEngines, engine)->warpSpecialized
+                       ? "tiles of 16, 32, 64 and 128 rows"
+                   : problem.isPromoted() ? "multiples of 16 up to 128"
+                                          : "multiples of 16 up to 256")
                << " are";
       chosen = best(problem, legal, hardware);
     }

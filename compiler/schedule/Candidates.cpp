@@ -57,8 +57,10 @@ static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
   if (s.tileM != problem.tileRows)
     return fmt::format("tile m {} differs from the variant's tile rows {}",
                        s.tileM, problem.tileRows);
-  if (s.tileM % 16 || s.tileM > 256)
-    return fmt::format("tile m {} is no multiple of 16 up to 256", s.tileM);
+  int64_t mostRows = problem.isPromoted() ? 128 : 256;
+  if (s.tileM % 16 || s.tileM > mostRows)
+    return fmt::format("tile m {} is no multiple of 16 up to {}", s.tileM,
+                       mostRows);
   // The skeleton can be instantiated with up to 256; these ran on a GPU.
   if (s.tileN != 64 && s.tileN != 128)
     return fmt::format("tile n {}; 64 and 128 are possible", s.tileN);
@@ -82,11 +84,18 @@ static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
   if (registers > s.registersOfCta())
     return fmt::format("{} registers in all; a CTA has {}", registers,
                        s.registersOfCta());
-  // Sums, and 64 for addresses and the epilogue.
-  if (s.tileM / 2 + 64 > s.consumerRegisters)
-    return fmt::format("{} accumulators a thread; {} registers hold {}",
-                       s.tileM / 2, s.consumerRegisters,
-                       s.consumerRegisters - 64);
+  // Sums, beside them totals and the tokens' scales, and 64 for addresses and
+  // the epilogue.
+  int64_t sums = s.tileM / 2;
+  if (problem.isPromoted())
+    sums *= 2;
+  if (problem.groupScales)
+    sums += s.tileM / 4;
+  if (sums + 64 > s.consumerRegisters)
+    return fmt::format("{} {} a thread; {} registers hold {}", sums,
+                       problem.isPromoted() ? "sums, totals and scales"
+                                            : "accumulators",
+                       s.consumerRegisters, s.consumerRegisters - 64);
   int64_t shared = sharedBytes(problem, s);
   if (shared > hardware.sharedPerBlock)
     return fmt::format("{} bytes of shared memory; {} has {}", shared,
@@ -137,7 +146,7 @@ std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
                        hardware.arch, hardware.sharedPerBlock);
   // 128 accumulators leave room for fragments of a 64x64 warp tile.
   // Sums of 8-bit operands are promoted to totals: twice the registers.
-  bool promoted = problem.elementBytes == 1;
+  bool promoted = problem.isPromoted();
   int64_t most = promoted ? 64 : 128;
   if (s.tileM * s.tileN / s.threads() > most)
     return fmt::format("{} accumulators a thread; at most {} fit",
@@ -275,10 +284,11 @@ std::vector<Schedule> compiler::candidates(const MatmulProblem &problem,
 }
 
 namespace {
-/// One row: with `engine`, serves m tiles of tileM rows, at most
-/// `rowsPerExpert` rows an expert in the mean.
+/// One row: with `engine`, serves operands of so many bytes and m tiles of
+/// tileM rows, at most `rowsPerExpert` rows an expert in the mean.
 struct GoodRow {
   std::string_view engine;
+  int64_t elementBytes;
   int64_t tileM;
   double rowsPerExpert;
   int64_t tileN, tileK, stages;
@@ -295,31 +305,35 @@ struct GoodRow {
 /// H100 with layers of Qwen3-30B-A3B and Mixtral-8x7B in bf16, 2026-11-21;
 /// wgmma tiles of 16, 32 and 128 rows are there for who asks for them. Where
 /// the weight of an expert outgrows the L2, tiles share it while it passes.
+/// Operands of 8 bits: wgmma alone multiplies them as such there.
 static constexpr GoodRow kGoodRows[] = {
-    {"mma_sync", 16, 1e9, 64, 128, 4, 1, 4, 3, 1},
-    {"wgmma", 16, 1e9, 128, 64, 10, 0, 0, 1, 1},
-    {"wgmma", 32, 1e9, 128, 64, 8, 0, 0, 1, 1},
-    {"mma_sync", 32, 1e9, 64, 128, 4, 1, 4, 2, 1},
-    {"wgmma", 64, 1e9, 128, 64, 8, 0, 0, 1, 1},
-    {"mma_sync", 64, 64, 64, 128, 3, 1, 4, 2, 1},
-    {"mma_sync", 64, 1e9, 128, 64, 3, 1, 4, 2, 4},
-    {"wgmma", 128, 1e9, 128, 64, 6, 0, 0, 1, 1},
-    {"mma_sync", 128, 1e9, 256, 64, 3, 2, 4, 1, 4},
-    {"mma_sync", 128, 1e9, 256, 32, 4, 2, 4, 1, 4},
-    {"wgmma", 256, 1e9, 128, 64, 4, 0, 0, 1, 4, 64 << 20},
-    {"wgmma", 256, 1e9, 128, 64, 4, 0, 0, 1, 1},
+    {"mma_sync", 2, 16, 1e9, 64, 128, 4, 1, 4, 3, 1},
+    {"wgmma", 2, 16, 1e9, 128, 64, 10, 0, 0, 1, 1},
+    {"wgmma", 2, 32, 1e9, 128, 64, 8, 0, 0, 1, 1},
+    {"mma_sync", 2, 32, 1e9, 64, 128, 4, 1, 4, 2, 1},
+    {"wgmma", 2, 64, 1e9, 128, 64, 8, 0, 0, 1, 1},
+    {"mma_sync", 2, 64, 64, 64, 128, 3, 1, 4, 2, 1},
+    {"mma_sync", 2, 64, 1e9, 128, 64, 3, 1, 4, 2, 4},
+    {"wgmma", 2, 128, 1e9, 128, 64, 6, 0, 0, 1, 1},
+    {"mma_sync", 2, 128, 1e9, 256, 64, 3, 2, 4, 1, 4},
+    {"mma_sync", 2, 128, 1e9, 256, 32, 4, 2, 4, 1, 4},
+    {"wgmma", 2, 256, 1e9, 128, 64, 4, 0, 0, 1, 4, 64 << 20},
+    {"wgmma", 2, 256, 1e9, 128, 64, 4, 0, 0, 1, 1},
+    {"wgmma", 1, 16, 1e9, 128, 128, 10, 0, 0, 1, 1},
+    {"wgmma", 1, 32, 1e9, 128, 128, 8, 0, 0, 1, 1},
+    {"wgmma", 1, 64, 1e9, 128, 128, 8, 0, 0, 1, 1},
+    {"wgmma", 1, 128, 1e9, 128, 128, 5, 0, 0, 1, 1},
 };
 
 std::optional<Schedule>
 compiler::knownGood(const MatmulProblem &problem,
                     const std::vector<std::string> &engines,
                     const Hardware &hardware) {
-  if (problem.elementBytes != 2)
-    return std::nullopt;
   double rows = double(problem.maxTokens) * double(problem.topK) /
                 double(problem.experts);
   for (const GoodRow &row : kGoodRows) {
-    if (row.tileM != problem.tileRows || rows > row.rowsPerExpert ||
+    if (row.elementBytes != problem.elementBytes ||
+        row.tileM != problem.tileRows || rows > row.rowsPerExpert ||
         std::find(engines.begin(), engines.end(), row.engine) == engines.end())
       continue;
     if (row.weightAbove &&

@@ -32,6 +32,13 @@ struct MatmulProblem {
   int64_t resultBytes = 2;
   bool gather = false; ///< lhs rows are gathered from tokens
   bool gated = false;  ///< the epilogue halves the columns
+  /// Scales of the lhs change along k, so each stage of a ring that scales
+  /// partial sums has its own.
+  bool groupScales = false;
+
+  /// Sums of 8-bit operands keep fewer bits than f32: they are added to
+  /// totals.
+  bool isPromoted() const { return elementBytes == 1; }
   /// Rows of an m tile; given by the variant's permutation.
   int64_t tileRows = 16;
 };

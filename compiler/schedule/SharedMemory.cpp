@@ -17,7 +17,8 @@ using namespace moec;
 using namespace moec::compiler;
 
 /// Of the warp-specialized skeleton: behind the ring a staging tile for each
-/// consuming warpgroup, two slots for tiles, and the barriers.
+/// consuming warpgroup, two slots for tiles, the scales of the tokens of each
+/// stage, and the barriers.
 static int64_t specializedBytes(const MatmulProblem &problem,
                                 const Schedule &schedule) {
   constexpr int64_t kRowsOfGroup = 64, kSlot = 16, kBarrier = 8;
@@ -27,7 +28,9 @@ static int64_t specializedBytes(const MatmulProblem &problem,
   int64_t tokens =
       std::min<int64_t>(schedule.tileM, problem.resultBytes == 4 ? 32 : 64);
   int64_t staging = tokens * (columns * problem.resultBytes + 16);
-  return ring + schedule.tileN / kRowsOfGroup * staging + 2 * kSlot +
+  int64_t scales =
+      problem.groupScales ? schedule.stages * schedule.tileM * 4 : 0;
+  return ring + schedule.tileN / kRowsOfGroup * staging + 2 * kSlot + scales +
          (2 * schedule.stages + 4) * kBarrier;
 }
 

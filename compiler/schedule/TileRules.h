@@ -21,23 +21,39 @@
 
 namespace moec::compiler {
 
-/// With `engine`, tiles of `rows` serve up to `most` rows an expert in the
-/// mean. The rules of an engine ascend; its last one serves all the rest.
+/// With `engine` and operands of so many bytes (0: any), tiles of `rows` serve
+/// up to `most` rows an expert in the mean. The rules of an engine ascend; its
+/// last one serves all the rest.
 struct TileRule {
   std::string_view engine;
+  int64_t elementBytes;
   int64_t rows;
   double most;
+
+  constexpr bool serves(std::string_view name, int64_t bytes) const {
+    return engine == name && (elementBytes == 0 || elementBytes == bytes);
+  }
 };
 
 inline constexpr double kAnyRows = std::numeric_limits<double>::infinity();
 
 /// mma_sync: measured on an H100 (bench/notes/mma_sync-h100.md); tiles of 32
 /// rows are nowhere more than 1 % better than these, and each size costs two
-/// compilations. wgmma multiplies a large tile by the rows that it really has.
+/// compilations. wgmma multiplies a large tile by the rows that it really has,
+/// and those of operands of 8 bits leave room for totals beside the sums.
 inline constexpr TileRule kTileRules[] = {
-    {"wgmma", 16, 8},    {"wgmma", 64, 48},    {"wgmma", 256, kAnyRows},
-    {"mma_sync", 16, 8}, {"mma_sync", 64, 48}, {"mma_sync", 128, kAnyRows},
-    {"simt", 16, 8},     {"simt", 64, 48},     {"simt", 128, kAnyRows},
+    {"wgmma", 1, 16, 8},
+    {"wgmma", 1, 64, 48},
+    {"wgmma", 1, 128, kAnyRows},
+    {"wgmma", 2, 16, 8},
+    {"wgmma", 2, 64, 48},
+    {"wgmma", 2, 256, kAnyRows},
+    {"mma_sync", 0, 16, 8},
+    {"mma_sync", 0, 64, 48},
+    {"mma_sync", 0, 128, kAnyRows},
+    {"simt", 0, 16, 8},
+    {"simt", 0, 64, 48},
+    {"simt", 0, 128, kAnyRows},
 };
 
 } // namespace moec::compiler

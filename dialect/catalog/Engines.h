@@ -32,7 +32,7 @@ struct Engine {
 };
 
 inline constexpr Engine kEngines[] = {
-    {"wgmma", "f16 bf16", "wgmma tma", "moe::mma::Wgmma", 20, true},
+    {"wgmma", "f16 bf16 f8E4M3FN", "wgmma tma", "moe::mma::Wgmma", 20, true},
     {"mma_sync", "f16 bf16 f8E4M3FN", "mma_sync cp_async", "moe::mma::MmaSync",
      10},
     {"simt", "f32 f16 bf16 f8E4M3FN", "", "moe::mma::Simt", 0},

@@ -1,9 +1,9 @@
-// RUN: moec-opt --moe-decompose-layer=arch=sm_90a,sm_89 --moe-choose-weight-layout --moe-choose-backend --moe-form-kernels %s | FileCheck %s
+// RUN: moec-opt --moe-decompose-layer=arch=sm_90,sm_89,sm_90a --moe-choose-weight-layout --moe-choose-backend --moe-form-kernels %s | FileCheck %s
 // RUN: moec-opt --moe-decompose-layer=arch=sm_90a --moe-choose-weight-layout --moe-choose-backend=backend=unfused --moe-form-kernels %s | FileCheck %s --check-prefix=UNFUSED
 
 // The packed weight is interleaved, its scales stay as stored. sm_90 has no
 // multiply of e4m3 by mma.sync.
-// CHECK: moe.program @l_sm_90a {{.*}} report #moe.report<backend = grouped, engine = mma_sync{{.*}}realization = dequantized>
+// CHECK: moe.program @l_sm_90 {{.*}} report #moe.report<backend = grouped, engine = mma_sync{{.*}}realization = dequantized>
 // CHECK: %[[P:.*]] = moe.pack %{{.*}} : tensor<8x416x336xf8E4M3FN> -> tensor<8x416x336xf8E4M3FN, #moe.layout<interleave = 8>>
 // CHECK: moe.kernel @all_quantize_x fields ["input"] results ["data", "scale"]
 // CHECK: moe.kernel @all_gate_up fields ["lhs", "rows", "tiles", "tile_count", "rhs", "lhs_scale", "rhs_scale"] results ["result"]
@@ -14,6 +14,9 @@
 // CHECK: moe.launch @all_quantize_t(%t, %offsets) results ["t_q", "t_scale"]
 // CHECK: moe.launch @all_down(%t_q, %tiles, %tile_count, %w2, %t_scale, %w2_scale) results ["y_bf16"]
 // CHECK: moe.program @l_sm_89
+// CHECK-NOT: realization
+// CHECK: moe.variant
+// CHECK: moe.program @l_sm_90a {{.*}} report #moe.report<backend = grouped, engine = wgmma
 // CHECK-NOT: realization
 // CHECK: moe.variant
 // UNFUSED: moe.launch @all_activate(%h, %offsets) results ["t"] : {{.*}} -> tensor<?x208xf32>

@@ -40,8 +40,23 @@ moe.layer @many {
 // CHECK: moe.variant @up_to_65536 tokens[129, 65536]
 // CHECK: tile_rows = 128
 // CHECK-NOT: moe.variant
+// WGMMA-LABEL: moe.program @few_sm_90a
+// WGMMA: tile_rows = 256
 // SHORT-LABEL: moe.program @few_sm_90a
 moe.layer @few {
   experts = 8, top_k = 2, hidden = 4096, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   local_intermediate = 768, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// Operands of 8 bits have totals beside their sums: half as many rows.
+// CHECK-LABEL: moe.program @bytes_sm_90a
+// WGMMA-LABEL: moe.program @bytes_sm_90a
+// WGMMA: tile_rows = 16
+// WGMMA: tile_rows = 64
+// WGMMA: moe.variant @up_to_65536 tokens[513, 65536]
+// WGMMA: moe.permute experts = 128 tile_rows = 128 block_tokens = 0
+// WGMMA-NOT: moe.variant
+moe.layer @bytes {
+  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
+  local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}

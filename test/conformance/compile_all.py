@@ -31,11 +31,12 @@ SHAPE_OF_BYTES = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 336, 
 # One arch for each set of features that kernels can differ by, where no other table says so.
 REPRESENTATIVES = ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"]
 STRICT = ["-Xptxas=-warn-spills", "-Xptxas=-warn-lmem-usage", "-Xptxas=-Werror"]
-# wgmma with its weights by descriptor and in registers, and the tensor load of the copy engine.
+# wgmma of 16 and of 8 bits, its weights by descriptor and in registers, and the tensor load of the copy engine.
 HGMMA = {0x9f0, 0xdf0}
+QGMMA = {0x9f3, 0xdf3}
 UTMALDG = 0x5b4
 # Of this file; what passed older ones is judged again.
-RULES = "2"
+RULES = "3"
 
 _library = None
 
@@ -115,18 +116,24 @@ def opcodes(cubin):
 def check_instructions(cubin, schedule):
     """None, or what is wrong. A tile of engine wgmma is multiplied in steps of 32 bytes, unrolled for each number of tokens
     that the kernel may choose at run time, and has its weights brought by the copy engine; nothing else does either."""
-    counts = {"HGMMA": 0, "UTMALDG": 0}
+    counts = {"HGMMA": 0, "QGMMA": 0, "UTMALDG": 0}
     for opcode in opcodes(cubin):
         if opcode in HGMMA:
             counts["HGMMA"] += 1
+        elif opcode in QGMMA:
+            counts["QGMMA"] += 1
         elif opcode == UTMALDG:
             counts["UTMALDG"] += 1
     if schedule.get("engine") != "wgmma":
         return None if not any(counts.values()) else f"engine wgmma was not asked for, but there are {counts}"
     steps = 128 // 32
     most = schedule["tile"][0] // 16 * steps
-    if not counts["HGMMA"] or counts["HGMMA"] % steps or counts["HGMMA"] > most:
-        return f"{counts['HGMMA']} HGMMA; expected a multiple of {steps} up to {most}"
+    # Rows of 128 bytes: elements of 8 bits are as many as bytes.
+    name, other = ("QGMMA", "HGMMA") if schedule["tile"][2] == 128 else ("HGMMA", "QGMMA")
+    if not counts[name] or counts[name] % steps or counts[name] > most:
+        return f"{counts[name]} {name}; expected a multiple of {steps} up to {most}"
+    if counts[other]:
+        return f"{counts[other]} {other} beside {counts[name]} {name}"
     # In the loop, and for what is brought before the predecessor has ended.
     if not 1 <= counts["UTMALDG"] <= 2:
         return f"{counts['UTMALDG']} UTMALDG; expected 1 or 2"

@@ -385,9 +385,9 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
   problem.resultBytes = elementBytes(elementTypeOf(result));
   problem.gated = activate && activate.getActivation().isGated();
+  problem.groupScales = scalesByGroup(layer, matmul);
   Schedule numbers;
-  numbers.tileM = schedule.getTileM();
-  numbers.tileN = schedule.getTileN();
+  numbers.tileM = schedule.getTileM(), numbers.tileN = schedule.getTileN();
   numbers.tileK = schedule.getTileK();
   numbers.stages = schedule.getStages();
   numbers.producerWarps = schedule.getProducerWarps();

@@ -59,6 +59,10 @@ template <class Config> struct Specialized {
       kStaging + kGroups * SwappedStaging<Config>::kBytes;
   /// Scales of the tokens of each stage, where they change along k.
   static constexpr bool kStagesScales = ScaleLayout<Config>::kByGroup;
+  /// Arrivals that give a stage back: of each warp, or of each thread where all
+  /// read scales, so that every reader is known to be done.
+  static constexpr int kReleases =
+      Schedule::kConsumerWarps * (kStagesScales ? 32 : 1);
   static constexpr int kScales = kSlots + 2 * 16;
   static constexpr int kScaleBytes = kStagesScales ? Schedule::kTileM * 4 : 0;
   static constexpr int kBarriers = kScales + Schedule::kStages * kScaleBytes;
@@ -318,7 +322,7 @@ template <class Config> struct WarpSpecialized {
 
     template <int kTokens> __device__ __forceinline__ void run() {
       typename Config::Mma::template Worker<kTokens> worker(thread, warpgroup);
-      bool releases = thread % 32 == 0;
+      bool releases = S::kStagesScales || thread % 32 == 0;
       unsigned own =
           cta.shared + unsigned(warpgroup * Config::Mma::kRows * S::kRowBytes);
       if constexpr (Config::Mma::kPromoted)
@@ -383,8 +387,6 @@ template <class Config> struct WarpSpecialized {
                            worker.firstCol);
         ptx::waitForMultiplies<0>();
         worker.finish();
-        // All lanes have read their scales.
-        __syncwarp();
         if (releases)
           ptx::arrive(cta.barriers.empty(ring.stage));
         worker.add([&](int i) { return scales.ofGroup(i); });
@@ -430,8 +432,7 @@ warpSpecialized(const typename Config::Args &args, unsigned shared) {
 #pragma unroll 1
     for (int stage = 0; stage < Schedule::kStages; ++stage) {
       ptx::initializeBarrier(cta.barriers.full(stage), S::kProducers + 1);
-      ptx::initializeBarrier(cta.barriers.empty(stage),
-                             Schedule::kConsumerWarps);
+      ptx::initializeBarrier(cta.barriers.empty(stage), S::kReleases);
     }
 #pragma unroll
     for (int slot = 0; slot < 2; ++slot) {

@@ -60,7 +60,7 @@ TEST(Resolver, F32HasNoTensorCoreEngine) {
   EXPECT_EQ(winner(r), "grouped simt");
   EXPECT_EQ(r->refused[0].code, "dtype_not_supported");
   EXPECT_EQ(r->refused[0].reason,
-            "engine 'wgmma' multiplies f16, bf16, not f32");
+            "engine 'wgmma' multiplies f16, bf16, f8E4M3FN, not f32");
 }
 
 TEST(Resolver, ForcedChoicesHold) {
@@ -97,6 +97,10 @@ TEST(Resolver, NamedSchemesAreServedAndSayHow) {
     EXPECT_EQ(r->realization, realization) << arch;
   }
   EXPECT_EQ(winner(resolve(layer, "sm_75", "", "")), "grouped simt");
+  auto hopper = resolve(layer, "sm_90a", "", "");
+  EXPECT_EQ(winner(hopper), "grouped wgmma");
+  EXPECT_EQ(hopper->realization, "native");
+  EXPECT_EQ(winner(resolve(layer, "sm_90", "", "")), "grouped mma_sync");
   layer.hidden = 72;
   EXPECT_NE(winner(resolve(layer, "sm_90a", "", ""))
                 .find("hidden size 72 is no multiple of 16"),

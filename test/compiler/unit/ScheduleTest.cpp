@@ -62,16 +62,18 @@ TEST(SharedMemory, IsARingOfBothTilesOrTheResultStaged) {
 
 TEST(Candidates, OperandsOfEightBitsLeaveRoomForTotals) {
   for (int64_t tileRows : {16, 32, 64, 128})
-    for (const char *engine : {"mma_sync", "simt"}) {
+    for (const char *engine : {"wgmma", "mma_sync", "simt"}) {
       MatmulProblem p = gateUp(1, 64, tileRows);
       p.elementType = "f8E4M3FN";
       p.elementBytes = 1;
       p.resultBytes = 4;
+      p.groupScales = true;
       auto all = candidates(p, engine, h100());
       EXPECT_FALSE(all.empty()) << engine << " " << tileRows;
       for (const Schedule &s : all) {
         EXPECT_EQ(128 % s.tileK, 0) << describe(s);
-        EXPECT_LE(s.tileM * s.tileN / s.threads(), 64) << describe(s);
+        int64_t workers = s.hasRoles() ? 32 * s.consumerWarps : s.threads();
+        EXPECT_LE(s.tileM * s.tileN / workers, 64) << describe(s);
       }
       Schedule deep = all.front();
       deep.tileK = 256;
@@ -149,12 +151,22 @@ TEST(Candidates, IllegalSchedulesSayWhy) {
 }
 
 /// What the table says for wgmma tiles of so many rows.
-static Schedule roles(int64_t tileRows) {
+static Schedule roles(int64_t tileRows, int64_t elementBytes = 2) {
   Schedule s;
   s.engine = "wgmma";
-  s.tileM = tileRows, s.tileN = 128, s.tileK = 64, s.stages = 4;
+  s.tileM = tileRows, s.tileN = 128, s.tileK = 128 / elementBytes;
+  s.stages = 4;
   s.setRoles();
   return s;
+}
+
+/// The same with operands of 8 bits, scaled by groups of 128.
+static MatmulProblem ofBytes(MatmulProblem p) {
+  p.elementType = "f8E4M3FN";
+  p.elementBytes = 1;
+  p.resultBytes = 4;
+  p.groupScales = true;
+  return p;
 }
 
 TEST(SharedMemory, WithRolesIsARingAStagingTileAndBarriers) {
@@ -167,6 +179,12 @@ TEST(SharedMemory, WithRolesIsARingAStagingTileAndBarriers) {
   down.resultBytes = 4;
   EXPECT_EQ(sharedBytes(down, roles(16)),
             4 * 144 * 128 + 2 * 16 * (64 * 4 + 16) + 2 * 16 + 12 * 8);
+  // A scale of each token of each stage.
+  MatmulProblem bytes = ofBytes(gateUp(1024, 65536, 128));
+  int64_t all = 4 * 256 * 128 + 2 * 32 * (32 * 4 + 16) + 2 * 16 + 12 * 8;
+  EXPECT_EQ(sharedBytes(bytes, roles(128, 1)), all + 4 * 128 * 4);
+  bytes.groupScales = false;
+  EXPECT_EQ(sharedBytes(bytes, roles(128, 1)), all);
 }
 
 TEST(Candidates, RolesShareTheRegistersOfACta) {
@@ -221,6 +239,19 @@ TEST(Candidates, IllegalRolesSayWhy) {
               s.setRoles();
             }),
             "2 CTAs a multiprocessor; 1 fit");
+  p = ofBytes(gateUp(1024, 65536, 256));
+  EXPECT_EQ(whyIllegal(p, roles(256, 1), h100()),
+            "tile m 256 is no multiple of 16 up to 128");
+  p.tileRows = 128;
+  EXPECT_EQ(whyIllegal(p, roles(128), h100()),
+            "tile k 64 is not 128 bytes of a row");
+  Schedule s = roles(128, 1);
+  EXPECT_EQ(whyIllegal(p, s, h100()), std::nullopt);
+  s.consumerRegisters = 216;
+  EXPECT_EQ(whyIllegal(p, s, h100()),
+            "160 sums, totals and scales a thread; 216 registers hold 152");
+  p.groupScales = false;
+  EXPECT_EQ(whyIllegal(p, s, h100()), std::nullopt);
 }
 
 TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
@@ -236,9 +267,15 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
   EXPECT_EQ(knownGood(p, both, h100())->groupM, 1);
   p.n = 28672, p.k = 4096;
   EXPECT_EQ(knownGood(p, both, h100())->groupM, 4);
+  // What has 8 bits, wgmma multiplies as such.
+  for (const TileRule &rule : kTileRules)
+    if (rule.serves("wgmma", 1))
+      EXPECT_EQ(
+          knownGood(ofBytes(gateUp(1, 512, rule.rows)), both, h100())->engine,
+          "wgmma");
   // Forced, each serves all tiles of its rules.
   for (const TileRule &rule : kTileRules)
-    if (rule.engine != "simt")
+    if (rule.serves("wgmma", 2) || rule.serves("mma_sync", 2))
       for (int64_t resultBytes : {2, 4})
         for (bool gated : {false, true}) {
           MatmulProblem p = gateUp(1, 512, rule.rows);
@@ -276,8 +313,10 @@ TEST(KnownGood, FallsBackWhereSharedMemoryIsSmall) {
     EXPECT_EQ(whyIllegal(p, *s, ada), std::nullopt);
   }
   EXPECT_FALSE(knownGood(p, {"simt"}, ada));
-  p.elementBytes = 4;
-  EXPECT_FALSE(knownGood(p, {"mma_sync"}, ada));
+  for (int64_t bytes : {1, 4}) {
+    p.elementBytes = bytes;
+    EXPECT_FALSE(knownGood(p, {"mma_sync"}, ada));
+  }
 }
 
 TEST(CostModel, TouchesAllExpertsWithManyTokensAndTopKWithOne) {

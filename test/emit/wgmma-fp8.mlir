@@ -1,0 +1,36 @@
+// RUN: moec compile %s --arch=sm_90a --max-tokens=4096 --emit=cuda | FileCheck %s
+// RUN: rm -rf %t && moec compile %s --arch=sm_90a --max-tokens=4096 --no-cubin -o %t
+// RUN: FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
+// RUN: FileCheck %s --check-prefix=REPORT < %t/manifest.json
+// RUN: moec compile %s --arch=sm_90 --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=PLAIN
+
+// Operands of 8 bits: engine wgmma for every tile, rows of 128 elements, and at
+// most 128 rows a tile. Tensor maps count bytes. Without wgmma there is another.
+
+// CHECK: ---- sm_90a/up_to_32_gate_up.cu
+// CHECK: const float *lhs_scale;
+// CHECK-NEXT: const float *rhs_scale;
+// CHECK: using Quant = moe::quant::Fp8Block;
+// CHECK: using Mma = moe::mma::Wgmma<moe::e4m3>;
+// CHECK-NEXT: struct Schedule {
+// CHECK-NEXT: static constexpr int kTileM = 16;
+// CHECK-NEXT: static constexpr int kTileN = 128;
+// CHECK-NEXT: static constexpr int kTileK = 128;
+// CHECK: ---- sm_90a/up_to_4096_gate_up.cu
+// CHECK: using Mma = moe::mma::Wgmma<moe::e4m3>;
+// CHECK-NEXT: struct Schedule {
+// CHECK-NEXT: static constexpr int kTileM = 128;
+// PLAIN: moe::mma::MmaSync<moe::e4m3>
+
+// MANIFEST: "name": "w13_packed_128x128",
+// MANIFEST-NEXT: "value": "w13_packed",
+// MANIFEST-NEXT: "element_type": "f8E4M3FN",
+// MANIFEST-NEXT: "extents": [336, 416, 8],
+// MANIFEST-NEXT: "strides": [336, 139776],
+// MANIFEST-NEXT: "box": [128, 128, 1],
+// REPORT-DAG: "engine": "wgmma"
+// REPORT-DAG: "realization": "native"
+
+moe.layer @blocks {experts = 8, top_k = 2, hidden = 336, intermediate = 208,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>,
+  routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
