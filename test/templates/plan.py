@@ -3,10 +3,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles the kernels of the checks and timings and writes their plan.
 
-  plan.py FOLDER [checks] [timings] [wgmma] [scaled] [--arch=sm_90a]
+  plan.py FOLDER [checks] [timings] [wgmma] [scaled] [fused] [--arch=sm_90a]
 
 wgmma: the schedules of that engine, timed beside the best of mma_sync.
 scaled: its matmuls of e4m3 operands, for templates-scaled.
+fused: fp8 layers whose quantization is inside of other kernels or apart, for
+templates-fused.
 
 FOLDER receives plan.txt and one cubin a kernel; templates-checks and
 templates-timings run them on a machine with a GPU.
@@ -269,6 +271,87 @@ def addScaled(plan):
                 tokens, "bf16", gather=False, **o)
 
 
+SCALINGS = {"Fp8Block": "Group128", "Fp8Channel": "Token", "Fp8Tensor": "StaticTensor"}
+
+
+def addFusedLayer(plan, name, shape, quant, up, down, tokens, timing=0):
+    """up, down: engine, tile, stages, warps or registers, CTAs per SM, group."""
+    experts, topk, hidden, inter = shape
+    scaling = SCALINGS[quant]
+    rows = up[1][0]
+    key = f"{name}_{quant.lower()}"
+    routing = dict(experts=experts, topk=topk, tileRows=rows)
+    x = dict(scaling=scaling, hidden=hidden)
+    roles = {
+        "few": plan.route(f"few_{key}", fused=True, threads=1024, block=128, **routing),
+        "fewx": plan.route(f"fewx_{key}", fused=True, threads=1024, block=128, **x, **routing),
+        "route": plan.route(f"{key}", threads=1024, block=64, **routing),
+        "routex": plan.route(f"x_{key}", threads=1024, block=64, **x, **routing),
+        "permute": plan.permute(key, block=64, **routing)}
+    for which, columns, byOffsets, element in (("x", hidden, False, "bf16"),
+                                               ("t", inter, True, "f32")):
+        roles["quantize" + which] = plan.kernel(
+            "quantize", f"{which}_{key}", texts.quantize(
+                f"{which}_{key}", columns, scaling, element, byOffsets, experts, experts),
+            threads=256)
+
+    def matmul(role, n, k, schedule, **o):
+        engine, tile, stages, how, ctas, group = schedule
+        warps = None
+        if engine == "Wgmma":
+            o["registers"] = how
+        else:
+            warps = how
+        gated = "activation" in o
+        text = texts.matmul(f"{role}_{key}", n, k, experts, topk, tile, stages, warps,
+                            engine=engine, element="e4m3", quant=quant, ctas=ctas, group=group,
+                            **o)
+        roles[role] = plan.kernel(
+            "fused", f"{role}_{key}", text, n=n, k=k, experts=experts, engine=engine,
+            tilen=tile[1], ctas=ctas, threads=128 + 2 * tile[1] if engine == "Wgmma"
+            else 32 * warps[0] * warps[1],
+            shared=texts.matmulShared(tile, stages, "e4m3", o["result"], gated, engine, quant))
+    for withX in (False, True):
+        for withT in (False, True):
+            matmul("up" + "t" * withT + "x" * withX, 2 * inter, hidden, up, result="f32",
+                   activation="silu", early=not withX, scaling=scaling if withT else None)
+    matmul("down", hidden, inter, down, result="bf16", gather=False)
+    plan.lines.append(
+        f"fused name={key} E={experts} K={topk} H={hidden} I={inter} quant={quant} "
+        f"tilerows={rows} timing={timing} tokens={tokens} " +
+        " ".join(f"{role}={kernel}" for role, kernel in roles.items()))
+
+
+def addFused(plan):
+    def wgmma(rows, stages, columns=128, ctas=1, registers=(56, 224), group=1):
+        return ("Wgmma", (rows, columns, 128), stages, registers, ctas, group)
+
+    def sync(rows, columns, depth, stages, warps, ctas, group=1):
+        return ("MmaSync", (rows, columns, depth), stages, warps, ctas, group)
+    few = sync(16, 64, 128, 4, (1, 4), 3)
+    for quant in SCALINGS:
+        for name, shape, up, down, tokens in (
+                ("few", (6, 2, 256, 208), few, few, "1,7,33"),
+                ("many", (5, 2, 336, 272), sync(128, 128, 64, 3, (2, 4), 1),
+                 sync(128, 128, 64, 3, (2, 4), 1), "2,100,300"),
+                ("wide", (3, 2, 144, 400), sync(64, 256, 64, 3, (2, 4), 1),
+                 sync(64, 256, 64, 3, (2, 4), 1), "65,200"),
+                ("wgmma", (5, 2, 400, 336), wgmma(128, 5, group=3), wgmma(128, 5), "2,100,300"),
+                ("wgmma_few", (6, 3, 208, 272), wgmma(16, 10), wgmma(16, 10), "1,7,33"),
+                ("wgmma_narrow", (6, 2, 208, 400), wgmma(32, 5, 64, 2, (48, 208)),
+                 wgmma(32, 5, 64, 2, (48, 208)), "7,33,140")):
+            addFusedLayer(plan, name, shape, quant, up, down, tokens)
+        if quant == "Fp8Tensor":
+            continue
+        for model, shape in (("qwen3", (128, 8, 2048, 768)), ("dsv3tp8", (256, 8, 7168, 256))):
+            for name, up, tokens in (
+                    ("sync16", few, "1,8,32,128"),
+                    ("wgmma16", wgmma(16, 10), "8,32,128"),
+                    ("wgmma64", wgmma(64, 8), "512"),
+                    ("wgmma128", wgmma(128, 5), "512,8192")):
+                addFusedLayer(plan, f"{model}_{name}", shape, quant, up, up, tokens, 1)
+
+
 def addLayerTimings(plan, model, rows, tokens, schedules, sample=True):
     experts, topk, hidden, inter = MODELS[model]
     key = model.replace("-", "_")
@@ -349,6 +432,8 @@ def main(arguments):
         addWgmmaTimings(plan)
     if "scaled" in names[1:]:
         addScaled(plan)
+    if "fused" in names[1:]:
+        addFused(plan)
     return 1 if plan.write() else 0
 
 

@@ -41,9 +41,28 @@ def constants(**values):
             f"{flag(v) if isinstance(v, bool) else v};" for k, v in values.items()]
 
 
+def quantizeFields(scaling, input):
+    fields = [(f"const {TYPES[input]} *", "input"), ("long long", "input_row_stride")]
+    if scaling == "StaticTensor":
+        fields += [("const float *", "static_scale")]
+    return fields + [("moe::e4m3 *", "data"), ("float *", "scale")]
+
+
+def quantize(name, columns, scaling, input="f32", byOffsets=True, experts=1, scales=1,
+             threads=256, programmatic=True, async_=True):
+    fields = quantizeFields(scaling, input)
+    fields[-2:-2] = [("const int *", "offsets") if byOffsets else ("int", "tokens")]
+    members = common(threads, programmatic, async_) + [
+        f"using Input = {TYPES[input]};", f"using Scaling = moe::quant::{scaling};"] + constants(
+            kColumns=columns, kByOffsets=byOffsets, kExperts=experts, kScales=scales,
+            kBlockRows=16)
+    entry = f"moec_quantize_{name}"
+    return entry, text("quantize", fields, members, entry, "quantize", threads, 1, 0)
+
+
 def route(name, experts, topk, logits="bf16", score="Softmax", normalize="Sum",
           block=64, fused=False, tileRows=16, threads=512, begin=0, local=None,
-          programmatic=True, async_=True):
+          programmatic=True, async_=True, scaling=None, hidden=0, input="bf16"):
     local = experts if local is None else local
     fields = [(f"const {TYPES[logits]} *", "logits"), ("const void *", "given_ids"),
               ("int", "given_ids_bytes"), ("const float *", "given_weights"),
@@ -55,6 +74,8 @@ def route(name, experts, topk, logits="bf16", score="Softmax", normalize="Sum",
                    ("int4 *", "tiles"), ("int *", "tile_count"), ("int *", "counts")]
     else:
         fields += [("int *", "block_counts")]
+    if scaling:
+        fields += quantizeFields(scaling, input)
     members = common(threads, programmatic, async_) + [
         f"using Logits = {TYPES[logits]};",
         f"using Score = moe::routing::{score};",
@@ -62,6 +83,10 @@ def route(name, experts, topk, logits="bf16", score="Softmax", normalize="Sum",
         f"using Normalize = moe::routing::{normalize};"] + constants(
             kExperts=experts, kTopK=topk, kBlockTokens=block, kPermute=fused,
             kTileRows=tileRows, kLocalBegin=begin, kLocalExperts=local)
+    if scaling:
+        members += [f"using Input = {TYPES[input]};",
+                    f"using Scaling = moe::quant::{scaling};"] + constants(
+                        kColumns=hidden, kScales=experts, kBlockRows=16)
     entry = f"moec_route_{name}"
     return entry, text("route", fields, members, entry, "route", threads, 1, 0)
 
@@ -97,7 +122,7 @@ def matmulShared(tile, stages, element, result, gated, engine="MmaSync", quant="
 def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
            gather=True, activation=None, gated=True, bias=False, element="bf16",
            result=None, engine="MmaSync", interleave=None, programmatic=True,
-           async_=True, registers=(56, 224), quant="None"):
+           async_=True, registers=(56, 224), quant="None", scaling=None, early=None):
     result = result or element
     specialized = engine == "Wgmma"
     if specialized:
@@ -114,14 +139,19 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
     fields = [(f"const {TYPES[element]} *", "lhs"), ("long long", "lhs_row_stride")]
     if gather:
         fields += [("const int *", "rows")]
-    fields += [("const int4 *", "tiles"), ("int *", "tile_count"),
+    fields += [("int4 *" if scaling else "const int4 *", "tiles"), ("int *", "tile_count"),
                ("moe::TensorMap" if specialized else f"const {TYPES[element]} *", "rhs")]
     if quant != "None":
         fields += [("const float *", "lhs_scale"), ("const float *", "rhs_scale")]
     if bias:
         stored = "bf16" if element == "e4m3" else element
         fields += [(f"const {TYPES[stored]} *", "bias")]
-    fields += [(f"{TYPES[result]} *", "result")]
+    if scaling != "StaticTensor":
+        fields += [(f"{TYPES[result]} *", "result")]
+    else:
+        fields += [("const float *", "static_scale")]
+    if scaling:
+        fields += [("moe::e4m3 *", "data"), ("float *", "scale")]
     policy = "moe::activation::None"
     if fused:
         policy = (f"moe::activation::{'Gated' if gated else 'Ungated'}"
@@ -141,7 +171,10 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
         f"using Mma = moe::mma::{engine}<{TYPES[element]}>;",
         f"struct Schedule {{ {schedule} }};"] + constants(
             kN=n, kK=k, kExperts=experts, kTopK=topk, kGather=gather, kBias=bias,
-            kInterleave=interleave, kTilesEarly=programmatic and not gather)
+            kInterleave=interleave,
+            kTilesEarly=(programmatic and not gather) if early is None else early)
+    if scaling:
+        members += [f"using Scaling = moe::quant::{scaling};"] + constants(kScales=experts)
     if specialized:
         members += constants(kCursor=1 if gather else 2)
     entry = f"moec_grouped_matmul_{name}"

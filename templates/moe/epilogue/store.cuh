@@ -16,6 +16,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/ptx.cuh"
 #include "moe/core/types.cuh"
+#include "moe/epilogue/quantize_last.cuh"
 #include "moe/quant/scales.cuh"
 
 namespace moe {
@@ -39,12 +40,12 @@ template <class Config> struct Staging {
 /// Stores rows [0, rows) of the tile. result: row 0 of the tile, column 0 of
 /// the result. firstN: first weight row of the tile. bias: of the expert, or
 /// null without Config::kBias. scale(i, n): what sum i of weight row n is
-/// multiplied by (Scales::ofResult). Called by all threads; shared:
-/// Staging::kBytes that nobody reads any more.
-template <class Config, class Fragment, class Bias, class Scale>
+/// multiplied by (Scales::ofResult). inverse: see storeChunk. Called by all
+/// threads; shared: Staging::kBytes that nobody reads any more.
+template <class Config, class Fragment, class Bias, class Stored, class Scale>
 __device__ __forceinline__ void
 storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
-          const Bias *bias, typename Config::Result *result, Scale scale) {
+          const Bias *bias, Stored *result, float inverse, Scale scale) {
   static_assert(checkFragment<Fragment>());
   static_assert(!Fragment::kSwapped, "this epilogue takes tokens as rows");
   using S = Staging<Config>;
@@ -103,8 +104,8 @@ storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
       Vector16 vector;
       ptx::loadShared(shared + unsigned(row * S::kRowBytes + chunk * 16),
                       vector.words);
-      *reinterpret_cast<Vector16 *>(result + (long long)row * S::kColumns +
-                                    column) = vector;
+      storeChunk<Result>(vector, result + (long long)row * S::kColumns + column,
+                         inverse);
     }
   }
 }

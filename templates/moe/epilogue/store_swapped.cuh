@@ -43,12 +43,13 @@ template <class Config> struct SwappedStaging {
 /// Stores tokens [0, rows) of the tile. result: row 0 of the tile, column 0 of
 /// the result. firstN: first weight row of the tile. bias: of the expert, or
 /// null without Config::kBias. Called by a warpgroup; thread: in it; shared:
-/// SwappedStaging::kBytes of its own; barrier: a named barrier of its own.
-template <class Config, class Fragment, class Bias>
+/// SwappedStaging::kBytes of its own; barrier: a named barrier of its own;
+/// inverse: see storeChunk.
+template <class Config, class Fragment, class Bias, class Stored>
 __device__ __forceinline__ void
 storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
              int warpgroup, int rows, int firstN, const Bias *bias,
-             typename Config::Result *result) {
+             Stored *result, float inverse) {
   static_assert(checkFragment<Fragment>());
   static_assert(Fragment::kSwapped, "this epilogue takes tokens as columns");
   using S = SwappedStaging<Config>;
@@ -86,7 +87,7 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
                chunk * kPerVector<Result>;
   bool inN = Config::kN % Config::Schedule::kTileN == 0 || column < S::kColumns;
   int left = inN ? rows - storedToken : 0;
-  Result *to = result + (long long)storedToken * S::kColumns + column;
+  Stored *to = result + (long long)storedToken * S::kColumns + column;
   unsigned from = shared + unsigned(storedToken * S::kRowBytes + chunk * 16);
 
   // Nobody reads the tile before this one any more.
@@ -141,8 +142,8 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
         Vector16 vector;
         ptx::loadShared(from + buffer + unsigned(token * S::kRowBytes),
                         vector.words);
-        *reinterpret_cast<Vector16 *>(to + (long long)(first + token) *
-                                               S::kColumns) = vector;
+        storeChunk<Result>(
+            vector, to + (long long)(first + token) * S::kColumns, inverse);
       }
     }
   }

@@ -134,6 +134,22 @@ template <class Config> struct GroupedMatmul {
     body(worker);
   }
 
+  /// Whether this CTA is the last of its span (quantize_last.cuh). Called by
+  /// all threads after they have stored. shared: 16 bytes.
+  static __device__ __forceinline__ bool isLast(int4 *entry, int columnTile,
+                                                unsigned shared) {
+    ptx::fenceDevice();
+    __syncthreads();
+    if (threadIdx.x == 0)
+      ptx::storeShared(shared,
+                       unsigned(isLastOfSpan<Config>(entry, columnTile)));
+    __syncthreads();
+    unsigned words[4];
+    ptx::loadShared(shared, words);
+    ptx::fenceDevice();
+    return words[0] != 0;
+  }
+
   static __device__ __forceinline__ void run(const Args &args,
                                              unsigned shared) {
     if constexpr (!Config::kTilesEarly)
@@ -141,10 +157,13 @@ template <class Config> struct GroupedMatmul {
     // The entry is read along with the count: behind it entries are zeros.
     TileIndex index = tileOf<Schedule::kGroupM, kColumnTiles>(
         int(blockIdx.x), int(gridDim.x) / kColumnTiles);
+    bool writesScale = blockIdx.x == 0 && threadIdx.x < 32;
     int4 tile = ptx::loadFresh(args.tiles + index.m);
     if (index.m >= ptx::loadFresh(args.tile_count)) {
       if constexpr (Config::kTilesEarly)
         awaitPredecessor<Config>();
+      if (writesScale)
+        givenInverse<Config>(args, true);
       return;
     }
     int expert = tile.x, firstRow = tile.y, rows = tile.z - tile.y;
@@ -166,8 +185,9 @@ template <class Config> struct GroupedMatmul {
     copier.setLhs(args.lhs, unsigned(args.lhs_row_stride / kPerVector<Input>),
                   rows, source);
     beginLhs(copier);
-    auto *result =
-        args.result + (long long)firstRow * Staging<Config>::kColumns;
+    float inverse = givenInverse<Config>(args, writesScale);
+    auto *result = storedResult<Config>(args) +
+                   (long long)firstRow * Staging<Config>::kColumns;
     withWorker(rows, [&](auto &worker) {
       using Worker = RemoveReference<decltype(worker)>;
       auto finish = [&](auto &scales) {
@@ -177,10 +197,11 @@ template <class Config> struct GroupedMatmul {
         if constexpr (Config::kBias)
           storeTile<Config>(worker, shared, rows, firstN,
                             args.bias + (long long)expert * Config::kN, result,
-                            scale);
+                            inverse, scale);
         else
           storeTile<Config>(worker, shared, rows, firstN,
-                            static_cast<const Input *>(nullptr), result, scale);
+                            static_cast<const Input *>(nullptr), result,
+                            inverse, scale);
       };
       if constexpr (ScaleLayout<Config>::kScaled) {
         Scales<Config, Worker> scales(args.lhs_scale, args.rhs_scale, expert,
@@ -191,6 +212,11 @@ template <class Config> struct GroupedMatmul {
         finish(scales);
       }
     });
+    if constexpr (quantizesResult<Config>)
+      if constexpr (!Spans<Config>::kStatic)
+        if (isLast(args.tiles + index.m, index.n, shared))
+          quantizeSpan<Config, Config::kThreads>(args, int(threadIdx.x),
+                                                 firstRow, rows, index.n);
   }
 };
 

@@ -33,7 +33,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
 #include "moe/core/types.cuh"
-#include "moe/quant/scaling.cuh"
+#include "moe/quant/quantize_rows.cuh"
 
 namespace moe {
 
@@ -59,51 +59,6 @@ template <class Config> constexpr int sharedBytes() {
 
 namespace detail {
 
-/// Elements that a thread moves at a time.
-inline constexpr int kQuantizeWidth = 8;
-
-/// 8 elements as f32.
-template <class T>
-__device__ __forceinline__ void load8(const T *source, float (&values)[8]) {
-  constexpr int kVectors = 8 / kPerVector<T>;
-#pragma unroll
-  for (int i = 0; i < kVectors; ++i)
-    unpack<T>(reinterpret_cast<const Vector16 *>(source)[i],
-              values + i * kPerVector<T>);
-}
-
-__device__ __forceinline__ void store8(const float (&values)[8], e4m3 *to) {
-  Vector8 vector;
-#pragma unroll
-  for (int i = 0; i < 2; ++i)
-    vector.words[i] = ptx::e4m3Pair(values[4 * i], values[4 * i + 1]) |
-                      ptx::e4m3Pair(values[4 * i + 2], values[4 * i + 3]) << 16;
-  *reinterpret_cast<Vector8 *>(to) = vector;
-}
-
-__device__ __forceinline__ float largest8(const float (&values)[8]) {
-  float largest = 0.0f;
-#pragma unroll
-  for (int i = 0; i < 8; ++i)
-    largest = fmaxf(largest, fabsf(values[i]));
-  return largest;
-}
-
-/// The maximum over the CTA, in every thread.
-template <int kThreads>
-__device__ __forceinline__ float ctaMaximum(float value) {
-  __shared__ float warps[kThreads / 32];
-  value = ptx::warpMaximum(value);
-  if (threadIdx.x % 32 == 0)
-    warps[threadIdx.x / 32] = value;
-  __syncthreads();
-  value = warps[0];
-#pragma unroll
-  for (int i = 1; i < kThreads / 32; ++i)
-    value = fmaxf(value, warps[i]);
-  return value;
-}
-
 template <class Config>
 __device__ __forceinline__ int rowsOf(const typename Config::Args &args) {
   if constexpr (Config::kByOffsets)
@@ -122,115 +77,25 @@ __device__ __forceinline__ int countedRows(const typename Config::Args &args) {
   return rows;
 }
 
-template <class Config> struct Quantize {
-  using Args = typename Config::Args;
-  static constexpr int kWide = kQuantizeWidth;
-  static constexpr int kColumns = Config::kColumns;
-  static constexpr int kGroups = ceilDiv(kColumns, 128);
-
-  static __device__ __forceinline__ void groups(const Args &args, int rows) {
-    constexpr int kLanes = 128 / kWide;
-    constexpr int kPerCta = Config::kThreads / kLanes;
-    long long item =
-        (long long)blockIdx.x * kPerCta + int(threadIdx.x) / kLanes;
-    if (item >= (long long)rows * kGroups)
-      return;
-    long long row = item / kGroups;
-    int group = int(item % kGroups);
-    int column = group * 128 + int(threadIdx.x) % kLanes * kWide;
-    float values[kWide] = {};
-    bool exists = kColumns % 128 == 0 || column < kColumns;
-    if (exists)
-      load8(args.input + row * args.input_row_stride + column, values);
-    float largest = largest8(values);
-    // The lanes of a group are there or not together.
-    unsigned lanes = 0xffffu << (threadIdx.x & 16u);
-#pragma unroll
-    for (int distance = kLanes / 2; distance > 0; distance /= 2)
-      largest = fmaxf(largest, __shfl_xor_sync(lanes, largest, distance));
-    float scale = quant::Group128::scale(largest);
-#pragma unroll
-    for (int i = 0; i < kWide; ++i)
-      values[i] = __fdiv_rn(values[i], scale);
-    if (exists)
-      store8(values, args.data + row * kColumns + column);
-    if (threadIdx.x % kLanes == 0)
-      args.scale[item] = scale;
-  }
-
-  static __device__ __forceinline__ void token(const Args &args, int rows) {
-    int row = int(blockIdx.x);
-    if (row >= rows)
-      return;
-    const auto *input = args.input + (long long)row * args.input_row_stride;
-    float largest = 0.0f;
-    for (int c = int(threadIdx.x) * kWide; c < kColumns;
-         c += Config::kThreads * kWide) {
-      float values[kWide];
-      load8(input + c, values);
-      largest = fmaxf(largest, largest8(values));
-    }
-    float scale = quant::Token::scale(ctaMaximum<Config::kThreads>(largest));
-    for (int c = int(threadIdx.x) * kWide; c < kColumns;
-         c += Config::kThreads * kWide) {
-      float values[kWide];
-      load8(input + c, values);
-#pragma unroll
-      for (int i = 0; i < kWide; ++i)
-        values[i] = __fdiv_rn(values[i], scale);
-      store8(values, args.data + (long long)row * kColumns + c);
-    }
-    if (threadIdx.x == 0)
-      args.scale[row] = scale;
-  }
-
-  static __device__ __forceinline__ void tensor(const Args &args, int rows,
-                                                float scale) {
-    float inverse = __fdiv_rn(1.0f, scale);
-    constexpr int kPerRow = kColumns / kWide;
-    int first = int(blockIdx.x) * Config::kBlockRows;
-    int count = min(Config::kBlockRows, rows - first) * kPerRow;
-    for (int i = int(threadIdx.x); i < count; i += Config::kThreads) {
-      long long row = first + i / kPerRow;
-      int column = i % kPerRow * kWide;
-      float values[kWide];
-      load8(args.input + row * args.input_row_stride + column, values);
-#pragma unroll
-      for (int j = 0; j < kWide; ++j)
-        values[j] = __fmul_rn(values[j], inverse);
-      store8(values, args.data + row * kColumns + column);
-    }
-    if (blockIdx.x == 0 && threadIdx.x == 0)
-      args.scale[0] = scale;
-  }
-};
-
 } // namespace detail
 
 template <class Config>
 __device__ __forceinline__ void quantize(const typename Config::Args &args) {
   static_assert(checkQuantizeConfig<Config>());
-  using Q = detail::Quantize<Config>;
   using Scaling = typename Config::Scaling;
   awaitPredecessor<Config>();
   int rows = detail::rowsOf<Config>(args);
-  if constexpr (kSame<Scaling, quant::Group128>) {
-    Q::groups(args, rows);
-  } else if constexpr (kSame<Scaling, quant::Token>) {
-    Q::token(args, rows);
-  } else if constexpr (kSame<Scaling, quant::StaticTensor>) {
-    float largest = 0.0f;
-    for (int i = int(threadIdx.x); i < Config::kScales; i += Config::kThreads)
-      largest = fmaxf(largest, args.static_scale[i]);
-    Q::tensor(args, rows, detail::ctaMaximum<Config::kThreads>(largest));
-  } else {
-    static_assert(kSame<Scaling, quant::DynamicTensor>);
+  if constexpr (kSame<Scaling, quant::DynamicTensor>) {
     int blocks = ceilDiv(detail::countedRows<Config>(args), Config::kBlockRows);
     float largest = 0.0f;
     for (int i = int(threadIdx.x); i < blocks; i += Config::kThreads)
       largest = fmaxf(largest, args.block_amax[i]);
-    Q::tensor(args, rows,
-              Scaling::scale(detail::ctaMaximum<Config::kThreads>(largest)));
+    detail::Quantize<Config>::tensor(
+        args, rows, int(blockIdx.x),
+        Scaling::scale(
+            detail::groupMaximum<Config::kThreads, Config::kThreads>(largest)));
+  } else {
+    detail::quantizeRows<Config>(args, rows, int(blockIdx.x));
   }
 }
 
@@ -253,7 +118,7 @@ __device__ __forceinline__ void amax(const typename Config::Args &args) {
                   values);
     largest = fmaxf(largest, detail::largest8(values));
   }
-  largest = detail::ctaMaximum<Config::kThreads>(largest);
+  largest = detail::groupMaximum<Config::kThreads, Config::kThreads>(largest);
   if (threadIdx.x == 0)
     args.block_amax[blockIdx.x] = largest;
 }

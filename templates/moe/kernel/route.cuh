@@ -17,6 +17,11 @@
 //   block_counts [blocks, E], or with kPermute rows, positions, offsets, tiles,
 //   tile_count, counts (null) as in permute.cuh.
 //
+// With a Scaling, CTAs behind those that route quantize x at the same time
+// (quantize.cuh; not DynamicTensor). Args then go on with input, long long
+//   input_row_stride, static_scale float [kScales] (StaticTensor), data, scale;
+//   grid.x grows by what kernel quantize would have.
+//
 //===----------------------------------------------------------------------===//
 
 #pragma once
@@ -24,6 +29,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
 #include "moe/core/types.cuh"
+#include "moe/quant/quantize_rows.cuh"
 #include "moe/routing/arrange.cuh"
 #include "moe/routing/normalize.cuh"
 #include "moe/routing/score.cuh"
@@ -53,6 +59,14 @@ template <class Config> constexpr bool checkRouteConfig() {
   static_assert(checkScorePolicy<typename Config::Score>());
   static_assert(checkSelectPolicy<typename Config::Select>());
   static_assert(checkNormalizePolicy<typename Config::Normalize>());
+  if constexpr (requires { typename Config::Scaling; }) {
+    MOE_REQUIRE_TYPE(Config, Input, "element type of x");
+    MOE_REQUIRE_VALUE(Config, kColumns, "columns of x");
+    MOE_REQUIRE_VALUE(Config, kScales, "static scales");
+    MOE_REQUIRE_VALUE(Config, kBlockRows, "rows of a CTA, one scale of all");
+    static_assert(Config::kColumns % 16 == 0,
+                  "rows must be whole 16-byte chunks of the result");
+  }
   return true;
 }
 
@@ -81,6 +95,17 @@ template <class Config>
 __device__ __forceinline__ void route(const typename Config::Args &args) {
   static_assert(checkRouteConfig<Config>());
   constexpr int kTopK = Config::kTopK;
+  if constexpr (requires { typename Config::Scaling; }) {
+    int routes =
+        Config::kPermute
+            ? 1
+            : (args.tokens + Config::kBlockTokens - 1) / Config::kBlockTokens;
+    if (int(blockIdx.x) >= routes) {
+      awaitPredecessor<Config>();
+      detail::quantizeRows<Config>(args, args.tokens, int(blockIdx.x) - routes);
+      return;
+    }
+  }
   __shared__ detail::RouteShared<Config, Config::kPermute> shared;
   int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
 

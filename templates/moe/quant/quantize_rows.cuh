@@ -1,0 +1,182 @@
+//===- quantize_rows.cuh - rows to e4m3 with their scales -------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What a CTA does that quantizes its share of a matrix in memory: of kernel
+// quantize, and of kernel route beside the CTAs that route. `block` counts such
+// CTAs from 0.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/types.cuh"
+#include "moe/quant/scaling.cuh"
+
+namespace moe {
+
+namespace detail {
+
+/// Elements that a thread moves at a time.
+inline constexpr int kQuantizeWidth = 8;
+
+/// 8 elements as f32.
+template <class T>
+__device__ __forceinline__ void load8(const T *source, float (&values)[8]) {
+  constexpr int kVectors = 8 / kPerVector<T>;
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i)
+    unpack<T>(reinterpret_cast<const Vector16 *>(source)[i],
+              values + i * kPerVector<T>);
+}
+
+__device__ __forceinline__ void store8(const float (&values)[8], e4m3 *to) {
+  Vector8 vector;
+#pragma unroll
+  for (int i = 0; i < 2; ++i)
+    vector.words[i] = ptx::e4m3Pair(values[4 * i], values[4 * i + 1]) |
+                      ptx::e4m3Pair(values[4 * i + 2], values[4 * i + 3]) << 16;
+  *reinterpret_cast<Vector8 *>(to) = vector;
+}
+
+__device__ __forceinline__ float largest8(const float (&values)[8]) {
+  float largest = 0.0f;
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    largest = fmaxf(largest, fabsf(values[i]));
+  return largest;
+}
+
+/// The maximum over each kGroup threads of the CTA, in every one of them.
+template <int kThreads, int kGroup>
+__device__ __forceinline__ float groupMaximum(float value) {
+  __shared__ float warps[kThreads / 32];
+  value = ptx::warpMaximum(value);
+  if (threadIdx.x % 32 == 0)
+    warps[threadIdx.x / 32] = value;
+  __syncthreads();
+  int first = int(threadIdx.x) / kGroup * (kGroup / 32);
+  value = warps[first];
+#pragma unroll
+  for (int i = 1; i < kGroup / 32; ++i)
+    value = fmaxf(value, warps[first + i]);
+  return value;
+}
+
+template <class Config> struct Quantize {
+  using Args = typename Config::Args;
+  static constexpr int kWide = kQuantizeWidth;
+  static constexpr int kColumns = Config::kColumns;
+  static constexpr int kGroups = ceilDiv(kColumns, 128);
+
+  static __device__ __forceinline__ void groups(const Args &args, int rows,
+                                                int block) {
+    constexpr int kLanes = 128 / kWide;
+    constexpr int kPerCta = Config::kThreads / kLanes;
+    long long item = (long long)block * kPerCta + int(threadIdx.x) / kLanes;
+    if (item >= (long long)rows * kGroups)
+      return;
+    long long row = item / kGroups;
+    int group = int(item % kGroups);
+    int column = group * 128 + int(threadIdx.x) % kLanes * kWide;
+    float values[kWide] = {};
+    bool exists = kColumns % 128 == 0 || column < kColumns;
+    if (exists)
+      load8(args.input + row * args.input_row_stride + column, values);
+    float largest = largest8(values);
+    // The lanes of a group are there or not together.
+    unsigned lanes = 0xffffu << (threadIdx.x & 16u);
+#pragma unroll
+    for (int distance = kLanes / 2; distance > 0; distance /= 2)
+      largest = fmaxf(largest, __shfl_xor_sync(lanes, largest, distance));
+    float scale = quant::Group128::scale(largest);
+#pragma unroll
+    for (int i = 0; i < kWide; ++i)
+      values[i] = __fdiv_rn(values[i], scale);
+    if (exists)
+      store8(values, args.data + row * kColumns + column);
+    if (threadIdx.x % kLanes == 0)
+      args.scale[item] = scale;
+  }
+
+  /// Rows of a CTA are kRowThreads threads' each.
+  static constexpr int kRowThreads = minimum(Config::kThreads, 256);
+  static constexpr int kRowsPerCta = Config::kThreads / kRowThreads;
+  static_assert(Config::kThreads % kRowThreads == 0,
+                "more than 256 threads must be a multiple of 256");
+
+  static __device__ __forceinline__ void token(const Args &args, int rows,
+                                               int block) {
+    int row = block * kRowsPerCta + int(threadIdx.x) / kRowThreads;
+    int thread = int(threadIdx.x) % kRowThreads;
+    bool exists = row < rows;
+    const auto *input =
+        args.input + (long long)(exists ? row : 0) * args.input_row_stride;
+    int end = exists ? kColumns : 0;
+    float largest = 0.0f;
+    for (int c = thread * kWide; c < end; c += kRowThreads * kWide) {
+      float values[kWide];
+      load8(input + c, values);
+      largest = fmaxf(largest, largest8(values));
+    }
+    float scale = quant::Token::scale(
+        groupMaximum<Config::kThreads, kRowThreads>(largest));
+    for (int c = thread * kWide; c < end; c += kRowThreads * kWide) {
+      float values[kWide];
+      load8(input + c, values);
+#pragma unroll
+      for (int i = 0; i < kWide; ++i)
+        values[i] = __fdiv_rn(values[i], scale);
+      store8(values, args.data + (long long)row * kColumns + c);
+    }
+    if (exists && thread == 0)
+      args.scale[row] = scale;
+  }
+
+  static __device__ __forceinline__ void tensor(const Args &args, int rows,
+                                                int block, float scale) {
+    float inverse = __fdiv_rn(1.0f, scale);
+    constexpr int kPerRow = kColumns / kWide;
+    int first = block * Config::kBlockRows;
+    int count = min(Config::kBlockRows, rows - first) * kPerRow;
+    for (int i = int(threadIdx.x); i < count; i += Config::kThreads) {
+      long long row = first + i / kPerRow;
+      int column = i % kPerRow * kWide;
+      float values[kWide];
+      load8(args.input + row * args.input_row_stride + column, values);
+#pragma unroll
+      for (int j = 0; j < kWide; ++j)
+        values[j] = __fmul_rn(values[j], inverse);
+      store8(values, args.data + row * kColumns + column);
+    }
+    if (block == 0 && threadIdx.x == 0)
+      args.scale[0] = scale;
+  }
+};
+
+/// Share `block` of `rows` rows. Scaling: all but DynamicTensor.
+template <class Config>
+__device__ __forceinline__ void quantizeRows(const typename Config::Args &args,
+                                             int rows, int block) {
+  using Q = Quantize<Config>;
+  using Scaling = typename Config::Scaling;
+  if constexpr (kSame<Scaling, quant::Group128>) {
+    Q::groups(args, rows, block);
+  } else if constexpr (kSame<Scaling, quant::Token>) {
+    Q::token(args, rows, block);
+  } else {
+    static_assert(kSame<Scaling, quant::StaticTensor>);
+    float largest = 0.0f;
+    for (int i = int(threadIdx.x); i < Config::kScales; i += Config::kThreads)
+      largest = fmaxf(largest, args.static_scale[i]);
+    Q::tensor(args, rows, block,
+              groupMaximum<Config::kThreads, Config::kThreads>(largest));
+  }
+}
+
+} // namespace detail
+
+} // namespace moe
