@@ -6,13 +6,16 @@
 //===----------------------------------------------------------------------===//
 //
 // Backend grouped: routing and permutation in one CTA where all pairs fit it,
-// the activation in the epilogue of the first matmul. Backend unfused: one
-// kernel a stage, but for counting, which needs what routing has at hand.
+// quantization of x beside routing, the activation and the quantization of its
+// result in the epilogue of the first matmul. A scale that follows from all
+// values keeps launches of its own. Backend unfused: one kernel a stage, but
+// for counting, which needs what routing has at hand.
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/ProgramValues.h"
+#include "compiler/schedule/QuantizedResult.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -110,6 +113,13 @@ static StringRef resultName(OpResult result) {
       .Default([](Operation *) { return StringRef("result"); });
 }
 
+/// Whether an amax or a quantize is of sorted rows, those of the intermediate.
+static bool isOfSortedRows(Operation *op) {
+  if (auto quantize = dyn_cast<moe::QuantizeOp>(op))
+    return bool(quantize.getOffsets());
+  return bool(cast<moe::AmaxOp>(op).getOffsets());
+}
+
 /// The name of a result as a value of the program.
 static std::string launchResultName(OpResult result, StringRef kind) {
   StringRef inKernel = resultName(result);
@@ -118,7 +128,7 @@ static std::string launchResultName(OpResult result, StringRef kind) {
     StringRef what = inKernel == "data"         ? "q"
                      : inKernel == "block_amax" ? "amax"
                                                 : inKernel;
-    return (kind.take_back(1) + "_" + what).str();
+    return ((isOfSortedRows(result.getOwner()) ? "t_" : "x_") + what).str();
   }
   if (inKernel != "result")
     return inKernel.str();
@@ -130,18 +140,59 @@ static std::string launchResultName(OpResult result, StringRef kind) {
   return "h";
 }
 
-/// Route and permute write every result; others write what is used.
+/// Route and permute write every result; others write what is used, and what
+/// passes through memory to the CTA that quantizes it.
 static bool isWritten(OpResult result, const Group &group) {
   if (isa<moe::RouteOp, moe::PermuteOp>(result.getOwner()))
+    return true;
+  if (isa<moe::ActivateOp>(result.getOwner()) &&
+      llvm::any_of(group.stages, [](Operation *stage) {
+        auto quantize = dyn_cast<moe::QuantizeOp>(stage);
+        return quantize && quantize.getDescriptor().getDynamic();
+      }))
     return true;
   return llvm::any_of(result.getUsers(), [&](Operation *user) {
     return !llvm::is_contained(group.stages, user);
   });
 }
 
-static LogicalResult groupStages(moe::VariantOp variant, bool fuseActivation,
+/// Puts the quantization of x right behind the stages of the kernel that it
+/// shares with routing.
+static void joinQuantizedTokens(moe::VariantOp variant) {
+  Operation *last = nullptr;
+  moe::QuantizeOp tokens;
+  for (Operation &op : variant.getBody().front().without_terminator()) {
+    if (isa<moe::CountOp>(op) ||
+        (isa<moe::PermuteOp>(op) &&
+         int64_t(variant.getMaxTokens()) <= kFusedTokens))
+      last = &op;
+    if (auto quantize = dyn_cast<moe::QuantizeOp>(op))
+      if (!isOfSortedRows(quantize) && !quantize.getBlockAmax())
+        tokens = quantize;
+  }
+  if (last && tokens)
+    tokens->moveAfter(last);
+}
+
+/// Whether the first matmul quantizes its result, which is that of `activate`.
+static bool quantizesResult(moe::ReportAttr report, moe::QuantizeOp quantize) {
+  moe::DescriptorAttr descriptor = quantize.getDescriptor();
+  if (!isOfSortedRows(quantize) || quantize.getBlockAmax())
+    return false;
+  auto type = cast<RankedTensorType>(quantize.getInput().getType());
+  auto activate = quantize.getInput().getDefiningOp<moe::ActivateOp>();
+  return activate &&
+         countsOfSomeTileFit(
+             type.getDimSize(1), std::max<int64_t>(descriptor.getGroup()[1], 0),
+             activate.getActivation().isGated(), report.getEngine().str());
+}
+
+static LogicalResult groupStages(moe::VariantOp variant, moe::ReportAttr report,
                                  SmallVectorImpl<Group> &groups) {
+  bool fuseActivation = report.getBackend() == "grouped";
   bool fuseRouting = false;
+  if (fuseActivation)
+    joinQuantizedTokens(variant);
   for (Operation &op : variant.getBody().front().without_terminator()) {
     bool joins = false;
     std::string kind;
@@ -165,12 +216,12 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuseActivation,
     } else if (isa<moe::CombineOp>(op)) {
       kind = "combine";
     } else if (isa<moe::AmaxOp, moe::QuantizeOp>(op)) {
-      // Sorted rows are those of the intermediate.
       auto quantize = dyn_cast<moe::QuantizeOp>(op);
-      bool sorted = bool(quantize ? quantize.getOffsets()
-                                  : cast<moe::AmaxOp>(op).getOffsets());
+      bool sorted = isOfSortedRows(&op);
       kind = quantize ? "quantize" : "amax";
       kind += sorted ? "_t" : "_x";
+      joins = fuseActivation && quantize && !quantize.getBlockAmax() &&
+              (!sorted || quantizesResult(report, quantize));
     } else {
       return op.emitError()
              << "no backend forms a kernel of '" << op.getName() << "'";
@@ -291,11 +342,11 @@ struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
     Block &body = variant.getBody().front();
     if (!body.getOps<moe::LaunchOp>().empty())
       return success();
-    bool fuse = program.getReportAttr().getBackend() == "grouped";
-    giveOffsets(variant, fuse);
+    moe::ReportAttr report = program.getReportAttr();
+    giveOffsets(variant, report.getBackend() == "grouped");
     decidePartials(program, variant);
     SmallVector<Group> groups;
-    if (failed(groupStages(variant, fuse, groups)))
+    if (failed(groupStages(variant, report, groups)))
       return failure();
 
     OpBuilder builder(variant);

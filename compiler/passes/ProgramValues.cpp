@@ -53,6 +53,12 @@ static StringRef nameAt(ArrayAttr names, unsigned index) {
   return cast<StringAttr>(names[index]).getValue();
 }
 
+Value compiler::resultOfMatmul(moe::KernelOp kernel) {
+  if (auto activate = findStage<moe::ActivateOp>(kernel))
+    return activate.getResult();
+  return findStage<moe::GroupedMatmulOp>(kernel).getResult();
+}
+
 std::string compiler::valueName(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     auto program = dyn_cast<moe::ProgramOp>(argument.getOwner()->getParentOp());

@@ -32,6 +32,10 @@ int64_t elementBytes(llvm::StringRef elementType);
 /// Whether the scales of a matmul's lhs change along k.
 bool scalesByGroup(moe::LayerOp layer, moe::GroupedMatmulOp matmul);
 
+/// What the epilogue of a matmul's kernel leaves: the result of the activation,
+/// if there is one, before it is quantized.
+mlir::Value resultOfMatmul(moe::KernelOp kernel);
+
 /// The name of an argument of the program, a result of a launch, or a packed
 /// weight ("w13_packed").
 std::string valueName(mlir::Value value);

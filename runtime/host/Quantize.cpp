@@ -17,6 +17,8 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <limits>
+#include <string_view>
 
 using namespace moec;
 using namespace moec::host;
@@ -24,8 +26,9 @@ using namespace moec::host;
 namespace {
 
 constexpr float kLargest = 448.0f;
-/// Threads of a kernel that share a group of columns.
+/// Threads of a kernel that share a group of columns, or a row.
 constexpr int64_t kLanesPerGroup = 16;
+constexpr int64_t kThreadsPerRow = 256;
 
 /// How many rows there are, and how many count for a scale of all.
 struct RowCount {
@@ -60,6 +63,25 @@ Result<RowCount> countRows(KernelRun &run, const Stage &stage) {
   if (*valid)
     count.counted = std::clamp<int64_t>(valid->integer(0), 0, count.rows);
   return count;
+}
+
+/// CTAs that quantize: all; but for those that route beside them. A matmul's
+/// quantize what they computed, however many they are.
+int64_t quantizingCtas(const KernelRun &run, int64_t tokens) {
+  const std::vector<Stage> &stages = run.kernel.stages;
+  auto find = [&](std::string_view op) {
+    return std::find_if(stages.begin(), stages.end(),
+                        [&](const Stage &s) { return s.op == op; });
+  };
+  if (find("grouped_matmul") != stages.end())
+    return std::numeric_limits<int32_t>::max();
+  auto count = find("count");
+  if (count == stages.end())
+    return run.ctas();
+  int64_t block = run.integer(*count, "block_tokens");
+  bool alone = find("permute") != stages.end() || block < 1;
+  int64_t routing = alone ? 1 : (tokens + block - 1) / block;
+  return std::max<int64_t>(run.ctas() - routing, 0);
 }
 
 float largestOf(const float *values, int64_t count) {
@@ -160,13 +182,16 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
   int64_t groups = (*columns + group - 1) / group;
   int64_t rows = count->rows;
   // What the grid lacks is not quantized.
+  int64_t ctas = quantizingCtas(run, rows);
+  int64_t threads = run.kernel.threads;
   if (ofTensor)
-    rows = std::min(rows, run.ctas() * blockRows);
+    rows = std::min(rows, ctas * blockRows);
   else if (groupColumns == 0)
-    rows = std::min(rows, run.ctas());
+    rows =
+        std::min(rows, ctas * std::max<int64_t>(threads / kThreadsPerRow, 1));
   int64_t items = rows * groups;
   if (!ofTensor && groupColumns != 0)
-    items = std::min(items, run.ctas() * (run.kernel.threads / kLanesPerGroup));
+    items = std::min(items, ctas * (threads / kLanesPerGroup));
   Result<View> input = run.operand(stage, "input", rows, *columns);
   if (!input)
     return input.takeError();

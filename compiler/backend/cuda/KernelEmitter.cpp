@@ -32,9 +32,6 @@ using mlir::StringRef;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Bytes that a CTA of the pack kernels moves.
-static constexpr int64_t kPackBytesPerCta = 32768;
-
 std::string compiler::schemeName(moe::LayerOp layer) {
   StringRef name = layer.getQuant().getScheme();
   return name.empty() ? "custom" : name.str();
@@ -272,6 +269,8 @@ void Emitter::emitRoute(moe::RouteOp route) {
   out.grid.ctas[0] =
       permute ? Expression(1)
               : ceilDiv(Expression::symbol("tokens"), Expression(blockTokens));
+  if (findStage<moe::QuantizeOp>(kernel))
+    emitQuantization(kernel, [&](StringRef f) { return boundTo(f); }, out);
 }
 
 void Emitter::emitPermute(moe::PermuteOp permute) {
@@ -313,14 +312,16 @@ static nlohmann::json activationAttributes(moe::ActivateOp activate) {
 void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   auto activate = findStage<moe::ActivateOp>(kernel);
   bool gather = bool(matmul.getRows());
-  mlir::Value result = kernel.getYield().getValues()[0];
+  mlir::Value result = resultOfMatmul(kernel);
+  auto quantize = findStage<moe::QuantizeOp>(kernel);
   begin("grouped_matmul", "grouped_matmul.cuh", "groupedMatmul");
   ArgumentLayout &args = out.text.arguments;
   pointer("lhs", cppType(matmul.getLhs()));
   args.rowStride("lhs_row_stride", boundTo("lhs"));
   if (gather)
     pointer("rows", "int");
-  pointer("tiles", "int4");
+  // Each entry counts the column tiles that are ready to be quantized.
+  pointer("tiles", "int4", quantize && quantize.getDescriptor().getDynamic());
   bool specialized = schedule.getConsumerWarps() > 0;
   pointer("tile_count", "int", /*written=*/schedule.getPersistent());
   if (specialized)
@@ -333,7 +334,8 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   }
   if (matmul.getBias())
     pointer("bias", cppType(matmul.getBias()));
-  pointer("result", cppType(result), true);
+  if (!quantize)
+    pointer("result", cppType(result), true);
 
   const catalog::Engine *engine =
       catalog::find(catalog::kEngines, std::string_view(schedule.getEngine()));
@@ -423,9 +425,13 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   if (activate) {
     Stage &second = stage("activate");
     second.operands = {{"input", "%h"}};
-    second.results = {{"result", "result"}};
+    second.results = {
+        {"result",
+         quantize && !quantize.getDescriptor().getDynamic() ? "%t" : "result"}};
     second.attributes = activationAttributes(activate);
   }
+  if (quantize)
+    emitQuantizedResult(kernel, [&](StringRef f) { return boundTo(f); }, out);
   out.tile = fmt::format("{}x{}x{}", schedule.getTileM(), schedule.getTileN(),
                          schedule.getTileK());
   int64_t columnTiles = (n + schedule.getTileN() - 1) / schedule.getTileN();
@@ -542,59 +548,4 @@ Result<EmittedKernel> Emitter::emit() {
 Result<EmittedKernel> compiler::emitKernel(moe::KernelOp kernel,
                                            moe::LaunchOp launch) {
   return Emitter(kernel, launch).emit();
-}
-
-//===----------------------------------------------------------------------===//
-// Packing
-//===----------------------------------------------------------------------===//
-
-std::vector<EmittedKernel> compiler::emitPack(moe::PackOp pack,
-                                              const std::string &scratch) {
-  auto program = pack->getParentOfType<moe::ProgramOp>();
-  auto type = cast<RankedTensorType>(pack.getResult().getType());
-  auto layout = dyn_cast_or_null<moe::LayoutAttr>(type.getEncoding());
-  int64_t interleave = layout ? layout.getInterleave() : 0;
-  int64_t rows = type.getDimSize(1), columns = type.getDimSize(2);
-  std::string element = cppType(pack.getResult());
-  int64_t bytes =
-      rows * columns * elementBytes(elementTypeOf(pack.getResult()));
-
-  std::vector<EmittedKernel> kernels;
-  for (bool second : {false, true}) {
-    EmittedKernel out;
-    out.kind = second ? "pack_interleave" : "pack_copy";
-    out.scheme = schemeName(program.getLayerOp());
-    out.text.include = "moe/kernel/pack.cuh";
-    out.text.function = second ? "moe::packInterleave" : "moe::packCopy";
-    out.text.threads = 256;
-    ConfigPrinter &config = out.text.config;
-    config.number("kThreads", out.text.threads);
-    config.flag("kProgrammatic", false);
-    config.flag("kCpAsync", program.getTarget().getArchRow().has("cp_async"));
-    config.type("Element", element);
-    config.number("kRows", rows);
-    config.number("kColumns", columns);
-    config.number("kInterleave", interleave);
-    config.number("kBytesPerCta", kPackBytesPerCta);
-    ArgumentLayout &args = out.text.arguments;
-    args.pointer("source", element,
-                 second ? scratch : valueName(pack.getSource()));
-    args.pointer("destination", element,
-                 second ? valueName(pack.getResult()) : scratch, true);
-    args.firstExpert("first_expert");
-    args.size("experts", Expression::symbol("experts"));
-    Stage stage;
-    stage.op = out.kind;
-    stage.operands = {{"source", "source"}};
-    stage.results = {{"destination", "destination"}};
-    stage.attributes = {{"rows", rows}, {"columns", columns}};
-    if (second)
-      stage.attributes["interleave"] = interleave;
-    out.stages.push_back(std::move(stage));
-    out.grid.ctas[0] =
-        ceilDiv(Expression::symbol("experts") * Expression(bytes),
-                Expression(kPackBytesPerCta));
-    kernels.push_back(std::move(out));
-  }
-  return kernels;
 }

@@ -5,13 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The fields and members here are those that quantize.cuh lists.
+// The fields and members here are those that quantize.cuh lists, those that
+// route.cuh takes besides, or those of quantize_last.cuh.
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/backend/cuda/QuantizeEmitter.h"
 
 #include "compiler/passes/ProgramValues.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -25,6 +28,8 @@ using namespace moec::compiler;
 static constexpr int64_t kRowsPerCta = 16;
 /// Threads that share a group of 128 (kernel quantize, Group128).
 static constexpr int64_t kLanesPerGroup = 16;
+/// Threads that share a row (Token).
+static constexpr int64_t kThreadsPerRow = 256;
 
 void compiler::addGroup(Stage &stage, const std::string &prefix,
                         moe::DescriptorAttr descriptor) {
@@ -45,9 +50,49 @@ static StringRef scalingPolicy(moe::DescriptorAttr descriptor) {
                                         : "moe::quant::Group128";
 }
 
+static void addQuantizeAttributes(Stage &stage, moe::DescriptorAttr descriptor,
+                                  int64_t blockRows) {
+  addGroup(stage, "", descriptor);
+  stage.attributes["dynamic"] = descriptor.getDynamic();
+  stage.attributes["block_rows"] =
+      descriptor.getGroup()[0] == -1 ? blockRows : 0;
+}
+
+void compiler::emitQuantizedResult(
+    moe::KernelOp kernel, llvm::function_ref<std::string(StringRef)> boundTo,
+    EmittedKernel &out) {
+  auto quantize = findStage<moe::QuantizeOp>(kernel);
+  moe::LayerOp layer = kernel->getParentOfType<moe::ProgramOp>().getLayerOp();
+  bool isDynamic = quantize.getDescriptor().getDynamic();
+  out.stages.emplace_back();
+  Stage &stage = out.stages.back();
+  stage.op = "quantize";
+  ArgumentLayout &args = out.text.arguments;
+  if (isDynamic) {
+    args.pointer("result", "float", boundTo("result"), /*written=*/true);
+    stage.operands["input"] = "result";
+  } else {
+    args.pointer("static_scale", "float", boundTo("static_scale"));
+    stage.operands["input"] = "%t";
+    stage.operands["static_scale"] = "static_scale";
+  }
+  // The tile list says the rows; the stage by itself has them from here.
+  args.pointer("offsets", "int", boundTo("offsets"));
+  stage.operands["offsets"] = "offsets";
+  args.pointer("data", cppType(quantize.getData()), boundTo("data"), true);
+  args.pointer("scale", "float", boundTo("scale"), true);
+  stage.results = {{"data", "data"}, {"scale", "scale"}};
+  addQuantizeAttributes(stage, quantize.getDescriptor(), kRowsPerCta);
+  ConfigPrinter &config = out.text.config;
+  config.type("Scaling", scalingPolicy(quantize.getDescriptor()));
+  config.number("kScales", isDynamic ? 1 : int64_t(layer.getExperts()));
+}
+
 void compiler::emitQuantization(
     moe::KernelOp kernel, llvm::function_ref<std::string(StringRef)> boundTo,
     EmittedKernel &out) {
+  // Beside routing, whose fields and members are there already.
+  bool joins = !out.stages.empty();
   auto amax = findStage<moe::AmaxOp>(kernel);
   auto quantize = findStage<moe::QuantizeOp>(kernel);
   moe::LayerOp layer = kernel->getParentOfType<moe::ProgramOp>().getLayerOp();
@@ -82,7 +127,7 @@ void compiler::emitQuantization(
     operand("block_amax", "float");
   if (offsets)
     operand("offsets", "int");
-  else
+  else if (!joins)
     args.size("tokens", Expression::symbol("tokens"));
   if (valid)
     operand("valid_tokens", "int");
@@ -98,32 +143,39 @@ void compiler::emitQuantization(
   config.type("Scaling", amax ? "moe::quant::DynamicTensor"
                               : scalingPolicy(quantize.getDescriptor()));
   config.number("kColumns", columns);
-  config.flag("kByOffsets", bool(offsets));
-  config.number("kExperts",
-                layer.getLocalExperts().value_or(layer.getExperts()));
+  if (!joins) {
+    config.flag("kByOffsets", bool(offsets));
+    config.number("kExperts",
+                  layer.getLocalExperts().value_or(layer.getExperts()));
+  }
   config.number("kScales", staticScale ? int64_t(layer.getExperts()) : 1);
   config.number("kBlockRows", blockRows);
 
   Expression rows = Expression::symbol(offsets ? "rows" : "tokens");
-  out.tile = std::to_string(blockRows);
-  out.grid.ctas[0] = ceilDiv(rows, Expression(blockRows));
   if (amax) {
+    out.tile = std::to_string(blockRows);
+    out.grid.ctas[0] = ceilDiv(rows, Expression(blockRows));
     stage.attributes["block_rows"] = blockRows;
     return;
   }
   moe::DescriptorAttr descriptor = quantize.getDescriptor();
-  addGroup(stage, "", descriptor);
-  stage.attributes["dynamic"] = descriptor.getDynamic();
-  bool ofTensor = descriptor.getGroup()[0] == -1;
-  stage.attributes["block_rows"] = ofTensor ? blockRows : 0;
-  if (ofTensor)
-    return;
-  out.tile = "1x" + std::to_string(columns);
-  out.grid.ctas[0] = rows;
-  if (int64_t group = descriptor.getGroup()[1]; group != -1) {
-    int64_t groups = (columns + group - 1) / group;
-    out.tile = "1x" + std::to_string(group);
-    out.grid.ctas[0] = ceilDiv(rows * Expression(groups),
-                               Expression(out.text.threads / kLanesPerGroup));
+  addQuantizeAttributes(stage, descriptor, blockRows);
+  std::string tile;
+  Expression ctas;
+  if (descriptor.getGroup()[0] == -1) {
+    tile = std::to_string(blockRows);
+    ctas = ceilDiv(rows, Expression(blockRows));
+  } else if (int64_t group = descriptor.getGroup()[1]; group == -1) {
+    int64_t rowsPerCta =
+        std::max<int64_t>(out.text.threads / kThreadsPerRow, 1);
+    tile = fmt::format("{}x{}", rowsPerCta, columns);
+    ctas = ceilDiv(rows, Expression(rowsPerCta));
+  } else {
+    tile = fmt::format("1x{}", group);
+    ctas = ceilDiv(rows * Expression((columns + group - 1) / group),
+                   Expression(out.text.threads / kLanesPerGroup));
   }
+  out.grid.ctas[0] = joins ? out.grid.ctas[0] + ctas : ctas;
+  if (!joins)
+    out.tile = tile;
 }

@@ -20,11 +20,17 @@
 namespace moec::compiler {
 
 /// Completes `out`, whose common parts are set, for a kernel that holds one
-/// moe.amax or moe.quantize. `boundTo`: the program's name for what is bound to
-/// a field of the kernel.
+/// moe.amax or moe.quantize, by itself or beside routing. `boundTo`: the
+/// program's name for what is bound to a field of the kernel.
 void emitQuantization(moe::KernelOp kernel,
                       llvm::function_ref<std::string(llvm::StringRef)> boundTo,
                       EmittedKernel &out);
+
+/// The part of a matmul's kernel that quantizes its result.
+void emitQuantizedResult(
+    moe::KernelOp kernel,
+    llvm::function_ref<std::string(llvm::StringRef)> boundTo,
+    EmittedKernel &out);
 
 /// Sets the attributes `prefix`group_rows and group_columns: what shares a
 /// scale, 0 standing for the whole extent.
