@@ -6,16 +6,15 @@
 //===----------------------------------------------------------------------===//
 //
 // Backend grouped: routing and permutation in one CTA where all pairs fit it,
-// quantization of x beside routing, the activation and the quantization of its
-// result in the epilogue of the first matmul. A scale that follows from all
-// values keeps launches of its own. Backend unfused: one kernel a stage, but
-// for counting, which needs what routing has at hand.
+// quantization of x beside routing, the activation and a quantization of its
+// result with a given scale in the epilogue of the first matmul. Backend
+// unfused: one kernel a stage, but for counting, which needs what routing has
+// at hand.
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/ProgramValues.h"
-#include "compiler/schedule/QuantizedResult.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -34,6 +33,9 @@ using namespace moec::compiler;
 /// One CTA routes and permutes this many tokens at most: 32 warps, four tokens
 /// each, then take about as long as a second launch.
 static constexpr int64_t kFusedTokens = 128;
+/// x is quantized beside routing for this many tokens at most: a launch less is
+/// worth 0.3 to 4 us there, and with 8192 tokens up to 40 us are lost.
+static constexpr int64_t kQuantizedBesideRouting = 512;
 /// What one CTA of the larger variants routes. Every CTA of the permutation
 /// sums the counts of all blocks, so many tokens take larger ones.
 static int64_t blockTokensFor(int64_t maxTokens) {
@@ -140,59 +142,50 @@ static std::string launchResultName(OpResult result, StringRef kind) {
   return "h";
 }
 
-/// Route and permute write every result; others write what is used, and what
-/// passes through memory to the CTA that quantizes it.
+/// Route and permute write every result; others write what is used.
 static bool isWritten(OpResult result, const Group &group) {
   if (isa<moe::RouteOp, moe::PermuteOp>(result.getOwner()))
-    return true;
-  if (isa<moe::ActivateOp>(result.getOwner()) &&
-      llvm::any_of(group.stages, [](Operation *stage) {
-        auto quantize = dyn_cast<moe::QuantizeOp>(stage);
-        return quantize && quantize.getDescriptor().getDynamic();
-      }))
     return true;
   return llvm::any_of(result.getUsers(), [&](Operation *user) {
     return !llvm::is_contained(group.stages, user);
   });
 }
 
-/// Puts the quantization of x right behind the stages of the kernel that it
-/// shares with routing.
-static void joinQuantizedTokens(moe::VariantOp variant) {
+/// Whether a quantization shares a kernel: of x with routing, where neither
+/// waits for the other; of the intermediate with the first matmul, where the
+/// scale is known. A scale that follows from many values needs them all first:
+/// that the last CTA of a row reads them back was measured, and is slower than
+/// a launch (bench/notes/quantize-h100.md).
+static bool joinsKernel(moe::VariantOp variant, moe::QuantizeOp quantize) {
+  if (isOfSortedRows(quantize))
+    return bool(quantize.getStaticScale());
+  return !quantize.getBlockAmax() &&
+         int64_t(variant.getMaxTokens()) <= kQuantizedBesideRouting;
+}
+
+/// Puts a quantization of x that shares a kernel with routing right behind the
+/// stages of that kernel.
+static void moveToRouting(moe::VariantOp variant) {
   Operation *last = nullptr;
-  moe::QuantizeOp tokens;
+  moe::QuantizeOp joining;
   for (Operation &op : variant.getBody().front().without_terminator()) {
     if (isa<moe::CountOp>(op) ||
         (isa<moe::PermuteOp>(op) &&
          int64_t(variant.getMaxTokens()) <= kFusedTokens))
       last = &op;
     if (auto quantize = dyn_cast<moe::QuantizeOp>(op))
-      if (!isOfSortedRows(quantize) && !quantize.getBlockAmax())
-        tokens = quantize;
+      if (!isOfSortedRows(quantize) && joinsKernel(variant, quantize))
+        joining = quantize;
   }
-  if (last && tokens)
-    tokens->moveAfter(last);
+  if (last && joining)
+    joining->moveAfter(last);
 }
 
-/// Whether the first matmul quantizes its result, which is that of `activate`.
-static bool quantizesResult(moe::ReportAttr report, moe::QuantizeOp quantize) {
-  moe::DescriptorAttr descriptor = quantize.getDescriptor();
-  if (!isOfSortedRows(quantize) || quantize.getBlockAmax())
-    return false;
-  auto type = cast<RankedTensorType>(quantize.getInput().getType());
-  auto activate = quantize.getInput().getDefiningOp<moe::ActivateOp>();
-  return activate &&
-         countsOfSomeTileFit(
-             type.getDimSize(1), std::max<int64_t>(descriptor.getGroup()[1], 0),
-             activate.getActivation().isGated(), report.getEngine().str());
-}
-
-static LogicalResult groupStages(moe::VariantOp variant, moe::ReportAttr report,
+static LogicalResult groupStages(moe::VariantOp variant, bool fuseActivation,
                                  SmallVectorImpl<Group> &groups) {
-  bool fuseActivation = report.getBackend() == "grouped";
   bool fuseRouting = false;
   if (fuseActivation)
-    joinQuantizedTokens(variant);
+    moveToRouting(variant);
   for (Operation &op : variant.getBody().front().without_terminator()) {
     bool joins = false;
     std::string kind;
@@ -220,8 +213,7 @@ static LogicalResult groupStages(moe::VariantOp variant, moe::ReportAttr report,
       bool sorted = isOfSortedRows(&op);
       kind = quantize ? "quantize" : "amax";
       kind += sorted ? "_t" : "_x";
-      joins = fuseActivation && quantize && !quantize.getBlockAmax() &&
-              (!sorted || quantizesResult(report, quantize));
+      joins = fuseActivation && quantize && joinsKernel(variant, quantize);
     } else {
       return op.emitError()
              << "no backend forms a kernel of '" << op.getName() << "'";
@@ -342,11 +334,11 @@ struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
     Block &body = variant.getBody().front();
     if (!body.getOps<moe::LaunchOp>().empty())
       return success();
-    moe::ReportAttr report = program.getReportAttr();
-    giveOffsets(variant, report.getBackend() == "grouped");
+    bool fuse = program.getReportAttr().getBackend() == "grouped";
+    giveOffsets(variant, fuse);
     decidePartials(program, variant);
     SmallVector<Group> groups;
-    if (failed(groupStages(variant, report, groups)))
+    if (failed(groupStages(variant, fuse, groups)))
       return failure();
 
     OpBuilder builder(variant);

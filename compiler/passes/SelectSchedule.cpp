@@ -95,9 +95,6 @@ static MatmulProblem problemOf(moe::KernelOp kernel,
   p.elementType = elementTypeOf(matmul.getLhs());
   p.elementBytes = elementBytes(p.elementType);
   p.resultBytes = elementBytes(elementTypeOf(resultOfMatmul(kernel)));
-  if (auto quantize = findStage<moe::QuantizeOp>(kernel))
-    p.scaleColumns =
-        std::max<int64_t>(quantize.getDescriptor().getGroup()[1], 0);
   p.gather = bool(matmul.getRows());
   auto activate = findStage<moe::ActivateOp>(kernel);
   p.gated = activate && activate.getActivation().isGated();

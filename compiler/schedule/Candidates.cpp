@@ -12,7 +12,6 @@
 
 #include "compiler/schedule/Candidates.h"
 
-#include "compiler/schedule/QuantizedResult.h"
 #include "compiler/schedule/SharedMemory.h"
 #include "dialect/catalog/Engines.h"
 
@@ -114,12 +113,6 @@ std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
   if (specialized != s.hasRoles())
     return fmt::format("engine '{}' {} warps with roles", s.engine,
                        specialized ? "needs" : "has no");
-  int64_t parts = problem.gated ? 2 : 1;
-  if (s.tileN > 0 &&
-      !countsFit(problem.n / parts, problem.scaleColumns, s.tileN / parts))
-    return fmt::format("tile n {} counts more than 32 bits for {} columns of "
-                       "which {} share a scale",
-                       s.tileN, problem.n / parts, problem.scaleColumns);
   if (specialized)
     return whyIllegalRoles(problem, s, hardware);
   auto grain = granularity(problem, s.engine);

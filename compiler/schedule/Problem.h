@@ -32,9 +32,6 @@ struct MatmulProblem {
   int64_t resultBytes = 2;
   bool gather = false; ///< lhs rows are gathered from tokens
   bool gated = false;  ///< the epilogue halves the columns
-  /// Columns of the result that share a scale with which it is quantized; 0:
-  /// all of a row, or it is not quantized.
-  int64_t scaleColumns = 0;
   /// Scales of the lhs change along k, so each stage of a ring that scales
   /// partial sums has its own.
   bool groupScales = false;

@@ -1,5 +1,8 @@
 // RUN: moec-opt --moe-decompose-layer=arch=sm_90,sm_89,sm_90a --moe-choose-weight-layout --moe-choose-backend --moe-form-kernels %s | FileCheck %s
 // RUN: moec-opt --moe-decompose-layer=arch=sm_90a --moe-choose-weight-layout --moe-choose-backend=backend=unfused --moe-form-kernels %s | FileCheck %s --check-prefix=UNFUSED
+// RUN: moec-opt --moe-decompose-layer="arch=sm_90a max-tokens=128" --moe-choose-weight-layout --moe-choose-backend --moe-form-kernels %s | FileCheck %s --check-prefix=FEW
+// RUN: moec-opt --moe-decompose-layer="arch=sm_90a max-tokens=512" --moe-choose-weight-layout --moe-choose-backend --moe-form-kernels %s | FileCheck %s --check-prefix=MORE
+// RUN: moec-opt --moe-decompose-layer="arch=sm_90a max-tokens=128" --moe-choose-weight-layout --moe-choose-backend=backend=unfused --moe-form-kernels %s | FileCheck %s --check-prefix=APART
 
 // The packed weight is interleaved, its scales stay as stored. sm_90 has no
 // multiply of e4m3 by mma.sync.
@@ -19,6 +22,21 @@
 // CHECK: moe.program @l_sm_90a {{.*}} report #moe.report<backend = grouped, engine = wgmma
 // CHECK-NOT: realization
 // CHECK: moe.variant
+// Few tokens are quantized beside routing: behind the permutation in its
+// kernel, or in that of routing alone.
+// FEW: moe.kernel @all_route_permute fields ["logits", "given_ids", "given_weights", "valid_tokens", "input"] results ["topk_ids", "topk_weights", "rows", "positions", "offsets", "tiles", "tile_count", "counts", "data", "scale"] {
+// FEW: moe.permute
+// FEW-NEXT: moe.quantize
+// FEW-NEXT: moe.yield
+// FEW: %x_q, %x_scale = moe.launch @all_route_permute(%logits, %given_ids, %given_weights, %valid_tokens, %x)
+// FEW-NEXT: %t = moe.launch @all_gate_up(%x_q,
+// FEW-NEXT: moe.launch @all_quantize_t(%t, %offsets) results ["t_q", "t_scale"]
+// MORE: moe.kernel @all_route fields ["logits", "given_ids", "given_weights", "valid_tokens", "input"] results ["topk_ids", "topk_weights", "block_counts", "data", "scale"] {
+// MORE: %x_q, %x_scale = moe.launch @all_route(%logits, %given_ids, %given_weights, %valid_tokens, %x)
+// MORE-NEXT: moe.launch @all_permute(
+// MORE-NEXT: %t = moe.launch @all_gate_up(%x_q,
+// APART: moe.launch @all_permute(
+// APART-NEXT: moe.launch @all_quantize_x(%x) results ["x_q", "x_scale"]
 // UNFUSED: moe.launch @all_activate(%h, %offsets) results ["t"] : {{.*}} -> tensor<?x208xf32>
 // UNFUSED: moe.launch @all_quantize_t(%t, %offsets) results ["t_q", "t_scale"]
 moe.layer @l {
@@ -33,4 +51,24 @@ moe.layer @l {
 moe.layer @dynamic {
   experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
+  local_intermediate = 208, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// Scales that are given: of x beside routing, of t in the epilogue.
+// FEW-LABEL: moe.program @given_sm_90a
+// FEW: moe.kernel @all_route_permute fields ["logits", "given_ids", "given_weights", "valid_tokens", "input", "static_scale"]
+// FEW: moe.kernel @all_gate_up fields ["lhs", "rows", "tiles", "tile_count", "rhs", "lhs_scale", "rhs_scale", "static_scale", "offsets"] results ["data", "scale"] {
+// FEW: moe.activate
+// FEW-NEXT: moe.quantize
+// FEW-NEXT: moe.yield
+// FEW: %t_q, %t_scale = moe.launch @all_gate_up(
+// FEW-NEXT: moe.launch @all_down(%t_q,
+// CHECK-LABEL: moe.program @given_sm_90a
+// CHECK: moe.launch @all_quantize_x(%x, %a1_scale) results ["x_q", "x_scale"]
+// CHECK-NEXT: %t_q, %t_scale = moe.launch @all_gate_up(
+// CHECK-NEXT: moe.launch @all_down(%t_q,
+// APART-LABEL: moe.program @given_sm_90a
+// APART: moe.launch @all_quantize_t(%t, %a2_scale, %offsets)
+moe.layer @given {
+  experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<fp8_tensor>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   local_intermediate = 208, local_begin = 0, local_experts = 8, w2_bias = true}

@@ -1,6 +1,28 @@
 // RUN: moec compile %s --arch=sm_90a --engine=mma_sync --max-tokens=64 --emit=cuda | FileCheck %s
 // RUN: rm -rf %t && moec compile %s --arch=sm_90a --engine=mma_sync --max-tokens=64 --no-cubin -o %t && FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
 
+// RUN: sed s/fp8_block/fp8_tensor/ %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=GIVEN
+
+// A scale of t that is given is applied by gate_up, and x is quantized by CTAs
+// behind the one that routes.
+// GIVEN: ---- sm_90a/{{.*}}gate_up.cu
+// GIVEN: const float *static_scale;
+// GIVEN-NEXT: const int *offsets;
+// GIVEN-NEXT: moe::e4m3 *data;
+// GIVEN-NEXT: float *scale;
+// GIVEN: using Result = float;
+// GIVEN: using Scaling = moe::quant::StaticTensor;
+// GIVEN-NEXT: static constexpr int kScales = 8;
+// GIVEN: ---- sm_90a/{{.*}}route_permute.cu
+// GIVEN: const moe::bf16 *input;
+// GIVEN-NEXT: long long input_row_stride;
+// GIVEN-NEXT: const float *static_scale;
+// GIVEN-NEXT: moe::e4m3 *data;
+// GIVEN-NEXT: float *scale;
+// GIVEN: using Input = moe::bf16;
+// GIVEN: using Scaling = moe::quant::StaticTensor;
+// GIVEN-NEXT: static constexpr int kColumns = 336;
+// GIVEN-NOT: quantize<Config>
 // CHECK-DAG: using Scaling = moe::quant::Group128;
 // CHECK-DAG: moe::quantize<Config>(args);
 // CHECK-DAG: using Input = moe::e4m3;

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Runs fp8 layers of plan.py four ways: x and the intermediate are quantized by
-// launches of their own, or beside routing (x) and by gate_up (t). All ways
-// must give the same bytes. Or times the four ways:
+// Runs fp8 layers of plan.py in two or four ways: x and the intermediate are
+// quantized by launches of their own, or beside routing (x) and by gate_up (t,
+// where there is such a kernel). All ways must give the same bytes. Or times
+// them:
 //
 //   templates-fused FOLDER [check|time] [NAME]
 //
@@ -81,6 +82,8 @@ struct Layer {
           if (id == other.text("id"))
             kernels.emplace(role, loadKernel(other, folder));
   }
+  /// Ways to run it: bit 0 x, bit 1 t inside of another kernel.
+  int ways() const { return kernels.count("upt") ? 4 : 2; }
   const Kernel &kernel(const std::string &role) const {
     auto found = kernels.find(role);
     if (found == kernels.end()) {
@@ -283,14 +286,14 @@ struct Runner {
   }
 };
 
-/// True where all four ways give the same bytes.
+/// True where all ways give the same bytes.
 bool check(const Layer &layer, int tokens, int processors, CUstream stream) {
   Random random;
   Tensors tensors(layer, tokens, 1, random);
   std::vector<std::vector<unsigned char>> expected;
   bool right = true;
   std::string found;
-  for (int way = 0; way < 4; ++way) {
+  for (int way = 0; way < layer.ways(); ++way) {
     for (Buffer *buffer : tensors.results())
       buffer->poison();
     Runner{layer,          tensors,        tokens, processors,
@@ -328,7 +331,7 @@ void time(const Layer &layer, int tokens, int processors, CUstream stream) {
   int rounds = tokens <= 128 ? 16 : 4;
   Tensors tensors(layer, tokens, rounds, random);
   std::vector<CUgraphExec> graphs;
-  for (int way = 0; way < 4; ++way) {
+  for (int way = 0; way < layer.ways(); ++way) {
     Runner runner{layer,          tensors,        tokens, processors,
                   (way & 1) != 0, (way & 2) != 0, stream};
     CHECK_CUDA(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
@@ -384,8 +387,8 @@ int main(int argc, char **argv) {
   CUstream stream;
   CHECK_CUDA(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   if (what == "time")
-    std::printf("us of a layer without combine: apart, x beside routing, t by "
-                "gate_up, both\n");
+    std::printf("us of a layer without combine: apart, x beside routing (, t "
+                "by gate_up, both)\n");
   std::vector<Line> plan = readPlan(folder + "/plan.txt");
   int failures = 0, cells = 0;
   for (const Line &line : plan) {

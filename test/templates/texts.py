@@ -139,19 +139,18 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
     fields = [(f"const {TYPES[element]} *", "lhs"), ("long long", "lhs_row_stride")]
     if gather:
         fields += [("const int *", "rows")]
-    fields += [("int4 *" if scaling else "const int4 *", "tiles"), ("int *", "tile_count"),
+    fields += [("const int4 *", "tiles"), ("int *", "tile_count"),
                ("moe::TensorMap" if specialized else f"const {TYPES[element]} *", "rhs")]
     if quant != "None":
         fields += [("const float *", "lhs_scale"), ("const float *", "rhs_scale")]
     if bias:
         stored = "bf16" if element == "e4m3" else element
         fields += [(f"const {TYPES[stored]} *", "bias")]
-    if scaling != "StaticTensor":
-        fields += [(f"{TYPES[result]} *", "result")]
-    else:
-        fields += [("const float *", "static_scale")]
     if scaling:
-        fields += [("moe::e4m3 *", "data"), ("float *", "scale")]
+        fields += [("const float *", "static_scale"), ("moe::e4m3 *", "data"),
+                   ("float *", "scale")]
+    else:
+        fields += [(f"{TYPES[result]} *", "result")]
     policy = "moe::activation::None"
     if fused:
         policy = (f"moe::activation::{'Gated' if gated else 'Ungated'}"

@@ -320,8 +320,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   args.rowStride("lhs_row_stride", boundTo("lhs"));
   if (gather)
     pointer("rows", "int");
-  // Each entry counts the column tiles that are ready to be quantized.
-  pointer("tiles", "int4", quantize && quantize.getDescriptor().getDynamic());
+  pointer("tiles", "int4");
   bool specialized = schedule.getConsumerWarps() > 0;
   pointer("tile_count", "int", /*written=*/schedule.getPersistent());
   if (specialized)
@@ -425,9 +424,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   if (activate) {
     Stage &second = stage("activate");
     second.operands = {{"input", "%h"}};
-    second.results = {
-        {"result",
-         quantize && !quantize.getDescriptor().getDynamic() ? "%t" : "result"}};
+    second.results = {{"result", quantize ? "%t" : "result"}};
     second.attributes = activationAttributes(activate);
   }
   if (quantize)

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // The fields and members here are those that quantize.cuh lists, those that
-// route.cuh takes besides, or those of quantize_last.cuh.
+// route.cuh takes besides, or those of store_chunk.cuh.
 //
 //===----------------------------------------------------------------------===//
 
@@ -63,29 +63,23 @@ void compiler::emitQuantizedResult(
     EmittedKernel &out) {
   auto quantize = findStage<moe::QuantizeOp>(kernel);
   moe::LayerOp layer = kernel->getParentOfType<moe::ProgramOp>().getLayerOp();
-  bool isDynamic = quantize.getDescriptor().getDynamic();
   out.stages.emplace_back();
   Stage &stage = out.stages.back();
   stage.op = "quantize";
   ArgumentLayout &args = out.text.arguments;
-  if (isDynamic) {
-    args.pointer("result", "float", boundTo("result"), /*written=*/true);
-    stage.operands["input"] = "result";
-  } else {
-    args.pointer("static_scale", "float", boundTo("static_scale"));
-    stage.operands["input"] = "%t";
-    stage.operands["static_scale"] = "static_scale";
-  }
+  args.pointer("static_scale", "float", boundTo("static_scale"));
+  stage.operands = {{"input", "%t"},
+                    {"static_scale", "static_scale"},
+                    {"offsets", "offsets"}};
   // The tile list says the rows; the stage by itself has them from here.
   args.pointer("offsets", "int", boundTo("offsets"));
-  stage.operands["offsets"] = "offsets";
   args.pointer("data", cppType(quantize.getData()), boundTo("data"), true);
   args.pointer("scale", "float", boundTo("scale"), true);
   stage.results = {{"data", "data"}, {"scale", "scale"}};
   addQuantizeAttributes(stage, quantize.getDescriptor(), kRowsPerCta);
   ConfigPrinter &config = out.text.config;
   config.type("Scaling", scalingPolicy(quantize.getDescriptor()));
-  config.number("kScales", isDynamic ? 1 : int64_t(layer.getExperts()));
+  config.number("kScales", int64_t(layer.getExperts()));
 }
 
 void compiler::emitQuantization(

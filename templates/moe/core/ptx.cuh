@@ -154,12 +154,6 @@ __device__ __forceinline__ int4 loadFresh(const int4 *pointer) {
   return value;
 }
 
-/// What this thread wrote, or knows to be written, is seen by whoever sees what
-/// it writes next; and what it read last comes before what it reads next.
-__device__ __forceinline__ void fenceDevice() {
-  asm volatile("fence.acq_rel.gpu;" ::: "memory");
-}
-
 //===--- shared memory ----------------------------------------------------===//
 
 __device__ __forceinline__ unsigned sharedAddress(const void *pointer) {

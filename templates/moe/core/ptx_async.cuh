@@ -77,16 +77,6 @@ __device__ __forceinline__ void synchronize(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-/// Adds 1 to a word of shared memory; what it was before.
-__device__ __forceinline__ unsigned countShared(unsigned address) {
-  unsigned before;
-  asm volatile("atom.shared.add.u32 %0, [%1], 1;"
-               : "=r"(before)
-               : "r"(address)
-               : "memory");
-  return before;
-}
-
 //===--- copies -----------------------------------------------------------===//
 
 /// Begins to bring a tensor map where the copy engine reads it fast.

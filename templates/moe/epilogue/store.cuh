@@ -16,7 +16,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/ptx.cuh"
 #include "moe/core/types.cuh"
-#include "moe/epilogue/quantize_last.cuh"
+#include "moe/epilogue/store_chunk.cuh"
 #include "moe/quant/scales.cuh"
 
 namespace moe {

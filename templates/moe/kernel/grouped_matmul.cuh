@@ -17,7 +17,9 @@
 //   the lhs row), tiles int4 {expert, first row, end row, 0}, tile_count [3]
 //   {tiles, cursor, cursor}, rhs [experts, kN, kK], float lhs_scale, float
 //   rhs_scale (where Quant has them, see quant/none.cuh), bias [experts, kN] in
-//   stored order (kBias), result [rows, kN or kN / 2].
+//   stored order (kBias), result [rows, kN or kN / 2]. With a Scaling
+//   (store_chunk.cuh), in place of result: static_scale float [kScales], data
+//   [rows, kN or kN / 2], scale [1].
 //   Warp-specialized, rhs is a moe::TensorMap by value: extents [kK, kN,
 //   experts], box [kTileK, kTileN, 1], swizzle of 128 bytes, zeros outside; and
 //   tile_count is written: its word kCursor counts the tiles that were taken.
@@ -134,22 +136,6 @@ template <class Config> struct GroupedMatmul {
     body(worker);
   }
 
-  /// Whether this CTA is the last of its span (quantize_last.cuh). Called by
-  /// all threads after they have stored. shared: 16 bytes.
-  static __device__ __forceinline__ bool isLast(int4 *entry, int columnTile,
-                                                unsigned shared) {
-    ptx::fenceDevice();
-    __syncthreads();
-    if (threadIdx.x == 0)
-      ptx::storeShared(shared,
-                       unsigned(isLastOfSpan<Config>(entry, columnTile)));
-    __syncthreads();
-    unsigned words[4];
-    ptx::loadShared(shared, words);
-    ptx::fenceDevice();
-    return words[0] != 0;
-  }
-
   static __device__ __forceinline__ void run(const Args &args,
                                              unsigned shared) {
     if constexpr (!Config::kTilesEarly)
@@ -163,7 +149,7 @@ template <class Config> struct GroupedMatmul {
       if constexpr (Config::kTilesEarly)
         awaitPredecessor<Config>();
       if (writesScale)
-        givenInverse<Config>(args, true);
+        inverseOfScale<Config>(args, true);
       return;
     }
     int expert = tile.x, firstRow = tile.y, rows = tile.z - tile.y;
@@ -185,7 +171,7 @@ template <class Config> struct GroupedMatmul {
     copier.setLhs(args.lhs, unsigned(args.lhs_row_stride / kPerVector<Input>),
                   rows, source);
     beginLhs(copier);
-    float inverse = givenInverse<Config>(args, writesScale);
+    float inverse = inverseOfScale<Config>(args, writesScale);
     auto *result = storedResult<Config>(args) +
                    (long long)firstRow * Staging<Config>::kColumns;
     withWorker(rows, [&](auto &worker) {
@@ -212,11 +198,6 @@ template <class Config> struct GroupedMatmul {
         finish(scales);
       }
     });
-    if constexpr (quantizesResult<Config>)
-      if constexpr (!Spans<Config>::kStatic)
-        if (isLast(args.tiles + index.m, index.n, shared))
-          quantizeSpan<Config, Config::kThreads>(args, int(threadIdx.x),
-                                                 firstRow, rows, index.n);
   }
 };
 

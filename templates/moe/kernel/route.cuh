@@ -96,10 +96,9 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   static_assert(checkRouteConfig<Config>());
   constexpr int kTopK = Config::kTopK;
   if constexpr (requires { typename Config::Scaling; }) {
-    int routes =
-        Config::kPermute
-            ? 1
-            : (args.tokens + Config::kBlockTokens - 1) / Config::kBlockTokens;
+    int routes = Config::kPermute ? 1
+                                  : (args.tokens + Config::kBlockTokens - 1) /
+                                        Config::kBlockTokens;
     if (int(blockIdx.x) >= routes) {
       awaitPredecessor<Config>();
       detail::quantizeRows<Config>(args, args.tokens, int(blockIdx.x) - routes);

@@ -131,7 +131,6 @@ template <class Config> struct Barriers {
 /// A tile as it is handed around; no rows: there are no more tiles.
 struct SlotTile {
   int expert, firstRow, rows, firstN;
-  int rowTile; ///< entry of the tile list
 };
 
 /// How many tokens the instruction multiplies for a tile of `rows`: a few
@@ -183,8 +182,7 @@ template <class Config> struct WarpSpecialized {
 #pragma unroll
     for (int i = 0; i < 4; ++i)
       words[i] = __shfl_sync(0xffffffffu, words[i], 0);
-    return {int(words[0]), int(words[1]), int(words[2] & 1023), int(words[3]),
-            int(words[2] >> 10)};
+    return {int(words[0]), int(words[1]), int(words[2]), int(words[3])};
   }
 
   /// Puts the tile of this index, if there is one, into a slot.
@@ -198,7 +196,7 @@ template <class Config> struct WarpSpecialized {
       int4 tile = ptx::loadFresh(args.tiles + at.m);
       words[0] = unsigned(tile.x);
       words[1] = unsigned(tile.y);
-      words[2] = unsigned(tile.z - tile.y) | unsigned(at.m) << 10;
+      words[2] = unsigned(tile.z - tile.y);
       words[3] = unsigned(at.n * Schedule::kTileN);
     }
     ptx::waitForBarrier(barriers.slotEmpty(slot), phase ^ 1);
@@ -307,11 +305,6 @@ template <class Config> struct WarpSpecialized {
     ptx::waitForCopies<0>();
   }
 
-  /// The words in which warpgroups count (Consumer::isLast).
-  __device__ __forceinline__ unsigned turnCounts() const {
-    return shared + S::kStaging + SwappedStaging<Config>::kRowBytes - 16;
-  }
-
   /// Sets the passes that copy as many tokens as are multiplied.
   struct Counter {
     int &passes;
@@ -326,8 +319,7 @@ template <class Config> struct WarpSpecialized {
     const SlotTile &tile;
     Index &ring;
     int thread, warpgroup;
-    int turn; ///< tiles before this one
-    float inverse;
+    float inverse; ///< see inverseOfScale
 
     template <int kTokens> __device__ __forceinline__ void run() {
       typename Config::Mma::template Worker<kTokens> worker(thread, warpgroup);
@@ -353,40 +345,6 @@ template <class Config> struct WarpSpecialized {
         storeSwapped<Config>(
             worker, staging, 1 + warpgroup, thread, warpgroup, tile.rows,
             tile.firstN, static_cast<const Input *>(nullptr), result, inverse);
-      if constexpr (quantizesResult<Config>)
-        if constexpr (!Spans<Config>::kStatic)
-          if (isLast(staging))
-            quantizeSpan<Config, 128>(cta.args, thread, tile.firstRow,
-                                      tile.rows,
-                                      tile.firstN / Schedule::kTileN);
-    }
-
-    /// Whether this warpgroup is the last of its span (quantize_last.cuh).
-    /// Warpgroups count in a word of shared memory first, one for each of four
-    /// tiles in turn, since they may be two tiles apart. These words lie in the
-    /// gap behind the first row of all staging, the answer behind the second of
-    /// the warpgroup's own.
-    __device__ __forceinline__ bool isLast(unsigned staging) const {
-      using Tile = SwappedStaging<Config>;
-      unsigned answer = staging + 2 * Tile::kRowBytes - 16;
-      ptx::fenceDevice();
-      ptx::synchronize(1 + warpgroup, 128);
-      if (thread == 0) {
-        unsigned count = cta.turnCounts() + unsigned(turn % 4) * 4;
-        bool last = ptx::countShared(count) == S::kGroups - 1;
-        if (last) {
-          ptx::storeShared(count, 0u);
-          ptx::fenceDevice();
-          last = isLastOfSpan<Config>(cta.args.tiles + tile.rowTile,
-                                      tile.firstN / Schedule::kTileN);
-        }
-        ptx::storeShared(answer, unsigned(last));
-      }
-      ptx::synchronize(1 + warpgroup, 128);
-      unsigned words[4];
-      ptx::loadShared(answer, words);
-      ptx::fenceDevice();
-      return words[0] != 0;
     }
 
     /// All of k, a group of multiplies always in flight.
@@ -449,14 +407,14 @@ template <class Config> struct WarpSpecialized {
     int thread = int(threadIdx.x) % 128;
     int warpgroup = int(threadIdx.x) / 128 - 1;
     awaitPredecessor<Config>();
-    float inverse = givenInverse<Config>(
+    float inverse = inverseOfScale<Config>(
         args, blockIdx.x == 0 && warpgroup == 0 && thread < 32);
 #pragma unroll 1
-    for (int turn = 0;; ++turn) {
+    while (true) {
       SlotTile tile = take(slot, slotPhase);
       if (tile.rows == 0)
         break;
-      Consumer consumer{*this, tile, ring, thread, warpgroup, turn, inverse};
+      Consumer consumer{*this, tile, ring, thread, warpgroup, inverse};
       withTokens<Schedule::kTileM>(tile.rows, consumer);
       slotPhase = slot ? slotPhase ^ 1 : slotPhase;
       slot ^= 1;
@@ -487,8 +445,6 @@ warpSpecialized(const typename Config::Args &args, unsigned shared) {
                              Config::kThreads / 32);
     }
     ptx::publishBarriers();
-    if constexpr (quantizesResult<Config>)
-      ptx::storeShared(cta.turnCounts(), {0, 0, 0, 0});
   }
   __syncthreads();
   if (threadIdx.x < S::kProducers) {

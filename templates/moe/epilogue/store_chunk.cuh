@@ -1,0 +1,78 @@
+//===- store_chunk.cuh - a chunk of a row, quantized or not -----*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The last step of both epilogues. A Config with the type Scaling leaves its
+// result in e4m3 with one given scale: the largest of the static scales of all
+// experts, as kernel quantize takes it. Such a result is f32 until then.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx.cuh"
+#include "moe/core/types.cuh"
+#include "moe/quant/scaling.cuh"
+
+namespace moe {
+
+/// Whether a matmul quantizes its result.
+template <class Config>
+inline constexpr bool quantizesResult = requires { typename Config::Scaling; };
+
+/// One over the scale of all values, by a whole warp; 1 where the result is
+/// not quantized. `writes`: this warp stores the scale.
+template <class Config>
+__device__ __forceinline__ float
+inverseOfScale(const typename Config::Args &args, bool writes) {
+  if constexpr (quantizesResult<Config>) {
+    static_assert(kSame<typename Config::Scaling, quant::StaticTensor>,
+                  "a matmul quantizes its result with StaticTensor alone");
+    static_assert(kSame<typename Config::Result, float>,
+                  "a result that is quantized is f32 until then");
+    float largest = 0.0f;
+#pragma unroll 1
+    for (int i = int(threadIdx.x) % 32; i < Config::kScales; i += 32)
+      largest = fmaxf(largest, args.static_scale[i]);
+    largest = ptx::warpMaximum(largest);
+    if (writes && threadIdx.x % 32 == 0)
+      args.scale[0] = largest;
+    return __fdiv_rn(1.0f, largest);
+  } else {
+    return 1.0f;
+  }
+}
+
+/// Row 0 of what is stored.
+template <class Config>
+__device__ __forceinline__ auto *
+storedResult(const typename Config::Args &args) {
+  if constexpr (quantizesResult<Config>)
+    return args.data;
+  else
+    return args.result;
+}
+
+/// Stores a chunk of a row: as it is, or 4 f32 times `inverse` as e4m3.
+template <class Result, class Stored>
+__device__ __forceinline__ void storeChunk(const Vector16 &chunk, Stored *to,
+                                           float inverse) {
+  if constexpr (kSame<Result, Stored>) {
+    *reinterpret_cast<Vector16 *>(to) = chunk;
+  } else {
+    static_assert(kSame<Result, float> && kSame<Stored, e4m3>);
+    float values[4];
+    unpack<float>(chunk, values);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      values[i] = __fmul_rn(values[i], inverse);
+    *reinterpret_cast<unsigned *>(to) = ptx::e4m3Pair(values[0], values[1]) |
+                                        ptx::e4m3Pair(values[2], values[3])
+                                            << 16;
+  }
+}
+
+} // namespace moe
