@@ -12,6 +12,7 @@ Groups: rows (every scheme, backend and engine), models, limits (offsets beyond 
 import hashlib
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -37,9 +38,15 @@ QUANTIZED = [
     ("qwen3-30b-a3b", "fp8_channel", [], 128),
     ("qwen3-235b-a22b", "fp8_block", ["--tp=4"], 64),
     ("mixtral-8x7b", "fp8_tensor", [], 48),
+    ("qwen3-30b-a3b", "fp8_tensor_dynamic", [], 64),
 ]
 SANITIZERS = ["memcheck", "racecheck", "synccheck", "initcheck"]
 SANITIZED_TOKENS = ["0", "1", "7", "33", "500"]
+# Qwen3-30B: name, arguments, token counts.
+SANITIZED_REAL = [
+    ("sanitized-real", ["--dtype=bf16"], SANITIZED_TOKENS[1:]),
+    ("sanitized-wgmma", ["--dtype=bf16", "--engine=wgmma"], ["33", "500"]),
+]
 # Faults that a tool must flag: else its silence says nothing.
 PLANTED = [
     ("racecheck", "template-loop-barrier-missing"),
@@ -66,6 +73,7 @@ class Maker:
         self.out = pathlib.Path(options.out)
         self.arch = options.arch
         self.only = options.only.split(",") if options.only else []
+        self.names = re.compile(options.filter)
         self.rows = self.tools.rows()
         self.entries = []
         self.failures = []
@@ -73,6 +81,10 @@ class Maker:
 
     def wanted(self, group):
         return not self.only or group in self.only
+
+    def named(self, name):
+        """Whether --filter lets packages of this name be made."""
+        return self.names.search(name) is not None
 
     def compile(self, name, source, extra):
         """The package's folder, or None after noting the failure."""
@@ -117,6 +129,8 @@ class Maker:
                     shapes = testing.shapes(scheme)
                     shape = shapes[i % len(shapes)]
                     name = f"row-{scheme['name']}-{backend}-{engine}-{i}"
+                    if not self.named(name):
+                        continue
                     layer = self.write_layer(name, testing.layer_json(
                         name, shape, scheme, activations[i % len(activations)], methods[i % len(methods)], i % 2 == 0,
                         "f32" if i % 3 == 0 else None))
@@ -140,6 +154,8 @@ class Maker:
         kinds += [(model, scheme, [f"--scheme={scheme}", *extra], sample) for model, scheme, extra, sample in QUANTIZED]
         for model, kind, extra, sample in kinds:
             name = f"{model}{'-ep' if '--ep' in extra else ''}-{kind}"
+            if not self.named(name):
+                continue
             source = ROOT / "examples" / "models" / f"{model}.json"
             package = self.compile(name, source, extra)
             slow = self.compile(f"{name}-simt", source, [*extra, "--backend=unfused", "--engine=simt", "--no-cubin"])
@@ -156,6 +172,8 @@ class Maker:
 
     def make_limits(self):
         for name, shape, run in LIMITS:
+            if not self.named(name):
+                continue
             layer = self.write_layer(name, testing.layer_json(name, shape, self.scheme("bf16"), self.rows["activations"][0],
                                                               self.rows["routing"][1], False))
             if self.compile(name, layer, []):
@@ -181,14 +199,16 @@ class Maker:
                 self.add("sanitizers", "sanitized-small", [
                     [f"--tokens={tokens}", "--routing=skewed", *self.sanitizer_arguments(sanitizer)]], sanitizer=sanitizer)
         real = ROOT / "examples" / "models" / "qwen3-30b-a3b.json"
-        if self.compile("sanitized-real", real, ["--dtype=bf16"]):
+        for name, extra, counts in SANITIZED_REAL:
+            if not self.compile(name, real, extra):
+                continue
             # An entry a token count, small ones first: a budget can stop between.
-            for tokens in SANITIZED_TOKENS[1:]:
+            for tokens in counts:
                 for sanitizer in SANITIZERS:
                     count = f"0,{tokens}" if tokens == "1" and sanitizer != "initcheck" else tokens
-                    self.add("sanitizers", f"sanitized-real-{tokens}", [
+                    self.add("sanitizers", f"{name}-{tokens}", [
                         [f"--tokens={count}", "--routing=skewed", "--sample=4", *self.sanitizer_arguments(sanitizer)]],
-                        sanitizer=sanitizer, package="packages/sanitized-real")
+                        sanitizer=sanitizer, package=f"packages/{name}")
 
     @staticmethod
     def sanitizer_arguments(sanitizer):
@@ -228,7 +248,8 @@ class Maker:
         runs = [["--tokens=1,7,33,500", "--routing=uniform,skewed", "--seed=5"]]
         schemes = {}  # in order
         for mutant in mutants.load_mutants():
-            package = self.mutant_package(mutant) if mutant.kind == "template" else None
+            wanted = mutant.kind == "template" and self.named(f"mutant-{mutant.name}")
+            package = self.mutant_package(mutant) if wanted else None
             if not package:
                 continue
             schemes.setdefault(mutant.fields.get("Scheme", "bf16"))
@@ -292,6 +313,7 @@ def main():
     arguments.add_argument("--out", required=True, help="the folder to fill")
     arguments.add_argument("--arch", default="sm_90a")
     arguments.add_argument("--only", default="", help="some of rows,models,limits,mutants,sanitizers")
+    arguments.add_argument("--filter", default="", help="only packages with this regular expression in their name; sanitizers: all")
     options = arguments.parse_args()
     maker = Maker(options)
     for group in ("rows", "models", "limits", "mutants", "sanitizers"):
