@@ -53,7 +53,7 @@ PLANTED = [
     ("racecheck", "template-store-barrier-missing"),
     ("memcheck", "template-earlier-blocks-forgotten"),
     ("initcheck", "template-tail-row-off-by-one"),
-    ("synccheck", "template-barrier-in-divergent-code"),
+    ("synccheck", "template-wgmma-barrier-not-initialized"),
 ]
 # tokens * K * H and E * 2I * H beyond 2^31 and 2^32.
 LIMITS = [
@@ -215,11 +215,12 @@ class Maker:
         # Poison counts as initialized: without it initcheck sees what no kernel wrote.
         return ["--no-poison"] if sanitizer == "initcheck" else []
 
-    def mutant_package(self, mutant, scheme_name="bf16"):
+    def mutant_package(self, mutant, scheme_name="bf16", engine="mma_sync"):
         """The name of a package with this fault, made once; None after noting a failure. None as mutant: no fault."""
         if mutant:
-            scheme_name = mutant.fields.get("Scheme", scheme_name)
-        name = f"mutant-{mutant.name}" if mutant else f"mutant-none-{scheme_name}"
+            scheme_name, engine = mutant.fields.get("Scheme", scheme_name), mutant.fields.get("Engine", engine)
+        sound = f"mutant-none-{scheme_name}" + ("" if engine == "mma_sync" else f"-{engine}")
+        name = f"mutant-{mutant.name}" if mutant else sound
         if name in self.mutant_packages:
             return self.mutant_packages[name]
         self.mutant_packages[name] = None
@@ -229,10 +230,10 @@ class Maker:
             layer = self.write_layer(name, testing.layer_json(
                 name, shape, scheme, self.rows["activations"][0], self.rows["routing"][1], True))
             # The faults are in the skeleton of this engine.
-            if self.compile(name, layer, ["--max-tokens=2048", "--engine=mma_sync"]):
+            if self.compile(name, layer, ["--max-tokens=2048", f"--engine={engine}"]):
                 self.mutant_packages[name] = name
             return self.mutant_packages[name]
-        path, base = nvrtc.find(), self.mutant_package(None, scheme_name)
+        path, base = nvrtc.find(), self.mutant_package(None, scheme_name, engine)
         if not path:
             self.failures.append(f"{name}: no NVRTC found (MOEC_NVRTC_PATH, /usr/local/cuda)")
         elif base:
@@ -246,21 +247,21 @@ class Maker:
 
     def make_mutants(self):
         runs = [["--tokens=1,7,33,500", "--routing=uniform,skewed", "--seed=5"]]
-        schemes = {}  # in order
+        kinds = {}  # in order
         for mutant in mutants.load_mutants():
             wanted = mutant.kind == "template" and self.named(f"mutant-{mutant.name}")
             package = self.mutant_package(mutant) if wanted else None
             if not package:
                 continue
-            schemes.setdefault(mutant.fields.get("Scheme", "bf16"))
+            kinds.setdefault((mutant.fields.get("Scheme", "bf16"), mutant.fields.get("Engine", "mma_sync")))
             arguments = mutant.fields.get("Arguments", "").split() or runs[0]
             if arguments not in runs:
                 runs.append(arguments)
             self.add("mutants", package, [arguments], expect="fail", sanitizer=mutant.fields.get("Sanitizer"),
-                     repeat=int(mutant.fields.get("Repeat", "1")))
+                     repeat=int(mutant.fields.get("Repeat", "1")), hangs=mutant.fields.get("Hangs") == "yes")
         # Without a fault the same checks must be green.
-        for scheme in schemes:
-            package = self.mutant_package(None, scheme)
+        for kind in kinds:
+            package = self.mutant_package(None, *kind)
             if package:
                 self.add("mutants", package, runs)
 

@@ -77,6 +77,17 @@ class SuiteTest(unittest.TestCase):
             self.assertFalse(self.result("", status, error, expect="fail")["passed"], status)
             self.assertFalse(self.result(BAD, status, error, expect="fail")["passed"], status)
 
+    def test_a_hang_is_caught_where_the_fault_may_hang(self):
+        path = self.script(self.root / "bin" / "moec-run", "", 0)
+        path.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(30)\n")
+        entry = {"group": "mutants", "name": "x", "package": "p", "runs": [["--tokens=7"]], "expect": "fail"}
+        self.options.timeout = 0.5
+        self.assertFalse(gpu_suite.run_entry(entry, self.root, self.options)["passed"])
+        result = gpu_suite.run_entry({**entry, "hangs": True}, self.root, self.options)
+        self.assertTrue(result["passed"])
+        self.assertIn("no end after", result["text"])
+        self.assertFalse(gpu_suite.run_entry({**entry, "hangs": True, "expect": "pass"}, self.root, self.options)["passed"])
+
     def sanitized(self, text, status=0, program=GOOD, tool="memcheck", **entry):
         """A stand-in for compute-sanitizer that says `text` around what the program prints."""
         path = self.script(self.root / "sanitizer", "========= COMPUTE-SANITIZER\n" + json.dumps(program) + "\n" + text,
@@ -125,6 +136,27 @@ class SuiteTest(unittest.TestCase):
         self.assertFalse(gpu_suite.unproven(clean, result, entries, set())["passed"])
         self.assertTrue(gpu_suite.unproven(clean, result, entries, {"memcheck"})["passed"])
         self.assertTrue(gpu_suite.unproven(clean, result, [clean], set())["passed"])
+
+    def test_entries_of_some_tools(self):
+        planted = {"group": "sanitizers", "name": "m", "sanitizer": "memcheck", "expect": "fail"}
+        clean = {"group": "sanitizers", "name": "x", "sanitizer": "memcheck", "expect": "pass"}
+        race = {"group": "sanitizers", "name": "x", "sanitizer": "racecheck", "expect": "pass"}
+        entries = [clean, race, {"group": "rows", "name": "x", "expect": "pass"}, planted]
+        self.assertEqual(gpu_suite.select(entries, [], "x", ["racecheck"]), [race])
+        self.assertEqual(gpu_suite.select(entries, [], "x", ["memcheck"]), [planted, clean])
+        self.assertEqual(gpu_suite.select(entries, ["sanitizers"], "", ["memcheck", "racecheck"]), [planted, clean, race])
+
+    def test_planted_faults_that_run_elsewhere_prove_nothing_here(self):
+        planted = {"group": "sanitizers", "name": "m", "sanitizer": "racecheck", "expect": "fail"}
+        clean = {"group": "sanitizers", "name": "x", "sanitizer": "racecheck", "expect": "pass"}
+        plain = {"group": "rows", "name": "x", "expect": "pass"}
+        entries = [planted, clean, plain]
+        self.assertEqual(gpu_suite.select(entries, [], "", elsewhere=True), [clean, plain])
+        silent = gpu_suite.unproven(clean, {"passed": True, "text": ""}, entries, set(), True)
+        self.assertTrue(silent["passed"])
+        self.assertIn("another run says", silent["text"])
+        self.assertFalse(gpu_suite.unproven(clean, {"passed": False, "text": "3 hazards"}, entries, set(), True)["passed"])
+        self.assertEqual(gpu_suite.unproven(plain, {"passed": True, "text": ""}, entries, set(), True)["text"], "")
 
 
 if __name__ == "__main__":

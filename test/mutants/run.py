@@ -12,6 +12,10 @@ A mutant is a patch whose first lines say what it is:
     Check: unit PROGRAM FILTER   (code: the GoogleTest program and the cases of it that must fail)
     Quick: yes                   (runs by default; the others with --all)
     Scheme: fp8_block            (template: of the layer that must fail; absent: bf16)
+    Engine: wgmma                (template: that multiplies; absent: mma_sync)
+    Hangs: yes                   (template: a run without end counts as red)
+    Sanitizer: synccheck         (template: the tool of compute-sanitizer that must flag it)
+    Arguments: --tokens=2000     (template: of moec-run, in place of the usual ones)
 
 `code` mutants are built beside the tree: the patched .cpp is compiled with its line of compile_commands.json and linked
 before the archives, so that the program takes the mutant's functions. Nothing in the source tree or the build changes.
