@@ -53,7 +53,7 @@ PLANTED = [
     ("racecheck", "template-store-barrier-missing"),
     ("memcheck", "template-earlier-blocks-forgotten"),
     ("initcheck", "template-tail-row-off-by-one"),
-    ("synccheck", "template-wgmma-barrier-not-initialized"),
+    ("synccheck", "template-barrier-of-half-a-warp"),
 ]
 # tokens * K * H and E * 2I * H beyond 2^31 and 2^32.
 LIMITS = [
@@ -65,6 +65,8 @@ LIMITS = [
 # The layer that template mutants are made of: every tail that a fault could hide in.
 MUTANT_SHAPE = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 328, "intermediate_size": 200}
 MUTANT_SHAPE_OF_BYTES = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 336, "intermediate_size": 208}
+# Of engine wgmma: more tiles than CTAs, so that each takes some in turn.
+MUTANT_EXPERTS = {"wgmma": 60}
 
 
 class Maker:
@@ -227,6 +229,7 @@ class Maker:
         if not mutant:
             scheme = self.scheme(scheme_name)
             shape = MUTANT_SHAPE if testing.is_plain(scheme) else MUTANT_SHAPE_OF_BYTES
+            shape = {**shape, "num_experts": MUTANT_EXPERTS.get(engine, shape["num_experts"])}
             layer = self.write_layer(name, testing.layer_json(
                 name, shape, scheme, self.rows["activations"][0], self.rows["routing"][1], True))
             # The faults are in the skeleton of this engine.
