@@ -70,10 +70,12 @@ void LayerOp::print(OpAsmPrinter &printer) {
   for (StringRef name : optionNames()) {
     Attribute value = (*this)->getAttr(name);
     // Options with a textual default are always set.
-    const bool isDefault = (name == getGateUpOrderAttrName() &&
-                            getGateUpOrder() == "gate_first") ||
-                           (name == getActivationFormatAttrName() &&
-                            getActivationFormat() == "standard");
+    const bool isDefault =
+        (name == getGateUpOrderAttrName() &&
+         getGateUpOrder() == "gate_first") ||
+        (name == getAccumulateAttrName() && getAccumulate() == "f32") ||
+        (name == getActivationFormatAttrName() &&
+         getActivationFormat() == "standard");
     if (value && !isDefault)
       print(name, value);
   }
@@ -219,6 +221,9 @@ LogicalResult LayerOp::verify() {
   if (order != "gate_first" && order != "up_first" && order != "interleaved")
     return emitOpError() << "unknown gate_up_order '" << order
                          << "'; known: gate_first, up_first, interleaved";
+  if (getAccumulate() != "f32" && getAccumulate() != "fast")
+    return emitOpError() << "unknown accumulate '" << getAccumulate()
+                         << "'; known: f32, fast";
   const StringRef format = getActivationFormat();
   if (format != "standard" && format != "batched")
     return emitOpError() << "unknown activation_format '" << format

@@ -38,6 +38,9 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     * `has_bias`: the matmuls add biases b13 and b2 (no);
     * `gate_up_order`: rows of w13 are `gate_first` (default), `up_first` or
       `interleaved` (gate 0, up 0, gate 1, ...);
+    * `accumulate`: products are added in `f32` (default), or `fast`, as the
+      tensor core adds them over all of k: for 8-bit operands whose scales are
+      of tensors, channels or tokens;
     * `weights_transposed`: stored as [E, H, 2I] and [E, I, H] (no);
     * `input_quantized`: x comes quantized, with its scales (no);
     * `scales_swizzled`: block scales come swizzled (no);
@@ -79,6 +82,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     Moe_ParallelAttr:$parallel,
     UnitAttr:$has_bias,
     DefaultValuedStrAttr<StrAttr, "gate_first">:$gate_up_order,
+    DefaultValuedStrAttr<StrAttr, "f32">:$accumulate,
     UnitAttr:$weights_transposed,
     UnitAttr:$input_quantized,
     UnitAttr:$scales_swizzled,
@@ -113,6 +117,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     bool isGated() { return getActivation().isGated(); }
+    bool accumulatesFast() { return getAccumulate() == "fast"; }
     /// moe-resolve-parallel has been here.
     bool isResolved() { return getLocalIntermediate() && getLocalBegin() && getLocalExperts() && getW2Bias(); }
     /// Rows of one expert's w13 on this rank. The layer must be resolved.

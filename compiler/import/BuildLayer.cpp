@@ -181,6 +181,8 @@ LogicalResult LayerBuilder::build(const LayerDescription &layer,
   setFlag("has_bias", layer.hasBias);
   if (layer.gateUpOrder != "gate_first")
     set("gate_up_order", builder.getStringAttr(layer.gateUpOrder));
+  if (layer.accumulate != "f32")
+    set("accumulate", builder.getStringAttr(layer.accumulate));
   setFlag("scales_swizzled", layer.quant.scalesSwizzled);
   setFlag("apply_router_weight_on_input", layer.applyRouterWeightOnInput);
   if (scaleOnOutput) {

@@ -27,6 +27,8 @@ struct ImportOptions {
   std::optional<std::string> scheme;
   /// --dtype: of activations in and out; bf16, f16 or f32.
   std::optional<std::string> dtype;
+  /// --accumulate: how products are added, f32 or fast.
+  std::optional<std::string> accumulate;
   /// --tp, --pcp, --dp: sizes of the parallel groups.
   std::optional<int64_t> tp, pcp, dp;
   /// --ep: experts instead of shards are spread over the ranks.

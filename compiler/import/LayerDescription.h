@@ -90,6 +90,7 @@ struct LayerDescription {
   ParallelDescription parallel;
   bool hasBias = false;
   std::string gateUpOrder = "gate_first";
+  std::string accumulate = "f32"; ///< or fast
   bool applyRouterWeightOnInput = false;
   bool applyRoutedScaleToOutput = false;
   int64_t numSharedExperts = 0;

@@ -282,6 +282,8 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
   static constexpr std::array<std::string_view, 3> kOrders = {
       "gate_first", "up_first", "interleaved"};
   layer.gateUpOrder = readName(reader, "gate_up_order", kOrders, "gate_first");
+  static constexpr std::array<std::string_view, 2> kSums = {"f32", "fast"};
+  layer.accumulate = readName(reader, "accumulate", kSums, "f32");
   layer.applyRouterWeightOnInput =
       reader.booleanOr("apply_router_weight_on_input", false);
   layer.applyRoutedScaleToOutput =

@@ -171,6 +171,12 @@ Result<void> moec::compiler::applyOptions(LayerDescription &layer,
   if (Result<void> applied = applyParallel(layer.parallel, options); !applied)
     return applied.error();
 
+  if (options.accumulate) {
+    layer.accumulate = *options.accumulate;
+    if (layer.accumulate != "f32" && layer.accumulate != "fast")
+      return refusal(fmt::format("--accumulate={}: expected f32 or fast",
+                                 layer.accumulate));
+  }
   std::string dtype;
   if (options.dtype) {
     dtype = elementTypeOf(*options.dtype);

@@ -117,6 +117,27 @@ LogicalResult checkOptions(moe::LayerOp layer) {
   return failure(failed);
 }
 
+/// Operands whose sums an engine may leave to its tensor cores: those of 8-bit
+/// floats. Scales that change along k are f32's to apply.
+bool mayAccumulateFast(moe::QuantAttr quant) {
+  for (moe::DescriptorAttr operand : {quant.getA1(), quant.getA2()})
+    if (!llvm::isa<FloatType>(operand.getElement()) ||
+        operand.getElement().getIntOrFloatBitWidth() != 8 ||
+        operand.isPlain() || operand.getGroup()[1] != -1)
+      return false;
+  return true;
+}
+
+LogicalResult checkAccumulation(moe::LayerOp layer) {
+  if (!layer.accumulatesFast() || mayAccumulateFast(layer.getQuant()))
+    return success();
+  return compiler::refuse(layer, "option_not_supported",
+                          "accumulate 'fast' is for operands of 8-bit floats "
+                          "with a scale a tensor, channel or token "
+                          "(fp8_tensor, fp8_tensor_dynamic, fp8_channel); "
+                          "accepted: f32");
+}
+
 /// What a row of the catalog takes besides its name.
 LogicalResult checkParameters(moe::LayerOp layer) {
   bool failed = false;
@@ -254,6 +275,7 @@ struct CheckTargetPass : compiler::impl::CheckTargetPassBase<CheckTargetPass> {
         mlir::failed(compiler::targetsOf(module.getLoc(), *archs, gpu));
     for (auto layer : module.getOps<moe::LayerOp>()) {
       failed |= mlir::failed(checkOptions(layer));
+      failed |= mlir::failed(checkAccumulation(layer));
       failed |= mlir::failed(checkParameters(layer));
       failed |= mlir::failed(checkTypes(layer));
       failed |= mlir::failed(checkSizes(layer));

@@ -99,6 +99,7 @@ static MatmulProblem problemOf(moe::KernelOp kernel,
   auto activate = findStage<moe::ActivateOp>(kernel);
   p.gated = activate && activate.getActivation().isGated();
   p.groupScales = scalesByGroup(layer, matmul);
+  p.addsFast = layer.accumulatesFast();
   p.tileRows = tileRowsOf(kernel);
   return p;
 }

@@ -52,12 +52,13 @@ static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
                                                   const Schedule &s,
                                                   const Hardware &hardware) {
   constexpr int64_t kRowBytes = 128;
+  bool promoted = problem.isPromoted(specializedEngine(s.engine)->addsFast);
   if (s.tileM < 1 || s.tileN < 1 || s.groupM < 1 || s.ctasPerSm < 1)
     return "tile, group and CTAs must be positive";
   if (s.tileM != problem.tileRows)
     return fmt::format("tile m {} differs from the variant's tile rows {}",
                        s.tileM, problem.tileRows);
-  int64_t mostRows = problem.isPromoted() ? 128 : 256;
+  int64_t mostRows = promoted ? 128 : 256;
   if (s.tileM % 16 || s.tileM > mostRows)
     return fmt::format("tile m {} is no multiple of 16 up to {}", s.tileM,
                        mostRows);
@@ -87,14 +88,13 @@ static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
   // Sums, beside them totals and the tokens' scales, and 64 for addresses and
   // the epilogue.
   int64_t sums = s.tileM / 2;
-  if (problem.isPromoted())
+  if (promoted)
     sums *= 2;
   if (problem.groupScales)
     sums += s.tileM / 4;
   if (sums + 64 > s.consumerRegisters)
     return fmt::format("{} {} a thread; {} registers hold {}", sums,
-                       problem.isPromoted() ? "sums, totals and scales"
-                                            : "accumulators",
+                       promoted ? "sums, totals and scales" : "accumulators",
                        s.consumerRegisters, s.consumerRegisters - 64);
   int64_t shared = sharedBytes(problem, s);
   if (shared > hardware.sharedPerBlock)

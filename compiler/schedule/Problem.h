@@ -36,9 +36,14 @@ struct MatmulProblem {
   /// partial sums has its own.
   bool groupScales = false;
 
-  /// Sums of 8-bit operands keep fewer bits than f32: they are added to
-  /// totals.
-  bool isPromoted() const { return elementBytes == 1; }
+  /// What the layer allows: see the engine's addsFast.
+  bool addsFast = false;
+
+  /// Sums of 8-bit operands keep fewer bits than f32: they are added to totals,
+  /// unless an engine that can leave this away may.
+  bool isPromoted(bool engineAddsFast = false) const {
+    return elementBytes == 1 && !(addsFast && engineAddsFast);
+  }
   /// Rows of an m tile; given by the variant's permutation.
   int64_t tileRows = 16;
 };

@@ -29,10 +29,14 @@ struct Engine {
   /// Some warps copy and the others multiply, weight rows on the M side of the
   /// instruction: schedules have roles instead of a grid of warps.
   bool warpSpecialized = false;
+  /// Takes `true` behind the element type: sums of 8-bit floats stay in the
+  /// tensor cores over all of k. Other engines add in f32 whatever was asked.
+  bool addsFast = false;
 };
 
 inline constexpr Engine kEngines[] = {
-    {"wgmma", "f16 bf16 f8E4M3FN", "wgmma tma", "moe::mma::Wgmma", 20, true},
+    {"wgmma", "f16 bf16 f8E4M3FN", "wgmma tma", "moe::mma::Wgmma", 20, true,
+     true},
     {"mma_sync", "f16 bf16 f8E4M3FN", "mma_sync cp_async", "moe::mma::MmaSync",
      10},
     {"simt", "f32 f16 bf16 f8E4M3FN", "", "moe::mma::Simt", 0},

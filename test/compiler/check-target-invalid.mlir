@@ -5,6 +5,17 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
+// expected-error@+1 {{layer @l refused [option_not_supported]: accumulate 'fast' is for operands of 8-bit floats with a scale a tensor, channel or token (fp8_tensor, fp8_tensor_dynamic, fp8_channel); accepted: f32}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, accumulate = "fast"}
+
+// -----
+
+// Scales of groups along k are applied in f32.
+// expected-error@+1 {{layer @l refused [option_not_supported]: accumulate 'fast' is for operands of 8-bit floats}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, accumulate = "fast"}
+
+// -----
+
 // expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'weights_transposed'; accepted: weights stored as [E, 2I, H] and [E, H, I]}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_transposed}
 

@@ -71,6 +71,7 @@ TEST(LayerJson, EveryField) {
       {"e_score_correction_bias", true},
       {"has_bias", true},
       {"gate_up_order", "interleaved"},
+      {"accumulate", "fast"},
       {"apply_router_weight_on_input", true},
       {"apply_routed_scale_to_output", true},
       {"n_shared_experts", 1},
@@ -122,6 +123,7 @@ TEST(LayerJson, EveryField) {
   EXPECT_TRUE(layer.routing.bias);
   EXPECT_TRUE(layer.hasBias);
   EXPECT_EQ(layer.gateUpOrder, "interleaved");
+  EXPECT_EQ(layer.accumulate, "fast");
   EXPECT_TRUE(layer.applyRouterWeightOnInput);
   EXPECT_TRUE(layer.applyRoutedScaleToOutput);
   EXPECT_EQ(layer.numSharedExperts, 1);
@@ -155,7 +157,8 @@ TEST(LayerJson, Version) {
 
 TEST(LayerJson, UnknownFields) {
   EXPECT_EQ(refused({{"num_expert", 8}}),
-            "in.json: $.num_expert: unknown field; accepted here: activation, "
+            "in.json: $.num_expert: unknown field; accepted here: accumulate, "
+            "activation, "
             "apply_routed_scale_to_output, apply_router_weight_on_input, "
             "defer_moe_finalize, e_score_correction_bias, experts_per_token, "
             "gate_up_order, has_bias, hidden_dim, in_dtype, intermediate_size, "

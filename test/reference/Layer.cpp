@@ -218,6 +218,10 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   const Element *w2 = descriptor(reader, "w2", ofWeights, layer.w2Scaling);
 
   reader.demand("gate_up_order", "gate_first");
+  // Absent in packages that older compilers wrote.
+  if (json.contains("accumulate"))
+    layer.accumulatesFast =
+        reader.word("accumulate", {"f32", "fast"}) == "fast";
   layer.hasBias = reader.boolean("has_bias");
   layer.addW2Bias = reader.boolean("add_w2_bias");
   reader.demand("apply_router_weight_on_input", false);

@@ -59,6 +59,7 @@ struct Layer {
   const Element *a2 = nullptr; ///< what the second one does: rounded to it
   const Element *weightType = nullptr;
   Scaling a1Scaling, a2Scaling, w1Scaling, w2Scaling;
+  bool accumulatesFast = false; ///< sums are left to the tensor cores
   bool hasBias = false;
   bool addW2Bias = true;
 

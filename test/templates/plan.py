@@ -247,7 +247,8 @@ def addScaled(plan):
             shared=texts.matmulShared(tile, stages, "e4m3", result, gated, "Wgmma", quant),
             threads=128 + 2 * tile[1], n=n, k=k, experts=experts, topk=topk, tilem=tile[0],
             tilen=tile[1], quant=quant, gated=gated, gather=o["gather"], bias=o["bias"],
-            ctas=o["ctas"], result=result, timing=timing, tokens=tokens)
+            fast=o.get("fast", False), ctas=o["ctas"], result=result, timing=timing,
+            tokens=tokens)
     for quant in ("Fp8Block", "Fp8Channel", "Fp8Tensor"):
         key = quant.lower()
         few, many = "1,7,33", "2,33,100,300"
@@ -261,6 +262,11 @@ def addScaled(plan):
             gather=False, bias=True)
         add(f"{key}_down_mid", 384, 656, 4, 2, (64, 128, 128), 4, quant, many, "f32",
             gather=False)
+        if quant != "Fp8Block":
+            add(f"{key}_up_fast", 400, 336, 5, 2, (64, 128, 128), 5, quant, many, "f32",
+                activation="silu", fast=True)
+            add(f"{key}_down_fast", 264, 208, 5, 2, (128, 128, 128), 6, quant, many, "bf16",
+                gather=False, bias=True, fast=True)
         if quant == "Fp8Tensor":  # takes as long as Fp8Channel
             continue
         for rows, stages, tokens in ((64, 8, "128,512"), (128, 5, "512,2048,8192")):

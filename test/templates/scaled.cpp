@@ -279,7 +279,8 @@ bool check(const Case &c, int tokens, Random &random) {
   }
   bool behind = std::all_of(result.end() - 64, result.end(),
                             [](char byte) { return byte == char(0xff); });
-  bool right = worst <= (wide ? 2e-3 : 4e-3) && behind;
+  bool fast = c.kernel.line.number("fast", 0);
+  bool right = worst <= (fast ? 2e-2 : wide ? 2e-3 : 4e-3) && behind;
   std::printf("%-34s tokens %4d worst row %.2e%s %s\n",
               c.kernel.line.text("id").c_str(), tokens, worst,
               behind ? "" : " WRITES BEHIND", right ? "right" : "FAILED");

@@ -122,7 +122,8 @@ def matmulShared(tile, stages, element, result, gated, engine="MmaSync", quant="
 def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
            gather=True, activation=None, gated=True, bias=False, element="bf16",
            result=None, engine="MmaSync", interleave=None, programmatic=True,
-           async_=True, registers=(56, 224), quant="None", scaling=None, early=None):
+           async_=True, registers=(56, 224), quant="None", scaling=None, early=None,
+           fast=False):
     result = result or element
     specialized = engine == "Wgmma"
     if specialized:
@@ -167,7 +168,7 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
         f"using Input = {TYPES[element]};", f"using Weight = {TYPES[element]};",
         f"using Result = {TYPES[result]};", f"using Quant = moe::quant::{quant};",
         f"using Activation = {policy};",
-        f"using Mma = moe::mma::{engine}<{TYPES[element]}>;",
+        f"using Mma = moe::mma::{engine}<{TYPES[element]}{', true' if fast else ''}>;",
         f"struct Schedule {{ {schedule} }};"] + constants(
             kN=n, kK=k, kExperts=experts, kTopK=topk, kGather=gather, kBias=bias,
             kInterleave=interleave,

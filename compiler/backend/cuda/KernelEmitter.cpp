@@ -350,8 +350,10 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   config.type("Activation", activate
                                 ? activationPolicy(activate.getActivation())
                                 : "moe::activation::None");
-  config.type("Mma", fmt::format("{}<{}>", engine ? engine->policy : "",
-                                 cppType(matmul.getLhs())));
+  bool fast = engine && engine->addsFast && layer.accumulatesFast();
+  config.type("Mma",
+              fmt::format("{}<{}{}>", engine ? engine->policy : "",
+                          cppType(matmul.getLhs()), fast ? ", true" : ""));
   config.open("Schedule");
   config.number("kTileM", schedule.getTileM());
   config.number("kTileN", schedule.getTileN());

@@ -94,6 +94,7 @@ json compiler::layerJson(moe::LayerOp layer) {
         {"w1", descriptorJson(quant.getW1())},
         {"w2", descriptorJson(quant.getW2())}}},
       {"gate_up_order", layer.getGateUpOrder().str()},
+      {"accumulate", layer.getAccumulate().str()},
       {"has_bias", bool(layer.getHasBias())},
       {"add_w2_bias", layer.getW2Bias().value_or(true)},
       {"apply_router_weight_on_input",

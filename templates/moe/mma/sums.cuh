@@ -23,6 +23,10 @@ template <int kSize, bool kPromoted> struct Sums {
       sums[i] = 0.0f;
   }
   __device__ __forceinline__ float value(int i) const { return sums[i]; }
+  /// Multiplies what value(i) gives.
+  __device__ __forceinline__ void scale(int i, float factor) {
+    sums[i] *= factor;
+  }
 };
 
 template <int kSize> struct Sums<kSize, true> {
@@ -35,6 +39,9 @@ template <int kSize> struct Sums<kSize, true> {
       sums[i] = totals[i] = 0.0f;
   }
   __device__ __forceinline__ float value(int i) const { return totals[i]; }
+  __device__ __forceinline__ void scale(int i, float factor) {
+    totals[i] *= factor;
+  }
   /// totals += sums * scale(i); sums = 0.
   template <class Scale> __device__ __forceinline__ void promote(Scale scale) {
     add(scale);

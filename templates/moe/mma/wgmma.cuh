@@ -9,7 +9,8 @@
 // bf16, f16 or e4m3 with f32 sums, on sm_90a. Swapped: weight rows fill the 64
 // rows of an instruction and tokens its columns, as many as the tile really
 // has. A gate and its up value (8 weight rows apart) lie in one thread. Sums of
-// e4m3 are of one stage (128 of k) and are then added to f32 totals.
+// e4m3 are of one stage (128 of k) and are then added to f32 totals, unless the
+// layer wants them fast.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,16 +22,19 @@
 
 namespace moe::mma {
 
-template <class Element> struct Wgmma {
+/// kFast: sums of e4m3 stay where they are over all of k.
+template <class Element, bool kFast = false> struct Wgmma {
   using Input = Element;
   static constexpr bool kWarpSpecialized = true;
   static constexpr int kStepK = 32 / int(sizeof(Element));
   /// The sums of e4m3 keep fewer bits than f32 has.
-  static constexpr bool kPromoted = kSame<Input, e4m3>;
+  static constexpr bool kPromoted = kSame<Input, e4m3> && !kFast;
+  static_assert(!kFast || kSame<Input, e4m3>,
+                "sums of 16-bit operands are f32 sums");
   /// Weight rows of a warpgroup, and bytes of an operand row in a stage.
   static constexpr int kRows = 64;
   static constexpr int kRowBytes = 128;
-  static_assert(kSame<Input, bf16> || kSame<Input, f16> || kPromoted,
+  static_assert(kSame<Input, bf16> || kSame<Input, f16> || kSame<Input, e4m3>,
                 "engine wgmma multiplies bf16, f16 or e4m3");
 
   /// One warpgroup's share of a tile: kRows weight rows by kTokens tokens.

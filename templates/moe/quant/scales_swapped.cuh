@@ -73,7 +73,7 @@ template <class Config, class Fragment> struct SwappedScales {
       return 1.0f;
   }
 
-  /// Multiplies the totals where a scale is of a whole row or column. lhs: all
+  /// Multiplies the results where a scale is of a whole row or column. lhs: all
   /// scales of the tokens; source(r): which row of lhs is token r of the tile.
   template <class Source>
   __device__ __forceinline__ void finish(Fragment &fragment, const float *lhs,
@@ -90,8 +90,8 @@ template <class Config, class Fragment> struct SwappedScales {
             scale = lhs[source(token < rows ? token : 0)];
           else
             scale = lhs[0];
-          fragment.totals[i + j] *= scale * weights[0];
-          fragment.totals[i + j + 2] *= scale * weights[1];
+          fragment.scale(i + j, scale * weights[0]);
+          fragment.scale(i + j + 2, scale * weights[1]);
         }
       }
     }

@@ -83,6 +83,8 @@ template <class Config> struct Specialized {
                     (Config::Quant::kPromoteK == Schedule::kTileK &&
                      Schedule::kTileM <= 128),
                 "promoted sums are of one stage, of at most 128 tokens");
+  static_assert(Mma::kPromoted || !kStagesScales,
+                "scales of groups along k multiply promoted sums");
   // A consumer waits for registers until producers have given theirs.
   static_assert(kProducers * Schedule::kProducerRegisters +
                             32 * Schedule::kConsumerWarps *
@@ -330,6 +332,11 @@ template <class Config> struct WarpSpecialized {
         multiplyPromoted(worker, own, releases);
       else
         multiply(worker, own, releases);
+      if constexpr (ScaleLayout<Config>::kScaled)
+        SwappedScales<Config, decltype(worker)>(cta.args.rhs_scale, tile.expert,
+                                                tile.firstN, worker)
+            .finish(worker, cta.args.lhs_scale, tile.rows,
+                    [&](int r) { return cta.source(tile, r); });
 
       unsigned staging = cta.shared + S::kStaging +
                          unsigned(warpgroup * SwappedStaging<Config>::kBytes);
@@ -394,8 +401,6 @@ template <class Config> struct WarpSpecialized {
         worker.add([&](int i) { return scales.ofGroup(i); });
         ring.advance();
       }
-      scales.finish(worker, cta.args.lhs_scale, tile.rows,
-                    [&](int r) { return cta.source(tile, r); });
     }
   };
 

@@ -252,6 +252,10 @@ TEST(Candidates, IllegalRolesSayWhy) {
             "160 sums, totals and scales a thread; 216 registers hold 152");
   p.groupScales = false;
   EXPECT_EQ(whyIllegal(p, s, h100()), std::nullopt);
+  // Sums alone, where they may stay as they are.
+  p.tileRows = 256;
+  p.addsFast = true;
+  EXPECT_EQ(whyIllegal(p, roles(256, 1), h100()), std::nullopt);
 }
 
 TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
@@ -269,10 +273,10 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
   EXPECT_EQ(knownGood(p, both, h100())->groupM, 4);
   // What has 8 bits, wgmma multiplies as such.
   for (const TileRule &rule : kTileRules)
-    if (rule.serves("wgmma", 1))
-      EXPECT_EQ(
-          knownGood(ofBytes(gateUp(1, 512, rule.rows)), both, h100())->engine,
-          "wgmma");
+    if (rule.serves("wgmma", 1)) {
+      MatmulProblem bytes = ofBytes(gateUp(1, 512, rule.rows));
+      EXPECT_EQ(knownGood(bytes, both, h100())->engine, "wgmma");
+    }
   // Forced, each serves all tiles of its rules.
   for (const TileRule &rule : kTileRules)
     if (rule.serves("wgmma", 2) || rule.serves("mma_sync", 2))
