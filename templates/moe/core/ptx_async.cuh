@@ -77,6 +77,11 @@ __device__ __forceinline__ void synchronize(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
+/// Arrives at such a barrier without waiting.
+__device__ __forceinline__ void arriveAt(int number, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
 //===--- copies -----------------------------------------------------------===//
 
 /// Begins to bring a tensor map where the copy engine reads it fast.

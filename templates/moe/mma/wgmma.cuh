@@ -66,6 +66,9 @@ template <class Element, bool kFast = false> struct Wgmma {
         else
           ptx::multiplyShared<Input, kTokens>(this->sums, lhs + step * 2,
                                               rhs + step * 2);
+        // Its end tells that the last one's is near.
+        if (kPromoted && step == kRowBytes / 32 - 2)
+          ptx::commitMultiplies();
       }
       ptx::commitMultiplies();
     }

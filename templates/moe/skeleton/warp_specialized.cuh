@@ -63,6 +63,11 @@ template <class Config> struct Specialized {
   /// read scales, so that every reader is known to be done.
   static constexpr int kReleases =
       Schedule::kConsumerWarps * (kStagesScales ? 32 : 1);
+  /// Two warpgroups that scale and add partial sums take turns, so that the
+  /// one multiplies while the other adds: named barriers kTurn and kTurn + 1,
+  /// behind those of the epilogue.
+  static constexpr bool kTakeTurns = kStagesScales && kGroups == 2;
+  static constexpr int kTurn = 5;
   static constexpr int kScales = kSlots + 2 * 16;
   static constexpr int kScaleBytes = kStagesScales ? Schedule::kTileM * 4 : 0;
   static constexpr int kBarriers = kScales + Schedule::kStages * kScaleBytes;
@@ -378,10 +383,12 @@ template <class Config> struct WarpSpecialized {
     }
 
     /// All of k, the sums of each stage added to totals. The other warpgroup's
-    /// multiplies fill the tensor cores meanwhile.
+    /// multiplies fill the tensor cores meanwhile: where tokens are so many
+    /// that this takes time, one begins when most of the other's are done.
     template <class Worker>
     __device__ __forceinline__ void
     multiplyPromoted(Worker &worker, unsigned own, bool releases) {
+      constexpr bool kTurns = S::kTakeTurns && Worker::kSize >= 32;
       SwappedScales<Config, Worker> scales(cta.args.rhs_scale, tile.expert,
                                            tile.firstN, worker);
 #pragma unroll 1
@@ -390,10 +397,17 @@ template <class Config> struct WarpSpecialized {
         ptx::waitForBarrier(cta.barriers.full(ring.stage), ring.phase);
         ptx::fenceShared();
         unsigned stage = unsigned(ring.stage * S::kStageBytes);
+        if constexpr (kTurns)
+          ptx::synchronize(S::kTurn + warpgroup, 256);
         worker.multiply(own + stage, cta.shared + S::kWeightBytes + stage);
         scales.fetchTokens(cta.shared + S::kScales +
                                unsigned(ring.stage * S::kScaleBytes),
                            worker.firstCol);
+        if constexpr (kTurns) {
+          // The other one's multiplies queue up behind the last group.
+          ptx::waitForMultiplies<1>();
+          ptx::arriveAt(S::kTurn + (warpgroup ^ 1), 256);
+        }
         ptx::waitForMultiplies<0>();
         worker.finish();
         if (releases)
@@ -414,6 +428,9 @@ template <class Config> struct WarpSpecialized {
     awaitPredecessor<Config>();
     float inverse = inverseOfScale<Config>(
         args, blockIdx.x == 0 && warpgroup == 0 && thread < 32);
+    if constexpr (S::kTakeTurns)
+      if (warpgroup == 1)
+        ptx::arriveAt(S::kTurn, 256); // the first turn is the first one's
 #pragma unroll 1
     while (true) {
       SlotTile tile = take(slot, slotPhase);
@@ -424,6 +441,9 @@ template <class Config> struct WarpSpecialized {
       slotPhase = slot ? slotPhase ^ 1 : slotPhase;
       slot ^= 1;
     }
+    if constexpr (S::kTakeTurns)
+      if (warpgroup == 0)
+        ptx::synchronize(S::kTurn, 256);
   }
 };
 
