@@ -8,6 +8,7 @@ Needs Python and the driver alone, compute-sanitizer for the group `sanitizers`,
 """
 
 import argparse
+import concurrent.futures
 import ctypes
 import json
 import os
@@ -17,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 
@@ -129,11 +131,13 @@ def run_entry(entry, root, options):
         if sanitizer:
             command = [tool, "--tool", sanitizer, "--error-exitcode", "9", *command]
         hangs = entry.get("hangs") and not sanitizer
-        status, output, errors = execute(command, root, min(options.timeout, HANG) if hangs else options.timeout)
+        left = max(1.0, min(options.timeout, options.within - (time.time() - options.started)))
+        limit = min(left, HANG) if hangs else left
+        status, output, errors = execute(command, root, limit)
         if options.verbose:
             print(" ".join(command), "->", status, flush=True)
         passed, text, worst, caught = judge(status, output, errors, sanitizer)
-        caught = caught or hangs and status == TIMED_OUT
+        caught = caught or hangs and status == TIMED_OUT and limit >= min(options.timeout, HANG)
         result["calls"] += 1
         for key, value in worst.items():
             result["worst"][key] = max(result["worst"].get(key, 0), value) if key != "runs" else (
@@ -180,6 +184,39 @@ def unproven(entry, result, entries, proven, elsewhere=False):
     return result
 
 
+def judged(done, entries, options):
+    """The results so far, sanitizers that flagged no planted fault yet being unproven."""
+    proven = {entry["sanitizer"] for entry, result in done if is_planted(entry) and result["passed"]}
+    return [unproven(entry, result, entries, proven, options.planted_elsewhere) for entry, result in done]
+
+
+def slow_first(entry):
+    """So that no long entry is begun last, where many run at once."""
+    return (entry.get("sanitizer") != "racecheck", entry["group"] != "models")
+
+
+def run_entries(entries, root, options, index):
+    """(results, entries that were not begun)"""
+    done, skipped, lock = [], [], threading.Lock()
+
+    def one(entry):
+        if time.time() - options.started > min(options.budget, options.within):
+            skipped.append(entry)
+            return
+        result = run_entry(entry, root, options)
+        with lock:
+            done.append((entry, result))
+            results = judged(done, index["entries"], options)
+            print(f"{result['name']}: {results[-1]['passed']} {result['seconds']} s {results[-1]['text'][:200]}", flush=True)
+            pathlib.Path(options.json).write_text(json.dumps(
+                {"arch": index["arch"], "commit": index["commit"], "trees": index["trees"], "results": results,
+                 "not_run": [item["name"] for item in skipped]}, indent=1) + "\n")
+
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(one, sorted(entries, key=slow_first) if options.jobs > 1 else entries))
+    return judged(done, index["entries"], options), skipped
+
+
 def print_table(results, skipped):
     print(f"\n{'group':<11} {'package':<34} {'result':<7} {'runs':>4} {'whole':>6} {'row':>6} {'elem':>6} {'s':>6}  "
           "(errors as parts of what is allowed)")
@@ -206,6 +243,8 @@ def main():
     parser.add_argument("--planted-elsewhere", action="store_true", help="leave planted faults to a run beside this one")
     parser.add_argument("--budget", type=float, default=1e9, help="start nothing after this many seconds")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one call of moec-run")
+    parser.add_argument("--within", type=float, default=1e9, help="cut off what still runs after this many seconds")
+    parser.add_argument("--jobs", type=int, default=1, help="entries at once; times then say little")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--prepare", default="", help="the folder of binaries: make the packages first, where there is a GPU")
     options = parser.parse_args()
@@ -226,20 +265,8 @@ def main():
     if entries and not options.prepare:
         os.chmod(root / "bin" / "moec-run", 0o755)
     os.environ.setdefault("MOEC_CACHE_DIR", tempfile.mkdtemp(prefix="moec-cache-"))
-    started, results, skipped, proven = time.time(), [], [], set()
-    for entry in entries:
-        if time.time() - started > options.budget:
-            skipped.append(entry)
-            continue
-        result = unproven(entry, run_entry(entry, root, options), index["entries"], proven,
-                          options.planted_elsewhere)
-        if is_planted(entry) and result["passed"]:
-            proven.add(entry["sanitizer"])
-        results.append(result)
-        print(f"{result['name']}: {result['passed']} {result['seconds']} s {result['text'][:200]}", flush=True)
-        pathlib.Path(options.json).write_text(json.dumps(
-            {"arch": index["arch"], "commit": index["commit"], "trees": index["trees"], "results": results,
-             "not_run": [item["name"] for item in skipped]}, indent=1) + "\n")
+    options.started = time.time()
+    results, skipped = run_entries(entries, root, options, index)
     print_table(results, skipped)
     sys.exit(1 if not results or any(result["passed"] is False for result in results) else 0)
 

@@ -8,6 +8,7 @@ import pathlib
 import stat
 import sys
 import tempfile
+import time
 import types
 import unittest
 
@@ -24,7 +25,8 @@ class SuiteTest(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.root = pathlib.Path(self.folder.name)
         (self.root / "bin").mkdir()
-        self.options = types.SimpleNamespace(timeout=20, verbose=False)
+        self.options = types.SimpleNamespace(timeout=20, verbose=False, within=1e9, budget=1e9, jobs=1, planted_elsewhere=False,
+                                             started=time.time(), json=str(self.root / "out.json"))
 
     def tearDown(self):
         self.folder.cleanup()
@@ -136,6 +138,48 @@ class SuiteTest(unittest.TestCase):
         self.assertFalse(gpu_suite.unproven(clean, result, entries, set())["passed"])
         self.assertTrue(gpu_suite.unproven(clean, result, entries, {"memcheck"})["passed"])
         self.assertTrue(gpu_suite.unproven(clean, result, [clean], set())["passed"])
+
+    def entries_of(self, count, **more):
+        return [{"group": "rows", "name": f"row-{i}", "package": "p", "runs": [["--tokens=7"]], "expect": "pass", **more}
+                for i in range(count)]
+
+    def run_entries(self, entries):
+        return gpu_suite.run_entries(entries, self.root, self.options, {"arch": "sm_90a", "commit": "c", "trees": {}, "entries": entries})
+
+    def test_many_at_once(self):
+        path = self.root / "bin" / "moec-run"
+        path.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(1)\nprint({json.dumps(GOOD)!r})\n")
+        path.chmod(0o755)
+        self.options.jobs, self.options.started = 6, time.time()
+        results, skipped = self.run_entries(self.entries_of(6))
+        self.assertLess(time.time() - self.options.started, 5)
+        self.assertEqual((len(results), skipped), (6, []))
+        self.assertTrue(all(result["passed"] for result in results))
+        self.assertEqual(len(json.loads((self.root / "out.json").read_text())["results"]), 6)
+
+    def test_within_cuts_off_and_skips(self):
+        path = self.root / "bin" / "moec-run"
+        path.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(30)\n")
+        path.chmod(0o755)
+        self.options.within, self.options.started = 0.5, time.time()
+        results, skipped = self.run_entries(self.entries_of(3))
+        self.assertEqual((len(results), len(skipped)), (1, 2))
+        self.assertFalse(results[0]["passed"])
+        # What was cut off early is no hang.
+        self.options.started = time.time()
+        results, _ = self.run_entries(self.entries_of(1, hangs=True, expect="fail"))
+        self.assertFalse(results[0]["passed"])
+
+    def test_a_tool_may_be_proven_after_it_was_silent(self):
+        planted = {"group": "sanitizers", "name": "m", "sanitizer": "memcheck", "expect": "fail"}
+        clean = {"group": "sanitizers", "name": "x", "sanitizer": "memcheck", "expect": "pass"}
+        good = {"passed": True, "text": ""}
+        self.assertFalse(gpu_suite.judged([(clean, good)], [planted, clean], self.options)[0]["passed"])
+        self.assertTrue(gpu_suite.judged([(clean, good), (planted, good)], [planted, clean], self.options)[0]["passed"])
+
+    def test_slow_ones_begin_first(self):
+        race, model, row = {"group": "sanitizers", "sanitizer": "racecheck"}, {"group": "models"}, {"group": "rows"}
+        self.assertEqual(sorted([row, model, race], key=gpu_suite.slow_first), [race, model, row])
 
     def test_entries_of_some_tools(self):
         planted = {"group": "sanitizers", "name": "m", "sanitizer": "memcheck", "expect": "fail"}
