@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/tools/run/Judge.h"
+#include "runtime/tools/run/Chain.h"
 
 #include "test/reference/Check.h"
 
@@ -27,36 +27,24 @@ static constexpr int64_t kTileRows[] = {16, 32, 64, 128};
 /// On the host device every token up to here is compared.
 static constexpr int64_t kHostSample = 4096;
 
-namespace {
-/// One run's memory: outputs, workspace and context.
-struct Place {
-  DeviceOutputs outputs;
-  Guarded workspace;
-  std::unique_ptr<Context> context;
+Result<Place> Place::create(Session &session, int64_t tokens) {
+  Place place;
+  auto outputs = session.makeOutputs(tokens);
+  if (!outputs)
+    return outputs.takeError();
+  place.outputs = std::move(*outputs);
+  auto workspace = session.makeWorkspace(tokens);
+  if (!workspace)
+    return workspace.takeError();
+  place.workspace = std::move(*workspace);
+  auto context = session.makeContext(place.workspace);
+  if (!context)
+    return context.takeError();
+  place.context = std::move(*context);
+  return place;
+}
 
-  static Result<Place> create(Session &session, int64_t tokens) {
-    Place place;
-    auto outputs = session.makeOutputs(tokens);
-    if (!outputs)
-      return outputs.takeError();
-    place.outputs = std::move(*outputs);
-    auto workspace = session.makeWorkspace(tokens);
-    if (!workspace)
-      return workspace.takeError();
-    place.workspace = std::move(*workspace);
-    auto context = session.makeContext(place.workspace);
-    if (!context)
-      return context.takeError();
-    place.context = std::move(*context);
-    return place;
-  }
-};
-
-/// Outputs on the host, by name.
-using HostOutputs = std::map<std::string, HostArray>;
-} // namespace
-
-static Result<HostOutputs> download(const DeviceOutputs &outputs) {
+Result<HostOutputs> moec::run::download(const DeviceOutputs &outputs) {
   HostOutputs result;
   for (const auto &[name, buffer] : outputs.buffers) {
     auto array = buffer.download();
@@ -67,6 +55,19 @@ static Result<HostOutputs> download(const DeviceOutputs &outputs) {
   return result;
 }
 
+std::string moec::run::differing(const HostOutputs &first,
+                                 const HostOutputs &second) {
+  for (const auto &[name, array] : second) {
+    const HostArray &before = first.at(name);
+    auto begin = array.data.get();
+    auto differs = std::mismatch(begin, begin + array.bytes, before.data.get());
+    if (differs.first != begin + array.bytes)
+      return fmt::format("output {} differs from byte {} of {}", name,
+                         differs.first - begin, array.bytes);
+  }
+  return "";
+}
+
 template <typename T>
 static const T *find(const HostOutputs &outputs, const char *name) {
   auto it = outputs.find(name);
@@ -75,7 +76,7 @@ static const T *find(const HostOutputs &outputs, const char *name) {
              : reinterpret_cast<const T *>(it->second.data.get());
 }
 
-static void failWith(CaseResult &result, const std::string &text) {
+void moec::run::failWith(CaseResult &result, const std::string &text) {
   result.passed = false;
   result.text += (result.text.empty() ? "" : "; ") + text;
 }
@@ -211,19 +212,12 @@ static Result<void> runTwice(Bench &bench, const DeviceInputs &inputs,
   auto second = download(place->outputs);
   if (!second)
     return second.takeError();
-  result.twice = "identical";
-  for (const auto &[name, array] : *second) {
-    const HostArray &before = first.at(name);
-    auto begin = array.data.get();
-    auto differs = std::mismatch(begin, begin + array.bytes, before.data.get());
-    if (differs.first == begin + array.bytes)
-      continue;
-    result.twice = fmt::format("output {} differs from byte {} of {}", name,
-                               differs.first - begin, array.bytes);
+  result.twice = differing(first, *second);
+  if (!result.twice.empty())
     failWith(result,
              "the second, disturbed run is not identical: " + result.twice);
-    break;
-  }
+  else
+    result.twice = "identical";
   for (auto damage : {place->workspace.damage(), place->outputs.damage()}) {
     if (!damage)
       return damage.takeError();
@@ -285,7 +279,10 @@ static Result<void> judge(Bench &bench, const HostInputs &inputs,
         !ok)
       return ok;
   if (options.check || options.twice)
-    return runTwice(bench, device, *outputs, tokens, result);
+    if (auto ok = runTwice(bench, device, *outputs, tokens, result); !ok)
+      return ok;
+  if (options.chain)
+    return runChain(bench, device, *outputs, tokens, result);
   return {};
 }
 
@@ -326,7 +323,7 @@ Result<CaseResult> moec::run::runCase(Bench &bench, int64_t tokens,
     return ok.takeError();
   if (auto ok = bench.machine.synchronizeAll(); !ok)
     return ok.takeError();
-  if (options.check || options.twice || bench.against)
+  if (options.check || options.twice || options.chain || bench.against)
     if (auto ok = judge(bench, *inputs, *device, *place, tokens, roundsPartials,
                         result);
         !ok)

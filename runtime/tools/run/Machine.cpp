@@ -166,6 +166,8 @@ Result<std::unique_ptr<Machine>> Machine::create(DeviceKind kind) {
 Machine::~Machine() {
   if (onHost() || !place.driver)
     return;
+  if (occupyModule)
+    place.driver->moduleUnload(occupyModule);
   for (void *stream : streams)
     if (stream)
       place.driver->streamDestroy(static_cast<CUstream>(stream));
@@ -188,6 +190,46 @@ Result<void> Machine::synchronizeAll() {
     return {};
   return place.driver->check(place.driver->ctxSynchronize(),
                              "cuCtxSynchronize");
+}
+
+Result<void> Machine::occupyHalf(int stream, int milliseconds) {
+  if (onHost())
+    return {};
+  const CudaDriver &driver = *place.driver;
+  if (!occupyModule)
+    if (auto ok =
+            driver.check(driver.moduleLoadData(&occupyModule, kOccupyText),
+                         "cuModuleLoadData (the kernel that holds SMs)");
+        !ok)
+      return ok;
+  CUfunction function = nullptr;
+  if (auto ok = driver.check(
+          driver.moduleGetFunction(&function, occupyModule, "occupy"),
+          "cuModuleGetFunction");
+      !ok)
+    return ok;
+  // All of its shared memory, so that a CTA has an SM and other kernels' do not
+  // fit beside it.
+  auto shared = static_cast<int>(place.info.sharedBytesPerBlock);
+  if (auto ok = driver.check(
+          driver.funcSetAttribute(function, kFuncMaxDynamicShared, shared),
+          "cuFuncSetAttribute");
+      !ok)
+    return ok;
+  constexpr unsigned kThreads = 1024;
+  constexpr unsigned long long kNanoseconds = 1000000;
+  unsigned long long duration =
+      static_cast<unsigned long long>(milliseconds) * kNanoseconds;
+  void *parameters[] = {&duration};
+  CUlaunchConfig config;
+  config.gridX =
+      static_cast<unsigned>(std::max<int64_t>(1, place.info.smCount / 2));
+  config.blockX = kThreads;
+  config.sharedBytes = static_cast<unsigned>(shared);
+  config.stream = static_cast<CUstream>(streams[stream]);
+  return driver.check(
+      driver.launchKernelEx(&config, function, parameters, nullptr),
+      "cuLaunchKernelEx");
 }
 
 //===----------------------------------------------------------------------===//

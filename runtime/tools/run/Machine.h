@@ -24,6 +24,9 @@ namespace moec::run {
 
 class Machine;
 
+/// PTX of the kernel that occupyHalf launches.
+extern const char *const kOccupyText;
+
 /// Memory of a machine; freed with this object.
 class Memory {
 public:
@@ -60,6 +63,10 @@ public:
   Result<void> synchronize(int stream);
   Result<void> synchronizeAll();
 
+  /// Queues a kernel that holds half of the SMs for so long; nothing on the
+  /// host.
+  Result<void> occupyHalf(int stream, int milliseconds);
+
   /// Runs `body` on stream 0, captured into a graph that is then launched
   /// there once.
   Result<void> runCaptured(const std::function<Result<void>()> &body);
@@ -78,6 +85,7 @@ private:
   runtime::DeviceKind kind = runtime::DeviceKind::Host;
   runtime::CudaPlace place;
   void *streams[2] = {};
+  runtime::cuda::CUmodule occupyModule = nullptr;
   double contextTime = 0;
 };
 

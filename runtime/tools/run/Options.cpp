@@ -76,6 +76,9 @@ bool moec::run::parseOptions(int argc, char **argv, Options &options,
                "Run through a captured CUDA graph");
   app.add_flag("--twice", options.twice,
                "Run again disturbed and demand the same bits (--check does)");
+  app.add_flag("--chain", options.chain,
+               "Pack and run behind each other without a wait, beside a kernel "
+               "that holds half of the SMs, and demand the same bits");
   bool noPoison = false;
   app.add_flag("--no-poison", noPoison,
                "Leave outputs and workspace as allocated, for initcheck; the "

@@ -35,7 +35,7 @@ struct Options {
   std::vector<std::string> routing = {"uniform"};
   RoutingInput inputs = RoutingInput::Logits;
   std::string against;
-  bool capture = false, twice = false;
+  bool capture = false, twice = false, chain = false;
   int64_t rowStride = 0;    ///< elements of x beyond H
   int64_t validTokens = -1; ///< -1: not given
   int64_t sample = 256;     ///< tokens that the reference takes on a GPU

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 using namespace moec;
@@ -195,13 +196,71 @@ Result<std::unique_ptr<Context>> Session::makeContext(const Guarded &memory) {
 Result<void> Session::run(Context &context, int stream,
                           const DeviceInputs &inputs,
                           const DeviceOutputs &outputs, int64_t tokens,
-                          const std::string &variant) {
+                          const std::string &variant, bool overlap) {
   std::vector<Tensor> tensors = inputs.tensors;
   for (const Tensor &tensor : outputs.tensors())
     tensors.push_back(tensor);
   RunOptions options;
   options.variant = variant;
+  options.overlapPrevious = overlap;
   return context.run(*packed, machine.stream(stream), tensors, tokens, options);
+}
+
+Result<Session::Stored> Session::destroyPacked(const HostWeights &weights) {
+  const Manifest &manifest = code->manifest();
+  const Target &target = code->target();
+  auto symbols = symbolsFor(manifest, 1, code->smCount());
+  if (!symbols)
+    return symbols.takeError();
+  Stored stored;
+  for (const Pack &pack : target.pack) {
+    for (const std::string &name : pack.from) {
+      auto found = weights.arrays.find(name);
+      if (found == weights.arrays.end())
+        return Error{ErrorCode::InvalidManifest,
+                     fmt::format("pack source {} is no weight", name)};
+      const auto &array = found->second;
+      auto memory = machine.allocate(array.bytes);
+      if (!memory)
+        return memory.takeError();
+      if (auto ok =
+              machine.upload(memory->address(), array.data.get(), array.bytes);
+          !ok)
+        return ok.takeError();
+      stored.tensors.push_back({found->first, memory->address(), "", 0});
+      stored.memory.push_back(std::move(*memory));
+    }
+    int64_t index = valueIndex(manifest, target, pack.result);
+    if (index < 0)
+      return Error{ErrorCode::InvalidManifest,
+                   fmt::format("pack result {} is unknown", pack.result)};
+    const Value &value = valueAt(manifest, target, static_cast<size_t>(index));
+    auto bytes = valueBytes(value, *symbols);
+    if (!bytes)
+      return bytes.takeError();
+    uint64_t address = packed->values()[static_cast<size_t>(index)].address;
+    constexpr int kNaN = 0xFF;
+    if (auto ok = machine.fill(reinterpret_cast<void *>(address), kNaN, *bytes);
+        !ok)
+      return ok.takeError();
+  }
+  auto needed = code->packScratchBytes();
+  if (!needed)
+    return needed.takeError();
+  auto scratch = machine.allocate(*needed);
+  if (!scratch)
+    return scratch.takeError();
+  stored.scratch = std::move(*scratch);
+  return stored;
+}
+
+Result<void> Session::repack(const Stored &stored, int stream) {
+  int64_t experts = 0;
+  for (const Pack &pack : code->target().pack)
+    experts = std::max(experts, pack.totalExperts);
+  return packed->repack(stored.tensors, 0, experts, stored.scratch.address(),
+                        static_cast<uint64_t>(stored.scratch.bytes()),
+                        machine.stream(stream));
 }
 
 bool Session::roundsPartials(const Variant &variant) const {

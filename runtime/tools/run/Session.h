@@ -52,7 +52,19 @@ public:
 
   Result<void> run(runtime::Context &context, int stream,
                    const DeviceInputs &inputs, const DeviceOutputs &outputs,
-                   int64_t tokens, const std::string &variant);
+                   int64_t tokens, const std::string &variant,
+                   bool overlap = false);
+
+  /// Stored weights, uploaded once more.
+  struct Stored {
+    std::vector<Memory> memory;
+    std::vector<runtime::Tensor> tensors;
+    Memory scratch;
+  };
+  /// Makes all that packing writes unusable, and what repack() takes.
+  Result<Stored> destroyPacked(const HostWeights &weights);
+  /// Queues packing; `stored` must live until it has ended.
+  Result<void> repack(const Stored &stored, int stream);
 
   /// Whether this variant rounds the second matmul's results to the output
   /// type before they are summed.

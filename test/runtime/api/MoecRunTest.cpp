@@ -146,6 +146,13 @@ TEST_F(MoecRun, AWrongKernelIsRed) {
   EXPECT_EQ(json::parse(output, nullptr, false)["passed"], false);
 }
 
+TEST_F(MoecRun, ChainPacksAndRunsAgain) {
+  EXPECT_EQ(run("--device=host --check --chain --tokens=0,1,9,64"), 0)
+      << errors;
+  EXPECT_THAT(output, HasSubstr("twice: identical"));
+  EXPECT_THAT(output, HasSubstr("chain: identical"));
+}
+
 TEST_F(MoecRun, NoPoisonStillChecks) {
   EXPECT_EQ(run("--device=host --tokens=0,9,64 --check --json --no-poison"), 0)
       << errors;
