@@ -4,8 +4,9 @@
 """Compiles the kernels of legal catalog rows for every arch with NVRTC; needs no GPU.
 
 A kernel fails when it does not compile, when it spills registers, when its PTX holds `.local`, when NVRTC or ptxas
-say anything at all, or when its instructions are not those that its schedule implies (see check_instructions). Legal is
-what the compiler does not refuse; test/golden/legal.txt holds the list.
+say anything at all, when its instructions are not those that its schedule implies (see check_instructions), or when it
+breaks the protocol of programmatic launches (protocol.py). Legal is what the compiler does not refuse;
+test/golden/legal.txt holds the list.
 
 Covered: each scheme, backend, engine and arch with tails in every size; REPRESENTATIVES gated with bias, not gated
 without, and for each scheme every activation and routing method; other archs gated or not in turn. --all compiles the
@@ -24,6 +25,7 @@ import time
 
 import moec_testing as testing
 import nvrtc
+import protocol
 
 # No tile divides any of these; rows are whole multiples of 16 bytes.
 SHAPE = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 328, "intermediate_size": 200}
@@ -36,7 +38,7 @@ HGMMA = {0x9f0, 0xdf0}
 QGMMA = {0x9f3, 0xdf3}
 UTMALDG = 0x5b4
 # Of this file; what passed older ones is judged again.
-RULES = "3"
+RULES = "4"
 
 _library = None
 
@@ -163,6 +165,11 @@ def check_kernel(job):
         return f"{name}: its PTX uses .local"
     if not cubin:
         return f"{name}: no cubin"
+    if "kProgrammatic = true" in source:
+        for sentence in protocol.violations(ptx):
+            return f"{name}: {sentence}"
+    elif "griddepcontrol" in ptx:
+        return f"{name}: it is launched as usual and has griddepcontrol"
     # On sm_90a, for whose opcodes the numbers stand.
     wrong = check_instructions(cubin, schedule) if "-arch=sm_90a" in options else None
     return f"{name}: {wrong}" if wrong else None

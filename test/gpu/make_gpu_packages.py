@@ -145,6 +145,7 @@ class Maker:
                 if i == 0:
                     runs += [["--tokens=1,33,500", "--routing=skewed,one_expert,empty_expert,ties,negative"],
                              ["--tokens=0,1,33", "--capture"],
+                             ["--tokens=0,1,33,500", "--chain"],
                              ["--tokens=1,33", "--inputs=ids32"], ["--tokens=1,33", "--inputs=ids64"],
                              ["--tokens=2,33", "--row-stride=24"], ["--tokens=33", "--valid-tokens=20"],
                              ["--tokens=33", "--valid-tokens=0"]]
@@ -168,6 +169,7 @@ class Maker:
                 [f"--tokens={TOKENS}", "--routing=uniform,skewed", sampled],
                 ["--tokens=33,500,2048", "--routing=one_expert,empty_expert", sampled],
                 ["--tokens=0,1,33,500", "--routing=uniform", "--capture", sampled],
+                ["--tokens=1,33,2048", "--routing=uniform", "--chain", sampled],
                 [f"--tokens={LARGE}", "--routing=skewed", "--sample=16", f"--against=packages/{name}-simt"],
             ], both_ends=True)
             self.add("models", f"{name}-simt", [["--tokens=1,33,500", "--routing=skewed", sampled]])

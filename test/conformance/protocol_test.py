@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""protocol.py on small PTX: what keeps the protocol of programmatic launches and what breaks it."""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import protocol  # noqa: E402
+
+HEAD = """.version 8.0
+.target sm_90
+.visible .entry kernel(.param .align 8 .b8 args[16]) .maxntid 128
+{ // a comment; with a semicolon
+  .reg .pred %p<3>;
+  .reg .b32 %r<9>;
+"""
+
+
+def said(body):
+    return protocol.violations(HEAD + body + "\n}\n")
+
+
+class ProtocolTest(unittest.TestCase):
+    def test_a_kernel_that_keeps_it(self):
+        self.assertEqual(said("""
+  ld.param.u64 %rd1, [args];
+  ld.global.nc.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1];
+  st.shared.v2.u32 [%r5], {%r1, %r2};
+  atom.shared.add.u32 %r6, [%r5], 1;
+  cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r5], [%rd1, {%r1, %r2, %r3}], [%r6];
+  setp.eq.u32 %p1, %r1, 0;
+  @%p1 bra $L__BB0_2;
+  griddepcontrol.wait;
+  griddepcontrol.launch_dependents;
+  st.global.u32 [%rd1], %r2;
+  ret;
+$L__BB0_2:
+  griddepcontrol.wait;
+  ret;"""), [])
+
+    def test_a_way_out_without_a_wait(self):
+        for way, text in (("ret;", "'ret' is reached"), ("@%p1 exit;\n  griddepcontrol.wait;\n  ret;", "'@%p1 exit' is reached"),
+                          ("@%p1 bra $L;\n  griddepcontrol.wait;\n$L:\n  ret;", "'ret' is reached"),
+                          ("@%p1 griddepcontrol.wait;\n  ret;", "'ret' is reached"), ("add.u32 %r1, %r1, 1;", "the kernel's end")):
+            found = said("  setp.eq.u32 %p1, %r1, 0;\n  " + way)
+            self.assertEqual(len(found), 1, (way, found))
+            self.assertIn(text, found[0])
+
+    def test_writes_before_the_wait(self):
+        for write in ("st.global.v4.u32 [%rd1], {%r1, %r2, %r3, %r4}", "st.u32 [%rd1], %r1", "red.global.add.u32 [%rd1], %r1",
+                      "atom.global.add.u32 %r1, [%rd1], 1", "@%p1 st.global.u32 [%rd1], %r1",
+                      "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r1], %r2"):
+            found = said(f"  {write};\n  griddepcontrol.wait;\n  ret;")
+            self.assertEqual(len(found), 1, (write, found))
+            self.assertIn("may write global memory before", found[0])
+        self.assertEqual(said("  st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r1], %r2, [%r3];\n"
+                              "  griddepcontrol.wait;\n  ret;"), [])
+
+    def test_a_successor_before_the_wait(self):
+        found = said("  griddepcontrol.launch_dependents;\n  griddepcontrol.wait;\n  ret;")
+        self.assertEqual(found, ["griddepcontrol.launch_dependents comes before griddepcontrol.wait"])
+
+    def test_loops_and_labels_of_inline_assembly(self):
+        wait = "  {.reg .pred done;\n  again:\n  mbarrier.try_wait.parity.shared::cta.b64 done, [%r1], %r2;\n  @!done bra again;}\n"
+        self.assertEqual(said(wait + "  griddepcontrol.wait;\n" + wait + "$L:\n  st.global.u32 [%rd1], %r1;\n  bra.uni $L;"), [])
+        self.assertEqual(len(said(wait + wait + "  ret;")), 1)
+
+    def test_what_cannot_be_followed(self):
+        self.assertIn("cannot be followed", said("  call.uni f, (%r1);\n  griddepcontrol.wait;\n  ret;")[0])
+        with self.assertRaisesRegex(ValueError, "unknown label"):
+            said("  bra $nowhere;")
+
+    def test_a_trap_needs_no_wait(self):
+        self.assertEqual(said("  @%p1 bra $L;\n  griddepcontrol.wait;\n  ret;\n$L:\n  trap;"), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
