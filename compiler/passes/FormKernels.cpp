@@ -6,15 +6,15 @@
 //===----------------------------------------------------------------------===//
 //
 // Backend grouped: routing and permutation in one CTA where all pairs fit it,
-// quantization of x beside routing, the activation and a quantization of its
-// result with a given scale in the epilogue of the first matmul. Backend
-// unfused: one kernel a stage, but for counting, which needs what routing has
-// at hand.
+// quantization of x beside routing, the activation and some quantizations of
+// its result in the epilogue of the first matmul. Backend unfused: one kernel a
+// stage, but for counting, which needs what routing has at hand.
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/ProgramValues.h"
+#include "dialect/catalog/Engines.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -36,6 +36,10 @@ static constexpr int64_t kFusedTokens = 128;
 /// x is quantized beside routing for this many tokens at most: a launch less is
 /// worth 0.3 to 4 us there, and with 8192 tokens up to 40 us are lost.
 static constexpr int64_t kQuantizedBesideRouting = 512;
+/// Groups of the intermediate are quantized by the CTA that computes them for
+/// tiles of so many rows at most: 1 to 3 % of a layer's time, and with 128 rows
+/// 2 to 13 % are lost to half as many tiles, each twice as long.
+static constexpr int64_t kGroupedTileRows = 64;
 /// What one CTA of the larger variants routes. Every CTA of the permutation
 /// sums the counts of all blocks, so many tokens take larger ones.
 static int64_t blockTokensFor(int64_t maxTokens) {
@@ -153,12 +157,24 @@ static bool isWritten(OpResult result, const Group &group) {
 
 /// Whether a quantization shares a kernel: of x with routing, where neither
 /// waits for the other; of the intermediate with the first matmul, where the
-/// scale is known. A scale that follows from many values needs them all first:
-/// that the last CTA of a row reads them back was measured, and is slower than
-/// a launch (bench/notes/quantize-h100.md).
+/// scale is known, or follows from columns that one CTA of a warp-specialized
+/// engine computes. A scale of a row follows from too many: that the last CTA
+/// of a row reads them back was measured, and is slower than a launch
+/// (bench/notes/quantize-h100.md).
 static bool joinsKernel(moe::VariantOp variant, moe::QuantizeOp quantize) {
-  if (isOfSortedRows(quantize))
-    return bool(quantize.getStaticScale());
+  if (isOfSortedRows(quantize)) {
+    auto program = variant->getParentOfType<moe::ProgramOp>();
+    const catalog::Engine *engine =
+        catalog::find(catalog::kEngines,
+                      std::string_view(program.getReportAttr().getEngine()));
+    int64_t tileRows = 0;
+    for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
+      tileRows = permute.getTileRows();
+    return quantize.getStaticScale() ||
+           (quantize.getDescriptor().getGroup()[1] == 128 && engine &&
+            engine->warpSpecialized && tileRows > 0 &&
+            tileRows <= kGroupedTileRows);
+  }
   return !quantize.getBlockAmax() &&
          int64_t(variant.getMaxTokens()) <= kQuantizedBesideRouting;
 }

@@ -59,6 +59,12 @@ Value compiler::resultOfMatmul(moe::KernelOp kernel) {
   return findStage<moe::GroupedMatmulOp>(kernel).getResult();
 }
 
+bool compiler::quantizesGroups(moe::KernelOp kernel) {
+  auto quantize = findStage<moe::QuantizeOp>(kernel);
+  return quantize && findStage<moe::GroupedMatmulOp>(kernel) &&
+         quantize.getDescriptor().getGroup()[1] > 0;
+}
+
 std::string compiler::valueName(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     auto program = dyn_cast<moe::ProgramOp>(argument.getOwner()->getParentOp());

@@ -35,6 +35,8 @@ bool scalesByGroup(moe::LayerOp layer, moe::GroupedMatmulOp matmul);
 /// What the epilogue of a matmul's kernel leaves: the result of the activation,
 /// if there is one, before it is quantized.
 mlir::Value resultOfMatmul(moe::KernelOp kernel);
+/// Whether a matmul's kernel quantizes that with a scale for some columns.
+bool quantizesGroups(moe::KernelOp kernel);
 
 /// The name of an argument of the program, a result of a launch, or a packed
 /// weight ("w13_packed").

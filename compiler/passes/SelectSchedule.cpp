@@ -100,6 +100,7 @@ static MatmulProblem problemOf(moe::KernelOp kernel,
   p.gated = activate && activate.getActivation().isGated();
   p.groupScales = scalesByGroup(layer, matmul);
   p.addsFast = layer.accumulatesFast();
+  p.quantizesGroups = quantizesGroups(kernel);
   p.tileRows = tileRowsOf(kernel);
   return p;
 }

@@ -113,6 +113,9 @@ std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
   if (specialized != s.hasRoles())
     return fmt::format("engine '{}' {} warps with roles", s.engine,
                        specialized ? "needs" : "has no");
+  if (!specialized && problem.quantizesGroups)
+    return fmt::format("engine '{}' does not quantize groups of its result",
+                       s.engine);
   if (specialized)
     return whyIllegalRoles(problem, s, hardware);
   auto grain = granularity(problem, s.engine);

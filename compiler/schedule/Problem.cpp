@@ -46,6 +46,11 @@ int64_t Schedule::registersOfCta() const {
   return threads() * std::min<int64_t>((64 << 10) / all / 8 * 8, 248);
 }
 
+int64_t compiler::takenWeightRows(const MatmulProblem &problem, int64_t tileN) {
+  int64_t rowsOfGroup = kScaledColumns * (problem.gated ? 2 : 1);
+  return problem.quantizesGroups ? std::max(tileN, rowsOfGroup) : tileN;
+}
+
 bool compiler::findHardware(const std::string &arch, const std::string &gpu,
                             Hardware &hardware) {
   const catalog::Architecture *archRow =

@@ -19,6 +19,9 @@
 
 namespace moec::compiler {
 
+/// Columns of a result that share a scale where it is quantized by groups.
+inline constexpr int64_t kScaledColumns = 128;
+
 /// result[rows, n (n / 2 when gated)] = lhs[rows, k] . weights[expert][n, k]^T
 /// for sorted rows, where every token brings topK rows spread over experts.
 struct MatmulProblem {
@@ -35,6 +38,9 @@ struct MatmulProblem {
   /// Scales of the lhs change along k, so each stage of a ring that scales
   /// partial sums has its own.
   bool groupScales = false;
+  /// 128 columns of the result share a scale with which it is quantized: a CTA
+  /// computes all of them, one column tile after the other.
+  bool quantizesGroups = false;
 
   /// What the layer allows: see the engine's addsFast.
   bool addsFast = false;
@@ -64,6 +70,10 @@ struct Hardware {
   double scalarFlops = 1e13; ///< a second, f32 FMA
   bool asyncCopy = true;     ///< has cp.async
 };
+
+/// Weight rows that a CTA takes at a time with tiles of `tileN`: those of a
+/// group where it quantizes groups.
+int64_t takenWeightRows(const MatmulProblem &problem, int64_t tileN);
 
 /// Hardware of catalog rows; `gpu` may be "" for the arch row's own GPU.
 /// False when a name is unknown or the GPU has another arch.

@@ -28,9 +28,13 @@ static int64_t specializedBytes(const MatmulProblem &problem,
   int64_t tokens =
       std::min<int64_t>(schedule.tileM, problem.resultBytes == 4 ? 32 : 64);
   int64_t staging = tokens * (columns * problem.resultBytes + 16);
+  staging *= schedule.tileN / kRowsOfGroup;
+  // One of f32 for all warpgroups.
+  if (problem.quantizesGroups)
+    staging = schedule.tileM * kScaledColumns * 4;
   int64_t scales =
       problem.groupScales ? schedule.stages * schedule.tileM * 4 : 0;
-  return ring + schedule.tileN / kRowsOfGroup * staging + 2 * kSlot + scales +
+  return ring + staging + 2 * kSlot + scales +
          (2 * schedule.stages + 4) * kBarrier;
 }
 

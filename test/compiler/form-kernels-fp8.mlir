@@ -3,6 +3,8 @@
 // RUN: moec-opt --moe-decompose-layer="arch=sm_90a max-tokens=128" --moe-choose-weight-layout --moe-choose-backend --moe-form-kernels %s | FileCheck %s --check-prefix=FEW
 // RUN: moec-opt --moe-decompose-layer="arch=sm_90a max-tokens=512" --moe-choose-weight-layout --moe-choose-backend --moe-form-kernels %s | FileCheck %s --check-prefix=MORE
 // RUN: moec-opt --moe-decompose-layer="arch=sm_90a max-tokens=128" --moe-choose-weight-layout --moe-choose-backend=backend=unfused --moe-form-kernels %s | FileCheck %s --check-prefix=APART
+// RUN: moec-opt --moe-decompose-layer=arch=sm_90a --moe-choose-weight-layout --moe-choose-backend --moe-make-variants --moe-form-kernels %s | FileCheck %s --check-prefix=TILES
+// RUN: moec-opt --moe-decompose-layer=arch=sm_90a --moe-choose-weight-layout --moe-choose-backend=engine=mma_sync --moe-make-variants --moe-form-kernels %s | FileCheck %s --check-prefix=OTHERS
 
 // The packed weight is interleaved, its scales stay as stored. sm_90 has no
 // multiply of e4m3 by mma.sync.
@@ -23,7 +25,9 @@
 // CHECK-NOT: realization
 // CHECK: moe.variant
 // Few tokens are quantized beside routing: behind the permutation in its
-// kernel, or in that of routing alone.
+// kernel, or in that of routing alone. A CTA of engine wgmma with tiles
+// of up to 64 rows computes all columns that share a scale and quantizes them;
+// others leave that to a launch.
 // FEW: moe.kernel @all_route_permute fields ["logits", "given_ids", "given_weights", "valid_tokens", "input"] results ["topk_ids", "topk_weights", "rows", "positions", "offsets", "tiles", "tile_count", "counts", "data", "scale"] {
 // FEW: moe.permute
 // FEW-NEXT: moe.quantize
@@ -35,6 +39,11 @@
 // MORE: %x_q, %x_scale = moe.launch @all_route(%logits, %given_ids, %given_weights, %valid_tokens, %x)
 // MORE-NEXT: moe.launch @all_permute(
 // MORE-NEXT: %t = moe.launch @all_gate_up(%x_q,
+// TILES: %t_q, %t_scale = moe.launch @up_to_32_gate_up(%x_q, %rows, %tiles, %tile_count, %packed, %x_scale, %w13_scale, %offsets) results ["t_q", "t_scale"]
+// TILES-NEXT: moe.launch @up_to_32_down(%t_q,
+// TILES: %t = moe.launch @up_to_65536_gate_up(
+// TILES-NEXT: moe.launch @up_to_65536_quantize_t(%t, %offsets) results ["t_q", "t_scale"]
+// OTHERS: moe.launch @up_to_32_quantize_t(%t, %offsets)
 // APART: moe.launch @all_permute(
 // APART-NEXT: moe.launch @all_quantize_x(%x) results ["x_q", "x_scale"]
 // UNFUSED: moe.launch @all_activate(%h, %offsets) results ["t"] : {{.*}} -> tensor<?x208xf32>

@@ -3,6 +3,20 @@
 
 // RUN: sed s/fp8_block/fp8_tensor/ %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=GIVEN
 
+// RUN: moec compile %s --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=GROUPS
+
+// Wgmma: a CTA of gate_up takes both column tiles of a group of 128, and leaves
+// e4m3 and scales. Their f32 pass through 16 * 128 * 4 bytes of shared memory.
+// GROUPS: ---- sm_90a/{{.*}}gate_up.cu
+// GROUPS-NOT: float *result;
+// GROUPS: const int *offsets;
+// GROUPS-NEXT: moe::e4m3 *data;
+// GROUPS-NEXT: float *scale;
+// GROUPS: using Result = float;
+// GROUPS: using Scaling = moe::quant::Group128;
+// GROUPS: static_assert(moe::sharedBytes<Config>() == {{[0-9]+}}
+// GROUPS-NOT: quantize<Config>
+
 // A scale of t that is given is applied by gate_up, and x is quantized by CTAs
 // behind the one that routes.
 // GIVEN: ---- sm_90a/{{.*}}gate_up.cu

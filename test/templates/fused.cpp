@@ -212,12 +212,13 @@ struct Runner {
     else
       a.add(weights);
     a.add(up ? at.xs.at : at.ts.at).add(up ? at.s13.at : at.s2.at);
-    if (up && withT && layer.quant == "Fp8Tensor")
-      a.add(at.given.at);
-    else
-      a.add(up ? at.t.at : at.y.at);
-    if (up && withT)
+    if (up && withT) {
+      if (layer.quant == "Fp8Tensor")
+        a.add(at.given.at);
       a.add(at.tq.at).add(at.ts.at);
+    } else {
+      a.add(up ? at.t.at : at.y.at);
+    }
     long long pairs = static_cast<long long>(tokens) * layer.topK;
     long long capacity =
         std::min(pairs, ceilDiv(pairs, layer.tileRows) + layer.experts);

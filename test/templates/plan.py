@@ -316,10 +316,14 @@ def addFusedLayer(plan, name, shape, quant, up, down, tokens, timing=0):
             "fused", f"{role}_{key}", text, n=n, k=k, experts=experts, engine=engine,
             tilen=tile[1], ctas=ctas, threads=128 + 2 * tile[1] if engine == "Wgmma"
             else 32 * warps[0] * warps[1],
-            shared=texts.matmulShared(tile, stages, "e4m3", o["result"], gated, engine, quant))
+            shared=texts.matmulShared(tile, stages, "e4m3", o["result"], gated, engine, quant,
+                                      o.get("scaling")))
     for withX in (False, True):
-        # The intermediate is quantized by gate_up where its scale is given.
-        for withT in (False, True) if quant == "Fp8Tensor" else (False,):
+        # The intermediate is quantized by gate_up where its scale is given, or where
+        # a CTA computes all columns that share one.
+        inside = quant == "Fp8Tensor" or (
+            quant == "Fp8Block" and up[0] == "Wgmma" and rows <= 64)
+        for withT in (False, True) if inside else (False,):
             matmul("up" + "t" * withT + "x" * withX, 2 * inter, hidden, up, result="f32",
                    activation="silu", early=not withX, scaling=scaling if withT else None)
     matmul("down", hidden, inter, down, result="bf16", gather=False)
@@ -344,6 +348,7 @@ def addFused(plan):
                 ("wide", (3, 2, 144, 400), sync(64, 256, 64, 3, (2, 4), 1),
                  sync(64, 256, 64, 3, (2, 4), 1), "65,200"),
                 ("wgmma", (5, 2, 400, 336), wgmma(128, 5, group=3), wgmma(128, 5), "2,100,300"),
+                ("wgmma_mid", (3, 2, 336, 640), wgmma(64, 8), wgmma(64, 8), "9,100,400"),
                 ("wgmma_few", (6, 3, 208, 272), wgmma(16, 10), wgmma(16, 10), "1,7,33"),
                 ("wgmma_narrow", (6, 2, 208, 400), wgmma(32, 5, 64, 2, (48, 208)),
                  wgmma(32, 5, 64, 2, (48, 208)), "7,33,140")):

@@ -105,7 +105,8 @@ def permute(name, experts, topk, block=64, tileRows=16, threads=512, begin=0,
     return entry, text("permute", fields, members, entry, "permute", threads, 1, 0)
 
 
-def matmulShared(tile, stages, element, result, gated, engine="MmaSync", quant="None"):
+def matmulShared(tile, stages, element, result, gated, engine="MmaSync", quant="None",
+                 scaling=None):
     m, n, k = tile
     columns = n // 2 if gated else n
     ring = stages * (m + n) * k * SIZES[element]
@@ -113,6 +114,8 @@ def matmulShared(tile, stages, element, result, gated, engine="MmaSync", quant="
         own = 32 if gated else 64
         tokens = min(m, 32 if SIZES[result] == 4 else 64)
         staging = n // 64 * tokens * (own * SIZES[result] + 16)
+        if scaling == "Group128":
+            staging = m * 128 * 4
         scales = stages * m * 4 if quant == "Fp8Block" else 0
         return ring + staging + 32 + scales + (2 * stages + 4) * 8
     staging = m * (columns * SIZES[result] + 16)
@@ -148,8 +151,9 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
         stored = "bf16" if element == "e4m3" else element
         fields += [(f"const {TYPES[stored]} *", "bias")]
     if scaling:
-        fields += [("const float *", "static_scale"), ("moe::e4m3 *", "data"),
-                   ("float *", "scale")]
+        if scaling == "StaticTensor":
+            fields += [("const float *", "static_scale")]
+        fields += [("moe::e4m3 *", "data"), ("float *", "scale")]
     else:
         fields += [(f"{TYPES[result]} *", "result")]
     policy = "moe::activation::None"
@@ -179,7 +183,7 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
         members += constants(kCursor=1 if gather else 2)
     entry = f"moec_grouped_matmul_{name}"
     shared = matmulShared(tile, stages, element, result, fused and gated, engine,
-                          quant)
+                          quant, scaling)
     return entry, text("grouped_matmul", fields, members, entry, "groupedMatmul",
                        threads, ctas, shared)
 

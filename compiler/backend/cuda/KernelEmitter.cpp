@@ -389,6 +389,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   problem.resultBytes = elementBytes(elementTypeOf(result));
   problem.gated = activate && activate.getActivation().isGated();
   problem.groupScales = scalesByGroup(layer, matmul);
+  problem.quantizesGroups = quantizesGroups(kernel);
   Schedule numbers;
   numbers.tileM = schedule.getTileM(), numbers.tileN = schedule.getTileN();
   numbers.tileK = schedule.getTileK();
@@ -433,7 +434,8 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
     emitQuantizedResult(kernel, [&](StringRef f) { return boundTo(f); }, out);
   out.tile = fmt::format("{}x{}x{}", schedule.getTileM(), schedule.getTileN(),
                          schedule.getTileK());
-  int64_t columnTiles = (n + schedule.getTileN() - 1) / schedule.getTileN();
+  int64_t taken = takenWeightRows(problem, schedule.getTileN());
+  int64_t columnTiles = (n + taken - 1) / taken;
   Expression tiles =
       Expression(columnTiles) * tileCapacity(schedule.getTileM(), experts);
   if (!schedule.getPersistent()) {

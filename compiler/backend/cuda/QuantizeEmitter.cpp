@@ -67,10 +67,11 @@ void compiler::emitQuantizedResult(
   Stage &stage = out.stages.back();
   stage.op = "quantize";
   ArgumentLayout &args = out.text.arguments;
-  args.pointer("static_scale", "float", boundTo("static_scale"));
-  stage.operands = {{"input", "%t"},
-                    {"static_scale", "static_scale"},
-                    {"offsets", "offsets"}};
+  stage.operands = {{"input", "%t"}, {"offsets", "offsets"}};
+  if (quantize.getStaticScale()) {
+    args.pointer("static_scale", "float", boundTo("static_scale"));
+    stage.operands["static_scale"] = "static_scale";
+  }
   // The tile list says the rows; the stage by itself has them from here.
   args.pointer("offsets", "int", boundTo("offsets"));
   args.pointer("data", cppType(quantize.getData()), boundTo("data"), true);
@@ -79,7 +80,8 @@ void compiler::emitQuantizedResult(
   addQuantizeAttributes(stage, quantize.getDescriptor(), kRowsPerCta);
   ConfigPrinter &config = out.text.config;
   config.type("Scaling", scalingPolicy(quantize.getDescriptor()));
-  config.number("kScales", int64_t(layer.getExperts()));
+  config.number("kScales",
+                quantize.getStaticScale() ? int64_t(layer.getExperts()) : 1);
 }
 
 void compiler::emitQuantization(

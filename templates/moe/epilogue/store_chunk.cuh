@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The last step of both epilogues. A Config with the type Scaling leaves its
-// result in e4m3 with one given scale: the largest of the static scales of all
-// experts, as kernel quantize takes it. Such a result is f32 until then.
+// result in e4m3: with one given scale, the largest of the static scales of all
+// experts, as kernel quantize takes it; or with one for each 128 columns
+// (quantize_groups.cuh). Such a result is f32 until then.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,14 +24,22 @@ namespace moe {
 template <class Config>
 inline constexpr bool quantizesResult = requires { typename Config::Scaling; };
 
-/// One over the scale of all values, by a whole warp; 1 where the result is
-/// not quantized. `writes`: this warp stores the scale.
+/// Whether 128 columns of it share a scale that follows from them.
+template <class Config> inline constexpr bool quantizesGroups = false;
+template <class Config>
+  requires quantizesResult<Config>
+inline constexpr bool quantizesGroups<Config> =
+    kSame<typename Config::Scaling, quant::Group128>;
+
+/// One over the given scale of all values, by a whole warp; 1 where there is
+/// none. `writes`: this warp stores the scale.
 template <class Config>
 __device__ __forceinline__ float
 inverseOfScale(const typename Config::Args &args, bool writes) {
-  if constexpr (quantizesResult<Config>) {
+  if constexpr (quantizesResult<Config> && !quantizesGroups<Config>) {
     static_assert(kSame<typename Config::Scaling, quant::StaticTensor>,
-                  "a matmul quantizes its result with StaticTensor alone");
+                  "a matmul quantizes its result with StaticTensor, or with "
+                  "Group128 where it is warp-specialized");
     static_assert(kSame<typename Config::Result, float>,
                   "a result that is quantized is f32 until then");
     float largest = 0.0f;

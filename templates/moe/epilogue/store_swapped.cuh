@@ -40,6 +40,37 @@ template <class Config> struct SwappedStaging {
                 "result rows must be whole 16-byte chunks");
 };
 
+/// What becomes of a thread's sums: bias and activation.
+template <class Config, class Fragment, class Bias> struct SwappedValues {
+  const Fragment &fragment;
+  /// A thread's sums belong to two weight rows, 8 apart.
+  float biases[2] = {0.0f, 0.0f};
+
+  __device__ __forceinline__ SwappedValues(const Fragment &fragment, int firstN,
+                                           const Bias *bias)
+      : fragment(fragment) {
+    if constexpr (Config::kBias) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        int n = firstN + fragment.row(half * 2);
+        if (Config::kN % Config::Schedule::kTileN == 0 || n < Config::kN)
+          biases[half] =
+              toFloat(bias[storedRow<Config::kN, Config::kInterleave>(n)]);
+      }
+    }
+  }
+  __device__ __forceinline__ float sum(int i) const {
+    return fragment.value(i) + biases[i % 4 / 2];
+  }
+  __device__ __forceinline__ float operator()(int i) const {
+    using Activation = typename Config::Activation;
+    if constexpr (Activation::kGated)
+      return Activation::apply(sum(i), sum(Fragment::partner(i)));
+    else
+      return Activation::apply(sum(i));
+  }
+};
+
 /// Stores tokens [0, rows) of the tile. result: row 0 of the tile, column 0 of
 /// the result. firstN: first weight row of the tile. bias: of the expert, or
 /// null without Config::kBias. Called by a warpgroup; thread: in it; shared:
@@ -54,29 +85,11 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
   static_assert(Fragment::kSwapped, "this epilogue takes tokens as columns");
   using S = SwappedStaging<Config>;
   using Result = typename Config::Result;
-  using Activation = typename Config::Activation;
   constexpr int kBlocks = Fragment::kSize / 4; ///< of 8 tokens
   constexpr int kChunks = S::kOwnColumns / kPerVector<Result>;
   int lane = thread % 32, warp = thread / 32;
 
-  // A thread's sums belong to two weight rows, 8 apart.
-  float biases[2] = {0.0f, 0.0f};
-  if constexpr (Config::kBias) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      int n = firstN + fragment.row(half * 2);
-      if (Config::kN % Config::Schedule::kTileN == 0 || n < Config::kN)
-        biases[half] =
-            toFloat(bias[storedRow<Config::kN, Config::kInterleave>(n)]);
-    }
-  }
-  auto sum = [&](int i) { return fragment.value(i) + biases[i % 4 / 2]; };
-  auto finished = [&](int i) {
-    if constexpr (S::kGated)
-      return Activation::apply(sum(i), sum(Fragment::partner(i)));
-    else
-      return Activation::apply(sum(i));
-  };
+  SwappedValues<Config, Fragment, Bias> finished(fragment, firstN, bias);
   // Where this warp's columns begin in the staging tile, and the chunk that
   // this thread stores of every kRowsAtOnce-th token.
   unsigned own =

@@ -18,8 +18,9 @@
 //   {tiles, cursor, cursor}, rhs [experts, kN, kK], float lhs_scale, float
 //   rhs_scale (where Quant has them, see quant/none.cuh), bias [experts, kN] in
 //   stored order (kBias), result [rows, kN or kN / 2]. With a Scaling
-//   (store_chunk.cuh), in place of result: static_scale float [kScales], data
-//   [rows, kN or kN / 2], scale [1].
+//   (store_chunk.cuh), in place of result: static_scale float [kScales]
+//   (StaticTensor), data [rows, kN or kN / 2], scale [1], or [rows, groups of
+//   128] (Group128, warp-specialized).
 //   Warp-specialized, rhs is a moe::TensorMap by value: extents [kK, kN,
 //   experts], box [kTileK, kTileN, 1], swizzle of 128 bytes, zeros outside; and
 //   tile_count is written: its word kCursor counts the tiles that were taken.

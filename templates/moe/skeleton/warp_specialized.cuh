@@ -12,7 +12,9 @@
 // weight rows by all tokens of the tile, keeps one group of multiplies in
 // flight, and gives a stage back (barrier `empty`) one step late; sums that are
 // promoted wait for each stage, and warpgroups take turns. Producers run
-// into the next tile while consumers store the last one.
+// into the next tile while consumers store the last one. Where 128 columns of
+// the result share a scale, a tile is all column tiles of such a group, one
+// after the other (quantize_groups.cuh).
 //
 // Tiles are taken in turn: CTA i begins with tile i, and one producer thread
 // takes each further one from a cursor in global memory and hands it to the
@@ -30,6 +32,7 @@
 #include "moe/core/swizzle.cuh"
 #include "moe/core/tile_order.cuh"
 #include "moe/core/types.cuh"
+#include "moe/epilogue/quantize_groups.cuh"
 #include "moe/epilogue/store_swapped.cuh"
 #include "moe/quant/scales_swapped.cuh"
 
@@ -49,14 +52,26 @@ template <class Config> struct Specialized {
   static constexpr int kProducers = 32 * Schedule::kProducerWarps;
   static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
   static constexpr bool kTailK = Config::kK % Schedule::kTileK != 0;
-  static constexpr int kColumnTiles = ceilDiv(Config::kN, Schedule::kTileN);
+  /// Weight tiles of kTileN rows that a CTA takes at a time.
+  static constexpr int kInTurn = [] {
+    if constexpr (quantizesGroups<Config>)
+      return GroupStaging<Config>::kTiles;
+    else
+      return 1;
+  }();
+  static constexpr int kTakenN = kInTurn * Schedule::kTileN;
+  static constexpr int kColumnTiles = ceilDiv(Config::kN, kTakenN);
   /// Token rows that the producers copy at a time, one chunk a thread.
   static constexpr int kRowsPerPass = kProducers / Layout::kChunks;
   static constexpr int kPasses = Schedule::kTileM / kRowsPerPass;
 
   static constexpr int kStaging = Schedule::kStages * kStageBytes;
-  static constexpr int kSlots =
-      kStaging + kGroups * SwappedStaging<Config>::kBytes;
+  static constexpr int kSlots = kStaging + [] {
+    if constexpr (quantizesGroups<Config>)
+      return GroupStaging<Config>::kBytes;
+    else
+      return kGroups * SwappedStaging<Config>::kBytes;
+  }();
   /// Scales of the tokens of each stage, where they change along k.
   static constexpr bool kStagesScales = ScaleLayout<Config>::kByGroup;
   /// Arrivals that give a stage back: of each warp, or of each thread where all
@@ -204,20 +219,21 @@ template <class Config> struct WarpSpecialized {
       words[0] = unsigned(tile.x);
       words[1] = unsigned(tile.y);
       words[2] = unsigned(tile.z - tile.y);
-      words[3] = unsigned(at.n * Schedule::kTileN);
+      words[3] = unsigned(at.n * S::kTakenN);
     }
     ptx::waitForBarrier(barriers.slotEmpty(slot), phase ^ 1);
     ptx::storeShared(shared + S::kSlots + unsigned(slot) * 16, words);
     ptx::arrive(barriers.slotFull(slot));
   }
 
-  /// Has the copy engine bring the weights of step k of a tile.
-  __device__ __forceinline__ void copyWeights(const SlotTile &tile, int k,
-                                              int stage) const {
+  /// Has the copy engine bring the weights of step k of a tile, of its rows
+  /// from firstN on.
+  __device__ __forceinline__ void copyWeights(const SlotTile &tile, int firstN,
+                                              int k, int stage) const {
     unsigned full = barriers.full(stage);
     ptx::arriveExpecting(full, S::kWeightBytes);
     ptx::copyTile(shared + unsigned(stage * S::kStageBytes), &args.rhs,
-                  k * Schedule::kTileK, tile.firstN, tile.expert, full);
+                  k * Schedule::kTileK, firstN, tile.expert, full);
   }
 
   /// The first warpgroup.
@@ -248,7 +264,7 @@ template <class Config> struct WarpSpecialized {
         if (copiesWeights)
 #pragma unroll 1
           for (int k = 0; k < early; ++k)
-            copyWeights(tile, k, k);
+            copyWeights(tile, tile.firstN, k, k);
       }
       awaitPredecessor<Config>();
     }
@@ -276,36 +292,40 @@ template <class Config> struct WarpSpecialized {
       int next = 0;
       if (schedules)
         next = int(gridDim.x) + atomicAdd(args.tile_count + Config::kCursor, 1);
-      const char *lhs = reinterpret_cast<const char *>(args.lhs);
 #pragma unroll 1
-      for (int k = 0; k < S::kTiles; ++k) {
-        if (schedules && k == minimum(2, S::kTiles - 1))
-          publish(next, slot, slotPhase);
-        ptx::waitForBarrier(barriers.empty(ring.stage), ring.phase ^ 1);
-        if (copiesWeights && k >= early)
-          copyWeights(tile, k, ring.stage);
-        bool inK =
-            !S::kTailK ||
-            k * Schedule::kTileK + chunk * kPerVector<Input> < Config::kK;
-        unsigned to = destination + unsigned(ring.stage * S::kStageBytes);
+      for (int turn = 0; turn < S::kInTurn; ++turn) {
+        const char *lhs = reinterpret_cast<const char *>(args.lhs);
+        int firstN = tile.firstN + turn * Schedule::kTileN;
+#pragma unroll 1
+        for (int k = 0; k < S::kTiles; ++k) {
+          if (schedules && turn == 0 && k == minimum(2, S::kTiles - 1))
+            publish(next, slot, slotPhase);
+          ptx::waitForBarrier(barriers.empty(ring.stage), ring.phase ^ 1);
+          if (copiesWeights && k >= early)
+            copyWeights(tile, firstN, k, ring.stage);
+          bool inK =
+              !S::kTailK ||
+              k * Schedule::kTileK + chunk * kPerVector<Input> < Config::kK;
+          unsigned to = destination + unsigned(ring.stage * S::kStageBytes);
 #pragma unroll
-        for (int i = 0; i < S::kPasses; ++i) {
-          if (i >= passes)
-            break;
-          ptx::copy16<true>(to + i * S::kRowsPerPass * S::kRowBytes, lhs,
-                            lhsRow[i],
-                            row + i * S::kRowsPerPass < tile.rows && inK);
+          for (int i = 0; i < S::kPasses; ++i) {
+            if (i >= passes)
+              break;
+            ptx::copy16<true>(to + i * S::kRowsPerPass * S::kRowBytes, lhs,
+                              lhsRow[i],
+                              row + i * S::kRowsPerPass < tile.rows && inK);
+          }
+          if constexpr (S::kStagesScales)
+            if (token < Schedule::kTileM)
+              ptx::copy4(shared + S::kScales +
+                             unsigned(ring.stage * S::kScaleBytes + token * 4),
+                         scales + k, token < tile.rows);
+          ptx::arriveAfterCopies(barriers.full(ring.stage));
+          lhs += S::kRowBytes;
+          ring.advance();
         }
-        if constexpr (S::kStagesScales)
-          if (token < Schedule::kTileM)
-            ptx::copy4(shared + S::kScales +
-                           unsigned(ring.stage * S::kScaleBytes + token * 4),
-                       scales + k, token < tile.rows);
-        ptx::arriveAfterCopies(barriers.full(ring.stage));
-        lhs += S::kRowBytes;
-        ring.advance();
+        early = 0;
       }
-      early = 0;
       tile = take(slot, slotPhase);
     }
     ptx::commitCopies();
@@ -343,20 +363,43 @@ template <class Config> struct WarpSpecialized {
             .finish(worker, cta.args.lhs_scale, tile.rows,
                     [&](int r) { return cta.source(tile, r); });
 
-      unsigned staging = cta.shared + S::kStaging +
-                         unsigned(warpgroup * SwappedStaging<Config>::kBytes);
-      auto *result =
-          storedResult<Config>(cta.args) +
-          (long long)tile.firstRow * SwappedStaging<Config>::kColumns;
       if constexpr (Config::kBias)
-        storeSwapped<Config>(
-            worker, staging, 1 + warpgroup, thread, warpgroup, tile.rows,
-            tile.firstN, cta.args.bias + (long long)tile.expert * Config::kN,
-            result, inverse);
+        store(worker, cta.args.bias + (long long)tile.expert * Config::kN);
       else
-        storeSwapped<Config>(
-            worker, staging, 1 + warpgroup, thread, warpgroup, tile.rows,
-            tile.firstN, static_cast<const Input *>(nullptr), result, inverse);
+        store(worker, static_cast<const Input *>(nullptr));
+    }
+
+    template <class Worker, class Bias>
+    __device__ __forceinline__ void store(const Worker &worker,
+                                          const Bias *bias) {
+      if constexpr (quantizesGroups<Config>) {
+        using G = GroupStaging<Config>;
+        constexpr int kConsumers = 32 * Schedule::kConsumerWarps;
+        unsigned staging = cta.shared + S::kStaging;
+        int turn = tile.firstN / Schedule::kTileN % S::kInTurn;
+        // Nobody reads the group before this one any more.
+        if (turn == 0)
+          ptx::synchronize(1, kConsumers);
+        stageGroup<Config>(worker, staging, thread, warpgroup, tile.firstN,
+                           turn, bias);
+        if (turn < S::kInTurn - 1)
+          return;
+        ptx::synchronize(1, kConsumers);
+        int group = tile.firstN / S::kTakenN;
+        storeGroup<Config, kConsumers>(
+            staging, warpgroup * 128 + thread, tile.rows, group,
+            cta.args.data + (long long)tile.firstRow * G::kColumns +
+                group * 128,
+            cta.args.scale + (long long)tile.firstRow * G::kGroups + group);
+      } else {
+        unsigned staging = cta.shared + S::kStaging +
+                           unsigned(warpgroup * SwappedStaging<Config>::kBytes);
+        auto *result =
+            storedResult<Config>(cta.args) +
+            (long long)tile.firstRow * SwappedStaging<Config>::kColumns;
+        storeSwapped<Config>(worker, staging, 1 + warpgroup, thread, warpgroup,
+                             tile.rows, tile.firstN, bias, result, inverse);
+      }
     }
 
     /// All of k, a group of multiplies always in flight.
@@ -436,8 +479,12 @@ template <class Config> struct WarpSpecialized {
       SlotTile tile = take(slot, slotPhase);
       if (tile.rows == 0)
         break;
-      Consumer consumer{*this, tile, ring, thread, warpgroup, inverse};
-      withTokens<Schedule::kTileM>(tile.rows, consumer);
+#pragma unroll 1
+      do {
+        Consumer consumer{*this, tile, ring, thread, warpgroup, inverse};
+        withTokens<Schedule::kTileM>(tile.rows, consumer);
+        tile.firstN += Schedule::kTileN;
+      } while (S::kInTurn > 1 && tile.firstN % S::kTakenN != 0);
       slotPhase = slot ? slotPhase ^ 1 : slotPhase;
       slot ^= 1;
     }

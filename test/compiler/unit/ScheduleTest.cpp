@@ -185,6 +185,26 @@ TEST(SharedMemory, WithRolesIsARingAStagingTileAndBarriers) {
   EXPECT_EQ(sharedBytes(bytes, roles(128, 1)), all + 4 * 128 * 4);
   bytes.groupScales = false;
   EXPECT_EQ(sharedBytes(bytes, roles(128, 1)), all);
+  // A group of 128 columns of each token, and the largest ring beside it.
+  bytes.groupScales = bytes.quantizesGroups = true;
+  Schedule five = roles(128, 1);
+  five.stages = 5;
+  EXPECT_EQ(sharedBytes(bytes, five),
+            5 * (256 * 128 + 128 * 4) + 128 * 128 * 4 + 2 * 16 + 14 * 8);
+  EXPECT_EQ(whyIllegal(bytes, five, h100()), std::nullopt);
+}
+
+TEST(Candidates, GroupsAreQuantizedByEnginesWithRoles) {
+  MatmulProblem p = ofBytes(gateUp(1, 128, 16));
+  EXPECT_EQ(takenWeightRows(p, 64), 64);
+  p.quantizesGroups = true;
+  EXPECT_EQ(takenWeightRows(p, 64), 256);
+  p.gated = false;
+  EXPECT_EQ(takenWeightRows(p, 64), 128);
+  Schedule s;
+  s.tileM = 16;
+  EXPECT_EQ(whyIllegal(p, s, h100()),
+            "engine 'mma_sync' does not quantize groups of its result");
 }
 
 TEST(Candidates, RolesShareTheRegistersOfACta) {
