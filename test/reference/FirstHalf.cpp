@@ -1,0 +1,311 @@
+//===- FirstHalf.cpp - from x to the intermediate -------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Threads share the rows of a weight; each row is read once and multiplied with
+// every token of the expert.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/reference/FirstHalf.h"
+#include "test/reference/TestData.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace moec::reference {
+
+static double activate(const Layer &layer, double g) {
+  if (layer.function == "silu")
+    return g / (1 + std::exp(-g));
+  if (layer.function == "gelu")
+    return 0.5 * g * (1 + std::erf(g / std::numbers::sqrt2));
+  return 0.5 * g *
+         (1 + std::tanh(std::sqrt(2 / std::numbers::pi) *
+                        (g + 0.044715 * g * g * g)));
+}
+
+double dot(const double *a, const double *b, int64_t count) {
+  double sums[8] = {};
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    for (int lane = 0; lane < 8; ++lane)
+      sums[lane] += a[i + lane] * b[i + lane];
+  double rest = 0;
+  for (; i < count; ++i)
+    rest += a[i] * b[i];
+  return ((sums[0] + sums[4]) + (sums[2] + sums[6])) +
+         ((sums[1] + sums[5]) + (sums[3] + sums[7])) + rest;
+}
+
+static WeightScales scalesOf(const Weight &scales, const Scaling &scaling,
+                             int64_t perExpert, int64_t scaleColumns,
+                             int64_t parts, int64_t rows, int64_t columns) {
+  WeightScales result;
+  if (!scaling.given)
+    return result;
+  result.scales = &scales;
+  result.perExpert = perExpert;
+  result.columns = scaleColumns;
+  result.parts = parts;
+  result.partRows = rows / parts;
+  result.groupRows = scaling.rows == -1 ? result.partRows : scaling.rows;
+  result.groupColumns = scaling.columns == -1 ? columns : scaling.columns;
+  return result;
+}
+
+WeightScales scalesOfW2(const Layer &layer, const Inputs &inputs) {
+  return scalesOf(inputs.w2Scale, layer.w2Scaling, layer.w2ScaleRows(),
+                  layer.w2ScaleColumns(), 1, layer.hidden, layer.intermediate);
+}
+
+std::vector<std::vector<Pair>> pairsOf(const Layer &layer,
+                                       const Routing &routing,
+                                       const std::vector<int64_t> &list) {
+  std::vector<std::vector<Pair>> pairs(layer.localExperts);
+  for (size_t row = 0; row < list.size(); ++row)
+    for (int64_t k = 0; k < routing.topK; ++k) {
+      const int64_t pair = list[row] * routing.topK + k;
+      const int64_t local = routing.ids[pair] - layer.localBegin;
+      if (routing.ids[pair] >= 0 && local >= 0 && local < layer.localExperts)
+        pairs[local].push_back({int64_t(row), routing.weights[pair]});
+    }
+  return pairs;
+}
+
+void readRows(const Weight &weight, int64_t expert, int64_t rowsPerExpert,
+              int64_t columns, int64_t row, int64_t rows,
+              std::vector<char> &bytes, std::vector<double> &values) {
+  values.resize(rows * columns);
+  const void *source;
+  if (weight.read) {
+    bytes.resize(rows * columns * weight.element->bytes);
+    weight.read(expert, row, rows, bytes.data());
+    source = bytes.data();
+  } else {
+    source = static_cast<const char *>(weight.data) +
+             (expert * rowsPerExpert + row) * columns * weight.element->bytes;
+  }
+  loadMany(*weight.element, source, rows * columns, values.data());
+}
+
+void dequantize(const WeightScales &scales, int64_t expert, int64_t row,
+                int64_t columns, std::vector<char> &bytes,
+                std::vector<double> &values) {
+  if (!scales.scales)
+    return;
+  std::vector<double> scaleRow;
+  for (int64_t i = 0; i < int64_t(values.size()) / columns; ++i) {
+    const int64_t part = (row + i) / scales.partRows;
+    const int64_t inPart = (row + i) % scales.partRows;
+    readRows(*scales.scales, expert, scales.perExpert, scales.columns,
+             part * (scales.perExpert / scales.parts) +
+                 inPart / scales.groupRows,
+             1, bytes, scaleRow);
+    for (int64_t c = 0; c < columns; ++c)
+      values[i * columns + c] *= scaleRow[c / scales.groupColumns];
+  }
+}
+
+void multiply(const std::vector<double> &lhs, int64_t count, int64_t columns,
+              const Weight &weight, const WeightScales &scales,
+              const Weight *bias, int64_t expert, int64_t rows,
+              unsigned threads, std::vector<double> &result, Terms terms) {
+  result.resize(count * rows);
+  parallelFor(rows, threads, [&](int64_t first, int64_t last) {
+    constexpr int64_t kChunk = 16;
+    std::vector<char> bytes;
+    std::vector<double> values, biasValues;
+    for (int64_t row = first; row < last; row += kChunk) {
+      const int64_t chunk = std::min(kChunk, last - row);
+      readRows(weight, expert, rows, columns, row, chunk, bytes, values);
+      dequantize(scales, expert, row, columns, bytes, values);
+      if (terms == Terms::Squares)
+        for (double &value : values)
+          value *= value;
+      if (bias)
+        readRows(*bias, expert, rows, 1, row, chunk, bytes, biasValues);
+      for (int64_t p = 0; p < count; ++p)
+        for (int64_t n = 0; n < chunk; ++n)
+          result[p * rows + row + n] =
+              dot(&lhs[p * columns], &values[n * columns], columns) +
+              (bias ? biasValues[n] : 0.0);
+    }
+  });
+}
+
+bool present(const Weight &weight) {
+  return weight.element && (weight.data || weight.read);
+}
+
+static constexpr float kLargestE4m3 = 448;
+
+static float largestOf(const double *values, int64_t count) {
+  float largest = 0;
+  for (int64_t i = 0; i < count; ++i)
+    largest = std::fmax(largest, float(std::fabs(values[i])));
+  return largest;
+}
+
+std::vector<QuantizedGroup> groupsOf(const Scaling &scaling, float ofTensor,
+                                     const double *values, int64_t count) {
+  const int64_t extent = scaling.columns == -1 ? count : scaling.columns;
+  std::vector<QuantizedGroup> groups;
+  for (int64_t first = 0; first < count; first += extent) {
+    QuantizedGroup group;
+    group.first = first;
+    group.size = std::min(extent, count - first);
+    group.scale = ofTensor;
+    group.multiplies = scaling.ofTensor();
+    const float largest = largestOf(values + first, group.size);
+    if (!scaling.ofTensor())
+      group.scale =
+          scaling.columns == -1
+              ? std::max(largest / kLargestE4m3, 1 / (kLargestE4m3 * 512))
+              : std::max(largest, 1e-10f) / kLargestE4m3;
+    groups.push_back(group);
+  }
+  return groups;
+}
+
+void quantizeRow(const Element &element, const Scaling &scaling, float ofTensor,
+                 double *values, int64_t count) {
+  if (!scaling.given)
+    return;
+  for (const QuantizedGroup &group : groupsOf(scaling, ofTensor, values, count))
+    for (int64_t i = group.first; i < group.first + group.size; ++i)
+      values[i] =
+          roundTo(element, group.quotient(values[i])) * double(group.scale);
+}
+
+/// A dynamic scale of all values from the largest of them.
+static float tensorScale(float largest) {
+  return largest == 0 ? 1.0f : largest / kLargestE4m3;
+}
+
+/// A static scale of all values: the largest of all experts'.
+static float staticScale(const Weight &scales, int64_t experts) {
+  std::vector<char> bytes;
+  std::vector<double> values;
+  readRows(scales, 0, experts, 1, 0, experts, bytes, values);
+  return largestOf(values.data(), experts);
+}
+
+FirstHalf::FirstHalf(const Layer &layer, const Inputs &inputs, unsigned threads)
+    : layer(layer), inputs(inputs), threads(threads),
+      scales(scalesOf(inputs.w13Scale, layer.w1Scaling, layer.w13ScaleRows(),
+                      layer.w13ScaleColumns(), layer.gated ? 2 : 1,
+                      layer.gateUpRows(), layer.hidden)),
+      stride(inputs.x.rowStride ? inputs.x.rowStride : layer.hidden) {
+  if (!layer.a1Scaling.given || !layer.a1Scaling.ofTensor())
+    return;
+  if (!layer.a1Scaling.dynamic) {
+    xScale = staticScale(inputs.a1Scale, layer.experts);
+    return;
+  }
+  float largest = 0;
+  const int64_t valid = std::clamp<int64_t>(
+      inputs.validTokens.value_or(inputs.tokens), 0, inputs.tokens);
+  std::vector<double> row(layer.hidden);
+  for (int64_t token = 0; token < valid; ++token) {
+    readToken(token, row.data());
+    largest = std::max(largest, largestOf(row.data(), layer.hidden));
+  }
+  xScale = tensorScale(largest);
+}
+
+void FirstHalf::readToken(int64_t token, double *row) {
+  loadMany(*inputs.x.element,
+           static_cast<const char *>(inputs.x.data) +
+               token * stride * inputs.x.element->bytes,
+           layer.hidden, row);
+}
+
+void FirstHalf::run(int64_t expert, const std::vector<int64_t> &tokens,
+                    std::vector<double> &t) {
+  const int64_t count = int64_t(tokens.size()), gateUp = layer.gateUpRows();
+  const int64_t intermediate = layer.intermediate;
+  x.resize(count * layer.hidden);
+  for (int64_t p = 0; p < count; ++p) {
+    double *row = &x[p * layer.hidden];
+    readToken(tokens[p], row);
+    quantizeRow(*layer.a1, layer.a1Scaling, xScale, row, layer.hidden);
+  }
+  multiply(x, count, layer.hidden, inputs.w13, scales,
+           layer.hasBias ? &inputs.b13 : nullptr, expert, gateUp, threads, h);
+  t.resize(count * intermediate);
+  for (int64_t p = 0; p < count; ++p)
+    for (int64_t i = 0; i < intermediate; ++i) {
+      double value = activate(layer, h[p * gateUp + i]);
+      if (layer.gated)
+        value *= h[p * gateUp + intermediate + i];
+      t[p * intermediate + i] = value;
+    }
+}
+
+void FirstHalf::run(int64_t expert, const std::vector<int64_t> &tokens,
+                    double error, std::vector<double> &t,
+                    std::vector<double> &uncertainty) {
+  run(expert, tokens, t);
+  const int64_t count = int64_t(tokens.size()), gateUp = layer.gateUpRows();
+  const int64_t intermediate = layer.intermediate;
+  for (double &value : x)
+    value *= value;
+  multiply(x, count, layer.hidden, inputs.w13, scales, nullptr, expert, gateUp,
+           threads, squares, Terms::Squares);
+  uncertainty.resize(count * intermediate);
+  for (int64_t p = 0; p < count; ++p)
+    for (int64_t i = 0; i < intermediate; ++i) {
+      const int64_t gate = p * gateUp + i, up = gate + intermediate;
+      const double value = activate(layer, h[gate]);
+      const double off = error * std::sqrt(squares[gate]);
+      double moves =
+          std::max(std::fabs(activate(layer, h[gate] + off) - value),
+                   std::fabs(activate(layer, h[gate] - off) - value));
+      // Gate and up are sums of their own, off independently.
+      if (layer.gated)
+        moves =
+            std::hypot(moves * h[up], value * error * std::sqrt(squares[up]));
+      uncertainty[p * intermediate + i] = moves;
+    }
+}
+
+ScaleOfT scaleOfT(const Layer &layer, const Inputs &inputs,
+                  const Routing &routing, FirstHalf &firstHalf) {
+  ScaleOfT result;
+  if (!layer.a2Scaling.given || !layer.a2Scaling.ofTensor())
+    return result;
+  if (!layer.a2Scaling.dynamic) {
+    result.scale = staticScale(inputs.a2Scale, layer.experts);
+    return result;
+  }
+  // Every row of every expert counts, not only those that are asked for.
+  std::vector<std::vector<int64_t>> tokens(layer.localExperts);
+  for (int64_t pair = 0; pair < routing.tokens * routing.topK; ++pair) {
+    const int64_t local = routing.ids[pair] - layer.localBegin;
+    if (routing.ids[pair] >= 0 && local >= 0 && local < layer.localExperts)
+      tokens[local].push_back(pair / routing.topK);
+  }
+  float largest = 0;
+  std::vector<double> t;
+  for (int64_t expert = 0; expert < layer.localExperts; ++expert) {
+    firstHalf.run(expert, tokens[expert], t);
+    for (size_t p = 0; p < tokens[expert].size(); ++p) {
+      const float ofRow =
+          largestOf(&t[p * layer.intermediate], layer.intermediate);
+      if (ofRow <= largest)
+        continue;
+      largest = ofRow;
+      result.expert = expert;
+      result.token = tokens[expert][p];
+    }
+  }
+  result.scale = tensorScale(largest);
+  return result;
+}
+
+} // namespace moec::reference

@@ -1,0 +1,124 @@
+//===- FirstHalf.h - from x to the intermediate -----------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What Reference.cpp and Rounding.cpp both compute with: weights dequantized,
+// matmuls, quantized rows, and the layer up to what the second matmul reads.
+// Internal to the reference.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_TEST_REFERENCE_FIRSTHALF_H
+#define MOEC_TEST_REFERENCE_FIRSTHALF_H
+
+#include "test/reference/Reference.h"
+
+namespace moec::reference {
+
+/// Several sums side by side: the compiler may not reorder one sum.
+double dot(const double *a, const double *b, int64_t count);
+
+/// One token's turn with one expert.
+struct Pair {
+  int64_t row;   ///< in the list
+  double weight; ///< of the router
+};
+
+/// The pairs of the tokens in `list` by local expert.
+std::vector<std::vector<Pair>> pairsOf(const Layer &layer,
+                                       const Routing &routing,
+                                       const std::vector<int64_t> &list);
+
+/// Scales of a weight, and how many of its rows and columns share one.
+struct WeightScales {
+  const Weight *scales = nullptr; ///< null: none
+  int64_t perExpert = 0, columns = 0;
+  int64_t parts = 1, partRows = 0; ///< quantized apart
+  int64_t groupRows = 0, groupColumns = 0;
+};
+
+/// Of the second matmul's weight.
+WeightScales scalesOfW2(const Layer &layer, const Inputs &inputs);
+
+/// Reads rows of a weight of one expert as doubles, not dequantized.
+void readRows(const Weight &weight, int64_t expert, int64_t rowsPerExpert,
+              int64_t columns, int64_t row, int64_t rows,
+              std::vector<char> &bytes, std::vector<double> &values);
+
+/// Multiplies rows [row, ...) of a weight, `values`, by their scales, if any.
+void dequantize(const WeightScales &scales, int64_t expert, int64_t row,
+                int64_t columns, std::vector<char> &bytes,
+                std::vector<double> &values);
+
+/// What multiply takes of each product: itself, or its square.
+enum class Terms { Products, Squares };
+
+/// result[p][n] = sum over c of lhs[p][c] * weight[n][c], + bias[n].
+void multiply(const std::vector<double> &lhs, int64_t count, int64_t columns,
+              const Weight &weight, const WeightScales &scales,
+              const Weight *bias, int64_t expert, int64_t rows,
+              unsigned threads, std::vector<double> &result,
+              Terms terms = Terms::Products);
+
+bool present(const Weight &weight);
+
+/// What of a row shares a scale, and that scale, in f32 as devices compute it.
+struct QuantizedGroup {
+  int64_t first = 0, size = 0;
+  float scale = 1;
+  bool multiplies = false; ///< by the scale's inverse, in place of dividing
+  /// A value as it is before it is rounded to the element type.
+  double quotient(double value) const {
+    return multiplies ? double(float(value) * (1.0f / scale))
+                      : double(float(value) / scale);
+  }
+};
+
+/// Groups of a row of `count` values. `ofTensor`: the scale of all values.
+std::vector<QuantizedGroup> groupsOf(const Scaling &scaling, float ofTensor,
+                                     const double *values, int64_t count);
+
+/// Replaces a row by what its quantized values stand for.
+void quantizeRow(const Element &element, const Scaling &scaling, float ofTensor,
+                 double *values, int64_t count);
+
+/// Everything from x to what the second matmul reads, unquantized.
+class FirstHalf {
+public:
+  FirstHalf(const Layer &layer, const Inputs &inputs, unsigned threads);
+
+  /// t [tokens.size(), I] of one local expert.
+  void run(int64_t expert, const std::vector<int64_t> &tokens,
+           std::vector<double> &t);
+  /// And by how much each of t may be off (`uncertainty`, same shape) where a
+  /// sum of the first matmul is off by `error` times the root of the sum of
+  /// the squares of its products.
+  void run(int64_t expert, const std::vector<int64_t> &tokens, double error,
+           std::vector<double> &t, std::vector<double> &uncertainty);
+
+private:
+  void readToken(int64_t token, double *row);
+
+  const Layer &layer;
+  const Inputs &inputs;
+  unsigned threads;
+  WeightScales scales;
+  int64_t stride;
+  float xScale = 1;
+  std::vector<double> x, h, squares;
+};
+
+/// The scale of all of t, and where its largest magnitude stands.
+struct ScaleOfT {
+  float scale = 1;
+  int64_t expert = -1, token = -1; ///< -1: not computed from t
+};
+ScaleOfT scaleOfT(const Layer &layer, const Inputs &inputs,
+                  const Routing &routing, FirstHalf &firstHalf);
+
+} // namespace moec::reference
+
+#endif // MOEC_TEST_REFERENCE_FIRSTHALF_H
