@@ -19,6 +19,7 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 namespace moec::reference {
 
@@ -99,6 +100,27 @@ std::string format(const char *pattern, auto... values) {
   return text;
 }
 
+/// Report::suspects.
+template <typename TokenOf>
+std::vector<int64_t> suspectsOf(const std::vector<RowError> &rows,
+                                TokenOf tokenOf, double bound) {
+  std::vector<size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  auto beyond = [&](const RowError &row) {
+    return !(ratio(row.error2, row.norm2) <= kRowFactor * bound) ||
+           !(row.worst <= kElementFactor * bound);
+  };
+  auto split = std::stable_partition(order.begin(), order.end(),
+                                     [&](size_t i) { return beyond(rows[i]); });
+  std::stable_sort(split, order.end(), [&](size_t a, size_t b) {
+    return rows[a].error2 > rows[b].error2;
+  });
+  std::vector<int64_t> tokens;
+  for (size_t i : order)
+    tokens.push_back(tokenOf(i));
+  return tokens;
+}
+
 /// Applies the rules to the rows' errors; tokenOf(i) names row i.
 template <typename TokenOf>
 Report judge(const std::vector<RowError> &rows, TokenOf tokenOf, double bound) {
@@ -140,6 +162,8 @@ Report judge(const std::vector<RowError> &rows, TokenOf tokenOf, double bound) {
                        (long long)report.worstElementColumn,
                        report.worstElement, kElementFactor * bound);
   report.passed = failures.empty();
+  if (!report.passed)
+    report.suspects = suspectsOf(rows, tokenOf, bound);
   report.text =
       format("whole %.3g, worst row %.3g (token %lld), worst element %.3g "
              "(token %lld, column %lld), bound %.3g",

@@ -52,7 +52,10 @@ struct Report {
   int64_t worstRowToken = -1;
   int64_t worstElementToken = -1, worstElementColumn = -1;
   int64_t notFinite = 0; ///< elements of the output that are NaN or infinite
-  std::string text;      ///< one line; names what failed, where, by how much
+  /// Where a rule failed: tokens beyond the row or the element rule, then the
+  /// others by what they add to the error of the whole, most first.
+  std::vector<int64_t> suspects;
+  std::string text; ///< one line; names what failed, where, by how much
 };
 
 /// Compares rows: row i of `reference` ([list.size(), columns]) is token

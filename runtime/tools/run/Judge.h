@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // A case is a token count and a routing pattern. It passes when the output is
-// within the reference's rules, ids, weights and counts are right, nothing was
-// written outside of outputs and workspace, and a second, disturbed run gives
-// the same bits.
+// within the reference's rules (with the roundings of the intermediate that it
+// took, where the engine's sums leave them open), ids, weights and counts are
+// right, nothing was written outside of outputs and workspace, and a second,
+// disturbed run gives the same bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,6 +28,9 @@ struct CaseResult {
   std::string variant, routing, inputs;
   bool passed = true;
   double bound = 0, error = 0, worstRow = 0, worstElement = 0;
+  /// Roundings of the intermediate that may go either way, and those that went
+  /// otherwise than the reference's; looked for only where a rule fails.
+  int64_t roundings = 0, roundingsTaken = 0;
   std::string text;  ///< what the check says; "" without one
   std::string twice; ///< "identical", what differs, or "" if not run
   std::optional<double> medianMicroseconds;

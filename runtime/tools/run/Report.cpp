@@ -63,6 +63,10 @@ void moec::run::printJson(const RunReport &report) {
         {"worst_row", result.worstRow}, {"worst_element", result.worstElement},
         {"bound", result.bound},        {"text", result.text},
     };
+    if (result.roundings > 0) {
+      run["roundings"] = result.roundings;
+      run["roundings_taken"] = result.roundingsTaken;
+    }
     if (!result.twice.empty())
       run["twice"] = result.twice;
     if (result.medianMicroseconds)

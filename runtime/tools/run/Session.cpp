@@ -11,6 +11,8 @@
 
 #include "runtime/tools/run/Session.h"
 
+#include "test/reference/Rounding.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -281,4 +283,29 @@ bool Session::roundsPartials(const Variant &variant) const {
     }
   }
   return false;
+}
+
+double Session::errorOfSums(const Variant &variant) const {
+  // Only wgmma multiplies e4m3 as it is, and it is of sm_90 alone. Variants
+  // may have kernels of other engines, whose products are exact and whose sums
+  // are f32's.
+  constexpr std::string_view kEngine = "wgmma";
+  const nlohmann::json &report = code->target().report;
+  if (machine.onHost() || !described.a1Scaling.given ||
+      report.value("realization", "") != "native")
+    return 0;
+  for (const Launch &launch : variant.launches) {
+    const Kernel *kernel = findKernel(code->target(), launch.kernel);
+    for (const Stage &stage : kernel ? kernel->stages : std::vector<Stage>()) {
+      // The first matmul gathers the tokens' rows.
+      if (stage.op != "grouped_matmul" ||
+          !stage.attributes.value("gather", false))
+        continue;
+      const nlohmann::json::json_pointer path("/schedules/" + kernel->name +
+                                              "/engine");
+      return report.value(path, "") == kEngine ? reference::kNativeE4m3Error
+                                               : 0;
+    }
+  }
+  return 0;
 }

@@ -69,6 +69,10 @@ public:
   /// Whether this variant rounds the second matmul's results to the output
   /// type before they are summed.
   bool roundsPartials(const Variant &variant) const;
+  /// How far sums of this variant's first matmul may be off where its engine
+  /// keeps fewer bits than f32 (see test/reference/Rounding.h); 0 elsewhere,
+  /// on the host device too.
+  double errorOfSums(const Variant &variant) const;
 
 private:
   Session(Machine &machine, bool poison) : machine(machine), poison(poison) {}
