@@ -138,10 +138,11 @@ Result<Adopted> adoptRoundings(const Layer &layer, const Inputs &inputs,
   Adopted adopted;
   const int64_t hidden = layer.hidden, intermediate = layer.intermediate;
   if (rows.size() != list.size() * size_t(hidden))
-    return Error{ErrorCode::InvalidArgument,
-                 "there are " + std::to_string(list.size()) + " tokens and " +
-                     std::to_string(rows.size() / hidden) +
-                     " rows of the reference"};
+    return Error{
+        ErrorCode::InvalidArgument,
+        std::to_string(list.size()) + " tokens of " + std::to_string(hidden) +
+            " columns need " + std::to_string(list.size() * size_t(hidden)) +
+            " values of the reference, not " + std::to_string(rows.size())};
   if (!layer.a2Scaling.given || list.empty())
     return adopted;
 

@@ -288,11 +288,11 @@ bool Session::roundsPartials(const Variant &variant) const {
 double Session::errorOfSums(const Variant &variant) const {
   // Only wgmma multiplies e4m3 as it is, and it is of sm_90 alone. Variants
   // may have kernels of other engines, whose products are exact and whose sums
-  // are f32's.
+  // are f32's. Fast sums have a bound of their own.
   constexpr std::string_view kEngine = "wgmma";
   const nlohmann::json &report = code->target().report;
   if (machine.onHost() || !described.a1Scaling.given ||
-      report.value("realization", "") != "native")
+      described.accumulatesFast || report.value("realization", "") != "native")
     return 0;
   for (const Launch &launch : variant.launches) {
     const Kernel *kernel = findKernel(code->target(), launch.kernel);
