@@ -94,6 +94,11 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
                 "this skeleton multiplies operands of the engine's one type");
   static_assert(!Config::Mma::kPromoted || Config::Quant::kPromoteK > 0,
                 "operands of 8 bits need a policy that promotes their sums");
+  if constexpr (quantizesResult<Config>) {
+    MOE_REQUIRE_VALUE(Config, kScales, "static scales of the result, or 1");
+    static_assert(kSame<typename Config::Result, float>,
+                  "a result that is quantized is f32 until then");
+  }
   static_assert(!Config::Activation::kGated || Config::kInterleave == 8,
                 "a fused gated activation needs rows interleaved by 8");
   static_assert(!Config::Activation::kGated || Config::kN % 16 == 0,
