@@ -49,7 +49,8 @@ SmallVector<Range> rangesFor(moe::LayerOp layer, StringRef engine,
       ranges.push_back({last, tileRows});
   };
   for (const TileRule &rule : kTileRules) {
-    if (!rule.serves(std::string_view(engine), elementBytes))
+    if (!rule.serves(std::string_view(engine), elementBytes,
+                     layer.accumulatesFast()))
       continue;
     int64_t last = maxTokens;
     if (rule.most < kAnyRows) {

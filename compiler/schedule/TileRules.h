@@ -29,9 +29,14 @@ struct TileRule {
   int64_t elementBytes;
   int64_t rows;
   double most;
+  /// Where the layer allows sums without totals (accumulate = fast), and there
+  /// alone; a rule for any operands serves both.
+  bool addsFast = false;
 
-  constexpr bool serves(std::string_view name, int64_t bytes) const {
-    return engine == name && (elementBytes == 0 || elementBytes == bytes);
+  constexpr bool serves(std::string_view name, int64_t bytes,
+                        bool fast = false) const {
+    return engine == name &&
+           (elementBytes == 0 || (elementBytes == bytes && addsFast == fast));
   }
 };
 
@@ -45,6 +50,9 @@ inline constexpr TileRule kTileRules[] = {
     {"wgmma", 1, 16, 8},
     {"wgmma", 1, 64, 48},
     {"wgmma", 1, 128, kAnyRows},
+    {"wgmma", 1, 16, 8, true},
+    {"wgmma", 1, 64, 48, true},
+    {"wgmma", 1, 192, kAnyRows, true},
     {"wgmma", 2, 16, 8},
     {"wgmma", 2, 64, 48},
     {"wgmma", 2, 256, kAnyRows},

@@ -297,6 +297,14 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
       MatmulProblem bytes = ofBytes(gateUp(1, 512, rule.rows));
       EXPECT_EQ(knownGood(bytes, both, h100())->engine, "wgmma");
     }
+  // Where its sums need no totals tiles are larger; the expert's weight of a
+  // large one is shared.
+  MatmulProblem fast = ofBytes(gateUp(1024, 65536, 192));
+  EXPECT_FALSE(knownGood(fast, both, h100()));
+  fast.groupScales = false, fast.addsFast = true;
+  EXPECT_EQ(knownGood(fast, both, h100())->groupM, 1);
+  fast.n = 28672, fast.k = 4096;
+  EXPECT_EQ(knownGood(fast, both, h100())->groupM, 4);
   // Forced, each serves all tiles of its rules.
   for (const TileRule &rule : kTileRules)
     if (rule.serves("wgmma", 2) || rule.serves("mma_sync", 2))
