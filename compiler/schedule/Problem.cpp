@@ -34,8 +34,9 @@ void Schedule::setRoles() {
   producerWarps = 4;
   consumerWarps = tileN / 16;
   // With a CTA alone on its SM there is room for the producers' addresses of
-  // 256 rows; they spill with fewer.
-  producerRegisters = ctasPerSm == 1 ? 56 : 40;
+  // 256 rows; they spill with fewer, and those of 64 rows and their scales do
+  // with fewer than 48.
+  producerRegisters = ctasPerSm == 1 ? 56 : 48;
   int64_t rest = registersOfCta() - 32 * producerWarps * producerRegisters;
   consumerRegisters = std::min<int64_t>(
       rest / std::max<int64_t>(32 * consumerWarps, 1) / 8 * 8, 240);

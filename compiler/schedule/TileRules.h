@@ -47,20 +47,13 @@ inline constexpr double kAnyRows = std::numeric_limits<double>::infinity();
 /// compilations. wgmma multiplies a large tile by the rows that it really has,
 /// and those of operands of 8 bits leave room for totals beside the sums.
 inline constexpr TileRule kTileRules[] = {
-    {"wgmma", 1, 16, 8},
-    {"wgmma", 1, 64, 48},
-    {"wgmma", 1, 128, kAnyRows},
-    {"wgmma", 1, 16, 8, true},
-    {"wgmma", 1, 64, 48, true},
-    {"wgmma", 1, 192, kAnyRows, true},
-    {"wgmma", 2, 16, 8},
-    {"wgmma", 2, 64, 48},
-    {"wgmma", 2, 256, kAnyRows},
-    {"mma_sync", 0, 16, 8},
-    {"mma_sync", 0, 64, 48},
-    {"mma_sync", 0, 128, kAnyRows},
-    {"simt", 0, 16, 8},
-    {"simt", 0, 64, 48},
+    {"wgmma", 1, 16, 8},         {"wgmma", 1, 64, 48},
+    {"wgmma", 1, 128, kAnyRows}, {"wgmma", 1, 16, 8, true},
+    {"wgmma", 1, 64, 48, true},  {"wgmma", 1, 192, kAnyRows, true},
+    {"wgmma", 2, 16, 8},         {"wgmma", 2, 64, 48},
+    {"wgmma", 2, 256, kAnyRows}, {"mma_sync", 0, 16, 8},
+    {"mma_sync", 0, 64, 48},     {"mma_sync", 0, 128, kAnyRows},
+    {"simt", 0, 16, 8},          {"simt", 0, 64, 48},
     {"simt", 0, 128, kAnyRows},
 };
 

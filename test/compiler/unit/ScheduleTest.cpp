@@ -215,11 +215,11 @@ TEST(Candidates, RolesShareTheRegistersOfACta) {
   EXPECT_EQ(describe(s), "wgmma 256x128x64 stages 4 warps 4+8");
   s.ctasPerSm = 2;
   s.setRoles();
-  EXPECT_EQ(s.producerRegisters, 40);
+  EXPECT_EQ(s.producerRegisters, 48);
   EXPECT_EQ(s.consumerRegisters, 96);
   s.tileN = 64;
   s.setRoles();
-  EXPECT_EQ(s.consumerRegisters, 216);
+  EXPECT_EQ(s.consumerRegisters, 208);
 }
 
 TEST(Candidates, IllegalRolesSayWhy) {
