@@ -9,6 +9,7 @@ Mutants of templates/ are packages with patched headers and the cubins of those;
 Groups: rows (every scheme, backend and engine), models, limits (offsets beyond 32 bits), mutants, sanitizers.
 """
 
+import concurrent.futures
 import hashlib
 import json
 import pathlib
@@ -74,6 +75,7 @@ class Maker:
         self.tools = testing.Tools(options.bin)
         self.out = pathlib.Path(options.out)
         self.arch = options.arch
+        self.jobs = options.jobs
         self.only = options.only.split(",") if options.only else []
         self.names = re.compile(options.filter)
         self.rows = self.tools.rows()
@@ -238,24 +240,33 @@ class Maker:
             if self.compile(name, layer, ["--max-tokens=2048", f"--engine={engine}"]):
                 self.mutant_packages[name] = name
             return self.mutant_packages[name]
-        path, base = nvrtc.find(), self.mutant_package(None, scheme_name, engine)
-        if not path:
-            self.failures.append(f"{name}: no NVRTC found (MOEC_NVRTC_PATH, /usr/local/cuda)")
-        elif base:
-            try:
-                packages = self.out / "packages"
-                mutate_package(mutant, packages / base, packages / name, nvrtc.Nvrtc(path))
-                self.mutant_packages[name] = name
-            except RuntimeError as error:
-                self.failures.append(f"{name}: {error}")
+        base = self.mutant_package(None, scheme_name, engine)
+        if base:
+            self.note_mutant(mutant, mutate((mutant, self.out / "packages", base)))
         return self.mutant_packages[name]
+
+    def note_mutant(self, mutant, failure):
+        name = f"mutant-{mutant.name}"
+        self.mutant_packages[name] = None if failure else name
+        if failure:
+            self.failures.append(f"{name}: {failure}")
+
+    def make_mutants_at_once(self, wanted):
+        """The packages of these faults, by processes side by side: NVRTC is slow under threads."""
+        bases = [(mutant, self.mutant_package(None, mutant.fields.get("Scheme", "bf16"), mutant.fields.get("Engine", "mma_sync")))
+                 for mutant in wanted]
+        jobs = [(mutant, self.out / "packages", base) for mutant, base in bases if base]
+        with concurrent.futures.ProcessPoolExecutor(self.jobs) as pool:
+            for (mutant, _, _), failure in zip(jobs, pool.map(mutate, jobs)):
+                self.note_mutant(mutant, failure)
 
     def make_mutants(self):
         runs = [["--tokens=1,7,33,500", "--routing=uniform,skewed", "--seed=5"]]
         kinds = {}  # in order
-        for mutant in mutants.load_mutants():
-            wanted = mutant.kind == "template" and self.named(f"mutant-{mutant.name}")
-            package = self.mutant_package(mutant) if wanted else None
+        wanted = [mutant for mutant in mutants.load_mutants() if mutant.kind == "template" and self.named(f"mutant-{mutant.name}")]
+        self.make_mutants_at_once(wanted)
+        for mutant in wanted:
+            package = self.mutant_package(mutant)
             if not package:
                 continue
             kinds.setdefault((mutant.fields.get("Scheme", "bf16"), mutant.fields.get("Engine", "mma_sync")))
@@ -279,6 +290,19 @@ class Maker:
                                         text=True).stdout.strip() for folder in ("templates", "runtime", "compiler")}
         index = {"arch": self.arch, "commit": commit, "trees": trees, "entries": self.entries}
         (self.out / "index.json").write_text(json.dumps(index, indent=1) + "\n")
+
+
+def mutate(job):
+    """None, or why there is no package with this fault."""
+    mutant, packages, base = job
+    path = nvrtc.find()
+    if not path:
+        return "no NVRTC found (MOEC_NVRTC_PATH, /usr/local/cuda)"
+    try:
+        mutate_package(mutant, packages / base, packages / f"mutant-{mutant.name}", nvrtc.Nvrtc(path))
+    except (RuntimeError, OSError) as error:
+        return str(error)
+    return None
 
 
 def mutate_package(mutant, base, package, library):
