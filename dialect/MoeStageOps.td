@@ -92,7 +92,11 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure]> {
       not one of the `local` ones (begin, count; absent: all);
     * `offsets` [local + 1]: the first row of each local expert;
     * `tiles` [tiles, 4]: {local expert, first row, end row, 0}, at most
-      `tile_rows` rows each and never two experts in one;
+      `tile_rows` rows each and never two experts in one. An expert has the
+      fewest tiles that there can be, n = ceildiv(count, tile_rows). They are
+      full but for its last one; with `row_step`, which divides `tile_rows`,
+      they are alike instead: ceildiv(count, n) rows each, rounded up to
+      `row_step`, and the last one has the rest;
     * `tile_count` [3]: the number of tiles, then two zeros, with which the
       persistent kernels of the first and of the second matmul count the tiles
       that they take;
@@ -111,6 +115,7 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure]> {
   let arguments = (ins
     Moe_IntAttr:$experts,
     Moe_IntAttr:$tile_rows,
+    OptionalAttr<Moe_IntAttr>:$row_step,
     Moe_IntAttr:$block_tokens,
     OptionalAttr<Moe_IntAttr>:$local_begin,
     OptionalAttr<Moe_IntAttr>:$local_experts,
@@ -122,14 +127,16 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure]> {
     AnyRankedTensor:$offsets, AnyRankedTensor:$tiles,
     AnyRankedTensor:$tile_count, AnyRankedTensor:$counts);
   let assemblyFormat = [{
-    `experts` `=` $experts `tile_rows` `=` $tile_rows `block_tokens` `=` $block_tokens
-    (`local` `[` $local_begin^ `,` $local_experts `]`)? (`capacity` `=` $capacity^)?
-    $topk_ids `,` $block_counts attr-dict `:` functional-type(operands, results)
+    `experts` `=` $experts `tile_rows` `=` $tile_rows (`row_step` `=` $row_step^)?
+    `block_tokens` `=` $block_tokens (`local` `[` $local_begin^ `,` $local_experts `]`)?
+    (`capacity` `=` $capacity^)? $topk_ids `,` $block_counts attr-dict `:` functional-type(operands, results)
   }];
   let extraClassDeclaration = [{
     /// The experts that this rank holds.
     int64_t getFirstLocal() { return getLocalBegin().value_or(0); }
     int64_t getNumLocal() { return getLocalExperts().value_or(getExperts()); }
+    /// By which the rows of an expert's tiles may differ from full ones.
+    int64_t getStepOfRows() { return getRowStep().value_or(getTileRows()); }
   }];
 }
 

@@ -113,6 +113,10 @@ LogicalResult PermuteOp::verify() {
     return emitOpError() << "'tile_rows' and 'block_tokens' must not be "
                             "negative, got "
                          << getTileRows() << " and " << getBlockTokens();
+  if (getRowStep() && (static_cast<int64_t>(*getRowStep()) < 1 ||
+                       getTileRows() % *getRowStep() != 0))
+    return emitOpError() << "'row_step' must divide the 'tile_rows' of "
+                         << getTileRows() << ", got " << *getRowStep();
   const int64_t local = getNumLocal();
   if (getFirstLocal() < 0 || local < 0 ||
       getFirstLocal() + local > getExperts())

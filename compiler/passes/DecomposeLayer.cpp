@@ -176,7 +176,7 @@ private:
                   tensor({kAny, 4}, i32), tensor({3}, i32),
                   tensor({local}, i32)},
         builder.getI64IntegerAttr(experts), builder.getI64IntegerAttr(0),
-        builder.getI64IntegerAttr(0), localBegin, localExperts,
+        /*row_step=*/IntegerAttr(), builder.getI64IntegerAttr(0), localBegin, localExperts,
         builder.getStringAttr("tokens * " + Twine(topK)), route.getTopkIds(),
         count.getBlockCounts());
     const moe::DescriptorAttr a1 = layer.getQuant().getA1();

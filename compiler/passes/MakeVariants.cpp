@@ -35,7 +35,8 @@ namespace {
 constexpr int64_t kFusedRouting = 128;
 
 struct Range {
-  int64_t last, tileRows;
+  int64_t last;
+  TileRule rule;
 };
 
 SmallVector<Range> rangesFor(moe::LayerOp layer, StringRef engine,
@@ -43,10 +44,10 @@ SmallVector<Range> rangesFor(moe::LayerOp layer, StringRef engine,
   const double rowsPerToken =
       double(layer.getTopK()) / double(layer.getExperts());
   SmallVector<Range> ranges;
-  const auto add = [&](int64_t last, int64_t tileRows) {
+  const auto add = [&](int64_t last, const TileRule &rule) {
     last = std::min(last, maxTokens);
     if (last > (ranges.empty() ? 0 : ranges.back().last))
-      ranges.push_back({last, tileRows});
+      ranges.push_back({last, rule});
   };
   for (const TileRule &rule : kTileRules) {
     if (!rule.serves(std::string_view(engine), elementBytes,
@@ -60,8 +61,8 @@ SmallVector<Range> rangesFor(moe::LayerOp layer, StringRef engine,
       last = static_cast<int64_t>(llvm::bit_floor(tokens));
     }
     if (last > kFusedRouting)
-      add(kFusedRouting, rule.rows);
-    add(last, rule.rows);
+      add(kFusedRouting, rule);
+    add(last, rule);
   }
   return ranges;
 }
@@ -93,8 +94,11 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages) {
     variant.setSymName("up_to_" + std::to_string(range.last));
     variant.setMinTokens(first);
     variant.setMaxTokens(range.last);
-    for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
-      permute.setTileRows(range.tileRows);
+    for (auto permute : variant.getBody().getOps<moe::PermuteOp>()) {
+      permute.setTileRows(range.rule.rows);
+      if (range.rule.step > 0)
+        permute.setRowStep(range.rule.step);
+    }
     first = range.last + 1;
   }
   stages.erase();

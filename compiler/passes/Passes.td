@@ -108,7 +108,8 @@ def MakeVariantsPass : Moe_Pass<"moe-make-variants"> {
   let description = [{
     The ranges follow from r, the mean number of rows of an expert, with limits
     at powers of two. The rules are the engine's (schedule/TileRules.h): tiles
-    of 16 rows up to r = 8, of 64 up to 48, then of 128, or of 256 with wgmma.
+    of 16 rows up to r = 8, of 64 up to 48, then of 128; with wgmma of 192 up to
+    160, then of 256, both cut evenly (`row_step`).
     No range crosses 128 tokens, up to which one CTA may route and permute.
 
     Before: `moe.variant @all tokens [1, 65536]` with `tile_rows = 0`.

@@ -300,6 +300,8 @@ struct GoodRow {
   /// Of an expert, in bytes; more than this alone serves, and of the first
   /// matmul alone. 0: all.
   int64_t weightAbove = 0;
+  /// Less than this alone serves, and of the second matmul alone. 0: all.
+  int64_t weightBelow = 0;
 };
 } // namespace
 
@@ -307,7 +309,8 @@ struct GoodRow {
 /// taken: so this order says which engine serves which tiles. Measured on an
 /// H100 with layers of Qwen3-30B-A3B and Mixtral-8x7B in bf16, 2026-11-21;
 /// wgmma tiles of 16, 32 and 128 rows are there for who asks for them. Where
-/// the weight of an expert outgrows the L2, tiles share it while it passes.
+/// the weight of an expert outgrows the L2, tiles share it while it passes;
+/// where it is small, the column tiles of down share the rows.
 /// Operands of 8 bits: wgmma alone multiplies them as such there.
 static constexpr GoodRow kGoodRows[] = {
     {"mma_sync", 2, 16, 1e9, 64, 128, 4, 1, 4, 3, 1},
@@ -320,7 +323,11 @@ static constexpr GoodRow kGoodRows[] = {
     {"wgmma", 2, 128, 1e9, 128, 64, 6, 0, 0, 1, 1},
     {"mma_sync", 2, 128, 1e9, 256, 64, 3, 2, 4, 1, 4},
     {"mma_sync", 2, 128, 1e9, 256, 32, 4, 2, 4, 1, 4},
+    {"wgmma", 2, 192, 1e9, 128, 64, 5, 0, 0, 1, 4, 64 << 20},
+    {"wgmma", 2, 192, 1e9, 128, 64, 5, 0, 0, 1, 4, 0, 8 << 20},
+    {"wgmma", 2, 192, 1e9, 128, 64, 5, 0, 0, 1, 1},
     {"wgmma", 2, 256, 1e9, 128, 64, 4, 0, 0, 1, 4, 64 << 20},
+    {"wgmma", 2, 256, 1e9, 128, 64, 4, 0, 0, 1, 4, 0, 8 << 20},
     {"wgmma", 2, 256, 1e9, 128, 64, 4, 0, 0, 1, 1},
     {"wgmma", 1, 16, 1e9, 128, 128, 10, 0, 0, 1, 1},
     {"wgmma", 1, 32, 1e9, 128, 128, 8, 0, 0, 1, 1},
@@ -343,9 +350,10 @@ compiler::knownGood(const MatmulProblem &problem,
         row.tileM != problem.tileRows || rows > row.rowsPerExpert ||
         std::find(engines.begin(), engines.end(), row.engine) == engines.end())
       continue;
-    if (row.weightAbove &&
-        (!problem.gather ||
-         problem.n * problem.k * problem.elementBytes <= row.weightAbove))
+    int64_t weight = problem.n * problem.k * problem.elementBytes;
+    if (row.weightAbove && (!problem.gather || weight <= row.weightAbove))
+      continue;
+    if (row.weightBelow && (problem.gather || weight >= row.weightBelow))
       continue;
     Schedule s;
     s.engine = row.engine;

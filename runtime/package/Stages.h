@@ -39,10 +39,11 @@ inline constexpr StageKind kStageKinds[] = {
     {"count", "topk_ids", "block_counts",
      "experts:integer local_begin:integer local_experts:integer "
      "block_tokens:integer"},
+    // row_step: an expert's tiles are alike, in steps of so many rows.
     {"permute", "topk_ids block_counts",
      "rows positions offsets tiles tile_count counts?",
      "experts:integer local_begin:integer local_experts:integer top_k:integer "
-     "block_tokens:integer tile_rows:integer"},
+     "block_tokens:integer tile_rows:integer row_step:integer~"},
     // 0 stands for the whole extent. block_rows: of the maxima that a dynamic
     // scale of all values is made from.
     {"amax", "input offsets? valid_tokens?", "block_amax",

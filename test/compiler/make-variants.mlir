@@ -15,12 +15,15 @@
 // CHECK: moe.permute experts = 128 tile_rows = 128 block_tokens = 0
 // CHECK-NOT: moe.variant
 
-// wgmma pays for the rows that a tile has, so its largest tile is larger.
+// wgmma pays for the rows that a tile has, so its largest tiles are larger, and
+// those of an expert alike.
 // WGMMA-LABEL: moe.program @many_sm_90a
 // WGMMA: tile_rows = 16
-// WGMMA: tile_rows = 64
-// WGMMA: moe.variant @up_to_65536 tokens[513, 65536]
-// WGMMA: moe.permute experts = 128 tile_rows = 256 block_tokens = 0
+// WGMMA: moe.permute experts = 128 tile_rows = 64 block_tokens = 0
+// WGMMA: moe.variant @up_to_2048 tokens[513, 2048]
+// WGMMA: moe.permute experts = 128 tile_rows = 192 row_step = 16 block_tokens = 0
+// WGMMA: moe.variant @up_to_65536 tokens[2049, 65536]
+// WGMMA: moe.permute experts = 128 tile_rows = 256 row_step = 16 block_tokens = 0
 
 // SHORT-LABEL: moe.program @many_sm_90a
 // SHORT: moe.variant @up_to_128 tokens[1, 128]
@@ -41,6 +44,8 @@ moe.layer @many {
 // CHECK: tile_rows = 128
 // CHECK-NOT: moe.variant
 // WGMMA-LABEL: moe.program @few_sm_90a
+// WGMMA: moe.variant @up_to_512 tokens[129, 512]
+// WGMMA: tile_rows = 192
 // WGMMA: tile_rows = 256
 // SHORT-LABEL: moe.program @few_sm_90a
 moe.layer @few {

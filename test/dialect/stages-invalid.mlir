@@ -136,6 +136,22 @@ func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
 
 // -----
 
+func.func private @f_step(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
+  // expected-error@+1 {{'moe.permute' op 'row_step' must divide the 'tile_rows' of 16, got 12}}
+  %p:6 = moe.permute experts = 4 tile_rows = 16 row_step = 12 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4xi32>)
+  return
+}
+
+// -----
+
+func.func private @f_no_step(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
+  // expected-error@+1 {{'moe.permute' op 'row_step' must divide the 'tile_rows' of 16, got 0}}
+  %p:6 = moe.permute experts = 4 tile_rows = 16 row_step = 0 block_tokens = 64 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4xi32>)
+  return
+}
+
+// -----
+
 func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
   // expected-error@+1 {{'moe.permute' op local experts [2, 3] (begin, count) do not lie in the 4 experts}}
   %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 local [2, 3] %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4xi32>)

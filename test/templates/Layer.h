@@ -120,6 +120,13 @@ struct alignas(64) TensorMap {
   char bytes[sizeof(CUtensorMap)];
 };
 
+/// The rows of all tiles but the last of an expert of `count` rows.
+inline int rowsOfTile(int count, int tileRows, int rowStep) {
+  int tiles = std::max(1, int(ceilDiv(count, tileRows)));
+  int share = int(ceilDiv(count, tiles));
+  return std::max(1, int(ceilDiv(share, rowStep))) * rowStep;
+}
+
 /// The weights of all experts as the copy engine reads them: boxes of 128 bytes
 /// of kTileN rows of one expert.
 inline TensorMap weightTiles(const Line &kernel, CUdeviceptr weights) {

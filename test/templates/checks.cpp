@@ -125,7 +125,7 @@ struct Weights {
 
 /// What the sorted order must be; compares all of it.
 void checkOrder(const std::string &where, const Shape &s, const Workspace &w,
-                const std::vector<int> &ids, int tileRows) {
+                const std::vector<int> &ids, int tileRows, int rowStep) {
   std::vector<int> counts(s.local), offsets(s.local + 1), rows,
       positions(ids.size(), -1), tiles;
   for (int id : ids)
@@ -133,8 +133,9 @@ void checkOrder(const std::string &where, const Shape &s, const Workspace &w,
       ++counts[id - s.begin];
   for (int e = 0; e < s.local; ++e) {
     offsets[e + 1] = offsets[e] + counts[e];
-    for (int first = offsets[e]; first < offsets[e + 1]; first += tileRows)
-      for (int word : {e, first, std::min(first + tileRows, offsets[e + 1]), 0})
+    int each = rowsOfTile(counts[e], tileRows, rowStep);
+    for (int first = offsets[e]; first < offsets[e + 1]; first += each)
+      for (int word : {e, first, std::min(first + each, offsets[e + 1]), 0})
         tiles.push_back(word);
     for (size_t pair = 0; pair < ids.size(); ++pair)
       if (ids[pair] == e + s.begin) {
@@ -169,6 +170,7 @@ void runLayer(const Line &line, const Roles &roles, const Weights &weights,
       line.text("name") + " tokens " + std::to_string(tokens) + " " + pattern;
   int blockTokens = roles.route->line.number("block");
   int tileRows = line.number("tilerows");
+  int rowStep = line.number("rowstep", tileRows);
   Workspace w(s, tokens, blockTokens, tileRows);
   size_t pairs = size_t(tokens) * s.topK, size = sizeOf(s.type);
   int stride = s.hidden + 8;
@@ -251,7 +253,7 @@ void runLayer(const Line &line, const Roles &roles, const Weights &weights,
         gotWeights[p] != shownWeights[p])
       return fail(where, "weights", gotWeights[p], routed[p]);
   }
-  checkOrder(where, s, w, ids, tileRows);
+  checkOrder(where, s, w, ids, tileRows, rowStep);
   if (!w.guards() || !t.guardIntact() || !y.guardIntact() || !h.guardIntact() ||
       !out.guardIntact())
     fail(where, "guards", 0, 0);

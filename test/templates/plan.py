@@ -122,14 +122,16 @@ def addCheck(plan, name, experts, topk, hidden, inter, tile, stages, warps, *,
              begin=0, local=None, ctas=1, unfused=False, tokens="1,2,7,8,33,500",
              patterns="uniform,one,edge,given32,given64,valid", group=3, block=64,
              grid=None, registers=(56, 224)):
+    rowStep = 16 if engine == "Wgmma" else tile[0]
     local = experts if local is None else local
     partial, logits = partial or dtype, logits or dtype
     routing = dict(experts=experts, topk=topk, logits=logits, score=score,
-                   normalize=normalize, tileRows=tile[0], begin=begin, local=local)
+                   normalize=normalize, tileRows=tile[0], rowStep=rowStep,
+                   begin=begin, local=local)
     fused = plan.route(f"fused_{name}", fused=True, threads=256, block=64, **routing)
     route = plan.route(f"split_{name}", block=block, **routing)
     permute = plan.permute(f"{name}", experts=experts, topk=topk, begin=begin,
-                           local=local, tileRows=tile[0], block=block)
+                           local=local, tileRows=tile[0], rowStep=rowStep, block=block)
     up = 2 * inter if gated else inter
     shape = dict(stages=stages, warps=warps, tile=tile, element=dtype, engine=engine,
                  group=group, ctas=ctas, bias=bias, topk=topk, experts=local, grid=grid)
@@ -150,7 +152,7 @@ def addCheck(plan, name, experts, topk, hidden, inter, tile, stages, warps, *,
     plan.lines.append(
         f"check name={name} E={experts} K={topk} H={hidden} I={inter} dtype={dtype} "
         f"partial={partial} logits={logits} act={act} gated={int(gated)} bias={int(bias)} "
-        f"begin={begin} local={local} tilerows={tile[0]} fused={fused} route={route} "
+        f"begin={begin} local={local} tilerows={tile[0]} rowstep={rowStep} fused={fused} route={route} "
         f"permute={permute} gateup={gateUp} down={down} combine={combine}{activate} "
         f"tokens={tokens} patterns={patterns}")
 

@@ -61,8 +61,9 @@ def quantize(name, columns, scaling, input="f32", byOffsets=True, experts=1, sca
 
 
 def route(name, experts, topk, logits="bf16", score="Softmax", normalize="Sum",
-          block=64, fused=False, tileRows=16, threads=512, begin=0, local=None,
-          programmatic=True, async_=True, scaling=None, hidden=0, input="bf16"):
+          block=64, fused=False, tileRows=16, rowStep=None, threads=512, begin=0,
+          local=None, programmatic=True, async_=True, scaling=None, hidden=0,
+          input="bf16"):
     local = experts if local is None else local
     fields = [(f"const {TYPES[logits]} *", "logits"), ("const void *", "given_ids"),
               ("int", "given_ids_bytes"), ("const float *", "given_weights"),
@@ -82,7 +83,8 @@ def route(name, experts, topk, logits="bf16", score="Softmax", normalize="Sum",
         "using Select = moe::routing::TopK;",
         f"using Normalize = moe::routing::{normalize};"] + constants(
             kExperts=experts, kTopK=topk, kBlockTokens=block, kPermute=fused,
-            kTileRows=tileRows, kLocalBegin=begin, kLocalExperts=local)
+            kTileRows=tileRows, kRowStep=rowStep or tileRows, kLocalBegin=begin,
+            kLocalExperts=local)
     if scaling:
         members += [f"using Input = {TYPES[input]};",
                     f"using Scaling = moe::quant::{scaling};"] + constants(
@@ -91,8 +93,8 @@ def route(name, experts, topk, logits="bf16", score="Softmax", normalize="Sum",
     return entry, text("route", fields, members, entry, "route", threads, 1, 0)
 
 
-def permute(name, experts, topk, block=64, tileRows=16, threads=512, begin=0,
-            local=None, programmatic=True, async_=True):
+def permute(name, experts, topk, block=64, tileRows=16, rowStep=None, threads=512,
+            begin=0, local=None, programmatic=True, async_=True):
     local = experts if local is None else local
     fields = [("const int *", "topk_ids"), ("const int *", "block_counts"),
               ("int", "tokens"), ("int *", "rows"), ("int *", "positions"),
@@ -100,7 +102,7 @@ def permute(name, experts, topk, block=64, tileRows=16, threads=512, begin=0,
               ("int *", "counts")]
     members = common(threads, programmatic, async_) + constants(
         kExperts=experts, kLocalBegin=begin, kLocalExperts=local, kTopK=topk,
-        kBlockTokens=block, kTileRows=tileRows)
+        kBlockTokens=block, kTileRows=tileRows, kRowStep=rowStep or tileRows)
     entry = f"moec_permute_{name}"
     return entry, text("permute", fields, members, entry, "permute", threads, 1, 0)
 

@@ -203,6 +203,8 @@ Stage Emitter::permuteStage(moe::PermuteOp permute, std::string counts) {
                      {"top_k", int64_t(layer.getTopK())},
                      {"block_tokens", int64_t(permute.getBlockTokens())},
                      {"tile_rows", int64_t(permute.getTileRows())}};
+  if (permute.getRowStep())
+    made.attributes["row_step"] = permute.getStepOfRows();
   return made;
 }
 
@@ -241,6 +243,7 @@ void Emitter::emitRoute(moe::RouteOp route) {
   config.number("kBlockTokens", blockTokens);
   config.flag("kPermute", bool(permute));
   config.number("kTileRows", permute ? int64_t(permute.getTileRows()) : 1);
+  config.number("kRowStep", permute ? permute.getStepOfRows() : 1);
   config.number("kLocalBegin", layer.getLocalBegin().value_or(0));
   config.number("kLocalExperts", layer.getLocalExperts().value_or(experts));
 
@@ -286,6 +289,7 @@ void Emitter::emitPermute(moe::PermuteOp permute) {
   config.number("kTopK", layer.getTopK());
   config.number("kBlockTokens", permute.getBlockTokens());
   config.number("kTileRows", permute.getTileRows());
+  config.number("kRowStep", permute.getStepOfRows());
   out.stages.push_back(permuteStage(permute, "block_counts"));
   int64_t blockTokens = permute.getBlockTokens();
   out.tile = fmt::format("{}x{}", blockTokens, int64_t(permute.getTileRows()));

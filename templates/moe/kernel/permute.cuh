@@ -34,6 +34,7 @@ template <class Config> constexpr bool checkPermuteConfig() {
   MOE_REQUIRE_VALUE(Config, kTopK, "experts a token takes");
   MOE_REQUIRE_VALUE(Config, kBlockTokens, "tokens of a CTA, as in route");
   MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile of the matmuls");
+  MOE_REQUIRE_VALUE(Config, kRowStep, "rows by which tiles may differ");
   static_assert(Config::kBlockTokens * Config::kTopK <= 65535,
                 "kBlockTokens * kTopK must fit the 16-bit ranks");
   return true;
@@ -105,7 +106,7 @@ __device__ __forceinline__ void permute(const typename Config::Args &args) {
     if (row >= 0)
       args.rows[row] = firstPair + pair;
   });
-  routing::writeExperts<Config::kTileRows>(
+  routing::writeExperts<Config::kTileRows, Config::kRowStep>(
       shared, args.tokens * Config::kTopK, block, blocks, args.offsets,
       reinterpret_cast<int4 *>(args.tiles), args.tile_count, args.counts);
 }

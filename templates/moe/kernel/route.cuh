@@ -49,6 +49,7 @@ template <class Config> constexpr bool checkRouteConfig() {
   MOE_REQUIRE_VALUE(Config, kBlockTokens, "tokens of a CTA");
   MOE_REQUIRE_VALUE(Config, kPermute, "whether the CTA also permutes");
   MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile, where it permutes");
+  MOE_REQUIRE_VALUE(Config, kRowStep, "rows by which its tiles may differ");
   MOE_REQUIRE_VALUE(Config, kLocalBegin, "first expert of this rank");
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
   static_assert(Config::kTopK >= 1 && Config::kTopK <= 32 &&
@@ -190,19 +191,19 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
     };
     int4 *tiles = reinterpret_cast<int4 *>(args.tiles);
     if (pairs <= 32) {
-      routing::arrangeFew<Config::kTileRows, Config::kLocalExperts,
-                          Config::kThreads>(pairs, localOf, place, args.offsets,
-                                            tiles, args.tile_count,
-                                            args.counts);
+      routing::arrangeFew<Config::kTileRows, Config::kRowStep,
+                          Config::kLocalExperts, Config::kThreads>(
+          pairs, localOf, place, args.offsets, tiles, args.tile_count,
+          args.counts);
       return;
     }
     routing::countPairs<true>(shared.arrangement, pairs, localOf);
     routing::scanExperts<Config::kTileRows>(shared.arrangement);
     __syncthreads();
     routing::placePairs(shared.arrangement, pairs, localOf, place);
-    routing::writeExperts<Config::kTileRows>(shared.arrangement, pairs, 0, 1,
-                                             args.offsets, tiles,
-                                             args.tile_count, args.counts);
+    routing::writeExperts<Config::kTileRows, Config::kRowStep>(
+        shared.arrangement, pairs, 0, 1, args.offsets, tiles, args.tile_count,
+        args.counts);
   }
 }
 

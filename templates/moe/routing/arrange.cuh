@@ -15,6 +15,7 @@
 #pragma once
 
 #include "moe/core/types.cuh"
+#include "moe/routing/tile_rows.cuh"
 
 namespace moe::routing {
 
@@ -167,7 +168,7 @@ placePairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
 /// cursors with which both matmuls take tiles) and counts (where asked for).
 /// Block `block` of `blocks` writes its share; the tile list is zero up to the
 /// capacity for `pairs` pairs, so that no word of it is ever undefined.
-template <int kTileRows, int kLocalExperts, int kThreads>
+template <int kTileRows, int kRowStep, int kLocalExperts, int kThreads>
 __device__ __forceinline__ void
 writeExperts(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
              int block, int blocks, int *offsets, int4 *tiles, int *tileCount,
@@ -189,10 +190,11 @@ writeExperts(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
   for (int expert = block * (kThreads / 32) + warp; expert < kLocalExperts;
        expert += blocks * (kThreads / 32)) {
     int first = shared.offsets[expert], end = first + shared.total[expert];
+    int rows = rowsOfTile<kTileRows, kRowStep>(end - first);
+    int4 *to = tiles + shared.tiles[expert] + lane;
 #pragma unroll 1
-    for (int row = first + lane * kTileRows; row < end; row += 32 * kTileRows)
-      tiles[shared.tiles[expert] + (row - first) / kTileRows] =
-          make_int4(expert, row, min(row + kTileRows, end), 0);
+    for (int row = first + lane * rows; row < end; row += 32 * rows, to += 32)
+      *to = make_int4(expert, row, min(row + rows, end), 0);
   }
   int capacity =
       min(pairs, (pairs + kTileRows - 1) / kTileRows + kLocalExperts);
@@ -205,8 +207,8 @@ writeExperts(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
 /// The whole arrangement of at most 32 pairs, in place of the four steps above:
 /// each lane of the first warp places a pair, each thread counts for its
 /// experts, and nobody waits for another. Called by all threads.
-template <int kTileRows, int kLocalExperts, int kThreads, class LocalOf,
-          class Place>
+template <int kTileRows, int kRowStep, int kLocalExperts, int kThreads,
+          class LocalOf, class Place>
 __device__ __forceinline__ void
 arrangeFew(int pairs, LocalOf localOf, Place place, int *offsets, int4 *tiles,
            int *tileCount, int *counts) {
@@ -239,7 +241,8 @@ arrangeFew(int pairs, LocalOf localOf, Place place, int *offsets, int4 *tiles,
     rank += earlier;
     own += same;
   }
-  bool isFirst = local >= 0 && rank % kTileRows == 0;
+  int rows = rowsOfTile<kTileRows, kRowStep>(own);
+  bool isFirst = local >= 0 && rank % rows == 0;
   int firstRow = isFirst ? row : pairs;
   int tile = 0;
 #pragma unroll 4
@@ -247,8 +250,7 @@ arrangeFew(int pairs, LocalOf localOf, Place place, int *offsets, int4 *tiles,
     tile += __shfl_sync(kAll, firstRow, other) < row;
   int tileTotal = __popc(__ballot_sync(kAll, isFirst));
   if (isFirst)
-    tiles[tile] =
-        make_int4(local, row, min(row + kTileRows, row - rank + own), 0);
+    tiles[tile] = make_int4(local, row, min(row + rows, row - rank + own), 0);
   int capacity =
       min(pairs, (pairs + kTileRows - 1) / kTileRows + kLocalExperts);
   if (lane >= tileTotal && lane < capacity)
