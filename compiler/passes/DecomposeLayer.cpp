@@ -176,9 +176,9 @@ private:
                   tensor({kAny, 4}, i32), tensor({3}, i32),
                   tensor({local}, i32)},
         builder.getI64IntegerAttr(experts), builder.getI64IntegerAttr(0),
-        /*row_step=*/IntegerAttr(), builder.getI64IntegerAttr(0), localBegin, localExperts,
-        builder.getStringAttr("tokens * " + Twine(topK)), route.getTopkIds(),
-        count.getBlockCounts());
+        /*row_step=*/IntegerAttr(), builder.getI64IntegerAttr(0), localBegin,
+        localExperts, builder.getStringAttr("tokens * " + Twine(topK)),
+        route.getTopkIds(), count.getBlockCounts());
     const moe::DescriptorAttr a1 = layer.getQuant().getA1();
     const moe::DescriptorAttr a2 = layer.getQuant().getA2();
     const Quantized x = quantize(a1, input("x"), input("a1_scale"), Value());

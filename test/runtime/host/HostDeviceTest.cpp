@@ -15,7 +15,9 @@
 #include "runtime/host/Element.h"
 #include "test/runtime/TinyManifest.h"
 
+#include <array>
 #include <cmath>
+#include <cstring>
 #include <gmock/gmock.h>
 #include <random>
 
@@ -412,6 +414,48 @@ TEST(HostDevice, aWrongAttributeGivesOtherResults) {
           << change.kernel << " " << change.attribute;
     }
   }
+}
+
+TEST(HostDevice, stepsOfRowsMakeTilesAlike) {
+  for (int64_t step : {0, 4, 8, 16}) {
+    Case c(40);
+    nlohmann::json &attributes =
+        c.manifest.targets[0].kernels[2].stages[0].attributes;
+    if (step > 0)
+      attributes["row_step"] = step;
+    Result<void> done = c.run();
+    ASSERT_TRUE(done) << messageOf(done);
+    EXPECT_LT(c.error(), 2.5e-3) << step;
+    const int64_t full = c.shape.tileRows;
+    std::vector<std::array<int32_t, 4>> want;
+    int64_t first = 0, uneven = 0;
+    for (int64_t e = 0; e < c.shape.experts; ++e) {
+      const int64_t count = c.counts.as<int32_t>()[e], end = first + count;
+      const int64_t tiles = (count + full - 1) / full;
+      int64_t each = full;
+      if (step > 0 && tiles > 0) {
+        // The least multiple of the step with which so many tiles suffice.
+        for (each = step; each * tiles < count;)
+          each += step;
+      }
+      uneven += each != full;
+      for (; first < end; first = std::min(first + each, end))
+        want.push_back({int32_t(e), int32_t(first),
+                        int32_t(std::min(first + each, end)), 0});
+    }
+    EXPECT_EQ(uneven > 0, step == 4 || step == 8);
+    Result<int64_t> at =
+        region(c.manifest, "tiles").offset.evaluate({{"tokens", c.tokens}});
+    ASSERT_TRUE(at);
+    std::vector<std::array<int32_t, 4>> got(want.size());
+    std::memcpy(got.data(), c.workspace.span.data() + *at, want.size() * 16);
+    EXPECT_EQ(got, want) << step;
+  }
+  Case c(40);
+  c.manifest.targets[0].kernels[2].stages[0].attributes["row_step"] = 12;
+  EXPECT_THAT(
+      messageOf(c.run()),
+      HasSubstr("expected row_step to divide the 16 tile_rows, got 12"));
 }
 
 TEST(HostDevice, aWrongValueInTheArgumentsGivesOtherResults) {

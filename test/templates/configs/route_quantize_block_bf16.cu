@@ -16,6 +16,7 @@ struct Config {
   static constexpr int kBlockTokens = 128;
   static constexpr bool kPermute = true;
   static constexpr int kTileRows = 16;
+  static constexpr int kRowStep = 16;
   static constexpr int kLocalBegin = 0;
   static constexpr int kLocalExperts = 128;
   using Input = moe::bf16;

@@ -16,6 +16,7 @@ struct Config {
   static constexpr int kBlockTokens = 64;
   static constexpr bool kPermute = false;
   static constexpr int kTileRows = 16;
+  static constexpr int kRowStep = 16;
   static constexpr int kLocalBegin = 0;
   static constexpr int kLocalExperts = 64;
   using Input = moe::f16;
