@@ -444,8 +444,10 @@ TEST(HostDevice, stepsOfRowsMakeTilesAlike) {
                         int32_t(std::min(first + each, end)), 0});
     }
     EXPECT_EQ(uneven > 0, step == 4 || step == 8);
-    Result<int64_t> at =
-        region(c.manifest, "tiles").offset.evaluate({{"tokens", c.tokens}});
+    Symbols sizes;
+    sizes.tokens = c.tokens;
+    sizes.rows = c.tokens * c.shape.topK;
+    Result<int64_t> at = region(c.manifest, "tiles").offset.evaluate(sizes);
     ASSERT_TRUE(at);
     std::vector<std::array<int32_t, 4>> got(want.size());
     std::memcpy(got.data(), c.workspace.span.data() + *at, want.size() * 16);
