@@ -165,8 +165,8 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
                << "; "
                << (!catalog::find(catalog::kEngines, engine)->warpSpecialized
                        ? "tiles of 16, 32, 64 and 128 rows"
-                   : problem.isPromoted() ? "multiples of 16 up to 128"
-                                          : "multiples of 16 up to 256")
+                   : problem.elementBytes == 1 ? "multiples of 16 up to 128"
+                                               : "multiples of 16 up to 256")
                << " are";
       chosen = best(problem, legal, hardware);
     }

@@ -58,7 +58,8 @@ static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
   if (s.tileM != problem.tileRows)
     return fmt::format("tile m {} differs from the variant's tile rows {}",
                        s.tileM, problem.tileRows);
-  int64_t mostRows = promoted ? 128 : 256;
+  // Totals beside the sums take registers, and so do scales of 256 tokens.
+  int64_t mostRows = promoted ? 128 : problem.elementBytes == 1 ? 192 : 256;
   if (s.tileM % 16 || s.tileM > mostRows)
     return fmt::format("tile m {} is no multiple of 16 up to {}", s.tileM,
                        mostRows);

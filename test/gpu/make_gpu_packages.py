@@ -40,6 +40,7 @@ QUANTIZED = [
     ("qwen3-235b-a22b", "fp8_block", ["--tp=4"], 64),
     ("mixtral-8x7b", "fp8_tensor", [], 48),
     ("qwen3-30b-a3b", "fp8_tensor_dynamic", [], 64),
+    ("qwen3-30b-a3b", "fp8_channel", ["--accumulate=fast"], 64),
 ]
 SANITIZERS = ["memcheck", "racecheck", "synccheck", "initcheck"]
 SANITIZED_TOKENS = ["0", "1", "7", "33", "500"]
@@ -158,7 +159,7 @@ class Maker:
                  for dtype in ("bf16", "f16")]
         kinds += [(model, scheme, [f"--scheme={scheme}", *extra], sample) for model, scheme, extra, sample in QUANTIZED]
         for model, kind, extra, sample in kinds:
-            name = f"{model}{'-ep' if '--ep' in extra else ''}-{kind}"
+            name = f"{model}{'-ep' if '--ep' in extra else ''}-{kind}{'-fast' if '--accumulate=fast' in extra else ''}"
             if not self.named(name):
                 continue
             source = ROOT / "examples" / "models" / f"{model}.json"

@@ -273,9 +273,12 @@ TEST(Candidates, IllegalRolesSayWhy) {
   p.groupScales = false;
   EXPECT_EQ(whyIllegal(p, s, h100()), std::nullopt);
   // Sums alone, where they may stay as they are.
-  p.tileRows = 256;
   p.addsFast = true;
-  EXPECT_EQ(whyIllegal(p, roles(256, 1), h100()), std::nullopt);
+  p.tileRows = 192;
+  EXPECT_EQ(whyIllegal(p, roles(192, 1), h100()), std::nullopt);
+  p.tileRows = 256;
+  EXPECT_EQ(whyIllegal(p, roles(256, 1), h100()),
+            "tile m 256 is no multiple of 16 up to 192");
 }
 
 TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
