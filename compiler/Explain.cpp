@@ -62,6 +62,8 @@ void addSchedule(ordered_json &kernel, moe::ScheduleAttr schedule) {
     kernel["persistent"] = true;
   if (schedule.getBlockTokens())
     kernel["block_tokens"] = schedule.getBlockTokens();
+  if (!schedule.getCluster().empty())
+    kernel["cluster"] = std::vector<int64_t>(schedule.getCluster());
   kernel["schedule_source"] = schedule.getSource().str();
 }
 
@@ -190,6 +192,8 @@ std::string kernelText(const ordered_json &kernel) {
     text += "persistent, ";
   if (kernel.contains("block_tokens"))
     text += fmt::format("{} tokens a CTA, ", kernel["block_tokens"].dump());
+  if (kernel.contains("cluster"))
+    text += fmt::format("clusters of {} CTAs, ", kernel["cluster"][0].dump());
   text +=
       fmt::format("{} threads, {} of shared memory", kernel["threads"].dump(),
                   sizeText(kernel["shared_bytes"].get<int64_t>()));

@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Backend grouped: routing and permutation in one CTA where all pairs fit it,
-// quantization of x beside routing, the activation and some quantizations of
-// its result in the epilogue of the first matmul. Backend unfused: one kernel a
-// stage, but for counting, which needs what routing has at hand.
+// Backend grouped: routing and permutation in one kernel where few CTAs take
+// all tokens, quantization of x beside routing, the activation and some
+// quantizations of its result in the epilogue of the first matmul. Backend
+// unfused: one kernel a stage, but for counting, which needs what routing has
+// at hand.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,6 +21,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 namespace moec::compiler {
 #define GEN_PASS_DEF_FORMKERNELSPASS
@@ -30,8 +32,8 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// One CTA routes and permutes this many tokens at most: 32 warps, four tokens
-/// each, then take about as long as a second launch.
+/// One kernel routes and permutes this many tokens at most. One CTA then has
+/// four for each of 32 warps, and takes about as long as a second launch.
 static constexpr int64_t kFusedTokens = 128;
 /// x is quantized beside routing for this many tokens at most: a launch less is
 /// worth 0.3 to 4 us there, and with 8192 tokens up to 40 us are lost.
@@ -40,10 +42,18 @@ static constexpr int64_t kQuantizedBesideRouting = 512;
 /// tiles of so many rows at most: 1 to 3 % of a layer's time, and with 128 rows
 /// 2 to 13 % are lost to half as many tiles, each twice as long.
 static constexpr int64_t kGroupedTileRows = 64;
-/// What one CTA of the larger variants routes. Every CTA of the permutation
-/// sums the counts of all blocks, so many tokens take larger ones.
-static int64_t blockTokensFor(int64_t maxTokens) {
-  return maxTokens <= 16384 ? 64 : 128;
+/// Up to here one CTA is done before two could tell each other their counts.
+static constexpr int64_t kTokensOfOneCta = 8;
+
+/// What one CTA routes where others, or a launch of its own, permute with it.
+static int64_t blockTokensFor(int64_t maxTokens, bool fused, bool clusters) {
+  if (fused)
+    return clusters && maxTokens > kTokensOfOneCta
+               ? llvm::divideCeil(maxTokens, kRoutingCluster)
+               : maxTokens;
+  // Small blocks are routed sooner, but every CTA of the permutation sums the
+  // counts of all.
+  return maxTokens <= 2048 ? 16 : maxTokens <= 8192 ? 32 : 64;
 }
 
 namespace {
@@ -241,12 +251,14 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuseActivation,
   return success();
 }
 
-/// Blocks of tokens: all of the variant where one CTA permutes.
-static void decideBlocks(moe::VariantOp variant, const Group &group) {
+/// Blocks of tokens: an even share of the variant's where the CTAs permute.
+static void decideBlocks(moe::ProgramOp program, moe::VariantOp variant,
+                         const Group &group) {
   bool fused = group.kind == "route_permute";
+  int64_t tokens =
+      blockTokensFor(variant.getMaxTokens(), fused,
+                     program.getTarget().getArchRow().has("clusters"));
   for (Operation *stage : group.stages) {
-    int64_t tokens = fused ? int64_t(variant.getMaxTokens())
-                           : blockTokensFor(variant.getMaxTokens());
     if (auto count = dyn_cast<moe::CountOp>(stage))
       if (fused || count.getBlockTokens() == 0)
         count.setBlockTokens(tokens);
@@ -359,7 +371,7 @@ struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
 
     OpBuilder builder(variant);
     for (Group &group : groups) {
-      decideBlocks(variant, group);
+      decideBlocks(program, variant, group);
       llvm::SetVector<Value> operands;
       SmallVector<OpResult> results;
       std::string symbol = variant.getSymName().str() + "_" + group.kind;

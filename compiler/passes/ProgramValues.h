@@ -29,6 +29,10 @@ std::string elementTypeOf(mlir::Value value);
 /// Bytes of one element of whole bytes.
 int64_t elementBytes(llvm::StringRef elementType);
 
+/// CTAs of the cluster that routes and permutes where one CTA does not; more
+/// than 8 are not portable.
+inline constexpr int64_t kRoutingCluster = 8;
+
 /// Whether the scales of a matmul's lhs change along k.
 bool scalesByGroup(moe::LayerOp layer, moe::GroupedMatmulOp matmul);
 

@@ -22,6 +22,7 @@
 #include "runtime/support/Files.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 
@@ -188,6 +189,37 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     return success();
   }
 
+  /// One warp a token at a time; CTAs that permute are one, or one cluster.
+  LogicalResult selectRoute(moe::ProgramOp program, moe::KernelOp kernel,
+                            int64_t tokens, moe::Schedule &fields) {
+    auto count = findStage<moe::CountOp>(kernel);
+    fields.blockTokens = count ? int64_t(count.getBlockTokens()) : 0;
+    // A lane holds every 32nd logit of its row.
+    int64_t most = program.getLayerOp().getExperts() <= 512 ? 1024 : 512;
+    bool permutes = bool(findStage<moe::PermuteOp>(kernel));
+    bool alone = permutes && fields.blockTokens >= tokens;
+    fields.threads =
+        alone ? most
+              : std::clamp<int64_t>(llvm::PowerOf2Ceil(32 * fields.blockTokens),
+                                    256, most);
+    if (!permutes || alone)
+      return success();
+    moe::TargetAttr target = program.getTarget();
+    if (!target.getArchRow().has("clusters"))
+      return kernel.emitError()
+             << "one CTA routes and permutes " << fields.blockTokens
+             << " tokens, up to " << tokens << " are launched, and "
+             << target.getArch() << " has no clusters";
+    if (kRoutingCluster * fields.blockTokens < tokens)
+      return kernel.emitError()
+             << "a cluster of " << kRoutingCluster << " CTAs of "
+             << fields.blockTokens << " tokens routes and permutes "
+             << kRoutingCluster * fields.blockTokens << ", up to " << tokens
+             << " are launched";
+    fields.cluster = {kRoutingCluster, 1, 1};
+    return success();
+  }
+
   LogicalResult select(moe::ProgramOp program, moe::KernelOp kernel) {
     moe::ReportAttr report = program.getReportAttr();
     if (!report)
@@ -204,13 +236,11 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       if (failed(selectMatmul(program, kernel, matmul, fields)))
         return failure();
     } else if (findStage<moe::RouteOp>(kernel)) {
-      auto count = findStage<moe::CountOp>(kernel);
-      fields.blockTokens = count ? int64_t(count.getBlockTokens()) : 0;
-      // One warp a token; a lane holds every 32nd logit of its row.
-      fields.threads = layer.getExperts() <= 512 ? 1024 : 512;
+      if (failed(selectRoute(program, kernel, tokens, fields)))
+        return failure();
     } else if (auto permute = findStage<moe::PermuteOp>(kernel)) {
       fields.blockTokens = permute.getBlockTokens();
-      fields.threads = permute.getNumLocal() > 512 ? 1024 : 512;
+      fields.threads = tokens > 512 || permute.getNumLocal() > 512 ? 1024 : 512;
     } else if (auto combine = findStage<moe::CombineOp>(kernel)) {
       // One CTA a token, or one for 512 columns where tokens are few.
       int64_t hidden = layer.getHidden();

@@ -80,7 +80,8 @@ int64_t quantizingCtas(const KernelRun &run, int64_t tokens) {
     return run.ctas();
   int64_t block = run.integer(*count, "block_tokens");
   bool alone = find("permute") != stages.end() || block < 1;
-  int64_t routing = alone ? 1 : (tokens + block - 1) / block;
+  int64_t routing =
+      alone ? run.kernel.cluster[0] : (tokens + block - 1) / block;
   return std::max<int64_t>(run.ctas() - routing, 0);
 }
 

@@ -2,14 +2,14 @@
 // RUN: moec-opt --moe-choose-backend=backend=unfused --moe-form-kernels %s | FileCheck %s --check-prefix=UNFUSED
 // RUN: moec-opt --moe-choose-backend --moe-form-kernels --moe-form-kernels %s | FileCheck %s
 
-// Few tokens: one CTA routes and permutes. The activation is the epilogue of
+// Few tokens: one cluster of 8 CTAs routes and permutes. The activation is the epilogue of
 // the first matmul.
 
 // CHECK: moe.kernel @decode_route_permute fields ["logits", "given_ids", "given_weights", "valid_tokens"]
 // CHECK-SAME: results ["topk_ids", "topk_weights", "rows", "positions", "offsets", "tiles", "tile_count", "counts"]
 // CHECK: moe.route
-// CHECK: moe.count experts = 8 block_tokens = 64
-// CHECK: moe.permute experts = 8 tile_rows = 16 block_tokens = 64
+// CHECK: moe.count experts = 8 block_tokens = 8
+// CHECK: moe.permute experts = 8 tile_rows = 16 block_tokens = 8
 // CHECK: moe.yield
 // CHECK: moe.kernel @decode_gate_up fields ["lhs", "rows", "tiles", "tile_count", "rhs"] results ["result"]
 // CHECK: %[[H:.*]] = moe.grouped_matmul
@@ -27,9 +27,9 @@
 // Many tokens: routing counts per block; partial sums beyond L2 are rounded.
 
 // CHECK: moe.kernel @prefill_route {{.*}} results ["topk_ids", "topk_weights", "block_counts"]
-// CHECK: moe.count experts = 8 block_tokens = 128
+// CHECK: moe.count experts = 8 block_tokens = 64
 // CHECK: moe.kernel @prefill_permute fields ["topk_ids", "block_counts"] results ["rows", "positions", "offsets", "tiles", "tile_count", "counts"]
-// CHECK: moe.permute experts = 8 tile_rows = 128 block_tokens = 128
+// CHECK: moe.permute experts = 8 tile_rows = 128 block_tokens = 64
 // CHECK: moe.kernel @prefill_down
 // CHECK: -> tensor<?x512xbf16>
 // CHECK: moe.variant @prefill tokens{{ ?}}[65, 65536]

@@ -7,7 +7,7 @@
 // CHECK: moe.variant @all tokens{{ ?}}[1, 4096] workspace "{{.*}}" regions [
 // CHECK-SAME: #moe.region<"topk_ids", offset = "{{.*}}", bytes = "tokens * 8", first = 0, last = 1>
 // CHECK-SAME: #moe.region<"topk_weights", offset = "{{.*}}", bytes = "tokens * 8", first = 0, last = 4>
-// CHECK-SAME: #moe.region<"block_counts", offset = "{{.*}}", bytes = "ceildiv(tokens, 64) * 32", first = 0, last = 1>
+// CHECK-SAME: #moe.region<"block_counts", offset = "{{.*}}", bytes = "ceildiv(tokens, 32) * 32", first = 0, last = 1>
 // CHECK-SAME: #moe.region<"rows", offset = "{{.*}}", bytes = "rows * 4", first = 1, last = 2>
 // CHECK-SAME: #moe.region<"positions", {{.*}} first = 1, last = 4>
 // CHECK-SAME: #moe.region<"offsets", offset = "{{.*}}", bytes = "36", first = 1, last = 1>

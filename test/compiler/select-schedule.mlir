@@ -9,9 +9,11 @@
 // else the cost model's. Few rows an expert stay with mma_sync, unless wgmma is
 // what was asked for.
 
-// CHECK: moe.kernel @decode_route_permute schedule #moe.schedule<engine = simt, block_tokens = 64, threads = 1024, programmatic>
+// CHECK: moe.kernel @decode_route_permute schedule #moe.schedule<engine = simt, block_tokens = 8, threads = 256, cluster = [8, 1, 1], programmatic>
 // CHECK: moe.kernel @decode_gate_up schedule #moe.schedule<engine = mma_sync, tile = [16, 64, 128], stages = 4, warps = [1, 4], group = 1, threads = 128, ctas_per_sm = {{[23]}}, programmatic, source = tuned>
 // CHECK: moe.kernel @decode_combine schedule #moe.schedule<engine = simt, tile = [1, {{[0-9]+}}, 8]
+// CHECK: moe.kernel @prefill_route schedule #moe.schedule<engine = simt, block_tokens = 64, threads = 1024, programmatic>
+// CHECK: moe.kernel @prefill_permute schedule #moe.schedule<engine = simt, block_tokens = 64, threads = 1024, programmatic>
 // CHECK: moe.kernel @prefill_gate_up schedule #moe.schedule<engine = wgmma, tile = [128, 128, 64], stages = {{[0-9]+}}, group = {{[0-9]+}}, swap, threads = 384, producer_warps = 4, consumer_warps = 8, registers = [56, 224], programmatic, persistent, source = tuned>
 // CHECK: moe.kernel @prefill_down schedule #moe.schedule<engine = wgmma, tile = [128, 128, 64]
 // WGMMA: moe.kernel @decode_gate_up schedule #moe.schedule<engine = wgmma, tile = [16, 128, 64], stages = 10,

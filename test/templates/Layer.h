@@ -105,7 +105,8 @@ inline void launchRouting(CUstream stream, const Roles &roles, Workspace &w,
   else
     a.add(w.blockCounts.at);
   long long blocks = ceilDiv(w.tokens, route.line.number("block"));
-  launch(stream, route, fused ? 1 : blocks, a, pdl);
+  launch(stream, route, fused ? route.line.number("cluster", 1) : blocks, a,
+         pdl);
   if (fused || only)
     return;
   Arguments p;

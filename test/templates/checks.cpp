@@ -14,9 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/templates/Layer.h"
-
-#include <numeric>
+#include "test/templates/Routing.h"
 
 using namespace harness;
 
@@ -46,45 +44,6 @@ double activationOf(const std::string &name, double x) {
     return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
   return 0.5 * x *
          (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-}
-
-/// Ids and weights of one token by the rules of routing.
-void routeToken(const float *logits, const Shape &s, const Line &route,
-                int *ids, double *weights) {
-  std::vector<int> order(s.experts);
-  std::iota(order.begin(), order.end(), 0);
-  auto key = [&](int e) {
-    return std::isnan(logits[e]) ? -INFINITY : logits[e];
-  };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return key(a) > key(b); });
-  double maximum = -INFINITY, sum = 0;
-  for (int e = 0; e < s.experts; ++e)
-    if (std::isfinite(logits[e]))
-      maximum = std::max(maximum, double(logits[e]));
-  for (int e = 0; e < s.experts; ++e)
-    if (std::isfinite(logits[e]))
-      sum += std::exp(double(logits[e]) - maximum);
-  bool softmax = route.text("score") == "Softmax";
-  double best = -INFINITY, total = 0;
-  for (int k = 0; k < s.topK; ++k) {
-    double logit = logits[ids[k] = order[k]];
-    double score = softmax ? std::exp(logit - maximum) / sum : logit;
-    weights[k] = std::isfinite(logit) ? score : NAN;
-    if (std::isfinite(weights[k]))
-      best = std::max(best, weights[k]);
-  }
-  const std::string &normalize = route.text("normalize");
-  for (int k = 0; k < s.topK; ++k) {
-    if (!std::isfinite(weights[k]))
-      weights[k] = 0;
-    else if (normalize == "SoftmaxSelected")
-      weights[k] = std::exp(weights[k] - best);
-    total += weights[k];
-  }
-  if (normalize != "None")
-    for (int k = 0; k < s.topK; ++k)
-      weights[k] = total != 0 ? weights[k] / total : 1.0 / s.topK;
 }
 
 struct Weights {
@@ -123,44 +82,14 @@ struct Weights {
   }
 };
 
-/// What the sorted order must be; compares all of it.
+/// Compares the whole sorted order.
 void checkOrder(const std::string &where, const Shape &s, const Workspace &w,
                 const std::vector<int> &ids, int tileRows, int rowStep) {
-  std::vector<int> counts(s.local), offsets(s.local + 1), rows,
-      positions(ids.size(), -1), tiles;
-  for (int id : ids)
-    if (id >= s.begin && id < s.begin + s.local)
-      ++counts[id - s.begin];
-  for (int e = 0; e < s.local; ++e) {
-    offsets[e + 1] = offsets[e] + counts[e];
-    int each = rowsOfTile(counts[e], tileRows, rowStep);
-    for (int first = offsets[e]; first < offsets[e + 1]; first += each)
-      for (int word : {e, first, std::min(first + each, offsets[e + 1]), 0})
-        tiles.push_back(word);
-    for (size_t pair = 0; pair < ids.size(); ++pair)
-      if (ids[pair] == e + s.begin) {
-        positions[pair] = int(rows.size());
-        rows.push_back(int(pair));
-      }
+  std::string wrong = wrongOrder(s, w, ids, tileRows, rowStep);
+  if (!wrong.empty()) {
+    std::printf("%s\n", wrong.c_str());
+    fail(where, "order", 0, 0);
   }
-  auto same = [&](const char *what, const Buffer &buffer,
-                  const std::vector<int> &expected) {
-    std::vector<int> got = buffer.read<int>();
-    for (size_t i = 0; i < expected.size(); ++i)
-      if (got[i] != expected[i]) {
-        std::printf("%s[%zu] = %d, not %d\n", what, i, got[i], expected[i]);
-        return fail(where, what, got[i], expected[i]);
-      }
-  };
-  same("counts", w.counts, counts);
-  same("offsets", w.offsets, offsets);
-  same("rows", w.rows, rows);
-  same("positions", w.positions, positions);
-  same("tiles", w.tiles, tiles);
-  same("tile_count", w.tileCount, {int(tiles.size() / 4)});
-  std::vector<int> cursors = w.tileCount.read<int>();
-  if (cursors[1] < 0 || cursors[2] < 0)
-    fail(where, "cursors", cursors[1], cursors[2]);
 }
 
 void runLayer(const Line &line, const Roles &roles, const Weights &weights,

@@ -3,12 +3,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles the kernels of the checks and timings and writes their plan.
 
-  plan.py FOLDER [checks] [timings] [wgmma] [scaled] [fused] [--arch=sm_90a]
+  plan.py FOLDER [checks] [timings] [wgmma] [scaled] [fused] [routing]
+          [--arch=sm_90a]
 
 wgmma: the schedules of that engine, timed beside the best of mma_sync.
 scaled: its matmuls of e4m3 operands, for templates-scaled.
 fused: fp8 layers whose quantization is inside of other kernels or apart, for
 templates-fused.
+routing: CTAs that route and permute, for templates-routing.
 
 FOLDER receives plan.txt and one cubin a kernel; templates-checks and
 templates-timings run them on a machine with a GPU.
@@ -19,6 +21,7 @@ import os
 import sys
 
 import compile as nvrtc
+import routing
 import texts
 
 MODELS = {"qwen3-30b": (128, 8, 2048, 768), "mixtral-8x7b": (8, 2, 4096, 14336)}
@@ -60,7 +63,8 @@ class Plan:
     def route(self, name, timing=0, **o):
         numbers = dict(threads=o.get("threads", 512), block=o.get("block", 64),
                        fused=o.get("fused", False), score=o.get("score", "Softmax"),
-                       normalize=o.get("normalize", "Sum"), timing=timing)
+                       normalize=o.get("normalize", "Sum"), timing=timing,
+                       cluster=o.get("cluster", 1))
         return self.kernel("route", name, texts.route(name, **o), **numbers)
 
     def permute(self, name, timing=0, **o):
@@ -446,6 +450,8 @@ def main(arguments):
         addScaled(plan)
     if "fused" in names[1:]:
         addFused(plan)
+    if "routing" in names[1:]:
+        routing.addRouting(plan)
     return 1 if plan.write() else 0
 
 

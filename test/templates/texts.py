@@ -15,8 +15,9 @@ def flag(value):
     return "true" if value else "false"
 
 
-def text(header, fields, members, entry, call, threads, ctas, shared):
+def text(header, fields, members, entry, call, threads, ctas, shared, cluster=1):
     """One include, Args, Config, the assertions, one entry."""
+    cluster = f"__cluster_dims__({cluster}, 1, 1) " if cluster > 1 else ""
     args = " ".join(f"{kind} {name};" for kind, name in fields)
     config = "\n".join("  " + member for member in members)
     return f"""#include "moe/kernel/{header}.cuh"
@@ -26,7 +27,7 @@ struct Config {{
 {config}
 }};
 static_assert(moe::sharedBytes<Config>() == {shared}, "manifest and kernel disagree on shared memory");
-extern "C" __global__ void __launch_bounds__({threads}, {ctas}) {entry}(const __grid_constant__ Args args) {{ moe::{call}<Config>(args); }}
+extern "C" __global__ void {cluster}__launch_bounds__({threads}, {ctas}) {entry}(const __grid_constant__ Args args) {{ moe::{call}<Config>(args); }}
 """
 
 
@@ -62,7 +63,7 @@ def quantize(name, columns, scaling, input="f32", byOffsets=True, experts=1, sca
 
 def route(name, experts, topk, logits="bf16", score="Softmax", normalize="Sum",
           block=64, fused=False, tileRows=16, rowStep=None, threads=512, begin=0,
-          local=None, programmatic=True, async_=True, scaling=None, hidden=0,
+          local=None, cluster=1, programmatic=True, async_=True, scaling=None, hidden=0,
           input="bf16"):
     local = experts if local is None else local
     fields = [(f"const {TYPES[logits]} *", "logits"), ("const void *", "given_ids"),
@@ -83,14 +84,14 @@ def route(name, experts, topk, logits="bf16", score="Softmax", normalize="Sum",
         "using Select = moe::routing::TopK;",
         f"using Normalize = moe::routing::{normalize};"] + constants(
             kExperts=experts, kTopK=topk, kBlockTokens=block, kPermute=fused,
-            kTileRows=tileRows, kRowStep=rowStep or tileRows, kLocalBegin=begin,
-            kLocalExperts=local)
+            kCluster=cluster, kTileRows=tileRows, kRowStep=rowStep or tileRows,
+            kLocalBegin=begin, kLocalExperts=local)
     if scaling:
         members += [f"using Input = {TYPES[input]};",
                     f"using Scaling = moe::quant::{scaling};"] + constants(
                         kColumns=hidden, kScales=experts, kBlockRows=16)
     entry = f"moec_route_{name}"
-    return entry, text("route", fields, members, entry, "route", threads, 1, 0)
+    return entry, text("route", fields, members, entry, "route", threads, 1, 0, cluster)
 
 
 def permute(name, experts, topk, block=64, tileRows=16, rowStep=None, threads=512,

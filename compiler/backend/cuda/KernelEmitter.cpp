@@ -242,6 +242,7 @@ void Emitter::emitRoute(moe::RouteOp route) {
   config.number("kTopK", topK);
   config.number("kBlockTokens", blockTokens);
   config.flag("kPermute", bool(permute));
+  config.number("kCluster", out.cluster[0]);
   config.number("kTileRows", permute ? int64_t(permute.getTileRows()) : 1);
   config.number("kRowStep", permute ? permute.getStepOfRows() : 1);
   config.number("kLocalBegin", layer.getLocalBegin().value_or(0));
@@ -270,7 +271,7 @@ void Emitter::emitRoute(moe::RouteOp route) {
     out.stages.push_back(permuteStage(permute, counts));
   out.tile = fmt::format("{}", blockTokens);
   out.grid.ctas[0] =
-      permute ? Expression(1)
+      permute ? Expression(out.cluster[0])
               : ceilDiv(Expression::symbol("tokens"), Expression(blockTokens));
   if (findStage<moe::QuantizeOp>(kernel))
     emitQuantization(kernel, [&](StringRef f) { return boundTo(f); }, out);

@@ -205,6 +205,8 @@ static json scheduleJson(moe::KernelOp kernel) {
   }
   if (s.getBlockTokens())
     made["block_tokens"] = s.getBlockTokens();
+  if (!s.getCluster().empty())
+    made["cluster"] = std::vector<int64_t>(s.getCluster());
   if (auto combine = findStage<moe::CombineOp>(kernel))
     made["partials"] = elementTypeOf(combine.getPartials());
   return made;

@@ -171,6 +171,9 @@ void compiler::emitQuantization(
     ctas = ceilDiv(rows * Expression((columns + group - 1) / group),
                    Expression(out.text.threads / kLanesPerGroup));
   }
+  if (joins && out.cluster[0] > 1)
+    ctas =
+        ceilDiv(ctas, Expression(out.cluster[0])) * Expression(out.cluster[0]);
   out.grid.ctas[0] = joins ? out.grid.ctas[0] + ctas : ctas;
   if (!joins)
     out.tile = tile;

@@ -7,8 +7,9 @@
 //
 // One CTA serves kBlockTokens tokens, one warp a token at a time: score, select
 // and normalize, or take the given ids and weights. Then either the block's
-// pairs are counted per expert for kernel permute, or, with kPermute, the one
-// CTA of the grid puts all pairs in order itself.
+// pairs are counted per expert for kernel permute, or, with kPermute, the CTAs
+// of the grid, one cluster of kCluster, put all pairs in order themselves: each
+// takes an even share of the tokens (arrange_tokens.cuh).
 //
 // Args, in order (null where marked): logits [tokens, E] (null: given ids),
 //   const void *given_ids [tokens, K], int given_ids_bytes (4 or 8),
@@ -20,7 +21,7 @@
 // With a Scaling, CTAs behind those that route quantize x at the same time
 // (quantize.cuh; not DynamicTensor). Args then go on with input, long long
 //   input_row_stride, static_scale float [kScales] (StaticTensor), data, scale;
-//   grid.x grows by what kernel quantize would have.
+//   grid.x grows by what kernel quantize would have, in whole clusters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,6 +32,7 @@
 #include "moe/core/types.cuh"
 #include "moe/quant/quantize_rows.cuh"
 #include "moe/routing/arrange.cuh"
+#include "moe/routing/arrange_tokens.cuh"
 #include "moe/routing/normalize.cuh"
 #include "moe/routing/score.cuh"
 #include "moe/routing/select.cuh"
@@ -47,7 +49,8 @@ template <class Config> constexpr bool checkRouteConfig() {
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of the layer");
   MOE_REQUIRE_VALUE(Config, kTopK, "experts a token takes");
   MOE_REQUIRE_VALUE(Config, kBlockTokens, "tokens of a CTA");
-  MOE_REQUIRE_VALUE(Config, kPermute, "whether the CTA also permutes");
+  MOE_REQUIRE_VALUE(Config, kPermute, "whether the CTAs also permute");
+  MOE_REQUIRE_VALUE(Config, kCluster, "CTAs that permute together");
   MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile, where it permutes");
   MOE_REQUIRE_VALUE(Config, kRowStep, "rows by which its tiles may differ");
   MOE_REQUIRE_VALUE(Config, kLocalBegin, "first expert of this rank");
@@ -57,6 +60,13 @@ template <class Config> constexpr bool checkRouteConfig() {
                 "kTopK must be 1 to 32 and at most kExperts");
   static_assert(Config::kExperts >= 1 && Config::kExperts <= 1024,
                 "kExperts must be 1 to 1024");
+  static_assert(Config::kCluster >= 1 && Config::kCluster <= 8 &&
+                    (Config::kPermute || Config::kCluster == 1),
+                "kCluster must be 1 to 8, and 1 without kPermute");
+  static_assert(!Config::kPermute ||
+                    Config::kCluster * Config::kBlockTokens * Config::kTopK <=
+                        32767,
+                "kCluster * kBlockTokens * kTopK must be at most 32767");
   static_assert(checkScorePolicy<typename Config::Score>());
   static_assert(checkSelectPolicy<typename Config::Select>());
   static_assert(checkNormalizePolicy<typename Config::Normalize>());
@@ -86,9 +96,69 @@ template <class Config> struct RouteShared<Config, false> {
 };
 
 template <class Config> struct RouteShared<Config, true> {
+  /// Local experts of the CTA's pairs.
   short ids[Config::kBlockTokens * Config::kTopK];
-  routing::Arrangement<Config::kLocalExperts, Config::kThreads> arrangement;
+  union {
+    routing::TokenMasks<Config> masks;
+    routing::Arrangement<Config::kLocalExperts, Config::kThreads> arrangement;
+  };
 };
+
+/// Puts the pairs of all tokens in order, after the CTA synchronized.
+template <class Config>
+__device__ __forceinline__ void
+arrangeRouted(const typename Config::Args &args,
+              RouteShared<Config, true> &shared, int rank, int firstToken,
+              int blockTokens, bool isFew, bool twice) {
+  constexpr int kTopK = Config::kTopK;
+  constexpr int kLocal = Config::kLocalExperts;
+  constexpr int kTileRows = Config::kTileRows;
+  int4 *tiles = reinterpret_cast<int4 *>(args.tiles);
+  auto place = [&](int pair, int row) {
+    args.positions[pair] = row;
+    if (row >= 0)
+      args.rows[row] = pair;
+  };
+  int pairs = args.tokens * kTopK;
+  if (isFew) {
+    if constexpr (Config::kCluster > 1)
+      ptx::waitForCluster();
+    if (rank == 0)
+      routing::arrangeFew<kTileRows, Config::kRowStep, kLocal,
+                          Config::kThreads>(
+          pairs, [&](int pair) { return int(shared.ids[pair]); }, place,
+          args.offsets, tiles, args.tile_count, args.counts);
+    return;
+  }
+  if (routing::exchangeCounts(shared.masks, rank, twice)) {
+    routing::writeOrder(shared.masks, rank, pairs, args.offsets, tiles,
+                        args.tile_count, args.counts);
+    int firstPair = firstToken * kTopK;
+#pragma unroll 1
+    for (int pair = int(threadIdx.x); pair < blockTokens * kTopK;
+         pair += Config::kThreads) {
+      int local = shared.ids[pair];
+      place(firstPair + pair,
+            local < 0 ? -1 : routing::rowOf(shared.masks, pair / kTopK, local));
+    }
+    return;
+  }
+  if (rank != 0)
+    return;
+  __syncthreads();
+  auto localOf = [&](int pair) {
+    int local = args.topk_ids[pair] - Config::kLocalBegin;
+    return args.topk_ids[pair] >= 0 && local >= 0 && local < kLocal ? local
+                                                                    : -1;
+  };
+  routing::countPairs<true>(shared.arrangement, pairs, localOf);
+  routing::scanExperts<kTileRows>(shared.arrangement);
+  __syncthreads();
+  routing::placePairs(shared.arrangement, pairs, localOf, place);
+  routing::writeExperts<kTileRows, Config::kRowStep>(
+      shared.arrangement, pairs, 0, 1, args.offsets, tiles, args.tile_count,
+      args.counts);
+}
 
 } // namespace detail
 
@@ -96,8 +166,9 @@ template <class Config>
 __device__ __forceinline__ void route(const typename Config::Args &args) {
   static_assert(checkRouteConfig<Config>());
   constexpr int kTopK = Config::kTopK;
+  constexpr int kWarps = Config::kThreads / 32;
   if constexpr (requires { typename Config::Scaling; }) {
-    int routes = Config::kPermute ? 1
+    int routes = Config::kPermute ? Config::kCluster
                                   : (args.tokens + Config::kBlockTokens - 1) /
                                         Config::kBlockTokens;
     if (int(blockIdx.x) >= routes) {
@@ -109,18 +180,32 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   __shared__ detail::RouteShared<Config, Config::kPermute> shared;
   int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
 
-  if constexpr (!Config::kPermute) {
+  int block = int(blockIdx.x);
+  int firstToken, blockTokens;
+  // So few pairs that one CTA has them in order before two could talk.
+  bool isFew = false;
+  if constexpr (Config::kPermute) {
+    isFew = args.tokens * kTopK <= 32 && args.tokens <= Config::kBlockTokens;
+    int share = isFew ? args.tokens
+                      : (args.tokens + Config::kCluster - 1) / Config::kCluster;
+    block = routing::clusterRankOf<Config>();
+    firstToken = min(block * share, args.tokens);
+    blockTokens = min(share, args.tokens - firstToken);
+    routing::clearMasks(shared.masks);
+    // Nobody writes into a CTA that has not begun.
+    if constexpr (Config::kCluster > 1)
+      ptx::arriveAtCluster();
+  } else {
+    firstToken = block * Config::kBlockTokens;
+    blockTokens = min(Config::kBlockTokens, args.tokens - firstToken);
 #pragma unroll 1
     for (int e = int(threadIdx.x); e < Config::kExperts; e += Config::kThreads)
       shared.counts[e] = 0;
-    __syncthreads();
   }
+  __syncthreads();
   awaitPredecessor<Config>();
 
-  int firstToken = int(blockIdx.x) * Config::kBlockTokens;
-  int blockTokens = min(Config::kBlockTokens, args.tokens - firstToken);
   int valid = args.valid_tokens ? *args.valid_tokens : args.tokens;
-  constexpr int kWarps = Config::kThreads / 32;
   // The next token's logits are on their way while one is routed, where two
   // sets of them fit into the registers.
   constexpr bool kAhead = Config::kExperts <= 256;
@@ -131,6 +216,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
                 lane);
   };
   loadNext(warp);
+  bool twice = false;
 #pragma unroll 1
   for (int t = warp; t < blockTokens; t += kWarps) {
     int token = firstToken + t;
@@ -156,54 +242,34 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
       }
     }
     if (lane < kTopK) {
+      if constexpr (Config::kPermute) {
+        int local = expert - Config::kLocalBegin;
+        if (expert < 0 || local < 0 || local >= Config::kLocalExperts)
+          local = -1;
+        shared.ids[t * kTopK + lane] = short(local);
+        if (local >= 0 && !isFew)
+          twice |= routing::noteToken(shared.masks, t, local);
+      } else if (expert >= 0) {
+        atomicAdd(&shared.counts[expert], 1);
+      }
       args.topk_ids[pair] = expert;
       args.topk_weights[pair] = weight;
       if (args.ids)
         args.ids[pair] = shown;
       if (args.weights)
         args.weights[pair] = weight;
-      if constexpr (Config::kPermute)
-        shared.ids[t * kTopK + lane] = short(expert);
-      else if (expert >= 0)
-        atomicAdd(&shared.counts[expert], 1);
     }
   }
-  __syncthreads();
 
   if constexpr (!Config::kPermute) {
+    __syncthreads();
 #pragma unroll 1
     for (int e = int(threadIdx.x); e < Config::kExperts; e += Config::kThreads)
       args.block_counts[(long long)blockIdx.x * Config::kExperts + e] =
           shared.counts[e];
   } else {
-    int pairs = blockTokens * kTopK;
-    auto localOf = [&](int pair) {
-      int local = shared.ids[pair] - Config::kLocalBegin;
-      return shared.ids[pair] >= 0 && local >= 0 &&
-                     local < Config::kLocalExperts
-                 ? local
-                 : -1;
-    };
-    auto place = [&](int pair, int row) {
-      args.positions[pair] = row;
-      if (row >= 0)
-        args.rows[row] = pair;
-    };
-    int4 *tiles = reinterpret_cast<int4 *>(args.tiles);
-    if (pairs <= 32) {
-      routing::arrangeFew<Config::kTileRows, Config::kRowStep,
-                          Config::kLocalExperts, Config::kThreads>(
-          pairs, localOf, place, args.offsets, tiles, args.tile_count,
-          args.counts);
-      return;
-    }
-    routing::countPairs<true>(shared.arrangement, pairs, localOf);
-    routing::scanExperts<Config::kTileRows>(shared.arrangement);
-    __syncthreads();
-    routing::placePairs(shared.arrangement, pairs, localOf, place);
-    routing::writeExperts<Config::kTileRows, Config::kRowStep>(
-        shared.arrangement, pairs, 0, 1, args.offsets, tiles, args.tile_count,
-        args.counts);
+    detail::arrangeRouted<Config>(args, shared, block, firstToken, blockTokens,
+                                  isFew, __syncthreads_or(twice));
   }
 }
 

@@ -31,9 +31,46 @@ __device__ __forceinline__ float logitOfKey(unsigned key) {
   return __uint_as_float(key ^ (key >> 31 ? 0x80000000u : 0xffffffffu));
 }
 
+/// The same of 16 bits, of which `infinity` is the positive infinity; below
+/// 65536.
+__device__ __forceinline__ unsigned keyOfHalf(unsigned bits,
+                                              unsigned infinity) {
+  if ((bits & 0x7fffu) > infinity)
+    bits = 0x8000u | infinity;
+  if (bits == 0x8000u)
+    bits = 0;
+  return bits & 0x8000u ? bits ^ 0xffffu : bits | 0x8000u;
+}
+
+__device__ __forceinline__ unsigned halfOfKey(unsigned key) {
+  return key & 0x8000u ? key & 0x7fffu : key ^ 0xffffu;
+}
+
 /// Plain selection of the kTopK largest.
 struct TopK {
   static constexpr bool kGrouped = false;
+
+  /// Of 16-bit logits, whose key and index fit into one word: keys[i] is the
+  /// key in the upper half, 65535 - expert in the lower one, or 0 beyond the
+  /// last expert. Lane k < kTopK receives the word of the k-th best.
+  template <int kTopK, int kPerLane>
+  static __device__ __forceinline__ unsigned
+  selectWords(unsigned (&keys)[kPerLane], int lane) {
+    unsigned own = 0;
+#pragma unroll 1
+    for (int k = 0; k < kTopK; ++k) {
+      unsigned best = keys[0];
+#pragma unroll
+      for (int i = 1; i < kPerLane; ++i)
+        best = max(best, keys[i]);
+      unsigned top = ptx::warpMaximum(best);
+      own = lane == k ? top : own;
+#pragma unroll
+      for (int i = 0; i < kPerLane; ++i)
+        keys[i] = keys[i] == top ? 0 : keys[i];
+    }
+    return own;
+  }
 
   /// keys[i] belongs to expert i * 32 + lane (0 beyond the last expert) and is
   /// consumed. Lane k < kTopK receives the k-th best expert and its logit.

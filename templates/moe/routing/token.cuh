@@ -50,15 +50,13 @@ template <class Config>
 __device__ __forceinline__ void routeToken(const TokenLogits<Config> &logits,
                                            int lane, int &expert,
                                            float &weight) {
+  using Logits = typename Config::Logits;
   constexpr int kPerLane = TokenLogits<Config>::kPerLane;
   float values[kPerLane];
   unsigned keys[kPerLane];
 #pragma unroll
   for (int i = 0; i < kPerLane; ++i)
     values[i] = logits.value(i, lane);
-#pragma unroll
-  for (int i = 0; i < kPerLane; ++i)
-    keys[i] = i * 32 + lane < Config::kExperts ? keyOfLogit(values[i]) : 0u;
   float maximum = 0.0f, sum = 1.0f;
   if constexpr (Config::Score::kNeedsSum) {
     maximum = -3.402823466e38f;
@@ -66,7 +64,7 @@ __device__ __forceinline__ void routeToken(const TokenLogits<Config> &logits,
     for (int i = 0; i < kPerLane; ++i)
       if (isFinite(values[i]))
         maximum = fmaxf(maximum, values[i]);
-    maximum = ptx::warpMaximum(maximum);
+    maximum = logitOfKey(ptx::warpMaximum(keyOfLogit(maximum)));
     sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i)
@@ -74,7 +72,24 @@ __device__ __forceinline__ void routeToken(const TokenLogits<Config> &logits,
     sum = ptx::warpSum(sum);
   }
   float logit;
-  Config::Select::template select<Config::kTopK>(keys, lane, expert, logit);
+  if constexpr (sizeof(Logits) == 2) {
+    constexpr unsigned kInfinity = kSame<Logits, bf16> ? 0x7f80u : 0x7c00u;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i)
+      keys[i] = i * 32 + lane < Config::kExperts
+                    ? keyOfHalf(logits.values[i].bits, kInfinity) << 16 |
+                          (0xffffu - unsigned(i * 32 + lane))
+                    : 0u;
+    unsigned word =
+        Config::Select::template selectWords<Config::kTopK>(keys, lane);
+    expert = int(0xffffu - (word & 0xffffu));
+    logit = toFloat(Logits{(unsigned short)halfOfKey(word >> 16)});
+  } else {
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i)
+      keys[i] = i * 32 + lane < Config::kExperts ? keyOfLogit(values[i]) : 0u;
+    Config::Select::template select<Config::kTopK>(keys, lane, expert, logit);
+  }
   float score = Config::Score::score(logit, maximum, sum);
   weight = Config::Normalize::template weight<Config::kTopK>(
       score, isFinite(score), lane < Config::kTopK);

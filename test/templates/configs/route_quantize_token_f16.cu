@@ -15,6 +15,7 @@ struct Config {
   static constexpr int kTopK = 6;
   static constexpr int kBlockTokens = 64;
   static constexpr bool kPermute = false;
+  static constexpr int kCluster = 1;
   static constexpr int kTileRows = 16;
   static constexpr int kRowStep = 16;
   static constexpr int kLocalBegin = 0;

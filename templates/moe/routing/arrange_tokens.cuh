@@ -1,0 +1,216 @@
+//===- arrange_tokens.cuh - pairs sorted while they are routed --*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The arrangement of few tokens by the CTA, or the cluster of CTAs, that routes
+// them. For each expert a CTA keeps a mask of its tokens, one bit a token; the
+// CTAs tell each other how many bits they have, and a pair's rank is a count of
+// bits. This wants a token's experts distinct. Selected ones are; given ids may
+// not be, and are then sorted by the first CTA alone (arrange.cuh).
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx_cluster.cuh"
+#include "moe/core/types.cuh"
+#include "moe/routing/tile_rows.cuh"
+
+namespace moe::routing {
+
+/// Shared memory of one CTA's part.
+template <class Config> struct TokenMasks {
+  static constexpr int kLocal = Config::kLocalExperts;
+  static constexpr int kWords = ceilDiv(Config::kBlockTokens, 32);
+  static constexpr int kWarps = Config::kThreads / 32;
+  /// Counts of a CTA in vectors of 8; behind the last expert's one word that
+  /// says whether a token has an expert twice.
+  static constexpr int kVectors = ceilDiv(kLocal + 1, 8);
+  alignas(16) unsigned masks[kWords][kVectors * 8];
+  alignas(16) unsigned short counts[Config::kCluster][kVectors * 8];
+  int starts[kLocal];    ///< first row of this CTA's pairs of the expert
+  unsigned sums[kWarps]; ///< rows and tiles of the experts of a warp
+};
+
+/// Which CTA of the cluster this is.
+template <class Config> __device__ __forceinline__ int clusterRankOf() {
+  if constexpr (Config::kCluster > 1)
+    return ptx::clusterRank();
+  else
+    return 0;
+}
+
+/// Empties the masks. The caller synchronizes.
+template <class Config>
+__device__ __forceinline__ void clearMasks(TokenMasks<Config> &shared) {
+  using Shared = TokenMasks<Config>;
+  unsigned *flat = &shared.masks[0][0];
+#pragma unroll 1
+  for (int i = int(threadIdx.x); i < Shared::kWords * Shared::kVectors * 8;
+       i += Config::kThreads)
+    flat[i] = 0;
+}
+
+/// Notes that token t of the CTA takes a local expert. Whether it did already.
+template <class Config>
+__device__ __forceinline__ bool noteToken(TokenMasks<Config> &shared, int t,
+                                          int local) {
+  unsigned bit = 1u << t % 32;
+  return atomicOr(&shared.masks[t / 32][local], bit) & bit;
+}
+
+/// Tells all CTAs how many tokens of this one each expert has. Called by all
+/// threads after they synchronized; on return all CTAs have told. Whether no
+/// token of any CTA has an expert twice.
+template <class Config>
+__device__ __forceinline__ bool exchangeCounts(TokenMasks<Config> &shared,
+                                               int rank, bool twice) {
+  using Shared = TokenMasks<Config>;
+  constexpr int kVectors = Shared::kVectors;
+  if constexpr (Config::kCluster > 1)
+    ptx::waitForCluster();
+#pragma unroll 1
+  for (int item = int(threadIdx.x); item < kVectors * Config::kCluster;
+       item += Config::kThreads) {
+    int vector = item % kVectors;
+    unsigned counts[8] = {};
+#pragma unroll
+    for (int word = 0; word < Shared::kWords; ++word)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        uint4 masks = *reinterpret_cast<const uint4 *>(
+            &shared.masks[word][vector * 8 + half * 4]);
+        counts[half * 4] += unsigned(__popc(masks.x));
+        counts[half * 4 + 1] += unsigned(__popc(masks.y));
+        counts[half * 4 + 2] += unsigned(__popc(masks.z));
+        counts[half * 4 + 3] += unsigned(__popc(masks.w));
+      }
+    if (vector == Shared::kLocal / 8)
+#pragma unroll
+      for (int i = 0; i < 8; ++i)
+        if (i == Shared::kLocal % 8)
+          counts[i] = twice;
+    Vector16 packed;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      packed.words[i] = counts[2 * i] | counts[2 * i + 1] << 16;
+    Vector16 *to =
+        reinterpret_cast<Vector16 *>(&shared.counts[rank][vector * 8]);
+    if constexpr (Config::kCluster > 1)
+      ptx::storeToPeer(
+          ptx::peerAddress(ptx::sharedAddress(to), item / kVectors), packed);
+    else
+      *to = packed;
+  }
+  if constexpr (Config::kCluster > 1) {
+    ptx::arriveAtCluster();
+    ptx::waitForCluster();
+  } else {
+    __syncthreads();
+  }
+  bool distinct = true;
+#pragma unroll
+  for (int cta = 0; cta < Config::kCluster; ++cta)
+    distinct = distinct && shared.counts[cta][Shared::kLocal] == 0;
+  return distinct;
+}
+
+/// After exchangeCounts: writes offsets, tiles, {their count, 0, 0} and counts
+/// (where asked for), every CTA its share, and leaves the first rows of this
+/// CTA's pairs in `starts`. Synchronizes at its end. pairs: of all tokens; the
+/// tile list is zero up to the capacity for them.
+template <class Config>
+__device__ __forceinline__ void writeOrder(TokenMasks<Config> &shared, int rank,
+                                           int pairs, int *offsets, int4 *tiles,
+                                           int *tileCount, int *countsOut) {
+  using Shared = TokenMasks<Config>;
+  constexpr int kLocal = Shared::kLocal;
+  constexpr int kEach = ceilDiv(kLocal, Config::kThreads);
+  constexpr int kUsedWarps = ceilDiv(ceilDiv(kLocal, kEach), 32);
+  constexpr int kTileRows = Config::kTileRows;
+  int thread = int(threadIdx.x), lane = thread % 32;
+  // Rows in the lower half, tiles in the upper: neither reaches 65536.
+  unsigned own[kEach], before[kEach], sum = 0;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    int expert = thread * kEach + i;
+    unsigned total = 0, earlier = 0;
+    if (expert < kLocal)
+#pragma unroll
+      for (int cta = 0; cta < Config::kCluster; ++cta) {
+        unsigned count = shared.counts[cta][expert];
+        total += count;
+        earlier += cta < rank ? count : 0;
+      }
+    before[i] = earlier;
+    own[i] = total | (total + kTileRows - 1) / kTileRows << 16;
+    sum += own[i];
+  }
+  unsigned through = sum;
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    unsigned other = __shfl_up_sync(0xffffffffu, through, distance);
+    if (lane >= distance)
+      through += other;
+  }
+  if (lane == 31)
+    shared.sums[thread / 32] = through;
+  __syncthreads();
+  unsigned first = through - sum, all = 0;
+#pragma unroll
+  for (int warp = 0; warp < kUsedWarps; ++warp) {
+    unsigned its = shared.sums[warp];
+    first += warp < thread / 32 ? its : 0;
+    all += its;
+  }
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    int expert = thread * kEach + i;
+    if (expert < kLocal) {
+      int row = int(first & 0xffffu), end = row + int(own[i] & 0xffffu);
+      shared.starts[expert] = row + int(before[i]);
+      if (expert % Config::kCluster == rank) {
+        offsets[expert] = row;
+        if (countsOut)
+          countsOut[expert] = end - row;
+        int each = rowsOfTile<kTileRows, Config::kRowStep>(end - row);
+        int4 *to = tiles + (first >> 16);
+#pragma unroll 1
+        for (; row < end; row += each)
+          *to++ = make_int4(expert, row, min(row + each, end), 0);
+      }
+    }
+    first += own[i];
+  }
+  if (rank == 0 && thread < 3)
+    tileCount[thread] = thread == 0 ? int(all >> 16) : 0;
+  if (rank == Config::kCluster - 1 && thread == 0)
+    offsets[kLocal] = int(all & 0xffffu);
+  int capacity = min(pairs, (pairs + kTileRows - 1) / kTileRows + kLocal);
+#pragma unroll 1
+  for (int i = int(all >> 16) + rank * Config::kThreads + thread; i < capacity;
+       i += Config::kCluster * Config::kThreads)
+    tiles[i] = make_int4(0, 0, 0, 0);
+  __syncthreads();
+}
+
+/// The row of token t's pair with a local expert, after writeOrder.
+template <class Config>
+__device__ __forceinline__ int rowOf(const TokenMasks<Config> &shared, int t,
+                                     int local) {
+  int row = shared.starts[local];
+#pragma unroll
+  for (int word = 0; word < TokenMasks<Config>::kWords; ++word) {
+    unsigned mask = shared.masks[word][local];
+    unsigned earlier = word < t / 32    ? 0xffffffffu
+                       : word == t / 32 ? (1u << t % 32) - 1
+                                        : 0u;
+    row += __popc(mask & earlier);
+  }
+  return row;
+}
+
+} // namespace moe::routing

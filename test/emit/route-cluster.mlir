@@ -1,0 +1,25 @@
+// RUN: moec compile %s --arch=sm_90a --max-tokens=100 --emit=cuda | FileCheck %s
+// RUN: moec compile %s --arch=sm_80 --max-tokens=100 --emit=cuda | FileCheck %s --check-prefix=ALONE
+// RUN: rm -rf %t && moec compile %s --arch=sm_90a --max-tokens=100 --no-cubin -o %t
+// RUN: FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
+
+// A cluster of 8 CTAs routes and permutes an even share of the tokens each,
+// where the architecture has clusters; else one CTA all of them.
+
+// CHECK: ---- sm_90a/{{.*}}route_permute.cu
+// CHECK: kThreads = 512;
+// CHECK: kBlockTokens = 13;
+// CHECK-NEXT: static constexpr bool kPermute = true;
+// CHECK-NEXT: static constexpr int kCluster = 8;
+
+// ALONE: ---- sm_80/{{.*}}route_permute.cu
+// ALONE: kThreads = 1024;
+// ALONE: kBlockTokens = 100;
+// ALONE-NEXT: static constexpr bool kPermute = true;
+// ALONE-NEXT: static constexpr int kCluster = 1;
+
+// MANIFEST: "cluster": [8, 1, 1],
+
+moe.layer @tiny {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
