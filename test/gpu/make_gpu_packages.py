@@ -48,6 +48,7 @@ SANITIZED_TOKENS = ["0", "1", "7", "33", "500"]
 SANITIZED_REAL = [
     ("sanitized-real", ["--dtype=bf16"], SANITIZED_TOKENS[1:]),
     ("sanitized-wgmma", ["--dtype=bf16", "--engine=wgmma"], ["33", "500"]),
+    ("sanitized-fp8_block", ["--scheme=fp8_block"], ["1", "33"]),
 ]
 # Faults that a tool must flag: else its silence says nothing.
 PLANTED = [
