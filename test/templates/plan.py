@@ -4,13 +4,14 @@
 """Compiles the kernels of the checks and timings and writes their plan.
 
   plan.py FOLDER [checks] [timings] [wgmma] [scaled] [fused] [routing]
-          [--arch=sm_90a]
+          [few] [few-timings] [--arch=sm_90a]
 
 wgmma: the schedules of that engine, timed beside the best of mma_sync.
 scaled: its matmuls of e4m3 operands, for templates-scaled.
 fused: fp8 layers whose quantization is inside of other kernels or apart, for
 templates-fused.
 routing: CTAs that route and permute, for templates-routing.
+few: layers of a few tokens in two launches, for templates-few.
 
 FOLDER receives plan.txt and one cubin a kernel; templates-checks and
 templates-timings run them on a machine with a GPU.
@@ -21,6 +22,7 @@ import os
 import sys
 
 import compile as nvrtc
+import few
 import routing
 import texts
 
@@ -37,7 +39,8 @@ extern "C" __global__ void __launch_bounds__(256) moec_fill(const __grid_constan
     float value = draw(i * 0x2545f4914f6cdd1dull + args.seed * 0x632be59bd9b4e019ull) * args.scale;
     if (args.type == 0) static_cast<float *>(args.at)[i] = value;
     else if (args.type == 1) static_cast<moe::f16 *>(args.at)[i] = moe::fromFloat<moe::f16>(value);
-    else static_cast<moe::bf16 *>(args.at)[i] = moe::fromFloat<moe::bf16>(value);
+    else if (args.type == 2) static_cast<moe::bf16 *>(args.at)[i] = moe::fromFloat<moe::bf16>(value);
+    else static_cast<moe::e4m3 *>(args.at)[i] = moe::fromFloat<moe::e4m3>(value);
   }
 }
 """
@@ -452,6 +455,10 @@ def main(arguments):
         addFused(plan)
     if "routing" in names[1:]:
         routing.addRouting(plan)
+    if "few" in names[1:]:
+        few.addChecks(plan)
+    if "few-timings" in names[1:]:
+        few.addTimings(plan)
     return 1 if plan.write() else 0
 
 

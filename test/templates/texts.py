@@ -228,3 +228,77 @@ def pack(name, kind, rows, columns, element="bf16", interleave=8, threads=256,
     entry = f"moec_{kind}_{name}"
     call = {"pack_copy": "packCopy", "pack_interleave": "packInterleave"}[kind]
     return entry, text("pack", fields, members, entry, call, threads, 1, 0)
+
+
+SCALINGS = {"none": ("Unscaled", "None"), "fp8_block": ("Group128", "Fp8Block"),
+            "fp8_channel": ("Token", "Fp8Channel"), "fp8_tensor": ("StaticTensor", "Fp8Tensor"),
+            "fp8_tensor_dynamic": ("DynamicTensor", "Fp8Tensor")}
+
+
+def gemvShared(rows, k, weightRows, scheme, element, stages, warps):
+    """The operand with its scales, and the ring."""
+    scaled = scheme != "none"
+    operand = rows * k * SIZES["e4m3" if scaled else element]
+    if scaled:
+        scales = rows * (-(-k // 128) if scheme == "fp8_block" else 1)
+        operand += -(-scales // 4) * 16
+    return operand + warps * stages * weightRows * (640 if scaled else 512)
+
+
+def gemv(kind, name, experts, topk, hidden, inter, tokens=4, scheme="none", element="bf16",
+         logits=None, score="Softmax", normalize="Sum", begin=0, local=None,
+         activation="silu", gated=True, bias=False, stages=8, outputs=1, warps=8, ctas=1,
+         early=True, programmatic=True, async_=True):
+    """route_gate_up or down_combine."""
+    first = kind == "route_gate_up"
+    local = experts if local is None else local
+    logits = logits or element
+    scaled = scheme != "none"
+    scaling, quant = SCALINGS[scheme]
+    weight = "e4m3" if scaled else element
+    middle = "f32" if scaled else element
+    n, k = ((2 if gated else 1) * inter, hidden) if first else (hidden, inter)
+    fields = [(f"const {TYPES[logits]} *", "logits"), ("const void *", "given_ids"),
+              ("int", "given_ids_bytes"), ("const float *", "given_weights"),
+              ("const int *", "valid_tokens"), ("int", "tokens")]
+    if first:
+        fields += [("int *", "ids"), ("float *", "weights"), ("int *", "counts"),
+                   (f"const {TYPES[element]} *", "lhs"), ("long long", "lhs_row_stride")]
+    else:
+        fields += [(f"const {TYPES[middle]} *", "lhs")]
+    if scheme == "fp8_tensor":
+        fields += [("const float *", "static_scale")]
+    fields += [(f"const {TYPES[weight]} *", "rhs")]
+    if scaled:
+        fields += [("const float *", "rhs_scale")]
+    if bias:
+        fields += [(f"const {TYPES[element]} *", "bias")]
+    fields += [(f"{TYPES[middle if first else element]} *", "result" if first else "out")]
+    policy = "moe::activation::None"
+    if first:
+        policy = (f"moe::activation::{'Gated' if gated else 'Ungated'}"
+                  f"<moe::activation::{FUNCTIONS[activation]}>")
+    threads = 32 * warps
+    members = common(threads, programmatic, async_) + [
+        f"using Logits = {TYPES[logits]};",
+        f"using Score = moe::routing::{score};", "using Select = moe::routing::TopK;",
+        f"using Normalize = moe::routing::{normalize};",
+        f"using Scaling = moe::quant::{scaling};",
+        f"using Input = {TYPES[element if first else middle]};",
+        f"using Weight = {TYPES[weight]};",
+        f"using Result = {TYPES[middle if first else element]};",
+        f"using Quant = moe::quant::{quant};", f"using Activation = {policy};",
+        "struct Schedule { " + " ".join(constants(kStages=stages, kOutputs=outputs)) + " };"]
+    members += constants(
+        kExperts=experts, kLocalBegin=begin, kLocalExperts=local, kTopK=topk,
+        kTokens=tokens, kN=n, kK=k, kBias=bias,
+        kInterleave=8 if first and gated else 0,
+        kScales=local if scheme == "fp8_tensor" else 1)
+    if not first:
+        members += constants(kRouteEarly=early)
+    rows = tokens if first else tokens * topk
+    parts = 2 if first and gated else 1
+    shared = gemvShared(rows, k, parts * outputs, scheme, element, stages, warps)
+    entry = f"moec_{kind}_{name}"
+    call = "routeGateUp" if first else "downCombine"
+    return entry, text(kind, fields, members, entry, call, threads, ctas, shared)

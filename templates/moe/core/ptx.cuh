@@ -176,6 +176,15 @@ __device__ __forceinline__ void storeShared(unsigned address,
                : "memory");
 }
 
+__device__ __forceinline__ unsigned loadShared(unsigned address) {
+  unsigned word;
+  asm volatile("ld.shared.b32 %0, [%1];"
+               : "=r"(word)
+               : "r"(address)
+               : "memory");
+  return word;
+}
+
 __device__ __forceinline__ void loadShared(unsigned address,
                                            unsigned (&words)[4]) {
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"

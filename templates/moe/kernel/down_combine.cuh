@@ -1,0 +1,211 @@
+//===- down_combine.cuh - the second matmul of a few tokens -----*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The second of two launches of a layer of at most kTokens tokens and 32 pairs.
+// Every CTA routes all tokens, as the first launch does and while that one
+// runs (kRouteEarly: the predecessor did not write what routing reads), and
+// begins to fetch weights; then brings the intermediate rows into shared memory
+// (quantized where Scaling says so). A warp takes columns of the output and all
+// experts: out[m, n] = sum over rows r of m, in their order, of weight[r] *
+// (lhs[r, :] * rhs[expert of r, n, :] + bias), f32, rounded once.
+//
+// Args, in order (absent where marked): logits .. tokens as in route.cuh, lhs
+//   [pairs, kK], static_scale float [kScales] (StaticTensor), rhs [experts, kN,
+//   kK], rhs_scale float (where Quant has one), bias [experts, kN] (kBias),
+//   out [tokens, kN].
+// Grid.x: persistent, any.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/activation/activation.cuh"
+#include "moe/core/concepts.cuh"
+#include "moe/core/pdl.cuh"
+#include "moe/core/types.cuh"
+#include "moe/quant/stage.cuh"
+#include "moe/routing/few.cuh"
+#include "moe/skeleton/gemv.cuh"
+
+namespace moe {
+
+template <class Config> constexpr bool checkDownCombineConfig() {
+  checkCommonConfig<Config>();
+  checkFewConfig<Config>();
+  MOE_REQUIRE_TYPE(Config, Input, "element type of lhs in memory");
+  MOE_REQUIRE_VALUE(Config, kRouteEarly,
+                    "the predecessor did not write what routing reads");
+  static_assert(!Config::Activation::kGated && Config::Activation::kIdentity,
+                "the second matmul has no activation");
+  return true;
+}
+
+namespace detail {
+
+template <class Config> struct DownCombine {
+  using Args = typename Config::Args;
+  using G = Gemv<Config>;
+  using Operand = GemvOperand<Config>;
+  static constexpr int kRowCapacity = Config::kTokens * Config::kTopK;
+  using Stage = quant::Stage<typename Config::Scaling, typename Config::Input,
+                             typename Config::Weight, Config::kK, kRowCapacity,
+                             Config::kThreads>;
+  static constexpr int kOperandBytes = Operand::bytes(kRowCapacity);
+  static constexpr int kBytes = kOperandBytes + G::kRingBytes;
+  static constexpr bool kEarly = Config::kRouteEarly && Config::kProgrammatic;
+
+  static __device__ __forceinline__ void run(const Args &args,
+                                             unsigned char *dynamic) {
+    __shared__ routing::FewPairs pairs;
+    __shared__ typename Stage::Shared stageShared;
+    int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+    Stage::prepare(stageShared);
+    if constexpr (!kEarly)
+      awaitPredecessor<Config>();
+    int valid = routing::validTokens<kEarly>(args);
+    routing::routeFew<Config, kEarly>(args, valid, pairs,
+                                      [](int, int, float) {});
+    __syncthreads();
+    if (warp == 0)
+      routing::arrangeFew<Config>(args.tokens, pairs);
+    __syncthreads();
+
+    int tiles = pairs.tileCount;
+    int first = warp * int(gridDim.x) + int(blockIdx.x);
+    int warps = int(gridDim.x) * G::kWarps;
+    int units = first < G::kUnits ? (G::kUnits - first - 1) / warps + 1 : 0;
+    auto itemOf = [&](int i) {
+      return make_int2(pairs.tiles[i % tiles].x, first + i / tiles * warps);
+    };
+    const float *rhsScale = nullptr;
+    if constexpr (G::Layout::kScaled)
+      rhsScale = args.rhs_scale;
+    GemvStream<Config> stream(args.rhs, rhsScale,
+                              ptx::sharedAddress(dynamic + kOperandBytes),
+                              units * tiles);
+    stream.fill(itemOf);
+    if constexpr (kEarly)
+      awaitPredecessor<Config>();
+
+    auto *scales =
+        reinterpret_cast<float *>(dynamic + kRowCapacity * Operand::kRowBytes);
+    Stage stage{args.lhs, Config::kK, pairs.rows,
+                reinterpret_cast<typename Config::Weight *>(dynamic), scales};
+    stage.measure(stageShared, pairs.rows);
+    __syncthreads();
+    if constexpr (!kSame<typename Config::Scaling, quant::Unscaled> &&
+                  !kSame<typename Config::Scaling, quant::Group128>) {
+      const float *staticScale = nullptr;
+      if constexpr (kSame<typename Config::Scaling, quant::StaticTensor>)
+        staticScale = args.static_scale;
+      stage.template finish<Config::kScales>(stageShared, staticScale);
+      __syncthreads();
+    }
+    Operand lhs{dynamic, scales};
+#pragma unroll 1
+    for (int i = 0; i < units; ++i) {
+      int unit = first + i * warps;
+      float totals[Config::kTokens][G::kRows];
+#pragma unroll
+      for (int m = 0; m < Config::kTokens; ++m)
+#pragma unroll
+        for (int r = 0; r < G::kRows; ++r)
+          totals[m][r] = 0.0f;
+#pragma unroll 1
+      for (int t = 0; t < tiles; ++t) {
+        int4 tile = pairs.tiles[t];
+        int rows = tile.z - tile.y;
+        int row[G::kTileRows];
+#pragma unroll
+        for (int r = 0; r < G::kTileRows; ++r)
+          row[r] = tile.y + r;
+        float sums[G::kTileRows][G::kRows];
+        stream.multiply(itemOf, lhs, row, rows, sums);
+        if constexpr (Config::kBias)
+          addBias(args, sums, tile.x, unit, lane);
+#pragma unroll
+        for (int j = 0; j < G::kTileRows; ++j) {
+          if (j >= rows)
+            break;
+          int token = pairs.rowToken[tile.y + j];
+          float weight = pairs.rowWeight[tile.y + j];
+#pragma unroll
+          for (int m = 0; m < Config::kTokens; ++m)
+            if (token == m)
+#pragma unroll
+              for (int r = 0; r < G::kRows; ++r)
+                totals[m][r] = fmaf(weight, sums[j][r], totals[m][r]);
+        }
+      }
+      store(args, totals, unit, lane);
+    }
+  }
+
+  /// To the sums of one lane of each row.
+  static __device__ __forceinline__ void
+  addBias(const Args &args, float (&sums)[G::kTileRows][G::kRows], int expert,
+          int unit, int lane) {
+    if (lane % G::kLanes != 0)
+      return;
+#pragma unroll
+    for (int r = 0; r < G::kRows; ++r) {
+      int column = G::result(unit, r, lane);
+      if (G::kResults % G::kUnit != 0 && column >= G::kResults)
+        continue;
+      float bias = toFloat(args.bias[(long long)expert * Config::kN + column]);
+#pragma unroll
+      for (int j = 0; j < G::kTileRows; ++j)
+        sums[j][r] += bias;
+    }
+  }
+
+  /// Each lane of a column's lanes finishes one token.
+  static __device__ __forceinline__ void
+  store(const Args &args, float (&totals)[Config::kTokens][G::kRows], int unit,
+        int lane) {
+    using Output = typename Config::Result;
+    int own = lane % G::kLanes;
+    float mine[G::kRows] = {};
+#pragma unroll
+    for (int m = 0; m < Config::kTokens; ++m) {
+      if (m >= args.tokens)
+        break;
+#pragma unroll
+      for (int r = 0; r < G::kRows; ++r) {
+        float total = G::reduce(totals[m][r]);
+        if (own == m)
+          mine[r] = total;
+      }
+    }
+    if (own >= args.tokens)
+      return;
+#pragma unroll
+    for (int r = 0; r < G::kRows; ++r) {
+      int column = G::result(unit, r, lane);
+      if (G::kResults % G::kUnit == 0 || column < G::kResults)
+        args.out[(long long)own * Config::kN + column] =
+            fromFloat<Output>(mine[r]);
+    }
+  }
+};
+
+} // namespace detail
+
+/// Dynamic shared memory: the intermediate rows and the ring.
+template <class Config> constexpr int sharedBytes() {
+  static_assert(checkDownCombineConfig<Config>());
+  return detail::DownCombine<Config>::kBytes;
+}
+
+template <class Config>
+__device__ __forceinline__ void downCombine(const typename Config::Args &args) {
+  static_assert(checkDownCombineConfig<Config>());
+  extern __shared__ __align__(128) unsigned char moeSharedMemory[];
+  detail::DownCombine<Config>::run(args, moeSharedMemory);
+}
+
+} // namespace moe

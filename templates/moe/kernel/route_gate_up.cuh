@@ -1,0 +1,194 @@
+//===- route_gate_up.cuh - the first matmul of a few tokens -----*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The first of two launches of a layer of at most kTokens tokens and 32 pairs:
+// every CTA routes all tokens, brings x into shared memory (quantized where
+// Scaling says so), and its warps multiply: result[r, :] = activation(x[token
+// of r, :] * rhs[expert of r]^T + bias) for the pairs in the order of their
+// experts. CTA 0 writes what routing found for others.
+//
+// Args, in order (absent where marked): logits .. tokens as in route.cuh, ids,
+//   weights, counts (null), lhs [tokens, kK], long long lhs_row_stride
+//   (elements), static_scale float [kScales] (StaticTensor), rhs [experts, kN,
+//   kK], rhs_scale float (where Quant has one), bias [experts, kN] in stored
+//   order (kBias), result [pairs, kN or kN / 2].
+// Grid.x: persistent, any.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/activation/activation.cuh"
+#include "moe/core/concepts.cuh"
+#include "moe/core/pdl.cuh"
+#include "moe/core/types.cuh"
+#include "moe/quant/stage.cuh"
+#include "moe/routing/few.cuh"
+#include "moe/skeleton/gemv.cuh"
+
+namespace moe {
+
+template <class Config> constexpr bool checkRouteGateUpConfig() {
+  checkCommonConfig<Config>();
+  checkFewConfig<Config>();
+  MOE_REQUIRE_TYPE(Config, Input, "element type of lhs");
+  static_assert(Config::kK % 8 == 0, "rows of x are read 8 values at a time");
+  return true;
+}
+
+namespace detail {
+
+template <class Config> struct RouteGateUp {
+  using Args = typename Config::Args;
+  using G = Gemv<Config>;
+  using Operand = GemvOperand<Config>;
+  using Stage = quant::Stage<typename Config::Scaling, typename Config::Input,
+                             typename Config::Weight, Config::kK,
+                             Config::kTokens, Config::kThreads>;
+  static constexpr int kOperandBytes = Operand::bytes(Config::kTokens);
+  static constexpr int kBytes = kOperandBytes + G::kRingBytes;
+
+  static __device__ __forceinline__ void
+  countRows(const Args &args, const routing::FewPairs &pairs) {
+    for (int e = int(threadIdx.x); e < Config::kLocalExperts;
+         e += Config::kThreads) {
+      int count = 0;
+      for (int p = 0; p < args.tokens * Config::kTopK; ++p)
+        count += pairs.expert[p] == e + Config::kLocalBegin;
+      args.counts[e] = count;
+    }
+  }
+
+  static __device__ __forceinline__ void run(const Args &args,
+                                             unsigned char *dynamic) {
+    __shared__ routing::FewPairs pairs;
+    __shared__ typename Stage::Shared stageShared;
+    int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+    auto *scales = reinterpret_cast<float *>(dynamic + Config::kTokens *
+                                                           Operand::kRowBytes);
+    Stage stage{args.lhs, args.lhs_row_stride, args.tokens,
+                reinterpret_cast<typename Config::Weight *>(dynamic), scales};
+    Stage::prepare(stageShared);
+    __syncthreads();
+    awaitPredecessor<Config>();
+    int valid = routing::validTokens<false>(args);
+    bool writes = blockIdx.x == 0;
+    routing::routeFew<Config, false>(args, valid, pairs,
+                                     [&](int pair, int id, float weight) {
+                                       if (writes && args.ids)
+                                         args.ids[pair] = id;
+                                       if (writes && args.weights)
+                                         args.weights[pair] = weight;
+                                     });
+    stage.measure(stageShared, valid);
+    __syncthreads();
+    if (warp == 0)
+      routing::arrangeFew<Config>(args.tokens, pairs);
+    __syncthreads();
+
+    int first = warp * int(gridDim.x) + int(blockIdx.x);
+    int warps = int(gridDim.x) * G::kWarps;
+    int units = pairs.tileCount * G::kUnits;
+    int items = first < units ? (units - first - 1) / warps + 1 : 0;
+    auto itemOf = [&](int i) {
+      int unit = first + i * warps;
+      return make_int2(pairs.tiles[unit / G::kUnits].x, unit % G::kUnits);
+    };
+    const float *rhsScale = nullptr;
+    if constexpr (G::Layout::kScaled)
+      rhsScale = args.rhs_scale;
+    GemvStream<Config> stream(
+        args.rhs, rhsScale, ptx::sharedAddress(dynamic + kOperandBytes), items);
+    stream.fill(itemOf);
+    if constexpr (!kSame<typename Config::Scaling, quant::Unscaled> &&
+                  !kSame<typename Config::Scaling, quant::Group128>) {
+      const float *staticScale = nullptr;
+      if constexpr (kSame<typename Config::Scaling, quant::StaticTensor>)
+        staticScale = args.static_scale;
+      stage.template finish<Config::kScales>(stageShared, staticScale);
+      __syncthreads();
+    }
+    Operand lhs{dynamic, scales};
+#pragma unroll 1
+    for (int i = 0; i < items; ++i) {
+      int unit = first + i * warps;
+      int4 tile = pairs.tiles[unit / G::kUnits];
+      int firstResult = unit % G::kUnits;
+      int rows = tile.z - tile.y;
+      int token[G::kTileRows];
+#pragma unroll
+      for (int r = 0; r < G::kTileRows; ++r)
+        token[r] = pairs.rowToken[tile.y + (r < rows ? r : 0)];
+      float sums[G::kTileRows][G::kRows];
+      stream.multiply(itemOf, lhs, token, rows, sums);
+      store(args, sums, tile, rows, firstResult, lane);
+    }
+    if (writes && args.counts)
+      countRows(args, pairs);
+  }
+
+  /// Each lane of a row's lanes finishes one tile row.
+  static __device__ __forceinline__ void
+  store(const Args &args, float (&sums)[G::kTileRows][G::kRows], int4 tile,
+        int rows, int unit, int lane) {
+    using Result = typename Config::Result;
+    using Activation = typename Config::Activation;
+    int own = lane % G::kLanes;
+    float mine[G::kRows] = {};
+#pragma unroll
+    for (int i = 0; i < G::kTileRows; ++i) {
+      if (i >= rows)
+        break;
+#pragma unroll
+      for (int r = 0; r < G::kRows; ++r) {
+        float sum = G::reduce(sums[i][r]);
+        if (own == i)
+          mine[r] = sum;
+      }
+    }
+    if (own >= rows)
+      return;
+#pragma unroll
+    for (int p = 0; p < Config::Schedule::kOutputs; ++p) {
+      int column = G::result(unit, p, lane);
+      if (G::kResults % G::kUnit != 0 && column >= G::kResults)
+        continue;
+      if constexpr (Config::kBias) {
+#pragma unroll
+        for (int c = 0; c < G::kParts; ++c)
+          mine[p * G::kParts + c] +=
+              toFloat(args.bias[(long long)tile.x * Config::kN +
+                                storedRow<Config::kN, Config::kInterleave>(
+                                    G::weightRow(column, c))]);
+      }
+      float value;
+      if constexpr (G::kParts == 2)
+        value = Activation::apply(mine[2 * p], mine[2 * p + 1]);
+      else
+        value = Activation::apply(mine[p]);
+      args.result[(long long)(tile.y + own) * G::kResults + column] =
+          fromFloat<Result>(value);
+    }
+  }
+};
+
+} // namespace detail
+
+/// Dynamic shared memory: x and the ring.
+template <class Config> constexpr int sharedBytes() {
+  static_assert(checkRouteGateUpConfig<Config>());
+  return detail::RouteGateUp<Config>::kBytes;
+}
+
+template <class Config>
+__device__ __forceinline__ void routeGateUp(const typename Config::Args &args) {
+  static_assert(checkRouteGateUpConfig<Config>());
+  extern __shared__ __align__(128) unsigned char moeSharedMemory[];
+  detail::RouteGateUp<Config>::run(args, moeSharedMemory);
+}
+
+} // namespace moe

@@ -1,0 +1,176 @@
+//===- stage.cuh - lhs rows to shared memory, quantized ---------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One CTA brings a few rows from global into shared memory: as they are, or as
+// e4m3 with the scales that Scaling says (scaling.cuh), bit for bit what kernel
+// quantize makes of them. Three calls by all threads: prepare, measure, finish,
+// with a barrier of the CTA between any two of them and behind the last.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/types.cuh"
+#include "moe/quant/scaling.cuh"
+
+namespace moe::quant {
+
+/// kMaxRows rows of kK values of Source. To: what lies in shared memory.
+template <class Scaling, class Source, class To, int kK, int kMaxRows,
+          int kThreads>
+struct Stage {
+  static constexpr bool kByRow = kSame<Scaling, Token>;
+  static constexpr bool kDynamic = kByRow || kSame<Scaling, DynamicTensor>;
+  static constexpr int kWarps = kThreads / 32;
+  static constexpr int kWide = 8;
+  static constexpr int kPerRow = kK / kWide;
+
+  struct Shared {
+    int largest[kByRow ? kMaxRows : 1]; ///< bits: none is negative
+  };
+
+  const Source *source;
+  long long stride;
+  int rows;
+  To *data;      ///< shared
+  float *scales; ///< shared
+
+  static __device__ __forceinline__ void prepare(Shared &shared) {
+    if constexpr (kDynamic)
+      if (threadIdx.x < sizeof(shared.largest) / 4)
+        shared.largest[threadIdx.x] = 0;
+  }
+
+  __device__ __forceinline__ void load(int row, int column,
+                                       float (&values)[kWide]) const {
+    constexpr int kVectors = kWide / kPerVector<Source>;
+    const Vector16 *at =
+        reinterpret_cast<const Vector16 *>(source + row * stride + column);
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i)
+      unpack<Source>(at[i], values + i * kPerVector<Source>);
+  }
+
+  __device__ __forceinline__ void store(int row, int column,
+                                        const float (&values)[kWide]) const {
+    Vector8 vector;
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      vector.words[i] = ptx::e4m3Pair(values[4 * i], values[4 * i + 1]) |
+                        ptx::e4m3Pair(values[4 * i + 2], values[4 * i + 3])
+                            << 16;
+    *reinterpret_cast<Vector8 *>(data + row * kK + column) = vector;
+  }
+
+  static __device__ __forceinline__ float
+  largest8(const float (&values)[kWide]) {
+    float largest = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kWide; ++i)
+      largest = fmaxf(largest, fabsf(values[i]));
+    return largest;
+  }
+
+  /// Copies (Unscaled), quantizes (Group128), or finds maxima of the first
+  /// `counted` rows. The last warps begin, since the first ones route.
+  __device__ __forceinline__ void measure(Shared &shared, int counted) const {
+    int thread = kThreads - 1 - int(threadIdx.x);
+    if constexpr (kSame<Scaling, Unscaled>) {
+      static_assert(kSame<Source, To>);
+      constexpr int kVectors = kK / kPerVector<To>;
+#pragma unroll 4
+      for (int v = thread; v < rows * kVectors; v += kThreads)
+        reinterpret_cast<Vector16 *>(data)[v] =
+            reinterpret_cast<const Vector16 *>(
+                source + v / kVectors * stride)[v % kVectors];
+    } else if constexpr (kSame<Scaling, Group128>) {
+      constexpr int kLanes = 128 / kWide;
+      constexpr int kGroups = ceilDiv(kK, 128);
+      unsigned lanes = 0xffffu << (threadIdx.x & 16u);
+#pragma unroll 2
+      for (int item = thread / kLanes; item < rows * kGroups;
+           item += kThreads / kLanes) {
+        int row = item / kGroups;
+        int column = item % kGroups * 128 + thread % kLanes * kWide;
+        bool exists = kK % 128 == 0 || column < kK;
+        float values[kWide] = {};
+        if (exists)
+          load(row, column, values);
+        float largest = largest8(values);
+#pragma unroll
+        for (int distance = kLanes / 2; distance > 0; distance /= 2)
+          largest = fmaxf(largest, __shfl_xor_sync(lanes, largest, distance));
+        float scale = Group128::scale(largest);
+#pragma unroll
+        for (int i = 0; i < kWide; ++i)
+          values[i] = __fdiv_rn(values[i], scale);
+        if (exists)
+          store(row, column, values);
+        if (thread % kLanes == 0)
+          scales[item] = scale;
+      }
+    } else if constexpr (kDynamic) {
+      // A warp takes 1024 values of a row at a time.
+      constexpr int kSegments = ceilDiv(kK, 1024);
+#pragma unroll 1
+      for (int item = thread / 32; item < counted * kSegments; item += kWarps) {
+        int row = item / kSegments;
+        float largest = 0.0f;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          int column = item % kSegments * 1024 + (i * 32 + thread % 32) * kWide;
+          float values[kWide];
+          if (column < kK) {
+            load(row, column, values);
+            largest = fmaxf(largest, largest8(values));
+          }
+        }
+        largest = ptx::warpMaximum(largest);
+        if (thread % 32 == 0)
+          atomicMax(&shared.largest[kByRow ? row : 0], __float_as_int(largest));
+      }
+    }
+  }
+
+  /// Quantizes what measure has not. staticScale: kScales of them
+  /// (StaticTensor), of which the largest is taken.
+  template <int kScales>
+  __device__ __forceinline__ void finish(const Shared &shared,
+                                         const float *staticScale) const {
+    if constexpr (kDynamic || kSame<Scaling, StaticTensor>) {
+      float scale = 1.0f;
+      if constexpr (kSame<Scaling, StaticTensor>) {
+        float largest = 0.0f;
+        for (int i = int(threadIdx.x) % 32; i < kScales; i += 32)
+          largest = fmaxf(largest, staticScale[i]);
+        scale = ptx::warpMaximum(largest);
+      } else if constexpr (!kByRow) {
+        scale = Scaling::scale(__int_as_float(shared.largest[0]));
+      }
+      float inverse = __fdiv_rn(1.0f, scale);
+#pragma unroll 2
+      for (int i = int(threadIdx.x); i < rows * kPerRow; i += kThreads) {
+        int row = i / kPerRow, column = i % kPerRow * kWide;
+        float values[kWide];
+        load(row, column, values);
+        if constexpr (kByRow)
+          scale = Scaling::scale(__int_as_float(shared.largest[row]));
+#pragma unroll
+        for (int j = 0; j < kWide; ++j)
+          values[j] = kByRow ? __fdiv_rn(values[j], scale)
+                             : __fmul_rn(values[j], inverse);
+        store(row, column, values);
+        if (kByRow && column == 0)
+          scales[row] = scale;
+      }
+      if (!kByRow && threadIdx.x == 0)
+        scales[0] = scale;
+    }
+  }
+};
+
+} // namespace moe::quant
