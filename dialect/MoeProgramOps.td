@@ -82,18 +82,21 @@ def Moe_VariantOp : Moe_Op<"variant", [
   let description = [{
     Token counts from `tokens [min, max]`, both inclusive. The region holds
     stages or launches and ends in `moe.return`. `regions` and
-    `workspace_bytes` are the workspace's plan. `moe.program` shows one.
+    `workspace_bytes` are the workspace's plan. `engine` is there where it is
+    not the program's: `gemv` for a few tokens, in two kernels. `moe.program`
+    shows a variant.
   }];
   let arguments = (ins
     SymbolNameAttr:$sym_name,
     Moe_IntAttr:$min_tokens,
     Moe_IntAttr:$max_tokens,
+    OptionalAttr<StrAttr>:$engine,
     OptionalAttr<Moe_RegionArrayAttr>:$regions,
     OptionalAttr<StrAttr>:$workspace_bytes
   );
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $sym_name `tokens` `[` $min_tokens `,` $max_tokens `]`
+    $sym_name `tokens` `[` $min_tokens `,` $max_tokens `]` (`engine` $engine^)?
     (`workspace` $workspace_bytes^)? (`regions` $regions^)? attr-dict-with-keyword $body
   }];
   let hasVerifier = 1;

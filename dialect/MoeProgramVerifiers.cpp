@@ -11,11 +11,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialect/Moe.h"
+#include "dialect/catalog/Engines.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
+using namespace moec;
 using namespace moec::moe;
 
 static StringRef text(Attribute name) {
@@ -193,6 +195,25 @@ static LogicalResult verifyPlan(VariantOp variant, ArrayAttr regions) {
   return success();
 }
 
+/// An engine of its own is one of few tokens.
+static LogicalResult verifyEngine(VariantOp variant, StringRef name) {
+  const catalog::Engine *engine =
+      catalog::find(catalog::kEngines, std::string_view(name));
+  if (!engine || engine->mostTokens == 0) {
+    std::string known;
+    for (const catalog::Engine &row : catalog::kEngines)
+      if (row.mostTokens)
+        known.append(known.empty() ? "" : ", ").append(row.name);
+    return variant.emitOpError() << "'engine' must be one for few tokens ("
+                                 << known << "), got '" << name << "'";
+  }
+  if (int64_t(variant.getMaxTokens()) > engine->mostTokens)
+    return variant.emitOpError()
+           << "engine '" << name << "' serves at most " << engine->mostTokens
+           << " tokens, got " << variant.getMaxTokens();
+  return success();
+}
+
 LogicalResult VariantOp::verify() {
   if (getMinTokens() < 1 || getMaxTokens() < getMinTokens())
     return emitOpError() << "tokens must be [min, max] with 1 <= min <= max, "
@@ -200,6 +221,8 @@ LogicalResult VariantOp::verify() {
                          << getMinTokens() << ", " << getMaxTokens() << "]";
   if (getBody().front().empty() || !isa<ReturnOp>(getBody().front().back()))
     return emitOpError() << "must end in moe.return";
+  if (getEngine() && failed(verifyEngine(*this, *getEngine())))
+    return failure();
   return getRegions() ? verifyPlan(*this, *getRegions()) : success();
 }
 

@@ -9,7 +9,7 @@
 // all tokens, quantization of x beside routing, the activation and some
 // quantizations of its result in the epilogue of the first matmul. Backend
 // unfused: one kernel a stage, but for counting, which needs what routing has
-// at hand.
+// at hand. A few tokens: two kernels, of which each routes for itself.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,11 +56,20 @@ static int64_t blockTokensFor(int64_t maxTokens, bool fused, bool clusters) {
   return maxTokens <= 2048 ? 16 : maxTokens <= 8192 ? 32 : 64;
 }
 
+/// The two kernels of a few tokens.
+static constexpr StringRef kRouteGateUp = "route_gate_up";
+static constexpr StringRef kDownCombine = "down_combine";
+
 namespace {
 /// Stages of one kernel, and what it is called.
 struct Group {
   std::string kind;
   SmallVector<Operation *> stages;
+
+  /// Of a variant of few tokens.
+  bool routesItself() const {
+    return kind == kRouteGateUp || kind == kDownCombine;
+  }
 };
 } // namespace
 
@@ -111,9 +120,13 @@ static StringRef operandName(OpOperand &operand) {
       .Default([](Operation *) { return StringRef(); });
 }
 
-/// The name of a result in the kernel's argument block.
-static StringRef resultName(OpResult result) {
-  static constexpr StringRef route[] = {"topk_ids", "topk_weights"};
+/// The name of a result in the argument block of a kernel of that kind.
+static StringRef resultName(OpResult result, StringRef kind) {
+  // What routing found is written for the caller alone where every kernel
+  // routes for itself.
+  static constexpr StringRef kTopk[] = {"topk_ids", "topk_weights"};
+  static constexpr StringRef kShown[] = {"ids", "weights"};
+  const StringRef *route = kind == kRouteGateUp ? kShown : kTopk;
   static constexpr StringRef permute[] = {"rows",  "positions",  "offsets",
                                           "tiles", "tile_count", "counts"};
   unsigned index = result.getResultNumber();
@@ -138,7 +151,7 @@ static bool isOfSortedRows(Operation *op) {
 
 /// The name of a result as a value of the program.
 static std::string launchResultName(OpResult result, StringRef kind) {
-  StringRef inKernel = resultName(result);
+  StringRef inKernel = resultName(result, kind);
   // "x_q", "x_scale", "t_amax": of the two values that are quantized.
   if (isa<moe::AmaxOp, moe::QuantizeOp>(result.getOwner())) {
     StringRef what = inKernel == "data"         ? "q"
@@ -156,9 +169,11 @@ static std::string launchResultName(OpResult result, StringRef kind) {
   return "h";
 }
 
-/// Route and permute write every result; others write what is used.
+/// Route and permute write every result, but where every kernel routes for
+/// itself; others write what is used.
 static bool isWritten(OpResult result, const Group &group) {
-  if (isa<moe::RouteOp, moe::PermuteOp>(result.getOwner()))
+  if (!group.routesItself() &&
+      isa<moe::RouteOp, moe::PermuteOp>(result.getOwner()))
     return true;
   return llvm::any_of(result.getUsers(), [&](Operation *user) {
     return !llvm::is_contained(group.stages, user);
@@ -207,8 +222,53 @@ static void moveToRouting(moe::VariantOp variant) {
     joining->moveAfter(last);
 }
 
+/// Lets what follows the activation route for itself, by a copy of the stages
+/// that do. They read inputs of the layer alone.
+static void repeatRouting(moe::VariantOp variant) {
+  Operation *activate = nullptr;
+  SmallVector<Operation *> routing;
+  for (Operation &op : variant.getBody().front()) {
+    if (isa<moe::RouteOp, moe::CountOp, moe::PermuteOp>(op))
+      routing.push_back(&op);
+    if (isa<moe::ActivateOp>(op))
+      activate = &op;
+  }
+  if (!activate)
+    return;
+  OpBuilder builder(variant.getContext());
+  builder.setInsertionPointAfter(activate);
+  IRMapping mapping;
+  Operation *last = activate;
+  for (Operation *op : routing)
+    last = builder.clone(*op, mapping);
+  for (Operation *op : routing)
+    for (OpResult result : op->getResults())
+      Value(result).replaceUsesWithIf(
+          mapping.lookup(Value(result)), [&](OpOperand &use) {
+            return last->isBeforeInBlock(use.getOwner()) &&
+                   !isa<moe::ReturnOp>(use.getOwner());
+          });
+}
+
+/// The two kernels of a few tokens.
+static void groupFewTokens(moe::VariantOp variant,
+                           SmallVectorImpl<Group> &groups) {
+  repeatRouting(variant);
+  for (Operation &op : variant.getBody().front().without_terminator()) {
+    if (isa<moe::RouteOp>(op))
+      groups.push_back(
+          {(groups.empty() ? kRouteGateUp : kDownCombine).str(), {}});
+    if (!groups.empty())
+      groups.back().stages.push_back(&op);
+  }
+}
+
 static LogicalResult groupStages(moe::VariantOp variant, bool fuseActivation,
                                  SmallVectorImpl<Group> &groups) {
+  if (variant.getEngine()) {
+    groupFewTokens(variant, groups);
+    return success();
+  }
   bool fuseRouting = false;
   if (fuseActivation)
     moveToRouting(variant);
@@ -251,13 +311,14 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuseActivation,
   return success();
 }
 
-/// Blocks of tokens: an even share of the variant's where the CTAs permute.
+/// Blocks of tokens: an even share of the variant's where the CTAs permute, all
+/// of them where every CTA routes for itself.
 static void decideBlocks(moe::ProgramOp program, moe::VariantOp variant,
                          const Group &group) {
-  bool fused = group.kind == "route_permute";
-  int64_t tokens =
-      blockTokensFor(variant.getMaxTokens(), fused,
-                     program.getTarget().getArchRow().has("clusters"));
+  bool fused = group.kind == "route_permute" || group.routesItself();
+  bool clusters =
+      program.getTarget().getArchRow().has("clusters") && !group.routesItself();
+  int64_t tokens = blockTokensFor(variant.getMaxTokens(), fused, clusters);
   for (Operation *stage : group.stages) {
     if (auto count = dyn_cast<moe::CountOp>(stage))
       if (fused || count.getBlockTokens() == 0)
@@ -276,7 +337,8 @@ static void decidePartials(moe::ProgramOp program, moe::VariantOp variant) {
   Type output = layer.getOutputType();
   double bytes = 4.0 * double(variant.getMaxTokens()) *
                  double(layer.getTopK()) * double(layer.getHidden());
-  if (!gpu || output.isF32() || bytes <= gpu->l2 * 1024 * 1024)
+  if (!gpu || output.isF32() || variant.getEngine() ||
+      bytes <= gpu->l2 * 1024 * 1024)
     return;
   for (auto combine : variant.getBody().getOps<moe::CombineOp>()) {
     Value partials = combine.getPartials();
@@ -320,7 +382,7 @@ static moe::KernelOp createKernel(OpBuilder &builder, StringRef symbol,
     for (OpResult result : stage->getResults())
       if (isWritten(result, group)) {
         results.push_back(result);
-        names.push_back(builder.getStringAttr(resultName(result)));
+        names.push_back(builder.getStringAttr(resultName(result, group.kind)));
       }
 
   auto kernel = moe::KernelOp::create(builder, loc, symbol, moe::ScheduleAttr(),

@@ -6,16 +6,23 @@
 //===----------------------------------------------------------------------===//
 //
 // The ranges and their tiles follow from the rules of the program's engine and
-// the size of its operands' elements (schedule/TileRules.h).
+// the size of its operands' elements (schedule/TileRules.h). Before them comes
+// a range of a few tokens with an engine of its own (schedule/Gemv.h), or a
+// refusal in the report that says why there is none.
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/ProgramValues.h"
+#include "compiler/schedule/Gemv.h"
 #include "compiler/schedule/TileRules.h"
+#include "dialect/catalog/Backends.h"
+#include "dialect/catalog/Engines.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/Support/MathExtras.h"
+
+#include <fmt/format.h>
 
 namespace moec::compiler {
 #define GEN_PASS_DEF_MAKEVARIANTSPASS
@@ -82,9 +89,107 @@ bool isDecided(moe::VariantOp variant) {
   return true;
 }
 
+/// Up to how many tokens dot products serve, or why they serve none.
+struct FewTokens {
+  int64_t tokens = 0;
+  std::string engine, code, reason; ///< no code: nobody needs to know
+};
+
+/// Whether both kernels fit the GPU with so many tokens.
+bool fits(moe::LayerOp layer, moe::VariantOp stages, int64_t tokens,
+          const compiler::Hardware &hardware) {
+  return llvm::all_of(
+      stages.getBody().getOps<moe::GroupedMatmulOp>(), [&](auto matmul) {
+        return compiler::gemvSchedule(
+                   compiler::gemvProblem(layer, matmul, tokens), hardware)
+            .has_value();
+      });
+}
+
+FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
+  FewTokens few;
+  const moe::ReportAttr report = program.getReportAttr();
+  const moe::TargetAttr target = program.getTarget();
+  const catalog::Backend *backend =
+      catalog::find(catalog::kBackends, std::string_view(report.getBackend()));
+  const catalog::Engine *engine =
+      backend ? catalog::find(catalog::kEngines, backend->fewTokens) : nullptr;
+  // Who asks for an engine gets it for all tokens.
+  const bool forced =
+      llvm::any_of(report.getRefused(), [&](moe::RefusalAttr refusal) {
+        return refusal.getBackend() == report.getBackend() &&
+               refusal.getCode() == "not_requested";
+      });
+  if (!engine || forced)
+    return few;
+  few.engine = engine->name;
+  const auto refuse = [&](std::string code, std::string reason) {
+    few.code = std::move(code);
+    few.reason = std::move(reason);
+    return few;
+  };
+  moe::LayerOp layer = program.getLayerOp();
+  const std::string_view missing =
+      catalog::firstMissing(target.getArchRow().features, engine->features);
+  if (!missing.empty())
+    return refuse("feature_missing",
+                  fmt::format("engine '{}' needs {}, which {} lacks",
+                              few.engine, missing, target.getArchRow().name));
+  if (layer.getHidden() % 8 != 0)
+    return refuse("size_not_supported",
+                  fmt::format("engine '{}' reads x 8 values at a time: hidden "
+                              "size {} is no multiple of 8",
+                              few.engine, int64_t(layer.getHidden())));
+  int64_t most = 0;
+  for (const compiler::FewTokensRule &rule : compiler::kFewTokensRules)
+    if (rule.elementBytes == operandBytes(stages))
+      most = std::min<int64_t>(rule.tokens, engine->mostTokens);
+  most = std::min({most, compiler::kFewPairs / int64_t(layer.getTopK()),
+                   int64_t(stages.getMaxTokens())});
+  compiler::Hardware hardware;
+  if (!compiler::findHardware(target.getArch().str(), target.getGpu().str(),
+                              hardware))
+    return few;
+  while (most > 0 && !fits(layer, stages, most, hardware))
+    --most;
+  if (most == 0)
+    return refuse("shared_memory",
+                  fmt::format("engine '{}' keeps the rows of a token and the "
+                              "weights on their way in shared memory, of which "
+                              "a CTA on {} has {} bytes",
+                              few.engine, target.getArchRow().name,
+                              hardware.sharedPerBlock));
+  few.tokens = most;
+  return few;
+}
+
+/// Adds a refusal to the program's report.
+void report(moe::ProgramOp program, const FewTokens &few) {
+  const moe::ReportAttr old = program.getReportAttr();
+  SmallVector<moe::RefusalAttr> refused(old.getRefused());
+  refused.push_back(moe::RefusalAttr::get(program.getContext(),
+                                          old.getBackend(), few.engine,
+                                          few.code, few.reason));
+  program.setReportAttr(moe::ReportAttr::get(
+      program.getContext(), old.getBackend(), old.getEngine(), refused,
+      old.getDegraded(), old.getRealization()));
+}
+
 void cloneStages(moe::ProgramOp program, moe::VariantOp stages) {
   OpBuilder builder(stages);
   int64_t first = stages.getMinTokens();
+  const FewTokens few = fewTokensOf(program, stages);
+  if (!few.code.empty())
+    report(program, few);
+  if (few.tokens >= first) {
+    auto variant = cast<moe::VariantOp>(builder.clone(*stages));
+    variant.setSymName("up_to_" + std::to_string(few.tokens));
+    variant.setMaxTokens(few.tokens);
+    variant.setEngine(few.engine);
+    for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
+      permute.setTileRows(compiler::kFewTileRows);
+    first = few.tokens + 1;
+  }
   for (const Range &range :
        rangesFor(program.getLayerOp(), program.getReportAttr().getEngine(),
                  operandBytes(stages), stages.getMaxTokens())) {

@@ -53,6 +53,24 @@ static StringRef nameAt(ArrayAttr names, unsigned index) {
   return cast<StringAttr>(names[index]).getValue();
 }
 
+bool compiler::isOfFewTokens(moe::KernelOp kernel) {
+  return findStage<moe::RouteOp>(kernel) &&
+         findStage<moe::GroupedMatmulOp>(kernel);
+}
+
+GemvProblem compiler::gemvProblem(moe::LayerOp layer,
+                                  moe::GroupedMatmulOp matmul, int64_t tokens) {
+  GemvProblem problem;
+  const bool first = bool(matmul.getRows());
+  problem.rows = first ? tokens : tokens * int64_t(layer.getTopK());
+  problem.k = matmul.getK();
+  problem.parts = first && layer.isGated() ? 2 : 1;
+  problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
+  problem.scaled = bool(matmul.getLhsScale());
+  problem.groupScales = scalesByGroup(layer, matmul);
+  return problem;
+}
+
 Value compiler::resultOfMatmul(moe::KernelOp kernel) {
   if (auto activate = findStage<moe::ActivateOp>(kernel))
     return activate.getResult();
@@ -152,11 +170,19 @@ static Expression leadingExtent(Value inKernel, const Smallest &smallest) {
 
 std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
   Smallest smallest;
+  // What stays inside a kernel takes no workspace.
+  auto leaves = [](Value value) {
+    return llvm::any_of(value.getUsers(), [](Operation *user) {
+      return isa<moe::YieldOp>(user);
+    });
+  };
   program.walk([&](Operation *op) {
-    if (auto permute = dyn_cast<moe::PermuteOp>(op))
+    if (auto permute = dyn_cast<moe::PermuteOp>(op);
+        permute && leaves(permute.getTiles()))
       smallest.tileRows =
           std::min<int64_t>(smallest.tileRows, permute.getTileRows());
-    if (auto count = dyn_cast<moe::CountOp>(op))
+    if (auto count = dyn_cast<moe::CountOp>(op);
+        count && leaves(count.getBlockCounts()))
       smallest.blockTokens =
           std::min<int64_t>(smallest.blockTokens, count.getBlockTokens());
   });

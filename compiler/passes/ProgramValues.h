@@ -14,6 +14,7 @@
 #ifndef MOEC_COMPILER_PASSES_PROGRAMVALUES_H
 #define MOEC_COMPILER_PASSES_PROGRAMVALUES_H
 
+#include "compiler/schedule/Gemv.h"
 #include "dialect/Moe.h"
 #include "runtime/package/Expression.h"
 
@@ -35,6 +36,13 @@ inline constexpr int64_t kRoutingCluster = 8;
 
 /// Whether the scales of a matmul's lhs change along k.
 bool scalesByGroup(moe::LayerOp layer, moe::GroupedMatmulOp matmul);
+
+/// Whether the kernel is one of the two of a few tokens: it routes them and
+/// multiplies.
+bool isOfFewTokens(moe::KernelOp kernel);
+/// A matmul in a kernel of so many tokens at most.
+GemvProblem gemvProblem(moe::LayerOp layer, moe::GroupedMatmulOp matmul,
+                        int64_t tokens);
 
 /// What the epilogue of a matmul's kernel leaves: the result of the activation,
 /// if there is one, before it is quantized.

@@ -220,6 +220,30 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     return success();
   }
 
+  /// One of the two kernels of a few tokens.
+  LogicalResult selectGemv(moe::ProgramOp program, moe::KernelOp kernel,
+                           moe::Schedule &fields) {
+    moe::TargetAttr target = program.getTarget();
+    Hardware hardware;
+    if (!findHardware(target.getArch().str(), target.getGpu().str(), hardware))
+      return kernel.emitError() << "no hardware is known for " << target;
+    int64_t tokens = tokenRange(kernel).second;
+    std::optional<GemvSchedule> chosen = gemvSchedule(
+        gemvProblem(program.getLayerOp(),
+                    findStage<moe::GroupedMatmulOp>(kernel), tokens),
+        hardware);
+    if (!chosen)
+      return kernel.emitError()
+             << "no schedule of engine 'gemv' fits the shared memory of "
+             << target.getArch() << " with " << tokens << " tokens";
+    fields.engine = "gemv";
+    fields.stages = chosen->stages;
+    fields.blockTokens = tokens;
+    fields.threads = chosen->threads();
+    fields.persistent = true;
+    return success();
+  }
+
   LogicalResult select(moe::ProgramOp program, moe::KernelOp kernel) {
     moe::ReportAttr report = program.getReportAttr();
     if (!report)
@@ -231,7 +255,10 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     fields.programmatic =
         program.getTarget().getArchRow().has("programmatic_launch");
     int64_t tokens = tokenRange(kernel).second;
-    if (auto matmul = findStage<moe::GroupedMatmulOp>(kernel)) {
+    if (isOfFewTokens(kernel)) {
+      if (failed(selectGemv(program, kernel, fields)))
+        return failure();
+    } else if (auto matmul = findStage<moe::GroupedMatmulOp>(kernel)) {
       fields.engine = report.getEngine();
       if (failed(selectMatmul(program, kernel, matmul, fields)))
         return failure();

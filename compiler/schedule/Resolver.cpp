@@ -174,8 +174,17 @@ Result<Resolution> compiler::resolve(const LayerFacts &layer,
     return unknown("arch", arch, catalog::names(catalog::kArchitectures));
   if (!backend.empty() && !catalog::find(catalog::kBackends, backend))
     return unknown("backend", backend, catalog::names(catalog::kBackends));
-  if (!engine.empty() && !catalog::find(catalog::kEngines, engine))
+  const Engine *engineRow = catalog::find(catalog::kEngines, engine);
+  if (!engine.empty() && !engineRow)
     return unknown("engine", engine, catalog::names(catalog::kEngines));
+  if (engineRow && engineRow->mostTokens > 0)
+    return Error{
+        ErrorCode::Refused,
+        fmt::format("no backend serves layer '{}' on {}: [few_tokens_only]: "
+                    "engine '{}' serves at most {} tokens, beside another "
+                    "engine for more; it is taken where it fits when no engine "
+                    "is asked for",
+                    layer.name, arch, engine, engineRow->mostTokens)};
 
   std::vector<Candidate> candidates;
   for (const Backend &b : catalog::kBackends)

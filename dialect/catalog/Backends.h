@@ -22,11 +22,13 @@ struct Backend {
   std::string_view engines; ///< those it admits
   int priority;             ///< higher is tried first
   std::string_view summary;
+  std::string_view fewTokens = ""; ///< engine of variants of few tokens, if any
 };
 
 inline constexpr Backend kBackends[] = {
     {"grouped", "wgmma mma_sync simt", 10,
-     "rows sorted by expert, gather and activation fused into the matmuls"},
+     "rows sorted by expert, gather and activation fused into the matmuls",
+     "gemv"},
     {"unfused", "simt", 0, "one kernel a stage: the slow truth"},
 };
 

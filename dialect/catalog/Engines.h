@@ -32,6 +32,9 @@ struct Engine {
   /// Takes `true` behind the element type: sums of 8-bit floats stay in the
   /// tensor cores over all of k. Other engines add in f32 whatever was asked.
   bool addsFast = false;
+  /// Serves variants of so few tokens beside the engine of the others, and
+  /// never a whole program (0: any number).
+  int mostTokens = 0;
 };
 
 inline constexpr Engine kEngines[] = {
@@ -40,6 +43,7 @@ inline constexpr Engine kEngines[] = {
     {"mma_sync", "f16 bf16 f8E4M3FN", "mma_sync cp_async", "moe::mma::MmaSync",
      10},
     {"simt", "f32 f16 bf16 f8E4M3FN", "", "moe::mma::Simt", 0},
+    {"gemv", "f32 f16 bf16 f8E4M3FN", "cp_async", "", -1, false, false, 4},
 };
 
 /// An element type that an engine multiplies as such only where the arch has a

@@ -196,7 +196,7 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
   Result<View> input = run.operand(stage, "input", rows, *columns);
   if (!input)
     return input.takeError();
-  Result<View> data = run.result(stage, "data", rows, *columns);
+  Result<View> data = run.result(stage, "data", rows, *columns, Storage::E4M3);
   if (!data)
     return data.takeError();
   Result<View> scales =

@@ -55,10 +55,12 @@ int main() {
   for (const Engine &row : kEngines)
     rows["engines"].push_back({{"name", row.name},
                                {"elements", words(row.elements)},
-                               {"features", words(row.features)}});
+                               {"features", words(row.features)},
+                               {"most_tokens", row.mostTokens}});
   for (const Backend &row : kBackends)
-    rows["backends"].push_back(
-        {{"name", row.name}, {"engines", words(row.engines)}});
+    rows["backends"].push_back({{"name", row.name},
+                                {"engines", words(row.engines)},
+                                {"few_tokens", row.fewTokens}});
   for (const Architecture &row : kArchitectures)
     rows["archs"].push_back({{"name", row.name},
                              {"major", row.major},

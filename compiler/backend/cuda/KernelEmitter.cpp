@@ -12,8 +12,9 @@
 
 #include "compiler/backend/cuda/KernelEmitter.h"
 
-#include "compiler/backend/cuda/LayerJson.h"
+#include "compiler/backend/cuda/FewTokensEmitter.h"
 #include "compiler/backend/cuda/QuantizeEmitter.h"
+#include "compiler/backend/cuda/StageWriter.h"
 #include "compiler/passes/ProgramValues.h"
 #include "compiler/schedule/SharedMemory.h"
 #include "dialect/catalog/Activations.h"
@@ -59,8 +60,7 @@ static bool tilesAreOlder(moe::KernelOp kernel) {
   return older;
 }
 
-/// "moe::activation::Gated<moe::activation::Silu>".
-static std::string activationPolicy(moe::ActivationAttr activation) {
+std::string compiler::activationPolicy(moe::ActivationAttr activation) {
   const catalog::Activation *row = catalog::find(
       catalog::kActivations, std::string_view(activation.getFunction()));
   return fmt::format("moe::activation::{}<{}>",
@@ -95,9 +95,6 @@ private:
 
   void begin(std::string kind, const std::string &header,
              const std::string &function);
-  Stage &stage(StringRef op);
-  Stage countStage(moe::CountOp count, std::string counts);
-  Stage permuteStage(moe::PermuteOp permute, std::string counts);
 
   moe::KernelOp kernel;
   moe::LaunchOp launch;
@@ -156,12 +153,6 @@ void Emitter::begin(std::string kind, const std::string &header,
   config.flag("kCpAsync", arch.has("cp_async"));
 }
 
-Stage &Emitter::stage(StringRef op) {
-  out.stages.emplace_back();
-  out.stages.back().op = op.str();
-  return out.stages.back();
-}
-
 //===----------------------------------------------------------------------===//
 // Routing and permutation
 //===----------------------------------------------------------------------===//
@@ -173,39 +164,6 @@ void Emitter::placesOfPermutation() {
   pointer("tiles", "int4", true);
   pointer("tile_count", "int", true);
   pointer("counts", "int", true);
-}
-
-Stage Emitter::countStage(moe::CountOp count, std::string counts) {
-  Stage made;
-  made.op = "count";
-  made.operands = {{"topk_ids", "topk_ids"}};
-  made.results = {{"block_counts", std::move(counts)}};
-  made.attributes = {
-      {"experts", int64_t(count.getExperts())},
-      {"local_begin", int64_t(layer.getLocalBegin().value_or(0))},
-      {"local_experts",
-       int64_t(layer.getLocalExperts().value_or(layer.getExperts()))},
-      {"block_tokens", int64_t(count.getBlockTokens())}};
-  return made;
-}
-
-Stage Emitter::permuteStage(moe::PermuteOp permute, std::string counts) {
-  Stage made;
-  made.op = "permute";
-  made.operands = {{"topk_ids", "topk_ids"},
-                   {"block_counts", std::move(counts)}};
-  for (const char *name :
-       {"rows", "positions", "offsets", "tiles", "tile_count", "counts"})
-    made.results[name] = name;
-  made.attributes = {{"experts", int64_t(permute.getExperts())},
-                     {"local_begin", int64_t(permute.getFirstLocal())},
-                     {"local_experts", int64_t(permute.getNumLocal())},
-                     {"top_k", int64_t(layer.getTopK())},
-                     {"block_tokens", int64_t(permute.getBlockTokens())},
-                     {"tile_rows", int64_t(permute.getTileRows())}};
-  if (permute.getRowStep())
-    made.attributes["row_step"] = permute.getStepOfRows();
-  return made;
 }
 
 void Emitter::emitRoute(moe::RouteOp route) {
@@ -248,27 +206,12 @@ void Emitter::emitRoute(moe::RouteOp route) {
   config.number("kLocalBegin", layer.getLocalBegin().value_or(0));
   config.number("kLocalExperts", layer.getLocalExperts().value_or(experts));
 
-  Stage &made = stage("route");
-  for (const char *name :
-       {"logits", "given_ids", "given_weights", "valid_tokens"})
-    made.operands[name] = name;
-  for (const char *name : {"topk_ids", "topk_weights", "ids", "weights"})
-    made.results[name] = name;
-  made.attributes = {{"score", row ? row->score : ""},
-                     {"select", row ? row->select : ""},
-                     {"normalize", row ? row->normalize : ""},
-                     {"experts", experts},
-                     {"top_k", topK},
-                     {"groups", routing.getGroups()},
-                     {"top_groups", routing.getTopGroups()},
-                     {"scale", routing.getScale()
-                                   ? routing.getScale().getValueAsDouble()
-                                   : 1.0}};
+  out.stages.push_back(routeStage(route, layer));
   std::string counts = permute ? "%block_counts" : "block_counts";
   if (count)
-    out.stages.push_back(countStage(count, counts));
+    out.stages.push_back(countStage(count, layer, counts));
   if (permute)
-    out.stages.push_back(permuteStage(permute, counts));
+    out.stages.push_back(permuteStage(permute, layer, counts));
   out.tile = fmt::format("{}", blockTokens);
   out.grid.ctas[0] =
       permute ? Expression(out.cluster[0])
@@ -291,7 +234,7 @@ void Emitter::emitPermute(moe::PermuteOp permute) {
   config.number("kBlockTokens", permute.getBlockTokens());
   config.number("kTileRows", permute.getTileRows());
   config.number("kRowStep", permute.getStepOfRows());
-  out.stages.push_back(permuteStage(permute, "block_counts"));
+  out.stages.push_back(permuteStage(permute, layer, "block_counts"));
   int64_t blockTokens = permute.getBlockTokens();
   out.tile = fmt::format("{}x{}", blockTokens, int64_t(permute.getTileRows()));
   out.grid.ctas[0] =
@@ -301,18 +244,6 @@ void Emitter::emitPermute(moe::PermuteOp permute) {
 //===----------------------------------------------------------------------===//
 // Matmul and activation
 //===----------------------------------------------------------------------===//
-
-static nlohmann::json activationAttributes(moe::ActivateOp activate) {
-  moe::ActivationAttr activation = activate.getActivation();
-  const catalog::Activation *row = catalog::find(
-      catalog::kActivations, std::string_view(activation.getFunction()));
-  return {{"function", row ? row->function : ""},
-          {"gated", activation.isGated()},
-          {"interleave", int64_t(activate.getInterleave())},
-          {"alpha", numberOrNull(activation.getAlpha())},
-          {"beta", numberOrNull(activation.getBeta())},
-          {"limit", numberOrNull(activation.getLimit())}};
-}
 
 void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   auto activate = findStage<moe::ActivateOp>(kernel);
@@ -403,37 +334,13 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   numbers.consumerWarps = schedule.getConsumerWarps();
   out.text.sharedBytes = sharedBytes(problem, numbers);
 
-  Stage &made = stage("grouped_matmul");
-  made.operands = {{"lhs", "lhs"},
-                   {"tiles", "tiles"},
-                   {"tile_count", "tile_count"},
-                   {"rhs", "rhs"}};
-  if (gather)
-    made.operands["rows"] = "rows";
-  if (matmul.getLhsScale()) {
-    made.operands["lhs_scale"] = "lhs_scale";
-    made.operands["rhs_scale"] = "rhs_scale";
-  }
-  if (matmul.getBias())
-    made.operands["bias"] = "bias";
-  made.results = {{"result", activate ? "%h" : "result"}};
-  made.attributes = {{"n", n},
-                     {"k", k},
-                     {"experts", experts},
-                     {"top_k", topK},
-                     {"gather", gather},
-                     {"interleave", int64_t(matmul.getInterleave())}};
-  if (matmul.getLhsScale()) {
-    moe::QuantAttr quant = layer.getQuant();
-    addGroup(made, "lhs_", gather ? quant.getA1() : quant.getA2());
-    addGroup(made, "rhs_", gather ? quant.getW1() : quant.getW2());
-    made.attributes["gate_up"] = gather && layer.isGated();
-  }
+  out.stages.push_back(matmulStage(matmul, layer));
   if (activate) {
-    Stage &second = stage("activate");
-    second.operands = {{"input", "%h"}};
-    second.results = {{"result", quantize ? "%t" : "result"}};
-    second.attributes = activationAttributes(activate);
+    out.stages.back().results["result"] = "%h";
+    out.stages.push_back(activateStage(activate));
+    Stage &second = out.stages.back();
+    second.operands["input"] = "%h";
+    second.results["result"] = quantize ? "%t" : "result";
   }
   if (quantize)
     emitQuantizedResult(kernel, [&](StringRef f) { return boundTo(f); }, out);
@@ -489,10 +396,8 @@ void Emitter::emitActivate(moe::ActivateOp activate) {
   config.number("kExperts",
                 layer.getLocalExperts().value_or(layer.getExperts()));
   config.number("kInterleave", activate.getInterleave());
-  Stage &made = stage("activate");
-  made.operands = {{"input", "input"}, {"offsets", "offsets"}};
-  made.results = {{"result", "result"}};
-  made.attributes = activationAttributes(activate);
+  out.stages.push_back(activateStage(activate));
+  out.stages.back().operands["offsets"] = "offsets";
   out.grid.ctas[0] = Expression::symbol("rows");
 }
 
@@ -512,12 +417,7 @@ void Emitter::emitCombine(moe::CombineOp combine) {
   config.number("kTopK", topK);
   config.number("kHidden", hidden);
   config.number("kColumnBlocks", columnBlocks);
-  Stage &made = stage("combine");
-  made.operands = {{"partials", "partials"},
-                   {"positions", "positions"},
-                   {"topk_weights", "topk_weights"}};
-  made.results = {{"out", "out"}};
-  made.attributes = {{"top_k", topK}, {"hidden", hidden}};
+  out.stages.push_back(combineStage(layer));
   out.tile = fmt::format("1x{}", columns);
   out.grid.ctas[0] = Expression::symbol("tokens") * Expression(columnBlocks);
 }
@@ -528,7 +428,13 @@ Result<EmittedKernel> Emitter::emit() {
                  fmt::format("kernel '{}' has no schedule; run "
                              "moe-select-schedule first",
                              kernel.getSymName().str())};
-  if (auto route = findStage<moe::RouteOp>(kernel))
+  if (isOfFewTokens(kernel)) {
+    if (findStage<moe::CombineOp>(kernel))
+      begin("down_combine", "down_combine.cuh", "downCombine");
+    else
+      begin("route_gate_up", "route_gate_up.cuh", "routeGateUp");
+    emitFewTokens(kernel, [&](StringRef f) { return boundTo(f); }, out);
+  } else if (auto route = findStage<moe::RouteOp>(kernel))
     emitRoute(route);
   else if (auto permute = findStage<moe::PermuteOp>(kernel))
     emitPermute(permute);

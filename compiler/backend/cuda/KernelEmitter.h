@@ -49,6 +49,9 @@ std::vector<EmittedKernel> emitPack(moe::PackOp pack,
 /// Name of the layer's scheme for entries: "bf16", or "custom".
 std::string schemeName(moe::LayerOp layer);
 
+/// "moe::activation::Gated<moe::activation::Silu>".
+std::string activationPolicy(moe::ActivationAttr activation);
+
 } // namespace moec::compiler
 
 #endif // MOEC_COMPILER_BACKEND_CUDA_KERNELEMITTER_H

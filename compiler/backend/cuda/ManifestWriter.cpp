@@ -189,7 +189,10 @@ static json scheduleJson(moe::KernelOp kernel) {
                {"threads", s.getThreads()},
                {"ctas_per_sm", s.getCtasPerSm()},
                {"source", s.getSource().str()}};
-  if (findStage<moe::GroupedMatmulOp>(kernel)) {
+  if (isOfFewTokens(kernel)) {
+    made["stages"] = s.getStages();
+    made["persistent"] = s.getPersistent();
+  } else if (findStage<moe::GroupedMatmulOp>(kernel)) {
     made["tile"] = {s.getTileM(), s.getTileN(), s.getTileK()};
     made["stages"] = s.getStages();
     if (s.getConsumerWarps()) {
@@ -207,7 +210,8 @@ static json scheduleJson(moe::KernelOp kernel) {
     made["block_tokens"] = s.getBlockTokens();
   if (!s.getCluster().empty())
     made["cluster"] = std::vector<int64_t>(s.getCluster());
-  if (auto combine = findStage<moe::CombineOp>(kernel))
+  if (auto combine = findStage<moe::CombineOp>(kernel);
+      combine && !isOfFewTokens(kernel))
     made["partials"] = elementTypeOf(combine.getPartials());
   return made;
 }

@@ -12,6 +12,7 @@
 
 #include "compiler/backend/cuda/QuantizeEmitter.h"
 
+#include "compiler/backend/cuda/StageWriter.h"
 #include "compiler/passes/ProgramValues.h"
 
 #include <fmt/format.h>
@@ -31,18 +32,11 @@ static constexpr int64_t kLanesPerGroup = 16;
 /// Threads that share a row (Token).
 static constexpr int64_t kThreadsPerRow = 256;
 
-void compiler::addGroup(Stage &stage, const std::string &prefix,
-                        moe::DescriptorAttr descriptor) {
-  llvm::ArrayRef<int64_t> group = descriptor.getGroup();
-  stage.attributes[prefix + "group_rows"] = std::max<int64_t>(group[0], 0);
-  stage.attributes[prefix + "group_columns"] = std::max<int64_t>(group[1], 0);
-}
-
 static std::string cppType(mlir::Value value) {
   return std::string(cppElementType(elementTypeOf(value)));
 }
 
-static StringRef scalingPolicy(moe::DescriptorAttr descriptor) {
+StringRef compiler::scalingPolicy(moe::DescriptorAttr descriptor) {
   if (descriptor.getGroup()[0] == -1)
     return descriptor.getDynamic() ? "moe::quant::DynamicTensor"
                                    : "moe::quant::StaticTensor";
@@ -50,8 +44,9 @@ static StringRef scalingPolicy(moe::DescriptorAttr descriptor) {
                                         : "moe::quant::Group128";
 }
 
-static void addQuantizeAttributes(Stage &stage, moe::DescriptorAttr descriptor,
-                                  int64_t blockRows) {
+void compiler::addQuantizeAttributes(Stage &stage,
+                                     moe::DescriptorAttr descriptor,
+                                     int64_t blockRows) {
   addGroup(stage, "", descriptor);
   stage.attributes["dynamic"] = descriptor.getDynamic();
   stage.attributes["block_rows"] =

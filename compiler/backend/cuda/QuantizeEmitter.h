@@ -32,10 +32,13 @@ void emitQuantizedResult(
     llvm::function_ref<std::string(llvm::StringRef)> boundTo,
     EmittedKernel &out);
 
-/// Sets the attributes `prefix`group_rows and group_columns: what shares a
-/// scale, 0 standing for the whole extent.
-void addGroup(Stage &stage, const std::string &prefix,
-              moe::DescriptorAttr descriptor);
+/// The C++ policy: which values share a scale, and where it comes from.
+llvm::StringRef scalingPolicy(moe::DescriptorAttr descriptor);
+
+/// What the manifest says of a quantization; `blockRows` of the maxima, where
+/// all values share a scale.
+void addQuantizeAttributes(Stage &stage, moe::DescriptorAttr descriptor,
+                           int64_t blockRows);
 
 } // namespace moec::compiler
 

@@ -1,0 +1,148 @@
+//===- StageWriter.cpp - stages of a kernel for the manifest --------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The names are those of runtime/package/Stages.h.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/backend/cuda/StageWriter.h"
+
+#include "compiler/backend/cuda/LayerJson.h"
+#include "dialect/catalog/Activations.h"
+#include "dialect/catalog/RoutingMethods.h"
+
+#include <algorithm>
+
+using namespace moec;
+using namespace moec::compiler;
+
+void compiler::addGroup(Stage &stage, const std::string &prefix,
+                        moe::DescriptorAttr descriptor) {
+  llvm::ArrayRef<int64_t> group = descriptor.getGroup();
+  stage.attributes[prefix + "group_rows"] = std::max<int64_t>(group[0], 0);
+  stage.attributes[prefix + "group_columns"] = std::max<int64_t>(group[1], 0);
+}
+
+Stage compiler::routeStage(moe::RouteOp route, moe::LayerOp layer) {
+  moe::RoutingAttr routing = route.getRouting();
+  const catalog::RoutingMethod *row = catalog::find(
+      catalog::kRoutingMethods, std::string_view(routing.getMethod()));
+  Stage made;
+  made.op = "route";
+  for (const char *name :
+       {"logits", "given_ids", "given_weights", "valid_tokens"})
+    made.operands[name] = name;
+  for (const char *name : {"topk_ids", "topk_weights", "ids", "weights"})
+    made.results[name] = name;
+  made.attributes = {{"score", row ? row->score : ""},
+                     {"select", row ? row->select : ""},
+                     {"normalize", row ? row->normalize : ""},
+                     {"experts", int64_t(layer.getExperts())},
+                     {"top_k", int64_t(route.getTopK())},
+                     {"groups", routing.getGroups()},
+                     {"top_groups", routing.getTopGroups()},
+                     {"scale", routing.getScale()
+                                   ? routing.getScale().getValueAsDouble()
+                                   : 1.0}};
+  return made;
+}
+
+Stage compiler::countStage(moe::CountOp count, moe::LayerOp layer,
+                           std::string counts) {
+  Stage made;
+  made.op = "count";
+  made.operands = {{"topk_ids", "topk_ids"}};
+  made.results = {{"block_counts", std::move(counts)}};
+  made.attributes = {
+      {"experts", int64_t(count.getExperts())},
+      {"local_begin", int64_t(layer.getLocalBegin().value_or(0))},
+      {"local_experts",
+       int64_t(layer.getLocalExperts().value_or(layer.getExperts()))},
+      {"block_tokens", int64_t(count.getBlockTokens())}};
+  return made;
+}
+
+Stage compiler::permuteStage(moe::PermuteOp permute, moe::LayerOp layer,
+                             std::string counts) {
+  Stage made;
+  made.op = "permute";
+  made.operands = {{"topk_ids", "topk_ids"},
+                   {"block_counts", std::move(counts)}};
+  for (const char *name :
+       {"rows", "positions", "offsets", "tiles", "tile_count", "counts"})
+    made.results[name] = name;
+  made.attributes = {{"experts", int64_t(permute.getExperts())},
+                     {"local_begin", int64_t(permute.getFirstLocal())},
+                     {"local_experts", int64_t(permute.getNumLocal())},
+                     {"top_k", int64_t(layer.getTopK())},
+                     {"block_tokens", int64_t(permute.getBlockTokens())},
+                     {"tile_rows", int64_t(permute.getTileRows())}};
+  if (permute.getRowStep())
+    made.attributes["row_step"] = permute.getStepOfRows();
+  return made;
+}
+
+Stage compiler::matmulStage(moe::GroupedMatmulOp matmul, moe::LayerOp layer) {
+  bool gather = bool(matmul.getRows());
+  Stage made;
+  made.op = "grouped_matmul";
+  made.operands = {{"lhs", "lhs"},
+                   {"tiles", "tiles"},
+                   {"tile_count", "tile_count"},
+                   {"rhs", "rhs"}};
+  if (gather)
+    made.operands["rows"] = "rows";
+  if (matmul.getLhsScale()) {
+    made.operands["lhs_scale"] = "lhs_scale";
+    made.operands["rhs_scale"] = "rhs_scale";
+  }
+  if (matmul.getBias())
+    made.operands["bias"] = "bias";
+  made.results = {{"result", "result"}};
+  made.attributes = {{"n", int64_t(matmul.getN())},
+                     {"k", int64_t(matmul.getK())},
+                     {"experts", int64_t(matmul.getNumExperts())},
+                     {"top_k", int64_t(layer.getTopK())},
+                     {"gather", gather},
+                     {"interleave", int64_t(matmul.getInterleave())}};
+  if (matmul.getLhsScale()) {
+    moe::QuantAttr quant = layer.getQuant();
+    addGroup(made, "lhs_", gather ? quant.getA1() : quant.getA2());
+    addGroup(made, "rhs_", gather ? quant.getW1() : quant.getW2());
+    made.attributes["gate_up"] = gather && layer.isGated();
+  }
+  return made;
+}
+
+Stage compiler::activateStage(moe::ActivateOp activate) {
+  moe::ActivationAttr activation = activate.getActivation();
+  const catalog::Activation *row = catalog::find(
+      catalog::kActivations, std::string_view(activation.getFunction()));
+  Stage made;
+  made.op = "activate";
+  made.operands = {{"input", "input"}};
+  made.results = {{"result", "result"}};
+  made.attributes = {{"function", row ? row->function : ""},
+                     {"gated", activation.isGated()},
+                     {"interleave", int64_t(activate.getInterleave())},
+                     {"alpha", numberOrNull(activation.getAlpha())},
+                     {"beta", numberOrNull(activation.getBeta())},
+                     {"limit", numberOrNull(activation.getLimit())}};
+  return made;
+}
+
+Stage compiler::combineStage(moe::LayerOp layer) {
+  Stage made;
+  made.op = "combine";
+  made.operands = {{"partials", "partials"},
+                   {"positions", "positions"},
+                   {"topk_weights", "topk_weights"}};
+  made.results = {{"out", "out"}};
+  made.attributes = {{"top_k", int64_t(layer.getTopK())},
+                     {"hidden", int64_t(layer.getHidden())}};
+  return made;
+}

@@ -1,0 +1,47 @@
+//===- Gemv.cpp - schedules of the two kernels of few tokens --------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Mirrors templates/moe/skeleton/gemv.cuh; emitted code asserts it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Gemv.h"
+
+using namespace moec;
+using namespace moec::compiler;
+
+/// What the kernels keep besides: the pairs, their order, and maxima.
+static constexpr int64_t kStaticBytes = 2048;
+
+/// Best first: warps and stages of a kernel with two weight rows a result; one
+/// with a single row has twice the stages. Measured on an H100
+/// (bench/notes/gemv-h100.md).
+static constexpr GemvSchedule kGemvSchedules[] = {{16, 6}, {16, 4}, {8, 4}};
+
+int64_t compiler::sharedBytes(const GemvProblem &problem,
+                              const GemvSchedule &schedule) {
+  int64_t operand = problem.rows * problem.k * problem.elementBytes;
+  if (problem.scaled) {
+    int64_t scales = problem.groupScales ? (problem.k + 127) / 128 : 1;
+    operand += (problem.rows * scales + 3) / 4 * 16;
+  }
+  // A weight row of a step: 16 bytes of each lane, and a scale.
+  int64_t row = problem.scaled ? 640 : 512;
+  return operand + schedule.warps * schedule.stages * problem.parts * row;
+}
+
+std::optional<GemvSchedule> compiler::gemvSchedule(const GemvProblem &problem,
+                                                   const Hardware &hardware) {
+  for (GemvSchedule schedule : kGemvSchedules) {
+    schedule.stages *= problem.parts == 1 ? 2 : 1;
+    if (sharedBytes(problem, schedule) + kStaticBytes <=
+            hardware.sharedPerBlock &&
+        schedule.threads() <= hardware.threadsPerSm)
+      return schedule;
+  }
+  return std::nullopt;
+}

@@ -1,0 +1,61 @@
+//===- Gemv.h - schedules of the two kernels of few tokens ------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A layer of a few tokens is two kernels of dot products, whose time is that of
+// reading weights: as many bytes as fit are on their way, and the rows that
+// they are multiplied by lie in shared memory beside them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_SCHEDULE_GEMV_H
+#define MOEC_COMPILER_SCHEDULE_GEMV_H
+
+#include "compiler/schedule/Problem.h"
+
+#include <optional>
+
+namespace moec::compiler {
+
+/// Pairs of a token and an expert that a CTA keeps (routing/few.cuh).
+inline constexpr int64_t kFewPairs = 32;
+/// Rows of an expert that are multiplied at a time (routing/few.cuh).
+inline constexpr int64_t kFewTileRows = 4;
+
+/// Operands of so many bytes go through dot products for so many tokens at
+/// most. Above that the tensor cores are faster: e4m3 is unpacked once for each
+/// row of x (bench/notes/gemv-h100.md).
+struct FewTokensRule {
+  int64_t elementBytes, tokens;
+};
+
+inline constexpr FewTokensRule kFewTokensRules[] = {{1, 1}, {2, 4}, {4, 4}};
+
+/// One of the two matmuls.
+struct GemvProblem {
+  int64_t rows = 1;  ///< of lhs in shared memory: tokens, or pairs
+  int64_t k = 0;     ///< columns of lhs
+  int64_t parts = 1; ///< weight rows of a result: gate and up, or one
+  int64_t elementBytes = 2;
+  bool scaled = false;
+  bool groupScales = false; ///< of lhs, one for each 128 columns
+};
+
+struct GemvSchedule {
+  int64_t warps = 0, stages = 0;
+  int64_t threads() const { return 32 * warps; }
+};
+
+/// Dynamic shared memory; what the kernel's sharedBytes() says.
+int64_t sharedBytes(const GemvProblem &problem, const GemvSchedule &schedule);
+
+/// The first schedule of the table that fits the GPU, if one does.
+std::optional<GemvSchedule> gemvSchedule(const GemvProblem &problem,
+                                         const Hardware &hardware);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_SCHEDULE_GEMV_H
