@@ -30,10 +30,11 @@ PATTERNS = "uniform,skewed,one_expert,empty_expert,ties,negative,nan_inf"
 
 
 def cases(rows, every):
-    """Dictionaries of rows; `extras` marks one case of each way."""
+    """Dictionaries of rows; `extras` marks one case of each way, `few_tokens` an engine that serves no others."""
     for scheme in rows["schemes"]:
         for backend, engine in testing.ways(rows, scheme):
             first = True
+            few = testing.is_of_few_tokens(rows, engine)
             turn = 0
             for activation, routing in itertools.product(rows["activations"], rows["routing"]):
                 options = list(itertools.product(testing.shapes(scheme), (False, True), (None, "f32")))
@@ -42,7 +43,8 @@ def cases(rows, every):
                 turn += 1
                 for shape, bias, logits in chosen:
                     case = {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation,
-                            "routing": routing, "shape": shape, "bias": bias, "logits": logits, "extras": first}
+                            "routing": routing, "shape": shape, "bias": bias, "logits": logits, "extras": first,
+                            "few_tokens": few}
                     yield case
                     if first:
                         for share in SHARES:
@@ -64,8 +66,19 @@ def share_name(case):
 
 def runs_of(case, manifest):
     """Argument lists of moec-run."""
+    variants = manifest["targets"][0]["variants"]
+    if case["few_tokens"]:
+        # The others are those of the engine beside it, which has cases of its own.
+        few = variants[:1]
+        tokens = ",".join(str(count) for count in range(1, few[0]["max_tokens"] + 1))
+        yield [f"--tokens={tokens}", f"--routing={PATTERNS}"]
+        if case["extras"]:
+            for arguments in (["--inputs=ids32"], ["--inputs=ids64"], ["--row-stride=24"], ["--valid-tokens=0"],
+                              ["--valid-tokens=1"], ["--seed=77"]):
+                yield [f"--tokens={tokens}", *arguments]
+        return
     yield [f"--tokens={TOKENS}", "--routing=uniform,nan_inf"]
-    for variant in manifest["targets"][0]["variants"]:
+    for variant in variants:
         ends = sorted({variant["min_tokens"], variant["max_tokens"]})
         yield [f"--variant={variant['name']}", "--tokens=" + ",".join(map(str, ends)), "--routing=skewed"]
     if case["extras"]:
@@ -91,12 +104,17 @@ def check_case(tools, work, case):
         text["moe_parallel_config"] = case["share"]
     layer.write_text(json.dumps(text))
     package = folder / "package"
-    compile_command = [tools.moec, "compile", layer, "--arch=sm_90a", f"--backend={case['backend']}",
-                       f"--engine={case['engine']}", f"--max-tokens={MAX_TOKENS}", "--no-cubin", "-o", package]
+    engine = [] if case["few_tokens"] else [f"--engine={case['engine']}"]
+    compile_command = [tools.moec, "compile", layer, "--arch=sm_90a", f"--backend={case['backend']}", *engine,
+                       f"--max-tokens={MAX_TOKENS}", "--no-cubin", "-o", package]
     status, _, errors = testing.run(compile_command)
     if status:
         return f"{name}: moec exited with {status}: {errors.strip()}"
     manifest = json.loads((package / "manifest.json").read_text())
+    if case["few_tokens"]:
+        launches = manifest["targets"][0]["variants"][0]["launches"]
+        if len(launches) != 2:
+            return f"{name}: expected two launches for few tokens, got {[launch['kernel'] for launch in launches]}"
     for arguments in runs_of(case, manifest):
         command = [tools.moec_run, package, "--device=host", "--check", "--json", *arguments]
         status, output, errors = testing.run(command)

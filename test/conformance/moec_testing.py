@@ -92,8 +92,18 @@ def ways(rows, scheme):
     """(backend, engine) pairs whose rows admit the scheme's element types; the compiler has the last word."""
     for backend in rows["backends"]:
         for engine in rows["engines"]:
-            if engine["name"] in backend["engines"] and scheme["a1"] in engine["elements"]:
+            if engine["name"] in [*backend["engines"], backend["few_tokens"]] and scheme["a1"] in engine["elements"]:
                 yield backend["name"], engine["name"]
+
+
+def is_of_few_tokens(rows, engine):
+    """Whether the engine serves variants of few tokens alone, beside the one of the others."""
+    return any(row["name"] == engine and row["most_tokens"] for row in rows["engines"])
+
+
+def engine_options(rows, engine):
+    """Of the compiler, so that it takes the engine: one of few tokens is taken when none is asked for."""
+    return [] if is_of_few_tokens(rows, engine) else [f"--engine={engine}"]
 
 
 def parallel(function, items, jobs):
