@@ -99,7 +99,7 @@ std::string schedulesInShort(const ordered_json &kernels,
   std::string text;
   for (const ordered_json &kernel : kernels) {
     const ordered_json &schedule = kernel["schedule"];
-    if (!schedule.contains("tile"))
+    if (!schedule.contains("stages"))
       continue;
     // A kernel that several variants share is named after one of them.
     std::string name = kernel["name"].get<std::string>();
@@ -108,11 +108,14 @@ std::string schedulesInShort(const ordered_json &kernels,
         name = name.substr(variant.size() + 1);
         break;
       }
-    const ordered_json &tile = schedule["tile"];
-    text += fmt::format("{}{} {} {}x{}x{} s{}", text.empty() ? "" : ", ", name,
-                        schedule.value("engine", ""), tile[0].get<int>(),
-                        tile[1].get<int>(), tile[2].get<int>(),
-                        schedule.value("stages", 1));
+    text += fmt::format("{}{} {} ", text.empty() ? "" : ", ", name,
+                        schedule.value("engine", ""));
+    // Dot products have no tile.
+    if (schedule.contains("tile"))
+      text += fmt::format("{}x{}x{} ", schedule["tile"][0].get<int>(),
+                          schedule["tile"][1].get<int>(),
+                          schedule["tile"][2].get<int>());
+    text += fmt::format("s{}", schedule.value("stages", 1));
   }
   return text;
 }

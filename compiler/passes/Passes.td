@@ -110,7 +110,10 @@ def MakeVariantsPass : Moe_Pass<"moe-make-variants"> {
     at powers of two. The rules are the engine's (schedule/TileRules.h): tiles
     of 16 rows up to r = 8, of 64 up to 48, then of 128; with wgmma of 192 up to
     160, then of 256, both cut evenly (`row_step`).
-    No range crosses 128 tokens, up to which one CTA may route and permute.
+    No range crosses 128 tokens, up to which one CTA may route and permute. The
+    first tokens have a range with `engine "gemv"` where its two kernels fit
+    (schedule/Gemv.h), unless an engine was asked for; where they do not, a
+    refusal in the report says why.
 
     Before: `moe.variant @all tokens [1, 65536]` with `tile_rows = 0`.
     After: `moe.variant @up_to_128 tokens [1, 128]` with `tile_rows = 16`, and so
@@ -122,7 +125,9 @@ def FormKernelsPass : Moe_Pass<"moe-form-kernels"> {
   let summary = "Move the stages that run together into kernels";
   let description = [{
     Before: variants of stages. After: `moe.kernel` ops with the stages as their
-    regions, and variants of `moe.launch`.
+    regions, and variants of `moe.launch`. A variant with `engine "gemv"` has two:
+    the stages up to the activation, and the rest with a copy of those that
+    route, so that neither waits for a launch that does.
   }];
 }
 

@@ -15,9 +15,17 @@
 // CHECK: moe.permute experts = 128 tile_rows = 128 block_tokens = 0
 // CHECK-NOT: moe.variant
 
+<<<<<<< HEAD
 // wgmma pays for the rows that a tile has, so its largest tiles are larger, and
 // those of an expert alike.
+=======
+// wgmma pays for the rows that a tile has, so its largest tile is larger.
+// Without an engine that was asked for, the first tokens have one of their own.
+>>>>>>> 4107898 (Few tokens: tests, documents, notes of the bench)
 // WGMMA-LABEL: moe.program @many_sm_90a
+// WGMMA: moe.variant @up_to_4 tokens[1, 4] engine "gemv" {
+// WGMMA: moe.permute experts = 128 tile_rows = 4 block_tokens = 0
+// WGMMA: moe.variant @up_to_128 tokens[5, 128] {
 // WGMMA: tile_rows = 16
 // WGMMA: moe.permute experts = 128 tile_rows = 64 block_tokens = 0
 // WGMMA: moe.variant @up_to_2048 tokens[513, 2048]
@@ -26,7 +34,8 @@
 // WGMMA: moe.permute experts = 128 tile_rows = 256 row_step = 16 block_tokens = 0
 
 // SHORT-LABEL: moe.program @many_sm_90a
-// SHORT: moe.variant @up_to_128 tokens[1, 128]
+// SHORT: moe.variant @up_to_4 tokens[1, 4] engine "gemv"
+// SHORT: moe.variant @up_to_128 tokens[5, 128]
 // SHORT: moe.variant @up_to_200 tokens[129, 200]
 // SHORT-NOT: moe.variant
 moe.layer @many {
@@ -53,9 +62,11 @@ moe.layer @few {
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   local_intermediate = 768, local_begin = 0, local_experts = 8, w2_bias = true}
 
-// Operands of 8 bits have totals beside their sums: half as many rows.
+// Operands of 8 bits have totals beside their sums: half as many rows. Unpacked
+// for each row of x, they are dot products for one token alone.
 // CHECK-LABEL: moe.program @bytes_sm_90a
 // WGMMA-LABEL: moe.program @bytes_sm_90a
+// WGMMA: moe.variant @up_to_1 tokens[1, 1] engine "gemv"
 // WGMMA: tile_rows = 16
 // WGMMA: tile_rows = 64
 // WGMMA: moe.variant @up_to_65536 tokens[513, 65536]
@@ -65,3 +76,32 @@ moe.layer @bytes {
   experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+
+// 32 pairs at most: one token of 20 experts.
+// CHECK-LABEL: moe.program @greedy_sm_90a
+// WGMMA-LABEL: moe.program @greedy_sm_90a
+// WGMMA: moe.variant @up_to_1 tokens[1, 1] engine "gemv"
+moe.layer @greedy {
+  experts = 64, top_k = 20, hidden = 1024, intermediate = 512, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
+  local_intermediate = 512, local_begin = 0, local_experts = 64, w2_bias = true}
+
+// Four rows of the intermediate fit into shared memory, and eight do not; then
+// not even those of one token.
+// CHECK-LABEL: moe.program @wide_sm_90a
+// WGMMA-LABEL: moe.program @wide_sm_90a
+// WGMMA: moe.variant @up_to_2 tokens[1, 2] engine "gemv"
+moe.layer @wide {
+  experts = 8, top_k = 2, hidden = 4096, intermediate = 14336, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
+  local_intermediate = 14336, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// CHECK-LABEL: moe.program @too_wide_sm_90a
+// WGMMA-LABEL: moe.program @too_wide_sm_90a
+// WGMMA-SAME: <backend = grouped, engine = gemv, code = "shared_memory", reason = "engine 'gemv' keeps the rows of a token and the weights on their way in shared memory, of which a CTA on sm_90a has 232448 bytes">
+// WGMMA-NOT: gemv
+// WGMMA: moe.variant @up_to_32 tokens[1, 32] {
+moe.layer @too_wide {
+  experts = 8, top_k = 2, hidden = 4096, intermediate = 57344, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
+  local_intermediate = 57344, local_begin = 0, local_experts = 8, w2_bias = true}

@@ -142,10 +142,12 @@ class Maker:
                         "f32" if i % 3 == 0 else None))
                     jobs.append((name, layer, backend, engine, i))
         made = testing.parallel(lambda job: self.compile(job[0], job[1], [
-            f"--backend={job[2]}", f"--engine={job[3]}", "--max-tokens=2048", "--no-cubin"]), jobs, 2)
-        for (name, _, _, _, i), package in zip(jobs, made):
+            f"--backend={job[2]}", *testing.engine_options(self.rows, job[3]), "--max-tokens=2048", "--no-cubin"]), jobs, 2)
+        for (name, _, _, engine, i), package in zip(jobs, made):
             if package:
                 runs = [["--tokens=0,1,2,7,8,33,129,500", "--routing=uniform,nan_inf"]]
+                if testing.is_of_few_tokens(self.rows, engine):
+                    runs = [["--tokens=1,2,3,4", "--routing=uniform,nan_inf,one_expert"]]
                 if i == 0:
                     runs += [["--tokens=1,33,500", "--routing=skewed,one_expert,empty_expert,ties,negative"],
                              ["--tokens=0,1,33", "--capture"],
@@ -239,7 +241,7 @@ class Maker:
             layer = self.write_layer(name, testing.layer_json(
                 name, shape, scheme, self.rows["activations"][0], self.rows["routing"][1], True))
             # The faults are in the skeleton of this engine.
-            if self.compile(name, layer, ["--max-tokens=2048", f"--engine={engine}"]):
+            if self.compile(name, layer, ["--max-tokens=2048", *testing.engine_options(self.rows, engine)]):
                 self.mutant_packages[name] = name
             return self.mutant_packages[name]
         base = self.mutant_package(None, scheme_name, engine)

@@ -111,7 +111,22 @@ TEST(Resolver, UnknownNamesListTheKnownOnes) {
   EXPECT_EQ(winner(resolve(layerOf("bf16"), "sm_90a", "layered", "")),
             "unknown backend 'layered'; known backends: grouped, unfused");
   EXPECT_EQ(winner(resolve(layerOf("bf16"), "sm_90a", "", "wmma")),
-            "unknown engine 'wmma'; known engines: wgmma, mma_sync, simt");
+            "unknown engine 'wmma'; known engines: wgmma, mma_sync, simt, "
+            "gemv");
+}
+
+TEST(Resolver, AnEngineOfFewTokensIsNeverTheProgramsOwn) {
+  auto forced = resolve(layerOf("bf16"), "sm_90a", "", "gemv");
+  ASSERT_FALSE(forced);
+  EXPECT_EQ(forced.error().code, ErrorCode::Refused);
+  EXPECT_EQ(forced.error().message,
+            "no backend serves layer 'l' on sm_90a: [few_tokens_only]: engine "
+            "'gemv' serves at most 4 tokens, beside another engine for more; "
+            "it is taken where it fits when no engine is asked for");
+  auto open = resolve(layerOf("bf16"), "sm_90a", "", "");
+  ASSERT_TRUE(open);
+  for (const Refused &refused : open->refused)
+    EXPECT_NE(refused.engine, "gemv");
 }
 
 TEST(Resolver, SizesCountsAndScalesAreRefused) {

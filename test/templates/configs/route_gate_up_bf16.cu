@@ -1,0 +1,33 @@
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "moe/kernel/route_gate_up.cuh"
+struct Args { const moe::bf16 * logits; const void * given_ids; int given_ids_bytes; const float * given_weights; const int * valid_tokens; int tokens; int * ids; float * weights; int * counts; const moe::bf16 * lhs; long long lhs_row_stride; const moe::bf16 * rhs; moe::bf16 * result; };
+struct Config {
+  using Args = ::Args;
+  static constexpr int kThreads = 512;
+  static constexpr bool kProgrammatic = true;
+  static constexpr bool kCpAsync = true;
+  using Logits = moe::bf16;
+  using Score = moe::routing::Softmax;
+  using Select = moe::routing::TopK;
+  using Normalize = moe::routing::Sum;
+  using Scaling = moe::quant::Unscaled;
+  using Input = moe::bf16;
+  using Weight = moe::bf16;
+  using Result = moe::bf16;
+  using Quant = moe::quant::None;
+  using Activation = moe::activation::Gated<moe::activation::Silu>;
+  struct Schedule { static constexpr int kStages = 6; static constexpr int kOutputs = 1; };
+  static constexpr int kExperts = 128;
+  static constexpr int kLocalBegin = 0;
+  static constexpr int kLocalExperts = 128;
+  static constexpr int kTopK = 8;
+  static constexpr int kTokens = 4;
+  static constexpr int kN = 1536;
+  static constexpr int kK = 2048;
+  static constexpr bool kBias = false;
+  static constexpr int kInterleave = 8;
+  static constexpr int kScales = 1;
+};
+static_assert(moe::sharedBytes<Config>() == 114688, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __launch_bounds__(512, 1) moec_route_gate_up_bf16(const __grid_constant__ Args args) { moe::routeGateUp<Config>(args); }
