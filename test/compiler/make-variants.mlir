@@ -15,13 +15,9 @@
 // CHECK: moe.permute experts = 128 tile_rows = 128 block_tokens = 0
 // CHECK-NOT: moe.variant
 
-<<<<<<< HEAD
 // wgmma pays for the rows that a tile has, so its largest tiles are larger, and
-// those of an expert alike.
-=======
-// wgmma pays for the rows that a tile has, so its largest tile is larger.
-// Without an engine that was asked for, the first tokens have one of their own.
->>>>>>> 4107898 (Few tokens: tests, documents, notes of the bench)
+// those of an expert alike. Without an engine that was asked for, the first
+// tokens have one of their own.
 // WGMMA-LABEL: moe.program @many_sm_90a
 // WGMMA: moe.variant @up_to_4 tokens[1, 4] engine "gemv" {
 // WGMMA: moe.permute experts = 128 tile_rows = 4 block_tokens = 0
