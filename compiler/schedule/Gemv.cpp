@@ -18,9 +18,9 @@ using namespace moec::compiler;
 static constexpr int64_t kStaticBytes = 2048;
 
 /// Best first: warps and stages of a kernel with two weight rows a result; one
-/// with a single row has twice the stages. Measured on an H100
-/// (bench/notes/gemv-h100.md).
-static constexpr GemvSchedule kGemvSchedules[] = {{16, 6}, {16, 4}, {8, 4}};
+/// with a single row has twice the stages. Less on its way is slower than the
+/// kernels for more tokens. Measured on an H100 (bench/notes/gemv-h100.md).
+static constexpr GemvSchedule kGemvSchedules[] = {{16, 6}, {16, 4}};
 
 int64_t compiler::sharedBytes(const GemvProblem &problem,
                               const GemvSchedule &schedule) {

@@ -430,9 +430,8 @@ TEST(Gemv, GivesUpStagesAndThenRows) {
   auto found = gemvSchedule({4, 2048, 2, 2, false, false}, small);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->stages, 4);
-  found = gemvSchedule({4, 7168, 2, 2, false, false}, small);
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->warps, 8);
+  EXPECT_FALSE(gemvSchedule({4, 7168, 2, 2, false, false}, small));
+  EXPECT_TRUE(gemvSchedule({2, 7168, 2, 2, false, false}, small));
   EXPECT_FALSE(gemvSchedule({8, 14336, 1, 2, false, false}, small));
   EXPECT_FALSE(gemvSchedule({8, 14336, 1, 2, false, false}, h100()));
   EXPECT_TRUE(gemvSchedule({2, 14336, 1, 2, false, false}, h100()));
