@@ -230,7 +230,7 @@ void FewTokensEmitter::addStages() {
           continue;
         }
         if (inside)
-          name = "%" + name;
+          name.insert(name.begin(), '%');
         ++it;
       }
 }
