@@ -32,7 +32,7 @@ def main():
             described = re.search(r"let description = \[\{(.*?)\}\];", body, re.DOTALL)
             if not described:
                 continue
-            if "```mlir" not in described.group(1) and "shows one" not in " ".join(
+            if "```mlir" not in described.group(1) and "` shows " not in " ".join(
                 described.group(1).split()
             ):
                 failed = True

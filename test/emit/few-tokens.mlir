@@ -10,7 +10,6 @@
 // CHECK: const float *lhs;
 // CHECK-NEXT: const moe::e4m3 *rhs;
 // CHECK-NEXT: const float *rhs_scale;
-// CHECK-NEXT: const moe::bf16 *bias;
 // CHECK-NEXT: moe::bf16 *out;
 // CHECK: using Scaling = moe::quant::Group128;
 // CHECK-NEXT: using Input = float;
@@ -32,10 +31,10 @@
 
 // FORCED: [few_tokens_only]: engine 'gemv' serves at most 4 tokens, beside another engine for more; it is taken where it fits when no engine is asked for
 // ANOTHER-NOT: gemv
-// ANOTHER: variant up_to_16: 1 to 16 tokens
+// ANOTHER: variant up_to_32: 1 to 32 tokens
 // TURING: refused: backend grouped, engine gemv [feature_missing]: engine 'gemv' needs cp_async, which sm_75 lacks
-// TURING: variant up_to_16: 1 to 16 tokens
+// TURING: variant up_to_32: 1 to 32 tokens
 
 moe.layer @blocks {experts = 8, top_k = 2, hidden = 336, intermediate = 208,
-  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, has_bias = true,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>,
   routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

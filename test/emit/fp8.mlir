@@ -1,9 +1,9 @@
 // RUN: moec compile %s --arch=sm_90a --engine=mma_sync --max-tokens=64 --emit=cuda | FileCheck %s
 // RUN: rm -rf %t && moec compile %s --arch=sm_90a --engine=mma_sync --max-tokens=64 --no-cubin -o %t && FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
 
-// RUN: sed s/fp8_block/fp8_tensor/ %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=GIVEN
+// RUN: sed s/fp8_block/fp8_tensor/ %s | moec compile - --arch=sm_90a --engine=mma_sync --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=GIVEN
 
-// RUN: moec compile %s --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=GROUPS
+// RUN: moec compile %s --arch=sm_90a --engine=wgmma --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=GROUPS
 
 // Wgmma: a CTA of gate_up takes both column tiles of a group of 128, and leaves
 // e4m3 and scales. Their f32 pass through 16 * 128 * 4 bytes of shared memory.

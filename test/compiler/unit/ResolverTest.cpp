@@ -119,10 +119,11 @@ TEST(Resolver, AnEngineOfFewTokensIsNeverTheProgramsOwn) {
   auto forced = resolve(layerOf("bf16"), "sm_90a", "", "gemv");
   ASSERT_FALSE(forced);
   EXPECT_EQ(forced.error().code, ErrorCode::Refused);
-  EXPECT_EQ(forced.error().message,
-            "no backend serves layer 'l' on sm_90a: [few_tokens_only]: engine "
-            "'gemv' serves at most 4 tokens, beside another engine for more; "
-            "it is taken where it fits when no engine is asked for");
+  EXPECT_EQ(
+      forced.error().message,
+      "no backend serves layer 'tiny' on sm_90a: [few_tokens_only]: engine "
+      "'gemv' serves at most 4 tokens, beside another engine for more; "
+      "it is taken where it fits when no engine is asked for");
   auto open = resolve(layerOf("bf16"), "sm_90a", "", "");
   ASSERT_TRUE(open);
   for (const Refused &refused : open->refused)
