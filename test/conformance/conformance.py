@@ -71,8 +71,9 @@ def runs_of(case, manifest):
         # The others are those of the engine beside it, which has cases of its own.
         few = variants[:1]
         tokens = ",".join(str(count) for count in range(1, few[0]["max_tokens"] + 1))
-        yield [f"--tokens={tokens}", f"--routing={PATTERNS}"]
+        yield [f"--tokens={tokens}", "--routing=uniform,skewed,nan_inf"]
         if case["extras"]:
+            yield [f"--tokens={tokens}", f"--routing={PATTERNS}"]
             for arguments in (["--inputs=ids32"], ["--inputs=ids64"], ["--row-stride=24"], ["--valid-tokens=0"],
                               ["--valid-tokens=1"], ["--seed=77"]):
                 yield [f"--tokens={tokens}", *arguments]
