@@ -56,9 +56,9 @@ def violations(ptx):
         raise ValueError(f"unknown label {name}")
 
     # Statements that are reached without a wait behind them.
-    found, seen, todo = [], set(), [0]
-    while todo:
-        i = todo.pop()
+    found, seen, pending = [], set(), [0]
+    while pending:
+        i = pending.pop()
         if i in seen:
             continue
         seen.add(i)
@@ -67,7 +67,7 @@ def violations(ptx):
             continue
         kind, blocks, text = code[i]
         if kind != "code":
-            todo.append(i + 1)
+            pending.append(i + 1)
             continue
         guarded = text.startswith("@")
         words = (text.split(None, 1)[1] if guarded else text).split(None, 1)
@@ -85,8 +85,8 @@ def violations(ptx):
         if name in ("ret", "exit", "trap") and not guarded:
             continue
         if name == "bra" or name.startswith("bra."):
-            todo.append(place(words[1].strip(), blocks))
+            pending.append(place(words[1].strip(), blocks))
             if not guarded:
                 continue
-        todo.append(i + 1)
+        pending.append(i + 1)
     return found

@@ -39,6 +39,19 @@ inline void check(CUresult status, const char *what) {
 }
 #define CHECK_CUDA(call) ::harness::check(call, #call)
 
+/// Makes the first GPU's context current, for the whole program; how many
+/// multiprocessors it has.
+inline int openGpu() {
+  CUcontext context;
+  CHECK_CUDA(cuInit(0));
+  CHECK_CUDA(cuDevicePrimaryCtxRetain(&context, 0));
+  CHECK_CUDA(cuCtxSetCurrent(context));
+  int processors;
+  CHECK_CUDA(cuDeviceGetAttribute(&processors,
+                                  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+  return processors;
+}
+
 inline int numberIn(const std::string &text) {
   return int(std::strtol(text.c_str(), nullptr, 10));
 }

@@ -301,12 +301,7 @@ int main(int count, char **arguments) {
   std::string folder = arguments[1];
   int limit = count > 2 ? numberIn(arguments[2]) : 1 << 30;
   std::string part = count > 3 ? arguments[3] : "";
-  CUdevice device;
-  CUcontext context;
-  CHECK_CUDA(cuInit(0));
-  CHECK_CUDA(cuDeviceGet(&device, 0));
-  CHECK_CUDA(cuDevicePrimaryCtxRetain(&context, device));
-  CHECK_CUDA(cuCtxSetCurrent(context));
+  openGpu();
   std::map<std::string, Kernel> kernels;
   auto find = [&](const Line &line, const char *role) -> const Kernel * {
     auto word = line.words.find(role);

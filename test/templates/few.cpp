@@ -332,13 +332,8 @@ int main(int count, char **arguments) {
   }
   std::string folder = arguments[1], what = arguments[2];
   std::string part = count > 3 ? arguments[3] : "";
-  CUcontext context;
-  CHECK_CUDA(cuInit(0));
-  CHECK_CUDA(cuDevicePrimaryCtxRetain(&context, 0));
-  CHECK_CUDA(cuCtxSetCurrent(context));
   Bench bench;
-  CHECK_CUDA(cuDeviceGetAttribute(&bench.processors,
-                                  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+  bench.processors = openGpu();
   std::vector<std::vector<Few>> timed;
   int cells = 0;
   for (const Line &line : readPlan(folder + "/plan.txt")) {

@@ -378,13 +378,7 @@ int main(int argc, char **argv) {
   }
   std::string folder = argv[1], what = argc > 2 ? argv[2] : "check";
   std::string name = argc > 3 ? argv[3] : "";
-  CHECK_CUDA(cuInit(0));
-  CUcontext context;
-  CHECK_CUDA(cuDevicePrimaryCtxRetain(&context, 0));
-  CHECK_CUDA(cuCtxSetCurrent(context));
-  int processors;
-  CHECK_CUDA(cuDeviceGetAttribute(&processors,
-                                  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+  const int processors = openGpu();
   CUstream stream;
   CHECK_CUDA(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   if (what == "time")

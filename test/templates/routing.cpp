@@ -217,10 +217,7 @@ int main(int argc, char **argv) {
   std::string folder = argv[1], what = argc > 2 ? argv[2] : "check";
   std::string part = argc > 3 ? argv[3] : "";
   int limit = argc > 4 ? numberIn(argv[4]) : 1 << 30;
-  CUcontext context;
-  CHECK_CUDA(cuInit(0));
-  CHECK_CUDA(cuDevicePrimaryCtxRetain(&context, 0));
-  CHECK_CUDA(cuCtxSetCurrent(context));
+  openGpu();
   Kernels kernels;
   Timer timer;
   std::vector<Line> lines = readPlan(folder + "/plan.txt");

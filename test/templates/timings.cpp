@@ -324,12 +324,7 @@ int main(int count, char **arguments) {
     return 2;
   std::string folder = arguments[1], only = count > 2 ? arguments[2] : "";
   int onlyTokens = count > 3 ? numberIn(arguments[3]) : 0;
-  CUdevice device;
-  CUcontext context;
-  CHECK_CUDA(cuInit(0));
-  CHECK_CUDA(cuDeviceGet(&device, 0));
-  CHECK_CUDA(cuDevicePrimaryCtxRetain(&context, device));
-  CHECK_CUDA(cuCtxSetCurrent(context));
+  openGpu();
   Bench bench;
   std::map<std::string, std::vector<Line>> models;
   for (const Line &line : readPlan(folder + "/plan.txt")) {
