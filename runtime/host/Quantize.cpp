@@ -26,9 +26,16 @@ using namespace moec::host;
 namespace {
 
 constexpr float kLargest = 448.0f;
-/// Threads of a kernel that share a group of columns, or a row.
+/// Threads of a kernel that share a group of columns.
 constexpr int64_t kLanesPerGroup = 16;
-constexpr int64_t kThreadsPerRow = 256;
+
+/// Those that share a row: at most 16 columns each, up to 256 threads.
+int64_t threadsPerRow(int64_t columns) {
+  int64_t threads = 32;
+  while (threads < 256 && threads * 16 < columns)
+    threads *= 2;
+  return threads;
+}
 
 /// How many rows there are, and how many count for a scale of all.
 struct RowCount {
@@ -188,8 +195,8 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
   if (ofTensor)
     rows = std::min(rows, ctas * blockRows);
   else if (groupColumns == 0)
-    rows =
-        std::min(rows, ctas * std::max<int64_t>(threads / kThreadsPerRow, 1));
+    rows = std::min(
+        rows, ctas * std::max<int64_t>(threads / threadsPerRow(*columns), 1));
   int64_t items = rows * groups;
   if (!ofTensor && groupColumns != 0)
     items = std::min(items, ctas * (threads / kLanesPerGroup));

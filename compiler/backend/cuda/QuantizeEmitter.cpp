@@ -15,6 +15,8 @@
 #include "compiler/backend/cuda/StageWriter.h"
 #include "compiler/passes/ProgramValues.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,8 +31,11 @@ using namespace moec::compiler;
 static constexpr int64_t kRowsPerCta = 16;
 /// Threads that share a group of 128 (kernel quantize, Group128).
 static constexpr int64_t kLanesPerGroup = 16;
-/// Threads that share a row (Token).
-static constexpr int64_t kThreadsPerRow = 256;
+
+/// Threads that share a row (Token): at most 16 columns each, up to 256.
+static int64_t threadsPerRow(int64_t columns) {
+  return std::clamp<int64_t>(llvm::PowerOf2Ceil((columns + 15) / 16), 32, 256);
+}
 
 static std::string cppType(mlir::Value value) {
   return std::string(cppElementType(elementTypeOf(value)));
@@ -158,7 +163,7 @@ void compiler::emitQuantization(
     ctas = ceilDiv(rows, Expression(blockRows));
   } else if (int64_t group = descriptor.getGroup()[1]; group == -1) {
     int64_t rowsPerCta =
-        std::max<int64_t>(out.text.threads / kThreadsPerRow, 1);
+        std::max<int64_t>(out.text.threads / threadsPerRow(columns), 1);
     tile = fmt::format("{}x{}", rowsPerCta, columns);
     ctas = ceilDiv(rows, Expression(rowsPerCta));
   } else {

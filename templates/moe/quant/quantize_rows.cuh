@@ -102,11 +102,18 @@ template <class Config> struct Quantize {
       args.scale[item] = scale;
   }
 
-  /// Rows of a CTA are kRowThreads threads' each.
-  static constexpr int kRowThreads = minimum(Config::kThreads, 256);
+  /// Rows of a CTA are kRowThreads threads' each: a warp or more, with at most
+  /// 16 columns a thread up to 256 threads. A CTA for a short row has too
+  /// little on its way.
+  static constexpr int rowThreads(int threads) {
+    return threads < 256 && threads * 2 * kWide < kColumns
+               ? rowThreads(threads * 2)
+               : threads;
+  }
+  static constexpr int kRowThreads = minimum(Config::kThreads, rowThreads(32));
   static constexpr int kRowsPerCta = Config::kThreads / kRowThreads;
   static_assert(Config::kThreads % kRowThreads == 0,
-                "more than 256 threads must be a multiple of 256");
+                "threads must be a multiple of those of a row");
 
   static __device__ __forceinline__ void token(const Args &args, int rows,
                                                int block) {
