@@ -204,11 +204,11 @@ static SmallVector<int64_t, 3> scaleShape(DescriptorAttr descriptor,
 
 SmallVector<int64_t, 3> LayerOp::getW13ScaleShape() {
   return scaleShape(getQuant().getW1(), *getLocalExperts(), isGated() ? 2 : 1,
-                    *getLocalIntermediate(), getHidden());
+                    *getLocalIntermediate(), getWidth());
 }
 
 SmallVector<int64_t, 3> LayerOp::getW2ScaleShape() {
-  return scaleShape(getQuant().getW2(), *getLocalExperts(), 1, getHidden(),
+  return scaleShape(getQuant().getW2(), *getLocalExperts(), 1, getWidth(),
                     *getLocalIntermediate());
 }
 

@@ -53,14 +53,21 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     * `num_shared_experts`, `shared_intermediate`, `shared_expert_gate`:
       experts that every token takes (0);
     * `redundant_experts`, `eplb`: replicas and their balancing (0, no);
-    * `latent_hidden`: the experts' width where x is projected first (0: none);
+    * `expert_map`: the caller says at each run which of the local experts an
+      id means (no: those from `local_begin` on);
+    * `latent_hidden`: the experts' width where the caller projects x to it
+      first, and the output back (0: none). x and the output are then as wide;
     * `hidden_unpadded`, `intermediate_unpadded`: sizes before padding (the
       same);
     * `activation_format`: `standard` (default), or `batched` rows per expert;
     * `all_to_all`: the transport of dispatch and finalize (none);
-    * `residual`: a residual is added to the output (no);
-    * `skip_final_all_reduce`, `defer_finalize`: the caller reduces (no);
-    * `batch_invariant`: a token's result is the same in any batch (no);
+    * `residual`: an input of the output's type, which may be the output itself,
+      is added to it before it is rounded, where the caller gives one (no);
+    * `skip_final_all_reduce`: the caller reduces over ranks (no);
+    * `defer_finalize`: the caller sums over experts: of the output there are
+      the rows of all pairs, sorted by expert, and their places (no);
+    * `batch_invariant`: the bits of a token's result are the same in any batch:
+      one variant serves all token counts (no);
     * `lora`: adapters on the matmuls (no).
 
     `local_intermediate`, `local_begin`, `local_experts`, `local_stride` and
@@ -97,6 +104,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     UnitAttr:$shared_expert_gate,
     OptionalAttr<Moe_IntAttr>:$redundant_experts,
     UnitAttr:$eplb,
+    UnitAttr:$expert_map,
     OptionalAttr<Moe_IntAttr>:$latent_hidden,
     OptionalAttr<Moe_IntAttr>:$hidden_unpadded,
     OptionalAttr<Moe_IntAttr>:$intermediate_unpadded,
@@ -117,6 +125,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     bool isGated() { return getActivation().isGated(); }
+    /// The width of x and of the experts' outputs.
+    int64_t getWidth() { return getLatentHidden().value_or(0) > 0 ? *getLatentHidden() : getHidden(); }
     bool accumulatesFast() { return getAccumulate() == "fast"; }
     /// moe-resolve-parallel has been here.
     bool isResolved() { return getLocalIntermediate() && getLocalBegin() && getLocalExperts() && getW2Bias(); }

@@ -289,8 +289,9 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure]> {
   let summary = "each token's weighted sum over its experts";
   let description = [{
     out[t] = sum over k = 0, 1, ... of weights[t, k] * partials[positions[t, k]],
-    in f32 and in that order, skipping positions of -1. The leading `?` of the
-    partials is rows, of all else tokens.
+    in f32 and in that order, skipping positions of -1; then residual[t] is
+    added, if the caller gives one. The leading `?` of the partials is rows, of
+    all else tokens.
 
     ```mlir
     func.func private @combine(%y: tensor<?x2048xf32>, %positions: tensor<?x8xi32>, %weights: tensor<?x8xf32>) {
@@ -300,10 +301,11 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure]> {
     ```
   }];
   let arguments = (ins AnyRankedTensor:$partials, AnyRankedTensor:$positions,
-    AnyRankedTensor:$topk_weights);
+    AnyRankedTensor:$topk_weights, Optional<AnyRankedTensor>:$residual);
   let results = (outs AnyRankedTensor:$out);
   let assemblyFormat = [{
-    $partials `,` $positions `,` $topk_weights attr-dict `:` functional-type(operands, results)
+    $partials `,` $positions `,` $topk_weights (`residual` $residual^)?
+    attr-dict `:` functional-type(operands, results)
   }];
 }
 

@@ -267,6 +267,10 @@ LogicalResult CombineOp::verify() {
       failed(expect(*this, "topk_weights", getTopkWeights(), {kAny, topK},
                     f32(*this))))
     return failure();
+  if (getResidual() &&
+      failed(expect(*this, "residual", getResidual(), {kAny, hidden},
+                    tensor(getOut()).getElementType())))
+    return failure();
   return expect(*this, "out", getOut(), {kAny, hidden});
 }
 

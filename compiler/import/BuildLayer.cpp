@@ -199,6 +199,13 @@ LogicalResult LayerBuilder::build(const LayerDescription &layer,
   setFlag("skip_final_all_reduce", layer.skipFinalAllReduce);
   setFlag("defer_finalize", layer.deferFinalize);
   setFlag("lora", layer.lora);
+  setFlag("shared_expert_gate", layer.sharedExpertGate);
+  setFlag("expert_map", layer.expertMap);
+  setFlag("input_quantized", layer.inputQuantized);
+  setFlag("residual", layer.residual);
+  setFlag("batch_invariant", layer.batchInvariant);
+  if (layer.latentHidden)
+    setInt("latent_hidden", layer.latentHidden);
   module.getBody()->push_back(Operation::create(state));
   return verify(module);
 }

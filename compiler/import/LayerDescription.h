@@ -98,6 +98,12 @@ struct LayerDescription {
   bool deferFinalize = false;
   bool skipFinalAllReduce = false;
   bool lora = false;
+  bool sharedExpertGate = false;
+  bool expertMap = false;
+  bool inputQuantized = false;
+  bool residual = false;
+  bool batchInvariant = false;
+  int64_t latentHidden = 0; ///< the experts' width; 0: the layer's
 };
 
 } // namespace moec::compiler

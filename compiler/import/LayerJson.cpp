@@ -295,6 +295,12 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
   layer.deferFinalize = reader.booleanOr("defer_moe_finalize", false);
   layer.skipFinalAllReduce = reader.booleanOr("skip_final_all_reduce", false);
   layer.lora = reader.booleanOr("is_lora_enabled", false);
+  layer.sharedExpertGate = reader.booleanOr("shared_expert_gate", false);
+  layer.expertMap = reader.booleanOr("expert_map", false);
+  layer.inputQuantized = reader.booleanOr("input_quantized", false);
+  layer.residual = reader.booleanOr("residual", false);
+  layer.batchInvariant = reader.booleanOr("batch_invariant", false);
+  layer.latentHidden = reader.integerOr("latent_hidden_dim", 0, 0, kMaxHidden);
   reader.refuseUnknown();
 
   if (errors.first)

@@ -72,9 +72,6 @@ const OptionRule kOptionRules[] = {
      [](moe::LayerOp l) { return isPositive(l.getRedundantExperts()); }, "0"},
     {"eplb", [](moe::LayerOp l) { return l.getEplb(); },
      "experts that stay where they are"},
-    {"latent_hidden",
-     [](moe::LayerOp l) { return isPositive(l.getLatentHidden()); },
-     "experts as wide as the layer"},
     {"hidden_unpadded",
      [](moe::LayerOp l) {
        return l.getHiddenUnpadded().value_or(l.getHidden()) != l.getHidden();
@@ -91,14 +88,11 @@ const OptionRule kOptionRules[] = {
      "standard"},
     {"all_to_all", [](moe::LayerOp l) { return bool(l.getAllToAll()); },
      "no transport"},
-    {"residual", [](moe::LayerOp l) { return l.getResidual(); }, "no residual"},
     {"skip_final_all_reduce",
      [](moe::LayerOp l) { return l.getSkipFinalAllReduce(); },
      "leave it away: moec never reduces over ranks"},
-    {"defer_finalize", [](moe::LayerOp l) { return l.getDeferFinalize(); },
-     "finished outputs"},
-    {"batch_invariant", [](moe::LayerOp l) { return l.getBatchInvariant(); },
-     "results that may depend on the batch in their last bits"},
+    {"expert_map", [](moe::LayerOp l) { return l.getExpertMap(); },
+     "experts that follow each other"},
     {"lora", [](moe::LayerOp l) { return l.getLora(); }, "no adapters"},
     {"placement",
      [](moe::LayerOp l) { return l.getParallel().getPlacement() != "linear"; },
@@ -114,6 +108,26 @@ LogicalResult checkOptions(moe::LayerOp layer) {
           mlir::failed(compiler::refuse(layer, "option_not_supported",
                                         "no backend does option '" + rule.name +
                                             "'; accepted: " + rule.accepted));
+  return failure(failed);
+}
+
+/// What one option asks of the others.
+LogicalResult checkTogether(moe::LayerOp layer) {
+  bool failed = false;
+  const auto refuse = [&](const Twine &reason) {
+    failed = true;
+    (void)compiler::refuse(layer, "option_not_supported", reason);
+  };
+  for (moe::DescriptorAttr operand :
+       {layer.getQuant().getA1(), layer.getQuant().getA2()})
+    if (layer.getBatchInvariant() && operand.getDynamic() &&
+        operand.getGroup() == ArrayRef<int64_t>{-1, -1} && !failed)
+      refuse("batch_invariant: scheme '" + layer.getQuant().getScheme() +
+             "' has one scale of all tokens, which depends on each of them; "
+             "accepted: scales that are static, or of a token or a part of it");
+  if (layer.getDeferFinalize() && layer.getResidual())
+    refuse("residual: with defer_finalize the caller sums over experts, and "
+           "adds the residual then; accepted: one of the two");
   return failure(failed);
 }
 
@@ -225,7 +239,7 @@ LogicalResult checkSizes(moe::LayerOp layer) {
     int64_t size, multiple, most;
   };
   const SizeRule rules[] = {
-      {"hidden", layer.getHidden(), elements, 0},
+      {"hidden", layer.getWidth(), elements, 0},
       {"intermediate (of this rank)", intermediate,
        layer.isGated() ? std::max(elements, kInterleave) : elements, 0},
       {"experts", layer.getExperts(), 1, kMaxExperts},
@@ -275,6 +289,7 @@ struct CheckTargetPass : compiler::impl::CheckTargetPassBase<CheckTargetPass> {
         mlir::failed(compiler::targetsOf(module.getLoc(), *archs, gpu));
     for (auto layer : module.getOps<moe::LayerOp>()) {
       failed |= mlir::failed(checkOptions(layer));
+      failed |= mlir::failed(checkTogether(layer));
       failed |= mlir::failed(checkAccumulation(layer));
       failed |= mlir::failed(checkParameters(layer));
       failed |= mlir::failed(checkTypes(layer));

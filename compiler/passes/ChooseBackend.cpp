@@ -32,7 +32,7 @@ static LayerFacts factsOf(moe::LayerOp layer) {
   facts.experts = layer.getExperts();
   facts.localExperts = layer.getLocalExperts().value_or(facts.experts);
   facts.topK = layer.getTopK();
-  facts.hidden = layer.getHidden();
+  facts.hidden = layer.getWidth();
   facts.intermediate =
       layer.getLocalIntermediate().value_or(layer.getIntermediate());
   facts.gated = layer.isGated();

@@ -77,13 +77,15 @@ private:
     const auto add = [&](StringRef name, ArrayRef<int64_t> shape, Type type) {
       inputs.push_back({name, tensor(shape, type), {}});
     };
-    add("x", {kAny, layer.getHidden()}, layer.getInputType());
+    add("x", {kAny, layer.getWidth()}, layer.getInputType());
     add("logits", {kAny, layer.getExperts()}, layer.getLogitsType());
     add("given_ids", {kAny, layer.getTopK()}, i32);
     add("given_weights", {kAny, layer.getTopK()}, f32);
     add("valid_tokens", {1}, i32);
-    add("w13", {experts, rows, layer.getHidden()}, quant.getW1().getElement());
-    add("w2", {experts, layer.getHidden(), *layer.getLocalIntermediate()},
+    if (layer.getResidual())
+      add("residual", {kAny, layer.getWidth()}, layer.getOutputType());
+    add("w13", {experts, rows, layer.getWidth()}, quant.getW1().getElement());
+    add("w2", {experts, layer.getWidth(), *layer.getLocalIntermediate()},
         quant.getW2().getElement());
     const auto addScale = [&](StringRef name, ArrayRef<int64_t> shape,
                               moe::DescriptorAttr descriptor) {
@@ -98,7 +100,7 @@ private:
     if (!layer.getHasBias())
       return;
     add("b13", {experts, rows}, layer.getInputType());
-    add("b2", {experts, layer.getHidden()}, layer.getInputType());
+    add("b2", {experts, layer.getWidth()}, layer.getInputType());
   }
 
   Value input(StringRef name) {
@@ -197,13 +199,27 @@ private:
     const Value y =
         matmul(IntegerAttr(), t, Value(), input("w2"), input("w2_scale"),
                *layer.getW2Bias() ? input("b2") : Value(), permute);
+    if (layer.getDeferFinalize()) {
+      // What the second matmul leaves is an output, rounded to its type.
+      cast<moe::GroupedMatmulOp>(y.getDefiningOp())
+          .getResult()
+          .setType(tensor({kAny, layer.getWidth()}, layer.getOutputType()));
+      finish({"partials", "positions"}, {y, permute.getPositions()}, route,
+             permute);
+      return;
+    }
     auto combine = moe::CombineOp::create(
         builder, location,
-        tensor({kAny, layer.getHidden()}, layer.getOutputType()), y,
-        permute.getPositions(), route.getTopkWeights());
-    moe::ReturnOp::create(builder, location, builder.getStrArrayAttr({"out"}),
+        tensor({kAny, layer.getWidth()}, layer.getOutputType()), y,
+        permute.getPositions(), route.getTopkWeights(), input("residual"));
+    finish({"out"}, combine.getOut(), route, permute);
+  }
+
+  void finish(ArrayRef<StringRef> names, ValueRange outputs, moe::RouteOp route,
+              moe::PermuteOp permute) {
+    moe::ReturnOp::create(builder, location, builder.getStrArrayAttr(names),
                           builder.getStrArrayAttr({"ids", "weights", "counts"}),
-                          combine.getOut(),
+                          outputs,
                           ValueRange{route.getTopkIds(), route.getTopkWeights(),
                                      permute.getCounts()});
   }

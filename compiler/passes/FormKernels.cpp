@@ -115,6 +115,7 @@ static StringRef operandName(OpOperand &operand) {
       .Case([&](moe::CombineOp op) -> StringRef {
         return value == op.getPartials()    ? "partials"
                : value == op.getPositions() ? "positions"
+               : value == op.getResidual()  ? "residual"
                                             : "topk_weights";
       })
       .Default([](Operation *) { return StringRef(); });
@@ -149,6 +150,12 @@ static bool isOfSortedRows(Operation *op) {
   return bool(cast<moe::AmaxOp>(op).getOffsets());
 }
 
+/// Whether a stage's result is the caller's.
+static bool isReturned(OpResult result) {
+  return llvm::any_of(result.getUsers(),
+                      [](Operation *user) { return isa<moe::ReturnOp>(user); });
+}
+
 /// The name of a result as a value of the program.
 static std::string launchResultName(OpResult result, StringRef kind) {
   StringRef inKernel = resultName(result, kind);
@@ -163,6 +170,8 @@ static std::string launchResultName(OpResult result, StringRef kind) {
     return inKernel.str();
   if (isa<moe::ActivateOp>(result.getOwner()))
     return "t";
+  if (kind == "down" && isReturned(result))
+    return "partials";
   // Partials come in two types, so that no value has two.
   if (kind == "down")
     return "y_" + elementTypeOf(result);
@@ -286,7 +295,7 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuseActivation,
       joins = fuseRouting;
     } else if (auto matmul = dyn_cast<moe::GroupedMatmulOp>(op)) {
       bool last = llvm::any_of(matmul.getResult().getUsers(), [](Operation *u) {
-        return isa<moe::CombineOp>(u);
+        return isa<moe::CombineOp, moe::ReturnOp>(u);
       });
       kind = last ? "down" : "gate_up";
     } else if (isa<moe::ActivateOp>(op)) {
@@ -336,7 +345,7 @@ static void decidePartials(moe::ProgramOp program, moe::VariantOp variant) {
   moe::LayerOp layer = program.getLayerOp();
   Type output = layer.getOutputType();
   double bytes = 4.0 * double(variant.getMaxTokens()) *
-                 double(layer.getTopK()) * double(layer.getHidden());
+                 double(layer.getTopK()) * double(layer.getWidth());
   if (!gpu || output.isF32() || variant.getEngine() ||
       bytes <= gpu->l2 * 1024 * 1024)
     return;

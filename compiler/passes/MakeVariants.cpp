@@ -56,6 +56,15 @@ SmallVector<Range> rangesFor(moe::LayerOp layer, StringRef engine,
     if (last > (ranges.empty() ? 0 : ranges.back().last))
       ranges.push_back({last, rule});
   };
+  // Which tile serves may not depend on the number of tokens: that of the most.
+  if (layer.getBatchInvariant()) {
+    for (const TileRule &rule : kTileRules)
+      if (rule.most == kAnyRows &&
+          rule.serves(std::string_view(engine), elementBytes,
+                      layer.accumulatesFast()))
+        add(maxTokens, rule);
+    return ranges;
+  }
   for (const TileRule &rule : kTileRules) {
     if (!rule.serves(std::string_view(engine), elementBytes,
                      layer.accumulatesFast()))
@@ -129,17 +138,25 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
     return few;
   };
   moe::LayerOp layer = program.getLayerOp();
+  const std::pair<bool, StringRef> notDone[] = {
+      {layer.getBatchInvariant(), "batch_invariant"},
+      {layer.getDeferFinalize(), "defer_finalize"}};
+  for (const auto &[asked, option] : notDone)
+    if (asked)
+      return refuse("option_not_supported",
+                    fmt::format("engine '{}' does not do option '{}'",
+                                few.engine, option.str()));
   const std::string_view missing =
       catalog::firstMissing(target.getArchRow().features, engine->features);
   if (!missing.empty())
     return refuse("feature_missing",
                   fmt::format("engine '{}' needs {}, which {} lacks",
                               few.engine, missing, target.getArchRow().name));
-  if (layer.getHidden() % 8 != 0)
+  if (layer.getWidth() % 8 != 0)
     return refuse("size_not_supported",
                   fmt::format("engine '{}' reads x 8 values at a time: hidden "
                               "size {} is no multiple of 8",
-                              few.engine, int64_t(layer.getHidden())));
+                              few.engine, int64_t(layer.getWidth())));
   int64_t most = 0;
   for (const compiler::FewTokensRule &rule : compiler::kFewTokensRules)
     if (rule.elementBytes == operandBytes(stages))

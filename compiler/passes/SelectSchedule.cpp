@@ -270,7 +270,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       fields.threads = tokens > 512 || permute.getNumLocal() > 512 ? 1024 : 512;
     } else if (auto combine = findStage<moe::CombineOp>(kernel)) {
       // One CTA a token, or one for 512 columns where tokens are few.
-      int64_t hidden = layer.getHidden();
+      int64_t hidden = layer.getWidth();
       int64_t width =
           16 / std::min(elementBytes(elementTypeOf(combine.getOut())),
                         elementBytes(elementTypeOf(combine.getPartials())));

@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // out[token] = sum over k of weight * partials[position], in f32 in the order
-// of k, skipping position -1; zeros when there is none. Rounded once.
+// of k, skipping position -1; zeros when there is none; + residual, where the
+// caller gives one, which may be out itself. Rounded once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,6 +52,9 @@ Result<void> moec::host::runCombine(KernelRun &run, const Stage &stage) {
   Result<View> partials = run.operand(stage, "partials", rows, hidden);
   if (!partials)
     return partials.takeError();
+  Result<View> residual = run.operand(stage, "residual", tokens, hidden);
+  if (!residual)
+    return residual.takeError();
   Result<View> out = run.result(stage, "out", tokens, hidden);
   if (!out)
     return out.takeError();
@@ -72,6 +76,11 @@ Result<void> moec::host::runCombine(KernelRun &run, const Stage &stage) {
                    row.data());
         for (int64_t c = 0; c < hidden; ++c)
           sum[c] += scale[k] * row[c];
+      }
+      if (*residual) {
+        loadFloats(residual->storage, residual->at(token), hidden, row.data());
+        for (int64_t c = 0; c < hidden; ++c)
+          sum[c] += row[c];
       }
       storeFloats(out->storage, sum.data(), hidden, out->at(token));
     }

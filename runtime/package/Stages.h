@@ -61,7 +61,7 @@ inline constexpr StageKind kStageKinds[] = {
     {"activate", "input offsets?", "result",
      "function:string gated:boolean interleave:integer alpha:number? "
      "beta:number? limit:number?"},
-    {"combine", "partials positions topk_weights", "out",
+    {"combine", "partials positions topk_weights residual?", "out",
      "top_k:integer hidden:integer"},
     {"pack_copy", "source", "destination", "rows:integer columns:integer"},
     {"pack_interleave", "source", "destination",

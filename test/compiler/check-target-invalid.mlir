@@ -76,11 +76,6 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'latent_hidden'; accepted: experts as wide as the layer}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, latent_hidden = 1024}
-
-// -----
-
 // expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'hidden_unpadded'; accepted: sizes without padding}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, hidden_unpadded = 2000}
 
@@ -101,23 +96,24 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'residual'; accepted: no residual}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, residual}
-
-// -----
-
 // expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'skip_final_all_reduce'; accepted: leave it away: moec never reduces over ranks}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, skip_final_all_reduce}
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'defer_finalize'; accepted: finished outputs}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, defer_finalize}
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'expert_map'; accepted: experts that follow each other}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, expert_map}
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'batch_invariant'; accepted: results that may depend on the batch in their last bits}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, batch_invariant}
+// A scale of all tokens tells each of its neighbours.
+// expected-error@+1 {{layer @l refused [option_not_supported]: batch_invariant: scheme 'fp8_tensor_dynamic' has one scale of all tokens, which depends on each of them; accepted: scales that are static, or of a token or a part of it}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, batch_invariant}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: residual: with defer_finalize the caller sums over experts, and adds the residual then; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, residual, defer_finalize}
 
 // -----
 

@@ -94,3 +94,24 @@ moe.layer @dynamic {
   experts = 8, top_k = 2, hidden = 336, intermediate = 200, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   local_intermediate = 200, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// A residual is added by the sum over experts; x and out of a latent layer are
+// as wide as its experts.
+// CHECK-LABEL: moe.program @residual_sm_90a
+// CHECK-SAME: inputs ["x", "logits", "given_ids", "given_weights", "valid_tokens", "residual", "w13", "w2"] {
+// CHECK: %x: tensor<?x48xbf16>, {{.*}}, %residual: tensor<?x48xf32>, %w13: tensor<8x128x48xbf16>, %w2: tensor<8x48x64xbf16>):
+// CHECK: moe.combine {{.*}} residual %residual : (tensor<?x48xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<?x48xf32>) -> tensor<?x48xf32>
+moe.layer @residual {
+  experts = 8, top_k = 2, hidden = 96, latent_hidden = 48, intermediate = 64, input_type = bf16, output_type = f32, logits_type = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, residual,
+  local_intermediate = 64, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// Rows of pairs and their places are what the caller gets.
+// CHECK-LABEL: moe.program @deferred_sm_90a
+// CHECK: %{{.*}}, %[[POS:positions]], {{.*}} = moe.permute
+// CHECK: %[[Y:.*]] = moe.grouped_matmul {{.*}} -> tensor<?x48xbf16>
+// CHECK-NEXT: moe.return %[[Y]], %[[POS]] outputs ["partials", "positions"] optional %{{.*}} as ["ids", "weights", "counts"]
+moe.layer @deferred {
+  experts = 8, top_k = 2, hidden = 48, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, defer_finalize,
+  local_intermediate = 64, local_begin = 0, local_experts = 8, w2_bias = true}

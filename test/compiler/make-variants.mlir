@@ -101,3 +101,17 @@ moe.layer @too_wide {
   experts = 8, top_k = 2, hidden = 4096, intermediate = 57344, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   local_intermediate = 57344, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// One variant and its tiles serve all tokens alike.
+// CHECK-LABEL: moe.program @alike_sm_90a
+// CHECK: moe.variant @up_to_65536 tokens[1, 65536] {
+// CHECK: tile_rows = 128
+// CHECK-NOT: moe.variant
+// WGMMA-LABEL: moe.program @alike_sm_90a
+// WGMMA-SAME: code = "option_not_supported", reason = "engine 'gemv' does not do option 'batch_invariant'"
+// WGMMA: moe.variant @up_to_65536 tokens[1, 65536] {
+// WGMMA: tile_rows = 256
+// WGMMA-NOT: moe.variant
+moe.layer @alike {
+  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, batch_invariant,
+  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}

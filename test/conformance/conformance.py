@@ -5,7 +5,8 @@
 
 For each scheme and each (backend, engine) that admits it: every activation with every routing method, shapes, bias and
 type of the logits taking turns (--all: every combination of them); each variant forced at both ends of its range; and
-once per way everything a caller may do differently (given ids, strides, valid tokens, every routing pattern).
+once per way everything a caller may do differently (given ids, strides, valid tokens, every routing pattern) and one of
+several sets of the layer's options, in turn.
 """
 
 import itertools
@@ -26,13 +27,25 @@ SHARES = [
     {"tp_size": 7, "tp_rank": 6, "use_ep": True},
     {"tp_size": 2, "dp_size": 30, "tp_rank": 1, "dp_rank": 29, "use_ep": True},  # one expert
 ]
+# What layers may ask for beside sizes, several things at once; each way has one of them.
+OPTIONS = [
+    {"residual": True, "out_dtype": "float32", "latent_hidden_dim": 176},
+    {"batch_invariant": True, "residual": True},
+    {"defer_moe_finalize": True, "batch_invariant": True},
+    {"defer_moe_finalize": True},
+]
+# Those that an engine of few tokens serves.
+OPTIONS_OF_FEW = [
+    {"residual": True, "out_dtype": "float32"},
+    {"residual": True, "latent_hidden_dim": 176},
+]
 PATTERNS = "uniform,skewed,one_expert,empty_expert,ties,negative,nan_inf"
 
 
 def cases(rows, every):
     """Dictionaries of rows; `extras` marks one case of each way, `few_tokens` an engine that serves no others."""
     for scheme in rows["schemes"]:
-        for backend, engine in testing.ways(rows, scheme):
+        for way, (backend, engine) in enumerate(testing.ways(rows, scheme)):
             first = True
             few = testing.is_of_few_tokens(rows, engine)
             turn = 0
@@ -49,6 +62,11 @@ def cases(rows, every):
                     if first:
                         for share in SHARES:
                             yield {**case, "shape": testing.shared_shape(scheme), "bias": True, "extras": False, "share": share}
+                        several = OPTIONS_OF_FEW if few else OPTIONS
+                        options = several[way % len(several)]
+                        if scheme["name"] == "fp8_tensor_dynamic":  # one scale of all tokens
+                            options = {**options, "batch_invariant": False}
+                        yield {**case, "bias": True, "extras": False, "options": options}
                     first = False
 
 
@@ -60,6 +78,8 @@ def name_of(case):
 
 
 def share_name(case):
+    if case.get("options"):
+        return ["+".join(key for key, value in case["options"].items() if value)]
     share = case.get("share", {})
     return ["".join(key[0] + key[3] + str(value) for key, value in share.items())] if share else []
 
@@ -103,6 +123,7 @@ def check_case(tools, work, case):
                               case["logits"])
     if case.get("share"):
         text["moe_parallel_config"] = case["share"]
+    text.update(case.get("options", {}))
     layer.write_text(json.dumps(text))
     package = folder / "package"
     engine = [] if case["few_tokens"] else [f"--engine={case['engine']}"]

@@ -29,6 +29,7 @@ moe.layer @plain {
 // CHECK-NEXT: batch_invariant,
 // CHECK-NEXT: defer_finalize,
 // CHECK-NEXT: eplb,
+// CHECK-NEXT: expert_map,
 // CHECK-NEXT: gate_up_order = "interleaved",
 // CHECK-NEXT: has_bias,
 // CHECK-NEXT: hash_routing,
@@ -63,7 +64,7 @@ moe.layer @everything {
   w2_bias = true, local_stride = 2, local_experts = 4, local_begin = 1, local_intermediate = 2944,
   lora, batch_invariant, defer_finalize, skip_final_all_reduce, residual, all_to_all = "deepep_low_latency",
   activation_format = "batched", intermediate_unpadded = 2880, hidden_unpadded = 2880, latent_hidden = 1024,
-  eplb, redundant_experts = 2, shared_expert_gate, shared_intermediate = 512, num_shared_experts = 1,
+  eplb, expert_map, redundant_experts = 2, shared_expert_gate, shared_intermediate = 512, num_shared_experts = 1,
   zero_experts = 4, hash_routing, per_expert_scale, routed_scale_on_output, routed_scale = 2.5,
   apply_router_weight_on_input, scales_swizzled, input_quantized, weights_transposed,
   gate_up_order = "interleaved", has_bias}

@@ -77,6 +77,12 @@ TEST(LayerJson, EveryField) {
       {"n_shared_experts", 1},
       {"num_redundant_experts", 2},
       {"defer_moe_finalize", true},
+      {"shared_expert_gate", true},
+      {"expert_map", true},
+      {"input_quantized", true},
+      {"residual", true},
+      {"batch_invariant", true},
+      {"latent_hidden_dim", 64},
       {"quant_config",
        {{"a1",
          {{"dtype", "float8_e4m3fn"},
@@ -129,6 +135,12 @@ TEST(LayerJson, EveryField) {
   EXPECT_EQ(layer.numSharedExperts, 1);
   EXPECT_EQ(layer.numRedundantExperts, 2);
   EXPECT_TRUE(layer.deferFinalize);
+  EXPECT_TRUE(layer.sharedExpertGate);
+  EXPECT_TRUE(layer.expertMap);
+  EXPECT_TRUE(layer.inputQuantized);
+  EXPECT_TRUE(layer.residual);
+  EXPECT_TRUE(layer.batchInvariant);
+  EXPECT_EQ(layer.latentHidden, 64);
   EXPECT_EQ(layer.quant.scheme, "");
   EXPECT_EQ(layer.quant.a1.element, "f8E4M3FN");
   EXPECT_EQ(layer.quant.a1.group, (std::vector<int64_t>{1, 128}));
@@ -160,14 +172,19 @@ TEST(LayerJson, UnknownFields) {
             "in.json: $.num_expert: unknown field; accepted here: accumulate, "
             "activation, "
             "apply_routed_scale_to_output, apply_router_weight_on_input, "
-            "defer_moe_finalize, e_score_correction_bias, experts_per_token, "
-            "gate_up_order, has_bias, hidden_dim, in_dtype, intermediate_size, "
-            "is_lora_enabled, "
+            "batch_invariant, "
+            "defer_moe_finalize, e_score_correction_bias, expert_map, "
+            "experts_per_token, "
+            "gate_up_order, has_bias, hidden_dim, in_dtype, input_quantized, "
+            "intermediate_size, "
+            "is_lora_enabled, latent_hidden_dim, "
             "moe_parallel_config, moec_layer, n_shared_experts, name, "
             "num_expert_group, "
             "num_experts, num_redundant_experts, out_dtype, quant_config, "
-            "renormalize, routed_scaling_factor, router_logits_dtype, "
-            "routing_method, scoring_func, skip_final_all_reduce, "
+            "renormalize, residual, routed_scaling_factor, "
+            "router_logits_dtype, "
+            "routing_method, scoring_func, shared_expert_gate, "
+            "skip_final_all_reduce, "
             "swiglu_alpha, swiglu_beta, swiglu_limit "
             "and topk_group");
   EXPECT_EQ(refused({{"moe_parallel_config", {{"tp", 2}}}}),

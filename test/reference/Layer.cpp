@@ -222,6 +222,13 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   if (json.contains("accumulate"))
     layer.accumulatesFast =
         reader.word("accumulate", {"f32", "fast"}) == "fast";
+  // Likewise.
+  auto option = [&](const char *name) {
+    return json.contains(name) && reader.boolean(name);
+  };
+  layer.residual = option("residual");
+  layer.deferFinalize = option("defer_finalize");
+  layer.batchInvariant = option("batch_invariant");
   layer.hasBias = reader.boolean("has_bias");
   layer.addW2Bias = reader.boolean("add_w2_bias");
   reader.demand("apply_router_weight_on_input", false);

@@ -37,6 +37,9 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
   if (layer.w1Scaling.given &&
       (!present(inputs.w13Scale) || !present(inputs.w2Scale)))
     return invalid("w13_scale and w2_scale are needed: the layer is quantized");
+  if (inputs.residual.data && !layer.residual)
+    return invalid("the layer adds no residual");
+
   for (auto [scaling, scale] : {std::pair(&layer.a1Scaling, &inputs.a1Scale),
                                 std::pair(&layer.a2Scaling, &inputs.a2Scale)})
     if (scaling->given && !scaling->dynamic && !present(*scale))
@@ -74,6 +77,12 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
       for (int64_t n = 0; n < hidden; ++n)
         out[mine[p].row * hidden + n] += mine[p].weight * y[p * hidden + n];
   }
+  if (inputs.residual.data)
+    for (size_t row = 0; row < list.size(); ++row)
+      for (int64_t n = 0; n < hidden; ++n)
+        out[row * hidden + n] +=
+            load(*inputs.residual.element, inputs.residual.data,
+                 list[row] * hidden + n);
   return out;
 }
 

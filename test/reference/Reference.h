@@ -62,6 +62,9 @@ struct Layer {
   bool accumulatesFast = false; ///< sums are left to the tensor cores
   bool hasBias = false;
   bool addW2Bias = true;
+  bool residual = false;       ///< the caller may give one
+  bool deferFinalize = false;  ///< the caller sums over experts
+  bool batchInvariant = false; ///< no bit depends on the other tokens
 
   /// Rows of w13: 2 * intermediate when gated.
   int64_t gateUpRows() const { return gated ? 2 * intermediate : intermediate; }
@@ -101,6 +104,7 @@ struct Weight {
 struct Inputs {
   int64_t tokens = 0;
   Matrix x;            ///< [tokens, H]
+  Matrix residual;     ///< [tokens, H], data null: none
   Matrix logits;       ///< [tokens, E], or data null when ids are given
   Matrix givenIds;     ///< [tokens, K], i32 or i64; -1 routes nowhere
   Matrix givenWeights; ///< [tokens, K], f32

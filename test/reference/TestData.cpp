@@ -73,6 +73,13 @@ void fillX(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
   }
 }
 
+void fillResidual(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
+                  void *destination) {
+  for (int64_t i = row * layer.hidden; i < (row + rows) * layer.hidden; ++i)
+    store(*layer.outputType, destination, i,
+          randomNormal(seed, Stream::Residual, uint64_t(i)));
+}
+
 static double logit(const Layer &layer, uint64_t seed, std::string_view pattern,
                     int64_t m, int64_t e) {
   const uint64_t index = uint64_t(m) * layer.experts + e;

@@ -43,6 +43,7 @@ enum class Stream : uint64_t {
   W2Scale,
   A1Scale,
   A2Scale,
+  Residual,
 };
 
 /// 64 well mixed bits.
@@ -100,6 +101,11 @@ void fillA1Scale(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
                  int64_t rows, void *destination);
 void fillA2Scale(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
                  int64_t rows, void *destination);
+
+/// Rows of the residual, contiguous, of the layer's output type: of about the
+/// size of what the experts' biases leave, so that leaving it out is seen.
+void fillResidual(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
+                  void *destination);
 
 /// Weights that are made when read: for Inputs, without any memory.
 Weight makeW13(const Layer &layer, uint64_t seed);

@@ -122,6 +122,8 @@ void FewTokensEmitter::addFields() {
   if (matmul.getBias())
     pointer("bias", cppType(matmul.getBias()));
   pointer(isFirst() ? "result" : "out", cppType(result()), true);
+  if (combine && combine.getResidual())
+    pointer("residual", cppType(combine.getResidual()));
 }
 
 void FewTokensEmitter::addConfig() {
@@ -214,7 +216,7 @@ void FewTokensEmitter::addStages() {
     out.stages.back().operands["input"] = "%h";
   } else {
     product.results["result"] = "%partials";
-    out.stages.push_back(combineStage(layer));
+    out.stages.push_back(combineStage(combine, layer));
     out.stages.back().operands["partials"] = "%partials";
   }
   // What is no field of the kernel stays inside of it, and what only the caller

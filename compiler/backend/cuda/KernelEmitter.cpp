@@ -408,7 +408,9 @@ void Emitter::emitCombine(moe::CombineOp combine) {
   pointer("topk_weights", "float");
   out.text.arguments.size("tokens", Expression::symbol("tokens"));
   pointer("out", cppType(combine.getOut()), true);
-  int64_t hidden = layer.getHidden(), topK = layer.getTopK();
+  if (combine.getResidual())
+    pointer("residual", cppType(combine.getResidual()));
+  int64_t hidden = layer.getWidth(), topK = layer.getTopK();
   int64_t columns = schedule.getTileN() ? schedule.getTileN() : hidden;
   int64_t columnBlocks = (hidden + columns - 1) / columns;
   ConfigPrinter &config = out.text.config;
@@ -417,7 +419,7 @@ void Emitter::emitCombine(moe::CombineOp combine) {
   config.number("kTopK", topK);
   config.number("kHidden", hidden);
   config.number("kColumnBlocks", columnBlocks);
-  out.stages.push_back(combineStage(layer));
+  out.stages.push_back(combineStage(combine, layer));
   out.tile = fmt::format("1x{}", columns);
   out.grid.ctas[0] = Expression::symbol("tokens") * Expression(columnBlocks);
 }

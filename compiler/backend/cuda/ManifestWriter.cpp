@@ -34,6 +34,7 @@ struct CallerRow {
   int64_t alignment; ///< of the pointer; kernels load whole vectors or elements
   bool rowStride;
   StringRef otherType; ///< which the caller may give instead
+  bool ofRows = false; ///< its dynamic extent is rows, not tokens
 };
 } // namespace
 
@@ -43,6 +44,7 @@ static constexpr CallerRow kCallerRows[] = {
     {"given_ids", ValueRole::OptionalInput, 8, false, "i64"},
     {"given_weights", ValueRole::OptionalInput, 4, false, ""},
     {"valid_tokens", ValueRole::OptionalInput, 4, false, ""},
+    {"residual", ValueRole::OptionalInput, 16, false, ""},
     {"w13", ValueRole::StoredWeight, 16, false, ""},
     {"w2", ValueRole::StoredWeight, 16, false, ""},
     {"w13_scale", ValueRole::StoredWeight, 16, false, ""},
@@ -52,23 +54,27 @@ static constexpr CallerRow kCallerRows[] = {
     {"b13", ValueRole::StoredWeight, 16, false, ""},
     {"b2", ValueRole::StoredWeight, 16, false, ""},
     {"out", ValueRole::Output, 16, false, ""},
+    {"partials", ValueRole::Output, 16, false, "", true},
+    {"positions", ValueRole::Output, 4, false, ""},
     {"ids", ValueRole::OptionalOutput, 4, false, ""},
     {"weights", ValueRole::OptionalOutput, 4, false, ""},
     {"counts", ValueRole::OptionalOutput, 4, false, ""},
 };
 
-/// A value of the caller's; its only dynamic extent is tokens.
+/// A value of the caller's; its only dynamic extent is tokens, or rows.
 static Value callerValue(StringRef name, mlir::Type type, ValueRole fallback) {
   auto tensor = cast<RankedTensorType>(type);
   Value value;
   value.name = name.str();
   value.role = fallback;
+  bool ofRows = false;
   for (const CallerRow &row : kCallerRows) {
     if (row.name != name)
       continue;
     value.role = row.role;
     value.alignment = row.alignment;
     value.callerRowStride = row.rowStride;
+    ofRows = row.ofRows;
     value.elementTypes.push_back(elementTypeName(tensor.getElementType()));
     if (!row.otherType.empty())
       value.elementTypes.push_back(row.otherType.str());
@@ -77,7 +83,7 @@ static Value callerValue(StringRef name, mlir::Type type, ValueRole fallback) {
     value.elementTypes.push_back(elementTypeName(tensor.getElementType()));
   for (int64_t extent : tensor.getShape())
     value.shape.push_back(mlir::ShapedType::isDynamic(extent)
-                              ? Expression::symbol("tokens")
+                              ? Expression::symbol(ofRows ? "rows" : "tokens")
                               : Expression(extent));
   return value;
 }

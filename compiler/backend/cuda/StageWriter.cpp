@@ -135,14 +135,16 @@ Stage compiler::activateStage(moe::ActivateOp activate) {
   return made;
 }
 
-Stage compiler::combineStage(moe::LayerOp layer) {
+Stage compiler::combineStage(moe::CombineOp combine, moe::LayerOp layer) {
   Stage made;
   made.op = "combine";
   made.operands = {{"partials", "partials"},
                    {"positions", "positions"},
                    {"topk_weights", "topk_weights"}};
+  if (combine.getResidual())
+    made.operands["residual"] = "residual";
   made.results = {{"out", "out"}};
   made.attributes = {{"top_k", int64_t(layer.getTopK())},
-                     {"hidden", int64_t(layer.getHidden())}};
+                     {"hidden", int64_t(layer.getWidth())}};
   return made;
 }

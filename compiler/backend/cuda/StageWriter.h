@@ -26,7 +26,7 @@ Stage permuteStage(moe::PermuteOp permute, moe::LayerOp layer,
                    std::string counts);
 Stage matmulStage(moe::GroupedMatmulOp matmul, moe::LayerOp layer);
 Stage activateStage(moe::ActivateOp activate);
-Stage combineStage(moe::LayerOp layer);
+Stage combineStage(moe::CombineOp combine, moe::LayerOp layer);
 
 /// Sets the attributes `prefix`group_rows and group_columns: what shares a
 /// scale, 0 standing for the whole extent.

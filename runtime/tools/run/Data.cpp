@@ -136,6 +136,13 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer,
     described.givenWeights = {inputs.weights.data.get(),
                               reference::findElement("f32"), 0};
   }
+  if (layer.residual) {
+    inputs.residual =
+        HostArray(tokens * layer.hidden * layer.outputType->bytes);
+    reference::fillResidual(layer, options.seed, 0, tokens,
+                            inputs.residual.data.get());
+    described.residual = {inputs.residual.data.get(), layer.outputType, 0};
+  }
   if (options.validTokens >= 0) {
     inputs.validTokens = static_cast<int32_t>(options.validTokens);
     described.validTokens = options.validTokens;

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/tools/run/Chain.h"
+#include "runtime/tools/run/Promises.h"
 
 #include "test/reference/Check.h"
 #include "test/reference/Rounding.h"
@@ -220,6 +221,7 @@ static Result<void> checkAgainst(Bench &bench, const HostInputs &inputs,
   if (!trusted)
     return trusted.takeError();
   const reference::Layer &layer = bench.session.layer();
+  finishDeferred(other.layer(), tokens, *trusted);
   auto bound = reference::boundFor(layer, precision.roundsPartials);
   if (!bound)
     return bound.takeError();
@@ -345,6 +347,7 @@ static Result<void> judge(Bench &bench, const HostInputs &inputs,
       result.text = "0 tokens: not checked without poison";
     return {};
   }
+  finishDeferred(bench.session.layer(), tokens, *outputs);
   const Options &options = bench.options;
   if (options.check) {
     reference::Inputs described = inputs.described;
@@ -360,6 +363,9 @@ static Result<void> judge(Bench &bench, const HostInputs &inputs,
       return ok;
   if (options.check || options.twice)
     if (auto ok = runTwice(bench, device, *outputs, tokens, result); !ok)
+      return ok;
+  if (options.check)
+    if (auto ok = checkInvariance(bench, device, *outputs, tokens, result); !ok)
       return ok;
   if (options.chain)
     return runChain(bench, device, *outputs, tokens, result);

@@ -130,6 +130,9 @@ Result<DeviceInputs> Session::upload(const HostInputs &inputs) {
   if (ok && described.givenIds.data)
     ok = add("given_weights", inputs.weights.data.get(), inputs.weights.bytes,
              "", 0);
+  if (ok && described.residual.data)
+    ok = add("residual", inputs.residual.data.get(), inputs.residual.bytes, "",
+             0);
   if (ok && inputs.validTokens >= 0)
     ok = add("valid_tokens", &inputs.validTokens, sizeof(int32_t), "", 0);
   if (!ok)
@@ -266,6 +269,8 @@ Result<void> Session::repack(const Stored &stored, int stream) {
 }
 
 bool Session::roundsPartials(const Variant &variant) const {
+  if (described.deferFinalize)
+    return described.outputType->bytes < 4;
   for (const Launch &launch : variant.launches) {
     const Kernel *kernel = findKernel(code->target(), launch.kernel);
     for (const Stage &stage : kernel ? kernel->stages : std::vector<Stage>()) {

@@ -6,11 +6,13 @@
 //===----------------------------------------------------------------------===//
 //
 // out[m] = sum over k of weights[m, k] * partials[positions[m, k]], f32, in the
-// order of k, rounded once. Positions of -1 are skipped; a token without any
-// gets zeros.
+// order of k, + residual[m], rounded once. Positions of -1 are skipped; a token
+// without any gets zeros.
 //
 // Args, in order: partials [rows, kHidden], positions [tokens, K],
-//   topk_weights [tokens, K], int tokens, out [tokens, kHidden].
+//   topk_weights [tokens, K], int tokens, out [tokens, kHidden], residual
+//   [tokens, kHidden] (of the output's type, null or out itself; absent in a
+//   layer without).
 // Grid.x: tokens * kColumnBlocks; neighbouring CTAs share a token.
 //
 //===----------------------------------------------------------------------===//
@@ -106,12 +108,24 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
         }
       }
     }
-    Vector16 *out = reinterpret_cast<Vector16 *>(
-        args.out + (long long)token * Config::kHidden + column);
+    long long first = (long long)token * Config::kHidden + column;
+    Vector16 *out = reinterpret_cast<Vector16 *>(args.out + first);
 #pragma unroll
     for (int i = 0; i < kOutputVectors; ++i)
-      if (!kTail || column + i * kPerVector<Output> < Config::kHidden)
-        out[i] = pack<Output>(sums + i * kPerVector<Output>);
+      if (!kTail || column + i * kPerVector<Output> < Config::kHidden) {
+        float *values = sums + i * kPerVector<Output>;
+        if constexpr (requires { args.residual; })
+          if (args.residual) {
+            float more[kPerVector<Output>];
+            unpack<Output>(
+                reinterpret_cast<const Vector16 *>(args.residual + first)[i],
+                more);
+#pragma unroll
+            for (int j = 0; j < kPerVector<Output>; ++j)
+              values[j] += more[j];
+          }
+        out[i] = pack<Output>(values);
+      }
   }
 }
 

@@ -11,12 +11,13 @@
 // begins to fetch weights; then brings the intermediate rows into shared memory
 // (quantized where Scaling says so). A warp takes columns of the output and all
 // experts: out[m, n] = sum over rows r of m, in their order, of weight[r] *
-// (lhs[r, :] * rhs[expert of r, n, :] + bias), f32, rounded once.
+// (lhs[r, :] * rhs[expert of r, n, :] + bias), + residual[m, n], f32, rounded
+// once.
 //
 // Args, in order (absent where marked): logits .. tokens as in route.cuh, lhs
 //   [pairs, kK], static_scale float [kScales] (StaticTensor), rhs [experts, kN,
 //   kK], rhs_scale float (where Quant has one), bias [experts, kN] (kBias),
-//   out [tokens, kN].
+//   out [tokens, kN], residual [tokens, kN] (as in combine.cuh).
 // Grid.x: persistent, any.
 //
 //===----------------------------------------------------------------------===//
@@ -186,9 +187,13 @@ template <class Config> struct DownCombine {
 #pragma unroll
     for (int r = 0; r < G::kRows; ++r) {
       int column = G::result(unit, r, lane);
-      if (G::kResults % G::kUnit == 0 || column < G::kResults)
-        args.out[(long long)own * Config::kN + column] =
-            fromFloat<Output>(mine[r]);
+      if (G::kResults % G::kUnit == 0 || column < G::kResults) {
+        long long to = (long long)own * Config::kN + column;
+        if constexpr (requires { args.residual; })
+          if (args.residual)
+            mine[r] += toFloat(args.residual[to]);
+        args.out[to] = fromFloat<Output>(mine[r]);
+      }
     }
   }
 };

@@ -258,6 +258,41 @@ TEST(HostDevice, rowsBeyondValidTokensAreZero) {
   }
 }
 
+TEST(HostDevice, aResidualMayBeTheOutputItself) {
+  for (int64_t tokens : {5, 30}) {
+    Case without(tokens), with(tokens);
+    ASSERT_TRUE(without.run());
+    Value residual = *findValue(with.manifest, with.manifest.targets[0], "out");
+    residual.name = "residual";
+    residual.role = ValueRole::OptionalInput;
+    with.manifest.values.push_back(residual);
+    for (Kernel &kernel : with.manifest.targets[0].kernels) {
+      if (kernel.name != "combine")
+        continue;
+      ArgumentField field = kernel.arguments.fields.front();
+      field.name = field.value = "residual";
+      field.offset = kernel.arguments.bytes;
+      kernel.arguments.fields.push_back(field);
+      kernel.arguments.bytes += 8;
+      kernel.stages[0].operands["residual"] = "residual";
+    }
+    // Without one the layer adds nothing.
+    ASSERT_TRUE(with.run());
+    EXPECT_EQ(with.bytes(with.out), without.bytes(without.out));
+    const int64_t count = tokens * with.shape.hidden;
+    for (int64_t i = 0; i < count; ++i)
+      with.out.as<uint16_t>()[i] = toBf16(i % 2 ? 1024.0f : -1024.0f);
+    Result<void> done = with.run(
+        [](Tensors &tensors) { tensors["residual"] = tensors["out"]; });
+    ASSERT_TRUE(done) << messageOf(done);
+    for (int64_t i = 0; i < count; ++i)
+      EXPECT_NEAR(fromBf16(with.out.as<uint16_t>()[i]),
+                  fromBf16(without.out.as<uint16_t>()[i]) +
+                      (i % 2 ? 1024.0f : -1024.0f),
+                  4.5f);
+  }
+}
+
 TEST(HostDevice, takesTheCallersRowStride) {
   Case c(10);
   const int64_t stride = 24;

@@ -1,0 +1,103 @@
+//===- Promises.cpp - what options of a layer promise ---------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/tools/run/Promises.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+using namespace moec;
+using namespace moec::run;
+
+void moec::run::finishDeferred(const reference::Layer &layer, int64_t tokens,
+                               HostOutputs &outputs) {
+  if (!layer.deferFinalize || tokens == 0)
+    return;
+  const int64_t hidden = layer.hidden, topK = layer.topK;
+  const void *partials = outputs.at("partials").data.get();
+  auto *positions =
+      reinterpret_cast<const int32_t *>(outputs.at("positions").data.get());
+  auto *weights =
+      reinterpret_cast<const float *>(outputs.at("weights").data.get());
+  const reference::Element &element = *layer.outputType;
+  HostArray out(tokens * hidden * element.bytes);
+  std::vector<float> sums(hidden);
+  for (int64_t token = 0; token < tokens; ++token) {
+    std::fill(sums.begin(), sums.end(), 0.0f);
+    for (int64_t pair = token * topK; pair < (token + 1) * topK; ++pair)
+      for (int64_t c = 0; positions[pair] >= 0 && c < hidden; ++c)
+        sums[c] += weights[pair] *
+                   float(load(element, partials, positions[pair] * hidden + c));
+    for (int64_t c = 0; c < hidden; ++c)
+      store(element, out.data.get(), token * hidden + c, sums[c]);
+  }
+  outputs.insert_or_assign("out", std::move(out));
+}
+
+/// Whether a row of the output belongs to one token.
+static bool isOfTokens(std::string_view name) {
+  return name == "out" || name == "ids" || name == "weights";
+}
+
+Result<void> moec::run::checkInvariance(Bench &bench,
+                                        const DeviceInputs &inputs,
+                                        const HostOutputs &whole,
+                                        int64_t tokens, CaseResult &result) {
+  Session &session = bench.session;
+  if (!session.layer().batchInvariant)
+    return {};
+  // Where parts begin: every tensor's row there lies aligned.
+  constexpr int64_t kAligned = 16;
+  std::set<std::pair<int64_t, int64_t>> parts;
+  for (int64_t count : {int64_t(1), tokens / 2, tokens - 1})
+    if (count > 0 && count < tokens)
+      parts.insert({0, count});
+  // The number of valid tokens counts from the first.
+  const bool counts = bench.options.validTokens >= 0;
+  if (int64_t begin = (tokens - 1) / kAligned * kAligned; begin > 0 && !counts)
+    parts.insert({begin, tokens - begin});
+  for (auto [begin, count] : parts) {
+    DeviceInputs part;
+    for (runtime::Tensor tensor : inputs.tensors) {
+      for (const Memory &memory : inputs.memory)
+        if (begin > 0 && memory.address() == tensor.data)
+          tensor.data = static_cast<std::byte *>(tensor.data) +
+                        memory.bytes() / tokens * begin;
+      part.tensors.push_back(tensor);
+    }
+    auto place = Place::create(session, count);
+    if (!place)
+      return place.takeError();
+    if (auto ok = session.run(*place->context, 0, part, place->outputs, count,
+                              bench.options.variant);
+        !ok)
+      return ok;
+    if (auto ok = bench.machine.synchronizeAll(); !ok)
+      return ok;
+    auto outputs = download(place->outputs);
+    if (!outputs)
+      return outputs.takeError();
+    finishDeferred(session.layer(), count, *outputs);
+    for (const auto &[name, array] : *outputs) {
+      if (!isOfTokens(name))
+        continue;
+      const int64_t rowBytes = array.bytes / count;
+      if (std::memcmp(array.data.get(),
+                      whole.at(name).data.get() + begin * rowBytes,
+                      static_cast<size_t>(array.bytes)) != 0)
+        failWith(
+            result,
+            fmt::format("{} of tokens {} to {} alone differs from that "
+                        "among {} tokens, but the layer is batch-invariant",
+                        name, begin, begin + count - 1, tokens));
+    }
+  }
+  return {};
+}
