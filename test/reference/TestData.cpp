@@ -60,12 +60,16 @@ static double expertScale(uint64_t seed, int64_t expert) {
   return 0.5 + randomUniform(seed, Stream::ExpertScale, uint64_t(expert));
 }
 
+/// Powers of two from 2^-2 to 2^6.
+static double tokenScale(uint64_t seed, int64_t token) {
+  return std::ldexp(
+      1.0, int(randomBits(seed, Stream::TokenScale, uint64_t(token)) % 9) - 2);
+}
+
 void fillX(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
            void *destination, int64_t rowStride) {
   for (int64_t m = row; m < row + rows; ++m) {
-    // Powers of two from 2^-2 to 2^6.
-    const double scale =
-        std::ldexp(1.0, int(randomBits(seed, Stream::TokenScale, m) % 9) - 2);
+    const double scale = tokenScale(seed, m);
     for (int64_t c = 0; c < layer.hidden; ++c)
       store(*layer.inputType, destination, m * rowStride + c,
             scale *
@@ -75,9 +79,14 @@ void fillX(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
 
 void fillResidual(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
                   void *destination) {
-  for (int64_t i = row * layer.hidden; i < (row + rows) * layer.hidden; ++i)
-    store(*layer.outputType, destination, i,
-          randomNormal(seed, Stream::Residual, uint64_t(i)));
+  for (int64_t m = row; m < row + rows; ++m) {
+    // Gate and up grow with the token.
+    const double scale = std::ldexp(tokenScale(seed, m), -4);
+    for (int64_t i = m * layer.hidden; i < (m + 1) * layer.hidden; ++i)
+      store(*layer.outputType, destination, i,
+            scale * tokenScale(seed, m) *
+                randomNormal(seed, Stream::Residual, uint64_t(i)));
+  }
 }
 
 static double logit(const Layer &layer, uint64_t seed, std::string_view pattern,

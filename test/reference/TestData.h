@@ -102,8 +102,8 @@ void fillA1Scale(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
 void fillA2Scale(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
                  int64_t rows, void *destination);
 
-/// Rows of the residual, contiguous, of the layer's output type: of about the
-/// size of what the experts' biases leave, so that leaving it out is seen.
+/// Rows of the residual, contiguous, of the layer's output type: somewhat
+/// smaller than what experts make of that token, so that both are seen.
 void fillResidual(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
                   void *destination);
 
