@@ -127,8 +127,8 @@ moe::ActivationAttr
 LayerBuilder::activation(const ActivationDescription &description) {
   return moe::ActivationAttr::getChecked(
       failing(), &context, StringRef(description.function),
-      number(description.alpha), number(description.beta), FloatAttr(),
-      number(description.limit));
+      number(description.alpha), number(description.beta),
+      number(description.linearBeta), number(description.limit));
 }
 
 moe::ParallelAttr
@@ -191,6 +191,15 @@ LogicalResult LayerBuilder::build(const LayerDescription &layer,
   }
   if (layer.numSharedExperts)
     setInt("num_shared_experts", layer.numSharedExperts);
+  if (layer.sharedIntermediate)
+    setInt("shared_intermediate", layer.sharedIntermediate);
+  setFlag("shared_expert_gate", layer.sharedExpertGate);
+  setFlag("per_expert_scale", layer.perExpertScale);
+  setFlag("hash_routing", layer.hashVocabulary > 0);
+  if (layer.zeroExperts)
+    setInt("zero_experts", layer.zeroExperts);
+  if (layer.latentHidden)
+    setInt("latent_hidden", layer.latentHidden);
   if (layer.numRedundantExperts)
     setInt("redundant_experts", layer.numRedundantExperts);
   setFlag("eplb", layer.parallel.eplb);
@@ -199,13 +208,10 @@ LogicalResult LayerBuilder::build(const LayerDescription &layer,
   setFlag("skip_final_all_reduce", layer.skipFinalAllReduce);
   setFlag("defer_finalize", layer.deferFinalize);
   setFlag("lora", layer.lora);
-  setFlag("shared_expert_gate", layer.sharedExpertGate);
   setFlag("expert_map", layer.expertMap);
   setFlag("input_quantized", layer.inputQuantized);
   setFlag("residual", layer.residual);
   setFlag("batch_invariant", layer.batchInvariant);
-  if (layer.latentHidden)
-    setInt("latent_hidden", layer.latentHidden);
   module.getBody()->push_back(Operation::create(state));
   return verify(module);
 }

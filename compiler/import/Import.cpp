@@ -51,6 +51,8 @@ Result<void> refuseLayerOptions(std::string_view name,
     given = "--ep";
   else if (options.rank)
     given = "--rank";
+  else if (options.noSharedExperts)
+    given = "--no-shared-experts";
   else if (options.layer)
     given = "--layer";
   else if (!options.ignoreFields.empty())

@@ -35,6 +35,8 @@ struct ImportOptions {
   bool ep = false;
   /// --rank: the rank whose shard is compiled, 0 to tp * pcp * dp - 1.
   std::optional<int64_t> rank;
+  /// --no-shared-experts: the caller computes those that the model has.
+  bool noSharedExperts = false;
   /// --layer: which layer of the model; absent: its first MoE layer.
   std::optional<int64_t> layer;
   /// --ignore-field: keys of a Hugging Face config that the importer does not

@@ -148,10 +148,14 @@ std::string JsonReader::pathOf(std::string_view key) const {
 
 const json *JsonReader::find(std::string_view key) {
   std::string name(key);
-  if (std::find(asked_.begin(), asked_.end(), name) == asked_.end())
+  if (!wasAsked(key))
     asked_.push_back(name);
   auto it = object_->find(name);
   return it == object_->end() || it->is_null() ? nullptr : &*it;
+}
+
+bool JsonReader::wasAsked(std::string_view key) const {
+  return std::find(asked_.begin(), asked_.end(), key) != asked_.end();
 }
 
 void JsonReader::expected(std::string_view key, std::string_view what) {
@@ -264,7 +268,7 @@ std::optional<JsonReader> JsonReader::object(std::string_view key) {
 
 void JsonReader::refuseUnknown() {
   for (auto it = object_->begin(); it != object_->end(); ++it) {
-    if (std::find(asked_.begin(), asked_.end(), it.key()) != asked_.end())
+    if (wasAsked(it.key()))
       continue;
     std::vector<std::string_view> known(asked_.begin(), asked_.end());
     std::sort(known.begin(), known.end());

@@ -63,6 +63,8 @@ public:
   /// The field if it is there and not null.
   const nlohmann::json *find(std::string_view key);
   bool has(std::string_view key) { return find(key) != nullptr; }
+  /// Whether somebody has looked for it.
+  bool wasAsked(std::string_view key) const;
 
   /// Required fields: an absent one is an error.
   int64_t integer(std::string_view key, int64_t min, int64_t max);

@@ -51,7 +51,7 @@ struct RoutingDescription {
 
 struct ActivationDescription {
   std::string function = "silu";
-  std::optional<double> alpha, beta, limit; ///< absent is not zero
+  std::optional<double> alpha, beta, linearBeta, limit; ///< absent is not zero
 };
 
 struct ParallelDescription {
@@ -93,12 +93,16 @@ struct LayerDescription {
   std::string accumulate = "f32"; ///< or fast
   bool applyRouterWeightOnInput = false;
   bool applyRoutedScaleToOutput = false;
+  bool perExpertScale = false;
+  int64_t hashVocabulary = 0; ///< ids come from a table by token id; 0: not
+  int64_t zeroExperts = 0;    ///< identity experts behind the real ones
   int64_t numSharedExperts = 0;
+  int64_t sharedIntermediate = 0; ///< of each; 0: as the routed experts'
+  bool sharedExpertGate = false;
   int64_t numRedundantExperts = 0;
   bool deferFinalize = false;
   bool skipFinalAllReduce = false;
   bool lora = false;
-  bool sharedExpertGate = false;
   bool expertMap = false;
   bool inputQuantized = false;
   bool residual = false;

@@ -142,10 +142,8 @@ RoutingDescription readRouting(JsonReader &layer, int64_t experts) {
       layer.refuse(key, fmt::format("expected either routing_method or {}, got "
                                     "both; routing_method = \"{}\" settles it",
                                     key, routing.method));
-  static constexpr std::array<std::string_view, 3> kScores = {
-      "softmax", "sigmoid", "sqrtsoftplus"};
   std::string scoring =
-      readName(layer, "scoring_func", kScores, infer ? "softmax" : "");
+      readName(layer, "scoring_func", scoringNames(), infer ? "softmax" : "");
   bool renormalize = layer.booleanOr("renormalize", true);
   if (infer) {
     routing.scoring = scoring;
@@ -253,6 +251,10 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
     errors.add("--ignore-field",
                "expected no --ignore-field with a layer JSON, whose every "
                "field counts");
+  if (options.noSharedExperts)
+    errors.add("--no-shared-experts",
+               "expected no --no-shared-experts with a layer JSON, where "
+               "n_shared_experts says it");
   refuseForeign(reader, kForeignLayerFields);
 
   LayerDescription layer;

@@ -12,6 +12,7 @@
 #include "compiler/import/Quantization.h"
 
 #include "compiler/import/Vocabulary.h"
+#include "dialect/catalog/Schemes.h"
 
 #include <fmt/format.h>
 
@@ -28,31 +29,50 @@ constexpr int64_t kBlock = 128;
 constexpr int64_t kMaxBlock = 1 << 20;
 
 std::string orScheme() {
-  return fmt::format("else name the scheme of the expert weights with "
+  return fmt::format("another scheme of the expert weights is named with "
                      "--scheme= (known: {})",
                      listOf(schemeNames(), "and", false));
 }
 
+/// The name of a scheme, if it has a row already.
+std::string known(JsonReader &reader, std::string_view key,
+                  std::string_view scheme) {
+  if (catalog::find(catalog::kSchemes, scheme))
+    return std::string(scheme);
+  reader.refuse(key, fmt::format("means scheme {}, which has no row in "
+                                 "dialect/catalog/Schemes.h; {}",
+                                 scheme, orScheme()));
+  return "";
+}
+
 /// Modules that stay unquantized may be anything but experts: then the layer
-/// would not have one scheme.
-void readExceptions(JsonReader &quant, std::string_view key) {
+/// would not have one scheme. Returns whether shared experts are among them.
+bool readExceptions(JsonReader &quant, std::string_view key) {
   const json *list = quant.find(key);
   if (!list)
-    return;
+    return false;
   const bool isList =
       list->is_array() &&
       std::all_of(list->begin(), list->end(),
                   [](const json &name) { return name.is_string(); });
   if (!isList) {
     quant.expected(key, "an array of module names");
-    return;
+    return false;
   }
-  for (const json &name : *list)
-    if (name.get_ref<const std::string &>().find("experts") !=
-        std::string::npos)
-      return quant.refuse(key, fmt::format("{} names experts, whose layers "
-                                           "would differ from the others; {}",
-                                           describeJson(name), orScheme()));
+  bool shared = false;
+  for (const json &entry : *list) {
+    const auto &name = entry.get_ref<const std::string &>();
+    if (name.find("shared_expert") != std::string::npos) {
+      // The shared expert's gate is the router's business.
+      shared |= name.find("shared_expert_gate") == std::string::npos;
+    } else if (name.find("experts") != std::string::npos) {
+      quant.refuse(key, fmt::format("{} names experts, whose layers "
+                                    "would differ from the others; {}",
+                                    describeJson(entry), orScheme()));
+      return shared;
+    }
+  }
+  return shared;
 }
 
 /// 128 x 128 or nothing.
@@ -64,7 +84,9 @@ bool readBlock(JsonReader &reader, std::string_view key) {
 }
 
 std::string readFp8(JsonReader &quant) {
-  static constexpr std::array<std::string_view, 1> kFormats = {"e4m3"};
+  static constexpr std::array<std::string_view, 2> kFormats = {"e4m3",
+                                                               "float8_e4m3fn"};
+  static constexpr std::array<std::string_view, 2> kScales = {"float", "ue8m0"};
   static constexpr std::array<std::string_view, 2> kActivations = {"dynamic",
                                                                    "static"};
   readName(quant, "fmt", kFormats, "e4m3");
@@ -75,49 +97,44 @@ std::string readFp8(JsonReader &quant) {
   bool byBlock = readBlock(quant, "weight_block_size");
   if (byBlock && isStatic)
     quant.expected("activation_scheme", "\"dynamic\" with weight_block_size");
-  if (const json *format = quant.find("scale_fmt"))
-    if (!format->is_string() || *format != "float")
-      quant.refuse("scale_fmt",
-                   fmt::format("expected f32 scales (no scale_fmt), got {}; {}",
-                               describeJson(*format), orScheme()));
-  readExceptions(quant, "modules_to_not_convert");
-  readExceptions(quant, "ignored_layers");
+  const bool powers = readName(quant, "scale_fmt", kScales, "float") == "ue8m0";
+  if (byBlock && powers)
+    return known(quant, "scale_fmt", "fp8_block_ue8m0");
   if (byBlock)
     return "fp8_block";
   return isStatic ? "fp8_tensor" : "fp8_tensor_dynamic";
 }
 
-/// How compressed-tensors quantizes weights or activations: "channel", "token",
-/// "tensor", "block" or "group", with " dynamic" behind it; "" after an error.
+/// How compressed-tensors quantizes weights or activations: the type and its
+/// bits, "channel", "token", "tensor", "block" or "group", then "dynamic" and
+/// "asymmetric" where they apply. "" where it does not.
 std::string readStrategy(JsonReader &group, std::string_view key) {
   std::optional<JsonReader> part = group.object(key);
-  if (!part) {
-    if (!group.failed())
-      group.expected(key, "an object: both weights and activations in fp8");
+  if (!part)
     return "";
-  }
-  static constexpr std::array<std::string_view, 1> kTypes = {"float"};
-  readName(*part, "type", kTypes, "float");
-  part->integer("num_bits", 8, 8);
-  if (!part->booleanOr("symmetric", true))
-    part->expected("symmetric", "true");
-  std::string strategy = part->text("strategy");
+  static constexpr std::array<std::string_view, 2> kTypes = {"float", "int"};
+  std::string text =
+      fmt::format("{}{} ", readName(*part, "type", kTypes, "float"),
+                  part->integer("num_bits", 4, 8));
+  const std::string strategy = part->text("strategy");
+  text += strategy;
   if (strategy == "block")
     readBlock(*part, "block_structure");
-  if (strategy == "group")
-    part->integer("group_size", kBlock, kBlock);
-  if (part->booleanOr("dynamic", false))
-    strategy += " dynamic";
-  return strategy;
+  if (strategy == "group" || strategy == "tensor_group")
+    text += fmt::format(" {}", part->integer("group_size", 1, kMaxBlock));
+  if (part->has("dynamic") && *part->find("dynamic") == "local")
+    text += " dynamic"; // by group, below a static scale of the tensor
+  else if (part->booleanOr("dynamic", false))
+    text += " dynamic";
+  if (!part->booleanOr("symmetric", true))
+    text += " asymmetric";
+  return text;
 }
 
 std::string readCompressedTensors(JsonReader &quant) {
-  static constexpr std::array<std::string_view, 1> kFormats = {
-      "float-quantized"};
-  readName(quant, "format", kFormats, "float-quantized");
   if (!quant.has("format"))
-    quant.expected("format", listOf(kFormats));
-  readExceptions(quant, "ignore");
+    quant.expected("format", "a string");
+  const std::string format = quant.textOr("format", "");
   std::optional<JsonReader> groups = quant.object("config_groups");
   if (!groups) {
     quant.expected("config_groups", "an object with one group");
@@ -133,42 +150,125 @@ std::string readCompressedTensors(JsonReader &quant) {
   std::optional<JsonReader> group = groups->object(name);
   if (!group)
     return "";
-  std::string weights = readStrategy(*group, "weights");
-  std::string activations = readStrategy(*group, "input_activations");
+  const std::string weights = readStrategy(*group, "weights");
+  const std::string activations = readStrategy(*group, "input_activations");
   if (quant.failed())
     return "";
   struct Row {
-    std::string_view weights, activations, scheme;
+    std::string_view format, weights, activations, scheme;
   };
   static constexpr Row kRows[] = {
-      {"channel", "token dynamic", "fp8_channel"},
-      {"tensor", "tensor", "fp8_tensor"},
-      {"tensor", "tensor dynamic", "fp8_tensor_dynamic"},
-      {"block", "group dynamic", "fp8_block"},
+      {"float-quantized", "float8 channel", "float8 token dynamic",
+       "fp8_channel"},
+      {"float-quantized", "float8 tensor", "float8 tensor", "fp8_tensor"},
+      {"float-quantized", "float8 tensor", "float8 tensor dynamic",
+       "fp8_tensor_dynamic"},
+      {"float-quantized", "float8 block", "float8 group 128 dynamic",
+       "fp8_block"},
+      {"int-quantized", "int8 channel", "int8 token dynamic", "int8_channel"},
+      {"pack-quantized", "int4 group 32", "", "int4_w4a16"},
+      {"pack-quantized", "int4 group 128", "", "int4_w4a16"},
+      {"pack-quantized", "int4 group 32 asymmetric", "", "int4_zp_w4a16"},
+      {"pack-quantized", "int4 group 128 asymmetric", "", "int4_zp_w4a16"},
+      {"pack-quantized", "int8 channel", "", "int8_w8a16"},
+      {"mxfp4-pack-quantized", "float4 group 32", "", "mxfp4_w4a16"},
+      {"mxfp4-pack-quantized", "float4 group 32", "float4 group 32 dynamic",
+       "mxfp4"},
+      {"nvfp4-pack-quantized", "float4 tensor_group 16", "", "nvfp4_w4a16"},
+      {"nvfp4-pack-quantized", "float4 tensor_group 16",
+       "float4 tensor_group 16 dynamic", "nvfp4"},
   };
   for (const Row &row : kRows)
-    if (row.weights == weights && row.activations == activations)
-      return std::string(row.scheme);
-  quant.refuse("config_groups",
-               fmt::format("no scheme has weights of strategy \"{}\" with "
-                           "activations of \"{}\"; accepted: channel with "
-                           "token dynamic, tensor with tensor (dynamic or "
-                           "not), block with group dynamic; {}",
-                           weights, activations, orScheme()));
+    if (row.format == format && row.weights == weights &&
+        row.activations == activations)
+      return known(quant, "config_groups", row.scheme);
+  std::string accepted;
+  for (const Row &row : kRows)
+    if (row.format == format)
+      accepted += fmt::format(
+          "{}{} with {}", accepted.empty() ? "" : ", ", row.weights,
+          row.activations.empty() ? "no activations" : row.activations);
+  quant.refuse(
+      "config_groups",
+      fmt::format("no scheme of format \"{}\" has weights of \"{}\" with "
+                  "activations of \"{}\"; accepted: {}; {}",
+                  format, weights, activations,
+                  accepted.empty() ? "another format" : accepted, orScheme()));
+  return "";
+}
+
+/// Integers with scales of groups along k, of AutoGPTQ and AutoAWQ.
+std::string readGrouped(JsonReader &quant, bool symmetric) {
+  const int64_t bits = quant.integer("bits", 4, 8);
+  quant.integer("group_size", -1, kMaxBlock);
+  if (quant.booleanOr("desc_act", false)) {
+    quant.refuse("desc_act",
+                 fmt::format("expected false (rows of k in their order), got "
+                             "true; {}",
+                             orScheme()));
+    return "";
+  }
+  return known(quant, "bits",
+               bits == 8   ? "int8_w8a16"
+               : symmetric ? "int4_w4a16"
+                           : "int4_zp_w4a16");
+}
+
+/// NVIDIA's ModelOpt.
+std::string readModelOpt(JsonReader &quant) {
+  struct Row {
+    std::string_view algorithm, scheme;
+  };
+  static constexpr Row kRows[] = {
+      {"FP8", "fp8_tensor"}, {"FP8_PER_CHANNEL_PER_TOKEN", "fp8_channel"},
+      {"NVFP4", "nvfp4"},    {"W4A8_NVFP4_FP8", "nvfp4_fp8"},
+      {"MXFP8", "mxfp8"},
+  };
+  std::vector<std::string_view> names;
+  for (const Row &row : kRows) {
+    if (quant.textOr("quant_algo", "") == row.algorithm)
+      return known(quant, "quant_algo", row.scheme);
+    names.push_back(row.algorithm);
+  }
+  quant.expected("quant_algo", listOf(names));
   return "";
 }
 
 } // namespace
 
-std::string moec::compiler::readQuantization(JsonReader &quant) {
-  std::string method = quant.textOr("quant_method", "");
+ExpertQuantization moec::compiler::readQuantization(JsonReader &quant) {
+  const std::string method = quant.textOr("quant_method", "");
+  ExpertQuantization result;
+  for (std::string_view key : {"modules_to_not_convert", "ignored_layers",
+                               "ignore", "exclude_modules"})
+    result.sharedDiffer |= readExceptions(quant, key);
   if (method == "fp8")
-    return readFp8(quant);
-  if (method == "compressed-tensors")
-    return readCompressedTensors(quant);
-  quant.refuse("quant_method",
-               fmt::format("no importer for quant_method \"{}\"; known: "
-                           "compressed-tensors and fp8; {}",
-                           method, orScheme()));
-  return "";
+    result.scheme = readFp8(quant);
+  else if (method == "compressed-tensors")
+    result.scheme = readCompressedTensors(quant);
+  else if (method == "awq")
+    result.scheme = readGrouped(quant, !quant.booleanOr("zero_point", true));
+  else if (method == "gptq")
+    result.scheme = readGrouped(quant, quant.booleanOr("sym", true));
+  else if (method == "modelopt" || method == "modelopt_fp4")
+    result.scheme = readModelOpt(quant);
+  else if (method == "mxfp4")
+    result.scheme = known(quant, "quant_method", "mxfp4_w4a16");
+  else if (method == "mxfp8")
+    result.scheme = known(quant, "quant_method", "mxfp8");
+  else
+    quant.refuse("quant_method",
+                 fmt::format("no importer for quant_method \"{}\"; known: awq, "
+                             "compressed-tensors, fp8, gptq, modelopt, mxfp4 "
+                             "and mxfp8; {}",
+                             method, orScheme()));
+  return result;
+}
+
+std::string moec::compiler::readExpertType(JsonReader &config,
+                                           std::string_view key) {
+  static constexpr std::array<std::string_view, 2> kTypes = {"fp4", "fp8"};
+  const std::string type = readName(config, key, kTypes, "fp8");
+  // Powers of two as scales, both: of 32 along k, or of blocks.
+  return known(config, key, type == "fp4" ? "mxfp4_w4a16" : "fp8_block_ue8m0");
 }

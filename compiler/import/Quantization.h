@@ -20,9 +20,19 @@
 
 namespace moec::compiler {
 
-/// The scheme's name; "" after an error, or where the experts are left as they
-/// are. `quant` reads the object "quantization_config".
-std::string readQuantization(JsonReader &quant);
+/// What a config says of the experts' weights.
+struct ExpertQuantization {
+  std::string scheme; ///< "" after an error
+  /// Shared experts are left as they are.
+  bool sharedDiffer = false;
+};
+
+/// `quant` reads the object "quantization_config".
+ExpertQuantization readQuantization(JsonReader &quant);
+
+/// The scheme of "expert_dtype", the element type of experts that
+/// quantization_config does not speak of.
+std::string readExpertType(JsonReader &config, std::string_view key);
 
 } // namespace moec::compiler
 

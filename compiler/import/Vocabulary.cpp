@@ -166,6 +166,12 @@ std::vector<std::string_view> moec::compiler::activationNames() {
   return rowNames(catalog::kActivations);
 }
 
+std::span<const std::string_view> moec::compiler::scoringNames() {
+  static constexpr std::string_view kScores[] = {"softmax", "sigmoid",
+                                                 "sqrtsoftplus"};
+  return kScores;
+}
+
 Result<void> moec::compiler::applyOptions(LayerDescription &layer,
                                           const ImportOptions &options) {
   if (Result<void> applied = applyParallel(layer.parallel, options); !applied)

@@ -26,6 +26,10 @@ inline constexpr int64_t kMaxExperts = 1 << 16;
 inline constexpr int64_t kMaxHidden = 1 << 20;
 inline constexpr int64_t kMaxIntermediate = 1 << 24;
 inline constexpr int64_t kMaxRanks = 1 << 16;
+inline constexpr int64_t kMaxVocabulary = 1 << 24;
+
+/// Of Phi-3.5: how near to the best a logit must be, twice this, relatively.
+inline constexpr double kSparsemixerJitter = 0.01;
 
 /// "bfloat16", "torch.bfloat16", "bf16" -> "bf16"; "" if unknown.
 std::string elementTypeOf(std::string_view spelled);
@@ -45,6 +49,7 @@ std::string readName(JsonReader &reader, std::string_view key,
 std::vector<std::string_view> schemeNames();
 std::vector<std::string_view> routingNames(); ///< and "auto"
 std::vector<std::string_view> activationNames();
+std::span<const std::string_view> scoringNames();
 
 /// Lays the options over `layer` and settles what is still open: the scheme
 /// follows from the type where nothing is quantized, and the other way round.

@@ -57,6 +57,8 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
   command.add_option("--rank", import.rank,
                      "the rank to compile for, (dp_rank * pcp + pcp_rank) * "
                      "tp + tp_rank");
+  command.add_flag("--no-shared-experts", import.noSharedExperts,
+                   "the caller computes the model's shared experts");
   command.add_option("--layer", import.layer,
                      "the layer of the model; its first with experts if "
                      "absent");

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/import/Vocabulary.h"
 #include "test/import/ImportTesting.h"
 
 #include <gtest/gtest.h>
@@ -33,6 +34,29 @@ constexpr char kDirect[] =
     "\"hidden_dim\": ..., \"intermediate_size\": ..., \"in_dtype\": ...}, see "
     "docs/layer-json.md)";
 
+const std::string kKnown =
+    "AXK1ForCausalLM, AfmoeForCausalLM, ArcticForCausalLM, "
+    "DbrxForCausalLM, DeepseekV2ForCausalLM, DeepseekV32ForCausalLM, "
+    "DeepseekV3ForCausalLM, DeepseekV4ForCausalLM, "
+    "Ernie4_5_MoEForCausalLM, Ernie4_5_MoeForCausalLM, Gemma4ForCausalLM, "
+    "Gemma4ForConditionalGeneration, Glm4MoeForCausalLM, "
+    "Glm4MoeLiteForCausalLM, Glm4vMoeForConditionalGeneration, "
+    "GlmMoeDsaForCausalLM, GptOssForCausalLM, GraniteMoeForCausalLM, "
+    "GraniteMoeHybridForCausalLM, GraniteMoeSharedForCausalLM, "
+    "HYV3ForCausalLM, HunYuanMoEV1ForCausalLM, HyV3ForCausalLM, "
+    "JambaForCausalLM, KimiK25ForConditionalGeneration, "
+    "KimiK3ForConditionalGeneration, KimiLinearForCausalLM, "
+    "LagunaForCausalLM, Lfm2MoeForCausalLM, Llama4ForCausalLM, "
+    "Llama4ForConditionalGeneration, LongcatFlashForCausalLM, "
+    "MiniMaxM1ForCausalLM, MiniMaxM2ForCausalLM, "
+    "MiniMaxM3SparseForCausalLM, MiniMaxM3SparseForConditionalGeneration, "
+    "MiniMaxText01ForCausalLM, MixtralForCausalLM, NemotronHForCausalLM, "
+    "OlmoeForCausalLM, PhiMoEForCausalLM, PhimoeForCausalLM, "
+    "Qwen2MoeForCausalLM, Qwen3MoeForCausalLM, Qwen3NextForCausalLM, "
+    "Qwen3VLMoeForConditionalGeneration, Qwen3_5MoeForCausalLM, "
+    "Qwen3_5MoeForConditionalGeneration, Step3TextForCausalLM, "
+    "Step3VLForConditionalGeneration and Step3p5ForCausalLM";
+
 TEST(HuggingFace, Qwen3WithNormTopkProb) {
   LayerDescription layer =
       accepted(modelText("qwen3-30b-a3b"), {}, "a/qwen3-30b-a3b.json");
@@ -45,35 +69,18 @@ TEST(HuggingFace, Qwen3WithNormTopkProb) {
   EXPECT_EQ(layer.outputType, "bf16");
   EXPECT_EQ(layer.logitsType, "bf16");
   EXPECT_EQ(layer.quant.scheme, "bf16");
-  EXPECT_EQ(layer.routing.method, "renormalize_naive");
+  EXPECT_EQ(layer.routing.method, "auto");
+  EXPECT_EQ(layer.routing.scoring, "softmax");
+  EXPECT_TRUE(*layer.routing.renormalize);
   EXPECT_EQ(layer.activation.function, "silu");
   EXPECT_FALSE(layer.hasBias);
 }
 
 TEST(HuggingFace, Qwen3WithoutNormTopkProb) {
-  EXPECT_EQ(accepted(changed("qwen3-30b-a3b", {{"norm_topk_prob", false}}))
-                .routing.method,
-            "default");
-  EXPECT_EQ(accepted(changed("qwen3-30b-a3b", {{"norm_topk_prob", nullptr}}))
-                .routing.method,
-            "default");
-}
-
-TEST(HuggingFace, Qwen3Large) {
-  LayerDescription layer = accepted(modelText("qwen3-235b-a22b"));
-  EXPECT_EQ(layer.numExperts, 128);
-  EXPECT_EQ(layer.topK, 8);
-  EXPECT_EQ(layer.hidden, 4096);
-  EXPECT_EQ(layer.intermediate, 1536);
-}
-
-TEST(HuggingFace, Mixtral) {
-  LayerDescription layer = accepted(modelText("mixtral-8x7b"));
-  EXPECT_EQ(layer.numExperts, 8);
-  EXPECT_EQ(layer.topK, 2);
-  EXPECT_EQ(layer.hidden, 4096);
-  EXPECT_EQ(layer.intermediate, 14336);
-  EXPECT_EQ(layer.routing.method, "renormalize_naive");
+  for (const json &value : {json(false), json(nullptr)})
+    EXPECT_FALSE(
+        *accepted(changed("qwen3-30b-a3b", {{"norm_topk_prob", value}}))
+             .routing.renormalize);
 }
 
 TEST(HuggingFace, FileCalledConfigTakesTheModelType) {
@@ -87,18 +94,16 @@ TEST(HuggingFace, ModelTypeAlone) {
   EXPECT_EQ(refusalOf(changed("mixtral-8x7b", {{"architectures", nullptr},
                                                {"model_type", "llama"}})),
             std::string("in.json: $.model_type: unknown model type the string "
-                        "\"llama\", and no \"architectures\"; known: "
-                        "MixtralForCausalLM and Qwen3MoeForCausalLM; ") +
-                kDirect);
+                        "\"llama\", and no \"architectures\"; known: ") +
+                kKnown + "; " + kDirect);
 }
 
 TEST(HuggingFace, UnknownArchitecture) {
   EXPECT_EQ(refusalOf(changed("mixtral-8x7b",
                               {{"architectures", {"LlamaForCausalLM"}}})),
             std::string("in.json: $.architectures: unknown architecture the "
-                        "string \"LlamaForCausalLM\"; known: "
-                        "MixtralForCausalLM and Qwen3MoeForCausalLM; ") +
-                kDirect);
+                        "string \"LlamaForCausalLM\"; known: ") +
+                kKnown + "; " + kDirect);
   EXPECT_EQ(refusalOf(changed("mixtral-8x7b", {{"architectures", "Mixtral"}})),
             "in.json: $.architectures: expected an array of names, got the "
             "string \"Mixtral\"");
@@ -159,7 +164,8 @@ TEST(HuggingFace, TypesAndRanges) {
             "number 1");
   EXPECT_EQ(with("hidden_act", "relu"),
             "in.json: $.hidden_act: expected \"silu\", \"swish\", \"gelu\", "
-            "\"gelu_new\" or \"gelu_pytorch_tanh\", got the string \"relu\"");
+            "\"gelu_new\", \"gelu_tanh\", \"gelu_pytorch_tanh\" or "
+            "\"situ\", got the string \"relu\"");
   EXPECT_EQ(with("mlp_only_layers", {1, -2}),
             "in.json: $.mlp_only_layers[1]: expected an integer from 0 to "
             "65536, got the number -2");
@@ -197,18 +203,18 @@ TEST(HuggingFace, DenseLayersAreRefused) {
   EXPECT_EQ(refusalOf(sparse), "");
   std::string listed = changed("qwen3-30b-a3b", {{"mlp_only_layers", {0}}});
   EXPECT_EQ(refusalOf(listed, first),
-            "in.json: $.decoder_sparse_step: expected --layer to name a layer "
+            "in.json: $.mlp_only_layers: expected --layer to name a layer "
             "with experts, got --layer=0: layer 0 stands in mlp_only_layers");
   EXPECT_EQ(refusalOf(listed, second), "");
   EXPECT_EQ(refusalOf(changed("qwen3-30b-a3b", {{"decoder_sparse_step", 50}})),
             "in.json: $.decoder_sparse_step: expected a model with experts, "
-            "got one whose 48 layers are all dense (decoder_sparse_step 50, "
-            "mlp_only_layers of 0)");
+            "got one whose 48 layers are all dense (decoder_sparse_step, "
+            "mlp_only_layers)");
   ImportOptions beyond;
   beyond.layer = 48;
-  EXPECT_EQ(refusalOf(modelText("qwen3-30b-a3b"), beyond),
-            "in.json: $.num_hidden_layers: expected --layer from 0 to 47 (48 "
-            "layers), got --layer=48");
+  EXPECT_EQ(
+      refusalOf(modelText("qwen3-30b-a3b"), beyond),
+      "in.json: --layer=48: expected an integer from 0 to 47 (48 layers)");
 }
 
 static std::string schemeOf(nlohmann::json quantization) {
@@ -263,12 +269,15 @@ TEST(HuggingFace, QuantizationThatIsNoSchemeIsRefused) {
     return refusalOf(
         changed("qwen3-30b-a3b", {{"quantization_config", quantization}}));
   };
+  const std::vector<std::string_view> all = schemeNames();
+  const std::string names = listOf(all, "and", false);
   const std::string schemes =
-      "else name the scheme of the expert weights with --scheme= (known: f32, "
-      "f16, bf16, fp8_tensor, fp8_tensor_dynamic, fp8_channel and fp8_block)";
-  EXPECT_EQ(refused({{"quant_method", "awq"}}),
+      "another scheme of the expert weights is named with --scheme= (known: " +
+      names + ")";
+  EXPECT_EQ(refused({{"quant_method", "quip"}}),
             "in.json: $.quantization_config.quant_method: no importer for "
-            "quant_method \"awq\"; known: compressed-tensors and fp8; " +
+            "quant_method \"quip\"; known: awq, compressed-tensors, fp8, "
+            "gptq, modelopt, mxfp4 and mxfp8; " +
                 schemes);
   EXPECT_EQ(refused({{"quant_method", "fp8"}}),
             "in.json: $.quantization_config.activation_scheme: expected "
@@ -285,13 +294,6 @@ TEST(HuggingFace, QuantizationThatIsNoSchemeIsRefused) {
             "\"dynamic\" with weight_block_size, got the string \"static\"");
   EXPECT_EQ(refused({{"quant_method", "fp8"},
                      {"activation_scheme", "dynamic"},
-                     {"scale_fmt", "ue8m0"},
-                     {"weight_block_size", {128, 128}}}),
-            "in.json: $.quantization_config.scale_fmt: expected f32 scales (no "
-            "scale_fmt), got the string \"ue8m0\"; " +
-                schemes);
-  EXPECT_EQ(refused({{"quant_method", "fp8"},
-                     {"activation_scheme", "dynamic"},
                      {"ignored_layers", {"model.layers.3.mlp.experts.0"}}}),
             "in.json: $.quantization_config.ignored_layers: the string "
             "\"model.layers.3.mlp.experts.0\" names experts, whose layers "
@@ -299,16 +301,29 @@ TEST(HuggingFace, QuantizationThatIsNoSchemeIsRefused) {
                 schemes);
   EXPECT_EQ(refused(compressed({{"strategy", "channel"}},
                                {{"strategy", "tensor"}, {"dynamic", true}})),
-            "in.json: $.quantization_config.config_groups: no scheme has "
-            "weights of strategy \"channel\" with activations of \"tensor "
-            "dynamic\"; accepted: channel with token dynamic, tensor with "
-            "tensor (dynamic or not), block with group dynamic; " +
+            "in.json: $.quantization_config.config_groups: no scheme of format "
+            "\"float-quantized\" has weights of \"float8 channel\" with "
+            "activations of \"float8 tensor dynamic\"; accepted: float8 "
+            "channel with float8 token dynamic, float8 tensor with float8 "
+            "tensor, float8 tensor with float8 tensor dynamic, float8 block "
+            "with float8 group 128 dynamic; " +
                 schemes);
+  // Shared experts may differ, if they are no part of the layer.
+  const std::string shared = changed(
+      "deepseek-v3", {{"quantization_config",
+                       {{"ignored_layers", {"re:.*shared_experts.*"}}}}});
+  EXPECT_EQ(refusalOf(shared),
+            "in.json: $.quantization_config: leaves shared experts as they "
+            "are, so that they cannot be rows of the routed ones; accepted: "
+            "--no-shared-experts");
+  ImportOptions apart;
+  apart.noSharedExperts = true;
+  EXPECT_EQ(refusalOf(shared, apart), "");
   // A named scheme settles it.
   ImportOptions options;
   options.scheme = "bf16";
   EXPECT_EQ(refusalOf(changed("qwen3-30b-a3b", {{"quantization_config",
-                                                 {{"quant_method", "awq"}}}}),
+                                                 {{"quant_method", "quip"}}}}),
                       options),
             "");
 }

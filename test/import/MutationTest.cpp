@@ -27,7 +27,14 @@ namespace {
 
 std::vector<std::string> seeds() {
   return {
-      modelText("qwen3-30b-a3b"), modelText("mixtral-8x7b"), layerText(),
+      modelText("qwen3-30b-a3b"),
+      modelText("mixtral-8x7b"),
+      modelText("dbrx"),
+      modelText("kimi-k3"),
+      modelText("hunyuan-a13b"),
+      modelText("step-3.5-flash"),
+      modelText("deepseek-v2"),
+      layerText(),
       layerText(
           {{"swiglu_limit", 7.5},
            {"routing_method", nullptr},
@@ -42,7 +49,7 @@ void check(const std::string &text) {
   if (!layer) {
     EXPECT_TRUE(layer.error().message.starts_with("in.json: "))
         << layer.error().message;
-    EXPECT_LT(layer.error().message.size(), 1500u);
+    EXPECT_LT(layer.error().message.size(), 2500u);
     EXPECT_EQ(layer.error().code, ErrorCode::Refused);
     return;
   }
