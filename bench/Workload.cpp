@@ -221,8 +221,12 @@ Result<Workload::Touched> Workload::countTouched(Run &run, int64_t tokens) {
     tensors[i].name = given[i].first;
     tensors[i].data = given[i].second->data();
   }
+  moec_run_options runOptions = {};
+  runOptions.struct_size = sizeof runOptions;
+  if (!options.variant.empty())
+    runOptions.variant = options.variant.c_str();
   if (Result<void> ok = check(moec_run(run.layer, context, device.stream(),
-                                       tensors, 4, tokens, nullptr));
+                                       tensors, 4, tokens, &runOptions));
       !ok)
     return ok.takeError();
   if (Result<void> ok = device.synchronize(); !ok)

@@ -21,7 +21,8 @@ import sys
 
 import benchlib
 
-SCRIPTS = ("benchlib.py", "counters.py", "run_all.sh", "short_table.py", "shapes.json", "targets.json", "thermometer.py")
+SCRIPTS = ("benchlib.py", "counters.py", "counters_note.py", "run_all.sh", "short_table.py", "shapes.json", "targets.json",
+           "thermometer.py")
 
 
 def selected(words, shape, scheme):

@@ -13,13 +13,16 @@ SMs, and how busy the tensor cores were, beside the bytes that the floor counts.
 
 Each kernel is run by itself with an empty L2 cache, some times over: what one kernel leaves in the cache for the next is not
 seen, and the times are not those of moec-bench, in which kernels overlap. Clocks are left as they are. Metrics that the GPU
-does not have are left out. Exit status 77 where there is no Nsight Compute."""
+does not have are left out. All token counts are one run of the program. What bounds a kernel is said by the rule of bound_by().
+Exit status 77 where there is no Nsight Compute."""
 
 import argparse
 import csv
 import json
 import os
+import math
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -35,13 +38,20 @@ METRICS = (
     ("l2_hit_percent", "lts__t_sector_hit_rate.pct"),
     ("l2_to_sm_bytes", "l1tex__m_xbar2l1tex_read_bytes.sum"),
     ("tensor_percent", "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"),
-    ("tensor_active_percent", "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"),
-    ("tensor_instructions", "sm__inst_executed_pipe_tensor.sum"),
-    ("hmma_instructions", "sm__inst_executed_pipe_tensor_op_hmma.sum"),
-    ("gmma_instructions", "sm__inst_executed_pipe_tensor_op_gmma.sum"),
-    ("sm_cycles", "sm__cycles_elapsed.max"),
-    ("memory_percent", "dram__throughput.avg.pct_of_peak_sustained_elapsed"),
+    ("l2_percent", "lts__t_sectors.avg.pct_of_peak_sustained_elapsed"),
+    ("fabric_percent", "l1tex__m_xbar2l1tex_read_sectors.avg.pct_of_peak_sustained_elapsed"),
+    ("shared_read_percent", "l1tex__data_bank_reads.avg.pct_of_peak_sustained_elapsed"),
+    ("shared_write_percent", "l1tex__data_bank_writes.avg.pct_of_peak_sustained_elapsed"),
+    ("shared_lsu_percent", "l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed"),
+    ("issue_percent", "smsp__issue_active.avg.pct_of_peak_sustained_elapsed"),
+    ("sm_active_percent", "sm__cycles_active.avg.pct_of_peak_sustained_elapsed"),
 )
+# Samples of what warps wait for; one pass for all reasons, which Nsight Compute's listing does not name.
+STALL_GROUP = "group:smsp__pcsamp_warp_stall_reasons"
+STALL = re.compile(r"^smsp__pcsamp_warps_issue_stalled_(?!selected|not_selected)(\w+?)(?<!_not_issued)$")
+SM_COUNT = "device__attribute_multiprocessor_count"
+# GB/s of a kernel that only reads, on an H100 SXM (bench/kernels/read.cu).
+PURE_READ = 3080
 # Those that every GPU since sm_70 has, should it refuse the others.
 CERTAIN = ("ns", "memory_read", "memory_written", "l2_sectors_read", "l2_sectors_written")
 SECTOR = 32
@@ -70,21 +80,30 @@ def parse_csv(text, metrics=METRICS):
 
     def note(row, metric, unit, value):
         entry = launches.setdefault(int(row["ID"]), {"entry": row["Kernel Name"].split("(")[0].strip()})
+        stall = STALL.match(metric)
         try:
-            entry[keys[metric]] = float(value.replace(",", "")) * UNITS.get(unit, 1)
+            number = float(value.replace(",", "")) * UNITS.get(unit, 1)
         except ValueError:
-            pass  # "n/a", or a counter that this pass could not read
+            return  # "n/a", or a counter that this pass could not read
+        if stall:
+            entry.setdefault("stalls", {})[stall[1]] = number
+        else:
+            entry[keys[metric]] = number
+        if row.get("Grid Size"):
+            entry["ctas"] = math.prod(map(int, re.findall(r"\d+", row["Grid Size"])))
 
     if rows and "Metric Name" in rows[0]:
         for row in rows:
-            if row["Metric Name"] in keys:
+            if row["Metric Name"] in keys or STALL.match(row["Metric Name"]):
                 note(row, row["Metric Name"], row["Metric Unit"], row["Metric Value"])
     elif rows:
         units = rows[0]  # the second line of page raw has them, and no ID
         for row in rows[1:]:
-            for metric in keys:
-                if row.get(metric):
+            for metric in row:
+                if row[metric] and (metric in keys or STALL.match(metric)):
                     note(row, metric, units[metric], row[metric])
+            if row.get(SM_COUNT) and int(row["ID"]) in launches:
+                launches[int(row["ID"])]["sms"] = int(row[SM_COUNT])
     return [launches[index] for index in sorted(launches)]
 
 
@@ -172,66 +191,129 @@ def kernels_of(manifest, tokens, rows, touched, arch=None, variant=""):
             kernel["floor_bytes"] = floor_bytes(stages, manifest["layer"], tokens, touched, bits)
         if kernel.get("ns"):
             kernel["memory_gbs"] = (kernel.get("memory_read", 0) + kernel.get("memory_written", 0)) / kernel["ns"]
+        if shared_percent(kernel) is not None:
+            kernel["shared_percent"] = shared_percent(kernel)
+        kernel["bound_by"] = bound_by(kernel)
         table.append(kernel)
     return table
+
+
+def shared_percent(kernel):
+    """Of the shared memory's bandwidth: what its banks or its pipe for loads and stores were busy, whichever is more."""
+    banks = [kernel[key] for key in ("shared_read_percent", "shared_write_percent") if key in kernel]
+    every = ([sum(banks)] if banks else []) + ([kernel["shared_lsu_percent"]] if "shared_lsu_percent" in kernel else [])
+    return max(every) if every else None
+
+
+def waits_of(kernel, most=2):
+    """"long_scoreboard 41, barrier 20": the commonest reasons for which warps did not issue, in % of the samples."""
+    stalls = kernel.get("stalls", {})
+    total = sum(stalls.values())
+    first = sorted(stalls, key=lambda name: -stalls[name])[:most] if total else []
+    return ", ".join(f"{name} {100 * stalls[name] / total:.0f}" for name in first)
+
+
+def bound_by(kernel, pure_read=PURE_READ):
+    """What bounds a kernel, by its counters alone; the first that holds:
+
+    memory     read and written at 90 % of a pure read or more
+    L2         its sectors, or the way from it to the SMs, busy 80 % or more
+    shared     shared memory busy 80 % or more
+    tensor     tensor cores active 80 % or more
+    issue      a warp issued in 80 % of the cycles or more
+    few CTAs   fewer CTAs than SMs, or SMs without any for a third of the time
+    latency    none of these: warps wait, and what is nearest to a limit is named
+    """
+    limits = {"memory": 100 * kernel.get("memory_gbs", 0) / pure_read,
+              "L2": max(kernel.get("l2_percent", 0), kernel.get("fabric_percent", 0)), "shared": shared_percent(kernel) or 0,
+              "tensor": kernel.get("tensor_percent", 0), "issue": kernel.get("issue_percent", 0)}
+    for name, percent in limits.items():
+        if percent >= (90 if name == "memory" else 80):
+            return name
+    nearest = max(limits, key=limits.get)
+    word = "latency"
+    if kernel.get("ctas", math.inf) < kernel.get("sms", 0) or kernel.get("sm_active_percent", 100) < 67:
+        word = "few CTAs"
+    return f"{word} ({nearest} {limits[nearest]:.0f} %)"
 
 
 COLUMNS = (("us", "ns", 1e3, 1), ("mem rd MB", "memory_read", 1e6, 1), ("mem wr MB", "memory_written", 1e6, 1),
            ("floor MB", "floor_bytes", 1e6, 1), ("GB/s", "memory_gbs", 1, 0), ("L2 rd MB", "l2_read", 1e6, 1),
            ("L2 wr MB", "l2_written", 1e6, 1), ("L2>SM MB", "l2_to_sm_bytes", 1e6, 1), ("L2 hit %", "l2_hit_percent", 1, 1),
-           ("tensor %", "tensor_percent", 1, 1))
+           ("L2 %", "l2_percent", 1, 1), ("shared %", "shared_percent", 1, 1), ("tensor %", "tensor_percent", 1, 1),
+           ("issue %", "issue_percent", 1, 1), ("SMs %", "sm_active_percent", 1, 1))
 
 
 def lines(report):
     touched = report.get("touched_experts")
     yield (f"{report['name']} {report['scheme']}, {report['tokens']} tokens" +
            (f", {touched:.0f} experts touched" if touched is not None else ""))
-    yield f"  {'kernel':<16}" + "".join(f"{title:>10}" for title, *_ in COLUMNS)
+    yield f"  {'kernel':<16}" + "".join(f"{title:>10}" for title, *_ in COLUMNS) + "  bound by; warps wait for"
     for kernel in report["kernels"]:
+        waits = waits_of(kernel)
         yield f"  {kernel['kernel']:<16}" + "".join(
-            f"{kernel[key] / scale:>10.{digits}f}" if key in kernel else f"{'-':>10}" for _, key, scale, digits in COLUMNS)
+            f"{kernel[key] / scale:>10.{digits}f}" if key in kernel else f"{'-':>10}" for _, key, scale, digits in COLUMNS
+        ) + f"  {kernel['bound_by']}" + (f"; {waits}" if waits else "")
     sums = {key: sum(kernel.get(key, 0) for kernel in report["kernels"])
             for key in ("ns", "memory_read", "memory_written", "floor_bytes")}
     yield (f"  all: {sums['ns'] / 1e3:.1f} us one after another, {sums['memory_read'] / 1e6:.1f} MB read and "
            f"{sums['memory_written'] / 1e6:.1f} MB written; the floor counts {sums['floor_bytes'] / 1e6:.1f} MB")
 
 
+def split(rows, launches):
+    """The rows of each token count, where {count: its launches} ran one after another."""
+    result, rest = {}, list(rows)
+    for count, expected in launches.items():
+        result[count], rest = rest[:len(expected)], rest[len(expected):]
+        entries = [entry for _, entry, _ in expected]
+        seen = [row["entry"] for row in result[count]]
+        if seen != entries[:len(seen)]:
+            raise ValueError(f"{count} tokens: expected the launches {', '.join(entries)}, got {', '.join(seen)}")
+    return result
+
+
 def run_ncu(options, manifest, tokens, metrics, keep):
-    """(counters of the launches, touched experts or None) of one layer with this many tokens."""
-    launches = launches_of(target_of(manifest, options.arch),
-                           variant_of(target_of(manifest, options.arch), tokens, options.variant))
-    log = keep / f"counters-{pathlib.Path(options.package).name}-{tokens}.csv"
+    """{token count: (counters of its launches, touched experts or None)} of one run of the program."""
+    target = target_of(manifest, options.arch)
+    launches = {count: launches_of(target, variant_of(target, count, options.variant)) for count in tokens}
+    words = ",".join(map(str, tokens))
+    log = keep / f"counters-{pathlib.Path(options.package).name}-{words.replace(',', '-')}.csv"
     log.unlink(missing_ok=True)
-    names = "|".join(sorted({entry for _, entry, _ in launches}))
-    # The first layer that moec-bench runs counts experts; what follows is not looked at.
+    names = "|".join(sorted({entry for every in launches.values() for _, entry, _ in every}))
+    # Nothing is timed: each layer runs once, to count its experts.
     command = [options.ncu, "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base", "--kernel-name-base",
-               "function", "--kernel-name", f"regex:^({names})$", "--launch-count", str(len(launches)), "--metrics",
-               ",".join(metric for _, metric in metrics), "--log-file", str(log), options.bench, options.package,
-               f"--tokens={tokens}", "--repeats=1", "--passes=1", "--idle=0", "--json"]
+               "function", "--kernel-name", f"regex:^({names})$", "--launch-count", str(sum(map(len, launches.values()))),
+               "--metrics", ",".join(metrics), "--log-file", str(log), options.bench, options.package,
+               f"--tokens={words}", "--repeats=1", "--passes=0", "--json"]
     command += [f"--variant={options.variant}"] if options.variant else []
     done = subprocess.run(command, capture_output=True, text=True, timeout=options.timeout, check=False)
-    rows = parse_csv(log.read_text(encoding="utf-8") if log.exists() else done.stdout + done.stderr, metrics)
+    rows = split(parse_csv(log.read_text(encoding="utf-8") if log.exists() else done.stdout + done.stderr), launches)
+    touched = {}
     try:
-        cell = json.loads(done.stdout[done.stdout.index("{"):done.stdout.rindex("}") + 1])["packages"][0]["cells"][0]
-        (keep / f"{log.stem}.json").write_text(json.dumps(cell), encoding="utf-8")
-        return rows, cell["touched_experts"]
+        cells = json.loads(done.stdout[done.stdout.index("{"):done.stdout.rindex("}") + 1])["packages"][0]["cells"]
+        touched = {cell["tokens"]: cell["touched_experts"] for cell in cells}
     except (ValueError, KeyError, IndexError):
-        return rows, None  # the counters are whole all the same
+        pass  # the counters are whole all the same
+    return {count: (rows[count], touched.get(count)) for count in tokens}
 
 
 def measure(options, manifest, tokens, keep):
-    listing = subprocess.run([options.ncu, "--query-metrics"], capture_output=True, text=True, timeout=120, check=False)
-    (keep / "metrics.txt").write_text("\n".join(
-        line for line in listing.stdout.splitlines() if line.startswith(("sm__pipe_tensor", "sm__inst_executed_pipe_tensor",
-                                                                         "lts__t_", "dram__", "l1tex__m_"))) + "\n", encoding="utf-8")
-    metrics = available(listing.stdout) or [pair for pair in METRICS if pair[0] in CERTAIN]
-    for count in tokens:
+    listed = options.metrics and options.metrics.exists()
+    listing = options.metrics.read_text(encoding="utf-8") if listed else subprocess.run(
+        [options.ncu, "--query-metrics"], capture_output=True, text=True, timeout=120, check=False).stdout
+    if options.metrics and not listed:
+        options.metrics.write_text(listing, encoding="utf-8")
+    certain = [metric for key, metric in METRICS if key in CERTAIN]
+    found = [metric for _, metric in available(listing)] or certain
+    tries = [[*found, STALL_GROUP], found, certain]
+    for index, metrics in enumerate(tries):
         try:
-            rows, touched = run_ncu(options, manifest, count, metrics, keep)
+            return run_ncu(options, manifest, tokens, metrics, keep)
         except (ValueError, subprocess.TimeoutExpired) as error:
-            print(f"counters.py: {count} tokens: {error}; once more with fewer metrics", file=sys.stderr)
-            rows, touched = run_ncu(options, manifest, count, [pair for pair in METRICS if pair[0] in CERTAIN], keep)
-        yield count, rows, touched
+            if index + 1 == len(tries) or isinstance(error, subprocess.TimeoutExpired):
+                raise
+            print(f"counters.py: {error}; once more with fewer metrics", file=sys.stderr)
+    return None
 
 
 def main():
@@ -246,7 +328,8 @@ def main():
     parser.add_argument("--touched", type=float, help="with --csv: local experts that were touched")
     parser.add_argument("--keep", type=pathlib.Path, help="a folder for Nsight Compute's tables")
     parser.add_argument("--json", type=pathlib.Path, help="a file for the numbers")
-    parser.add_argument("--timeout", type=float, default=120, help="seconds for one token count")
+    parser.add_argument("--metrics", type=pathlib.Path, help="a file for the list of the GPU's metrics; read where it is there")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds for one run of the program")
     options = parser.parse_args()
     try:
         tokens = [int(word) for word in options.tokens.split(",")]
@@ -268,10 +351,10 @@ def main():
         try:
             if options.csv:
                 rows = parse_csv(options.csv.read_text(encoding="utf-8"))
-                measured = [(tokens[0], rows, options.touched)]
+                measured = {tokens[0]: (rows, options.touched)}
             else:
                 measured = measure(options, manifest, tokens, keep)
-            for count, rows, touched in measured:
+            for count, (rows, touched) in measured.items():
                 kernels = kernels_of(manifest, count, rows, touched, options.arch, options.variant)
                 if not kernels:
                     raise ValueError(f"no kernel of the package was seen among {len(rows)} launches")

@@ -171,7 +171,8 @@ Result<ordered_json> benchCell(const Bench &bench, Workload &work,
   double floor = floorOf(done, bench.rates);
   double rate = rateFor(done, bench.rates);
   double ratio = floor > 0 ? cell->microseconds / floor : 0;
-  double achieved = cell->flops / (cell->microseconds * 1e6);
+  double achieved =
+      cell->microseconds > 0 ? cell->flops / (cell->microseconds * 1e6) : 0;
   ordered_json kernels = kernelsOf(work, cell->variant);
   ordered_json row = {
       {"tokens", tokens},
@@ -328,7 +329,9 @@ Result<bool> benchAll(const Options &options) {
   if (!targets)
     return targets.takeError();
   Bench bench{*device, options, rates, std::move(*targets)};
-  Result<Bandwidth> before = measureBandwidth(*device);
+  bool timed = options.work.passes > 0;
+  Result<Bandwidth> before =
+      timed ? measureBandwidth(*device) : Result<Bandwidth>(Bandwidth{});
   if (!before)
     return before.takeError();
   if (!options.json) {
@@ -350,7 +353,7 @@ Result<bool> benchAll(const Options &options) {
                          {"bandwidth_by", before->read ? "read" : "copy"},
                          {"before_gbs", before->gbs},
                          {"after_gbs", 0},
-                         {"suspect", isOff(*before, rates)},
+                         {"suspect", timed && isOff(*before, rates)},
                          {"seed", options.work.seed},
                          {"packages", ordered_json::array()}};
   bool failed = false;
@@ -365,7 +368,7 @@ Result<bool> benchAll(const Options &options) {
     return Error{ErrorCode::InvalidArgument,
                  "expected --cells to name one of the packages (\"*\", shape, "
                  "scheme or shape/scheme), got none of them"};
-  if (!device->isHost()) {
+  if (!device->isHost() && timed) {
     // Once more: a card that grew hot on the way shows here.
     Result<Bandwidth> after = measureBandwidth(*device);
     if (!after)
@@ -406,8 +409,9 @@ int main(int argc, char **argv) {
                  "layers in a graph; 0: until 400 MB of weights are touched")
       ->capture_default_str();
   app.add_option("--passes", options.work.passes,
-                 "medians of replays, of which the median counts")
-      ->check(CLI::PositiveNumber)
+                 "medians of replays, of which the median counts; 0: nothing "
+                 "is timed, each layer runs once and its experts are counted")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--idle", options.work.idleMs,
                  "milliseconds before cells over 400 us")

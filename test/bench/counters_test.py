@@ -51,6 +51,35 @@ class ParseTest(unittest.TestCase):
         self.assertEqual([key for key, _ in counters.available(listing)], ["ns", "memory_read"])
 
 
+    def test_what_warps_wait_for(self):
+        prefix = "smsp__pcsamp_warps_issue_stalled_"
+        text = (f'"ID","Kernel Name","Grid Size","gpu__time_duration.sum","device__attribute_multiprocessor_count","{prefix}barrier",'
+                f'"{prefix}wait","{prefix}wait_not_issued","{prefix}selected"\n"","","","ns","","","","",""\n'
+                '"0","f","(4, 2, 1)","7","132","30","10","9","60"\n')
+        row, = counters.parse_csv(text)
+        self.assertEqual(row, {"entry": "f", "ns": 7.0, "ctas": 8, "sms": 132, "stalls": {"barrier": 30.0, "wait": 10.0}})
+        self.assertEqual(counters.waits_of(row), "barrier 75, wait 25")
+        self.assertEqual(counters.waits_of({}), "")
+
+
+class BoundTest(unittest.TestCase):
+    def test_the_first_that_holds(self):
+        for kernel, said in (({"memory_gbs": 2772, "tensor_percent": 99}, "memory"), ({"memory_gbs": 2771, "tensor_percent": 80}, "tensor"),
+                             ({"l2_percent": 50, "fabric_percent": 81}, "L2"), ({"issue_percent": 80}, "issue"),
+                             ({"shared_read_percent": 60, "shared_write_percent": 25, "shared_lsu_percent": 30}, "shared"),
+                             ({"tensor_percent": 60, "l2_percent": 70}, "latency (L2 70 %)"),
+                             ({"ctas": 100, "sms": 132, "memory_gbs": 308}, "few CTAs (memory 10 %)"),
+                             ({"ctas": 132, "sms": 132, "sm_active_percent": 50, "issue_percent": 20}, "few CTAs (issue 20 %)")):
+            self.assertEqual(counters.bound_by(kernel), said)
+
+    def test_rows_of_several_token_counts(self):
+        rows = [{"entry": name} for name in ("a", "b", "a")]
+        launches = {1: [("", "a", []), ("", "b", [])], 8: [("", "a", [])]}
+        self.assertEqual(counters.split(rows, launches), {1: rows[:2], 8: rows[2:]})
+        with self.assertRaisesRegex(ValueError, "1 tokens: expected the launches a, b, got b, a"):
+            counters.split(rows[1:], launches)
+
+
 class TableTest(unittest.TestCase):
     def test_kernels_in_order_with_what_the_floor_counts(self):
         table = counters.kernels_of(MANIFEST, 8192, counters.parse_csv(TABLE), 128)
@@ -87,6 +116,43 @@ class TableTest(unittest.TestCase):
             counters.target_of(MANIFEST, "sm_80")
 
 
+class NoteTest(unittest.TestCase):
+    """counters_note.py on two cells that miss, of which one has counters."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.root = pathlib.Path(self.folder.name)
+        cells = [{"tokens": tokens, "us": 10.0, "ratio": ratio, "against": {"limit": 1.1, "met": ratio <= 1.1}}
+                 for tokens, ratio in ((1, 1.2), (8, 1.0), (32, 1.5))]
+        kernels = [{"kernel": "gate_up", "ns": 98000, "memory_gbs": 2800, "tensor_percent": 12.3}, {"kernel": "tiny", "ns": 1000},
+                   {"kernel": "down", "ns": 3000, "tensor_percent": 85, "stalls": {"barrier": 3, "wait": 1}}]
+        (self.root / "bench.json").write_text(json.dumps(
+            {"packages": [{"shape": "qwen3-30b-a3b", "scheme": "bf16", "cells": cells}]}))
+        (self.root / "counters.json").write_text(json.dumps(
+            {"layers": [{"name": "qwen3_30b_a3b", "scheme": "bf16", "tokens": 32, "kernels": kernels}]}))
+
+    def note(self, *words):
+        return subprocess.run([sys.executable, BENCH / "counters_note.py", f"--bench={self.root / 'bench.json'}", *map(str, words)],
+                              capture_output=True, text=True, check=False)
+
+    def test_what_is_to_be_counted(self):
+        self.assertEqual(self.note("--missed").stdout, "qwen3-30b-a3b-bf16 1,32\n")
+
+    def test_every_cell_that_misses_stands_in_it(self):
+        into = self.root / "note.md"
+        into.write_text("above\n## Every cell that misses\nold\n")
+        done = self.note("--counters", self.root / "counters.json", "--into", into)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no counters of qwen3-30b-a3b, bf16, 1 tokens", done.stderr)
+        lines = into.read_text().splitlines()
+        self.assertEqual(lines[:2], ["above", "## Every cell that misses"])
+        self.assertIn("| qwen3-30b-a3b, bf16 | 32 | 10.0 | 1.50 | 1.10 | gate_up 96 % memory; down 3 % tensor |", lines)
+        self.assertIn("| qwen3-30b-a3b, bf16 | 1 | 10.0 | 1.20 | 1.10 | no counters |", lines)
+        self.assertIn("| down | 3.0 | - | 85 | tensor | barrier 75, wait 25 |", lines)
+        self.assertNotIn("old", lines)
+
+
 class ProgramTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -106,7 +172,7 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = done.stdout.splitlines()
         self.assertEqual(lines[0], "qwen3_30b_a3b bf16, 8192 tokens, 128 experts touched")
-        self.assertEqual(lines[4].split(), "gate_up 676.6 1154.7 98.9 838.9 1853 5877.5 200.8 5206.7 67.4 75.4".split())
+        self.assertEqual(lines[4].split(), "gate_up 676.6 1154.7 98.9 838.9 1853 5877.5 200.8 5206.7 67.4 - - 75.4 - - latency (tensor 75 %)".split())
         self.assertEqual(lines[-1], "  all: 1166.2 us one after another, 1929.8 MB read and 386.8 MB written; the floor counts 1277.2 MB")
         layer, = json.loads((self.root / "out.json").read_text())["layers"]
         self.assertEqual([kernel["kernel"] for kernel in layer["kernels"]], ENTRIES)
@@ -125,7 +191,7 @@ else:
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("128 experts touched", done.stdout)
         said = (self.root / "said").read_text()
-        self.assertIn("--metrics gpu__time_duration.sum,dram__bytes_read.sum ", said)
+        self.assertIn("--metrics gpu__time_duration.sum,dram__bytes_read.sum,group:smsp__pcsamp_warp_stall_reasons ", said)
         self.assertIn("--launch-count 5 ", said)
         self.assertIn(f" the-bench {RECORDED} --tokens=8192 ", said)
         self.assertTrue((self.root / "kept" / "counters-counters-8192.csv").exists())
