@@ -8,11 +8,15 @@ say anything at all, when its instructions are not those that its schedule impli
 breaks the protocol of programmatic launches (protocol.py). Legal is what the compiler does not refuse;
 test/golden/legal.txt holds the list.
 
-Covered: each scheme, backend, engine and arch with tails in every size; REPRESENTATIVES gated with bias, not gated
-without, and for each scheme every activation and routing method; other archs gated or not in turn. --all compiles the
-full product. Equal kernels are compiled once, and what passed is remembered by a hash of all that went in.
+Generated: each scheme, backend, engine and arch with tails in every size; REPRESENTATIVES gated with bias, not gated
+without, and for each scheme every activation and routing method; other archs gated or not in turn. Every kernel is compiled
+for each arch of ALWAYS whose packages have it, and for one of the other archs that have the same text: which, is drawn
+by --seed, by default a digest of all texts, so that another arch has its turn when a template or a table changes.
+--every-arch draws nothing; --all also generates the full product of layers. What passed is remembered by a hash of all that
+went in.
 """
 
+import collections
 import concurrent.futures
 import hashlib
 import json
@@ -32,6 +36,8 @@ SHAPE = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 328, "intermed
 SHAPE_OF_BYTES = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 336, "intermediate_size": 208}
 # One arch for each set of features that kernels can differ by, where no other table says so.
 REPRESENTATIVES = ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"]
+# Those that no draw leaves out: the oldest with asynchronous copies, and the one with wgmma.
+ALWAYS = ["sm_80", "sm_90a"]
 STRICT = ["-Xptxas=-warn-spills", "-Xptxas=-warn-lmem-usage", "-Xptxas=-Werror"]
 # wgmma of 16 and of 8 bits, its weights by descriptor and in registers, and the tensor load of the copy engine.
 HGMMA = {0x9f0, 0xdf0}
@@ -100,7 +106,7 @@ def make_sources(tools, work, rows, arch, scheme, backend, engine, layers):
                 # Beside an engine of few tokens there is one that has a row of its own.
                 if testing.is_of_few_tokens(rows, engine) and schedule.get("engine") != engine:
                     continue
-                result.append((f"{name}/{kernel['name']}", source, headers, kernel["options"] + STRICT, schedule))
+                result.append((f"{name}/{kernel['name']}", arch, source, headers, kernel["options"] + STRICT, schedule))
         shutil.rmtree(folder)
     return result, None
 
@@ -153,6 +159,21 @@ def key_of(version, source, headers, options):
     return digest.hexdigest()
 
 
+def draw(kernels, seed):
+    """Of {(digest of the text, arch): kernel} those to compile: every text for each arch of ALWAYS that has it, and for one
+    of the others."""
+    others = {}
+    for text, arch in kernels:
+        if arch not in ALWAYS:
+            others.setdefault(text, []).append(arch)
+
+    def lot(text, arch):
+        return hashlib.sha256(f"{seed} {text} {arch}".encode()).digest()
+
+    drawn = {(text, min(archs, key=lambda arch: lot(text, arch))) for text, archs in others.items()}
+    return {key: kernel for key, kernel in kernels.items() if key[1] in ALWAYS or key in drawn}
+
+
 def check_kernel(job):
     """None, or a sentence; runs in a process of its own, NVRTC being slow under threads."""
     global _library
@@ -182,6 +203,8 @@ def main():
     arguments = testing.parser(__doc__.splitlines()[0])
     arguments.add_argument("--filter", default="", help="only kernels with this in arch-scheme-backend-engine")
     arguments.add_argument("--all", action="store_true", help="every activation, method and bias on every arch")
+    arguments.add_argument("--every-arch", action="store_true", help="each kernel for every arch that has it")
+    arguments.add_argument("--seed", default="", help="of the draw of archs; default: a digest of all texts")
     options = arguments.parse_args()
     path = nvrtc.find()
     if not path:
@@ -207,12 +230,20 @@ def main():
     # One kernel is often the same in several packages: compile it once.
     kernels = {}
     for sources, _ in made:
-        for name, source, headers, flags, schedule in sources:
-            kernels.setdefault(key_of(version, source, headers, flags), (path, name, source, headers, flags, schedule))
-    pending = [(key, job) for key, job in kernels.items() if not (done / key).exists()]
-    print(f"{len(combinations)} rows x archs, {sum(bool(s) for s, _ in made)} legal, "
-          f"{sum(len(sources) for sources, _ in made)} kernels, {len(kernels)} different, "
-          f"{len(kernels) - len(pending)} known to pass; NVRTC {version} at {path}", flush=True)
+        for name, arch, source, headers, flags, schedule in sources:
+            text = key_of("", source, headers, [flag for flag in flags if not flag.startswith("-arch=")])
+            kernels.setdefault((text, arch), (path, name, source, headers, flags, schedule))
+    total = len(kernels)
+    if not (options.all or options.every_arch):
+        seed = options.seed or hashlib.sha256("".join(sorted(text for text, _ in kernels)).encode()).hexdigest()[:8]
+        kernels = draw(kernels, seed)
+        counts = collections.Counter(arch for _, arch in kernels)
+        print(f"drawn with --seed={seed}: " + ", ".join(f"{arch} {counts[arch]}" for arch in archs if counts[arch]), flush=True)
+    keyed = [(key_of(version, job[2], job[3], job[4]), job) for job in kernels.values()]
+    pending = [(key, job) for key, job in keyed if not (done / key).exists()]
+    print(f"{len(combinations)} rows x archs, {sum(bool(s) for s, _ in made)} legal, {total} different kernels of archs, "
+          f"{len({text for text, _ in kernels})} different texts, {len(kernels)} to compile, {len(keyed) - len(pending)} of them "
+          f"known to pass; NVRTC {version} at {path}", flush=True)
     with concurrent.futures.ProcessPoolExecutor(max_workers=options.jobs) as pool:
         for (key, _), failure in zip(pending, pool.map(check_kernel, [job for _, job in pending], chunksize=4)):
             if failure:

@@ -3,14 +3,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs every row of the catalog on the host device against the reference.
 
-For each scheme and each (backend, engine) that admits it: every activation with every routing method, shapes, bias and
-type of the logits taking turns (--all: every combination of them); each variant forced at both ends of its range; and
-once per way everything a caller may do differently (given ids, strides, valid tokens, every routing pattern) and one of
-several sets of the layer's options, in turn.
+For each scheme and each (backend, engine) that admits it: LAYERS layers, in which activations, routing methods, shapes, bias
+and type of the logits take turns, so that all ways together have each activation with each method (--product: every way has;
+--all: with every combination of the others too); each variant forced at both ends of its range; and once per way everything
+a caller may do differently (given ids, strides, valid tokens, every routing pattern) and one of several sets of the layer's
+options, in turn.
 """
 
 import itertools
 import json
+import math
 import pathlib
 import re
 import shutil
@@ -18,6 +20,8 @@ import time
 
 import moec_testing as testing
 
+# Of one way, where neither --product nor --all is given: activation and method are in different stages.
+LAYERS = 6
 TOKENS = "0,1,2,7,8,33,65"
 MAX_TOKENS = 160
 # One rank of a layout; every way runs each.
@@ -42,32 +46,40 @@ OPTIONS_OF_FEW = [
 PATTERNS = "uniform,skewed,one_expert,empty_expert,ties,negative,nan_inf"
 
 
-def cases(rows, every):
+def pairs(rows):
+    """Every (activation, routing method) once, in an order whose neighbours share neither."""
+    activations, methods = rows["activations"], rows["routing"]
+    for turn in range(len(activations) * len(methods)):
+        yield (activations[turn % len(activations)],
+               methods[(turn + turn // math.lcm(len(activations), len(methods))) % len(methods)])
+
+
+def cases(rows, product=True, every=False):
     """Dictionaries of rows; `extras` marks one case of each way, `few_tokens` an engine that serves no others."""
+    every_pair = list(pairs(rows))
+    turn = 0
     for scheme in rows["schemes"]:
+        options = list(itertools.product(testing.shapes(scheme), (False, True), (None, "f32")))
         for way, (backend, engine) in enumerate(testing.ways(rows, scheme)):
-            first = True
             few = testing.is_of_few_tokens(rows, engine)
-            turn = 0
-            for activation, routing in itertools.product(rows["activations"], rows["routing"]):
-                options = list(itertools.product(testing.shapes(scheme), (False, True), (None, "f32")))
+            for index in range(len(every_pair) if product or every else LAYERS):
+                activation, routing = every_pair[turn % len(every_pair)]
                 # 5 is coprime to the number of options: all of them have their turn.
                 chosen = options if every else [options[turn * 5 % len(options)]]
                 turn += 1
                 for shape, bias, logits in chosen:
                     case = {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation,
-                            "routing": routing, "shape": shape, "bias": bias, "logits": logits, "extras": first,
+                            "routing": routing, "shape": shape, "bias": bias, "logits": logits, "extras": not index,
                             "few_tokens": few}
                     yield case
-                    if first:
-                        for share in SHARES:
-                            yield {**case, "shape": testing.shared_shape(scheme), "bias": True, "extras": False, "share": share}
-                        several = OPTIONS_OF_FEW if few else OPTIONS
-                        options = several[way % len(several)]
-                        if scheme["name"] == "fp8_tensor_dynamic":  # one scale of all tokens
-                            options = {**options, "batch_invariant": False}
-                        yield {**case, "bias": True, "extras": False, "options": options}
-                    first = False
+                if not index:
+                    for share in SHARES:
+                        yield {**case, "shape": testing.shared_shape(scheme), "bias": True, "extras": False, "share": share}
+                    several = OPTIONS_OF_FEW if few else OPTIONS
+                    options_of_layer = several[way % len(several)]
+                    if scheme["name"] == "fp8_tensor_dynamic":  # one scale of all tokens
+                        options_of_layer = {**options_of_layer, "batch_invariant": False}
+                    yield {**case, "bias": True, "extras": False, "options": options_of_layer}
 
 
 def name_of(case):
@@ -156,13 +168,14 @@ def check_case(tools, work, case):
 
 def main():
     arguments = testing.parser(__doc__.splitlines()[0])
-    arguments.add_argument("--all", action="store_true", help="every combination of shape, bias and type of the logits")
+    arguments.add_argument("--product", action="store_true", help="every activation with every routing method on every way")
+    arguments.add_argument("--all", action="store_true", help="the same, with every shape, bias and type of the logits")
     arguments.add_argument("--filter", default="", help="only cases whose name this regular expression is found in")
     options = arguments.parse_args()
     tools = testing.Tools(options.bin)
     work = pathlib.Path(options.work)
     started = time.time()
-    chosen = [case for case in cases(tools.rows(), options.all) if re.search(options.filter, name_of(case))]
+    chosen = [case for case in cases(tools.rows(), options.product, options.all) if re.search(options.filter, name_of(case))]
     results = testing.parallel(lambda case: check_case(tools, work, case), chosen, options.jobs)
     testing.finish("conformance on the host device", len(chosen), [text for text in results if text], started,
                    time.time())

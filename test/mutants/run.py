@@ -116,7 +116,7 @@ def run_check(check, folder, work):
     """(green, what was seen). Raises for a check that could not run."""
     if check[0] == "conformance":
         status, output, errors = testing.run([sys.executable, HERE.parent / "conformance" / "conformance.py", "--bin", folder,
-                                              "--work", work / "check", "--filter", check[1], "--jobs", "1"])
+                                              "--work", work / "check", "--filter", check[1], "--product", "--jobs", "1"])
         if "conformance on the host device: 0 passed, 0 failed" in output or status not in (0, 1):
             raise RuntimeError(f"no case matches or no end: {output[-500:]} {errors[-500:]}")
         failed = re.search(r"^FAILED: (.*)$", output, re.MULTILINE)
