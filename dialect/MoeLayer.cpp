@@ -99,6 +99,11 @@ static LogicalResult verifyTypes(LayerOp op) {
   if (a1.isPlain() && a1.getElement() != op.getInputType())
     return op.emitOpError() << "'input_type' is " << op.getInputType()
                             << ", but the scheme reads " << a1.getElement();
+  if (op.getInputQuantized() && a1.isPlain())
+    return op.emitOpError()
+           << "'input_quantized' needs a scheme that quantizes "
+              "x, got "
+           << op.getQuant();
   return success();
 }
 
@@ -179,11 +184,11 @@ static LogicalResult verifyLocal(LayerOp op) {
   const int64_t count = *op.getLocalExperts();
   if (*op.getLocalBegin() < 0 || count < 0 || stride < 1 ||
       (count > 0 &&
-       *op.getLocalBegin() + (count - 1) * stride >= op.getExperts()))
+       *op.getLocalBegin() + (count - 1) * stride >= op.getStoredExperts()))
     return op.emitOpError()
            << "local experts " << *op.getLocalBegin() << " + i * " << stride
-           << ", " << count << " of them, do not lie in the " << op.getExperts()
-           << " experts";
+           << ", " << count << " of them, do not lie in the "
+           << op.getStoredExperts() << " experts";
   return success();
 }
 

@@ -50,9 +50,11 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     * `per_expert_scale`: each expert's weight has a factor (no);
     * `hash_routing`: ids come from a table by token id (no);
     * `zero_experts`: identity experts behind the real ones (0);
-    * `num_shared_experts`, `shared_intermediate`, `shared_expert_gate`:
-      experts that every token takes (0);
-    * `redundant_experts`, `eplb`: replicas and their balancing (0, no);
+    * `num_shared_experts`, `shared_intermediate` (of each: as the others'),
+      `shared_expert_gate`: experts that every token takes, behind the others in
+      the weights (0). Their weight is 1, or the sigmoid of an input;
+    * `redundant_experts`, `eplb`: replicas, and that each run says which
+      physical experts there are of a logical one (0, no);
     * `expert_map`: the caller says at each run which of the local experts an
       id means (no: those from `local_begin` on);
     * `latent_hidden`: the experts' width where the caller projects x to it
@@ -127,6 +129,12 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     bool isGated() { return getActivation().isGated(); }
     /// The width of x and of the experts' outputs.
     int64_t getWidth() { return getLatentHidden().value_or(0) > 0 ? *getLatentHidden() : getHidden(); }
+    /// Experts that routing may end at, replicas counted.
+    int64_t getPhysicalExperts() { return getExperts() + getRedundantExperts().value_or(0); }
+    /// Experts whose weights there are: shared ones behind the physical.
+    int64_t getStoredExperts() { return getPhysicalExperts() + getNumSharedExperts().value_or(0); }
+    /// Experts that each token takes, shared ones last.
+    int64_t getPairsOfToken() { return getTopK() + getNumSharedExperts().value_or(0); }
     bool accumulatesFast() { return getAccumulate() == "fast"; }
     /// moe-resolve-parallel has been here.
     bool isResolved() { return getLocalIntermediate() && getLocalBegin() && getLocalExperts() && getW2Bias(); }

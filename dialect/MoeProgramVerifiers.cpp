@@ -121,7 +121,10 @@ static LogicalResult verifyInputs(ProgramOp program, LayerOp layer) {
     Type element;
   };
   const Expected table[] = {
-      {"x", {any, layer.getWidth()}, layer.getInputType()},
+      {"x",
+       {any, layer.getWidth()},
+       layer.getInputQuantized() ? quant.getA1().getElement()
+                                 : layer.getInputType()},
       {"logits", {any, layer.getExperts()}, layer.getLogitsType()},
       {"given_weights", {any, layer.getTopK()}, builder.getF32Type()},
       {"valid_tokens", {1}, builder.getI32Type()},
@@ -129,8 +132,8 @@ static LogicalResult verifyInputs(ProgramOp program, LayerOp layer) {
       {"w2", {experts, layer.getWidth(), inner}, quant.getW2().getElement()},
       {"w13_scale", layer.getW13ScaleShape(), quant.getW1().getScale()},
       {"w2_scale", layer.getW2ScaleShape(), quant.getW2().getScale()},
-      {"a1_scale", {layer.getExperts()}, quant.getA1().getScale()},
-      {"a2_scale", {layer.getExperts()}, quant.getA2().getScale()},
+      {"a1_scale", {layer.getStoredExperts()}, quant.getA1().getScale()},
+      {"a2_scale", {layer.getStoredExperts()}, quant.getA2().getScale()},
       {"b13", {experts, rows}, layer.getInputType()},
       {"b2", {experts, layer.getWidth()}, layer.getInputType()},
       {"residual", {any, layer.getWidth()}, layer.getOutputType()},

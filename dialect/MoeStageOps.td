@@ -32,6 +32,12 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments]> {
     taken instead when the caller hands them over. Rows at and beyond the value
     of `valid` route nowhere. The leading `?` is tokens.
 
+    What is counted and permuted are places of weights: with `replicas`, of the
+    physical experts (map[e, i], i below count[e]) of the logical expert e the
+    one that the index of the pair, modulo their count, picks; with `map`, the
+    local expert that it says, if any. `shared` experts follow, of each token,
+    behind the physical ones; their weight is 1, or the sigmoid of the `gate`.
+
     ```mlir
     func.func private @route(%logits: tensor<?x128xbf16>, %given_ids: tensor<?x8xi32>, %given_weights: tensor<?x8xf32>, %valid: tensor<1xi32>) {
       %ids, %weights = moe.route <renormalize_naive> top_k = 8 %logits given (%given_ids, %given_weights) valid %valid
@@ -46,13 +52,24 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments]> {
     AnyRankedTensor:$logits,
     Optional<AnyRankedTensor>:$given_ids,
     Optional<AnyRankedTensor>:$given_weights,
-    Optional<AnyRankedTensor>:$valid_tokens
+    Optional<AnyRankedTensor>:$valid_tokens,
+    Optional<AnyRankedTensor>:$logical_to_physical,
+    Optional<AnyRankedTensor>:$replica_count,
+    Optional<AnyRankedTensor>:$expert_map,
+    OptionalAttr<Moe_IntAttr>:$shared,
+    Optional<AnyRankedTensor>:$shared_gate
   );
   let results = (outs AnyRankedTensor:$topk_ids, AnyRankedTensor:$topk_weights);
   let assemblyFormat = [{
     $routing `top_k` `=` $top_k $logits
     (`given` `(` $given_ids^ `,` $given_weights `)`)? (`valid` $valid_tokens^)?
+    (`replicas` `(` $logical_to_physical^ `,` $replica_count `)`)? (`map` $expert_map^)?
+    (`shared` `=` $shared^)? (`gate` $shared_gate^)?
     attr-dict `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    /// Columns of the map of replicas.
+    int64_t getReplicaSlots() { return ::llvm::cast<::mlir::RankedTensorType>(getLogicalToPhysical().getType()).getDimSize(1); }
   }];
 }
 

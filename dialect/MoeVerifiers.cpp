@@ -86,9 +86,34 @@ LogicalResult RouteOp::verify() {
   if (getValidTokens() &&
       failed(expect(*this, "valid_tokens", getValidTokens(), {1}, i32(*this))))
     return failure();
-  if (failed(expect(*this, "topk_ids", getTopkIds(), {kAny, topK}, i32(*this))))
+  const Type integer = i32(*this);
+  if (bool(getLogicalToPhysical()) != bool(getReplicaCount()))
+    return emitOpError()
+           << "the two parts of 'replicas' must be given together";
+  if (getLogicalToPhysical() &&
+      (failed(expectRank(*this, "replicas", getLogicalToPhysical(), 2)) ||
+       failed(expect(*this, "replicas", getLogicalToPhysical(),
+                     {experts, columns(getLogicalToPhysical())}, integer)) ||
+       failed(
+           expect(*this, "replicas", getReplicaCount(), {experts}, integer))))
     return failure();
-  return expect(*this, "topk_weights", getTopkWeights(), {kAny, topK},
+  if (getExpertMap() &&
+      (failed(expectRank(*this, "map", getExpertMap(), 1)) ||
+       failed(expect(*this, "map", getExpertMap(),
+                     tensor(getExpertMap()).getShape(), integer))))
+    return failure();
+  const int64_t shared = getShared().value_or(0);
+  if (shared < 0 || (getSharedGate() && shared == 0))
+    return emitOpError() << "'shared' must be positive, and with a 'gate' "
+                            "given, got "
+                         << shared;
+  if (getSharedGate() &&
+      failed(expect(*this, "gate", getSharedGate(), {kAny, 1})))
+    return failure();
+  if (failed(expect(*this, "topk_ids", getTopkIds(), {kAny, topK + shared},
+                    integer)))
+    return failure();
+  return expect(*this, "topk_weights", getTopkWeights(), {kAny, topK + shared},
                 f32(*this));
 }
 

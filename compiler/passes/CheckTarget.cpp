@@ -47,8 +47,6 @@ const OptionRule kOptionRules[] = {
     {"weights_transposed",
      [](moe::LayerOp l) { return l.getWeightsTransposed(); },
      "weights stored as [E, 2I, H] and [E, H, I]"},
-    {"input_quantized", [](moe::LayerOp l) { return l.getInputQuantized(); },
-     "x in input_type"},
     {"scales_swizzled", [](moe::LayerOp l) { return l.getScalesSwizzled(); },
      "scales in their logical order"},
     {"apply_router_weight_on_input",
@@ -63,15 +61,6 @@ const OptionRule kOptionRules[] = {
      "ids from logits or given"},
     {"zero_experts",
      [](moe::LayerOp l) { return isPositive(l.getZeroExperts()); }, "0"},
-    {"num_shared_experts",
-     [](moe::LayerOp l) { return isPositive(l.getNumSharedExperts()); }, "0"},
-    {"shared_expert_gate",
-     [](moe::LayerOp l) { return l.getSharedExpertGate(); },
-     "no shared experts"},
-    {"redundant_experts",
-     [](moe::LayerOp l) { return isPositive(l.getRedundantExperts()); }, "0"},
-    {"eplb", [](moe::LayerOp l) { return l.getEplb(); },
-     "experts that stay where they are"},
     {"hidden_unpadded",
      [](moe::LayerOp l) {
        return l.getHiddenUnpadded().value_or(l.getHidden()) != l.getHidden();
@@ -91,12 +80,12 @@ const OptionRule kOptionRules[] = {
     {"skip_final_all_reduce",
      [](moe::LayerOp l) { return l.getSkipFinalAllReduce(); },
      "leave it away: moec never reduces over ranks"},
-    {"expert_map", [](moe::LayerOp l) { return l.getExpertMap(); },
-     "experts that follow each other"},
     {"lora", [](moe::LayerOp l) { return l.getLora(); }, "no adapters"},
     {"placement",
-     [](moe::LayerOp l) { return l.getParallel().getPlacement() != "linear"; },
-     "linear"},
+     [](moe::LayerOp l) {
+       return l.getParallel().getPlacement() != "linear" && !l.getExpertMap();
+     },
+     "linear, or any with expert_map"},
     {"sp", [](moe::LayerOp l) { return l.getParallel().getSp() > 1; }, "1"},
 };
 
@@ -128,6 +117,40 @@ LogicalResult checkTogether(moe::LayerOp layer) {
   if (layer.getDeferFinalize() && layer.getResidual())
     refuse("residual: with defer_finalize the caller sums over experts, and "
            "adds the residual then; accepted: one of the two");
+  if (isPositive(layer.getRedundantExperts()) && !layer.getEplb())
+    refuse("redundant_experts: which experts have replicas is an input of a "
+           "layer with eplb (enable_eplb) alone; accepted: both");
+  if (layer.getEplb() && isPositive(layer.getZeroExperts()))
+    refuse("eplb: zero experts have no replicas; accepted: one of the two");
+  if (!isPositive(layer.getNumSharedExperts())) {
+    if (layer.getSharedExpertGate())
+      refuse("shared_expert_gate: there are no shared experts; accepted: with "
+             "num_shared_experts");
+    return failure(failed);
+  }
+  // Shared experts are rows of the same weights, taken by every token.
+  const int64_t intermediate = layer.getIntermediate();
+  const int64_t ofShared = layer.getSharedIntermediate().value_or(0);
+  if (ofShared > 0 && ofShared != intermediate)
+    refuse("num_shared_experts: each has an intermediate of " +
+           Twine(ofShared) + ", the others of " + Twine(intermediate) +
+           ", so that they cannot share weights; accepted: equal ones, or "
+           "shared experts beside this layer");
+  if (layer.getWidth() != layer.getHidden())
+    refuse("num_shared_experts: they read the layer's hidden of " +
+           Twine(layer.getHidden()) + ", the others a latent one of " +
+           Twine(layer.getWidth()) +
+           "; accepted: shared experts beside this layer");
+  if (layer.getParallel().getExpertSize() > 1)
+    refuse("num_shared_experts: with experts spread over ranks each rank would "
+           "add them; accepted: shards of them (without ep), or shared experts "
+           "beside this layer");
+  if (layer.getApplyRouterWeightOnInput())
+    refuse("num_shared_experts: router weights on the input are not theirs; "
+           "accepted: shared experts beside this layer");
+  if (isPositive(layer.getZeroExperts()))
+    refuse("num_shared_experts: zero experts have the ids behind the others; "
+           "accepted: shared experts beside this layer");
   return failure(failed);
 }
 
@@ -242,8 +265,8 @@ LogicalResult checkSizes(moe::LayerOp layer) {
       {"hidden", layer.getWidth(), elements, 0},
       {"intermediate (of this rank)", intermediate,
        layer.isGated() ? std::max(elements, kInterleave) : elements, 0},
-      {"experts", layer.getExperts(), 1, kMaxExperts},
-      {"top_k", layer.getTopK(), 1, kMaxTopK},
+      {"experts", layer.getStoredExperts(), 1, kMaxExperts},
+      {"top_k", layer.getPairsOfToken(), 1, kMaxTopK},
   };
   bool failed = false;
   for (const SizeRule &rule : rules) {

@@ -29,9 +29,9 @@ using namespace moec::compiler;
 static LayerFacts factsOf(moe::LayerOp layer) {
   LayerFacts facts;
   facts.name = layer.getSymName();
-  facts.experts = layer.getExperts();
+  facts.experts = layer.getStoredExperts();
   facts.localExperts = layer.getLocalExperts().value_or(facts.experts);
-  facts.topK = layer.getTopK();
+  facts.topK = layer.getPairsOfToken();
   facts.hidden = layer.getWidth();
   facts.intermediate =
       layer.getLocalIntermediate().value_or(layer.getIntermediate());

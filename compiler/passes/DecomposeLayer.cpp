@@ -77,11 +77,27 @@ private:
     const auto add = [&](StringRef name, ArrayRef<int64_t> shape, Type type) {
       inputs.push_back({name, tensor(shape, type), {}});
     };
-    add("x", {kAny, layer.getWidth()}, layer.getInputType());
+    const moe::DescriptorAttr a1 = quant.getA1();
+    if (layer.getInputQuantized()) {
+      add("x", {kAny, layer.getWidth()}, a1.getElement());
+      addScaleOfX(a1);
+    } else {
+      add("x", {kAny, layer.getWidth()}, layer.getInputType());
+    }
     add("logits", {kAny, layer.getExperts()}, layer.getLogitsType());
     add("given_ids", {kAny, layer.getTopK()}, i32);
     add("given_weights", {kAny, layer.getTopK()}, f32);
     add("valid_tokens", {1}, i32);
+    if (layer.getEplb()) {
+      add("logical_to_physical",
+          {layer.getExperts(), layer.getRedundantExperts().value_or(0) + 1},
+          i32);
+      add("replica_count", {layer.getExperts()}, i32);
+    }
+    if (layer.getExpertMap())
+      add("expert_map", {layer.getPhysicalExperts()}, i32);
+    if (layer.getSharedExpertGate())
+      add("shared_gate", {kAny, 1}, layer.getLogitsType());
     if (layer.getResidual())
       add("residual", {kAny, layer.getWidth()}, layer.getOutputType());
     add("w13", {experts, rows, layer.getWidth()}, quant.getW1().getElement());
@@ -95,12 +111,27 @@ private:
     addScale("w13_scale", layer.getW13ScaleShape(), quant.getW1());
     addScale("w2_scale", layer.getW2ScaleShape(), quant.getW2());
     // Of all experts, so that every rank quantizes alike.
-    addScale("a1_scale", {layer.getExperts()}, quant.getA1());
-    addScale("a2_scale", {layer.getExperts()}, quant.getA2());
+    if (!layer.getInputQuantized())
+      addScale("a1_scale", {layer.getStoredExperts()}, a1);
+    addScale("a2_scale", {layer.getStoredExperts()}, quant.getA2());
     if (!layer.getHasBias())
       return;
     add("b13", {experts, rows}, layer.getInputType());
     add("b2", {experts, layer.getWidth()}, layer.getInputType());
+  }
+
+  /// As moe.quantize would have made it.
+  RankedTensorType scaleTypeOf(moe::DescriptorAttr descriptor,
+                               int64_t columns) {
+    if (descriptor.getGroup()[0] == -1)
+      return tensor({1}, descriptor.getScale());
+    const int64_t group = descriptor.getGroup()[1];
+    const int64_t groups = group == -1 ? 1 : llvm::divideCeil(columns, group);
+    return tensor({kAny, groups}, descriptor.getScale());
+  }
+
+  void addScaleOfX(moe::DescriptorAttr a1) {
+    inputs.push_back({"x_scale", scaleTypeOf(a1, layer.getWidth()), {}});
   }
 
   Value input(StringRef name) {
@@ -121,9 +152,7 @@ private:
     if (descriptor.isPlain())
       return {input, Value()};
     const auto type = cast<RankedTensorType>(input.getType());
-    const int64_t rows = descriptor.getGroup()[0];
-    const int64_t columns = descriptor.getGroup()[1];
-    const bool ofTensor = rows == -1;
+    const bool ofTensor = descriptor.getGroup()[0] == -1;
     const Value valid = offsets ? Value() : this->input("valid_tokens");
     Value amax;
     IntegerAttr blockRows;
@@ -133,10 +162,7 @@ private:
                                  tensor({kAny}, builder.getF32Type()),
                                  kAmaxRows, input, valid, offsets);
     }
-    const int64_t groups =
-        columns == -1 ? 1 : llvm::divideCeil(type.getDimSize(1), columns);
-    const auto scale = ofTensor ? tensor({1}, descriptor.getScale())
-                                : tensor({kAny, groups}, descriptor.getScale());
+    const auto scale = scaleTypeOf(descriptor, type.getDimSize(1));
     auto op = moe::QuantizeOp::create(
         builder, location, tensor(type.getShape(), descriptor.getElement()),
         TypeRange{scale}, descriptor, input,
@@ -157,14 +183,18 @@ private:
   }
 
   void addStages() {
-    const int64_t experts = layer.getExperts(), topK = layer.getTopK();
+    const int64_t experts = layer.getStoredExperts();
+    const int64_t topK = layer.getPairsOfToken();
     const int64_t local = *layer.getLocalExperts();
     const Type i32 = builder.getI32Type(), f32 = builder.getF32Type();
     const auto ids = tensor({kAny, topK}, i32);
     auto route = moe::RouteOp::create(
         builder, location, ids, tensor({kAny, topK}, f32), layer.getRouting(),
-        topK, input("logits"), input("given_ids"), input("given_weights"),
-        input("valid_tokens"));
+        builder.getI64IntegerAttr(layer.getTopK()), input("logits"),
+        input("given_ids"), input("given_weights"), input("valid_tokens"),
+        input("logical_to_physical"), input("replica_count"),
+        input("expert_map"), layer.getNumSharedExpertsAttr(),
+        input("shared_gate"));
     auto count = moe::CountOp::create(builder, location,
                                       tensor({kAny, experts}, i32), experts,
                                       /*block_tokens=*/0, route.getTopkIds());
@@ -184,7 +214,10 @@ private:
         route.getTopkIds(), count.getBlockCounts());
     const moe::DescriptorAttr a1 = layer.getQuant().getA1();
     const moe::DescriptorAttr a2 = layer.getQuant().getA2();
-    const Quantized x = quantize(a1, input("x"), input("a1_scale"), Value());
+    const Quantized x =
+        layer.getInputQuantized()
+            ? Quantized{input("x"), input("x_scale")}
+            : quantize(a1, input("x"), input("a1_scale"), Value());
     const Value h =
         matmul(builder.getI64IntegerAttr(topK), x, permute.getRows(),
                input("w13"), input("w13_scale"), input("b13"), permute);
@@ -261,7 +294,7 @@ struct DecomposeLayerPass
       return layer.emitError()
              << "what this rank holds of layer @" << layer.getSymName()
              << " is not resolved; run moe-resolve-parallel first";
-    if (layer.getLocalStride().value_or(1) != 1)
+    if (layer.getLocalStride().value_or(1) != 1 && !layer.getExpertMap())
       return compiler::refuse(layer, "option_not_supported",
                               "the experts of a rank must follow each other, "
                               "got a stride of " +

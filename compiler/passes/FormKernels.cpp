@@ -78,10 +78,14 @@ static StringRef operandName(OpOperand &operand) {
   Value value = operand.get();
   return llvm::TypeSwitch<Operation *, StringRef>(operand.getOwner())
       .Case([&](moe::RouteOp op) -> StringRef {
-        return value == op.getLogits()         ? "logits"
-               : value == op.getGivenIds()     ? "given_ids"
-               : value == op.getGivenWeights() ? "given_weights"
-                                               : "valid_tokens";
+        return value == op.getLogits()              ? "logits"
+               : value == op.getGivenIds()          ? "given_ids"
+               : value == op.getGivenWeights()      ? "given_weights"
+               : value == op.getLogicalToPhysical() ? "logical_to_physical"
+               : value == op.getReplicaCount()      ? "replica_count"
+               : value == op.getExpertMap()         ? "expert_map"
+               : value == op.getSharedGate()        ? "shared_gate"
+                                                    : "valid_tokens";
       })
       .Case([&](moe::CountOp) -> StringRef { return "topk_ids"; })
       .Case([&](moe::PermuteOp op) -> StringRef {
@@ -345,7 +349,7 @@ static void decidePartials(moe::ProgramOp program, moe::VariantOp variant) {
   moe::LayerOp layer = program.getLayerOp();
   Type output = layer.getOutputType();
   double bytes = 4.0 * double(variant.getMaxTokens()) *
-                 double(layer.getTopK()) * double(layer.getWidth());
+                 double(layer.getPairsOfToken()) * double(layer.getWidth());
   if (!gpu || output.isF32() || variant.getEngine() ||
       bytes <= gpu->l2 * 1024 * 1024)
     return;

@@ -49,7 +49,7 @@ struct Range {
 SmallVector<Range> rangesFor(moe::LayerOp layer, StringRef engine,
                              int64_t elementBytes, int64_t maxTokens) {
   const double rowsPerToken =
-      double(layer.getTopK()) / double(layer.getExperts());
+      double(layer.getPairsOfToken()) / double(layer.getStoredExperts());
   SmallVector<Range> ranges;
   const auto add = [&](int64_t last, const TileRule &rule) {
     last = std::min(last, maxTokens);
@@ -140,7 +140,8 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   moe::LayerOp layer = program.getLayerOp();
   const std::pair<bool, StringRef> notDone[] = {
       {layer.getBatchInvariant(), "batch_invariant"},
-      {layer.getDeferFinalize(), "defer_finalize"}};
+      {layer.getDeferFinalize(), "defer_finalize"},
+      {layer.getInputQuantized(), "input_quantized"}};
   for (const auto &[asked, option] : notDone)
     if (asked)
       return refuse("option_not_supported",
@@ -161,7 +162,7 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   for (const compiler::FewTokensRule &rule : compiler::kFewTokensRules)
     if (rule.elementBytes == operandBytes(stages))
       most = std::min<int64_t>(rule.tokens, engine->mostTokens);
-  most = std::min({most, compiler::kFewPairs / int64_t(layer.getTopK()),
+  most = std::min({most, compiler::kFewPairs / layer.getPairsOfToken(),
                    int64_t(stages.getMaxTokens())});
   compiler::Hardware hardware;
   if (!compiler::findHardware(target.getArch().str(), target.getGpu().str(),

@@ -62,7 +62,7 @@ GemvProblem compiler::gemvProblem(moe::LayerOp layer,
                                   moe::GroupedMatmulOp matmul, int64_t tokens) {
   GemvProblem problem;
   const bool first = bool(matmul.getRows());
-  problem.rows = first ? tokens : tokens * int64_t(layer.getTopK());
+  problem.rows = first ? tokens : tokens * layer.getPairsOfToken();
   problem.k = matmul.getK();
   problem.parts = first && layer.isGated() ? 2 : 1;
   problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
@@ -135,7 +135,7 @@ Expression compiler::tileCapacity(int64_t tileRows, int64_t experts) {
 
 Expression compiler::rowCapacity(moe::ProgramOp program) {
   return Expression::symbol("tokens") *
-         Expression(program.getLayerOp().getTopK());
+         Expression(program.getLayerOp().getPairsOfToken());
 }
 
 namespace {

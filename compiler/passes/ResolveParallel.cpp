@@ -50,16 +50,20 @@ LogicalResult resolve(moe::LayerOp layer) {
             Twine(shards) +
             " shards (dp * pcp * tp); accepted: sizes that divide it");
   const int64_t ranks = parallel.getExpertSize();
-  if (ranks > layer.getExperts())
+  if (ranks > layer.getPhysicalExperts())
     return compiler::refuse(layer, "size_not_supported",
-                            Twine(layer.getExperts()) +
+                            Twine(layer.getPhysicalExperts()) +
                                 " experts do not give each of " + Twine(ranks) +
                                 " ranks one; accepted: at most as many ranks "
                                 "(dp * pcp * tp) as experts");
-  const Placement placement = placeExperts(layer.getExperts(), parallel);
+  const Placement placement =
+      placeExperts(layer.getPhysicalExperts(), parallel);
   layer.setLocalIntermediate(intermediate / shards);
   layer.setLocalBegin(placement.begin);
-  layer.setLocalExperts(placement.count);
+  // Shared experts are sharded as the others are, or refused later.
+  layer.setLocalExperts(
+      placement.count +
+      (ranks == 1 ? layer.getNumSharedExperts().value_or(0) : 0));
   if (placement.stride != 1)
     layer.setLocalStride(placement.stride);
   // The ranks' outputs are summed, and the bias must be in the sum once.

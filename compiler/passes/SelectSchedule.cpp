@@ -90,9 +90,9 @@ static MatmulProblem problemOf(moe::KernelOp kernel,
   std::tie(p.minTokens, p.maxTokens) = tokenRange(kernel);
   p.n = matmul.getN();
   p.k = matmul.getK();
-  p.experts = layer.getExperts();
+  p.experts = layer.getStoredExperts();
   p.localExperts = matmul.getNumExperts();
-  p.topK = layer.getTopK();
+  p.topK = layer.getPairsOfToken();
   p.elementType = elementTypeOf(matmul.getLhs());
   p.elementBytes = elementBytes(p.elementType);
   p.resultBytes = elementBytes(elementTypeOf(resultOfMatmul(kernel)));
@@ -277,7 +277,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       int64_t vectors = (hidden + width - 1) / width;
       int64_t blocks = tokens <= 128 ? std::max<int64_t>(hidden / 512, 1) : 1;
       int64_t share = (vectors + blocks - 1) / blocks;
-      fields.tile = {1, share * width, int64_t(layer.getTopK())};
+      fields.tile = {1, share * width, layer.getPairsOfToken()};
       fields.threads = std::clamp<int64_t>((share + 31) / 32 * 32, 32, 256);
     } else {
       fields.threads = 256;

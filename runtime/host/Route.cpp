@@ -89,6 +89,72 @@ void routeToken(const Method &method, const std::vector<float> &logits,
     weights[k] *= method.scale;
 }
 
+/// Which weights a chosen expert means, and what every token takes besides.
+struct Placement {
+  View replicas, replicaCount, map, gate;
+  int64_t experts = 0, physical = 0, shared = 0, localBegin = 0;
+
+  static Result<Placement> read(KernelRun &run, const Stage &stage,
+                                int64_t experts, int64_t tokens) {
+    Placement made;
+    made.experts = experts;
+    made.physical = run.integer(stage, "physical_experts");
+    if (made.physical == 0)
+      made.physical = experts;
+    made.shared = run.integer(stage, "shared");
+    made.localBegin = run.integer(stage, "local_begin");
+    const int64_t slots = run.integer(stage, "replica_slots");
+    struct Row {
+      const char *name;
+      int64_t rows, columns;
+      View *view;
+    };
+    for (const Row &row :
+         {Row{"logical_to_physical", experts, slots, &made.replicas},
+          {"replica_count", 1, experts, &made.replicaCount},
+          {"expert_map", 1, made.physical, &made.map},
+          {"shared_gate", tokens, 1, &made.gate}}) {
+      if (!stage.operands.count(row.name))
+        continue;
+      Result<View> view = run.operand(stage, row.name, row.rows, row.columns);
+      if (!view)
+        return view.takeError();
+      if (tokens > 0 && !*view)
+        return run.fail(stage, fmt::format("expected memory for {}", row.name));
+      *row.view = *view;
+    }
+    if (made.replicas && (slots < 1 || !made.replicaCount))
+      return run.fail(stage, "expected replica_count and replica_slots of at "
+                             "least 1 with logical_to_physical");
+    return made;
+  }
+
+  /// Of the pair-th pair of all tokens.
+  int32_t placeOf(int32_t expert, int64_t pair) const {
+    int64_t place = expert;
+    if (place < 0 || place >= experts)
+      return -1;
+    if (replicas) {
+      int64_t count = std::max<int64_t>(1, replicaCount.integer(0, place));
+      place = replicas.integer(place, pair % count);
+    }
+    if (map && place >= 0 && place < physical) {
+      place = map.integer(0, place);
+      if (place >= 0)
+        place += localBegin;
+    }
+    return place >= 0 && place < physical ? static_cast<int32_t>(place) : -1;
+  }
+
+  float sharedWeight(int64_t token) const {
+    float value = 0;
+    if (!gate)
+      return 1.0f;
+    loadFloats(gate.storage, gate.at(token), 1, &value);
+    return 1.0f / (1.0f + std::exp(-value));
+  }
+};
+
 } // namespace
 
 Result<void> moec::host::runRoute(KernelRun &run, const Stage &stage) {
@@ -142,18 +208,22 @@ Result<void> moec::host::runRoute(KernelRun &run, const Stage &stage) {
   Result<View> valid = run.operand(stage, "valid_tokens", 1, 1);
   if (!valid)
     return valid.takeError();
+  Result<Placement> placement =
+      Placement::read(run, stage, method.experts, tokens);
+  if (!placement)
+    return placement.takeError();
+  const int64_t pairs = method.topK + placement->shared;
   Result<View> topkIds =
-      run.result(stage, "topk_ids", tokens, method.topK, Storage::I32);
+      run.result(stage, "topk_ids", tokens, pairs, Storage::I32);
   if (!topkIds)
     return topkIds.takeError();
-  Result<View> topkWeights =
-      run.result(stage, "topk_weights", tokens, method.topK);
+  Result<View> topkWeights = run.result(stage, "topk_weights", tokens, pairs);
   if (!topkWeights)
     return topkWeights.takeError();
-  Result<View> ids = run.result(stage, "ids", tokens, method.topK);
+  Result<View> ids = run.result(stage, "ids", tokens, pairs);
   if (!ids)
     return ids.takeError();
-  Result<View> weights = run.result(stage, "weights", tokens, method.topK);
+  Result<View> weights = run.result(stage, "weights", tokens, pairs);
   if (!weights)
     return weights.takeError();
   if (!*logits && (!*givenIds || !*givenWeights))
@@ -165,8 +235,8 @@ Result<void> moec::host::runRoute(KernelRun &run, const Stage &stage) {
   int64_t validTokens = *valid ? valid->integer(0) : *size;
 
   parallelFor(run.threads, tokens, 64, [&](int64_t begin, int64_t end) {
-    std::vector<float> row(method.experts), chosen(method.topK);
-    std::vector<int32_t> order(method.experts), selected(method.topK);
+    std::vector<float> row(method.experts), chosen(pairs);
+    std::vector<int32_t> order(method.experts), selected(pairs), placed(pairs);
     for (int64_t token = begin; token < end; ++token) {
       if (token >= validTokens) {
         std::fill(selected.begin(), selected.end(), -1);
@@ -185,14 +255,24 @@ Result<void> moec::host::runRoute(KernelRun &run, const Stage &stage) {
         loadFloats(givenWeights->storage, givenWeights->at(token), method.topK,
                    chosen.data());
       }
-      for (const View *view : {&*topkIds, &*ids})
-        if (*view)
-          for (int64_t k = 0; k < method.topK; ++k)
-            view->setInteger(token, k, selected[k]);
+      for (int64_t k = 0; k < method.topK; ++k)
+        placed[k] = placement->placeOf(selected[k], token * method.topK + k);
+      for (int64_t j = 0; j < placement->shared && token < validTokens; ++j) {
+        const int64_t k = method.topK + j;
+        selected[k] = static_cast<int32_t>(method.experts + j);
+        placed[k] = static_cast<int32_t>(placement->physical + j);
+        chosen[k] = placement->sharedWeight(token);
+      }
+      if (token >= validTokens)
+        std::fill(placed.begin(), placed.end(), -1);
+      for (int64_t k = 0; k < pairs; ++k) {
+        topkIds->setInteger(token, k, placed[k]);
+        if (*ids)
+          ids->setInteger(token, k, selected[k]);
+      }
       for (const View *view : {&*topkWeights, &*weights})
         if (*view)
-          storeFloats(view->storage, chosen.data(), method.topK,
-                      view->at(token));
+          storeFloats(view->storage, chosen.data(), pairs, view->at(token));
     }
   });
   return {};

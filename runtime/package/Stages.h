@@ -32,10 +32,14 @@ struct StageKind {
 };
 
 inline constexpr StageKind kStageKinds[] = {
-    {"route", "logits? given_ids? given_weights? valid_tokens?",
+    {"route",
+     "logits? given_ids? given_weights? valid_tokens? logical_to_physical? "
+     "replica_count? expert_map? shared_gate?",
      "topk_ids topk_weights ids? weights?",
      "score:string select:string normalize:string experts:integer "
-     "top_k:integer groups:integer top_groups:integer scale:number"},
+     "top_k:integer groups:integer top_groups:integer scale:number "
+     "physical_experts:integer~ replica_slots:integer~ local_begin:integer~ "
+     "shared:integer~"},
     {"count", "topk_ids", "block_counts",
      "experts:integer local_begin:integer local_experts:integer "
      "block_tokens:integer"},

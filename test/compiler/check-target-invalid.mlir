@@ -21,11 +21,6 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'input_quantized'; accepted: x in input_type}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, input_quantized}
-
-// -----
-
 // expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'scales_swizzled'; accepted: scales in their logical order}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, scales_swizzled}
 
@@ -56,26 +51,6 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'num_shared_experts'; accepted: 0}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, num_shared_experts = 1}
-
-// -----
-
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'shared_expert_gate'; accepted: no shared experts}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, shared_expert_gate}
-
-// -----
-
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'redundant_experts'; accepted: 0}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, redundant_experts = 2}
-
-// -----
-
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'eplb'; accepted: experts that stay where they are}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, eplb}
-
-// -----
-
 // expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'hidden_unpadded'; accepted: sizes without padding}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, hidden_unpadded = 2000}
 
@@ -101,8 +76,34 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'expert_map'; accepted: experts that follow each other}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, expert_map}
+// Shared experts count as pairs of a token.
+// expected-error@+1 {{layer @l refused [size_not_supported]: top_k is 33; accepted: at most 32}}
+moe.layer @l {experts = 128, top_k = 32, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, num_shared_experts = 1}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: redundant_experts: which experts have replicas is an input of a layer with eplb (enable_eplb) alone; accepted: both}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, redundant_experts = 2}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: shared_expert_gate: there are no shared experts; accepted: with num_shared_experts}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, shared_expert_gate}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts: each has an intermediate of 512, the others of 768, so that they cannot share weights; accepted: equal ones, or shared experts beside this layer}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, num_shared_experts = 1, shared_intermediate = 512}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts: they read the layer's hidden of 2048, the others a latent one of 1024; accepted: shared experts beside this layer}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, num_shared_experts = 1, latent_hidden = 1024}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts: with experts spread over ranks each rank would add them; accepted: shards of them (without ep), or shared experts beside this layer}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, ep>, num_shared_experts = 2}
 
 // -----
 

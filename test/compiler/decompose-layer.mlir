@@ -115,3 +115,28 @@ moe.layer @deferred {
   experts = 8, top_k = 2, hidden = 48, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, defer_finalize,
   local_intermediate = 64, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// Places of weights: of 8 experts and 2 replicas, as the maps say, and of one
+// more that every token takes.
+// CHECK-LABEL: moe.program @placed_sm_90a
+// CHECK-SAME: inputs ["x", "logits", "given_ids", "given_weights", "valid_tokens", "logical_to_physical", "replica_count", "expert_map", "shared_gate", "w13", "w2"] {
+// CHECK: %logical_to_physical: tensor<8x3xi32>, %replica_count: tensor<8xi32>, %expert_map: tensor<10xi32>, %shared_gate: tensor<?x1xbf16>, %w13: tensor<11x128x48xbf16>
+// CHECK: moe.route <default> top_k = 2 %logits given(%given_ids, %given_weights) valid %valid_tokens replicas(%logical_to_physical, %replica_count) map %expert_map shared = 1 gate %shared_gate :
+// CHECK-SAME: -> (tensor<?x3xi32>, tensor<?x3xf32>)
+// CHECK-NEXT: moe.count experts = 11
+// CHECK-NEXT: moe.permute experts = 11 {{.*}} capacity = "tokens * 3"
+moe.layer @placed {
+  experts = 8, top_k = 2, hidden = 48, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, eplb, expert_map,
+  redundant_experts = 2, num_shared_experts = 1, shared_expert_gate, local_intermediate = 64, local_begin = 0, local_experts = 11, w2_bias = true}
+
+// What x is quantized to, and its scales, come from the caller.
+// CHECK-LABEL: moe.program @quantized_x_sm_90a
+// CHECK-SAME: inputs ["x", "x_scale", "logits",
+// CHECK: %x: tensor<?x336xf8E4M3FN>, %x_scale: tensor<?x3xf32>,
+// CHECK: moe.permute
+// CHECK-NEXT: moe.grouped_matmul top_k = 2 %x gather {{.*}} lhs_scale %x_scale rhs_scale %w13_scale :
+moe.layer @quantized_x {
+  experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, input_quantized,
+  local_intermediate = 208, local_begin = 0, local_experts = 8, w2_bias = true}

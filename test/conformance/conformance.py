@@ -36,12 +36,18 @@ OPTIONS = [
     {"residual": True, "out_dtype": "float32", "latent_hidden_dim": 176},
     {"batch_invariant": True, "residual": True},
     {"defer_moe_finalize": True, "batch_invariant": True},
-    {"defer_moe_finalize": True},
+    {"n_shared_experts": 2, "shared_expert_gate": True, "num_redundant_experts": 3,
+     "moe_parallel_config": {"enable_eplb": True}},
+    {"defer_moe_finalize": True, "n_shared_experts": 1},
+    {"expert_map": True, "num_redundant_experts": 2,
+     "moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True, "enable_eplb": True}},
 ]
 # Those that an engine of few tokens serves.
 OPTIONS_OF_FEW = [
     {"residual": True, "out_dtype": "float32"},
-    {"residual": True, "latent_hidden_dim": 176},
+    {"residual": True, "latent_hidden_dim": 176, "expert_map": True},
+    {"n_shared_experts": 2, "shared_expert_gate": True, "num_redundant_experts": 3,
+     "moe_parallel_config": {"enable_eplb": True}},
 ]
 PATTERNS = "uniform,skewed,one_expert,empty_expert,ties,negative,nan_inf"
 
@@ -79,6 +85,8 @@ def cases(rows, product=True, every=False):
                     options_of_layer = several[way % len(several)]
                     if scheme["name"] == "fp8_tensor_dynamic":  # one scale of all tokens
                         options_of_layer = {**options_of_layer, "batch_invariant": False}
+                    if not testing.is_plain(scheme) and not few and way % 2:
+                        options_of_layer = {**options_of_layer, "input_quantized": True}
                     yield {**case, "bias": True, "extras": False, "options": options_of_layer}
 
 

@@ -59,7 +59,7 @@ moe.layer @plain {
 moe.layer @everything {
   experts = 8, top_k = 1, hidden = 3072, intermediate = 2944,
   input_type = bf16, output_type = f16, logits_type = bf16,
-  quant = #moe.quant<bf16>, routing = #moe.routing<default>,
+  quant = #moe.quant<fp8_block>, routing = #moe.routing<default>,
   activation = #moe.activation<gelu, limit = 7.0>, parallel = #moe.parallel<tp = 2, tp_rank = 1, ep, placement = round_robin>,
   w2_bias = true, local_stride = 2, local_experts = 4, local_begin = 1, local_intermediate = 2944,
   lora, batch_invariant, defer_finalize, skip_final_all_reduce, residual, all_to_all = "deepep_low_latency",

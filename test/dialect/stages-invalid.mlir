@@ -74,7 +74,39 @@ func.func private @f(%l: tensor<?x4xf32>, %g: tensor<?x2xi64>, %v: tensor<?x2xf1
 
 func.func private @f(%l: tensor<?x4xf32>, %g: tensor<?x2xi64>) {
   // expected-error@+1 {{'moe.route' op 'given_ids' and 'given_weights' must be given together}}
-  %i, %w = "moe.route"(%l, %g) <{routing = #moe.routing<default>, top_k = 2 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>}> : (tensor<?x4xf32>, tensor<?x2xi64>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  %i, %w = "moe.route"(%l, %g) <{routing = #moe.routing<default>, top_k = 2 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (tensor<?x4xf32>, tensor<?x2xi64>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<?x4xf32>, %m: tensor<4x2xi32>) {
+  // expected-error@+1 {{'moe.route' op the two parts of 'replicas' must be given together}}
+  %i, %w = "moe.route"(%l, %m) <{routing = #moe.routing<default>, top_k = 2 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0, 1, 0, 0, 0>}> : (tensor<?x4xf32>, tensor<4x2xi32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<?x4xf32>, %m: tensor<4x2xi32>, %c: tensor<5xi32>) {
+  // expected-error@+1 {{'moe.route' op 'replicas' must be 'tensor<4xi32>', got 'tensor<5xi32>'}}
+  %i, %w = moe.route <default> top_k = 2 %l replicas (%m, %c) : (tensor<?x4xf32>, tensor<4x2xi32>, tensor<5xi32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<?x4xf32>, %g: tensor<?x1xf32>) {
+  // expected-error@+1 {{'moe.route' op 'shared' must be positive, and with a 'gate' given, got 0}}
+  %i, %w = moe.route <default> top_k = 2 %l gate %g : (tensor<?x4xf32>, tensor<?x1xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<?x4xf32>) {
+  // expected-error@+1 {{'moe.route' op 'topk_ids' must be 'tensor<?x3xi32>', got 'tensor<?x2xi32>'}}
+  %i, %w = moe.route <default> top_k = 2 %l shared = 1 : (tensor<?x4xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   return
 }
 

@@ -70,8 +70,8 @@ std::vector<std::vector<Pair>> pairsOf(const Layer &layer,
   for (size_t row = 0; row < list.size(); ++row)
     for (int64_t k = 0; k < routing.topK; ++k) {
       const int64_t pair = list[row] * routing.topK + k;
-      const int64_t local = routing.ids[pair] - layer.localBegin;
-      if (routing.ids[pair] >= 0 && local >= 0 && local < layer.localExperts)
+      const int64_t local = routing.locals[pair];
+      if (local >= 0)
         pairs[local].push_back({int64_t(row), routing.weights[pair]});
     }
   return pairs;
@@ -201,10 +201,11 @@ FirstHalf::FirstHalf(const Layer &layer, const Inputs &inputs, unsigned threads)
                       layer.w13ScaleColumns(), layer.gated ? 2 : 1,
                       layer.gateUpRows(), layer.hidden)),
       stride(inputs.x.rowStride ? inputs.x.rowStride : layer.hidden) {
-  if (!layer.a1Scaling.given || !layer.a1Scaling.ofTensor())
+  if (!layer.a1Scaling.given || !layer.a1Scaling.ofTensor() ||
+      layer.inputQuantized)
     return;
   if (!layer.a1Scaling.dynamic) {
-    xScale = staticScale(inputs.a1Scale, layer.experts);
+    xScale = staticScale(inputs.a1Scale, layer.storedExperts());
     return;
   }
   float largest = 0;
@@ -225,6 +226,15 @@ void FirstHalf::readToken(int64_t token, double *row) {
            layer.hidden, row);
 }
 
+void FirstHalf::scaleToken(int64_t token, double *row) {
+  const Scaling &scaling = layer.a1Scaling;
+  const int64_t group = scaling.columns == -1 ? layer.hidden : scaling.columns;
+  const int64_t groups = (layer.hidden + group - 1) / group;
+  for (int64_t c = 0; c < layer.hidden; ++c)
+    row[c] *= load(*inputs.xScale.element, inputs.xScale.data,
+                   scaling.ofTensor() ? 0 : token * groups + c / group);
+}
+
 void FirstHalf::run(int64_t expert, const std::vector<int64_t> &tokens,
                     std::vector<double> &t) {
   const int64_t count = int64_t(tokens.size()), gateUp = layer.gateUpRows();
@@ -233,7 +243,10 @@ void FirstHalf::run(int64_t expert, const std::vector<int64_t> &tokens,
   for (int64_t p = 0; p < count; ++p) {
     double *row = &x[p * layer.hidden];
     readToken(tokens[p], row);
-    quantizeRow(*layer.a1, layer.a1Scaling, xScale, row, layer.hidden);
+    if (layer.inputQuantized)
+      scaleToken(tokens[p], row);
+    else
+      quantizeRow(*layer.a1, layer.a1Scaling, xScale, row, layer.hidden);
   }
   multiply(x, count, layer.hidden, inputs.w13, scales,
            layer.hasBias ? &inputs.b13 : nullptr, expert, gateUp, threads, h);
@@ -280,14 +293,14 @@ ScaleOfT scaleOfT(const Layer &layer, const Inputs &inputs,
   if (!layer.a2Scaling.given || !layer.a2Scaling.ofTensor())
     return result;
   if (!layer.a2Scaling.dynamic) {
-    result.scale = staticScale(inputs.a2Scale, layer.experts);
+    result.scale = staticScale(inputs.a2Scale, layer.storedExperts());
     return result;
   }
   // Every row of every expert counts, not only those that are asked for.
   std::vector<std::vector<int64_t>> tokens(layer.localExperts);
   for (int64_t pair = 0; pair < routing.tokens * routing.topK; ++pair) {
-    const int64_t local = routing.ids[pair] - layer.localBegin;
-    if (routing.ids[pair] >= 0 && local >= 0 && local < layer.localExperts)
+    const int64_t local = routing.locals[pair];
+    if (local >= 0)
       tokens[local].push_back(pair / routing.topK);
   }
   float largest = 0;

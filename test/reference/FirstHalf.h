@@ -101,6 +101,8 @@ public:
 
 private:
   void readToken(int64_t token, double *row);
+  /// Multiplies a quantized row by the scales that came with it.
+  void scaleToken(int64_t token, double *row);
 
   const Layer &layer;
   const Inputs &inputs;

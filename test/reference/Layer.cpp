@@ -229,6 +229,14 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   layer.residual = option("residual");
   layer.deferFinalize = option("defer_finalize");
   layer.batchInvariant = option("batch_invariant");
+  layer.inputQuantized = option("input_quantized");
+  layer.eplb = option("eplb");
+  layer.expertMap = option("expert_map");
+  layer.sharedGate = option("shared_expert_gate");
+  if (json.contains("num_redundant_experts"))
+    layer.redundantExperts = reader.integer("num_redundant_experts", 0);
+  if (json.contains("n_shared_experts"))
+    layer.sharedExperts = reader.integer("n_shared_experts", 0);
   layer.hasBias = reader.boolean("has_bias");
   layer.addW2Bias = reader.boolean("add_w2_bias");
   reader.demand("apply_router_weight_on_input", false);
@@ -236,7 +244,7 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   if (reader.error.empty() && layer.topK > layer.experts)
     reader.error = "layer.top_k is larger than num_experts";
   if (reader.error.empty() &&
-      layer.localBegin + layer.localExperts > layer.experts)
+      layer.localBegin + layer.localExperts > layer.storedExperts())
     reader.error = "layer.local_experts ends behind num_experts";
   if (reader.error.empty() && w2 != layer.weightType)
     reader.error = "layer.quant.w2 must have the element type of w1";

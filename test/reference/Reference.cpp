@@ -27,7 +27,9 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
   for (int64_t token : list)
     if (token < 0 || token >= inputs.tokens || token >= routing.tokens)
       return invalid("token " + std::to_string(token) + " does not exist");
-  if (!list.empty() && (!inputs.x.data || inputs.x.element != layer.inputType))
+  if (!list.empty() &&
+      (!inputs.x.data ||
+       inputs.x.element != (layer.inputQuantized ? layer.a1 : layer.inputType)))
     return invalid("x is missing or not of the layer's input_type");
   if (!present(inputs.w13) || !present(inputs.w2))
     return invalid("w13 and w2 are needed");
@@ -37,12 +39,15 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
   if (layer.w1Scaling.given &&
       (!present(inputs.w13Scale) || !present(inputs.w2Scale)))
     return invalid("w13_scale and w2_scale are needed: the layer is quantized");
+  if (layer.inputQuantized && !list.empty() && !inputs.xScale.data)
+    return invalid("x_scale is needed: x comes quantized");
   if (inputs.residual.data && !layer.residual)
     return invalid("the layer adds no residual");
 
   for (auto [scaling, scale] : {std::pair(&layer.a1Scaling, &inputs.a1Scale),
                                 std::pair(&layer.a2Scaling, &inputs.a2Scale)})
-    if (scaling->given && !scaling->dynamic && !present(*scale))
+    if (scaling->given && !scaling->dynamic && !present(*scale) &&
+        !(layer.inputQuantized && scaling == &layer.a1Scaling))
       return invalid("a1_scale and a2_scale are needed: they are static");
 
   const int64_t hidden = layer.hidden, intermediate = layer.intermediate;

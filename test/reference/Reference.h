@@ -65,6 +65,18 @@ struct Layer {
   bool residual = false;       ///< the caller may give one
   bool deferFinalize = false;  ///< the caller sums over experts
   bool batchInvariant = false; ///< no bit depends on the other tokens
+  bool inputQuantized = false; ///< x comes quantized, with its scales
+  bool eplb = false;           ///< the caller says who is whose replica
+  int64_t redundantExperts = 0;
+  bool expertMap = false; ///< the caller says which local expert is which
+  int64_t sharedExperts = 0;
+  bool sharedGate = false;
+
+  /// Experts that ids may end at, and those whose weights there are, shared
+  /// ones behind the others.
+  int64_t physicalExperts() const { return experts + redundantExperts; }
+  int64_t storedExperts() const { return physicalExperts() + sharedExperts; }
+  int64_t pairsOfToken() const { return topK + sharedExperts; }
 
   /// Rows of w13: 2 * intermediate when gated.
   int64_t gateUpRows() const { return gated ? 2 * intermediate : intermediate; }
@@ -103,8 +115,13 @@ struct Weight {
 
 struct Inputs {
   int64_t tokens = 0;
-  Matrix x;            ///< [tokens, H]
-  Matrix residual;     ///< [tokens, H], data null: none
+  Matrix x;          ///< [tokens, H]
+  Matrix residual;   ///< [tokens, H], data null: none
+  Matrix xScale;     ///< f32 [tokens, groups] or [1], of a quantized x
+  Matrix sharedGate; ///< [tokens, 1], only with Layer::sharedGate
+  /// [E, Layer::redundantExperts + 1] and [E], only with Layer::eplb; [physical
+  /// experts], only with Layer::expertMap.
+  std::vector<int32_t> logicalToPhysical, replicaCount, expertMap;
   Matrix logits;       ///< [tokens, E], or data null when ids are given
   Matrix givenIds;     ///< [tokens, K], i32 or i64; -1 routes nowhere
   Matrix givenWeights; ///< [tokens, K], f32
@@ -117,10 +134,11 @@ struct Inputs {
 
 /// Routing of all tokens.
 struct Routing {
-  int64_t tokens = 0, topK = 0;
-  std::vector<int32_t> ids;    ///< [tokens, K], global, -1 where none
-  std::vector<float> weights;  ///< [tokens, K], 0 where the id is -1
-  std::vector<int64_t> counts; ///< [E_local] pairs
+  int64_t tokens = 0, topK = 0; ///< topK: pairs of a token, shared ones too
+  std::vector<int32_t> ids;     ///< [tokens, K], global, -1 where none
+  std::vector<int32_t> locals;  ///< [tokens, K]: local experts, -1 where none
+  std::vector<float> weights;   ///< [tokens, K], 0 where the id is -1
+  std::vector<int64_t> counts;  ///< [E_local] pairs
   /// Tokens whose observed ids are no right resolution of their keys.
   int64_t mistakes = 0;
   std::string firstMistake; ///< a sentence about the first of them

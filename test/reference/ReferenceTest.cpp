@@ -349,7 +349,7 @@ TEST(Sample, HoldsExpertsAndTilesEnds) {
   routing.tokens = tokens;
   routing.topK = 1;
   for (int64_t token = 0; token < tokens; ++token)
-    routing.ids.push_back(token < 10 ? 3 : token < 300 ? 1 : 0);
+    routing.locals.push_back(token < 10 ? 3 : token < 300 ? 1 : 0);
   const auto sample = sampleTokens(layer, routing, {64}, 40, 1);
   EXPECT_EQ(sample.size(), 40u);
   EXPECT_TRUE(std::is_sorted(sample.begin(), sample.end()));

@@ -163,10 +163,53 @@ static Result<void> checkInputs(const Layer &layer, const Inputs &inputs) {
       (!inputs.givenIds.data || !inputs.givenWeights.data))
     return Error{ErrorCode::InvalidArgument,
                  "routing needs logits, or given ids and given weights"};
+  if ((layer.eplb && (int64_t(inputs.replicaCount.size()) != layer.experts ||
+                      int64_t(inputs.logicalToPhysical.size()) !=
+                          layer.experts * (layer.redundantExperts + 1))) ||
+      (layer.expertMap &&
+       int64_t(inputs.expertMap.size()) != layer.physicalExperts()) ||
+      (layer.sharedGate && inputs.tokens > 0 && !inputs.sharedGate.data))
+    return Error{ErrorCode::InvalidArgument,
+                 "routing needs the layer's maps of experts and its gate of "
+                 "shared experts"};
   if (fromLogits && inputs.logits.element != layer.logitsType)
     return Error{ErrorCode::InvalidArgument,
                  "logits are not of the layer's logits_type"};
   return {};
+}
+
+/// Shared experts of a token: their ids are those behind the others'.
+static void addShared(const Layer &layer, const Inputs &inputs, int64_t token,
+                      int32_t *ids, float *weights) {
+  for (int64_t j = 0; j < layer.sharedExperts; ++j) {
+    ids[j] = int32_t(layer.experts + j);
+    weights[j] = 1;
+    if (layer.sharedGate)
+      weights[j] =
+          float(1 / (1 + std::exp(-load(*inputs.sharedGate.element,
+                                        inputs.sharedGate.data, token))));
+  }
+}
+
+/// Which of this rank's weights an id means, or -1. `pair`: among the chosen,
+/// -1 of a shared expert.
+static int64_t localOf(const Layer &layer, const Inputs &inputs, int64_t id,
+                       int64_t pair) {
+  const bool isShared = pair < 0;
+  if (id < 0 || (id >= layer.experts && !isShared))
+    return -1;
+  int64_t place = id;
+  if (isShared) {
+    place = layer.physicalExperts() + id - layer.experts;
+  } else {
+    if (layer.eplb)
+      place = inputs.logicalToPhysical[id * (layer.redundantExperts + 1) +
+                                       pair % inputs.replicaCount[id]];
+    if (layer.expertMap)
+      return inputs.expertMap[place];
+  }
+  const int64_t local = place - layer.localBegin;
+  return local >= 0 && local < layer.localExperts ? local : -1;
 }
 
 static int64_t strideOf(const Matrix &matrix, int64_t columns) {
@@ -178,13 +221,15 @@ Result<Routing> route(const Layer &layer, const Inputs &inputs,
   if (Result<void> ok = checkInputs(layer, inputs); !ok)
     return ok.takeError();
   const int64_t tokens = inputs.tokens, topK = layer.topK;
+  const int64_t all = layer.pairsOfToken();
   const int64_t valid =
       std::clamp<int64_t>(inputs.validTokens.value_or(tokens), 0, tokens);
   Routing routing;
   routing.tokens = tokens;
-  routing.topK = topK;
-  routing.ids.assign(tokens * topK, -1);
-  routing.weights.assign(tokens * topK, 0.0f);
+  routing.topK = all;
+  routing.ids.assign(tokens * all, -1);
+  routing.locals.assign(tokens * all, -1);
+  routing.weights.assign(tokens * all, 0.0f);
   routing.counts.assign(layer.localExperts, 0);
 
   std::mutex mutex;
@@ -193,8 +238,9 @@ Result<Routing> route(const Layer &layer, const Inputs &inputs,
     TokenKeys keys;
     std::vector<float> logits(layer.experts);
     for (int64_t token = first; token < last; ++token) {
-      int32_t *ids = &routing.ids[token * topK];
-      float *weights = &routing.weights[token * topK];
+      int32_t *ids = &routing.ids[token * all];
+      float *weights = &routing.weights[token * all];
+      addShared(layer, inputs, token, ids + topK, weights + topK);
       if (!inputs.logits.data) {
         const int64_t idRow = token * strideOf(inputs.givenIds, topK);
         const int64_t weightRow = token * strideOf(inputs.givenWeights, topK);
@@ -214,8 +260,8 @@ Result<Routing> route(const Layer &layer, const Inputs &inputs,
       std::copy_n(keys.order.begin(), topK, ids);
       if (observedIds) {
         std::string why;
-        if (acceptable(layer, keys, observedIds + token * topK, &why)) {
-          std::copy_n(observedIds + token * topK, topK, ids);
+        if (acceptable(layer, keys, observedIds + token * all, &why)) {
+          std::copy_n(observedIds + token * all, topK, ids);
         } else {
           std::lock_guard<std::mutex> lock(mutex);
           ++routing.mistakes;
@@ -230,9 +276,12 @@ Result<Routing> route(const Layer &layer, const Inputs &inputs,
   };
   parallelFor(valid, 0, body);
 
-  for (int64_t pair = 0; pair < valid * topK; ++pair) {
-    const int64_t local = routing.ids[pair] - layer.localBegin;
-    if (routing.ids[pair] >= 0 && local >= 0 && local < layer.localExperts)
+  for (int64_t pair = 0; pair < valid * all; ++pair) {
+    const int64_t k = pair % all;
+    const int64_t local = localOf(layer, inputs, routing.ids[pair],
+                                  k < topK ? pair / all * topK + k : -1);
+    routing.locals[pair] = int32_t(local);
+    if (local >= 0)
       ++routing.counts[local];
   }
   return routing;
@@ -251,9 +300,8 @@ std::vector<int64_t> sampleTokens(const Layer &layer, const Routing &routing,
   std::vector<std::vector<int64_t>> rows(layer.localExperts);
   for (int64_t token = 0; token < tokens; ++token)
     for (int64_t k = 0; k < routing.topK; ++k) {
-      const int64_t id = routing.ids[token * routing.topK + k];
-      const int64_t local = id - layer.localBegin;
-      if (id >= 0 && local >= 0 && local < layer.localExperts)
+      const int64_t local = routing.locals[token * routing.topK + k];
+      if (local >= 0)
         rows[local].push_back(token);
     }
 

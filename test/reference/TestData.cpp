@@ -89,6 +89,77 @@ void fillResidual(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
   }
 }
 
+void fillQuantizedX(const Layer &layer, uint64_t seed, int64_t row,
+                    int64_t rows, void *destination, int64_t rowStride,
+                    float *scales) {
+  constexpr double kLargest = 448;
+  const Scaling &scaling = layer.a1Scaling;
+  const int64_t extent = scaling.columns == -1 ? layer.hidden : scaling.columns;
+  const int64_t groups = (layer.hidden + extent - 1) / extent;
+  for (int64_t m = row; m < row + rows; ++m)
+    for (int64_t g = 0; g < groups; ++g) {
+      const int64_t begin = g * extent;
+      const int64_t end = std::min(begin + extent, layer.hidden);
+      std::vector<double> values;
+      double largest = 0;
+      for (int64_t c = begin; c < end; ++c) {
+        values.push_back(
+            tokenScale(seed, m) *
+            randomNormal(seed, Stream::X, uint64_t(m) * layer.hidden + c));
+        largest = std::max(largest, std::fabs(values.back()));
+      }
+      // One scale of all tokens: the largest of them nearly fill the range.
+      const float scale =
+          scaling.ofTensor() ? 0.5f : float(std::max(largest, 1e-3) / kLargest);
+      scales[scaling.ofTensor() ? 0 : m * groups + g] = scale;
+      for (int64_t c = begin; c < end; ++c)
+        store(*layer.a1, destination, m * rowStride + c,
+              values[c - begin] / scale);
+    }
+}
+
+/// 0 to count - 1 in a random order.
+static std::vector<int32_t> shuffled(uint64_t seed, Stream stream,
+                                     int64_t count) {
+  std::vector<int32_t> order(count);
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t other =
+        randomBits(seed, stream, uint64_t(i)) % uint64_t(i + 1);
+    order[i] = order[other];
+    order[other] = int32_t(i);
+  }
+  return order;
+}
+
+void fillMaps(const Layer &layer, uint64_t seed, Inputs &inputs) {
+  const int64_t experts = layer.experts, physical = layer.physicalExperts();
+  if (layer.eplb) {
+    const int64_t slots = layer.redundantExperts + 1;
+    const std::vector<int32_t> order =
+        shuffled(seed, Stream::Replicas, physical);
+    inputs.logicalToPhysical.assign(experts * slots, -1);
+    inputs.replicaCount.assign(experts, 0);
+    for (int64_t i = 0; i < physical; ++i) {
+      const int64_t logical = i < experts
+                                  ? i
+                                  : int64_t(randomBits(seed, Stream::Replicas,
+                                                       uint64_t(physical + i)) %
+                                            experts);
+      inputs
+          .logicalToPhysical[logical * slots + inputs.replicaCount[logical]++] =
+          order[i];
+    }
+  }
+  if (layer.expertMap) {
+    inputs.expertMap = shuffled(seed, Stream::ExpertMap, physical);
+    // What is no local expert is another rank's.
+    const int64_t local = layer.localExperts - layer.sharedExperts;
+    for (int32_t &place : inputs.expertMap)
+      if (place >= local)
+        place = -1;
+  }
+}
+
 static double logit(const Layer &layer, uint64_t seed, std::string_view pattern,
                     int64_t m, int64_t e) {
   const uint64_t index = uint64_t(m) * layer.experts + e;

@@ -44,6 +44,9 @@ enum class Stream : uint64_t {
   A1Scale,
   A2Scale,
   Residual,
+  Replicas,
+  ExpertMap,
+  SharedGate,
 };
 
 /// 64 well mixed bits.
@@ -106,6 +109,16 @@ void fillA2Scale(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
 /// smaller than what experts make of that token, so that both are seen.
 void fillResidual(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
                   void *destination);
+
+/// Rows of a quantized x, `rowStride` elements apart, of the element type that
+/// the first matmul multiplies, and their scales, as in Inputs::xScale.
+void fillQuantizedX(const Layer &layer, uint64_t seed, int64_t row,
+                    int64_t rows, void *destination, int64_t rowStride,
+                    float *scales);
+
+/// Inputs::logicalToPhysical, replicaCount and expertMap, as far as the layer
+/// has them: replicas of random experts, local experts in a random order.
+void fillMaps(const Layer &layer, uint64_t seed, Inputs &inputs);
 
 /// Weights that are made when read: for Inputs, without any memory.
 Weight makeW13(const Layer &layer, uint64_t seed);

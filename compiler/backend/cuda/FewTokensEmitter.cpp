@@ -13,6 +13,7 @@
 
 #include "compiler/backend/cuda/FewTokensEmitter.h"
 
+#include "compiler/backend/cuda/PlacementEmitter.h"
 #include "compiler/backend/cuda/QuantizeEmitter.h"
 #include "compiler/backend/cuda/StageWriter.h"
 #include "compiler/passes/ProgramValues.h"
@@ -104,6 +105,7 @@ void FewTokensEmitter::addFields() {
   args.elementBytes("given_ids_bytes", boundTo("given_ids"));
   pointer("given_weights", "float");
   pointer("valid_tokens", "int");
+  addPlacement(route, boundTo, out);
   args.size("tokens", Expression::symbol("tokens"));
   if (isFirst()) {
     pointer("ids", "int", true);
@@ -160,7 +162,9 @@ void FewTokensEmitter::addConfig() {
   config.number("kK", matmul.getK());
   config.flag("kBias", bool(matmul.getBias()));
   config.number("kInterleave", matmul.getInterleave());
-  config.number("kScales", quantize && quantize.getStaticScale() ? experts : 1);
+  config.number("kScales", quantize && quantize.getStaticScale()
+                               ? layer.getStoredExperts()
+                               : 1);
   // The launch before this one is the other of the two, and writes only what
   // the caller may ask for.
   if (!isFirst())

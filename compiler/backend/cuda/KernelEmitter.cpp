@@ -13,6 +13,7 @@
 #include "compiler/backend/cuda/KernelEmitter.h"
 
 #include "compiler/backend/cuda/FewTokensEmitter.h"
+#include "compiler/backend/cuda/PlacementEmitter.h"
 #include "compiler/backend/cuda/QuantizeEmitter.h"
 #include "compiler/backend/cuda/StageWriter.h"
 #include "compiler/passes/ProgramValues.h"
@@ -176,6 +177,7 @@ void Emitter::emitRoute(moe::RouteOp route) {
   args.elementBytes("given_ids_bytes", boundTo("given_ids"));
   pointer("given_weights", "float");
   pointer("valid_tokens", "int");
+  addPlacement(route, [&](StringRef f) { return boundTo(f); }, out);
   args.size("tokens", Expression::symbol("tokens"));
   pointer("topk_ids", "int", true);
   pointer("topk_weights", "float", true);
@@ -230,7 +232,7 @@ void Emitter::emitPermute(moe::PermuteOp permute) {
   config.number("kExperts", permute.getExperts());
   config.number("kLocalBegin", permute.getFirstLocal());
   config.number("kLocalExperts", permute.getNumLocal());
-  config.number("kTopK", layer.getTopK());
+  config.number("kTopK", layer.getPairsOfToken());
   config.number("kBlockTokens", permute.getBlockTokens());
   config.number("kTileRows", permute.getTileRows());
   config.number("kRowStep", permute.getStepOfRows());
@@ -277,7 +279,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   const catalog::Scheme *scheme = catalog::find(
       catalog::kSchemes, std::string_view(layer.getQuant().getScheme()));
   int64_t n = matmul.getN(), k = matmul.getK();
-  int64_t experts = matmul.getNumExperts(), topK = layer.getTopK();
+  int64_t experts = matmul.getNumExperts(), topK = layer.getPairsOfToken();
   ConfigPrinter &config = out.text.config;
   config.type("Input", cppType(matmul.getLhs()));
   config.type("Weight", cppType(matmul.getRhs()));
@@ -410,7 +412,7 @@ void Emitter::emitCombine(moe::CombineOp combine) {
   pointer("out", cppType(combine.getOut()), true);
   if (combine.getResidual())
     pointer("residual", cppType(combine.getResidual()));
-  int64_t hidden = layer.getWidth(), topK = layer.getTopK();
+  int64_t hidden = layer.getWidth(), topK = layer.getPairsOfToken();
   int64_t columns = schedule.getTileN() ? schedule.getTileN() : hidden;
   int64_t columnBlocks = (hidden + columns - 1) / columns;
   ConfigPrinter &config = out.text.config;

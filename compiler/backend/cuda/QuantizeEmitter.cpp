@@ -81,7 +81,7 @@ void compiler::emitQuantizedResult(
   ConfigPrinter &config = out.text.config;
   config.type("Scaling", scalingPolicy(quantize.getDescriptor()));
   config.number("kScales",
-                quantize.getStaticScale() ? int64_t(layer.getExperts()) : 1);
+                quantize.getStaticScale() ? layer.getStoredExperts() : 1);
 }
 
 void compiler::emitQuantization(
@@ -144,7 +144,7 @@ void compiler::emitQuantization(
     config.number("kExperts",
                   layer.getLocalExperts().value_or(layer.getExperts()));
   }
-  config.number("kScales", staticScale ? int64_t(layer.getExperts()) : 1);
+  config.number("kScales", staticScale ? layer.getStoredExperts() : 1);
   config.number("kBlockRows", blockRows);
 
   Expression rows = Expression::symbol(offsets ? "rows" : "tokens");

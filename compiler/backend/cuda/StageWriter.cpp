@@ -48,6 +48,21 @@ Stage compiler::routeStage(moe::RouteOp route, moe::LayerOp layer) {
                      {"scale", routing.getScale()
                                    ? routing.getScale().getValueAsDouble()
                                    : 1.0}};
+  for (auto [name, value] :
+       {std::pair("logical_to_physical", route.getLogicalToPhysical()),
+        {"replica_count", route.getReplicaCount()},
+        {"expert_map", route.getExpertMap()},
+        {"shared_gate", route.getSharedGate()}})
+    if (value)
+      made.operands[name] = name;
+  if (route.getLogicalToPhysical())
+    made.attributes["replica_slots"] = route.getReplicaSlots();
+  if (route.getExpertMap())
+    made.attributes["local_begin"] = int64_t(layer.getLocalBegin().value_or(0));
+  if (layer.getStoredExperts() != int64_t(layer.getExperts()))
+    made.attributes["physical_experts"] = layer.getPhysicalExperts();
+  if (int64_t shared = route.getShared().value_or(0))
+    made.attributes["shared"] = shared;
   return made;
 }
 
@@ -78,7 +93,7 @@ Stage compiler::permuteStage(moe::PermuteOp permute, moe::LayerOp layer,
   made.attributes = {{"experts", int64_t(permute.getExperts())},
                      {"local_begin", int64_t(permute.getFirstLocal())},
                      {"local_experts", int64_t(permute.getNumLocal())},
-                     {"top_k", int64_t(layer.getTopK())},
+                     {"top_k", layer.getPairsOfToken()},
                      {"block_tokens", int64_t(permute.getBlockTokens())},
                      {"tile_rows", int64_t(permute.getTileRows())}};
   if (permute.getRowStep())
@@ -106,7 +121,7 @@ Stage compiler::matmulStage(moe::GroupedMatmulOp matmul, moe::LayerOp layer) {
   made.attributes = {{"n", int64_t(matmul.getN())},
                      {"k", int64_t(matmul.getK())},
                      {"experts", int64_t(matmul.getNumExperts())},
-                     {"top_k", int64_t(layer.getTopK())},
+                     {"top_k", layer.getPairsOfToken()},
                      {"gather", gather},
                      {"interleave", int64_t(matmul.getInterleave())}};
   if (matmul.getLhsScale()) {
@@ -144,7 +159,7 @@ Stage compiler::combineStage(moe::CombineOp combine, moe::LayerOp layer) {
   if (combine.getResidual())
     made.operands["residual"] = "residual";
   made.results = {{"out", "out"}};
-  made.attributes = {{"top_k", int64_t(layer.getTopK())},
+  made.attributes = {{"top_k", layer.getPairsOfToken()},
                      {"hidden", int64_t(layer.getWidth())}};
   return made;
 }

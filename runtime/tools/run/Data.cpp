@@ -64,10 +64,13 @@ HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
   if (layer.w2Scaling.given)
     make("w2_scale", layer.w2ScaleRows(), layer.w2ScaleColumns(), f32,
          reference::fillW2Scale);
-  if (layer.a1Scaling.given && !layer.a1Scaling.dynamic)
-    makeFor(1, "a1_scale", layer.experts, 1, f32, reference::fillA1Scale);
+  if (layer.a1Scaling.given && !layer.a1Scaling.dynamic &&
+      !layer.inputQuantized)
+    makeFor(1, "a1_scale", layer.storedExperts(), 1, f32,
+            reference::fillA1Scale);
   if (layer.a2Scaling.given && !layer.a2Scaling.dynamic)
-    makeFor(1, "a2_scale", layer.experts, 1, f32, reference::fillA2Scale);
+    makeFor(1, "a2_scale", layer.storedExperts(), 1, f32,
+            reference::fillA2Scale);
   return result;
 }
 
@@ -100,22 +103,44 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer,
   reference::Inputs &described = inputs.described;
   described.tokens = tokens;
   int64_t stride = layer.hidden + options.rowStride;
-  inputs.x = HostArray(tokens * stride * layer.inputType->bytes);
+  const Element *type = layer.inputQuantized ? layer.a1 : layer.inputType;
+  inputs.x = HostArray(tokens * stride * type->bytes);
   // What lies between rows must not matter.
   reference::poison(inputs.x.data.get(), inputs.x.bytes);
-  reference::parallelFor(tokens, 0, [&](int64_t first, int64_t last) {
-    reference::fillX(layer, options.seed, first, last - first,
-                     inputs.x.data.get(), stride);
-  });
+  if (layer.inputQuantized) {
+    const int64_t group = layer.a1Scaling.columns;
+    const int64_t groups = group == -1 ? 1 : (layer.hidden + group - 1) / group;
+    inputs.xScale = HostArray(std::max<int64_t>(tokens, 1) * groups * 4);
+    described.xScale = {inputs.xScale.data.get(), reference::findElement("f32"),
+                        0};
+    reference::fillQuantizedX(
+        layer, options.seed, 0, tokens, inputs.x.data.get(), stride,
+        reinterpret_cast<float *>(inputs.xScale.data.get()));
+  } else {
+    reference::parallelFor(tokens, 0, [&](int64_t first, int64_t last) {
+      reference::fillX(layer, options.seed, first, last - first,
+                       inputs.x.data.get(), stride);
+    });
+  }
+  reference::fillMaps(layer, options.seed, described);
+  if (layer.sharedGate) {
+    inputs.sharedGate = HostArray(tokens * layer.logitsType->bytes);
+    described.sharedGate = {inputs.sharedGate.data.get(), layer.logitsType, 0};
+    for (int64_t token = 0; token < tokens; ++token)
+      reference::store(*layer.logitsType, inputs.sharedGate.data.get(), token,
+                       reference::randomNormal(options.seed,
+                                               reference::Stream::SharedGate,
+                                               uint64_t(token)));
+  }
   // Tokens that are not valid are larger than all others: a scale that took
   // them for its maximum would be another.
   constexpr double kInvalid = 10000;
   for (int64_t token = options.validTokens < 0 ? tokens : options.validTokens;
        token < tokens; ++token)
     for (int64_t c = 0; c < layer.hidden; ++c)
-      reference::store(*layer.inputType, inputs.x.data.get(),
-                       token * stride + c, kInvalid);
-  described.x = {inputs.x.data.get(), layer.inputType, stride};
+      reference::store(*type, inputs.x.data.get(), token * stride + c,
+                       kInvalid);
+  described.x = {inputs.x.data.get(), type, stride};
 
   if (options.inputs == RoutingInput::Logits) {
     inputs.logits = HostArray(tokens * layer.experts * layer.logitsType->bytes);

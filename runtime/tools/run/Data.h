@@ -42,7 +42,7 @@ struct HostWeights {
 
 /// The tensors that a run reads.
 struct HostInputs {
-  HostArray x, logits, ids, weights, residual;
+  HostArray x, xScale, logits, ids, weights, sharedGate, residual;
   int32_t validTokens = -1;
   reference::Inputs described;
 };

@@ -20,7 +20,7 @@ void moec::run::finishDeferred(const reference::Layer &layer, int64_t tokens,
                                HostOutputs &outputs) {
   if (!layer.deferFinalize || tokens == 0)
     return;
-  const int64_t hidden = layer.hidden, topK = layer.topK;
+  const int64_t hidden = layer.hidden, topK = layer.pairsOfToken();
   const void *partials = outputs.at("partials").data.get();
   auto *positions =
       reinterpret_cast<const int32_t *>(outputs.at("positions").data.get());
@@ -41,9 +41,17 @@ void moec::run::finishDeferred(const reference::Layer &layer, int64_t tokens,
   outputs.insert_or_assign("out", std::move(out));
 }
 
-/// Whether a row of the output belongs to one token.
+/// Whether a row of an output belongs to one token.
 static bool isOfTokens(std::string_view name) {
   return name == "out" || name == "ids" || name == "weights";
+}
+
+/// The same of an input.
+static bool isOfTokens(const reference::Layer &layer, std::string_view name) {
+  if (name == "x_scale")
+    return !layer.a1Scaling.ofTensor();
+  return name != "valid_tokens" && name != "logical_to_physical" &&
+         name != "replica_count" && name != "expert_map";
 }
 
 Result<void> moec::run::checkInvariance(Bench &bench,
@@ -59,15 +67,17 @@ Result<void> moec::run::checkInvariance(Bench &bench,
   for (int64_t count : {int64_t(1), tokens / 2, tokens - 1})
     if (count > 0 && count < tokens)
       parts.insert({0, count});
-  // The number of valid tokens counts from the first.
-  const bool counts = bench.options.validTokens >= 0;
+  // Valid tokens, and the pairs that take replicas in turn, count from the
+  // first.
+  const bool counts = bench.options.validTokens >= 0 || session.layer().eplb;
   if (int64_t begin = (tokens - 1) / kAligned * kAligned; begin > 0 && !counts)
     parts.insert({begin, tokens - begin});
   for (auto [begin, count] : parts) {
     DeviceInputs part;
     for (runtime::Tensor tensor : inputs.tensors) {
       for (const Memory &memory : inputs.memory)
-        if (begin > 0 && memory.address() == tensor.data)
+        if (begin > 0 && memory.address() == tensor.data &&
+            isOfTokens(session.layer(), tensor.name))
           tensor.data = static_cast<std::byte *>(tensor.data) +
                         memory.bytes() / tokens * begin;
       part.tensors.push_back(tensor);

@@ -130,6 +130,18 @@ Result<DeviceInputs> Session::upload(const HostInputs &inputs) {
   if (ok && described.givenIds.data)
     ok = add("given_weights", inputs.weights.data.get(), inputs.weights.bytes,
              "", 0);
+  auto addMap = [&](const char *name, const std::vector<int32_t> &map) {
+    if (ok && !map.empty())
+      ok = add(name, map.data(), int64_t(map.size() * sizeof(int32_t)), "", 0);
+  };
+  addMap("logical_to_physical", described.logicalToPhysical);
+  addMap("replica_count", described.replicaCount);
+  addMap("expert_map", described.expertMap);
+  if (ok && described.xScale.data)
+    ok = add("x_scale", inputs.xScale.data.get(), inputs.xScale.bytes, "", 0);
+  if (ok && described.sharedGate.data)
+    ok = add("shared_gate", inputs.sharedGate.data.get(),
+             inputs.sharedGate.bytes, "", 0);
   if (ok && described.residual.data)
     ok = add("residual", inputs.residual.data.get(), inputs.residual.bytes, "",
              0);

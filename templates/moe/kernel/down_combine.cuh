@@ -51,7 +51,8 @@ template <class Config> struct DownCombine {
   using Args = typename Config::Args;
   using G = Gemv<Config>;
   using Operand = GemvOperand<Config>;
-  static constexpr int kRowCapacity = Config::kTokens * Config::kTopK;
+  static constexpr int kRowCapacity =
+      Config::kTokens * routing::kPairsOf<Config>;
   using Stage = quant::Stage<typename Config::Scaling, typename Config::Input,
                              typename Config::Weight, Config::kK, kRowCapacity,
                              Config::kThreads>;

@@ -13,10 +13,10 @@
 //
 // Args, in order (null where marked): logits [tokens, E] (null: given ids),
 //   const void *given_ids [tokens, K], int given_ids_bytes (4 or 8),
-//   given_weights [tokens, K], valid_tokens [1] (null), int tokens,
-//   topk_ids [tokens, K], topk_weights, ids (null), weights (null), then
-//   block_counts [blocks, E], or with kPermute rows, positions, offsets, tiles,
-//   tile_count, counts (null) as in permute.cuh.
+//   given_weights [tokens, K], valid_tokens [1] (null), those of place.cuh, int
+//   tokens, topk_ids [tokens, kPairsOf], topk_weights, ids (null), weights
+//   (null), then block_counts [blocks, kPlacesOf], or with kPermute rows,
+//   positions, offsets, tiles, tile_count, counts (null) as in permute.cuh.
 //
 // With a Scaling, CTAs behind those that route quantize x at the same time
 // (quantize.cuh; not DynamicTensor). Args then go on with input, long long
@@ -34,6 +34,7 @@
 #include "moe/routing/arrange.cuh"
 #include "moe/routing/arrange_tokens.cuh"
 #include "moe/routing/normalize.cuh"
+#include "moe/routing/place.cuh"
 #include "moe/routing/score.cuh"
 #include "moe/routing/select.cuh"
 #include "moe/routing/token.cuh"
@@ -55,7 +56,7 @@ template <class Config> constexpr bool checkRouteConfig() {
   MOE_REQUIRE_VALUE(Config, kRowStep, "rows by which its tiles may differ");
   MOE_REQUIRE_VALUE(Config, kLocalBegin, "first expert of this rank");
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
-  static_assert(Config::kTopK >= 1 && Config::kTopK <= 32 &&
+  static_assert(Config::kTopK >= 1 && routing::kPairsOf<Config> <= 32 &&
                     Config::kTopK <= Config::kExperts,
                 "kTopK must be 1 to 32 and at most kExperts");
   static_assert(Config::kExperts >= 1 && Config::kExperts <= 1024,
@@ -63,9 +64,9 @@ template <class Config> constexpr bool checkRouteConfig() {
   static_assert(Config::kCluster >= 1 && Config::kCluster <= 8 &&
                     (Config::kPermute || Config::kCluster == 1),
                 "kCluster must be 1 to 8, and 1 without kPermute");
-  static_assert(!Config::kPermute ||
-                    Config::kCluster * Config::kBlockTokens * Config::kTopK <=
-                        32767,
+  static_assert(!Config::kPermute || Config::kCluster * Config::kBlockTokens *
+                                             routing::kPairsOf<Config> <=
+                                         32767,
                 "kCluster * kBlockTokens * kTopK must be at most 32767");
   static_assert(checkScorePolicy<typename Config::Score>());
   static_assert(checkSelectPolicy<typename Config::Select>());
@@ -92,12 +93,12 @@ namespace detail {
 template <class Config, bool kPermute> struct RouteShared;
 
 template <class Config> struct RouteShared<Config, false> {
-  int counts[Config::kExperts];
+  int counts[routing::kPlacesOf<Config>];
 };
 
 template <class Config> struct RouteShared<Config, true> {
   /// Local experts of the CTA's pairs.
-  short ids[Config::kBlockTokens * Config::kTopK];
+  short ids[Config::kBlockTokens * routing::kPairsOf<Config>];
   union {
     routing::TokenMasks<Config> masks;
     routing::Arrangement<Config::kLocalExperts, Config::kThreads> arrangement;
@@ -110,7 +111,7 @@ __device__ __forceinline__ void
 arrangeRouted(const typename Config::Args &args,
               RouteShared<Config, true> &shared, int rank, int firstToken,
               int blockTokens, bool isFew, bool twice) {
-  constexpr int kTopK = Config::kTopK;
+  constexpr int kPairs = routing::kPairsOf<Config>;
   constexpr int kLocal = Config::kLocalExperts;
   constexpr int kTileRows = Config::kTileRows;
   int4 *tiles = reinterpret_cast<int4 *>(args.tiles);
@@ -119,7 +120,7 @@ arrangeRouted(const typename Config::Args &args,
     if (row >= 0)
       args.rows[row] = pair;
   };
-  int pairs = args.tokens * kTopK;
+  int pairs = args.tokens * kPairs;
   if (isFew) {
     if constexpr (Config::kCluster > 1)
       ptx::waitForCluster();
@@ -133,13 +134,14 @@ arrangeRouted(const typename Config::Args &args,
   if (routing::exchangeCounts(shared.masks, rank, twice)) {
     routing::writeOrder(shared.masks, rank, pairs, args.offsets, tiles,
                         args.tile_count, args.counts);
-    int firstPair = firstToken * kTopK;
+    int firstPair = firstToken * kPairs;
 #pragma unroll 1
-    for (int pair = int(threadIdx.x); pair < blockTokens * kTopK;
+    for (int pair = int(threadIdx.x); pair < blockTokens * kPairs;
          pair += Config::kThreads) {
       int local = shared.ids[pair];
       place(firstPair + pair,
-            local < 0 ? -1 : routing::rowOf(shared.masks, pair / kTopK, local));
+            local < 0 ? -1
+                      : routing::rowOf(shared.masks, pair / kPairs, local));
     }
     return;
   }
@@ -166,6 +168,8 @@ template <class Config>
 __device__ __forceinline__ void route(const typename Config::Args &args) {
   static_assert(checkRouteConfig<Config>());
   constexpr int kTopK = Config::kTopK;
+  constexpr int kPairs = routing::kPairsOf<Config>;
+  constexpr int kPlaces = routing::kPlacesOf<Config>;
   constexpr int kWarps = Config::kThreads / 32;
   if constexpr (requires { typename Config::Scaling; }) {
     int routes = Config::kPermute ? Config::kCluster
@@ -185,7 +189,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   // So few pairs that one CTA has them in order before two could talk.
   bool isFew = false;
   if constexpr (Config::kPermute) {
-    isFew = args.tokens * kTopK <= 32 && args.tokens <= Config::kBlockTokens;
+    isFew = args.tokens * kPairs <= 32 && args.tokens <= Config::kBlockTokens;
     int share = isFew ? args.tokens
                       : (args.tokens + Config::kCluster - 1) / Config::kCluster;
     block = routing::clusterRankOf<Config>();
@@ -199,7 +203,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
     firstToken = block * Config::kBlockTokens;
     blockTokens = min(Config::kBlockTokens, args.tokens - firstToken);
 #pragma unroll 1
-    for (int e = int(threadIdx.x); e < Config::kExperts; e += Config::kThreads)
+    for (int e = int(threadIdx.x); e < kPlaces; e += Config::kThreads)
       shared.counts[e] = 0;
   }
   __syncthreads();
@@ -224,7 +228,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
     loadNext(t + kWarps);
     int expert = -1, shown = -1;
     float weight = 0.0f;
-    long long pair = (long long)token * kTopK + lane;
+    long long pair = (long long)token * kPairs + lane;
     if (token < valid) {
       if (args.logits) {
         if constexpr (!kAhead)
@@ -232,21 +236,24 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
         routing::routeToken(logits, lane, expert, weight);
         shown = expert;
       } else if (lane < kTopK) {
+        long long given = (long long)token * kTopK + lane;
         long long id =
             args.given_ids_bytes == 8
-                ? static_cast<const long long *>(args.given_ids)[pair]
-                : static_cast<const int *>(args.given_ids)[pair];
+                ? static_cast<const long long *>(args.given_ids)[given]
+                : static_cast<const int *>(args.given_ids)[given];
         shown = int(id);
         expert = id >= 0 && id < Config::kExperts ? shown : -1;
-        weight = args.given_weights[pair];
+        weight = args.given_weights[given];
       }
     }
-    if (lane < kTopK) {
+    routing::placeToken<Config, false>(args, token, lane, token < valid, expert,
+                                       shown, weight);
+    if (lane < kPairs) {
       if constexpr (Config::kPermute) {
         int local = expert - Config::kLocalBegin;
         if (expert < 0 || local < 0 || local >= Config::kLocalExperts)
           local = -1;
-        shared.ids[t * kTopK + lane] = short(local);
+        shared.ids[t * kPairs + lane] = short(local);
         if (local >= 0 && !isFew)
           twice |= routing::noteToken(shared.masks, t, local);
       } else if (expert >= 0) {
@@ -264,9 +271,8 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   if constexpr (!Config::kPermute) {
     __syncthreads();
 #pragma unroll 1
-    for (int e = int(threadIdx.x); e < Config::kExperts; e += Config::kThreads)
-      args.block_counts[(long long)blockIdx.x * Config::kExperts + e] =
-          shared.counts[e];
+    for (int e = int(threadIdx.x); e < kPlaces; e += Config::kThreads)
+      args.block_counts[(long long)blockIdx.x * kPlaces + e] = shared.counts[e];
   } else {
     detail::arrangeRouted<Config>(args, shared, block, firstToken, blockTokens,
                                   isFew, __syncthreads_or(twice));

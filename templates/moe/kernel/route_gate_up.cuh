@@ -57,7 +57,7 @@ template <class Config> struct RouteGateUp {
     for (int e = int(threadIdx.x); e < Config::kLocalExperts;
          e += Config::kThreads) {
       int count = 0;
-      for (int p = 0; p < args.tokens * Config::kTopK; ++p)
+      for (int p = 0; p < args.tokens * routing::kPairsOf<Config>; ++p)
         count += pairs.expert[p] == e + Config::kLocalBegin;
       args.counts[e] = count;
     }

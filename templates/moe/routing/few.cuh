@@ -12,14 +12,15 @@
 // runs.
 //
 // Config: as for routing/token.cuh, and kLocalBegin, kLocalExperts, kThreads.
-// Args: logits, given_ids, given_ids_bytes, given_weights, valid_tokens, tokens
-// as in kernel route.
+// Args: logits, given_ids, given_ids_bytes, given_weights, valid_tokens, those
+// of place.cuh, tokens as in kernel route.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
 #include "moe/core/types.cuh"
+#include "moe/routing/place.cuh"
 #include "moe/routing/token.cuh"
 
 namespace moe::routing {
@@ -58,11 +59,11 @@ template <class Config, bool kFresh, class Show>
 __device__ __forceinline__ void routeFew(const typename Config::Args &args,
                                          int valid, FewPairs &shared,
                                          Show show) {
-  constexpr int kTopK = Config::kTopK;
+  constexpr int kTopK = Config::kTopK, kPairs = kPairsOf<Config>;
   int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
 #pragma unroll 1
   for (int token = warp; token < args.tokens; token += Config::kThreads / 32) {
-    int expert = -1, shown = -1, pair = token * kTopK + lane;
+    int expert = -1, shown = -1, pair = token * kPairs + lane;
     float weight = 0.0f;
     if (token < valid) {
       if (args.logits) {
@@ -78,16 +79,19 @@ __device__ __forceinline__ void routeFew(const typename Config::Args &args,
           else
             return *pointer;
         };
+        int given = token * kTopK + lane;
         long long id =
             args.given_ids_bytes == 8
-                ? read(static_cast<const long long *>(args.given_ids) + pair)
-                : read(static_cast<const int *>(args.given_ids) + pair);
+                ? read(static_cast<const long long *>(args.given_ids) + given)
+                : read(static_cast<const int *>(args.given_ids) + given);
         shown = int(id);
         expert = id >= 0 && id < Config::kExperts ? shown : -1;
-        weight = read(args.given_weights + pair);
+        weight = read(args.given_weights + given);
       }
     }
-    if (lane < kTopK) {
+    placeToken<Config, kFresh>(args, token, lane, token < valid, expert, shown,
+                               weight);
+    if (lane < kPairs) {
       shared.expert[pair] = expert;
       shared.weight[pair] = weight;
       show(pair, shown, weight);
@@ -100,7 +104,7 @@ __device__ __forceinline__ void routeFew(const typename Config::Args &args,
 template <class Config>
 __device__ __forceinline__ void arrangeFew(int tokens, FewPairs &shared) {
   constexpr unsigned kAll = 0xffffffffu;
-  int lane = int(threadIdx.x) % 32, pairs = tokens * Config::kTopK;
+  int lane = int(threadIdx.x) % 32, pairs = tokens * kPairsOf<Config>;
   int local = -1;
   if (lane < pairs) {
     local = shared.expert[lane] - Config::kLocalBegin;
@@ -126,7 +130,7 @@ __device__ __forceinline__ void arrangeFew(int tokens, FewPairs &shared) {
     shared.tiles[tile] =
         make_int4(local, row, min(row + kFewTileRows, row - rank + own), 0);
   if (local >= 0) {
-    shared.rowToken[row] = lane / Config::kTopK;
+    shared.rowToken[row] = lane / kPairsOf<Config>;
     shared.rowWeight[row] = shared.weight[lane];
   }
   int tiles = __popc(__ballot_sync(kAll, isFirst));

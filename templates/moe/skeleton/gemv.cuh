@@ -55,7 +55,8 @@ template <class Config> constexpr bool checkFewConfig() {
   MOE_REQUIRE_VALUE(Schedule, kStages, "stages of the ring");
   MOE_REQUIRE_VALUE(Schedule, kOutputs, "results of a lane");
   static_assert(Config::kTokens >= 1 && Config::kTokens <= 4 &&
-                    Config::kTokens * Config::kTopK <= routing::kFewPairs,
+                    Config::kTokens * routing::kPairsOf<Config> <=
+                        routing::kFewPairs,
                 "kTokens must be 1 to 4 and its pairs at most 32");
   static_assert(checkScorePolicy<typename Config::Score>());
   static_assert(checkSelectPolicy<typename Config::Select>());

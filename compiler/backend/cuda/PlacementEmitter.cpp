@@ -1,0 +1,36 @@
+//===- PlacementEmitter.cpp - which weights a chosen expert means ---------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/backend/cuda/PlacementEmitter.h"
+
+#include "compiler/passes/ProgramValues.h"
+
+using namespace moec;
+using namespace moec::compiler;
+
+void compiler::addPlacement(
+    moe::RouteOp route,
+    llvm::function_ref<std::string(llvm::StringRef)> boundTo,
+    EmittedKernel &out) {
+  moe::LayerOp layer = route->getParentOfType<moe::ProgramOp>().getLayerOp();
+  ConfigPrinter &config = out.text.config;
+  const auto pointer = [&](const char *name, mlir::Value value) {
+    if (value)
+      out.text.arguments.pointer(name, cppElementType(elementTypeOf(value)),
+                                 boundTo(name));
+  };
+  pointer("logical_to_physical", route.getLogicalToPhysical());
+  pointer("replica_count", route.getReplicaCount());
+  pointer("expert_map", route.getExpertMap());
+  pointer("shared_gate", route.getSharedGate());
+  if (route.getLogicalToPhysical())
+    config.number("kReplicaSlots", route.getReplicaSlots());
+  if (layer.getStoredExperts() != int64_t(layer.getExperts()))
+    config.number("kPhysical", layer.getPhysicalExperts());
+  if (int64_t shared = route.getShared().value_or(0))
+    config.number("kShared", shared);
+}
