@@ -135,7 +135,8 @@ struct Placement {
     if (place < 0 || place >= experts)
       return -1;
     if (replicas) {
-      int64_t count = std::max<int64_t>(1, replicaCount.integer(0, place));
+      int64_t count = std::clamp<int64_t>(replicaCount.integer(0, place), 1,
+                                          replicas.columns);
       place = replicas.integer(place, pair % count);
     }
     if (map && place >= 0 && place < physical) {

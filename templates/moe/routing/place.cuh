@@ -63,7 +63,8 @@ placeToken(const typename Config::Args &args, int token, int lane, bool valid,
   if constexpr (requires { args.logical_to_physical; })
     if (lane < kTopK && expert >= 0) {
       unsigned pair = unsigned(token) * kTopK + unsigned(lane);
-      unsigned count = unsigned(max(1, read(args.replica_count + expert)));
+      unsigned count = unsigned(max(
+          1, min(read(args.replica_count + expert), Config::kReplicaSlots)));
       int physical = read(args.logical_to_physical +
                           expert * Config::kReplicaSlots + int(pair % count));
       expert = physical >= 0 && physical < physicalOf<Config>() ? physical : -1;
