@@ -117,6 +117,14 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
           return signalPassFailure();
   }
 
+  static LogicalResult hardwareOf(moe::ProgramOp program, moe::KernelOp kernel,
+                                  Hardware &hardware) {
+    moe::TargetAttr target = program.getTarget();
+    if (!findHardware(target.getArch().str(), target.getGpu().str(), hardware))
+      return kernel.emitError() << "no hardware is known for " << target;
+    return success();
+  }
+
   /// Measured schedules: those of the file, then those built in.
   LogicalResult readTuned(Operation *op) {
     if (tunedRead)
@@ -143,8 +151,8 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
                              moe::Schedule &fields) {
     moe::TargetAttr target = program.getTarget();
     Hardware hardware;
-    if (!findHardware(target.getArch().str(), target.getGpu().str(), hardware))
-      return kernel.emitError() << "no hardware is known for " << target;
+    if (failed(hardwareOf(program, kernel, hardware)))
+      return failure();
     MatmulProblem problem = problemOf(kernel, matmul);
     if (problem.tileRows == 0)
       return kernel.emitError() << "kernel is launched by no variant that "
@@ -225,8 +233,8 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
                            moe::Schedule &fields) {
     moe::TargetAttr target = program.getTarget();
     Hardware hardware;
-    if (!findHardware(target.getArch().str(), target.getGpu().str(), hardware))
-      return kernel.emitError() << "no hardware is known for " << target;
+    if (failed(hardwareOf(program, kernel, hardware)))
+      return failure();
     int64_t tokens = tokenRange(kernel).second;
     std::optional<GemvSchedule> chosen = gemvSchedule(
         gemvProblem(program.getLayerOp(),
@@ -269,6 +277,9 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       fields.blockTokens = permute.getBlockTokens();
       fields.threads = tokens > 512 || permute.getNumLocal() > 512 ? 1024 : 512;
     } else if (auto combine = findStage<moe::CombineOp>(kernel)) {
+      Hardware hardware;
+      if (failed(hardwareOf(program, kernel, hardware)))
+        return failure();
       // One CTA a token, or one for 512 columns where tokens are few.
       int64_t hidden = layer.getWidth();
       int64_t width =
@@ -279,6 +290,10 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       int64_t share = (vectors + blocks - 1) / blocks;
       fields.tile = {1, share * width, layer.getPairsOfToken()};
       fields.threads = std::clamp<int64_t>((share + 31) / 32 * 32, 32, 256);
+      // With up to 64 registers a thread all CTAs of 512 tokens are resident at
+      // a time; the compiler takes 95, and half of them wait for the others.
+      fields.ctasPerSm =
+          std::clamp<int64_t>(1024 / fields.threads, 1, hardware.ctasPerSm);
     } else {
       fields.threads = 256;
     }

@@ -64,8 +64,8 @@ static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
     return fmt::format("tile m {} is no multiple of 16 up to {}", s.tileM,
                        mostRows);
   // The skeleton can be instantiated with up to 256; these ran on a GPU.
-  if (s.tileN != 64 && s.tileN != 128)
-    return fmt::format("tile n {}; 64 and 128 are possible", s.tileN);
+  if (s.tileN != 64 && s.tileN != 128 && s.tileN != 256)
+    return fmt::format("tile n {}; 64, 128 and 256 are possible", s.tileN);
   if (s.producerWarps != 4 || s.consumerWarps * 16 != s.tileN)
     return fmt::format("{} producing and {} consuming warps; tile n {} takes 4 "
                        "and {}",
@@ -303,6 +303,11 @@ struct GoodRow {
   int64_t weightAbove = 0;
   /// Less than this alone serves, and of the second matmul alone. 0: all.
   int64_t weightBelow = 0;
+  /// Weight rows of at most so many bytes alone serves, and of the second
+  /// matmul alone. 0: all.
+  int64_t mostRowBytes = 0;
+  /// Serves matmuls alone that quantize groups of their result.
+  bool ofGroups = false;
 };
 } // namespace
 
@@ -312,8 +317,12 @@ struct GoodRow {
 /// wgmma tiles of 16, 32 and 128 rows are there for who asks for them. Where
 /// the weight of an expert outgrows the L2, tiles share it while it passes;
 /// where it is small, the column tiles of down share the rows.
-/// Operands of 8 bits: wgmma alone multiplies them as such there.
+/// Operands of 8 bits: wgmma alone multiplies them as such there. A tile of few
+/// tokens and short weight rows is read faster than its ends are done with:
+/// there it is four warpgroups wide, and where groups are quantized, so that
+/// two column tiles of one are multiplied at a time and not in turn.
 static constexpr GoodRow kGoodRows[] = {
+    {"wgmma", 2, 16, 1e9, 256, 64, 6, 0, 0, 1, 1, 0, 0, 768},
     {"mma_sync", 2, 16, 1e9, 64, 128, 4, 1, 4, 3, 1},
     {"wgmma", 2, 16, 1e9, 128, 64, 10, 0, 0, 1, 1},
     {"wgmma", 2, 32, 1e9, 128, 64, 8, 0, 0, 1, 1},
@@ -330,6 +339,8 @@ static constexpr GoodRow kGoodRows[] = {
     {"wgmma", 2, 256, 1e9, 128, 64, 4, 0, 0, 1, 4, 64 << 20},
     {"wgmma", 2, 256, 1e9, 128, 64, 4, 0, 0, 1, 4, 0, 8 << 20},
     {"wgmma", 2, 256, 1e9, 128, 64, 4, 0, 0, 1, 1},
+    {"wgmma", 1, 16, 1e9, 256, 128, 6, 0, 0, 1, 1, 0, 0, 384},
+    {"wgmma", 1, 16, 1e9, 256, 128, 6, 0, 0, 1, 1, 0, 0, 0, true},
     {"wgmma", 1, 16, 1e9, 128, 128, 10, 0, 0, 1, 1},
     {"wgmma", 1, 32, 1e9, 128, 128, 8, 0, 0, 1, 1},
     {"wgmma", 1, 64, 1e9, 64, 128, 5, 0, 0, 2, 1},
@@ -355,6 +366,11 @@ compiler::knownGood(const MatmulProblem &problem,
     if (row.weightAbove && (!problem.gather || weight <= row.weightAbove))
       continue;
     if (row.weightBelow && (problem.gather || weight >= row.weightBelow))
+      continue;
+    if (row.mostRowBytes &&
+        (problem.gather || problem.k * problem.elementBytes > row.mostRowBytes))
+      continue;
+    if (row.ofGroups && !problem.quantizesGroups)
       continue;
     Schedule s;
     s.engine = row.engine;

@@ -211,7 +211,7 @@ def combine(name, hidden, topk, partial="bf16", output="bf16", blocks=1,
               (f"{TYPES[output]} *", "out")]
     members = common(threads, programmatic, async_) + [
         f"using Partial = {TYPES[partial]};", f"using Output = {TYPES[output]};"] + constants(
-            kTopK=topk, kHidden=hidden, kColumnBlocks=blocks)
+            kTopK=topk, kHidden=hidden, kColumnBlocks=blocks, kPlacesEarly=programmatic)
     entry = f"moec_combine_{name}"
     return entry, text("combine", fields, members, entry, "combine", threads, 1, 0)
 

@@ -43,20 +43,18 @@ static std::string cppType(mlir::Value value) {
   return std::string(cppElementType(elementTypeOf(value)));
 }
 
-/// Whether, wherever the kernel is launched, the launch right before it did not
-/// write the tile list: then the weights of a tile may be fetched while that
+/// Whether, wherever the kernel is launched, the launch right before it wrote
+/// none of these fields: then what follows from them may be fetched while that
 /// launch still runs (templates/moe/core/pdl.cuh).
-static bool tilesAreOlder(moe::KernelOp kernel) {
+static bool areOlder(moe::KernelOp kernel, llvm::ArrayRef<StringRef> fields) {
   bool older = true;
   kernel->getParentOfType<moe::ProgramOp>().walk([&](moe::LaunchOp launch) {
     if (launch.getKernel() != kernel.getSymName())
       return;
     for (auto [name, value] :
-         llvm::zip(kernel.getFields(), launch.getArguments())) {
-      StringRef field = cast<StringAttr>(name).getValue();
-      if (field == "tiles" || field == "tile_count")
+         llvm::zip(kernel.getFields(), launch.getArguments()))
+      if (llvm::is_contained(fields, cast<StringAttr>(name).getValue()))
         older &= value.getDefiningOp() != launch->getPrevNode();
-    }
   });
   return older;
 }
@@ -320,7 +318,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   config.flag("kGather", gather);
   config.flag("kBias", bool(matmul.getBias()));
   config.number("kInterleave", matmul.getInterleave());
-  config.flag("kTilesEarly", out.programmatic && tilesAreOlder(kernel));
+  config.flag("kTilesEarly", out.programmatic && areOlder(kernel, {"tiles", "tile_count"}));
 
   MatmulProblem problem;
   problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
@@ -421,6 +419,8 @@ void Emitter::emitCombine(moe::CombineOp combine) {
   config.number("kTopK", topK);
   config.number("kHidden", hidden);
   config.number("kColumnBlocks", columnBlocks);
+  config.flag("kPlacesEarly", out.programmatic &&
+                                  areOlder(kernel, {"positions", "topk_weights"}));
   out.stages.push_back(combineStage(combine, layer));
   out.tile = fmt::format("1x{}", columns);
   out.grid.ctas[0] = Expression::symbol("tokens") * Expression(columnBlocks);

@@ -32,6 +32,8 @@ template <class Config> constexpr bool checkCombineConfig() {
   MOE_REQUIRE_VALUE(Config, kTopK, "pairs of a token");
   MOE_REQUIRE_VALUE(Config, kHidden, "columns");
   MOE_REQUIRE_VALUE(Config, kColumnBlocks, "CTAs that share a token");
+  MOE_REQUIRE_VALUE(Config, kPlacesEarly,
+                    "the predecessor wrote neither positions nor weights");
   return true;
 }
 
@@ -57,13 +59,32 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
   /// Experts whose rows are requested together.
   constexpr int kBatch = minimum(kTopK, 8);
 
-  awaitPredecessor<Config>();
+  if constexpr (!Config::kPlacesEarly)
+    awaitPredecessor<Config>();
   int token = int(blockIdx.x) / Config::kColumnBlocks;
   int share = int(blockIdx.x) % Config::kColumnBlocks;
-  if (token >= args.tokens)
+  bool isToken = token < args.tokens;
+  const int *positions =
+      args.positions + (long long)(isToken ? token : 0) * kTopK;
+  const float *weights =
+      args.topk_weights + (long long)(isToken ? token : 0) * kTopK;
+  int rows[kBatch];
+  float scales[kBatch];
+  auto fetchPlaces = [&](int first) {
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      bool exists = kTopK % kBatch == 0 || first + k < kTopK;
+      rows[k] = exists ? positions[first + k] : -1;
+      scales[k] = exists ? weights[first + k] : 0.0f;
+    }
+  };
+  // One batch is all of them: they are read once, while the rows are computed.
+  if constexpr (kTopK <= kBatch)
+    fetchPlaces(0);
+  if constexpr (Config::kPlacesEarly)
+    awaitPredecessor<Config>();
+  if (!isToken)
     return;
-  const int *positions = args.positions + (long long)token * kTopK;
-  const float *weights = args.topk_weights + (long long)token * kTopK;
   int end = min(kVectors, (share + 1) * kShare);
 #pragma unroll 1
   for (int v = share * kShare + int(threadIdx.x); v < end;
@@ -73,14 +94,8 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
 #pragma unroll 1
     for (int first = 0; first < kTopK; first += kBatch) {
       Vector16 vectors[kBatch][kPartialVectors];
-      int rows[kBatch];
-      float scales[kBatch];
-#pragma unroll
-      for (int k = 0; k < kBatch; ++k) {
-        bool exists = kTopK % kBatch == 0 || first + k < kTopK;
-        rows[k] = exists ? positions[first + k] : -1;
-        scales[k] = exists ? weights[first + k] : 0.0f;
-      }
+      if constexpr (kTopK > kBatch)
+        fetchPlaces(first);
 #pragma unroll
       for (int k = 0; k < kBatch; ++k) {
         const Vector16 *source = reinterpret_cast<const Vector16 *>(

@@ -122,22 +122,47 @@ template <class Config> struct Quantize {
     bool exists = row < rows;
     const auto *input =
         args.input + (long long)(exists ? row : 0) * args.input_row_stride;
-    int end = exists ? kColumns : 0;
+    // Short rows stay in registers, and all of their reads are on their way at
+    // a time.
+    constexpr int kStep = kRowThreads * kWide;
+    constexpr int kSteps = ceilDiv(kColumns, kStep);
+    constexpr int kKept = kSteps <= 2 ? kSteps : 1;
+    float kept[kKept][kWide] = {};
     float largest = 0.0f;
-    for (int c = thread * kWide; c < end; c += kRowThreads * kWide) {
-      float values[kWide];
-      load8(input + c, values);
-      largest = fmaxf(largest, largest8(values));
+    auto take = [&](int step, float (&values)[kWide]) {
+      int c = thread * kWide + step * kStep;
+      if (exists && (kColumns % kStep == 0 || c < kColumns))
+        load8(input + c, values);
+      return c;
+    };
+    if constexpr (kKept == kSteps) {
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step)
+        take(step, kept[step]);
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step)
+        largest = fmaxf(largest, largest8(kept[step]));
+    } else {
+#pragma unroll 2
+      for (int step = 0; step < kSteps; ++step) {
+        float values[kWide] = {};
+        take(step, values);
+        largest = fmaxf(largest, largest8(values));
+      }
     }
     float scale = quant::Token::scale(
         groupMaximum<Config::kThreads, kRowThreads>(largest));
-    for (int c = thread * kWide; c < end; c += kRowThreads * kWide) {
-      float values[kWide];
-      load8(input + c, values);
+#pragma unroll 2
+    for (int step = 0; step < kSteps; ++step) {
+      float (&values)[kWide] = kept[kKept == kSteps ? step : 0];
+      int c = thread * kWide + step * kStep;
+      if constexpr (kKept != kSteps)
+        take(step, values);
 #pragma unroll
       for (int i = 0; i < kWide; ++i)
         values[i] = __fdiv_rn(values[i], scale);
-      store8(values, args.data + (long long)row * kColumns + c);
+      if (exists && (kColumns % kStep == 0 || c < kColumns))
+        store8(values, args.data + (long long)row * kColumns + c);
     }
     if (exists && thread == 0)
       args.scale[row] = scale;

@@ -236,7 +236,7 @@ TEST(Candidates, IllegalRolesSayWhy) {
   EXPECT_EQ(why([](Schedule &s) { s.tileM = 128; }),
             "tile m 128 differs from the variant's tile rows 256");
   EXPECT_EQ(why([](Schedule &s) { s.tileN = 96; }),
-            "tile n 96; 64 and 128 are possible");
+            "tile n 96; 64, 128 and 256 are possible");
   EXPECT_EQ(why([](Schedule &s) { s.consumerWarps = 4; }),
             "4 producing and 4 consuming warps; tile n 128 takes 4 and 8");
   EXPECT_EQ(why([](Schedule &s) { s.tileK = 32; }),

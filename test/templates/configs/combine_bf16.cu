@@ -12,6 +12,7 @@ struct Config {
   static constexpr int kTopK = 8;
   static constexpr int kHidden = 2048;
   static constexpr int kColumnBlocks = 1;
+  static constexpr bool kPlacesEarly = true;
 };
 static_assert(moe::sharedBytes<Config>() == 0, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(256, 1) moec_combine_bf16(const __grid_constant__ Args args) { moe::combine<Config>(args); }
