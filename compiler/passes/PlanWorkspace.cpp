@@ -5,11 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A value lives from the launch that writes it to the last that reads it. The
-// plan is made per variant; a plan that is there already is left alone.
+// A value lives from the launch that writes it to the last that reads it, or to
+// one that runs beside that. The plan is made per variant; a plan that is there
+// already is left alone.
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/passes/Overlap.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/ProgramValues.h"
 #include "compiler/schedule/Liveness.h"
@@ -50,11 +52,14 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
       if (!launch)
         return op.emitError() << "expected launches only, got a stage; run "
                                  "moe-form-kernels first";
+      // What a launch reads while the next one already runs outlives that one.
+      auto next = dyn_cast_or_null<moe::LaunchOp>(launch->getNextNode());
+      int64_t last = index + (next && awaitedColumnTiles(next) > 0);
       for (Value operand : launch.getArguments()) {
         std::string name = valueName(operand);
         for (LiveValue &value : live)
           if (value.name == name && operand.getDefiningOp<moe::LaunchOp>())
-            value.lastLaunch = index;
+            value.lastLaunch = std::max(value.lastLaunch, last);
       }
       for (auto [result, value] : llvm::enumerate(launch.getValues())) {
         std::string name = valueName(value);

@@ -277,9 +277,6 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       fields.blockTokens = permute.getBlockTokens();
       fields.threads = tokens > 512 || permute.getNumLocal() > 512 ? 1024 : 512;
     } else if (auto combine = findStage<moe::CombineOp>(kernel)) {
-      Hardware hardware;
-      if (failed(hardwareOf(program, kernel, hardware)))
-        return failure();
       // One CTA a token, or one for 512 columns where tokens are few.
       int64_t hidden = layer.getWidth();
       int64_t width =
@@ -290,10 +287,6 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       int64_t share = (vectors + blocks - 1) / blocks;
       fields.tile = {1, share * width, layer.getPairsOfToken()};
       fields.threads = std::clamp<int64_t>((share + 31) / 32 * 32, 32, 256);
-      // With up to 64 registers a thread all CTAs of 512 tokens are resident at
-      // a time; the compiler takes 95, and half of them wait for the others.
-      fields.ctasPerSm =
-          std::clamp<int64_t>(1024 / fields.threads, 1, hardware.ctasPerSm);
     } else {
       fields.threads = 256;
     }

@@ -4,16 +4,20 @@
 // RUN: moec compile %s --arch=sm_90a --max-tokens=1024 --emit=cuda | FileCheck %s --check-prefix=MIXED
 
 // Engine wgmma reads weights by a tensor map, which is an argument by value; its
-// warps have roles; and its grid is persistent: CTAs take tiles by a cursor.
+// warps have roles; and its grid is persistent: CTAs take tiles by a cursor. The
+// second matmul runs beside the end of the first one, on row tiles of which that
+// one has counted all column tiles.
 
 // CHECK: ---- sm_90a/{{.*}}down.cu
 // CHECK: static constexpr int kCursor = 2;
+// CHECK-NEXT: static constexpr bool kCounts = false;
+// CHECK-NEXT: static constexpr int kAwaited = 1;
 // CHECK: ---- sm_90a/{{.*}}gate_up.cu
 // CHECK: struct Args {
 // CHECK-NEXT: const moe::bf16 *lhs;
 // CHECK-NEXT: long long lhs_row_stride;
 // CHECK-NEXT: const int *rows;
-// CHECK-NEXT: const int4 *tiles;
+// CHECK-NEXT: int4 *tiles;
 // CHECK-NEXT: int *tile_count;
 // CHECK-NEXT: moe::TensorMap rhs;
 // CHECK-NEXT: moe::bf16 *result;
@@ -36,6 +40,8 @@
 // CHECK-NEXT: static constexpr bool kPersistent = true;
 // CHECK-NEXT: };
 // CHECK-NEXT: static constexpr int kCursor = 1;
+// CHECK-NEXT: static constexpr bool kCounts = true;
+// CHECK-NEXT: static constexpr int kAwaited = 0;
 // CHECK: extern "C" __global__ void __launch_bounds__(384, 1)
 
 // MANIFEST: "alignment": 64,

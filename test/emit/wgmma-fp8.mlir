@@ -14,7 +14,7 @@
 // CHECK: using Mma = moe::mma::Wgmma<moe::e4m3>;
 // CHECK-NEXT: struct Schedule {
 // CHECK-NEXT: static constexpr int kTileM = 16;
-// CHECK-NEXT: static constexpr int kTileN = 128;
+// CHECK-NEXT: static constexpr int kTileN = 256;
 // CHECK-NEXT: static constexpr int kTileK = 128;
 // CHECK: ---- sm_90a/up_to_4096_gate_up.cu
 // CHECK: using Mma = moe::mma::Wgmma<moe::e4m3>;

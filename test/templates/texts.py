@@ -183,7 +183,7 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
     if scaling:
         members += [f"using Scaling = moe::quant::{scaling};"] + constants(kScales=experts)
     if specialized:
-        members += constants(kCursor=1 if gather else 2)
+        members += constants(kCursor=1 if gather else 2, kCounts=False, kAwaited=0)
     entry = f"moec_grouped_matmul_{name}"
     shared = matmulShared(tile, stages, element, result, fused and gated, engine,
                           quant, scaling)

@@ -16,6 +16,7 @@
 #include "compiler/backend/cuda/PlacementEmitter.h"
 #include "compiler/backend/cuda/QuantizeEmitter.h"
 #include "compiler/backend/cuda/StageWriter.h"
+#include "compiler/passes/Overlap.h"
 #include "compiler/passes/ProgramValues.h"
 #include "compiler/schedule/SharedMemory.h"
 #include "dialect/catalog/Activations.h"
@@ -256,7 +257,8 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   args.rowStride("lhs_row_stride", boundTo("lhs"));
   if (gather)
     pointer("rows", "int");
-  pointer("tiles", "int4");
+  bool counts = countsColumnTiles(kernel);
+  pointer("tiles", "int4", /*written=*/counts);
   bool specialized = schedule.getConsumerWarps() > 0;
   pointer("tile_count", "int", /*written=*/schedule.getPersistent());
   if (specialized)
@@ -311,6 +313,10 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   // Which word of tile_count counts the tiles that CTAs have taken.
   if (schedule.getPersistent())
     config.number("kCursor", gather ? 1 : 2);
+  if (specialized) {
+    config.flag("kCounts", counts);
+    config.number("kAwaited", awaitedColumnTiles(kernel));
+  }
   config.number("kN", n);
   config.number("kK", k);
   config.number("kExperts", experts);
@@ -318,7 +324,8 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   config.flag("kGather", gather);
   config.flag("kBias", bool(matmul.getBias()));
   config.number("kInterleave", matmul.getInterleave());
-  config.flag("kTilesEarly", out.programmatic && areOlder(kernel, {"tiles", "tile_count"}));
+  config.flag("kTilesEarly",
+              out.programmatic && areOlder(kernel, {"tiles", "tile_count"}));
 
   MatmulProblem problem;
   problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
@@ -419,8 +426,9 @@ void Emitter::emitCombine(moe::CombineOp combine) {
   config.number("kTopK", topK);
   config.number("kHidden", hidden);
   config.number("kColumnBlocks", columnBlocks);
-  config.flag("kPlacesEarly", out.programmatic &&
-                                  areOlder(kernel, {"positions", "topk_weights"}));
+  config.flag("kPlacesEarly",
+              out.programmatic &&
+                  areOlder(kernel, {"positions", "topk_weights"}));
   out.stages.push_back(combineStage(combine, layer));
   out.tile = fmt::format("1x{}", columns);
   out.grid.ctas[0] = Expression::symbol("tokens") * Expression(columnBlocks);

@@ -82,6 +82,36 @@ __device__ __forceinline__ void arriveAt(int number, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
+//===--- counters in global memory ----------------------------------------===//
+
+/// What this thread wrote, and what others wrote and it knows of, is seen by
+/// whoever sees the counter one higher.
+__device__ __forceinline__ void countUp(int *counter) {
+  asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(counter)
+               : "memory");
+}
+
+/// Returns when the counter has reached `count`, and what was written before is
+/// seen.
+__device__ __forceinline__ void waitForCount(const int *counter, int count) {
+  int value;
+  while (true) {
+    asm volatile("ld.acquire.gpu.global.b32 %0, [%1];"
+                 : "=r"(value)
+                 : "l"(counter)
+                 : "memory");
+    if (value >= count)
+      break;
+    __nanosleep(64);
+  }
+}
+
+/// After a plain read that found a counter high enough: what was written before
+/// is seen.
+__device__ __forceinline__ void fenceAfterCount() {
+  asm volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+
 //===--- copies -----------------------------------------------------------===//
 
 /// Begins to bring a tensor map where the copy engine reads it fast.

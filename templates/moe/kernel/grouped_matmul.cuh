@@ -23,7 +23,8 @@
 //   128] (Group128, warp-specialized).
 //   Warp-specialized, rhs is a moe::TensorMap by value: extents [kK, kN,
 //   experts], box [kTileK, kTileN, 1], swizzle of 128 bytes, zeros outside; and
-//   tile_count is written: its word kCursor counts the tiles that were taken.
+//   tile_count is written: its word kCursor counts the tiles that were taken;
+//   with kCounts tiles is, too: the last word of each, which routing left zero.
 // Grid.x: ceildiv(kN, kTileN) * capacity of the tile list; warp-specialized as
 //   many CTAs as are resident at a time, and no more than that.
 //
@@ -74,6 +75,10 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
   static_assert(checkEngine<typename Config::Mma>());
   if constexpr (isWarpSpecialized<typename Config::Mma>) {
     MOE_REQUIRE_VALUE(Config, kCursor, "word of tile_count that counts tiles");
+    MOE_REQUIRE_VALUE(Config, kCounts, "whether stored row tiles are counted");
+    MOE_REQUIRE_VALUE(Config, kAwaited,
+                      "column tiles that the predecessor "
+                      "counts of a row tile; 0: all of it");
     MOE_REQUIRE_VALUE(Schedule, kProducerWarps, "warps that fill the ring");
     MOE_REQUIRE_VALUE(Schedule, kConsumerWarps, "warps that multiply");
     MOE_REQUIRE_VALUE(Schedule, kProducerRegisters, "of a producer thread");

@@ -22,6 +22,13 @@
 // result depends on who computed it. Where the predecessor did not write the
 // tile list, the weights of the first tile are fetched while it still runs.
 //
+// Two matmuls in a row run beside each other: the first counts, in the last
+// word of a row tile, the column tiles that it has stored (kCounts), and the
+// second takes the place of its CTAs as they end and begins with row tiles of
+// which all are (kAwaited). All CTAs of the first one run by then, so that
+// nobody waits for ever. What the second one writes must not lie where the
+// first one still reads.
+//
 //===----------------------------------------------------------------------===//
 
 #pragma once
@@ -37,6 +44,14 @@
 #include "moe/quant/scales_swapped.cuh"
 
 namespace moe {
+
+/// A tile as it is handed around; no rows: there are no more tiles.
+struct SlotTile {
+  int expert, firstRow, rows, firstN;
+  int index;    ///< of the row tile in the list
+  bool isThere; ///< the predecessor is known to have written its rows
+  static constexpr int kExpertBits = 10, kRowBits = 16;
+};
 
 /// What lies where in the shared memory of a Config.
 template <class Config> struct Specialized {
@@ -83,6 +98,8 @@ template <class Config> struct Specialized {
   /// behind those of the epilogue.
   static constexpr bool kTakeTurns = kStagesScales && kGroups == 2;
   static constexpr int kTurn = 5;
+  /// The one at which consumers meet before a tile is counted.
+  static constexpr int kCounted = 7;
   static constexpr int kScales = kSlots + 2 * 16;
   static constexpr int kScaleBytes = kStagesScales ? Schedule::kTileM * 4 : 0;
   static constexpr int kBarriers = kScales + Schedule::kStages * kScaleBytes;
@@ -118,6 +135,11 @@ template <class Config> struct Specialized {
                 "rows must be whole 16-byte chunks");
   static_assert(Config::kCursor == 1 || Config::kCursor == 2,
                 "kCursor must be 1 or 2");
+  static_assert(Config::kExperts <= 1 << SlotTile::kExpertBits,
+                "an expert's number must fit its slot");
+  static_assert(Config::kAwaited == 0 ||
+                    (Config::kTilesEarly && !Config::kGather),
+                "the second of two matmuls alone runs beside the first");
 };
 
 /// A place in the ring, and the parity of its next phase.
@@ -148,11 +170,6 @@ template <class Config> struct Barriers {
   __device__ __forceinline__ unsigned slotEmpty(int slot) const {
     return base + unsigned(2 * kStages + 2 + slot) * 8;
   }
-};
-
-/// A tile as it is handed around; no rows: there are no more tiles.
-struct SlotTile {
-  int expert, firstRow, rows, firstN;
 };
 
 /// How many tokens the instruction multiplies for a tile of `rows`: a few
@@ -204,26 +221,45 @@ template <class Config> struct WarpSpecialized {
 #pragma unroll
     for (int i = 0; i < 4; ++i)
       words[i] = __shfl_sync(0xffffffffu, words[i], 0);
-    return {int(words[0]), int(words[1]), int(words[2]), int(words[3])};
+    constexpr unsigned kExperts = (1u << SlotTile::kExpertBits) - 1;
+    constexpr unsigned kRows = (1u << SlotTile::kRowBits) - 1;
+    return {int(words[0] & kExperts),
+            int(words[1]),
+            int(words[2] & kRows),
+            int(words[3]),
+            int(words[0] >> SlotTile::kExpertBits),
+            words[2] > kRows};
   }
 
   /// Puts the tile of this index, if there is one, into a slot.
-  __device__ __forceinline__ void publish(int index, int slot,
+  __device__ __forceinline__ void publish(int index, int rowTiles, int slot,
                                           unsigned phase) const {
-    int rowTiles = ptx::loadFresh(args.tile_count);
     unsigned words[4] = {0, 0, 0, 0};
     if (index < rowTiles * S::kColumnTiles) {
       TileIndex at =
           tileOf<Schedule::kGroupM, S::kColumnTiles>(index, rowTiles);
       int4 tile = ptx::loadFresh(args.tiles + at.m);
-      words[0] = unsigned(tile.x);
+      words[0] = unsigned(tile.x) | unsigned(at.m) << SlotTile::kExpertBits;
       words[1] = unsigned(tile.y);
       words[2] = unsigned(tile.z - tile.y);
+      if (Config::kAwaited > 0 && tile.w >= Config::kAwaited) {
+        ptx::fenceAfterCount();
+        words[2] |= 1u << SlotTile::kRowBits;
+      }
       words[3] = unsigned(at.n * S::kTakenN);
     }
     ptx::waitForBarrier(barriers.slotEmpty(slot), phase ^ 1);
     ptx::storeShared(shared + S::kSlots + unsigned(slot) * 16, words);
     ptx::arrive(barriers.slotFull(slot));
+  }
+
+  /// Returns when the predecessor has written the rows of a tile.
+  __device__ __forceinline__ void awaitRows(const SlotTile &tile) const {
+    if (Config::kAwaited == 0 || tile.isThere)
+      return;
+    if (threadIdx.x % 32 == 0)
+      ptx::waitForCount(&args.tiles[tile.index].w, Config::kAwaited);
+    __syncwarp();
   }
 
   /// Has the copy engine bring the weights of step k of a tile, of its rows
@@ -253,8 +289,11 @@ template <class Config> struct WarpSpecialized {
     unsigned slotPhase = 0;
     if constexpr (!Config::kTilesEarly)
       awaitPredecessor<Config>();
-    if (schedules)
-      publish(int(blockIdx.x), 0, 0);
+    int rowTiles = 0;
+    if (schedules) {
+      rowTiles = ptx::loadFresh(args.tile_count);
+      publish(int(blockIdx.x), rowTiles, 0, 0);
+    }
     SlotTile tile = take(0, 0);
     // Steps of the first tile whose weights are on their way.
     int early = 0;
@@ -266,12 +305,14 @@ template <class Config> struct WarpSpecialized {
           for (int k = 0; k < early; ++k)
             copyWeights(tile, tile.firstN, k, k);
       }
-      awaitPredecessor<Config>();
+      if constexpr (Config::kAwaited == 0)
+        awaitPredecessor<Config>();
     }
 #pragma unroll 1
     while (tile.rows > 0) {
       slotPhase = slot ? slotPhase ^ 1 : slotPhase;
       slot ^= 1;
+      awaitRows(tile);
       unsigned lhsRow[S::kPasses];
 #pragma unroll
       for (int i = 0; i < S::kPasses; ++i) {
@@ -299,7 +340,7 @@ template <class Config> struct WarpSpecialized {
 #pragma unroll 1
         for (int k = 0; k < S::kTiles; ++k) {
           if (schedules && turn == 0 && k == minimum(2, S::kTiles - 1))
-            publish(next, slot, slotPhase);
+            publish(next, rowTiles, slot, slotPhase);
           ptx::waitForBarrier(barriers.empty(ring.stage), ring.phase ^ 1);
           if (copiesWeights && k >= early)
             copyWeights(tile, firstN, k, ring.stage);
@@ -330,6 +371,8 @@ template <class Config> struct WarpSpecialized {
     }
     ptx::commitCopies();
     ptx::waitForCopies<0>();
+    if constexpr (Config::kAwaited > 0)
+      awaitPredecessor<Config>();
   }
 
   /// Sets the passes that copy as many tokens as are multiplied.
@@ -468,7 +511,8 @@ template <class Config> struct WarpSpecialized {
     unsigned slotPhase = 0;
     int thread = int(threadIdx.x) % 128;
     int warpgroup = int(threadIdx.x) / 128 - 1;
-    awaitPredecessor<Config>();
+    if constexpr (Config::kAwaited == 0)
+      awaitPredecessor<Config>();
     float inverse = inverseOfScale<Config>(
         args, blockIdx.x == 0 && warpgroup == 0 && thread < 32);
     if constexpr (S::kTakeTurns)
@@ -485,12 +529,19 @@ template <class Config> struct WarpSpecialized {
         withTokens<Schedule::kTileM>(tile.rows, consumer);
         tile.firstN += Schedule::kTileN;
       } while (S::kInTurn > 1 && tile.firstN % S::kTakenN != 0);
+      if constexpr (Config::kCounts) {
+        ptx::synchronize(S::kCounted, 32 * Schedule::kConsumerWarps);
+        if (threadIdx.x == S::kProducers)
+          ptx::countUp(&args.tiles[tile.index].w);
+      }
       slotPhase = slot ? slotPhase ^ 1 : slotPhase;
       slot ^= 1;
     }
     if constexpr (S::kTakeTurns)
       if (warpgroup == 0)
         ptx::synchronize(S::kTurn, 256);
+    if constexpr (Config::kAwaited > 0)
+      awaitPredecessor<Config>();
   }
 };
 

@@ -24,6 +24,8 @@ struct Config {
   static constexpr int kInterleave = 0;
   static constexpr bool kTilesEarly = true;
   static constexpr int kCursor = 2;
+  static constexpr bool kCounts = false;
+  static constexpr int kAwaited = 0;
 };
 static_assert(moe::sharedBytes<Config>() == 214144, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(384, 1) moec_grouped_matmul_wgmma_down_256(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }

@@ -24,6 +24,8 @@ struct Config {
   static constexpr int kInterleave = 0;
   static constexpr bool kTilesEarly = true;
   static constexpr int kCursor = 2;
+  static constexpr bool kCounts = false;
+  static constexpr int kAwaited = 6;
 };
 static_assert(moe::sharedBytes<Config>() == 184976, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(384, 1) moec_grouped_matmul_fp8_block_down_128x128x128(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }

@@ -24,6 +24,8 @@ struct Config {
   static constexpr int kInterleave = 8;
   static constexpr bool kTilesEarly = false;
   static constexpr int kCursor = 1;
+  static constexpr bool kCounts = false;
+  static constexpr int kAwaited = 0;
 };
 static_assert(moe::sharedBytes<Config>() == 175760, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(384, 1) moec_grouped_matmul_fp8_block_gate_up_128x128x128(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }

@@ -26,6 +26,8 @@ struct Config {
   using Scaling = moe::quant::StaticTensor;
   static constexpr int kScales = 128;
   static constexpr int kCursor = 1;
+  static constexpr bool kCounts = false;
+  static constexpr int kAwaited = 0;
 };
 static_assert(moe::sharedBytes<Config>() == 173200, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(384, 1) moec_grouped_matmul_wgmma_fp8_tensor_gate_up_128x128x128(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // archs: sm_90a
 #include "moe/kernel/grouped_matmul.cuh"
-struct Args { const moe::bf16 * lhs; long long lhs_row_stride; const int * rows; const int4 * tiles; int * tile_count; moe::TensorMap rhs; moe::bf16 * result; };
+struct Args { const moe::bf16 * lhs; long long lhs_row_stride; const int * rows; int4 * tiles; int * tile_count; moe::TensorMap rhs; moe::bf16 * result; };
 struct Config {
   using Args = ::Args;
   static constexpr int kThreads = 384;
@@ -24,6 +24,8 @@ struct Config {
   static constexpr int kInterleave = 8;
   static constexpr bool kTilesEarly = false;
   static constexpr int kCursor = 1;
+  static constexpr bool kCounts = true;
+  static constexpr int kAwaited = 0;
 };
 static_assert(moe::sharedBytes<Config>() == 94864, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(384, 2) moec_grouped_matmul_wgmma_16(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }

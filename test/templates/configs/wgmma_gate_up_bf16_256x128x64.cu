@@ -24,6 +24,8 @@ struct Config {
   static constexpr int kInterleave = 8;
   static constexpr bool kTilesEarly = false;
   static constexpr int kCursor = 1;
+  static constexpr bool kCounts = false;
+  static constexpr int kAwaited = 0;
 };
 static_assert(moe::sharedBytes<Config>() == 206976, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(384, 1) moec_grouped_matmul_wgmma_256(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }
