@@ -32,12 +32,17 @@ static Value boundTo(moe::LaunchOp launch, moe::KernelOp kernel,
   return {};
 }
 
+/// Rows of a tile at most. With more, each tile's look at its counter costs
+/// what the end of the first matmul saves (bench/notes/decode-h100.md).
+static constexpr int64_t kOverlappedTileRows = 16;
+
 /// Whether the kernel is a persistent matmul that can run beside another, and
 /// nothing else.
 static bool isPersistentMatmul(moe::KernelOp kernel) {
   moe::ScheduleAttr schedule = kernel ? kernel.getScheduleAttr() : nullptr;
   return schedule && schedule.getConsumerWarps() > 0 &&
          schedule.getProgrammatic() &&
+         schedule.getTileM() <= kOverlappedTileRows &&
          findStage<moe::GroupedMatmulOp>(kernel) &&
          !findStage<moe::CombineOp>(kernel);
 }

@@ -98,7 +98,9 @@ template <class Config> struct Specialized {
   /// behind those of the epilogue.
   static constexpr bool kTakeTurns = kStagesScales && kGroups == 2;
   static constexpr int kTurn = 5;
-  /// The one at which consumers meet before a tile is counted.
+  /// Whether this matmul runs beside another: then a slot says more.
+  static constexpr bool kBeside = Config::kCounts || Config::kAwaited > 0;
+  /// The named barrier at which consumers meet before a tile is counted.
   static constexpr int kCounted = 7;
   static constexpr int kScales = kSlots + 2 * 16;
   static constexpr int kScaleBytes = kStagesScales ? Schedule::kTileM * 4 : 0;
@@ -221,6 +223,9 @@ template <class Config> struct WarpSpecialized {
 #pragma unroll
     for (int i = 0; i < 4; ++i)
       words[i] = __shfl_sync(0xffffffffu, words[i], 0);
+    if constexpr (!S::kBeside)
+      return {int(words[0]), int(words[1]), int(words[2]), int(words[3]), 0,
+              false};
     constexpr unsigned kExperts = (1u << SlotTile::kExpertBits) - 1;
     constexpr unsigned kRows = (1u << SlotTile::kRowBits) - 1;
     return {int(words[0] & kExperts),
@@ -234,12 +239,16 @@ template <class Config> struct WarpSpecialized {
   /// Puts the tile of this index, if there is one, into a slot.
   __device__ __forceinline__ void publish(int index, int rowTiles, int slot,
                                           unsigned phase) const {
+    if constexpr (!S::kBeside)
+      rowTiles = ptx::loadFresh(args.tile_count);
     unsigned words[4] = {0, 0, 0, 0};
     if (index < rowTiles * S::kColumnTiles) {
       TileIndex at =
           tileOf<Schedule::kGroupM, S::kColumnTiles>(index, rowTiles);
       int4 tile = ptx::loadFresh(args.tiles + at.m);
-      words[0] = unsigned(tile.x) | unsigned(at.m) << SlotTile::kExpertBits;
+      words[0] = unsigned(tile.x);
+      if constexpr (S::kBeside)
+        words[0] |= unsigned(at.m) << SlotTile::kExpertBits;
       words[1] = unsigned(tile.y);
       words[2] = unsigned(tile.z - tile.y);
       if (Config::kAwaited > 0 && tile.w >= Config::kAwaited) {
@@ -291,7 +300,8 @@ template <class Config> struct WarpSpecialized {
       awaitPredecessor<Config>();
     int rowTiles = 0;
     if (schedules) {
-      rowTiles = ptx::loadFresh(args.tile_count);
+      if constexpr (S::kBeside)
+        rowTiles = ptx::loadFresh(args.tile_count);
       publish(int(blockIdx.x), rowTiles, 0, 0);
     }
     SlotTile tile = take(0, 0);
