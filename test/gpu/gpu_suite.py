@@ -134,6 +134,8 @@ def run_entry(entry, root, options):
         left = max(1.0, min(options.timeout, options.within - (time.time() - options.started)))
         limit = min(left, HANG) if hangs else left
         status, output, errors = execute(command, root, limit)
+        if entry.get("refusable") and status == 2 and "expected" in errors:
+            continue
         if options.verbose:
             print(" ".join(command), "->", status, flush=True)
         passed, text, worst, caught = judge(status, output, errors, sanitizer)
@@ -237,7 +239,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", default=str(pathlib.Path(__file__).resolve().parent), help="the folder with index.json")
     parser.add_argument("--json", default="gpu_suite.json", help="where the results go")
-    parser.add_argument("--group", default="", help="some of rows,models,limits,mutants,sanitizers")
+    parser.add_argument("--group", default="", help="some of rows,random,models,limits,mutants,sanitizers")
     parser.add_argument("--filter", default="", help="only packages with this in their name")
     parser.add_argument("--tools", default="", help="only entries of these sanitizers, memcheck,racecheck say")
     parser.add_argument("--planted-elsewhere", action="store_true", help="leave planted faults to a run beside this one")

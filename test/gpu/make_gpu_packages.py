@@ -6,13 +6,15 @@
 Needs no GPU. Packages of models carry cubins for the arch; those of the catalog's rows are compiled where they run.
 Mutants of templates/ are packages with patched headers and the cubins of those; their checks must fail.
 
-Groups: rows (every scheme, backend and engine), models, limits (offsets beyond 32 bits), mutants, sanitizers.
+Groups: rows (every scheme, backend and engine), random (layers drawn from the whole language), models, limits (offsets
+beyond 32 bits), mutants, sanitizers.
 """
 
 import concurrent.futures
 import hashlib
 import json
 import pathlib
+import random
 import re
 import shutil
 import subprocess
@@ -20,9 +22,11 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path[:0] = [str(HERE.parent / "conformance"), str(HERE.parent / "mutants")]
+sys.path[:0] = [str(HERE.parent / name) for name in ("conformance", "mutants", "random")]
+import conformance  # noqa: E402
 import moec_testing as testing  # noqa: E402
 import nvrtc  # noqa: E402
+import random_layers  # noqa: E402
 import run as mutants  # noqa: E402
 
 TOKENS = "0,1,2,7,8,32,33,128,500,2048,8192"
@@ -78,6 +82,7 @@ class Maker:
         self.out = pathlib.Path(options.out)
         self.arch = options.arch
         self.jobs = options.jobs
+        self.seed, self.layers, self.cubins = options.seed, options.layers, options.cubins
         self.only = options.only.split(",") if options.only else []
         self.names = re.compile(options.filter)
         self.rows = self.tools.rows()
@@ -126,20 +131,47 @@ class Maker:
     def scheme(self, name):
         return next(row for row in self.rows["schemes"] if row["name"] == name)
 
+    def make_random(self):
+        """Layers of random_layers.py with this --seed, those that the compiler takes."""
+        language = random_layers.Language(self.rows)
+
+        def make(index):
+            name = f"random-{index}"
+            folder = self.out / "drawn" / name
+            drawn, said = random_layers.settle(self.tools, language.draw(self.seed, index, random_layers.GPU_WORK), folder,
+                                               random.Random(f"settle {self.seed}-{index}"), self.arch, self.cubins)
+            if said and drawn:
+                self.failures.append(f"{name}: {said}: {json.dumps(drawn.layer)}")
+            if said or not drawn:
+                return None
+            shutil.rmtree(self.out / "packages" / name, ignore_errors=True)
+            (self.out / "packages").mkdir(parents=True, exist_ok=True)
+            shutil.move(folder / "package", self.out / "packages" / name)
+            self.write_layer(name, drawn.layer)
+            return name, drawn
+
+        names = [index for index in range(self.layers) if self.named(f"random-{index}")]
+        for made in testing.parallel(make, names, self.jobs):
+            if made:
+                # What a layer has no use for, given ids say, is refused and left out.
+                self.add("random", made[0], made[1].runs, refusable=True)
+        shutil.rmtree(self.out / "drawn", ignore_errors=True)
+
     def make_rows(self):
-        jobs = []
+        jobs, turn = [], 0
+        pairs = list(conformance.pairs(self.rows))
         for scheme in self.rows["schemes"]:
             for backend, engine in testing.ways(self.rows, scheme):
-                activations, methods = self.rows["activations"], self.rows["routing"]
-                for i in range(max(len(activations), len(methods))):
+                for i in range(conformance.LAYERS):
+                    activation, routing = pairs[turn % len(pairs)]
+                    turn += 1
                     shapes = testing.shapes(scheme)
                     shape = shapes[i % len(shapes)]
                     name = f"row-{scheme['name']}-{backend}-{engine}-{i}"
                     if not self.named(name):
                         continue
                     layer = self.write_layer(name, testing.layer_json(
-                        name, shape, scheme, activations[i % len(activations)], methods[i % len(methods)], i % 2 == 0,
-                        "f32" if i % 3 == 0 else None))
+                        name, shape, scheme, activation, routing, i % 2 == 0, "f32" if i % 3 == 0 else None))
                     jobs.append((name, layer, backend, engine, i))
         made = testing.parallel(lambda job: self.compile(job[0], job[1], [
             f"--backend={job[2]}", *testing.engine_options(self.rows, job[3]), "--max-tokens=2048", "--no-cubin"]), jobs, 2)
@@ -346,11 +378,14 @@ def main():
     arguments = testing.parser(__doc__.splitlines()[0])
     arguments.add_argument("--out", required=True, help="the folder to fill")
     arguments.add_argument("--arch", default="sm_90a")
-    arguments.add_argument("--only", default="", help="some of rows,models,limits,mutants,sanitizers")
+    arguments.add_argument("--only", default="", help="some of rows,random,models,limits,mutants,sanitizers")
+    arguments.add_argument("--layers", type=int, default=300, help="how many random ones")
+    arguments.add_argument("--seed", default="1", help="of the random ones")
+    arguments.add_argument("--cubins", action="store_true", help="compile the random ones here, not where they run")
     arguments.add_argument("--filter", default="", help="only packages with this regular expression in their name; sanitizers: all")
     options = arguments.parse_args()
     maker = Maker(options)
-    for group in ("rows", "models", "limits", "mutants", "sanitizers"):
+    for group in ("rows", "random", "models", "limits", "mutants", "sanitizers"):
         if maker.wanted(group):
             getattr(maker, "make_" + group)()
             print(f"{group}: {sum(entry['group'] == group for entry in maker.entries)} packages", flush=True)

@@ -179,13 +179,20 @@ Report judge(const std::vector<RowError> &rows, TokenOf tokenOf, double bound) {
 } // namespace
 
 Result<double> boundFor(const Layer &layer, bool partialsRounded) {
+  auto of = [&](const BoundRow &row) {
+    return partialsRounded ? row.boundWithPartialsRounded : row.bound;
+  };
+  // An output of fewer bits than the operands is rounded to no better than
+  // what a layer of that type reaches.
+  double ofOutput = 0;
+  for (const BoundRow &row : kBounds)
+    if (layer.outputType && layer.outputType->name == row.activation)
+      ofOutput = of(row);
   std::string known;
   for (const BoundRow &row : kBounds) {
     if (layer.a1->name == row.activation && layer.a2->name == row.activation &&
         layer.weightType->name == row.weight)
-      return layer.accumulatesFast ? kFastBound
-             : partialsRounded     ? row.boundWithPartialsRounded
-                                   : row.bound;
+      return std::max(ofOutput, layer.accumulatesFast ? kFastBound : of(row));
     known += (known.empty() ? "" : ", ") + std::string(row.activation);
   }
   return Error{ErrorCode::InvalidArgument,

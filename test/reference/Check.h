@@ -33,7 +33,8 @@ inline constexpr double kElementFactor = 16;
 /// Routing weights agree within this, relative.
 inline constexpr double kWeightTolerance = 2e-6;
 
-/// The bound of a layer's scheme. `partialsRounded`: the second matmul's
+/// The bound of a layer's scheme, and of its output's type where that has fewer
+/// bits. `partialsRounded`: the second matmul's
 /// results are rounded to the output type before they are summed.
 Result<double> boundFor(const Layer &layer, bool partialsRounded);
 

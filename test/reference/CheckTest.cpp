@@ -217,6 +217,12 @@ TEST(Check, BoundsFollowTheStructure) {
   EXPECT_EQ(*bound("f16", "f16", false), 4e-4);
   EXPECT_EQ(*bound("bf16", "bf16", false), 2.5e-3);
   EXPECT_EQ(*bound("bf16", "bf16", true), 3e-3);
+  // Of an output with fewer bits, its own; of one with more, the operands'.
+  layer.outputType = findElement("f16");
+  EXPECT_EQ(*bound("f32", "f32", false), 4e-4);
+  EXPECT_EQ(*bound("bf16", "bf16", false), 2.5e-3);
+  layer.outputType = findElement("f32");
+  EXPECT_EQ(*bound("bf16", "bf16", false), 2.5e-3);
   EXPECT_EQ(*bound("f8E4M3FN", "f8E4M3FN", true), 6e-3);
   layer.accumulatesFast = true;
   EXPECT_EQ(*bound("f8E4M3FN", "f8E4M3FN", true), 2.5e-2);

@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Draws layers from the whole language and runs them on the host device against the reference.
+
+  random_layers.py --bin=build/bin --work=FOLDER [--layers=60] [--seed=1] [--only=INDEX]
+
+What can be drawn is read from the catalog's tables and from docs/schema/layer.schema.json: a new row or a new field is drawn
+as soon as it is there. A layer that the compiler refuses with a reason loses one field after the other until it is taken, so
+that what is legal is found and not listed here; any other end than a refusal is a failure. A layer that fails is made
+smaller, field by field, as long as it fails alike, and printed with the commands that show it again.
+"""
+
+import copy
+import hashlib
+import json
+import pathlib
+import random
+import re
+import shutil
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent / "conformance"))
+import moec_testing as testing  # noqa: E402
+
+SCHEMA = ROOT / "docs" / "schema" / "layer.schema.json"
+# Of a layer, in which order they are drawn; all other fields of the schema are options.
+REQUIRED = ("moec_layer", "name", "num_experts", "experts_per_token", "hidden_dim", "intermediate_size", "in_dtype", "quant_config",
+            "activation", "routing_method")
+TOKENS = (0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 160)
+PATTERNS = ("uniform", "skewed", "one_expert", "empty_expert", "ties", "negative", "nan_inf")
+# Multiplications of one layer on the host device: above, token counts are left out.
+MOST_WORK = 40e6
+GPU_WORK = 2e9
+# Numbers worth drawing for a field of which the schema says only that it is one.
+NUMBERS = (0.5, 1.0, 1.702, 2.5, 7.0)
+# What a refusal says: a code, or what it got and what it takes.
+REFUSED = re.compile(r"\[\w+\]|expected|accepted|\bgot\b")
+# Of the width: the error of a tensor of fewer numbers is not that of many.
+LEAST_HIDDEN = 64
+
+
+class Drawn:
+    """One layer, how to compile it, and how to run it."""
+
+    def __init__(self, layer, options, max_tokens, runs):
+        self.layer, self.options, self.max_tokens, self.runs = layer, options, max_tokens, runs
+
+    def copy(self):
+        return Drawn(copy.deepcopy(self.layer), list(self.options), self.max_tokens, [list(run) for run in self.runs])
+
+
+class Language:
+    """What there is to draw from."""
+
+    def __init__(self, rows, schema=SCHEMA):
+        self.rows = rows
+        self.fields = json.loads(pathlib.Path(schema).read_text(encoding="utf-8"))["properties"]
+
+    def size(self, draw, step, most):
+        """Mostly a multiple of `step`, small ones more often; now and then what no row of 16 bytes allows."""
+        value = step * draw.randint(1, max(1, draw.choice((most // 8, most // 2, most)) // step))
+        return max(1, value + draw.choice((-1, 1, 2))) if draw.random() < 0.05 else value
+
+    def value(self, draw, schema, layer):
+        """Something that this field's schema takes."""
+        if "enum" in schema:
+            return draw.choice([item for item in schema["enum"] if item is not None])
+        kinds = schema.get("type", [])
+        kinds = [kinds] if isinstance(kinds, str) else kinds
+        if "boolean" in kinds:
+            return True
+        if "integer" in kinds:
+            # Divisors first: most integers count parts of the experts.
+            divisors = [n for n in range(1, layer["num_experts"] + 1) if layer["num_experts"] % n == 0]
+            return draw.choice([*divisors[:4], 1, 2, 3, 8 * draw.randint(1, 20)])
+        if "number" in kinds:
+            return draw.choice(NUMBERS)
+        return None
+
+    def parallel(self, draw, layer):
+        ranks = draw.randint(2, 6)
+        if draw.random() < 0.6:
+            config = {"tp_size": ranks, "tp_rank": draw.randrange(ranks), "use_ep": True}
+            if draw.random() < 0.3:
+                config |= {"dp_size": 2, "dp_rank": draw.randrange(2)}
+            return config
+        layer["intermediate_size"] *= ranks
+        return {"tp_size": ranks, "tp_rank": draw.randrange(ranks)}
+
+    def layer(self, draw, name):
+        scheme, activation, routing = (draw.choice(self.rows[table]) for table in ("schemes", "activations", "routing"))
+        plain = testing.is_plain(scheme)
+        step = 8 if plain else 16
+        experts = draw.choice((1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 60, 64, 72, 96))
+        shape = {"num_experts": experts, "experts_per_token": draw.randint(1, min(experts, draw.choice((1, 2, 4, 8)))),
+                 "hidden_dim": max(LEAST_HIDDEN, self.size(draw, step, 320)), "intermediate_size": self.size(draw, step, 280)}
+        layer = testing.layer_json(name, shape, scheme, activation, routing, draw.random() < 0.3)
+        if not plain:
+            layer["in_dtype"] = draw.choice(("bf16", "f16"))
+        # Few at a time: most pairs meet all the same, and what fails is easily seen.
+        likely = draw.choice((0, 0.06, 0.15))
+        for field, schema in self.fields.items():
+            if field not in REQUIRED and field not in layer and field != "moe_parallel_config" and draw.random() < likely:
+                layer[field] = self.value(draw, schema, layer)
+        if draw.random() < 0.2:
+            layer["moe_parallel_config"] = self.parallel(draw, layer)
+        return layer, scheme
+
+    def runs(self, draw, layer, max_tokens, most_work):
+        work = layer["experts_per_token"] * layer["hidden_dim"] * layer["intermediate_size"] * 3
+        allowed = [count for count in TOKENS if count <= max_tokens and count * work <= most_work] or [0, 1]
+        counts = ",".join(map(str, sorted(draw.sample(allowed, min(len(allowed), 4)))))
+        first = [f"--tokens={counts}", "--routing=" + ",".join(draw.sample(PATTERNS, 2)), f"--seed={draw.randrange(1000)}"]
+        second = [f"--tokens={draw.choice(allowed)}", draw.choice(
+            ("--inputs=ids32", "--inputs=ids64", "--row-stride=32", "--valid-tokens=0", "--valid-tokens=1", "--valid-tokens=20",
+             f"--routing={draw.choice(PATTERNS)}"))]
+        return [first, second]
+
+    def draw(self, seed, index, most_work=MOST_WORK):
+        """The layer of this number; the same one for the same seed and the same language."""
+        draw = random.Random(f"{seed}-{index}")
+        layer, scheme = self.layer(draw, f"random_{index}")
+        options = []
+        if draw.random() < 0.7:
+            backend, engine = draw.choice(list(testing.ways(self.rows, scheme)))
+            options = [f"--backend={backend}", *testing.engine_options(self.rows, engine)]
+        max_tokens = draw.choice((4, 40, 160))
+        return Drawn(layer, options, max_tokens, self.runs(draw, layer, max_tokens, most_work))
+
+
+def compile_package(tools, drawn, folder, arch="sm_90a", cubins=False):
+    """(exit status, what moec said)"""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "layer.json").write_text(json.dumps(drawn.layer, indent=1) + "\n")
+    status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", f"--arch={arch}", *drawn.options,
+                                     f"--max-tokens={drawn.max_tokens}", *([] if cubins else ["--no-cubin"]), "-o", folder / "package"])
+    return status, errors.strip()
+
+
+def settle(tools, drawn, folder, draw, arch="sm_90a", cubins=False):
+    """The layer with fields and options left out until it is taken; None where even the bare one is refused, or a sentence about
+    an end that is no refusal."""
+    drawn = drawn.copy()
+    while True:
+        status, errors = compile_package(tools, drawn, folder, arch, cubins)
+        if status == 0:
+            return drawn, ""
+        if status != 1 or not REFUSED.search(errors):
+            return drawn, f"moec exited with {status}: {errors[-400:]}"
+        # What the message names goes first.
+        optional = [field for field in drawn.layer if field not in REQUIRED]
+        named = [field for field in optional if field in errors]
+        if named or optional and draw.random() < 0.7:
+            field = draw.choice(named or optional)
+            if field == "moe_parallel_config" and not drawn.layer[field].get("use_ep"):
+                drawn.layer["intermediate_size"] //= drawn.layer[field]["tp_size"]
+            del drawn.layer[field]
+        elif drawn.options:
+            drawn.options.pop()
+        elif optional:
+            del drawn.layer[draw.choice(optional)]
+        elif any(drawn.layer[size] % 16 for size in ("hidden_dim", "intermediate_size")):
+            for size in ("hidden_dim", "intermediate_size"):
+                drawn.layer[size] = -(-drawn.layer[size] // 16) * 16
+        else:
+            return None, errors
+
+
+def run_package(tools, drawn, folder):
+    """None, or a sentence about the first run that is wrong; runs of a kind that the layer does not have are left out."""
+    for arguments in drawn.runs:
+        status, output, errors = testing.run([tools.moec_run, folder / "package", "--device=host", "--check", "--json", *arguments])
+        if status == 2 and "expected" in errors:
+            continue
+        try:
+            report = json.loads(output)
+        except ValueError:
+            return f"no JSON, exit {status}: {errors.strip()[-300:]} [{' '.join(arguments)}]"
+        wrong = [entry for entry in report["runs"] if not entry["passed"]]
+        if wrong:
+            return f"{wrong[0].get('text', wrong[0])} [{' '.join(arguments)}]"
+        if status or not report["runs"]:
+            return f"exit {status}: {errors.strip()[-300:]} [{' '.join(arguments)}]"
+    return None
+
+
+def failure_of(tools, drawn, folder):
+    """What is wrong with a layer that was taken: None, or a sentence."""
+    status, errors = compile_package(tools, drawn, folder)
+    if status == 1 and REFUSED.search(errors):
+        return None
+    return f"moec exited with {status}: {errors[-400:]}" if status else run_package(tools, drawn, folder)
+
+
+def kind_of(failure):
+    """The same for failures that differ by numbers and names alone."""
+    return re.sub(r"[\d.]+(e[-+]\d+)?|\[.*", "", failure)[:40]
+
+
+def smaller(drawn):
+    """Layers one step simpler."""
+    for run in drawn.runs if len(drawn.runs) > 1 else []:
+        less = drawn.copy()
+        less.runs = [run]
+        yield less
+    for field in [field for field in drawn.layer if field not in REQUIRED]:
+        less = drawn.copy()
+        del less.layer[field]
+        yield less
+    for i in range(len(drawn.options)):
+        less = drawn.copy()
+        del less.options[i]
+        yield less
+    for i, run in enumerate(drawn.runs):
+        for j, word in enumerate(run):
+            name, _, values = word.partition("=")
+            for value in values.split(",") if "," in values else []:
+                less = drawn.copy()
+                less.runs[i][j] = f"{name}={value}"
+                yield less
+    for field, least in (("num_experts", 1), ("experts_per_token", 1), ("hidden_dim", LEAST_HIDDEN), ("intermediate_size", 16)):
+        for value in (least, drawn.layer[field] // 2 // least * least):
+            if least <= value < drawn.layer[field]:
+                less = drawn.copy()
+                less.layer[field] = value
+                yield less
+
+
+def shrink(tools, drawn, failure, folder, most=120):
+    """(the smallest layer found that fails alike, its failure)"""
+    kind, tried, found = kind_of(failure), 0, True
+    while found:
+        found = False
+        for less in smaller(drawn):
+            tried += 1
+            if tried > most:
+                return drawn, failure
+            now = failure_of(tools, less, folder)
+            if now and kind_of(now) == kind:
+                drawn, failure, found = less, now, True
+                break
+    return drawn, failure
+
+
+def text_of(drawn, failure, seed, index):
+    run = drawn.runs[0] if drawn.runs else []
+    return (f"layer {index} of --seed={seed}: {failure}\n  layer.json: {json.dumps(drawn.layer)}\n"
+            f"  moec compile layer.json --arch=sm_90a {' '.join(drawn.options)} --max-tokens={drawn.max_tokens} --no-cubin -o package\n"
+            f"  moec-run package --device=host --check {' '.join(run)}")
+
+
+def check(tools, language, work, seed, index):
+    """('run', 'refused' or 'failed', a sentence, the layer)"""
+    folder = work / f"{seed}-{index}"
+    drawn, errors = settle(tools, language.draw(seed, index), folder, random.Random(f"settle {seed}-{index}"))
+    failure = errors if drawn else None
+    if drawn and not failure:
+        failure = run_package(tools, drawn, folder)
+    if failure:
+        drawn, failure = shrink(tools, drawn, failure, folder)
+        return "failed", text_of(drawn, failure, seed, index), drawn.layer
+    shutil.rmtree(folder)
+    return ("run", "", drawn.layer) if drawn else ("refused", errors, None)
+
+
+def main():
+    arguments = testing.parser(__doc__.splitlines()[0])
+    arguments.add_argument("--layers", type=int, default=60, help="how many")
+    arguments.add_argument("--seed", default="1")
+    arguments.add_argument("--only", type=int, help="the layer of this number alone")
+    options = arguments.parse_args()
+    tools = testing.Tools(options.bin)
+    language = Language(tools.rows())
+    work = pathlib.Path(options.work)
+    started = time.time()
+    indices = range(options.layers) if options.only is None else [options.only]
+    results = testing.parallel(lambda index: check(tools, language, work, options.seed, index), indices, options.jobs)
+    layers = [layer for _, _, layer in results if layer]
+    used = {field for layer in layers for field in layer} - set(REQUIRED)
+    print(f"{len(layers)} layers, {len({hashlib.sha256(json.dumps(layer).encode()).digest() for layer in layers})} different, "
+          f"{sum(word == 'refused' for word, *_ in results)} refused; {len({layer['activation'] for layer in layers})} activations, "
+          f"{len({layer['routing_method'] for layer in layers})} routing methods; options taken: {', '.join(sorted(used))}")
+    failures = [text for word, text, _ in results if word == "failed"]
+    for text in failures:
+        print(f"FAILED: {text}")
+    # Where nearly nothing is legal the generator is wrong, and nothing is tested.
+    if sum(word == "refused" for word, *_ in results) * 4 > len(results):
+        failures += [next(f"more than a quarter was refused: {text}" for word, text, _ in results if word == "refused")]
+    testing.finish("random layers on the host device", len(results), [text.splitlines()[0] for text in failures], started, time.time())
+
+
+if __name__ == "__main__":
+    main()
