@@ -308,13 +308,17 @@ struct GoodRow {
   int64_t mostRowBytes = 0;
   /// Serves matmuls alone that quantize groups of their result.
   bool ofGroups = false;
+  /// Serves layers alone whose experts have first weights of at most so many
+  /// bytes, and second ones of half as many. 0: all.
+  int64_t firstWeight = 0;
 };
 } // namespace
 
 /// The first row that is legal for a problem, and whose engine may serve it, is
 /// taken: so this order says which engine serves which tiles. Measured on an
 /// H100 with layers of Qwen3-30B-A3B and Mixtral-8x7B in bf16, 2026-11-21;
-/// wgmma tiles of 16, 32 and 128 rows are there for who asks for them. Where
+/// wgmma tiles of 32 and 128 rows, and of 16 rows of large experts, are there
+/// for who asks for them: those of small experts run beside each other. Where
 /// the weight of an expert outgrows the L2, tiles share it while it passes;
 /// where it is small, the column tiles of down share the rows.
 /// Operands of 8 bits: wgmma alone multiplies them as such there. A tile of few
@@ -322,7 +326,7 @@ struct GoodRow {
 /// there it is four warpgroups wide, and where groups are quantized, so that
 /// two column tiles of one are multiplied at a time and not in turn.
 static constexpr GoodRow kGoodRows[] = {
-    {"wgmma", 2, 16, 1e9, 256, 64, 6, 0, 0, 1, 1, 0, 0, 768},
+    {"wgmma", 2, 16, 1e9, 128, 64, 10, 0, 0, 1, 1, 0, 0, 0, false, 8 << 20},
     {"mma_sync", 2, 16, 1e9, 64, 128, 4, 1, 4, 3, 1},
     {"wgmma", 2, 16, 1e9, 128, 64, 10, 0, 0, 1, 1},
     {"wgmma", 2, 32, 1e9, 128, 64, 8, 0, 0, 1, 1},
@@ -371,6 +375,9 @@ compiler::knownGood(const MatmulProblem &problem,
         (problem.gather || problem.k * problem.elementBytes > row.mostRowBytes))
       continue;
     if (row.ofGroups && !problem.quantizesGroups)
+      continue;
+    if (row.firstWeight &&
+        (problem.gather ? weight : 2 * weight) > row.firstWeight)
       continue;
     Schedule s;
     s.engine = row.engine;

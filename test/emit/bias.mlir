@@ -1,4 +1,4 @@
-// RUN: moec compile %s --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s
+// RUN: moec compile %s --arch=sm_90a --engine=mma_sync --max-tokens=64 --emit=cuda | FileCheck %s
 
 // A bias is a field behind the weight, in the layer's type and stored order.
 

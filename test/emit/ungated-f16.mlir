@@ -1,5 +1,5 @@
-// RUN: moec compile %s --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s
-// RUN: rm -rf %t && moec compile %s --arch=sm_90a --max-tokens=64 --no-cubin -o %t
+// RUN: moec compile %s --arch=sm_90a --engine=mma_sync --max-tokens=64 --emit=cuda | FileCheck %s
+// RUN: rm -rf %t && moec compile %s --arch=sm_90a --engine=mma_sync --max-tokens=64 --no-cubin -o %t
 // RUN: FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
 
 // Without a gate nothing is interleaved, so nothing is packed.

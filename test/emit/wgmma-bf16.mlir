@@ -60,12 +60,13 @@
 // MANIFEST-NEXT: "out_of_bounds_fill": "zeros"
 // MANIFEST: "persistent": true, "tiles": "min(rows, ceildiv(rows, 16) + 8)", "ctas_per_sm": 1
 
-// Not forced, few rows an expert stay with mma_sync; both read the same weights.
+// Not forced, the same; both read the same weights.
 // MIXED: ---- sm_90a/up_to_1024_gate_up.cu
 // MIXED: moe::mma::Wgmma<moe::bf16>
 // MIXED: static constexpr int kTileM = 256;
 // MIXED: ---- sm_90a/up_to_32_gate_up.cu
-// MIXED: moe::mma::MmaSync<moe::bf16>
+// MIXED: moe::mma::Wgmma<moe::bf16>
+// MIXED: static constexpr int kTileM = 16;
 
 moe.layer @tiny {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
   input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>,

@@ -287,9 +287,15 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
   auto engineFor = [&](int64_t tileRows) {
     return knownGood(gateUp(1, 512, tileRows), both, h100())->engine;
   };
-  EXPECT_EQ(engineFor(16), "mma_sync");
+  EXPECT_EQ(engineFor(16), "wgmma");
   EXPECT_EQ(engineFor(64), "wgmma");
   EXPECT_EQ(engineFor(256), "wgmma");
+  // Few rows of a large expert are cut finer.
+  MatmulProblem large = gateUp(1, 512, 16);
+  large.n = 28672, large.k = 4096;
+  EXPECT_EQ(knownGood(large, both, h100())->engine, "mma_sync");
+  large.n = 4096, large.k = 14336, large.gather = large.gated = false;
+  EXPECT_EQ(knownGood(large, both, h100())->engine, "mma_sync");
   // Tiles share a weight that is larger than the L2.
   MatmulProblem p = gateUp(129, 65536, 256);
   EXPECT_EQ(knownGood(p, both, h100())->groupM, 1);
