@@ -37,8 +37,8 @@ MOST_WORK = 40e6
 GPU_WORK = 2e9
 # Numbers worth drawing for a field of which the schema says only that it is one.
 NUMBERS = (0.5, 1.0, 1.702, 2.5, 7.0)
-# What a refusal says: a code, or what it got and what it takes.
-REFUSED = re.compile(r"\[\w+\]|expected|accepted|\bgot\b")
+# What a refusal says: a code, what it got and what it takes, or what does not go together.
+REFUSED = re.compile(r"\[\w+\]|expected|accepted|\bgot\b|do not|must|needs")
 # Of the width: the error of a tensor of fewer numbers is not that of many.
 LEAST_HIDDEN = 64
 

@@ -55,14 +55,18 @@ double smallestNormal(const Element &element) {
              : 0;
 }
 
-/// `reference(c)` and `value(c)` give column c as doubles; `least` is what
-/// numbers other than zero are judged as at least.
+/// `reference(c)` and `value(c)` give column c as doubles, the latter of
+/// `element`. Numbers other than zero are judged as normal ones at least, and
+/// one too large for the element is rightly an infinity.
 template <typename Reference, typename Actual>
 RowError compareRow(int64_t columns, Reference reference, Actual value,
-                    double least) {
+                    const Element &element) {
   RowError row;
+  const double least = smallestNormal(element);
   const auto sizeOf = [&](double expected) {
-    return expected == 0 ? 0 : std::max(std::fabs(expected), least);
+    return expected == 0 || std::isinf(expected)
+               ? 0
+               : std::max(std::fabs(expected), least);
   };
   for (int64_t c = 0; c < columns; ++c)
     row.norm2 += sizeOf(reference(c)) * sizeOf(reference(c));
@@ -71,6 +75,8 @@ RowError compareRow(int64_t columns, Reference reference, Actual value,
   for (int64_t c = 0; c < columns; ++c) {
     const double expected = reference(c), actual = value(c);
     double error = std::fabs(actual - expected), relative;
+    if (std::isinf(actual) && actual == roundTo(element, expected))
+      continue;
     if (!std::isfinite(actual) || !std::isfinite(expected)) {
       ++row.notFinite;
       error = relative = infinity;
@@ -213,7 +219,7 @@ Report compareRows(const std::vector<double> &reference,
           [&](int64_t c) {
             return load(element, out, list[i] * rowStride + c);
           },
-          smallestNormal(element));
+          element);
   });
   return judge(rows, [&](size_t i) { return list[i]; }, bound);
 }
@@ -228,7 +234,7 @@ Report compareDevices(const void *trusted, const void *out,
           columns,
           [&](int64_t c) { return load(element, trusted, i * columns + c); },
           [&](int64_t c) { return load(element, out, i * columns + c); },
-          smallestNormal(element));
+          element);
   });
   return judge(rows, [](size_t i) { return int64_t(i); }, bound);
 }

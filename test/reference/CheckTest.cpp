@@ -193,6 +193,21 @@ TEST(Check, ListAndRowStrideAreObeyed) {
   EXPECT_EQ(report.worstRowToken, 1);
 }
 
+TEST(Check, WhatDoesNotFitIsAnInfinity) {
+  const Element &f16 = *findElement("f16");
+  const auto passes = [&](double expected, uint16_t bits) {
+    std::vector<uint16_t> out(32, 0x3c00);
+    std::vector<double> reference(32, 1.0);
+    reference[5] = expected, out[5] = bits;
+    return compareRows(reference, {0}, 32, out.data(), f16, 32, 4e-4).passed;
+  };
+  EXPECT_TRUE(passes(70000, 0x7c00));
+  EXPECT_TRUE(passes(-70000, 0xfc00));
+  EXPECT_FALSE(passes(70000, 0xfc00));
+  EXPECT_FALSE(passes(60000, 0x7c00));
+  EXPECT_FALSE(passes(70000, 0x7e00)); // NaN
+}
+
 TEST(Check, DevicesAreComparedRowByRow) {
   std::vector<float> a(64 * 16, 2.0f), b = a;
   EXPECT_TRUE(
