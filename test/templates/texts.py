@@ -109,14 +109,14 @@ def permute(name, experts, topk, block=64, tileRows=16, rowStep=None, threads=51
 
 
 def matmulShared(tile, stages, element, result, gated, engine="MmaSync", quant="None",
-                 scaling=None):
+                 scaling=None, atoms=1):
     m, n, k = tile
     columns = n // 2 if gated else n
     ring = stages * (m + n) * k * SIZES[element]
     if engine == "Wgmma":
-        own = 32 if gated else 64
-        tokens = min(m, 32 if SIZES[result] == 4 else 64)
-        staging = n // 64 * tokens * (own * SIZES[result] + 16)
+        own = (32 if gated else 64) * atoms
+        tokens = min(m, 32 if SIZES[result] == 4 or own > 64 else 64)
+        staging = n // (64 * atoms) * tokens * (own * SIZES[result] + 16)
         if scaling == "Group128":
             staging = m * 128 * 4
         scales = stages * m * 4 if quant == "Fp8Block" else 0
@@ -129,14 +129,15 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
            gather=True, activation=None, gated=True, bias=False, element="bf16",
            result=None, engine="MmaSync", interleave=None, programmatic=True,
            async_=True, registers=(56, 224), quant="None", scaling=None, early=None,
-           fast=False):
+           fast=False, atoms=1):
     result = result or element
     specialized = engine == "Wgmma"
     if specialized:
-        threads = 128 + 2 * tile[1]
+        consumers = 2 * tile[1] // atoms
+        threads = 128 + consumers
         # With fewer at hand, consumers would wait for registers for ever.
         allotted = 65536 // (threads * ctas) // 8 * 8
-        if 128 * registers[0] + 2 * tile[1] * registers[1] > threads * allotted:
+        if 128 * registers[0] + consumers * registers[1] > threads * allotted:
             raise ValueError(f"{name}: {registers} registers, {allotted} are allotted")
     else:
         threads = 32 * warps[0] * warps[1]
@@ -165,17 +166,18 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
                   f"<moe::activation::{FUNCTIONS[activation]}>")
     parts = dict(kTileM=tile[0], kTileN=tile[1], kTileK=tile[2], kStages=stages)
     if specialized:
-        parts.update(kProducerWarps=4, kConsumerWarps=tile[1] // 16,
+        parts.update(kProducerWarps=4, kConsumerWarps=consumers // 32,
                      kProducerRegisters=registers[0], kConsumerRegisters=registers[1],
                      kPersistent=True)
     else:
         parts.update(kWarpsM=warps[0], kWarpsN=warps[1])
     schedule = " ".join(constants(**parts, kGroupM=group))
+    more = f", {flag(fast)}, {atoms}" if atoms > 1 else ", true" if fast else ""
     members = common(threads, programmatic, async_) + [
         f"using Input = {TYPES[element]};", f"using Weight = {TYPES[element]};",
         f"using Result = {TYPES[result]};", f"using Quant = moe::quant::{quant};",
         f"using Activation = {policy};",
-        f"using Mma = moe::mma::{engine}<{TYPES[element]}{', true' if fast else ''}>;",
+        f"using Mma = moe::mma::{engine}<{TYPES[element]}{more}>;",
         f"struct Schedule {{ {schedule} }};"] + constants(
             kN=n, kK=k, kExperts=experts, kTopK=topk, kGather=gather, kBias=bias,
             kInterleave=interleave,
@@ -186,7 +188,7 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
         members += constants(kCursor=1 if gather else 2, kCounts=False, kAwaited=0)
     entry = f"moec_grouped_matmul_{name}"
     shared = matmulShared(tile, stages, element, result, fused and gated, engine,
-                          quant, scaling)
+                          quant, scaling, atoms)
     return entry, text("grouped_matmul", fields, members, entry, "groupedMatmul",
                        threads, ctas, shared)
 

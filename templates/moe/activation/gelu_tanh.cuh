@@ -12,12 +12,14 @@
 
 #pragma once
 
+#include "moe/activation/sigmoid.cuh"
+
 namespace moe::activation {
 
 struct GeluTanh {
   static __device__ __forceinline__ float value(float x) {
     float z = 0.79788456080286536f * (x + 0.044715f * x * x * x);
-    return __fdividef(x, 1.0f + expf(-2.0f * z));
+    return x * sigmoid(2.0f * z);
   }
 };
 

@@ -5,18 +5,19 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// silu(x) = x / (1 + exp(-x)). The quotient is the approximate one (2 ulp),
-// which is 0 where exp(-x) leaves the range of f32: the limit.
+// silu(x) = x / (1 + exp(-x)), -0 where exp(-x) leaves the range of f32.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
+#include "moe/activation/sigmoid.cuh"
+
 namespace moe::activation {
 
 struct Silu {
   static __device__ __forceinline__ float value(float x) {
-    return __fdividef(x, 1.0f + expf(-x));
+    return x * sigmoid(x);
   }
 };
 

@@ -112,6 +112,13 @@ __device__ __forceinline__ void fenceAfterCount() {
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 
+/// threadIdx.x, read at this place.
+__device__ __forceinline__ int threadIndex() {
+  int index;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
+  return index;
+}
+
 //===--- copies -----------------------------------------------------------===//
 
 /// Begins to bring a tensor map where the copy engine reads it fast.
@@ -129,6 +136,22 @@ __device__ __forceinline__ void copyTile(unsigned destination, const void *map,
       "complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(destination),
       "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
       : "memory");
+}
+
+/// Begins to copy 16 bytes from `chunk` such behind `base`, or zeros unless row
+/// < rows. The comparison is inside of the text, too: the optimizer would keep
+/// the outcome for each copy of a loop in a register.
+__device__ __forceinline__ void copyBelow(unsigned destination,
+                                          const void *base, unsigned chunk,
+                                          int row, int rows) {
+  asm volatile("{.reg .u64 p; .reg .pred v; .reg .b32 bytes;\n\t"
+               "mad.wide.u32 p, %2, 16, %1;\n\t"
+               "setp.lt.s32 v, %3, %4;\n\t"
+               "selp.b32 bytes, 16, 0, v;\n\t"
+               "cp.async.cg.shared.global.L2::128B [%0], [p], 16, "
+               "bytes;}" ::"r"(destination),
+               "l"(base), "r"(chunk), "r"(row), "r"(rows)
+               : "memory");
 }
 
 /// Begins to copy 4 bytes, or zeros where not `valid`, by this thread.

@@ -35,6 +35,8 @@ template <class Config> struct GroupStaging {
   static constexpr int kBytes = Config::Schedule::kTileM * kRowBytes;
   static_assert(128 % kTileColumns == 0,
                 "column tiles must divide a group of 128 columns");
+  static_assert(Config::Mma::kRows == 64,
+                "a warpgroup leaves the columns of 64 weight rows");
   static_assert(kColumns % 16 == 0, "rows must be whole 16-byte chunks");
 
   /// Where a value lies: lanes that hold neighbouring pairs of tokens write to

@@ -31,8 +31,12 @@ template <class Config> struct SwappedStaging {
   static constexpr int kColumns = kGated ? Config::kN / 2 : Config::kN;
   /// Tokens of two buffers: one fills up while the other is stored.
   static constexpr int kTokens =
-      minimum(Config::Schedule::kTileM, sizeof(Result) == 4 ? 32 : 64);
+      minimum(Config::Schedule::kTileM,
+              sizeof(Result) == 4 || kOwnColumns > 64 ? 32 : 64);
   static constexpr int kPass = kTokens >= 64 ? 32 : 16;
+  /// Weight rows 64 apart (wgmma.cuh) are so many columns apart.
+  static constexpr int kAtoms = kRows / 64;
+  static constexpr int kAtomColumns = kOwnColumns / kAtoms;
   /// A row and one chunk more, so that rows begin in other banks.
   static constexpr int kRowBytes = kOwnColumns * int(sizeof(Result)) + 16;
   static constexpr int kBytes = kTokens * kRowBytes;
@@ -43,24 +47,32 @@ template <class Config> struct SwappedStaging {
 /// What becomes of a thread's sums: bias and activation.
 template <class Config, class Fragment, class Bias> struct SwappedValues {
   const Fragment &fragment;
-  /// A thread's sums belong to two weight rows, 8 apart.
-  float biases[2] = {0.0f, 0.0f};
+  /// A thread's sums belong to two weight rows, 8 apart, of each 64.
+  static constexpr int kAtoms = Config::Mma::kRows / 64;
+  static constexpr int kAtomSize = Fragment::kSize / kAtoms;
+  float biases[Config::kBias ? 2 * kAtoms : 1];
 
   __device__ __forceinline__ SwappedValues(const Fragment &fragment, int firstN,
                                            const Bias *bias)
       : fragment(fragment) {
     if constexpr (Config::kBias) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        int n = firstN + fragment.row(half * 2);
-        if (Config::kN % Config::Schedule::kTileN == 0 || n < Config::kN)
-          biases[half] =
-              toFloat(bias[storedRow<Config::kN, Config::kInterleave>(n)]);
+      for (int j = 0; j < 2 * kAtoms; ++j) {
+        int n = firstN + fragment.row(j / 2 * kAtomSize + j % 2 * 2);
+        bool exists =
+            Config::kN % Config::Schedule::kTileN == 0 || n < Config::kN;
+        biases[j] =
+            exists
+                ? toFloat(bias[storedRow<Config::kN, Config::kInterleave>(n)])
+                : 0.0f;
       }
     }
   }
   __device__ __forceinline__ float sum(int i) const {
-    return fragment.value(i) + biases[i % 4 / 2];
+    if constexpr (Config::kBias)
+      return fragment.value(i) + biases[i / kAtomSize * 2 + i % 4 / 2];
+    else
+      return fragment.value(i);
   }
   __device__ __forceinline__ float operator()(int i) const {
     using Activation = typename Config::Activation;
@@ -85,7 +97,7 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
   static_assert(Fragment::kSwapped, "this epilogue takes tokens as columns");
   using S = SwappedStaging<Config>;
   using Result = typename Config::Result;
-  constexpr int kBlocks = Fragment::kSize / 4; ///< of 8 tokens
+  constexpr int kBlocks = Fragment::kSize / S::kAtoms / 4; ///< of 8 tokens
   constexpr int kChunks = S::kOwnColumns / kPerVector<Result>;
   int lane = thread % 32, warp = thread / 32;
 
@@ -93,7 +105,7 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
   // Where this warp's columns begin in the staging tile, and the chunk that
   // this thread stores of every kRowsAtOnce-th token.
   unsigned own =
-      shared + unsigned(warp * (S::kOwnColumns / 4) * int(sizeof(Result)));
+      shared + unsigned(warp * (S::kAtomColumns / 4) * int(sizeof(Result)));
   constexpr int kRowsAtOnce = 128 / kChunks;
   int storedToken = thread / kChunks, chunk = thread % kChunks;
   int column = (S::kGated ? firstN / 2 : firstN) + warpgroup * S::kOwnColumns +
@@ -112,10 +124,14 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
     unsigned buffer =
         unsigned(first / S::kPass % 2 * (S::kPass * S::kRowBytes));
 #pragma unroll
-    for (int j = 0; j < S::kPass; j += 16) {
-      int i = (first + j) / 2;
+    for (int step = 0; step < S::kPass / 16 * S::kAtoms; ++step) {
+      int j = step / S::kAtoms * 16, atom = step % S::kAtoms;
       if (first + j >= kBlocks * 8)
         break;
+      int i = atom * kBlocks * 4 + (first + j) / 2;
+      unsigned columns =
+          own + buffer +
+          unsigned(atom * S::kAtomColumns * int(sizeof(Result)));
       if constexpr (sizeof(Result) == 4) {
 #pragma unroll
         for (int v = 0; v < 8; ++v) {
@@ -123,8 +139,7 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
             continue;
           int token = fragment.col(i + v) - first;
           int row = lane / 4 + v % 4 / 2 * 8;
-          ptx::storeShared(own + buffer +
-                               unsigned(token * S::kRowBytes + row * 4),
+          ptx::storeShared(columns + unsigned(token * S::kRowBytes + row * 4),
                            __float_as_uint(finished(i + v)));
         }
       } else if constexpr (S::kGated) {
@@ -132,8 +147,7 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
             packPair<Result>(finished(i), finished(i + 1)),
             packPair<Result>(finished(i + 4), finished(i + 5))};
         int token = j + lane % 16;
-        ptx::storeTransposed(own + buffer + unsigned(token * S::kRowBytes),
-                             words);
+        ptx::storeTransposed(columns + unsigned(token * S::kRowBytes), words);
       } else {
         unsigned words[4] = {
             packPair<Result>(finished(i), finished(i + 1)),
@@ -142,7 +156,7 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
             packPair<Result>(finished(i + 6), finished(i + 7))};
         int token = j + lane % 8 + lane / 16 * 8;
         ptx::storeTransposed(
-            own + buffer + unsigned(token * S::kRowBytes + lane / 8 % 2 * 16),
+            columns + unsigned(token * S::kRowBytes + lane / 8 % 2 * 16),
             words);
       }
     }

@@ -8,9 +8,9 @@
 // Engine wgmma: asynchronous multiplies of a warpgroup out of shared memory,
 // bf16, f16 or e4m3 with f32 sums, on sm_90a. Swapped: weight rows fill the 64
 // rows of an instruction and tokens its columns, as many as the tile really
-// has. A gate and its up value (8 weight rows apart) lie in one thread. Sums of
-// e4m3 are of one stage (128 of k) and are then added to f32 totals, unless the
-// layer wants them fast.
+// has, by 64 or 128 weight rows of a warpgroup. A gate and its up value (8 weight
+// rows apart) lie in one thread. Sums of e4m3 are of one stage (128 of k) and
+// are then added to f32 totals, unless the layer wants them fast.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,12 +18,12 @@
 
 #include "moe/core/ptx_wgmma.cuh"
 #include "moe/core/types.cuh"
-#include "moe/mma/sums.cuh"
 
 namespace moe::mma {
 
-/// kFast: sums of e4m3 stay where they are over all of k.
-template <class Element, bool kFast = false> struct Wgmma {
+/// kFast: sums of e4m3 stay where they are over all of k. kAtoms: of 64 weight
+/// rows, that a warpgroup multiplies by its tokens.
+template <class Element, bool kFast = false, int kAtoms = 1> struct Wgmma {
   using Input = Element;
   static constexpr bool kWarpSpecialized = true;
   static constexpr int kStepK = 32 / int(sizeof(Element));
@@ -31,60 +31,131 @@ template <class Element, bool kFast = false> struct Wgmma {
   static constexpr bool kPromoted = kSame<Input, e4m3> && !kFast;
   static_assert(!kFast || kSame<Input, e4m3>,
                 "sums of 16-bit operands are f32 sums");
+  static_assert(kAtoms == 1 || kAtoms == 2,
+                "a warpgroup has 64 or 128 weight rows");
   /// Weight rows of a warpgroup, and bytes of an operand row in a stage.
-  static constexpr int kRows = 64;
+  static constexpr int kRows = 64 * kAtoms;
   static constexpr int kRowBytes = 128;
   static_assert(kSame<Input, bf16> || kSame<Input, f16> || kSame<Input, e4m3>,
                 "engine wgmma multiplies bf16, f16 or e4m3");
 
   /// One warpgroup's share of a tile: kRows weight rows by kTokens tokens.
-  template <int kTokens> struct Worker : Sums<kTokens / 2, kPromoted> {
-    static constexpr int kSize = kTokens / 2;
-    static constexpr int kRun = 2;
+  template <int kTokens> struct Worker {
     static constexpr bool kSwapped = true;
+    static constexpr int kRun = 2;
+    /// What an instruction multiplies: 64 weight rows by so many tokens. Sums
+    /// that are promoted are those of one such piece at a time.
+    static constexpr int kPieceTokens =
+        kPromoted && kTokens > 128 ? kTokens / 2 : kTokens;
+    static constexpr int kBuffers = kPromoted ? 1 : kAtoms;
+    static constexpr int kPiecesOfAtom = kTokens / kPieceTokens;
+    static constexpr int kPieces = kAtoms * kPiecesOfAtom;
+    static constexpr int kPieceSize = kPieceTokens / 2;
+    static constexpr int kAtomSize = kTokens / 2;
+    static constexpr int kSize = kAtoms * kAtomSize;
 
     int firstRow, firstCol; ///< of this lane's sums
+    /// What instructions add to, and the totals, if there are any.
+    float sums[kBuffers][kPieceSize];
+    float totals[kPromoted ? kSize : 1];
 
     /// thread: in the warpgroup. warpgroup: which rows of the tile.
     __device__ __forceinline__ Worker(int thread, int warpgroup) {
+      place(thread, warpgroup);
+#pragma unroll
+      for (int piece = 0; piece < kBuffers; ++piece)
+#pragma unroll
+        for (int i = 0; i < kPieceSize; ++i)
+          sums[piece][i] = 0.0f;
+#pragma unroll
+      for (int i = 0; i < (kPromoted ? kSize : 1); ++i)
+        totals[i] = 0.0f;
+    }
+
+    __device__ __forceinline__ void place(int thread, int warpgroup) {
       firstRow = warpgroup * kRows + thread / 32 * 16 + thread % 32 / 4;
       firstCol = thread % 4 * 2;
     }
 
-    /// Begins to multiply (kPromoted: and forgets the sums before) the operands
-    /// of a stage at the shared addresses: the
-    /// first row of the warpgroup's weights, and of the tokens.
-    __device__ __forceinline__ void multiply(unsigned weights,
+    /// Begins to multiply a piece of the operands of a stage at the shared
+    /// addresses: the first row of the warpgroup's weights, and of the tokens.
+    /// kPromoted: forgets the sums before.
+    __device__ __forceinline__ void multiply(int piece, unsigned weights,
                                              unsigned tokens) {
-      unsigned long long lhs = ptx::matrixDescriptor(weights);
-      unsigned long long rhs = ptx::matrixDescriptor(tokens);
-      ptx::beginMultiply();
+      unsigned long long lhs = ptx::matrixDescriptor(
+          weights + unsigned(piece / kPiecesOfAtom * 64 * kRowBytes));
+      unsigned long long rhs = ptx::matrixDescriptor(
+          tokens + unsigned(piece % kPiecesOfAtom * kPieceTokens * kRowBytes));
+      auto &to = sums[piece % kBuffers];
 #pragma unroll
       for (int step = 0; step < kRowBytes / 32; ++step) {
         if (kPromoted && step == 0)
-          ptx::multiplyShared<Input, kTokens, !kPromoted>(this->sums, lhs, rhs);
+          ptx::multiplyShared<Input, kPieceTokens, !kPromoted>(to, lhs, rhs);
         else
-          ptx::multiplyShared<Input, kTokens>(this->sums, lhs + step * 2,
-                                              rhs + step * 2);
+          ptx::multiplyShared<Input, kPieceTokens>(to, lhs + step * 2,
+                                                   rhs + step * 2);
         // Its end tells that the last one's is near.
         if (kPromoted && step == kRowBytes / 32 - 2)
           ptx::commitMultiplies();
       }
+    }
+
+    /// Begins to multiply all pieces, one group of multiplies.
+    __device__ __forceinline__ void multiplyAll(unsigned weights,
+                                                unsigned tokens) {
+      ptx::beginMultiply();
+#pragma unroll
+      for (int piece = 0; piece < kPieces; ++piece)
+        multiply(piece, weights, tokens);
+      ptx::commitMultiplies();
+    }
+
+    /// Begins to multiply one piece: two groups, the second one short.
+    __device__ __forceinline__ void multiplyPiece(int piece, unsigned weights,
+                                                  unsigned tokens) {
+      ptx::beginMultiply();
+      multiply(piece, weights, tokens);
       ptx::commitMultiplies();
     }
 
     /// After the wait for all multiplies, before a sum is read.
     __device__ __forceinline__ void finish() {
 #pragma unroll
-      for (int i = 0; i < kSize; ++i)
-        ptx::keep(this->sums[i]);
+      for (int buffer = 0; buffer < kBuffers; ++buffer)
+#pragma unroll
+        for (int i = 0; i < kPieceSize; ++i)
+          ptx::keep(sums[buffer][i]);
     }
 
+    /// Adds kCount sums of a piece from `first` on, times scale(i) with i from
+    /// 0 on, to the totals.
+    template <int kCount, class Scale>
+    __device__ __forceinline__ void add(int piece, int first, Scale scale) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        float &total = totals[piece * kPieceSize + first + i];
+        total = fmaf(sums[0][first + i], scale(i), total);
+      }
+    }
+
+    __device__ __forceinline__ float value(int i) const {
+      if constexpr (kPromoted)
+        return totals[i];
+      else
+        return sums[i / kPieceSize][i % kPieceSize];
+    }
+    /// Multiplies what value(i) gives.
+    __device__ __forceinline__ void scale(int i, float factor) {
+      if constexpr (kPromoted)
+        totals[i] *= factor;
+      else
+        sums[i / kPieceSize][i % kPieceSize] *= factor;
+    }
     __device__ __forceinline__ int row(int i) const {
-      return firstRow + i % 4 / 2 * 8;
+      return firstRow + i / kAtomSize * 64 + i % 4 / 2 * 8;
     }
     __device__ __forceinline__ int col(int i) const {
-      return firstCol + i / 4 * 8 + i % 2;
+      return firstCol + i % kAtomSize / 4 * 8 + i % 2;
     }
     static constexpr bool isGate(int i) { return i % 4 < 2; }
     static constexpr int partner(int i) { return i + 2; }

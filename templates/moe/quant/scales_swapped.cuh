@@ -6,92 +6,174 @@
 //===----------------------------------------------------------------------===//
 //
 // The scales of a Fragment whose rows are weight rows and whose columns are
-// tokens. A thread has two weight rows, 8 apart, and many tokens: the scales of
-// a group of 128 of their k come through shared memory, two neighbours at a
-// time; those of a whole token are read once, at the end.
+// tokens. A thread has two weight rows, 8 apart, of each 64, and many tokens:
+// the scales of a group of 128 of their k come through shared memory, four at a
+// time; those of a whole token are read by one thread each while the warpgroup
+// multiplies, and come through shared memory at the end.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
+#include "moe/core/ptx.cuh"
 #include "moe/core/ptx_async.cuh"
 #include "moe/core/types.cuh"
 #include "moe/quant/scales.cuh"
 
 namespace moe {
 
+/// Where the scale of a token lies among those of a tile: the four of a thread
+/// (columns q * 2, + 1, + 8, + 9 of 16) are neighbours.
+__device__ __forceinline__ unsigned tokenScaleOffset(int token) {
+  return unsigned(token / 16 * 16 + token % 8 / 2 * 4 + token / 8 % 2 * 2 +
+                  token % 2) *
+         4;
+}
+
 template <class Config, class Fragment> struct SwappedScales {
   using Layout = ScaleLayout<Config>;
-  static constexpr int kTokens = Fragment::kSize * 2;
+  static constexpr bool kOfTokens = Layout::kLhs == quant::LhsScale::Token;
+  static constexpr int kAtoms = Config::Mma::kRows / 64;
+  static constexpr int kAtomSize = Fragment::kSize / kAtoms;
+  static constexpr int kTokens = kAtomSize * 2;
   /// A warpgroup's weight rows lie in one block, or one of gates and one of
-  /// ups: tiles begin at multiples of 64.
+  /// ups: tiles begin at multiples of its rows.
   static constexpr int kParts = Layout::kByGroup ? Layout::kParts : 2;
+  static constexpr int kWeights = Layout::kByGroup ? 2 : 2 * kAtoms;
+  /// Token scales that a thread reads from global memory.
+  static constexpr int kOwn = kOfTokens ? ceilDiv(kTokens, 128) : 1;
+  const float *rhs; ///< kByGroup: all, and where this thread's begin
+  unsigned rhsAt;
+  float rhsScale[kWeights];
+  float next[Layout::kByGroup ? kParts : 1];
+  float own[kOwn];
 
-  const float *rhs[2]; ///< of this thread's two weight rows
-  float lhsScale[kTokens / 4];
-  float rhsScale[2];
-
-  /// rhsScales: of all experts.
+  /// rhsScales: of all experts; firstN: of the tile.
   __device__ __forceinline__ SwappedScales(const float *rhsScales, int expert,
                                            int firstN,
                                            const Fragment &fragment) {
-    const float *ofExpert = rhsScales + (long long)expert * Layout::kPerExpert;
+    if constexpr (Layout::kByGroup) {
+      rhs = rhsScales;
+      // Rows that do not exist take the scale of one that does: of a gate.
+      constexpr int kLast =
+          Config::kN - 1 - (kParts == 2 ? Config::kInterleave : 0);
+      int n = minimum(firstN + fragment.row(0), kLast);
+      rhsAt = unsigned(expert * Layout::kPerExpert + Layout::rhsIndex(n));
+    } else {
+      const float *ofExpert =
+          rhsScales + (long long)expert * Layout::kPerExpert;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      // Rows that do not exist take the scale of one that does.
-      int n = minimum(firstN + fragment.row(half * 2), Config::kN - 1);
-      rhs[half] = ofExpert + Layout::rhsIndex(n);
+      for (int j = 0; j < kWeights; ++j) {
+        int n = minimum(firstN + fragment.row(j / 2 * kAtomSize + j % 2 * 2),
+                        Config::kN - 1);
+        rhsScale[j] = ofExpert[Layout::rhsIndex(n)];
+      }
+    }
+  }
+
+  /// Begins to read the scales of whole tokens. lhs: of all; source(r): which
+  /// row of lhs is token r of the tile.
+  template <class Source>
+  __device__ __forceinline__ void fetchOwn(const float *lhs, int thread,
+                                           int rows, Source source) {
+    if constexpr (kOfTokens) {
+#pragma unroll
+      for (int j = 0; j < kOwn; ++j) {
+        int token = thread + j * 128;
+        own[j] = lhs[source(token < rows ? token : 0)];
+      }
+    } else if constexpr (!Layout::kByGroup) {
+      own[0] = lhs[0];
     }
   }
 
   /// Begins to read the weights' scales of a group of 128 along k.
   __device__ __forceinline__ void fetchWeights(int group) {
     if constexpr (Layout::kByGroup) {
-      rhsScale[0] = rhs[0][group];
-      rhsScale[1] = kParts == 2 ? rhs[1][group] : rhsScale[0];
+      const float *from = rhs + (rhsAt + unsigned(group));
+      next[0] = from[0];
+      // The up row of a gate lies in the same block of the other part.
+      if constexpr (kParts == 2)
+        next[1] = from[Layout::kPartBlocks * Layout::kGroups];
     }
   }
 
-  /// Reads the tokens' scales of a group at this shared address.
-  __device__ __forceinline__ void fetchTokens(unsigned shared, int firstCol) {
+  /// Those that were asked for are now the weights'.
+  __device__ __forceinline__ void nextWeights() {
     if constexpr (Layout::kByGroup) {
-#pragma unroll
-      for (int block = 0; block < kTokens / 8; ++block) {
-        float2 pair =
-            ptx::loadSharedPair(shared + unsigned(firstCol + block * 8) * 4);
-        lhsScale[block * 2] = pair.x;
-        lhsScale[block * 2 + 1] = pair.y;
-      }
+      rhsScale[0] = next[0];
+      rhsScale[1] = next[kParts - 1];
     }
   }
 
-  /// What partial sum i of the fetched group is multiplied by.
-  __device__ __forceinline__ float ofGroup(int i) const {
+  /// Four scales of the tokens from this address on for each 16 of them.
+  template <int kCount>
+  static __device__ __forceinline__ void
+  load(unsigned shared, const Fragment &fragment, float (&scales)[kCount]) {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 4) {
+      unsigned words[4];
+      ptx::loadShared(shared + unsigned(i * 16 + fragment.firstCol * 8), words);
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        scales[i + j] = __uint_as_float(words[j]);
+    }
+  }
+
+  /// Sums of a piece that take their scales at a time: all, where registers
+  /// suffice.
+  static constexpr int kChunk =
+      Fragment::kSize < 128            ? Fragment::kPieceSize
+      : Fragment::kPieceSize % 16 == 0 ? 16
+                                       : 8;
+  static constexpr int kChunks = Fragment::kPieceSize / kChunk;
+
+  /// The tokens' scales of a group, of kChunk sums.
+  struct OfTokens {
+    float scales[kChunk / 2];
+  };
+  /// shared: those of the piece.
+  __device__ __forceinline__ void fetchTokens(unsigned shared, int chunk,
+                                              const Fragment &fragment,
+                                              OfTokens &to) const {
     if constexpr (Layout::kByGroup)
-      return lhsScale[i / 4 * 2 + i % 2] * rhsScale[i % 4 / 2];
+      load(shared + unsigned(chunk * kChunk * 2 * 4), fragment, to.scales);
+  }
+
+  /// What partial sum i of a chunk is multiplied by.
+  __device__ __forceinline__ float ofGroup(const OfTokens &of, int i) const {
+    if constexpr (Layout::kByGroup)
+      return of.scales[i / 4 * 2 + i % 2] * rhsScale[i % 4 / 2];
     else
       return 1.0f;
   }
 
-  /// Multiplies the results where a scale is of a whole row or column. lhs: all
-  /// scales of the tokens; source(r): which row of lhs is token r of the tile.
-  template <class Source>
-  __device__ __forceinline__ void finish(Fragment &fragment, const float *lhs,
-                                         int rows, Source source) {
+  /// Multiplies the results where a scale is of a whole row or column. shared:
+  /// room for the warpgroup's tokens; barrier: its named barrier.
+  __device__ __forceinline__ void finish(Fragment &fragment, unsigned shared,
+                                         int barrier, int thread) {
+    if constexpr (kOfTokens) {
+      // Nobody reads what was there before any more.
+      ptx::synchronize(barrier, 128);
+#pragma unroll
+      for (int j = 0; j < kOwn; ++j)
+        if (thread + j * 128 < kTokens)
+          ptx::storeShared(shared + tokenScaleOffset(thread + j * 128),
+                           __float_as_uint(own[j]));
+      ptx::synchronize(barrier, 128);
+    }
     if constexpr (!Layout::kByGroup) {
-      float weights[2] = {*rhs[0], *rhs[1]};
 #pragma unroll
-      for (int i = 0; i < Fragment::kSize; i += 4) {
+      for (int first = 0; first < kAtomSize; first += 8) {
+        float tokens[4] = {own[0], own[0], own[0], own[0]};
+        if constexpr (kOfTokens)
+          load(shared + unsigned(first * 2 * 4), fragment, tokens);
 #pragma unroll
-        for (int j = 0; j < 2; ++j) {
-          int token = fragment.col(i + j);
-          float scale;
-          if constexpr (Layout::kLhs == quant::LhsScale::Token)
-            scale = lhs[source(token < rows ? token : 0)];
-          else
-            scale = lhs[0];
-          fragment.scale(i + j, scale * weights[0]);
-          fragment.scale(i + j + 2, scale * weights[1]);
+        for (int i = 0; i < 8 * kAtoms; ++i) {
+          int atom = i / 8, j = i % 8;
+          fragment.scale(atom * kAtomSize + first + j,
+                         tokens[j / 4 * 2 + j % 2] *
+                             rhsScale[atom * 2 + j % 4 / 2]);
         }
       }
     }

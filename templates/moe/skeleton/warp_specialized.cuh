@@ -104,6 +104,7 @@ template <class Config> struct Specialized {
   static constexpr int kCounted = 7;
   static constexpr int kScales = kSlots + 2 * 16;
   static constexpr int kScaleBytes = kStagesScales ? Schedule::kTileM * 4 : 0;
+  static constexpr int kScaleRows = ceilDiv(Schedule::kTileM, kProducers);
   static constexpr int kBarriers = kScales + Schedule::kStages * kScaleBytes;
   static constexpr int kBytes = kBarriers + (2 * Schedule::kStages + 4) * 8;
 
@@ -113,15 +114,16 @@ template <class Config> struct Specialized {
                     Schedule::kTileM % 16 == 0 && Schedule::kTileM <= 256,
                 "kTileM must be a multiple of 16, at most 256");
   static_assert(Schedule::kTileN % Mma::kRows == 0 && Schedule::kTileN <= 256,
-                "kTileN must be 64 rows for each of up to 4 warpgroups");
+                "kTileN must be 64 or 128 rows for each warpgroup");
   static_assert(Schedule::kProducerWarps == 4 &&
                     Schedule::kConsumerWarps == 4 * kGroups,
-                "one warpgroup produces, one consumes for 64 weight rows");
+                "one warpgroup produces, others consume");
   static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
   static_assert(!Mma::kPromoted ||
-                    (Config::Quant::kPromoteK == Schedule::kTileK &&
-                     Schedule::kTileM <= 128),
-                "promoted sums are of one stage, of at most 128 tokens");
+                    Config::Quant::kPromoteK == Schedule::kTileK,
+                "promoted sums are of one stage");
+  static_assert(Schedule::kTileM * Mma::kRows <= 128 * 128,
+                "a thread has room for 128 sums");
   static_assert(Mma::kPromoted || !kStagesScales,
                 "scales of groups along k multiply promoted sums");
   // A consumer waits for registers until producers have given theirs.
@@ -213,7 +215,9 @@ template <class Config> struct WarpSpecialized {
 
   /// Reads the tile in a slot and gives the slot back. One lane of a warp does
   /// both, so that nobody reads what it gives back, and tells the others.
-  __device__ __forceinline__ SlotTile take(int slot, unsigned phase) const {
+  __device__ __forceinline__ SlotTile take(unsigned count) const {
+    int slot = int(count % 2);
+    unsigned phase = count / 2 % 2;
     unsigned words[4] = {0, 0, 0, 0};
     if (threadIdx.x % 32 == 0) {
       ptx::waitForBarrier(barriers.slotFull(slot), phase);
@@ -236,9 +240,15 @@ template <class Config> struct WarpSpecialized {
             words[2] > kRows};
   }
 
-  /// Puts the tile of this index, if there is one, into a slot.
-  __device__ __forceinline__ void publish(int index, int rowTiles, int slot,
-                                          unsigned phase) const {
+  /// Puts the tile of this index, if there is one, into the slot of the CTA's
+  /// tile `count`.
+  __device__ __forceinline__ void publish(int index, int rowTiles,
+                                          unsigned count) const {
+    // Else the optimizer computes all of this before the loop over k, and keeps
+    // it in registers.
+    asm volatile("" : "+r"(index), "+r"(count));
+    int slot = int(count % 2);
+    unsigned phase = count / 2 % 2;
     if constexpr (!S::kBeside)
       rowTiles = ptx::loadFresh(args.tile_count);
     unsigned words[4] = {0, 0, 0, 0};
@@ -292,19 +302,28 @@ template <class Config> struct WarpSpecialized {
     unsigned destination =
         shared + S::kWeightBytes + S::Layout::offset(row, chunk);
     unsigned rowChunks = unsigned(args.lhs_row_stride / kPerVector<Input>);
+    // Where a thread's rows are stays in its registers; where those are few, a
+    // lane keeps that of another row, and hands it over each time.
+    constexpr bool kOwnRows = Schedule::kProducerRegisters >= 48;
+    constexpr int kHeld = kOwnRows ? S::kPasses : ceilDiv(S::kPasses, 8);
+    constexpr int kBatch = kOwnRows ? S::kPasses : minimum(S::kPasses, 2);
+    int lane = int(threadIdx.x) % 32;
+    int heldRow = kOwnRows ? row
+                           : lane / 4 * S::kRowsPerPass +
+                                 int(threadIdx.x) / 32 * 4 + lane % 4;
+    constexpr int kHeldStep = kOwnRows ? S::kRowsPerPass : 8 * S::kRowsPerPass;
 
     Index ring;
-    int slot = 0;
-    unsigned slotPhase = 0;
+    unsigned count = 0; ///< of tiles that were taken
     if constexpr (!Config::kTilesEarly)
       awaitPredecessor<Config>();
     int rowTiles = 0;
     if (schedules) {
       if constexpr (S::kBeside)
         rowTiles = ptx::loadFresh(args.tile_count);
-      publish(int(blockIdx.x), rowTiles, 0, 0);
+      publish(int(blockIdx.x), rowTiles, 0);
     }
-    SlotTile tile = take(0, 0);
+    SlotTile tile = take(0);
     // Steps of the first tile whose weights are on their way.
     int early = 0;
     if constexpr (Config::kTilesEarly) {
@@ -320,26 +339,27 @@ template <class Config> struct WarpSpecialized {
     }
 #pragma unroll 1
     while (tile.rows > 0) {
-      slotPhase = slot ? slotPhase ^ 1 : slotPhase;
-      slot ^= 1;
+      ++count;
       awaitRows(tile);
-      unsigned lhsRow[S::kPasses];
+      unsigned held[kHeld];
 #pragma unroll
-      for (int i = 0; i < S::kPasses; ++i) {
-        int r = row + i * S::kRowsPerPass;
-        lhsRow[i] =
-            unsigned(source(tile, r < tile.rows ? r : 0)) * rowChunks + chunk;
+      for (int j = 0; j < kHeld; ++j) {
+        int r = heldRow + j * kHeldStep;
+        held[j] = unsigned(source(tile, r < tile.rows ? r : 0)) * rowChunks +
+                  (kOwnRows ? unsigned(chunk) : 0);
       }
-      // Thread r copies the scales of row r.
-      const float *scales = nullptr;
-      int token = int(threadIdx.x);
+      // Thread r copies the scales of row r, and of r + 128.
+      unsigned scaleRow[S::kScaleRows];
       if constexpr (S::kStagesScales)
-        scales = args.lhs_scale +
-                 (long long)source(tile, token < tile.rows ? token : 0) *
-                     ScaleLayout<Config>::kGroups;
+#pragma unroll
+        for (int j = 0; j < S::kScaleRows; ++j) {
+          int token = int(threadIdx.x) + j * S::kProducers;
+          scaleRow[j] = unsigned(source(tile, token < tile.rows ? token : 0)) *
+                        unsigned(ScaleLayout<Config>::kGroups);
+        }
       int passes = 0;
-      Counter count{passes};
-      withTokens<Schedule::kTileM>(tile.rows, count);
+      Counter counter{passes};
+      withTokens<Schedule::kTileM>(tile.rows, counter);
       int next = 0;
       if (schedules)
         next = int(gridDim.x) + atomicAdd(args.tile_count + Config::kCursor, 1);
@@ -350,7 +370,7 @@ template <class Config> struct WarpSpecialized {
 #pragma unroll 1
         for (int k = 0; k < S::kTiles; ++k) {
           if (schedules && turn == 0 && k == minimum(2, S::kTiles - 1))
-            publish(next, rowTiles, slot, slotPhase);
+            publish(next, rowTiles, count);
           ptx::waitForBarrier(barriers.empty(ring.stage), ring.phase ^ 1);
           if (copiesWeights && k >= early)
             copyWeights(tile, firstN, k, ring.stage);
@@ -359,25 +379,55 @@ template <class Config> struct WarpSpecialized {
               k * Schedule::kTileK + chunk * kPerVector<Input> < Config::kK;
           unsigned to = destination + unsigned(ring.stage * S::kStageBytes);
 #pragma unroll
-          for (int i = 0; i < S::kPasses; ++i) {
-            if (i >= passes)
+          for (int first = 0; first < S::kPasses; first += kBatch) {
+            if (first >= passes)
               break;
-            ptx::copy16<true>(to + i * S::kRowsPerPass * S::kRowBytes, lhs,
-                              lhsRow[i],
-                              row + i * S::kRowsPerPass < tile.rows && inK);
+            unsigned from[kBatch];
+#pragma unroll
+            for (int i = 0; i < kBatch; ++i)
+              if constexpr (kOwnRows)
+                from[i] = held[first + i];
+              else if constexpr (Config::kGather)
+                from[i] = __shfl_sync(0xffffffffu, held[first / 8],
+                                      (first + i) % 8 * 4 + lane / 8);
+              else
+                from[i] = unsigned(tile.firstRow + row +
+                                   (first + i) * S::kRowsPerPass) *
+                          rowChunks;
+#pragma unroll
+            for (int i = 0; i < kBatch; ++i) {
+              if (first + i >= passes)
+                break;
+              unsigned at =
+                  to + unsigned((first + i) * S::kRowsPerPass * S::kRowBytes);
+              int r = row + (first + i) * S::kRowsPerPass;
+              if constexpr (kOwnRows)
+                ptx::copy16<true>(at, lhs, from[i], r < tile.rows && inK);
+              else
+                ptx::copyBelow(at, args.lhs,
+                               from[i] +
+                                   unsigned(k * S::Layout::kChunks + chunk),
+                               r, inK ? tile.rows : 0);
+            }
           }
           if constexpr (S::kStagesScales)
-            if (token < Schedule::kTileM)
-              ptx::copy4(shared + S::kScales +
-                             unsigned(ring.stage * S::kScaleBytes + token * 4),
-                         scales + k, token < tile.rows);
+#pragma unroll
+            for (int j = 0; j < S::kScaleRows; ++j) {
+              int token = int(threadIdx.x) + j * S::kProducers;
+              if (token < Schedule::kTileM)
+                ptx::copy4(shared + S::kScales +
+                               unsigned(ring.stage * S::kScaleBytes) +
+                               tokenScaleOffset(token),
+                           args.lhs_scale + (scaleRow[j] + unsigned(k)),
+                           token < tile.rows);
+            }
           ptx::arriveAfterCopies(barriers.full(ring.stage));
           lhs += S::kRowBytes;
           ring.advance();
         }
         early = 0;
       }
-      tile = take(slot, slotPhase);
+      tile = take(count);
     }
     ptx::commitCopies();
     ptx::waitForCopies<0>();
@@ -406,20 +456,41 @@ template <class Config> struct WarpSpecialized {
       bool releases = S::kStagesScales || thread % 32 == 0;
       unsigned own =
           cta.shared + unsigned(warpgroup * Config::Mma::kRows * S::kRowBytes);
-      if constexpr (Config::Mma::kPromoted)
-        multiplyPromoted(worker, own, releases);
-      else
+      using Scales = SwappedScales<Config, decltype(worker)>;
+      if constexpr (ScaleLayout<Config>::kScaled) {
+        Scales scales(cta.args.rhs_scale, tile.expert, tile.firstN, worker);
+        scales.fetchOwn(cta.args.lhs_scale, thread, tile.rows,
+                        [&](int r) { return cta.source(tile, r); });
+        if constexpr (Config::Mma::kPromoted)
+          multiplyPromoted(worker, scales, own, releases);
+        else
+          multiply(worker, own, releases);
+        recount(worker);
+        scales.finish(worker, staging(), 1 + warpgroup, thread);
+      } else {
         multiply(worker, own, releases);
-      if constexpr (ScaleLayout<Config>::kScaled)
-        SwappedScales<Config, decltype(worker)>(cta.args.rhs_scale, tile.expert,
-                                                tile.firstN, worker)
-            .finish(worker, cta.args.lhs_scale, tile.rows,
-                    [&](int r) { return cta.source(tile, r); });
-
+        recount(worker);
+      }
       if constexpr (Config::kBias)
         store(worker, cta.args.bias + (long long)tile.expert * Config::kN);
       else
         store(worker, static_cast<const Input *>(nullptr));
+    }
+
+    /// Registers are few while it multiplies: what the epilogue needs of the
+    /// thread's index is computed anew.
+    template <class Worker>
+    __device__ __forceinline__ void recount(Worker &worker) {
+      int index = ptx::threadIndex();
+      thread = index % 128;
+      warpgroup = index / 128 - 1;
+      worker.place(thread, warpgroup);
+    }
+
+    /// Where this warpgroup turns its results over.
+    __device__ __forceinline__ unsigned staging() const {
+      return cta.shared + S::kStaging +
+             unsigned(warpgroup * SwappedStaging<Config>::kBytes);
     }
 
     template <class Worker, class Bias>
@@ -445,13 +516,12 @@ template <class Config> struct WarpSpecialized {
                 group * 128,
             cta.args.scale + (long long)tile.firstRow * G::kGroups + group);
       } else {
-        unsigned staging = cta.shared + S::kStaging +
-                           unsigned(warpgroup * SwappedStaging<Config>::kBytes);
         auto *result =
             storedResult<Config>(cta.args) +
             (long long)tile.firstRow * SwappedStaging<Config>::kColumns;
-        storeSwapped<Config>(worker, staging, 1 + warpgroup, thread, warpgroup,
-                             tile.rows, tile.firstN, bias, result, inverse);
+        storeSwapped<Config>(worker, staging(), 1 + warpgroup, thread,
+                             warpgroup, tile.rows, tile.firstN, bias, result,
+                             inverse);
       }
     }
 
@@ -465,7 +535,7 @@ template <class Config> struct WarpSpecialized {
         ptx::waitForBarrier(cta.barriers.full(ring.stage), ring.phase);
         ptx::fenceShared();
         unsigned stage = unsigned(ring.stage * S::kStageBytes);
-        worker.multiply(own + stage, cta.shared + S::kWeightBytes + stage);
+        worker.multiplyAll(own + stage, cta.shared + S::kWeightBytes + stage);
         ptx::waitForMultiplies<1>();
         if (k > 0 && releases)
           ptx::arrive(cta.barriers.empty(last));
@@ -478,37 +548,58 @@ template <class Config> struct WarpSpecialized {
         ptx::arrive(cta.barriers.empty(last));
     }
 
-    /// All of k, the sums of each stage added to totals. The other warpgroup's
-    /// multiplies fill the tensor cores meanwhile: where tokens are so many
-    /// that this takes time, one begins when most of the other's are done.
-    template <class Worker>
+    /// All of k, the sums of each stage added to totals, a piece at a time.
+    /// Other multiplies fill the tensor cores meanwhile: those of another CTA,
+    /// or those of the other warpgroup, which begins when most of this one's
+    /// are done where tokens are so many that adding takes time.
+    template <class Worker, class Scales>
     __device__ __forceinline__ void
-    multiplyPromoted(Worker &worker, unsigned own, bool releases) {
-      constexpr bool kTurns = S::kTakeTurns && Worker::kSize >= 32;
-      SwappedScales<Config, Worker> scales(cta.args.rhs_scale, tile.expert,
-                                           tile.firstN, worker);
+    multiplyPromoted(Worker &worker, Scales &scales, unsigned own,
+                     bool releases) {
+      constexpr bool kTurns = S::kTakeTurns && Worker::kPieceSize >= 32;
+      constexpr int kLast = Worker::kPieces - 1;
+      scales.fetchWeights(0);
 #pragma unroll 1
       for (int k = 0; k < S::kTiles; ++k) {
-        scales.fetchWeights(k);
         ptx::waitForBarrier(cta.barriers.full(ring.stage), ring.phase);
         ptx::fenceShared();
         unsigned stage = unsigned(ring.stage * S::kStageBytes);
-        if constexpr (kTurns)
-          ptx::synchronize(S::kTurn + warpgroup, 256);
-        worker.multiply(own + stage, cta.shared + S::kWeightBytes + stage);
-        scales.fetchTokens(cta.shared + S::kScales +
-                               unsigned(ring.stage * S::kScaleBytes),
-                           worker.firstCol);
-        if constexpr (kTurns) {
-          // The other one's multiplies queue up behind the last group.
-          ptx::waitForMultiplies<1>();
-          ptx::arriveAt(S::kTurn + (warpgroup ^ 1), 256);
+        scales.nextWeights();
+#pragma unroll
+        for (int piece = 0; piece <= kLast; ++piece) {
+          if constexpr (kTurns)
+            ptx::synchronize(S::kTurn + warpgroup, 256);
+          worker.multiplyPiece(piece, own + stage,
+                               cta.shared + S::kWeightBytes + stage);
+          // Behind the fence, which waits for what was asked for before.
+          if (piece == 0)
+            scales.fetchWeights(minimum(k + 1, S::kTiles - 1));
+          unsigned ofTokens = cta.shared + S::kScales +
+                              unsigned(ring.stage * S::kScaleBytes +
+                                       piece % Worker::kPiecesOfAtom *
+                                           Worker::kPieceTokens * 4);
+          typename Scales::OfTokens some[Scales::kChunks];
+          scales.fetchTokens(ofTokens, 0, worker, some[0]);
+          if constexpr (kTurns) {
+            // The other one's multiplies queue up behind the last group.
+            ptx::waitForMultiplies<1>();
+            ptx::arriveAt(S::kTurn + (warpgroup ^ 1), 256);
+          }
+          ptx::waitForMultiplies<0>();
+          worker.finish();
+#pragma unroll
+          for (int chunk = 0; chunk < Scales::kChunks; ++chunk) {
+            if (chunk + 1 < Scales::kChunks)
+              scales.fetchTokens(ofTokens, chunk + 1, worker, some[chunk + 1]);
+            // All scales of the stage are read, too.
+            if (piece == kLast && releases &&
+                chunk == maximum(Scales::kChunks - 2, 0))
+              ptx::arrive(cta.barriers.empty(ring.stage));
+            worker.template add<Scales::kChunk>(
+                piece, chunk * Scales::kChunk,
+                [&](int i) { return scales.ofGroup(some[chunk], i); });
+          }
         }
-        ptx::waitForMultiplies<0>();
-        worker.finish();
-        if (releases)
-          ptx::arrive(cta.barriers.empty(ring.stage));
-        worker.add([&](int i) { return scales.ofGroup(i); });
         ring.advance();
       }
     }
@@ -517,8 +608,7 @@ template <class Config> struct WarpSpecialized {
   /// The other warpgroups.
   __device__ __forceinline__ void consume() const {
     Index ring;
-    int slot = 0;
-    unsigned slotPhase = 0;
+    unsigned count = 0; ///< of tiles that were taken
     int thread = int(threadIdx.x) % 128;
     int warpgroup = int(threadIdx.x) / 128 - 1;
     if constexpr (Config::kAwaited == 0)
@@ -530,7 +620,7 @@ template <class Config> struct WarpSpecialized {
         ptx::arriveAt(S::kTurn, 256); // the first turn is the first one's
 #pragma unroll 1
     while (true) {
-      SlotTile tile = take(slot, slotPhase);
+      SlotTile tile = take(count++);
       if (tile.rows == 0)
         break;
 #pragma unroll 1
@@ -544,8 +634,6 @@ template <class Config> struct WarpSpecialized {
         if (threadIdx.x == S::kProducers)
           ptx::countUp(&args.tiles[tile.index].w);
       }
-      slotPhase = slot ? slotPhase ^ 1 : slotPhase;
-      slot ^= 1;
     }
     if constexpr (S::kTakeTurns)
       if (warpgroup == 0)
