@@ -66,10 +66,19 @@ static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
   // The skeleton can be instantiated with up to 256; these ran on a GPU.
   if (s.tileN != 64 && s.tileN != 128 && s.tileN != 256)
     return fmt::format("tile n {}; 64, 128 and 256 are possible", s.tileN);
-  if (s.producerWarps != 4 || s.consumerWarps * 16 != s.tileN)
+  bool whole = s.weightRows() == 128 && s.consumerWarps == 4;
+  if (s.producerWarps != 4 || (s.consumerWarps * 16 != s.tileN && !whole))
     return fmt::format("{} producing and {} consuming warps; tile n {} takes 4 "
                        "and {}",
                        s.producerWarps, s.consumerWarps, s.tileN, s.tileN / 16);
+  if (whole && s.tileM > 128)
+    return fmt::format(
+        "tile m {} of 128 weight rows a warpgroup; up to 128 are "
+        "possible",
+        s.tileM);
+  if (whole && (problem.groupScales || problem.quantizesGroups))
+    return std::string("128 weight rows a warpgroup leave no registers for "
+                       "scales of groups along k");
   if (s.tileK * problem.elementBytes != kRowBytes)
     return fmt::format("tile k {} is not {} bytes of a row", s.tileK,
                        kRowBytes);
@@ -87,16 +96,18 @@ static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
     return fmt::format("{} registers in all; a CTA has {}", registers,
                        s.registersOfCta());
   // Sums, beside them totals and the tokens' scales, and 64 for addresses and
-  // the epilogue.
-  int64_t sums = s.tileM / 2;
+  // the epilogue; 24 suffice where a warpgroup has the sums of 128 weight rows,
+  // of which it promotes those of 64 at a time.
+  int64_t sums = s.tileM / 2 * (s.weightRows() / 64);
+  int64_t others = whole ? 24 : 64;
   if (promoted)
-    sums *= 2;
+    sums += s.tileM / 2;
   if (problem.groupScales)
     sums += s.tileM / 4;
-  if (sums + 64 > s.consumerRegisters)
+  if (sums + others > s.consumerRegisters)
     return fmt::format("{} {} a thread; {} registers hold {}", sums,
                        promoted ? "sums, totals and scales" : "accumulators",
-                       s.consumerRegisters, s.consumerRegisters - 64);
+                       s.consumerRegisters, s.consumerRegisters - others);
   int64_t shared = sharedBytes(problem, s);
   if (shared > hardware.sharedPerBlock)
     return fmt::format("{} bytes of shared memory; {} has {}", shared,
@@ -311,6 +322,8 @@ struct GoodRow {
   /// Serves layers alone whose experts have first weights of at most so many
   /// bytes, and second ones of half as many. 0: all.
   int64_t firstWeight = 0;
+  /// Of a consuming warpgroup.
+  int64_t weightRows = 64;
 };
 } // namespace
 
@@ -324,7 +337,9 @@ struct GoodRow {
 /// Operands of 8 bits: wgmma alone multiplies them as such there. A tile of few
 /// tokens and short weight rows is read faster than its ends are done with:
 /// there it is four warpgroups wide, and where groups are quantized, so that
-/// two column tiles of one are multiplied at a time and not in turn.
+/// two column tiles of one are multiplied at a time and not in turn. Where k is
+/// short, an epilogue is as long as the multiplies: it hides behind those of a
+/// second CTA, if registers suffice (not with scales of groups).
 static constexpr GoodRow kGoodRows[] = {
     {"wgmma", 2, 16, 1e9, 128, 64, 10, 0, 0, 1, 1, 0, 0, 0, false, 8 << 20},
     {"mma_sync", 2, 16, 1e9, 64, 128, 4, 1, 4, 3, 1},
@@ -349,6 +364,8 @@ static constexpr GoodRow kGoodRows[] = {
     {"wgmma", 1, 32, 1e9, 128, 128, 8, 0, 0, 1, 1},
     {"wgmma", 1, 64, 1e9, 64, 128, 5, 0, 0, 2, 1},
     {"wgmma", 1, 64, 1e9, 128, 128, 8, 0, 0, 1, 1},
+    {"wgmma", 1, 128, 1e9, 128, 128, 3, 0, 0, 2, 1, 0, 8 << 20, 0, false, 0,
+     128},
     {"wgmma", 1, 128, 1e9, 128, 128, 5, 0, 0, 1, 4, 64 << 20},
     {"wgmma", 1, 128, 1e9, 128, 128, 5, 0, 0, 1, 1},
     {"wgmma", 1, 192, 1e9, 128, 128, 5, 0, 0, 1, 4, 64 << 20},
@@ -390,7 +407,7 @@ compiler::knownGood(const MatmulProblem &problem,
     } else {
       // Roles share the registers that the number of CTAs leaves.
       s.ctasPerSm = row.ctasPerSm;
-      s.setRoles();
+      s.setRoles(row.weightRows);
     }
     if (whyIllegal(problem, s, hardware))
       continue;

@@ -29,14 +29,15 @@ std::string compiler::describe(const Schedule &s) {
                      s.tileN, s.tileK, s.stages, warps);
 }
 
-void Schedule::setRoles() {
+void Schedule::setRoles(int64_t weightRows) {
   warpsM = warpsN = 0;
   producerWarps = 4;
-  consumerWarps = tileN / 16;
+  consumerWarps = tileN * 4 / weightRows;
   // With a CTA alone on its SM there is room for the producers' addresses of
   // 256 rows; they spill with fewer, and those of 64 rows and their scales do
-  // with fewer than 48.
-  producerRegisters = ctasPerSm == 1 ? 56 : 48;
+  // with fewer than 48. Sums of 128 weight rows take what there is: producers
+  // then hand each other the addresses.
+  producerRegisters = weightRows == 128 ? 40 : ctasPerSm == 1 ? 56 : 48;
   int64_t rest = registersOfCta() - 32 * producerWarps * producerRegisters;
   consumerRegisters = std::min<int64_t>(
       rest / std::max<int64_t>(32 * consumerWarps, 1) / 8 * 8, 240);

@@ -98,9 +98,14 @@ struct Schedule {
   int64_t threads() const {
     return 32 * (hasRoles() ? producerWarps + consumerWarps : warpsM * warpsN);
   }
+  /// Weight rows of its tile that a consuming warpgroup multiplies: 64, or 128
+  /// where it has a tile to itself.
+  int64_t weightRows() const {
+    return consumerWarps > 0 ? tileN * 4 / consumerWarps : 0;
+  }
   /// Gives the schedule one warpgroup of producers and a consuming one for
-  /// every 64 weight rows of its tile, which share the registers of a CTA.
-  void setRoles();
+  /// every so many weight rows of its tile, which share the registers of a CTA.
+  void setRoles(int64_t weightRows = 64);
   /// Registers that a CTA begins with, and that its roles may share: an SM has
   /// 64 Ki, and a thread gets them in eights.
   int64_t registersOfCta() const;

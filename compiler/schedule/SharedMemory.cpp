@@ -21,14 +21,15 @@ using namespace moec::compiler;
 /// stage, and the barriers.
 static int64_t specializedBytes(const MatmulProblem &problem,
                                 const Schedule &schedule) {
-  constexpr int64_t kRowsOfGroup = 64, kSlot = 16, kBarrier = 8;
+  constexpr int64_t kSlot = 16, kBarrier = 8;
+  int64_t weightRows = schedule.weightRows();
   int64_t ring = schedule.stages * (schedule.tileM + schedule.tileN) *
                  schedule.tileK * problem.elementBytes;
-  int64_t columns = problem.gated ? kRowsOfGroup / 2 : kRowsOfGroup;
-  int64_t tokens =
-      std::min<int64_t>(schedule.tileM, problem.resultBytes == 4 ? 32 : 64);
+  int64_t columns = problem.gated ? weightRows / 2 : weightRows;
+  int64_t tokens = std::min<int64_t>(
+      schedule.tileM, problem.resultBytes == 4 || columns > 64 ? 32 : 64);
   int64_t staging = tokens * (columns * problem.resultBytes + 16);
-  staging *= schedule.tileN / kRowsOfGroup;
+  staging *= schedule.tileN / weightRows;
   // One of f32 for all warpgroups.
   if (problem.quantizesGroups)
     staging = schedule.tileM * kScaledColumns * 4;

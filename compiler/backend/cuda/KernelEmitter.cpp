@@ -289,9 +289,15 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
                                 ? activationPolicy(activate.getActivation())
                                 : "moe::activation::None");
   bool fast = engine && engine->addsFast && layer.accumulatesFast();
-  config.type("Mma",
-              fmt::format("{}<{}{}>", engine ? engine->policy : "",
-                          cppType(matmul.getLhs()), fast ? ", true" : ""));
+  int64_t atoms = specialized
+                      ? schedule.getTileN() / (16 * schedule.getConsumerWarps())
+                      : 1;
+  config.type("Mma", fmt::format("{}<{}{}{}>", engine ? engine->policy : "",
+                                 cppType(matmul.getLhs()),
+                                 fast        ? ", true"
+                                 : atoms > 1 ? ", false"
+                                             : "",
+                                 atoms > 1 ? fmt::format(", {}", atoms) : ""));
   config.open("Schedule");
   config.number("kTileM", schedule.getTileM());
   config.number("kTileN", schedule.getTileN());

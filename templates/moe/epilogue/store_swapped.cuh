@@ -130,8 +130,7 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
         break;
       int i = atom * kBlocks * 4 + (first + j) / 2;
       unsigned columns =
-          own + buffer +
-          unsigned(atom * S::kAtomColumns * int(sizeof(Result)));
+          own + buffer + unsigned(atom * S::kAtomColumns * int(sizeof(Result)));
       if constexpr (sizeof(Result) == 4) {
 #pragma unroll
         for (int v = 0; v < 8; ++v) {

@@ -8,9 +8,9 @@
 // Engine wgmma: asynchronous multiplies of a warpgroup out of shared memory,
 // bf16, f16 or e4m3 with f32 sums, on sm_90a. Swapped: weight rows fill the 64
 // rows of an instruction and tokens its columns, as many as the tile really
-// has, by 64 or 128 weight rows of a warpgroup. A gate and its up value (8 weight
-// rows apart) lie in one thread. Sums of e4m3 are of one stage (128 of k) and
-// are then added to f32 totals, unless the layer wants them fast.
+// has, by 64 or 128 weight rows of a warpgroup. A gate and its up value (8
+// weight rows apart) lie in one thread. Sums of e4m3 are of one stage (128 of
+// k) and are then added to f32 totals, unless the layer wants them fast.
 //
 //===----------------------------------------------------------------------===//
 

@@ -122,10 +122,9 @@ template <class Config, class Fragment> struct SwappedScales {
 
   /// Sums of a piece that take their scales at a time: all, where registers
   /// suffice.
-  static constexpr int kChunk =
-      Fragment::kSize < 128            ? Fragment::kPieceSize
-      : Fragment::kPieceSize % 16 == 0 ? 16
-                                       : 8;
+  static constexpr int kChunk = Fragment::kSize < 128 ? Fragment::kPieceSize
+                                : Fragment::kPieceSize % 16 == 0 ? 16
+                                                                 : 8;
   static constexpr int kChunks = Fragment::kPieceSize / kChunk;
 
   /// The tokens' scales of a group, of kChunk sums.

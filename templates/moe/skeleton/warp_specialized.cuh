@@ -119,8 +119,7 @@ template <class Config> struct Specialized {
                     Schedule::kConsumerWarps == 4 * kGroups,
                 "one warpgroup produces, others consume");
   static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
-  static_assert(!Mma::kPromoted ||
-                    Config::Quant::kPromoteK == Schedule::kTileK,
+  static_assert(!Mma::kPromoted || Config::Quant::kPromoteK == Schedule::kTileK,
                 "promoted sums are of one stage");
   static_assert(Schedule::kTileM * Mma::kRows <= 128 * 128,
                 "a thread has room for 128 sums");

@@ -237,8 +237,11 @@ TEST(Candidates, IllegalRolesSayWhy) {
             "tile m 128 differs from the variant's tile rows 256");
   EXPECT_EQ(why([](Schedule &s) { s.tileN = 96; }),
             "tile n 96; 64, 128 and 256 are possible");
-  EXPECT_EQ(why([](Schedule &s) { s.consumerWarps = 4; }),
-            "4 producing and 4 consuming warps; tile n 128 takes 4 and 8");
+  EXPECT_EQ(why([](Schedule &s) { s.consumerWarps = 12; }),
+            "4 producing and 12 consuming warps; tile n 128 takes 4 and 8");
+  EXPECT_EQ(
+      why([](Schedule &s) { s.consumerWarps = 4; }),
+      "tile m 256 of 128 weight rows a warpgroup; up to 128 are possible");
   EXPECT_EQ(why([](Schedule &s) { s.tileK = 32; }),
             "tile k 32 is not 128 bytes of a row");
   EXPECT_EQ(why([](Schedule &s) { s.stages = 11; }),
