@@ -11,10 +11,11 @@
 // arrive at the stage's barrier `full`. Each other warpgroup multiplies its
 // weight rows by all tokens of the tile, keeps one group of multiplies in
 // flight, and gives a stage back (barrier `empty`) one step late; sums that are
-// promoted wait for each stage, and warpgroups take turns. Producers run
-// into the next tile while consumers store the last one. Where 128 columns of
-// the result share a scale, a tile is all column tiles of such a group, one
-// after the other (quantize_groups.cuh).
+// promoted wait for each stage, and warpgroups take turns; one that has 128
+// weight rows to itself leaves the tensor cores to that of a second CTA.
+// Producers run into the next tile while consumers store the last one. Where
+// 128 columns of the result share a scale, a tile is all column tiles of such a
+// group, one after the other (quantize_groups.cuh).
 //
 // Tiles are taken in turn: CTA i begins with tile i, and one producer thread
 // takes each further one from a cursor in global memory and hands it to the
@@ -36,160 +37,14 @@
 #include "moe/core/pdl.cuh"
 #include "moe/core/ptx.cuh"
 #include "moe/core/ptx_async.cuh"
-#include "moe/core/swizzle.cuh"
 #include "moe/core/tile_order.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/quantize_groups.cuh"
 #include "moe/epilogue/store_swapped.cuh"
 #include "moe/quant/scales_swapped.cuh"
+#include "moe/skeleton/specialized.cuh"
 
 namespace moe {
-
-/// A tile as it is handed around; no rows: there are no more tiles.
-struct SlotTile {
-  int expert, firstRow, rows, firstN;
-  int index;    ///< of the row tile in the list
-  bool isThere; ///< the predecessor is known to have written its rows
-  static constexpr int kExpertBits = 10, kRowBits = 16;
-};
-
-/// What lies where in the shared memory of a Config.
-template <class Config> struct Specialized {
-  using Schedule = typename Config::Schedule;
-  using Input = typename Config::Input;
-  using Mma = typename Config::Mma;
-  static constexpr int kRowBytes = Mma::kRowBytes;
-  using Layout = Swizzle<kRowBytes>;
-  static constexpr int kWeightBytes = Schedule::kTileN * kRowBytes;
-  static constexpr int kStageBytes =
-      (Schedule::kTileN + Schedule::kTileM) * kRowBytes;
-  static constexpr int kGroups = Schedule::kTileN / Mma::kRows;
-  static constexpr int kProducers = 32 * Schedule::kProducerWarps;
-  static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
-  static constexpr bool kTailK = Config::kK % Schedule::kTileK != 0;
-  /// Weight tiles of kTileN rows that a CTA takes at a time.
-  static constexpr int kInTurn = [] {
-    if constexpr (quantizesGroups<Config>)
-      return GroupStaging<Config>::kTiles;
-    else
-      return 1;
-  }();
-  static constexpr int kTakenN = kInTurn * Schedule::kTileN;
-  static constexpr int kColumnTiles = ceilDiv(Config::kN, kTakenN);
-  /// Token rows that the producers copy at a time, one chunk a thread.
-  static constexpr int kRowsPerPass = kProducers / Layout::kChunks;
-  static constexpr int kPasses = Schedule::kTileM / kRowsPerPass;
-
-  static constexpr int kStaging = Schedule::kStages * kStageBytes;
-  static constexpr int kSlots = kStaging + [] {
-    if constexpr (quantizesGroups<Config>)
-      return GroupStaging<Config>::kBytes;
-    else
-      return kGroups * SwappedStaging<Config>::kBytes;
-  }();
-  /// Scales of the tokens of each stage, where they change along k.
-  static constexpr bool kStagesScales = ScaleLayout<Config>::kByGroup;
-  /// Arrivals that give a stage back: of each warp, or of each thread where all
-  /// read scales, so that every reader is known to be done.
-  static constexpr int kReleases =
-      Schedule::kConsumerWarps * (kStagesScales ? 32 : 1);
-  /// Two warpgroups that scale and add partial sums take turns, so that the
-  /// one multiplies while the other adds: named barriers kTurn and kTurn + 1,
-  /// behind those of the epilogue.
-  static constexpr bool kTakeTurns = kStagesScales && kGroups == 2;
-  static constexpr int kTurn = 5;
-  /// Whether this matmul runs beside another: then a slot says more.
-  static constexpr bool kBeside = Config::kCounts || Config::kAwaited > 0;
-  /// The named barrier at which consumers meet before a tile is counted.
-  static constexpr int kCounted = 7;
-  static constexpr int kScales = kSlots + 2 * 16;
-  static constexpr int kScaleBytes = kStagesScales ? Schedule::kTileM * 4 : 0;
-  static constexpr int kScaleRows = ceilDiv(Schedule::kTileM, kProducers);
-  static constexpr int kBarriers = kScales + Schedule::kStages * kScaleBytes;
-  static constexpr int kBytes = kBarriers + (2 * Schedule::kStages + 4) * 8;
-
-  static_assert(Schedule::kTileK * int(sizeof(Input)) == kRowBytes,
-                "kTileK must be 128 bytes of the operands");
-  static_assert(Schedule::kTileM % kRowsPerPass == 0 &&
-                    Schedule::kTileM % 16 == 0 && Schedule::kTileM <= 256,
-                "kTileM must be a multiple of 16, at most 256");
-  static_assert(Schedule::kTileN % Mma::kRows == 0 && Schedule::kTileN <= 256,
-                "kTileN must be 64 or 128 rows for each warpgroup");
-  static_assert(Schedule::kProducerWarps == 4 &&
-                    Schedule::kConsumerWarps == 4 * kGroups,
-                "one warpgroup produces, others consume");
-  static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
-  static_assert(!Mma::kPromoted || Config::Quant::kPromoteK == Schedule::kTileK,
-                "promoted sums are of one stage");
-  static_assert(Schedule::kTileM * Mma::kRows <= 128 * 128,
-                "a thread has room for 128 sums");
-  static_assert(Mma::kPromoted || !kStagesScales,
-                "scales of groups along k multiply promoted sums");
-  // A consumer waits for registers until producers have given theirs.
-  static_assert(kProducers * Schedule::kProducerRegisters +
-                            32 * Schedule::kConsumerWarps *
-                                Schedule::kConsumerRegisters <=
-                        65536 &&
-                    Schedule::kProducerRegisters % 8 == 0 &&
-                    Schedule::kConsumerRegisters % 8 == 0,
-                "registers come in eights, 65536 for a CTA");
-  static_assert(Schedule::kPersistent, "this skeleton's CTAs are persistent");
-  static_assert(Config::kK % kPerVector<Input> == 0,
-                "rows must be whole 16-byte chunks");
-  static_assert(Config::kCursor == 1 || Config::kCursor == 2,
-                "kCursor must be 1 or 2");
-  static_assert(Config::kExperts <= 1 << SlotTile::kExpertBits,
-                "an expert's number must fit its slot");
-  static_assert(Config::kAwaited == 0 ||
-                    (Config::kTilesEarly && !Config::kGather),
-                "the second of two matmuls alone runs beside the first");
-};
-
-/// A place in the ring, and the parity of its next phase.
-template <int kStages> struct RingIndex {
-  int stage = 0;
-  unsigned phase = 0;
-  __device__ __forceinline__ void advance() {
-    if (++stage == kStages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
-};
-
-/// Shared addresses of the barriers.
-template <class Config> struct Barriers {
-  static constexpr int kStages = Config::Schedule::kStages;
-  unsigned base;
-  __device__ __forceinline__ unsigned full(int stage) const {
-    return base + unsigned(stage) * 8;
-  }
-  __device__ __forceinline__ unsigned empty(int stage) const {
-    return base + unsigned(kStages + stage) * 8;
-  }
-  __device__ __forceinline__ unsigned slotFull(int slot) const {
-    return base + unsigned(2 * kStages + slot) * 8;
-  }
-  __device__ __forceinline__ unsigned slotEmpty(int slot) const {
-    return base + unsigned(2 * kStages + 2 + slot) * 8;
-  }
-};
-
-/// How many tokens the instruction multiplies for a tile of `rows`: a few
-/// sizes, so that a tile costs little more than its rows and a kernel compiles
-/// in about a second. Calls body.template run<kTokens>().
-template <int kTileM, int kTokens = 32, class Body>
-__device__ __forceinline__ void withTokens(int rows, Body &body) {
-  constexpr int kStep = kTokens == 64 && kTileM > 128 ? 64
-                        : kTokens < 192               ? 32
-                                                      : 64;
-  if constexpr (kTokens >= kTileM)
-    body.template run<kTileM>();
-  else if (rows <= kTokens)
-    body.template run<kTokens>();
-  else
-    withTokens<kTileM, kTokens + kStep>(rows, body);
-}
 
 namespace detail {
 
