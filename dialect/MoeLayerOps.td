@@ -70,7 +70,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       the rows of all pairs, sorted by expert, and their places (no);
     * `batch_invariant`: the bits of a token's result are the same in any batch:
       one variant serves all token counts (no);
-    * `lora`: adapters on the matmuls (no).
+    * `lora`: what adapters of the matmuls give each pair are inputs, added
+      before the activation and before the sum over experts (no).
 
     `local_intermediate`, `local_begin`, `local_experts`, `local_stride` and
     `w2_bias` are what this rank holds, written by `moe-resolve-parallel`:

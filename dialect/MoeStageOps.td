@@ -274,13 +274,14 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
   }];
 }
 
-def Moe_ActivateOp : Moe_StageOp<"activate", [Pure]> {
+def Moe_ActivateOp : Moe_StageOp<"activate", [Pure, AttrSizedOperandSegments]> {
   let summary = "the activation between the two matmuls";
   let description = [{
     A gated activation halves the columns: with `interleave` = n, n gate
     columns alternate with n up columns; with 0 the gate columns come first.
     The leading `?` is rows; `offsets` tells a kernel of its own how many of
-    them there are.
+    them there are. Before it is activated, row r gets row rows[r] of the
+    addend, if the caller gives one: that of its pair, gates before ups.
 
     ```mlir
     func.func private @activate(%h: tensor<?x1536xf32>, %offsets: tensor<129xi32>) {
@@ -293,22 +294,25 @@ def Moe_ActivateOp : Moe_StageOp<"activate", [Pure]> {
     Moe_ActivationAttr:$activation,
     DefaultValuedOptionalAttr<Moe_IntAttr, "0">:$interleave,
     AnyRankedTensor:$input,
-    Optional<AnyRankedTensor>:$offsets
+    Optional<AnyRankedTensor>:$offsets,
+    Optional<AnyRankedTensor>:$addend,
+    Optional<AnyRankedTensor>:$rows
   );
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
     $activation (`interleave` `=` $interleave^)? $input (`offsets` $offsets^)?
-    attr-dict `:` functional-type(operands, results)
+    (`addend` `(` $addend^ `,` $rows `)`)? attr-dict `:` functional-type(operands, results)
   }];
 }
 
-def Moe_CombineOp : Moe_StageOp<"combine", [Pure]> {
+def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments]> {
   let summary = "each token's weighted sum over its experts";
   let description = [{
     out[t] = sum over k = 0, 1, ... of weights[t, k] * partials[positions[t, k]],
     in f32 and in that order, skipping positions of -1; then residual[t] is
-    added, if the caller gives one. The leading `?` of the partials is rows, of
-    all else tokens.
+    added, if the caller gives one. So is, to the partials of pair
+    t * top_k + k, row t * top_k + k of an addend. The leading `?` of partials
+    and addend is rows, of all else tokens.
 
     ```mlir
     func.func private @combine(%y: tensor<?x2048xf32>, %positions: tensor<?x8xi32>, %weights: tensor<?x8xf32>) {
@@ -318,10 +322,11 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure]> {
     ```
   }];
   let arguments = (ins AnyRankedTensor:$partials, AnyRankedTensor:$positions,
-    AnyRankedTensor:$topk_weights, Optional<AnyRankedTensor>:$residual);
+    AnyRankedTensor:$topk_weights, Optional<AnyRankedTensor>:$residual,
+    Optional<AnyRankedTensor>:$addend);
   let results = (outs AnyRankedTensor:$out);
   let assemblyFormat = [{
-    $partials `,` $positions `,` $topk_weights (`residual` $residual^)?
+    $partials `,` $positions `,` $topk_weights (`residual` $residual^)? (`addend` $addend^)?
     attr-dict `:` functional-type(operands, results)
   }];
 }

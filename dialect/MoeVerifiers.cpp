@@ -276,6 +276,12 @@ LogicalResult ActivateOp::verify() {
        failed(expect(*this, "offsets", getOffsets(),
                      tensor(getOffsets()).getShape(), i32(*this)))))
     return failure();
+  if (bool(getAddend()) != bool(getRows()))
+    return emitOpError() << "'addend' and 'rows' must be given together";
+  if (getAddend() &&
+      (failed(expect(*this, "addend", getAddend(), {kAny, width})) ||
+       failed(expect(*this, "rows", getRows(), {kAny}, i32(*this)))))
+    return failure();
   return expect(*this, "result", getResult(),
                 {tensor(getInput()).getDimSize(0), gated ? width / 2 : width});
 }
@@ -295,6 +301,9 @@ LogicalResult CombineOp::verify() {
   if (getResidual() &&
       failed(expect(*this, "residual", getResidual(), {kAny, hidden},
                     tensor(getOut()).getElementType())))
+    return failure();
+  if (getAddend() &&
+      failed(expect(*this, "addend", getAddend(), {kAny, hidden})))
     return failure();
   return expect(*this, "out", getOut(), {kAny, hidden});
 }

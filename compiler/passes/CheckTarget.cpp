@@ -80,7 +80,6 @@ const OptionRule kOptionRules[] = {
     {"skip_final_all_reduce",
      [](moe::LayerOp l) { return l.getSkipFinalAllReduce(); },
      "leave it away: moec never reduces over ranks"},
-    {"lora", [](moe::LayerOp l) { return l.getLora(); }, "no adapters"},
     {"placement",
      [](moe::LayerOp l) {
        return l.getParallel().getPlacement() != "linear" && !l.getExpertMap();
@@ -117,6 +116,9 @@ LogicalResult checkTogether(moe::LayerOp layer) {
   if (layer.getDeferFinalize() && layer.getResidual())
     refuse("residual: with defer_finalize the caller sums over experts, and "
            "adds the residual then; accepted: one of the two");
+  if (layer.getDeferFinalize() && layer.getLora())
+    refuse("lora: with defer_finalize the caller sums over experts, and adds "
+           "what adapters give then; accepted: one of the two");
   if (isPositive(layer.getRedundantExperts()) && !layer.getEplb())
     refuse("redundant_experts: which experts have replicas is an input of a "
            "layer with eplb (enable_eplb) alone; accepted: both");

@@ -98,6 +98,10 @@ private:
       add("expert_map", {layer.getPhysicalExperts()}, i32);
     if (layer.getSharedExpertGate())
       add("shared_gate", {kAny, 1}, layer.getLogitsType());
+    if (layer.getLora()) {
+      add("gate_up_addend", {kAny, rows}, layer.getInputType());
+      add("down_addend", {kAny, layer.getWidth()}, layer.getInputType());
+    }
     if (layer.getResidual())
       add("residual", {kAny, layer.getWidth()}, layer.getOutputType());
     add("w13", {experts, rows, layer.getWidth()}, quant.getW1().getElement());
@@ -226,7 +230,8 @@ private:
         builder, location,
         tensor({kAny, *layer.getLocalIntermediate()},
                a2.isPlain() ? a2.getElement() : f32),
-        layer.getActivation(), /*interleave=*/nullptr, h, permute.getOffsets());
+        layer.getActivation(), /*interleave=*/nullptr, h, permute.getOffsets(),
+        input("gate_up_addend"), layer.getLora() ? permute.getRows() : Value());
     const Quantized t = quantize(a2, activate.getResult(), input("a2_scale"),
                                  permute.getOffsets());
     const Value y =
@@ -244,7 +249,8 @@ private:
     auto combine = moe::CombineOp::create(
         builder, location,
         tensor({kAny, layer.getWidth()}, layer.getOutputType()), y,
-        permute.getPositions(), route.getTopkWeights(), input("residual"));
+        permute.getPositions(), route.getTopkWeights(), input("residual"),
+        input("down_addend"));
     finish({"out"}, combine.getOut(), route, permute);
   }
 

@@ -114,12 +114,16 @@ static StringRef operandName(OpOperand &operand) {
                                               : "offsets";
       })
       .Case([&](moe::ActivateOp op) -> StringRef {
-        return value == op.getInput() ? "input" : "offsets";
+        return value == op.getInput()    ? "input"
+               : value == op.getAddend() ? "addend"
+               : value == op.getRows()   ? "rows"
+                                         : "offsets";
       })
       .Case([&](moe::CombineOp op) -> StringRef {
         return value == op.getPartials()    ? "partials"
                : value == op.getPositions() ? "positions"
                : value == op.getResidual()  ? "residual"
+               : value == op.getAddend()    ? "addend"
                                             : "topk_weights";
       })
       .Default([](Operation *) { return StringRef(); });
@@ -276,21 +280,22 @@ static void groupFewTokens(moe::VariantOp variant,
   }
 }
 
-static LogicalResult groupStages(moe::VariantOp variant, bool fuseActivation,
+/// `fuseActivation`: with the first matmul, and only where anything is fused.
+static LogicalResult groupStages(moe::VariantOp variant, bool fuse,
+                                 bool fuseActivation,
                                  SmallVectorImpl<Group> &groups) {
   if (variant.getEngine()) {
     groupFewTokens(variant, groups);
     return success();
   }
   bool fuseRouting = false;
-  if (fuseActivation)
+  if (fuse)
     moveToRouting(variant);
   for (Operation &op : variant.getBody().front().without_terminator()) {
     bool joins = false;
     std::string kind;
     if (auto route = dyn_cast<moe::RouteOp>(op)) {
-      fuseRouting =
-          fuseActivation && int64_t(variant.getMaxTokens()) <= kFusedTokens;
+      fuseRouting = fuse && int64_t(variant.getMaxTokens()) <= kFusedTokens;
       kind = fuseRouting ? "route_permute" : "route";
     } else if (isa<moe::CountOp>(op)) {
       joins = true;
@@ -312,7 +317,8 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuseActivation,
       bool sorted = isOfSortedRows(&op);
       kind = quantize ? "quantize" : "amax";
       kind += sorted ? "_t" : "_x";
-      joins = fuseActivation && quantize && joinsKernel(variant, quantize);
+      joins = (sorted ? fuseActivation : fuse) && quantize &&
+              joinsKernel(variant, quantize);
     } else {
       return op.emitError()
              << "no backend forms a kernel of '" << op.getName() << "'";
@@ -438,10 +444,12 @@ struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
     if (!body.getOps<moe::LaunchOp>().empty())
       return success();
     bool fuse = program.getReportAttr().getBackend() == "grouped";
-    giveOffsets(variant, fuse);
+    // Adapters add to what the first matmul leaves.
+    const bool fuseActivation = fuse && !program.getLayerOp().getLora();
+    giveOffsets(variant, fuseActivation);
     decidePartials(program, variant);
     SmallVector<Group> groups;
-    if (failed(groupStages(variant, fuse, groups)))
+    if (failed(groupStages(variant, fuse, fuseActivation, groups)))
       return failure();
 
     OpBuilder builder(variant);

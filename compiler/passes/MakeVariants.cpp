@@ -141,7 +141,8 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   const std::pair<bool, StringRef> notDone[] = {
       {layer.getBatchInvariant(), "batch_invariant"},
       {layer.getDeferFinalize(), "defer_finalize"},
-      {layer.getInputQuantized(), "input_quantized"}};
+      {layer.getInputQuantized(), "input_quantized"},
+      {layer.getLora(), "lora"}};
   for (const auto &[asked, option] : notDone)
     if (asked)
       return refuse("option_not_supported",

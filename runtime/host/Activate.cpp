@@ -110,6 +110,18 @@ Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
   Result<View> input = run.operand(stage, "input", rows, *columns);
   if (!input)
     return input.takeError();
+  // Rows of the addend are those of pairs.
+  Result<View> pairs = run.operand(stage, "rows", 1, rows);
+  if (!pairs)
+    return pairs.takeError();
+  int64_t pairCount = 0;
+  for (int64_t r = 0; *pairs && r < rows; ++r)
+    pairCount = std::max(pairCount, pairs->integer(0, r) + 1);
+  Result<View> addend = run.operand(stage, "addend", pairCount, *columns);
+  if (!addend)
+    return addend.takeError();
+  if (rows > 0 && *addend && !*pairs)
+    return run.fail(stage, "expected memory for rows with an addend");
   Result<View> result = run.result(stage, "result", rows, outColumns);
   if (!result)
     return result.takeError();
@@ -119,12 +131,16 @@ Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
     return run.fail(stage, "expected memory for input and result");
 
   parallelFor(run.threads, rows, 16, [&](int64_t begin, int64_t end) {
-    std::vector<float> row(*columns), out(outColumns);
+    std::vector<float> row(*columns), out(outColumns), more(*columns);
     for (int64_t r = begin; r < end; ++r) {
       loadFloats(input->storage, input->at(r), *columns, row.data());
+      std::fill(more.begin(), more.end(), 0.0f);
+      if (*addend)
+        loadFloats(addend->storage, addend->at(pairs->integer(0, r)), *columns,
+                   more.data());
       for (int64_t c = 0; c < outColumns; ++c) {
         if (!gated) {
-          out[c] = apply(function, row[c], alpha.value_or(1.0f));
+          out[c] = apply(function, row[c] + more[c], alpha.value_or(1.0f));
           continue;
         }
         int64_t gateColumn = c, upColumn = outColumns + c;
@@ -132,7 +148,8 @@ Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
           gateColumn = c / interleave * 2 * interleave + c % interleave;
           upColumn = gateColumn + interleave;
         }
-        float gate = row[gateColumn], up = row[upColumn];
+        float gate = row[gateColumn] + more[c];
+        float up = row[upColumn] + more[outColumns + c];
         if (limit) {
           // Comparisons that let NaN pass.
           gate = gate > *limit ? *limit : gate;

@@ -55,6 +55,9 @@ Result<void> moec::host::runCombine(KernelRun &run, const Stage &stage) {
   Result<View> residual = run.operand(stage, "residual", tokens, hidden);
   if (!residual)
     return residual.takeError();
+  Result<View> addend = run.operand(stage, "addend", tokens * topK, hidden);
+  if (!addend)
+    return addend.takeError();
   Result<View> out = run.result(stage, "out", tokens, hidden);
   if (!out)
     return out.takeError();
@@ -64,7 +67,7 @@ Result<void> moec::host::runCombine(KernelRun &run, const Stage &stage) {
     return run.fail(stage, "expected memory for partials and out");
 
   parallelFor(run.threads, tokens, 16, [&](int64_t begin, int64_t end) {
-    std::vector<float> row(hidden), sum(hidden), scale(topK);
+    std::vector<float> row(hidden), sum(hidden), scale(topK), more(hidden);
     for (int64_t token = begin; token < end; ++token) {
       std::fill(sum.begin(), sum.end(), 0.0f);
       loadFloats(weights->storage, weights->at(token), topK, scale.data());
@@ -74,6 +77,12 @@ Result<void> moec::host::runCombine(KernelRun &run, const Stage &stage) {
           continue;
         loadFloats(partials->storage, partials->at(position), hidden,
                    row.data());
+        if (*addend) {
+          loadFloats(addend->storage, addend->at(token * topK + k), hidden,
+                     more.data());
+          for (int64_t c = 0; c < hidden; ++c)
+            row[c] += more[c];
+        }
         for (int64_t c = 0; c < hidden; ++c)
           sum[c] += scale[k] * row[c];
       }

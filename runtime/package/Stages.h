@@ -62,10 +62,10 @@ inline constexpr StageKind kStageKinds[] = {
      "n:integer k:integer experts:integer top_k:integer gather:boolean "
      "interleave:integer lhs_group_rows:integer~ lhs_group_columns:integer~ "
      "rhs_group_rows:integer~ rhs_group_columns:integer~ gate_up:boolean~"},
-    {"activate", "input offsets?", "result",
+    {"activate", "input offsets? addend? rows?", "result",
      "function:string gated:boolean interleave:integer alpha:number? "
      "beta:number? limit:number?"},
-    {"combine", "partials positions topk_weights residual?", "out",
+    {"combine", "partials positions topk_weights residual? addend?", "out",
      "top_k:integer hidden:integer"},
     {"pack_copy", "source", "destination", "rows:integer columns:integer"},
     {"pack_interleave", "source", "destination",

@@ -118,8 +118,8 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'lora'; accepted: no adapters}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, lora}
+// expected-error@+1 {{layer @l refused [option_not_supported]: lora: with defer_finalize the caller sums over experts, and adds what adapters give then; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, lora, defer_finalize}
 
 // -----
 
@@ -214,10 +214,10 @@ moe.layer @l {experts = 128, top_k = 33, hidden = 2048, intermediate = 768, inpu
 // -----
 
 // Every reason is said, not the first alone.
-// expected-error@+3 {{layer @l refused [option_not_supported]: no backend does option 'lora'; accepted: no adapters}}
+// expected-error@+3 {{layer @l refused [option_not_supported]: no backend does option 'scales_swizzled'; accepted: scales in their logical order}}
 // expected-error@+2 {{layer @l refused [size_not_supported]: hidden is 2044; accepted: multiples of 8}}
 // expected-error@+1 {{layer @l refused [size_not_supported]: top_k is 33; accepted: at most 32}}
-moe.layer @l {experts = 128, top_k = 33, hidden = 2044, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, lora}
+moe.layer @l {experts = 128, top_k = 33, hidden = 2044, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, scales_swizzled}
 
 // -----
 

@@ -140,3 +140,14 @@ moe.layer @quantized_x {
   experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, input_quantized,
   local_intermediate = 208, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// What adapters give joins the rows of its pairs.
+// CHECK-LABEL: moe.program @adapters_sm_90a
+// CHECK: %gate_up_addend: tensor<?x128xbf16>, %down_addend: tensor<?x48xbf16>,
+// CHECK: %[[ROWS:[a-z0-9_]+]], {{.*}} = moe.permute
+// CHECK: moe.activate <silu> %{{[a-z0-9_]+}} offsets %{{[a-z0-9_]+}} addend(%gate_up_addend, %[[ROWS]]) :
+// CHECK: moe.combine {{.*}} addend %down_addend :
+moe.layer @adapters {
+  experts = 8, top_k = 2, hidden = 48, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, lora,
+  local_intermediate = 64, local_begin = 0, local_experts = 8, w2_bias = true}

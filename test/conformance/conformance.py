@@ -39,6 +39,7 @@ OPTIONS = [
     {"n_shared_experts": 2, "shared_expert_gate": True, "num_redundant_experts": 3,
      "moe_parallel_config": {"enable_eplb": True}},
     {"defer_moe_finalize": True, "n_shared_experts": 1},
+    {"is_lora_enabled": True, "n_shared_experts": 1, "residual": True},
     {"expert_map": True, "num_redundant_experts": 2,
      "moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True, "enable_eplb": True}},
 ]

@@ -107,3 +107,11 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type
 
 // expected-error@+1 {{'moe.layer' op unknown layer option 'speed'}}
 "moe.layer"() <{experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, sym_name = "l", gate_up_order = "gate_first", activation_format = "standard"}> {speed = 3} : () -> ()
+
+// -----
+
+func.func private @f(%h: tensor<?x64xf32>, %a: tensor<?x64xbf16>) {
+  // expected-error@+1 {{'moe.activate' op 'addend' and 'rows' must be given together}}
+  %t = "moe.activate"(%h, %a) <{activation = #moe.activation<silu>, operandSegmentSizes = array<i32: 1, 0, 1, 0>}> : (tensor<?x64xf32>, tensor<?x64xbf16>) -> tensor<?x32xbf16>
+  return
+}

@@ -72,7 +72,7 @@ std::vector<std::vector<Pair>> pairsOf(const Layer &layer,
       const int64_t pair = list[row] * routing.topK + k;
       const int64_t local = routing.locals[pair];
       if (local >= 0)
-        pairs[local].push_back({int64_t(row), routing.weights[pair]});
+        pairs[local].push_back({int64_t(row), pair, routing.weights[pair]});
     }
   return pairs;
 }
@@ -235,21 +235,27 @@ void FirstHalf::scaleToken(int64_t token, double *row) {
                    scaling.ofTensor() ? 0 : token * groups + c / group);
 }
 
-void FirstHalf::run(int64_t expert, const std::vector<int64_t> &tokens,
+void FirstHalf::run(int64_t expert, const std::vector<int64_t> &pairs,
                     std::vector<double> &t) {
-  const int64_t count = int64_t(tokens.size()), gateUp = layer.gateUpRows();
+  const int64_t count = int64_t(pairs.size()), gateUp = layer.gateUpRows();
   const int64_t intermediate = layer.intermediate;
   x.resize(count * layer.hidden);
   for (int64_t p = 0; p < count; ++p) {
     double *row = &x[p * layer.hidden];
-    readToken(tokens[p], row);
+    const int64_t token = pairs[p] / layer.pairsOfToken();
+    readToken(token, row);
     if (layer.inputQuantized)
-      scaleToken(tokens[p], row);
+      scaleToken(token, row);
     else
       quantizeRow(*layer.a1, layer.a1Scaling, xScale, row, layer.hidden);
   }
   multiply(x, count, layer.hidden, inputs.w13, scales,
            layer.hasBias ? &inputs.b13 : nullptr, expert, gateUp, threads, h);
+  if (const Matrix &addend = inputs.gateUpAddend; addend.data)
+    for (int64_t p = 0; p < count; ++p)
+      for (int64_t n = 0; n < gateUp; ++n)
+        h[p * gateUp + n] +=
+            load(*addend.element, addend.data, pairs[p] * gateUp + n);
   t.resize(count * intermediate);
   for (int64_t p = 0; p < count; ++p)
     for (int64_t i = 0; i < intermediate; ++i) {
@@ -260,11 +266,11 @@ void FirstHalf::run(int64_t expert, const std::vector<int64_t> &tokens,
     }
 }
 
-void FirstHalf::run(int64_t expert, const std::vector<int64_t> &tokens,
+void FirstHalf::run(int64_t expert, const std::vector<int64_t> &pairs,
                     double error, std::vector<double> &t,
                     std::vector<double> &uncertainty) {
-  run(expert, tokens, t);
-  const int64_t count = int64_t(tokens.size()), gateUp = layer.gateUpRows();
+  run(expert, pairs, t);
+  const int64_t count = int64_t(pairs.size()), gateUp = layer.gateUpRows();
   const int64_t intermediate = layer.intermediate;
   for (double &value : x)
     value *= value;
@@ -297,24 +303,24 @@ ScaleOfT scaleOfT(const Layer &layer, const Inputs &inputs,
     return result;
   }
   // Every row of every expert counts, not only those that are asked for.
-  std::vector<std::vector<int64_t>> tokens(layer.localExperts);
+  std::vector<std::vector<int64_t>> pairs(layer.localExperts);
   for (int64_t pair = 0; pair < routing.tokens * routing.topK; ++pair) {
     const int64_t local = routing.locals[pair];
     if (local >= 0)
-      tokens[local].push_back(pair / routing.topK);
+      pairs[local].push_back(pair);
   }
   float largest = 0;
   std::vector<double> t;
   for (int64_t expert = 0; expert < layer.localExperts; ++expert) {
-    firstHalf.run(expert, tokens[expert], t);
-    for (size_t p = 0; p < tokens[expert].size(); ++p) {
+    firstHalf.run(expert, pairs[expert], t);
+    for (size_t p = 0; p < pairs[expert].size(); ++p) {
       const float ofRow =
           largestOf(&t[p * layer.intermediate], layer.intermediate);
       if (ofRow <= largest)
         continue;
       largest = ofRow;
       result.expert = expert;
-      result.token = tokens[expert][p];
+      result.pair = pairs[expert][p];
     }
   }
   result.scale = tensorScale(largest);

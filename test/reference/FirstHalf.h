@@ -24,6 +24,7 @@ double dot(const double *a, const double *b, int64_t count);
 /// One token's turn with one expert.
 struct Pair {
   int64_t row;   ///< in the list
+  int64_t pair;  ///< of all tokens
   double weight; ///< of the router
 };
 
@@ -90,13 +91,13 @@ class FirstHalf {
 public:
   FirstHalf(const Layer &layer, const Inputs &inputs, unsigned threads);
 
-  /// t [tokens.size(), I] of one local expert.
-  void run(int64_t expert, const std::vector<int64_t> &tokens,
+  /// t [pairs.size(), I] of one local expert, of pairs of all tokens.
+  void run(int64_t expert, const std::vector<int64_t> &pairs,
            std::vector<double> &t);
   /// And by how much each of t may be off (`uncertainty`, same shape) where a
   /// sum of the first matmul is off by `error` times the root of the sum of
   /// the squares of its products.
-  void run(int64_t expert, const std::vector<int64_t> &tokens, double error,
+  void run(int64_t expert, const std::vector<int64_t> &pairs, double error,
            std::vector<double> &t, std::vector<double> &uncertainty);
 
 private:
@@ -116,7 +117,7 @@ private:
 /// The scale of all of t, and where its largest magnitude stands.
 struct ScaleOfT {
   float scale = 1;
-  int64_t expert = -1, token = -1; ///< -1: not computed from t
+  int64_t expert = -1, pair = -1; ///< -1: not computed from t
 };
 ScaleOfT scaleOfT(const Layer &layer, const Inputs &inputs,
                   const Routing &routing, FirstHalf &firstHalf);

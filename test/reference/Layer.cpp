@@ -229,6 +229,7 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   layer.residual = option("residual");
   layer.deferFinalize = option("defer_finalize");
   layer.batchInvariant = option("batch_invariant");
+  layer.lora = option("lora");
   layer.inputQuantized = option("input_quantized");
   layer.eplb = option("eplb");
   layer.expertMap = option("expert_map");

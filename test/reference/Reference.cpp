@@ -39,6 +39,8 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
   if (layer.w1Scaling.given &&
       (!present(inputs.w13Scale) || !present(inputs.w2Scale)))
     return invalid("w13_scale and w2_scale are needed: the layer is quantized");
+  if ((inputs.gateUpAddend.data || inputs.downAddend.data) && !layer.lora)
+    return invalid("the layer has no adapters");
   if (layer.inputQuantized && !list.empty() && !inputs.xScale.data)
     return invalid("x_scale is needed: x comes quantized");
   if (inputs.residual.data && !layer.residual)
@@ -57,16 +59,16 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
   const float tScale = scaleOfT(layer, inputs, routing, firstHalf).scale;
   const WeightScales scales = scalesOfW2(layer, inputs);
   std::vector<double> t, y;
-  std::vector<int64_t> tokens;
+  std::vector<int64_t> ofExpert;
   for (int64_t expert = 0; expert < layer.localExperts; ++expert) {
     const std::vector<Pair> &mine = pairs[expert];
     const int64_t count = int64_t(mine.size());
     if (count == 0)
       continue;
-    tokens.clear();
+    ofExpert.clear();
     for (const Pair &pair : mine)
-      tokens.push_back(list[pair.row]);
-    firstHalf.run(expert, tokens, t);
+      ofExpert.push_back(pair.pair);
+    firstHalf.run(expert, ofExpert, t);
     for (int64_t p = 0; p < count; ++p) {
       double *row = &t[p * intermediate];
       if (layer.a2Scaling.given)
@@ -78,6 +80,11 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
     multiply(t, count, intermediate, inputs.w2, scales,
              layer.hasBias && layer.addW2Bias ? &inputs.b2 : nullptr, expert,
              hidden, threads, y);
+    if (const Matrix &addend = inputs.downAddend; addend.data)
+      for (int64_t p = 0; p < count; ++p)
+        for (int64_t n = 0; n < hidden; ++n)
+          y[p * hidden + n] +=
+              load(*addend.element, addend.data, mine[p].pair * hidden + n);
     for (int64_t p = 0; p < count; ++p)
       for (int64_t n = 0; n < hidden; ++n)
         out[mine[p].row * hidden + n] += mine[p].weight * y[p * hidden + n];

@@ -65,6 +65,7 @@ struct Layer {
   bool residual = false;       ///< the caller may give one
   bool deferFinalize = false;  ///< the caller sums over experts
   bool batchInvariant = false; ///< no bit depends on the other tokens
+  bool lora = false;           ///< the caller may give addends
   bool inputQuantized = false; ///< x comes quantized, with its scales
   bool eplb = false;           ///< the caller says who is whose replica
   int64_t redundantExperts = 0;
@@ -115,8 +116,11 @@ struct Weight {
 
 struct Inputs {
   int64_t tokens = 0;
-  Matrix x;          ///< [tokens, H]
-  Matrix residual;   ///< [tokens, H], data null: none
+  Matrix x;        ///< [tokens, H]
+  Matrix residual; ///< [tokens, H], data null: none
+  /// Addends of pairs [tokens * K, w13's rows] and [tokens * K, H], data null:
+  /// none.
+  Matrix gateUpAddend, downAddend;
   Matrix xScale;     ///< f32 [tokens, groups] or [1], of a quantized x
   Matrix sharedGate; ///< [tokens, 1], only with Layer::sharedGate
   /// [E, Layer::redundantExperts + 1] and [E], only with Layer::eplb; [physical

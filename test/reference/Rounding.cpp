@@ -151,7 +151,7 @@ Result<Adopted> adoptRoundings(const Layer &layer, const Inputs &inputs,
   std::vector<double> t, uncertainty;
   double uncertaintyOfScale = 0;
   if (scaleOfAll.expert >= 0) {
-    firstHalf.run(scaleOfAll.expert, {scaleOfAll.token}, error, t, uncertainty);
+    firstHalf.run(scaleOfAll.expert, {scaleOfAll.pair}, error, t, uncertainty);
     int64_t largest = 0;
     for (int64_t i = 0; i < intermediate; ++i)
       if (std::fabs(t[i]) > std::fabs(t[largest]))
@@ -161,14 +161,14 @@ Result<Adopted> adoptRoundings(const Layer &layer, const Inputs &inputs,
 
   const std::vector<std::vector<Pair>> pairs = pairsOf(layer, routing, list);
   std::vector<std::vector<Candidate>> candidates(list.size());
-  std::vector<int64_t> tokens;
+  std::vector<int64_t> ofExpert;
   for (int64_t expert = 0; expert < layer.localExperts; ++expert) {
     if (pairs[expert].empty())
       continue;
-    tokens.clear();
+    ofExpert.clear();
     for (const Pair &pair : pairs[expert])
-      tokens.push_back(list[pair.row]);
-    firstHalf.run(expert, tokens, error, t, uncertainty);
+      ofExpert.push_back(pair.pair);
+    firstHalf.run(expert, ofExpert, error, t, uncertainty);
     for (size_t p = 0; p < pairs[expert].size(); ++p)
       findCandidates(layer, scaleOfAll, uncertaintyOfScale,
                      &t[p * intermediate], &uncertainty[p * intermediate],

@@ -70,11 +70,11 @@ struct Case {
     FirstHalf firstHalf(layer, inputs, 0);
     const float tScale = scaleOfT(layer, inputs, routing, firstHalf).scale;
     for (int64_t expert = 0; expert < layer.experts; ++expert) {
-      std::vector<int64_t> tokens;
+      std::vector<int64_t> ofExpert;
       for (const Pair &pair : pairs[expert])
-        tokens.push_back(list[pair.row]);
-      const int64_t count = int64_t(tokens.size());
-      firstHalf.run(expert, tokens, kNativeE4m3Error, t, uncertainty);
+        ofExpert.push_back(pair.pair);
+      const int64_t count = int64_t(ofExpert.size());
+      firstHalf.run(expert, ofExpert, kNativeE4m3Error, t, uncertainty);
       for (int64_t p = 0; p < count; ++p) {
         double *row = &t[p * layer.intermediate];
         for (int64_t i = 0; i < layer.intermediate; ++i)

@@ -89,6 +89,22 @@ void fillResidual(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
   }
 }
 
+void fillAddends(const Layer &layer, uint64_t seed, int64_t pair, int64_t pairs,
+                 void *gateUp, void *down) {
+  const int64_t rows = layer.gateUpRows(), hidden = layer.hidden;
+  for (int64_t p = pair; p < pair + pairs; ++p) {
+    const double scale = tokenScale(seed, p / layer.pairsOfToken());
+    for (int64_t i = p * rows; i < (p + 1) * rows; ++i)
+      store(*layer.inputType, gateUp, i,
+            0.1 * scale *
+                randomNormal(seed, Stream::GateUpAddend, uint64_t(i)));
+    for (int64_t i = p * hidden; i < (p + 1) * hidden; ++i)
+      store(*layer.inputType, down, i,
+            0.05 * scale * scale *
+                randomNormal(seed, Stream::DownAddend, uint64_t(i)));
+  }
+}
+
 void fillQuantizedX(const Layer &layer, uint64_t seed, int64_t row,
                     int64_t rows, void *destination, int64_t rowStride,
                     float *scales) {

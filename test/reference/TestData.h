@@ -44,6 +44,8 @@ enum class Stream : uint64_t {
   A1Scale,
   A2Scale,
   Residual,
+  GateUpAddend,
+  DownAddend,
   Replicas,
   ExpertMap,
   SharedGate,
@@ -109,6 +111,11 @@ void fillA2Scale(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
 /// smaller than what experts make of that token, so that both are seen.
 void fillResidual(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
                   void *destination);
+
+/// Addends of pairs, Inputs::gateUpAddend and downAddend, of the input's type:
+/// somewhat smaller than what they are added to.
+void fillAddends(const Layer &layer, uint64_t seed, int64_t pair, int64_t pairs,
+                 void *gateUp, void *down);
 
 /// Rows of a quantized x, `rowStride` elements apart, of the element type that
 /// the first matmul multiplies, and their scales, as in Inputs::xScale.

@@ -399,6 +399,10 @@ void Emitter::emitActivate(moe::ActivateOp activate) {
   begin("activate", "activate.cuh", "activate");
   pointer("input", "float");
   pointer("offsets", "int");
+  if (activate.getAddend()) {
+    pointer("addend", cppType(activate.getAddend()));
+    pointer("rows", "int");
+  }
   pointer("result", cppType(activate.getResult()), true);
   ConfigPrinter &config = out.text.config;
   config.type("Result", cppType(activate.getResult()));
@@ -423,6 +427,8 @@ void Emitter::emitCombine(moe::CombineOp combine) {
   pointer("out", cppType(combine.getOut()), true);
   if (combine.getResidual())
     pointer("residual", cppType(combine.getResidual()));
+  if (combine.getAddend())
+    pointer("addend", cppType(combine.getAddend()));
   int64_t hidden = layer.getWidth(), topK = layer.getPairsOfToken();
   int64_t columns = schedule.getTileN() ? schedule.getTileN() : hidden;
   int64_t columnBlocks = (hidden + columns - 1) / columns;

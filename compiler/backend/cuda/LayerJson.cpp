@@ -98,6 +98,7 @@ json compiler::layerJson(moe::LayerOp layer) {
       {"residual", bool(layer.getResidual())},
       {"defer_finalize", bool(layer.getDeferFinalize())},
       {"batch_invariant", bool(layer.getBatchInvariant())},
+      {"lora", bool(layer.getLora())},
       {"input_quantized", bool(layer.getInputQuantized())},
       {"eplb", bool(layer.getEplb())},
       {"num_redundant_experts", layer.getRedundantExperts().value_or(0)},

@@ -49,6 +49,8 @@ static constexpr CallerRow kCallerRows[] = {
     {"replica_count", ValueRole::Input, 4, false, ""},
     {"expert_map", ValueRole::Input, 4, false, ""},
     {"shared_gate", ValueRole::Input, 4, false, ""},
+    {"gate_up_addend", ValueRole::OptionalInput, 16, false, "", true},
+    {"down_addend", ValueRole::OptionalInput, 16, false, "", true},
     {"residual", ValueRole::OptionalInput, 16, false, ""},
     {"w13", ValueRole::StoredWeight, 16, false, ""},
     {"w2", ValueRole::StoredWeight, 16, false, ""},

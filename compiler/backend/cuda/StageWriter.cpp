@@ -140,6 +140,10 @@ Stage compiler::activateStage(moe::ActivateOp activate) {
   Stage made;
   made.op = "activate";
   made.operands = {{"input", "input"}};
+  if (activate.getAddend()) {
+    made.operands["addend"] = "addend";
+    made.operands["rows"] = "rows";
+  }
   made.results = {{"result", "result"}};
   made.attributes = {{"function", row ? row->function : ""},
                      {"gated", activation.isGated()},
@@ -158,6 +162,8 @@ Stage compiler::combineStage(moe::CombineOp combine, moe::LayerOp layer) {
                    {"topk_weights", "topk_weights"}};
   if (combine.getResidual())
     made.operands["residual"] = "residual";
+  if (combine.getAddend())
+    made.operands["addend"] = "addend";
   made.results = {{"out", "out"}};
   made.attributes = {{"top_k", layer.getPairsOfToken()},
                      {"hidden", int64_t(layer.getWidth())}};

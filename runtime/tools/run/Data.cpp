@@ -161,6 +161,19 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer,
     described.givenWeights = {inputs.weights.data.get(),
                               reference::findElement("f32"), 0};
   }
+  if (layer.lora) {
+    const int64_t pairs = tokens * layer.pairsOfToken();
+    const Element &element = *layer.inputType;
+    inputs.gateUpAddend = HostArray(pairs * layer.gateUpRows() * element.bytes);
+    inputs.downAddend = HostArray(pairs * layer.hidden * element.bytes);
+    reference::parallelFor(pairs, 0, [&](int64_t first, int64_t last) {
+      reference::fillAddends(layer, options.seed, first, last - first,
+                             inputs.gateUpAddend.data.get(),
+                             inputs.downAddend.data.get());
+    });
+    described.gateUpAddend = {inputs.gateUpAddend.data.get(), &element, 0};
+    described.downAddend = {inputs.downAddend.data.get(), &element, 0};
+  }
   if (layer.residual) {
     inputs.residual =
         HostArray(tokens * layer.hidden * layer.outputType->bytes);

@@ -43,6 +43,7 @@ struct HostWeights {
 /// The tensors that a run reads.
 struct HostInputs {
   HostArray x, xScale, logits, ids, weights, sharedGate, residual;
+  HostArray gateUpAddend, downAddend;
   int32_t validTokens = -1;
   reference::Inputs described;
 };

@@ -142,6 +142,12 @@ Result<DeviceInputs> Session::upload(const HostInputs &inputs) {
   if (ok && described.sharedGate.data)
     ok = add("shared_gate", inputs.sharedGate.data.get(),
              inputs.sharedGate.bytes, "", 0);
+  if (ok && described.gateUpAddend.data)
+    ok = add("gate_up_addend", inputs.gateUpAddend.data.get(),
+             inputs.gateUpAddend.bytes, "", 0);
+  if (ok && described.downAddend.data)
+    ok = add("down_addend", inputs.downAddend.data.get(),
+             inputs.downAddend.bytes, "", 0);
   if (ok && described.residual.data)
     ok = add("residual", inputs.residual.data.get(), inputs.residual.bytes, "",
              0);

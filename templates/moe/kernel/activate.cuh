@@ -8,8 +8,10 @@
 // result = activation(input), for backends that do not fuse it. One CTA a row;
 // rows behind the last expert's end are not touched.
 //
-// Args, in order: input f32 [rows, kColumns], offsets [experts + 1], result
-//   [rows, kColumns / 2 if gated, else kColumns]. Grid.x: capacity of rows.
+// Args, in order: input f32 [rows, kColumns], offsets [experts + 1], in a layer
+//   with adapters addend [pairs, kColumns] (null: none; gates before ups, of
+//   the pair rows[row]) and rows [rows], result [rows, kColumns / 2 if gated,
+//   else kColumns]. Grid.x: capacity of rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,17 +55,27 @@ __device__ __forceinline__ void activate(const typename Config::Args &args) {
     return;
   const float *input = args.input + (long long)row * Config::kColumns;
   Result *result = args.result + (long long)row * kColumns;
+  // Of stored column c: gates before ups.
+  auto added = [&](float value, int c) {
+    if constexpr (requires { args.addend; })
+      if (args.addend)
+        value += toFloat(
+            args.addend[(long long)args.rows[row] * Config::kColumns + c]);
+    return value;
+  };
 #pragma unroll 4
   for (int c = int(threadIdx.x); c < kColumns; c += Config::kThreads) {
     float value;
     if constexpr (!Activation::kGated) {
-      value = Activation::apply(input[c]);
+      value = Activation::apply(added(input[c], c));
     } else if constexpr (Config::kInterleave == 0) {
-      value = Activation::apply(input[c], input[kColumns + c]);
+      value = Activation::apply(added(input[c], c),
+                                added(input[kColumns + c], kColumns + c));
     } else {
       constexpr int kBy = Config::kInterleave;
       int gate = c / kBy * 2 * kBy + c % kBy;
-      value = Activation::apply(input[gate], input[gate + kBy]);
+      value = Activation::apply(added(input[gate], c),
+                                added(input[gate + kBy], kColumns + c));
     }
     result[c] = fromFloat<Result>(value);
   }

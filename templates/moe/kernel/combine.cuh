@@ -12,7 +12,8 @@
 // Args, in order: partials [rows, kHidden], positions [tokens, K],
 //   topk_weights [tokens, K], int tokens, out [tokens, kHidden], residual
 //   [tokens, kHidden] (of the output's type, null or out itself; absent in a
-//   layer without).
+//   layer without), addend [pairs, kHidden] (null: none; absent without
+//   adapters), of which a row joins the partial sums of its pair.
 // Grid.x: tokens * kColumnBlocks; neighbouring CTAs share a token.
 //
 //===----------------------------------------------------------------------===//
@@ -116,6 +117,17 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
         for (int i = 0; i < kPartialVectors; ++i) {
           float values[kPerVector<Partial>];
           unpack<Partial>(vectors[k][i], values);
+          if constexpr (requires { args.addend; })
+            if (args.addend) {
+              long long at =
+                  ((long long)token * kTopK + first + k) * Config::kHidden +
+                  column + i * kPerVector<Partial>;
+#pragma unroll
+              for (int j = 0; j < kPerVector<Partial>; ++j)
+                if (!kTail ||
+                    column + i * kPerVector<Partial> + j < Config::kHidden)
+                  values[j] += toFloat(args.addend[at + j]);
+            }
 #pragma unroll
           for (int j = 0; j < kPerVector<Partial>; ++j)
             sums[i * kPerVector<Partial> + j] =
