@@ -83,7 +83,7 @@ def cases(rows, product=True, every=False):
                     for share in SHARES:
                         yield {**case, "shape": testing.shared_shape(scheme), "bias": True, "extras": False, "share": share}
                     several = OPTIONS_OF_FEW if few else OPTIONS
-                    options_of_layer = several[way % len(several)]
+                    options_of_layer = several[(way + 5 * rows["schemes"].index(scheme)) % len(several)]
                     if scheme["name"] == "fp8_tensor_dynamic":  # one scale of all tokens
                         options_of_layer = {**options_of_layer, "batch_invariant": False}
                     if not testing.is_plain(scheme) and not few and way % 2:

@@ -78,9 +78,11 @@ struct Case {
       for (int64_t p = 0; p < count; ++p) {
         double *row = &t[p * layer.intermediate];
         for (int64_t i = 0; i < layer.intermediate; ++i)
-          row[i] += uncertainty[p * layer.intermediate + i] / kDeviations *
-                    randomNormal(kSeed, Stream::Other,
-                                 (expert * 1000 + tokens[p]) * 1000 + i);
+          row[i] +=
+              uncertainty[p * layer.intermediate + i] / kDeviations *
+              randomNormal(kSeed, Stream::Other,
+                           (expert * 1000 + list[pairs[expert][p].row]) * 1000 +
+                               i);
         quantizeRow(*layer.a2, layer.a2Scaling, tScale, row,
                     layer.intermediate);
       }
