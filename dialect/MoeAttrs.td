@@ -112,7 +112,8 @@ def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing"> {
 
     * `groups`, `top_groups`: experts in groups, of which the best are kept;
     * `scale`: multiplies the weights;
-    * `bias`: a correction bias is added to the scores for the selection.
+    * `bias`: a correction bias is added to the scores for the selection. The
+      keys that are compared are the scores with it; without, the logits.
 
     An importer that knows a scoring function and flags, but no method, writes
     `auto` with `scoring` (softmax, sigmoid, sqrtsoftplus) and `renormalize`;

@@ -48,7 +48,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     * `routed_scale`: multiplies the routing weights (1), or with
       `routed_scale_on_output` the sum over experts;
     * `per_expert_scale`: each expert's weight has a factor (no);
-    * `hash_routing`: ids come from a table by token id (no);
+    * `hash_vocabulary`: ids come from a table of so many token ids (0: no);
     * `zero_experts`: identity experts behind the real ones (0);
     * `num_shared_experts`, `shared_intermediate` (of each: as the others'),
       `shared_expert_gate`: experts that every token takes, behind the others in
@@ -100,7 +100,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     OptionalAttr<F64Attr>:$routed_scale,
     UnitAttr:$routed_scale_on_output,
     UnitAttr:$per_expert_scale,
-    UnitAttr:$hash_routing,
+    OptionalAttr<Moe_IntAttr>:$hash_vocabulary,
     OptionalAttr<Moe_IntAttr>:$zero_experts,
     OptionalAttr<Moe_IntAttr>:$num_shared_experts,
     OptionalAttr<Moe_IntAttr>:$shared_intermediate,
@@ -136,6 +136,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     int64_t getStoredExperts() { return getPhysicalExperts() + getNumSharedExperts().value_or(0); }
     /// Experts that each token takes, shared ones last.
     int64_t getPairsOfToken() { return getTopK() + getNumSharedExperts().value_or(0); }
+    /// Experts that the router knows: the real ones, then those that are none.
+    int64_t getRoutedExperts() { return getExperts() + getZeroExperts().value_or(0); }
     bool accumulatesFast() { return getAccumulate() == "fast"; }
     /// moe-resolve-parallel has been here.
     bool isResolved() { return getLocalIntermediate() && getLocalBegin() && getLocalExperts() && getW2Bias(); }

@@ -30,7 +30,14 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments]> {
     `top_k` distinct experts a token, by the method of `routing`, from the
     logits [tokens, experts]. Where ids and weights are `given`, those are
     taken instead when the caller hands them over. Rows at and beyond the value
-    of `valid` route nowhere. The leading `?` is tokens.
+    of `valid` route nowhere. The leading `?` is tokens. Besides:
+
+    * `bias` [experts] counts in the selection, where the method takes one;
+    * `expert_scale` [experts] are factors of the experts' weights;
+    * `table` (token ids [tokens], ids [vocabulary, top_k]) says which experts a
+      token takes; the logits then only weigh them;
+    * `output_scale` is a factor of the weights with which outputs are summed,
+      not of those that the caller may ask for.
 
     What is counted and permuted are places of weights: with `replicas`, of the
     physical experts (map[e, i], i below count[e]) of the logical expert e the
@@ -49,10 +56,15 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments]> {
   let arguments = (ins
     Moe_RoutingAttr:$routing,
     Moe_IntAttr:$top_k,
-    AnyRankedTensor:$logits,
+    OptionalAttr<F64Attr>:$output_scale,
+    Optional<AnyRankedTensor>:$logits,
     Optional<AnyRankedTensor>:$given_ids,
     Optional<AnyRankedTensor>:$given_weights,
     Optional<AnyRankedTensor>:$valid_tokens,
+    Optional<AnyRankedTensor>:$routing_bias,
+    Optional<AnyRankedTensor>:$expert_scale,
+    Optional<AnyRankedTensor>:$token_ids,
+    Optional<AnyRankedTensor>:$hash_table,
     Optional<AnyRankedTensor>:$logical_to_physical,
     Optional<AnyRankedTensor>:$replica_count,
     Optional<AnyRankedTensor>:$expert_map,
@@ -61,8 +73,10 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments]> {
   );
   let results = (outs AnyRankedTensor:$topk_ids, AnyRankedTensor:$topk_weights);
   let assemblyFormat = [{
-    $routing `top_k` `=` $top_k $logits
+    $routing `top_k` `=` $top_k (`output_scale` `=` $output_scale^)? ($logits^)?
     (`given` `(` $given_ids^ `,` $given_weights `)`)? (`valid` $valid_tokens^)?
+    (`bias` $routing_bias^)? (`expert_scale` $expert_scale^)?
+    (`table` `(` $token_ids^ `,` $hash_table `)`)?
     (`replicas` `(` $logical_to_physical^ `,` $replica_count `)`)? (`map` $expert_map^)?
     (`shared` `=` $shared^)? (`gate` $shared_gate^)?
     attr-dict `:` functional-type(operands, results)

@@ -57,18 +57,53 @@ static Type f32(Operation *op) { return Float32Type::get(op->getContext()); }
 /// Ids are [tokens, top_k]; top_k of a value that has been checked to be so.
 static int64_t columns(Value value) { return tensor(value).getDimSize(1); }
 
-LogicalResult RouteOp::verify() {
-  if (failed(expectRank(*this, "logits", getLogits(), 2)) ||
-      failed(
-          expect(*this, "logits", getLogits(), {kAny, columns(getLogits())})))
+/// What depends on the number of experts, which the logits say.
+static LogicalResult verifyLogits(RouteOp op) {
+  const Value logits = op.getLogits();
+  if (failed(expectRank(op, "logits", logits, 2)) ||
+      failed(expect(op, "logits", logits, {kAny, columns(logits)})))
     return failure();
-  if (!isa<FloatType>(tensor(getLogits()).getElementType()))
-    return emitOpError() << "'logits' must be floats, got "
-                         << tensor(getLogits());
-  const int64_t experts = columns(getLogits()), topK = getTopK();
+  if (!isa<FloatType>(tensor(logits).getElementType()))
+    return op.emitOpError()
+           << "'logits' must be floats, got " << tensor(logits);
+  const int64_t experts = columns(logits), topK = op.getTopK();
   if (topK < 1 || topK > experts)
-    return emitOpError() << "'top_k' must be between 1 and the " << experts
-                         << " experts, got " << topK;
+    return op.emitOpError() << "'top_k' must be between 1 and the " << experts
+                            << " experts, got " << topK;
+  if (op.getRoutingBias() &&
+      failed(
+          expect(op, "routing_bias", op.getRoutingBias(), {experts}, f32(op))))
+    return failure();
+  if (op.getExpertScale() &&
+      failed(
+          expect(op, "expert_scale", op.getExpertScale(), {experts}, f32(op))))
+    return failure();
+  if (!op.getTokenIds())
+    return success();
+  if (failed(expect(op, "token_ids", op.getTokenIds(), {kAny}, i32(op))) ||
+      failed(expectRank(op, "hash_table", op.getHashTable(), 2)))
+    return failure();
+  return expect(op, "hash_table", op.getHashTable(),
+                {tensor(op.getHashTable()).getDimSize(0), topK}, i32(op));
+}
+
+/// Experts as the logits say; without, as the map of replicas does.
+static int64_t expertsOf(RouteOp op) {
+  return op.getLogits() ? columns(op.getLogits())
+                        : tensor(op.getLogicalToPhysical()).getDimSize(0);
+}
+
+LogicalResult RouteOp::verify() {
+  const int64_t topK = getTopK();
+  if (!getLogits() && !getGivenIds())
+    return emitOpError() << "needs logits, or ids and weights that are given";
+  if (!getLogits() && (getRoutingBias() || getExpertScale() || getTokenIds()))
+    return emitOpError() << "'bias', 'expert_scale' and 'table' need logits";
+  if (getRouting().getBias() != bool(getRoutingBias()) && getLogits())
+    return emitOpError() << "a bias is an operand exactly where 'routing' says "
+                            "so";
+  if (getLogits() && failed(verifyLogits(*this)))
+    return failure();
   if (getGivenIds()) {
     const Type element = tensor(getGivenIds()).getElementType();
     if (!element.isInteger(32) && !element.isInteger(64))
@@ -93,9 +128,10 @@ LogicalResult RouteOp::verify() {
   if (getLogicalToPhysical() &&
       (failed(expectRank(*this, "replicas", getLogicalToPhysical(), 2)) ||
        failed(expect(*this, "replicas", getLogicalToPhysical(),
-                     {experts, columns(getLogicalToPhysical())}, integer)) ||
-       failed(
-           expect(*this, "replicas", getReplicaCount(), {experts}, integer))))
+                     {expertsOf(*this), columns(getLogicalToPhysical())},
+                     integer)) ||
+       failed(expect(*this, "replicas", getReplicaCount(), {expertsOf(*this)},
+                     integer))))
     return failure();
   if (getExpertMap() &&
       (failed(expectRank(*this, "map", getExpertMap(), 1)) ||

@@ -189,15 +189,16 @@ LogicalResult LayerBuilder::build(const LayerDescription &layer,
     set("routed_scale", builder.getF64FloatAttr(*layer.routing.scale));
     setFlag("routed_scale_on_output", true);
   }
+  setFlag("per_expert_scale", layer.perExpertScale);
+  if (layer.hashVocabulary)
+    setInt("hash_vocabulary", layer.hashVocabulary);
+  if (layer.zeroExperts)
+    setInt("zero_experts", layer.zeroExperts);
   if (layer.numSharedExperts)
     setInt("num_shared_experts", layer.numSharedExperts);
   if (layer.sharedIntermediate)
     setInt("shared_intermediate", layer.sharedIntermediate);
   setFlag("shared_expert_gate", layer.sharedExpertGate);
-  setFlag("per_expert_scale", layer.perExpertScale);
-  setFlag("hash_routing", layer.hashVocabulary > 0);
-  if (layer.zeroExperts)
-    setInt("zero_experts", layer.zeroExperts);
   if (layer.latentHidden)
     setInt("latent_hidden", layer.latentHidden);
   if (layer.numRedundantExperts)

@@ -133,6 +133,11 @@ QuantDescription readQuant(JsonReader &layer, std::string_view inputType) {
   return quant;
 }
 
+/// A method that takes experts from each group leaves none away.
+bool takesAllGroups(const RoutingDescription &routing) {
+  return routing.method.starts_with("intern_s1");
+}
+
 RoutingDescription readRouting(JsonReader &layer, int64_t experts) {
   RoutingDescription routing;
   routing.method = readName(layer, "routing_method", routingNames(), "auto");
@@ -150,8 +155,9 @@ RoutingDescription readRouting(JsonReader &layer, int64_t experts) {
     routing.renormalize = renormalize;
   }
   routing.groups = layer.integerOr("num_expert_group", 0, 0, experts);
-  routing.topGroups =
-      layer.integerOr("topk_group", 0, 0, std::max<int64_t>(routing.groups, 1));
+  routing.topGroups = layer.integerOr(
+      "topk_group", takesAllGroups(routing) ? routing.groups : 0, 0,
+      std::max<int64_t>(routing.groups, 1));
   routing.scale = layer.number("routed_scaling_factor");
   routing.bias = layer.booleanOr("e_score_correction_bias", false);
   return routing;
@@ -278,6 +284,10 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
                     "a number above 0, or no field for no limit");
 
   layer.routing = readRouting(reader, layer.numExperts);
+  layer.perExpertScale = reader.booleanOr("per_expert_scale", false);
+  layer.hashVocabulary = reader.integerOr("hash_vocabulary", 0, 0, kMaxHidden);
+  layer.zeroExperts =
+      reader.integerOr("num_zero_experts", 0, 0, layer.numExperts);
   layer.quant = readQuant(reader, layer.inputType);
   layer.parallel = readParallel(reader);
   layer.hasBias = reader.booleanOr("has_bias", false);

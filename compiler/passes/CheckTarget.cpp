@@ -52,13 +52,6 @@ const OptionRule kOptionRules[] = {
     {"apply_router_weight_on_input",
      [](moe::LayerOp l) { return l.getApplyRouterWeightOnInput(); },
      "weights applied to the experts' outputs"},
-    {"routed_scale_on_output",
-     [](moe::LayerOp l) { return l.getRoutedScaleOnOutput(); },
-     "no scale on the output"},
-    {"per_expert_scale", [](moe::LayerOp l) { return l.getPerExpertScale(); },
-     "no scale per expert"},
-    {"hash_routing", [](moe::LayerOp l) { return l.getHashRouting(); },
-     "ids from logits or given"},
     {"zero_experts",
      [](moe::LayerOp l) { return isPositive(l.getZeroExperts()); }, "0"},
     {"hidden_unpadded",
@@ -177,6 +170,35 @@ LogicalResult checkAccumulation(moe::LayerOp layer) {
                           "accepted: f32");
 }
 
+/// One warp compares the groups of a token.
+constexpr int64_t kMaxGroups = 32;
+
+/// How the experts stand in groups.
+LogicalResult checkGroups(moe::LayerOp layer,
+                          const catalog::RoutingMethod &row) {
+  const moe::RoutingAttr routing = layer.getRouting();
+  const int64_t groups = routing.getGroups(), topK = layer.getTopK();
+  const std::string method = "routing '" + routing.getMethod().str() + "' ";
+  if (catalog::hasWord(row.needs, "groups") && groups == 0)
+    return compiler::refuse(layer, "option_not_supported",
+                            method +
+                                "needs groups of experts, got none; "
+                                "accepted: up to " +
+                                Twine(kMaxGroups));
+  if (groups > kMaxGroups)
+    return compiler::refuse(layer, "size_not_supported",
+                            "groups of experts are " + Twine(groups) +
+                                "; accepted: at most " + Twine(kMaxGroups));
+  if (row.select == "top_k_per_group" &&
+      (topK % groups != 0 || routing.getTopGroups() != groups))
+    return compiler::refuse(
+        layer, "size_not_supported",
+        method + "takes as many experts from each group, got top_k = " +
+            Twine(topK) + " of " + Twine(routing.getTopGroups()) +
+            " groups; accepted: a multiple of all " + Twine(groups));
+  return success();
+}
+
 /// What a row of the catalog takes besides its name.
 LogicalResult checkParameters(moe::LayerOp layer) {
   bool failed = false;
@@ -197,12 +219,16 @@ LogicalResult checkParameters(moe::LayerOp layer) {
             (accepted.empty() ? "its name alone" : StringRef(accepted)));
   };
   const StringRef method = routing.getMethod();
-  const std::string_view options =
-      catalog::find(catalog::kRoutingMethods, std::string_view(method))
-          ->options;
+  const catalog::RoutingMethod &row =
+      *catalog::find(catalog::kRoutingMethods, std::string_view(method));
+  const std::string_view options = row.options;
   check("routing", method, "groups", routing.getGroups() > 0, options);
   check("routing", method, "scale", bool(routing.getScale()), options);
   check("routing", method, "bias", routing.getBias(), options);
+  check("routing", method, "expert_scale", layer.getPerExpertScale(), options);
+  check("routing", method, "table", isPositive(layer.getHashVocabulary()),
+        options);
+  failed |= mlir::failed(checkGroups(layer, row));
   const StringRef function = activation.getFunction();
   const std::string_view parameters =
       catalog::find(catalog::kActivations, std::string_view(function))
@@ -267,7 +293,8 @@ LogicalResult checkSizes(moe::LayerOp layer) {
       {"hidden", layer.getWidth(), elements, 0},
       {"intermediate (of this rank)", intermediate,
        layer.isGated() ? std::max(elements, kInterleave) : elements, 0},
-      {"experts", layer.getStoredExperts(), 1, kMaxExperts},
+      {"experts", std::max(layer.getRoutedExperts(), layer.getStoredExperts()),
+       1, kMaxExperts},
       {"top_k", layer.getPairsOfToken(), 1, kMaxTopK},
   };
   bool failed = false;

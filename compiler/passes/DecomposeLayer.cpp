@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
+#include "compiler/passes/ProgramValues.h"
 #include "compiler/passes/Targets.h"
 
 #include "mlir/IR/Builders.h"
@@ -84,10 +85,15 @@ private:
     } else {
       add("x", {kAny, layer.getWidth()}, layer.getInputType());
     }
-    add("logits", {kAny, layer.getExperts()}, layer.getLogitsType());
+    const int64_t routed = layer.getRoutedExperts();
+    if (!compiler::takesGivenIdsAlone(layer.getRouting()))
+      add("logits", {kAny, routed}, layer.getLogitsType());
     add("given_ids", {kAny, layer.getTopK()}, i32);
     add("given_weights", {kAny, layer.getTopK()}, f32);
     add("valid_tokens", {1}, i32);
+    const int64_t vocabulary = layer.getHashVocabulary().value_or(0);
+    if (vocabulary > 0)
+      add("token_ids", {kAny}, i32);
     if (layer.getEplb()) {
       add("logical_to_physical",
           {layer.getExperts(), layer.getRedundantExperts().value_or(0) + 1},
@@ -118,6 +124,13 @@ private:
     if (!layer.getInputQuantized())
       addScale("a1_scale", {layer.getStoredExperts()}, a1);
     addScale("a2_scale", {layer.getStoredExperts()}, quant.getA2());
+    // Of all experts: every rank routes alike.
+    if (layer.getRouting().getBias())
+      add("routing_bias", {routed}, f32);
+    if (layer.getPerExpertScale())
+      add("per_expert_scale", {routed}, f32);
+    if (vocabulary > 0)
+      add("hash_table", {vocabulary, layer.getTopK()}, i32);
     if (!layer.getHasBias())
       return;
     add("b13", {experts, rows}, layer.getInputType());
@@ -194,11 +207,14 @@ private:
     const auto ids = tensor({kAny, topK}, i32);
     auto route = moe::RouteOp::create(
         builder, location, ids, tensor({kAny, topK}, f32), layer.getRouting(),
-        builder.getI64IntegerAttr(layer.getTopK()), input("logits"),
-        input("given_ids"), input("given_weights"), input("valid_tokens"),
-        input("logical_to_physical"), input("replica_count"),
-        input("expert_map"), layer.getNumSharedExpertsAttr(),
-        input("shared_gate"));
+        builder.getI64IntegerAttr(layer.getTopK()),
+        layer.getRoutedScaleOnOutput() ? layer.getRoutedScaleAttr()
+                                       : FloatAttr(),
+        input("logits"), input("given_ids"), input("given_weights"),
+        input("valid_tokens"), input("routing_bias"), input("per_expert_scale"),
+        input("token_ids"), input("hash_table"), input("logical_to_physical"),
+        input("replica_count"), input("expert_map"),
+        layer.getNumSharedExpertsAttr(), input("shared_gate"));
     auto count = moe::CountOp::create(builder, location,
                                       tensor({kAny, experts}, i32), experts,
                                       /*block_tokens=*/0, route.getTopkIds());

@@ -85,6 +85,10 @@ static StringRef operandName(OpOperand &operand) {
                : value == op.getReplicaCount()      ? "replica_count"
                : value == op.getExpertMap()         ? "expert_map"
                : value == op.getSharedGate()        ? "shared_gate"
+               : value == op.getRoutingBias()       ? "routing_bias"
+               : value == op.getExpertScale()       ? "expert_scale"
+               : value == op.getTokenIds()          ? "token_ids"
+               : value == op.getHashTable()         ? "hash_table"
                                                     : "valid_tokens";
       })
       .Case([&](moe::CountOp) -> StringRef { return "topk_ids"; })

@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/Targets.h"
+#include "dialect/Moe.h"
 #include "dialect/catalog/RoutingMethods.h"
 
 namespace moec::compiler {
@@ -31,12 +31,17 @@ struct Rule {
   std::string_view method;
 };
 
-/// The first rule that fits decides. Flags that no rule fits have no name.
+/// The first rule that fits decides. Every combination of flags has a name,
+/// also those that other systems call unspecified.
 constexpr Rule kRules[] = {
     // scoring       bias renorm groups scaled method
     {"sqrtsoftplus", '?', 'y', '?', '?', "deepseek_v4"},
-    {"sigmoid", 'y', 'y', 'y', '?', "deepseek_v3"},
+    {"sqrtsoftplus", '?', 'n', '?', '?', "sqrtsoftplus"},
+    {"sigmoid", 'y', 'n', '?', '?', "sigmoid_bias"},
     {"sigmoid", 'y', 'y', 'n', 'n', "minimax2"},
+    {"sigmoid", 'y', 'y', '?', '?', "deepseek_v3"},
+    {"softmax", 'y', 'y', '?', '?', "ernie"},
+    {"softmax", 'y', 'n', '?', '?', "longcat"},
     {"sigmoid", 'n', 'y', '?', '?', "sigmoid_renorm"},
     {"sigmoid", 'n', 'n', '?', '?', "sigmoid"},
     {"softmax", 'n', 'y', '?', '?', "renormalize_naive"},
@@ -47,24 +52,10 @@ bool fits(char column, bool flag) {
   return column == '?' || (column == 'y') == flag;
 }
 
-/// What was asked for, for messages.
-std::string describe(moe::RoutingAttr routing) {
-  std::string text = "scoring " + routing.getScoring().str();
-  if (routing.getBias())
-    text += ", bias";
-  if (routing.getRenormalize())
-    text += ", renormalize";
-  if (routing.getGroups() > 1)
-    text += ", groups";
-  if (routing.getScaleValue() != 1.0)
-    text += ", scale";
-  return text;
-}
-
-LogicalResult infer(moe::LayerOp layer) {
+void infer(moe::LayerOp layer) {
   moe::RoutingAttr routing = layer.getRouting();
   FloatAttr scale = routing.getScale();
-  if (layer.getRoutedScaleAttr()) {
+  if (layer.getRoutedScaleAttr() && !layer.getRoutedScaleOnOutput()) {
     scale = layer.getRoutedScaleAttr();
     layer.removeRoutedScaleAttr();
   }
@@ -72,8 +63,6 @@ LogicalResult infer(moe::LayerOp layer) {
   if (scale && scale.getValueAsDouble() == 1.0)
     scale = {};
   const bool isGrouped = routing.getGroups() > 1;
-  const int64_t groups = isGrouped ? routing.getGroups() : 0;
-  const int64_t topGroups = isGrouped ? routing.getTopGroups() : 0;
   StringRef method = routing.getMethod();
   if (std::string_view(method) == catalog::kAutoRouting) {
     const Rule *found = nullptr;
@@ -83,23 +72,20 @@ LogicalResult infer(moe::LayerOp layer) {
           fits(rule.renormalize, routing.getRenormalize()) &&
           fits(rule.groups, isGrouped) && fits(rule.scaled, bool(scale)))
         found = &rule;
-    if (!found)
-      return compiler::refuse(layer, "routing_not_supported",
-                              "no routing method is known by " +
-                                  describe(routing));
-    if (!catalog::find(catalog::kRoutingMethods, found->method))
-      return compiler::refuse(layer, "routing_not_supported",
-                              describe(routing) + " is routing method '" +
-                                  std::string(found->method) +
-                                  "', which has no row in "
-                                  "dialect/catalog/RoutingMethods.h; known: " +
-                                  catalog::names(catalog::kRoutingMethods));
+    assert(found && "the table is whole");
     method = found->method;
   }
-  layer.setRoutingAttr(
-      moe::RoutingAttr::get(layer.getContext(), method, groups, topGroups,
-                            scale, routing.getBias(), StringRef(), false));
-  return success();
+  const catalog::RoutingMethod *row =
+      catalog::find(catalog::kRoutingMethods, std::string_view(method));
+  // What a method cannot do without needs no saying.
+  const bool bias = routing.getBias() || catalog::hasWord(row->needs, "bias");
+  if (catalog::hasWord(row->needs, "weight_on_input"))
+    layer.setApplyRouterWeightOnInput(true);
+  const bool keepsGroups = isGrouped || catalog::hasWord(row->needs, "groups");
+  layer.setRoutingAttr(moe::RoutingAttr::get(
+      layer.getContext(), method, keepsGroups ? routing.getGroups() : 0,
+      keepsGroups ? routing.getTopGroups() : 0, scale, bias, StringRef(),
+      false));
 }
 
 struct InferRoutingPass
@@ -107,11 +93,8 @@ struct InferRoutingPass
   using Base::Base;
 
   void runOnOperation() override {
-    bool failed = false;
     for (auto layer : getOperation().getOps<moe::LayerOp>())
-      failed |= mlir::failed(infer(layer));
-    if (failed)
-      signalPassFailure();
+      infer(layer);
   }
 };
 

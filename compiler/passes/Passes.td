@@ -38,8 +38,9 @@ def InferRoutingPass : Moe_Pass<"moe-infer-routing"> {
   let summary = "Replace routing 'auto' by the method that its flags mean";
   let description = [{
     Importers that know a scoring function and flags, but no method, write
-    `#moe.routing<auto, ...>`. The table of this pass finds the method; one
-    that the catalog has no row for is refused by its name.
+    `#moe.routing<auto, ...>`. The table of this pass finds the method. A method
+    that needs a bias then has one, and the layer's factor becomes the
+    routing's where it is not the output's.
 
     Before: `#moe.routing<auto, scoring = softmax, renormalize>`.
     After: `#moe.routing<renormalize_naive>`.

@@ -12,6 +12,7 @@
 
 #include "compiler/passes/ProgramValues.h"
 
+#include "dialect/catalog/RoutingMethods.h"
 #include "runtime/package/ElementTypes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -38,6 +39,12 @@ std::string compiler::elementTypeOf(Value value) {
 int64_t compiler::elementBytes(StringRef elementType) {
   const ElementType *row = findElementType(elementType);
   return row ? std::max<int64_t>(row->bits / 8, 1) : 1;
+}
+
+bool compiler::takesGivenIdsAlone(moe::RoutingAttr routing) {
+  return catalog::find(catalog::kRoutingMethods,
+                       std::string_view(routing.getMethod()))
+             ->select == "given";
 }
 
 bool compiler::scalesByGroup(moe::LayerOp layer, moe::GroupedMatmulOp matmul) {

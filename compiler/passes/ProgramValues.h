@@ -34,6 +34,9 @@ int64_t elementBytes(llvm::StringRef elementType);
 /// than 8 are not portable.
 inline constexpr int64_t kRoutingCluster = 8;
 
+/// Whether a method has no way to choose experts by itself.
+bool takesGivenIdsAlone(moe::RoutingAttr routing);
+
 /// Whether the scales of a matmul's lhs change along k.
 bool scalesByGroup(moe::LayerOp layer, moe::GroupedMatmulOp matmul);
 

@@ -197,13 +197,21 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     return success();
   }
 
+  /// At most so many that registers last: a lane holds every 32nd logit of its
+  /// row and its key, and compares those of each group, or of each round.
+  static int64_t threadsToRoute(moe::LayerOp layer) {
+    const bool many = layer.getRoutedExperts() > 512;
+    const bool parts = layer.getRouting().getGroups() > 0 ||
+                       layer.getRouting().getMethod() == "sparsemixer";
+    return many && parts ? 256 : many || parts ? 512 : 1024;
+  }
+
   /// One warp a token at a time; CTAs that permute are one, or one cluster.
   LogicalResult selectRoute(moe::ProgramOp program, moe::KernelOp kernel,
                             int64_t tokens, moe::Schedule &fields) {
     auto count = findStage<moe::CountOp>(kernel);
     fields.blockTokens = count ? int64_t(count.getBlockTokens()) : 0;
-    // A lane holds every 32nd logit of its row.
-    int64_t most = program.getLayerOp().getExperts() <= 512 ? 1024 : 512;
+    int64_t most = threadsToRoute(program.getLayerOp());
     bool permutes = bool(findStage<moe::PermuteOp>(kernel));
     bool alone = permutes && fields.blockTokens >= tokens;
     fields.threads =

@@ -7,9 +7,10 @@
 //===----------------------------------------------------------------------===//
 //
 // Chooses top_k experts for each token from its logits, or takes the ids and
-// weights that the caller gives. Larger logit first, then lower index; NaN
-// counts as -inf; sums run over finite logits only; a selected expert whose
-// logit is not finite has weight 0; a sum of 0 gives 1/top_k to each.
+// weights that the caller gives. Keys are the logits, or with a bias the scores
+// and it: larger first, then lower index; NaN counts as -inf; sums run over
+// finite logits only; a selected expert whose score is not finite has weight 0;
+// a sum of 0 gives 1/top_k to each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,9 +18,11 @@
 #include "runtime/host/Parallel.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fmt/format.h>
 #include <numeric>
+#include <string_view>
 
 using namespace moec;
 using namespace moec::host;
@@ -27,10 +30,11 @@ using namespace moec::host;
 namespace {
 
 struct Method {
-  bool softmaxScore = false; ///< else identity
-  enum { None, Softmax, Sum } normalize = None;
-  int64_t experts = 0, topK = 0;
-  float scale = 1;
+  std::string score, select, normalize;
+  int64_t experts = 0, topK = 0, groups = 0, topGroups = 0;
+  float scale = 1, outputScale = 1;
+  std::vector<float> bias, expertScale; ///< empty: none
+  int64_t groupSize() const { return experts / groups; }
 };
 
 /// exp(x - max) for finite x, else 0.
@@ -38,55 +42,255 @@ float expOf(float logit, float max) {
   return std::isfinite(logit) ? std::exp(logit - max) : 0.0f;
 }
 
-/// Routes one token; `ids` and `weights` have topK elements.
-void routeToken(const Method &method, const std::vector<float> &logits,
-                std::vector<int32_t> &order, int32_t *ids, float *weights) {
-  auto key = [&](int32_t expert) {
-    float logit = logits[expert];
-    return std::isnan(logit) ? -INFINITY : logit;
-  };
-  std::iota(order.begin(), order.end(), 0);
-  std::partial_sort(order.begin(), order.begin() + method.topK, order.end(),
-                    [&](int32_t a, int32_t b) {
-                      return key(a) != key(b) ? key(a) > key(b) : a < b;
-                    });
-  std::copy_n(order.begin(), method.topK, ids);
+float finiteMax(const std::vector<float> &values) {
+  float max = -INFINITY;
+  for (float value : values)
+    if (std::isfinite(value))
+      max = std::max(max, value);
+  return max;
+}
 
-  auto finiteMax = [](const float *values, int64_t count) {
-    float max = -INFINITY;
-    for (int64_t i = 0; i < count; ++i)
-      if (std::isfinite(values[i]))
-        max = std::max(max, values[i]);
-    return max;
-  };
-  for (int64_t k = 0; k < method.topK; ++k)
-    weights[k] = logits[ids[k]];
-  if (method.softmaxScore) {
-    float max = finiteMax(logits.data(), method.experts);
+float sigmoid(float x) {
+  return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+}
+
+/// A number between 0 and 1 for a token and an expert.
+float drawn(int64_t token, int64_t expert) {
+  uint32_t bits = static_cast<uint32_t>(token) * 0x9e3779b9u +
+                  static_cast<uint32_t>(expert);
+  bits = (bits ^ bits >> 16) * 0x85ebca6bu;
+  bits = (bits ^ bits >> 13) * 0xc2b2ae35u;
+  bits ^= bits >> 16;
+  return (static_cast<float>(bits >> 9) + 0.5f) / 8388608.0f;
+}
+
+/// One token's working space.
+class TokenRouter {
+public:
+  explicit TokenRouter(const Method &method)
+      : method(method), scores(method.experts), keys(method.experts),
+        order(method.experts) {}
+
+  /// `table`: the ids that are taken, or null.
+  void route(std::vector<float> &logits, int64_t token, const View *table,
+             int64_t row, int32_t *ids, float *weights) {
+    if (method.score == "drawn")
+      for (int64_t e = 0; e < method.experts; ++e)
+        logits[e] = drawn(token, e);
+    score(logits);
+    for (int64_t e = 0; e < method.experts; ++e) {
+      float key = method.bias.empty() ? logits[e] : scores[e] + method.bias[e];
+      keys[e] = std::isnan(key) ? -INFINITY : key;
+    }
+    if (table)
+      look(*table, row, ids);
+    else
+      select(ids);
+    weigh(logits, ids, weights);
+  }
+
+private:
+  void score(const std::vector<float> &logits) {
+    scores = logits;
+    if (method.score == "sigmoid")
+      std::transform(logits.begin(), logits.end(), scores.begin(), sigmoid);
+    if (method.score == "sqrtsoftplus")
+      std::transform(logits.begin(), logits.end(), scores.begin(), [](float x) {
+        return std::sqrt(x > 20 ? x : std::log1p(std::exp(x)));
+      });
+    if (method.score != "softmax")
+      return;
+    const float max = finiteMax(logits);
     double sum = 0;
+    for (float logit : logits)
+      sum += expOf(logit, max);
     for (int64_t e = 0; e < method.experts; ++e)
-      sum += expOf(logits[e], max);
-    for (int64_t k = 0; k < method.topK; ++k)
-      weights[k] =
-          sum > 0 ? static_cast<float>(expOf(weights[k], max) / sum) : 0.0f;
+      scores[e] = std::isnan(logits[e]) || logits[e] == INFINITY ? NAN
+                  : sum > 0 ? static_cast<float>(expOf(logits[e], max) / sum)
+                            : 0.0f;
   }
-  if (method.normalize == Method::Softmax) {
-    float max = finiteMax(weights, method.topK);
-    for (int64_t k = 0; k < method.topK; ++k)
-      weights[k] = expOf(weights[k], max);
+
+  /// The `count` best of the experts [begin, end) that are not excluded.
+  void best(int64_t begin, int64_t end, const std::vector<bool> &isOut,
+            int64_t count, int32_t *ids) {
+    order.clear();
+    for (int64_t e = begin; e < end; ++e)
+      if (isOut.empty() || !isOut[e])
+        order.push_back(static_cast<int32_t>(e));
+    std::partial_sort(order.begin(), order.begin() + count, order.end(),
+                      [&](int32_t a, int32_t b) {
+                        return keys[a] != keys[b] ? keys[a] > keys[b] : a < b;
+                      });
+    std::copy_n(order.begin(), count, ids);
   }
-  double sum = 0;
-  for (int64_t k = 0; k < method.topK; ++k) {
-    if (!std::isfinite(weights[k]))
-      weights[k] = 0;
-    sum += weights[k];
+
+  void select(int32_t *ids) {
+    if (method.select == "top_k_per_group") {
+      const int64_t each = method.topK / method.groups;
+      for (int64_t g = 0; g < method.groups; ++g)
+        best(g * method.groupSize(), (g + 1) * method.groupSize(), {}, each,
+             ids + g * each);
+      return;
+    }
+    std::vector<bool> isOut;
+    if (method.groups > 0) {
+      // Of the groups: worth their best key, with a bias their two best.
+      std::vector<float> worth(method.groups);
+      for (int64_t g = 0; g < method.groups; ++g) {
+        std::vector<float> own(keys.begin() + g * method.groupSize(),
+                               keys.begin() + (g + 1) * method.groupSize());
+        std::sort(own.begin(), own.end(), std::greater<>());
+        worth[g] = own[0];
+        if (!method.bias.empty() && own.size() > 1)
+          worth[g] += own[1];
+        if (std::isnan(worth[g]))
+          worth[g] = -INFINITY;
+      }
+      isOut.assign(method.experts, false);
+      for (int64_t g = 0; g < method.groups; ++g) {
+        int64_t better = 0;
+        for (int64_t h = 0; h < method.groups; ++h)
+          better += worth[h] > worth[g] || (worth[h] == worth[g] && h < g);
+        if (better >= method.topGroups)
+          std::fill_n(isOut.begin() + g * method.groupSize(),
+                      method.groupSize(), true);
+      }
+    }
+    best(0, method.experts, isOut, method.topK, ids);
   }
-  if (method.normalize != Method::None)
+
+  void look(const View &table, int64_t row, int32_t *ids) {
+    for (int64_t k = 0; k < method.topK; ++k) {
+      const bool known = row >= 0 && row < table.rows;
+      const int64_t id = known ? table.integer(row, k) : -1;
+      ids[k] = id >= 0 && id < method.experts ? static_cast<int32_t>(id) : -1;
+    }
+  }
+
+  /// What the k-th of a sparse mixer is worth: its share of those that are left
+  /// and near it.
+  float share(const std::vector<float> &logits, const int32_t *ids, int64_t k) {
+    const float best = logits[ids[k]];
+    if (!std::isfinite(best))
+      return NAN;
+    double sum = 0;
+    for (int64_t e = 0; e < method.experts; ++e) {
+      const bool isGone = std::find(ids, ids + k, e) != ids + k;
+      const float apart =
+          (best - logits[e]) / std::max(std::abs(logits[e]), best);
+      if (!isGone && std::isfinite(logits[e]) && !(apart > 0.02f))
+        sum += std::exp(logits[e] - best);
+    }
+    return static_cast<float>(1 / sum);
+  }
+
+  void weigh(const std::vector<float> &logits, const int32_t *ids,
+             float *weights) {
+    std::vector<float> chosen(method.topK, NAN);
     for (int64_t k = 0; k < method.topK; ++k)
-      weights[k] = sum == 0 ? 1.0f / static_cast<float>(method.topK)
-                            : static_cast<float>(weights[k] / sum);
-  for (int64_t k = 0; k < method.topK; ++k)
-    weights[k] *= method.scale;
+      if (ids[k] >= 0)
+        chosen[k] = method.score == "sparsemixer" ? share(logits, ids, k)
+                                                  : scores[ids[k]];
+    const float max = finiteMax(chosen);
+    double sum = 0;
+    for (int64_t k = 0; k < method.topK; ++k) {
+      weights[k] = chosen[k];
+      if (method.normalize == "softmax")
+        weights[k] = expOf(chosen[k], max);
+      if (!std::isfinite(chosen[k]))
+        weights[k] = 0;
+      else if (method.normalize == "sigmoid")
+        weights[k] = sigmoid(chosen[k]);
+      sum += weights[k];
+    }
+    const bool divides = method.normalize == "softmax" ||
+                         method.normalize == "sum" ||
+                         method.normalize == "sum_epsilon";
+    const double more = method.normalize == "sum_epsilon" ? 1e-20 : 0;
+    for (int64_t k = 0; k < method.topK; ++k) {
+      if (divides)
+        weights[k] = sum == 0 ? 1.0f / static_cast<float>(method.topK)
+                              : static_cast<float>(weights[k] / (sum + more));
+      weights[k] *= method.scale;
+      if (ids[k] < 0)
+        weights[k] = 0;
+      else if (!method.expertScale.empty())
+        weights[k] *= method.expertScale[ids[k]];
+    }
+  }
+
+  const Method &method;
+  std::vector<float> scores, keys;
+  std::vector<int32_t> order;
+};
+
+/// `word` of the stage must be one of these.
+template <size_t N>
+Result<std::string> oneOf(KernelRun &run, const Stage &stage, const char *word,
+                          const std::array<std::string_view, N> &known) {
+  std::string value = run.word(stage, word);
+  if (std::find(known.begin(), known.end(), value) != known.end())
+    return value;
+  return run.fail(stage, fmt::format("expected {} {}, got '{}'", word,
+                                     fmt::join(known, ", "), value));
+}
+
+Result<Method> readMethod(KernelRun &run, const Stage &stage) {
+  Method method;
+  method.experts = run.integer(stage, "experts");
+  method.topK = run.integer(stage, "top_k");
+  method.groups = run.integer(stage, "groups");
+  method.topGroups = run.integer(stage, "top_groups");
+  static constexpr std::array<std::string_view, 7> kScores = {
+      "softmax",     "identity", "sigmoid", "sqrtsoftplus",
+      "sparsemixer", "drawn",    "none"};
+  static constexpr std::array<std::string_view, 4> kSelects = {
+      "top_k", "top_k_per_group", "table", "given"};
+  static constexpr std::array<std::string_view, 5> kNormalizes = {
+      "none", "softmax", "sigmoid", "sum", "sum_epsilon"};
+  Result<std::string> score = oneOf(run, stage, "score", kScores),
+                      select = oneOf(run, stage, "select", kSelects),
+                      normalize = oneOf(run, stage, "normalize", kNormalizes);
+  for (Result<std::string> *word : {&score, &select, &normalize})
+    if (!*word)
+      return word->takeError();
+  method.score = *score, method.select = *select;
+  method.normalize = *normalize;
+  if (method.experts < 1 || method.topK < 1 || method.topK > method.experts)
+    return run.fail(stage, fmt::format("expected 1 <= top_k <= experts, got {} "
+                                       "and {}",
+                                       method.topK, method.experts));
+  const bool perGroup = method.select == "top_k_per_group";
+  if (method.groups < 0 || (perGroup && method.groups == 0) ||
+      (method.groups > 0 &&
+       (method.experts % method.groups || method.topGroups < 1 ||
+        method.topGroups > method.groups ||
+        method.topK > method.groupSize() * method.topGroups ||
+        (perGroup && method.topK % method.groups))))
+    return run.fail(
+        stage, fmt::format("expected groups that divide the experts and hold "
+                           "top_k of them, got {} of {} for {} experts",
+                           method.topGroups, method.groups, method.experts));
+  auto factor = [&](const char *name, float &value) {
+    auto found = stage.attributes.find(name);
+    if (found != stage.attributes.end() && found->is_number())
+      value = found->get<float>();
+  };
+  factor("scale", method.scale);
+  factor("output_scale", method.outputScale);
+  for (auto [name, values] : {std::pair{"routing_bias", &method.bias},
+                              std::pair{"expert_scale", &method.expertScale}}) {
+    if (!stage.operands.count(name))
+      continue;
+    Result<View> view = run.operand(stage, name, 1, method.experts);
+    if (!view)
+      return view.takeError();
+    if (!*view)
+      return run.fail(stage, fmt::format("expected memory for {}", name));
+    values->resize(method.experts);
+    loadFloats(view->storage, view->at(0), method.experts, values->data());
+  }
+  return method;
 }
 
 /// Which weights a chosen expert means, and what every token takes besides.
@@ -159,33 +363,10 @@ struct Placement {
 } // namespace
 
 Result<void> moec::host::runRoute(KernelRun &run, const Stage &stage) {
-  Method method;
-  method.experts = run.integer(stage, "experts");
-  method.topK = run.integer(stage, "top_k");
-  std::string score = run.word(stage, "score");
-  std::string normalize = run.word(stage, "normalize");
-  if (score != "softmax" && score != "identity")
-    return run.fail(stage, fmt::format("expected score softmax or identity, "
-                                       "got '{}'",
-                                       score));
-  method.softmaxScore = score == "softmax";
-  if (normalize == "softmax")
-    method.normalize = Method::Softmax;
-  else if (normalize == "sum")
-    method.normalize = Method::Sum;
-  else if (normalize != "none")
-    return run.fail(stage, fmt::format("expected normalize none, softmax or "
-                                       "sum, got '{}'",
-                                       normalize));
-  if (run.word(stage, "select") != "top_k" || run.integer(stage, "groups") > 1)
-    return run.fail(stage, "expected select top_k without groups");
-  if (method.experts < 1 || method.topK < 1 || method.topK > method.experts)
-    return run.fail(stage, fmt::format("expected 1 <= top_k <= experts, got {} "
-                                       "and {}",
-                                       method.topK, method.experts));
-  auto scale = stage.attributes.find("scale");
-  if (scale != stage.attributes.end() && scale->is_number())
-    method.scale = scale->get<float>();
+  Result<Method> read = readMethod(run, stage);
+  if (!read)
+    return read.takeError();
+  const Method &method = *read;
 
   Result<int64_t> size = run.size("tokens");
   if (!size)
@@ -214,6 +395,20 @@ Result<void> moec::host::runRoute(KernelRun &run, const Stage &stage) {
   if (!placement)
     return placement.takeError();
   const int64_t pairs = method.topK + placement->shared;
+  // Token ids, and the rows of the table that they name.
+  View tokenIds, table;
+  if (method.select == "table") {
+    const int64_t known = run.integer(stage, "table_rows");
+    Result<View> ids = run.operand(stage, "token_ids", 1, tokens),
+                 rows = run.operand(stage, "hash_table", known, method.topK);
+    if (!ids)
+      return ids.takeError();
+    if (!rows)
+      return rows.takeError();
+    tokenIds = *ids, table = *rows;
+    if (*logits && (!tokenIds || !table))
+      return run.fail(stage, "expected memory for token_ids and hash_table");
+  }
   Result<View> topkIds =
       run.result(stage, "topk_ids", tokens, pairs, Storage::I32);
   if (!topkIds)
@@ -237,7 +432,8 @@ Result<void> moec::host::runRoute(KernelRun &run, const Stage &stage) {
 
   parallelFor(run.threads, tokens, 64, [&](int64_t begin, int64_t end) {
     std::vector<float> row(method.experts), chosen(pairs);
-    std::vector<int32_t> order(method.experts), selected(pairs), placed(pairs);
+    std::vector<int32_t> selected(pairs), placed(pairs);
+    TokenRouter router(method);
     for (int64_t token = begin; token < end; ++token) {
       if (token >= validTokens) {
         std::fill(selected.begin(), selected.end(), -1);
@@ -245,7 +441,9 @@ Result<void> moec::host::runRoute(KernelRun &run, const Stage &stage) {
       } else if (*logits) {
         loadFloats(logits->storage, logits->at(token), method.experts,
                    row.data());
-        routeToken(method, row, order, selected.data(), chosen.data());
+        router.route(row, token, table ? &table : nullptr,
+                     tokenIds ? tokenIds.integer(0, token) : 0, selected.data(),
+                     chosen.data());
       } else {
         for (int64_t k = 0; k < method.topK; ++k) {
           int64_t id = givenIds->integer(token, k);
@@ -271,9 +469,12 @@ Result<void> moec::host::runRoute(KernelRun &run, const Stage &stage) {
         if (*ids)
           ids->setInteger(token, k, selected[k]);
       }
-      for (const View *view : {&*topkWeights, &*weights})
-        if (*view)
-          storeFloats(view->storage, chosen.data(), pairs, view->at(token));
+      if (*weights)
+        storeFloats(weights->storage, chosen.data(), pairs, weights->at(token));
+      for (int64_t k = 0; k < method.topK; ++k)
+        chosen[k] *= method.outputScale;
+      storeFloats(topkWeights->storage, chosen.data(), pairs,
+                  topkWeights->at(token));
     }
   });
   return {};

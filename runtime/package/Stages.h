@@ -32,12 +32,15 @@ struct StageKind {
 };
 
 inline constexpr StageKind kStageKinds[] = {
+    // output_scale: of topk_weights, with which outputs are summed, alone.
     {"route",
-     "logits? given_ids? given_weights? valid_tokens? logical_to_physical? "
+     "logits? given_ids? given_weights? valid_tokens? routing_bias? "
+     "expert_scale? token_ids? hash_table? logical_to_physical? "
      "replica_count? expert_map? shared_gate?",
      "topk_ids topk_weights ids? weights?",
      "score:string select:string normalize:string experts:integer "
      "top_k:integer groups:integer top_groups:integer scale:number "
+     "output_scale:number~ table_rows:integer~ "
      "physical_experts:integer~ replica_slots:integer~ local_begin:integer~ "
      "shared:integer~"},
     {"count", "topk_ids", "block_counts",

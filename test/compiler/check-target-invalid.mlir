@@ -31,21 +31,6 @@ moe.layer @l {experts = 128, top_k = 1, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'routed_scale_on_output'; accepted: no scale on the output}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, routed_scale_on_output}
-
-// -----
-
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'per_expert_scale'; accepted: no scale per expert}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, per_expert_scale}
-
-// -----
-
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'hash_routing'; accepted: ids from logits or given}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, hash_routing}
-
-// -----
-
 // expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'zero_experts'; accepted: 0}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, zero_experts = 1}
 
@@ -133,21 +118,6 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'default' does not take 'groups'; accepted: its name alone}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default, groups = 8, top_groups = 4>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
-
-// -----
-
-// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'renormalize' does not take 'scale'; accepted: its name alone}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize, scale = 2.5>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
-
-// -----
-
-// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'renormalize' does not take 'bias'; accepted: its name alone}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize, bias>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
-
-// -----
-
 // expected-error@+1 {{layer @l refused [routing_not_supported]: routing is still 'auto'; run moe-infer-routing first}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<auto, scoring = softmax>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
@@ -225,6 +195,46 @@ moe.layer @l {experts = 128, top_k = 33, hidden = 2044, intermediate = 768, inpu
 // expected-error@+2 {{layer @l refused [size_not_supported]: hidden is 2040; accepted: multiples of 16}}
 // expected-error@+1 {{layer @l refused [size_not_supported]: intermediate (of this rank) is 760; accepted: multiples of 16}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2040, intermediate = 760, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'minimax2' does not take 'groups'; accepted: bias expert_scale}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<minimax2, groups = 8, top_groups = 4, bias>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'minimax2' does not take 'scale'; accepted: bias expert_scale}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<minimax2, scale = 2.5, bias>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'default' does not take 'bias'; accepted: groups scale expert_scale}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default, bias>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'default' does not take 'table'; accepted: groups scale expert_scale}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, hash_vocabulary = 100}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'custom' does not take 'expert_scale'; accepted: its name alone}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<custom>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, per_expert_scale}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'intern_s1' needs groups of experts, got none; accepted: up to 32}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<intern_s1>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [size_not_supported]: routing 'intern_s1' takes as many experts from each group, got top_k = 8 of 16 groups; accepted: a multiple of all 16}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<intern_s1, groups = 16, top_groups = 16>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [size_not_supported]: groups of experts are 64; accepted: at most 32}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default, groups = 64, top_groups = 32>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 // -----
 

@@ -39,3 +39,15 @@ moe.layer @scale_moves {experts = 128, top_k = 8, hidden = 2048, intermediate = 
 // CHECK-NOT: routed_scale
 // CHECK: parallel
 moe.layer @named {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<topk>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// What a method cannot do without needs no saying.
+// CHECK-LABEL: moe.layer @bias_implied {
+// CHECK: routing = #moe.routing<deepseek_v3, groups = 8, top_groups = 4, scale = 2.5{{.*}}, bias>,
+moe.layer @bias_implied {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<deepseek_v3, groups = 8, top_groups = 4, scale = 2.5>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// The factor of the output stays the layer's.
+// CHECK-LABEL: moe.layer @scale_on_output {
+// CHECK: routing = #moe.routing<renormalize>,
+// CHECK: routed_scale = 2.5
+// CHECK-NEXT: routed_scale_on_output
+moe.layer @scale_on_output {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, routed_scale = 2.5, routed_scale_on_output}

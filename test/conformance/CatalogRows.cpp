@@ -46,7 +46,8 @@ int main() {
                                {"score", row.score},
                                {"select", row.select},
                                {"normalize", row.normalize},
-                               {"options", words(row.options)}});
+                               {"options", words(row.options)},
+                               {"needs", words(row.needs)}});
   for (const Activation &row : kActivations)
     rows["activations"].push_back({{"name", row.name},
                                    {"function", row.function},

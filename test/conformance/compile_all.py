@@ -38,6 +38,8 @@ SHAPE_OF_BYTES = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 336, 
 REPRESENTATIVES = ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"]
 # Those that no draw leaves out: the oldest with asynchronous copies, and the one with wgmma.
 ALWAYS = ["sm_80", "sm_90a"]
+# Pairs of an activation and a method that one scheme on one of them is compiled with.
+A_FEW = 6
 STRICT = ["-Xptxas=-warn-spills", "-Xptxas=-warn-lmem-usage", "-Xptxas=-Werror"]
 # wgmma of 16 and of 8 bits, its weights by descriptor and in registers, and the tensor load of the copy engine.
 HGMMA = {0x9f0, 0xdf0}
@@ -55,12 +57,10 @@ def choose(rows, archs, everything):
     gated = next(row for row in activations if row["gated"])
     ungated = next(row for row in activations if not row["gated"])
     if everything:
-        product = [(activation, method, bias) for activation in activations for method in methods
+        product = [(activation, method, bias) for activation, method in testing.pairs(rows, True)
                    for bias in (False, True)]
-    # Activations and methods are in different kernels: each once, not each with each.
-    once = [(activations[i % len(activations)], methods[i % len(methods)], i % 2 == 0)
-            for i in range(max(len(activations), len(methods)))]
-    chosen = []
+    once = [(activation, method, i % 2 == 0) for i, (activation, method) in enumerate(testing.pairs(rows, False))]
+    chosen, taken = [], 0
     for turn, arch in enumerate(archs):
         for scheme in rows["schemes"]:
             ways = list(testing.ways(rows, scheme))
@@ -72,8 +72,10 @@ def choose(rows, archs, everything):
                     turn += 1
                 else:
                     layers = [(gated, methods[0], True), (ungated, methods[-1], False)]
-                    # The last way of a scheme is legal on every arch.
-                    layers += once if index + 1 == len(ways) else []
+                    # The last way of a scheme is legal on every arch. A few at a time: all come up on several archs.
+                    if index + 1 == len(ways):
+                        layers += [once[(taken + i) % len(once)] for i in range(A_FEW)]
+                        taken += A_FEW
                 chosen.append((arch, scheme, backend, engine, layers))
     return chosen
 

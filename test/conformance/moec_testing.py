@@ -8,7 +8,9 @@ A case is one (scheme, backend, engine, activation, routing, bias, shape). All n
 
 import argparse
 import concurrent.futures
+import itertools
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -79,13 +81,47 @@ def run(command, timeout=300):
     return done.returncode, done.stdout, done.stderr
 
 
+def routing_json(shape, routing, more):
+    """What the method's row takes, as far as the shape allows; `more`: also what is no number of the method itself."""
+    experts, topk = shape["num_experts"], shape["experts_per_token"]
+    options, fields = routing["options"], {}
+    if "scale" in options:
+        fields["routed_scaling_factor"] = 2.5
+    if "groups" in routing["needs"]:
+        fields["num_expert_group"] = math.gcd(experts, topk)
+    elif "groups" in options and experts > 1:
+        groups = next(n for n in range(2, experts + 1) if experts % n == 0)
+        fields["num_expert_group"] = groups
+        fields["topk_group"] = max(-(-topk * groups // experts), min(2, groups - 1))
+    if more and "expert_scale" in options:
+        fields["per_expert_scale"] = True
+    if more and "table" in options:
+        fields["hash_vocabulary"] = 50
+    if more and "scale" in options:
+        fields["apply_routed_scale_to_output"] = True
+    if "bias" in options:
+        fields["e_score_correction_bias"] = True
+    if "weight_on_input" in routing["needs"]:
+        fields["experts_per_token"] = 1
+    return fields
+
+
 def layer_json(name, shape, scheme, activation, routing, bias, logits_type=None):
     """A layer in moec's JSON; `scheme`, `activation` and `routing` are rows."""
     layer = {"moec_layer": 1, "name": name, **shape, "in_dtype": scheme["a1"] if is_plain(scheme) else "bf16", "activation": activation["name"],
-             "routing_method": routing["name"], "quant_config": scheme["name"], "has_bias": bias}
+             "routing_method": routing["name"], "quant_config": scheme["name"], "has_bias": bias, **routing_json(shape, routing, bias)}
     if logits_type:
         layer["router_logits_dtype"] = logits_type
     return layer
+
+
+def pairs(rows, every):
+    """(activation, method): every pair, or each of both at least once. They are in different kernels."""
+    activations, methods = rows["activations"], rows["routing"]
+    if every:
+        return list(itertools.product(activations, methods))
+    return [(activations[i % len(activations)], methods[i % len(methods)])
+            for i in range(max(len(activations), len(methods)))]
 
 
 def ways(rows, scheme):

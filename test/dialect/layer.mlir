@@ -32,7 +32,7 @@ moe.layer @plain {
 // CHECK-NEXT: expert_map,
 // CHECK-NEXT: gate_up_order = "interleaved",
 // CHECK-NEXT: has_bias,
-// CHECK-NEXT: hash_routing,
+// CHECK-NEXT: hash_vocabulary = 100,
 // CHECK-NEXT: hidden_unpadded = 2880,
 // CHECK-NEXT: input_quantized,
 // CHECK-NEXT: intermediate_unpadded = 2880,
@@ -65,6 +65,6 @@ moe.layer @everything {
   lora, batch_invariant, defer_finalize, skip_final_all_reduce, residual, all_to_all = "deepep_low_latency",
   activation_format = "batched", intermediate_unpadded = 2880, hidden_unpadded = 2880, latent_hidden = 1024,
   eplb, expert_map, redundant_experts = 2, shared_expert_gate, shared_intermediate = 512, num_shared_experts = 1,
-  zero_experts = 4, hash_routing, per_expert_scale, routed_scale_on_output, routed_scale = 2.5,
+  zero_experts = 4, hash_vocabulary = 100, per_expert_scale, routed_scale_on_output, routed_scale = 2.5,
   apply_router_weight_on_input, scales_swizzled, input_quantized, weights_transposed,
   gate_up_order = "interleaved", has_bias}

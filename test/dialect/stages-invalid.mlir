@@ -74,7 +74,7 @@ func.func private @f(%l: tensor<?x4xf32>, %g: tensor<?x2xi64>, %v: tensor<?x2xf1
 
 func.func private @f(%l: tensor<?x4xf32>, %g: tensor<?x2xi64>) {
   // expected-error@+1 {{'moe.route' op 'given_ids' and 'given_weights' must be given together}}
-  %i, %w = "moe.route"(%l, %g) <{routing = #moe.routing<default>, top_k = 2 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (tensor<?x4xf32>, tensor<?x2xi64>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  %i, %w = "moe.route"(%l, %g) <{routing = #moe.routing<default>, top_k = 2 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> : (tensor<?x4xf32>, tensor<?x2xi64>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   return
 }
 
@@ -82,7 +82,7 @@ func.func private @f(%l: tensor<?x4xf32>, %g: tensor<?x2xi64>) {
 
 func.func private @f(%l: tensor<?x4xf32>, %m: tensor<4x2xi32>) {
   // expected-error@+1 {{'moe.route' op the two parts of 'replicas' must be given together}}
-  %i, %w = "moe.route"(%l, %m) <{routing = #moe.routing<default>, top_k = 2 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0, 1, 0, 0, 0>}> : (tensor<?x4xf32>, tensor<4x2xi32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  %i, %w = "moe.route"(%l, %m) <{routing = #moe.routing<default>, top_k = 2 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0>}> : (tensor<?x4xf32>, tensor<4x2xi32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   return
 }
 

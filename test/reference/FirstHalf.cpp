@@ -71,8 +71,11 @@ std::vector<std::vector<Pair>> pairsOf(const Layer &layer,
     for (int64_t k = 0; k < routing.topK; ++k) {
       const int64_t pair = list[row] * routing.topK + k;
       const int64_t local = routing.locals[pair];
+      // The factor of the output is the routed experts' alone.
+      const double factor = k < layer.topK ? layer.outputScale : 1;
       if (local >= 0)
-        pairs[local].push_back({int64_t(row), pair, routing.weights[pair]});
+        pairs[local].push_back(
+            {int64_t(row), pair, routing.weights[pair] * factor});
     }
   return pairs;
 }

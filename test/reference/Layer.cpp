@@ -178,6 +178,47 @@ int64_t Layer::w2ScaleColumns() const {
   return scalesIn(intermediate, w2Scaling.columns);
 }
 
+static void readRouting(Reader &reader, const nlohmann::json &json,
+                        Layer &layer) {
+  layer.score = reader.word("routing.score",
+                            {"identity", "softmax", "sigmoid", "sqrtsoftplus",
+                             "sparsemixer", "drawn", "none"});
+  layer.select = reader.word("routing.select",
+                             {"top_k", "top_k_per_group", "table", "given"});
+  layer.normalize =
+      reader.word("routing.normalize",
+                  {"none", "softmax", "sigmoid", "sum", "sum_epsilon"});
+  layer.groups = reader.integer("routing.groups", 0);
+  layer.topGroups = reader.integer("routing.top_groups", 0);
+  layer.routingBias = reader.boolean("routing.bias");
+  layer.routingScale = reader.number("routing.scale");
+  // Absent where there are none.
+  const auto has = [&](const char *key) {
+    return json.contains("routing") && json["routing"].contains(key);
+  };
+  if (has("expert_scale"))
+    layer.expertScale = reader.boolean("routing.expert_scale");
+  if (has("table_rows"))
+    layer.tableRows = reader.integer("routing.table_rows", 1);
+  if (has("zero_experts"))
+    layer.zeroExperts = reader.integer("routing.zero_experts", 0);
+  if (has("output_scale"))
+    layer.outputScale = reader.number("routing.output_scale");
+  if (!reader.error.empty())
+    return;
+  const int64_t groups = layer.groups, routed = layer.routedExperts();
+  if ((layer.select == "table") != (layer.tableRows > 0))
+    reader.error = "layer.routing.table_rows belongs to select \"table\"";
+  else if (groups > 0 && (routed % groups != 0 || layer.topGroups < 1 ||
+                          layer.topGroups > groups ||
+                          layer.topK > routed / groups * layer.topGroups))
+    reader.error = "layer.routing.groups do not divide the experts, or hold "
+                   "fewer than top_k";
+  else if (layer.select == "top_k_per_group" &&
+           (groups == 0 || layer.topK % groups != 0))
+    reader.error = "layer.top_k must be a multiple of layer.routing.groups";
+}
+
 Result<Layer> parseLayer(const nlohmann::json &json) {
   Reader reader(json);
   Layer layer;
@@ -192,15 +233,7 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   layer.outputType = reader.floatType("output_type");
   layer.logitsType = reader.floatType("logits_type");
 
-  layer.score = reader.word("routing.score", {"identity", "softmax"});
-  reader.word("routing.select", {"top_k"});
-  layer.normalize =
-      reader.word("routing.normalize", {"none", "softmax", "sum"});
-  reader.demand("routing.groups", 0);
-  reader.demand("routing.top_groups", 0);
-  reader.demand("routing.bias", false);
-  layer.routingScale = reader.number("routing.scale");
-
+  readRouting(reader, json, layer);
   layer.function =
       reader.word("activation.function", {"silu", "gelu", "gelu_tanh"});
   layer.gated = reader.boolean("activation.gated");
@@ -242,7 +275,7 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   layer.addW2Bias = reader.boolean("add_w2_bias");
   reader.demand("apply_router_weight_on_input", false);
 
-  if (reader.error.empty() && layer.topK > layer.experts)
+  if (reader.error.empty() && layer.topK > layer.routedExperts())
     reader.error = "layer.top_k is larger than num_experts";
   if (reader.error.empty() &&
       layer.localBegin + layer.localExperts > layer.storedExperts())

@@ -50,9 +50,16 @@ struct Layer {
   int64_t localBegin = 0, localExperts = 0;
   const Element *inputType = nullptr, *outputType = nullptr,
                 *logitsType = nullptr;
-  std::string score;     ///< identity, softmax
-  std::string normalize; ///< none, softmax, sum
+  /// identity, softmax, sigmoid, sqrtsoftplus, sparsemixer, drawn, none
+  std::string score;
+  std::string select;    ///< top_k, top_k_per_group, table, given
+  std::string normalize; ///< none, softmax, sigmoid, sum, sum_epsilon
+  int64_t groups = 0, topGroups = 0; ///< 0: none
+  bool routingBias = false, expertScale = false;
+  int64_t tableRows = 0;   ///< token ids that a table knows
+  int64_t zeroExperts = 0; ///< behind the experts; they hand x on
   double routingScale = 1;
+  double outputScale = 1;
   std::string function; ///< silu, gelu, gelu_tanh
   bool gated = true;
   const Element *a1 = nullptr; ///< what the first matmul multiplies
@@ -87,8 +94,14 @@ struct Layer {
   int64_t w13ScaleColumns() const;
   int64_t w2ScaleRows() const;
   int64_t w2ScaleColumns() const;
-  /// Ids are exact, ties included, where the selection's keys are logits.
-  bool keysAreLogits() const { return score == "identity"; }
+  /// What the router chooses from.
+  int64_t routedExperts() const { return experts + zeroExperts; }
+  /// Ids are exact, ties included, where the selection's keys are logits, or
+  /// numbers that are drawn as if they were.
+  bool keysAreLogits() const {
+    return !routingBias &&
+           (score == "identity" || score == "sparsemixer" || score == "drawn");
+  }
 };
 
 /// Reads the manifest's `layer`. A missing or mistyped field, or a structure
@@ -129,6 +142,10 @@ struct Inputs {
   Matrix logits;       ///< [tokens, E], or data null when ids are given
   Matrix givenIds;     ///< [tokens, K], i32 or i64; -1 routes nowhere
   Matrix givenWeights; ///< [tokens, K], f32
+  Matrix tokenIds;     ///< [tokens, 1], i32; with Layer::tableRows
+  Matrix hashTable;    ///< [tableRows, K], i32
+  Matrix routingBias;  ///< [1, routedExperts], f32; with Layer::routingBias
+  Matrix expertScale;  ///< the same; with Layer::expertScale
   std::optional<int64_t> validTokens; ///< tokens from here on route nowhere
   Weight w13, w2;                     ///< as stored: gate rows, then up rows
   Weight b13, b2;                     ///< only with Layer::hasBias
@@ -149,10 +166,10 @@ struct Routing {
 };
 
 /// Routes every token. `observedIds` ([tokens, K], may be null) are what a
-/// device selected: where keys tie within 1e-6 * max(1, |score|) (not where
-/// keys are logits: there ids are exact) any resolution is right and is
-/// adopted, weights following; else the reference's own ids stand and the
-/// token counts as a mistake.
+/// device selected: where keys, or groups, tie within 1e-6 * max(1, |score|,
+/// |bias|) (not where keys are logits: there ids are exact) any resolution is
+/// right and is adopted, weights following; else the reference's own ids stand
+/// and the token counts as a mistake.
 Result<Routing> route(const Layer &layer, const Inputs &inputs,
                       const int32_t *observedIds = nullptr);
 

@@ -332,6 +332,56 @@ TEST(Routing, ScoreTiesTakeAnyResolution) {
   EXPECT_EQ(routeRow(layer, {1, 3, 3, 3}, {1, -1}).mistakes, 1);
 }
 
+/// Routes one row of an f32 layer whose scores have a bias.
+Routing routeBiased(const Layer &layer, const std::vector<float> &logits,
+                    const std::vector<float> &bias,
+                    const std::vector<int32_t> &observed = {}) {
+  Inputs inputs;
+  inputs.tokens = 1;
+  inputs.logits = {logits.data(), layer.logitsType, 0};
+  inputs.routingBias = {bias.data(), findElement("f32"), 0};
+  auto routing =
+      route(layer, inputs, observed.empty() ? nullptr : observed.data());
+  EXPECT_TRUE(routing);
+  return routing ? *routing : Routing();
+}
+
+TEST(Routing, GroupsAndBias) {
+  Layer layer = routingLayer("sigmoid", "sum_epsilon", 6, 2);
+  layer.routingBias = true;
+  layer.groups = 3;
+  layer.topGroups = 1;
+  // Scores 1/2 each; groups are worth 1 + 0.3, 1 + 0.4, 1 + 0.35: the second,
+  // though the best expert is of the first. The bias is not in the weights.
+  const std::vector<float> logits(6, 0.0f);
+  Routing routing = routeBiased(layer, logits, {0.3f, 0, 0.2f, 0.2f, 0.35f, 0});
+  EXPECT_THAT(routing.ids, ElementsAre(2, 3));
+  EXPECT_THAT(routing.weights, ElementsAre(0.5f, 0.5f));
+  // Two groups that tie: either is right, and its weights follow; the poorer
+  // third and a mixture are not.
+  const std::vector<float> even = {0.2f, 0.1f, 0.2f, 0.1f, 0, 0};
+  EXPECT_EQ(routeBiased(layer, logits, even, {0, 1}).mistakes, 0);
+  EXPECT_EQ(routeBiased(layer, logits, even, {2, 3}).mistakes, 0);
+  EXPECT_EQ(routeBiased(layer, logits, even, {4, 5}).mistakes, 1);
+  EXPECT_EQ(routeBiased(layer, logits, even, {0, 2}).mistakes, 1);
+  // Without a bias a group is worth its best.
+  layer.routingBias = false;
+  EXPECT_THAT(routeRow(layer, {0, 1, 0.9f, 0.9f, 0, 0}).ids, ElementsAre(1, 0));
+  layer.select = "top_k_per_group";
+  layer.groups = 2;
+  EXPECT_THAT(routeRow(layer, {0, 1, 5, 2, 9, 7}).ids, ElementsAre(2, 4));
+}
+
+TEST(Routing, SparseMixerByHand) {
+  // Round 1: 1.00 and 0.99 are near ((1 - 0.99) / 1 <= 0.02), 0.5 is not.
+  // Round 2, without 1.00: 0.99 alone.
+  const Layer layer = routingLayer("sparsemixer", "none", 3, 2);
+  const Routing routing = routeRow(layer, {0.99f, 1.0f, 0.5f});
+  EXPECT_THAT(routing.ids, ElementsAre(1, 0));
+  EXPECT_NEAR(routing.weights[0], 1 / (1 + std::exp(-0.01)), 1e-6);
+  EXPECT_EQ(routing.weights[1], 1.0f);
+}
+
 TEST(Routing, ScaleMultipliesWeights) {
   auto json = layerJson();
   json["routing"]["scale"] = 2.5;
@@ -367,8 +417,10 @@ TEST(Layer, WhatTheReferenceCannotDoIsAnError) {
   EXPECT_EQ(parseError(json), "layer.top_k is missing");
   json = layerJson();
   json["routing"]["score"] = "entropy";
-  EXPECT_EQ(parseError(json), "layer.routing.score must be one of identity, "
-                              "softmax for the reference, not \"entropy\"");
+  EXPECT_EQ(parseError(json),
+            "layer.routing.score must be one of identity, softmax, sigmoid, "
+            "sqrtsoftplus, sparsemixer, drawn, none for the reference, not "
+            "\"entropy\"");
   json = layerJson();
   json["activation"]["limit"] = 7.0;
   EXPECT_THAT(parseError(json), HasSubstr("layer.activation.limit is 7.0"));

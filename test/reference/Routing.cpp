@@ -5,8 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Selection and weights of every token, and the sample of tokens that a check
-// of a large run looks at.
+// Selection and weights of every token.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +17,6 @@
 #include <limits>
 #include <mutex>
 #include <numeric>
-#include <set>
 
 namespace moec::reference {
 
@@ -26,11 +24,20 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+/// What all tokens are routed with.
+struct Router {
+  const Layer &layer;
+  std::vector<float> bias, factors; ///< empty: none
+  int64_t groupSize() const { return layer.routedExperts() / layer.groups; }
+};
+
 /// One token's scores and keys.
 struct TokenKeys {
   std::vector<float> scores;  ///< in f32; may be NaN or infinite
   std::vector<float> keys;    ///< NaN counts as -inf
   std::vector<int32_t> order; ///< experts, best first
+  std::vector<int32_t> ids;   ///< the selection, ties to the lower index
+  std::vector<bool> isOpen;   ///< its group is one of the best
 };
 
 /// exp(x - largest) with the difference in f32.
@@ -61,77 +68,311 @@ std::vector<float> softmax(const std::vector<float> &values) {
   return result;
 }
 
-void computeKeys(const Layer &layer, const std::vector<float> &logits,
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+/// What `drawn` scores are: bits of token and expert, mixed.
+float draw(int64_t token, int64_t expert) {
+  uint32_t bits = uint32_t(token) * 2654435769u + uint32_t(expert);
+  const std::pair<int, uint32_t> steps[] = {
+      {16, 2246822507u}, {13, 3266489909u}, {16, 1u}};
+  for (auto [shift, factor] : steps)
+    bits = (bits ^ bits >> shift) * factor;
+  return float((double(bits >> 9) + 0.5) / 8388608);
+}
+
+std::vector<float> scoresOf(const Layer &layer,
+                            const std::vector<float> &logits) {
+  if (layer.score == "softmax")
+    return softmax(logits);
+  std::vector<float> scores = logits;
+  for (float &score : scores) {
+    if (layer.score == "sigmoid")
+      score = float(sigmoid(score));
+    if (layer.score == "sqrtsoftplus")
+      score = float(std::sqrt(
+          score > 20 ? double(score) : std::log1p(std::exp(double(score)))));
+  }
+  return scores;
+}
+
+/// By how much two keys may differ that count as tied.
+double toleranceOf(const Router &router, const TokenKeys &token,
+                   int32_t expert) {
+  if (router.layer.keysAreLogits())
+    return 0;
+  double most = 1;
+  if (std::isfinite(token.scores[expert]))
+    most = std::max(most, std::fabs(double(token.scores[expert])));
+  if (!router.bias.empty())
+    most = std::max(most, std::fabs(double(router.bias[expert])));
+  return 1e-6 * most;
+}
+
+/// A key where it is compared with a tolerance: without a bias the score, NaN
+/// and -inf as the least there is, 0, and +inf above all.
+double keyOf(const Router &router, const TokenKeys &token, int32_t expert) {
+  const Layer &layer = router.layer;
+  if (layer.routingBias || layer.keysAreLogits() ||
+      token.keys[expert] == kInfinity)
+    return token.keys[expert];
+  return std::isfinite(token.scores[expert]) ? token.scores[expert] : 0;
+}
+
+struct Group {
+  double worth = 0, tolerance = 0;
+};
+
+/// What each group is worth: its best key, with a bias the sum of its two best.
+std::vector<Group> groupsOf(const Router &router, const TokenKeys &token) {
+  std::vector<Group> groups(router.layer.groups);
+  const size_t counted = router.bias.empty() ? 1 : 2;
+  std::vector<std::vector<float>> best(groups.size());
+  for (int32_t expert : token.order) {
+    const int64_t g = expert / router.groupSize();
+    if (best[g].size() == counted)
+      continue;
+    best[g].push_back(float(keyOf(router, token, expert)));
+    groups[g].tolerance += toleranceOf(router, token, expert);
+  }
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const float sum =
+        std::accumulate(best[g].begin() + 1, best[g].end(), best[g][0]);
+    groups[g].worth = std::isnan(sum) ? -kInfinity : sum;
+  }
+  return groups;
+}
+
+/// Which experts may be taken where these groups are.
+void open(const Router &router, TokenKeys &token,
+          const std::vector<bool> &isIn) {
+  for (size_t e = 0; e < token.isOpen.size(); ++e)
+    token.isOpen[e] = isIn[e / router.groupSize()];
+}
+
+void selectIds(const Router &router, TokenKeys &token) {
+  const Layer &layer = router.layer;
+  token.ids.clear();
+  if (layer.select == "top_k_per_group") {
+    for (int64_t g = 0; g < layer.groups; ++g) {
+      int64_t taken = 0;
+      for (int32_t expert : token.order)
+        if (expert / router.groupSize() == g &&
+            taken++ < layer.topK / layer.groups)
+          token.ids.push_back(expert);
+    }
+    return;
+  }
+  token.isOpen.assign(token.keys.size(), true);
+  if (layer.groups > 0) {
+    // By the keys themselves: of two equal groups the first.
+    std::vector<Group> groups(layer.groups);
+    for (int64_t g = 0; g < layer.groups; ++g) {
+      std::vector<float> own(token.keys.begin() + g * router.groupSize(),
+                             token.keys.begin() + (g + 1) * router.groupSize());
+      std::sort(own.rbegin(), own.rend());
+      float worth = own[0];
+      if (!router.bias.empty() && own.size() > 1)
+        worth += own[1];
+      groups[g].worth = std::isnan(worth) ? -kInfinity : worth;
+    }
+    std::vector<int64_t> order(layer.groups);
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      return groups[a].worth > groups[b].worth;
+    });
+    std::vector<bool> isIn(layer.groups, false);
+    for (int64_t i = 0; i < layer.topGroups; ++i)
+      isIn[order[i]] = true;
+    open(router, token, isIn);
+  }
+  for (int32_t expert : token.order)
+    if (token.isOpen[expert] && int64_t(token.ids.size()) < layer.topK)
+      token.ids.push_back(expert);
+}
+
+void computeKeys(const Router &router, const std::vector<float> &logits,
                  TokenKeys &token) {
+  token.scores = scoresOf(router.layer, logits);
   token.keys = logits;
-  for (float &key : token.keys)
-    if (std::isnan(key))
-      key = -kInfinity;
-  token.scores = layer.score == "softmax" ? softmax(logits) : logits;
+  for (size_t e = 0; e < logits.size(); ++e) {
+    if (!router.bias.empty())
+      token.keys[e] = token.scores[e] + router.bias[e];
+    if (std::isnan(token.keys[e]))
+      token.keys[e] = -kInfinity;
+  }
   token.order.resize(logits.size());
   std::iota(token.order.begin(), token.order.end(), 0);
-  // Selecting by logit is selecting by softmax, with ties of the logits alone.
+  // Selecting by logit is selecting by its score, with ties of the logits
+  // alone.
   std::stable_sort(
       token.order.begin(), token.order.end(),
       [&](int32_t a, int32_t b) { return token.keys[a] > token.keys[b]; });
+  selectIds(router, token);
+}
+
+/// Whether the k-th of `ids` is the best, tolerance aside, of those that are
+/// open, not taken, and in group `group` if that is not -1.
+bool isBest(const Router &router, const TokenKeys &token,
+            const std::vector<bool> &taken, int64_t group, int32_t id,
+            int64_t place, std::string *why) {
+  int32_t best = -1;
+  for (int32_t candidate : token.order)
+    if (!taken[candidate] && token.isOpen[candidate] &&
+        (group < 0 || candidate / router.groupSize() == group)) {
+      best = candidate;
+      break;
+    }
+  const std::string where = " at place " + std::to_string(place);
+  if (!token.isOpen[id] || (group >= 0 && id / router.groupSize() != group)) {
+    *why = "selected expert " + std::to_string(id) + where +
+           ", whose group is not to be taken";
+    return false;
+  }
+  if (router.layer.keysAreLogits()) {
+    if (id == best)
+      return true;
+    *why = "selected expert " + std::to_string(id) + where + " where expert " +
+           std::to_string(best) + " is best";
+    return false;
+  }
+  const double bestKey = keyOf(router, token, best);
+  const double ownKey = keyOf(router, token, id);
+  const double tolerance = std::max(toleranceOf(router, token, best),
+                                    toleranceOf(router, token, id));
+  if (bestKey == ownKey || bestKey - ownKey <= tolerance)
+    return true;
+  *why = "selected expert " + std::to_string(id) + " (score " +
+         std::to_string(ownKey) + ")" + where + " where expert " +
+         std::to_string(best) + " has score " + std::to_string(bestKey);
+  return false;
+}
+
+/// Opens the groups that the ids come from, and of those that tie with them as
+/// many as are missing, the poorest first; whether these can be the best.
+bool openGroupsOf(const Router &router, TokenKeys &token, const int32_t *ids,
+                  std::string *why) {
+  const Layer &layer = router.layer;
+  const std::vector<Group> groups = groupsOf(router, token);
+  std::vector<bool> isIn(groups.size(), false);
+  for (int64_t k = 0; k < layer.topK; ++k)
+    isIn[ids[k] / router.groupSize()] = true;
+  const auto beats = [&](const Group &a, const Group &b) {
+    return layer.keysAreLogits()
+               ? a.worth > b.worth
+               : a.worth - b.worth > std::max(a.tolerance, b.tolerance);
+  };
+  // Those with fewer than topGroups that are better for certain may be in;
+  // those with fewer than topGroups that are not worse for certain must be.
+  std::vector<bool> may(groups.size());
+  int64_t count = 0;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    int64_t better = 0, notWorse = 0;
+    for (size_t h = 0; h < groups.size(); ++h) {
+      better += h != g && beats(groups[h], groups[g]);
+      notWorse += h != g && !beats(groups[g], groups[h]);
+    }
+    may[g] = better < layer.topGroups;
+    if (isIn[g] && !may[g]) {
+      *why = "selected from group " + std::to_string(g) +
+             ", which is not one "
+             "of the best " +
+             std::to_string(layer.topGroups);
+      return false;
+    }
+    if (notWorse < layer.topGroups)
+      isIn[g] = true;
+    count += isIn[g];
+  }
+  // The rest: whose best key is least in the way.
+  while (count < layer.topGroups) {
+    int64_t chosen = -1;
+    for (auto it = token.order.rbegin(); it != token.order.rend(); ++it) {
+      // From behind, the last time that a group comes up is its best key.
+      const int64_t g = *it / router.groupSize();
+      if (may[g] && !isIn[g]) {
+        bool isLast = true;
+        for (auto next = it + 1; next != token.order.rend(); ++next)
+          isLast = isLast && *next / router.groupSize() != g;
+        if (isLast) {
+          chosen = g;
+          break;
+        }
+      }
+    }
+    if (chosen < 0)
+      break;
+    isIn[chosen] = true;
+    ++count;
+  }
+  if (count > layer.topGroups) {
+    *why = "selected from more than " + std::to_string(layer.topGroups) +
+           " groups, or not from the best";
+    return false;
+  }
+  open(router, token, isIn);
+  return true;
 }
 
 /// Whether `ids` is a right selection of one token: distinct ids in range, at
 /// every place no unselected key is better by more than the tolerance.
-bool acceptable(const Layer &layer, const TokenKeys &token, const int32_t *ids,
+bool acceptable(const Router &router, TokenKeys &token, const int32_t *ids,
                 std::string *why) {
-  std::vector<bool> taken(layer.experts, false);
+  const Layer &layer = router.layer;
+  if (std::equal(token.ids.begin(), token.ids.end(), ids))
+    return true;
+  std::vector<bool> taken(token.keys.size(), false);
   for (int64_t k = 0; k < layer.topK; ++k) {
-    if (ids[k] < 0 || ids[k] >= layer.experts || taken[ids[k]]) {
+    if (ids[k] < 0 || ids[k] >= layer.routedExperts() || taken[ids[k]]) {
       *why = "selected id " + std::to_string(ids[k]) + " at place " +
              std::to_string(k) + " is out of range or a repetition";
       return false;
     }
-    if (layer.keysAreLogits()) {
-      if (ids[k] != token.order[k]) {
-        *why = "selected expert " + std::to_string(ids[k]) + " at place " +
-               std::to_string(k) + " where expert " +
-               std::to_string(token.order[k]) + " is best";
-        return false;
-      }
-    } else {
-      int32_t best = -1;
-      for (int32_t candidate : token.order)
-        if (!taken[candidate]) {
-          best = candidate;
-          break;
-        }
-      // The score that counts as a key: NaN and -inf as the least score, 0;
-      // +inf above all.
-      auto key = [&](int32_t expert) -> double {
-        if (token.keys[expert] == kInfinity)
-          return kInfinity;
-        return std::isfinite(token.scores[expert]) ? token.scores[expert] : 0;
-      };
-      const double bestKey = key(best), ownKey = key(ids[k]);
-      const double tolerance = 1e-6 * std::max(1.0, std::fabs(bestKey));
-      if (!(bestKey == ownKey || bestKey - ownKey <= tolerance)) {
-        *why = "selected expert " + std::to_string(ids[k]) + " (score " +
-               std::to_string(ownKey) + ") at place " + std::to_string(k) +
-               " where expert " + std::to_string(best) + " has score " +
-               std::to_string(bestKey);
-        return false;
-      }
-    }
+    taken[ids[k]] = true;
+  }
+  const bool perGroup = layer.select == "top_k_per_group";
+  token.isOpen.assign(token.keys.size(), true);
+  if (layer.groups > 0 && !perGroup && !openGroupsOf(router, token, ids, why))
+    return false;
+  taken.assign(token.keys.size(), false);
+  for (int64_t k = 0; k < layer.topK; ++k) {
+    const int64_t group = perGroup ? k / (layer.topK / layer.groups) : -1;
+    if (!isBest(router, token, taken, group, ids[k], k, why))
+      return false;
     taken[ids[k]] = true;
   }
   return true;
 }
 
+/// The share of the k-th among those that are left and near it.
+float shareOf(const TokenKeys &token, const int32_t *ids, int64_t k) {
+  const float best = token.scores[ids[k]];
+  if (!std::isfinite(best))
+    return best;
+  double sum = 0;
+  for (size_t e = 0; e < token.scores.size(); ++e) {
+    const float logit = token.scores[e];
+    if (!std::isfinite(logit) || std::find(ids, ids + k, int32_t(e)) != ids + k)
+      continue;
+    // In f32, as every implementation has it: the limit is a cliff.
+    const float apart = (best - logit) / std::max(std::fabs(logit), best);
+    if (!(apart > 0.02f))
+      sum += expTerm(logit, best);
+  }
+  return float(1 / sum);
+}
+
 /// Weights of one token's selected ids.
-void computeWeights(const Layer &layer, const TokenKeys &token,
+void computeWeights(const Router &router, const TokenKeys &token,
                     const int32_t *ids, float *weights) {
+  const Layer &layer = router.layer;
   const int64_t topK = layer.topK;
+  std::vector<float> selected(topK, std::numeric_limits<float>::quiet_NaN());
+  for (int64_t k = 0; k < topK; ++k)
+    if (ids[k] >= 0)
+      selected[k] = layer.score == "sparsemixer" ? shareOf(token, ids, k)
+                                                 : token.scores[ids[k]];
   std::vector<double> values(topK);
   if (layer.normalize == "softmax") {
-    std::vector<float> selected(topK);
-    for (int64_t k = 0; k < topK; ++k)
-      selected[k] = token.scores[ids[k]];
     std::vector<float> normalized = softmax(selected);
     bool any = false;
     for (int64_t k = 0; k < topK; ++k) {
@@ -142,17 +383,31 @@ void computeWeights(const Layer &layer, const TokenKeys &token,
       std::fill(values.begin(), values.end(), 1.0 / double(topK));
   } else {
     for (int64_t k = 0; k < topK; ++k) {
-      const float score = token.scores[ids[k]];
-      values[k] = std::isfinite(score) ? score : 0;
+      values[k] = std::isfinite(selected[k]) ? selected[k] : 0;
+      if (layer.normalize == "sigmoid" && std::isfinite(selected[k]))
+        values[k] = sigmoid(selected[k]);
     }
-    if (layer.normalize == "sum") {
+    if (layer.normalize.starts_with("sum")) {
       const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+      const double more = layer.normalize == "sum_epsilon" ? 1e-20 : 0;
       for (double &value : values)
-        value = sum == 0 ? 1.0 / double(topK) : value / sum;
+        value = sum == 0 ? 1.0 / double(topK) : value / (sum + more);
     }
   }
-  for (int64_t k = 0; k < topK; ++k)
-    weights[k] = float(values[k] * layer.routingScale);
+  for (int64_t k = 0; k < topK; ++k) {
+    const double factor =
+        router.factors.empty() || ids[k] < 0 ? 1 : router.factors[ids[k]];
+    weights[k] =
+        ids[k] < 0 ? 0 : float(values[k] * layer.routingScale * factor);
+  }
+}
+
+/// A row of f32 for all experts that the router knows.
+std::vector<float> readRow(const Matrix &matrix, int64_t count) {
+  std::vector<float> values(count);
+  for (int64_t i = 0; i < count; ++i)
+    values[i] = float(load(*matrix.element, matrix.data, i));
+  return values;
 }
 
 } // namespace
@@ -175,6 +430,15 @@ static Result<void> checkInputs(const Layer &layer, const Inputs &inputs) {
   if (fromLogits && inputs.logits.element != layer.logitsType)
     return Error{ErrorCode::InvalidArgument,
                  "logits are not of the layer's logits_type"};
+  if (fromLogits && layer.select == "given")
+    return Error{ErrorCode::InvalidArgument,
+                 "this routing takes given ids and weights, not logits"};
+  if (fromLogits &&
+      ((layer.routingBias && !inputs.routingBias.data) ||
+       (layer.expertScale && !inputs.expertScale.data) ||
+       (layer.tableRows && (!inputs.tokenIds.data || !inputs.hashTable.data))))
+    return Error{ErrorCode::InvalidArgument,
+                 "routing needs its bias, factors, or token ids and table"};
   return {};
 }
 
@@ -232,11 +496,18 @@ Result<Routing> route(const Layer &layer, const Inputs &inputs,
   routing.weights.assign(tokens * all, 0.0f);
   routing.counts.assign(layer.localExperts, 0);
 
+  const int64_t experts = layer.routedExperts();
+  Router router{layer, {}, {}};
+  if (layer.routingBias && inputs.logits.data)
+    router.bias = readRow(inputs.routingBias, experts);
+  if (layer.expertScale && inputs.logits.data)
+    router.factors = readRow(inputs.expertScale, experts);
+
   std::mutex mutex;
   int64_t firstMistake = tokens;
   auto body = [&](int64_t first, int64_t last) {
     TokenKeys keys;
-    std::vector<float> logits(layer.experts);
+    std::vector<float> logits(experts);
     for (int64_t token = first; token < last; ++token) {
       int32_t *ids = &routing.ids[token * all];
       float *weights = &routing.weights[token * all];
@@ -252,15 +523,30 @@ Result<Routing> route(const Layer &layer, const Inputs &inputs,
         }
         continue;
       }
-      const int64_t row = token * strideOf(inputs.logits, layer.experts);
-      for (int64_t e = 0; e < layer.experts; ++e)
-        logits[e] =
-            float(load(*inputs.logits.element, inputs.logits.data, row + e));
-      computeKeys(layer, logits, keys);
-      std::copy_n(keys.order.begin(), topK, ids);
-      if (observedIds) {
+      const int64_t row = token * strideOf(inputs.logits, experts);
+      for (int64_t e = 0; e < experts; ++e)
+        logits[e] = layer.score == "drawn"
+                        ? draw(token, e)
+                        : float(load(*inputs.logits.element, inputs.logits.data,
+                                     row + e));
+      computeKeys(router, logits, keys);
+      if (layer.tableRows) {
+        const int64_t entry = int64_t(
+            load(*inputs.tokenIds.element, inputs.tokenIds.data, token));
+        for (int64_t k = 0; k < topK; ++k) {
+          ids[k] = -1;
+          if (entry >= 0 && entry < layer.tableRows)
+            ids[k] = int32_t(load(*inputs.hashTable.element,
+                                  inputs.hashTable.data, entry * topK + k));
+          if (ids[k] < 0 || ids[k] >= experts)
+            ids[k] = -1;
+        }
+      } else {
+        std::copy_n(keys.ids.begin(), topK, ids);
+      }
+      if (observedIds && !layer.tableRows) {
         std::string why;
-        if (acceptable(layer, keys, observedIds + token * all, &why)) {
+        if (acceptable(router, keys, observedIds + token * all, &why)) {
           std::copy_n(observedIds + token * all, topK, ids);
         } else {
           std::lock_guard<std::mutex> lock(mutex);
@@ -271,7 +557,7 @@ Result<Routing> route(const Layer &layer, const Inputs &inputs,
           }
         }
       }
-      computeWeights(layer, keys, ids, weights);
+      computeWeights(router, keys, ids, weights);
     }
   };
   parallelFor(valid, 0, body);
@@ -285,54 +571,6 @@ Result<Routing> route(const Layer &layer, const Inputs &inputs,
       ++routing.counts[local];
   }
   return routing;
-}
-
-std::vector<int64_t> sampleTokens(const Layer &layer, const Routing &routing,
-                                  const std::vector<int64_t> &tileRows,
-                                  int64_t limit, uint64_t seed) {
-  const int64_t tokens = routing.tokens;
-  std::vector<int64_t> all(tokens);
-  std::iota(all.begin(), all.end(), 0);
-  if (tokens <= limit)
-    return all;
-
-  // Tokens of each local expert in the order of its rows.
-  std::vector<std::vector<int64_t>> rows(layer.localExperts);
-  for (int64_t token = 0; token < tokens; ++token)
-    for (int64_t k = 0; k < routing.topK; ++k) {
-      const int64_t local = routing.locals[token * routing.topK + k];
-      if (local >= 0)
-        rows[local].push_back(token);
-    }
-
-  std::set<int64_t> chosen = {0, tokens - 1};
-  auto add = [&](const std::vector<int64_t> &candidates) {
-    const int64_t room = limit - int64_t(chosen.size());
-    const int64_t count = int64_t(candidates.size());
-    const int64_t step =
-        room > 0 ? std::max<int64_t>(1, (count + room - 1) / room) : 1;
-    for (int64_t i = 0; i < count && int64_t(chosen.size()) < limit; i += step)
-      chosen.insert(candidates[i]);
-  };
-  std::vector<int64_t> ends;
-  for (const std::vector<int64_t> &expert : rows)
-    if (!expert.empty()) {
-      ends.push_back(expert.front());
-      ends.push_back(expert.back());
-    }
-  add(ends);
-  std::vector<int64_t> tileEnds;
-  for (int64_t tile : tileRows)
-    for (const std::vector<int64_t> &expert : rows)
-      for (int64_t row = 0; row < int64_t(expert.size()); row += tile) {
-        tileEnds.push_back(expert[row]);
-        tileEnds.push_back(
-            expert[std::min<int64_t>(row + tile, expert.size()) - 1]);
-      }
-  add(tileEnds);
-  for (uint64_t i = 0; int64_t(chosen.size()) < limit; ++i)
-    chosen.insert(int64_t(randomBits(seed, Stream::Other, i) % tokens));
-  return {chosen.begin(), chosen.end()};
 }
 
 } // namespace moec::reference

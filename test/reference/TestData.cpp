@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <thread>
 
 namespace moec::reference {
@@ -178,20 +179,20 @@ void fillMaps(const Layer &layer, uint64_t seed, Inputs &inputs) {
 
 static double logit(const Layer &layer, uint64_t seed, std::string_view pattern,
                     int64_t m, int64_t e) {
-  const uint64_t index = uint64_t(m) * layer.experts + e;
+  const uint64_t index = uint64_t(m) * layer.routedExperts() + e;
   const double normal = randomNormal(seed, Stream::Logits, index);
   const double infinity = std::numeric_limits<double>::infinity();
   if (pattern == "skewed") {
     // Experts in a random order; each has half the odds of the one before.
     const uint64_t start = randomBits(seed, Stream::LogitsRow, 0);
-    const int64_t rank =
-        (e * 7 + int64_t(start % layer.experts)) % layer.experts;
+    const int64_t rank = (e * 7 + int64_t(start % layer.routedExperts())) %
+                         layer.routedExperts();
     return normal - std::min<double>(double(rank) * 0.7, 12.0);
   }
   if (pattern == "one_expert")
-    return e == layer.experts / 3 ? 20 + normal : normal;
+    return e == layer.routedExperts() / 3 ? 20 + normal : normal;
   if (pattern == "empty_expert")
-    return e == layer.experts / 2 ? -1000 : normal;
+    return e == layer.routedExperts() / 2 ? -1000 : normal;
   if (pattern == "ties")
     return double(randomBits(seed, Stream::Logits, index) % 4) * 0.5 - 0.5;
   if (pattern == "negative")
@@ -221,30 +222,72 @@ Result<void> fillLogits(const Layer &layer, uint64_t seed,
                                                  "'; known are " + list};
   }
   for (int64_t m = row; m < row + rows; ++m)
-    for (int64_t e = 0; e < layer.experts; ++e)
-      store(*layer.logitsType, destination, m * layer.experts + e,
+    for (int64_t e = 0; e < layer.routedExperts(); ++e)
+      store(*layer.logitsType, destination, m * layer.routedExperts() + e,
             logit(layer, seed, pattern, m, e));
   return {};
 }
 
+/// The first count of a random permutation of [0, order.size()).
+static void shuffle(std::vector<int64_t> &order, int64_t count, uint64_t seed,
+                    Stream stream, uint64_t index) {
+  std::iota(order.begin(), order.end(), 0);
+  for (int64_t k = 0; k < count; ++k) {
+    const uint64_t bits = randomBits(seed, stream, index + uint64_t(k));
+    const int64_t left = std::max<int64_t>(1, int64_t(order.size()) - k);
+    std::swap(order[k], order[k + int64_t((bits >> 8) % left)]);
+  }
+}
+
 void fillGiven(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
                const Element &idElement, void *ids, float *weights) {
-  std::vector<int64_t> order(layer.experts);
+  std::vector<int64_t> order(layer.routedExperts());
   for (int64_t m = row; m < row + rows; ++m) {
-    // The first K of a random permutation.
-    for (int64_t e = 0; e < layer.experts; ++e)
-      order[e] = e;
+    const uint64_t first = uint64_t(m) * layer.topK;
+    shuffle(order, layer.topK, seed, Stream::GivenIds, first);
     for (int64_t k = 0; k < layer.topK; ++k) {
-      const uint64_t index = uint64_t(m) * layer.topK + k;
-      const uint64_t bits = randomBits(seed, Stream::GivenIds, index);
-      const int64_t left = std::max<int64_t>(1, layer.experts - k);
-      const int64_t pick = k + int64_t((bits >> 8) % left);
-      std::swap(order[k], order[pick]);
-      store(idElement, ids, int64_t(index),
+      const uint64_t bits = randomBits(seed, Stream::GivenIds, first + k);
+      store(idElement, ids, int64_t(first + k),
             bits % 16 == 0 ? -1.0 : double(order[k]));
-      weights[index] =
-          float(0.05 + randomUniform(seed, Stream::GivenWeights, index));
+      weights[first + k] =
+          float(0.05 + randomUniform(seed, Stream::GivenWeights, first + k));
     }
+  }
+}
+
+void fillRoutingBias(const Layer &, uint64_t seed, int64_t, int64_t row,
+                     int64_t rows, void *destination) {
+  for (int64_t e = row; e < row + rows; ++e)
+    store(*findElement("f32"), destination, e - row,
+          0.3 * randomNormal(seed, Stream::RoutingBias, uint64_t(e)));
+}
+
+void fillPerExpertScale(const Layer &, uint64_t seed, int64_t, int64_t row,
+                        int64_t rows, void *destination) {
+  for (int64_t e = row; e < row + rows; ++e)
+    store(*findElement("f32"), destination, e - row,
+          0.5 + randomUniform(seed, Stream::RoutingScale, uint64_t(e)));
+}
+
+void fillHashTable(const Layer &layer, uint64_t seed, int64_t, int64_t row,
+                   int64_t rows, void *destination) {
+  std::vector<int64_t> order(layer.routedExperts());
+  for (int64_t r = row; r < row + rows; ++r) {
+    shuffle(order, layer.topK, seed, Stream::HashTable,
+            uint64_t(r) * layer.topK);
+    for (int64_t k = 0; k < layer.topK; ++k)
+      store(*findElement("i32"), destination, (r - row) * layer.topK + k,
+            double(order[k]));
+  }
+}
+
+void fillTokenIds(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
+                  int32_t *destination) {
+  for (int64_t m = row; m < row + rows; ++m) {
+    const uint64_t bits = randomBits(seed, Stream::TokenIds, uint64_t(m));
+    destination[m] = int32_t((bits >> 8) % uint64_t(layer.tableRows));
+    if (bits % 16 == 0)
+      destination[m] = bits & 16 ? -1 : int32_t(layer.tableRows);
   }
 }
 

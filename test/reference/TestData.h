@@ -49,6 +49,10 @@ enum class Stream : uint64_t {
   Replicas,
   ExpertMap,
   SharedGate,
+  RoutingBias,
+  RoutingScale,
+  HashTable,
+  TokenIds,
 };
 
 /// 64 well mixed bits.
@@ -82,6 +86,18 @@ Result<void> fillLogits(const Layer &layer, uint64_t seed,
 /// row, one in sixteen -1) and weights (f32).
 void fillGiven(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
                const Element &idElement, void *ids, float *weights);
+/// Fills what routing reads of the layer: the bias and the factors of experts
+/// [row, row + rows), and rows of the table of ids [tableRows, K], distinct in
+/// a row (`expert` is 0).
+void fillRoutingBias(const Layer &layer, uint64_t seed, int64_t expert,
+                     int64_t row, int64_t rows, void *destination);
+void fillPerExpertScale(const Layer &layer, uint64_t seed, int64_t expert,
+                        int64_t row, int64_t rows, void *destination);
+void fillHashTable(const Layer &layer, uint64_t seed, int64_t expert,
+                   int64_t row, int64_t rows, void *destination);
+/// Fills token ids [tokens]; a few are none of the table's.
+void fillTokenIds(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
+                  int32_t *destination);
 /// Fills rows [row, row + rows) of a local expert's w13 [E_local, 2I, H] or
 /// w2 [E_local, H, I]; `destination` is the address of the first filled row.
 void fillW13(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,

@@ -82,6 +82,7 @@ struct Workspace {
 struct Given {
   CUdeviceptr logits = 0, ids = 0, weights = 0, valid = 0;
   int idBytes = 4;
+  CUdeviceptr bias = 0; ///< of the scores; of kernels that have one
 };
 
 /// show: also write the optional outputs; only: route alone, without permute.
@@ -104,6 +105,8 @@ inline void launchRouting(CUstream stream, const Roles &roles, Workspace &w,
         .add(show ? w.counts.at : CUdeviceptr(0));
   else
     a.add(w.blockCounts.at);
+  if (route.line.number("bias", 0))
+    a.add(given.bias);
   long long blocks = ceilDiv(w.tokens, route.line.number("block"));
   launch(stream, route, fused ? route.line.number("cluster", 1) : blocks, a,
          pdl);

@@ -67,7 +67,7 @@ class Plan:
         numbers = dict(threads=o.get("threads", 512), block=o.get("block", 64),
                        fused=o.get("fused", False), score=o.get("score", "Softmax"),
                        normalize=o.get("normalize", "Sum"), timing=timing,
-                       cluster=o.get("cluster", 1))
+                       cluster=o.get("cluster", 1), bias=o.get("bias", False))
         return self.kernel("route", name, texts.route(name, **o), **numbers)
 
     def permute(self, name, timing=0, **o):

@@ -169,10 +169,13 @@ void timeRouting(const Line &line, const Kernels &kernels, Timer &timer,
   Shape s(line);
   constexpr int kRuns = 40;
   std::vector<float> logits = drawLogits(s, tokens, "uniform");
-  Buffer devLogits(logits.size() * 2);
+  Buffer devLogits(logits.size() * sizeOf(s.logits));
   writeFloats(devLogits, logits, s.logits);
   Given given;
   given.logits = devLogits.at;
+  Buffer bias(size_t(s.experts) * 4);
+  writeFloats(bias, drawLogits(s, 1, "skewed"), Type::F32);
+  given.bias = bias.at;
   std::printf("ROUTE %-15s M %5d:", line.text("model").c_str(), tokens);
   for (const std::string &id : line.list("routes")) {
     Roles roles;
@@ -203,6 +206,7 @@ void timeRouting(const Line &line, const Kernels &kernels, Timer &timer,
     w.release();
   }
   std::printf("\n");
+  bias.release();
   devLogits.release();
 }
 

@@ -84,6 +84,37 @@ def addTimings(plan):
                     f"routes={route} permute={permute} tokens=512,2048,8192")
 
 
+# A method's policies, where each of 256 experts may be one of 8 of a token.
+METHODS = {
+    "renormalize_naive": {},
+    "sigmoid_renorm": dict(score="Sigmoid", normalize="SumEpsilon"),
+    "deepseek_v3": dict(score="Sigmoid", select="TopKOfGroups<8, 4>", normalize="SumEpsilon", bias=True, scale=2.5),
+    "minimax2": dict(score="Sigmoid", normalize="SumEpsilon", bias=True),
+    "deepseek_v4": dict(score="SqrtSoftplus", normalize="SumEpsilon", bias=True, scale=1.5),
+    "ernie": dict(bias=True),
+    "intern_s1": dict(select="TopKPerGroup<8>", normalize="None"),
+    "sparsemixer": dict(score="SparseMixer", normalize="None"),
+}
+
+
+def addMethods(plan):
+    """Times of each method, as the compiler launches it: few tokens in one launch, many in two."""
+    for method, policies in METHODS.items():
+        for logits in ("bf16", "f32"):
+            o = dict(experts=256, topk=8, timing=1, tileRows=16, logits=logits, **policies)
+            name = f"m_{method}_{logits}"
+            most = 512 if "Groups" in str(policies) or "Group<" in str(policies) or "Sparse" in str(policies) else 1024
+            fused = plan.route(f"{name}_c1", block=8, threads=most, fused=True, **o)
+            wide = plan.route(f"{name}_c8", cluster=8, block=16, threads=512, fused=True, **o)
+            head = f"time model={method}-{logits} E=256 K=8 H=64 I=64 dtype={logits} tilerows=16 "
+            plan.lines.append(head + f"routes={fused},{wide} tokens=1,8,128")
+            split = plan.route(f"{name}_split", block=32, threads=min(most, 1024), **o)
+            permute = plan.permute(f"m_split_{logits}", block=32, threads=1024, experts=256, topk=8, timing=1,
+                                   tileRows=16)
+            plan.lines.append(head + f"routes={split} permute={permute} tokens=8192")
+
+
 def addRouting(plan):
     addChecks(plan)
     addTimings(plan)
+    addMethods(plan)

@@ -61,12 +61,30 @@ def quantize(name, columns, scaling, input="f32", byOffsets=True, experts=1, sca
     return entry, text("quantize", fields, members, entry, "quantize", threads, 1, 0)
 
 
-def route(name, experts, topk, logits="bf16", score="Softmax", normalize="Sum",
-          block=64, fused=False, tileRows=16, rowStep=None, threads=512, begin=0,
+def routingOptions(bias, scale, expertScale, table):
+    """Fields and members that a routing may leave away."""
+    fields, members = [], []
+    if bias:
+        fields += [("const float *", "routing_bias")]
+        members += constants(kRoutingBias=True)
+    if scale:
+        members += [f"static constexpr float kRoutedScale = {scale}f;"]
+    if expertScale:
+        fields += [("const float *", "expert_scale")]
+        members += constants(kExpertScale=True)
+    if table:
+        fields += [("const int *", "token_ids"), ("const int *", "hash_table")]
+        members += constants(kTableRows=table)
+    return fields, members
+
+
+def route(name, experts, topk, logits="bf16", score="Softmax", select="TopK", normalize="Sum",
+          bias=False, scale=None, expertScale=False, table=0, block=64, fused=False, tileRows=16, rowStep=None, threads=512, begin=0,
           local=None, cluster=1, programmatic=True, async_=True, scaling=None, hidden=0,
           input="bf16"):
     local = experts if local is None else local
-    fields = [(f"const {TYPES[logits]} *", "logits"), ("const void *", "given_ids"),
+    fields = [] if select == "Given" else [(f"const {TYPES[logits]} *", "logits")]
+    fields += [("const void *", "given_ids"),
               ("int", "given_ids_bytes"), ("const float *", "given_weights"),
               ("const int *", "valid_tokens"), ("int", "tokens"),
               ("int *", "topk_ids"), ("float *", "topk_weights"),
@@ -78,10 +96,12 @@ def route(name, experts, topk, logits="bf16", score="Softmax", normalize="Sum",
         fields += [("int *", "block_counts")]
     if scaling:
         fields += quantizeFields(scaling, input)
-    members = common(threads, programmatic, async_) + [
+    moreFields, moreMembers = routingOptions(bias, scale, expertScale, table)
+    fields += moreFields
+    members = common(threads, programmatic, async_) + moreMembers + [
         f"using Logits = {TYPES[logits]};",
         f"using Score = moe::routing::{score};",
-        "using Select = moe::routing::TopK;",
+        f"using Select = moe::routing::{select};",
         f"using Normalize = moe::routing::{normalize};"] + constants(
             kExperts=experts, kTopK=topk, kBlockTokens=block, kPermute=fused,
             kCluster=cluster, kTileRows=tileRows, kRowStep=rowStep or tileRows,

@@ -35,6 +35,12 @@ void ConfigPrinter::flag(std::string_view name, bool value) {
   line(fmt::format("static constexpr bool {} = {};", name, value));
 }
 
+void ConfigPrinter::real(std::string_view name, double value) {
+  // Hexadecimal: exactly this number, whatever the locale.
+  line(fmt::format("static constexpr float {} = {:a}f;", name,
+                   double(float(value))));
+}
+
 void ConfigPrinter::open(std::string_view nested) {
   line(fmt::format("struct {} {{", nested));
   ++depth;

@@ -28,6 +28,8 @@ public:
   void type(std::string_view name, std::string_view cppType);
   void number(std::string_view name, int64_t value);
   void flag(std::string_view name, bool value);
+  /// An f32, with all its digits.
+  void real(std::string_view name, double value);
   /// Members that follow are those of a nested struct.
   void open(std::string_view nested);
   void close();

@@ -164,6 +164,16 @@ Result<void> PackageWriter::addTarget(moe::ProgramOp program) {
   return {};
 }
 
+/// Which inputs a run takes to route its tokens.
+static std::vector<std::vector<std::string>> waysToRoute(moe::LayerOp layer) {
+  const std::vector<std::string> given = {"given_ids", "given_weights"};
+  if (takesGivenIdsAlone(layer.getRouting()))
+    return {given};
+  if (layer.getHashVocabulary().value_or(0) > 0)
+    return {{"logits", "token_ids"}, given};
+  return {{"logits"}, given};
+}
+
 Result<PackageFiles> PackageWriter::write(mlir::ModuleOp module) {
   Manifest &manifest = package.manifest;
   manifest.compiler = compilerVersion();
@@ -176,7 +186,7 @@ Result<PackageFiles> PackageWriter::write(mlir::ModuleOp module) {
       manifest.maxTokens = program.getMaxTokens();
       manifest.rows = rowCapacity(program);
       manifest.values = callerValues(program);
-      manifest.oneOf = {{"logits"}, {"given_ids", "given_weights"}};
+      manifest.oneOf = waysToRoute(layer);
     }
     if (program.getLayerOp() != layer)
       return Error{ErrorCode::Refused,

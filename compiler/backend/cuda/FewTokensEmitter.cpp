@@ -15,9 +15,9 @@
 
 #include "compiler/backend/cuda/PlacementEmitter.h"
 #include "compiler/backend/cuda/QuantizeEmitter.h"
+#include "compiler/backend/cuda/RoutingEmitter.h"
 #include "compiler/backend/cuda/StageWriter.h"
 #include "compiler/passes/ProgramValues.h"
-#include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 
 #include <fmt/format.h>
@@ -100,13 +100,8 @@ private:
 
 void FewTokensEmitter::addFields() {
   ArgumentLayout &args = out.text.arguments;
-  pointer("logits", cppType(route.getLogits()));
-  pointer("given_ids", "void");
-  args.elementBytes("given_ids_bytes", boundTo("given_ids"));
-  pointer("given_weights", "float");
-  pointer("valid_tokens", "int");
+  addRoutingFields(route, boundTo, args);
   addPlacement(route, boundTo, out);
-  args.size("tokens", Expression::symbol("tokens"));
   if (isFirst()) {
     pointer("ids", "int", true);
     pointer("weights", "float", true);
@@ -129,17 +124,11 @@ void FewTokensEmitter::addFields() {
 }
 
 void FewTokensEmitter::addConfig() {
-  const catalog::RoutingMethod *row =
-      catalog::find(catalog::kRoutingMethods,
-                    std::string_view(route.getRouting().getMethod()));
   const catalog::Scheme *scheme = catalog::find(
       catalog::kSchemes, std::string_view(layer.getQuant().getScheme()));
-  int64_t experts = layer.getExperts();
+  int64_t experts = layer.getRoutedExperts();
   ConfigPrinter &config = out.text.config;
-  config.type("Logits", cppType(route.getLogits()));
-  config.type("Score", row ? row->scorePolicy : "");
-  config.type("Select", row ? row->selectPolicy : "");
-  config.type("Normalize", row ? row->normalizePolicy : "");
+  addRoutingConfig(route, layer, config);
   config.type("Scaling", quantize ? scalingPolicy(quantize.getDescriptor())
                                   : "moe::quant::Unscaled");
   config.type("Input", cppType(input()));
@@ -155,7 +144,8 @@ void FewTokensEmitter::addConfig() {
   config.close();
   config.number("kExperts", experts);
   config.number("kLocalBegin", layer.getLocalBegin().value_or(0));
-  config.number("kLocalExperts", layer.getLocalExperts().value_or(experts));
+  config.number("kLocalExperts",
+                layer.getLocalExperts().value_or(layer.getExperts()));
   config.number("kTopK", route.getTopK());
   config.number("kTokens", schedule.getBlockTokens());
   config.number("kN", matmul.getN());

@@ -15,13 +15,13 @@
 #include "compiler/backend/cuda/FewTokensEmitter.h"
 #include "compiler/backend/cuda/PlacementEmitter.h"
 #include "compiler/backend/cuda/QuantizeEmitter.h"
+#include "compiler/backend/cuda/RoutingEmitter.h"
 #include "compiler/backend/cuda/StageWriter.h"
 #include "compiler/passes/Overlap.h"
 #include "compiler/passes/ProgramValues.h"
 #include "compiler/schedule/SharedMemory.h"
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/Engines.h"
-#include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 
 #include <fmt/format.h>
@@ -171,13 +171,8 @@ void Emitter::emitRoute(moe::RouteOp route) {
   auto permute = findStage<moe::PermuteOp>(kernel);
   begin(permute ? "route_permute" : "route", "route.cuh", "route");
   ArgumentLayout &args = out.text.arguments;
-  pointer("logits", cppType(route.getLogits()));
-  pointer("given_ids", "void");
-  args.elementBytes("given_ids_bytes", boundTo("given_ids"));
-  pointer("given_weights", "float");
-  pointer("valid_tokens", "int");
+  addRoutingFields(route, [&](StringRef f) { return boundTo(f); }, args);
   addPlacement(route, [&](StringRef f) { return boundTo(f); }, out);
-  args.size("tokens", Expression::symbol("tokens"));
   pointer("topk_ids", "int", true);
   pointer("topk_weights", "float", true);
   args.pointer("ids", "int", outputOf("topk_ids"), true);
@@ -187,16 +182,10 @@ void Emitter::emitRoute(moe::RouteOp route) {
   else
     pointer("block_counts", "int", true);
 
-  moe::RoutingAttr routing = route.getRouting();
-  const catalog::RoutingMethod *row = catalog::find(
-      catalog::kRoutingMethods, std::string_view(routing.getMethod()));
-  int64_t experts = layer.getExperts(), topK = route.getTopK();
+  int64_t experts = layer.getRoutedExperts(), topK = route.getTopK();
   int64_t blockTokens = count ? int64_t(count.getBlockTokens()) : 1;
   ConfigPrinter &config = out.text.config;
-  config.type("Logits", cppType(route.getLogits()));
-  config.type("Score", row ? row->scorePolicy : "");
-  config.type("Select", row ? row->selectPolicy : "");
-  config.type("Normalize", row ? row->normalizePolicy : "");
+  addRoutingConfig(route, layer, config);
   config.number("kExperts", experts);
   config.number("kTopK", topK);
   config.number("kBlockTokens", blockTokens);
@@ -205,7 +194,8 @@ void Emitter::emitRoute(moe::RouteOp route) {
   config.number("kTileRows", permute ? int64_t(permute.getTileRows()) : 1);
   config.number("kRowStep", permute ? permute.getStepOfRows() : 1);
   config.number("kLocalBegin", layer.getLocalBegin().value_or(0));
-  config.number("kLocalExperts", layer.getLocalExperts().value_or(experts));
+  config.number("kLocalExperts",
+                layer.getLocalExperts().value_or(layer.getExperts()));
 
   out.stages.push_back(routeStage(route, layer));
   std::string counts = permute ? "%block_counts" : "block_counts";

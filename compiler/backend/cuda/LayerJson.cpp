@@ -41,18 +41,37 @@ static json descriptorJson(moe::DescriptorAttr descriptor) {
           {"zero_point_type", typeOrNull(descriptor.getZeroPoint())}};
 }
 
-static json routingJson(moe::RoutingAttr routing) {
-  const catalog::RoutingMethod *row = catalog::find(
+std::string compiler::selectionOf(moe::RoutingAttr routing,
+                                  moe::LayerOp layer) {
+  if (layer.getHashVocabulary().value_or(0) > 0)
+    return "table";
+  return std::string(catalog::find(catalog::kRoutingMethods,
+                                   std::string_view(routing.getMethod()))
+                         ->select);
+}
+
+static json routingJson(moe::LayerOp layer) {
+  moe::RoutingAttr routing = layer.getRouting();
+  const catalog::RoutingMethod &row = *catalog::find(
       catalog::kRoutingMethods, std::string_view(routing.getMethod()));
-  return {{"name", routing.getMethod().str()},
-          {"score", row ? row->score : ""},
-          {"select", row ? row->select : ""},
-          {"normalize", row ? row->normalize : ""},
-          {"groups", routing.getGroups()},
-          {"top_groups", routing.getTopGroups()},
-          {"scale",
-           routing.getScale() ? routing.getScale().getValueAsDouble() : 1.0},
-          {"bias", routing.getBias()}};
+  json made = {{"name", routing.getMethod().str()},
+               {"score", row.score},
+               {"select", selectionOf(routing, layer)},
+               {"normalize", row.normalize},
+               {"groups", routing.getGroups()},
+               {"top_groups", routing.getTopGroups()},
+               {"scale", routing.getScaleValue()},
+               {"bias", routing.getBias()}};
+  // Written where there are some, so that older packages stay as they are.
+  if (layer.getPerExpertScale())
+    made["expert_scale"] = true;
+  if (int64_t rows = layer.getHashVocabulary().value_or(0))
+    made["table_rows"] = rows;
+  if (int64_t identities = layer.getZeroExperts().value_or(0))
+    made["zero_experts"] = identities;
+  if (layer.getRoutedScaleOnOutput() && layer.getRoutedScaleAttr())
+    made["output_scale"] = layer.getRoutedScaleAttr().getValueAsDouble();
+  return made;
 }
 
 static json activationJson(moe::ActivationAttr activation) {
@@ -85,7 +104,7 @@ json compiler::layerJson(moe::LayerOp layer) {
       {"input_type", elementTypeName(layer.getInputType())},
       {"output_type", elementTypeName(layer.getOutputType())},
       {"logits_type", elementTypeName(layer.getLogitsType())},
-      {"routing", routingJson(layer.getRouting())},
+      {"routing", routingJson(layer)},
       {"activation", activationJson(layer.getActivation())},
       {"quant",
        {{"name", quant.getScheme().str()},

@@ -19,6 +19,9 @@
 
 namespace moec::compiler {
 
+/// The word for how experts are selected: that of the method's row, or "table".
+std::string selectionOf(moe::RoutingAttr routing, moe::LayerOp layer);
+
 /// The layer must be resolved (moe-resolve-parallel, moe-infer-routing).
 nlohmann::json layerJson(moe::LayerOp layer);
 

@@ -33,15 +33,24 @@ Stage compiler::routeStage(moe::RouteOp route, moe::LayerOp layer) {
       catalog::kRoutingMethods, std::string_view(routing.getMethod()));
   Stage made;
   made.op = "route";
-  for (const char *name :
-       {"logits", "given_ids", "given_weights", "valid_tokens"})
+  if (route.getLogits())
+    made.operands["logits"] = "logits";
+  for (const char *name : {"given_ids", "given_weights", "valid_tokens"})
     made.operands[name] = name;
+  if (route.getRoutingBias())
+    made.operands["routing_bias"] = "routing_bias";
+  if (route.getExpertScale())
+    made.operands["expert_scale"] = "expert_scale";
+  if (route.getTokenIds()) {
+    made.operands["token_ids"] = "token_ids";
+    made.operands["hash_table"] = "hash_table";
+  }
   for (const char *name : {"topk_ids", "topk_weights", "ids", "weights"})
     made.results[name] = name;
   made.attributes = {{"score", row ? row->score : ""},
-                     {"select", row ? row->select : ""},
+                     {"select", selectionOf(routing, layer)},
                      {"normalize", row ? row->normalize : ""},
-                     {"experts", int64_t(layer.getExperts())},
+                     {"experts", int64_t(layer.getRoutedExperts())},
                      {"top_k", int64_t(route.getTopK())},
                      {"groups", routing.getGroups()},
                      {"top_groups", routing.getTopGroups()},
@@ -63,6 +72,11 @@ Stage compiler::routeStage(moe::RouteOp route, moe::LayerOp layer) {
     made.attributes["physical_experts"] = layer.getPhysicalExperts();
   if (int64_t shared = route.getShared().value_or(0))
     made.attributes["shared"] = shared;
+  if (int64_t rows = layer.getHashVocabulary().value_or(0))
+    made.attributes["table_rows"] = rows;
+  if (route.getOutputScale())
+    made.attributes["output_scale"] =
+        route.getOutputScaleAttr().getValueAsDouble();
   return made;
 }
 

@@ -71,6 +71,15 @@ HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
   if (layer.a2Scaling.given && !layer.a2Scaling.dynamic)
     makeFor(1, "a2_scale", layer.storedExperts(), 1, f32,
             reference::fillA2Scale);
+  if (layer.routingBias)
+    makeFor(1, "routing_bias", layer.routedExperts(), 1, f32,
+            reference::fillRoutingBias);
+  if (layer.expertScale)
+    makeFor(1, "per_expert_scale", layer.routedExperts(), 1, f32,
+            reference::fillPerExpertScale);
+  if (layer.tableRows)
+    makeFor(1, "hash_table", layer.tableRows, layer.topK,
+            *reference::findElement("i32"), reference::fillHashTable);
   return result;
 }
 
@@ -90,6 +99,14 @@ void HostWeights::describe(const Layer &layer,
   point("w2_scale", f32, inputs.w2Scale);
   point("a1_scale", f32, inputs.a1Scale);
   point("a2_scale", f32, inputs.a2Scale);
+  auto see = [&](const char *name, const char *element,
+                 reference::Matrix &matrix) {
+    if (auto it = arrays.find(name); it != arrays.end())
+      matrix = {it->second.data.get(), reference::findElement(element), 0};
+  };
+  see("routing_bias", "f32", inputs.routingBias);
+  see("per_expert_scale", "f32", inputs.expertScale);
+  see("hash_table", "i32", inputs.hashTable);
 }
 
 //===----------------------------------------------------------------------===//
@@ -142,13 +159,23 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer,
                        kInvalid);
   described.x = {inputs.x.data.get(), type, stride};
 
-  if (options.inputs == RoutingInput::Logits) {
-    inputs.logits = HostArray(tokens * layer.experts * layer.logitsType->bytes);
+  const bool given = layer.select == "given";
+  if (options.inputs == RoutingInput::Logits && !given) {
+    inputs.logits =
+        HostArray(tokens * layer.routedExperts() * layer.logitsType->bytes);
     if (auto ok = reference::fillLogits(layer, options.seed, pattern, 0, tokens,
                                         inputs.logits.data.get());
         !ok)
       return ok.takeError();
     described.logits = {inputs.logits.data.get(), layer.logitsType, 0};
+    if (layer.tableRows) {
+      inputs.tokenIds = HostArray(tokens * int64_t(sizeof(int32_t)));
+      reference::fillTokenIds(
+          layer, options.seed, 0, tokens,
+          reinterpret_cast<int32_t *>(inputs.tokenIds.data.get()));
+      described.tokenIds = {inputs.tokenIds.data.get(),
+                            reference::findElement("i32"), 0};
+    }
   } else {
     const Element *element = reference::findElement(
         options.inputs == RoutingInput::Ids64 ? "i64" : "i32");

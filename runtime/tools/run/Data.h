@@ -42,7 +42,7 @@ struct HostWeights {
 
 /// The tensors that a run reads.
 struct HostInputs {
-  HostArray x, xScale, logits, ids, weights, sharedGate, residual;
+  HostArray x, xScale, logits, ids, weights, tokenIds, sharedGate, residual;
   HostArray gateUpAddend, downAddend;
   int32_t validTokens = -1;
   reference::Inputs described;

@@ -31,10 +31,14 @@ void moec::run::finishDeferred(const reference::Layer &layer, int64_t tokens,
   std::vector<float> sums(hidden);
   for (int64_t token = 0; token < tokens; ++token) {
     std::fill(sums.begin(), sums.end(), 0.0f);
-    for (int64_t pair = token * topK; pair < (token + 1) * topK; ++pair)
+    for (int64_t k = 0; k < topK; ++k) {
+      const int64_t pair = token * topK + k;
+      // The factor of the output is the routed experts' alone.
+      const double factor = k < layer.topK ? layer.outputScale : 1;
       for (int64_t c = 0; positions[pair] >= 0 && c < hidden; ++c)
-        sums[c] += weights[pair] *
+        sums[c] += float(factor * weights[pair]) *
                    float(load(element, partials, positions[pair] * hidden + c));
+    }
     for (int64_t c = 0; c < hidden; ++c)
       store(element, out.data.get(), token * hidden + c, sums[c]);
   }

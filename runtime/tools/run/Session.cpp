@@ -124,6 +124,9 @@ Result<DeviceInputs> Session::upload(const HostInputs &inputs) {
   Result<void> ok = add("x", inputs.x.data.get(), inputs.x.bytes, "", stride);
   if (ok && described.logits.data)
     ok = add("logits", inputs.logits.data.get(), inputs.logits.bytes, "", 0);
+  if (ok && described.tokenIds.data)
+    ok = add("token_ids", inputs.tokenIds.data.get(), inputs.tokenIds.bytes, "",
+             0);
   if (ok && described.givenIds.data)
     ok = add("given_ids", inputs.ids.data.get(), inputs.ids.bytes,
              described.givenIds.element->name, 0);

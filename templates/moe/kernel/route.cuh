@@ -215,8 +215,9 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   constexpr bool kAhead = Config::kExperts <= 256;
   routing::TokenLogits<Config> next;
   auto loadNext = [&](int t) {
-    if (kAhead && args.logits && t < blockTokens)
-      next.load(args.logits + (long long)(firstToken + t) * Config::kExperts,
+    if (kAhead && routing::logitsOf<Config>(args) && t < blockTokens)
+      next.load(routing::logitsOf<Config>(args) +
+                    (long long)(firstToken + t) * Config::kExperts,
                 lane);
   };
   loadNext(warp);
@@ -230,10 +231,13 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
     float weight = 0.0f;
     long long pair = (long long)token * kPairs + lane;
     if (token < valid) {
-      if (args.logits) {
+      if (routing::logitsOf<Config>(args)) {
         if constexpr (!kAhead)
-          logits.load(args.logits + (long long)token * Config::kExperts, lane);
-        routing::routeToken(logits, lane, expert, weight);
+          logits.load(routing::logitsOf<Config>(args) +
+                          (long long)token * Config::kExperts,
+                      lane);
+        if constexpr (!routing::kIsGiven<typename Config::Select>)
+          routing::routeToken(args, logits, token, lane, expert, weight);
         shown = expert;
       } else if (lane < kTopK) {
         long long given = (long long)token * kTopK + lane;
@@ -260,7 +264,8 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
         atomicAdd(&shared.counts[expert], 1);
       }
       args.topk_ids[pair] = expert;
-      args.topk_weights[pair] = weight;
+      args.topk_weights[pair] =
+          lane < kTopK ? routing::scaledForOutput<Config>(weight) : weight;
       if (args.ids)
         args.ids[pair] = shown;
       if (args.weights)

@@ -66,11 +66,12 @@ __device__ __forceinline__ void routeFew(const typename Config::Args &args,
     int expert = -1, shown = -1, pair = token * kPairs + lane;
     float weight = 0.0f;
     if (token < valid) {
-      if (args.logits) {
+      if (logitsOf<Config>(args)) {
         TokenLogits<Config> logits;
-        logits.template load<kFresh>(args.logits + token * Config::kExperts,
-                                     lane);
-        routeToken(logits, lane, expert, weight);
+        logits.template load<kFresh>(
+            logitsOf<Config>(args) + token * Config::kExperts, lane);
+        if constexpr (!kIsGiven<typename Config::Select>)
+          routeToken<Config, kFresh>(args, logits, token, lane, expert, weight);
         shown = expert;
       } else if (lane < kTopK) {
         auto read = [](const auto *pointer) {
@@ -93,7 +94,8 @@ __device__ __forceinline__ void routeFew(const typename Config::Args &args,
                                weight);
     if (lane < kPairs) {
       shared.expert[pair] = expert;
-      shared.weight[pair] = weight;
+      shared.weight[pair] =
+          lane < kTopK ? scaledForOutput<Config>(weight) : weight;
       show(pair, shown, weight);
     }
   }

@@ -53,4 +53,24 @@ struct Sum {
   }
 };
 
+/// The same where scores are not of a sum of 1: the sum + 1e-20.
+struct SumEpsilon {
+  template <int kTopK>
+  static __device__ __forceinline__ float weight(float score, bool finite,
+                                                 bool active) {
+    float term = finite && active ? score : 0.0f;
+    float sum = ptx::warpSum(term);
+    return sum != 0.0f ? term / (sum + 1e-20f) : 1.0f / kTopK;
+  }
+};
+
+/// The sigmoid of a selected logit.
+struct SigmoidSelected {
+  template <int kTopK>
+  static __device__ __forceinline__ float weight(float score, bool finite,
+                                                 bool) {
+    return finite ? Sigmoid::score(score, 0.0f, 0.0f) : 0.0f;
+  }
+};
+
 } // namespace moe::routing

@@ -5,8 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Score policies, f32. Both grow with the logit, so selection compares logits.
-// A score that is not finite is handed on; the normalization gives it weight 0.
+// Score policies, f32. All grow with the logit, so selection compares logits
+// unless a bias is added to the scores. A score that is not finite is handed
+// on; the normalization gives it weight 0.
+//
+// kDrawn: the logits are not read, a number is drawn in place of each.
+// kByRound: the score of the k-th selected depends on what is left by then.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +29,8 @@ struct Softmax {
   static constexpr bool kNeedsSum = true;
   static __device__ __forceinline__ float score(float logit, float maximum,
                                                 float sum) {
-    return expf(logit - maximum) / sum;
+    return logit == __uint_as_float(0x7f800000u) ? logit - logit
+                                                 : expf(logit - maximum) / sum;
   }
 };
 
@@ -36,5 +41,56 @@ struct Identity {
     return logit;
   }
 };
+
+/// 1 / (1 + exp(-x)), of small ones as exact as of large ones.
+struct Sigmoid {
+  static constexpr bool kNeedsSum = false;
+  static __device__ __forceinline__ float score(float logit, float, float) {
+    float power = expf(-fabsf(logit));
+    return (logit < 0.0f ? power : 1.0f) / (1.0f + power);
+  }
+};
+
+/// sqrt(softplus(x)), softplus(x) = log(1 + exp(x)), and x for x > 20.
+struct SqrtSoftplus {
+  static constexpr bool kNeedsSum = false;
+  static __device__ __forceinline__ float score(float logit, float, float) {
+    return sqrtf(logit > 20.0f ? logit : log1pf(expf(logit)));
+  }
+};
+
+/// Of each round, the softmax over the experts that are left and whose logits s
+/// lie near the best one's, m: (m - s) / max(|s|, m) <= 0.02.
+struct SparseMixer {
+  static constexpr bool kNeedsSum = false;
+  static constexpr bool kByRound = true;
+  static __device__ __forceinline__ float score(float logit, float, float) {
+    return logit;
+  }
+  static __device__ __forceinline__ bool isNear(float logit, float best) {
+    return !((best - logit) / fmaxf(fabsf(logit), best) > 0.02f);
+  }
+};
+
+/// A number between 0 and 1 for each token and expert, whatever the logits.
+struct Drawn {
+  static constexpr bool kNeedsSum = false;
+  static constexpr bool kDrawn = true;
+  static __device__ __forceinline__ float score(float drawn, float, float) {
+    return drawn;
+  }
+  static __device__ __forceinline__ float draw(int token, int expert) {
+    unsigned bits = unsigned(token) * 0x9e3779b9u + unsigned(expert);
+    bits = (bits ^ bits >> 16) * 0x85ebca6bu;
+    bits = (bits ^ bits >> 13) * 0xc2b2ae35u;
+    bits ^= bits >> 16;
+    return (float(bits >> 9) + 0.5f) * (1.0f / 8388608.0f);
+  }
+};
+
+template <class Score>
+inline constexpr bool kIsDrawn = requires { requires Score::kDrawn; };
+template <class Score>
+inline constexpr bool kIsByRound = requires { requires Score::kByRound; };
 
 } // namespace moe::routing

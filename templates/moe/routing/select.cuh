@@ -5,9 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One warp selects for one token. Logits become unsigned keys of the same
-// order: NaN as -inf, -0 as +0, and 0 for what may not be taken (any more).
-// Larger key first, then lower index; always kTopK distinct experts.
+// One warp selects for one token. Logits, or scores with a bias, become
+// unsigned keys of the same order: NaN as -inf, -0 as +0, and 0 for what may
+// not be taken (any more). Larger key first, then lower index; always kTopK
+// distinct experts. Policies that know groups (groups.cuh) build on the plain
+// one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,11 +51,12 @@ __device__ __forceinline__ unsigned halfOfKey(unsigned key) {
 /// Plain selection of the kTopK largest.
 struct TopK {
   static constexpr bool kGrouped = false;
+  static constexpr bool kFromTable = false;
 
   /// Of 16-bit logits, whose key and index fit into one word: keys[i] is the
   /// key in the upper half, 65535 - expert in the lower one, or 0 beyond the
   /// last expert. Lane k < kTopK receives the word of the k-th best.
-  template <int kTopK, int kPerLane>
+  template <int kTopK, int kExperts, bool kTwo, int kPerLane>
   static __device__ __forceinline__ unsigned
   selectWords(unsigned (&keys)[kPerLane], int lane) {
     unsigned own = 0;
@@ -74,7 +77,7 @@ struct TopK {
 
   /// keys[i] belongs to expert i * 32 + lane (0 beyond the last expert) and is
   /// consumed. Lane k < kTopK receives the k-th best expert and its logit.
-  template <int kTopK, int kPerLane>
+  template <int kTopK, int kExperts, bool kTwo, int kPerLane>
   static __device__ __forceinline__ void
   select(unsigned (&keys)[kPerLane], int lane, int &expert, float &logit) {
     expert = -1;
@@ -102,5 +105,20 @@ struct TopK {
     }
   }
 };
+
+/// What a table says for the token's id, whatever the logits.
+struct FromTable {
+  static constexpr bool kGrouped = false;
+  static constexpr bool kFromTable = true;
+};
+
+/// What the caller gives, and never logits: Args has none.
+struct Given {
+  static constexpr bool kGrouped = false;
+  static constexpr bool kFromTable = false;
+  static constexpr bool kGiven = true;
+};
+template <class Select>
+inline constexpr bool kIsGiven = requires { requires Select::kGiven; };
 
 } // namespace moe::routing

@@ -1,0 +1,145 @@
+//===- groups.cuh - selection where experts stand in groups -----*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// kGroups groups of as many experts each, in their order. One warp selects for
+// one token; keys are those of select.cuh, or words of a key and an index.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/types.cuh"
+#include "moe/routing/select.cuh"
+
+namespace moe::routing {
+
+/// Of the kTopGroups best groups the kTopK largest. A group is worth its best
+/// key, or, with a bias, the sum of its two best.
+template <int kGroups, int kTopGroups> struct TopKOfGroups {
+  static constexpr bool kGrouped = true;
+  static constexpr bool kFromTable = false;
+  static_assert(kGroups >= 1 && kGroups <= 32, "kGroups must be 1 to 32");
+
+  /// Which groups are kept, a bit each. kTwo: the sum of
+  /// two keys counts.
+  template <int kExperts, bool kTwo, int kPerLane>
+  static __device__ __forceinline__ unsigned
+  keptGroups(const unsigned (&keys)[kPerLane], int lane) {
+    static_assert(kExperts % kGroups == 0, "kGroups must divide kExperts");
+    constexpr int kSize = kExperts / kGroups;
+    unsigned own = 0; // lane g has the key of group g
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      unsigned best = 0, second = 0;
+#pragma unroll
+      for (int i = 0; i < kPerLane; ++i) {
+        if (i * 32 + 31 < group * kSize || i * 32 >= (group + 1) * kSize)
+          continue;
+        unsigned key = (i * 32 + lane) / kSize == group ? keys[i] : 0u;
+        second = max(second, min(best, key));
+        best = max(best, key);
+      }
+      unsigned top = ptx::warpMaximum(best);
+      if constexpr (kTwo && kSize > 1) {
+        unsigned owners = __ballot_sync(0xffffffffu, best == top);
+        unsigned next =
+            ptx::warpMaximum(lane == __ffs(int(owners)) - 1 ? second : best);
+        top = keyOfLogit(logitOfKey(top) + logitOfKey(next));
+      }
+      own = lane == group ? top : own;
+    }
+    int rank = 0;
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      unsigned its = __shfl_sync(0xffffffffu, own, group);
+      rank += its > own || (its == own && group < lane);
+    }
+    return __ballot_sync(0xffffffffu, lane < kGroups && rank < kTopGroups);
+  }
+
+  template <int kExperts, bool kTwo, int kPerLane>
+  static __device__ __forceinline__ void keepBest(unsigned (&keys)[kPerLane],
+                                                  int lane) {
+    constexpr int kSize = kExperts / kGroups;
+    unsigned kept = keptGroups<kExperts, kTwo>(keys, lane);
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i)
+      if (i * 32 + lane >= kExperts || !(kept >> (i * 32 + lane) / kSize & 1))
+        keys[i] = 0;
+  }
+
+  template <int kTopK, int kExperts, bool kTwo, int kPerLane>
+  static __device__ __forceinline__ unsigned
+  selectWords(unsigned (&keys)[kPerLane], int lane) {
+    keepBest<kExperts, kTwo>(keys, lane);
+    return TopK::selectWords<kTopK, kExperts, kTwo>(keys, lane);
+  }
+
+  template <int kTopK, int kExperts, bool kTwo, int kPerLane>
+  static __device__ __forceinline__ void
+  select(unsigned (&keys)[kPerLane], int lane, int &expert, float &logit) {
+    keepBest<kExperts, kTwo>(keys, lane);
+    TopK::select<kTopK, kExperts, kTwo>(keys, lane, expert, logit);
+  }
+};
+
+/// Of each group the kTopK / kGroups largest, group after group.
+template <int kGroups> struct TopKPerGroup {
+  static constexpr bool kGrouped = true;
+  static constexpr bool kFromTable = false;
+
+  /// The keys of one group; those of others are 0.
+  template <int kExperts, int kPerLane>
+  static __device__ __forceinline__ void
+  only(int group, const unsigned (&keys)[kPerLane], unsigned (&own)[kPerLane],
+       int lane) {
+    static_assert(kExperts % kGroups == 0, "kGroups must divide kExperts");
+    constexpr int kSize = kExperts / kGroups;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i)
+      own[i] = (i * 32 + lane) / kSize == group ? keys[i] : 0u;
+  }
+
+  template <int kTopK, int kExperts, bool kTwo, int kPerLane>
+  static __device__ __forceinline__ unsigned
+  selectWords(unsigned (&keys)[kPerLane], int lane) {
+    constexpr int kEach = kTopK / kGroups;
+    static_assert(kTopK % kGroups == 0, "kGroups must divide kTopK");
+    unsigned result = 0, own[kPerLane];
+#pragma unroll 1
+    for (int group = 0; group < kGroups; ++group) {
+      only<kExperts>(group, keys, own, lane);
+      unsigned word = TopK::selectWords<kEach, kExperts, kTwo>(own, lane);
+      word = __shfl_sync(0xffffffffu, word, lane % kEach);
+      result = lane / kEach == group ? word : result;
+    }
+    return result;
+  }
+
+  template <int kTopK, int kExperts, bool kTwo, int kPerLane>
+  static __device__ __forceinline__ void
+  select(unsigned (&keys)[kPerLane], int lane, int &expert, float &logit) {
+    constexpr int kEach = kTopK / kGroups;
+    static_assert(kTopK % kGroups == 0, "kGroups must divide kTopK");
+    expert = -1;
+    logit = 0.0f;
+    unsigned own[kPerLane];
+#pragma unroll 1
+    for (int group = 0; group < kGroups; ++group) {
+      only<kExperts>(group, keys, own, lane);
+      int its;
+      float itsLogit;
+      TopK::select<kEach, kExperts, kTwo>(own, lane, its, itsLogit);
+      its = __shfl_sync(0xffffffffu, its, lane % kEach);
+      itsLogit = __shfl_sync(0xffffffffu, itsLogit, lane % kEach);
+      expert = lane / kEach == group ? its : expert;
+      logit = lane / kEach == group ? itsLogit : logit;
+    }
+  }
+};
+
+} // namespace moe::routing

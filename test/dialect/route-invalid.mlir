@@ -1,0 +1,55 @@
+// RUN: moec-opt %s -split-input-file -verify-diagnostics
+
+func.func private @f(%v: tensor<1xi32>) {
+  // expected-error@+1 {{'moe.route' op needs logits, or ids and weights that are given}}
+  %i, %w = moe.route <custom> top_k = 2 valid %v : (tensor<1xi32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%g: tensor<?x2xi32>, %v: tensor<?x2xf32>, %b: tensor<4xf32>) {
+  // expected-error@+1 {{'moe.route' op 'bias', 'expert_scale' and 'table' need logits}}
+  %i, %w = moe.route <custom> top_k = 2 given (%g, %v) bias %b : (tensor<?x2xi32>, tensor<?x2xf32>, tensor<4xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<?x4xf32>) {
+  // expected-error@+1 {{'moe.route' op a bias is an operand exactly where 'routing' says so}}
+  %i, %w = moe.route <deepseek_v3, bias> top_k = 2 %l : (tensor<?x4xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<?x4xf32>, %b: tensor<5xf32>) {
+  // expected-error@+1 {{'moe.route' op 'routing_bias' must be 'tensor<4xf32>', got 'tensor<5xf32>'}}
+  %i, %w = moe.route <deepseek_v3, bias> top_k = 2 %l bias %b : (tensor<?x4xf32>, tensor<5xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<?x4xf32>, %b: tensor<4xbf16>) {
+  // expected-error@+1 {{'moe.route' op 'expert_scale' must be 'tensor<4xf32>', got 'tensor<4xbf16>'}}
+  %i, %w = moe.route <default> top_k = 2 %l expert_scale %b : (tensor<?x4xf32>, tensor<4xbf16>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<?x4xf32>, %t: tensor<?xi64>, %h: tensor<9x2xi32>) {
+  // expected-error@+1 {{'moe.route' op 'token_ids' must be 'tensor<?xi32>', got 'tensor<?xi64>'}}
+  %i, %w = moe.route <deepseek_v4> top_k = 2 %l table (%t, %h) : (tensor<?x4xf32>, tensor<?xi64>, tensor<9x2xi32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%l: tensor<?x4xf32>, %t: tensor<?xi32>, %h: tensor<9x3xi32>) {
+  // expected-error@+1 {{'moe.route' op 'hash_table' must be 'tensor<9x2xi32>', got 'tensor<9x3xi32>'}}
+  %i, %w = moe.route <deepseek_v4> top_k = 2 %l table (%t, %h) : (tensor<?x4xf32>, tensor<?xi32>, tensor<9x3xi32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}

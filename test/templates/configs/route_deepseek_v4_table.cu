@@ -1,0 +1,27 @@
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "moe/kernel/route.cuh"
+struct Args { const moe::bf16 * logits; const void * given_ids; int given_ids_bytes; const float * given_weights; const int * valid_tokens; int tokens; int * topk_ids; float * topk_weights; int * ids; float * weights; int * block_counts; const int * token_ids; const int * hash_table; };
+struct Config {
+  using Args = ::Args;
+  static constexpr int kThreads = 512;
+  static constexpr bool kProgrammatic = true;
+  static constexpr bool kCpAsync = true;
+  static constexpr float kRoutedScale = 1.5f;
+  static constexpr int kTableRows = 1000;
+  using Logits = moe::bf16;
+  using Score = moe::routing::SqrtSoftplus;
+  using Select = moe::routing::FromTable;
+  using Normalize = moe::routing::SumEpsilon;
+  static constexpr int kExperts = 256;
+  static constexpr int kTopK = 6;
+  static constexpr int kBlockTokens = 64;
+  static constexpr bool kPermute = false;
+  static constexpr int kCluster = 1;
+  static constexpr int kTileRows = 16;
+  static constexpr int kRowStep = 16;
+  static constexpr int kLocalBegin = 0;
+  static constexpr int kLocalExperts = 256;
+};
+static_assert(moe::sharedBytes<Config>() == 0, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __launch_bounds__(512, 1) moec_route_deepseek_v4_table(const __grid_constant__ Args args) { moe::route<Config>(args); }
