@@ -173,13 +173,11 @@ static LogicalResult verifyLocal(LayerOp op) {
     return op.emitOpError() << "'local_intermediate', 'local_begin', "
                                "'local_experts' and 'w2_bias' must be given "
                                "together";
-  const ParallelAttr parallel = op.getParallel();
-  if (*op.getLocalIntermediate() * parallel.getShardSize() !=
-      op.getIntermediate())
-    return op.emitOpError()
-           << "'local_intermediate' is " << *op.getLocalIntermediate()
-           << ", but " << parallel.getShardSize() << " shards share "
-           << op.getIntermediate();
+  if (*op.getLocalIntermediate() < 1 ||
+      *op.getLocalIntermediate() > op.getIntermediate())
+    return op.emitOpError() << "'local_intermediate' must be between 1 and the "
+                            << op.getIntermediate() << " of the layer, got "
+                            << *op.getLocalIntermediate();
   const int64_t stride = op.getLocalStride().value_or(1);
   const int64_t count = *op.getLocalExperts();
   if (*op.getLocalBegin() < 0 || count < 0 || stride < 1 ||

@@ -47,6 +47,12 @@ Result<void> refuseLayerOptions(std::string_view name,
     given = "--pcp";
   else if (options.dp)
     given = "--dp";
+  else if (options.sp)
+    given = "--sp";
+  else if (options.placement)
+    given = "--placement";
+  else if (options.allToAll)
+    given = "--all-to-all";
   else if (options.ep)
     given = "--ep";
   else if (options.rank)

@@ -31,6 +31,12 @@ struct ImportOptions {
   std::optional<std::string> accumulate;
   /// --tp, --pcp, --dp: sizes of the parallel groups.
   std::optional<int64_t> tp, pcp, dp;
+  /// --sp: ranks that split the tokens' sequence, 1 or those of tp.
+  std::optional<int64_t> sp;
+  /// --placement: of experts on ranks, linear or round_robin.
+  std::optional<std::string> placement;
+  /// --all-to-all: the transport between ranks that have tokens of their own.
+  std::optional<std::string> allToAll;
   /// --ep: experts instead of shards are spread over the ranks.
   bool ep = false;
   /// --rank: the rank whose shard is compiled, 0 to tp * pcp * dp - 1.

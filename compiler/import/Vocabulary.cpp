@@ -98,6 +98,21 @@ Result<void> applyParallel(ParallelDescription &parallel,
   }
   if (options.ep)
     parallel.ep = true;
+  if (options.sp) {
+    if (*options.sp != 1 && *options.sp != parallel.tp)
+      return refusal(fmt::format("--sp={}: expected 1 or the ranks of tp, {}",
+                                 *options.sp, parallel.tp));
+    parallel.sp = *options.sp;
+  }
+  if (options.placement) {
+    parallel.placement = *options.placement;
+    if (parallel.placement != "linear" && parallel.placement != "round_robin")
+      return refusal(fmt::format("--placement={}: expected linear or "
+                                 "round_robin",
+                                 parallel.placement));
+  }
+  if (options.allToAll)
+    parallel.allToAll = *options.allToAll;
   if (options.rank) {
     const int64_t ranks = parallel.ranks();
     if (*options.rank < 0 || *options.rank >= ranks)

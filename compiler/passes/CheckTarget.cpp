@@ -68,17 +68,11 @@ const OptionRule kOptionRules[] = {
     {"activation_format",
      [](moe::LayerOp l) { return l.getActivationFormat() != "standard"; },
      "standard"},
-    {"all_to_all", [](moe::LayerOp l) { return bool(l.getAllToAll()); },
-     "no transport"},
-    {"skip_final_all_reduce",
-     [](moe::LayerOp l) { return l.getSkipFinalAllReduce(); },
-     "leave it away: moec never reduces over ranks"},
     {"placement",
      [](moe::LayerOp l) {
        return l.getParallel().getPlacement() != "linear" && !l.getExpertMap();
      },
      "linear, or any with expert_map"},
-    {"sp", [](moe::LayerOp l) { return l.getParallel().getSp() > 1; }, "1"},
 };
 
 LogicalResult checkOptions(moe::LayerOp layer) {
@@ -316,22 +310,6 @@ LogicalResult checkSizes(moe::LayerOp layer) {
   return failure(failed);
 }
 
-/// A shard of the intermediate must begin where a block of weight scales does:
-/// its scales would belong to two shards.
-LogicalResult checkShards(moe::LayerOp layer) {
-  const ArrayRef<int64_t> group = layer.getQuant().getW1().getGroup();
-  const int64_t shards = layer.getParallel().getShardSize();
-  const int64_t rows = group.empty() ? -1 : group[0];
-  if (rows <= 1 || shards == 1 || layer.getIntermediate() / shards % rows == 0)
-    return success();
-  return compiler::refuse(layer, "size_not_supported",
-                          "intermediate (of this rank) is " +
-                              Twine(layer.getIntermediate() / shards) +
-                              "; accepted with " + Twine(shards) +
-                              " shards: multiples of the " + Twine(rows) +
-                              " rows that share a weight scale");
-}
-
 struct CheckTargetPass : compiler::impl::CheckTargetPassBase<CheckTargetPass> {
   using Base::Base;
 
@@ -346,7 +324,6 @@ struct CheckTargetPass : compiler::impl::CheckTargetPassBase<CheckTargetPass> {
       failed |= mlir::failed(checkParameters(layer));
       failed |= mlir::failed(checkTypes(layer));
       failed |= mlir::failed(checkSizes(layer));
-      failed |= mlir::failed(checkShards(layer));
     }
     if (failed)
       signalPassFailure();

@@ -25,12 +25,20 @@ def ResolveParallelPass : Moe_Pass<"moe-resolve-parallel"> {
   let description = [{
     Flattens dp, pcp and tp into one size and rank; splits the intermediate by
     it, or with `ep` the experts, of which the first ranks hold the remainder.
-    An intermediate that does not divide is refused, not padded. Without `ep`
-    rank 0 alone adds the bias b2, since the ranks' outputs are summed.
+    An intermediate that does not divide into whole runs of rows is split
+    unevenly, not padded; `moe.first_column` says where a shard begins. Without
+    `ep` rank 0 alone adds the bias b2, since the ranks' outputs are summed.
+
+    What the caller moves between ranks is written as `moe.communication`: x,
+    logits and valid tokens of `gather` ranks come together, outputs are summed
+    over `scatter` ranks, of which each keeps its tokens', then over `reduce`
+    ranks; or the transport `exchange` does it all. Transports that hand over
+    rows per expert make the layer's `activation_format` `batched`.
 
     Before: `parallel = #moe.parallel<tp = 4, tp_rank = 1>`, `intermediate = 768`.
     After: besides `local_intermediate = 192`, `local_begin = 0`,
-    `local_experts = 128`, `w2_bias = false`.
+    `local_experts = 128`, `w2_bias = false`, `moe.communication = {reduce = 4}`,
+    `moe.first_column = 192`.
   }];
 }
 

@@ -6,12 +6,16 @@
 //===----------------------------------------------------------------------===//
 //
 // Flattens dp, pcp and tp: without expert parallelism the intermediate is
-// split over all of them, with it the experts are.
+// split over all of them, with it the experts are. And says what the rank
+// expects of the others: tokens before it runs, sums behind.
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/passes/Communication.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/Targets.h"
+
+#include <numeric>
 
 namespace moec::compiler {
 #define GEN_PASS_DEF_RESOLVEPARALLELPASS
@@ -39,16 +43,117 @@ Placement placeExperts(int64_t experts, moe::ParallelAttr parallel) {
   return {rank * base + std::min(rank, rest), count, 1};
 }
 
+/// A rank's columns of the intermediate.
+struct Shard {
+  int64_t begin, count;
+};
+
+/// What a shard consists of whole numbers of: 16 bytes of the second matmul's
+/// operands, runs of gate rows, and rows or columns that share a weight scale.
+int64_t shardUnit(moe::LayerOp layer) {
+  constexpr int64_t kRowBytes = 16, kInterleave = 8;
+  const moe::QuantAttr quant = layer.getQuant();
+  int64_t unit =
+      kRowBytes * 8 / quant.getA2().getElement().getIntOrFloatBitWidth();
+  if (layer.isGated())
+    unit = std::lcm(unit, kInterleave);
+  if (!quant.getW1().isPlain() && quant.getW1().getGroup()[0] > 1)
+    unit = std::lcm(unit, quant.getW1().getGroup()[0]);
+  if (!quant.getW2().isPlain() && quant.getW2().getGroup()[1] > 1)
+    unit = std::lcm(unit, quant.getW2().getGroup()[1]);
+  return unit;
+}
+
+/// Equal shards where they consist of whole units. Else units are dealt out, of
+/// which the first ranks get the remainder and the last one may be cut: shards
+/// of several sizes, but no padding.
+FailureOr<Shard> placeShard(moe::LayerOp layer) {
+  const int64_t shards = layer.getParallel().getShardSize();
+  const int64_t shard = layer.getParallel().getShardRank();
+  const int64_t whole = layer.getIntermediate();
+  const int64_t unit = shardUnit(layer);
+  if (shards == 1 || whole % (shards * unit) == 0)
+    return Shard{shard * (whole / shards), whole / shards};
+  const int64_t units = llvm::divideCeil(whole, unit);
+  if (units < shards) {
+    (void)compiler::refuse(
+        layer, "size_not_supported",
+        "intermediate " + Twine(whole) + " does not give each of " +
+            Twine(shards) + " shards (dp * pcp * tp) " + Twine(unit) +
+            " columns; accepted: at most " + Twine(units) + " shards");
+    return failure();
+  }
+  const int64_t base = units / shards, rest = units % shards;
+  const int64_t begin = unit * (shard * base + std::min(shard, rest));
+  const int64_t count = unit * (base + (shard < rest ? 1 : 0));
+  return Shard{begin, std::min(count, whole - begin)};
+}
+
+/// A way to send rows to the ranks of their experts and results back.
+struct Transport {
+  StringRef name;
+  /// Rows come as [local experts, most tokens, hidden] with a count of each.
+  bool batched;
+};
+
+constexpr StringLiteral kGatherScatter = "allgather_reducescatter";
+
+const Transport kTransports[] = {
+    {kGatherScatter, false},
+    {"deepep_high_throughput", false},
+    {"deepep_low_latency", true},
+    {"deepep_v2", false},
+    {"flashinfer_nvlink_one_sided", false},
+    {"flashinfer_nvlink_two_sided", false},
+    {"mori_high_throughput", false},
+    {"mori_low_latency", false},
+    {"nixl_ep", true},
+};
+
+/// As vLLM's FusedMoEParallelConfig: an all-to-all is between ranks that have
+/// tokens of their own, and of those there are dp * pcp * sp.
+LogicalResult resolveCommunication(moe::LayerOp layer) {
+  const moe::ParallelAttr parallel = layer.getParallel();
+  const int64_t tp = parallel.getTp(), sp = parallel.getSp();
+  if (sp > 1 && sp != tp)
+    return compiler::refuse(layer, "size_not_supported",
+                            "sp is " + Twine(sp) +
+                                ", but the ranks that split a sequence are "
+                                "those of tp; accepted: 1 or " +
+                                Twine(tp));
+  const StringRef name = layer.getAllToAll().value_or(kGatherScatter);
+  const Transport *found = llvm::find_if(
+      kTransports, [&](const Transport &row) { return row.name == name; });
+  if (found == std::end(kTransports)) {
+    std::string known;
+    for (const Transport &row : kTransports)
+      known += (known.empty() ? "" : ", ") + row.name.str();
+    return compiler::refuse(layer, "option_not_supported",
+                            "unknown all_to_all '" + name +
+                                "'; accepted: " + known);
+  }
+  if (parallel.getFlatSize() == 1)
+    return success();
+  compiler::Communication expected;
+  const int64_t own = parallel.getDp() * parallel.getPcp() * sp;
+  if (parallel.usesExpertParallelism() && own > 1 && name != kGatherScatter) {
+    expected.exchange = name.str();
+    if (found->batched)
+      layer.setActivationFormat("batched");
+  } else {
+    expected.gather = expected.scatter = own;
+    expected.reduce = tp / sp;
+    expected.deferred = layer.getSkipFinalAllReduce() && expected.reduce > 1;
+  }
+  compiler::setCommunication(layer, expected);
+  return success();
+}
+
 LogicalResult resolve(moe::LayerOp layer) {
   const moe::ParallelAttr parallel = layer.getParallel();
-  const int64_t shards = parallel.getShardSize();
-  const int64_t intermediate = layer.getIntermediate();
-  if (intermediate % shards != 0)
-    return compiler::refuse(
-        layer, "size_not_supported",
-        "intermediate " + Twine(intermediate) + " does not divide into " +
-            Twine(shards) +
-            " shards (dp * pcp * tp); accepted: sizes that divide it");
+  const FailureOr<Shard> shard = placeShard(layer);
+  if (failed(shard) || failed(resolveCommunication(layer)))
+    return failure();
   const int64_t ranks = parallel.getExpertSize();
   if (ranks > layer.getPhysicalExperts())
     return compiler::refuse(layer, "size_not_supported",
@@ -58,7 +163,8 @@ LogicalResult resolve(moe::LayerOp layer) {
                                 "(dp * pcp * tp) as experts");
   const Placement placement =
       placeExperts(layer.getPhysicalExperts(), parallel);
-  layer.setLocalIntermediate(intermediate / shards);
+  layer.setLocalIntermediate(shard->count);
+  compiler::setFirstColumn(layer, shard->begin);
   layer.setLocalBegin(placement.begin);
   // Shared experts are sharded as the others are, or refused later.
   layer.setLocalExperts(

@@ -54,6 +54,12 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
   command.add_option("--dp", import.dp, "data parallel ranks");
   command.add_flag("--ep", import.ep,
                    "spread whole experts over all ranks (dp * pcp * tp)");
+  command.add_option("--sp", import.sp,
+                     "ranks that split a sequence's tokens: 1, or those of tp");
+  command.add_option("--placement", import.placement,
+                     "of experts on ranks: linear or round_robin");
+  command.add_option("--all-to-all", import.allToAll,
+                     "the transport between ranks with tokens of their own");
   command.add_option("--rank", import.rank,
                      "the rank to compile for, (dp_rank * pcp + pcp_rank) * "
                      "tp + tp_rank");

@@ -51,16 +51,6 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'all_to_all'; accepted: no transport}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, all_to_all = "nccl"}
-
-// -----
-
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'skip_final_all_reduce'; accepted: leave it away: moec never reduces over ranks}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, skip_final_all_reduce}
-
-// -----
-
 // Shared experts count as pairs of a token.
 // expected-error@+1 {{layer @l refused [size_not_supported]: top_k is 33; accepted: at most 32}}
 moe.layer @l {experts = 128, top_k = 32, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, num_shared_experts = 1}
@@ -110,11 +100,6 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'placement'; accepted: linear}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep, placement = round_robin>}
-
-// -----
-
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'sp'; accepted: 1}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<sp = 2>}
 
 // -----
 
@@ -235,8 +220,3 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // expected-error@+1 {{layer @l refused [size_not_supported]: groups of experts are 64; accepted: at most 32}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default, groups = 64, top_groups = 32>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
-
-// -----
-
-// expected-error@+1 {{layer @l refused [size_not_supported]: intermediate (of this rank) is 192; accepted with 4 shards: multiples of the 128 rows that share a weight scale}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 4>}

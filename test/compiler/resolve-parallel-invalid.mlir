@@ -1,9 +1,19 @@
 // RUN: moec-opt --moe-resolve-parallel %s -split-input-file -verify-diagnostics
 
-// expected-error@+1 {{layer @five refused [size_not_supported]: intermediate 768 does not divide into 5 shards (dp * pcp * tp); accepted: sizes that divide it}}
-moe.layer @five {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 5>}
+// expected-error@+1 {{layer @narrow refused [size_not_supported]: intermediate 64 does not give each of 12 shards (dp * pcp * tp) 8 columns; accepted: at most 8 shards}}
+moe.layer @narrow {experts = 128, top_k = 8, hidden = 2048, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 12>}
 
 // -----
 
 // expected-error@+1 {{layer @many refused [size_not_supported]: 128 experts do not give each of 256 ranks one; accepted: at most as many ranks (dp * pcp * tp) as experts}}
 moe.layer @many {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 256, ep>}
+
+// -----
+
+// expected-error@+1 {{layer @sequence refused [size_not_supported]: sp is 2, but the ranks that split a sequence are those of tp; accepted: 1 or 4}}
+moe.layer @sequence {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 4, sp = 2>}
+
+// -----
+
+// expected-error@+1 {{layer @transport refused [option_not_supported]: unknown all_to_all 'pigeons'; accepted: allgather_reducescatter, deepep_high_throughput, deepep_low_latency, deepep_v2, flashinfer_nvlink_one_sided, flashinfer_nvlink_two_sided, mori_high_throughput, mori_low_latency, nixl_ep}}
+moe.layer @transport {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, ep>, all_to_all = "pigeons"}

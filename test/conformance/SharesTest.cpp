@@ -76,14 +76,14 @@ PackageFiles compileRank(const Layout &layout, const std::string &parallel) {
 struct Rank {
   PackageFiles files;
   reference::Layer layer;
-  int64_t shards = 1, shard = 0;
+  int64_t column = 0; ///< the first of its columns of the intermediate
   Bytes w13, w2, b13, b2, out, ids, weights, counts;
 
   explicit Rank(PackageFiles compiled) : files(std::move(compiled)) {
     auto parsed = reference::parseLayer(files.manifest.layer);
     EXPECT_TRUE(parsed) << (parsed ? "" : parsed.error().message);
     layer = *parsed;
-    shards = kIntermediate / layer.intermediate;
+    column = files.manifest.layer["intermediate_begin"];
   }
 
   void fillWeights() {
@@ -121,13 +121,13 @@ struct Rank {
       const int64_t global = layer.localBegin + e;
       // Gate first: this rank's rows of the gate half, then of the up half.
       for (int64_t run = 0; run < runs; ++run) {
-        const int64_t from = global * all + run * kIntermediate + shard * i;
+        const int64_t from = global * all + run * kIntermediate + column;
         const int64_t to = e * rows + run * i;
         copy(whole.w13, from * kHidden, w13, to * kHidden, i * kHidden);
         copy(whole.b13, from, b13, to, i);
       }
       for (int64_t h = 0; h < kHidden; ++h)
-        copy(whole.w2, (global * kHidden + h) * kIntermediate + shard * i, w2,
+        copy(whole.w2, (global * kHidden + h) * kIntermediate + column, w2,
              (e * kHidden + h) * i, i);
       copy(whole.b2, global * kHidden, b2, e * kHidden, kHidden);
     }
@@ -185,8 +185,6 @@ TEST_P(Shares, SumToTheLayer) {
   for (int64_t r = 0; r < layout.ranks; ++r) {
     ranks.emplace_back(
         compileRank(layout, fmt::format("{}, rank = {}", layout.parallel, r)));
-    // Without expert parallelism the flattened rank counts the shards.
-    ranks[r].shard = ranks[r].shards > 1 ? r : 0;
     ranks[r].takeWeights(whole);
     held += ranks[r].layer.localExperts * ranks[r].layer.intermediate;
   }
@@ -255,6 +253,10 @@ INSTANTIATE_TEST_SUITE_P(
         Layout{"tp2", "tp = 2", 2, 5, "f32", "unfused", "silu"},
         Layout{"tp3", "tp = 3", 3, 5, "bf16", "grouped", "gelu_no_mul"},
         Layout{"dp2_tp3", "tp = 3, dp = 2", 6, 4, "bf16", "grouped", "silu"},
+        // 48 columns are 6 runs of 8 gate rows, or 12 of 4.
+        Layout{"tp5_uneven", "tp = 5", 5, 4, "bf16", "grouped", "silu"},
+        Layout{"tp4_uneven", "tp = 2, dp = 2", 4, 4, "f32", "unfused", "silu"},
+        Layout{"tp7_uneven", "tp = 7", 7, 3, "f32", "grouped", "gelu_no_mul"},
         Layout{"ep2", "tp = 2, ep", 2, 8, "f32", "unfused", "gelu"},
         Layout{"ep3_uneven", "tp = 3, ep", 3, 8, "bf16", "grouped", "silu"},
         Layout{"ep5_dp", "dp = 5, ep", 5, 7, "f16", "grouped", "silu_no_mul"},

@@ -365,6 +365,18 @@ TEST(HuggingFace, ParallelOptions) {
   }
 }
 
+TEST(HuggingFace, PlacementAndTransport) {
+  ImportOptions options;
+  options.tp = 2, options.dp = 2, options.sp = 2;
+  options.ep = true;
+  options.placement = "round_robin";
+  options.allToAll = "nixl_ep";
+  LayerDescription layer = accepted(modelText("qwen3-30b-a3b"), options);
+  EXPECT_EQ(layer.parallel.sp, 2);
+  EXPECT_EQ(layer.parallel.placement, "round_robin");
+  EXPECT_EQ(layer.parallel.allToAll, "nixl_ep");
+}
+
 TEST(HuggingFace, OptionsThatNothingServes) {
   std::string text = modelText("qwen3-30b-a3b");
   ImportOptions options;
@@ -391,6 +403,15 @@ TEST(HuggingFace, OptionsThatNothingServes) {
   EXPECT_EQ(refusalOf(text, options),
             "in.json: --rank=1: expected an integer from 0 to 0 (1 ranks: dp * "
             "pcp * tp)");
+  options = {};
+  options.tp = 4;
+  options.sp = 2;
+  EXPECT_EQ(refusalOf(text, options),
+            "in.json: --sp=2: expected 1 or the ranks of tp, 4");
+  options = {};
+  options.placement = "scattered";
+  EXPECT_EQ(refusalOf(text, options),
+            "in.json: --placement=scattered: expected linear or round_robin");
   options = {};
   options.scheme = "fp4";
   EXPECT_EQ(

@@ -11,6 +11,7 @@
 
 #include "compiler/backend/cuda/LayerJson.h"
 
+#include "compiler/passes/Communication.h"
 #include "compiler/passes/ProgramValues.h"
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/RoutingMethods.h"
@@ -39,6 +40,18 @@ static json descriptorJson(moe::DescriptorAttr descriptor) {
           {"dynamic", descriptor.getDynamic()},
           {"second_scale_type", typeOrNull(descriptor.getSecondScale())},
           {"zero_point_type", typeOrNull(descriptor.getZeroPoint())}};
+}
+
+/// What the caller moves between ranks; null for a rank alone.
+static json communicationJson(moe::LayerOp layer) {
+  const std::optional<Communication> expected = communicationOf(layer);
+  if (!expected)
+    return nullptr;
+  return {{"gather_ranks", expected->gather},
+          {"scatter_ranks", expected->scatter},
+          {"reduce_ranks", expected->reduce},
+          {"reduce_deferred", expected->deferred},
+          {"exchange", expected->exchange}};
 }
 
 std::string compiler::selectionOf(moe::RoutingAttr routing,
@@ -97,6 +110,7 @@ json compiler::layerJson(moe::LayerOp layer) {
       {"intermediate_size", int64_t(layer.getIntermediate())},
       {"intermediate_size_per_partition",
        int64_t(layer.getLocalIntermediate().value_or(layer.getIntermediate()))},
+      {"intermediate_begin", firstColumnOf(layer)},
       {"local_experts",
        {{"begin", int64_t(layer.getLocalBegin().value_or(0))},
         {"count",
@@ -128,6 +142,7 @@ json compiler::layerJson(moe::LayerOp layer) {
       {"add_w2_bias", layer.getW2Bias().value_or(true)},
       {"apply_router_weight_on_input",
        bool(layer.getApplyRouterWeightOnInput())},
+      {"communication", communicationJson(layer)},
       {"parallel",
        {{"tp_size", parallel.getTp()},
         {"tp_rank", rank % parallel.getTp()},
