@@ -77,6 +77,7 @@ struct Rank {
   PackageFiles files;
   reference::Layer layer;
   int64_t column = 0; ///< the first of its columns of the intermediate
+  int64_t stride = 1; ///< from one of its experts to the next
   Bytes w13, w2, b13, b2, out, ids, weights, counts;
 
   explicit Rank(PackageFiles compiled) : files(std::move(compiled)) {
@@ -84,6 +85,7 @@ struct Rank {
     EXPECT_TRUE(parsed) << (parsed ? "" : parsed.error().message);
     layer = *parsed;
     column = files.manifest.layer["intermediate_begin"];
+    stride = files.manifest.layer["local_experts"]["stride"];
   }
 
   void fillWeights() {
@@ -118,7 +120,7 @@ struct Rank {
                   count * bytes);
     };
     for (int64_t e = 0; e < layer.localExperts; ++e) {
-      const int64_t global = layer.localBegin + e;
+      const int64_t global = layer.localBegin + e * stride;
       // Gate first: this rank's rows of the gate half, then of the up half.
       for (int64_t run = 0; run < runs; ++run) {
         const int64_t from = global * all + run * kIntermediate + column;
@@ -131,6 +133,14 @@ struct Rank {
              (e * kHidden + h) * i, i);
       copy(whole.b2, global * kHidden, b2, e * kHidden, kHidden);
     }
+  }
+
+  /// The local expert of a global one, or -1.
+  int32_t localOf(int64_t expert) const {
+    const int64_t behind = expert - layer.localBegin;
+    const bool held = behind >= 0 && behind % stride == 0 &&
+                      behind / stride < layer.localExperts;
+    return held ? int32_t(behind / stride) : -1;
   }
 
   Result<void> run(int64_t tokens, const Bytes &x, const Bytes &logits) {
@@ -150,6 +160,11 @@ struct Rank {
         {"b13", tensor(b13)},       {"b2", tensor(b2)},
         {"out", tensor(out)},       {"ids", tensor(ids)},
         {"counts", tensor(counts)}, {"weights", tensor(weights)}};
+    Bytes map(layer.experts * 4);
+    for (int64_t e = 0; stride > 1 && e < layer.experts; ++e)
+      reinterpret_cast<int32_t *>(map.span.data())[e] = localOf(e);
+    if (stride > 1)
+      tensors["expert_map"] = tensor(map);
     std::vector<Bytes> packed;
     for (const Pack &pack : target.pack) {
       auto scratchBytes = device->scratchBytes(pack);
@@ -208,8 +223,6 @@ TEST_P(Shares, SumToTheLayer) {
       for (Rank &rank : ranks) {
         ran = rank.run(tokens, x, logits);
         ASSERT_TRUE(ran) << ran.error().message;
-        const int64_t begin = rank.layer.localBegin;
-        const int64_t end = begin + rank.layer.localExperts;
         EXPECT_EQ(std::memcmp(rank.ids.span.data(), whole.ids.span.data(),
                               whole.ids.span.size()),
                   0);
@@ -217,15 +230,14 @@ TEST_P(Shares, SumToTheLayer) {
                               whole.weights.span.data(),
                               whole.weights.span.size()),
                   0);
-        EXPECT_EQ(std::memcmp(rank.counts.span.data(), counts + begin,
-                              rank.counts.span.size()),
-                  0);
+        auto held = reinterpret_cast<const int32_t *>(rank.counts.span.data());
+        for (int64_t e = 0; e < rank.layer.localExperts; ++e)
+          EXPECT_EQ(held[e], counts[rank.layer.localBegin + e * rank.stride]);
         auto out = reinterpret_cast<const float *>(rank.out.span.data());
         for (int64_t token = 0; token < tokens; ++token) {
           bool local = false;
           for (int64_t k = 0; k < kTopK; ++k)
-            local |=
-                ids[token * kTopK + k] >= begin && ids[token * kTopK + k] < end;
+            local |= rank.localOf(ids[token * kTopK + k]) >= 0;
           for (int64_t h = 0; h < kHidden; ++h) {
             const float value = out[token * kHidden + h];
             if (!local) {
@@ -259,6 +271,8 @@ INSTANTIATE_TEST_SUITE_P(
         Layout{"tp7_uneven", "tp = 7", 7, 3, "f32", "grouped", "gelu_no_mul"},
         Layout{"ep2", "tp = 2, ep", 2, 8, "f32", "unfused", "gelu"},
         Layout{"ep3_uneven", "tp = 3, ep", 3, 8, "bf16", "grouped", "silu"},
+        Layout{"ep3_round_robin", "tp = 3, ep, placement = round_robin", 3, 8,
+               "bf16", "grouped", "silu"},
         Layout{"ep5_dp", "dp = 5, ep", 5, 7, "f16", "grouped", "silu_no_mul"},
         Layout{"ep12_of_all", "tp = 2, pcp = 3, dp = 2, ep", 12, 13, "bf16",
                "grouped", "silu"},

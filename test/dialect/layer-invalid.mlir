@@ -85,8 +85,8 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type
 
 // -----
 
-// expected-error@+1 {{'moe.layer' op 'local_intermediate' is 32, but 2 shards share 32}}
-moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2>, local_intermediate = 32, local_begin = 0, local_experts = 8, w2_bias = true}
+// expected-error@+1 {{'moe.layer' op 'local_intermediate' must be between 1 and the 32 of the layer, got 33}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2>, local_intermediate = 33, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // -----
 
