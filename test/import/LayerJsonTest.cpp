@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/import/Vocabulary.h"
 #include "test/import/ImportTesting.h"
 
 #include <gtest/gtest.h>
@@ -175,12 +176,14 @@ TEST(LayerJson, UnknownFields) {
             "batch_invariant, "
             "defer_moe_finalize, e_score_correction_bias, expert_map, "
             "experts_per_token, "
-            "gate_up_order, has_bias, hidden_dim, in_dtype, input_quantized, "
+            "gate_up_order, has_bias, hash_vocabulary, hidden_dim, in_dtype, "
+            "input_quantized, "
             "intermediate_size, "
             "is_lora_enabled, latent_hidden_dim, "
             "moe_parallel_config, moec_layer, n_shared_experts, name, "
             "num_expert_group, "
-            "num_experts, num_redundant_experts, out_dtype, quant_config, "
+            "num_experts, num_redundant_experts, num_zero_experts, out_dtype, "
+            "per_expert_scale, quant_config, "
             "renormalize, residual, routed_scaling_factor, "
             "router_logits_dtype, "
             "routing_method, scoring_func, shared_expert_gate, "
@@ -301,10 +304,10 @@ TEST(LayerJson, TypesAndRanges) {
             "in.json: $.activation: expected \"silu\", \"gelu\", "
             "\"gelu_tanh\", \"silu_no_mul\", \"gelu_no_mul\" or "
             "\"gelu_tanh_no_mul\", got the string \"swish\"");
+  const std::vector<std::string_view> methods = routingNames();
   EXPECT_EQ(refused({{"routing_method", 4}}),
-            "in.json: $.routing_method: expected \"default\", "
-            "\"renormalize\", \"renormalize_naive\", \"topk\" or \"auto\", "
-            "got the number 4");
+            "in.json: $.routing_method: expected " + listOf(methods) +
+                ", got the number 4");
   EXPECT_EQ(
       refused({{"moe_parallel_config", {{"tp_size", 4}, {"tp_rank", 4}}}}),
       "in.json: $.moe_parallel_config.tp_rank: expected an integer from "
