@@ -79,6 +79,10 @@ static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
   if (whole && (problem.groupScales || problem.quantizesGroups))
     return std::string("128 weight rows a warpgroup leave no registers for "
                        "scales of groups along k");
+  int64_t columns = s.tileN / (problem.gated ? 2 : 1);
+  if (problem.quantizesGroups && columns > kScaledColumns)
+    return fmt::format("tile n {} makes {} columns; {} share a scale", s.tileN,
+                       columns, kScaledColumns);
   if (s.tileK * problem.elementBytes != kRowBytes)
     return fmt::format("tile k {} is not {} bytes of a row", s.tileK,
                        kRowBytes);

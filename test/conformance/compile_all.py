@@ -192,7 +192,7 @@ def check_kernel(job):
     if not cubin:
         return f"{name}: no cubin"
     if "kProgrammatic = true" in source:
-        for sentence in protocol.violations(ptx):
+        for sentence in protocol.violations(ptx, protocol.declares_counters(source)):
             return f"{name}: {sentence}"
     elif "griddepcontrol" in ptx:
         return f"{name}: it is launched as usual and has griddepcontrol"

@@ -2,11 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The protocol of programmatic launches, read from a kernel's PTX: every way to an end of the kernel passes
 griddepcontrol.wait, and no way to a write of global memory, or to griddepcontrol.launch_dependents, avoids it. What is read
-before the wait is not looked at."""
+before the wait is not looked at.
+
+A kernel that awaits counters (kAwaited) runs beside its predecessor, which has waited itself: all kernels before that have
+ended, and no memory that it reads is written. Producers look at the counter of what the predecessor has done, and tell the
+others by barriers of shared memory. So stores may follow such a barrier in place of the wait, the cursor with which tiles are
+taken is free at once, and there must be an acquire of a counter. Ends and launch_dependents keep to the rule."""
 
 import re
 
 WAIT = "griddepcontrol.wait"
+TOLD = "mbarrier.try_wait"
+ACQUIRE = "ld.acquire.gpu.global"
+CURSOR = "atom.global.add"
 LAUNCH = "griddepcontrol.launch_dependents"
 LABEL = re.compile(r"^([\w$]+):$")
 
@@ -41,9 +49,17 @@ def statements(ptx):
     return result
 
 
-def violations(ptx):
+def declares_counters(source):
+    """Whether this text of a kernel is of one that awaits counters."""
+    return bool(re.search(r"\bkAwaited = [1-9]", source))
+
+
+def violations(ptx, awaits_counters=False):
     """Sentences; an empty list where the kernel keeps the protocol."""
     code = statements(ptx)
+    found = []
+    if awaits_counters and not any(text.startswith(ACQUIRE) for _, _, text in code):
+        found.append(f"it awaits counters, but no {ACQUIRE} reads one")
     places = {}
     for i, (kind, blocks, text) in enumerate(code):
         if kind == "label":
@@ -55,38 +71,39 @@ def violations(ptx):
                 return places[name, blocks[:depth]]
         raise ValueError(f"unknown label {name}")
 
-    # Statements that are reached without a wait behind them.
-    found, seen, pending = [], set(), [0]
+    # Statements that are reached without a wait behind them; with whether a barrier told that a counter was seen.
+    seen, pending = set(), [(0, False)]
     while pending:
-        i = pending.pop()
-        if i in seen:
+        i, told = pending.pop()
+        if (i, told) in seen:
             continue
-        seen.add(i)
+        seen.add((i, told))
         if i >= len(code):
             found.append("the kernel's end is reached without griddepcontrol.wait")
             continue
         kind, blocks, text = code[i]
         if kind != "code":
-            pending.append(i + 1)
+            pending.append((i + 1, told))
             continue
         guarded = text.startswith("@")
         words = (text.split(None, 1)[1] if guarded else text).split(None, 1)
         name = words[0]
         if name == WAIT and not guarded:
             continue
+        told |= awaits_counters and name.startswith(TOLD) and not guarded
         if name in ("ret", "exit"):
             found.append(f"'{text}' is reached without griddepcontrol.wait")
         elif name == LAUNCH:
             found.append("griddepcontrol.launch_dependents comes before griddepcontrol.wait")
-        elif writes_global(name):
+        elif writes_global(name) and not (awaits_counters and (told or name.startswith(CURSOR))):
             found.append(f"'{text[:100]}' may write global memory before griddepcontrol.wait")
         elif name.startswith("brx") or name.startswith("call"):
             found.append(f"'{text[:100]}' cannot be followed")
         if name in ("ret", "exit", "trap") and not guarded:
             continue
         if name == "bra" or name.startswith("bra."):
-            pending.append(place(words[1].strip(), blocks))
+            pending.append((place(words[1].strip(), blocks), told))
             if not guarded:
                 continue
-        pending.append(i + 1)
-    return found
+        pending.append((i + 1, told))
+    return list(dict.fromkeys(found))

@@ -19,8 +19,8 @@ HEAD = """.version 8.0
 """
 
 
-def said(body):
-    return protocol.violations(HEAD + body + "\n}\n")
+def said(body, awaits_counters=False):
+    return protocol.violations(HEAD + body + "\n}\n", awaits_counters)
 
 
 class ProtocolTest(unittest.TestCase):
@@ -58,6 +58,28 @@ $L__BB0_2:
             self.assertIn("may write global memory before", found[0])
         self.assertEqual(said("  st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r1], %r2, [%r3];\n"
                               "  griddepcontrol.wait;\n  ret;"), [])
+
+    def test_counters_in_place_of_the_wait(self):
+        counter = "$L:\n  ld.acquire.gpu.global.b32 %r1, [%rd1];\n  @%p1 bra $L;\n"
+        told = "  {again:\n  mbarrier.try_wait.parity.shared::cta.b64 done, [%r1], %r2;\n  @!done bra again;}\n"
+        cursor, store = "  atom.global.add.u32 %r1, [%rd1], 1;\n", "  st.global.u32 [%rd1], %r1;\n"
+        end = "  griddepcontrol.wait;\n  griddepcontrol.launch_dependents;\n  ret;"
+        sound = counter + cursor + told + store
+        self.assertEqual(said(sound + end, True), [])
+        # Others do not declare it; and each of these lacks or swaps one thing.
+        for faulty, awaits, text in ((sound + end, False, "may write global memory before"),
+                                     (store + sound + end, True, "may write global memory before"),
+                                     (counter + store + told + end, True, "may write global memory before"),
+                                     ("  @%p1 bra $S;\n" + counter + told + "$S:\n" + store + end, True, "may write global memory"),
+                                     (counter + "  red.global.add.u32 [%rd1], 1;\n" + told + end, True, "may write global memory"),
+                                     (cursor + told + store + end, True, "no ld.acquire.gpu.global reads one"),
+                                     (sound + "  ret;", True, "'ret' is reached without"),
+                                     (sound + "  griddepcontrol.launch_dependents;\n" + end, True, "comes before")):
+            found = said(faulty, awaits)
+            self.assertTrue(found, faulty)
+            self.assertTrue(any(text in sentence for sentence in found), (faulty, found))
+        self.assertTrue(protocol.declares_counters("static constexpr int kAwaited = 12;"))
+        self.assertFalse(protocol.declares_counters("static constexpr int kAwaited = 0;"))
 
     def test_a_successor_before_the_wait(self):
         found = said("  griddepcontrol.launch_dependents;\n  griddepcontrol.wait;\n  ret;")

@@ -6,11 +6,12 @@
 A mutant is a patch whose first lines say what it is:
 
     Fault: one sentence
-    Kind: code | template
+    Kind: code | template | protocol
     Program: moec-run            (code: which program holds the mutated .cpp)
     Check: conformance REGEX     (code: the cases of conformance.py that must fail)
     Check: unit PROGRAM FILTER   (code: the GoogleTest program and the cases of it that must fail)
     Quick: yes                   (runs by default; the others with --all)
+    Text: FILE                   (protocol: of test/templates/configs; its PTX must break conformance/protocol.py)
     Scheme: fp8_block            (template: of the layer that must fail; absent: bf16)
     Engine: wgmma                (template: that multiplies; absent: mma_sync)
     Hangs: yes                   (template: a run without end counts as red)
@@ -20,7 +21,7 @@ A mutant is a patch whose first lines say what it is:
 `code` mutants are built beside the tree: the patched .cpp is compiled with its line of compile_commands.json and linked
 before the archives, so that the program takes the mutant's functions. Nothing in the source tree or the build changes.
 A check must be green before any mutant is believed. `template` mutants need a GPU: test/gpu/make_gpu_packages.py
-makes packages of them and test/gpu/gpu_suite.py demands that they fail.
+makes packages of them and test/gpu/gpu_suite.py demands that they fail. `protocol` mutants are compiled by NVRTC alone.
 """
 
 import json
@@ -37,6 +38,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "conformance"))
 import moec_testing as testing  # noqa: E402
+import nvrtc  # noqa: E402
+import protocol  # noqa: E402
 
 
 class Mutant:
@@ -130,6 +133,32 @@ def run_check(check, folder, work):
     raise RuntimeError(f"unknown check {check}")
 
 
+def protocol_violations(mutant, library, trees):
+    """Of the mutant's text, its headers taken from the first of the trees that has them."""
+    text = (ROOT / "test/templates/configs" / mutant.fields["Text"]).read_text()
+    error, log, ptx, _ = library.compile(text, mutant.fields["Text"], {}, [
+        "-std=c++20", "-default-device", "-arch=sm_90a", *[f"-I{tree / 'templates'}" for tree in trees]])
+    if error:
+        raise RuntimeError(f"does not compile: {error}: {log[:1500]}")
+    return protocol.violations(ptx, protocol.declares_counters(text))
+
+
+def test_protocol_mutant(mutant, options, library):
+    """As test_mutant."""
+    tree = pathlib.Path(options.work) / mutant.name
+    shutil.rmtree(tree, ignore_errors=True)
+    try:
+        apply_patch(mutant, tree)
+        sound = protocol_violations(mutant, library, [ROOT])
+        if sound:
+            return f"the protocol is broken without the mutant: {sound[0]}", ""
+        found = protocol_violations(mutant, library, [tree, ROOT])
+    except (RuntimeError, OSError) as error:
+        return str(error), ""
+    shutil.rmtree(tree)
+    return ("", f"protocol.py: {found[0]}") if found else ("survived: protocol.py says nothing", "")
+
+
 def test_mutant(mutant, builder, options, baseline):
     """'' where the mutant was caught, else what went wrong; and what was seen."""
     work = pathlib.Path(options.work) / mutant.name
@@ -169,11 +198,13 @@ def main():
         sys.exit(77)
     started = time.time()
     builder, failures, baseline, looked_at = Builder(options.build), [], {}, 0
+    path = nvrtc.find()
+    library = nvrtc.Nvrtc(path) if path else None
     for mutant in load_mutants():
         if options.filter not in mutant.name:
             continue
-        runs = mutant.kind == "code" and (options.all or mutant.quick)
-        looked_at += runs
+        runs = (mutant.kind == "code" or mutant.kind == "protocol" and library) and (options.all or mutant.quick)
+        looked_at += bool(runs)
         # Also those that do not run today must fit the sources.
         try:
             apply_patch(mutant, pathlib.Path(options.work) / "fit")
@@ -183,7 +214,10 @@ def main():
             continue
         if not runs:
             continue
-        failure, seen = test_mutant(mutant, builder, options, baseline)
+        if mutant.kind == "protocol":
+            failure, seen = test_protocol_mutant(mutant, options, library)
+        else:
+            failure, seen = test_mutant(mutant, builder, options, baseline)
         print(f"{'NOT CAUGHT' if failure else 'caught'}  {mutant.name}: {failure or seen}", flush=True)
         if failure:
             failures.append(f"{mutant.name}: {failure}")

@@ -14,6 +14,10 @@
 // its own wait: when a CTA runs at all, all kernels but the predecessor have
 // ended and their writes are visible.
 //
+// For the same reason a kernel may run beside its predecessor where it awaits
+// counters of what that one has done (kAwaited): it then calls awaitPredecessor
+// last, so that its own end still implies that of all before it.
+//
 //===----------------------------------------------------------------------===//
 
 #pragma once

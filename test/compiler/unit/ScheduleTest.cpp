@@ -208,6 +208,21 @@ TEST(Candidates, GroupsAreQuantizedByEnginesWithRoles) {
             "engine 'mma_sync' does not quantize groups of its result");
 }
 
+TEST(Candidates, ATileIsNotWiderThanAGroupThatIsQuantized) {
+  MatmulProblem p = ofBytes(gateUp(1, 128, 16));
+  p.quantizesGroups = true;
+  Schedule wide = roles(16, 1);
+  wide.tileN = 256;
+  wide.setRoles();
+  EXPECT_EQ(whyIllegal(p, wide, h100()), std::nullopt);
+  EXPECT_EQ(knownGood(p, {"wgmma"}, h100())->tileN, 256);
+  // Without gates each weight row is a column.
+  p.gated = false;
+  EXPECT_EQ(whyIllegal(p, wide, h100()),
+            "tile n 256 makes 256 columns; 128 share a scale");
+  EXPECT_EQ(knownGood(p, {"wgmma"}, h100())->tileN, 128);
+}
+
 TEST(Candidates, RolesShareTheRegistersOfACta) {
   Schedule s = roles(256);
   EXPECT_EQ(s.threads(), 384);
