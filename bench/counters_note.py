@@ -94,22 +94,17 @@ HEAD = (("us", "ns", 1e3, 1), ("read MB", "memory_read", 1e6, 0), ("written MB",
         ("tensor %", "tensor_percent", 1, 0), ("issue %", "issue_percent", 1, 0))
 
 
-def table(cell, layer):
-    yield f"### {cell['shape']}, {cell['scheme']}, {cell['tokens']} tokens"
-    yield ""
-    yield (f"{cell['us']:.1f} us in the graph, {cell['ratio']:.2f} of the floor, target {cell['against']['limit']:.2f}.")
-    yield ""
-    kernels = list(large(layer))
+def table(cells, layers):
+    """One row for each large kernel of each cell."""
+    rows = [(cell, kernel) for cell in cells if key_of(cell) in layers for kernel in large(layers[key_of(cell)])]
     # Columns that no kernel has are left out: what the GPU or an older run did not count.
-    columns = [column for column in HEAD if any(column[1] in kernel for kernel in kernels)]
-    waits = any(counters.waits_of(kernel) for kernel in kernels)
-    yield "| kernel | " + " | ".join(title for title, *_ in columns) + " | bound by |" + (" warps wait for |" if waits else "")
-    yield "| --- |" + " --- |" * (len(columns) + 1 + waits)
-    for kernel in kernels:
-        yield (f"| {kernel['kernel']} | " +
+    columns = [column for column in HEAD if any(column[1] in kernel for _, kernel in rows)]
+    yield "| cell | tokens | kernel | " + " | ".join(title for title, *_ in columns) + " | bound by | warps wait for |"
+    yield "| --- | --- | --- |" + " --- |" * (len(columns) + 2)
+    for cell, kernel in rows:
+        yield (f"| {cell['shape']}, {cell['scheme']} | {cell['tokens']} | {kernel['kernel']} | " +
                " | ".join(f"{kernel[key] / scale:.{digits}f}" if key in kernel else "-" for _, key, scale, digits in columns) +
-               f" | {kernel['bound_by']} |" + (f" {counters.waits_of(kernel) or '-'} |" if waits else ""))
-    yield ""
+               f" | {kernel['bound_by']} | {counters.waits_of(kernel) or '-'} |")
 
 
 def text_of(cells, layers):
@@ -129,9 +124,7 @@ def text_of(cells, layers):
     yield ""
     yield "## All counters"
     yield ""
-    for cell in cells:
-        if key_of(cell) in layers:
-            yield from table(cell, layers[key_of(cell)])
+    yield from table(cells, layers)
 
 
 def main():

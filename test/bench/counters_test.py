@@ -149,7 +149,7 @@ class NoteTest(unittest.TestCase):
         self.assertEqual(lines[:2], ["above", "## Every cell that misses"])
         self.assertIn("| qwen3-30b-a3b, bf16 | 32 | 10.0 | 1.50 | 1.10 | gate_up 96 % memory; down 3 % tensor |", lines)
         self.assertIn("| qwen3-30b-a3b, bf16 | 1 | 10.0 | 1.20 | 1.10 | no counters |", lines)
-        self.assertIn("| down | 3.0 | - | 85 | tensor | barrier 75, wait 25 |", lines)
+        self.assertIn("| qwen3-30b-a3b, bf16 | 32 | down | 3.0 | - | 85 | tensor | barrier 75, wait 25 |", lines)
         self.assertNotIn("old", lines)
 
 
