@@ -159,18 +159,9 @@ def check_case(tools, work, case):
         if len(launches) != 2:
             return f"{name}: expected two launches for few tokens, got {[launch['kernel'] for launch in launches]}"
     for arguments in runs_of(case, manifest):
-        command = [tools.moec_run, package, "--device=host", "--check", "--json", *arguments]
-        status, output, errors = testing.run(command)
-        line = " ".join(map(str, command))
-        try:
-            report = json.loads(output)
-        except ValueError:
-            return f"{name}: no JSON from {line}: exit {status}, {errors.strip()}"
-        wrong = [entry for entry in report["runs"] if not entry["passed"]]
+        wrong = testing.wrong_run(tools.moec_run, package, arguments)
         if wrong:
-            return f"{name}: {wrong[0].get('text', wrong[0])} in {line}"
-        if status or not report["runs"]:
-            return f"{name}: exit {status} from {line}: {errors.strip()}"
+            return f"{name}: {wrong} in moec-run {package} {' '.join(map(str, arguments))}"
     shutil.rmtree(folder)
     return None
 

@@ -81,6 +81,23 @@ def run(command, timeout=300):
     return done.returncode, done.stdout, done.stderr
 
 
+def wrong_run(moec_run, package, arguments, may_lack=False):
+    """None, or what is wrong with the checked runs of a package on the host device. may_lack: a kind of run that the layer does not
+    have, which is refused as usage, is nothing wrong."""
+    status, output, errors = run([moec_run, package, "--device=host", "--check", "--json", *arguments])
+    said = errors.strip()[-300:]
+    if may_lack and status == 2 and "expected" in errors:
+        return None
+    try:
+        report = json.loads(output)
+    except ValueError:
+        return f"no JSON, exit {status}: {said}"
+    wrong = [entry for entry in report["runs"] if not entry["passed"]]
+    if wrong:
+        return str(wrong[0].get("text", wrong[0]))
+    return f"exit {status}: {said}" if status or not report["runs"] else None
+
+
 def routing_json(shape, routing, more):
     """What the method's row takes, as far as the shape allows; `more`: also what is no number of the method itself."""
     experts, topk = shape["num_experts"], shape["experts_per_token"]

@@ -174,18 +174,9 @@ def settle(tools, drawn, folder, draw, arch="sm_90a", cubins=False):
 def run_package(tools, drawn, folder):
     """None, or a sentence about the first run that is wrong; runs of a kind that the layer does not have are left out."""
     for arguments in drawn.runs:
-        status, output, errors = testing.run([tools.moec_run, folder / "package", "--device=host", "--check", "--json", *arguments])
-        if status == 2 and "expected" in errors:
-            continue
-        try:
-            report = json.loads(output)
-        except ValueError:
-            return f"no JSON, exit {status}: {errors.strip()[-300:]} [{' '.join(arguments)}]"
-        wrong = [entry for entry in report["runs"] if not entry["passed"]]
+        wrong = testing.wrong_run(tools.moec_run, folder / "package", arguments, may_lack=True)
         if wrong:
-            return f"{wrong[0].get('text', wrong[0])} [{' '.join(arguments)}]"
-        if status or not report["runs"]:
-            return f"exit {status}: {errors.strip()[-300:]} [{' '.join(arguments)}]"
+            return f"{wrong} [{' '.join(arguments)}]"
     return None
 
 
