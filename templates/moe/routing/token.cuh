@@ -161,7 +161,9 @@ routeToken(const typename Config::Args &args, const TokenLogits<Config> &logits,
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i)
       sum += isFinite(values[i]) ? expf(values[i] - maximum) : 0.0f;
-    sum = ptx::warpSum(sum);
+    // At least the largest one's 1; without a finite logit the scores of -inf
+    // are 0, too, and the bias selects.
+    sum = fmaxf(ptx::warpSum(sum), 1.0f);
   }
   float logit;
   // The logit of an expert that was not found by it.
