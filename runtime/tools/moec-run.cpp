@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The driver: options, one machine, one session, the cases, the report. The
-// parts lie in tools/run/. Exit status: 0, 1 (refused or a check failed, with
-// the reason on stderr), 2 (usage).
+// The driver: options, one machine, one session, the cases, the report; with
+// --cases one session after the other. The parts lie in tools/run/. Exit
+// status: 0, 1 (refused or a check failed, with the reason on stderr), 2
+// (usage); of several runs the greatest.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,25 +17,31 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
+#include <optional>
+#include <sstream>
 
 using namespace moec;
 using namespace moec::run;
 
 static constexpr int kUsage = 2;
 
-static int refuse(const Error &error) {
-  fmt::print(stderr, "moec-run: {} [{}]\n", error.message,
-             errorCodeName(error.code));
-  return 1;
+static int refuse(const Error &error, RunReport &report, int status = 1) {
+  report.driverFailed = error.code == ErrorCode::DriverFailed;
+  report.error =
+      fmt::format("{} [{}]", error.message, errorCodeName(error.code));
+  fmt::print(stderr, "moec-run: {}\n", report.error);
+  return report.status = status;
 }
 
 /// Compiles into the cache: the target asked for, or all of them.
 static int prebuild(const Options &options, RunReport &report) {
   auto files = readPackage(options.package);
   if (!files)
-    return refuse(files.error());
+    return refuse(files.error(), report);
   report.name = files->manifest.name;
   report.device = "none (prebuild)";
   std::vector<std::string> archs;
@@ -51,7 +58,7 @@ static int prebuild(const Options &options, RunReport &report) {
     load.strict = options.strict;
     auto package = runtime::Package::load(*files, load);
     if (!package)
-      return refuse(package.error());
+      return refuse(package.error(), report);
     report.arch += (report.arch.empty() ? "" : ",") + arch;
     report.loads.push_back((*package)->report());
     report.loadArchs.push_back(arch);
@@ -59,10 +66,20 @@ static int prebuild(const Options &options, RunReport &report) {
   return 0;
 }
 
-static Result<void> runCases(const Options &options, Machine &machine,
+/// What the runs of one process share.
+struct Shared {
+  std::unique_ptr<Machine> machine;
+  std::optional<uint64_t> seed; ///< of the weights
+  HostWeights weights;
+};
+
+static Result<void> runCases(const Options &options, Shared &shared,
                              Session &session, RunReport &report) {
   auto start = std::chrono::steady_clock::now();
-  HostWeights weights = HostWeights::make(session.layer(), options.seed);
+  if (shared.seed != options.seed)
+    shared.weights = HostWeights::make(session.layer(), options.seed);
+  shared.seed = options.seed;
+  const HostWeights &weights = shared.weights;
   report.weights = std::chrono::duration<double, std::milli>(
                        std::chrono::steady_clock::now() - start)
                        .count();
@@ -73,14 +90,14 @@ static Result<void> runCases(const Options &options, Machine &machine,
   if (!options.against.empty()) {
     Options other = options;
     other.arch.clear();
-    auto opened = Session::open(machine, other, options.against);
+    auto opened = Session::open(*shared.machine, other, options.against);
     if (!opened)
       return opened.takeError();
     against = std::move(*opened);
     if (auto ok = against->setWeights(weights); !ok)
       return ok;
   }
-  Bench bench{machine, options, weights, session, against.get()};
+  Bench bench{*shared.machine, options, weights, session, against.get()};
   for (int64_t tokens : options.tokens)
     for (const std::string &pattern : options.routing) {
       auto result = runCase(bench, tokens, pattern);
@@ -112,6 +129,67 @@ static Result<void> checkVariant(const Options &options,
   return {};
 }
 
+static int runPackage(const Options &options, Shared &shared,
+                      RunReport &report) {
+  if (!shared.machine) {
+    auto machine = Machine::create(options.device);
+    if (!machine)
+      return refuse(machine.error(), report);
+    shared.machine = std::move(*machine);
+  }
+  report.context = shared.machine->contextMilliseconds();
+  auto session = Session::open(*shared.machine, options, options.package);
+  if (!session)
+    return refuse(session.error(), report);
+  const runtime::Package &package = (*session)->package();
+  report.name = package.manifest().name;
+  report.device = package.deviceName();
+  report.arch = package.target().arch;
+  report.loads.push_back(package.report());
+  report.loadArchs.push_back(report.arch);
+  report.driverOpen = package.report().driverOpen;
+  report.cuInit = package.report().cuInit;
+  if (auto ok = checkVariant(options, **session); !ok)
+    return refuse(ok.error(), report, kUsage);
+  if (auto ok = runCases(options, shared, **session, report); !ok)
+    return refuse(ok.error(), report);
+  return report.status = report.passed() ? 0 : 1;
+}
+
+/// A run for each line of the file, with the line's options behind those of the
+/// command line. A driver's error ends them: what the context still holds is
+/// unknown.
+static int runLines(int argc, char **argv, const Options &common) {
+  std::ifstream file(common.cases);
+  if (!file) {
+    fmt::print(stderr, "moec-run: --cases: cannot read '{}'\n", common.cases);
+    return kUsage;
+  }
+  Shared shared;
+  int status = 0;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream stream(line);
+    std::vector<std::string> words(argv, argv + argc);
+    for (std::string word; stream >> word;)
+      words.push_back(word);
+    std::vector<char *> arguments;
+    for (std::string &word : words)
+      arguments.push_back(word.data());
+    RunReport report;
+    Options options;
+    if (!parseOptions(static_cast<int>(arguments.size()), arguments.data(),
+                      options, report.status))
+      return kUsage;
+    report.package = options.package;
+    status = std::max(status, runPackage(options, shared, report));
+    printJson(report, -1);
+    std::fflush(stdout);
+    if (report.driverFailed)
+      break;
+  }
+  return status;
+}
+
 int main(int argc, char **argv) {
   RunReport report;
   report.processStart = millisecondsSinceExec();
@@ -119,36 +197,17 @@ int main(int argc, char **argv) {
   int status = 0;
   if (!parseOptions(argc, argv, options, status))
     return status;
+  if (!options.cases.empty())
+    return runLines(argc, argv, options);
   report.package = options.package;
-  if (options.prebuild) {
-    if (int code = prebuild(options, report); code != 0)
-      return code;
-  } else {
-    auto machine = Machine::create(options.device);
-    if (!machine)
-      return refuse(machine.error());
-    report.context = (*machine)->contextMilliseconds();
-    auto session = Session::open(**machine, options, options.package);
-    if (!session)
-      return refuse(session.error());
-    const runtime::Package &package = (*session)->package();
-    report.name = package.manifest().name;
-    report.device = package.deviceName();
-    report.arch = package.target().arch;
-    report.loads.push_back(package.report());
-    report.loadArchs.push_back(report.arch);
-    report.driverOpen = package.report().driverOpen;
-    report.cuInit = package.report().cuInit;
-    if (auto ok = checkVariant(options, **session); !ok) {
-      refuse(ok.error());
-      return kUsage;
-    }
-    if (auto ok = runCases(options, **machine, **session, report); !ok)
-      return refuse(ok.error());
-  }
+  Shared shared;
+  status = options.prebuild ? prebuild(options, report)
+                            : runPackage(options, shared, report);
+  if (!report.error.empty())
+    return status;
   if (options.json)
     printJson(report);
   else
     printTable(report, options);
-  return report.passed() ? 0 : 1;
+  return status;
 }

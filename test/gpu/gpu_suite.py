@@ -53,7 +53,8 @@ def execute(command, folder, timeout):
                               stdin=subprocess.DEVNULL)
         return done.returncode, done.stdout, done.stderr
     except subprocess.TimeoutExpired as expired:
-        return TIMED_OUT, "", f"no end after {expired.timeout:.0f} s"
+        printed = (expired.stdout or b"").decode(errors="replace")
+        return TIMED_OUT, printed, f"no end after {expired.timeout:.0f} s"
 
 
 def summary_of(text, sanitizer):
@@ -115,6 +116,40 @@ def judge(status, output, errors, sanitizer):
     return True, "", worst, False
 
 
+def limit_of(options):
+    """Seconds that a call begun now may take."""
+    return max(1.0, min(options.timeout, options.within - (time.time() - options.started)))
+
+
+def calls_of(entry, root, options, tool):
+    """(arguments, status, output, errors, whether it hung where it may) of each run of the entry. A process runs them all,
+    since to begin one costs more than most runs; under a sanitizer each has its own, whose summary is its own."""
+    runs = entry["runs"] * entry.get("repeat", 1)
+    command = [str(root / "bin" / "moec-run"), entry["package"], "--device=cuda", "--json", "--check"]
+    if tool:
+        for arguments in runs:
+            sanitized = [tool, "--tool", entry["sanitizer"], "--error-exitcode", "9", *command, *arguments]
+            yield (arguments, *execute(sanitized, root, limit_of(options)), False)
+        return
+    limit = limit_of(options)
+    may_hang = entry.get("hangs") and limit >= min(options.timeout, HANG)
+    with tempfile.NamedTemporaryFile("w", suffix=".cases") as file:
+        file.write("".join(" ".join(arguments) + "\n" for arguments in runs))
+        file.flush()
+        status, output, errors = execute([*command, f"--cases={file.name}"], root,
+                                         min(limit, HANG) if entry.get("hangs") else limit)
+    lines = output.splitlines()
+    for i, arguments in enumerate(runs):
+        if i < len(lines) and status in (0, 1, 2, TIMED_OUT):
+            try:
+                report = json.loads(lines[i])
+            except ValueError:
+                report = {}
+            yield arguments, report.get("status", status), lines[i], report.get("error", errors), False
+        else:
+            yield arguments, status, "", errors, may_hang and status == TIMED_OUT
+
+
 def run_entry(entry, root, options):
     """A result for the table."""
     started = time.time()
@@ -126,20 +161,13 @@ def run_entry(entry, root, options):
         if not tool:
             return {**result, "passed": None, "text": "no compute-sanitizer here", "seconds": 0}
     red = ""
-    for arguments in entry["runs"] * entry.get("repeat", 1):
-        command = [str(root / "bin" / "moec-run"), entry["package"], "--device=cuda", "--json", "--check", *arguments]
-        if sanitizer:
-            command = [tool, "--tool", sanitizer, "--error-exitcode", "9", *command]
-        hangs = entry.get("hangs") and not sanitizer
-        left = max(1.0, min(options.timeout, options.within - (time.time() - options.started)))
-        limit = min(left, HANG) if hangs else left
-        status, output, errors = execute(command, root, limit)
+    for arguments, status, output, errors, hung in calls_of(entry, root, options, tool if sanitizer else None):
         if entry.get("refusable") and status == 2 and "expected" in errors:
             continue
         if options.verbose:
-            print(" ".join(command), "->", status, flush=True)
+            print(entry["package"], " ".join(arguments), "->", status, flush=True)
         passed, text, worst, caught = judge(status, output, errors, sanitizer)
-        caught = caught or hangs and status == TIMED_OUT and limit >= min(options.timeout, HANG)
+        caught = caught or hung
         result["calls"] += 1
         for key, value in worst.items():
             result["worst"][key] = max(result["worst"].get(key, 0), value) if key != "runs" else (

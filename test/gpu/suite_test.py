@@ -90,6 +90,21 @@ class SuiteTest(unittest.TestCase):
         self.assertIn("no end after", result["text"])
         self.assertFalse(gpu_suite.run_entry({**entry, "hangs": True, "expect": "pass"}, self.root, self.options)["passed"])
 
+    def test_each_run_is_judged_by_its_line(self):
+        runs = [["--tokens=1"], ["--tokens=2"], ["--tokens=3"]]
+        lines = [{**GOOD, "status": 0}, {"passed": False, "status": 2, "runs": [], "error": "expected logits, got ids"}, {**BAD, "status": 1}]
+        text = "\n".join(map(json.dumps, lines))
+        refused = self.result(text, 2, runs=runs, refusable=True)
+        self.assertEqual((refused["calls"], refused["worst"]["runs"]), (2, 3))
+        self.assertIn("row of token 5 [--tokens=3]", refused["text"])
+        self.assertIn("expected logits, got ids [--tokens=2]", self.result(text, 2, runs=runs)["text"])
+        # What has no line was not run.
+        ended = self.result(json.dumps(GOOD), 139, runs=runs)
+        self.assertFalse(ended["passed"])
+        ended = self.result(json.dumps(GOOD), 0, runs=runs)
+        self.assertIn("no JSON", ended["text"])
+        self.assertIn("[--tokens=2]", ended["text"])
+
     def sanitized(self, text, status=0, program=GOOD, tool="memcheck", **entry):
         """A stand-in for compute-sanitizer that says `text` around what the program prints."""
         path = self.script(self.root / "sanitizer", "========= COMPUTE-SANITIZER\n" + json.dumps(program) + "\n" + text,

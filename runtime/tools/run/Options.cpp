@@ -57,6 +57,9 @@ bool moec::run::parseOptions(int argc, char **argv, Options &options,
                "Compare with the reference, and run twice");
   app.add_flag("--time", options.time, "Median time of one run");
   app.add_flag("--json", options.json, "One JSON object on stdout");
+  app.add_option("--cases", options.cases,
+                 "Each line of this file is a run with its options beside "
+                 "these, all in one process; a JSON object a line on stdout");
   app.add_flag("--prebuild", options.prebuild,
                "Only fill the kernel cache; needs no GPU");
   app.add_flag("--strict", options.strict, "Never compile");
@@ -120,6 +123,8 @@ bool moec::run::parseOptions(int argc, char **argv, Options &options,
   bool onHost = options.device == runtime::DeviceKind::Host;
   if (onHost && options.capture)
     return usage("--capture needs --device=cuda");
+  if (options.prebuild && !options.cases.empty())
+    return usage("--cases runs a package, --prebuild does not");
   if (options.tokens.empty())
     return usage("--tokens: expected at least one token count");
   return true;

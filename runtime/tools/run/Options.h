@@ -40,6 +40,7 @@ struct Options {
   int64_t validTokens = -1; ///< -1: not given
   int64_t sample = 256;     ///< tokens that the reference takes on a GPU
   bool poison = true;       ///< outputs and workspace begin as 0xFF bytes
+  std::string cases; ///< a file of further options; a line is a run of its own
 };
 
 /// True to go on; false to end the program with `status`, after

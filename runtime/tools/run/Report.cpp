@@ -26,11 +26,12 @@ using namespace moec::run;
 using nlohmann::ordered_json;
 
 bool RunReport::passed() const {
-  return std::all_of(cases.begin(), cases.end(),
+  return status == 0 &&
+         std::all_of(cases.begin(), cases.end(),
                      [](const CaseResult &result) { return result.passed; });
 }
 
-void moec::run::printJson(const RunReport &report) {
+void moec::run::printJson(const RunReport &report, int indent) {
   ordered_json json = {
       {"package", report.package},
       {"name", report.name},
@@ -75,8 +76,11 @@ void moec::run::printJson(const RunReport &report) {
   }
   json["runs"] = std::move(runs);
   json["passed"] = report.passed();
-  fmt::print("{}\n",
-             json.dump(1, ' ', false, ordered_json::error_handler_t::replace));
+  json["status"] = report.status;
+  if (!report.error.empty())
+    json["error"] = report.error;
+  fmt::print("{}\n", json.dump(indent, ' ', false,
+                               ordered_json::error_handler_t::replace));
 }
 
 static void printLoad(const runtime::LoadReport &load,

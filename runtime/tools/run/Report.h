@@ -27,10 +27,14 @@ struct RunReport {
   std::vector<std::string> loadArchs;     ///< beside `loads`
   double weights = 0, pack = 0;           ///< milliseconds
   std::vector<CaseResult> cases;
+  int status = 0;            ///< what the program ends with
+  std::string error;         ///< why the rest was not run
+  bool driverFailed = false; ///< and the error is the driver's
   bool passed() const;
 };
 
-void printJson(const RunReport &report);
+/// One object; on one line where `indent` is negative.
+void printJson(const RunReport &report, int indent = 1);
 void printTable(const RunReport &report, const Options &options);
 
 /// Milliseconds since this process was started, to the kernel's clock tick.
