@@ -212,7 +212,9 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   int valid = args.valid_tokens ? *args.valid_tokens : args.tokens;
   // The next token's logits are on their way while one is routed, where two
   // sets of them fit into the registers.
-  constexpr bool kAhead = Config::kExperts <= 256;
+  constexpr bool kAhead =
+      Config::kExperts <= 256 &&
+      !(Config::Select::kGrouped && routing::kHasRoutingBias<Config>);
   routing::TokenLogits<Config> next;
   auto loadNext = [&](int t) {
     if (kAhead && routing::logitsOf<Config>(args) && t < blockTokens)

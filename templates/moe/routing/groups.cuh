@@ -24,14 +24,14 @@ template <int kGroups, int kTopGroups> struct TopKOfGroups {
   static constexpr bool kFromTable = false;
   static_assert(kGroups >= 1 && kGroups <= 32, "kGroups must be 1 to 32");
 
-  /// Which groups are kept, a bit each. kTwo: the sum of
-  /// two keys counts.
+  /// Which groups are kept, a bit each. kTwo: the sum of two keys counts.
   template <int kExperts, bool kTwo, int kPerLane>
   static __device__ __forceinline__ unsigned
   keptGroups(const unsigned (&keys)[kPerLane], int lane) {
     static_assert(kExperts % kGroups == 0, "kGroups must divide kExperts");
     constexpr int kSize = kExperts / kGroups;
-    unsigned own = 0; // lane g has the key of group g
+    constexpr bool kSums = kTwo && kSize > 1;
+    unsigned own = 0, ownNext = 0; // lane g has the keys of group g
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
       unsigned best = 0, second = 0;
@@ -44,14 +44,16 @@ template <int kGroups, int kTopGroups> struct TopKOfGroups {
         best = max(best, key);
       }
       unsigned top = ptx::warpMaximum(best);
-      if constexpr (kTwo && kSize > 1) {
+      if constexpr (kSums) {
         unsigned owners = __ballot_sync(0xffffffffu, best == top);
         unsigned next =
             ptx::warpMaximum(lane == __ffs(int(owners)) - 1 ? second : best);
-        top = keyOfLogit(logitOfKey(top) + logitOfKey(next));
+        ownNext = lane == group ? next : ownNext;
       }
       own = lane == group ? top : own;
     }
+    if constexpr (kSums)
+      own = keyOfLogit(logitOfKey(own) + logitOfKey(ownNext));
     int rank = 0;
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
@@ -72,9 +74,50 @@ template <int kGroups, int kTopGroups> struct TopKOfGroups {
         keys[i] = 0;
   }
 
+  /// Whether each of a lane's keys is of the same group as the other lanes'.
+  template <int kExperts>
+  static constexpr bool kWhole = kExperts / kGroups % 32 == 0;
+
+  /// The keys of the kept groups alone, in their order: fewer to look through
+  /// each round.
+  template <int kExperts, int kPerLane, int kFew>
+  static __device__ __forceinline__ void
+  gather(unsigned kept, const unsigned (&keys)[kPerLane],
+         unsigned (&few)[kFew]) {
+    constexpr int kEach = kExperts / kGroups / 32;
+#pragma unroll
+    for (int j = 0; j < kTopGroups; ++j) {
+      int group = __ffs(int(kept)) - 1;
+      kept &= kept - 1;
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) {
+        few[j * kEach + e] = keys[j * kEach + e];
+#pragma unroll
+        for (int other = j + 1; other <= j + kGroups - kTopGroups; ++other)
+          few[j * kEach + e] =
+              group == other ? keys[other * kEach + e] : few[j * kEach + e];
+      }
+    }
+  }
+
+  /// Which expert one of the kept groups' is.
+  template <int kExperts>
+  static __device__ __forceinline__ int expertOf(unsigned kept, int few) {
+    constexpr int kSize = kExperts / kGroups;
+#pragma unroll
+    for (int j = 0; j < kTopGroups - 1; ++j)
+      kept &= few >= (j + 1) * kSize ? kept - 1 : kept;
+    return (__ffs(int(kept)) - 1) * kSize + few % kSize;
+  }
+
   template <int kTopK, int kExperts, bool kTwo, int kPerLane>
   static __device__ __forceinline__ unsigned
   selectWords(unsigned (&keys)[kPerLane], int lane) {
+    if constexpr (kWhole<kExperts>) {
+      unsigned few[kPerLane * kTopGroups / kGroups];
+      gather<kExperts>(keptGroups<kExperts, kTwo>(keys, lane), keys, few);
+      return TopK::selectWords<kTopK, kExperts, kTwo>(few, lane);
+    }
     keepBest<kExperts, kTwo>(keys, lane);
     return TopK::selectWords<kTopK, kExperts, kTwo>(keys, lane);
   }
@@ -82,6 +125,14 @@ template <int kGroups, int kTopGroups> struct TopKOfGroups {
   template <int kTopK, int kExperts, bool kTwo, int kPerLane>
   static __device__ __forceinline__ void
   select(unsigned (&keys)[kPerLane], int lane, int &expert, float &logit) {
+    if constexpr (kWhole<kExperts>) {
+      unsigned few[kPerLane * kTopGroups / kGroups];
+      unsigned kept = keptGroups<kExperts, kTwo>(keys, lane);
+      gather<kExperts>(kept, keys, few);
+      TopK::select<kTopK, kExperts, kTwo>(few, lane, expert, logit);
+      expert = lane < kTopK ? expertOf<kExperts>(kept, expert) : -1;
+      return;
+    }
     keepBest<kExperts, kTwo>(keys, lane);
     TopK::select<kTopK, kExperts, kTwo>(keys, lane, expert, logit);
   }

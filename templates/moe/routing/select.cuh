@@ -85,15 +85,15 @@ struct TopK {
 #pragma unroll 1
     for (int k = 0; k < kTopK; ++k) {
       unsigned best = keys[0];
-      unsigned index = unsigned(lane);
 #pragma unroll
       for (int i = 1; i < kPerLane; ++i)
-        if (keys[i] > best) {
-          best = keys[i];
-          index = unsigned(i * 32 + lane);
-        }
+        best = max(best, keys[i]);
       unsigned top = ptx::warpMaximum(best);
-      unsigned winner = ptx::warpMinimum(best == top ? index : 0xffffffffu);
+      unsigned index = 0xffffffffu;
+#pragma unroll
+      for (int i = kPerLane - 1; i >= 0; --i)
+        index = keys[i] == top ? unsigned(i * 32 + lane) : index;
+      unsigned winner = ptx::warpMinimum(index);
       if (lane == k) {
         expert = int(winner);
         logit = logitOfKey(top);
