@@ -13,6 +13,7 @@
 #ifndef MOEC_DIALECT_MOE_H
 #define MOEC_DIALECT_MOE_H
 
+#include "dialect/catalog/Activations.h"
 #include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/Gpus.h"
 

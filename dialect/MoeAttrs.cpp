@@ -321,6 +321,17 @@ bool ActivationAttr::isGated() const {
       ->gated;
 }
 
+moec::catalog::ActivationNumbers ActivationAttr::getNumbers() const {
+  const catalog::Activation &row =
+      *catalog::find(catalog::kActivations, std::string_view(getFunction()));
+  const auto number = [](FloatAttr said, double otherwise) {
+    return said ? said.getValueAsDouble() : otherwise;
+  };
+  return {number(getAlpha(), row.alpha), number(getBeta(), row.beta),
+          number(getLinearBeta(), row.linearBeta),
+          number(getLimit(), row.limit)};
+}
+
 //===----------------------------------------------------------------------===//
 // ParallelAttr
 //===----------------------------------------------------------------------===//

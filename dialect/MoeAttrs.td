@@ -175,6 +175,8 @@ def Moe_ActivationAttr : Moe_FieldsAttr<"Activation", "activation"> {
   let extraClassDeclaration = [{
     /// Whether the first matmul has two halves, gate and up.
     bool isGated() const;
+    /// The parameters, the row's where none is said.
+    ::moec::catalog::ActivationNumbers getNumbers() const;
   }];
 }
 

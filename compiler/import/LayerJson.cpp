@@ -39,8 +39,6 @@ constexpr ForeignField kForeignLayerFields[] = {
     {"moe_backend", "the option --backend says it"},
     {"max_num_tokens", "the option --max-tokens says it"},
     {"max_capture_size", "every token count can be captured"},
-    {"activation_situ_beta", "no activation of moec has this parameter"},
-    {"activation_situ_linear_beta", "no activation of moec has this parameter"},
 };
 
 constexpr ForeignField kForeignQuantFields[] = {
@@ -279,6 +277,9 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
   layer.activation.alpha = reader.number("swiglu_alpha");
   layer.activation.beta = reader.number("swiglu_beta");
   layer.activation.limit = reader.number("swiglu_limit");
+  if (std::optional<double> beta = reader.number("activation_situ_beta"))
+    layer.activation.beta = beta;
+  layer.activation.linearBeta = reader.number("activation_situ_linear_beta");
   if (layer.activation.limit && *layer.activation.limit <= 0)
     reader.expected("swiglu_limit",
                     "a number above 0, or no field for no limit");

@@ -224,9 +224,15 @@ LogicalResult checkParameters(moe::LayerOp layer) {
         options);
   failed |= mlir::failed(checkGroups(layer, row));
   const StringRef function = activation.getFunction();
-  const std::string_view parameters =
-      catalog::find(catalog::kActivations, std::string_view(function))
-          ->parameters;
+  const catalog::Activation &activationRow =
+      *catalog::find(catalog::kActivations, std::string_view(function));
+  const std::string_view parameters = activationRow.parameters;
+  if (catalog::hasWord(activationRow.needs, "limit") && !activation.getLimit())
+    failed |= mlir::failed(
+        compiler::refuse(layer, "option_not_supported",
+                         "activation '" + function +
+                             "' needs a 'limit', got none; accepted: a number "
+                             "above 0"));
   check("activation", function, "alpha", bool(activation.getAlpha()),
         parameters);
   check("activation", function, "beta", bool(activation.getBeta()), parameters);

@@ -8,7 +8,8 @@
 //
 // result = act(gate) * (up + beta), or act(x) where the function is not gated,
 // in f32, rounded once to the result's type. alpha scales the argument of
-// silu's sigmoid; limit bounds the gate from above and up on both sides.
+// silu's sigmoid; limit bounds the gate from above and up on both sides, that
+// of swiglustep what silu leaves. situ bounds both by tanh.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,12 +25,17 @@ using namespace moec::host;
 
 namespace {
 
-enum class Function { Silu, Gelu, GeluTanh };
+enum class Function { Silu, Gelu, GeluTanh, Relu2, SwigluStep, Situ };
 
 float apply(Function function, float x, float alpha) {
   switch (function) {
   case Function::Silu:
+  case Function::SwigluStep:
     return x / (1.0f + std::exp(-alpha * x));
+  case Function::Relu2:
+    return x > 0 ? x * x : x <= 0 ? 0.0f : x;
+  case Function::Situ:
+    return 1.0f / (1.0f + std::exp(-x));
   case Function::Gelu:
     // 1/sqrt(2); erfc keeps the relative accuracy of the left tail.
     return 0.5f * x * std::erfc(-x * 0.70710678118654752f);
@@ -54,9 +60,16 @@ Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
     function = Function::Gelu;
   else if (name == "gelu_tanh")
     function = Function::GeluTanh;
+  else if (name == "relu2")
+    function = Function::Relu2;
+  else if (name == "swiglustep")
+    function = Function::SwigluStep;
+  else if (name == "situ")
+    function = Function::Situ;
   else
-    return run.fail(stage, fmt::format("expected function silu, gelu or "
-                                       "gelu_tanh, got '{}'",
+    return run.fail(stage, fmt::format("expected function silu, gelu, "
+                                       "gelu_tanh, relu2, swiglustep or situ, "
+                                       "got '{}'",
                                        name));
   bool gated = stage.attributes.value("gated", true);
   int64_t interleave = run.integer(stage, "interleave");
@@ -67,13 +80,20 @@ Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
     return found->get<float>();
   };
   std::optional<float> alpha = number("alpha"), beta = number("beta"),
-                       limit = number("limit");
-  if (function != Function::Silu && (alpha || beta || limit))
+                       limit = number("limit"),
+                       linearBeta = number("linear_beta");
+  const bool isSitu = function == Function::Situ;
+  if (isSitu && (!beta || alpha || limit))
+    return run.fail(stage, "expected a beta, and no alpha or limit, with "
+                           "function situ");
+  if (function != Function::Silu && function != Function::SwigluStep &&
+      !isSitu && (alpha || beta || limit))
     return run.fail(stage, fmt::format("expected no alpha, beta or limit with "
                                        "function {}",
                                        name));
   if (!gated && (beta || limit))
     return run.fail(stage, "expected no beta or limit without a gate");
+  const bool limitsAfter = function == Function::SwigluStep;
 
   Result<int64_t> columns = run.columnsOf(stage, "input");
   if (!columns)
@@ -150,10 +170,22 @@ Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
         }
         float gate = row[gateColumn] + more[c];
         float up = row[upColumn] + more[outColumns + c];
+        if (isSitu) {
+          if (linearBeta && *linearBeta > 0)
+            up = *linearBeta * std::tanh(up / *linearBeta);
+          out[c] = *beta * std::tanh(gate / *beta) *
+                   apply(function, gate, 1.0f) * up;
+          continue;
+        }
         if (limit) {
           // Comparisons that let NaN pass.
-          gate = gate > *limit ? *limit : gate;
+          gate = gate > *limit && !limitsAfter ? *limit : gate;
           up = up > *limit ? *limit : up < -*limit ? -*limit : up;
+        }
+        if (limitsAfter) {
+          const float value = apply(function, gate, 1.0f);
+          out[c] = (limit && value > *limit ? *limit : value) * up;
+          continue;
         }
         out[c] = apply(function, gate, alpha.value_or(1.0f)) *
                  (up + beta.value_or(0.0f));

@@ -67,7 +67,7 @@ inline constexpr StageKind kStageKinds[] = {
      "rhs_group_rows:integer~ rhs_group_columns:integer~ gate_up:boolean~"},
     {"activate", "input offsets? addend? rows?", "result",
      "function:string gated:boolean interleave:integer alpha:number? "
-     "beta:number? limit:number?"},
+     "beta:number? limit:number? linear_beta:number~"},
     {"combine", "partials positions topk_weights residual? addend?", "out",
      "top_k:integer hidden:integer"},
     {"pack_copy", "source", "destination", "rows:integer columns:integer"},

@@ -52,7 +52,8 @@ int main() {
     rows["activations"].push_back({{"name", row.name},
                                    {"function", row.function},
                                    {"gated", row.gated},
-                                   {"parameters", words(row.parameters)}});
+                                   {"parameters", words(row.parameters)},
+                                   {"needs", words(row.needs)}});
   for (const Engine &row : kEngines)
     rows["engines"].push_back({{"name", row.name},
                                {"elements", words(row.elements)},

@@ -126,7 +126,8 @@ def routing_json(shape, routing, more):
 def layer_json(name, shape, scheme, activation, routing, bias, logits_type=None):
     """A layer in moec's JSON; `scheme`, `activation` and `routing` are rows."""
     layer = {"moec_layer": 1, "name": name, **shape, "in_dtype": scheme["a1"] if is_plain(scheme) else "bf16", "activation": activation["name"],
-             "routing_method": routing["name"], "quant_config": scheme["name"], "has_bias": bias, **routing_json(shape, routing, bias)}
+             "routing_method": routing["name"], "quant_config": scheme["name"], "has_bias": bias, **routing_json(shape, routing, bias),
+             **({"swiglu_limit": 1.5} if "limit" in activation["parameters"] and (bias or "limit" in activation["needs"]) else {})}
     if logits_type:
         layer["router_logits_dtype"] = logits_type
     return layer

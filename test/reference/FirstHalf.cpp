@@ -15,18 +15,41 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace moec::reference {
 
+/// The factor that the gate (or all that there is) becomes.
 static double activate(const Layer &layer, double g) {
-  if (layer.function == "silu")
-    return g / (1 + std::exp(-g));
+  const double limit =
+      layer.limit > 0 ? layer.limit : std::numeric_limits<double>::infinity();
+  if (layer.function == "swiglustep")
+    return std::min(g / (1 + std::exp(-g)), limit);
+  if (layer.function == "situ")
+    return layer.beta * std::tanh(g / layer.beta) / (1 + std::exp(-g));
+  if (layer.function == "relu2")
+    return g > 0 ? g * g : 0;
+  if (layer.function == "silu") {
+    g = std::min(g, limit);
+    return g / (1 + std::exp(-layer.alpha * g));
+  }
   if (layer.function == "gelu")
     return 0.5 * g * (1 + std::erf(g / std::numbers::sqrt2));
   return 0.5 * g *
          (1 + std::tanh(std::sqrt(2 / std::numbers::pi) *
                         (g + 0.044715 * g * g * g)));
+}
+
+/// The factor that up becomes.
+static double carry(const Layer &layer, double up) {
+  if (layer.function == "situ")
+    return layer.linearBeta > 0
+               ? layer.linearBeta * std::tanh(up / layer.linearBeta)
+               : up;
+  if (layer.limit > 0)
+    up = std::clamp(up, -layer.limit, layer.limit);
+  return up + layer.beta;
 }
 
 double dot(const double *a, const double *b, int64_t count) {
@@ -264,7 +287,7 @@ void FirstHalf::run(int64_t expert, const std::vector<int64_t> &pairs,
     for (int64_t i = 0; i < intermediate; ++i) {
       double value = activate(layer, h[p * gateUp + i]);
       if (layer.gated)
-        value *= h[p * gateUp + intermediate + i];
+        value *= carry(layer, h[p * gateUp + intermediate + i]);
       t[p * intermediate + i] = value;
     }
 }
@@ -289,9 +312,14 @@ void FirstHalf::run(int64_t expert, const std::vector<int64_t> &pairs,
           std::max(std::fabs(activate(layer, h[gate] + off) - value),
                    std::fabs(activate(layer, h[gate] - off) - value));
       // Gate and up are sums of their own, off independently.
-      if (layer.gated)
-        moves =
-            std::hypot(moves * h[up], value * error * std::sqrt(squares[up]));
+      if (layer.gated) {
+        const double carried = carry(layer, h[up]);
+        const double upOff = error * std::sqrt(squares[up]);
+        const double upMoves =
+            std::max(std::fabs(carry(layer, h[up] + upOff) - carried),
+                     std::fabs(carry(layer, h[up] - upOff) - carried));
+        moves = std::hypot(moves * carried, value * upMoves);
+      }
       uncertainty[p * intermediate + i] = moves;
     }
 }

@@ -55,6 +55,11 @@ public:
       fail(path, "must be a number, not " + node->dump());
     return node && node->is_number() ? node->get<double>() : 0;
   }
+  /// `otherwise` where it is null.
+  double numberOr(std::string_view path, double otherwise) {
+    const nlohmann::json *node = at(path);
+    return node && node->is_null() ? otherwise : number(path);
+  }
   bool boolean(std::string_view path) {
     const nlohmann::json *node = at(path);
     if (node && !node->is_boolean())
@@ -235,11 +240,14 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
 
   readRouting(reader, json, layer);
   layer.function =
-      reader.word("activation.function", {"silu", "gelu", "gelu_tanh"});
+      reader.word("activation.function",
+                  {"silu", "gelu", "gelu_tanh", "relu2", "swiglustep", "situ"});
   layer.gated = reader.boolean("activation.gated");
-  reader.demand("activation.alpha", nullptr);
-  reader.demand("activation.beta", nullptr);
-  reader.demand("activation.limit", nullptr);
+  layer.alpha = reader.numberOr("activation.alpha", 1);
+  layer.beta = reader.numberOr("activation.beta", 0);
+  layer.limit = reader.numberOr("activation.limit", 0);
+  if (layer.function == "situ")
+    layer.linearBeta = reader.number("activation.linear_beta");
 
   const nlohmann::json tensor = {-1, -1}, row = {1, -1}, group = {1, 128};
   const nlohmann::json block = {128, 128};

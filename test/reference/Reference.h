@@ -60,7 +60,9 @@ struct Layer {
   int64_t zeroExperts = 0; ///< behind the experts; they hand x on
   double routingScale = 1;
   double outputScale = 1;
-  std::string function; ///< silu, gelu, gelu_tanh
+  std::string function; ///< silu, gelu, gelu_tanh, relu2, swiglustep, situ
+  double alpha = 1, beta = 0, linearBeta = 0; ///< of the function
+  double limit = 0;                           ///< 0: none
   bool gated = true;
   const Element *a1 = nullptr; ///< what the first matmul multiplies
   const Element *a2 = nullptr; ///< what the second one does: rounded to it

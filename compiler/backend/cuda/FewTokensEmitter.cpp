@@ -135,9 +135,8 @@ void FewTokensEmitter::addConfig() {
   config.type("Weight", cppType(matmul.getRhs()));
   config.type("Result", cppType(result()));
   config.type("Quant", scheme ? scheme->policy : "moe::quant::None");
-  config.type("Activation", activate
-                                ? activationPolicy(activate.getActivation())
-                                : "moe::activation::None");
+  addActivation(activate ? activate.getActivation() : moe::ActivationAttr(),
+                config);
   config.open("Schedule");
   config.number("kStages", schedule.getStages());
   config.number("kOutputs", 1);

@@ -26,6 +26,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
 using mlir::ArrayAttr;
 using mlir::cast;
 using mlir::dyn_cast_or_null;
@@ -60,12 +63,32 @@ static bool areOlder(moe::KernelOp kernel, llvm::ArrayRef<StringRef> fields) {
   return older;
 }
 
-std::string compiler::activationPolicy(moe::ActivationAttr activation) {
-  const catalog::Activation *row = catalog::find(
+void compiler::addActivation(moe::ActivationAttr activation,
+                             ConfigPrinter &config) {
+  if (!activation) {
+    config.type("Activation", "moe::activation::None");
+    return;
+  }
+  const catalog::Activation &row = *catalog::find(
       catalog::kActivations, std::string_view(activation.getFunction()));
-  return fmt::format("moe::activation::{}<{}>",
-                     activation.isGated() ? "Gated" : "Ungated",
-                     row ? row->policy : "");
+  const catalog::ActivationNumbers numbers = activation.getNumbers();
+  if (numbers.isPlain(row)) {
+    config.type("Activation",
+                fmt::format("moe::activation::{}<{}>",
+                            row.gated ? "Gated" : "Ungated", row.policy));
+    return;
+  }
+  // The plain function of a row that takes a limit knows none.
+  const std::string_view policy =
+      row.name == "silu" ? "moe::activation::Swiglu" : row.policy;
+  constexpr double kNone = std::numeric_limits<float>::max();
+  config.open("Numbers");
+  config.real("kAlpha", numbers.alpha);
+  config.real("kBeta", numbers.beta);
+  config.real("kLinearBeta", std::max(numbers.linearBeta, 0.0));
+  config.real("kLimit", numbers.limit > 0 ? numbers.limit : kNone);
+  config.close();
+  config.type("Activation", fmt::format("{}<Numbers>", policy));
 }
 
 namespace {
@@ -275,9 +298,8 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   config.type("Weight", cppType(matmul.getRhs()));
   config.type("Result", cppType(result));
   config.type("Quant", scheme ? scheme->policy : "moe::quant::None");
-  config.type("Activation", activate
-                                ? activationPolicy(activate.getActivation())
-                                : "moe::activation::None");
+  addActivation(activate ? activate.getActivation() : moe::ActivationAttr(),
+                config);
   bool fast = engine && engine->addsFast && layer.accumulatesFast();
   int64_t atoms = specialized
                       ? schedule.getTileN() / (16 * schedule.getConsumerWarps())
@@ -396,7 +418,7 @@ void Emitter::emitActivate(moe::ActivateOp activate) {
   pointer("result", cppType(activate.getResult()), true);
   ConfigPrinter &config = out.text.config;
   config.type("Result", cppType(activate.getResult()));
-  config.type("Activation", activationPolicy(activate.getActivation()));
+  addActivation(activate.getActivation(), config);
   config.number(
       "kColumns",
       cast<RankedTensorType>(activate.getInput().getType()).getDimSize(1));

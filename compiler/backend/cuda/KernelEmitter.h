@@ -49,8 +49,8 @@ std::vector<EmittedKernel> emitPack(moe::PackOp pack,
 /// Name of the layer's scheme for entries: "bf16", or "custom".
 std::string schemeName(moe::LayerOp layer);
 
-/// "moe::activation::Gated<moe::activation::Silu>".
-std::string activationPolicy(moe::ActivationAttr activation);
+/// Adds Activation, and the numbers that it has; null is none.
+void addActivation(moe::ActivationAttr activation, ConfigPrinter &config);
 
 } // namespace moec::compiler
 

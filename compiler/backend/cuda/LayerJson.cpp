@@ -16,6 +16,8 @@
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/RoutingMethods.h"
 
+#include <algorithm>
+
 using mlir::FloatAttr;
 using mlir::Type;
 using namespace moec;
@@ -87,15 +89,30 @@ static json routingJson(moe::LayerOp layer) {
   return made;
 }
 
+void compiler::addActivationNumbers(moe::ActivationAttr activation, json &to) {
+  const catalog::ActivationNumbers numbers = activation.getNumbers();
+  const bool isSitu = to["function"] == "situ";
+  if (numbers.alpha != 1)
+    to["alpha"] = numbers.alpha;
+  if (numbers.beta != 0)
+    to["beta"] = numbers.beta;
+  if (numbers.limit > 0)
+    to["limit"] = numbers.limit;
+  if (isSitu)
+    to["linear_beta"] = std::max(numbers.linearBeta, 0.0);
+}
+
 static json activationJson(moe::ActivationAttr activation) {
   const catalog::Activation *row = catalog::find(
       catalog::kActivations, std::string_view(activation.getFunction()));
-  return {{"name", activation.getFunction().str()},
-          {"function", row ? row->function : ""},
-          {"gated", activation.isGated()},
-          {"alpha", numberOrNull(activation.getAlpha())},
-          {"beta", numberOrNull(activation.getBeta())},
-          {"limit", numberOrNull(activation.getLimit())}};
+  json made = {{"name", activation.getFunction().str()},
+               {"function", row ? row->function : ""},
+               {"gated", activation.isGated()},
+               {"alpha", nullptr},
+               {"beta", nullptr},
+               {"limit", nullptr}};
+  addActivationNumbers(activation, made);
+  return made;
 }
 
 json compiler::layerJson(moe::LayerOp layer) {

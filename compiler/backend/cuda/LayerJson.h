@@ -22,6 +22,9 @@ namespace moec::compiler {
 /// The word for how experts are selected: that of the method's row, or "table".
 std::string selectionOf(moe::RoutingAttr routing, moe::LayerOp layer);
 
+/// Sets the parameters that differ from what the plain function has.
+void addActivationNumbers(moe::ActivationAttr activation, nlohmann::json &to);
+
 /// The layer must be resolved (moe-resolve-parallel, moe-infer-routing).
 nlohmann::json layerJson(moe::LayerOp layer);
 

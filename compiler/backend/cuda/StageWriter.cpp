@@ -162,9 +162,10 @@ Stage compiler::activateStage(moe::ActivateOp activate) {
   made.attributes = {{"function", row ? row->function : ""},
                      {"gated", activation.isGated()},
                      {"interleave", int64_t(activate.getInterleave())},
-                     {"alpha", numberOrNull(activation.getAlpha())},
-                     {"beta", numberOrNull(activation.getBeta())},
-                     {"limit", numberOrNull(activation.getLimit())}};
+                     {"alpha", nullptr},
+                     {"beta", nullptr},
+                     {"limit", nullptr}};
+  addActivationNumbers(activation, made.attributes);
   return made;
 }
 

@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // An activation is a function of one variable used gated (f(gate) * up) or
-// plain (f(value)). All arithmetic is f32; the caller rounds once.
+// plain (f(value)); those with numbers of their own are gated as they are.
+// All arithmetic is f32; the caller rounds once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +15,10 @@
 
 #include "moe/activation/gelu.cuh"
 #include "moe/activation/gelu_tanh.cuh"
+#include "moe/activation/relu2.cuh"
 #include "moe/activation/silu.cuh"
+#include "moe/activation/situ.cuh"
+#include "moe/activation/swiglu.cuh"
 #include "moe/core/concepts.cuh"
 
 namespace moe::activation {
