@@ -280,6 +280,7 @@ LogicalResult RoutingAttr::verify(EmitError emitError, StringRef method,
 Attribute ActivationAttr::parse(AsmParser &parser, Type) {
   std::string function;
   FloatAttr alpha, beta, linearBeta, limit;
+  bool perExpert = false;
   if (parser.parseLess() || parser.parseKeywordOrString(&function))
     return {};
   FieldParser fields(parser);
@@ -287,10 +288,12 @@ Attribute ActivationAttr::parse(AsmParser &parser, Type) {
   fields.number("beta", beta);
   fields.number("linear_beta", linearBeta);
   fields.number("limit", limit);
+  fields.flag("per_expert", perExpert);
   if (fields.parse(/*first=*/false) || parser.parseGreater())
     return {};
-  return parser.getChecked<ActivationAttr>(
-      parser.getContext(), StringRef(function), alpha, beta, linearBeta, limit);
+  return parser.getChecked<ActivationAttr>(parser.getContext(),
+                                           StringRef(function), alpha, beta,
+                                           linearBeta, limit, perExpert);
 }
 
 void ActivationAttr::print(AsmPrinter &printer) const {
@@ -301,14 +304,19 @@ void ActivationAttr::print(AsmPrinter &printer) const {
   fields.number("beta", getBeta());
   fields.number("linear_beta", getLinearBeta());
   fields.number("limit", getLimit());
+  fields.flag("per_expert", getPerExpert());
   printer << '>';
 }
 
 LogicalResult ActivationAttr::verify(EmitError emitError, StringRef function,
-                                     FloatAttr, FloatAttr, FloatAttr,
-                                     FloatAttr limit) {
+                                     FloatAttr alpha, FloatAttr beta,
+                                     FloatAttr linearBeta, FloatAttr limit,
+                                     bool perExpert) {
   if (verifyWord(emitError, catalog::kActivations, function, "activation"))
     return failure();
+  if (perExpert && (alpha || beta || linearBeta || limit))
+    return emitError() << "'per_expert' says that all numbers come with the "
+                          "experts, got one of the layer as well";
   if (limit && !(limit.getValueAsDouble() > 0))
     return emitError() << "'limit' must be positive, got "
                        << limit.getValueAsDouble()
@@ -316,14 +324,14 @@ LogicalResult ActivationAttr::verify(EmitError emitError, StringRef function,
   return success();
 }
 
-bool ActivationAttr::isGated() const {
-  return catalog::find(catalog::kActivations, std::string_view(getFunction()))
-      ->gated;
+const moec::catalog::Activation &ActivationAttr::getRow() const {
+  return *catalog::find(catalog::kActivations, std::string_view(getFunction()));
 }
 
+bool ActivationAttr::isGated() const { return getRow().gated; }
+
 moec::catalog::ActivationNumbers ActivationAttr::getNumbers() const {
-  const catalog::Activation &row =
-      *catalog::find(catalog::kActivations, std::string_view(getFunction()));
+  const catalog::Activation &row = getRow();
   const auto number = [](FloatAttr said, double otherwise) {
     return said ? said.getValueAsDouble() : otherwise;
   };

@@ -148,15 +148,17 @@ def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing"> {
 def Moe_ActivationAttr : Moe_FieldsAttr<"Activation", "activation"> {
   let summary = "what is applied between the two matmuls";
   let description = [{
-    The name of an activation, whose row says the function and whether it is
-    gated, and the numbers that it takes. A number that is absent is not zero:
-    there is no such factor, term or limit.
+    The name of an activation, whose row says the function, whether it is gated
+    and which numbers it takes. One that is absent is what the row says, and not
+    zero: without a limit there is none. With `per_expert` each expert has
+    numbers of its own, which are weights of the layer.
 
     ```mlir
     #plain = #moe.activation<silu>
     #ungated = #moe.activation<gelu_tanh_no_mul>
-    #limited = #moe.activation<silu, alpha = 1.702, beta = 1.0, limit = 7.0>
-    module attributes {moe.example = [#plain, #ungated, #limited]} {}
+    #limited = #moe.activation<swigluoai_uninterleave, alpha = 1.702, beta = 1.0, limit = 7.0>
+    #of_experts = #moe.activation<swigluoai, per_expert>
+    module attributes {moe.example = [#plain, #ungated, #limited, #of_experts]} {}
     ```
   }];
   let parameters = (ins
@@ -164,15 +166,17 @@ def Moe_ActivationAttr : Moe_FieldsAttr<"Activation", "activation"> {
     OptionalParameter<"::mlir::FloatAttr">:$alpha,
     OptionalParameter<"::mlir::FloatAttr">:$beta,
     OptionalParameter<"::mlir::FloatAttr">:$linearBeta,
-    OptionalParameter<"::mlir::FloatAttr">:$limit
+    OptionalParameter<"::mlir::FloatAttr">:$limit,
+    OptionalParameter<"bool">:$perExpert
   );
   let builders = [
     AttrBuilder<(ins "::llvm::StringRef":$function), [{
       return $_get($_ctxt, function, ::mlir::FloatAttr(), ::mlir::FloatAttr(),
-                   ::mlir::FloatAttr(), ::mlir::FloatAttr());
+                   ::mlir::FloatAttr(), ::mlir::FloatAttr(), false);
     }]>
   ];
   let extraClassDeclaration = [{
+    const ::moec::catalog::Activation &getRow() const;
     /// Whether the first matmul has two halves, gate and up.
     bool isGated() const;
     /// The parameters, the row's where none is said.
@@ -264,6 +268,8 @@ def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [
 
     * `interleave = 8`: gate and up rows alternate in runs of 8: packed rows
       16 b .. 16 b + 7 are gate rows 8 b .., the next 8 the up rows 8 b ..;
+    * `gate_up_order`: how gate and up rows stand in the weight as stored
+      (`moe.layer` says which orders there are), and in its scales and bias;
     * `order`: `rows` (K contiguous, the default) or `fragment` (the order in
       which the threads of a tile hold it), then with the `tile` of
       `[rows, columns]` that is laid out as a unit;
@@ -271,21 +277,22 @@ def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [
     * `nibbles`: which element of a storage word lies in which nibble.
 
     ```mlir
-    #gate_up = #moe.layout<interleave = 8>
+    #gate_up = #moe.layout<interleave = 8, gate_up_order = up_first>
     #int4 = #moe.layout<interleave = 8, order = fragment, tile = [64, 16], storage = i32, nibbles = [0, 2, 4, 6, 1, 3, 5, 7]>
     module attributes {moe.example = [#gate_up, #int4]} {}
     ```
   }];
   let parameters = (ins
     OptionalParameter<"int64_t", "0">:$interleave,
+    StringRefParameter<"a row of GateUpOrders.h", "\"gate_first\"">:$gateUpOrder,
     StringRefParameter<"rows or fragment", "\"rows\"">:$order,
     OptionalArrayRefParameter<"int64_t">:$tile,
     OptionalParameter<"::mlir::Type">:$storage,
     OptionalArrayRefParameter<"int64_t">:$nibbles
   );
   let builders = [
-    AttrBuilder<(ins "int64_t":$interleave), [{
-      return $_get($_ctxt, interleave, ::llvm::StringRef("rows"),
+    AttrBuilder<(ins "int64_t":$interleave, CArg<"::llvm::StringRef", "\"gate_first\"">:$gateUpOrder), [{
+      return $_get($_ctxt, interleave, gateUpOrder, ::llvm::StringRef("rows"),
                    ::llvm::ArrayRef<int64_t>(), ::mlir::Type(), ::llvm::ArrayRef<int64_t>());
     }]>
   ];

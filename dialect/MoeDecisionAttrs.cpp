@@ -78,11 +78,12 @@ LogicalResult TargetAttr::verify(EmitError emitError, StringRef arch,
 
 Attribute LayoutAttr::parse(AsmParser &parser, Type) {
   int64_t interleave = 0;
-  std::string order = "rows";
+  std::string gateUpOrder = "gate_first", order = "rows";
   SmallVector<int64_t> tile, nibbles;
   Type storage;
   FieldParser fields(parser);
   fields.integer("interleave", interleave);
+  fields.word("gate_up_order", gateUpOrder);
   fields.word("order", order);
   fields.integers("tile", tile);
   fields.type("storage", storage);
@@ -91,7 +92,7 @@ Attribute LayoutAttr::parse(AsmParser &parser, Type) {
       parser.parseGreater())
     return {};
   return parser.getChecked<LayoutAttr>(
-      parser.getContext(), interleave, StringRef(order),
+      parser.getContext(), interleave, StringRef(gateUpOrder), StringRef(order),
       ArrayRef<int64_t>(tile), storage, ArrayRef<int64_t>(nibbles));
 }
 
@@ -99,6 +100,7 @@ void LayoutAttr::print(AsmPrinter &printer) const {
   printer << '<';
   FieldPrinter fields(printer);
   fields.integer("interleave", getInterleave(), 0);
+  fields.word("gate_up_order", getGateUpOrder(), "gate_first");
   fields.word("order", getOrder(), "rows");
   fields.integers("tile", getTile());
   fields.type("storage", getStorage());
@@ -107,11 +109,17 @@ void LayoutAttr::print(AsmPrinter &printer) const {
 }
 
 LogicalResult LayoutAttr::verify(EmitError emitError, int64_t interleave,
-                                 StringRef order, ArrayRef<int64_t> tile,
-                                 Type storage, ArrayRef<int64_t> nibbles) {
+                                 StringRef gateUpOrder, StringRef order,
+                                 ArrayRef<int64_t> tile, Type storage,
+                                 ArrayRef<int64_t> nibbles) {
   if (interleave < 0)
     return emitError() << "'interleave' must not be negative, got "
                        << interleave;
+  if (verifyWord(emitError, catalog::kGateUpOrders, gateUpOrder,
+                 "gate_up_order"))
+    return failure();
+  if (interleave == 0 && gateUpOrder != "gate_first")
+    return emitError() << "'gate_up_order' is of weights with 'interleave'";
   if (order != "rows" && order != "fragment")
     return emitError() << "unknown order '" << order
                        << "'; known: rows, fragment";

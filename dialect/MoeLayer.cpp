@@ -221,9 +221,9 @@ LogicalResult LayerOp::verify() {
       return emitOpError() << "unknown layer option '"
                            << attr.getName().getValue() << "'";
   const StringRef order = getGateUpOrder();
-  if (order != "gate_first" && order != "up_first" && order != "interleaved")
-    return emitOpError() << "unknown gate_up_order '" << order
-                         << "'; known: gate_first, up_first, interleaved";
+  if (!catalog::find(catalog::kGateUpOrders, std::string_view(order)))
+    return emitOpError() << "unknown gate_up_order '" << order << "'; known: "
+                         << catalog::names(catalog::kGateUpOrders);
   if (getAccumulate() != "f32" && getAccumulate() != "fast")
     return emitOpError() << "unknown accumulate '" << getAccumulate()
                          << "'; known: f32, fast";

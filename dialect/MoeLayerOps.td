@@ -36,8 +36,10 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     Options, and what absence means:
 
     * `has_bias`: the matmuls add biases b13 and b2 (no);
-    * `gate_up_order`: rows of w13 are `gate_first` (default), `up_first` or
-      `interleaved` (gate 0, up 0, gate 1, ...);
+    * `gate_up_order`: rows of w13, and what belongs to them in its bias and
+      scales, are `gate_first` (default), `up_first` or `interleaved` (gate 0,
+      up 0, gate 1, ...). Scales of blocks of rows, and of tensors, are those of
+      gate and up apart: the gate's first, or the up's if `up_first`;
     * `accumulate`: products are added in `f32` (default), or `fast`, as the
       tensor core adds them over all of k: for 8-bit operands whose scales are
       of tensors, channels or tokens;

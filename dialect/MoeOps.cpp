@@ -82,3 +82,8 @@ int64_t GroupedMatmulOp::getInterleave() {
   auto layout = dyn_cast_or_null<LayoutAttr>(tensor(getRhs()).getEncoding());
   return layout ? layout.getInterleave() : 0;
 }
+
+StringRef GroupedMatmulOp::getGateUpOrder() {
+  auto layout = dyn_cast_or_null<LayoutAttr>(tensor(getRhs()).getEncoding());
+  return layout ? layout.getGateUpOrder() : StringRef("gate_first");
+}

@@ -243,9 +243,9 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     (+ bias[expert of r, n]). With `gather`, row r of the lhs is
     rows[r] / top_k; else it is r. The weight is [experts, n, k]; where its
     layout interleaves gate and up rows, the result's columns are interleaved
-    likewise. A quantized operand comes with its scales as operands of their
-    own. The leading `?` of the result is rows, of the lhs tokens (gather) or
-    rows.
+    likewise; the bias and the weight's scales stand as the weight was stored. A
+    quantized operand comes with its scales as operands of their own. The
+    leading `?` of the result is rows, of the lhs tokens (gather) or rows.
 
     ```mlir
     func.func private @matmul(%x: tensor<?x2048xbf16>, %rows: tensor<?xi32>, %tiles: tensor<?x4xi32>, %tile_count: tensor<3xi32>, %w13: tensor<128x1536x2048xbf16, #moe.layout<interleave = 8>>) {
@@ -285,6 +285,8 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     int64_t getK();
     /// Of the weight's layout; 0 where gate and up rows are not interleaved.
     int64_t getInterleave();
+    /// Of the weight as stored, and of its scales and bias.
+    ::llvm::StringRef getGateUpOrder();
   }];
 }
 
@@ -295,7 +297,9 @@ def Moe_ActivateOp : Moe_StageOp<"activate", [Pure, AttrSizedOperandSegments]> {
     columns alternate with n up columns; with 0 the gate columns come first.
     The leading `?` is rows; `offsets` tells a kernel of its own how many of
     them there are. Before it is activated, row r gets row rows[r] of the
-    addend, if the caller gives one: that of its pair, gates before ups.
+    addend, if the caller gives one: that of its pair, gates before ups. An
+    activation with numbers for each expert has them as operands; in a kernel
+    with a matmul a row's expert is that of the matmul.
 
     ```mlir
     func.func private @activate(%h: tensor<?x1536xf32>, %offsets: tensor<129xi32>) {
@@ -310,12 +314,14 @@ def Moe_ActivateOp : Moe_StageOp<"activate", [Pure, AttrSizedOperandSegments]> {
     AnyRankedTensor:$input,
     Optional<AnyRankedTensor>:$offsets,
     Optional<AnyRankedTensor>:$addend,
-    Optional<AnyRankedTensor>:$rows
+    Optional<AnyRankedTensor>:$rows,
+    Variadic<AnyRankedTensor>:$numbers
   );
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
     $activation (`interleave` `=` $interleave^)? $input (`offsets` $offsets^)?
-    (`addend` `(` $addend^ `,` $rows `)`)? attr-dict `:` functional-type(operands, results)
+    (`addend` `(` $addend^ `,` $rows `)`)? (`numbers` `(` $numbers^ `)`)?
+    attr-dict `:` functional-type(operands, results)
   }];
 }
 

@@ -293,6 +293,25 @@ LogicalResult GroupedMatmulOp::verify() {
   return expect(*this, "result", getResult(), {kAny, getN()});
 }
 
+/// One number for each parameter of the row and expert, or none.
+static LogicalResult verifyNumbers(ActivateOp op) {
+  const ActivationAttr activation = op.getActivation();
+  const size_t expected =
+      activation.getPerExpert()
+          ? moec::catalog::countWords(activation.getRow().parameters)
+          : 0;
+  if (op.getNumbers().size() != expected)
+    return op.emitOpError()
+           << "expected " << expected << " operands 'numbers' for "
+           << activation << ", got " << op.getNumbers().size();
+  for (Value numbers : op.getNumbers())
+    if (failed(expectRank(op, "numbers", numbers, 1)) ||
+        failed(expect(op, "numbers", numbers,
+                      tensor(op.getNumbers().front()).getShape(), f32(op))))
+      return failure();
+  return success();
+}
+
 LogicalResult ActivateOp::verify() {
   if (failed(expectRank(*this, "input", getInput(), 2)))
     return failure();
@@ -317,6 +336,8 @@ LogicalResult ActivateOp::verify() {
   if (getAddend() &&
       (failed(expect(*this, "addend", getAddend(), {kAny, width})) ||
        failed(expect(*this, "rows", getRows(), {kAny}, i32(*this)))))
+    return failure();
+  if (failed(verifyNumbers(*this)))
     return failure();
   return expect(*this, "result", getResult(),
                 {tensor(getInput()).getDimSize(0), gated ? width / 2 : width});

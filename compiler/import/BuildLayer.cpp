@@ -128,7 +128,8 @@ LayerBuilder::activation(const ActivationDescription &description) {
   return moe::ActivationAttr::getChecked(
       failing(), &context, StringRef(description.function),
       number(description.alpha), number(description.beta),
-      number(description.linearBeta), number(description.limit));
+      number(description.linearBeta), number(description.limit),
+      description.perExpert);
 }
 
 moe::ParallelAttr

@@ -52,6 +52,7 @@ struct RoutingDescription {
 struct ActivationDescription {
   std::string function = "silu";
   std::optional<double> alpha, beta, linearBeta, limit; ///< absent is not zero
+  bool perExpert = false; ///< each expert has numbers of its own
 };
 
 struct ParallelDescription {

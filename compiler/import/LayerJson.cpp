@@ -42,9 +42,10 @@ constexpr ForeignField kForeignLayerFields[] = {
 };
 
 constexpr ForeignField kForeignQuantFields[] = {
-    {"gemm1_alpha", "say swiglu_alpha of the layer"},
-    {"gemm1_beta", "say swiglu_beta of the layer"},
-    {"gemm1_clamp_limit", "say swiglu_limit of the layer"},
+    {"gemm1_alpha", "say swiglu_alpha of the layer, or activation_per_expert"},
+    {"gemm1_beta", "say swiglu_beta of the layer, or activation_per_expert"},
+    {"gemm1_clamp_limit",
+     "say swiglu_limit of the layer, or activation_per_expert"},
     {"mx_alignment", "moec pads by itself where it must"},
 };
 
@@ -277,9 +278,13 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
   layer.activation.alpha = reader.number("swiglu_alpha");
   layer.activation.beta = reader.number("swiglu_beta");
   layer.activation.limit = reader.number("swiglu_limit");
-  if (std::optional<double> beta = reader.number("activation_situ_beta"))
+  if (std::optional<double> beta = reader.number("activation_situ_beta")) {
     layer.activation.beta = beta;
+    if (*beta <= 0)
+      reader.expected("activation_situ_beta", "a number above 0");
+  }
   layer.activation.linearBeta = reader.number("activation_situ_linear_beta");
+  layer.activation.perExpert = reader.booleanOr("activation_per_expert", false);
   if (layer.activation.limit && *layer.activation.limit <= 0)
     reader.expected("swiglu_limit",
                     "a number above 0, or no field for no limit");

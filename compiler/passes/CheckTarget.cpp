@@ -17,6 +17,8 @@
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 namespace moec::compiler {
 #define GEN_PASS_DEF_CHECKTARGETPASS
 #include "compiler/passes/Passes.h.inc"
@@ -41,9 +43,6 @@ struct OptionRule {
 bool isPositive(std::optional<int64_t> value) { return value.value_or(0) > 0; }
 
 const OptionRule kOptionRules[] = {
-    {"gate_up_order",
-     [](moe::LayerOp l) { return l.getGateUpOrder() != "gate_first"; },
-     "gate_first"},
     {"weights_transposed",
      [](moe::LayerOp l) { return l.getWeightsTransposed(); },
      "weights stored as [E, 2I, H] and [E, H, I]"},
@@ -224,10 +223,9 @@ LogicalResult checkParameters(moe::LayerOp layer) {
         options);
   failed |= mlir::failed(checkGroups(layer, row));
   const StringRef function = activation.getFunction();
-  const catalog::Activation &activationRow =
-      *catalog::find(catalog::kActivations, std::string_view(function));
-  const std::string_view parameters = activationRow.parameters;
-  if (catalog::hasWord(activationRow.needs, "limit") && !activation.getLimit())
+  const std::string_view parameters = activation.getRow().parameters;
+  if (catalog::hasWord(activation.getRow().needs, "limit") &&
+      !activation.getLimit() && !activation.getPerExpert())
     failed |= mlir::failed(
         compiler::refuse(layer, "option_not_supported",
                          "activation '" + function +
@@ -240,6 +238,24 @@ LogicalResult checkParameters(moe::LayerOp layer) {
         parameters);
   check("activation", function, "limit", bool(activation.getLimit()),
         parameters);
+  if (activation.getRow().function == "situ" &&
+      !(activation.getNumbers().beta > 0))
+    failed |= mlir::failed(compiler::refuse(
+        layer, "option_not_supported",
+        "activation '" + function + "' divides by its 'beta', got " +
+            llvm::formatv("{0}", activation.getNumbers().beta).str() +
+            "; accepted: a number above 0"));
+  if (activation.getPerExpert() && parameters.empty())
+    failed |= mlir::failed(compiler::refuse(
+        layer, "option_not_supported",
+        "activation '" + function +
+            "' has no numbers that could be each expert's; accepted: no "
+            "'per_expert'"));
+  if (layer.getGateUpOrder() != "gate_first" && !layer.isGated())
+    failed |= mlir::failed(compiler::refuse(
+        layer, "option_not_supported",
+        "activation '" + function + "' has no gate, got gate_up_order '" +
+            layer.getGateUpOrder() + "'; accepted: gate_first"));
   return failure(failed);
 }
 

@@ -37,10 +37,10 @@ moe::ActivateOp gatedReader(moe::GroupedMatmulOp matmul) {
 }
 
 /// The layout in which kernels read the weight, or null for as stored.
-moe::LayoutAttr layoutFor(RankedTensorType weight) {
+moe::LayoutAttr layoutFor(RankedTensorType weight, StringRef gateUpOrder) {
   if (weight.getElementTypeBitWidth() < 8)
     return {};
-  return moe::LayoutAttr::get(weight.getContext(), kInterleave);
+  return moe::LayoutAttr::get(weight.getContext(), kInterleave, gateUpOrder);
 }
 
 LogicalResult pack(moe::ProgramOp program) {
@@ -55,7 +55,8 @@ LogicalResult pack(moe::ProgramOp program) {
     if (readers.empty())
       continue;
     const auto type = cast<RankedTensorType>(weight.getType());
-    const moe::LayoutAttr layout = layoutFor(type);
+    const moe::LayoutAttr layout =
+        layoutFor(type, program.getLayerOp().getGateUpOrder());
     if (!layout)
       continue;
     if (failed(layout.verifyEncoding(type.getShape(), type.getElementType(),

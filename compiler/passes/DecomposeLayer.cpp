@@ -131,10 +131,23 @@ private:
       add("per_expert_scale", {routed}, f32);
     if (vocabulary > 0)
       add("hash_table", {vocabulary, layer.getTopK()}, i32);
+    for (StringRef name : numbersOfExperts())
+      add(name, {experts}, f32);
     if (!layer.getHasBias())
       return;
     add("b13", {experts, rows}, layer.getInputType());
     add("b2", {experts, layer.getWidth()}, layer.getInputType());
+  }
+
+  /// The weights of an activation whose experts have numbers of their own.
+  SmallVector<StringRef> numbersOfExperts() {
+    const moe::ActivationAttr activation = layer.getActivation();
+    SmallVector<StringRef> names;
+    if (activation.getPerExpert())
+      for (size_t i = 0;
+           i < catalog::countWords(activation.getRow().parameters); ++i)
+        names.push_back(compiler::numbersWeight(activation, i));
+    return names;
   }
 
   /// As moe.quantize would have made it.
@@ -247,7 +260,9 @@ private:
         tensor({kAny, *layer.getLocalIntermediate()},
                a2.isPlain() ? a2.getElement() : f32),
         layer.getActivation(), /*interleave=*/nullptr, h, permute.getOffsets(),
-        input("gate_up_addend"), layer.getLora() ? permute.getRows() : Value());
+        input("gate_up_addend"), layer.getLora() ? permute.getRows() : Value(),
+        llvm::map_to_vector(numbersOfExperts(),
+                            [&](StringRef name) { return input(name); }));
     const Quantized t = quantize(a2, activate.getResult(), input("a2_scale"),
                                  permute.getOffsets());
     const Value y =

@@ -118,6 +118,10 @@ static StringRef operandName(OpOperand &operand) {
                                               : "offsets";
       })
       .Case([&](moe::ActivateOp op) -> StringRef {
+        if (llvm::is_contained(op.getNumbers(), value))
+          return compiler::numbersWeight(op.getActivation(),
+                                         llvm::find(op.getNumbers(), value) -
+                                             op.getNumbers().begin());
         return value == op.getInput()    ? "input"
                : value == op.getAddend() ? "addend"
                : value == op.getRows()   ? "rows"

@@ -41,6 +41,12 @@ int64_t compiler::elementBytes(StringRef elementType) {
   return row ? std::max<int64_t>(row->bits / 8, 1) : 1;
 }
 
+StringRef compiler::numbersWeight(moe::ActivationAttr activation, size_t i) {
+  return catalog::find(catalog::kActivationParameters,
+                       catalog::wordAt(activation.getRow().parameters, i))
+      ->weight;
+}
+
 bool compiler::takesGivenIdsAlone(moe::RoutingAttr routing) {
   return catalog::find(catalog::kRoutingMethods,
                        std::string_view(routing.getMethod()))

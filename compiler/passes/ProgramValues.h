@@ -37,6 +37,9 @@ inline constexpr int64_t kRoutingCluster = 8;
 /// Whether a method has no way to choose experts by itself.
 bool takesGivenIdsAlone(moe::RoutingAttr routing);
 
+/// The weight of the i-th number of an activation whose experts have their own.
+llvm::StringRef numbersWeight(moe::ActivationAttr activation, size_t i);
+
 /// Whether the scales of a matmul's lhs change along k.
 bool scalesByGroup(moe::LayerOp layer, moe::GroupedMatmulOp matmul);
 

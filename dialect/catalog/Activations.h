@@ -23,11 +23,12 @@ struct Activation {
   /// silu, gelu, gelu_tanh, relu2, swiglustep, situ: what is applied.
   std::string_view function;
   bool gated;
-  /// The function's C++ type, or where there are parameters a template of the
-  /// numbers.
+  /// The C++ type of the function without a parameter; "" where it has always
+  /// some.
   std::string_view policy;
-  /// Which of #moe.activation's parameters it takes: alpha, beta,
-  /// linear_beta, limit.
+  /// The C++ template of gate and up that takes the parameters.
+  std::string_view numbersPolicy;
+  /// Which of kActivationParameters it takes.
   std::string_view parameters;
   /// Which of them must be said.
   std::string_view needs;
@@ -36,36 +37,46 @@ struct Activation {
 };
 
 inline constexpr Activation kActivations[] = {
-    {"silu", "silu", true, "moe::activation::Silu", "limit", "", 1, 0, 0, 0},
-    {"gelu", "gelu", true, "moe::activation::Gelu", "", "", 1, 0, 0, 0},
-    {"gelu_tanh", "gelu_tanh", true, "moe::activation::GeluTanh", "", "", 1, 0,
-     0, 0},
-    {"relu2", "relu2", true, "moe::activation::Relu2", "", "", 1, 0, 0, 0},
-    {"swigluoai", "silu", true, "moe::activation::Swiglu", "alpha beta limit",
-     "", 1.702, 1, 0, 7},
-    {"swigluoai_uninterleave", "silu", true, "moe::activation::Swiglu",
+    {"silu", "silu", true, "moe::activation::Silu", "moe::activation::Swiglu",
+     "limit", "", 1, 0, 0, 0},
+    {"gelu", "gelu", true, "moe::activation::Gelu", "", "", "", 1, 0, 0, 0},
+    {"gelu_tanh", "gelu_tanh", true, "moe::activation::GeluTanh", "", "", "", 1,
+     0, 0, 0},
+    {"relu2", "relu2", true, "moe::activation::Relu2", "", "", "", 1, 0, 0, 0},
+    {"swigluoai", "silu", true, "", "moe::activation::Swiglu",
+     "alpha beta limit", "", 1.702, 1, 0, 7},
+    {"swigluoai_uninterleave", "silu", true, "", "moe::activation::Swiglu",
      "alpha beta limit", "limit", 1, 0, 0, 0},
-    {"swiglustep", "swiglustep", true, "moe::activation::SwigluStep", "limit",
-     "", 1, 0, 0, 7},
-    {"situ", "situ", true, "moe::activation::Situ", "beta linear_beta", "", 1,
-     4, 25, 0},
-    {"silu_no_mul", "silu", false, "moe::activation::Silu", "", "", 1, 0, 0, 0},
-    {"gelu_no_mul", "gelu", false, "moe::activation::Gelu", "", "", 1, 0, 0, 0},
-    {"gelu_tanh_no_mul", "gelu_tanh", false, "moe::activation::GeluTanh", "",
-     "", 1, 0, 0, 0},
-    {"relu2_no_mul", "relu2", false, "moe::activation::Relu2", "", "", 1, 0, 0,
+    {"swiglustep", "swiglustep", true, "", "moe::activation::SwigluStep",
+     "limit", "", 1, 0, 0, 7},
+    {"situ", "situ", true, "", "moe::activation::Situ", "beta linear_beta", "",
+     1, 4, 25, 0},
+    {"silu_no_mul", "silu", false, "moe::activation::Silu", "", "", "", 1, 0, 0,
      0},
+    {"gelu_no_mul", "gelu", false, "moe::activation::Gelu", "", "", "", 1, 0, 0,
+     0},
+    {"gelu_tanh_no_mul", "gelu_tanh", false, "moe::activation::GeluTanh", "",
+     "", "", 1, 0, 0, 0},
+    {"relu2_no_mul", "relu2", false, "moe::activation::Relu2", "", "", "", 1, 0,
+     0, 0},
+};
+
+struct ActivationParameter {
+  std::string_view name;
+  std::string_view weight; ///< where each expert has its own: f32 [experts]
+};
+
+inline constexpr ActivationParameter kActivationParameters[] = {
+    {"alpha", "activation_alpha"},
+    {"beta", "activation_beta"},
+    {"linear_beta", "activation_linear_beta"},
+    {"limit", "activation_limit"},
 };
 
 /// The numbers of an activation, what was not said filled in. 0 for a limit
 /// that there is not.
 struct ActivationNumbers {
   double alpha, beta, linearBeta, limit;
-  /// Whether the function is one of a gate alone, whose product with up is the
-  /// whole.
-  bool isPlain(const Activation &row) const {
-    return row.parameters.empty() || (row.name == "silu" && limit == 0);
-  }
 };
 
 } // namespace moec::catalog

@@ -54,6 +54,21 @@ constexpr bool hasWord(std::string_view list, std::string_view word) {
   return false;
 }
 
+/// How many words `list` has.
+constexpr size_t countWords(std::string_view list) {
+  size_t count = list.empty() ? 0 : 1;
+  for (char c : list)
+    count += c == ' ';
+  return count;
+}
+
+/// The word of `list` that stands behind `index` others.
+constexpr std::string_view wordAt(std::string_view list, size_t index) {
+  for (; index > 0; --index)
+    list.remove_prefix(list.find(' ') + 1);
+  return list.substr(0, list.find(' '));
+}
+
 /// The first word of `needed` that `list` lacks; empty if it has them all.
 constexpr std::string_view firstMissing(std::string_view list,
                                         std::string_view needed) {

@@ -1,99 +1,210 @@
-//===- Activate.cpp - stage activate on the host -------------------------------
-//===//
+//===- Activate.cpp - stage activate on the host
+//----------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// result = act(gate) * (up + beta), or act(x) where the function is not gated,
-// in f32, rounded once to the result's type. alpha scales the argument of
-// silu's sigmoid; limit bounds the gate from above and up on both sides, that
-// of swiglustep what silu leaves. situ bounds both by tanh.
+// result = act(gate) * carry(up), or act(x) where the function is not gated, in
+// f32, rounded once to the result's type. Of silu alpha scales the argument of
+// the sigmoid, beta is added to up, and limit bounds the gate from above and up
+// on both sides; that of swiglustep bounds what silu leaves. situ bounds both
+// by tanh. Experts may have numbers of their own.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/host/KernelRun.h"
 #include "runtime/host/Parallel.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <fmt/format.h>
-#include <optional>
 
 using namespace moec;
 using namespace moec::host;
 
 namespace {
 
-enum class Function { Silu, Gelu, GeluTanh, Relu2, SwigluStep, Situ };
+constexpr std::array<const char *, 4> kNumbers = {"alpha", "beta",
+                                                  "linear_beta", "limit"};
 
-float apply(Function function, float x, float alpha) {
-  switch (function) {
-  case Function::Silu:
-  case Function::SwigluStep:
-    return x / (1.0f + std::exp(-alpha * x));
-  case Function::Relu2:
-    return x > 0 ? x * x : x <= 0 ? 0.0f : x;
-  case Function::Situ:
-    return 1.0f / (1.0f + std::exp(-x));
-  case Function::Gelu:
-    // 1/sqrt(2); erfc keeps the relative accuracy of the left tail.
-    return 0.5f * x * std::erfc(-x * 0.70710678118654752f);
-  case Function::GeluTanh: {
-    // sqrt(2/pi) and the cubic term of the usual approximation. tanh as a
-    // sigmoid, 0.5 * (1 + tanh(u)) = 1 / (1 + exp(-2u)), for the same reason.
-    float inner = 0.79788456080286536f * (x + 0.044715f * x * x * x);
-    return x / (1.0f + std::exp(-2.0f * inner));
+/// The parameters of an activation; a limit of 0 is none.
+struct Numbers {
+  float alpha = 1, beta = 0, linearBeta = 0, limit = 0;
+  float &at(size_t i) {
+    return *std::array{&alpha, &beta, &linearBeta, &limit}[i];
   }
+};
+
+float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
+
+/// Comparisons that let NaN pass.
+float below(float x, float limit) { return limit > 0 && x > limit ? limit : x; }
+float within(float x, float limit) { return -below(-below(x, limit), limit); }
+
+float gelu(float x) {
+  // 1/sqrt(2); erfc keeps the relative accuracy of the left tail.
+  return 0.5f * x * std::erfc(-x * 0.70710678118654752f);
+}
+
+float geluTanh(float x) {
+  // sqrt(2/pi) and the cubic term of the usual approximation. tanh as a
+  // sigmoid, 0.5 * (1 + tanh(u)) = 1 / (1 + exp(-2u)), for the same reason.
+  float inner = 0.79788456080286536f * (x + 0.044715f * x * x * x);
+  return x / (1.0f + std::exp(-2.0f * inner));
+}
+
+struct Function {
+  std::string_view name;
+  std::string_view takes; ///< of kNumbers
+  /// What becomes of the gate (or of all that there is), and of up.
+  float (*gate)(float x, const Numbers &numbers);
+  float (*up)(float x, const Numbers &numbers);
+};
+
+constexpr auto kAsItIs = [](float x, const Numbers &) { return x; };
+
+constexpr Function kFunctions[] = {
+    {"silu", "alpha beta limit",
+     [](float x, const Numbers &n) {
+       x = below(x, n.limit);
+       return x / (1.0f + std::exp(-n.alpha * x));
+     },
+     [](float x, const Numbers &n) { return within(x, n.limit) + n.beta; }},
+    {"gelu", "", [](float x, const Numbers &) { return gelu(x); }, kAsItIs},
+    {"gelu_tanh", "", [](float x, const Numbers &) { return geluTanh(x); },
+     kAsItIs},
+    {"relu2", "",
+     [](float x, const Numbers &) { return x > 0    ? x * x
+                                           : x <= 0 ? 0.0f
+                                                    : x; },
+     kAsItIs},
+    {"swiglustep", "limit",
+     [](float x, const Numbers &n) {
+       return below(x / (1.0f + std::exp(-x)), n.limit);
+     },
+     [](float x, const Numbers &n) { return within(x, n.limit); }},
+    {"situ", "beta linear_beta",
+     [](float x, const Numbers &n) {
+       return n.beta * std::tanh(x / n.beta) * sigmoid(x);
+     },
+     [](float x, const Numbers &n) {
+       return n.linearBeta > 0 ? n.linearBeta * std::tanh(x / n.linearBeta) : x;
+     }},
+};
+
+bool hasWord(std::string_view list, std::string_view word) {
+  for (size_t at = 0; at < list.size();) {
+    size_t end = std::min(list.find(' ', at), list.size());
+    if (list.substr(at, end - at) == word)
+      return true;
+    at = end + 1;
   }
-  return x;
+  return false;
+}
+
+Result<const Function *> functionOf(KernelRun &run, const Stage &stage) {
+  std::string name = run.word(stage, "function"), known;
+  for (const Function &function : kFunctions) {
+    if (function.name == name)
+      return &function;
+    known += (known.empty() ? "" : ", ") + std::string(function.name);
+  }
+  return run.fail(
+      stage, fmt::format("expected a function of {}, got '{}'", known, name));
+}
+
+/// The numbers of the layer, and of each expert where it has its own.
+struct AllNumbers {
+  Numbers ofLayer;
+  std::array<View, 4> ofExperts;
+
+  bool areOfExperts() const {
+    return std::any_of(ofExperts.begin(), ofExperts.end(),
+                       [](const View &view) { return bool(view); });
+  }
+  Numbers of(int64_t expert) const {
+    Numbers numbers = ofLayer;
+    for (size_t i = 0; i < kNumbers.size(); ++i)
+      if (ofExperts[i])
+        loadFloats(ofExperts[i].storage, ofExperts[i].at(0, expert), 1,
+                   &numbers.at(i));
+    return numbers;
+  }
+};
+
+Result<AllNumbers> numbersOf(KernelRun &run, const Stage &stage,
+                             const Function &function, bool gated) {
+  AllNumbers all;
+  for (size_t i = 0; i < kNumbers.size(); ++i) {
+    std::string weight = std::string("activation_") + kNumbers[i];
+    auto said = stage.attributes.find(kNumbers[i]);
+    const bool isSaid = said != stage.attributes.end() && said->is_number();
+    const bool ofExperts = stage.operands.count(weight) != 0;
+    if ((isSaid || ofExperts) &&
+        (!gated || !hasWord(function.takes, kNumbers[i])))
+      return run.fail(stage, fmt::format("expected no {} with function {}{}",
+                                         kNumbers[i], function.name,
+                                         gated ? "" : " without a gate"));
+    if (isSaid)
+      all.ofLayer.at(i) = said->get<float>();
+    if (!ofExperts)
+      continue;
+    Result<int64_t> experts = run.columnsOf(stage, weight.c_str());
+    if (!experts)
+      return experts.takeError();
+    Result<View> view = run.operand(stage, weight.c_str(), 1, *experts);
+    if (!view)
+      return view.takeError();
+    if (!*view)
+      return run.fail(stage, fmt::format("expected memory for {}", weight));
+    all.ofExperts[i] = *view;
+  }
+  return all;
+}
+
+/// The expert of each of `count` sorted rows, by the ends of experts or by
+/// tiles.
+Result<std::vector<int64_t>> expertsOf(KernelRun &run, const Stage &stage,
+                                       const View &offsets, int64_t count) {
+  std::vector<int64_t> experts(count, 0);
+  if (offsets) {
+    for (int64_t row = 0, expert = 0; row < count; ++row) {
+      while (expert + 1 < offsets.columns &&
+             row >= offsets.integer(0, expert + 1))
+        ++expert;
+      experts[row] = expert;
+    }
+    return experts;
+  }
+  Result<View> tileCount = run.operand(stage, "tile_count", 1, 3);
+  if (!tileCount)
+    return tileCount.takeError();
+  if (!*tileCount)
+    return run.fail(stage, "expected memory for tile_count, or offsets");
+  Result<View> tiles = run.operand(stage, "tiles", tileCount->integer(0), 4);
+  if (!tiles)
+    return tiles.takeError();
+  for (int64_t i = 0; i < tileCount->integer(0); ++i)
+    for (int64_t row = tiles->integer(i, 1);
+         row < std::min(tiles->integer(i, 2), count); ++row)
+      experts[row] = tiles->integer(i, 0);
+  return experts;
 }
 
 } // namespace
 
 Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
-  std::string name = run.word(stage, "function");
-  Function function;
-  if (name == "silu")
-    function = Function::Silu;
-  else if (name == "gelu")
-    function = Function::Gelu;
-  else if (name == "gelu_tanh")
-    function = Function::GeluTanh;
-  else if (name == "relu2")
-    function = Function::Relu2;
-  else if (name == "swiglustep")
-    function = Function::SwigluStep;
-  else if (name == "situ")
-    function = Function::Situ;
-  else
-    return run.fail(stage, fmt::format("expected function silu, gelu, "
-                                       "gelu_tanh, relu2, swiglustep or situ, "
-                                       "got '{}'",
-                                       name));
+  Result<const Function *> function = functionOf(run, stage);
+  if (!function)
+    return function.takeError();
   bool gated = stage.attributes.value("gated", true);
   int64_t interleave = run.integer(stage, "interleave");
-  auto number = [&](const char *attribute) -> std::optional<float> {
-    auto found = stage.attributes.find(attribute);
-    if (found == stage.attributes.end() || !found->is_number())
-      return std::nullopt;
-    return found->get<float>();
-  };
-  std::optional<float> alpha = number("alpha"), beta = number("beta"),
-                       limit = number("limit"),
-                       linearBeta = number("linear_beta");
-  const bool isSitu = function == Function::Situ;
-  if (isSitu && (!beta || alpha || limit))
-    return run.fail(stage, "expected a beta, and no alpha or limit, with "
-                           "function situ");
-  if (function != Function::Silu && function != Function::SwigluStep &&
-      !isSitu && (alpha || beta || limit))
-    return run.fail(stage, fmt::format("expected no alpha, beta or limit with "
-                                       "function {}",
-                                       name));
-  if (!gated && (beta || limit))
-    return run.fail(stage, "expected no beta or limit without a gate");
-  const bool limitsAfter = function == Function::SwigluStep;
+  Result<AllNumbers> numbers = numbersOf(run, stage, **function, gated);
+  if (!numbers)
+    return numbers.takeError();
 
   Result<int64_t> columns = run.columnsOf(stage, "input");
   if (!columns)
@@ -104,6 +215,7 @@ Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
                                        "got {} columns",
                                        interleave, *columns));
   int64_t rows = 0;
+  View ends;
   if (stage.operands.count("offsets")) {
     Result<int64_t> entries = run.columnsOf(stage, "offsets");
     if (!entries)
@@ -113,6 +225,7 @@ Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
       return offsets.takeError();
     if (!*offsets || *entries < 1)
       return run.fail(stage, "expected memory for offsets");
+    ends = *offsets;
     rows = offsets->integer(0, *entries - 1);
     if (rows < 0)
       return run.fail(stage, fmt::format("expected rows >= 0, offsets end with "
@@ -150,9 +263,17 @@ Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
   if (!*input || !*result)
     return run.fail(stage, "expected memory for input and result");
 
+  std::vector<int64_t> experts(rows, 0);
+  if (numbers->areOfExperts()) {
+    Result<std::vector<int64_t>> found = expertsOf(run, stage, ends, rows);
+    if (!found)
+      return found.takeError();
+    experts = std::move(*found);
+  }
   parallelFor(run.threads, rows, 16, [&](int64_t begin, int64_t end) {
     std::vector<float> row(*columns), out(outColumns), more(*columns);
     for (int64_t r = begin; r < end; ++r) {
+      const Numbers ofRow = numbers->of(experts[r]);
       loadFloats(input->storage, input->at(r), *columns, row.data());
       std::fill(more.begin(), more.end(), 0.0f);
       if (*addend)
@@ -160,7 +281,7 @@ Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
                    more.data());
       for (int64_t c = 0; c < outColumns; ++c) {
         if (!gated) {
-          out[c] = apply(function, row[c] + more[c], alpha.value_or(1.0f));
+          out[c] = (*function)->gate(row[c] + more[c], ofRow);
           continue;
         }
         int64_t gateColumn = c, upColumn = outColumns + c;
@@ -168,27 +289,8 @@ Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
           gateColumn = c / interleave * 2 * interleave + c % interleave;
           upColumn = gateColumn + interleave;
         }
-        float gate = row[gateColumn] + more[c];
-        float up = row[upColumn] + more[outColumns + c];
-        if (isSitu) {
-          if (linearBeta && *linearBeta > 0)
-            up = *linearBeta * std::tanh(up / *linearBeta);
-          out[c] = *beta * std::tanh(gate / *beta) *
-                   apply(function, gate, 1.0f) * up;
-          continue;
-        }
-        if (limit) {
-          // Comparisons that let NaN pass.
-          gate = gate > *limit && !limitsAfter ? *limit : gate;
-          up = up > *limit ? *limit : up < -*limit ? -*limit : up;
-        }
-        if (limitsAfter) {
-          const float value = apply(function, gate, 1.0f);
-          out[c] = (limit && value > *limit ? *limit : value) * up;
-          continue;
-        }
-        out[c] = apply(function, gate, alpha.value_or(1.0f)) *
-                 (up + beta.value_or(0.0f));
+        out[c] = (*function)->gate(row[gateColumn] + more[c], ofRow) *
+                 (*function)->up(row[upColumn] + more[outColumns + c], ofRow);
       }
       storeFloats(result->storage, out.data(), outColumns, result->at(r));
     }

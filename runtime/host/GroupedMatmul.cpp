@@ -51,10 +51,11 @@ struct Scales {
   float ofLhs(int64_t row, int64_t column) const {
     return load(lhs, lhsRows ? row : 0, column / lhsColumns);
   }
-  /// `row`: as stored.
-  float ofRhs(int64_t expert, int64_t row, int64_t column) const {
-    int64_t part = row / partRows;
-    int64_t index = part * (perExpert / parts) + row % partRows / rhsRows;
+  float ofRhs(int64_t expert, const RowOrder::Row &row, int64_t column) const {
+    // One for each row stands where the row does.
+    int64_t index = rhsRows == 1 || parts == 1
+                        ? row.stored / rhsRows
+                        : row.part * (perExpert / parts) + row.index / rhsRows;
     return twoDimensions
                ? load(rhs, expert, index)
                : load(rhs, expert * perExpert + index, column / rhsColumns);
@@ -124,16 +125,14 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
   int64_t n = run.integer(stage, "n"), k = run.integer(stage, "k");
   int64_t experts = run.integer(stage, "experts");
   int64_t topK = run.integer(stage, "top_k");
-  int64_t interleave = run.integer(stage, "interleave");
   bool gather = stage.attributes.value("gather", false);
   if (n < 1 || k < 1 || experts < 1 || topK < 1)
     return run.fail(stage, fmt::format("expected n, k, experts and top_k of at "
                                        "least 1, got {}, {}, {}, {}",
                                        n, k, experts, topK));
-  if (interleave && n % (2 * interleave))
-    return run.fail(stage, fmt::format("expected n to be a multiple of twice "
-                                       "the interleave {}, got {}",
-                                       interleave, n));
+  Result<RowOrder> order = RowOrder::of(run, stage, n);
+  if (!order)
+    return order.takeError();
   Result<View> count = run.operand(stage, "tile_count", 1, 3);
   if (!count)
     return count.takeError();
@@ -215,40 +214,41 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
 
   constexpr int64_t chunkColumns = 64;
   int64_t chunks = (n + chunkColumns - 1) / chunkColumns;
-  parallelFor(
-      run.threads, static_cast<int64_t>(work.size()) * chunks, 1,
-      [&](int64_t item, int64_t) {
-        const Tile &tile = work[item / chunks];
-        int64_t begin = item % chunks * chunkColumns;
-        int64_t end = std::min(begin + chunkColumns, n);
-        int64_t rowCount = tile.end - tile.begin;
-        std::vector<float> left(rowCount * k), weight(k), biases(n);
-        std::vector<float> products(rowCount * (end - begin));
-        for (int64_t r = 0; r < rowCount; ++r)
-          loadFloats(lhs->storage, lhs->at(source[tile.begin + r]), k,
-                     &left[r * k]);
-        if (*bias)
-          loadFloats(bias->storage, bias->at(tile.expert), n, biases.data());
-        for (int64_t c = begin; c < end; ++c) {
-          loadFloats(rhs->storage, rhs->at(tile.expert * n + c), k,
-                     weight.data());
-          int64_t stored = storedIndex(c, n, interleave);
-          for (int64_t r = 0; r < rowCount; ++r) {
-            float sum = 0;
-            for (int64_t at = 0; at < k; at += scales->step) {
-              float part = dot(&left[r * k + at], &weight[at],
-                               std::min(scales->step, k - at));
-              if (scales->given)
-                part *= scales->ofLhs(source[tile.begin + r], at) *
-                        scales->ofRhs(tile.expert, stored, at);
-              sum += part;
-            }
-            products[r * (end - begin) + c - begin] = sum + biases[stored];
-          }
-        }
-        for (int64_t r = 0; r < rowCount; ++r)
-          storeFloats(result->storage, &products[r * (end - begin)],
-                      end - begin, result->at(tile.begin + r, begin));
-      });
+  parallelFor(run.threads, static_cast<int64_t>(work.size()) * chunks, 1,
+              [&](int64_t item, int64_t) {
+                const Tile &tile = work[item / chunks];
+                int64_t begin = item % chunks * chunkColumns;
+                int64_t end = std::min(begin + chunkColumns, n);
+                int64_t rowCount = tile.end - tile.begin;
+                std::vector<float> left(rowCount * k), weight(k), biases(n);
+                std::vector<float> products(rowCount * (end - begin));
+                for (int64_t r = 0; r < rowCount; ++r)
+                  loadFloats(lhs->storage, lhs->at(source[tile.begin + r]), k,
+                             &left[r * k]);
+                if (*bias)
+                  loadFloats(bias->storage, bias->at(tile.expert), n,
+                             biases.data());
+                for (int64_t c = begin; c < end; ++c) {
+                  loadFloats(rhs->storage, rhs->at(tile.expert * n + c), k,
+                             weight.data());
+                  RowOrder::Row stored = order->at(c);
+                  for (int64_t r = 0; r < rowCount; ++r) {
+                    float sum = 0;
+                    for (int64_t at = 0; at < k; at += scales->step) {
+                      float part = dot(&left[r * k + at], &weight[at],
+                                       std::min(scales->step, k - at));
+                      if (scales->given)
+                        part *= scales->ofLhs(source[tile.begin + r], at) *
+                                scales->ofRhs(tile.expert, stored, at);
+                      sum += part;
+                    }
+                    products[r * (end - begin) + c - begin] =
+                        sum + biases[stored.stored];
+                  }
+                }
+                for (int64_t r = 0; r < rowCount; ++r)
+                  storeFloats(result->storage, &products[r * (end - begin)],
+                              end - begin, result->at(tile.begin + r, begin));
+              });
   return {};
 }

@@ -231,3 +231,26 @@ Result<View> KernelRun::result(const Stage &stage, const char *name,
   local.view = {local.bytes.data(), storage, rows, columns, columns};
   return local.view;
 }
+
+Result<RowOrder> RowOrder::of(KernelRun &run, const Stage &stage,
+                              int64_t size) {
+  RowOrder order;
+  order.size = size;
+  order.interleave = run.integer(stage, "interleave");
+  const std::string stored =
+      stage.attributes.value("gate_up_order", "gate_first");
+  order.upFirst = stored == "up_first";
+  order.alternate = stored == "interleaved";
+  if (!order.upFirst && !order.alternate && stored != "gate_first")
+    return run.fail(stage,
+                    fmt::format("expected gate_up_order gate_first, up_first "
+                                "or interleaved, got '{}'",
+                                stored));
+  if (order.interleave < 0 ||
+      (order.interleave > 0 && size % (2 * order.interleave)))
+    return run.fail(stage,
+                    fmt::format("expected rows to be a multiple of twice the "
+                                "interleave {}, got {}",
+                                order.interleave, size));
+  return order;
+}

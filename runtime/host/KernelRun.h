@@ -18,6 +18,7 @@
 #include "runtime/host/Element.h"
 #include "runtime/package/Manifest.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <span>
@@ -118,17 +119,34 @@ Result<void> runCombine(KernelRun &run, const Stage &stage);
 Result<void> runPackCopy(KernelRun &run, const Stage &stage);
 Result<void> runPackInterleave(KernelRun &run, const Stage &stage);
 
-/// The row of the stored weight (gate first, then up) that lies at row or
-/// column `packed` when gate and up alternate every `interleave` ones; the
-/// identity for interleave 0. `size` is their number, gate and up together.
-inline int64_t storedIndex(int64_t packed, int64_t size, int64_t interleave) {
-  if (interleave == 0)
-    return packed;
-  int64_t block = packed / (2 * interleave), within = packed % (2 * interleave);
-  return within < interleave
-             ? block * interleave + within
-             : size / 2 + block * interleave + within - interleave;
-}
+/// Where gate and up rows stand: `interleave` of each in turn as packed (0: as
+/// stored), and as stored in one of three orders.
+struct RowOrder {
+  int64_t size = 0; ///< gate and up together
+  int64_t interleave = 0;
+  bool upFirst = false, alternate = false;
+
+  struct Row {
+    int64_t stored = 0;
+    /// Of what is kept for all gates and for all ups: which of the two, and the
+    /// number in it.
+    int64_t part = 0, index = 0;
+  };
+  Row at(int64_t packed) const {
+    int64_t half = std::max<int64_t>(size / 2, 1);
+    if (interleave == 0)
+      return {packed, packed / half, packed % half};
+    int64_t within = packed % (2 * interleave);
+    bool up = within >= interleave;
+    int64_t index =
+        packed / (2 * interleave) * interleave + within % interleave;
+    int64_t part = up != upFirst;
+    return {alternate ? 2 * index + up : part * half + index, part, index};
+  }
+
+  /// By the stage's attributes interleave and gate_up_order.
+  static Result<RowOrder> of(KernelRun &run, const Stage &stage, int64_t size);
+};
 
 } // namespace moec::host
 

@@ -113,11 +113,11 @@ Result<void> moec::host::runPackInterleave(KernelRun &run, const Stage &stage) {
   Result<PackStep> step = stepOf(run, stage);
   if (!step)
     return step.takeError();
-  int64_t interleave = run.integer(stage, "interleave");
-  if (interleave < 1 || step->rows % (2 * interleave))
-    return run.fail(stage, fmt::format("expected rows to be a multiple of "
-                                       "twice the interleave {}, got {}",
-                                       interleave, step->rows));
+  Result<RowOrder> order = RowOrder::of(run, stage, step->rows);
+  if (!order)
+    return order.takeError();
+  if (order->interleave < 1)
+    return run.fail(stage, "expected rows that are interleaved, got 0");
   Result<View> weight = run.result(
       stage, "destination", (step->firstExpert + step->experts) * step->rows,
       step->columns);
@@ -127,8 +127,8 @@ Result<void> moec::host::runPackInterleave(KernelRun &run, const Stage &stage) {
       scratchOf(run, stage, *step, *weight, /*isResult=*/false);
   if (!scratch)
     return scratch.takeError();
-  return copyRows(
-      run, *step, scratch->data, weight->at(step->firstExpert * step->rows),
-      storageBytes(weight->storage),
-      [&](int64_t row) { return storedIndex(row, step->rows, interleave); });
+  return copyRows(run, *step, scratch->data,
+                  weight->at(step->firstExpert * step->rows),
+                  storageBytes(weight->storage),
+                  [&](int64_t row) { return order->at(row).stored; });
 }

@@ -63,16 +63,21 @@ inline constexpr StageKind kStageKinds[] = {
     {"grouped_matmul",
      "lhs rows? tiles tile_count rhs lhs_scale? rhs_scale? bias?", "result",
      "n:integer k:integer experts:integer top_k:integer gather:boolean "
-     "interleave:integer lhs_group_rows:integer~ lhs_group_columns:integer~ "
+     "interleave:integer gate_up_order:string~ lhs_group_rows:integer~ "
+     "lhs_group_columns:integer~ "
      "rhs_group_rows:integer~ rhs_group_columns:integer~ gate_up:boolean~"},
-    {"activate", "input offsets? addend? rows?", "result",
+    // activation_*: a number of each expert, whose rows offsets or tiles say.
+    {"activate",
+     "input offsets? addend? rows? tiles? tile_count? activation_alpha? "
+     "activation_beta? activation_linear_beta? activation_limit?",
+     "result",
      "function:string gated:boolean interleave:integer alpha:number? "
      "beta:number? limit:number? linear_beta:number~"},
     {"combine", "partials positions topk_weights residual? addend?", "out",
      "top_k:integer hidden:integer"},
     {"pack_copy", "source", "destination", "rows:integer columns:integer"},
     {"pack_interleave", "source", "destination",
-     "rows:integer columns:integer interleave:integer"},
+     "rows:integer columns:integer interleave:integer gate_up_order:string~"},
 };
 
 constexpr const StageKind *findStageKind(std::string_view op) {

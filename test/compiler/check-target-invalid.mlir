@@ -1,7 +1,7 @@
 // RUN: moec-opt --moe-check-target=arch=sm_90a %s -split-input-file -verify-diagnostics
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'gate_up_order'; accepted: gate_first}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, gate_up_order = "up_first"}
+// expected-error@+1 {{layer @l refused [option_not_supported]: activation 'silu_no_mul' has no gate, got gate_up_order 'up_first'; accepted: gate_first}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>, gate_up_order = "up_first"}
 
 // -----
 
@@ -108,8 +108,28 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: activation 'silu' does not take 'limit'; accepted: its name alone}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu, limit = 7.0>, parallel = #moe.parallel<>}
+// expected-error@+1 {{layer @l refused [option_not_supported]: activation 'silu_no_mul' does not take 'limit'; accepted: its name alone}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul, limit = 7.0>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: activation 'swigluoai_uninterleave' needs a 'limit', got none; accepted: a number above 0}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<swigluoai_uninterleave>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: activation 'swigluoai' does not take 'linear_beta'; accepted: alpha beta limit}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<swigluoai, linear_beta = 2.0>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: activation 'situ' divides by its 'beta', got 0.00; accepted: a number above 0}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<situ, beta = 0.0>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: activation 'gelu' has no numbers that could be each expert's; accepted: no 'per_expert'}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<gelu, per_expert>, parallel = #moe.parallel<>}
 
 // -----
 

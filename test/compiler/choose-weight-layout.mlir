@@ -19,3 +19,12 @@ moe.layer @gated {
 moe.layer @plain {
   experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<gelu_no_mul>, parallel = #moe.parallel<>, local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+
+// The order of the rows as stored is the layout's; experts' own numbers are
+// weights that the activation reads.
+// CHECK-LABEL: moe.program @stored_sm_90a
+// CHECK: moe.pack %{{.*}} : tensor<128x1536x2048xbf16> -> tensor<128x1536x2048xbf16, #moe.layout<interleave = 8, gate_up_order = interleaved>>
+// CHECK: moe.activate <swigluoai, per_expert> interleave = 8 %{{.*}} offsets %{{.*}} numbers(%{{.*}}, %{{.*}}, %{{.*}}) : ({{.*}}, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>)
+moe.layer @stored {
+  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<swigluoai, per_expert>, parallel = #moe.parallel<>, gate_up_order = "interleaved", local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}

@@ -40,13 +40,28 @@ module attributes {a = #moe.routing<default, group = 4>} {}
 
 // -----
 
-// expected-error@+1 {{unknown activation 'swish'; known: silu, gelu, gelu_tanh, silu_no_mul, gelu_no_mul, gelu_tanh_no_mul}}
+// expected-error@+1 {{unknown activation 'swish'; known: silu, gelu, gelu_tanh, relu2, swigluoai, swigluoai_uninterleave, swiglustep, situ, silu_no_mul, gelu_no_mul, gelu_tanh_no_mul, relu2_no_mul}}
 module attributes {a = #moe.activation<swish>} {}
 
 // -----
 
 // expected-error@+1 {{'limit' must be positive, got 0.000000e+00; no limit is said by leaving it away}}
 module attributes {a = #moe.activation<silu, limit = 0.0>} {}
+
+// -----
+
+// expected-error@+1 {{'per_expert' says that all numbers come with the experts, got one of the layer as well}}
+module attributes {a = #moe.activation<swigluoai, limit = 5.0, per_expert>} {}
+
+// -----
+
+// expected-error@+1 {{unknown gate_up_order 'ups'; known: gate_first, up_first, interleaved}}
+module attributes {a = #moe.layout<interleave = 8, gate_up_order = ups>} {}
+
+// -----
+
+// expected-error@+1 {{'gate_up_order' is of weights with 'interleave'}}
+module attributes {a = #moe.layout<gate_up_order = up_first>} {}
 
 // -----
 

@@ -112,6 +112,22 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type
 
 func.func private @f(%h: tensor<?x64xf32>, %a: tensor<?x64xbf16>) {
   // expected-error@+1 {{'moe.activate' op 'addend' and 'rows' must be given together}}
-  %t = "moe.activate"(%h, %a) <{activation = #moe.activation<silu>, operandSegmentSizes = array<i32: 1, 0, 1, 0>}> : (tensor<?x64xf32>, tensor<?x64xbf16>) -> tensor<?x32xbf16>
+  %t = "moe.activate"(%h, %a) <{activation = #moe.activation<silu>, operandSegmentSizes = array<i32: 1, 0, 1, 0, 0>}> : (tensor<?x64xf32>, tensor<?x64xbf16>) -> tensor<?x32xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%h: tensor<?x64xf32>, %a: tensor<8xf32>) {
+  // expected-error@+1 {{'moe.activate' op expected 3 operands 'numbers' for #moe.activation<swigluoai, per_expert>, got 1}}
+  %t = moe.activate <swigluoai, per_expert> %h numbers(%a) : (tensor<?x64xf32>, tensor<8xf32>) -> tensor<?x32xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%h: tensor<?x64xf32>, %a: tensor<8xf32>, %b: tensor<9xf32>) {
+  // expected-error@+1 {{'moe.activate' op 'numbers' must be 'tensor<8xf32>', got 'tensor<9xf32>'}}
+  %t = moe.activate <situ, per_expert> %h numbers(%a, %b) : (tensor<?x64xf32>, tensor<8xf32>, tensor<9xf32>) -> tensor<?x32xbf16>
   return
 }

@@ -171,7 +171,8 @@ TEST(LayerJson, Version) {
 TEST(LayerJson, UnknownFields) {
   EXPECT_EQ(refused({{"num_expert", 8}}),
             "in.json: $.num_expert: unknown field; accepted here: accumulate, "
-            "activation, "
+            "activation, activation_per_expert, activation_situ_beta, "
+            "activation_situ_linear_beta, "
             "apply_routed_scale_to_output, apply_router_weight_on_input, "
             "batch_invariant, "
             "defer_moe_finalize, e_score_correction_bias, expert_map, "
@@ -210,7 +211,7 @@ TEST(LayerJson, FieldsThatVllmHasAndThisFormatHasNot) {
   EXPECT_EQ(
       refused({{"quant_config", {{"scheme", "bf16"}, {"gemm1_alpha", 1.0}}}}),
       "in.json: $.quant_config.gemm1_alpha: no field of this format: "
-      "say swiglu_alpha of the layer");
+      "say swiglu_alpha of the layer, or activation_per_expert");
 }
 
 TEST(LayerJson, ExpertRanks) {
@@ -301,9 +302,11 @@ TEST(LayerJson, TypesAndRanges) {
             "in.json: $.swiglu_limit: expected a number above 0, or no field "
             "for no limit, got the number 0");
   EXPECT_EQ(refused({{"activation", "swish"}}),
-            "in.json: $.activation: expected \"silu\", \"gelu\", "
-            "\"gelu_tanh\", \"silu_no_mul\", \"gelu_no_mul\" or "
-            "\"gelu_tanh_no_mul\", got the string \"swish\"");
+            "in.json: $.activation: expected " + listOf(activationNames()) +
+                ", got the string \"swish\"");
+  EXPECT_EQ(refused({{"activation_situ_beta", 0}}),
+            "in.json: $.activation_situ_beta: expected a number above 0, got "
+            "the number 0");
   const std::vector<std::string_view> methods = routingNames();
   EXPECT_EQ(refused({{"routing_method", 4}}),
             "in.json: $.routing_method: expected " + listOf(methods) +

@@ -21,18 +21,20 @@
 namespace moec::reference {
 
 /// The factor that the gate (or all that there is) becomes.
-static double activate(const Layer &layer, double g) {
-  const double limit =
-      layer.limit > 0 ? layer.limit : std::numeric_limits<double>::infinity();
+static double activate(const Layer &layer, const ActivationNumbers &numbers,
+                       double g) {
+  const double limit = numbers.limit > 0
+                           ? numbers.limit
+                           : std::numeric_limits<double>::infinity();
   if (layer.function == "swiglustep")
     return std::min(g / (1 + std::exp(-g)), limit);
   if (layer.function == "situ")
-    return layer.beta * std::tanh(g / layer.beta) / (1 + std::exp(-g));
+    return numbers.beta * std::tanh(g / numbers.beta) / (1 + std::exp(-g));
   if (layer.function == "relu2")
     return g > 0 ? g * g : 0;
   if (layer.function == "silu") {
     g = std::min(g, limit);
-    return g / (1 + std::exp(-layer.alpha * g));
+    return g / (1 + std::exp(-numbers.alpha * g));
   }
   if (layer.function == "gelu")
     return 0.5 * g * (1 + std::erf(g / std::numbers::sqrt2));
@@ -42,14 +44,24 @@ static double activate(const Layer &layer, double g) {
 }
 
 /// The factor that up becomes.
-static double carry(const Layer &layer, double up) {
+static double carry(const Layer &layer, const ActivationNumbers &numbers,
+                    double up) {
   if (layer.function == "situ")
-    return layer.linearBeta > 0
-               ? layer.linearBeta * std::tanh(up / layer.linearBeta)
+    return numbers.linearBeta > 0
+               ? numbers.linearBeta * std::tanh(up / numbers.linearBeta)
                : up;
-  if (layer.limit > 0)
-    up = std::clamp(up, -layer.limit, layer.limit);
-  return up + layer.beta;
+  if (numbers.limit > 0)
+    up = std::clamp(up, -numbers.limit, numbers.limit);
+  return up + numbers.beta;
+}
+
+ActivationNumbers numbersOf(const Layer &layer, const Inputs &inputs,
+                            int64_t expert) {
+  ActivationNumbers numbers = layer.numbers;
+  for (size_t i = 0; i < kActivationNumbers.size(); ++i)
+    if (const Matrix &given = inputs.numbers[i]; layer.ofExperts[i])
+      numbers.at(i) = load(*given.element, given.data, expert);
+  return numbers;
 }
 
 double dot(const double *a, const double *b, int64_t count) {
@@ -126,8 +138,13 @@ void dequantize(const WeightScales &scales, int64_t expert, int64_t row,
     return;
   std::vector<double> scaleRow;
   for (int64_t i = 0; i < int64_t(values.size()) / columns; ++i) {
-    const int64_t part = (row + i) / scales.partRows;
-    const int64_t inPart = (row + i) % scales.partRows;
+    int64_t part = (row + i) / scales.partRows;
+    int64_t inPart = (row + i) % scales.partRows;
+    // A scale for each row stands where the row does.
+    if (scales.alternate && scales.groupRows > 1) {
+      part = (row + i) % 2;
+      inPart = (row + i) / 2;
+    }
     readRows(*scales.scales, expert, scales.perExpert, scales.columns,
              part * (scales.perExpert / scales.parts) +
                  inPart / scales.groupRows,
@@ -227,6 +244,7 @@ FirstHalf::FirstHalf(const Layer &layer, const Inputs &inputs, unsigned threads)
                       layer.w13ScaleColumns(), layer.gated ? 2 : 1,
                       layer.gateUpRows(), layer.hidden)),
       stride(inputs.x.rowStride ? inputs.x.rowStride : layer.hidden) {
+  scales.alternate = layer.gateUpOrder == "interleaved";
   if (!layer.a1Scaling.given || !layer.a1Scaling.ofTensor() ||
       layer.inputQuantized)
     return;
@@ -277,17 +295,20 @@ void FirstHalf::run(int64_t expert, const std::vector<int64_t> &pairs,
   }
   multiply(x, count, layer.hidden, inputs.w13, scales,
            layer.hasBias ? &inputs.b13 : nullptr, expert, gateUp, threads, h);
+  // Gates before ups, however they are stored.
   if (const Matrix &addend = inputs.gateUpAddend; addend.data)
     for (int64_t p = 0; p < count; ++p)
       for (int64_t n = 0; n < gateUp; ++n)
-        h[p * gateUp + n] +=
+        h[p * gateUp + layer.storedRow(n >= intermediate, n % intermediate)] +=
             load(*addend.element, addend.data, pairs[p] * gateUp + n);
+  const ActivationNumbers numbers = numbersOf(layer, inputs, expert);
   t.resize(count * intermediate);
   for (int64_t p = 0; p < count; ++p)
     for (int64_t i = 0; i < intermediate; ++i) {
-      double value = activate(layer, h[p * gateUp + i]);
+      const double *row = &h[p * gateUp];
+      double value = activate(layer, numbers, row[layer.storedRow(false, i)]);
       if (layer.gated)
-        value *= carry(layer, h[p * gateUp + intermediate + i]);
+        value *= carry(layer, numbers, row[layer.storedRow(true, i)]);
       t[p * intermediate + i] = value;
     }
 }
@@ -302,22 +323,24 @@ void FirstHalf::run(int64_t expert, const std::vector<int64_t> &pairs,
     value *= value;
   multiply(x, count, layer.hidden, inputs.w13, scales, nullptr, expert, gateUp,
            threads, squares, Terms::Squares);
+  const ActivationNumbers numbers = numbersOf(layer, inputs, expert);
   uncertainty.resize(count * intermediate);
   for (int64_t p = 0; p < count; ++p)
     for (int64_t i = 0; i < intermediate; ++i) {
-      const int64_t gate = p * gateUp + i, up = gate + intermediate;
-      const double value = activate(layer, h[gate]);
+      const int64_t gate = p * gateUp + layer.storedRow(false, i);
+      const double value = activate(layer, numbers, h[gate]);
       const double off = error * std::sqrt(squares[gate]);
       double moves =
-          std::max(std::fabs(activate(layer, h[gate] + off) - value),
-                   std::fabs(activate(layer, h[gate] - off) - value));
+          std::max(std::fabs(activate(layer, numbers, h[gate] + off) - value),
+                   std::fabs(activate(layer, numbers, h[gate] - off) - value));
       // Gate and up are sums of their own, off independently.
       if (layer.gated) {
-        const double carried = carry(layer, h[up]);
+        const int64_t up = p * gateUp + layer.storedRow(true, i);
+        const double carried = carry(layer, numbers, h[up]);
         const double upOff = error * std::sqrt(squares[up]);
         const double upMoves =
-            std::max(std::fabs(carry(layer, h[up] + upOff) - carried),
-                     std::fabs(carry(layer, h[up] - upOff) - carried));
+            std::max(std::fabs(carry(layer, numbers, h[up] + upOff) - carried),
+                     std::fabs(carry(layer, numbers, h[up] - upOff) - carried));
         moves = std::hypot(moves * carried, value * upMoves);
       }
       uncertainty[p * intermediate + i] = moves;

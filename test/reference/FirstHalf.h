@@ -38,6 +38,7 @@ struct WeightScales {
   const Weight *scales = nullptr; ///< null: none
   int64_t perExpert = 0, columns = 0;
   int64_t parts = 1, partRows = 0; ///< quantized apart
+  bool alternate = false;          ///< the two parts' rows do
   int64_t groupRows = 0, groupColumns = 0;
 };
 
@@ -85,6 +86,10 @@ std::vector<QuantizedGroup> groupsOf(const Scaling &scaling, float ofTensor,
 /// Replaces a row by what its quantized values stand for.
 void quantizeRow(const Element &element, const Scaling &scaling, float ofTensor,
                  double *values, int64_t count);
+
+/// The activation's parameters for a local expert.
+ActivationNumbers numbersOf(const Layer &layer, const Inputs &inputs,
+                            int64_t expert);
 
 /// Everything from x to what the second matmul reads, unquantized.
 class FirstHalf {

@@ -224,6 +224,20 @@ static void readRouting(Reader &reader, const nlohmann::json &json,
     reader.error = "layer.top_k must be a multiple of layer.routing.groups";
 }
 
+static void readOfExperts(Reader &reader, const nlohmann::json &activation,
+                          Layer &layer) {
+  for (const nlohmann::json &name :
+       activation.value("per_expert", nlohmann::json::array())) {
+    const auto *known =
+        std::find(kActivationNumbers.begin(), kActivationNumbers.end(), name);
+    if (known == kActivationNumbers.end())
+      reader.error = "layer.activation.per_expert has an unknown number, " +
+                     name.dump();
+    else
+      layer.ofExperts[known - kActivationNumbers.begin()] = true;
+  }
+}
+
 Result<Layer> parseLayer(const nlohmann::json &json) {
   Reader reader(json);
   Layer layer;
@@ -243,11 +257,14 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
       reader.word("activation.function",
                   {"silu", "gelu", "gelu_tanh", "relu2", "swiglustep", "situ"});
   layer.gated = reader.boolean("activation.gated");
-  layer.alpha = reader.numberOr("activation.alpha", 1);
-  layer.beta = reader.numberOr("activation.beta", 0);
-  layer.limit = reader.numberOr("activation.limit", 0);
+  layer.numbers.alpha = reader.numberOr("activation.alpha", 1);
+  layer.numbers.beta = reader.numberOr("activation.beta", 0);
+  layer.numbers.limit = reader.numberOr("activation.limit", 0);
   if (layer.function == "situ")
-    layer.linearBeta = reader.number("activation.linear_beta");
+    layer.numbers.linearBeta = reader.number("activation.linear_beta");
+  // Absent where there are none.
+  if (json.contains("activation") && json["activation"].is_object())
+    readOfExperts(reader, json["activation"], layer);
 
   const nlohmann::json tensor = {-1, -1}, row = {1, -1}, group = {1, 128};
   const nlohmann::json block = {128, 128};
@@ -258,7 +275,8 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   layer.weightType = descriptor(reader, "w1", ofWeights, layer.w1Scaling);
   const Element *w2 = descriptor(reader, "w2", ofWeights, layer.w2Scaling);
 
-  reader.demand("gate_up_order", "gate_first");
+  layer.gateUpOrder =
+      reader.word("gate_up_order", {"gate_first", "up_first", "interleaved"});
   // Absent in packages that older compilers wrote.
   if (json.contains("accumulate"))
     layer.accumulatesFast =

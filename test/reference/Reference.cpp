@@ -36,6 +36,10 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
   if (layer.hasBias && (!present(inputs.b13) || !present(inputs.b2)))
     return invalid("b13 and b2 are needed: the layer has biases");
 
+  for (size_t i = 0; i < kActivationNumbers.size(); ++i)
+    if (layer.ofExperts[i] && !inputs.numbers[i].data)
+      return invalid(std::string("activation_") + kActivationNumbers[i] +
+                     " is needed: each expert has its own");
   if (layer.w1Scaling.given &&
       (!present(inputs.w13Scale) || !present(inputs.w2Scale)))
     return invalid("w13_scale and w2_scale are needed: the layer is quantized");

@@ -23,6 +23,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -38,6 +39,17 @@ struct Scaling {
   bool dynamic = false; ///< computed from the values
   bool ofTensor() const { return rows == -1 && columns == -1; }
 };
+
+/// The parameters of an activation.
+struct ActivationNumbers {
+  double alpha = 1, beta = 0, linearBeta = 0;
+  double limit = 0; ///< 0: none
+  double &at(size_t i) {
+    return *std::array{&alpha, &beta, &linearBeta, &limit}[i];
+  }
+};
+inline constexpr std::array<const char *, 4> kActivationNumbers = {
+    "alpha", "beta", "linear_beta", "limit"};
 
 /// The layer's structure. Nothing is derived from the names of methods or
 /// schemes; a structure that the reference cannot compute is an error.
@@ -61,10 +73,12 @@ struct Layer {
   double routingScale = 1;
   double outputScale = 1;
   std::string function; ///< silu, gelu, gelu_tanh, relu2, swiglustep, situ
-  double alpha = 1, beta = 0, linearBeta = 0; ///< of the function
-  double limit = 0;                           ///< 0: none
+  ActivationNumbers numbers;
+  /// Which of kActivationNumbers each expert has its own of.
+  std::array<bool, 4> ofExperts = {};
   bool gated = true;
-  const Element *a1 = nullptr; ///< what the first matmul multiplies
+  std::string gateUpOrder = "gate_first"; ///< or up_first, interleaved
+  const Element *a1 = nullptr;            ///< what the first matmul multiplies
   const Element *a2 = nullptr; ///< what the second one does: rounded to it
   const Element *weightType = nullptr;
   Scaling a1Scaling, a2Scaling, w1Scaling, w2Scaling;
@@ -90,6 +104,17 @@ struct Layer {
 
   /// Rows of w13: 2 * intermediate when gated.
   int64_t gateUpRows() const { return gated ? 2 * intermediate : intermediate; }
+  /// Which of them is gate, or up, number i.
+  int64_t storedRow(bool up, int64_t i) const {
+    if (gateUpOrder == "interleaved")
+      return 2 * i + up;
+    return up == (gateUpOrder == "gate_first") ? intermediate + i : i;
+  }
+  bool isGate(int64_t row) const {
+    if (gateUpOrder == "interleaved")
+      return row % 2 == 0;
+    return !gated || (row < intermediate) == (gateUpOrder == "gate_first");
+  }
   /// Scales of one expert's w13 and w2: rows and columns of them. Gate and up
   /// rows are quantized apart.
   int64_t w13ScaleRows() const;
@@ -148,8 +173,10 @@ struct Inputs {
   Matrix hashTable;    ///< [tableRows, K], i32
   Matrix routingBias;  ///< [1, routedExperts], f32; with Layer::routingBias
   Matrix expertScale;  ///< the same; with Layer::expertScale
+  /// [1, E_local], f32, of kActivationNumbers; with Layer::ofExperts.
+  std::array<Matrix, 4> numbers;
   std::optional<int64_t> validTokens; ///< tokens from here on route nowhere
-  Weight w13, w2;                     ///< as stored: gate rows, then up rows
+  Weight w13, w2;                     ///< as stored
   Weight b13, b2;                     ///< only with Layer::hasBias
   Weight w13Scale, w2Scale;           ///< f32, only with Layer::w1Scaling.given
   Weight a1Scale, a2Scale; ///< f32, one per global expert; static scales only

@@ -422,8 +422,9 @@ TEST(Layer, WhatTheReferenceCannotDoIsAnError) {
             "sqrtsoftplus, sparsemixer, drawn, none for the reference, not "
             "\"entropy\"");
   json = layerJson();
-  json["activation"]["limit"] = 7.0;
-  EXPECT_THAT(parseError(json), HasSubstr("layer.activation.limit is 7.0"));
+  json["activation"]["per_expert"] = {"gamma"};
+  EXPECT_EQ(parseError(json),
+            "layer.activation.per_expert has an unknown number, \"gamma\"");
   json = layerJson();
   json["quant"]["w1"]["group"] = {1, 128};
   EXPECT_THAT(parseError(json), HasSubstr("layer.quant.w1.group is [1,128]"));

@@ -269,6 +269,16 @@ void fillPerExpertScale(const Layer &, uint64_t seed, int64_t, int64_t row,
           0.5 + randomUniform(seed, Stream::RoutingScale, uint64_t(e)));
 }
 
+void fillNumbers(const Layer &layer, uint64_t seed, size_t number, float *to) {
+  // alpha, beta, linear_beta, limit: what models have, and much less of it, so
+  // that limits cut and no expert's number could be a neighbour's.
+  static constexpr double kUsual[] = {1.702, 1, 6, 7};
+  for (int64_t e = 0; e < layer.localExperts; ++e)
+    to[e] = float(kUsual[number] *
+                  (0.25 + randomUniform(seed, Stream::ActivationNumbers,
+                                        uint64_t(e) * 4 + number)));
+}
+
 void fillHashTable(const Layer &layer, uint64_t seed, int64_t, int64_t row,
                    int64_t rows, void *destination) {
   std::vector<int64_t> order(layer.routedExperts());
@@ -295,17 +305,19 @@ void fillTokenIds(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
 /// saturate, and with few of them among the subnormals.
 constexpr double kCodeDeviation = 64;
 
-/// Rows of a weight: deviation `scale` / sqrt(columns), or of codes that scales
-/// bring there.
+/// The size of what stands in row n, of gates where it is one of them.
+using SizeOfRow = std::function<double(int64_t n)>;
+
+/// Rows of a weight: deviation `sizeOf` / sqrt(columns), or of codes that
+/// scales bring there.
 static void fillRows(const Element &element, uint64_t seed, Stream stream,
                      int64_t expert, int64_t rowsPerExpert, int64_t columns,
-                     int64_t row, int64_t rows, double gateScale,
-                     double upScale, int64_t gateRows, void *destination) {
+                     int64_t row, int64_t rows, const SizeOfRow &sizeOf,
+                     void *destination) {
   for (int64_t n = row; n < row + rows; ++n) {
-    const double scale =
-        element.finiteOnly
-            ? kCodeDeviation
-            : (n < gateRows ? gateScale : upScale) / std::sqrt(double(columns));
+    const double scale = element.finiteOnly
+                             ? kCodeDeviation
+                             : sizeOf(n) / std::sqrt(double(columns));
     const uint64_t base = (uint64_t(expert) * rowsPerExpert + n) * columns;
     for (int64_t c = 0; c < columns; ++c)
       store(element, destination, (n - row) * columns + c,
@@ -321,13 +333,12 @@ static double unevenFactor(uint64_t seed, Stream stream, int64_t parity,
   return parity % 2 == 0 ? 1 + 0.5 * draw : std::exp2(-1 - 4.39 * draw);
 }
 
-/// Scales that bring codes to deviations of gateScale or upScale /
-/// sqrt(columns), times an uneven factor.
+/// Scales that bring codes to deviations of `sizeOf` / sqrt(columns), times an
+/// uneven factor.
 static void fillScales(uint64_t seed, Stream stream, int64_t expert,
                        int64_t rowsPerExpert, int64_t scaleColumns,
                        int64_t columns, int64_t row, int64_t rows,
-                       double gateScale, double upScale, int64_t gateRows,
-                       void *destination) {
+                       const SizeOfRow &sizeOf, void *destination) {
   const Element &f32 = *findElement("f32");
   const double perCode =
       expertScale(seed, expert) / (kCodeDeviation * std::sqrt(double(columns)));
@@ -336,7 +347,7 @@ static void fillScales(uint64_t seed, Stream stream, int64_t expert,
       const uint64_t index =
           (uint64_t(expert) * rowsPerExpert + n) * scaleColumns + c;
       store(f32, destination, (n - row) * scaleColumns + c,
-            perCode * (n < gateRows ? gateScale : upScale) *
+            perCode * sizeOf(n) *
                 unevenFactor(seed, stream, expert + n + c, index));
     }
 }
@@ -344,16 +355,25 @@ static void fillScales(uint64_t seed, Stream stream, int64_t expert,
 void fillW13Scale(const Layer &layer, uint64_t seed, int64_t expert,
                   int64_t row, int64_t rows, void *destination) {
   const int64_t all = layer.w13ScaleRows();
-  fillScales(seed, Stream::W13Scale, expert, all, layer.w13ScaleColumns(),
-             layer.hidden, row, rows, 0.25, 0.5, layer.gated ? all / 2 : all,
-             destination);
+  fillScales(
+      seed, Stream::W13Scale, expert, all, layer.w13ScaleColumns(),
+      layer.hidden, row, rows,
+      [&](int64_t n) {
+        // Of each row, or of parts that follow each other.
+        bool isGate = layer.isGate(n);
+        if (layer.gated && all != layer.gateUpRows())
+          isGate = (n < all / 2) != (layer.gateUpOrder == "up_first");
+        return isGate ? 0.25 : 0.5;
+      },
+      destination);
 }
 
 void fillW2Scale(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
                  int64_t rows, void *destination) {
-  fillScales(seed, Stream::W2Scale, expert, layer.w2ScaleRows(),
-             layer.w2ScaleColumns(), layer.intermediate, row, rows, 1, 1, 0,
-             destination);
+  fillScales(
+      seed, Stream::W2Scale, expert, layer.w2ScaleRows(),
+      layer.w2ScaleColumns(), layer.intermediate, row, rows,
+      [](int64_t) { return 1.0; }, destination);
 }
 
 static void fillStaticScale(const Layer &layer, uint64_t seed, Stream stream,
@@ -383,16 +403,20 @@ void fillA2Scale(const Layer &layer, uint64_t seed, int64_t, int64_t row,
 void fillW13(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
              int64_t rows, void *destination) {
   const double scale = expertScale(seed, expert);
-  fillRows(*layer.weightType, seed, Stream::W13, expert, layer.gateUpRows(),
-           layer.hidden, row, rows, 0.25 * scale, 0.5 * scale,
-           layer.intermediate, destination);
+  fillRows(
+      *layer.weightType, seed, Stream::W13, expert, layer.gateUpRows(),
+      layer.hidden, row, rows,
+      [&](int64_t n) { return (layer.isGate(n) ? 0.25 : 0.5) * scale; },
+      destination);
 }
 
 void fillW2(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
             int64_t rows, void *destination) {
   const double scale = expertScale(seed, expert);
-  fillRows(*layer.weightType, seed, Stream::W2, expert, layer.hidden,
-           layer.intermediate, row, rows, scale, scale, 0, destination);
+  fillRows(
+      *layer.weightType, seed, Stream::W2, expert, layer.hidden,
+      layer.intermediate, row, rows, [&](int64_t) { return scale; },
+      destination);
 }
 
 /// Biases lie between 0.125 and 0.375 in size, of either sign, never zero.

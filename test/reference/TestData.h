@@ -53,6 +53,7 @@ enum class Stream : uint64_t {
   RoutingScale,
   HashTable,
   TokenIds,
+  ActivationNumbers,
 };
 
 /// 64 well mixed bits.
@@ -95,6 +96,8 @@ void fillPerExpertScale(const Layer &layer, uint64_t seed, int64_t expert,
                         int64_t row, int64_t rows, void *destination);
 void fillHashTable(const Layer &layer, uint64_t seed, int64_t expert,
                    int64_t row, int64_t rows, void *destination);
+/// Fills a number of each local expert, of kActivationNumbers.
+void fillNumbers(const Layer &layer, uint64_t seed, size_t number, float *to);
 /// Fills token ids [tokens]; a few are none of the table's.
 void fillTokenIds(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
                   int32_t *destination);

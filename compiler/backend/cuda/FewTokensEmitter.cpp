@@ -118,6 +118,7 @@ void FewTokensEmitter::addFields() {
     pointer("rhs_scale", "float");
   if (matmul.getBias())
     pointer("bias", cppType(matmul.getBias()));
+  addNumbers(activate, [&](StringRef f, StringRef type) { pointer(f, type); });
   pointer(isFirst() ? "result" : "out", cppType(result()), true);
   if (combine && combine.getResidual())
     pointer("residual", cppType(combine.getResidual()));
@@ -151,6 +152,7 @@ void FewTokensEmitter::addConfig() {
   config.number("kK", matmul.getK());
   config.flag("kBias", bool(matmul.getBias()));
   config.number("kInterleave", matmul.getInterleave());
+  addGateUpOrder(matmul.getGateUpOrder(), config);
   config.number("kScales", quantize && quantize.getStaticScale()
                                ? layer.getStoredExperts()
                                : 1);

@@ -27,7 +27,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 using mlir::ArrayAttr;
 using mlir::cast;
@@ -69,26 +68,38 @@ void compiler::addActivation(moe::ActivationAttr activation,
     config.type("Activation", "moe::activation::None");
     return;
   }
-  const catalog::Activation &row = *catalog::find(
-      catalog::kActivations, std::string_view(activation.getFunction()));
+  const catalog::Activation &row = activation.getRow();
   const catalog::ActivationNumbers numbers = activation.getNumbers();
-  if (numbers.isPlain(row)) {
+  if (!activation.getPerExpert() && !row.policy.empty() && numbers.limit == 0) {
     config.type("Activation",
                 fmt::format("moe::activation::{}<{}>",
                             row.gated ? "Gated" : "Ungated", row.policy));
     return;
   }
-  // The plain function of a row that takes a limit knows none.
-  const std::string_view policy =
-      row.name == "silu" ? "moe::activation::Swiglu" : row.policy;
-  constexpr double kNone = std::numeric_limits<float>::max();
   config.open("Numbers");
   config.real("kAlpha", numbers.alpha);
   config.real("kBeta", numbers.beta);
   config.real("kLinearBeta", std::max(numbers.linearBeta, 0.0));
-  config.real("kLimit", numbers.limit > 0 ? numbers.limit : kNone);
+  config.real("kLimit", std::max(numbers.limit, 0.0));
   config.close();
-  config.type("Activation", fmt::format("{}<Numbers>", policy));
+  config.type("Activation",
+              fmt::format("{}<moe::activation::{}<Numbers>>", row.numbersPolicy,
+                          activation.getPerExpert() ? "OfExpert" : "OfLayer"));
+}
+
+void compiler::addNumbers(
+    moe::ActivateOp activate,
+    llvm::function_ref<void(StringRef, StringRef)> pointer) {
+  for (size_t i = 0; activate && i < activate.getNumbers().size(); ++i)
+    pointer(numbersWeight(activate.getActivation(), i), "float");
+}
+
+void compiler::addGateUpOrder(StringRef order, ConfigPrinter &config) {
+  if (order != "gate_first")
+    config.type("GateUpOrder",
+                std::string(catalog::find(catalog::kGateUpOrders,
+                                          std::string_view(order))
+                                ->policy));
 }
 
 namespace {
@@ -284,6 +295,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   }
   if (matmul.getBias())
     pointer("bias", cppType(matmul.getBias()));
+  addNumbers(activate, [&](StringRef f, StringRef type) { pointer(f, type); });
   if (!quantize)
     pointer("result", cppType(result), true);
 
@@ -342,6 +354,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   config.flag("kGather", gather);
   config.flag("kBias", bool(matmul.getBias()));
   config.number("kInterleave", matmul.getInterleave());
+  addGateUpOrder(matmul.getGateUpOrder(), config);
   config.flag("kTilesEarly",
               out.programmatic && areOlder(kernel, {"tiles", "tile_count"}));
 
@@ -415,6 +428,7 @@ void Emitter::emitActivate(moe::ActivateOp activate) {
     pointer("addend", cppType(activate.getAddend()));
     pointer("rows", "int");
   }
+  addNumbers(activate, [&](StringRef f, StringRef type) { pointer(f, type); });
   pointer("result", cppType(activate.getResult()), true);
   ConfigPrinter &config = out.text.config;
   config.type("Result", cppType(activate.getResult()));

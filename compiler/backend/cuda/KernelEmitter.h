@@ -51,6 +51,13 @@ std::string schemeName(moe::LayerOp layer);
 
 /// Adds Activation, and the numbers that it has; null is none.
 void addActivation(moe::ActivationAttr activation, ConfigPrinter &config);
+/// Adds a field, by pointer(name, type), for each number of which every expert
+/// has its own. `activate` may be null.
+void addNumbers(
+    moe::ActivateOp activate,
+    llvm::function_ref<void(llvm::StringRef, llvm::StringRef)> pointer);
+/// Adds GateUpOrder where it is not the usual one.
+void addGateUpOrder(llvm::StringRef order, ConfigPrinter &config);
 
 } // namespace moec::compiler
 

@@ -103,15 +103,17 @@ void compiler::addActivationNumbers(moe::ActivationAttr activation, json &to) {
 }
 
 static json activationJson(moe::ActivationAttr activation) {
-  const catalog::Activation *row = catalog::find(
-      catalog::kActivations, std::string_view(activation.getFunction()));
+  const std::string_view parameters = activation.getRow().parameters;
   json made = {{"name", activation.getFunction().str()},
-               {"function", row ? row->function : ""},
+               {"function", activation.getRow().function},
                {"gated", activation.isGated()},
                {"alpha", nullptr},
                {"beta", nullptr},
                {"limit", nullptr}};
   addActivationNumbers(activation, made);
+  if (activation.getPerExpert())
+    for (size_t i = 0; i < catalog::countWords(parameters); ++i)
+      made["per_expert"].push_back(catalog::wordAt(parameters, i));
   return made;
 }
 

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/backend/cuda/KernelEmitter.h"
+#include "compiler/backend/cuda/StageWriter.h"
 #include "compiler/passes/ProgramValues.h"
 
 using mlir::cast;
@@ -27,6 +28,7 @@ std::vector<EmittedKernel> compiler::emitPack(moe::PackOp pack,
   auto type = cast<RankedTensorType>(pack.getResult().getType());
   auto layout = dyn_cast_or_null<moe::LayoutAttr>(type.getEncoding());
   int64_t interleave = layout ? layout.getInterleave() : 0;
+  llvm::StringRef order = layout ? layout.getGateUpOrder() : "gate_first";
   int64_t rows = type.getDimSize(1), columns = type.getDimSize(2);
   std::string element(cppElementType(elementTypeOf(pack.getResult())));
   int64_t bytes =
@@ -48,6 +50,8 @@ std::vector<EmittedKernel> compiler::emitPack(moe::PackOp pack,
     config.number("kRows", rows);
     config.number("kColumns", columns);
     config.number("kInterleave", interleave);
+    if (second)
+      addGateUpOrder(order, config);
     config.number("kBytesPerCta", kPackBytesPerCta);
     ArgumentLayout &args = out.text.arguments;
     args.pointer("source", element,
@@ -62,7 +66,7 @@ std::vector<EmittedKernel> compiler::emitPack(moe::PackOp pack,
     stage.results = {{"destination", "destination"}};
     stage.attributes = {{"rows", rows}, {"columns", columns}};
     if (second)
-      stage.attributes["interleave"] = interleave;
+      addRowOrder(stage, interleave, order);
     out.stages.push_back(std::move(stage));
     out.grid.ctas[0] =
         ceilDiv(Expression::symbol("experts") * Expression(bytes),

@@ -12,6 +12,7 @@
 #include "compiler/backend/cuda/StageWriter.h"
 
 #include "compiler/backend/cuda/LayerJson.h"
+#include "compiler/passes/ProgramValues.h"
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/RoutingMethods.h"
 
@@ -25,6 +26,13 @@ void compiler::addGroup(Stage &stage, const std::string &prefix,
   llvm::ArrayRef<int64_t> group = descriptor.getGroup();
   stage.attributes[prefix + "group_rows"] = std::max<int64_t>(group[0], 0);
   stage.attributes[prefix + "group_columns"] = std::max<int64_t>(group[1], 0);
+}
+
+void compiler::addRowOrder(Stage &stage, int64_t interleave,
+                           llvm::StringRef gateUpOrder) {
+  stage.attributes["interleave"] = interleave;
+  if (gateUpOrder != "gate_first")
+    stage.attributes["gate_up_order"] = gateUpOrder.str();
 }
 
 Stage compiler::routeStage(moe::RouteOp route, moe::LayerOp layer) {
@@ -136,8 +144,8 @@ Stage compiler::matmulStage(moe::GroupedMatmulOp matmul, moe::LayerOp layer) {
                      {"k", int64_t(matmul.getK())},
                      {"experts", int64_t(matmul.getNumExperts())},
                      {"top_k", layer.getPairsOfToken()},
-                     {"gather", gather},
-                     {"interleave", int64_t(matmul.getInterleave())}};
+                     {"gather", gather}};
+  addRowOrder(made, matmul.getInterleave(), matmul.getGateUpOrder());
   if (matmul.getLhsScale()) {
     moe::QuantAttr quant = layer.getQuant();
     addGroup(made, "lhs_", gather ? quant.getA1() : quant.getA2());
@@ -149,8 +157,6 @@ Stage compiler::matmulStage(moe::GroupedMatmulOp matmul, moe::LayerOp layer) {
 
 Stage compiler::activateStage(moe::ActivateOp activate) {
   moe::ActivationAttr activation = activate.getActivation();
-  const catalog::Activation *row = catalog::find(
-      catalog::kActivations, std::string_view(activation.getFunction()));
   Stage made;
   made.op = "activate";
   made.operands = {{"input", "input"}};
@@ -158,8 +164,17 @@ Stage compiler::activateStage(moe::ActivateOp activate) {
     made.operands["addend"] = "addend";
     made.operands["rows"] = "rows";
   }
+  for (size_t i = 0; i < activate.getNumbers().size(); ++i) {
+    std::string name = numbersWeight(activation, i).str();
+    made.operands[name] = name;
+  }
+  // Which rows are an expert's: of a kernel of its own offsets say it.
+  if (!activate.getNumbers().empty() && !activate.getOffsets()) {
+    made.operands["tiles"] = "tiles";
+    made.operands["tile_count"] = "tile_count";
+  }
   made.results = {{"result", "result"}};
-  made.attributes = {{"function", row ? row->function : ""},
+  made.attributes = {{"function", activation.getRow().function},
                      {"gated", activation.isGated()},
                      {"interleave", int64_t(activate.getInterleave())},
                      {"alpha", nullptr},

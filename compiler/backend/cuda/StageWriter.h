@@ -28,6 +28,9 @@ Stage matmulStage(moe::GroupedMatmulOp matmul, moe::LayerOp layer);
 Stage activateStage(moe::ActivateOp activate);
 Stage combineStage(moe::CombineOp combine, moe::LayerOp layer);
 
+/// Sets how the rows of a weight with gate and up are packed, and were stored.
+void addRowOrder(Stage &stage, int64_t interleave, llvm::StringRef gateUpOrder);
+
 /// Sets the attributes `prefix`group_rows and group_columns: what shares a
 /// scale, 0 standing for the whole extent.
 void addGroup(Stage &stage, const std::string &prefix,

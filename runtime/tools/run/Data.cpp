@@ -25,6 +25,10 @@ using reference::Layer;
 // Weights
 //===----------------------------------------------------------------------===//
 
+static std::string weightOfNumber(size_t number) {
+  return std::string("activation_") + reference::kActivationNumbers[number];
+}
+
 HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
   HostWeights result;
   using Fill =
@@ -77,6 +81,14 @@ HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
   if (layer.expertScale)
     makeFor(1, "per_expert_scale", layer.routedExperts(), 1, f32,
             reference::fillPerExpertScale);
+  for (size_t i = 0; i < layer.ofExperts.size(); ++i) {
+    if (!layer.ofExperts[i])
+      continue;
+    HostArray array(layer.localExperts * 4);
+    reference::fillNumbers(layer, seed, i,
+                           reinterpret_cast<float *>(array.data.get()));
+    result.arrays.emplace(weightOfNumber(i), std::move(array));
+  }
   if (layer.tableRows)
     makeFor(1, "hash_table", layer.tableRows, layer.topK,
             *reference::findElement("i32"), reference::fillHashTable);
@@ -107,6 +119,8 @@ void HostWeights::describe(const Layer &layer,
   see("routing_bias", "f32", inputs.routingBias);
   see("per_expert_scale", "f32", inputs.expertScale);
   see("hash_table", "i32", inputs.hashTable);
+  for (size_t i = 0; i < inputs.numbers.size(); ++i)
+    see(weightOfNumber(i).c_str(), "f32", inputs.numbers[i]);
 }
 
 //===----------------------------------------------------------------------===//

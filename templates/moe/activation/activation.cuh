@@ -15,6 +15,7 @@
 
 #include "moe/activation/gelu.cuh"
 #include "moe/activation/gelu_tanh.cuh"
+#include "moe/activation/numbers.cuh"
 #include "moe/activation/relu2.cuh"
 #include "moe/activation/silu.cuh"
 #include "moe/activation/situ.cuh"
@@ -51,3 +52,17 @@ template <class Function> struct Ungated {
 };
 
 } // namespace moe::activation
+
+namespace moe {
+
+/// The activation of an expert.
+template <class Config>
+__device__ __forceinline__ typename Config::Activation
+activationOf(const typename Config::Args &args, int expert) {
+  typename Config::Activation activation;
+  if constexpr (requires { requires Config::Activation::kOfExpert; })
+    activation.numbers.read(args, expert);
+  return activation;
+}
+
+} // namespace moe

@@ -5,24 +5,29 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// kBeta tanh(g / kBeta) sigmoid(g) * kLinearBeta tanh(u / kLinearBeta); with
-// kLinearBeta = 0 the last factor is u.
+// beta tanh(g / beta) sigmoid(g) * linearBeta tanh(u / linearBeta); where
+// linearBeta is not above 0, the last factor is u.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
+
+#include "moe/activation/numbers.cuh"
+#include "moe/activation/sigmoid.cuh"
 
 namespace moe::activation {
 
 template <class Numbers> struct Situ {
   static constexpr bool kGated = true;
   static constexpr bool kIdentity = false;
-  static __device__ __forceinline__ float apply(float gate, float up) {
-    float value = Numbers::kBeta * tanhf(gate / Numbers::kBeta);
-    value = __fdividef(value, 1.0f + expf(-gate));
-    if constexpr (Numbers::kLinearBeta > 0.0f)
-      up = Numbers::kLinearBeta * tanhf(up / Numbers::kLinearBeta);
-    return value * up;
+  static constexpr bool kOfExpert = Numbers::kOfExpert;
+  [[no_unique_address]] Numbers numbers;
+
+  __device__ __forceinline__ float apply(float gate, float up) const {
+    float beta = numbers.beta(), linear = numbers.linearBeta();
+    if (linear > 0.0f)
+      up = linear * tanhf(up / linear);
+    return beta * tanhf(gate / beta) * sigmoid(gate) * up;
   }
 };
 

@@ -5,42 +5,41 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Swiglu:     g' sigmoid(kAlpha g') (u' + kBeta), where g' = min(g, kLimit) and
-//             u' = u within +-kLimit
-// SwigluStep: min(silu(g), kLimit) u'
-//
-// Numbers has kAlpha, kBeta and kLimit; a limit that is not there is infinite.
+// Swiglu:     g' sigmoid(alpha g') (u' + beta), where g' = min(g, limit) and
+//             u' = u within +-limit
+// SwigluStep: min(silu(g), limit) u'
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
+#include "moe/activation/numbers.cuh"
 #include "moe/activation/silu.cuh"
 
 namespace moe::activation {
 
-/// `value` within +-limit; NaN stays.
-__device__ __forceinline__ float within(float value, float limit) {
-  return value > limit ? limit : value < -limit ? -limit : value;
-}
-
 template <class Numbers> struct Swiglu {
   static constexpr bool kGated = true;
   static constexpr bool kIdentity = false;
-  static __device__ __forceinline__ float apply(float gate, float up) {
-    gate = gate > Numbers::kLimit ? Numbers::kLimit : gate;
-    return __fdividef(gate, 1.0f + expf(-Numbers::kAlpha * gate)) *
-           (within(up, Numbers::kLimit) + Numbers::kBeta);
+  static constexpr bool kOfExpert = Numbers::kOfExpert;
+  [[no_unique_address]] Numbers numbers;
+
+  __device__ __forceinline__ float apply(float gate, float up) const {
+    gate = numbers.below(gate);
+    up = -numbers.below(-numbers.below(up));
+    return gate * sigmoid(numbers.alpha() * gate) * (up + numbers.beta());
   }
 };
 
 template <class Numbers> struct SwigluStep {
   static constexpr bool kGated = true;
   static constexpr bool kIdentity = false;
-  static __device__ __forceinline__ float apply(float gate, float up) {
-    float value = Silu::value(gate);
-    value = value > Numbers::kLimit ? Numbers::kLimit : value;
-    return value * within(up, Numbers::kLimit);
+  static constexpr bool kOfExpert = Numbers::kOfExpert;
+  [[no_unique_address]] Numbers numbers;
+
+  __device__ __forceinline__ float apply(float gate, float up) const {
+    up = -numbers.below(-numbers.below(up));
+    return numbers.below(Silu::value(gate)) * up;
   }
 };
 

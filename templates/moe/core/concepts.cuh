@@ -49,10 +49,11 @@ template <class A> constexpr bool checkActivation() {
   MOE_REQUIRE_VALUE(A, kIdentity, "whether it changes nothing");
   if constexpr (A::kGated)
     static_assert(
-        requires { A::apply(0.0f, 0.0f); },
+        requires(A a) { a.apply(0.0f, 0.0f); },
         "A lacks apply(float gate, float up)");
   else
-    static_assert(requires { A::apply(0.0f); }, "A lacks apply(float value)");
+    static_assert(
+        requires(A a) { a.apply(0.0f); }, "A lacks apply(float value)");
   return true;
 }
 

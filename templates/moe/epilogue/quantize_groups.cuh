@@ -47,17 +47,20 @@ template <class Config> struct GroupStaging {
 };
 
 /// Leaves a warpgroup's share of column tile `tile` of the group. firstN: first
-/// weight row of the tile. thread: in the warpgroup. bias: see storeSwapped.
+/// weight row of the tile. thread: in the warpgroup. bias, activation: see
+/// storeSwapped.
 template <class Config, class Fragment, class Bias>
 __device__ __forceinline__ void
 stageGroup(const Fragment &fragment, unsigned shared, int thread, int warpgroup,
-           int firstN, int tile, const Bias *bias) {
+           int firstN, int tile, const Bias *bias,
+           const typename Config::Activation &activation) {
   static_assert(Fragment::kSwapped, "this epilogue takes tokens as columns");
   using G = GroupStaging<Config>;
   using Activation = typename Config::Activation;
   constexpr bool kGated = Activation::kGated;
   constexpr int kOwnColumns = Config::Mma::kRows / G::kParts;
-  SwappedValues<Config, Fragment, Bias> value(fragment, firstN, bias);
+  SwappedValues<Config, Fragment, Bias> value(fragment, firstN, bias,
+                                              activation);
   int column = tile * G::kTileColumns + warpgroup * kOwnColumns +
                thread / 32 * (kOwnColumns / 4) + thread % 32 / 4;
   // Tokens that are a multiple of 8 apart, or a pair, swizzle alike.

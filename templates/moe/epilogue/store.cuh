@@ -39,18 +39,19 @@ template <class Config> struct Staging {
 
 /// Stores rows [0, rows) of the tile. result: row 0 of the tile, column 0 of
 /// the result. firstN: first weight row of the tile. bias: of the expert, or
-/// null without Config::kBias. scale(i, n): what sum i of weight row n is
-/// multiplied by (Scales::ofResult). inverse: see storeChunk. Called by all
-/// threads; shared: Staging::kBytes that nobody reads any more.
+/// null without Config::kBias. activation: of the expert. scale(i, n): what sum
+/// i of weight row n is multiplied by (Scales::ofResult). inverse: see
+/// storeChunk. Called by all threads; shared: Staging::kBytes that nobody reads
+/// any more.
 template <class Config, class Fragment, class Bias, class Stored, class Scale>
 __device__ __forceinline__ void
 storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
-          const Bias *bias, Stored *result, float inverse, Scale scale) {
+          const Bias *bias, const typename Config::Activation &activation,
+          Stored *result, float inverse, Scale scale) {
   static_assert(checkFragment<Fragment>());
   static_assert(!Fragment::kSwapped, "this epilogue takes tokens as rows");
   using S = Staging<Config>;
   using Result = typename Config::Result;
-  using Activation = typename Config::Activation;
   using Layout = ScaleLayout<Config>;
 
   auto sum = [&](int i) {
@@ -61,16 +62,16 @@ storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
         if constexpr (Layout::kScaled && !Layout::kByGroup)
           value *= scale(i, n);
         if constexpr (Config::kBias)
-          value += toFloat(bias[storedRow<Config::kN, Config::kInterleave>(n)]);
+          value += toFloat(bias[storedRow<Config>(n)]);
       }
     }
     return value;
   };
   auto finished = [&](int i) {
     if constexpr (S::kGated)
-      return Activation::apply(sum(i), sum(Fragment::partner(i)));
+      return activation.apply(sum(i), sum(Fragment::partner(i)));
     else
-      return Activation::apply(sum(i));
+      return activation.apply(sum(i));
   };
 #pragma unroll
   for (int i = 0; i < Fragment::kSize; i += Fragment::kRun) {

@@ -46,25 +46,25 @@ template <class Config> struct SwappedStaging {
 
 /// What becomes of a thread's sums: bias and activation.
 template <class Config, class Fragment, class Bias> struct SwappedValues {
+  using Activation = typename Config::Activation;
   const Fragment &fragment;
+  Activation activation;
   /// A thread's sums belong to two weight rows, 8 apart, of each 64.
   static constexpr int kAtoms = Config::Mma::kRows / 64;
   static constexpr int kAtomSize = Fragment::kSize / kAtoms;
   float biases[Config::kBias ? 2 * kAtoms : 1];
 
   __device__ __forceinline__ SwappedValues(const Fragment &fragment, int firstN,
-                                           const Bias *bias)
-      : fragment(fragment) {
+                                           const Bias *bias,
+                                           const Activation &activation)
+      : fragment(fragment), activation(activation) {
     if constexpr (Config::kBias) {
 #pragma unroll
       for (int j = 0; j < 2 * kAtoms; ++j) {
         int n = firstN + fragment.row(j / 2 * kAtomSize + j % 2 * 2);
         bool exists =
             Config::kN % Config::Schedule::kTileN == 0 || n < Config::kN;
-        biases[j] =
-            exists
-                ? toFloat(bias[storedRow<Config::kN, Config::kInterleave>(n)])
-                : 0.0f;
+        biases[j] = exists ? toFloat(bias[storedRow<Config>(n)]) : 0.0f;
       }
     }
   }
@@ -75,11 +75,10 @@ template <class Config, class Fragment, class Bias> struct SwappedValues {
       return fragment.value(i);
   }
   __device__ __forceinline__ float operator()(int i) const {
-    using Activation = typename Config::Activation;
     if constexpr (Activation::kGated)
-      return Activation::apply(sum(i), sum(Fragment::partner(i)));
+      return activation.apply(sum(i), sum(Fragment::partner(i)));
     else
-      return Activation::apply(sum(i));
+      return activation.apply(sum(i));
   }
 };
 
@@ -87,12 +86,13 @@ template <class Config, class Fragment, class Bias> struct SwappedValues {
 /// the result. firstN: first weight row of the tile. bias: of the expert, or
 /// null without Config::kBias. Called by a warpgroup; thread: in it; shared:
 /// SwappedStaging::kBytes of its own; barrier: a named barrier of its own;
-/// inverse: see storeChunk.
+/// inverse: see storeChunk; activation: of the expert.
 template <class Config, class Fragment, class Bias, class Stored>
 __device__ __forceinline__ void
 storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
              int warpgroup, int rows, int firstN, const Bias *bias,
-             Stored *result, float inverse) {
+             Stored *result, float inverse,
+             const typename Config::Activation &activation = {}) {
   static_assert(checkFragment<Fragment>());
   static_assert(Fragment::kSwapped, "this epilogue takes tokens as columns");
   using S = SwappedStaging<Config>;
@@ -101,7 +101,8 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
   constexpr int kChunks = S::kOwnColumns / kPerVector<Result>;
   int lane = thread % 32, warp = thread / 32;
 
-  SwappedValues<Config, Fragment, Bias> finished(fragment, firstN, bias);
+  SwappedValues<Config, Fragment, Bias> finished(fragment, firstN, bias,
+                                                 activation);
   // Where this warp's columns begin in the staging tile, and the chunk that
   // this thread stores of every kRowsAtOnce-th token.
   unsigned own =

@@ -10,8 +10,9 @@
 //
 // Args, in order: input f32 [rows, kColumns], offsets [experts + 1], in a layer
 //   with adapters addend [pairs, kColumns] (null: none; gates before ups, of
-//   the pair rows[row]) and rows [rows], result [rows, kColumns / 2 if gated,
-//   else kColumns]. Grid.x: capacity of rows.
+//   the pair rows[row]) and rows [rows], numbers of each expert (see
+//   activation/numbers.cuh), result [rows, kColumns / 2 if gated, else
+//   kColumns]. Grid.x: capacity of rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,6 +43,26 @@ template <class Config> constexpr int sharedBytes() {
   return 0;
 }
 
+namespace detail {
+
+/// The expert of a sorted row; 0 where no number depends on it.
+template <class Config>
+__device__ __forceinline__ int expertOf(const int *offsets, int row) {
+  int first = 0, last = Config::kExperts - 1;
+  if constexpr (requires { requires Config::Activation::kOfExpert; }) {
+    while (first < last) {
+      int middle = (first + last) / 2;
+      if (row < offsets[middle + 1])
+        last = middle;
+      else
+        first = middle + 1;
+    }
+  }
+  return first;
+}
+
+} // namespace detail
+
 template <class Config>
 __device__ __forceinline__ void activate(const typename Config::Args &args) {
   static_assert(checkActivateConfig<Config>());
@@ -55,6 +76,8 @@ __device__ __forceinline__ void activate(const typename Config::Args &args) {
     return;
   const float *input = args.input + (long long)row * Config::kColumns;
   Result *result = args.result + (long long)row * kColumns;
+  auto activation =
+      activationOf<Config>(args, detail::expertOf<Config>(args.offsets, row));
   // Of stored column c: gates before ups.
   auto added = [&](float value, int c) {
     if constexpr (requires { args.addend; })
@@ -67,15 +90,15 @@ __device__ __forceinline__ void activate(const typename Config::Args &args) {
   for (int c = int(threadIdx.x); c < kColumns; c += Config::kThreads) {
     float value;
     if constexpr (!Activation::kGated) {
-      value = Activation::apply(added(input[c], c));
+      value = activation.apply(added(input[c], c));
     } else if constexpr (Config::kInterleave == 0) {
-      value = Activation::apply(added(input[c], c),
-                                added(input[kColumns + c], kColumns + c));
+      value = activation.apply(added(input[c], c),
+                               added(input[kColumns + c], kColumns + c));
     } else {
       constexpr int kBy = Config::kInterleave;
       int gate = c / kBy * 2 * kBy + c % kBy;
-      value = Activation::apply(added(input[gate], c),
-                                added(input[gate + kBy], kColumns + c));
+      value = activation.apply(added(input[gate], c),
+                               added(input[gate + kBy], kColumns + c));
     }
     result[c] = fromFloat<Result>(value);
   }

@@ -17,8 +17,9 @@
 //   the lhs row), tiles int4 {expert, first row, end row, 0}, tile_count [3]
 //   {tiles, cursor, cursor}, rhs [experts, kN, kK], float lhs_scale, float
 //   rhs_scale (where Quant has them, see quant/none.cuh), bias [experts, kN] in
-//   stored order (kBias), result [rows, kN or kN / 2]. With a Scaling
-//   (store_chunk.cuh), in place of result: static_scale float [kScales]
+//   stored order (kBias; GateUpOrder, where gates are not first), numbers of
+//   each expert (activation/numbers.cuh), result [rows, kN or kN / 2]. With a
+//   Scaling (store_chunk.cuh), in place of result: static_scale float [kScales]
 //   (StaticTensor), data [rows, kN or kN / 2], scale [1], or [rows, groups of
 //   128] (Group128, warp-specialized).
 //   Warp-specialized, rhs is a moe::TensorMap by value: extents [kK, kN,
@@ -191,14 +192,15 @@ template <class Config> struct GroupedMatmul {
         multistage(copier, shared, worker, scales);
         scales.fetchRows();
         auto scale = [&](int i, int n) { return scales.ofResult(i, n); };
+        auto activation = activationOf<Config>(args, expert);
         if constexpr (Config::kBias)
           storeTile<Config>(worker, shared, rows, firstN,
-                            args.bias + (long long)expert * Config::kN, result,
-                            inverse, scale);
+                            args.bias + (long long)expert * Config::kN,
+                            activation, result, inverse, scale);
         else
           storeTile<Config>(worker, shared, rows, firstN,
-                            static_cast<const Input *>(nullptr), result,
-                            inverse, scale);
+                            static_cast<const Input *>(nullptr), activation,
+                            result, inverse, scale);
       };
       if constexpr (ScaleLayout<Config>::kScaled) {
         Scales<Config, Worker> scales(args.lhs_scale, args.rhs_scale, expert,

@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // Two kernels over a range of experts. packCopy: stored experts to the scratch
-// buffer. packInterleave: scratch (gate rows, then up rows) to packed experts
-// (kInterleave gate rows, their up rows, the next ones). With the scratch in
-// between, packed weights may lie where the stored ones did.
+// buffer. packInterleave: scratch (gate and up rows in GateUpOrder, gates first
+// where there is none) to packed experts (kInterleave gate rows, their up rows,
+// the next ones). With the scratch in between, packed weights may lie where the
+// stored ones did.
 //
 // Args of both, in order: source, destination, int first_expert, int experts.
 //   packCopy reads expert first_expert.. of source and writes destination from
@@ -20,6 +21,7 @@
 #pragma once
 
 #include "moe/core/concepts.cuh"
+#include "moe/core/gate_up.cuh"
 #include "moe/core/pdl.cuh"
 #include "moe/core/types.cuh"
 
@@ -93,11 +95,9 @@ packInterleave(const typename Config::Args &args) {
     long long packedRow = v / kVectors;
     int chunk = int(v % kVectors);
     long long expert = packedRow / Config::kRows;
-    int row = int(packedRow % Config::kRows);
-    int block = row / (2 * kBy), inBlock = row % (2 * kBy);
-    int stored = inBlock < kBy
-                     ? block * kBy + inBlock
-                     : Config::kRows / 2 + block * kBy + inBlock - kBy;
+    GateUpRow row = gateUpRow<kBy>(int(packedRow % Config::kRows));
+    int stored = StoredOrder<Config>::Type::template row<Config::kRows / 2>(
+        row.up, row.index);
     destination[v] =
         source[(expert * Config::kRows + stored) * kVectors + chunk];
   });

@@ -15,7 +15,8 @@
 //   weights, counts (null), lhs [tokens, kK], long long lhs_row_stride
 //   (elements), static_scale float [kScales] (StaticTensor), rhs [experts, kN,
 //   kK], rhs_scale float (where Quant has one), bias [experts, kN] in stored
-//   order (kBias), result [pairs, kN or kN / 2].
+//   order (kBias), numbers of each expert (activation/numbers.cuh), result
+//   [pairs, kN or kN / 2].
 // Grid.x: persistent, any.
 //
 //===----------------------------------------------------------------------===//
@@ -136,7 +137,6 @@ template <class Config> struct RouteGateUp {
   store(const Args &args, float (&sums)[G::kTileRows][G::kRows], int4 tile,
         int rows, int unit, int lane) {
     using Result = typename Config::Result;
-    using Activation = typename Config::Activation;
     int own = lane % G::kLanes;
     float mine[G::kRows] = {};
 #pragma unroll
@@ -152,6 +152,7 @@ template <class Config> struct RouteGateUp {
     }
     if (own >= rows)
       return;
+    auto activation = activationOf<Config>(args, tile.x);
 #pragma unroll
     for (int p = 0; p < Config::Schedule::kOutputs; ++p) {
       int column = G::result(unit, p, lane);
@@ -162,14 +163,13 @@ template <class Config> struct RouteGateUp {
         for (int c = 0; c < G::kParts; ++c)
           mine[p * G::kParts + c] +=
               toFloat(args.bias[(long long)tile.x * Config::kN +
-                                storedRow<Config::kN, Config::kInterleave>(
-                                    G::weightRow(column, c))]);
+                                storedRow<Config>(G::weightRow(column, c))]);
       }
       float value;
       if constexpr (G::kParts == 2)
-        value = Activation::apply(mine[2 * p], mine[2 * p + 1]);
+        value = activation.apply(mine[2 * p], mine[2 * p + 1]);
       else
-        value = Activation::apply(mine[p]);
+        value = activation.apply(mine[p]);
       args.result[(long long)(tile.y + own) * G::kResults + column] =
           fromFloat<Result>(value);
     }

@@ -15,26 +15,12 @@
 #pragma once
 
 #include "moe/core/concepts.cuh"
+#include "moe/core/gate_up.cuh"
 #include "moe/core/types.cuh"
 #include "moe/quant/fp8.cuh"
 #include "moe/quant/none.cuh"
 
 namespace moe {
-
-/// Where a weight row stands as stored (gates first). With interleaved rows
-/// blocks of 16 are 8 gates and their 8 up values.
-template <int kN, int kInterleave>
-__device__ __forceinline__ int storedRow(int weightRow) {
-  if constexpr (kInterleave == 0) {
-    return weightRow;
-  } else {
-    int block = weightRow / (2 * kInterleave);
-    int inBlock = weightRow % (2 * kInterleave);
-    return inBlock < kInterleave
-               ? block * kInterleave + inBlock
-               : kN / 2 + block * kInterleave + inBlock - kInterleave;
-  }
-}
 
 /// Which scales lie where, of a Config with kN, kK, kInterleave and Quant.
 template <class Config> struct ScaleLayout {
@@ -50,6 +36,7 @@ template <class Config> struct ScaleLayout {
   static constexpr int kGroups = ceilDiv(Config::kK, 128);
   /// Gate and up rows have blocks, or a tensor's scale, of their own.
   static constexpr int kParts = Config::kInterleave != 0 ? 2 : 1;
+  static constexpr bool kUpFirst = StoredOrder<Config>::Type::kUpFirst;
   static constexpr int kPartRows = Config::kN / kParts;
   static constexpr int kPartBlocks = ceilDiv(kPartRows, 128);
   /// Scales of an expert's weight.
@@ -58,17 +45,21 @@ template <class Config> struct ScaleLayout {
       : kRhs == quant::RhsScale::Channel ? Config::kN
                                          : kParts;
 
+  /// From the scale of a gate's block to that of its up's.
+  static constexpr int kToUp = (kUpFirst ? -1 : 1) * kPartBlocks * kGroups;
+
   /// The index of a weight row's scale (Block128: of its first group).
   static __device__ __forceinline__ int rhsIndex(int weightRow) {
-    int stored = storedRow<Config::kN, Config::kInterleave>(weightRow);
     if constexpr (kRhs == quant::RhsScale::Channel) {
-      return stored;
+      return storedRow<Config>(weightRow);
     } else {
-      int part = kParts == 2 && stored >= kPartRows;
+      GateUpRow row{false, weightRow};
+      if constexpr (kParts == 2)
+        row = gateUpRow<Config::kInterleave>(weightRow);
+      int part = kParts == 2 && row.up != kUpFirst;
       if constexpr (kRhs == quant::RhsScale::Tensor)
         return part;
-      int block = part * kPartBlocks + (stored - part * kPartRows) / 128;
-      return block * kGroups;
+      return (part * kPartBlocks + row.index / 128) * kGroups;
     }
   }
 };

@@ -94,7 +94,7 @@ template <class Config, class Fragment> struct SwappedScales {
       next[0] = from[0];
       // The up row of a gate lies in the same block of the other part.
       if constexpr (kParts == 2)
-        next[1] = from[Layout::kPartBlocks * Layout::kGroups];
+        next[1] = from[Layout::kToUp];
     }
   }
 

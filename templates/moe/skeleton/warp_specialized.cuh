@@ -350,6 +350,7 @@ template <class Config> struct WarpSpecialized {
     template <class Worker, class Bias>
     __device__ __forceinline__ void store(const Worker &worker,
                                           const Bias *bias) {
+      auto activation = activationOf<Config>(cta.args, tile.expert);
       if constexpr (quantizesGroups<Config>) {
         using G = GroupStaging<Config>;
         constexpr int kConsumers = 32 * Schedule::kConsumerWarps;
@@ -359,7 +360,7 @@ template <class Config> struct WarpSpecialized {
         if (turn == 0)
           ptx::synchronize(1, kConsumers);
         stageGroup<Config>(worker, staging, thread, warpgroup, tile.firstN,
-                           turn, bias);
+                           turn, bias, activation);
         if (turn < S::kInTurn - 1)
           return;
         ptx::synchronize(1, kConsumers);
@@ -375,7 +376,7 @@ template <class Config> struct WarpSpecialized {
             (long long)tile.firstRow * SwappedStaging<Config>::kColumns;
         storeSwapped<Config>(worker, staging(), 1 + warpgroup, thread,
                              warpgroup, tile.rows, tile.firstN, bias, result,
-                             inverse);
+                             inverse, activation);
       }
     }
 

@@ -108,6 +108,8 @@ TEST(Compiler, EveryLegalRowGivesAValidPackage) {
         LayerText layer;
         layer.scheme = scheme.name;
         layer.activation = activation.name;
+        if (!activation.needs.empty())
+          layer.activation += fmt::format(", {} = 1.5", activation.needs);
         layer.options = bias;
         for (const char *backend : {"", "grouped", "unfused"}) {
           CompileOptions options =

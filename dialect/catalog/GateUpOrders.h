@@ -1,0 +1,33 @@
+//===- GateUpOrders.h - how gate and up rows are stored ---------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The orders of w13's rows, and of its bias and scales. Packing undoes that
+// of rows; biases and scales are read where they stand.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_DIALECT_CATALOG_GATEUPORDERS_H
+#define MOEC_DIALECT_CATALOG_GATEUPORDERS_H
+
+#include "dialect/catalog/Catalog.h"
+
+namespace moec::catalog {
+
+struct GateUpOrder {
+  std::string_view name;
+  std::string_view policy; ///< its C++ type (templates/moe/core/gate_up.cuh)
+};
+
+inline constexpr GateUpOrder kGateUpOrders[] = {
+    {"gate_first", "moe::GateFirst"},
+    {"up_first", "moe::UpFirst"},
+    {"interleaved", "moe::Alternating"}, // gate 0, up 0, gate 1, ...
+};
+
+} // namespace moec::catalog
+
+#endif // MOEC_DIALECT_CATALOG_GATEUPORDERS_H
