@@ -1,5 +1,4 @@
-//===- Layer.cpp - reading a manifest's layer
-//------------------------------===//
+//===- Layer.cpp - reading a manifest's layer -----------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -231,8 +230,8 @@ static void readOfExperts(Reader &reader, const nlohmann::json &activation,
     const auto *known =
         std::find(kActivationNumbers.begin(), kActivationNumbers.end(), name);
     if (known == kActivationNumbers.end())
-      reader.error = "layer.activation.per_expert has an unknown number, " +
-                     name.dump();
+      reader.error =
+          "layer.activation.per_expert has an unknown number, " + name.dump();
     else
       layer.ofExperts[known - kActivationNumbers.begin()] = true;
   }
