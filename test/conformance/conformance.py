@@ -42,6 +42,9 @@ OPTIONS = [
     {"is_lora_enabled": True, "n_shared_experts": 1, "residual": True},
     {"expert_map": True, "num_redundant_experts": 2,
      "moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True, "enable_eplb": True}},
+    {"activation": "swigluoai", "swiglu_limit": None, "activation_per_expert": True, "gate_up_order": "interleaved"},
+    {"activation": "situ", "swiglu_limit": None, "activation_per_expert": True, "gate_up_order": "up_first",
+     "is_lora_enabled": True},
 ]
 # Those that an engine of few tokens serves.
 OPTIONS_OF_FEW = [
@@ -49,6 +52,7 @@ OPTIONS_OF_FEW = [
     {"residual": True, "latent_hidden_dim": 176, "expert_map": True},
     {"n_shared_experts": 2, "shared_expert_gate": True, "num_redundant_experts": 3,
      "moe_parallel_config": {"enable_eplb": True}},
+    {"activation": "swigluoai", "swiglu_limit": None, "activation_per_expert": True, "gate_up_order": "interleaved"},
 ]
 PATTERNS = "uniform,skewed,one_expert,empty_expert,ties,negative,nan_inf"
 

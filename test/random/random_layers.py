@@ -106,6 +106,9 @@ class Language:
         for field, schema in self.fields.items():
             if field not in REQUIRED and field not in layer and field != "moe_parallel_config" and draw.random() < likely:
                 layer[field] = self.value(draw, schema, layer)
+        if activation["parameters"] and draw.random() < 0.3:
+            layer = {field: value for field, value in layer.items() if not field.startswith(("swiglu_", "activation_situ_"))}
+            layer["activation_per_expert"] = True
         if draw.random() < 0.2:
             layer["moe_parallel_config"] = self.parallel(draw, layer)
         return layer, scheme

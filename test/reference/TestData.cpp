@@ -305,7 +305,13 @@ void fillTokenIds(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
 /// saturate, and with few of them among the subnormals.
 constexpr double kCodeDeviation = 64;
 
-/// The size of what stands in row n, of gates where it is one of them.
+/// The size of gates or ups, as a part of |x|: smaller where gates are squared.
+static double sizeOfPart(const Layer &layer, bool isGate) {
+  const bool squared = layer.gated && layer.function == "relu2";
+  return isGate ? squared ? 0.03125 : 0.25 : 0.5;
+}
+
+/// The size of what stands in row n.
 using SizeOfRow = std::function<double(int64_t n)>;
 
 /// Rows of a weight: deviation `sizeOf` / sqrt(columns), or of codes that
@@ -363,7 +369,7 @@ void fillW13Scale(const Layer &layer, uint64_t seed, int64_t expert,
         bool isGate = layer.isGate(n);
         if (layer.gated && all != layer.gateUpRows())
           isGate = (n < all / 2) != (layer.gateUpOrder == "up_first");
-        return isGate ? 0.25 : 0.5;
+        return sizeOfPart(layer, isGate);
       },
       destination);
 }
@@ -406,7 +412,7 @@ void fillW13(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
   fillRows(
       *layer.weightType, seed, Stream::W13, expert, layer.gateUpRows(),
       layer.hidden, row, rows,
-      [&](int64_t n) { return (layer.isGate(n) ? 0.25 : 0.5) * scale; },
+      [&](int64_t n) { return sizeOfPart(layer, layer.isGate(n)) * scale; },
       destination);
 }
 
