@@ -313,8 +313,8 @@ def Moe_ScheduleAttr : Moe_FieldsAttr<"Schedule", "schedule"> {
       its predecessor has finished);
     * `producer_warps`, `consumer_warps` and the `registers` of a thread of
       each: the roles of a warp-specialized main loop, in place of `warps`. A
-      warpgroup of 4 consuming warps takes 64 weight rows. An engine has roles
-      and swapped operands, or neither;
+      warpgroup of 4 consuming warps takes 64 or 128 weight rows with `swap`,
+      and as many token rows without; no other engine has `swap`;
     * `source`: `tuned`, `modelled` or `default`.
 
     ```mlir

@@ -247,7 +247,7 @@ void ScheduleAttr::print(AsmPrinter &printer) const {
   printer << '>';
 }
 
-/// Roles go with an engine that is warp-specialized, and so does the swap.
+/// Roles go with an engine that is warp-specialized; it alone swaps operands.
 static LogicalResult
 verifyRoles(llvm::function_ref<InFlightDiagnostic()> emitError,
             StringRef engine, ArrayRef<int64_t> tile, bool hasWarps, bool swap,
@@ -266,17 +266,19 @@ verifyRoles(llvm::function_ref<InFlightDiagnostic()> emitError,
                           "'swap' must be absent";
   if (!specialized || tile.empty())
     return success();
-  if (hasWarps || producerWarps == 0 || registers.empty() || !swap)
+  if (hasWarps || producerWarps == 0 || registers.empty())
     return emitError() << "a tile of engine '" << engine
-                       << "' needs 'producer_warps', 'consumer_warps', "
-                          "'registers' and 'swap', and no 'warps'";
+                       << "' needs 'producer_warps', 'consumer_warps' and "
+                          "'registers', and no 'warps'";
   if (producerWarps % 4 != 0 || consumerWarps % 4 != 0)
     return emitError() << "roles must be whole warpgroups of 4 warps, got "
                        << producerWarps << " and " << consumerWarps;
-  if (tile[1] != 16 * consumerWarps)
-    return emitError() << "'consumer_warps' must be a warpgroup for each 64 of "
-                       << tile[1] << " weight rows, got " << consumerWarps
-                       << " warps";
+  const int64_t rows = tile[swap ? 1 : 0];
+  if (rows != 16 * consumerWarps && rows != 32 * consumerWarps)
+    return emitError() << "'consumer_warps' must be a warpgroup for each 64 or "
+                          "128 of "
+                       << rows << (swap ? " weight rows" : " token rows")
+                       << ", got " << consumerWarps << " warps";
   int64_t all = 0;
   const int64_t roles[] = {producerWarps, consumerWarps};
   for (auto [warps, each] : llvm::zip(roles, registers)) {

@@ -185,7 +185,8 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       fields.producerWarps = chosen->producerWarps;
       fields.consumerWarps = chosen->consumerWarps;
       fields.registers = {chosen->producerRegisters, chosen->consumerRegisters};
-      fields.swap = fields.persistent = true;
+      fields.swap = chosen->swap;
+      fields.persistent = true;
     } else {
       fields.warps = {chosen->warpsM, chosen->warpsN};
     }

@@ -59,30 +59,41 @@ static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
     return fmt::format("tile m {} differs from the variant's tile rows {}",
                        s.tileM, problem.tileRows);
   // Totals beside the sums take registers, and so do scales of 256 tokens.
-  int64_t mostRows = promoted ? 128 : problem.elementBytes == 1 ? 192 : 256;
+  int64_t mostRows = !s.swap                     ? 192
+                     : promoted                  ? 128
+                     : problem.elementBytes == 1 ? 192
+                                                 : 256;
   if (s.tileM % 16 || s.tileM > mostRows)
     return fmt::format("tile m {} is no multiple of 16 up to {}", s.tileM,
                        mostRows);
   // The skeleton can be instantiated with up to 256; these ran on a GPU.
   if (s.tileN != 64 && s.tileN != 128 && s.tileN != 256)
     return fmt::format("tile n {}; 64, 128 and 256 are possible", s.tileN);
-  bool whole = s.weightRows() == 128 && s.consumerWarps == 4;
-  if (s.producerWarps != 4 || (s.consumerWarps * 16 != s.tileN && !whole))
-    return fmt::format("{} producing and {} consuming warps; tile n {} takes 4 "
-                       "and {}",
-                       s.producerWarps, s.consumerWarps, s.tileN, s.tileN / 16);
+  bool whole = s.rowsOfWarpgroup() == 128 && s.consumerWarps == 4;
+  int64_t rows = s.swap ? s.tileN : s.tileM;
+  if (s.producerWarps != 4 || (s.consumerWarps * 16 != rows && !whole))
+    return fmt::format("{} producing and {} consuming warps; tile {} {} takes "
+                       "4 and {}",
+                       s.producerWarps, s.consumerWarps, s.swap ? "n" : "m",
+                       rows, rows / 16);
   if (whole && s.tileM > 128)
     return fmt::format(
         "tile m {} of 128 weight rows a warpgroup; up to 128 are "
         "possible",
         s.tileM);
-  if (whole && (problem.groupScales || problem.quantizesGroups))
+  if (whole && problem.quantizesGroups)
     return std::string("128 weight rows a warpgroup leave no registers for "
-                       "scales of groups along k");
-  int64_t columns = s.tileN / (problem.gated ? 2 : 1);
-  if (problem.quantizesGroups && columns > kScaledColumns)
+                       "a result that is quantized by groups");
+  if (!s.swap && (!problem.groupScales || problem.quantizesGroups))
+    return std::string("operands are swapped but for scales of groups along k "
+                       "and a result that is not quantized");
+  if (!s.swap && s.tileN != 128)
+    return fmt::format("tile n {}; tokens as rows of an instruction take 128",
+                       s.tileN);
+  int64_t made = s.tileN / (problem.gated ? 2 : 1);
+  if (problem.quantizesGroups && made > kScaledColumns)
     return fmt::format("tile n {} makes {} columns; {} share a scale", s.tileN,
-                       columns, kScaledColumns);
+                       made, kScaledColumns);
   if (s.tileK * problem.elementBytes != kRowBytes)
     return fmt::format("tile k {} is not {} bytes of a row", s.tileK,
                        kRowBytes);
@@ -100,13 +111,15 @@ static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
     return fmt::format("{} registers in all; a CTA has {}", registers,
                        s.registersOfCta());
   // Sums, beside them totals and the tokens' scales, and 64 for addresses and
-  // the epilogue; 24 suffice where a warpgroup has the sums of 128 weight rows,
-  // of which it promotes those of 64 at a time.
-  int64_t sums = s.tileM / 2 * (s.weightRows() / 64);
-  int64_t others = whole ? 24 : 64;
+  // the epilogue; 24 suffice where a warpgroup has the sums of 128 rows, of
+  // which it promotes those of 64 at a time, and where tokens are rows, which
+  // takes no buffers.
+  int64_t columns = s.swap ? s.tileM : s.tileN;
+  int64_t sums = columns / 2 * (s.rowsOfWarpgroup() / 64);
+  int64_t others = whole || !s.swap ? 24 : 64;
   if (promoted)
-    sums += s.tileM / 2;
-  if (problem.groupScales)
+    sums += columns / 2;
+  if (problem.groupScales && s.swap && !whole)
     sums += s.tileM / 4;
   if (sums + others > s.consumerRegisters)
     return fmt::format("{} {} a thread; {} registers hold {}", sums,
@@ -326,8 +339,11 @@ struct GoodRow {
   /// Serves layers alone whose experts have first weights of at most so many
   /// bytes, and second ones of half as many. 0: all.
   int64_t firstWeight = 0;
-  /// Of a consuming warpgroup.
-  int64_t weightRows = 64;
+  /// Rows of a consuming warpgroup: see Schedule::rowsOfWarpgroup.
+  int64_t warpgroupRows = 64;
+  /// Serves scales of groups along k alone, with tokens as an instruction's
+  /// rows.
+  bool tokensAsRows = false;
 };
 } // namespace
 
@@ -343,7 +359,7 @@ struct GoodRow {
 /// there it is four warpgroups wide, and where groups are quantized, so that
 /// two column tiles of one are multiplied at a time and not in turn. Where k is
 /// short, an epilogue is as long as the multiplies: it hides behind those of a
-/// second CTA, if registers suffice (not with scales of groups).
+/// second CTA.
 static constexpr GoodRow kGoodRows[] = {
     {"wgmma", 2, 16, 1e9, 128, 64, 10, 0, 0, 1, 1, 0, 0, 0, false, 8 << 20},
     {"mma_sync", 2, 16, 1e9, 64, 128, 4, 1, 4, 3, 1},
@@ -366,6 +382,7 @@ static constexpr GoodRow kGoodRows[] = {
     {"wgmma", 1, 16, 1e9, 256, 128, 6, 0, 0, 1, 1, 0, 0, 0, true},
     {"wgmma", 1, 16, 1e9, 128, 128, 10, 0, 0, 1, 1},
     {"wgmma", 1, 32, 1e9, 128, 128, 8, 0, 0, 1, 1},
+    {"wgmma", 1, 64, 1e9, 128, 128, 4, 0, 0, 2, 1, 0, 0, 384, false, 0, 128},
     {"wgmma", 1, 64, 1e9, 64, 128, 5, 0, 0, 2, 1},
     {"wgmma", 1, 64, 1e9, 128, 128, 8, 0, 0, 1, 1},
     {"wgmma", 1, 128, 1e9, 128, 128, 3, 0, 0, 2, 1, 0, 8 << 20, 0, false, 0,
@@ -397,6 +414,8 @@ compiler::knownGood(const MatmulProblem &problem,
       continue;
     if (row.ofGroups && !problem.quantizesGroups)
       continue;
+    if (row.tokensAsRows && !problem.groupScales)
+      continue;
     if (row.firstWeight &&
         (problem.gather ? weight : 2 * weight) > row.firstWeight)
       continue;
@@ -411,7 +430,8 @@ compiler::knownGood(const MatmulProblem &problem,
     } else {
       // Roles share the registers that the number of CTAs leaves.
       s.ctasPerSm = row.ctasPerSm;
-      s.setRoles(row.weightRows);
+      s.swap = !row.tokensAsRows;
+      s.setRoles(row.warpgroupRows);
     }
     if (whyIllegal(problem, s, hardware))
       continue;

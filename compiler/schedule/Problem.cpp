@@ -25,19 +25,20 @@ std::string compiler::describe(const Schedule &s) {
   std::string warps =
       s.hasRoles() ? fmt::format("{}+{}", s.producerWarps, s.consumerWarps)
                    : fmt::format("{}x{}", s.warpsM, s.warpsN);
-  return fmt::format("{} {}x{}x{} stages {} warps {}", s.engine, s.tileM,
-                     s.tileN, s.tileK, s.stages, warps);
+  return fmt::format("{} {}x{}x{} stages {} warps {}{}", s.engine, s.tileM,
+                     s.tileN, s.tileK, s.stages, warps,
+                     s.hasRoles() && !s.swap ? " of tokens" : "");
 }
 
-void Schedule::setRoles(int64_t weightRows) {
+void Schedule::setRoles(int64_t rowsOfWarpgroup) {
   warpsM = warpsN = 0;
   producerWarps = 4;
-  consumerWarps = tileN * 4 / weightRows;
+  consumerWarps = (swap ? tileN : tileM) * 4 / rowsOfWarpgroup;
   // With a CTA alone on its SM there is room for the producers' addresses of
   // 256 rows; they spill with fewer, and those of 64 rows and their scales do
-  // with fewer than 48. Sums of 128 weight rows take what there is: producers
+  // with fewer than 48. Sums of 128 rows take what there is: producers
   // then hand each other the addresses.
-  producerRegisters = weightRows == 128 ? 40 : ctasPerSm == 1 ? 56 : 48;
+  producerRegisters = rowsOfWarpgroup == 128 ? 40 : ctasPerSm == 1 ? 56 : 48;
   int64_t rest = registersOfCta() - 32 * producerWarps * producerRegisters;
   consumerRegisters = std::min<int64_t>(
       rest / std::max<int64_t>(32 * consumerWarps, 1) / 8 * 8, 240);

@@ -81,8 +81,7 @@ bool findHardware(const std::string &arch, const std::string &gpu,
                   Hardware &hardware);
 
 /// How one matmul kernel is built. An engine that is warp-specialized has
-/// producers and consumers, swaps its operands and has a persistent grid;
-/// others have a grid of warps.
+/// producers and consumers and a persistent grid; others have a grid of warps.
 struct Schedule {
   std::string engine = "mma_sync";
   int64_t tileM = 16, tileN = 64, tileK = 64;
@@ -92,20 +91,23 @@ struct Schedule {
   int64_t ctasPerSm = 1;
   int64_t producerWarps = 0, consumerWarps = 0;
   int64_t producerRegisters = 0, consumerRegisters = 0; ///< of a thread
+  /// Where there are roles: weight rows are the rows of an instruction, and
+  /// tokens its columns; else the other way round.
+  bool swap = true;
   std::string source = "default"; ///< tuned, modelled or default
 
   bool hasRoles() const { return consumerWarps > 0; }
   int64_t threads() const {
     return 32 * (hasRoles() ? producerWarps + consumerWarps : warpsM * warpsN);
   }
-  /// Weight rows of its tile that a consuming warpgroup multiplies: 64, or 128
-  /// where it has a tile to itself.
-  int64_t weightRows() const {
-    return consumerWarps > 0 ? tileN * 4 / consumerWarps : 0;
+  /// Rows of an instruction's tile that a consuming warpgroup multiplies: 64,
+  /// or 128 where it has the CTA's tile to itself.
+  int64_t rowsOfWarpgroup() const {
+    return consumerWarps > 0 ? (swap ? tileN : tileM) * 4 / consumerWarps : 0;
   }
   /// Gives the schedule one warpgroup of producers and a consuming one for
-  /// every so many weight rows of its tile, which share the registers of a CTA.
-  void setRoles(int64_t weightRows = 64);
+  /// every so many of those rows, which share the registers of a CTA.
+  void setRoles(int64_t rowsOfWarpgroup = 64);
   /// Registers that a CTA begins with, and that its roles may share: an SM has
   /// 64 Ki, and a thread gets them in eights.
   int64_t registersOfCta() const;
@@ -113,7 +115,7 @@ struct Schedule {
 };
 
 /// "mma_sync 16x64x64 stages 4 warps 1x4", for reports and messages; roles
-/// are "warps 4+8".
+/// are "warps 4+8", and "warps 4+8 of tokens" where operands are not swapped.
 std::string describe(const Schedule &schedule);
 
 } // namespace moec::compiler

@@ -17,19 +17,19 @@ using namespace moec;
 using namespace moec::compiler;
 
 /// Of the warp-specialized skeleton: behind the ring a staging tile for each
-/// consuming warpgroup, two slots for tiles, the scales of the tokens of each
-/// stage, and the barriers.
+/// consuming warpgroup that has weight rows, two slots for tiles, the scales of
+/// the tokens of each stage, and the barriers.
 static int64_t specializedBytes(const MatmulProblem &problem,
                                 const Schedule &schedule) {
   constexpr int64_t kSlot = 16, kBarrier = 8;
-  int64_t weightRows = schedule.weightRows();
+  int64_t rows = schedule.rowsOfWarpgroup();
   int64_t ring = schedule.stages * (schedule.tileM + schedule.tileN) *
                  schedule.tileK * problem.elementBytes;
-  int64_t columns = problem.gated ? weightRows / 2 : weightRows;
+  int64_t columns = problem.gated ? rows / 2 : rows;
   int64_t tokens = std::min<int64_t>(
       schedule.tileM, problem.resultBytes == 4 || columns > 64 ? 32 : 64);
   int64_t staging = tokens * (columns * problem.resultBytes + 16);
-  staging *= schedule.tileN / weightRows;
+  staging *= schedule.swap ? schedule.tileN / rows : 0;
   // One of f32 for all warpgroups.
   if (problem.quantizesGroups)
     staging = schedule.tileM * kScaledColumns * 4;

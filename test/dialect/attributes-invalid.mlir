@@ -220,7 +220,7 @@ module attributes {a = #moe.schedule<engine = mma_sync, tile = [64, 64, 64], swa
 
 // -----
 
-// expected-error@+1 {{a tile of engine 'wgmma' needs 'producer_warps', 'consumer_warps', 'registers' and 'swap', and no 'warps'}}
+// expected-error@+1 {{a tile of engine 'wgmma' needs 'producer_warps', 'consumer_warps' and 'registers', and no 'warps'}}
 module attributes {a = #moe.schedule<engine = wgmma, tile = [64, 128, 64], warps = [1, 4]>} {}
 
 // -----
@@ -230,8 +230,13 @@ module attributes {a = #moe.schedule<engine = wgmma, tile = [64, 128, 64], swap,
 
 // -----
 
-// expected-error@+1 {{'consumer_warps' must be a warpgroup for each 64 of 256 weight rows, got 8 warps}}
-module attributes {a = #moe.schedule<engine = wgmma, tile = [64, 256, 64], swap, producer_warps = 4, consumer_warps = 8, registers = [56, 224]>} {}
+// expected-error@+1 {{'consumer_warps' must be a warpgroup for each 64 or 128 of 256 weight rows, got 12 warps}}
+module attributes {a = #moe.schedule<engine = wgmma, tile = [64, 256, 64], swap, producer_warps = 4, consumer_warps = 12, registers = [56, 128]>} {}
+
+// -----
+
+// expected-error@+1 {{'consumer_warps' must be a warpgroup for each 64 or 128 of 128 token rows, got 16 warps}}
+module attributes {a = #moe.schedule<engine = wgmma, tile = [128, 256, 128], producer_warps = 4, consumer_warps = 16, registers = [40, 104]>} {}
 
 // -----
 

@@ -249,14 +249,15 @@ def addScaled(plan):
     def add(name, n, k, experts, topk, tile, stages, quant, tokens, result, timing=0, **o):
         o = dict(gather=True, ctas=1, group=3, bias=False) | o
         gated = o.get("activation") is not None
+        atoms, swapped = o.get("atoms", 1), o.get("swapped", True)
         plan.kernel(
             "scaled", name,
             texts.matmul(name, n, k, experts, topk, tile, stages, None, engine="Wgmma",
                          element="e4m3", result=result, quant=quant, **o),
             shared=texts.matmulShared(tile, stages, "e4m3", result, gated, "Wgmma", quant,
-                                      atoms=o.get("atoms", 1)),
-            threads=128 + 2 * tile[1] // o.get("atoms", 1), n=n, k=k, experts=experts, topk=topk, tilem=tile[0],
-            tilen=tile[1], quant=quant, gated=gated, gather=o["gather"], bias=o["bias"],
+                                      atoms=atoms, swapped=swapped),
+            threads=128 + 2 * tile[1 if swapped else 0] // atoms, n=n, k=k, experts=experts,
+            topk=topk, tilem=tile[0], tilen=tile[1], quant=quant, gated=gated, gather=o["gather"], bias=o["bias"],
             fast=o.get("fast", False), ctas=o["ctas"], result=result, timing=timing,
             tokens=tokens)
     for quant in ("Fp8Block", "Fp8Channel", "Fp8Tensor"):
@@ -272,12 +273,21 @@ def addScaled(plan):
             gather=False, bias=True)
         add(f"{key}_down_mid", 384, 656, 4, 2, (64, 128, 128), 4, quant, many, "f32",
             gather=False)
-        if quant != "Fp8Block":  # does not fit the registers
-            whole = dict(atoms=2, ctas=2, registers=(40, 216))
-            add(f"{key}_up_whole", 528, 336, 5, 2, (128, 128, 128), 3, quant, many, "f32",
-                activation="silu", bias=True, **whole)
-            add(f"{key}_down_whole", 264, 208, 5, 2, (128, 128, 128), 3, quant, many, "bf16",
-                gather=False, **whole)
+        whole = dict(atoms=2, ctas=2, registers=(40, 216))
+        add(f"{key}_up_whole", 528, 336, 5, 2, (128, 128, 128), 3, quant, many, "f32",
+            activation="silu", bias=True, **whole)
+        add(f"{key}_down_whole", 264, 208, 5, 2, (128, 128, 128), 3, quant, many, "bf16",
+            gather=False, **whole)
+        if quant == "Fp8Block":
+            rows = dict(swapped=False)
+            add("fp8block_up_rows", 528, 336, 5, 2, (128, 128, 128), 6, quant, many, "f32",
+                activation="silu", bias=True, **rows)
+            add("fp8block_up_rows_three", 400, 208, 5, 2, (192, 128, 128), 4, quant, many,
+                "f32", activation="silu", registers=(40, 152), **rows)
+            add("fp8block_down_rows", 264, 208, 5, 2, (128, 128, 128), 3, quant, many, "bf16",
+                gather=False, bias=True, ctas=2, atoms=2, registers=(40, 216), **rows)
+            add("fp8block_down_rows_mid", 392, 656, 4, 2, (128, 128, 128), 5, quant, many,
+                "bf16", gather=False, **rows)
         if quant != "Fp8Block":
             add(f"{key}_up_fast", 400, 336, 5, 2, (64, 128, 128), 5, quant, many, "f32",
                 activation="silu", fast=True)

@@ -129,7 +129,7 @@ def permute(name, experts, topk, block=64, tileRows=16, rowStep=None, threads=51
 
 
 def matmulShared(tile, stages, element, result, gated, engine="MmaSync", quant="None",
-                 scaling=None, atoms=1):
+                 scaling=None, atoms=1, swapped=True):
     m, n, k = tile
     columns = n // 2 if gated else n
     ring = stages * (m + n) * k * SIZES[element]
@@ -139,6 +139,8 @@ def matmulShared(tile, stages, element, result, gated, engine="MmaSync", quant="
         staging = n // (64 * atoms) * tokens * (own * SIZES[result] + 16)
         if scaling == "Group128":
             staging = m * 128 * 4
+        if not swapped:
+            staging = m // 16 // atoms * 8 * (columns + 8) * SIZES[result]
         scales = stages * m * 4 if quant == "Fp8Block" else 0
         return ring + staging + 32 + scales + (2 * stages + 4) * 8
     staging = m * (columns * SIZES[result] + 16)
@@ -149,11 +151,11 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
            gather=True, activation=None, gated=True, bias=False, element="bf16",
            result=None, engine="MmaSync", interleave=None, programmatic=True,
            async_=True, registers=(56, 224), quant="None", scaling=None, early=None,
-           fast=False, atoms=1):
+           fast=False, atoms=1, swapped=True):
     result = result or element
     specialized = engine == "Wgmma"
     if specialized:
-        consumers = 2 * tile[1] // atoms
+        consumers = 2 * (tile[1] if swapped else tile[0]) // atoms
         threads = 128 + consumers
         # With fewer at hand, consumers would wait for registers for ever.
         allotted = 65536 // (threads * ctas) // 8 * 8
@@ -193,6 +195,8 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
         parts.update(kWarpsM=warps[0], kWarpsN=warps[1])
     schedule = " ".join(constants(**parts, kGroupM=group))
     more = f", {flag(fast)}, {atoms}" if atoms > 1 else ", true" if fast else ""
+    if not swapped:
+        more = f", false, {atoms}, {tile[1]}"
     members = common(threads, programmatic, async_) + [
         f"using Input = {TYPES[element]};", f"using Weight = {TYPES[element]};",
         f"using Result = {TYPES[result]};", f"using Quant = moe::quant::{quant};",
@@ -208,7 +212,7 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
         members += constants(kCursor=1 if gather else 2, kCounts=False, kAwaited=0)
     entry = f"moec_grouped_matmul_{name}"
     shared = matmulShared(tile, stages, element, result, fused and gated, engine,
-                          quant, scaling, atoms)
+                          quant, scaling, atoms, swapped)
     return entry, text("grouped_matmul", fields, members, entry, "groupedMatmul",
                        threads, ctas, shared)
 

@@ -270,6 +270,18 @@ void Emitter::emitPermute(moe::PermuteOp permute) {
 // Matmul and activation
 //===----------------------------------------------------------------------===//
 
+/// What shared memory and fragments depend on.
+static Schedule numbersOf(moe::ScheduleAttr schedule) {
+  Schedule numbers;
+  numbers.tileM = schedule.getTileM(), numbers.tileN = schedule.getTileN();
+  numbers.tileK = schedule.getTileK();
+  numbers.stages = schedule.getStages();
+  numbers.producerWarps = schedule.getProducerWarps();
+  numbers.consumerWarps = schedule.getConsumerWarps();
+  numbers.swap = schedule.getSwap();
+  return numbers;
+}
+
 void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   auto activate = findStage<moe::ActivateOp>(kernel);
   bool gather = bool(matmul.getRows());
@@ -313,15 +325,16 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   addActivation(activate ? activate.getActivation() : moe::ActivationAttr(),
                 config);
   bool fast = engine && engine->addsFast && layer.accumulatesFast();
-  int64_t atoms = specialized
-                      ? schedule.getTileN() / (16 * schedule.getConsumerWarps())
-                      : 1;
-  config.type("Mma", fmt::format("{}<{}{}{}>", engine ? engine->policy : "",
-                                 cppType(matmul.getLhs()),
-                                 fast        ? ", true"
-                                 : atoms > 1 ? ", false"
-                                             : "",
-                                 atoms > 1 ? fmt::format(", {}", atoms) : ""));
+  Schedule numbers = numbersOf(schedule);
+  int64_t atoms = specialized ? numbers.rowsOfWarpgroup() / 64 : 1;
+  bool rowsAreTokens = specialized && !numbers.swap;
+  std::string choices = fast ? ", true" : "";
+  if (atoms > 1 || rowsAreTokens)
+    choices = fmt::format(", {}, {}", fast, atoms);
+  if (rowsAreTokens)
+    choices += fmt::format(", {}", numbers.tileN);
+  config.type("Mma", fmt::format("{}<{}{}>", engine ? engine->policy : "",
+                                 cppType(matmul.getLhs()), choices));
   config.open("Schedule");
   config.number("kTileM", schedule.getTileM());
   config.number("kTileN", schedule.getTileN());
@@ -364,12 +377,6 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   problem.gated = activate && activate.getActivation().isGated();
   problem.groupScales = scalesByGroup(layer, matmul);
   problem.quantizesGroups = quantizesGroups(kernel);
-  Schedule numbers;
-  numbers.tileM = schedule.getTileM(), numbers.tileN = schedule.getTileN();
-  numbers.tileK = schedule.getTileK();
-  numbers.stages = schedule.getStages();
-  numbers.producerWarps = schedule.getProducerWarps();
-  numbers.consumerWarps = schedule.getConsumerWarps();
   out.text.sharedBytes = sharedBytes(problem, numbers);
 
   out.stages.push_back(matmulStage(matmul, layer));

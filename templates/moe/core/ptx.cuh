@@ -176,6 +176,13 @@ __device__ __forceinline__ void storeShared(unsigned address,
                : "memory");
 }
 
+__device__ __forceinline__ void storeSharedPair(unsigned address, float first,
+                                                float second) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(first),
+               "f"(second)
+               : "memory");
+}
+
 __device__ __forceinline__ unsigned loadShared(unsigned address) {
   unsigned word;
   asm volatile("ld.shared.b32 %0, [%1];"

@@ -118,6 +118,12 @@ __device__ __forceinline__ int threadIndex() {
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
   return index;
 }
+/// gridDim.x, read at this place.
+__device__ __forceinline__ int gridSize() {
+  int size;
+  asm volatile("mov.u32 %0, %%nctaid.x;" : "=r"(size));
+  return size;
+}
 
 //===--- copies -----------------------------------------------------------===//
 

@@ -8,9 +8,11 @@
 // Engine wgmma: asynchronous multiplies of a warpgroup out of shared memory,
 // bf16, f16 or e4m3 with f32 sums, on sm_90a. Swapped: weight rows fill the 64
 // rows of an instruction and tokens its columns, as many as the tile really
-// has, by 64 or 128 weight rows of a warpgroup. A gate and its up value (8
-// weight rows apart) lie in one thread. Sums of e4m3 are of one stage (128 of
-// k) and are then added to f32 totals, unless the layer wants them fast.
+// has, by 64 or 128 weight rows of a warpgroup. Or tokens fill the rows, where
+// scales of groups along k change with the token: a thread then has two tokens
+// of each 64 and multiplies few scales. A gate and its up value (8 weight rows
+// apart) lie in one thread. Sums of e4m3 are of one stage (128 of k) and are
+// then added to f32 totals, unless the layer wants them fast.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,9 +23,12 @@
 
 namespace moe::mma {
 
-/// kFast: sums of e4m3 stay where they are over all of k. kAtoms: of 64 weight
-/// rows, that a warpgroup multiplies by its tokens.
-template <class Element, bool kFast = false, int kAtoms = 1> struct Wgmma {
+/// kFast: sums of e4m3 stay where they are over all of k. kAtoms: of 64 rows
+/// that a warpgroup has. kWeightColumns: rows are tokens, and columns so many
+/// weight rows; 0: swapped.
+template <class Element, bool kFast = false, int kAtoms = 1,
+          int kWeightColumns = 0>
+struct Wgmma {
   using Input = Element;
   static constexpr bool kWarpSpecialized = true;
   static constexpr int kStepK = 32 / int(sizeof(Element));
@@ -31,33 +36,40 @@ template <class Element, bool kFast = false, int kAtoms = 1> struct Wgmma {
   static constexpr bool kPromoted = kSame<Input, e4m3> && !kFast;
   static_assert(!kFast || kSame<Input, e4m3>,
                 "sums of 16-bit operands are f32 sums");
-  static_assert(kAtoms == 1 || kAtoms == 2,
-                "a warpgroup has 64 or 128 weight rows");
-  /// Weight rows of a warpgroup, and bytes of an operand row in a stage.
+  static_assert(kAtoms == 1 || kAtoms == 2, "a warpgroup has 64 or 128 rows");
+  static constexpr bool kSwapped = kWeightColumns == 0;
+  /// Rows of a warpgroup, and bytes of an operand row in a stage.
   static constexpr int kRows = 64 * kAtoms;
   static constexpr int kRowBytes = 128;
   static_assert(kSame<Input, bf16> || kSame<Input, f16> || kSame<Input, e4m3>,
                 "engine wgmma multiplies bf16, f16 or e4m3");
 
-  /// One warpgroup's share of a tile: kRows weight rows by kTokens tokens.
+  /// One warpgroup's share of a tile: kRows weight rows by kTokens tokens, or
+  /// kRows tokens by all weight rows.
   template <int kTokens> struct Worker {
-    static constexpr bool kSwapped = true;
+    static constexpr bool kSwapped = Wgmma::kSwapped;
     static constexpr int kRun = 2;
-    /// What an instruction multiplies: 64 weight rows by so many tokens. Sums
-    /// that are promoted are those of one such piece at a time.
-    static constexpr int kPieceTokens =
-        kPromoted && kTokens > 128 ? kTokens / 2 : kTokens;
+    static constexpr int kColumns = kSwapped ? kTokens : kWeightColumns;
+    /// What an instruction multiplies: 64 rows by so many columns. Sums that
+    /// are promoted are those of one such piece at a time.
+    static constexpr int kPieceColumns =
+        kPromoted && kColumns > 128 ? kColumns / 2 : kColumns;
     static constexpr int kBuffers = kPromoted ? 1 : kAtoms;
-    static constexpr int kPiecesOfAtom = kTokens / kPieceTokens;
+    static constexpr int kPiecesOfAtom = kColumns / kPieceColumns;
     static constexpr int kPieces = kAtoms * kPiecesOfAtom;
-    static constexpr int kPieceSize = kPieceTokens / 2;
-    static constexpr int kAtomSize = kTokens / 2;
+    static constexpr int kPieceSize = kPieceColumns / 2;
+    static constexpr int kAtomSize = kColumns / 2;
     static constexpr int kSize = kAtoms * kAtomSize;
 
     int firstRow, firstCol; ///< of this lane's sums
     /// What instructions add to, and the totals, if there are any.
     float sums[kBuffers][kPieceSize];
     float totals[kPromoted ? kSize : 1];
+
+    /// thread: of all that multiply.
+    static __device__ __forceinline__ int rowOfThread(int thread) {
+      return thread / 128 * kRows + thread % 128 / 32 * 16 + thread % 32 / 4;
+    }
 
     /// thread: in the warpgroup. warpgroup: which rows of the tile.
     __device__ __forceinline__ Worker(int thread, int warpgroup) {
@@ -73,27 +85,28 @@ template <class Element, bool kFast = false, int kAtoms = 1> struct Wgmma {
     }
 
     __device__ __forceinline__ void place(int thread, int warpgroup) {
-      firstRow = warpgroup * kRows + thread / 32 * 16 + thread % 32 / 4;
+      firstRow = rowOfThread(warpgroup * 128 + thread);
       firstCol = thread % 4 * 2;
     }
 
     /// Begins to multiply a piece of the operands of a stage at the shared
-    /// addresses: the first row of the warpgroup's weights, and of the tokens.
+    /// addresses: the warpgroup's first row, and the first column.
     /// kPromoted: forgets the sums before.
-    __device__ __forceinline__ void multiply(int piece, unsigned weights,
-                                             unsigned tokens) {
+    __device__ __forceinline__ void multiply(int piece, unsigned rows,
+                                             unsigned columns) {
       unsigned long long lhs = ptx::matrixDescriptor(
-          weights + unsigned(piece / kPiecesOfAtom * 64 * kRowBytes));
-      unsigned long long rhs = ptx::matrixDescriptor(
-          tokens + unsigned(piece % kPiecesOfAtom * kPieceTokens * kRowBytes));
+          rows + unsigned(piece / kPiecesOfAtom * 64 * kRowBytes));
+      unsigned long long rhs =
+          ptx::matrixDescriptor(columns + unsigned(piece % kPiecesOfAtom *
+                                                   kPieceColumns * kRowBytes));
       auto &to = sums[piece % kBuffers];
 #pragma unroll
       for (int step = 0; step < kRowBytes / 32; ++step) {
         if (kPromoted && step == 0)
-          ptx::multiplyShared<Input, kPieceTokens, !kPromoted>(to, lhs, rhs);
+          ptx::multiplyShared<Input, kPieceColumns, !kPromoted>(to, lhs, rhs);
         else
-          ptx::multiplyShared<Input, kPieceTokens>(to, lhs + step * 2,
-                                                   rhs + step * 2);
+          ptx::multiplyShared<Input, kPieceColumns>(to, lhs + step * 2,
+                                                    rhs + step * 2);
         // Its end tells that the last one's is near.
         if (kPromoted && step == kRowBytes / 32 - 2)
           ptx::commitMultiplies();
@@ -101,20 +114,20 @@ template <class Element, bool kFast = false, int kAtoms = 1> struct Wgmma {
     }
 
     /// Begins to multiply all pieces, one group of multiplies.
-    __device__ __forceinline__ void multiplyAll(unsigned weights,
-                                                unsigned tokens) {
+    __device__ __forceinline__ void multiplyAll(unsigned rows,
+                                                unsigned columns) {
       ptx::beginMultiply();
 #pragma unroll
       for (int piece = 0; piece < kPieces; ++piece)
-        multiply(piece, weights, tokens);
+        multiply(piece, rows, columns);
       ptx::commitMultiplies();
     }
 
     /// Begins to multiply one piece: two groups, the second one short.
-    __device__ __forceinline__ void multiplyPiece(int piece, unsigned weights,
-                                                  unsigned tokens) {
+    __device__ __forceinline__ void multiplyPiece(int piece, unsigned rows,
+                                                  unsigned columns) {
       ptx::beginMultiply();
-      multiply(piece, weights, tokens);
+      multiply(piece, rows, columns);
       ptx::commitMultiplies();
     }
 
@@ -157,8 +170,10 @@ template <class Element, bool kFast = false, int kAtoms = 1> struct Wgmma {
     __device__ __forceinline__ int col(int i) const {
       return firstCol + i % kAtomSize / 4 * 8 + i % 2;
     }
-    static constexpr bool isGate(int i) { return i % 4 < 2; }
-    static constexpr int partner(int i) { return i + 2; }
+    /// Of a gate and its up value, 8 weight rows apart.
+    static constexpr int kPartner = kSwapped ? 2 : 4;
+    static constexpr bool isGate(int i) { return i / kPartner % 2 == 0; }
+    static constexpr int partner(int i) { return i + kPartner; }
   };
 };
 

@@ -22,8 +22,9 @@
 
 namespace moe {
 
-/// Where the scale of a token lies among those of a tile: the four of a thread
-/// (columns q * 2, + 1, + 8, + 9 of 16) are neighbours.
+/// Where the scale of a token lies among those of a tile whose columns are
+/// tokens: the four of a thread (columns q * 2, + 1, + 8, + 9 of 16) are
+/// neighbours.
 __device__ __forceinline__ unsigned tokenScaleOffset(int token) {
   return unsigned(token / 16 * 16 + token % 8 / 2 * 4 + token / 8 % 2 * 2 +
                   token % 2) *
@@ -108,12 +109,12 @@ template <class Config, class Fragment> struct SwappedScales {
 
   /// Four scales of the tokens from this address on for each 16 of them.
   template <int kCount>
-  static __device__ __forceinline__ void
-  load(unsigned shared, const Fragment &fragment, float (&scales)[kCount]) {
+  static __device__ __forceinline__ void load(unsigned from,
+                                              float (&scales)[kCount]) {
 #pragma unroll
     for (int i = 0; i < kCount; i += 4) {
       unsigned words[4];
-      ptx::loadShared(shared + unsigned(i * 16 + fragment.firstCol * 8), words);
+      ptx::loadShared(from + unsigned(i * 16), words);
 #pragma unroll
       for (int j = 0; j < 4; ++j)
         scales[i + j] = __uint_as_float(words[j]);
@@ -123,20 +124,29 @@ template <class Config, class Fragment> struct SwappedScales {
   /// Sums of a piece that take their scales at a time: all, where registers
   /// suffice.
   static constexpr int kChunk = Fragment::kSize < 128 ? Fragment::kPieceSize
-                                : Fragment::kPieceSize % 16 == 0 ? 16
-                                                                 : 8;
+                                : Fragment::kPieceSize % 16 == 0 && kAtoms == 1
+                                    ? 16
+                                    : 8;
   static constexpr int kChunks = Fragment::kPieceSize / kChunk;
 
   /// The tokens' scales of a group, of kChunk sums.
   struct OfTokens {
     float scales[kChunk / 2];
   };
-  /// shared: those of the piece.
-  __device__ __forceinline__ void fetchTokens(unsigned shared, int chunk,
-                                              const Fragment &fragment,
+  /// Where this thread's begin, of a piece. shared: those of the tile.
+  static __device__ __forceinline__ unsigned
+  ofThread(unsigned shared, int piece, const Fragment &fragment) {
+    // Where registers are few the thread's index is read anew.
+    int quad = kAtoms > 1 ? ptx::threadIndex() % 4 : fragment.firstCol / 2;
+    return shared + unsigned(piece % Fragment::kPiecesOfAtom *
+                                 Fragment::kPieceColumns * 4 +
+                             quad * 16);
+  }
+  /// from: see ofThread.
+  __device__ __forceinline__ void fetchTokens(unsigned from, int chunk,
                                               OfTokens &to) const {
     if constexpr (Layout::kByGroup)
-      load(shared + unsigned(chunk * kChunk * 2 * 4), fragment, to.scales);
+      load(from + unsigned(chunk * kChunk * 2 * 4), to.scales);
   }
 
   /// What partial sum i of a chunk is multiplied by.
@@ -166,7 +176,8 @@ template <class Config, class Fragment> struct SwappedScales {
       for (int first = 0; first < kAtomSize; first += 8) {
         float tokens[4] = {own[0], own[0], own[0], own[0]};
         if constexpr (kOfTokens)
-          load(shared + unsigned(first * 2 * 4), fragment, tokens);
+          load(shared + unsigned(first * 2 * 4 + fragment.firstCol * 8),
+               tokens);
 #pragma unroll
         for (int i = 0; i < 8 * kAtoms; ++i) {
           int atom = i / 8, j = i % 8;

@@ -15,6 +15,7 @@
 #include "moe/core/swizzle.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/quantize_groups.cuh"
+#include "moe/epilogue/store_rows.cuh"
 #include "moe/epilogue/store_swapped.cuh"
 #include "moe/quant/scales.cuh"
 
@@ -38,7 +39,9 @@ template <class Config> struct Specialized {
   static constexpr int kWeightBytes = Schedule::kTileN * kRowBytes;
   static constexpr int kStageBytes =
       (Schedule::kTileN + Schedule::kTileM) * kRowBytes;
-  static constexpr int kGroups = Schedule::kTileN / Mma::kRows;
+  /// Consuming warpgroups. Each has rows of the weights, or of the tokens.
+  static constexpr int kGroups =
+      (Mma::kSwapped ? Schedule::kTileN : Schedule::kTileM) / Mma::kRows;
   static constexpr int kProducers = 32 * Schedule::kProducerWarps;
   static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
   static constexpr bool kTailK = Config::kK % Schedule::kTileK != 0;
@@ -59,8 +62,10 @@ template <class Config> struct Specialized {
   static constexpr int kSlots = kStaging + [] {
     if constexpr (quantizesGroups<Config>)
       return GroupStaging<Config>::kBytes;
-    else
+    else if constexpr (Mma::kSwapped)
       return kGroups * SwappedStaging<Config>::kBytes;
+    else
+      return RowStaging<Config>::kBytes;
   }();
   /// Scales of the tokens of each stage, where they change along k.
   static constexpr bool kStagesScales = ScaleLayout<Config>::kByGroup;
@@ -71,7 +76,8 @@ template <class Config> struct Specialized {
   /// Two warpgroups that scale and add partial sums take turns, so that the
   /// one multiplies while the other adds: named barriers kTurn and kTurn + 1,
   /// behind those of the epilogue.
-  static constexpr bool kTakeTurns = kStagesScales && kGroups == 2;
+  static constexpr bool kTakeTurns =
+      kStagesScales && kGroups == 2 && Mma::kSwapped;
   static constexpr int kTurn = 5;
   /// Whether this matmul runs beside another: then a slot says more.
   static constexpr bool kBeside = Config::kCounts || Config::kAwaited > 0;
@@ -88,15 +94,22 @@ template <class Config> struct Specialized {
   static_assert(Schedule::kTileM % kRowsPerPass == 0 &&
                     Schedule::kTileM % 16 == 0 && Schedule::kTileM <= 256,
                 "kTileM must be a multiple of 16, at most 256");
-  static_assert(Schedule::kTileN % Mma::kRows == 0 && Schedule::kTileN <= 256,
+  static_assert(!Mma::kSwapped || (Schedule::kTileN % Mma::kRows == 0 &&
+                                   Schedule::kTileN <= 256),
                 "kTileN must be 64 or 128 rows for each warpgroup");
+  static_assert(Mma::kSwapped || (Schedule::kTileM % Mma::kRows == 0 &&
+                                  !quantizesResult<Config>),
+                "kTileM must be 64 or 128 tokens for each warpgroup, and the "
+                "result is not quantized, where rows are tokens");
   static_assert(Schedule::kProducerWarps == 4 &&
                     Schedule::kConsumerWarps == 4 * kGroups,
                 "one warpgroup produces, others consume");
   static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
   static_assert(!Mma::kPromoted || Config::Quant::kPromoteK == Schedule::kTileK,
                 "promoted sums are of one stage");
-  static_assert(Schedule::kTileM * Mma::kRows <= 128 * 128,
+  static_assert((Mma::kSwapped ? Schedule::kTileM : Schedule::kTileN) *
+                        Mma::kRows <=
+                    128 * 128,
                 "a thread has room for 128 sums");
   static_assert(Mma::kPromoted || !kStagesScales,
                 "scales of groups along k multiply promoted sums");
@@ -120,14 +133,18 @@ template <class Config> struct Specialized {
                 "the second of two matmuls alone runs beside the first");
 };
 
-/// A place in the ring, and the parity of its next phase.
+/// A place in the ring, and the parity of its next phase; beside that, since
+/// registers are few, the number of tiles that were taken.
 template <int kStages> struct RingIndex {
   int stage = 0;
-  unsigned phase = 0;
+  unsigned state = 0;
+  __device__ __forceinline__ unsigned phase() const { return state & 1; }
+  __device__ __forceinline__ unsigned tiles() const { return state >> 1; }
+  __device__ __forceinline__ void countTile() { state += 2; }
   __device__ __forceinline__ void advance() {
     if (++stage == kStages) {
       stage = 0;
-      phase ^= 1;
+      state ^= 1;
     }
   }
 };

@@ -40,7 +40,9 @@
 #include "moe/core/tile_order.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/quantize_groups.cuh"
+#include "moe/epilogue/store_rows.cuh"
 #include "moe/epilogue/store_swapped.cuh"
+#include "moe/quant/scales_rows.cuh"
 #include "moe/quant/scales_swapped.cuh"
 #include "moe/skeleton/specialized.cuh"
 
@@ -54,6 +56,7 @@ template <class Config> struct WarpSpecialized {
   using Input = typename Config::Input;
   using S = Specialized<Config>;
   using Index = RingIndex<Schedule::kStages>;
+  static constexpr bool kSwapped = Config::Mma::kSwapped;
 
   const Args &args;
   unsigned shared;
@@ -73,7 +76,8 @@ template <class Config> struct WarpSpecialized {
     int slot = int(count % 2);
     unsigned phase = count / 2 % 2;
     unsigned words[4] = {0, 0, 0, 0};
-    if (threadIdx.x % 32 == 0) {
+    int index = S::kGroups == 1 ? ptx::threadIndex() : int(threadIdx.x);
+    if (index % 32 == 0) {
       ptx::waitForBarrier(barriers.slotFull(slot), phase);
       ptx::loadShared(shared + S::kSlots + unsigned(slot) * 16, words);
       ptx::arrive(barriers.slotEmpty(slot));
@@ -155,7 +159,6 @@ template <class Config> struct WarpSpecialized {
     int chunk = int(threadIdx.x) % S::Layout::kChunks;
     unsigned destination =
         shared + S::kWeightBytes + S::Layout::offset(row, chunk);
-    unsigned rowChunks = unsigned(args.lhs_row_stride / kPerVector<Input>);
     // Where a thread's rows are stays in its registers; where those are few, a
     // lane keeps that of another row, and hands it over each time.
     constexpr bool kOwnRows = Schedule::kProducerRegisters >= 48;
@@ -168,7 +171,6 @@ template <class Config> struct WarpSpecialized {
     constexpr int kHeldStep = kOwnRows ? S::kRowsPerPass : 8 * S::kRowsPerPass;
 
     Index ring;
-    unsigned count = 0; ///< of tiles that were taken
     if constexpr (!Config::kTilesEarly)
       awaitPredecessor<Config>();
     int rowTiles = 0;
@@ -193,8 +195,12 @@ template <class Config> struct WarpSpecialized {
     }
 #pragma unroll 1
     while (tile.rows > 0) {
-      ++count;
+      ring.countTile();
       awaitRows(tile);
+      // Else it is a register's, all the time.
+      long long rowStride = args.lhs_row_stride;
+      asm volatile("" : "+l"(rowStride));
+      unsigned rowChunks = unsigned(rowStride / kPerVector<Input>);
       unsigned held[kHeld];
 #pragma unroll
       for (int j = 0; j < kHeld; ++j) {
@@ -216,7 +222,8 @@ template <class Config> struct WarpSpecialized {
       withTokens<Schedule::kTileM>(tile.rows, counter);
       int next = 0;
       if (schedules)
-        next = int(gridDim.x) + atomicAdd(args.tile_count + Config::kCursor, 1);
+        next =
+            ptx::gridSize() + atomicAdd(args.tile_count + Config::kCursor, 1);
 #pragma unroll 1
       for (int turn = 0; turn < S::kInTurn; ++turn) {
         const char *lhs = reinterpret_cast<const char *>(args.lhs);
@@ -224,8 +231,8 @@ template <class Config> struct WarpSpecialized {
 #pragma unroll 1
         for (int k = 0; k < S::kTiles; ++k) {
           if (schedules && turn == 0 && k == minimum(2, S::kTiles - 1))
-            publish(next, rowTiles, count);
-          ptx::waitForBarrier(barriers.empty(ring.stage), ring.phase ^ 1);
+            publish(next, rowTiles, ring.tiles());
+          ptx::waitForBarrier(barriers.empty(ring.stage), ring.phase() ^ 1);
           if (copiesWeights && k >= early)
             copyWeights(tile, firstN, k, ring.stage);
           bool inK =
@@ -271,7 +278,8 @@ template <class Config> struct WarpSpecialized {
               if (token < Schedule::kTileM)
                 ptx::copy4(shared + S::kScales +
                                unsigned(ring.stage * S::kScaleBytes) +
-                               tokenScaleOffset(token),
+                               (kSwapped ? tokenScaleOffset(token)
+                                         : unsigned(token) * 4),
                            args.lhs_scale + (scaleRow[j] + unsigned(k)),
                            token < tile.rows);
             }
@@ -281,7 +289,7 @@ template <class Config> struct WarpSpecialized {
         }
         early = 0;
       }
-      tile = take(count);
+      tile = take(ring.tiles());
     }
     ptx::commitCopies();
     ptx::waitForCopies<0>();
@@ -302,16 +310,28 @@ template <class Config> struct WarpSpecialized {
     const WarpSpecialized &cta;
     const SlotTile &tile;
     Index &ring;
-    int thread, warpgroup;
     float inverse; ///< see inverseOfScale
+    int thread, warpgroup;
 
     template <int kTokens> __device__ __forceinline__ void run() {
+      if constexpr (S::kGroups == 1)
+        find();
       typename Config::Mma::template Worker<kTokens> worker(thread, warpgroup);
       bool releases = S::kStagesScales || thread % 32 == 0;
-      unsigned own =
-          cta.shared + unsigned(warpgroup * Config::Mma::kRows * S::kRowBytes);
-      using Scales = SwappedScales<Config, decltype(worker)>;
-      if constexpr (ScaleLayout<Config>::kScaled) {
+      if (!kSwapped && S::kGroups > 1 &&
+          tile.rows <= warpgroup * Config::Mma::kRows) {
+        passOver(releases);
+        return;
+      }
+      unsigned own = cta.shared + (kSwapped ? 0 : S::kWeightBytes) +
+                     unsigned(warpgroup * Config::Mma::kRows * S::kRowBytes);
+      if constexpr (!kSwapped) {
+        RowScales<Config, decltype(worker)> scales(cta.args.rhs_scale,
+                                                   tile.expert, tile.firstN);
+        multiplyPromoted(worker, scales, own, releases);
+        recount(worker);
+      } else if constexpr (ScaleLayout<Config>::kScaled) {
+        using Scales = SwappedScales<Config, decltype(worker)>;
         Scales scales(cta.args.rhs_scale, tile.expert, tile.firstN, worker);
         scales.fetchOwn(cta.args.lhs_scale, thread, tile.rows,
                         [&](int r) { return cta.source(tile, r); });
@@ -331,14 +351,22 @@ template <class Config> struct WarpSpecialized {
         store(worker, static_cast<const Input *>(nullptr));
     }
 
-    /// Registers are few while it multiplies: what the epilogue needs of the
-    /// thread's index is computed anew.
-    template <class Worker>
-    __device__ __forceinline__ void recount(Worker &worker) {
+    /// Registers are few while it multiplies: what follows from the thread's
+    /// index is computed anew where it is needed.
+    __device__ __forceinline__ void find() {
       int index = ptx::threadIndex();
       thread = index % 128;
-      warpgroup = index / 128 - 1;
+      warpgroup = S::kGroups == 1 ? 0 : index / 128 - 1;
+    }
+    template <class Worker>
+    __device__ __forceinline__ void recount(Worker &worker) {
+      find();
       worker.place(thread, warpgroup);
+    }
+
+    /// The operand that all warpgroups share, in the first stage.
+    __device__ __forceinline__ unsigned others() const {
+      return cta.shared + (kSwapped ? S::kWeightBytes : 0);
     }
 
     /// Where this warpgroup turns its results over.
@@ -374,9 +402,28 @@ template <class Config> struct WarpSpecialized {
         auto *result =
             storedResult<Config>(cta.args) +
             (long long)tile.firstRow * SwappedStaging<Config>::kColumns;
-        storeSwapped<Config>(worker, staging(), 1 + warpgroup, thread,
-                             warpgroup, tile.rows, tile.firstN, bias, result,
-                             inverse, activation);
+        if constexpr (!kSwapped)
+          storeRows<Config>(worker,
+                            cta.shared + S::kStaging +
+                                unsigned((warpgroup * 4 + thread / 32) *
+                                         RowStaging<Config>::kWarpBytes),
+                            thread % 32, tile.rows, tile.firstN, bias, result,
+                            activation);
+        else
+          storeSwapped<Config>(worker, staging(), 1 + warpgroup, thread,
+                               warpgroup, tile.rows, tile.firstN, bias, result,
+                               inverse, activation);
+      }
+    }
+
+    /// Gives back the stages of a tile that has no rows for this warpgroup.
+    __device__ __forceinline__ void passOver(bool releases) {
+#pragma unroll 1
+      for (int k = 0; k < S::kTiles; ++k) {
+        ptx::waitForBarrier(cta.barriers.full(ring.stage), ring.phase());
+        if (releases)
+          ptx::arrive(cta.barriers.empty(ring.stage));
+        ring.advance();
       }
     }
 
@@ -387,10 +434,10 @@ template <class Config> struct WarpSpecialized {
       int last = 0;
 #pragma unroll 1
       for (int k = 0; k < S::kTiles; ++k) {
-        ptx::waitForBarrier(cta.barriers.full(ring.stage), ring.phase);
+        ptx::waitForBarrier(cta.barriers.full(ring.stage), ring.phase());
         ptx::fenceShared();
         unsigned stage = unsigned(ring.stage * S::kStageBytes);
-        worker.multiplyAll(own + stage, cta.shared + S::kWeightBytes + stage);
+        worker.multiplyAll(own + stage, others() + stage);
         ptx::waitForMultiplies<1>();
         if (k > 0 && releases)
           ptx::arrive(cta.barriers.empty(last));
@@ -416,7 +463,7 @@ template <class Config> struct WarpSpecialized {
       scales.fetchWeights(0);
 #pragma unroll 1
       for (int k = 0; k < S::kTiles; ++k) {
-        ptx::waitForBarrier(cta.barriers.full(ring.stage), ring.phase);
+        ptx::waitForBarrier(cta.barriers.full(ring.stage), ring.phase());
         ptx::fenceShared();
         unsigned stage = unsigned(ring.stage * S::kStageBytes);
         scales.nextWeights();
@@ -424,17 +471,15 @@ template <class Config> struct WarpSpecialized {
         for (int piece = 0; piece <= kLast; ++piece) {
           if constexpr (kTurns)
             ptx::synchronize(S::kTurn + warpgroup, 256);
-          worker.multiplyPiece(piece, own + stage,
-                               cta.shared + S::kWeightBytes + stage);
+          worker.multiplyPiece(piece, own + stage, others() + stage);
           // Behind the fence, which waits for what was asked for before.
           if (piece == 0)
             scales.fetchWeights(minimum(k + 1, S::kTiles - 1));
-          unsigned ofTokens = cta.shared + S::kScales +
-                              unsigned(ring.stage * S::kScaleBytes +
-                                       piece % Worker::kPiecesOfAtom *
-                                           Worker::kPieceTokens * 4);
+          unsigned ofTokens = Scales::ofThread(
+              cta.shared + S::kScales + unsigned(ring.stage * S::kScaleBytes),
+              piece, worker);
           typename Scales::OfTokens some[Scales::kChunks];
-          scales.fetchTokens(ofTokens, 0, worker, some[0]);
+          scales.fetchTokens(ofTokens, 0, some[0]);
           if constexpr (kTurns) {
             // The other one's multiplies queue up behind the last group.
             ptx::waitForMultiplies<1>();
@@ -445,7 +490,7 @@ template <class Config> struct WarpSpecialized {
 #pragma unroll
           for (int chunk = 0; chunk < Scales::kChunks; ++chunk) {
             if (chunk + 1 < Scales::kChunks)
-              scales.fetchTokens(ofTokens, chunk + 1, worker, some[chunk + 1]);
+              scales.fetchTokens(ofTokens, chunk + 1, some[chunk + 1]);
             // All scales of the stage are read, too.
             if (piece == kLast && releases &&
                 chunk == maximum(Scales::kChunks - 2, 0))
@@ -463,25 +508,28 @@ template <class Config> struct WarpSpecialized {
   /// The other warpgroups.
   __device__ __forceinline__ void consume() const {
     Index ring;
-    unsigned count = 0; ///< of tiles that were taken
     int thread = int(threadIdx.x) % 128;
     int warpgroup = int(threadIdx.x) / 128 - 1;
     if constexpr (Config::kAwaited == 0)
       awaitPredecessor<Config>();
     float inverse = inverseOfScale<Config>(
-        args, blockIdx.x == 0 && warpgroup == 0 && thread < 32);
+        args, blockIdx.x == 0 && threadIdx.x / 32 == S::kProducers / 32);
     if constexpr (S::kTakeTurns)
-      if (warpgroup == 1)
+      if (threadIdx.x / 128 == 2)
         ptx::arriveAt(S::kTurn, 256); // the first turn is the first one's
 #pragma unroll 1
     while (true) {
-      SlotTile tile = take(count++);
+      SlotTile tile = take(ring.tiles());
+      ring.countTile();
       if (tile.rows == 0)
         break;
 #pragma unroll 1
       do {
-        Consumer consumer{*this, tile, ring, thread, warpgroup, inverse};
-        withTokens<Schedule::kTileM>(tile.rows, consumer);
+        Consumer consumer{*this, tile, ring, inverse, thread, warpgroup};
+        if constexpr (kSwapped)
+          withTokens<Schedule::kTileM>(tile.rows, consumer);
+        else
+          consumer.template run<Schedule::kTileM>();
         tile.firstN += Schedule::kTileN;
       } while (S::kInTurn > 1 && tile.firstN % S::kTakenN != 0);
       if constexpr (Config::kCounts) {
@@ -491,7 +539,7 @@ template <class Config> struct WarpSpecialized {
       }
     }
     if constexpr (S::kTakeTurns)
-      if (warpgroup == 0)
+      if (threadIdx.x / 128 == 1)
         ptx::synchronize(S::kTurn, 256);
     if constexpr (Config::kAwaited > 0)
       awaitPredecessor<Config>();

@@ -348,6 +348,37 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
         }
 }
 
+TEST(KnownGood, ShortRowsOfTheSecondMatmulAreMultipliedBesideAnEpilogue) {
+  // Two CTAs, each with a warpgroup of 128 weight rows.
+  auto isWhole = [&](const MatmulProblem &p) {
+    std::optional<Schedule> s = knownGood(p, {"wgmma"}, h100());
+    EXPECT_TRUE(s);
+    EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
+    return s->ctasPerSm == 2 && s->rowsOfWarpgroup() == 128;
+  };
+  for (bool groups : {false, true}) {
+    MatmulProblem down = ofBytes(gateUp(1024, 65536, 128));
+    down.gated = down.gather = false;
+    down.groupScales = groups;
+    down.resultBytes = 2;
+    down.n = 2048, down.k = 768;
+    EXPECT_TRUE(isWhole(down));
+    // Those of 64 rows where k is short.
+    down.tileRows = 64;
+    EXPECT_FALSE(isWhole(down));
+    down.n = 7168, down.k = 256;
+    EXPECT_TRUE(isWhole(down));
+    down.tileRows = 128;
+    EXPECT_TRUE(isWhole(down));
+    // Not those of a large expert, and none of the first matmul.
+    down.n = 4096, down.k = 14336;
+    EXPECT_FALSE(isWhole(down));
+    MatmulProblem first = ofBytes(gateUp(1024, 65536, 128));
+    first.groupScales = groups;
+    EXPECT_FALSE(isWhole(first));
+  }
+}
+
 TEST(KnownGood, ServesEveryTileAndIsLegal) {
   for (int64_t tileRows : {16, 32, 64, 128})
     for (bool first : {true, false}) {

@@ -1,0 +1,113 @@
+//===- store_rows.cuh - sums of token rows to memory ------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The epilogue of a warpgroup's Fragment whose rows are tokens and whose
+// columns are weight rows: add the bias, apply the activation, round, and pass
+// through shared memory, 8 tokens of a warp at a time, so that global stores
+// are whole pieces of a token's row. No warp waits for another.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/concepts.cuh"
+#include "moe/core/ptx_async.cuh"
+#include "moe/core/types.cuh"
+#include "moe/quant/scales.cuh"
+
+namespace moe {
+
+/// Sizes of the staging tiles of a Config, one for each warp.
+template <class Config> struct RowStaging {
+  using Result = typename Config::Result;
+  static constexpr bool kGated = Config::Activation::kGated;
+  static constexpr int kTokens = 8;
+  /// Result columns of a tile and of the whole result.
+  static constexpr int kTileColumns =
+      kGated ? Config::Schedule::kTileN / 2 : Config::Schedule::kTileN;
+  static constexpr int kColumns = kGated ? Config::kN / 2 : Config::kN;
+  /// Rows begin in other banks: four lanes write 32 or 16 neighbouring bytes.
+  static constexpr int kRowBytes =
+      kTileColumns * int(sizeof(Result)) + 8 * int(sizeof(Result));
+  static constexpr int kWarpBytes = kTokens * kRowBytes;
+  static constexpr int kBytes = Config::Schedule::kConsumerWarps * kWarpBytes;
+  static_assert(kColumns * int(sizeof(Result)) % 16 == 0,
+                "result rows must be whole 16-byte chunks");
+};
+
+/// Stores tokens [0, rows) of the tile. shared: RowStaging::kWarpBytes of this
+/// warp's own. lane: in the warp. result: row 0 of the tile, column 0 of the
+/// result. firstN: first weight row of the tile. bias: of the expert, or null
+/// without Config::kBias. activation: of the expert. Called by whole warps.
+template <class Config, class Fragment, class Bias>
+__device__ __forceinline__ void
+storeRows(const Fragment &fragment, unsigned shared, int lane, int rows,
+          int firstN, const Bias *bias, typename Config::Result *result,
+          const typename Config::Activation &activation) {
+  static_assert(checkFragment<Fragment>());
+  static_assert(!Fragment::kSwapped, "this epilogue takes tokens as rows");
+  using S = RowStaging<Config>;
+  using Result = typename Config::Result;
+  /// Sums of a block of 8 result columns and two rows.
+  constexpr int kBlockSums = S::kGated ? 8 : 4;
+  constexpr int kBlocks = Fragment::kAtomSize / kBlockSums;
+  constexpr bool kTail = Config::kN % Config::Schedule::kTileN != 0;
+
+  auto sum = [&](int i) {
+    float value = fragment.value(i);
+    if constexpr (Config::kBias) {
+      int n = firstN + fragment.col(i);
+      if (!kTail || n < Config::kN)
+        value += toFloat(bias[storedRow<Config>(n)]);
+    }
+    return value;
+  };
+  auto finished = [&](int i) {
+    if constexpr (S::kGated)
+      return activation.apply(sum(i), sum(Fragment::partner(i)));
+    else
+      return activation.apply(sum(i));
+  };
+  unsigned own = shared + unsigned(lane / 4 * S::kRowBytes +
+                                   lane % 4 * 2 * int(sizeof(Result)));
+  constexpr int kChunks = S::kTileColumns / kPerVector<Result>;
+  constexpr int kRowsAtOnce = 32 / kChunks;
+  int chunkRow = lane / kChunks, chunk = lane % kChunks;
+  int column = (S::kGated ? firstN / 2 : firstN) + chunk * kPerVector<Result>;
+  bool inN = !kTail || column < S::kColumns;
+  unsigned from = shared + unsigned(chunkRow * S::kRowBytes + chunk * 16);
+#pragma unroll
+  for (int half = 0; half < Fragment::kSize / Fragment::kAtomSize * 2; ++half) {
+    int first = half / 2 * Fragment::kAtomSize + half % 2 * 2;
+    // The first of 8 rows, that of lane 0.
+    int row = fragment.row(first) - lane / 4;
+    if (row >= rows)
+      break;
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+      int i = first + block * kBlockSums;
+      unsigned at = own + unsigned(block * 8 * int(sizeof(Result)));
+      if constexpr (sizeof(Result) == 4)
+        ptx::storeSharedPair(at, finished(i), finished(i + 1));
+      else
+        ptx::storeShared(at, packPair<Result>(finished(i), finished(i + 1)));
+    }
+    __syncwarp();
+    Result *to = result + (long long)(row + chunkRow) * S::kColumns + column;
+#pragma unroll
+    for (int token = 0; token < S::kTokens; token += kRowsAtOnce) {
+      Vector16 vector;
+      ptx::loadShared(from + unsigned(token * S::kRowBytes), vector.words);
+      if (inN && row + chunkRow + token < rows)
+        *reinterpret_cast<Vector16 *>(to + (long long)token * S::kColumns) =
+            vector;
+    }
+    __syncwarp();
+  }
+}
+
+} // namespace moe

@@ -1,0 +1,85 @@
+//===- scales_rows.cuh - scales where rows are tokens -----------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The scales of a warpgroup's Fragment whose rows are tokens and whose columns
+// are weight rows, for groups of 128 along k. A thread has two tokens, 8 apart,
+// of each 64, and the weight rows of a tile share one scale, or one of gates
+// and one of ups: two products or four serve all sums of 64 tokens.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx.cuh"
+#include "moe/core/types.cuh"
+#include "moe/quant/scales.cuh"
+
+namespace moe {
+
+template <class Config, class Fragment> struct RowScales {
+  using Layout = ScaleLayout<Config>;
+  static_assert(Layout::kByGroup && Config::Schedule::kTileN == 128,
+                "weight rows of a tile lie in one block of 128, or one of "
+                "gates and one of ups");
+  static constexpr int kParts = Layout::kParts;
+  static constexpr int kProducers = 32 * Config::Schedule::kProducerWarps;
+  const float *rhs; ///< all, and where the tile's begin
+  unsigned rhsAt;
+  float rhsScale[kParts], next[kParts];
+
+  /// rhsScales: of all experts; firstN: of the tile.
+  __device__ __forceinline__ RowScales(const float *rhsScales, int expert,
+                                       int firstN)
+      : rhs(rhsScales), rhsAt(unsigned(expert * Layout::kPerExpert +
+                                       Layout::rhsIndex(firstN))) {}
+
+  /// Begins to read the weights' scales of a group of 128 along k.
+  __device__ __forceinline__ void fetchWeights(int group) {
+    const float *from = rhs + (rhsAt + unsigned(group));
+    next[0] = from[0];
+    // The up row of a gate lies in the same block of the other part.
+    if constexpr (kParts == 2)
+      next[1] = from[Layout::kToUp];
+  }
+  /// Those that were asked for are now the weights'.
+  __device__ __forceinline__ void nextWeights() {
+#pragma unroll
+    for (int part = 0; part < kParts; ++part)
+      rhsScale[part] = next[part];
+  }
+
+  /// All sums of a piece take their scales at a time.
+  static constexpr int kChunk = Fragment::kPieceSize;
+  static constexpr int kChunks = 1;
+  struct OfTokens {
+    float scales[2];
+  };
+  /// Where this thread's begin, of a piece. shared: those of the tile.
+  static __device__ __forceinline__ unsigned
+  ofThread(unsigned shared, int piece, const Fragment &fragment) {
+    int row = fragment.firstRow;
+    // Where registers are few it is computed anew.
+    if constexpr (Config::Mma::kRows > 64)
+      row = Fragment::rowOfThread(ptx::threadIndex() - kProducers);
+    return shared + unsigned(row + piece * 64) * 4;
+  }
+  /// from: see ofThread.
+  __device__ __forceinline__ void fetchTokens(unsigned from, int,
+                                              OfTokens &to) const {
+#pragma unroll
+    for (int slot = 0; slot < 2; ++slot)
+      to.scales[slot] =
+          __uint_as_float(ptx::loadShared(from + unsigned(slot * 8 * 4)));
+  }
+  /// What partial sum i is multiplied by.
+  __device__ __forceinline__ float ofGroup(const OfTokens &of, int i) const {
+    int part = kParts == 2 && !Fragment::isGate(i) ? 1 : 0;
+    return of.scales[i % 4 / 2] * rhsScale[part];
+  }
+};
+
+} // namespace moe
