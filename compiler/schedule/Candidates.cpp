@@ -87,6 +87,9 @@ static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
   if (!s.swap && (!problem.groupScales || problem.quantizesGroups))
     return std::string("operands are swapped but for scales of groups along k "
                        "and a result that is not quantized");
+  if (!s.swap && s.tileM % 64)
+    return fmt::format("tokens are rows of an instruction by 64, not {}",
+                       s.tileM);
   if (!s.swap && s.tileN != 128)
     return fmt::format("tile n {}; tokens as rows of an instruction take 128",
                        s.tileN);
@@ -359,7 +362,8 @@ struct GoodRow {
 /// there it is four warpgroups wide, and where groups are quantized, so that
 /// two column tiles of one are multiplied at a time and not in turn. Where k is
 /// short, an epilogue is as long as the multiplies: it hides behind those of a
-/// second CTA.
+/// second CTA. Where scales change along k and tokens are many, adding sums
+/// takes as long as multiplying: least where a thread has few tokens.
 static constexpr GoodRow kGoodRows[] = {
     {"wgmma", 2, 16, 1e9, 128, 64, 10, 0, 0, 1, 1, 0, 0, 0, false, 8 << 20},
     {"mma_sync", 2, 16, 1e9, 64, 128, 4, 1, 4, 3, 1},
@@ -387,6 +391,12 @@ static constexpr GoodRow kGoodRows[] = {
     {"wgmma", 1, 64, 1e9, 128, 128, 8, 0, 0, 1, 1},
     {"wgmma", 1, 128, 1e9, 128, 128, 3, 0, 0, 2, 1, 0, 8 << 20, 0, false, 0,
      128},
+    {"wgmma", 1, 128, 1e9, 128, 128, 6, 0, 0, 1, 4, 64 << 20, 0, 0, false, 0,
+     64, true},
+    {"wgmma", 1, 128, 1e9, 128, 128, 6, 0, 0, 1, 1, 0, 0, 0, false, 0, 64,
+     true},
+    {"wgmma", 1, 128, 1e9, 128, 128, 5, 0, 0, 1, 1, 0, 0, 0, false, 0, 64,
+     true},
     {"wgmma", 1, 128, 1e9, 128, 128, 5, 0, 0, 1, 4, 64 << 20},
     {"wgmma", 1, 128, 1e9, 128, 128, 5, 0, 0, 1, 1},
     {"wgmma", 1, 192, 1e9, 128, 128, 5, 0, 0, 1, 4, 64 << 20},

@@ -17,8 +17,9 @@ using namespace moec;
 using namespace moec::compiler;
 
 /// Of the warp-specialized skeleton: behind the ring a staging tile for each
-/// consuming warpgroup that has weight rows, two slots for tiles, the scales of
-/// the tokens of each stage, and the barriers.
+/// consuming warpgroup, or one of 8 tokens for each warp whose rows are tokens,
+/// two slots for tiles, the scales of the tokens of each stage, and the
+/// barriers.
 static int64_t specializedBytes(const MatmulProblem &problem,
                                 const Schedule &schedule) {
   constexpr int64_t kSlot = 16, kBarrier = 8;
@@ -29,7 +30,11 @@ static int64_t specializedBytes(const MatmulProblem &problem,
   int64_t tokens = std::min<int64_t>(
       schedule.tileM, problem.resultBytes == 4 || columns > 64 ? 32 : 64);
   int64_t staging = tokens * (columns * problem.resultBytes + 16);
-  staging *= schedule.swap ? schedule.tileN / rows : 0;
+  staging *= schedule.tileN / rows;
+  if (!schedule.swap)
+    staging = schedule.consumerWarps * 8 *
+              (schedule.tileN / (problem.gated ? 2 : 1) + 8) *
+              problem.resultBytes;
   // One of f32 for all warpgroups.
   if (problem.quantizesGroups)
     staging = schedule.tileM * kScaledColumns * 4;

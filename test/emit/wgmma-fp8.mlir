@@ -5,7 +5,8 @@
 // RUN: moec compile %s --arch=sm_90 --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=PLAIN
 
 // Operands of 8 bits: engine wgmma for every tile, rows of 128 elements, and at
-// most 128 rows a tile. Tensor maps count bytes. Without wgmma there is another.
+// most 128 rows a tile, where tokens are the rows of an instruction.
+// Tensor maps count bytes. Without wgmma there is another.
 
 // CHECK: ---- sm_90a/up_to_32_gate_up.cu
 // CHECK: const float *lhs_scale;
@@ -17,7 +18,7 @@
 // CHECK-NEXT: static constexpr int kTileN = 256;
 // CHECK-NEXT: static constexpr int kTileK = 128;
 // CHECK: ---- sm_90a/up_to_4096_gate_up.cu
-// CHECK: using Mma = moe::mma::Wgmma<moe::e4m3>;
+// CHECK: using Mma = moe::mma::Wgmma<moe::e4m3, false, 1, 128>;
 // CHECK-NEXT: struct Schedule {
 // CHECK-NEXT: static constexpr int kTileM = 128;
 // PLAIN: moe::mma::MmaSync<moe::e4m3>

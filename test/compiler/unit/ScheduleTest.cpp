@@ -379,6 +379,53 @@ TEST(KnownGood, ShortRowsOfTheSecondMatmulAreMultipliedBesideAnEpilogue) {
   }
 }
 
+TEST(KnownGood, ScalesOfGroupsTakeTokensAsRows) {
+  MatmulProblem p = ofBytes(gateUp(1024, 65536, 128));
+  Schedule s = *knownGood(p, {"wgmma"}, h100());
+  EXPECT_FALSE(s.swap);
+  EXPECT_EQ(describe(s), "wgmma 128x128x128 stages 6 warps 4+8 of tokens");
+  // A ring of 6 stages, a staging tile of 8 tokens for each of 8 warps, two
+  // slots, a scale of each token of each stage, and 16 barriers.
+  EXPECT_EQ(sharedBytes(p, s),
+            6 * (256 * 128 + 128 * 4) + 8 * 8 * (64 + 8) * 4 + 2 * 16 + 16 * 8);
+  EXPECT_EQ(whyIllegal(p, s, h100()), std::nullopt);
+  auto why = [&](auto change) {
+    MatmulProblem other = p;
+    Schedule changed = s;
+    change(other, changed);
+    return whyIllegal(other, changed, h100());
+  };
+  using Problem = MatmulProblem;
+  // Three warpgroups of 64 tokens.
+  EXPECT_EQ(why([](Problem &p, Schedule &s) {
+              p.tileRows = s.tileM = 192;
+              s.stages = 4;
+              s.setRoles();
+            }),
+            std::nullopt);
+  EXPECT_EQ(why([](Problem &p, Schedule &s) { p.tileRows = s.tileM = 256; }),
+            "tile m 256 is no multiple of 16 up to 192");
+  EXPECT_EQ(why([](Problem &, Schedule &s) { s.consumerWarps = 12; }),
+            "4 producing and 12 consuming warps; tile m 128 takes 4 and 8");
+  EXPECT_EQ(why([](Problem &p, Schedule &s) {
+              p.tileRows = s.tileM = 96;
+              s.consumerWarps = 6;
+            }),
+            "tokens are rows of an instruction by 64, not 96");
+  EXPECT_EQ(why([](Problem &, Schedule &s) { s.tileN = 64; }),
+            "tile n 64; tokens as rows of an instruction take 128");
+  for (bool Problem::*field :
+       {&Problem::groupScales, &Problem::quantizesGroups})
+    EXPECT_EQ(why([&](Problem &p, Schedule &) { p.*field = !(p.*field); }),
+              "operands are swapped but for scales of groups along k and a "
+              "result that is not quantized");
+  // Few tokens an expert, and scales of whole rows, are swapped.
+  p.tileRows = 64;
+  EXPECT_TRUE(knownGood(p, {"wgmma"}, h100())->swap);
+  p.tileRows = 128, p.groupScales = false;
+  EXPECT_TRUE(knownGood(p, {"wgmma"}, h100())->swap);
+}
+
 TEST(KnownGood, ServesEveryTileAndIsLegal) {
   for (int64_t tileRows : {16, 32, 64, 128})
     for (bool first : {true, false}) {

@@ -13,8 +13,8 @@ struct Config {
   using Result = float;
   using Quant = moe::quant::Fp8Block;
   using Activation = moe::activation::Gated<moe::activation::Silu>;
-  using Mma = moe::mma::Wgmma<moe::e4m3>;
-  struct Schedule { static constexpr int kTileM = 128; static constexpr int kTileN = 128; static constexpr int kTileK = 128; static constexpr int kStages = 5; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 8; static constexpr int kProducerRegisters = 56; static constexpr int kConsumerRegisters = 224; static constexpr bool kPersistent = true; static constexpr int kGroupM = 8; };
+  using Mma = moe::mma::Wgmma<moe::e4m3, false, 1, 128>;
+  struct Schedule { static constexpr int kTileM = 128; static constexpr int kTileN = 128; static constexpr int kTileK = 128; static constexpr int kStages = 6; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 8; static constexpr int kProducerRegisters = 56; static constexpr int kConsumerRegisters = 224; static constexpr bool kPersistent = true; static constexpr int kGroupM = 1; };
   static constexpr int kN = 1536;
   static constexpr int kK = 2048;
   static constexpr int kExperts = 128;
@@ -27,5 +27,5 @@ struct Config {
   static constexpr bool kCounts = false;
   static constexpr int kAwaited = 0;
 };
-static_assert(moe::sharedBytes<Config>() == 175760, "manifest and kernel disagree on shared memory");
+static_assert(moe::sharedBytes<Config>() == 218272, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(384, 1) moec_grouped_matmul_fp8_block_gate_up_128x128x128(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }
