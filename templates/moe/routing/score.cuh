@@ -82,8 +82,9 @@ struct SparseMixer {
   }
   static __device__ __forceinline__ bool isNear(float logit, float best) {
     float apart = best - logit, most = fmaxf(fabsf(logit), best);
-    // Few are so near that the division, which takes long, must decide.
-    return !(apart > 0.0201f * most) && !(apart / most > 0.02f);
+    // As the rounded quotient decides, without the division: it is larger than
+    // 0.02f if it is more than half a place above.
+    return !(fmaf(-0.02f, most, apart) > 0x1p-30f * most);
   }
 };
 

@@ -118,11 +118,11 @@ __device__ __forceinline__ float sumsByRound(const float (&values)[kPerLane],
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) {
-      bool isLeft =
-          values[i] < best || (values[i] == best && i * 32 + lane >= winner);
-      if (isLeft && isFinite(values[i]) &&
-          Config::Score::isNear(values[i], best))
-        sum += expf(values[i] - best);
+      // Without a branch: rounds are short, and wait for each other.
+      bool counts =
+          (values[i] < best | (values[i] == best & i * 32 + lane >= winner)) &
+          isFinite(values[i]) & Config::Score::isNear(values[i], best);
+      sum += counts ? expf(values[i] - best) : 0.0f;
     }
     sum = ptx::warpSum(sum);
     result = lane == k ? sum : result;
