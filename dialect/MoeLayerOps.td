@@ -46,12 +46,14 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     * `weights_transposed`: stored as [E, H, 2I] and [E, I, H] (no);
     * `input_quantized`: x comes quantized, with its scales (no);
     * `scales_swizzled`: block scales come swizzled (no);
-    * `apply_router_weight_on_input`: weights multiply x, with top_k = 1 (no);
+    * `apply_router_weight_on_input`: weights multiply x in place of the
+      experts' outputs, with top_k = 1 (no);
     * `routed_scale`: multiplies the routing weights (1), or with
       `routed_scale_on_output` the sum over experts;
     * `per_expert_scale`: each expert's weight has a factor (no);
     * `hash_vocabulary`: ids come from a table of so many token ids (0: no);
-    * `zero_experts`: identity experts behind the real ones (0);
+    * `zero_experts`: so many that the router may choose behind the real ones
+      have no weights: each hands x on as it is (0). The first rank adds them;
     * `num_shared_experts`, `shared_intermediate` (of each: as the others'),
       `shared_expert_gate`: experts that every token takes, behind the others in
       the weights (0). Their weight is 1, or the sigmoid of an input;
@@ -140,6 +142,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     int64_t getPairsOfToken() { return getTopK() + getNumSharedExperts().value_or(0); }
     /// Experts that the router knows: the real ones, then those that are none.
     int64_t getRoutedExperts() { return getExperts() + getZeroExperts().value_or(0); }
+    /// Whether this rank adds what zero experts hand on.
+    bool addsZeroExperts() { return getZeroExperts().value_or(0) > 0 && getParallel().getFlatRank() == 0; }
     bool accumulatesFast() { return getAccumulate() == "fast"; }
     /// moe-resolve-parallel has been here.
     bool isResolved() { return getLocalIntermediate() && getLocalBegin() && getLocalExperts() && getW2Bias(); }

@@ -125,7 +125,7 @@ static LogicalResult verifyInputs(ProgramOp program, LayerOp layer) {
        {any, layer.getWidth()},
        layer.getInputQuantized() ? quant.getA1().getElement()
                                  : layer.getInputType()},
-      {"logits", {any, layer.getExperts()}, layer.getLogitsType()},
+      {"logits", {any, layer.getRoutedExperts()}, layer.getLogitsType()},
       {"given_weights", {any, layer.getTopK()}, builder.getF32Type()},
       {"valid_tokens", {1}, builder.getI32Type()},
       {"w13", {experts, rows, layer.getWidth()}, quant.getW1().getElement()},

@@ -44,6 +44,8 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments]> {
     one that the index of the pair, modulo their count, picks; with `map`, the
     local expert that it says, if any. `shared` experts follow, of each token,
     behind the physical ones; their weight is 1, or the sigmoid of the `gate`.
+    The last `zero` of the experts that the logits name have no weights, but
+    hand the token on as it is: their place is -2, which nobody counts.
 
     ```mlir
     func.func private @route(%logits: tensor<?x128xbf16>, %given_ids: tensor<?x8xi32>, %given_weights: tensor<?x8xf32>, %valid: tensor<1xi32>) {
@@ -68,6 +70,7 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments]> {
     Optional<AnyRankedTensor>:$logical_to_physical,
     Optional<AnyRankedTensor>:$replica_count,
     Optional<AnyRankedTensor>:$expert_map,
+    OptionalAttr<Moe_IntAttr>:$zero,
     OptionalAttr<Moe_IntAttr>:$shared,
     Optional<AnyRankedTensor>:$shared_gate
   );
@@ -78,7 +81,7 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments]> {
     (`bias` $routing_bias^)? (`expert_scale` $expert_scale^)?
     (`table` `(` $token_ids^ `,` $hash_table `)`)?
     (`replicas` `(` $logical_to_physical^ `,` $replica_count `)`)? (`map` $expert_map^)?
-    (`shared` `=` $shared^)? (`gate` $shared_gate^)?
+    (`zero` `=` $zero^)? (`shared` `=` $shared^)? (`gate` $shared_gate^)?
     attr-dict `:` functional-type(operands, results)
   }];
   let extraClassDeclaration = [{
@@ -176,8 +179,9 @@ def Moe_AmaxOp : Moe_StageOp<"amax", [Pure, AttrSizedOperandSegments]> {
   let description = [{
     One number for each `block_rows` rows, from which `moe.quantize` takes a
     dynamic scale of all values. Rows at and beyond the value of `valid` (of
-    tokens) or the last of `offsets` (of sorted rows) do not count. The leading
-    `?` of the input is tokens or rows, of the result their blocks.
+    tokens) or the last of `offsets` (of sorted rows) do not count. With
+    `weights` [tokens, pairs] they are of the products that `moe.quantize` has.
+    The leading `?` of the input is tokens or rows, of the result their blocks.
 
     ```mlir
     func.func private @amax(%x: tensor<?x2048xbf16>, %valid: tensor<1xi32>) {
@@ -189,12 +193,14 @@ def Moe_AmaxOp : Moe_StageOp<"amax", [Pure, AttrSizedOperandSegments]> {
   let arguments = (ins
     Moe_IntAttr:$block_rows,
     AnyRankedTensor:$input,
+    Optional<AnyRankedTensor>:$weights,
     Optional<AnyRankedTensor>:$valid_tokens,
     Optional<AnyRankedTensor>:$offsets
   );
   let results = (outs AnyRankedTensor:$block_amax);
   let assemblyFormat = [{
-    `block_rows` `=` $block_rows $input (`valid` $valid_tokens^)? (`offsets` $offsets^)?
+    `block_rows` `=` $block_rows $input (`weights` $weights^)? (`valid` $valid_tokens^)?
+    (`offsets` $offsets^)?
     attr-dict `:` functional-type(operands, results)
   }];
 }
@@ -209,6 +215,10 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments]> {
     `moe.amax`. The leading `?` is tokens or rows, the same for all; of sorted
     rows `offsets` says how many there are.
 
+    With `weights` [tokens, pairs] the input is of tokens and the result of
+    their pairs: row i is the product of input row i / pairs and weight i, in
+    f32. A descriptor without a scale then says what it is rounded to.
+
     ```mlir
     func.func private @quantize(%x: tensor<?x2048xbf16>) {
       %q, %s = moe.quantize <f8E4M3FN, group = [1, 128], scale = f32, dynamic> %x
@@ -220,6 +230,7 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments]> {
   let arguments = (ins
     Moe_DescriptorAttr:$descriptor,
     AnyRankedTensor:$input,
+    Optional<AnyRankedTensor>:$weights,
     Optional<AnyRankedTensor>:$static_scale,
     Optional<AnyRankedTensor>:$static_second_scale,
     OptionalAttr<Moe_IntAttr>:$block_rows,
@@ -229,7 +240,7 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments]> {
   );
   let results = (outs AnyRankedTensor:$data, Variadic<AnyRankedTensor>:$scales);
   let assemblyFormat = [{
-    $descriptor $input (`scale` $static_scale^)? (`second_scale` $static_second_scale^)?
+    $descriptor $input (`weights` $weights^)? (`scale` $static_scale^)? (`second_scale` $static_second_scale^)?
     (`block_rows` `=` $block_rows^)? (`amax` $block_amax^)?
     (`valid` $valid_tokens^)? (`offsets` $offsets^)?
     attr-dict `:` functional-type(operands, results)
@@ -331,8 +342,9 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments]> {
     out[t] = sum over k = 0, 1, ... of weights[t, k] * partials[positions[t, k]],
     in f32 and in that order, skipping positions of -1; then residual[t] is
     added, if the caller gives one. So is, to the partials of pair
-    t * top_k + k, row t * top_k + k of an addend. The leading `?` of partials
-    and addend is rows, of all else tokens.
+    t * top_k + k, row t * top_k + k of an addend. Without weights each is 1.
+    With `identity` (x, ids) pairs whose id is -2 have row t of x as partials.
+    The leading `?` of partials and addend is rows, of all else tokens.
 
     ```mlir
     func.func private @combine(%y: tensor<?x2048xf32>, %positions: tensor<?x8xi32>, %weights: tensor<?x8xf32>) {
@@ -342,12 +354,13 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments]> {
     ```
   }];
   let arguments = (ins AnyRankedTensor:$partials, AnyRankedTensor:$positions,
-    AnyRankedTensor:$topk_weights, Optional<AnyRankedTensor>:$residual,
-    Optional<AnyRankedTensor>:$addend);
+    Optional<AnyRankedTensor>:$topk_weights,
+    Optional<AnyRankedTensor>:$residual, Optional<AnyRankedTensor>:$addend,
+    Optional<AnyRankedTensor>:$identity, Optional<AnyRankedTensor>:$topk_ids);
   let results = (outs AnyRankedTensor:$out);
   let assemblyFormat = [{
-    $partials `,` $positions `,` $topk_weights (`residual` $residual^)? (`addend` $addend^)?
-    attr-dict `:` functional-type(operands, results)
+    $partials `,` $positions (`,` $topk_weights^)? (`residual` $residual^)? (`addend` $addend^)?
+    (`identity` `(` $identity^ `,` $topk_ids `)`)? attr-dict `:` functional-type(operands, results)
   }];
 }
 

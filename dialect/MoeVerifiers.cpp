@@ -138,6 +138,12 @@ LogicalResult RouteOp::verify() {
        failed(expect(*this, "map", getExpertMap(),
                      tensor(getExpertMap()).getShape(), integer))))
     return failure();
+  const int64_t zero = getZero().value_or(0);
+  if (zero < 0 || (getLogits() && zero >= columns(getLogits())) ||
+      (zero > 0 && getLogicalToPhysical()))
+    return emitOpError() << "'zero' must leave experts that have weights, and "
+                            "these no 'replicas', got "
+                         << zero;
   const int64_t shared = getShared().value_or(0);
   if (shared < 0 || (getSharedGate() && shared == 0))
     return emitOpError() << "'shared' must be positive, and with a 'gate' "
@@ -216,9 +222,23 @@ static LogicalResult verifyRowCount(Operation *op, Value validTokens,
   return success();
 }
 
+/// Weights of pairs [tokens, pairs], by which tokens are multiplied.
+static LogicalResult verifyWeights(Operation *op, Value weights,
+                                   Value offsets) {
+  if (!weights)
+    return success();
+  if (offsets)
+    return op->emitOpError() << "'weights' are of tokens and 'offsets' of "
+                                "sorted rows, got both";
+  if (failed(expectRank(op, "weights", weights, 2)))
+    return failure();
+  return expect(op, "weights", weights, {kAny, columns(weights)}, f32(op));
+}
+
 LogicalResult AmaxOp::verify() {
   if (failed(expectPositive(*this, "block_rows", getBlockRows())) ||
       failed(expectRank(*this, "input", getInput(), 2)) ||
+      failed(verifyWeights(*this, getWeights(), getOffsets())) ||
       failed(verifyRowCount(*this, getValidTokens(), getOffsets())))
     return failure();
   return expect(*this, "block_amax", getBlockAmax(), {kAny}, f32(*this));
@@ -226,11 +246,18 @@ LogicalResult AmaxOp::verify() {
 
 LogicalResult QuantizeOp::verify() {
   const DescriptorAttr descriptor = getDescriptor();
-  if (descriptor.isPlain())
+  if (descriptor.isPlain() && !getWeights())
     return emitOpError() << "a descriptor without a scale quantizes nothing";
   if (failed(expect(*this, "data", getData(), tensor(getInput()).getShape(),
-                    descriptor.getElement())))
+                    descriptor.getElement())) ||
+      failed(verifyWeights(*this, getWeights(), getOffsets())))
     return failure();
+  if (descriptor.isPlain()) {
+    if (!getScales().empty() || getStaticScale() || getBlockAmax())
+      return emitOpError() << "a descriptor without a scale has none, neither "
+                              "as an operand nor as a result";
+    return verifyRowCount(*this, getValidTokens(), getOffsets());
+  }
   if (descriptor.getDynamic() == bool(getStaticScale()))
     return emitOpError() << (descriptor.getDynamic()
                                  ? "a dynamic scale is a result, not an operand"
@@ -352,8 +379,19 @@ LogicalResult CombineOp::verify() {
   if (failed(expect(*this, "partials", getPartials(), {kAny, hidden})) ||
       failed(expect(*this, "positions", getPositions(), {kAny, topK},
                     i32(*this))) ||
-      failed(expect(*this, "topk_weights", getTopkWeights(), {kAny, topK},
-                    f32(*this))))
+      (getTopkWeights() &&
+       failed(expect(*this, "topk_weights", getTopkWeights(), {kAny, topK},
+                     f32(*this)))))
+    return failure();
+  if (getIdentity() && !getTopkWeights())
+    return emitOpError() << "'identity' needs weights";
+  if (bool(getIdentity()) != bool(getTopkIds()))
+    return emitOpError() << "the two parts of 'identity' must be given "
+                            "together";
+  if (getIdentity() &&
+      (failed(expect(*this, "identity", getIdentity(), {kAny, hidden})) ||
+       failed(
+           expect(*this, "topk_ids", getTopkIds(), {kAny, topK}, i32(*this)))))
     return failure();
   if (getResidual() &&
       failed(expect(*this, "residual", getResidual(), {kAny, hidden},

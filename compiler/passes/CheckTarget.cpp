@@ -48,11 +48,6 @@ const OptionRule kOptionRules[] = {
      "weights stored as [E, 2I, H] and [E, H, I]"},
     {"scales_swizzled", [](moe::LayerOp l) { return l.getScalesSwizzled(); },
      "scales in their logical order"},
-    {"apply_router_weight_on_input",
-     [](moe::LayerOp l) { return l.getApplyRouterWeightOnInput(); },
-     "weights applied to the experts' outputs"},
-    {"zero_experts",
-     [](moe::LayerOp l) { return isPositive(l.getZeroExperts()); }, "0"},
     {"hidden_unpadded",
      [](moe::LayerOp l) {
        return l.getHiddenUnpadded().value_or(l.getHidden()) != l.getHidden();
@@ -108,8 +103,33 @@ LogicalResult checkTogether(moe::LayerOp layer) {
   if (isPositive(layer.getRedundantExperts()) && !layer.getEplb())
     refuse("redundant_experts: which experts have replicas is an input of a "
            "layer with eplb (enable_eplb) alone; accepted: both");
-  if (layer.getEplb() && isPositive(layer.getZeroExperts()))
-    refuse("eplb: zero experts have no replicas; accepted: one of the two");
+  const std::pair<bool, StringRef> withWeightOnInput[] = {
+      {layer.getInputQuantized(), "input_quantized: x is multiplied before it "
+                                  "is quantized"},
+      {layer.getDeferFinalize(), "defer_finalize: the caller multiplies "
+                                 "outputs, which have their weights already"},
+      {layer.getRoutedScaleOnOutput() && layer.getRoutedScale(),
+       "routed_scale_on_output: it is a factor of weights that outputs have"},
+      {layer.getSharedExpertGate(), "shared_expert_gate: it weighs outputs"},
+      {isPositive(layer.getZeroExperts()),
+       "zero_experts: their weights are of outputs"}};
+  for (const auto &[asked, reason] : withWeightOnInput)
+    if (asked && layer.getApplyRouterWeightOnInput())
+      refuse(reason + ", not with apply_router_weight_on_input; accepted: one "
+                      "of the two");
+  const std::pair<bool, StringRef> withZeroExperts[] = {
+      {layer.getEplb(), "eplb: zero experts have no replicas"},
+      {layer.getInputQuantized(),
+       "input_quantized: zero experts hand on x as it was"},
+      {layer.getDeferFinalize(), "defer_finalize: zero experts have no rows "
+                                 "among those that the caller sums"},
+      {layer.getRouting().getGroups() > 0,
+       "routing groups: zero experts belong to none"},
+      {bool(layer.getAllToAll()), "all_to_all: a token whose experts are zero "
+                                  "experts goes to no rank"}};
+  for (const auto &[asked, reason] : withZeroExperts)
+    if (asked && isPositive(layer.getZeroExperts()))
+      refuse(reason + "; accepted: one of the two");
   if (!isPositive(layer.getNumSharedExperts())) {
     if (layer.getSharedExpertGate())
       refuse("shared_expert_gate: there are no shared experts; accepted: with "
@@ -133,9 +153,6 @@ LogicalResult checkTogether(moe::LayerOp layer) {
     refuse("num_shared_experts: with experts spread over ranks each rank would "
            "add them; accepted: shards of them (without ep), or shared experts "
            "beside this layer");
-  if (layer.getApplyRouterWeightOnInput())
-    refuse("num_shared_experts: router weights on the input are not theirs; "
-           "accepted: shared experts beside this layer");
   if (isPositive(layer.getZeroExperts()))
     refuse("num_shared_experts: zero experts have the ids behind the others; "
            "accepted: shared experts beside this layer");

@@ -176,11 +176,19 @@ private:
     Value data, scale;
   };
 
-  /// `offsets`: of sorted rows; null for tokens.
-  Quantized quantize(moe::DescriptorAttr descriptor, Value input,
+  /// `offsets`: of sorted rows; null for tokens. `weights`: of pairs, which
+  /// multiply the tokens first; null for none.
+  Quantized quantize(moe::DescriptorAttr descriptor, Value input, Value weights,
                      Value staticScale, Value offsets) {
-    if (descriptor.isPlain())
+    if (descriptor.isPlain() && !weights)
       return {input, Value()};
+    if (descriptor.isPlain())
+      return {moe::QuantizeOp::create(builder, location, input.getType(),
+                                      TypeRange{}, descriptor, input, weights,
+                                      Value(), Value(), IntegerAttr(), Value(),
+                                      Value(), Value())
+                  .getData(),
+              Value()};
     const auto type = cast<RankedTensorType>(input.getType());
     const bool ofTensor = descriptor.getGroup()[0] == -1;
     const Value valid = offsets ? Value() : this->input("valid_tokens");
@@ -190,12 +198,12 @@ private:
       blockRows = builder.getI64IntegerAttr(kAmaxRows);
       amax = moe::AmaxOp::create(builder, location,
                                  tensor({kAny}, builder.getF32Type()),
-                                 kAmaxRows, input, valid, offsets);
+                                 kAmaxRows, input, weights, valid, offsets);
     }
     const auto scale = scaleTypeOf(descriptor, type.getDimSize(1));
     auto op = moe::QuantizeOp::create(
         builder, location, tensor(type.getShape(), descriptor.getElement()),
-        TypeRange{scale}, descriptor, input,
+        TypeRange{scale}, descriptor, input, weights,
         descriptor.getDynamic() ? Value() : staticScale, Value(), blockRows,
         amax, amax ? valid : Value(), offsets);
     return {op.getData(), op.getScales().front()};
@@ -227,6 +235,8 @@ private:
         input("valid_tokens"), input("routing_bias"), input("per_expert_scale"),
         input("token_ids"), input("hash_table"), input("logical_to_physical"),
         input("replica_count"), input("expert_map"),
+        layer.getZeroExperts().value_or(0) > 0 ? layer.getZeroExpertsAttr()
+                                               : IntegerAttr(),
         layer.getNumSharedExpertsAttr(), input("shared_gate"));
     auto count = moe::CountOp::create(builder, location,
                                       tensor({kAny, experts}, i32), experts,
@@ -245,15 +255,19 @@ private:
         /*row_step=*/IntegerAttr(), builder.getI64IntegerAttr(0), localBegin,
         localExperts, builder.getStringAttr("tokens * " + Twine(topK)),
         route.getTopkIds(), count.getBlockCounts());
+    const bool onInput = layer.getApplyRouterWeightOnInput();
     const moe::DescriptorAttr a1 = layer.getQuant().getA1();
     const moe::DescriptorAttr a2 = layer.getQuant().getA2();
     const Quantized x =
         layer.getInputQuantized()
             ? Quantized{input("x"), input("x_scale")}
-            : quantize(a1, input("x"), input("a1_scale"), Value());
-    const Value h =
-        matmul(builder.getI64IntegerAttr(topK), x, permute.getRows(),
-               input("w13"), input("w13_scale"), input("b13"), permute);
+            : quantize(a1, input("x"),
+                       onInput ? route.getTopkWeights() : Value(),
+                       input("a1_scale"), Value());
+    // Weighed rows are of pairs, others of tokens.
+    const Value h = matmul(builder.getI64IntegerAttr(onInput ? 1 : topK), x,
+                           permute.getRows(), input("w13"), input("w13_scale"),
+                           input("b13"), permute);
     // What is quantized next stays f32 until then: one rounding.
     auto activate = moe::ActivateOp::create(
         builder, location,
@@ -263,8 +277,8 @@ private:
         input("gate_up_addend"), layer.getLora() ? permute.getRows() : Value(),
         llvm::map_to_vector(numbersOfExperts(),
                             [&](StringRef name) { return input(name); }));
-    const Quantized t = quantize(a2, activate.getResult(), input("a2_scale"),
-                                 permute.getOffsets());
+    const Quantized t = quantize(a2, activate.getResult(), Value(),
+                                 input("a2_scale"), permute.getOffsets());
     const Value y =
         matmul(IntegerAttr(), t, Value(), input("w2"), input("w2_scale"),
                *layer.getW2Bias() ? input("b2") : Value(), permute);
@@ -280,8 +294,10 @@ private:
     auto combine = moe::CombineOp::create(
         builder, location,
         tensor({kAny, layer.getWidth()}, layer.getOutputType()), y,
-        permute.getPositions(), route.getTopkWeights(), input("residual"),
-        input("down_addend"));
+        permute.getPositions(), onInput ? Value() : route.getTopkWeights(),
+        input("residual"), input("down_addend"),
+        layer.addsZeroExperts() ? input("x") : Value(),
+        layer.addsZeroExperts() ? route.getTopkIds() : Value());
     finish({"out"}, combine.getOut(), route, permute);
   }
 

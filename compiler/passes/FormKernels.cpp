@@ -107,11 +107,13 @@ static StringRef operandName(OpOperand &operand) {
       })
       .Case([&](moe::AmaxOp op) -> StringRef {
         return value == op.getInput()         ? "input"
+               : value == op.getWeights()     ? "row_weights"
                : value == op.getValidTokens() ? "valid_tokens"
                                               : "offsets";
       })
       .Case([&](moe::QuantizeOp op) -> StringRef {
         return value == op.getInput()         ? "input"
+               : value == op.getWeights()     ? "row_weights"
                : value == op.getStaticScale() ? "static_scale"
                : value == op.getBlockAmax()   ? "block_amax"
                : value == op.getValidTokens() ? "valid_tokens"
@@ -132,6 +134,8 @@ static StringRef operandName(OpOperand &operand) {
                : value == op.getPositions() ? "positions"
                : value == op.getResidual()  ? "residual"
                : value == op.getAddend()    ? "addend"
+               : value == op.getIdentity()  ? "identity"
+               : value == op.getTopkIds()   ? "topk_ids"
                                             : "topk_weights";
       })
       .Default([](Operation *) { return StringRef(); });
@@ -225,7 +229,7 @@ static bool joinsKernel(moe::VariantOp variant, moe::QuantizeOp quantize) {
             engine->warpSpecialized && tileRows > 0 &&
             tileRows <= kGroupedTileRows);
   }
-  return !quantize.getBlockAmax() &&
+  return !quantize.getBlockAmax() && !quantize.getWeights() &&
          int64_t(variant.getMaxTokens()) <= kQuantizedBesideRouting;
 }
 

@@ -142,6 +142,8 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
       {layer.getBatchInvariant(), "batch_invariant"},
       {layer.getDeferFinalize(), "defer_finalize"},
       {layer.getInputQuantized(), "input_quantized"},
+      {layer.getApplyRouterWeightOnInput(), "apply_router_weight_on_input"},
+      {layer.getZeroExperts().value_or(0) > 0, "zero_experts"},
       {layer.getLora(), "lora"}};
   for (const auto &[asked, option] : notDone)
     if (asked)

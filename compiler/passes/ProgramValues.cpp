@@ -168,9 +168,9 @@ static Expression leadingExtent(Value inKernel, const Smallest &smallest) {
   if (isa<moe::CountOp>(op))
     return ceilDiv(tokens, Expression(smallest.blockTokens));
   if (auto quantize = dyn_cast<moe::QuantizeOp>(op))
-    return quantize.getOffsets() ? rows : tokens;
+    return quantize.getOffsets() || quantize.getWeights() ? rows : tokens;
   if (auto amax = dyn_cast<moe::AmaxOp>(op))
-    return ceilDiv(amax.getOffsets() ? rows : tokens,
+    return ceilDiv(amax.getOffsets() || amax.getWeights() ? rows : tokens,
                    Expression(int64_t(amax.getBlockRows())));
   if (auto permute = dyn_cast<moe::PermuteOp>(op)) {
     if (inKernel == permute.getPositions())

@@ -23,7 +23,8 @@ struct RoutingMethod {
   std::string_view name;
   /// identity, softmax, sigmoid, sqrtsoftplus, sparsemixer (a softmax over
   /// those near the best, round by round), drawn (a number for each token and
-  /// expert), none.
+  /// expert), drawn_normal (one that is larger for experts in the middle),
+  /// none.
   std::string_view score;
   /// top_k (with groups: of the best of them), top_k_per_group, given.
   std::string_view select;
@@ -33,7 +34,8 @@ struct RoutingMethod {
   /// Which of #moe.routing's fields and of the layer's options the method
   /// takes: groups, bias, scale, expert_scale, table.
   std::string_view options;
-  /// Which of them it cannot do without. A bias needs no saying.
+  /// Which of them it cannot do without, or weight_on_input: that weights
+  /// multiply x. A bias and that need no saying.
   std::string_view needs;
 };
 
@@ -59,6 +61,9 @@ inline constexpr RoutingMethod kRoutingMethods[] = {
     {"topk_sigmoid", "identity", "top_k", "sigmoid", "moe::routing::Identity",
      "moe::routing::TopK", "moe::routing::SigmoidSelected",
      "groups scale expert_scale", ""},
+    {"llama4", "identity", "top_k", "sigmoid", "moe::routing::Identity",
+     "moe::routing::TopK", "moe::routing::SigmoidSelected", "expert_scale",
+     "weight_on_input"},
     {"sigmoid_bias", "sigmoid", "top_k", "none", "moe::routing::Sigmoid",
      "moe::routing::TopK", "moe::routing::None",
      "bias groups scale expert_scale", "bias"},
@@ -90,6 +95,9 @@ inline constexpr RoutingMethod kRoutingMethods[] = {
      "groups scale expert_scale", "groups"},
     {"simulated", "drawn", "top_k", "sum", "moe::routing::Drawn",
      "moe::routing::TopK", "moe::routing::Sum", "", ""},
+    {"simulated_normal", "drawn_normal", "top_k", "sum",
+     "moe::routing::DrawnNormal", "moe::routing::TopK", "moe::routing::Sum", "",
+     ""},
     {"custom", "none", "given", "none", "moe::routing::Identity",
      "moe::routing::Given", "moe::routing::None", "", ""},
 };

@@ -7,8 +7,10 @@
 //===----------------------------------------------------------------------===//
 //
 // out[token] = sum over k of weight * partials[position], in f32 in the order
-// of k, skipping position -1; zeros when there is none; + residual, where the
-// caller gives one, which may be out itself. Rounded once.
+// of k, skipping position -1; zeros when there is none; + the weights of pairs
+// whose id is that of a zero expert times the token's row; + residual, where
+// the caller gives one, which may be out itself. Rounded once. Without weights
+// each is 1.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,8 +39,17 @@ Result<void> moec::host::runCombine(KernelRun &run, const Stage &stage) {
   Result<View> weights = run.operand(stage, "topk_weights", tokens, topK);
   if (!weights)
     return weights.takeError();
-  if (!*positions || !*weights)
+  const bool weighs = stage.operands.count("topk_weights");
+  if (!*positions || (weighs && !*weights))
     return run.fail(stage, "expected memory for positions and topk_weights");
+  Result<View> identity = run.operand(stage, "identity", tokens, hidden),
+               ids = run.operand(stage, "topk_ids", tokens, topK);
+  if (!identity)
+    return identity.takeError();
+  if (!ids)
+    return ids.takeError();
+  if (tokens > 0 && bool(*identity) != bool(*ids))
+    return run.fail(stage, "expected memory for identity and topk_ids");
   int64_t rows = 0;
   for (int64_t token = 0; token < tokens; ++token)
     for (int64_t k = 0; k < topK; ++k) {
@@ -70,7 +81,9 @@ Result<void> moec::host::runCombine(KernelRun &run, const Stage &stage) {
     std::vector<float> row(hidden), sum(hidden), scale(topK), more(hidden);
     for (int64_t token = begin; token < end; ++token) {
       std::fill(sum.begin(), sum.end(), 0.0f);
-      loadFloats(weights->storage, weights->at(token), topK, scale.data());
+      std::fill(scale.begin(), scale.end(), 1.0f);
+      if (*weights)
+        loadFloats(weights->storage, weights->at(token), topK, scale.data());
       for (int64_t k = 0; k < topK; ++k) {
         int64_t position = positions->integer(token, k);
         if (position < 0)
@@ -85,6 +98,15 @@ Result<void> moec::host::runCombine(KernelRun &run, const Stage &stage) {
         }
         for (int64_t c = 0; c < hidden; ++c)
           sum[c] += scale[k] * row[c];
+      }
+      float own = 0;
+      for (int64_t k = 0; *ids && k < topK; ++k)
+        if (ids->integer(token, k) == kIdentityPlace)
+          own += scale[k];
+      if (own != 0) {
+        loadFloats(identity->storage, identity->at(token), hidden, row.data());
+        for (int64_t c = 0; c < hidden; ++c)
+          sum[c] += own * row[c];
       }
       if (*residual) {
         loadFloats(residual->storage, residual->at(token), hidden, row.data());

@@ -107,6 +107,9 @@ public:
       : manifest(manifest), target(target), kernel(kernel) {}
 };
 
+/// The place of a pair whose expert has no weights but hands x on.
+inline constexpr int32_t kIdentityPlace = -2;
+
 /// The stage kernels, one file each. Each performs the whole launch.
 Result<void> runRoute(KernelRun &run, const Stage &stage);
 Result<void> runCount(KernelRun &run, const Stage &stage);

@@ -8,6 +8,8 @@
 //
 // Activations to f8E4M3FN with the scales of a group of a row, of a row, or of
 // all values; the latter given, or made from the maxima of blocks of rows.
+// Where pairs have weights, a token's row is multiplied by them first, and may
+// then be rounded alone.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,6 +39,42 @@ int64_t threadsPerRow(int64_t columns) {
   return threads;
 }
 
+/// Rows of what is quantized: the input's, or, of a token's pairs, products.
+struct Rows {
+  View input, weights;
+  int64_t pairs = 1;
+
+  static Result<Rows> read(KernelRun &run, const Stage &stage, int64_t rows,
+                           int64_t columns) {
+    Rows made;
+    made.pairs = std::max<int64_t>(run.integer(stage, "pairs"), 1);
+    const int64_t inputs = (rows + made.pairs - 1) / made.pairs;
+    Result<View> input = run.operand(stage, "input", inputs, columns),
+                 weights =
+                     run.operand(stage, "row_weights", inputs, made.pairs);
+    if (!input)
+      return input.takeError();
+    if (!weights)
+      return weights.takeError();
+    if (rows > 0 &&
+        (!*input || (stage.operands.count("row_weights") && !*weights)))
+      return run.fail(stage, "expected memory for input and row_weights");
+    made.input = *input, made.weights = *weights;
+    return made;
+  }
+
+  void load(int64_t row, int64_t first, int64_t count, float *values) const {
+    loadFloats(input.storage, input.at(row / pairs, first), count, values);
+    float weight = 1;
+    if (!weights)
+      return;
+    loadFloats(weights.storage, weights.at(row / pairs, row % pairs), 1,
+               &weight);
+    for (int64_t i = 0; i < count; ++i)
+      values[i] *= weight;
+  }
+};
+
 /// How many rows there are, and how many count for a scale of all.
 struct RowCount {
   int64_t rows = 0, counted = 0;
@@ -60,6 +98,7 @@ Result<RowCount> countRows(KernelRun &run, const Stage &stage) {
       return tokens.takeError();
     count.rows = *tokens;
   }
+  const int64_t pairs = std::max<int64_t>(run.integer(stage, "pairs"), 1);
   if (count.rows < 0)
     return run.fail(stage,
                     fmt::format("expected rows >= 0, got {}", count.rows));
@@ -69,6 +108,8 @@ Result<RowCount> countRows(KernelRun &run, const Stage &stage) {
     return valid.takeError();
   if (*valid)
     count.counted = std::clamp<int64_t>(valid->integer(0), 0, count.rows);
+  count.rows *= pairs;
+  count.counted *= pairs;
   return count;
 }
 
@@ -115,7 +156,7 @@ Result<void> moec::host::runAmax(KernelRun &run, const Stage &stage) {
     return columns.takeError();
   int64_t rows = count->counted;
   int64_t blocks = std::min((rows + blockRows - 1) / blockRows, run.ctas());
-  Result<View> input = run.operand(stage, "input", rows, *columns);
+  Result<Rows> input = Rows::read(run, stage, rows, *columns);
   if (!input)
     return input.takeError();
   Result<View> maxima = run.result(stage, "block_amax", 1, blocks);
@@ -123,15 +164,15 @@ Result<void> moec::host::runAmax(KernelRun &run, const Stage &stage) {
     return maxima.takeError();
   if (blocks == 0)
     return {};
-  if (!*input || !*maxima)
-    return run.fail(stage, "expected memory for input and block_amax");
+  if (!*maxima)
+    return run.fail(stage, "expected memory for block_amax");
   parallelFor(run.threads, blocks, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> row(*columns);
     for (int64_t block = begin; block < end; ++block) {
       float largest = 0;
       int64_t last = std::min((block + 1) * blockRows, rows);
       for (int64_t r = block * blockRows; r < last; ++r) {
-        loadFloats(input->storage, input->at(r), *columns, row.data());
+        input->load(r, 0, *columns, row.data());
         largest = std::fmax(largest, largestOf(row.data(), *columns));
       }
       storeFloats(maxima->storage, &largest, 1, maxima->at(0, block));
@@ -169,6 +210,7 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
   int64_t groupColumns = run.integer(stage, "group_columns");
   int64_t blockRows = run.integer(stage, "block_rows");
   bool isDynamic = stage.attributes.value("dynamic", false);
+  bool isScaled = stage.results.count("scale");
   bool ofTensor = groupRows == 0 && groupColumns == 0;
   if (!ofTensor && (groupRows != 1 || !isDynamic))
     return run.fail(stage, fmt::format("expected a scale of all values or "
@@ -200,7 +242,7 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
   int64_t items = rows * groups;
   if (!ofTensor && groupColumns != 0)
     items = std::min(items, ctas * (threads / kLanesPerGroup));
-  Result<View> input = run.operand(stage, "input", rows, *columns);
+  Result<Rows> input = Rows::read(run, stage, rows, *columns);
   if (!input)
     return input.takeError();
   Result<View> data = run.result(stage, "data", rows, *columns, Storage::E4M3);
@@ -212,10 +254,10 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
     return scales.takeError();
   if (rows == 0)
     return {};
-  if (!*input || !*data || !*scales)
-    return run.fail(stage, "expected memory for input, data and scale");
-  float all = 0;
-  if (ofTensor) {
+  if (!*data || (isScaled && !*scales))
+    return run.fail(stage, "expected memory for data and scale");
+  float all = 1;
+  if (ofTensor && isScaled) {
     Result<float> scale = tensorScale(run, stage, *count, isDynamic, blockRows);
     if (!scale)
       return scale.takeError();
@@ -227,12 +269,12 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
     for (int64_t item = begin; item < end; ++item) {
       int64_t row = item / groups, first = item % groups * group;
       int64_t size = std::min(group, *columns - first);
-      loadFloats(input->storage, input->at(row, first), size, values.data());
-      if (ofTensor) {
+      input->load(row, first, size, values.data());
+      if (ofTensor && isScaled) {
         float inverse = 1.0f / all;
         for (int64_t i = 0; i < size; ++i)
           values[i] *= inverse;
-      } else {
+      } else if (isScaled) {
         float largest = largestOf(values.data(), size);
         float scale = groupColumns ? std::fmax(largest, 1e-10f) / kLargest
                                    : std::fmax(largest / kLargest,

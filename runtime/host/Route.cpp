@@ -64,6 +64,15 @@ float drawn(int64_t token, int64_t expert) {
   return (static_cast<float>(bits >> 9) + 0.5f) / 8388608.0f;
 }
 
+/// One that is larger for experts in the middle: a density, over the time until
+/// something happens that does so at an even rate.
+float drawnNormal(int64_t token, int64_t expert, int64_t experts) {
+  const float at =
+      (static_cast<float>(expert) + 0.5f) / static_cast<float>(experts);
+  const float hill = 4 * at * (1 - at);
+  return hill * std::sqrt(hill) / -std::log(drawn(token, expert));
+}
+
 /// One token's working space.
 class TokenRouter {
 public:
@@ -74,9 +83,11 @@ public:
   /// `table`: the ids that are taken, or null.
   void route(std::vector<float> &logits, int64_t token, const View *table,
              int64_t row, int32_t *ids, float *weights) {
-    if (method.score == "drawn")
+    if (method.score.starts_with("drawn"))
       for (int64_t e = 0; e < method.experts; ++e)
-        logits[e] = drawn(token, e);
+        logits[e] = method.score == "drawn"
+                        ? drawn(token, e)
+                        : drawnNormal(token, e, method.experts);
     score(logits);
     for (int64_t e = 0; e < method.experts; ++e) {
       float key = method.bias.empty() ? logits[e] : scores[e] + method.bias[e];
@@ -241,9 +252,9 @@ Result<Method> readMethod(KernelRun &run, const Stage &stage) {
   method.topK = run.integer(stage, "top_k");
   method.groups = run.integer(stage, "groups");
   method.topGroups = run.integer(stage, "top_groups");
-  static constexpr std::array<std::string_view, 7> kScores = {
-      "softmax",     "identity", "sigmoid", "sqrtsoftplus",
-      "sparsemixer", "drawn",    "none"};
+  static constexpr std::array<std::string_view, 8> kScores = {
+      "softmax",     "identity", "sigmoid",      "sqrtsoftplus",
+      "sparsemixer", "drawn",    "drawn_normal", "none"};
   static constexpr std::array<std::string_view, 4> kSelects = {
       "top_k", "top_k_per_group", "table", "given"};
   static constexpr std::array<std::string_view, 5> kNormalizes = {
@@ -296,15 +307,21 @@ Result<Method> readMethod(KernelRun &run, const Stage &stage) {
 /// Which weights a chosen expert means, and what every token takes besides.
 struct Placement {
   View replicas, replicaCount, map, gate;
-  int64_t experts = 0, physical = 0, shared = 0, localBegin = 0;
+  int64_t experts = 0, physical = 0, shared = 0, zero = 0, localBegin = 0;
 
   static Result<Placement> read(KernelRun &run, const Stage &stage,
                                 int64_t experts, int64_t tokens) {
     Placement made;
     made.experts = experts;
     made.physical = run.integer(stage, "physical_experts");
+    made.zero = run.integer(stage, "zero");
+    if (made.zero < 0 || made.zero >= experts)
+      return run.fail(stage,
+                      fmt::format("expected zero of at least 0 and below "
+                                  "the {} experts, got {}",
+                                  experts, made.zero));
     if (made.physical == 0)
-      made.physical = experts;
+      made.physical = experts - made.zero;
     made.shared = run.integer(stage, "shared");
     made.localBegin = run.integer(stage, "local_begin");
     const int64_t slots = run.integer(stage, "replica_slots");
@@ -338,6 +355,8 @@ struct Placement {
     int64_t place = expert;
     if (place < 0 || place >= experts)
       return -1;
+    if (place >= experts - zero)
+      return kIdentityPlace;
     if (replicas) {
       int64_t count = std::clamp<int64_t>(replicaCount.integer(0, place), 1,
                                           replicas.columns);

@@ -42,7 +42,7 @@ inline constexpr StageKind kStageKinds[] = {
      "top_k:integer groups:integer top_groups:integer scale:number "
      "output_scale:number~ table_rows:integer~ "
      "physical_experts:integer~ replica_slots:integer~ local_begin:integer~ "
-     "shared:integer~"},
+     "shared:integer~ zero:integer~"},
     {"count", "topk_ids", "block_counts",
      "experts:integer local_begin:integer local_experts:integer "
      "block_tokens:integer"},
@@ -53,12 +53,16 @@ inline constexpr StageKind kStageKinds[] = {
      "block_tokens:integer tile_rows:integer row_step:integer~"},
     // 0 stands for the whole extent. block_rows: of the maxima that a dynamic
     // scale of all values is made from.
-    {"amax", "input offsets? valid_tokens?", "block_amax",
-     "block_rows:integer"},
-    {"quantize", "input static_scale? block_amax? offsets? valid_tokens?",
-     "data scale",
+    // row_weights: of the pairs of a token, which multiply its row first.
+    // Without
+    // a scale as a result, the products are rounded alone.
+    {"amax", "input row_weights? offsets? valid_tokens?", "block_amax",
+     "block_rows:integer pairs:integer~"},
+    {"quantize",
+     "input row_weights? static_scale? block_amax? offsets? valid_tokens?",
+     "data scale?",
      "group_rows:integer group_columns:integer dynamic:boolean "
-     "block_rows:integer"},
+     "block_rows:integer pairs:integer~"},
     // gate_up: gate and up rows have groups of scales of their own.
     {"grouped_matmul",
      "lhs rows? tiles tile_count rhs lhs_scale? rhs_scale? bias?", "result",
@@ -73,8 +77,10 @@ inline constexpr StageKind kStageKinds[] = {
      "result",
      "function:string gated:boolean interleave:integer alpha:number? "
      "beta:number? limit:number? linear_beta:number~"},
-    {"combine", "partials positions topk_weights residual? addend?", "out",
-     "top_k:integer hidden:integer"},
+    // identity and topk_ids: of pairs whose id is -2, the token's row of x.
+    {"combine",
+     "partials positions topk_weights? residual? addend? identity? topk_ids?",
+     "out", "top_k:integer hidden:integer"},
     {"pack_copy", "source", "destination", "rows:integer columns:integer"},
     {"pack_interleave", "source", "destination",
      "rows:integer columns:integer interleave:integer gate_up_order:string~"},

@@ -26,13 +26,53 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'apply_router_weight_on_input'; accepted: weights applied to the experts' outputs}}
-moe.layer @l {experts = 128, top_k = 1, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, apply_router_weight_on_input}
+// expected-error@+1 {{layer @l refused [option_not_supported]: input_quantized: x is multiplied before it is quantized, not with apply_router_weight_on_input; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 1, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<llama4>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, input_quantized, apply_router_weight_on_input}
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'zero_experts'; accepted: 0}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, zero_experts = 1}
+// expected-error@+1 {{layer @l refused [option_not_supported]: defer_finalize: the caller multiplies outputs, which have their weights already, not with apply_router_weight_on_input; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 1, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<llama4>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, defer_finalize, apply_router_weight_on_input}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routed_scale_on_output: it is a factor of weights that outputs have, not with apply_router_weight_on_input; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 1, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<llama4>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, routed_scale = 2.5, routed_scale_on_output, apply_router_weight_on_input}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: shared_expert_gate: it weighs outputs, not with apply_router_weight_on_input; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 1, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<llama4>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, num_shared_experts = 1, shared_expert_gate, apply_router_weight_on_input}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: zero_experts: their weights are of outputs, not with apply_router_weight_on_input; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 1, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<llama4>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, zero_experts = 4, apply_router_weight_on_input}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: eplb: zero experts have no replicas; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, zero_experts = 4, eplb}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: input_quantized: zero experts hand on x as it was; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, zero_experts = 4, input_quantized}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: defer_finalize: zero experts have no rows among those that the caller sums; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, zero_experts = 4, defer_finalize}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routing groups: zero experts belong to none; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default, groups = 4, top_groups = 2>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, zero_experts = 4}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: all_to_all: a token whose experts are zero experts goes to no rank; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, zero_experts = 4, all_to_all = "deepep_high_throughput"}
 
 // -----
 

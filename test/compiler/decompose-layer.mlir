@@ -151,3 +151,48 @@ moe.layer @adapters {
   experts = 8, top_k = 2, hidden = 48, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, lora,
   local_intermediate = 64, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// Weights multiply x before it is rounded, row by row of the pairs, and nothing
+// after; a shared expert's row is x itself.
+// CHECK-LABEL: moe.program @weight_on_input_sm_90a
+// CHECK: %[[I:[a-z0-9_]+]], %[[W:[a-z0-9_]+]] = moe.route <llama4> top_k = 1 {{.*}} shared = 1 :
+// CHECK: moe.permute
+// CHECK-NEXT: %[[Q:[a-z0-9_]+]] = moe.quantize <bf16> %{{.*}} weights %[[W]] : (tensor<?x64xbf16>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+// CHECK-NEXT: moe.grouped_matmul top_k = 1 %[[Q]] gather
+// CHECK: %[[OUT:[a-z0-9_]+]] = moe.combine %{{.*}}, %{{[a-z0-9_]+}} : (tensor<?x64xf32>, tensor<?x2xi32>) -> tensor<?x64xbf16>
+// CHECK-NEXT: moe.return %[[OUT]] outputs ["out"] optional %[[I]], %[[W]],
+moe.layer @weight_on_input {
+  experts = 8, top_k = 1, hidden = 64, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<llama4>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
+  apply_router_weight_on_input, num_shared_experts = 1,
+  local_intermediate = 64, local_begin = 0, local_experts = 9, w2_bias = true}
+
+// One scale of all: its maximum is of the same products.
+// CHECK-LABEL: moe.program @weight_on_quantized_sm_90a
+// CHECK: %[[I:[a-z0-9_]+]], %[[W:[a-z0-9_]+]] = moe.route <llama4>
+// CHECK: %[[A:[a-z0-9_]+]] = moe.amax block_rows = 32 %[[X:[a-z0-9_]+]] weights %[[W]] valid %[[V:[a-z0-9_]+]] :
+// CHECK-NEXT: moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32, dynamic> %[[X]] weights %[[W]] block_rows = 32 amax %[[A]] valid %[[V]] :
+moe.layer @weight_on_quantized {
+  experts = 8, top_k = 1, hidden = 64, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<llama4>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
+  apply_router_weight_on_input, local_intermediate = 64, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// Of zero experts there are logits and no weights; the first rank adds them.
+// CHECK-LABEL: moe.program @zero_sm_90a
+// CHECK: %w13: tensor<4x128x64xbf16>
+// CHECK: %[[I:[a-z0-9_]+]], %[[W:[a-z0-9_]+]] = moe.route <default> top_k = 2 {{.*}} zero = 4 : (tensor<?x12xbf16>,
+// CHECK-NEXT: moe.count experts = 8
+// CHECK: moe.combine %{{.*}}, %{{[a-z0-9_]+}}, %[[W]] identity(%{{[a-z0-9_]+}}, %[[I]]) : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<?x64xbf16>, tensor<?x2xi32>) -> tensor<?x64xbf16>
+// CHECK-LABEL: moe.program @zero_of_another_rank_sm_90a
+// CHECK: moe.route {{.*}} zero = 4 :
+// CHECK: moe.combine
+// CHECK-NOT: identity
+// CHECK-SAME: : (tensor
+moe.layer @zero {
+  experts = 8, top_k = 2, hidden = 64, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, ep>,
+  zero_experts = 4, local_intermediate = 64, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @zero_of_another_rank {
+  experts = 8, top_k = 2, hidden = 64, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, tp_rank = 1, ep>,
+  zero_experts = 4, local_intermediate = 64, local_begin = 4, local_experts = 4, w2_bias = true}

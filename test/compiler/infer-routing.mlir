@@ -51,3 +51,9 @@ moe.layer @bias_implied {experts = 128, top_k = 8, hidden = 2048, intermediate =
 // CHECK: routed_scale = 2.5
 // CHECK-NEXT: routed_scale_on_output
 moe.layer @scale_on_output {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, routed_scale = 2.5, routed_scale_on_output}
+
+// Nor does that weights multiply x.
+// CHECK-LABEL: moe.layer @weight_on_input {
+// CHECK: routing = #moe.routing<llama4>,
+// CHECK: apply_router_weight_on_input
+moe.layer @weight_on_input {experts = 128, top_k = 1, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<llama4>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -9,7 +9,8 @@
 // rank its slices of one set of weights, runs all on the host device and
 // demands that the ranks' outputs sum to the whole layer's, that routing does
 // not depend on the rank, that counts are those of the experts held, and that
-// a token without an expert of the rank gets zeros from it.
+// a token without an expert of the rank gets zeros from it; but the first rank
+// hands on what zero experts leave as it is.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,6 +38,7 @@ struct Layout {
   int64_t ranks;
   int64_t experts;
   const char *scheme, *backend, *activation;
+  int64_t zeroExperts = 0;
 };
 
 void PrintTo(const Layout &layout, std::ostream *out) { *out << layout.name; }
@@ -57,9 +59,9 @@ PackageFiles compileRank(const Layout &layout, const std::string &parallel) {
       "intermediate = {}, input_type = {}, output_type = f32, "
       "logits_type = f32, quant = #moe.quant<{}>, "
       "routing = #moe.routing<renormalize>, activation = #moe.activation<{}>, "
-      "parallel = #moe.parallel<{}>, has_bias}}\n",
+      "parallel = #moe.parallel<{}>, has_bias, zero_experts = {}}}\n",
       layout.experts, kTopK, kHidden, kIntermediate, layout.scheme,
-      layout.scheme, layout.activation, parallel);
+      layout.scheme, layout.activation, parallel, layout.zeroExperts);
   compiler::CompileOptions options;
   options.archs = {"sm_90a"};
   options.backend = layout.backend;
@@ -210,7 +212,7 @@ TEST_P(Shares, SumToTheLayer) {
       SCOPED_TRACE(fmt::format("{} tokens, {}", tokens, pattern));
       Bytes x(tokens * kHidden * whole.layer.inputType->bytes);
       fillX(whole.layer, kSeed, 0, tokens, x.span.data(), kHidden);
-      Bytes logits(tokens * layout.experts * 4);
+      Bytes logits(tokens * (layout.experts + layout.zeroExperts) * 4);
       ASSERT_TRUE(fillLogits(whole.layer, kSeed, pattern, 0, tokens,
                              logits.span.data()));
       auto ran = whole.run(tokens, x, logits);
@@ -237,7 +239,9 @@ TEST_P(Shares, SumToTheLayer) {
         for (int64_t token = 0; token < tokens; ++token) {
           bool local = false;
           for (int64_t k = 0; k < kTopK; ++k)
-            local |= rank.localOf(ids[token * kTopK + k]) >= 0;
+            local |= rank.localOf(ids[token * kTopK + k]) >= 0 ||
+                     (rank.layer.addZeroExperts &&
+                      ids[token * kTopK + k] >= layout.experts);
           for (int64_t h = 0; h < kHidden; ++h) {
             const float value = out[token * kHidden + h];
             if (!local) {
@@ -273,6 +277,8 @@ INSTANTIATE_TEST_SUITE_P(
         Layout{"ep3_uneven", "tp = 3, ep", 3, 8, "bf16", "grouped", "silu"},
         Layout{"ep3_round_robin", "tp = 3, ep, placement = round_robin", 3, 8,
                "bf16", "grouped", "silu"},
+        Layout{"tp2_zero", "tp = 2", 2, 5, "bf16", "grouped", "silu", 3},
+        Layout{"ep3_zero", "tp = 3, ep", 3, 7, "f32", "unfused", "silu", 9},
         Layout{"ep5_dp", "dp = 5, ep", 5, 7, "f16", "grouped", "silu_no_mul"},
         Layout{"ep12_of_all", "tp = 2, pcp = 3, dp = 2, ep", 12, 13, "bf16",
                "grouped", "silu"},

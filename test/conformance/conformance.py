@@ -31,6 +31,9 @@ SHARES = [
     {"tp_size": 7, "tp_rank": 6, "use_ep": True},
     {"tp_size": 2, "dp_size": 30, "tp_rank": 1, "dp_rank": 29, "use_ep": True},  # one expert
 ]
+# Of another method than the case's.
+NO_METHOD = dict.fromkeys(("num_expert_group", "topk_group", "hash_vocabulary", "routed_scaling_factor", "apply_routed_scale_to_output",
+                           "e_score_correction_bias"))
 # What layers may ask for beside sizes, several things at once; each way has one of them.
 OPTIONS = [
     {"residual": True, "out_dtype": "float32", "latent_hidden_dim": 176},
@@ -45,6 +48,9 @@ OPTIONS = [
     {"activation": "swigluoai", "swiglu_limit": None, "activation_per_expert": True, "gate_up_order": "interleaved"},
     {"activation": "situ", "swiglu_limit": None, "activation_per_expert": True, "gate_up_order": "up_first",
      "is_lora_enabled": True},
+    {**NO_METHOD, "routing_method": "longcat", "num_zero_experts": 7, "residual": True, "routed_scaling_factor": 6.0,
+     "apply_routed_scale_to_output": True},
+    {**NO_METHOD, "routing_method": "llama4", "experts_per_token": 1, "n_shared_experts": 1},
 ]
 # Those that an engine of few tokens serves.
 OPTIONS_OF_FEW = [
@@ -75,6 +81,9 @@ def cases(rows, product=True, every=False):
             few = testing.is_of_few_tokens(rows, engine)
             for index in range(len(every_pair) if product or every else LAYERS):
                 activation, routing = every_pair[turn % len(every_pair)]
+                if few and "weight_on_input" in routing["needs"]:  # more launches than an engine of few tokens has
+                    turn += 1
+                    activation, routing = every_pair[turn % len(every_pair)]
                 # 5 is coprime to the number of options: all of them have their turn.
                 chosen = options if every else [options[turn * 5 % len(options)]]
                 turn += 1

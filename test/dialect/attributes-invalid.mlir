@@ -15,7 +15,7 @@ module attributes {a = #moe.quant<a1 = <f16>, a1 = <f16>>} {}
 
 // -----
 
-// expected-error@+1 {{unknown routing method 'softmax'; known: default, renormalize, renormalize_naive, topk, sigmoid, sigmoid_renorm, topk_sigmoid, sigmoid_bias, deepseek_v3, minimax2, deepseek_v4, sqrtsoftplus, ernie, longcat, sparsemixer, intern_s1, intern_s1_renorm, simulated, custom, auto}}
+// expected-error@+1 {{unknown routing method 'softmax'; known: default, renormalize, renormalize_naive, topk, sigmoid, sigmoid_renorm, topk_sigmoid, llama4, sigmoid_bias, deepseek_v3, minimax2, deepseek_v4, sqrtsoftplus, ernie, longcat, sparsemixer, intern_s1, intern_s1_renorm, simulated, simulated_normal, custom, auto}}
 module attributes {a = #moe.routing<softmax>} {}
 
 // -----

@@ -53,3 +53,11 @@ func.func private @f(%l: tensor<?x4xf32>, %t: tensor<?xi32>, %h: tensor<9x3xi32>
   %i, %w = moe.route <deepseek_v4> top_k = 2 %l table (%t, %h) : (tensor<?x4xf32>, tensor<?xi32>, tensor<9x3xi32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   return
 }
+
+// -----
+
+func.func private @f(%l: tensor<?x4xf32>) {
+  // expected-error@+1 {{'moe.route' op 'zero' must leave experts that have weights, and these no 'replicas', got 4}}
+  %i, %w = moe.route <default> top_k = 2 %l zero = 4 : (tensor<?x4xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}

@@ -98,6 +98,8 @@ class Language:
         experts = draw.choice((1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 60, 64, 72, 96))
         shape = {"num_experts": experts, "experts_per_token": draw.randint(1, min(experts, draw.choice((1, 2, 4, 8)))),
                  "hidden_dim": max(LEAST_HIDDEN, self.size(draw, step, 320)), "intermediate_size": self.size(draw, step, 280)}
+        if "weight_on_input" in routing["needs"]:
+            shape["experts_per_token"] = 1
         layer = testing.layer_json(name, shape, scheme, activation, routing, draw.random() < 0.3)
         if not plain:
             layer["in_dtype"] = draw.choice(("bf16", "f16"))

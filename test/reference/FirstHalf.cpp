@@ -108,9 +108,9 @@ std::vector<std::vector<Pair>> pairsOf(const Layer &layer,
       const int64_t local = routing.locals[pair];
       // The factor of the output is the routed experts' alone.
       const double factor = k < layer.topK ? layer.outputScale : 1;
+      const double weight = layer.weightOnInput ? 1 : routing.weights[pair];
       if (local >= 0)
-        pairs[local].push_back(
-            {int64_t(row), pair, routing.weights[pair] * factor});
+        pairs[local].push_back({int64_t(row), pair, weight * factor});
     }
   return pairs;
 }
@@ -238,8 +238,9 @@ static float staticScale(const Weight &scales, int64_t experts) {
   return largestOf(values.data(), experts);
 }
 
-FirstHalf::FirstHalf(const Layer &layer, const Inputs &inputs, unsigned threads)
-    : layer(layer), inputs(inputs), threads(threads),
+FirstHalf::FirstHalf(const Layer &layer, const Inputs &inputs,
+                     const Routing &routing, unsigned threads)
+    : layer(layer), inputs(inputs), routing(routing), threads(threads),
       scales(scalesOf(inputs.w13Scale, layer.w1Scaling, layer.w13ScaleRows(),
                       layer.w13ScaleColumns(), layer.gated ? 2 : 1,
                       layer.gateUpRows(), layer.hidden)),
@@ -256,8 +257,10 @@ FirstHalf::FirstHalf(const Layer &layer, const Inputs &inputs, unsigned threads)
   const int64_t valid = std::clamp<int64_t>(
       inputs.validTokens.value_or(inputs.tokens), 0, inputs.tokens);
   std::vector<double> row(layer.hidden);
-  for (int64_t token = 0; token < valid; ++token) {
-    readToken(token, row.data());
+  const int64_t pairs = layer.pairsOfToken();
+  const int64_t step = layer.weightOnInput ? 1 : pairs;
+  for (int64_t pair = 0; pair < valid * pairs; pair += step) {
+    readPair(pair, row.data());
     largest = std::max(largest, largestOf(row.data(), layer.hidden));
   }
   xScale = tensorScale(largest);
@@ -268,6 +271,18 @@ void FirstHalf::readToken(int64_t token, double *row) {
            static_cast<const char *>(inputs.x.data) +
                token * stride * inputs.x.element->bytes,
            layer.hidden, row);
+}
+
+void FirstHalf::readPair(int64_t pair, double *row) {
+  readToken(pair / layer.pairsOfToken(), row);
+  if (!layer.weightOnInput)
+    return;
+  // In f32, then rounded to what is multiplied, if it is not quantized.
+  for (int64_t c = 0; c < layer.hidden; ++c) {
+    row[c] = float(row[c] * double(routing.weights[pair]));
+    if (!layer.a1Scaling.given)
+      row[c] = roundTo(*layer.a1, row[c]);
+  }
 }
 
 void FirstHalf::scaleToken(int64_t token, double *row) {
@@ -287,7 +302,7 @@ void FirstHalf::run(int64_t expert, const std::vector<int64_t> &pairs,
   for (int64_t p = 0; p < count; ++p) {
     double *row = &x[p * layer.hidden];
     const int64_t token = pairs[p] / layer.pairsOfToken();
-    readToken(token, row);
+    readPair(pairs[p], row);
     if (layer.inputQuantized)
       scaleToken(token, row);
     else

@@ -25,7 +25,7 @@ double dot(const double *a, const double *b, int64_t count);
 struct Pair {
   int64_t row;   ///< in the list
   int64_t pair;  ///< of all tokens
-  double weight; ///< of the router
+  double weight; ///< of its output in the sum
 };
 
 /// The pairs of the tokens in `list` by local expert.
@@ -94,7 +94,8 @@ ActivationNumbers numbersOf(const Layer &layer, const Inputs &inputs,
 /// Everything from x to what the second matmul reads, unquantized.
 class FirstHalf {
 public:
-  FirstHalf(const Layer &layer, const Inputs &inputs, unsigned threads);
+  FirstHalf(const Layer &layer, const Inputs &inputs, const Routing &routing,
+            unsigned threads);
 
   /// t [pairs.size(), I] of one local expert, of pairs of all tokens.
   void run(int64_t expert, const std::vector<int64_t> &pairs,
@@ -107,11 +108,14 @@ public:
 
 private:
   void readToken(int64_t token, double *row);
+  /// A token's row as its pair has it: multiplied by a weight on the input.
+  void readPair(int64_t pair, double *row);
   /// Multiplies a quantized row by the scales that came with it.
   void scaleToken(int64_t token, double *row);
 
   const Layer &layer;
   const Inputs &inputs;
+  const Routing &routing;
   unsigned threads;
   WeightScales scales;
   int64_t stride;

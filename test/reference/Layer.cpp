@@ -186,7 +186,7 @@ static void readRouting(Reader &reader, const nlohmann::json &json,
                         Layer &layer) {
   layer.score = reader.word("routing.score",
                             {"identity", "softmax", "sigmoid", "sqrtsoftplus",
-                             "sparsemixer", "drawn", "none"});
+                             "sparsemixer", "drawn", "drawn_normal", "none"});
   layer.select = reader.word("routing.select",
                              {"top_k", "top_k_per_group", "table", "given"});
   layer.normalize =
@@ -206,6 +206,8 @@ static void readRouting(Reader &reader, const nlohmann::json &json,
     layer.tableRows = reader.integer("routing.table_rows", 1);
   if (has("zero_experts"))
     layer.zeroExperts = reader.integer("routing.zero_experts", 0);
+  if (layer.zeroExperts > 0)
+    layer.addZeroExperts = reader.boolean("routing.add_zero_experts");
   if (has("output_scale"))
     layer.outputScale = reader.number("routing.output_scale");
   if (!reader.error.empty())
@@ -298,7 +300,7 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
     layer.sharedExperts = reader.integer("n_shared_experts", 0);
   layer.hasBias = reader.boolean("has_bias");
   layer.addW2Bias = reader.boolean("add_w2_bias");
-  reader.demand("apply_router_weight_on_input", false);
+  layer.weightOnInput = reader.boolean("apply_router_weight_on_input");
 
   if (reader.error.empty() && layer.topK > layer.routedExperts())
     reader.error = "layer.top_k is larger than num_experts";

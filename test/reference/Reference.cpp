@@ -17,6 +17,20 @@
 
 namespace moec::reference {
 
+/// What zero experts hand on of a token: its row of x, times their weights.
+static void addOwn(const Layer &layer, const Inputs &inputs,
+                   const Routing &routing, int64_t token, double *out) {
+  double own = 0;
+  for (int64_t k = 0; k < layer.topK; ++k)
+    if (const int64_t pair = token * routing.topK + k;
+        routing.ids[pair] >= layer.experts &&
+        routing.ids[pair] < layer.routedExperts())
+      own += routing.weights[pair] * layer.outputScale;
+  const int64_t stride = inputs.x.rowStride ? inputs.x.rowStride : layer.hidden;
+  for (int64_t n = 0; own != 0 && n < layer.hidden; ++n)
+    out[n] += own * load(*inputs.x.element, inputs.x.data, token * stride + n);
+}
+
 Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
                                     const Routing &routing,
                                     const std::vector<int64_t> &list,
@@ -59,7 +73,7 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
   const int64_t hidden = layer.hidden, intermediate = layer.intermediate;
   const std::vector<std::vector<Pair>> pairs = pairsOf(layer, routing, list);
   std::vector<double> out(list.size() * hidden, 0.0);
-  FirstHalf firstHalf(layer, inputs, threads);
+  FirstHalf firstHalf(layer, inputs, routing, threads);
   const float tScale = scaleOfT(layer, inputs, routing, firstHalf).scale;
   const WeightScales scales = scalesOfW2(layer, inputs);
   std::vector<double> t, y;
@@ -93,6 +107,8 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
       for (int64_t n = 0; n < hidden; ++n)
         out[mine[p].row * hidden + n] += mine[p].weight * y[p * hidden + n];
   }
+  for (size_t row = 0; row < list.size() && layer.addZeroExperts; ++row)
+    addOwn(layer, inputs, routing, list[row], &out[row * hidden]);
   if (inputs.residual.data)
     for (size_t row = 0; row < list.size(); ++row)
       for (int64_t n = 0; n < hidden; ++n)

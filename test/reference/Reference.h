@@ -62,14 +62,17 @@ struct Layer {
   int64_t localBegin = 0, localExperts = 0;
   const Element *inputType = nullptr, *outputType = nullptr,
                 *logitsType = nullptr;
-  /// identity, softmax, sigmoid, sqrtsoftplus, sparsemixer, drawn, none
+  /// identity, softmax, sigmoid, sqrtsoftplus, sparsemixer, drawn,
+  /// drawn_normal, none
   std::string score;
   std::string select;    ///< top_k, top_k_per_group, table, given
   std::string normalize; ///< none, softmax, sigmoid, sum, sum_epsilon
   int64_t groups = 0, topGroups = 0; ///< 0: none
   bool routingBias = false, expertScale = false;
-  int64_t tableRows = 0;   ///< token ids that a table knows
-  int64_t zeroExperts = 0; ///< behind the experts; they hand x on
+  int64_t tableRows = 0;       ///< token ids that a table knows
+  int64_t zeroExperts = 0;     ///< behind the experts; they hand x on
+  bool addZeroExperts = false; ///< this rank does so
+  bool weightOnInput = false;  ///< weights multiply x, not what becomes of it
   double routingScale = 1;
   double outputScale = 1;
   std::string function; ///< silu, gelu, gelu_tanh, relu2, swiglustep, situ

@@ -233,6 +233,46 @@ TEST(Reference, StrideValidTokensGivenIdsAndRemoteExperts) {
   EXPECT_THAT(route(parse(json), local)->counts, ElementsAre(1));
 }
 
+TEST(Reference, WeightsOnTheInputMultiplyNothingElse) {
+  Tiny tiny;
+  auto json = layerJson();
+  json["apply_router_weight_on_input"] = true;
+  Inputs in = tiny.inputs();
+  in.logits = {};
+  const std::vector<int32_t> ids = {0, 1};
+  const std::vector<float> weights = {0.5f, 2};
+  in.givenIds = {ids.data(), findElement("i32"), 0};
+  in.givenWeights = {weights.data(), f32(), 0};
+  const auto out = run(parse(json), in);
+  // Token 0: gate 0.5, up 1. Token 1: gate 12, up -4.
+  EXPECT_NEAR(out[1], silu(0.5) * 1 * 10, 1e-5);
+  EXPECT_NEAR(out[3], silu(12) * -4 * 5, 1e-4);
+}
+
+TEST(Reference, ZeroExpertsHandTheTokenOn) {
+  Tiny tiny;
+  auto json = layerJson();
+  json["top_k"] = 2;
+  json["routing"]["zero_experts"] = 1;
+  json["routing"]["output_scale"] = 3.0;
+  json["routing"]["add_zero_experts"] = true;
+  Inputs in = tiny.inputs();
+  in.logits = {};
+  const std::vector<int32_t> ids = {2, 0, -1, 2};
+  const std::vector<float> weights = {0.25f, 1, 4, 0.5f};
+  in.givenIds = {ids.data(), findElement("i32"), 0};
+  in.givenWeights = {weights.data(), f32(), 0};
+  auto out = run(parse(json), in);
+  EXPECT_NEAR(out[0], 3 * (0.25 * 1 + silu(1) * 2), 1e-5);
+  EXPECT_NEAR(out[3], 3 * 0.5 * -1, 1e-6);
+  EXPECT_THAT(route(parse(json), in)->counts, ElementsAre(1, 0));
+  // Another rank adds them.
+  json["routing"]["add_zero_experts"] = false;
+  out = run(parse(json), in);
+  EXPECT_NEAR(out[0], 3 * silu(1) * 2, 1e-5);
+  EXPECT_EQ(out[3], 0);
+}
+
 //===----------------------------------------------------------------------===//
 // Routing
 //===----------------------------------------------------------------------===//
@@ -419,8 +459,8 @@ TEST(Layer, WhatTheReferenceCannotDoIsAnError) {
   json["routing"]["score"] = "entropy";
   EXPECT_EQ(parseError(json),
             "layer.routing.score must be one of identity, softmax, sigmoid, "
-            "sqrtsoftplus, sparsemixer, drawn, none for the reference, not "
-            "\"entropy\"");
+            "sqrtsoftplus, sparsemixer, drawn, drawn_normal, none for the "
+            "reference, not \"entropy\"");
   json = layerJson();
   json["activation"]["per_expert"] = {"gamma"};
   EXPECT_EQ(parseError(json),

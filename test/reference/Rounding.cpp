@@ -146,7 +146,7 @@ Result<Adopted> adoptRoundings(const Layer &layer, const Inputs &inputs,
   if (!layer.a2Scaling.given || list.empty())
     return adopted;
 
-  FirstHalf firstHalf(layer, inputs, threads);
+  FirstHalf firstHalf(layer, inputs, routing, threads);
   const ScaleOfT scaleOfAll = scaleOfT(layer, inputs, routing, firstHalf);
   std::vector<double> t, uncertainty;
   double uncertaintyOfScale = 0;

@@ -67,7 +67,7 @@ struct Case {
   void run() {
     std::vector<double> sum(rows.size()), t, uncertainty, y;
     const auto pairs = pairsOf(layer, routing, list);
-    FirstHalf firstHalf(layer, inputs, 0);
+    FirstHalf firstHalf(layer, inputs, routing, 0);
     const float tScale = scaleOfT(layer, inputs, routing, firstHalf).scale;
     for (int64_t expert = 0; expert < layer.experts; ++expert) {
       std::vector<int64_t> ofExpert;

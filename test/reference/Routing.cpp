@@ -80,6 +80,13 @@ float draw(int64_t token, int64_t expert) {
   return float((double(bits >> 9) + 0.5) / 8388608);
 }
 
+/// What `drawn_normal` scores are.
+float drawNormal(int64_t token, int64_t expert, int64_t experts) {
+  const double at = (double(expert) + 0.5) / double(experts);
+  const double hill = std::pow(4 * at * (1 - at), 1.5);
+  return float(hill / -std::log(double(draw(token, expert))));
+}
+
 std::vector<float> scoresOf(const Layer &layer,
                             const std::vector<float> &logits) {
   if (layer.score == "softmax")
@@ -525,8 +532,9 @@ Result<Routing> route(const Layer &layer, const Inputs &inputs,
       }
       const int64_t row = token * strideOf(inputs.logits, experts);
       for (int64_t e = 0; e < experts; ++e)
-        logits[e] = layer.score == "drawn"
-                        ? draw(token, e)
+        logits[e] = layer.score == "drawn" ? draw(token, e)
+                    : layer.score == "drawn_normal"
+                        ? drawNormal(token, e, experts)
                         : float(load(*inputs.logits.element, inputs.logits.data,
                                      row + e));
       computeKeys(router, logits, keys);

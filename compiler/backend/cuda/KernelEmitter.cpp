@@ -316,7 +316,8 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   const catalog::Scheme *scheme = catalog::find(
       catalog::kSchemes, std::string_view(layer.getQuant().getScheme()));
   int64_t n = matmul.getN(), k = matmul.getK();
-  int64_t experts = matmul.getNumExperts(), topK = layer.getPairsOfToken();
+  int64_t experts = matmul.getNumExperts();
+  int64_t topK = matmul.getTopK().value_or(layer.getPairsOfToken());
   ConfigPrinter &config = out.text.config;
   config.type("Input", cppType(matmul.getLhs()));
   config.type("Weight", cppType(matmul.getRhs()));
@@ -455,13 +456,20 @@ void Emitter::emitCombine(moe::CombineOp combine) {
   begin("combine", "combine.cuh", "combine");
   pointer("partials", cppType(combine.getPartials()));
   pointer("positions", "int");
-  pointer("topk_weights", "float");
+  if (combine.getTopkWeights())
+    pointer("topk_weights", "float");
   out.text.arguments.size("tokens", Expression::symbol("tokens"));
   pointer("out", cppType(combine.getOut()), true);
   if (combine.getResidual())
     pointer("residual", cppType(combine.getResidual()));
   if (combine.getAddend())
     pointer("addend", cppType(combine.getAddend()));
+  if (combine.getIdentity()) {
+    pointer("identity", cppType(combine.getIdentity()));
+    out.text.arguments.rowStride("identity_row_stride", boundTo("identity"));
+    pointer("topk_ids", "int");
+    out.text.config.type("Input", cppType(combine.getIdentity()));
+  }
   int64_t hidden = layer.getWidth(), topK = layer.getPairsOfToken();
   int64_t columns = schedule.getTileN() ? schedule.getTileN() : hidden;
   int64_t columnBlocks = (hidden + columns - 1) / columns;
@@ -473,7 +481,7 @@ void Emitter::emitCombine(moe::CombineOp combine) {
   config.number("kColumnBlocks", columnBlocks);
   config.flag("kPlacesEarly",
               out.programmatic &&
-                  areOlder(kernel, {"positions", "topk_weights"}));
+                  areOlder(kernel, {"positions", "topk_weights", "topk_ids"}));
   out.stages.push_back(combineStage(combine, layer));
   out.tile = fmt::format("1x{}", columns);
   out.grid.ctas[0] = Expression::symbol("tokens") * Expression(columnBlocks);

@@ -84,6 +84,8 @@ static json routingJson(moe::LayerOp layer) {
     made["table_rows"] = rows;
   if (int64_t identities = layer.getZeroExperts().value_or(0))
     made["zero_experts"] = identities;
+  if (layer.getZeroExperts().value_or(0) > 0)
+    made["add_zero_experts"] = layer.addsZeroExperts();
   if (layer.getRoutedScaleOnOutput() && layer.getRoutedScaleAttr())
     made["output_scale"] = layer.getRoutedScaleAttr().getValueAsDouble();
   return made;

@@ -31,6 +31,8 @@ void compiler::addPlacement(
     config.number("kReplicaSlots", route.getReplicaSlots());
   if (layer.getStoredExperts() != int64_t(layer.getExperts()))
     config.number("kPhysical", layer.getPhysicalExperts());
+  if (int64_t zero = route.getZero().value_or(0))
+    config.number("kZero", zero);
   if (int64_t shared = route.getShared().value_or(0))
     config.number("kShared", shared);
 }

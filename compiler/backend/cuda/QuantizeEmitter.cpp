@@ -42,6 +42,8 @@ static std::string cppType(mlir::Value value) {
 }
 
 StringRef compiler::scalingPolicy(moe::DescriptorAttr descriptor) {
+  if (descriptor.isPlain())
+    return "moe::quant::Rounded";
   if (descriptor.getGroup()[0] == -1)
     return descriptor.getDynamic() ? "moe::quant::DynamicTensor"
                                    : "moe::quant::StaticTensor";
@@ -52,6 +54,12 @@ StringRef compiler::scalingPolicy(moe::DescriptorAttr descriptor) {
 void compiler::addQuantizeAttributes(Stage &stage,
                                      moe::DescriptorAttr descriptor,
                                      int64_t blockRows) {
+  if (descriptor.isPlain()) {
+    stage.attributes["group_rows"] = stage.attributes["group_columns"] = 0;
+    stage.attributes["dynamic"] = false;
+    stage.attributes["block_rows"] = blockRows;
+    return;
+  }
   addGroup(stage, "", descriptor);
   stage.attributes["dynamic"] = descriptor.getDynamic();
   stage.attributes["block_rows"] =
@@ -93,6 +101,7 @@ void compiler::emitQuantization(
   auto quantize = findStage<moe::QuantizeOp>(kernel);
   moe::LayerOp layer = kernel->getParentOfType<moe::ProgramOp>().getLayerOp();
   mlir::Value input = amax ? amax.getInput() : quantize.getInput();
+  mlir::Value weights = amax ? amax.getWeights() : quantize.getWeights();
   mlir::Value offsets = amax ? amax.getOffsets() : quantize.getOffsets();
   mlir::Value valid = amax ? amax.getValidTokens() : quantize.getValidTokens();
   mlir::Value staticScale = amax ? mlir::Value() : quantize.getStaticScale();
@@ -117,6 +126,12 @@ void compiler::emitQuantization(
   };
   operand("input", cppType(input));
   args.rowStride("input_row_stride", boundTo("input"));
+  const int64_t pairs =
+      weights ? cast<RankedTensorType>(weights.getType()).getDimSize(1) : 1;
+  if (weights) {
+    operand("row_weights", "float");
+    stage.attributes["pairs"] = pairs;
+  }
   if (staticScale)
     operand("static_scale", "float");
   if (quantize && ofMaxima)
@@ -131,7 +146,8 @@ void compiler::emitQuantization(
     result("block_amax", "float");
   } else {
     result("data", cppType(quantize.getData()));
-    result("scale", "float");
+    if (!quantize.getDescriptor().isPlain())
+      result("scale", "float");
   }
 
   ConfigPrinter &config = out.text.config;
@@ -139,6 +155,8 @@ void compiler::emitQuantization(
   config.type("Scaling", amax ? "moe::quant::DynamicTensor"
                               : scalingPolicy(quantize.getDescriptor()));
   config.number("kColumns", columns);
+  if (weights)
+    config.number("kPairs", pairs);
   if (!joins) {
     config.flag("kByOffsets", bool(offsets));
     config.number("kExperts",
@@ -147,7 +165,7 @@ void compiler::emitQuantization(
   config.number("kScales", staticScale ? layer.getStoredExperts() : 1);
   config.number("kBlockRows", blockRows);
 
-  Expression rows = Expression::symbol(offsets ? "rows" : "tokens");
+  Expression rows = Expression::symbol(offsets || weights ? "rows" : "tokens");
   if (amax) {
     out.tile = std::to_string(blockRows);
     out.grid.ctas[0] = ceilDiv(rows, Expression(blockRows));
@@ -158,7 +176,7 @@ void compiler::emitQuantization(
   addQuantizeAttributes(stage, descriptor, blockRows);
   std::string tile;
   Expression ctas;
-  if (descriptor.getGroup()[0] == -1) {
+  if (descriptor.isPlain() || descriptor.getGroup()[0] == -1) {
     tile = std::to_string(blockRows);
     ctas = ceilDiv(rows, Expression(blockRows));
   } else if (int64_t group = descriptor.getGroup()[1]; group == -1) {

@@ -78,6 +78,8 @@ Stage compiler::routeStage(moe::RouteOp route, moe::LayerOp layer) {
     made.attributes["local_begin"] = int64_t(layer.getLocalBegin().value_or(0));
   if (layer.getStoredExperts() != int64_t(layer.getExperts()))
     made.attributes["physical_experts"] = layer.getPhysicalExperts();
+  if (int64_t zero = route.getZero().value_or(0))
+    made.attributes["zero"] = zero;
   if (int64_t shared = route.getShared().value_or(0))
     made.attributes["shared"] = shared;
   if (int64_t rows = layer.getHashVocabulary().value_or(0))
@@ -140,11 +142,12 @@ Stage compiler::matmulStage(moe::GroupedMatmulOp matmul, moe::LayerOp layer) {
   if (matmul.getBias())
     made.operands["bias"] = "bias";
   made.results = {{"result", "result"}};
-  made.attributes = {{"n", int64_t(matmul.getN())},
-                     {"k", int64_t(matmul.getK())},
-                     {"experts", int64_t(matmul.getNumExperts())},
-                     {"top_k", layer.getPairsOfToken()},
-                     {"gather", gather}};
+  made.attributes = {
+      {"n", int64_t(matmul.getN())},
+      {"k", int64_t(matmul.getK())},
+      {"experts", int64_t(matmul.getNumExperts())},
+      {"top_k", int64_t(matmul.getTopK().value_or(layer.getPairsOfToken()))},
+      {"gather", gather}};
   addRowOrder(made, matmul.getInterleave(), matmul.getGateUpOrder());
   if (matmul.getLhsScale()) {
     moe::QuantAttr quant = layer.getQuant();
@@ -187,9 +190,13 @@ Stage compiler::activateStage(moe::ActivateOp activate) {
 Stage compiler::combineStage(moe::CombineOp combine, moe::LayerOp layer) {
   Stage made;
   made.op = "combine";
-  made.operands = {{"partials", "partials"},
-                   {"positions", "positions"},
-                   {"topk_weights", "topk_weights"}};
+  made.operands = {{"partials", "partials"}, {"positions", "positions"}};
+  if (combine.getTopkWeights())
+    made.operands["topk_weights"] = "topk_weights";
+  if (combine.getIdentity()) {
+    made.operands["identity"] = "identity";
+    made.operands["topk_ids"] = "topk_ids";
+  }
   if (combine.getResidual())
     made.operands["residual"] = "residual";
   if (combine.getAddend())

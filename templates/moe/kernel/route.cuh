@@ -241,15 +241,9 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
         if constexpr (!routing::kIsGiven<typename Config::Select>)
           routing::routeToken(args, logits, token, lane, expert, weight);
         shown = expert;
-      } else if (lane < kTopK) {
-        long long given = (long long)token * kTopK + lane;
-        long long id =
-            args.given_ids_bytes == 8
-                ? static_cast<const long long *>(args.given_ids)[given]
-                : static_cast<const int *>(args.given_ids)[given];
-        shown = int(id);
-        expert = id >= 0 && id < Config::kExperts ? shown : -1;
-        weight = args.given_weights[given];
+      } else {
+        routing::takeGiven<Config, false>(args, token, lane, expert, shown,
+                                          weight);
       }
     }
     routing::placeToken<Config, false>(args, token, lane, token < valid, expert,

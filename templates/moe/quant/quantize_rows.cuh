@@ -66,6 +66,40 @@ __device__ __forceinline__ float groupMaximum(float value) {
   return value;
 }
 
+/// Pairs of a token, of which each has a weight that multiplies the token's
+/// row; 1 without weights.
+template <class Config> constexpr int weighedPairs() {
+  if constexpr (requires { Config::kPairs; })
+    return Config::kPairs;
+  else
+    return 1;
+}
+
+/// Multiplies elements of a row by its weight, if it has one.
+template <class Config, int kCount>
+__device__ __forceinline__ void weighRow(const typename Config::Args &args,
+                                         long long row,
+                                         float (&values)[kCount]) {
+  if constexpr (requires { args.row_weights; }) {
+    float weight = args.row_weights[row];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      values[i] = __fmul_rn(values[i], weight);
+  }
+}
+
+/// 8 elements of a row of what is quantized: of the input, or where Args has
+/// row_weights, of the products of a token's row and its pairs' weights.
+template <class Config>
+__device__ __forceinline__ void loadRow8(const typename Config::Args &args,
+                                         long long row, int column,
+                                         float (&values)[8]) {
+  load8(args.input + row / weighedPairs<Config>() * args.input_row_stride +
+            column,
+        values);
+  weighRow<Config>(args, row, values);
+}
+
 template <class Config> struct Quantize {
   using Args = typename Config::Args;
   static constexpr int kWide = kQuantizeWidth;
@@ -85,7 +119,7 @@ template <class Config> struct Quantize {
     float values[kWide] = {};
     bool exists = kColumns % 128 == 0 || column < kColumns;
     if (exists)
-      load8(args.input + row * args.input_row_stride + column, values);
+      loadRow8<Config>(args, row, column, values);
     float largest = largest8(values);
     // The lanes of a group are there or not together.
     unsigned lanes = 0xffffu << (threadIdx.x & 16u);
@@ -120,8 +154,6 @@ template <class Config> struct Quantize {
     int row = block * kRowsPerCta + int(threadIdx.x) / kRowThreads;
     int thread = int(threadIdx.x) % kRowThreads;
     bool exists = row < rows;
-    const auto *input =
-        args.input + (long long)(exists ? row : 0) * args.input_row_stride;
     // Short rows stay in registers, and all of their reads are on their way at
     // a time.
     constexpr int kStep = kRowThreads * kWide;
@@ -132,7 +164,7 @@ template <class Config> struct Quantize {
     auto take = [&](int step, float (&values)[kWide]) {
       int c = thread * kWide + step * kStep;
       if (exists && (kColumns % kStep == 0 || c < kColumns))
-        load8(input + c, values);
+        loadRow8<Config>(args, row, c, values);
       return c;
     };
     if constexpr (kKept == kSteps) {
@@ -178,7 +210,7 @@ template <class Config> struct Quantize {
       long long row = first + i / kPerRow;
       int column = i % kPerRow * kWide;
       float values[kWide];
-      load8(args.input + row * args.input_row_stride + column, values);
+      loadRow8<Config>(args, row, column, values);
 #pragma unroll
       for (int j = 0; j < kWide; ++j)
         values[j] = __fmul_rn(values[j], inverse);
@@ -186,6 +218,29 @@ template <class Config> struct Quantize {
     }
     if (block == 0 && threadIdx.x == 0)
       args.scale[0] = scale;
+  }
+
+  /// Input and result have one type: a vector stays one.
+  static __device__ __forceinline__ void rounded(const Args &args, int rows,
+                                                 int block) {
+    using Input = typename Config::Input;
+    constexpr int kVector = kPerVector<Input>;
+    constexpr int kPerRow = kColumns / kVector;
+    int first = block * Config::kBlockRows;
+    int count = min(Config::kBlockRows, rows - first) * kPerRow;
+    for (int i = int(threadIdx.x); i < count; i += Config::kThreads) {
+      long long row = first + i / kPerRow;
+      int column = i % kPerRow * kVector;
+      float values[kVector];
+      unpack<Input>(*reinterpret_cast<const Vector16 *>(
+                        args.input +
+                        row / weighedPairs<Config>() * args.input_row_stride +
+                        column),
+                    values);
+      weighRow<Config>(args, row, values);
+      *reinterpret_cast<Vector16 *>(args.data + row * kColumns + column) =
+          pack<Input>(values);
+    }
   }
 };
 
@@ -199,6 +254,8 @@ __device__ __forceinline__ void quantizeRows(const typename Config::Args &args,
     Q::groups(args, rows, block);
   } else if constexpr (kSame<Scaling, quant::Token>) {
     Q::token(args, rows, block);
+  } else if constexpr (kSame<Scaling, quant::Rounded>) {
+    Q::rounded(args, rows, block);
   } else {
     static_assert(kSame<Scaling, quant::StaticTensor>);
     float largest = 0.0f;

@@ -21,6 +21,9 @@ inline constexpr float kLargestE4m3 = 448.0f;
 /// Values stay as they are.
 struct Unscaled {};
 
+/// Values are rounded to the type of the result alone.
+struct Rounded {};
+
 struct Group128 {
   static __device__ __forceinline__ float scale(float largest) {
     return __fdiv_rn(fmaxf(largest, 1e-10f), kLargestE4m3);

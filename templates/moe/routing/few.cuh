@@ -73,21 +73,8 @@ __device__ __forceinline__ void routeFew(const typename Config::Args &args,
         if constexpr (!kIsGiven<typename Config::Select>)
           routeToken<Config, kFresh>(args, logits, token, lane, expert, weight);
         shown = expert;
-      } else if (lane < kTopK) {
-        auto read = [](const auto *pointer) {
-          if constexpr (kFresh)
-            return ptx::loadFresh(pointer);
-          else
-            return *pointer;
-        };
-        int given = token * kTopK + lane;
-        long long id =
-            args.given_ids_bytes == 8
-                ? read(static_cast<const long long *>(args.given_ids) + given)
-                : read(static_cast<const int *>(args.given_ids) + given);
-        shown = int(id);
-        expert = id >= 0 && id < Config::kExperts ? shown : -1;
-        weight = read(args.given_weights + given);
+      } else {
+        takeGiven<Config, kFresh>(args, token, lane, expert, shown, weight);
       }
     }
     placeToken<Config, kFresh>(args, token, lane, token < valid, expert, shown,

@@ -7,10 +7,12 @@
 //
 // Routing chooses logical experts. Here each becomes one of the experts whose
 // weights there are: a replica of it, then what a map of local experts says.
-// Behind the chosen ones each token takes the shared experts.
+// Behind the chosen ones each token takes the shared experts. Zero experts have
+// no weights: they hand the token on as it is, to kernel combine.
 //
 // Config, where a layer has them: kPhysical (experts with replicas; absent:
-// kExperts), kReplicaSlots, kShared.
+// kExperts - kZero), kReplicaSlots, kShared, kZero (the last so many of
+// kExperts).
 // Args, where a layer has them: const int *logical_to_physical [kExperts,
 // kReplicaSlots], *replica_count [kExperts], *expert_map [kPhysical] (local
 // expert or -1), const Logits *shared_gate [tokens].
@@ -31,12 +33,22 @@ template <class Config> constexpr int sharedOf() {
     return 0;
 }
 
+template <class Config> constexpr int zeroOf() {
+  if constexpr (requires { Config::kZero; })
+    return Config::kZero;
+  else
+    return 0;
+}
+
 template <class Config> constexpr int physicalOf() {
   if constexpr (requires { Config::kPhysical; })
     return Config::kPhysical;
   else
-    return Config::kExperts;
+    return Config::kExperts - zeroOf<Config>();
 }
+
+/// The place of a zero expert.
+inline constexpr int kIdentityPlace = -2;
 
 /// Experts of a token, shared ones last.
 template <class Config>
@@ -45,6 +57,30 @@ inline constexpr int kPairsOf = Config::kTopK + sharedOf<Config>();
 /// Experts whose weights there are, on all ranks together.
 template <class Config>
 inline constexpr int kPlacesOf = physicalOf<Config>() + sharedOf<Config>();
+
+/// Lane k < kTopK gets the k-th of the experts and weights of a token that the
+/// caller gives; `shown` as it is, `expert` -1 where there is none. kFresh: see
+/// routeFew.
+template <class Config, bool kFresh>
+__device__ __forceinline__ void takeGiven(const typename Config::Args &args,
+                                          int token, int lane, int &expert,
+                                          int &shown, float &weight) {
+  if (lane >= Config::kTopK)
+    return;
+  auto read = [](const auto *pointer) {
+    if constexpr (kFresh)
+      return ptx::loadFresh(pointer);
+    else
+      return *pointer;
+  };
+  long long at = (long long)token * Config::kTopK + lane;
+  long long id = args.given_ids_bytes == 8
+                     ? read(static_cast<const long long *>(args.given_ids) + at)
+                     : read(static_cast<const int *>(args.given_ids) + at);
+  shown = int(id);
+  expert = id >= 0 && id < Config::kExperts ? shown : -1;
+  weight = read(args.given_weights + at);
+}
 
 /// Lane k < kTopK has the k-th `expert` of a token, or -1, lanes behind those
 /// get the shared ones: afterwards `expert` is a place of weights, or -1, and
@@ -60,6 +96,9 @@ placeToken(const typename Config::Args &args, int token, int lane, bool valid,
     else
       return *pointer;
   };
+  if constexpr (zeroOf<Config>() > 0)
+    if (lane < kTopK && expert >= physicalOf<Config>())
+      expert = kIdentityPlace;
   if constexpr (requires { args.logical_to_physical; })
     if (lane < kTopK && expert >= 0) {
       unsigned pair = unsigned(token) * kTopK + unsigned(lane);

@@ -95,12 +95,26 @@ struct Drawn {
   static __device__ __forceinline__ float score(float drawn, float, float) {
     return drawn;
   }
+  template <int kExperts>
   static __device__ __forceinline__ float draw(int token, int expert) {
     unsigned bits = unsigned(token) * 0x9e3779b9u + unsigned(expert);
     bits = (bits ^ bits >> 16) * 0x85ebca6bu;
     bits = (bits ^ bits >> 13) * 0xc2b2ae35u;
     bits ^= bits >> 16;
     return (float(bits >> 9) + 0.5f) * (1.0f / 8388608.0f);
+  }
+};
+
+/// Such a number that an expert is the best with a probability in proportion to
+/// its weight, and so on among those that are left: in the middle of its share
+/// of [0, 1] nearly the density of the sigmoid of a normal number, by steps
+/// that lose no digits.
+struct DrawnNormal : Drawn {
+  template <int kExperts>
+  static __device__ __forceinline__ float draw(int token, int expert) {
+    float at = (float(expert) + 0.5f) / float(kExperts);
+    float hill = 4.0f * at * (1.0f - at);
+    return hill * sqrtf(hill) / -logf(Drawn::draw<kExperts>(token, expert));
   }
 };
 

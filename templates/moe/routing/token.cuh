@@ -146,7 +146,7 @@ routeToken(const typename Config::Args &args, const TokenLogits<Config> &logits,
 #pragma unroll
   for (int i = 0; i < kPerLane; ++i)
     if constexpr (kIsDrawn<Score>)
-      values[i] = Score::draw(token, i * 32 + lane);
+      values[i] = Score::template draw<kExperts>(token, i * 32 + lane);
     else
       values[i] = logits.value(i, lane);
   float maximum = 0.0f, sum = 1.0f;

@@ -1,0 +1,19 @@
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "moe/kernel/combine.cuh"
+struct Args { const moe::bf16 * partials; const int * positions; const float * topk_weights; int tokens; moe::bf16 * out; const moe::f16 * identity; long long identity_row_stride; const int * topk_ids; };
+struct Config {
+  using Args = ::Args;
+  static constexpr int kThreads = 256;
+  static constexpr bool kProgrammatic = true;
+  static constexpr bool kCpAsync = true;
+  using Partial = moe::bf16;
+  using Output = moe::bf16;
+  using Input = moe::f16;
+  static constexpr int kTopK = 12;
+  static constexpr int kHidden = 2056;
+  static constexpr int kColumnBlocks = 1;
+  static constexpr bool kPlacesEarly = true;
+};
+static_assert(moe::sharedBytes<Config>() == 0, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __launch_bounds__(256, 1) moec_combine_zero_experts(const __grid_constant__ Args args) { moe::combine<Config>(args); }
