@@ -58,7 +58,7 @@ MODELS = {"qwen3-30b": (128, 8), "deepseek-v3": (256, 8)}
 
 def addTimings(plan):
     routes = {}
-    for model, (experts, topk, _, _) in MODELS.items():
+    for model, (experts, topk) in MODELS.items():
         key = model.replace("-", "_")
         o = dict(experts=experts, topk=topk, timing=1, tileRows=16)
         names = []
@@ -86,14 +86,24 @@ def addTimings(plan):
 
 # A method's policies, where each of 256 experts may be one of 8 of a token.
 METHODS = {
+    "default": dict(normalize="None"),
+    "renormalize": dict(score="Identity", normalize="SoftmaxSelected"),
     "renormalize_naive": {},
+    "topk": dict(score="Identity", normalize="None"),
+    "sigmoid": dict(score="Sigmoid", normalize="None"),
     "sigmoid_renorm": dict(score="Sigmoid", normalize="SumEpsilon"),
+    "topk_sigmoid": dict(score="Identity", normalize="SigmoidSelected"),
+    "sigmoid_bias": dict(score="Sigmoid", normalize="None", bias=True),
     "deepseek_v3": dict(score="Sigmoid", select="TopKOfGroups<8, 4>", normalize="SumEpsilon", bias=True, scale=2.5),
     "minimax2": dict(score="Sigmoid", normalize="SumEpsilon", bias=True),
     "deepseek_v4": dict(score="SqrtSoftplus", normalize="SumEpsilon", bias=True, scale=1.5),
+    "sqrtsoftplus": dict(score="SqrtSoftplus", normalize="None"),
     "ernie": dict(bias=True),
-    "intern_s1": dict(select="TopKPerGroup<8>", normalize="None"),
+    "longcat": dict(normalize="None", bias=True),
     "sparsemixer": dict(score="SparseMixer", normalize="None"),
+    "intern_s1": dict(select="TopKPerGroup<8>", normalize="None"),
+    "intern_s1_renorm": dict(select="TopKPerGroup<8>"),
+    "simulated": dict(score="Drawn"),
 }
 
 
