@@ -307,9 +307,17 @@ LogicalResult GroupedMatmulOp::verify() {
       (getBias() &&
        failed(expect(*this, "bias", getBias(), {getNumExperts(), getN()}))))
     return failure();
-  if (bool(getLhsScale()) != bool(getRhsScale()))
-    return emitOpError() << "'lhs_scale' and 'rhs_scale' must be given "
-                            "together";
+  if (getLhsScale() && !getRhsScale())
+    return emitOpError() << "'lhs_scale' must be given with 'rhs_scale'";
+  if ((getRhsSecondScale() || getRhsZeroPoint()) && !getRhsScale())
+    return emitOpError() << "'rhs_second_scale' and 'rhs_zero_point' must be "
+                            "given with 'rhs_scale'";
+  if (getRhsZeroPoint() &&
+      tensor(getRhsZeroPoint()).getShape() != tensor(getRhsScale()).getShape())
+    return emitOpError() << "'rhs_zero_point' must have the shape of "
+                            "'rhs_scale', got "
+                         << tensor(getRhsZeroPoint()) << " and "
+                         << tensor(getRhsScale());
   if (getRhsScale() && tensor(getRhsScale()).getDimSize(0) != getNumExperts())
     return emitOpError() << "'rhs_scale' must begin with the "
                          << getNumExperts() << " experts, got "

@@ -45,7 +45,10 @@ public:
 private:
   Type elementType(std::string_view name);
   moe::DescriptorAttr descriptor(const DescriptorDescription &description);
-  moe::QuantAttr quant(const QuantDescription &description);
+  moe::QuantAttr quant(const QuantDescription &description,
+                       std::string_view inputType);
+  moe::DescriptorAttr changed(moe::DescriptorAttr descriptor, Type half,
+                              int64_t groupSize);
   moe::RoutingAttr routing(const RoutingDescription &description);
   moe::ActivationAttr activation(const ActivationDescription &description);
   moe::ParallelAttr parallel(const ParallelDescription &description);
@@ -104,9 +107,36 @@ LayerBuilder::descriptor(const DescriptorDescription &description) {
       elementType(description.secondScale), elementType(description.zeroPoint));
 }
 
-moe::QuantAttr LayerBuilder::quant(const QuantDescription &description) {
-  if (!description.scheme.empty())
-    return moe::QuantAttr::getScheme(&context, description.scheme);
+/// With another type of 16 bits in place of bf16, if there is one, and other
+/// groups along k.
+moe::DescriptorAttr LayerBuilder::changed(moe::DescriptorAttr descriptor,
+                                          Type half, int64_t groupSize) {
+  const auto type = [&](Type old) {
+    return old && old.isBF16() && half ? half : old;
+  };
+  SmallVector<int64_t, 2> group(descriptor.getGroup());
+  if (groupSize != 0 && !group.empty())
+    group.back() = groupSize;
+  return moe::DescriptorAttr::get(
+      &context, type(descriptor.getElement()), group,
+      type(descriptor.getScale()), descriptor.getDynamic(),
+      descriptor.getSecondScale(), descriptor.getZeroPoint());
+}
+
+moe::QuantAttr LayerBuilder::quant(const QuantDescription &description,
+                                   std::string_view inputType) {
+  if (!description.scheme.empty()) {
+    const auto named = moe::QuantAttr::getScheme(&context, description.scheme);
+    if (!named || !named.getA1().isPlain() || named.getW1().isPlain())
+      return named;
+    // Activations that are multiplied as they come may be of either type.
+    const Type half = inputType == "f16" ? elementType(inputType) : Type();
+    return moe::QuantAttr::getSpelled(
+        &context, changed(named.getA1(), half, 0),
+        changed(named.getA2(), half, 0),
+        changed(named.getW1(), half, description.groupSize),
+        changed(named.getW2(), half, description.groupSize));
+  }
   moe::DescriptorAttr a1 = descriptor(description.a1),
                       a2 = descriptor(description.a2),
                       w1 = descriptor(description.w1),
@@ -149,7 +179,7 @@ LogicalResult LayerBuilder::build(const LayerDescription &layer,
   if (scaleOnOutput)
     route.scale.reset();
 
-  moe::QuantAttr quantAttr = quant(layer.quant);
+  moe::QuantAttr quantAttr = quant(layer.quant, layer.inputType);
   moe::RoutingAttr routingAttr = routing(route);
   moe::ActivationAttr activationAttr = activation(layer.activation);
   moe::ParallelAttr parallelAttr = parallel(layer.parallel);

@@ -273,6 +273,7 @@ void ConfigReader::readTypeAndScheme(LayerDescription &layer) {
   if (std::optional<JsonReader> quant = reader.object("quantization_config"))
     quantization = readQuantization(*quant);
   layer.quant.scheme = quantization.scheme;
+  layer.quant.groupSize = quantization.groupSize;
 }
 
 std::string ConfigReader::readScoring() {

@@ -33,6 +33,8 @@ struct DescriptorDescription {
 
 struct QuantDescription {
   std::string scheme; ///< a name of the scheme table; "" if spelled out
+  /// Of the scheme's weights along k, -1 for all of it; 0: as the scheme says.
+  int64_t groupSize = 0;
   DescriptorDescription a1, a2, w1, w2; ///< used when `scheme` is ""
   bool scalesSwizzled = false;
 };

@@ -127,6 +127,10 @@ QuantDescription readQuant(JsonReader &layer, std::string_view inputType) {
   if (quant.scheme.empty() && !spelledOut)
     reader->refuse("scheme", "expected \"scheme\" or descriptors (\"a1\", "
                              "\"a2\", \"w1\", \"w2\"), got neither");
+  quant.groupSize = reader->integerOr("group_size", 0, -1, kMaxIntermediate);
+  if (reader->has("group_size") &&
+      (quant.scheme.empty() || quant.groupSize == 0))
+    reader->expected("group_size", "-1 (all) or at least 1, with \"scheme\"");
   quant.scalesSwizzled = reader->booleanOr("is_scale_swizzled", false);
   reader->refuseUnknown();
   return quant;

@@ -107,21 +107,31 @@ std::string readFp8(JsonReader &quant) {
 
 /// How compressed-tensors quantizes weights or activations: the type and its
 /// bits, "channel", "token", "tensor", "block" or "group", then "dynamic" and
-/// "asymmetric" where they apply. "" where it does not.
-std::string readStrategy(JsonReader &group, std::string_view key) {
+/// "asymmetric" where they apply. "" where it does not. Of integers groupSize
+/// gets the size of groups, of which any is possible, -1 for channels.
+std::string readStrategy(JsonReader &group, std::string_view key,
+                         int64_t *groupSize) {
   std::optional<JsonReader> part = group.object(key);
   if (!part)
     return "";
   static constexpr std::array<std::string_view, 2> kTypes = {"float", "int"};
+  const std::string type = readName(*part, "type", kTypes, "float");
   std::string text =
-      fmt::format("{}{} ", readName(*part, "type", kTypes, "float"),
-                  part->integer("num_bits", 4, 8));
+      fmt::format("{}{} ", type, part->integer("num_bits", 4, 8));
   const std::string strategy = part->text("strategy");
   text += strategy;
   if (strategy == "block")
     readBlock(*part, "block_structure");
-  if (strategy == "group" || strategy == "tensor_group")
-    text += fmt::format(" {}", part->integer("group_size", 1, kMaxBlock));
+  const bool anySize = groupSize && type == "int";
+  if (anySize)
+    *groupSize = -1;
+  if (strategy == "group" || strategy == "tensor_group") {
+    const int64_t size = part->integer("group_size", 1, kMaxBlock);
+    if (anySize)
+      *groupSize = size;
+    else
+      text += fmt::format(" {}", size);
+  }
   if (part->has("dynamic") && *part->find("dynamic") == "local")
     text += " dynamic"; // by group, below a static scale of the tensor
   else if (part->booleanOr("dynamic", false))
@@ -131,7 +141,7 @@ std::string readStrategy(JsonReader &group, std::string_view key) {
   return text;
 }
 
-std::string readCompressedTensors(JsonReader &quant) {
+std::string readCompressedTensors(JsonReader &quant, int64_t &groupSize) {
   if (!quant.has("format"))
     quant.expected("format", "a string");
   const std::string format = quant.textOr("format", "");
@@ -150,8 +160,9 @@ std::string readCompressedTensors(JsonReader &quant) {
   std::optional<JsonReader> group = groups->object(name);
   if (!group)
     return "";
-  const std::string weights = readStrategy(*group, "weights");
-  const std::string activations = readStrategy(*group, "input_activations");
+  const std::string weights = readStrategy(*group, "weights", &groupSize);
+  const std::string activations =
+      readStrategy(*group, "input_activations", nullptr);
   if (quant.failed())
     return "";
   struct Row {
@@ -166,10 +177,12 @@ std::string readCompressedTensors(JsonReader &quant) {
       {"float-quantized", "float8 block", "float8 group 128 dynamic",
        "fp8_block"},
       {"int-quantized", "int8 channel", "int8 token dynamic", "int8_channel"},
-      {"pack-quantized", "int4 group 32", "", "int4_w4a16"},
-      {"pack-quantized", "int4 group 128", "", "int4_w4a16"},
-      {"pack-quantized", "int4 group 32 asymmetric", "", "int4_zp_w4a16"},
-      {"pack-quantized", "int4 group 128 asymmetric", "", "int4_zp_w4a16"},
+      {"float-quantized", "float8 channel", "", "fp8_w8a16"},
+      {"pack-quantized", "int4 group", "", "int4_w4a16"},
+      {"pack-quantized", "int4 channel", "", "int4_w4a16"},
+      {"pack-quantized", "int4 group asymmetric", "", "int4_zp_w4a16"},
+      {"pack-quantized", "int4 channel asymmetric", "", "int4_zp_w4a16"},
+      {"pack-quantized", "int8 group", "", "int8_w8a16"},
       {"pack-quantized", "int8 channel", "", "int8_w8a16"},
       {"mxfp4-pack-quantized", "float4 group 32", "", "mxfp4_w4a16"},
       {"mxfp4-pack-quantized", "float4 group 32", "float4 group 32 dynamic",
@@ -198,9 +211,9 @@ std::string readCompressedTensors(JsonReader &quant) {
 }
 
 /// Integers with scales of groups along k, of AutoGPTQ and AutoAWQ.
-std::string readGrouped(JsonReader &quant, bool symmetric) {
+std::string readGrouped(JsonReader &quant, bool symmetric, int64_t &groupSize) {
   const int64_t bits = quant.integer("bits", 4, 8);
-  quant.integer("group_size", -1, kMaxBlock);
+  groupSize = quant.integer("group_size", -1, kMaxBlock);
   if (quant.booleanOr("desc_act", false)) {
     quant.refuse("desc_act",
                  fmt::format("expected false (rows of k in their order), got "
@@ -245,11 +258,13 @@ ExpertQuantization moec::compiler::readQuantization(JsonReader &quant) {
   if (method == "fp8")
     result.scheme = readFp8(quant);
   else if (method == "compressed-tensors")
-    result.scheme = readCompressedTensors(quant);
+    result.scheme = readCompressedTensors(quant, result.groupSize);
   else if (method == "awq")
-    result.scheme = readGrouped(quant, !quant.booleanOr("zero_point", true));
+    result.scheme = readGrouped(quant, !quant.booleanOr("zero_point", true),
+                                result.groupSize);
   else if (method == "gptq")
-    result.scheme = readGrouped(quant, quant.booleanOr("sym", true));
+    result.scheme =
+        readGrouped(quant, quant.booleanOr("sym", true), result.groupSize);
   else if (method == "modelopt" || method == "modelopt_fp4")
     result.scheme = readModelOpt(quant);
   else if (method == "mxfp4")

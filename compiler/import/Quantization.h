@@ -22,7 +22,8 @@ namespace moec::compiler {
 
 /// What a config says of the experts' weights.
 struct ExpertQuantization {
-  std::string scheme; ///< "" after an error
+  std::string scheme;    ///< "" after an error
+  int64_t groupSize = 0; ///< see QuantDescription
   /// Shared experts are left as they are.
   bool sharedDiffer = false;
 };

@@ -12,8 +12,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
+#include "compiler/passes/ProgramValues.h"
 #include "compiler/passes/Targets.h"
 #include "dialect/catalog/Activations.h"
+#include "dialect/catalog/Engines.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 
@@ -280,14 +282,64 @@ LogicalResult checkParameters(moe::LayerOp layer) {
 // Types and sizes
 //===----------------------------------------------------------------------===//
 
+/// Codes that are converted at a time (templates/moe/quant/dequantize.cuh).
+constexpr int64_t kCodesOfChunk = 8;
+
+/// Weights that are dequantized, one of the two: whatever can be said of them.
+LogicalResult checkWeight(moe::LayerOp layer, StringRef name,
+                          moe::DescriptorAttr weight) {
+  bool failed = false;
+  const auto refuse = [&](const Twine &reason) {
+    failed = true;
+    (void)compiler::refuse(layer, "scheme_not_supported", name + ": " + reason);
+  };
+  const auto spelled = [](Type type) {
+    return compiler::elementTypeName(type);
+  };
+  const Type element = weight.getElement(), scale = weight.getScale();
+  if (!catalog::hasWord(catalog::kCodes, spelled(element)))
+    refuse("weights of " + spelled(element) +
+           " are not dequantized; accepted: " + StringRef(catalog::kCodes));
+  constexpr std::string_view kScales = "f32 f16 bf16 f8E4M3FN f8E8M0FNU";
+  if (!catalog::hasWord(kScales, spelled(scale)))
+    refuse("scales of " + spelled(scale) + "; accepted: " + StringRef(kScales));
+  const int64_t rows = weight.getGroup()[0], columns = weight.getGroup()[1];
+  if (columns != -1 && columns % kCodesOfChunk != 0)
+    refuse("groups of " + Twine(columns) + " along K; accepted: multiples of " +
+           Twine(kCodesOfChunk) + ", or -1 for all");
+  if (rows == -1 && columns != -1)
+    refuse("groups of all rows and " + Twine(columns) +
+           " along K; accepted: [-1, -1], or groups of some rows");
+  if (weight.getDynamic())
+    refuse("scales are dynamic; accepted: static ones");
+  if (Type second = weight.getSecondScale(); second && !second.isF32())
+    refuse("second scales of " + spelled(second) + "; accepted: f32");
+  if (Type zero = weight.getZeroPoint(); zero && !zero.isInteger(8))
+    refuse("zero points of " + spelled(zero) + "; accepted: i8");
+  return failure(failed);
+}
+
 LogicalResult checkTypes(moe::LayerOp layer) {
   const moe::QuantAttr quant = layer.getQuant();
-  if (quant.getName().empty())
+  bool failed = false;
+  if (compiler::isWeightOnly(quant)) {
+    failed |= mlir::failed(checkWeight(layer, "w1", quant.getW1()));
+    failed |= mlir::failed(checkWeight(layer, "w2", quant.getW2()));
+    if (quant.getW1().getElement() != quant.getW2().getElement()) {
+      failed = true;
+      (void)compiler::refuse(
+          layer, "scheme_not_supported",
+          "w1 and w2 must have one element type, got " +
+              compiler::elementTypeName(quant.getW1().getElement()) + " and " +
+              compiler::elementTypeName(quant.getW2().getElement()));
+    }
+  } else if (quant.getName().empty()) {
     return compiler::refuse(
         layer, "scheme_not_supported",
         "these descriptors are no scheme that a backend does; accepted: " +
-            Twine(catalog::names(catalog::kSchemes)));
-  bool failed = false;
+            Twine(catalog::names(catalog::kSchemes)) +
+            ", or weights alone that are quantized");
+  }
   for (auto [name, type] :
        {std::pair<StringRef, Type>("input_type", layer.getInputType()),
         {"output_type", layer.getOutputType()},

@@ -44,7 +44,9 @@ static LayerFacts factsOf(moe::LayerOp layer) {
   for (moe::DescriptorAttr descriptor :
        {quant.getA1(), quant.getW1(), quant.getA2(), quant.getW2()}) {
     facts.quantized |= !descriptor.isPlain();
-    facts.elementTypes.push_back(elementTypeName(descriptor.getElement()));
+    const bool isCode = isWeightOnly(quant) && !descriptor.isPlain();
+    (isCode ? facts.codes : facts.elementTypes)
+        .push_back(elementTypeName(descriptor.getElement()));
   }
   return facts;
 }

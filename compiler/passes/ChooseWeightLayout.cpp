@@ -38,8 +38,6 @@ moe::ActivateOp gatedReader(moe::GroupedMatmulOp matmul) {
 
 /// The layout in which kernels read the weight, or null for as stored.
 moe::LayoutAttr layoutFor(RankedTensorType weight, StringRef gateUpOrder) {
-  if (weight.getElementTypeBitWidth() < 8)
-    return {};
   return moe::LayoutAttr::get(weight.getContext(), kInterleave, gateUpOrder);
 }
 

@@ -120,6 +120,15 @@ private:
     };
     addScale("w13_scale", layer.getW13ScaleShape(), quant.getW1());
     addScale("w2_scale", layer.getW2ScaleShape(), quant.getW2());
+    // Gate and up have a scale of scales each.
+    if (const Type second = quant.getW1().getSecondScale())
+      add("w13_second_scale", {experts, layer.isGated() ? 2 : 1}, second);
+    if (const Type second = quant.getW2().getSecondScale())
+      add("w2_second_scale", {experts, 1}, second);
+    if (const Type zeroPoint = quant.getW1().getZeroPoint())
+      add("w13_zero_point", layer.getW13ScaleShape(), zeroPoint);
+    if (const Type zeroPoint = quant.getW2().getZeroPoint())
+      add("w2_zero_point", layer.getW2ScaleShape(), zeroPoint);
     // Of all experts, so that every rank quantizes alike.
     if (!layer.getInputQuantized())
       addScale("a1_scale", {layer.getStoredExperts()}, a1);
@@ -209,14 +218,19 @@ private:
     return {op.getData(), op.getScales().front()};
   }
 
-  Value matmul(IntegerAttr topK, Quantized lhs, Value rows, Value rhs,
-               Value rhsScale, Value bias, moe::PermuteOp permute) {
+  /// `weight`: "w13" or "w2".
+  Value matmul(IntegerAttr topK, Quantized lhs, Value rows, StringRef weight,
+               Value bias, moe::PermuteOp permute) {
+    const Value rhs = input(weight);
+    const auto with = [&](StringRef suffix) {
+      return input((weight + suffix).str());
+    };
     const int64_t n = cast<RankedTensorType>(rhs.getType()).getDimSize(1);
     return moe::GroupedMatmulOp::create(
                builder, location, tensor({kAny, n}, builder.getF32Type()), topK,
                lhs.data, rows, permute.getTiles(), permute.getTileCount(), rhs,
-               lhs.scale, Value(), lhs.scale ? rhsScale : Value(), Value(),
-               Value(), bias)
+               lhs.scale, Value(), with("_scale"), with("_second_scale"),
+               with("_zero_point"), bias)
         .getResult();
   }
 
@@ -266,8 +280,7 @@ private:
                        input("a1_scale"), Value());
     // Weighed rows are of pairs, others of tokens.
     const Value h = matmul(builder.getI64IntegerAttr(onInput ? 1 : topK), x,
-                           permute.getRows(), input("w13"), input("w13_scale"),
-                           input("b13"), permute);
+                           permute.getRows(), "w13", input("b13"), permute);
     // What is quantized next stays f32 until then: one rounding.
     auto activate = moe::ActivateOp::create(
         builder, location,
@@ -279,9 +292,8 @@ private:
                             [&](StringRef name) { return input(name); }));
     const Quantized t = quantize(a2, activate.getResult(), Value(),
                                  input("a2_scale"), permute.getOffsets());
-    const Value y =
-        matmul(IntegerAttr(), t, Value(), input("w2"), input("w2_scale"),
-               *layer.getW2Bias() ? input("b2") : Value(), permute);
+    const Value y = matmul(IntegerAttr(), t, Value(), "w2",
+                           *layer.getW2Bias() ? input("b2") : Value(), permute);
     if (layer.getDeferFinalize()) {
       // What the second matmul leaves is an output, rounded to its type.
       cast<moe::GroupedMatmulOp>(y.getDefiningOp())

@@ -96,14 +96,16 @@ static StringRef operandName(OpOperand &operand) {
         return value == op.getTopkIds() ? "topk_ids" : "block_counts";
       })
       .Case([&](moe::GroupedMatmulOp op) -> StringRef {
-        return value == op.getLhs()         ? "lhs"
-               : value == op.getRows()      ? "rows"
-               : value == op.getTiles()     ? "tiles"
-               : value == op.getTileCount() ? "tile_count"
-               : value == op.getRhs()       ? "rhs"
-               : value == op.getLhsScale()  ? "lhs_scale"
-               : value == op.getRhsScale()  ? "rhs_scale"
-                                            : "bias";
+        return value == op.getLhs()              ? "lhs"
+               : value == op.getRows()           ? "rows"
+               : value == op.getTiles()          ? "tiles"
+               : value == op.getTileCount()      ? "tile_count"
+               : value == op.getRhs()            ? "rhs"
+               : value == op.getLhsScale()       ? "lhs_scale"
+               : value == op.getRhsScale()       ? "rhs_scale"
+               : value == op.getRhsSecondScale() ? "rhs_second_scale"
+               : value == op.getRhsZeroPoint()   ? "rhs_zero_point"
+                                                 : "bias";
       })
       .Case([&](moe::AmaxOp op) -> StringRef {
         return value == op.getInput()         ? "input"

@@ -156,6 +156,14 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
     return refuse("feature_missing",
                   fmt::format("engine '{}' needs {}, which {} lacks",
                               few.engine, missing, target.getArchRow().name));
+  const std::string weight =
+      compiler::elementTypeName(layer.getQuant().getW1().getElement());
+  if (compiler::isWeightOnly(layer.getQuant()) &&
+      !catalog::hasWord(engine->weights, weight))
+    return refuse("dtype_not_supported",
+                  fmt::format("engine '{}' does not convert weights of {} to "
+                              "what it multiplies",
+                              few.engine, weight));
   if (layer.getWidth() % 8 != 0)
     return refuse("size_not_supported",
                   fmt::format("engine '{}' reads x 8 values at a time: hidden "

@@ -36,9 +36,18 @@ std::string compiler::elementTypeOf(Value value) {
       cast<RankedTensorType>(value.getType()).getElementType());
 }
 
-int64_t compiler::elementBytes(StringRef elementType) {
+int64_t compiler::elementBits(StringRef elementType) {
   const ElementType *row = findElementType(elementType);
-  return row ? std::max<int64_t>(row->bits / 8, 1) : 1;
+  return row ? row->bits : 8;
+}
+
+int64_t compiler::elementBytes(StringRef elementType) {
+  return std::max<int64_t>(elementBits(elementType) / 8, 1);
+}
+
+bool compiler::isWeightOnly(moe::QuantAttr quant) {
+  return quant.getA1().isPlain() && quant.getA2().isPlain() &&
+         !quant.getW1().isPlain() && !quant.getW2().isPlain();
 }
 
 StringRef compiler::numbersWeight(moe::ActivationAttr activation, size_t i) {

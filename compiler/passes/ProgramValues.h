@@ -39,6 +39,11 @@ bool takesGivenIdsAlone(moe::RoutingAttr routing);
 
 /// The weight of the i-th number of an activation whose experts have their own.
 llvm::StringRef numbersWeight(moe::ActivationAttr activation, size_t i);
+/// Whether weights alone are quantized: a matmul converts them to the type of
+/// its activations.
+bool isWeightOnly(moe::QuantAttr quant);
+/// Bits of an element.
+int64_t elementBits(llvm::StringRef elementType);
 
 /// Whether the scales of a matmul's lhs change along k.
 bool scalesByGroup(moe::LayerOp layer, moe::GroupedMatmulOp matmul);

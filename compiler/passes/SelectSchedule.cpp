@@ -95,6 +95,12 @@ static MatmulProblem problemOf(moe::KernelOp kernel,
   p.topK = layer.getPairsOfToken();
   p.elementType = elementTypeOf(matmul.getLhs());
   p.elementBytes = elementBytes(p.elementType);
+  if (isWeightOnly(layer.getQuant())) {
+    const std::string codes = elementTypeOf(matmul.getRhs());
+    p.codeBits = elementBits(codes);
+    // What was measured of plain weights says nothing of these.
+    p.elementType += " " + codes;
+  }
   p.resultBytes = elementBytes(elementTypeOf(resultOfMatmul(kernel)));
   p.gather = bool(matmul.getRows());
   auto activate = findStage<moe::ActivateOp>(kernel);

@@ -145,6 +145,9 @@ std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
   if (specialized != s.hasRoles())
     return fmt::format("engine '{}' {} warps with roles", s.engine,
                        specialized ? "needs" : "has no");
+  if (specialized && problem.codeBits > 0)
+    return fmt::format("engine '{}' does not convert weights of {} bits",
+                       s.engine, problem.codeBits);
   if (!specialized && problem.quantizesGroups)
     return fmt::format("engine '{}' does not quantize groups of its result",
                        s.engine);
@@ -182,7 +185,8 @@ std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
   // 128 accumulators leave room for fragments of a 64x64 warp tile.
   // Sums of 8-bit operands are promoted to totals: twice the registers.
   bool promoted = problem.isPromoted();
-  int64_t most = promoted ? 64 : 128;
+  // So do the scales of weights that are converted.
+  int64_t most = promoted || problem.codeBits > 0 ? 64 : 128;
   if (s.tileM * s.tileN / s.threads() > most)
     return fmt::format("{} accumulators a thread; at most {} fit",
                        s.tileM * s.tileN / s.threads(), most);
@@ -235,6 +239,9 @@ static Choices choicesFor(const MatmulProblem &problem, bool simt,
     if (problem.tileRows > 64)
       c.tileNs = {64, 128};
   }
+  // Scales and zero points take registers of the sums.
+  if (!simt && problem.codeBits > 0 && problem.tileRows > 64)
+    c.tileNs = {64, 128};
   // Without cp.async a deep ring only costs shared memory.
   if (!asyncCopy)
     c.minStages = c.maxStages = 2;
@@ -257,6 +264,8 @@ static int64_t simtCtasPerSm(const MatmulProblem &problem, const Schedule &s,
   int64_t sums = rowsOfLhs * rowsOfWeights;
   if (problem.elementBytes == 1)
     sums = 2 * sums + 2 * rowsOfLhs;
+  if (problem.codeBits > 0)
+    sums += 24; // scales, zero points and their places
   int64_t registers = operands + sums + kAddresses;
   return std::max<int64_t>(hardware.registersPerSm / (registers * s.threads()),
                            1);

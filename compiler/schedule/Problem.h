@@ -32,6 +32,9 @@ struct MatmulProblem {
   int64_t topK = 1;
   std::string elementType; ///< of lhs and weights, "bf16"
   int64_t elementBytes = 2;
+  /// Of weights that become elements of lhs's type in shared memory; 0: they
+  /// are stored as such.
+  int64_t codeBits = 0;
   int64_t resultBytes = 2;
   bool gather = false; ///< lhs rows are gathered from tokens
   bool gated = false;  ///< the epilogue halves the columns

@@ -53,7 +53,8 @@ static std::string commas(std::string_view words) {
 static std::optional<Reason> quantization(const LayerFacts &layer,
                                           const Architecture &,
                                           const Candidate &candidate) {
-  if (!layer.quantized || !layer.scheme.empty())
+  // Weights that are dequantized are served by their descriptors.
+  if (!layer.quantized || !layer.scheme.empty() || !layer.codes.empty())
     return std::nullopt;
   return Reason{"quant_not_supported",
                 fmt::format("backend '{}' has kernels for named schemes only, "
@@ -70,6 +71,18 @@ static std::optional<Reason> elementTypes(const LayerFacts &layer,
                     fmt::format("engine '{}' multiplies {}, not {}",
                                 candidate.engine->name,
                                 commas(candidate.engine->elements), type)};
+  for (const std::string &type : layer.codes)
+    if (!catalog::hasWord(candidate.engine->weights, type))
+      return Reason{"dtype_not_supported",
+                    fmt::format("engine '{}' does not convert weights of {} to "
+                                "what it multiplies",
+                                candidate.engine->name, type)};
+  for (const std::string &type : layer.elementTypes)
+    if (!layer.codes.empty() && type == "f32")
+      return Reason{"dtype_not_supported",
+                    fmt::format("engine '{}' converts weights to f16 or bf16, "
+                                "not to {}",
+                                candidate.engine->name, type)};
   return std::nullopt;
 }
 
@@ -215,8 +228,12 @@ Result<Resolution> compiler::resolve(const LayerFacts &layer,
       resolution.backend = candidate.backend->name;
       resolution.engine = candidate.engine->name;
       if (!layer.elementTypes.empty())
-        resolution.realization = catalog::realizationOf(
-            resolution.engine, layer.elementTypes.front(), archRow->features);
+        resolution.realization =
+            layer.codes.empty()
+                ? catalog::realizationOf(resolution.engine,
+                                         layer.elementTypes.front(),
+                                         archRow->features)
+                : "dequantized";
     }
   }
   if (!resolution.backend.empty())

@@ -31,8 +31,11 @@ struct LayerFacts {
   bool quantized = false; ///< some descriptor has a scale
   std::string scheme;     ///< a row of Schemes.h, or "" when spelled out
   /// Element types of x, unless it is quantized, and of what the two matmuls
-  /// read: a1, w1, a2, w2.
+  /// multiply: a1, w1, a2, w2.
   std::vector<std::string> elementTypes;
+  /// Where weights alone are quantized: their element types. They are then none
+  /// of the others.
+  std::vector<std::string> codes;
 };
 
 struct Refused {

@@ -50,8 +50,15 @@ int64_t compiler::sharedBytes(const MatmulProblem &problem,
     return specializedBytes(problem, schedule);
   // A ring of stages, each with a tile of lhs and a tile of weights; after it
   // the same bytes hold the result, 16 bytes of padding a row.
-  int64_t ring = schedule.stages * (schedule.tileM + schedule.tileN) *
-                 schedule.tileK * problem.elementBytes;
+  int64_t rowBytes = schedule.tileK * problem.elementBytes;
+  int64_t ring = schedule.stages * (schedule.tileM + schedule.tileN) * rowBytes;
+  // Codes lie in words of 4 or 8 bytes for 8 of them, and behind the ring there
+  // are two tiles of what they become.
+  if (problem.codeBits > 0)
+    ring = schedule.stages * (schedule.tileM * rowBytes +
+                              schedule.tileN * (schedule.tileK / 8) *
+                                  (problem.codeBits == 4 ? 4 : 8)) +
+           2 * schedule.tileN * rowBytes;
   int64_t columns = problem.gated ? schedule.tileN / 2 : schedule.tileN;
   int64_t staging = schedule.tileM * (columns * problem.resultBytes + 16);
   return std::max(ring, staging);
@@ -78,6 +85,9 @@ int64_t compiler::estimateRegisters(const MatmulProblem &problem,
     fragments *= schedule.engine == "simt" ? 1 : 2;
     addresses += 40;
   }
+  // Scales, zero points and their places.
+  if (problem.codeBits > 0)
+    addresses += 64;
   int64_t estimate = accumulators + fragments + addresses;
   return std::min<int64_t>((estimate + 7) / 8 * 8, 255);
 }

@@ -20,7 +20,7 @@ namespace moec::catalog {
 
 struct Engine {
   std::string_view name;
-  /// Element types of both operands (activation and weight are equal so far).
+  /// Element types that it multiplies; both operands have the same.
   std::string_view elements;
   /// Features of the arch that it needs whatever the element type.
   std::string_view features;
@@ -35,14 +35,21 @@ struct Engine {
   /// Serves variants of so few tokens beside the engine of the others, and
   /// never a whole program (0: any number).
   int mostTokens = 0;
+  /// Element types of weights that it converts to 16 bits before it multiplies.
+  std::string_view weights = "";
 };
+
+/// All that templates/moe/core/codes.cuh decodes.
+inline constexpr std::string_view kCodes =
+    "f8E4M3FN f8E5M2 f6E3M2FN f6E2M3FN f4E2M1FN i8 i4";
 
 inline constexpr Engine kEngines[] = {
     {"wgmma", "f16 bf16 f8E4M3FN", "wgmma tma", "moe::mma::Wgmma", 20, true,
      true},
     {"mma_sync", "f16 bf16 f8E4M3FN", "mma_sync cp_async", "moe::mma::MmaSync",
-     10},
-    {"simt", "f32 f16 bf16 f8E4M3FN", "", "moe::mma::Simt", 0},
+     10, false, false, 0, kCodes},
+    {"simt", "f32 f16 bf16 f8E4M3FN", "", "moe::mma::Simt", 0, false, false, 0,
+     kCodes},
     {"gemv", "f32 f16 bf16 f8E4M3FN", "cp_async", "", -1, false, false, 4},
 };
 

@@ -7,7 +7,9 @@
 //
 // A scheme is a name for four descriptors: what the activations (a1, a2) and
 // the weights (w1, w2) of the two matmuls are made of. A descriptor's fields
-// are those of #moe.descriptor; element types are spelled as in MLIR.
+// are those of #moe.descriptor; element types are spelled as in MLIR. Weights
+// of a policy that dequantizes may as well be spelled out, with other groups
+// and types of scales.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,6 +37,10 @@ struct Scheme {
   SchemeDescriptor a1, a2, w1, w2;
   std::string_view policy; ///< the C++ type in templates/moe/quant
 };
+
+/// The policy of layers whose weights alone are quantized, whatever their codes
+/// and scales.
+inline constexpr std::string_view kWeightOnly = "moe::quant::WeightOnly";
 
 inline constexpr Scheme kSchemes[] = {
     {"f32", {"f32"}, {"f32"}, {"f32"}, {"f32"}, "moe::quant::None"},
@@ -64,6 +70,42 @@ inline constexpr Scheme kSchemes[] = {
      {"f8E4M3FN", 128, 128, "f32"},
      {"f8E4M3FN", 128, 128, "f32"},
      "moe::quant::Fp8Block"},
+    {"fp8_w8a16",
+     {"bf16"},
+     {"bf16"},
+     {"f8E4M3FN", 1, -1, "f32"},
+     {"f8E4M3FN", 1, -1, "f32"},
+     kWeightOnly},
+    {"int8_w8a16",
+     {"bf16"},
+     {"bf16"},
+     {"i8", 1, -1, "bf16"},
+     {"i8", 1, -1, "bf16"},
+     kWeightOnly},
+    {"int4_w4a16",
+     {"bf16"},
+     {"bf16"},
+     {"i4", 1, 128, "bf16"},
+     {"i4", 1, 128, "bf16"},
+     kWeightOnly},
+    {"int4_zp_w4a16",
+     {"bf16"},
+     {"bf16"},
+     {"i4", 1, 128, "bf16", false, {}, "i8"},
+     {"i4", 1, 128, "bf16", false, {}, "i8"},
+     kWeightOnly},
+    {"mxfp4_w4a16",
+     {"bf16"},
+     {"bf16"},
+     {"f4E2M1FN", 1, 32, "f8E8M0FNU"},
+     {"f4E2M1FN", 1, 32, "f8E8M0FNU"},
+     kWeightOnly},
+    {"nvfp4_w4a16",
+     {"bf16"},
+     {"bf16"},
+     {"f4E2M1FN", 1, 16, "f8E4M3FN", false, "f32"},
+     {"f4E2M1FN", 1, 16, "f8E4M3FN", false, "f32"},
+     kWeightOnly},
 };
 
 } // namespace moec::catalog

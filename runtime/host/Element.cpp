@@ -20,40 +20,35 @@
 
 using namespace moec::host;
 
+namespace {
+struct StorageRow {
+  std::string_view name;
+  Storage storage;
+  int64_t bits;
+};
+} // namespace
+
+static constexpr StorageRow kStorages[] = {
+    {"f32", Storage::F32, 32},        {"f16", Storage::F16, 16},
+    {"bf16", Storage::BF16, 16},      {"f8E4M3FN", Storage::E4M3, 8},
+    {"f8E5M2", Storage::E5M2, 8},     {"f6E3M2FN", Storage::E3M2, 6},
+    {"f6E2M3FN", Storage::E2M3, 6},   {"f4E2M1FN", Storage::E2M1, 4},
+    {"f8E8M0FNU", Storage::UE8M0, 8}, {"i4", Storage::I4, 4},
+    {"i8", Storage::I8, 8},           {"i32", Storage::I32, 32},
+    {"i64", Storage::I64, 64},
+};
+
 Storage moec::host::storageOf(std::string_view elementType) {
-  if (elementType == "f32")
-    return Storage::F32;
-  if (elementType == "f16")
-    return Storage::F16;
-  if (elementType == "bf16")
-    return Storage::BF16;
-  if (elementType == "f8E4M3FN")
-    return Storage::E4M3;
-  if (elementType == "i8")
-    return Storage::I8;
-  if (elementType == "i32")
-    return Storage::I32;
-  if (elementType == "i64")
-    return Storage::I64;
+  for (const StorageRow &row : kStorages)
+    if (row.name == elementType)
+      return row.storage;
   return Storage::None;
 }
 
-int64_t moec::host::storageBytes(Storage storage) {
-  switch (storage) {
-  case Storage::None:
-    return 0;
-  case Storage::E4M3:
-  case Storage::I8:
-    return 1;
-  case Storage::F16:
-  case Storage::BF16:
-    return 2;
-  case Storage::F32:
-  case Storage::I32:
-    return 4;
-  case Storage::I64:
-    return 8;
-  }
+int64_t moec::host::storageBits(Storage storage) {
+  for (const StorageRow &row : kStorages)
+    if (row.storage == storage)
+      return row.bits;
   return 0;
 }
 
@@ -128,14 +123,54 @@ float moec::host::fromE4m3(uint8_t bits) {
   return bits & 0x80 ? -size : size;
 }
 
-static const std::array<float, 256> &e4m3Table() {
-  static const std::array<float, 256> table = [] {
-    std::array<float, 256> values;
-    for (unsigned i = 0; i < values.size(); ++i)
-      values[i] = fromE4m3(static_cast<uint8_t>(i));
+/// A float of a sign, `exponentBits` and `mantissaBits` without infinities and
+/// NaNs.
+static float fromSmall(uint8_t code, int exponentBits, int mantissaBits) {
+  const int mantissa = code & ((1 << mantissaBits) - 1);
+  const int exponent = code >> mantissaBits & ((1 << exponentBits) - 1);
+  const int bias = (1 << (exponentBits - 1)) - 1;
+  const float size =
+      exponent == 0
+          ? std::ldexp(static_cast<float>(mantissa), 1 - bias - mantissaBits)
+          : std::ldexp(static_cast<float>(mantissa + (1 << mantissaBits)),
+                       exponent - bias - mantissaBits);
+  return code >> (exponentBits + mantissaBits) & 1 ? -size : size;
+}
+
+float moec::host::fromCode(Storage storage, uint8_t code) {
+  switch (storage) {
+  case Storage::E4M3:
+    return fromE4m3(code);
+  case Storage::E5M2: // the upper half of an f16
+    return fromF16(static_cast<uint16_t>(code << 8));
+  case Storage::E3M2:
+    return fromSmall(code, 3, 2);
+  case Storage::E2M3:
+    return fromSmall(code, 2, 3);
+  case Storage::E2M1:
+    return fromSmall(code, 2, 1);
+  case Storage::UE8M0:
+    return code == 255 ? std::nanf("") : std::ldexp(1.0f, code - 127);
+  case Storage::I8:
+    return static_cast<int8_t>(code);
+  case Storage::I4:
+    return code & 15;
+  default:
+    return std::nanf("");
+  }
+}
+
+/// The numbers of all codes of a storage of 8 bits or fewer.
+static const std::array<float, 256> &codeTable(Storage storage) {
+  static const auto tables = [] {
+    std::array<std::array<float, 256>, std::size(kStorages) + 1> values;
+    for (const StorageRow &row : kStorages)
+      for (unsigned code = 0; code < 256 && row.bits <= 8; ++code)
+        values[static_cast<size_t>(row.storage)][code] =
+            fromCode(row.storage, static_cast<uint8_t>(code));
     return values;
   }();
-  return table;
+  return tables[static_cast<size_t>(storage)];
 }
 
 static const std::vector<float> &f16Table() {
@@ -172,10 +207,20 @@ void moec::host::loadFloats(Storage storage, const std::byte *source,
     const float *table = f16Table().data();
     for (int64_t i = 0; i < count; ++i)
       destination[i] = table[loadAs<uint16_t>(source, i)];
-  } else if (storage == Storage::E4M3) {
-    const float *table = e4m3Table().data();
+  } else if (const int64_t bits = storageBits(storage); bits == 8) {
+    const float *table = codeTable(storage).data();
     for (int64_t i = 0; i < count; ++i)
       destination[i] = table[loadAs<uint8_t>(source, i)];
+  } else if (bits == 4 || bits == 6) {
+    const float *table = codeTable(storage).data();
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t first = i * bits;
+      // The second byte only where the code reaches into it.
+      unsigned code = loadAs<uint8_t>(source, first / 8) >> first % 8;
+      if (first % 8 + bits > 8)
+        code |= loadAs<uint8_t>(source, first / 8 + 1) << (8 - first % 8);
+      destination[i] = table[code & ((1u << bits) - 1)];
+    }
   } else {
     for (int64_t i = 0; i < count; ++i)
       destination[i] = std::nanf("");

@@ -21,13 +21,32 @@
 namespace moec::host {
 
 /// How the elements of a tensor are stored; None for what the host device
-/// cannot compute with. I8 is raw memory, for packing only.
-enum class Storage { None, F32, F16, BF16, E4M3, I8, I32, I64 };
+/// cannot compute with. Elements of 4 and 6 bits lie one behind the other, the
+/// first in the lowest bits; I4 is 0 to 15, before a zero point is subtracted.
+enum class Storage {
+  None,
+  F32,
+  F16,
+  BF16,
+  E4M3,
+  E5M2,
+  E3M2,
+  E2M3,
+  E2M1,
+  UE8M0,
+  I4,
+  I8,
+  I32,
+  I64
+};
 
 /// By an element type's name.
 Storage storageOf(std::string_view elementType);
-/// Bytes of one element.
-int64_t storageBytes(Storage storage);
+/// Bits of one element, and bytes of `count` of them.
+int64_t storageBits(Storage storage);
+inline int64_t storageBytes(Storage storage, int64_t count = 1) {
+  return (count * storageBits(storage) + 7) / 8;
+}
 
 uint16_t toBf16(float value);
 uint16_t toF16(float value);
@@ -36,8 +55,11 @@ float fromF16(uint16_t bits);
 /// To f8E4M3FN: nearest even, saturated to +-448; a NaN becomes 0x7f.
 uint8_t toE4m3(float value);
 float fromE4m3(uint8_t bits);
+/// The number that a code of 8 bits or fewer stands for.
+float fromCode(Storage storage, uint8_t code);
 
-/// `count` elements from memory of any alignment to floats.
+/// `count` elements from memory of any alignment to floats; the first one
+/// begins a byte.
 void loadFloats(Storage storage, const std::byte *source, int64_t count,
                 float *destination);
 /// And back, each rounded once.

@@ -9,7 +9,8 @@
 // Each tile multiplies some rows with the weight of one expert:
 // result[r, c] = sum over i of lhs[r, i] * rhs[expert, c, i] (+ bias). Work is
 // split into tiles x chunks of columns; a product is summed in 16 interleaved
-// f32 sums, which are added in a fixed order.
+// f32 sums, which are added in a fixed order. Scales multiply sums over the
+// columns that share them; where the weight alone has scales, its elements.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,10 +39,12 @@ static float dot(const float *a, const float *b, int64_t count) {
 
 namespace {
 
-/// The scales of both operands: which lies where.
+/// The scales of both operands, or of the weight alone: which lies where.
 struct Scales {
-  View lhs, rhs;
-  bool given = false, twoDimensions = false;
+  View lhs, rhs, second, zeroPoint;
+  /// Of both operands; of the weight alone.
+  bool given = false, ofWeights = false;
+  bool twoDimensions = false;
   int64_t lhsRows = 0, lhsColumns = 0; ///< that share a scale
   int64_t rhsRows = 0, rhsColumns = 0;
   int64_t parts = 1, partRows = 0; ///< gate and up rows, or all
@@ -52,16 +55,35 @@ struct Scales {
     return load(lhs, lhsRows ? row : 0, column / lhsColumns);
   }
   float ofRhs(int64_t expert, const RowOrder::Row &row, int64_t column) const {
+    return at(rhs, expert, row, column);
+  }
+  /// A row of the weight: its elements become what they stand for.
+  void dequantize(Storage storage, int64_t expert, const RowOrder::Row &row,
+                  std::vector<float> &weight) const {
+    // Integers of 4 bits have no sign.
+    const float middle = storage == Storage::I4 ? 8 : 0;
+    const auto columns = static_cast<int64_t>(weight.size());
+    for (int64_t first = 0; first < columns; first += rhsColumns) {
+      float scale = at(rhs, expert, row, first);
+      if (second)
+        scale *= load(second, expert, parts == 1 ? 0 : row.part);
+      const float zero = zeroPoint ? at(zeroPoint, expert, row, first) : middle;
+      for (int64_t c = first; c < std::min(first + rhsColumns, columns); ++c)
+        weight[c] = (weight[c] - zero) * scale;
+    }
+  }
+
+private:
+  float at(const View &view, int64_t expert, const RowOrder::Row &row,
+           int64_t column) const {
     // One for each row stands where the row does.
     int64_t index = rhsRows == 1 || parts == 1
                         ? row.stored / rhsRows
                         : row.part * (perExpert / parts) + row.index / rhsRows;
     return twoDimensions
-               ? load(rhs, expert, index)
-               : load(rhs, expert * perExpert + index, column / rhsColumns);
+               ? load(view, expert, index)
+               : load(view, expert * perExpert + index, column / rhsColumns);
   }
-
-private:
   static float load(const View &view, int64_t row, int64_t column) {
     float value = 0;
     loadFloats(view.storage, view.at(row, column), 1, &value);
@@ -74,16 +96,19 @@ Result<Scales> scalesOf(KernelRun &run, const Stage &stage, int64_t lhsRows,
   Scales scales;
   scales.step = k;
   scales.given = stage.operands.count("lhs_scale") != 0;
-  if (scales.given != (stage.operands.count("rhs_scale") != 0))
-    return run.fail(stage, "expected scales of both operands or of none");
-  if (!scales.given)
+  const bool ofRhs = stage.operands.count("rhs_scale") != 0;
+  if (scales.given && !ofRhs)
+    return run.fail(stage, "expected scales of both operands, of the weight "
+                           "or of none");
+  scales.ofWeights = ofRhs && !scales.given;
+  if (!ofRhs)
     return scales;
   auto extent = [&](const char *attribute, int64_t whole) {
     int64_t value = run.integer(stage, attribute);
     return value ? value : whole;
   };
   scales.lhsRows = run.integer(stage, "lhs_group_rows");
-  scales.lhsColumns = extent("lhs_group_columns", k);
+  scales.lhsColumns = scales.given ? extent("lhs_group_columns", k) : k;
   scales.parts = stage.attributes.value("gate_up", false) ? 2 : 1;
   scales.partRows = n / scales.parts;
   scales.rhsRows = extent("rhs_group_rows", scales.partRows);
@@ -91,7 +116,8 @@ Result<Scales> scalesOf(KernelRun &run, const Stage &stage, int64_t lhsRows,
   scales.twoDimensions = run.integer(stage, "rhs_group_columns") == 0;
   scales.step = std::min(scales.lhsColumns, scales.rhsColumns);
   if (scales.lhsRows > 1 || n % scales.parts ||
-      std::max(scales.lhsColumns, scales.rhsColumns) % scales.step)
+      (scales.given &&
+       std::max(scales.lhsColumns, scales.rhsColumns) % scales.step))
     return run.fail(stage,
                     fmt::format("expected scales of a row of lhs, of whole "
                                 "gates and ups, and groups that divide each "
@@ -105,17 +131,34 @@ Result<Scales> scalesOf(KernelRun &run, const Stage &stage, int64_t lhsRows,
                   (k + scales.lhsColumns - 1) / scales.lhsColumns);
   if (!lhs)
     return lhs.takeError();
-  Result<View> rhs =
-      scales.twoDimensions
-          ? run.operand(stage, "rhs_scale", experts, scales.perExpert)
-          : run.operand(stage, "rhs_scale", experts * scales.perExpert,
-                        (k + scales.rhsColumns - 1) / scales.rhsColumns);
+  auto ofWeight = [&](const char *name) {
+    return scales.twoDimensions
+               ? run.operand(stage, name, experts, scales.perExpert)
+               : run.operand(stage, name, experts * scales.perExpert,
+                             (k + scales.rhsColumns - 1) / scales.rhsColumns);
+  };
+  Result<View> rhs = ofWeight("rhs_scale");
   if (!rhs)
     return rhs.takeError();
-  if (lhsRows > 0 && (!*lhs || !*rhs))
-    return run.fail(stage, "expected memory for lhs_scale and rhs_scale");
+  Result<View> zeroPoint = ofWeight("rhs_zero_point");
+  if (!zeroPoint)
+    return zeroPoint.takeError();
+  Result<View> second =
+      run.operand(stage, "rhs_second_scale", experts, scales.parts);
+  if (!second)
+    return second.takeError();
   scales.lhs = *lhs;
   scales.rhs = *rhs;
+  scales.zeroPoint = *zeroPoint;
+  scales.second = *second;
+  if (lhsRows == 0)
+    return scales;
+  for (auto [name, view] : {std::pair("lhs_scale", &scales.lhs),
+                            {"rhs_scale", &scales.rhs},
+                            {"rhs_second_scale", &scales.second},
+                            {"rhs_zero_point", &scales.zeroPoint}})
+    if (stage.operands.count(name) && !*view)
+      return run.fail(stage, fmt::format("expected memory for {}", name));
   return scales;
 }
 
@@ -214,41 +257,44 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
 
   constexpr int64_t chunkColumns = 64;
   int64_t chunks = (n + chunkColumns - 1) / chunkColumns;
-  parallelFor(run.threads, static_cast<int64_t>(work.size()) * chunks, 1,
-              [&](int64_t item, int64_t) {
-                const Tile &tile = work[item / chunks];
-                int64_t begin = item % chunks * chunkColumns;
-                int64_t end = std::min(begin + chunkColumns, n);
-                int64_t rowCount = tile.end - tile.begin;
-                std::vector<float> left(rowCount * k), weight(k), biases(n);
-                std::vector<float> products(rowCount * (end - begin));
-                for (int64_t r = 0; r < rowCount; ++r)
-                  loadFloats(lhs->storage, lhs->at(source[tile.begin + r]), k,
-                             &left[r * k]);
-                if (*bias)
-                  loadFloats(bias->storage, bias->at(tile.expert), n,
-                             biases.data());
-                for (int64_t c = begin; c < end; ++c) {
-                  loadFloats(rhs->storage, rhs->at(tile.expert * n + c), k,
-                             weight.data());
-                  RowOrder::Row stored = order->at(c);
-                  for (int64_t r = 0; r < rowCount; ++r) {
-                    float sum = 0;
-                    for (int64_t at = 0; at < k; at += scales->step) {
-                      float part = dot(&left[r * k + at], &weight[at],
-                                       std::min(scales->step, k - at));
-                      if (scales->given)
-                        part *= scales->ofLhs(source[tile.begin + r], at) *
-                                scales->ofRhs(tile.expert, stored, at);
-                      sum += part;
-                    }
-                    products[r * (end - begin) + c - begin] =
-                        sum + biases[stored.stored];
-                  }
-                }
-                for (int64_t r = 0; r < rowCount; ++r)
-                  storeFloats(result->storage, &products[r * (end - begin)],
-                              end - begin, result->at(tile.begin + r, begin));
-              });
+  parallelFor(
+      run.threads, static_cast<int64_t>(work.size()) * chunks, 1,
+      [&](int64_t item, int64_t) {
+        const Tile &tile = work[item / chunks];
+        int64_t begin = item % chunks * chunkColumns;
+        int64_t end = std::min(begin + chunkColumns, n);
+        int64_t rowCount = tile.end - tile.begin;
+        std::vector<float> left(rowCount * k), weight(k), biases(n);
+        std::vector<float> products(rowCount * (end - begin));
+        for (int64_t r = 0; r < rowCount; ++r)
+          loadFloats(lhs->storage, lhs->at(source[tile.begin + r]), k,
+                     &left[r * k]);
+        if (*bias)
+          loadFloats(bias->storage, bias->at(tile.expert), n, biases.data());
+        for (int64_t c = begin; c < end; ++c) {
+          loadFloats(rhs->storage, rhs->at(tile.expert * n + c), k,
+                     weight.data());
+          RowOrder::Row stored = order->at(c);
+          if (scales->ofWeights)
+            scales->dequantize(rhs->storage, tile.expert, stored, weight);
+          const int64_t step = scales->given ? scales->step : k;
+          for (int64_t r = 0; r < rowCount; ++r) {
+            float sum = 0;
+            for (int64_t at = 0; at < k; at += step) {
+              float part =
+                  dot(&left[r * k + at], &weight[at], std::min(step, k - at));
+              if (scales->given)
+                part *= scales->ofLhs(source[tile.begin + r], at) *
+                        scales->ofRhs(tile.expert, stored, at);
+              sum += part;
+            }
+            products[r * (end - begin) + c - begin] =
+                sum + biases[stored.stored];
+          }
+        }
+        for (int64_t r = 0; r < rowCount; ++r)
+          storeFloats(result->storage, &products[r * (end - begin)],
+                      end - begin, result->at(tile.begin + r, begin));
+      });
   return {};
 }

@@ -192,8 +192,10 @@ Result<View> KernelRun::view(const Stage &stage, const char *name,
                                    "elements apart, they are {}",
                                    value->name, columns, view.rowStride));
   __int128 bytes =
-      (static_cast<__int128>(rows - 1) * view.rowStride + columns) *
-      storageBytes(view.storage);
+      ((static_cast<__int128>(rows - 1) * view.rowStride + columns) *
+           storageBits(view.storage) +
+       7) /
+      8;
   uint64_t begin = static_cast<uint64_t>(*address);
   for (const Range &range : ranges)
     if (range.value == value->name && begin >= range.begin &&

@@ -34,7 +34,7 @@ struct Range {
 };
 
 /// A matrix in memory: element (r, c) is number r * rowStride + c. `data` is
-/// null for an absent optional operand.
+/// null for an absent optional operand. Rows begin whole bytes.
 struct View {
   std::byte *data = nullptr;
   Storage storage = Storage::None;
@@ -42,7 +42,7 @@ struct View {
 
   explicit operator bool() const { return data; }
   std::byte *at(int64_t row, int64_t column = 0) const {
-    return data + (row * rowStride + column) * storageBytes(storage);
+    return data + (row * rowStride + column) * storageBits(storage) / 8;
   }
   int64_t integer(int64_t row, int64_t column = 0) const {
     return loadInteger(storage, at(row, column), 0);

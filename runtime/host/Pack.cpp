@@ -52,8 +52,8 @@ Result<PackStep> stepOf(KernelRun &run, const Stage &stage) {
 template <typename RowOf>
 Result<void> copyRows(KernelRun &run, const PackStep &step,
                       const std::byte *source, std::byte *destination,
-                      int64_t elementBytes, RowOf rowOf) {
-  int64_t bytes = step.columns * elementBytes;
+                      Storage storage, RowOf rowOf) {
+  int64_t bytes = storageBytes(storage, step.columns);
   parallelFor(run.threads, step.experts * step.rows, 256,
               [&](int64_t begin, int64_t end) {
                 for (int64_t i = begin; i < end; ++i) {
@@ -79,9 +79,8 @@ Result<View> scratchOf(KernelRun &run, const Stage &stage, const PackStep &step,
     return scratch;
   int64_t rows = step.experts * step.rows;
   bool isBytes = scratch->storage == Storage::I8;
-  scratch = isBytes
-                ? view(1, rows * step.columns * storageBytes(weight.storage))
-                : view(rows, step.columns);
+  scratch = isBytes ? view(1, rows * storageBytes(weight.storage, step.columns))
+                    : view(rows, step.columns);
   if (scratch && (!*scratch || !weight ||
                   (!isBytes && scratch->storage != weight.storage)))
     return run.fail(stage, "expected memory for source and destination, of one "
@@ -105,7 +104,7 @@ Result<void> moec::host::runPackCopy(KernelRun &run, const Stage &stage) {
   if (!scratch)
     return scratch.takeError();
   return copyRows(run, *step, weight->at(step->firstExpert * step->rows),
-                  scratch->data, storageBytes(weight->storage),
+                  scratch->data, weight->storage,
                   [](int64_t row) { return row; });
 }
 
@@ -128,7 +127,6 @@ Result<void> moec::host::runPackInterleave(KernelRun &run, const Stage &stage) {
   if (!scratch)
     return scratch.takeError();
   return copyRows(run, *step, scratch->data,
-                  weight->at(step->firstExpert * step->rows),
-                  storageBytes(weight->storage),
+                  weight->at(step->firstExpert * step->rows), weight->storage,
                   [&](int64_t row) { return order->at(row).stored; });
 }

@@ -65,7 +65,9 @@ inline constexpr StageKind kStageKinds[] = {
      "block_rows:integer pairs:integer~"},
     // gate_up: gate and up rows have groups of scales of their own.
     {"grouped_matmul",
-     "lhs rows? tiles tile_count rhs lhs_scale? rhs_scale? bias?", "result",
+     "lhs rows? tiles tile_count rhs lhs_scale? rhs_scale? "
+     "rhs_second_scale? rhs_zero_point? bias?",
+     "result",
      "n:integer k:integer experts:integer top_k:integer gather:boolean "
      "interleave:integer gate_up_order:string~ lhs_group_rows:integer~ "
      "lhs_group_columns:integer~ "

@@ -188,8 +188,44 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [scheme_not_supported]: these descriptors are no scheme that a backend does; accepted: f32, f16, bf16}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <i8, group = [1, -1], scale = bf16>, w2 = <i8, group = [1, -1], scale = bf16>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+// expected-error-re@+1 {{layer @l refused [scheme_not_supported]: these descriptors are no scheme that a backend does; accepted: f32, f16, bf16, {{.*}}, or weights alone that are quantized}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <bf16>, w2 = <i8, group = [1, -1], scale = bf16>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+2 {{layer @l refused [scheme_not_supported]: w1: weights of i16 are not dequantized; accepted: f8E4M3FN f8E5M2 f6E3M2FN f6E2M3FN f4E2M1FN i8 i4}}
+// expected-error@+1 {{layer @l refused [scheme_not_supported]: w1 and w2 must have one element type, got i16 and i4}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <i16, group = [1, 128], scale = bf16>, w2 = <i4, group = [1, 128], scale = bf16>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [scheme_not_supported]: w1: scales of f64; accepted: f32 f16 bf16 f8E4M3FN f8E8M0FNU}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <i4, group = [1, 128], scale = f64>, w2 = <i4, group = [1, 128], scale = bf16>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [scheme_not_supported]: w2: groups of 20 along K; accepted: multiples of 8, or -1 for all}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <i4, group = [1, 128], scale = bf16>, w2 = <i4, group = [1, 20], scale = bf16>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [scheme_not_supported]: w1: groups of all rows and 128 along K; accepted: [-1, -1], or groups of some rows}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <i4, group = [-1, 128], scale = bf16>, w2 = <i4, group = [1, 128], scale = bf16>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [scheme_not_supported]: w1: scales are dynamic; accepted: static ones}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <i4, group = [1, 128], scale = bf16, dynamic>, w2 = <i4, group = [1, 128], scale = bf16>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [scheme_not_supported]: w1: second scales of bf16; accepted: f32}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <i4, group = [1, 128], scale = bf16, second_scale = bf16>, w2 = <i4, group = [1, 128], scale = bf16>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [scheme_not_supported]: w1: zero points of i4; accepted: i8}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <i4, group = [1, 128], scale = bf16, zero_point = i4>, w2 = <i4, group = [1, 128], scale = bf16>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 // -----
 

@@ -57,6 +57,7 @@ int main() {
   for (const Engine &row : kEngines)
     rows["engines"].push_back({{"name", row.name},
                                {"elements", words(row.elements)},
+                               {"weights", words(row.weights)},
                                {"features", words(row.features)},
                                {"most_tokens", row.mostTokens}});
   for (const Backend &row : kBackends)

@@ -64,9 +64,16 @@ def choose(rows, archs, everything):
     for turn, arch in enumerate(archs):
         for scheme in rows["schemes"]:
             ways = list(testing.ways(rows, scheme))
+            # One loop dequantizes weights of every kind: each scheme in turn on one arch.
+            if testing.is_dequantized(scheme) and not everything:
+                if arch != REPRESENTATIVES[rows["schemes"].index(scheme) % len(REPRESENTATIVES)]:
+                    continue
+                ways = [way for way in ways if way[0] == rows["backends"][0]["name"]]
             for index, (backend, engine) in enumerate(ways):
                 if everything:
                     layers = product
+                elif testing.is_dequantized(scheme):
+                    layers = [(gated, methods[0], True), (ungated, methods[-1], False)]
                 elif arch not in REPRESENTATIVES:
                     layers = [(gated, methods[0], True) if turn % 2 else (ungated, methods[-1], False)]
                     turn += 1

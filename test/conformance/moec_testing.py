@@ -45,9 +45,15 @@ def shapes(scheme):
     return SHAPES if is_plain(scheme) else SHAPES_OF_BYTES
 
 
+def is_dequantized(scheme):
+    """Whether weights become numbers of the activations' type before they are multiplied."""
+    return is_plain(scheme) and scheme["w1"] != scheme["a1"]
+
+
 def shared_shape(scheme):
     """A layer that 7 ranks may share by experts or by its intermediate size: then blocks of 128 must be whole."""
-    return SHAPES[2] if is_plain(scheme) else {**SHAPES_OF_BYTES[2], "intermediate_size": 7 * 128}
+    shape = SHAPES[2] if is_plain(scheme) else SHAPES_OF_BYTES[2]
+    return {**shape, "intermediate_size": 7 * 128} if scheme["w1"] not in FLOATS else shape
 
 
 class Tools:
@@ -146,7 +152,8 @@ def ways(rows, scheme):
     """(backend, engine) pairs whose rows admit the scheme's element types; the compiler has the last word."""
     for backend in rows["backends"]:
         for engine in rows["engines"]:
-            if engine["name"] in [*backend["engines"], backend["few_tokens"]] and scheme["a1"] in engine["elements"]:
+            if (engine["name"] in [*backend["engines"], backend["few_tokens"]] and scheme["a1"] in engine["elements"]
+                    and (scheme["w1"] == scheme["a1"] or scheme["w1"] in engine["weights"])):
                 yield backend["name"], engine["name"]
 
 

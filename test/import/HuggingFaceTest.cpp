@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/import/Vocabulary.h"
+#include "dialect/catalog/Schemes.h"
 #include "test/import/ImportTesting.h"
 
 #include <gtest/gtest.h>
@@ -264,6 +265,55 @@ TEST(HuggingFace, QuantizationNamesAScheme) {
       "fp8_block");
 }
 
+/// The scheme of weights alone, and the size of their groups.
+static std::string weightsOf(nlohmann::json quantization) {
+  const LayerDescription layer = accepted(
+      changed("qwen3-30b-a3b", {{"quantization_config", quantization}}));
+  return layer.quant.scheme + " " + std::to_string(layer.quant.groupSize);
+}
+
+TEST(HuggingFace, QuantizationOfWeightsAlone) {
+  nlohmann::json gptq = {{"quant_method", "gptq"},
+                         {"bits", 4},
+                         {"group_size", 64},
+                         {"desc_act", false},
+                         {"sym", true}};
+  EXPECT_EQ(weightsOf(gptq), "int4_w4a16 64");
+  gptq["group_size"] = -1;
+  EXPECT_EQ(weightsOf(gptq), "int4_w4a16 -1");
+  gptq["bits"] = 8;
+  EXPECT_EQ(weightsOf(gptq), "int8_w8a16 -1");
+  EXPECT_EQ(weightsOf({{"quant_method", "awq"},
+                       {"bits", 4},
+                       {"group_size", 128},
+                       {"zero_point", true}}),
+            "int4_zp_w4a16 128");
+  nlohmann::json packed = compressed({{"strategy", "group"}}, {});
+  packed["format"] = "pack-quantized";
+  nlohmann::json &group = packed["config_groups"]["group_0"];
+  group["input_activations"] = nullptr;
+  group["weights"] = {{"type", "int"},
+                      {"num_bits", 4},
+                      {"strategy", "group"},
+                      {"group_size", 32},
+                      {"symmetric", false}};
+  EXPECT_EQ(weightsOf(packed), "int4_zp_w4a16 32");
+  group["weights"] = {
+      {"type", "int"}, {"num_bits", 4}, {"strategy", "channel"}};
+  EXPECT_EQ(weightsOf(packed), "int4_w4a16 -1");
+  packed["format"] = "nvfp4-pack-quantized";
+  group["weights"] = {{"type", "float"},
+                      {"num_bits", 4},
+                      {"strategy", "tensor_group"},
+                      {"group_size", 16}};
+  EXPECT_EQ(weightsOf(packed), "nvfp4_w4a16 0");
+  packed["format"] = "float-quantized";
+  group["weights"] = {
+      {"type", "float"}, {"num_bits", 8}, {"strategy", "channel"}};
+  EXPECT_EQ(weightsOf(packed), "fp8_w8a16 0");
+  EXPECT_EQ(weightsOf({{"quant_method", "mxfp4"}}), "mxfp4_w4a16 0");
+}
+
 TEST(HuggingFace, QuantizationThatIsNoSchemeIsRefused) {
   auto refused = [](nlohmann::json quantization) {
     return refusalOf(
@@ -306,7 +356,8 @@ TEST(HuggingFace, QuantizationThatIsNoSchemeIsRefused) {
             "activations of \"float8 tensor dynamic\"; accepted: float8 "
             "channel with float8 token dynamic, float8 tensor with float8 "
             "tensor, float8 tensor with float8 tensor dynamic, float8 block "
-            "with float8 group 128 dynamic; " +
+            "with float8 group 128 dynamic, float8 channel with no "
+            "activations; " +
                 schemes);
   // Shared experts may differ, if they are no part of the layer.
   const std::string shared = changed(
@@ -414,10 +465,9 @@ TEST(HuggingFace, OptionsThatNothingServes) {
             "in.json: --placement=scattered: expected linear or round_robin");
   options = {};
   options.scheme = "fp4";
-  EXPECT_EQ(
-      refusalOf(text, options),
-      "in.json: --scheme=fp4: expected one of f32, f16, bf16, fp8_tensor, "
-      "fp8_tensor_dynamic, fp8_channel, fp8_block");
+  EXPECT_EQ(refusalOf(text, options),
+            "in.json: --scheme=fp4: expected one of " +
+                catalog::names(catalog::kSchemes));
   options = {};
   options.dtype = "fp8";
   EXPECT_EQ(refusalOf(text, options),

@@ -198,7 +198,7 @@ TEST(LayerJson, UnknownFields) {
             "tp_rank, tp_size and use_ep");
   EXPECT_EQ(refused({{"quant_config", {{"scheme", "bf16"}, {"bits", 4}}}}),
             "in.json: $.quant_config.bits: unknown field; accepted here: a1, "
-            "a2, is_scale_swizzled, scheme, w1 and w2");
+            "a2, group_size, is_scale_swizzled, scheme, w1 and w2");
 }
 
 TEST(LayerJson, FieldsThatVllmHasAndThisFormatHasNot) {
@@ -326,10 +326,15 @@ TEST(LayerJson, TypesAndRanges) {
 
 TEST(LayerJson, Quantization) {
   EXPECT_EQ(refused({{"quant_config", "fp4"}}),
-            "in.json: $.quant_config: expected \"f32\", \"f16\", \"bf16\", "
-            "\"fp8_tensor\", \"fp8_tensor_dynamic\", \"fp8_channel\" or "
-            "\"fp8_block\", "
-            "got the string \"fp4\"");
+            "in.json: $.quant_config: expected " + listOf(schemeNames()) +
+                ", got the string \"fp4\"");
+  for (nlohmann::json wrong :
+       {nlohmann::json({{"scheme", "int4_w4a16"}, {"group_size", 0}}),
+        nlohmann::json({{"w1", {{"dtype", "i4"}}}, {"group_size", 32}})})
+    EXPECT_EQ(refused({{"quant_config", wrong}}),
+              "in.json: $.quant_config.group_size: expected -1 (all) or at "
+              "least 1, with \"scheme\", got " +
+                  wrong["group_size"].dump());
   EXPECT_EQ(refused({{"quant_config", 4}}),
             "in.json: $.quant_config: expected null, the name of a scheme or "
             "an object with \"scheme\" or with \"a1\", \"a2\", \"w1\" and "

@@ -22,11 +22,18 @@
 
 namespace moec::reference {
 
-static constexpr std::array<Element, 6> kElements = {{
+static constexpr std::array<Element, 13> kElements = {{
     {"f32", 4, true, 8, 23},
     {"f16", 2, true, 5, 10},
     {"bf16", 2, true, 8, 7},
     {"f8E4M3FN", 1, true, 4, 3, true},
+    {"f8E5M2", 1, true, 5, 2},
+    {"f6E3M2FN", 1, true, 3, 2, true, false, false, 6},
+    {"f6E2M3FN", 1, true, 2, 3, true, false, false, 6},
+    {"f4E2M1FN", 1, true, 2, 1, true, false, false, 4},
+    {"f8E8M0FNU", 1, true, 8, 0, true, true, true},
+    {"i4", 1, false, 0, 0, false, false, false, 4},
+    {"i8", 1, false, 0, 0},
     {"i32", 4, false, 0, 0},
     {"i64", 8, false, 0, 0},
 }};
@@ -38,13 +45,29 @@ const Element *findElement(std::string_view name) {
   return nullptr;
 }
 
-static uint64_t readBits(const void *array, int64_t index, int64_t bytes) {
-  uint64_t bits = 0;
-  std::memcpy(&bits, static_cast<const char *>(array) + index * bytes, bytes);
-  return bits;
+static uint64_t readBits(const void *array, int64_t index, int64_t bits) {
+  const char *first = static_cast<const char *>(array) + index * bits / 8;
+  const int64_t offset = index * bits % 8;
+  uint64_t word = 0;
+  std::memcpy(&word, first, (offset + bits + 7) / 8);
+  return word >> offset & (~uint64_t(0) >> (64 - bits));
+}
+
+static void writeBits(void *array, int64_t index, int64_t bits,
+                      uint64_t value) {
+  char *first = static_cast<char *>(array) + index * bits / 8;
+  const int64_t offset = index * bits % 8;
+  uint64_t word = 0;
+  std::memcpy(&word, first, (offset + bits + 7) / 8);
+  word &= ~(~uint64_t(0) >> (64 - bits) << offset);
+  word |= value << offset;
+  std::memcpy(first, &word, (offset + bits + 7) / 8);
 }
 
 static double decodeFloat(const Element &element, uint64_t bits) {
+  if (element.isPower)
+    return bits == 255 ? std::numeric_limits<double>::quiet_NaN()
+                       : std::ldexp(1.0, int(bits) - 127);
   const int mantissaBits = element.mantissaBits;
   const int exponentMask = (1 << element.exponentBits) - 1;
   const int bias = exponentMask >> 1;
@@ -54,7 +77,7 @@ static double decodeFloat(const Element &element, uint64_t bits) {
   double value;
   const bool allSet =
       exponent == exponentMask && mantissa == (int64_t(1) << mantissaBits) - 1;
-  if (element.finiteOnly && allSet)
+  if (element.finiteOnly && element.hasNan && allSet)
     value = std::numeric_limits<double>::quiet_NaN();
   else if (exponent == exponentMask && !element.finiteOnly)
     value = mantissa ? std::numeric_limits<double>::quiet_NaN()
@@ -71,6 +94,10 @@ static bool encodeNormal(const Element &element, double value,
                          uint64_t &result);
 
 static uint64_t encodeFloat(const Element &element, double value) {
+  if (element.isPower)
+    return std::isnan(value)
+               ? 255
+               : uint64_t(std::ilogb(roundTo(element, value)) + 127);
   const int mantissaBits = element.mantissaBits;
   const uint64_t exponentMask = (uint64_t(1) << element.exponentBits) - 1;
   const int bias = int(exponentMask >> 1);
@@ -108,7 +135,7 @@ static bool encodeNormal(const Element &element, double value,
   // Half of the last kept place, less one where the kept part is even.
   bits += (uint64_t(1) << (dropped - 1)) - 1 + ((bits >> dropped) & 1);
   const int exponent = int(bits >> 52) - 1023;
-  if (exponent < 2 - bias || exponent >= bias)
+  if (exponent < 2 - bias || exponent >= bias || element.isPower)
     return false;
   const uint64_t kept =
       (bits >> dropped) & ((uint64_t(1) << element.mantissaBits) - 1);
@@ -120,12 +147,27 @@ static bool encodeNormal(const Element &element, double value,
 /// The largest number of a float without infinities.
 static double largestFinite(const Element &element) {
   const int bias = ((1 << element.exponentBits) - 1) >> 1;
-  return std::ldexp(2.0 - std::ldexp(1.0, 1 - element.mantissaBits), bias + 1);
+  // The code of a NaN would have been one step more.
+  const double steps = element.hasNan ? 2 : 1;
+  return std::ldexp(2.0 - std::ldexp(steps, -element.mantissaBits), bias + 1);
 }
 
 double roundTo(const Element &element, double value) {
-  if (!element.isFloat)
-    return std::nearbyint(value);
+  if (!element.isFloat) {
+    const double rounded = std::nearbyint(value);
+    return element.bits() == 4   ? std::clamp(rounded, 0.0, 15.0)
+           : element.bits() == 8 ? std::clamp(rounded, -127.0, 127.0)
+                                 : rounded;
+  }
+  if (element.isPower) {
+    // The nearer power of two, the one below 1.5 times itself.
+    int exponent = 0;
+    const double part = std::frexp(value, &exponent); // from 1/2 to 1
+    if (std::isnan(value))
+      return value;
+    return std::ldexp(
+        1.0, std::clamp(part < 0.75 ? exponent - 1 : exponent, -127, 127));
+  }
   if (element.finiteOnly && std::fabs(value) >= largestFinite(element))
     return std::copysign(largestFinite(element), value);
   if (!std::isfinite(value) || value == 0)
@@ -144,25 +186,28 @@ double roundTo(const Element &element, double value) {
 }
 
 double load(const Element &element, const void *array, int64_t index) {
-  const uint64_t bits = readBits(array, index, element.bytes);
+  const uint64_t bits = readBits(array, index, element.bits());
   if (element.isFloat)
     return decodeFloat(element, bits);
-  return element.bytes == 4 ? double(int32_t(bits)) : double(int64_t(bits));
+  return element.bits() == 4    ? double(bits)
+         : element.bits() == 8  ? double(int8_t(bits))
+         : element.bits() == 32 ? double(int32_t(bits))
+                                : double(int64_t(bits));
 }
 
 void store(const Element &element, void *array, int64_t index, double value) {
   uint64_t bits = 0;
   if (!element.isFloat)
-    bits = uint64_t(int64_t(std::nearbyint(value)));
+    bits = uint64_t(int64_t(roundTo(element, value))) &
+           ~uint64_t(0) >> (64 - element.bits());
   else if (!encodeNormal(element, value, bits))
     bits = encodeFloat(element, value);
-  std::memcpy(static_cast<char *>(array) + index * element.bytes, &bits,
-              element.bytes);
+  writeBits(array, index, element.bits(), bits);
 }
 
 void loadMany(const Element &element, const void *source, int64_t count,
               double *destination) {
-  if (element.isFloat && element.exponentBits == 8) {
+  if (element.isFloat && element.exponentBits == 8 && !element.isPower) {
     // f32 and bf16 are the upper bits of an f32.
     const int shift = 32 - 8 * int(element.bytes);
     for (int64_t i = 0; i < count; ++i) {
@@ -189,17 +234,6 @@ void loadMany(const Element &element, const void *source, int64_t count,
       std::memcpy(&bits, static_cast<const char *>(source) + i * 2, 2);
       destination[i] = table[bits];
     }
-    return;
-  }
-  if (element.isFloat && element.bytes == 1) {
-    static const std::vector<double> table = [&element] {
-      std::vector<double> values(1 << 8);
-      for (uint64_t bits = 0; bits < values.size(); ++bits)
-        values[bits] = decodeFloat(element, bits);
-      return values;
-    }();
-    for (int64_t i = 0; i < count; ++i)
-      destination[i] = table[static_cast<const unsigned char *>(source)[i]];
     return;
   }
   for (int64_t i = 0; i < count; ++i)

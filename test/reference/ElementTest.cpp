@@ -88,7 +88,7 @@ TEST(Element, Integers) {
   EXPECT_EQ(wide, -1);
   const int32_t narrow[] = {5, -7};
   EXPECT_EQ(load(*findElement("i32"), narrow, 1), -7);
-  EXPECT_EQ(findElement("f8E5M2"), nullptr);
+  EXPECT_EQ(findElement("i16"), nullptr);
 }
 
 } // namespace

@@ -77,13 +77,21 @@ double dot(const double *a, const double *b, int64_t count) {
          ((sums[1] + sums[5]) + (sums[3] + sums[7])) + rest;
 }
 
-static WeightScales scalesOf(const Weight &scales, const Scaling &scaling,
-                             int64_t perExpert, int64_t scaleColumns,
-                             int64_t parts, int64_t rows, int64_t columns) {
+static WeightScales scalesOf(const Weight &scales, const Weight &second,
+                             const Weight &zeroPoints, const Element *element,
+                             const Scaling &scaling, int64_t perExpert,
+                             int64_t scaleColumns, int64_t parts, int64_t rows,
+                             int64_t columns) {
   WeightScales result;
   if (!scaling.given)
     return result;
   result.scales = &scales;
+  if (scaling.second)
+    result.second = &second;
+  if (scaling.zeroPoint)
+    result.zeroPoints = &zeroPoints;
+  // Integers of 4 bits have no sign.
+  result.middle = element->name == "i4" ? 8 : 0;
   result.perExpert = perExpert;
   result.columns = scaleColumns;
   result.parts = parts;
@@ -94,7 +102,8 @@ static WeightScales scalesOf(const Weight &scales, const Scaling &scaling,
 }
 
 WeightScales scalesOfW2(const Layer &layer, const Inputs &inputs) {
-  return scalesOf(inputs.w2Scale, layer.w2Scaling, layer.w2ScaleRows(),
+  return scalesOf(inputs.w2Scale, inputs.w2SecondScale, inputs.w2ZeroPoint,
+                  layer.weightType, layer.w2Scaling, layer.w2ScaleRows(),
                   layer.w2ScaleColumns(), 1, layer.hidden, layer.intermediate);
 }
 
@@ -121,12 +130,12 @@ void readRows(const Weight &weight, int64_t expert, int64_t rowsPerExpert,
   values.resize(rows * columns);
   const void *source;
   if (weight.read) {
-    bytes.resize(rows * columns * weight.element->bytes);
+    bytes.resize(rows * weight.element->bytesOf(columns));
     weight.read(expert, row, rows, bytes.data());
     source = bytes.data();
   } else {
     source = static_cast<const char *>(weight.data) +
-             (expert * rowsPerExpert + row) * columns * weight.element->bytes;
+             (expert * rowsPerExpert + row) * weight.element->bytesOf(columns);
   }
   loadMany(*weight.element, source, rows * columns, values.data());
 }
@@ -136,21 +145,38 @@ void dequantize(const WeightScales &scales, int64_t expert, int64_t row,
                 std::vector<double> &values) {
   if (!scales.scales)
     return;
-  std::vector<double> scaleRow;
+  std::vector<double> scaleRow, zeroRow, secondScales;
   for (int64_t i = 0; i < int64_t(values.size()) / columns; ++i) {
     int64_t part = (row + i) / scales.partRows;
     int64_t inPart = (row + i) % scales.partRows;
-    // A scale for each row stands where the row does.
-    if (scales.alternate && scales.groupRows > 1) {
+    if (scales.alternate) {
       part = (row + i) % 2;
       inPart = (row + i) / 2;
     }
+    // A scale for each row stands where the row does.
+    const int64_t scaledRow =
+        scales.groupRows == 1
+            ? row + i
+            : part * (scales.perExpert / scales.parts) +
+                  inPart / scales.groupRows;
     readRows(*scales.scales, expert, scales.perExpert, scales.columns,
-             part * (scales.perExpert / scales.parts) +
-                 inPart / scales.groupRows,
-             1, bytes, scaleRow);
-    for (int64_t c = 0; c < columns; ++c)
-      values[i * columns + c] *= scaleRow[c / scales.groupColumns];
+             scaledRow, 1, bytes, scaleRow);
+    if (scales.second) {
+      readRows(*scales.second, expert, scales.parts, 1, part, 1, bytes,
+               secondScales);
+      for (double &scale : scaleRow)
+        scale *= secondScales[0];
+    }
+    if (scales.zeroPoints)
+      readRows(*scales.zeroPoints, expert, scales.perExpert, scales.columns,
+               scaledRow, 1, bytes, zeroRow);
+    else
+      zeroRow.assign(scales.columns, scales.middle);
+    for (int64_t c = 0; c < columns; ++c) {
+      const int64_t group = c / scales.groupColumns;
+      double &value = values[i * columns + c];
+      value = (value - zeroRow[group]) * scaleRow[group];
+    }
   }
 }
 
@@ -241,9 +267,10 @@ static float staticScale(const Weight &scales, int64_t experts) {
 FirstHalf::FirstHalf(const Layer &layer, const Inputs &inputs,
                      const Routing &routing, unsigned threads)
     : layer(layer), inputs(inputs), routing(routing), threads(threads),
-      scales(scalesOf(inputs.w13Scale, layer.w1Scaling, layer.w13ScaleRows(),
-                      layer.w13ScaleColumns(), layer.gated ? 2 : 1,
-                      layer.gateUpRows(), layer.hidden)),
+      scales(scalesOf(inputs.w13Scale, inputs.w13SecondScale,
+                      inputs.w13ZeroPoint, layer.weightType, layer.w1Scaling,
+                      layer.w13ScaleRows(), layer.w13ScaleColumns(),
+                      layer.gated ? 2 : 1, layer.gateUpRows(), layer.hidden)),
       stride(inputs.x.rowStride ? inputs.x.rowStride : layer.hidden) {
   scales.alternate = layer.gateUpOrder == "interleaved";
   if (!layer.a1Scaling.given || !layer.a1Scaling.ofTensor() ||

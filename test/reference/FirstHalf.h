@@ -35,7 +35,10 @@ std::vector<std::vector<Pair>> pairsOf(const Layer &layer,
 
 /// Scales of a weight, and how many of its rows and columns share one.
 struct WeightScales {
-  const Weight *scales = nullptr; ///< null: none
+  const Weight *scales = nullptr;     ///< null: none
+  const Weight *second = nullptr;     ///< of each part; null: none
+  const Weight *zeroPoints = nullptr; ///< beside the scales; null: `middle`
+  double middle = 0;
   int64_t perExpert = 0, columns = 0;
   int64_t parts = 1, partRows = 0; ///< quantized apart
   bool alternate = false;          ///< the two parts' rows do
@@ -50,7 +53,8 @@ void readRows(const Weight &weight, int64_t expert, int64_t rowsPerExpert,
               int64_t columns, int64_t row, int64_t rows,
               std::vector<char> &bytes, std::vector<double> &values);
 
-/// Multiplies rows [row, ...) of a weight, `values`, by their scales, if any.
+/// Rows [row, ...) of a weight, `values`, less their zero points and times
+/// their scales, if any.
 void dequantize(const WeightScales &scales, int64_t expert, int64_t row,
                 int64_t columns, std::vector<char> &bytes,
                 std::vector<double> &values);

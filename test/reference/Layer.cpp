@@ -103,10 +103,21 @@ public:
       return nullptr;
     const Element *element =
         node->is_string() ? findElement(node->get<std::string>()) : nullptr;
-    if (!element || !element->isFloat) {
+    if (!element || !element->isFloat ||
+        (element->bytes < 2 && element->name != "f8E4M3FN")) {
       fail(path, "must be f32, f16, bf16 or f8E4M3FN, not " + node->dump());
       return nullptr;
     }
+    return element;
+  }
+  /// That of a weight, or of its scales.
+  const Element *weightType(std::string_view path) {
+    const nlohmann::json *node = at(path);
+    const Element *element = node && node->is_string()
+                                 ? findElement(node->get<std::string>())
+                                 : nullptr;
+    if (node && (!element || (!element->isFloat && element->bytes > 1)))
+      fail(path, "must be a float, i8 or i4, not " + node->dump());
     return element;
   }
   /// An optional option that must be absent, null, or equal to `neutral`.
@@ -159,6 +170,44 @@ static const Element *descriptor(Reader &reader, const std::string &which,
   }
   scaling.rows = (*group)[0].get<int64_t>();
   scaling.columns = (*group)[1].get<int64_t>();
+  return element;
+}
+
+/// A weight: plain, or with static scales of groups of rows and columns.
+static const Element *weight(Reader &reader, const std::string &which,
+                             Scaling &scaling) {
+  const std::string base = "quant." + which + ".";
+  const Element *element = reader.weightType(base + "element_type");
+  const nlohmann::json *scale = reader.at(base + "scale_type");
+  if (!scale || scale->is_null()) {
+    reader.demand(base + "group", nlohmann::json::array());
+    reader.demand(base + "zero_point_type", nullptr);
+    reader.demand(base + "second_scale_type", nullptr);
+    return reader.operandType(base + "element_type");
+  }
+  scaling.given = true;
+  scaling.scaleType = reader.weightType(base + "scale_type");
+  reader.demand(base + "dynamic", false);
+  const auto present = [&](const char *field, const nlohmann::json &type) {
+    const nlohmann::json *node = reader.at(base + field);
+    if (!node || node->is_null())
+      return false;
+    reader.demand(base + field, type);
+    return true;
+  };
+  scaling.second = present("second_scale_type", "f32");
+  scaling.zeroPoint = present("zero_point_type", "i8");
+  const nlohmann::json *group = reader.at(base + "group");
+  const auto extent = [&](size_t i) -> int64_t {
+    const bool known = group && group->is_array() && group->size() == 2 &&
+                       (*group)[i].is_number_integer();
+    const int64_t value = known ? (*group)[i].get<int64_t>() : 0;
+    if (value != -1 && value < 1)
+      reader.demand(base + "group", "two extents, -1 or at least 1");
+    return value;
+  };
+  scaling.rows = extent(0);
+  scaling.columns = extent(1);
   return element;
 }
 
@@ -268,13 +317,11 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
     readOfExperts(reader, json["activation"], layer);
 
   const nlohmann::json tensor = {-1, -1}, row = {1, -1}, group = {1, 128};
-  const nlohmann::json block = {128, 128};
   const nlohmann::json ofActivations = {tensor, row, group};
-  const nlohmann::json ofWeights = {tensor, row, block};
   layer.a1 = descriptor(reader, "a1", ofActivations, layer.a1Scaling);
   layer.a2 = descriptor(reader, "a2", ofActivations, layer.a2Scaling);
-  layer.weightType = descriptor(reader, "w1", ofWeights, layer.w1Scaling);
-  const Element *w2 = descriptor(reader, "w2", ofWeights, layer.w2Scaling);
+  layer.weightType = weight(reader, "w1", layer.w1Scaling);
+  const Element *w2 = weight(reader, "w2", layer.w2Scaling);
 
   layer.gateUpOrder =
       reader.word("gate_up_order", {"gate_first", "up_first", "interleaved"});
@@ -309,9 +356,6 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
     reader.error = "layer.local_experts ends behind num_experts";
   if (reader.error.empty() && w2 != layer.weightType)
     reader.error = "layer.quant.w2 must have the element type of w1";
-  if (reader.error.empty() && layer.w1Scaling.given &&
-      (layer.w1Scaling.dynamic || layer.w2Scaling.dynamic))
-    reader.error = "layer.quant.w1 and w2 must have static scales";
   for (const Scaling *scaling : {&layer.a1Scaling, &layer.a2Scaling})
     if (reader.error.empty() && scaling->given && !scaling->dynamic &&
         !scaling->ofTensor())

@@ -57,6 +57,14 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
   if (layer.w1Scaling.given &&
       (!present(inputs.w13Scale) || !present(inputs.w2Scale)))
     return invalid("w13_scale and w2_scale are needed: the layer is quantized");
+  if ((layer.w1Scaling.second && !present(inputs.w13SecondScale)) ||
+      (layer.w2Scaling.second && !present(inputs.w2SecondScale)))
+    return invalid("w13_second_scale and w2_second_scale are needed: scales "
+                   "are scaled");
+  if ((layer.w1Scaling.zeroPoint && !present(inputs.w13ZeroPoint)) ||
+      (layer.w2Scaling.zeroPoint && !present(inputs.w2ZeroPoint)))
+    return invalid("w13_zero_point and w2_zero_point are needed: the weights "
+                   "have zero points");
   if ((inputs.gateUpAddend.data || inputs.downAddend.data) && !layer.lora)
     return invalid("the layer has no adapters");
   if (layer.inputQuantized && !list.empty() && !inputs.xScale.data)

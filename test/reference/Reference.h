@@ -37,6 +37,10 @@ struct Scaling {
   bool given = false; ///< whether there are scales
   int64_t rows = 0, columns = 0;
   bool dynamic = false; ///< computed from the values
+  /// Of weights: the type of their scales, whether these are scaled by one of
+  /// all of gate, up or the second weight, and whether there are zero points.
+  const Element *scaleType = findElement("f32");
+  bool second = false, zeroPoint = false;
   bool ofTensor() const { return rows == -1 && columns == -1; }
 };
 
@@ -181,7 +185,10 @@ struct Inputs {
   std::optional<int64_t> validTokens; ///< tokens from here on route nowhere
   Weight w13, w2;                     ///< as stored
   Weight b13, b2;                     ///< only with Layer::hasBias
-  Weight w13Scale, w2Scale;           ///< f32, only with Layer::w1Scaling.given
+  Weight w13Scale, w2Scale;           ///< only with Layer::w1Scaling.given
+  /// f32 [E_local, 2 for gate and up, else 1], and i8 beside the scales; only
+  /// where Layer::w1Scaling says so.
+  Weight w13SecondScale, w2SecondScale, w13ZeroPoint, w2ZeroPoint;
   Weight a1Scale, a2Scale; ///< f32, one per global expert; static scales only
 };
 

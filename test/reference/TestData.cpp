@@ -301,9 +301,13 @@ void fillTokenIds(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
   }
 }
 
-/// Deviation of the codes of a quantized weight: far from the 448 where they
-/// saturate, and with few of them among the subnormals.
-constexpr double kCodeDeviation = 64;
+/// Deviation of the codes of a quantized weight: far from where they saturate,
+/// and with few of them among the subnormals.
+static double codeDeviation(const Element &element) {
+  if (element.bits() == 8)
+    return element.isFloat ? 64 : 32;
+  return element.name == "f6E3M2FN" ? 6 : 2;
+}
 
 /// The size of gates or ups, as a part of |x|: smaller where gates are squared.
 static double sizeOfPart(const Layer &layer, bool isGate) {
@@ -316,18 +320,21 @@ using SizeOfRow = std::function<double(int64_t n)>;
 
 /// Rows of a weight: deviation `sizeOf` / sqrt(columns), or of codes that
 /// scales bring there.
-static void fillRows(const Element &element, uint64_t seed, Stream stream,
-                     int64_t expert, int64_t rowsPerExpert, int64_t columns,
-                     int64_t row, int64_t rows, const SizeOfRow &sizeOf,
-                     void *destination) {
+static void fillRows(const Element &element, bool scaled, uint64_t seed,
+                     Stream stream, int64_t expert, int64_t rowsPerExpert,
+                     int64_t columns, int64_t row, int64_t rows,
+                     const SizeOfRow &sizeOf, void *destination) {
+  // Rows begin whole bytes.
+  const int64_t rowBytes = element.bytesOf(columns);
+  const double middle = element.name == "i4" ? 8 : 0;
   for (int64_t n = row; n < row + rows; ++n) {
-    const double scale = element.finiteOnly
-                             ? kCodeDeviation
-                             : sizeOf(n) / std::sqrt(double(columns));
+    const double scale = scaled ? codeDeviation(element)
+                                : sizeOf(n) / std::sqrt(double(columns));
     const uint64_t base = (uint64_t(expert) * rowsPerExpert + n) * columns;
+    char *to = static_cast<char *>(destination) + (n - row) * rowBytes;
     for (int64_t c = 0; c < columns; ++c)
-      store(element, destination, (n - row) * columns + c,
-            scale * randomNormal(seed, stream, base + c));
+      store(element, to, c,
+            middle + scale * randomNormal(seed, stream, base + c));
   }
 }
 
@@ -339,22 +346,33 @@ static double unevenFactor(uint64_t seed, Stream stream, int64_t parity,
   return parity % 2 == 0 ? 1 + 0.5 * draw : std::exp2(-1 - 4.39 * draw);
 }
 
+/// What a code is multiplied by so that deviations are `scale` / sqrt(columns).
+static double perCode(const Layer &layer, uint64_t seed, int64_t expert,
+                      int64_t columns, double scale) {
+  return scale * expertScale(seed, expert) /
+         (codeDeviation(*layer.weightType) * std::sqrt(double(columns)));
+}
+
+/// Scales that are scaled themselves keep a size that e4m3 can say: 64 times an
+/// uneven factor is 1.5 to 96.
+constexpr double kScaledScale = 64;
+
 /// Scales that bring codes to deviations of `sizeOf` / sqrt(columns), times an
 /// uneven factor.
-static void fillScales(uint64_t seed, Stream stream, int64_t expert,
+static void fillScales(const Layer &layer, const Scaling &scaling,
+                       uint64_t seed, Stream stream, int64_t expert,
                        int64_t rowsPerExpert, int64_t scaleColumns,
                        int64_t columns, int64_t row, int64_t rows,
                        const SizeOfRow &sizeOf, void *destination) {
-  const Element &f32 = *findElement("f32");
-  const double perCode =
-      expertScale(seed, expert) / (kCodeDeviation * std::sqrt(double(columns)));
   for (int64_t n = row; n < row + rows; ++n)
     for (int64_t c = 0; c < scaleColumns; ++c) {
       const uint64_t index =
           (uint64_t(expert) * rowsPerExpert + n) * scaleColumns + c;
-      store(f32, destination, (n - row) * scaleColumns + c,
-            perCode * sizeOf(n) *
-                unevenFactor(seed, stream, expert + n + c, index));
+      const double scale =
+          scaling.second ? kScaledScale
+                         : perCode(layer, seed, expert, columns, sizeOf(n));
+      store(*scaling.scaleType, destination, (n - row) * scaleColumns + c,
+            scale * unevenFactor(seed, stream, expert + n + c, index));
     }
 }
 
@@ -362,8 +380,8 @@ void fillW13Scale(const Layer &layer, uint64_t seed, int64_t expert,
                   int64_t row, int64_t rows, void *destination) {
   const int64_t all = layer.w13ScaleRows();
   fillScales(
-      seed, Stream::W13Scale, expert, all, layer.w13ScaleColumns(),
-      layer.hidden, row, rows,
+      layer, layer.w1Scaling, seed, Stream::W13Scale, expert, all,
+      layer.w13ScaleColumns(), layer.hidden, row, rows,
       [&](int64_t n) {
         // Of each row, or of parts that follow each other.
         bool isGate = layer.isGate(n);
@@ -377,9 +395,51 @@ void fillW13Scale(const Layer &layer, uint64_t seed, int64_t expert,
 void fillW2Scale(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
                  int64_t rows, void *destination) {
   fillScales(
-      seed, Stream::W2Scale, expert, layer.w2ScaleRows(),
-      layer.w2ScaleColumns(), layer.intermediate, row, rows,
-      [](int64_t) { return 1.0; }, destination);
+      layer, layer.w2Scaling, seed, Stream::W2Scale, expert,
+      layer.w2ScaleRows(), layer.w2ScaleColumns(), layer.intermediate, row,
+      rows, [](int64_t) { return 1.0; }, destination);
+}
+
+void fillW13SecondScale(const Layer &layer, uint64_t seed, int64_t expert,
+                        int64_t row, int64_t rows, void *destination) {
+  for (int64_t part = row; part < row + rows; ++part) {
+    const bool isGate = (part == 0) != (layer.gateUpOrder == "up_first");
+    store(
+        *findElement("f32"), destination, part - row,
+        perCode(layer, seed, expert, layer.hidden, sizeOfPart(layer, isGate)) /
+            kScaledScale);
+  }
+}
+
+void fillW2SecondScale(const Layer &layer, uint64_t seed, int64_t expert,
+                       int64_t row, int64_t rows, void *destination) {
+  for (int64_t part = row; part < row + rows; ++part)
+    store(*findElement("f32"), destination, part - row,
+          perCode(layer, seed, expert, layer.intermediate, 1) / kScaledScale);
+}
+
+static void fillZeroPoints(uint64_t seed, Stream stream, int64_t expert,
+                           int64_t rowsPerExpert, int64_t columns, int64_t row,
+                           int64_t rows, void *destination) {
+  for (int64_t i = row * columns; i < (row + rows) * columns; ++i) {
+    const uint64_t bits = randomBits(
+        seed, stream, uint64_t(expert) * rowsPerExpert * columns + i);
+    const auto below = int64_t(3 + (bits >> 8) % 5); // 3 to 7
+    store(*findElement("i8"), destination, i - row * columns,
+          double(bits & 1 ? below : below + 6)); // or 9 to 13
+  }
+}
+
+void fillW13ZeroPoint(const Layer &layer, uint64_t seed, int64_t expert,
+                      int64_t row, int64_t rows, void *destination) {
+  fillZeroPoints(seed, Stream::W13ZeroPoint, expert, layer.w13ScaleRows(),
+                 layer.w13ScaleColumns(), row, rows, destination);
+}
+
+void fillW2ZeroPoint(const Layer &layer, uint64_t seed, int64_t expert,
+                     int64_t row, int64_t rows, void *destination) {
+  fillZeroPoints(seed, Stream::W2ZeroPoint, expert, layer.w2ScaleRows(),
+                 layer.w2ScaleColumns(), row, rows, destination);
 }
 
 static void fillStaticScale(const Layer &layer, uint64_t seed, Stream stream,
@@ -410,8 +470,8 @@ void fillW13(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
              int64_t rows, void *destination) {
   const double scale = expertScale(seed, expert);
   fillRows(
-      *layer.weightType, seed, Stream::W13, expert, layer.gateUpRows(),
-      layer.hidden, row, rows,
+      *layer.weightType, layer.w1Scaling.given, seed, Stream::W13, expert,
+      layer.gateUpRows(), layer.hidden, row, rows,
       [&](int64_t n) { return sizeOfPart(layer, layer.isGate(n)) * scale; },
       destination);
 }
@@ -420,9 +480,9 @@ void fillW2(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
             int64_t rows, void *destination) {
   const double scale = expertScale(seed, expert);
   fillRows(
-      *layer.weightType, seed, Stream::W2, expert, layer.hidden,
-      layer.intermediate, row, rows, [&](int64_t) { return scale; },
-      destination);
+      *layer.weightType, layer.w2Scaling.given, seed, Stream::W2, expert,
+      layer.hidden, layer.intermediate, row, rows,
+      [&](int64_t) { return scale; }, destination);
 }
 
 /// Biases lie between 0.125 and 0.375 in size, of either sign, never zero.
@@ -476,10 +536,10 @@ Weight makeB2(const Layer &layer, uint64_t seed) {
   return make(layer, seed, layer.inputType, fillB2);
 }
 Weight makeW13Scale(const Layer &layer, uint64_t seed) {
-  return make(layer, seed, findElement("f32"), fillW13Scale);
+  return make(layer, seed, layer.w1Scaling.scaleType, fillW13Scale);
 }
 Weight makeW2Scale(const Layer &layer, uint64_t seed) {
-  return make(layer, seed, findElement("f32"), fillW2Scale);
+  return make(layer, seed, layer.w2Scaling.scaleType, fillW2Scale);
 }
 Weight makeA1Scale(const Layer &layer, uint64_t seed) {
   return make(layer, seed, findElement("f32"), fillA1Scale);

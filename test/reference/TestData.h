@@ -54,6 +54,8 @@ enum class Stream : uint64_t {
   HashTable,
   TokenIds,
   ActivationNumbers,
+  W13ZeroPoint,
+  W2ZeroPoint,
 };
 
 /// 64 well mixed bits.
@@ -113,12 +115,22 @@ void fillB13(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
 void fillB2(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
             int64_t rows, void *destination);
 
-/// Fills rows [row, row + rows) of a local expert's scales of w13 or w2 (f32,
-/// see Layer::w13ScaleRows). Neighbours, experts' too, differ by 2 to 64 times.
+/// Fills rows [row, row + rows) of a local expert's scales of w13 or w2 (see
+/// Layer::w13ScaleRows). Neighbours, experts' too, differ by 2 to 64 times.
 void fillW13Scale(const Layer &layer, uint64_t seed, int64_t expert,
                   int64_t row, int64_t rows, void *destination);
 void fillW2Scale(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
                  int64_t rows, void *destination);
+/// The scale of those scales (f32, row 0 is gate's, row 1 up's), and the zero
+/// points (i8) that stand beside them: 3 to 13, none of them 8.
+void fillW13SecondScale(const Layer &layer, uint64_t seed, int64_t expert,
+                        int64_t row, int64_t rows, void *destination);
+void fillW2SecondScale(const Layer &layer, uint64_t seed, int64_t expert,
+                       int64_t row, int64_t rows, void *destination);
+void fillW13ZeroPoint(const Layer &layer, uint64_t seed, int64_t expert,
+                      int64_t row, int64_t rows, void *destination);
+void fillW2ZeroPoint(const Layer &layer, uint64_t seed, int64_t expert,
+                     int64_t row, int64_t rows, void *destination);
 /// Fills the static scales [E] of activations (`expert` is 0); the largest one
 /// is of expert E / 2.
 void fillA1Scale(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,

@@ -90,7 +90,7 @@ Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
     auto type = mlir::cast<mlir::RankedTensorType>(op.getResult().getType());
     int64_t experts = type.getDimSize(0);
     int64_t bytes = type.getDimSize(1) * type.getDimSize(2) *
-                    elementBytes(elementTypeOf(op.getResult()));
+                    elementBits(elementTypeOf(op.getResult())) / 8;
     Pack pack;
     pack.result = valueName(op.getResult());
     pack.from = {valueName(op.getSource())};

@@ -301,10 +301,14 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
     weightMap(matmul);
   else
     pointer("rhs", cppType(matmul.getRhs()));
-  if (matmul.getLhsScale()) {
+  if (matmul.getLhsScale())
     pointer("lhs_scale", cppType(matmul.getLhsScale()));
+  if (matmul.getRhsScale())
     pointer("rhs_scale", cppType(matmul.getRhsScale()));
-  }
+  if (matmul.getRhsSecondScale())
+    pointer("rhs_second_scale", cppType(matmul.getRhsSecondScale()));
+  if (matmul.getRhsZeroPoint())
+    pointer("rhs_zero_point", cppType(matmul.getRhsZeroPoint()));
   if (matmul.getBias())
     pointer("bias", cppType(matmul.getBias()));
   addNumbers(activate, [&](StringRef f, StringRef type) { pointer(f, type); });
@@ -313,8 +317,10 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
 
   const catalog::Engine *engine =
       catalog::find(catalog::kEngines, std::string_view(schedule.getEngine()));
-  const catalog::Scheme *scheme = catalog::find(
-      catalog::kSchemes, std::string_view(layer.getQuant().getScheme()));
+  moe::QuantAttr quant = layer.getQuant();
+  const catalog::Scheme *scheme =
+      catalog::find(catalog::kSchemes, std::string_view(quant.getScheme()));
+  const bool converts = isWeightOnly(quant);
   int64_t n = matmul.getN(), k = matmul.getK();
   int64_t experts = matmul.getNumExperts();
   int64_t topK = matmul.getTopK().value_or(layer.getPairsOfToken());
@@ -322,7 +328,17 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   config.type("Input", cppType(matmul.getLhs()));
   config.type("Weight", cppType(matmul.getRhs()));
   config.type("Result", cppType(result));
-  config.type("Quant", scheme ? scheme->policy : "moe::quant::None");
+  config.type("Quant", converts ? catalog::kWeightOnly
+                       : scheme ? scheme->policy
+                                : "moe::quant::None");
+  if (converts) {
+    moe::DescriptorAttr weight = gather ? quant.getW1() : quant.getW2();
+    config.type("Scale", cppType(matmul.getRhsScale()));
+    config.number("kScaleRows", std::max<int64_t>(weight.getGroup()[0], 0));
+    config.number("kScaleColumns", std::max<int64_t>(weight.getGroup()[1], 0));
+    config.flag("kZeroPoint", bool(matmul.getRhsZeroPoint()));
+    config.flag("kSecondScale", bool(matmul.getRhsSecondScale()));
+  }
   addActivation(activate ? activate.getActivation() : moe::ActivationAttr(),
                 config);
   bool fast = engine && engine->addsFast && layer.accumulatesFast();
@@ -374,6 +390,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
 
   MatmulProblem problem;
   problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
+  problem.codeBits = converts ? elementBits(elementTypeOf(matmul.getRhs())) : 0;
   problem.resultBytes = elementBytes(elementTypeOf(result));
   problem.gated = activate && activate.getActivation().isGated();
   problem.groupScales = scalesByGroup(layer, matmul);

@@ -30,9 +30,12 @@ std::vector<EmittedKernel> compiler::emitPack(moe::PackOp pack,
   int64_t interleave = layout ? layout.getInterleave() : 0;
   llvm::StringRef order = layout ? layout.getGateUpOrder() : "gate_first";
   int64_t rows = type.getDimSize(1), columns = type.getDimSize(2);
-  std::string element(cppElementType(elementTypeOf(pack.getResult())));
-  int64_t bytes =
-      rows * columns * elementBytes(elementTypeOf(pack.getResult()));
+  std::string elementType = elementTypeOf(pack.getResult());
+  int64_t bits = elementBits(elementType);
+  // Codes are moved as bytes.
+  bool asBytes = isWeightOnly(program.getLayerOp().getQuant());
+  std::string element(asBytes ? "unsigned char" : cppElementType(elementType));
+  int64_t bytes = rows * columns * bits / 8;
 
   std::vector<EmittedKernel> kernels;
   for (bool second : {false, true}) {
@@ -48,7 +51,7 @@ std::vector<EmittedKernel> compiler::emitPack(moe::PackOp pack,
     config.flag("kCpAsync", program.getTarget().getArchRow().has("cp_async"));
     config.type("Element", element);
     config.number("kRows", rows);
-    config.number("kColumns", columns);
+    config.number("kColumns", asBytes ? columns * bits / 8 : columns);
     config.number("kInterleave", interleave);
     if (second)
       addGateUpOrder(order, config);

@@ -135,10 +135,12 @@ Stage compiler::matmulStage(moe::GroupedMatmulOp matmul, moe::LayerOp layer) {
                    {"rhs", "rhs"}};
   if (gather)
     made.operands["rows"] = "rows";
-  if (matmul.getLhsScale()) {
-    made.operands["lhs_scale"] = "lhs_scale";
-    made.operands["rhs_scale"] = "rhs_scale";
-  }
+  for (auto [name, value] : {std::pair("lhs_scale", matmul.getLhsScale()),
+                             {"rhs_scale", matmul.getRhsScale()},
+                             {"rhs_second_scale", matmul.getRhsSecondScale()},
+                             {"rhs_zero_point", matmul.getRhsZeroPoint()}})
+    if (value)
+      made.operands[name] = name;
   if (matmul.getBias())
     made.operands["bias"] = "bias";
   made.results = {{"result", "result"}};
@@ -149,9 +151,10 @@ Stage compiler::matmulStage(moe::GroupedMatmulOp matmul, moe::LayerOp layer) {
       {"top_k", int64_t(matmul.getTopK().value_or(layer.getPairsOfToken()))},
       {"gather", gather}};
   addRowOrder(made, matmul.getInterleave(), matmul.getGateUpOrder());
-  if (matmul.getLhsScale()) {
+  if (matmul.getRhsScale()) {
     moe::QuantAttr quant = layer.getQuant();
-    addGroup(made, "lhs_", gather ? quant.getA1() : quant.getA2());
+    if (matmul.getLhsScale())
+      addGroup(made, "lhs_", gather ? quant.getA1() : quant.getA2());
     addGroup(made, "rhs_", gather ? quant.getW1() : quant.getW2());
     made.attributes["gate_up"] = gather && layer.isGated();
   }

@@ -35,7 +35,7 @@ HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
       void (*)(const Layer &, uint64_t, int64_t, int64_t, int64_t, void *);
   auto makeFor = [&](int64_t experts, const char *name, int64_t rows,
                      int64_t columns, const Element &element, Fill fill) {
-    int64_t rowBytes = columns * element.bytes;
+    int64_t rowBytes = element.bytesOf(columns);
     HostArray array(experts * rows * rowBytes);
     std::byte *data = array.data.get();
     reference::parallelFor(experts * rows, 0, [&](int64_t first, int64_t last) {
@@ -63,11 +63,23 @@ HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
   }
   const Element &f32 = *reference::findElement("f32");
   if (layer.w1Scaling.given)
-    make("w13_scale", layer.w13ScaleRows(), layer.w13ScaleColumns(), f32,
-         reference::fillW13Scale);
+    make("w13_scale", layer.w13ScaleRows(), layer.w13ScaleColumns(),
+         *layer.w1Scaling.scaleType, reference::fillW13Scale);
   if (layer.w2Scaling.given)
-    make("w2_scale", layer.w2ScaleRows(), layer.w2ScaleColumns(), f32,
-         reference::fillW2Scale);
+    make("w2_scale", layer.w2ScaleRows(), layer.w2ScaleColumns(),
+         *layer.w2Scaling.scaleType, reference::fillW2Scale);
+  if (layer.w1Scaling.second)
+    make("w13_second_scale", layer.gated ? 2 : 1, 1, f32,
+         reference::fillW13SecondScale);
+  if (layer.w2Scaling.second)
+    make("w2_second_scale", 1, 1, f32, reference::fillW2SecondScale);
+  const Element &i8 = *reference::findElement("i8");
+  if (layer.w1Scaling.zeroPoint)
+    make("w13_zero_point", layer.w13ScaleRows(), layer.w13ScaleColumns(), i8,
+         reference::fillW13ZeroPoint);
+  if (layer.w2Scaling.zeroPoint)
+    make("w2_zero_point", layer.w2ScaleRows(), layer.w2ScaleColumns(), i8,
+         reference::fillW2ZeroPoint);
   if (layer.a1Scaling.given && !layer.a1Scaling.dynamic &&
       !layer.inputQuantized)
     makeFor(1, "a1_scale", layer.storedExperts(), 1, f32,
@@ -107,8 +119,13 @@ void HostWeights::describe(const Layer &layer,
   point("b13", layer.inputType, inputs.b13);
   point("b2", layer.inputType, inputs.b2);
   const Element *f32 = reference::findElement("f32");
-  point("w13_scale", f32, inputs.w13Scale);
-  point("w2_scale", f32, inputs.w2Scale);
+  point("w13_scale", layer.w1Scaling.scaleType, inputs.w13Scale);
+  point("w2_scale", layer.w2Scaling.scaleType, inputs.w2Scale);
+  point("w13_second_scale", f32, inputs.w13SecondScale);
+  point("w2_second_scale", f32, inputs.w2SecondScale);
+  const Element *i8 = reference::findElement("i8");
+  point("w13_zero_point", i8, inputs.w13ZeroPoint);
+  point("w2_zero_point", i8, inputs.w2ZeroPoint);
   point("a1_scale", f32, inputs.a1Scale);
   point("a2_scale", f32, inputs.a2Scale);
   auto see = [&](const char *name, const char *element,

@@ -200,6 +200,19 @@ __device__ __forceinline__ void loadShared(unsigned address,
                : "memory");
 }
 
+/// 4 or 8 bytes.
+template <int kBytes>
+__device__ __forceinline__ void loadShared(unsigned address,
+                                           unsigned (&words)[2]) {
+  if constexpr (kBytes == 4)
+    words[0] = loadShared(address);
+  else
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
+                 : "=r"(words[0]), "=r"(words[1])
+                 : "r"(address)
+                 : "memory");
+}
+
 /// 16 bytes from `chunk` 16-byte chunks behind `base` to shared memory; zeros
 /// when !valid (nothing is then read). kAsync: completes with waitForCopies,
 /// else at once. The address is computed inside the instruction text: the
@@ -241,6 +254,39 @@ __device__ __forceinline__ void copy4(unsigned destination,
 #endif
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(destination), "f"(*source)
                : "memory");
+}
+
+/// 4, 6 or 8 bytes (6: of an even address) to shared memory, zeros when !valid;
+/// completes with waitForCopies, or at once without kAsync and with 6 bytes.
+template <bool kAsync, int kBytes>
+__device__ __forceinline__ void copySmall(unsigned destination,
+                                          const char *source, bool valid) {
+#if __CUDA_ARCH__ >= 800
+  if constexpr (kAsync && kBytes != 6) {
+    int bytes = valid ? kBytes : 0;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, "
+                 "%3;" ::"r"(destination),
+                 "l"(source), "n"(kBytes), "r"(bytes)
+                 : "memory");
+    return;
+  }
+#endif
+  unsigned words[2] = {};
+  if (valid) {
+    if constexpr (kBytes == 6) {
+      const auto *halves = reinterpret_cast<const unsigned short *>(source);
+      words[0] = halves[0] | unsigned(halves[1]) << 16;
+      words[1] = halves[2];
+    } else {
+      const auto *from = reinterpret_cast<const unsigned *>(source);
+      words[0] = from[0];
+      if constexpr (kBytes == 8)
+        words[1] = from[1];
+    }
+  }
+  storeShared(destination, words[0]);
+  if constexpr (kBytes != 4)
+    storeShared(destination + 4, words[1]);
 }
 
 /// Ends a group of copies.

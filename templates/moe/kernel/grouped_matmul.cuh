@@ -16,10 +16,11 @@
 //   (elements), rows (kGather: pair index of each sorted row, whose token is
 //   the lhs row), tiles int4 {expert, first row, end row, 0}, tile_count [3]
 //   {tiles, cursor, cursor}, rhs [experts, kN, kK], float lhs_scale, float
-//   rhs_scale (where Quant has them, see quant/none.cuh), bias [experts, kN] in
-//   stored order (kBias; GateUpOrder, where gates are not first), numbers of
-//   each expert (activation/numbers.cuh), result [rows, kN or kN / 2]. With a
-//   Scaling (store_chunk.cuh), in place of result: static_scale float [kScales]
+//   rhs_scale (where Quant has them, see quant/none.cuh; of weights that are
+//   dequantized: quant/dequantize.cuh), bias [experts, kN] in stored order
+//   (kBias; GateUpOrder, where gates are not first), numbers of each expert
+//   (activation/numbers.cuh), result [rows, kN or kN / 2]. With a Scaling
+//   (store_chunk.cuh), in place of result: static_scale float [kScales]
 //   (StaticTensor), data [rows, kN or kN / 2], scale [1], or [rows, groups of
 //   128] (Group128, warp-specialized).
 //   Warp-specialized, rhs is a moe::TensorMap by value: extents [kK, kN,
@@ -42,7 +43,9 @@
 #include "moe/mma/mma_sync.cuh"
 #include "moe/mma/simt.cuh"
 #include "moe/mma/wgmma.cuh"
+#include "moe/quant/dequantize.cuh"
 #include "moe/quant/scales.cuh"
+#include "moe/quant/weight_only.cuh"
 #include "moe/skeleton/multistage.cuh"
 #include "moe/skeleton/warp_specialized.cuh"
 
@@ -96,8 +99,12 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
                   "kThreads must be 32 * kWarpsM * kWarpsN");
   }
   static_assert(kSame<typename Config::Input, typename Config::Mma::Input> &&
-                    kSame<typename Config::Input, typename Config::Weight>,
+                    (kSame<typename Config::Input, typename Config::Weight> ||
+                     dequantizes<Config>),
                 "this skeleton multiplies operands of the engine's one type");
+  static_assert(!dequantizes<Config> ||
+                    !isWarpSpecialized<typename Config::Mma>,
+                "skeleton warp_specialized does not dequantize weights");
   static_assert(!Config::Mma::kPromoted || Config::Quant::kPromoteK > 0,
                 "operands of 8 bits need a policy that promotes their sums");
   if constexpr (quantizesResult<Config>) {
@@ -166,10 +173,7 @@ template <class Config> struct GroupedMatmul {
     }
     int expert = tile.x, firstRow = tile.y, rows = tile.z - tile.y;
     int firstN = index.n * Schedule::kTileN;
-    Copier<Config> copier(shared,
-                          args.rhs + ((long long)expert * Config::kN + firstN) *
-                                         Config::kK,
-                          Config::kN - firstN);
+    Copier<Config> copier(shared, args.rhs, expert, firstN);
     beginRhs(copier);
     // The weights are on their way while the predecessor still computes lhs.
     if constexpr (Config::kTilesEarly)
@@ -189,7 +193,15 @@ template <class Config> struct GroupedMatmul {
     withWorker(rows, [&](auto &worker) {
       using Worker = RemoveReference<decltype(worker)>;
       auto finish = [&](auto &scales) {
-        multistage(copier, shared, worker, scales);
+        auto dequantizer = [&] {
+          if constexpr (dequantizes<Config>)
+            return Dequantizer<Config, Ring<Config>::kRhsPasses,
+                               Ring<Config>::kRowsPerPass>(
+                args, expert, firstN + copier.row, copier.chunk);
+          else
+            return NoDequantizer();
+        }();
+        multistage(copier, shared, worker, scales, dequantizer);
         scales.fetchRows();
         auto scale = [&](int i, int n) { return scales.ofResult(i, n); };
         auto activation = activationOf<Config>(args, expert);

@@ -14,6 +14,7 @@
 // Args of both, in order: source, destination, int first_expert, int experts.
 //   packCopy reads expert first_expert.. of source and writes destination from
 //   its beginning; packInterleave the other way round.
+// Codes of fewer than 8 bits are moved as bytes: kColumns is those of a row.
 // Grid.x: ceildiv(experts * kRows * kColumns * sizeof(Element), kBytesPerCta).
 //
 //===----------------------------------------------------------------------===//
@@ -34,9 +35,9 @@ template <class Config> constexpr bool checkPackConfig() {
   MOE_REQUIRE_VALUE(Config, kColumns, "elements of a row");
   MOE_REQUIRE_VALUE(Config, kInterleave, "rows of a block");
   MOE_REQUIRE_VALUE(Config, kBytesPerCta, "bytes that a CTA moves");
-  static_assert(Config::kColumns * int(sizeof(typename Config::Element)) % 16 ==
+  static_assert(Config::kColumns * int(sizeof(typename Config::Element)) % 2 ==
                     0,
-                "rows must be whole 16-byte chunks");
+                "rows must be whole 2-byte chunks");
   static_assert(Config::kBytesPerCta % 16 == 0,
                 "kBytesPerCta must be a multiple of 16");
   static_assert(Config::kInterleave == 0 ||
@@ -53,13 +54,37 @@ template <class Config> constexpr int sharedBytes() {
 
 namespace detail {
 
-/// Calls move(v) for each 16-byte vector v of this CTA's share of `experts`.
+/// So many bytes as one value.
+template <int kBytes> struct Chunk {
+  using Type = unsigned short;
+};
+template <> struct Chunk<4> {
+  using Type = unsigned;
+};
+template <> struct Chunk<8> {
+  using Type = Vector8;
+};
+template <> struct Chunk<16> {
+  using Type = Vector16;
+};
+
+/// The largest vector of which rows are whole numbers.
+template <class Config> struct Vectors {
+  static constexpr int kRowBytes =
+      Config::kColumns * int(sizeof(typename Config::Element));
+  static constexpr int kBytes = minimum(16, kRowBytes & -kRowBytes);
+  using Type = typename Chunk<kBytes>::Type;
+};
+
+/// Calls move(v) for each vector v of this CTA's share of `experts`.
 template <class Config, class Move>
 __device__ __forceinline__ void forEachVector(int experts, Move move) {
-  constexpr long long kPerExpert = (long long)Config::kRows * Config::kColumns *
-                                   int(sizeof(typename Config::Element)) / 16;
-  long long first = (long long)blockIdx.x * (Config::kBytesPerCta / 16);
-  long long end = min(first + Config::kBytesPerCta / 16, experts * kPerExpert);
+  constexpr int kBytes = Vectors<Config>::kBytes;
+  constexpr long long kPerExpert =
+      (long long)Config::kRows * Vectors<Config>::kRowBytes / kBytes;
+  long long first = (long long)blockIdx.x * (Config::kBytesPerCta / kBytes);
+  long long end =
+      min(first + Config::kBytesPerCta / kBytes, experts * kPerExpert);
 #pragma unroll 4
   for (long long v = first + threadIdx.x; v < end; v += Config::kThreads)
     move(v);
@@ -71,10 +96,11 @@ template <class Config>
 __device__ __forceinline__ void packCopy(const typename Config::Args &args) {
   static_assert(checkPackConfig<Config>());
   awaitPredecessor<Config>();
-  const Vector16 *source = reinterpret_cast<const Vector16 *>(
+  using Vector = typename detail::Vectors<Config>::Type;
+  const Vector *source = reinterpret_cast<const Vector *>(
       args.source +
       (long long)args.first_expert * Config::kRows * Config::kColumns);
-  Vector16 *destination = reinterpret_cast<Vector16 *>(args.destination);
+  Vector *destination = reinterpret_cast<Vector *>(args.destination);
   detail::forEachVector<Config>(
       args.experts, [&](long long v) { destination[v] = source[v]; });
 }
@@ -84,11 +110,12 @@ __device__ __forceinline__ void
 packInterleave(const typename Config::Args &args) {
   static_assert(checkPackConfig<Config>());
   awaitPredecessor<Config>();
+  using Vector = typename detail::Vectors<Config>::Type;
   constexpr int kVectors =
-      Config::kColumns * int(sizeof(typename Config::Element)) / 16;
+      detail::Vectors<Config>::kRowBytes / detail::Vectors<Config>::kBytes;
   constexpr int kBy = maximum(1, Config::kInterleave);
-  const Vector16 *source = reinterpret_cast<const Vector16 *>(args.source);
-  Vector16 *destination = reinterpret_cast<Vector16 *>(
+  const Vector *source = reinterpret_cast<const Vector *>(args.source);
+  Vector *destination = reinterpret_cast<Vector *>(
       args.destination +
       (long long)args.first_expert * Config::kRows * Config::kColumns);
   detail::forEachVector<Config>(args.experts, [&](long long v) {

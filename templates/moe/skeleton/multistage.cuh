@@ -11,6 +11,10 @@
 // of the next step already on their way into registers. Rows that do not exist
 // and chunks behind kK are zeros and are never read.
 //
+// Weights that are codes (dequantize.cuh) are copied as they are, and become a
+// tile of the engine's type, beside the ring, when their stage has arrived. Two
+// such tiles take turns: one is read while a faster warp fills the other.
+//
 //===----------------------------------------------------------------------===//
 
 #pragma once
@@ -18,6 +22,7 @@
 #include "moe/core/ptx.cuh"
 #include "moe/core/swizzle.cuh"
 #include "moe/core/types.cuh"
+#include "moe/quant/dequantize.cuh"
 
 namespace moe {
 
@@ -25,12 +30,24 @@ namespace moe {
 template <class Config> struct Ring {
   using Schedule = typename Config::Schedule;
   using Input = typename Config::Input;
+  using Weight = typename Config::Weight;
+  static constexpr bool kCodes = dequantizes<Config>;
   static constexpr int kRowBytes = Schedule::kTileK * int(sizeof(Input));
   using Layout = Swizzle<kRowBytes>;
   static constexpr int kLhsBytes = Schedule::kTileM * kRowBytes;
+  /// A weight row of a stage, and of the weight in global memory.
+  static constexpr int kRhsRowBytes =
+      kCodes ? Layout::kChunks * kCodePitch<Weight> : kRowBytes;
+  static constexpr int kRhsPitch = Config::kK * kBits<Weight> / 8;
+  /// Of k, in global memory.
+  static constexpr int kRhsTileBytes = Schedule::kTileK * kBits<Weight> / 8;
   static constexpr int kStageBytes =
-      (Schedule::kTileM + Schedule::kTileN) * kRowBytes;
-  static constexpr int kBytes = Schedule::kStages * kStageBytes;
+      kLhsBytes + Schedule::kTileN * kRhsRowBytes;
+  /// A tile of weights that were codes; two lie behind the stages.
+  static constexpr int kConvertedBytes =
+      kCodes ? Schedule::kTileN * kRowBytes : 0;
+  static constexpr int kConverted = Schedule::kStages * kStageBytes;
+  static constexpr int kBytes = kConverted + 2 * kConvertedBytes;
   static constexpr int kSteps = Schedule::kTileK / Config::Mma::kStepK;
   static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
   static constexpr bool kTailK = Config::kK % Schedule::kTileK != 0;
@@ -70,16 +87,22 @@ template <class Config> struct Copier {
   int row, chunk;                 ///< of pass 0
   int rhsRows;                    ///< rows of the tile that exist, less `row`
   unsigned destination;           ///< shared address in stage 0
+  unsigned codes;                 ///< likewise, of weights that are codes
 
-  /// rhsTile: first row of the tile in the weights of the expert.
-  __device__ __forceinline__ Copier(unsigned shared, const Input *rhsTile,
-                                    int existingColumns) {
+  /// weights: of all experts. The tile begins at row firstN of the expert's.
+  __device__ __forceinline__ Copier(unsigned shared,
+                                    const typename Config::Weight *weights,
+                                    int expert, int firstN) {
     row = int(threadIdx.x) / R::Layout::kChunks;
     chunk = int(threadIdx.x) % R::Layout::kChunks;
-    rhsRows = existingColumns - row;
-    rhs = reinterpret_cast<const char *>(rhsTile) +
-          (long long)row * (Config::kK * int(sizeof(Input))) + chunk * 16;
+    rhsRows = Config::kN - firstN - row;
+    rhs = reinterpret_cast<const char *>(weights) +
+          ((long long)expert * Config::kN + firstN + row) * R::kRhsPitch +
+          chunk * (R::kRhsTileBytes / R::Layout::kChunks);
     destination = shared + R::Layout::offset(row, chunk);
+    codes = shared + R::kLhsBytes +
+            unsigned(row * R::kRhsRowBytes +
+                     chunk * (R::kRhsRowBytes / R::Layout::kChunks));
   }
 
   /// matrix: all lhs rows, rowChunks 16-byte chunks apart; source(r): which of
@@ -114,17 +137,50 @@ template <class Config> struct Copier {
           lhs, lhsRow[i], (lhsRows >> i & 1) && inK(tile));
   }
 
+  /// Whether the tile has the row of pass i of rhs.
+  __device__ __forceinline__ bool inTile(int i) const {
+    return Schedule::kTileN % R::kRowsPerPass == 0 ||
+           row + i * R::kRowsPerPass < Schedule::kTileN;
+  }
+
   __device__ __forceinline__ void copyRhs(int i, int stage, int tile) {
-    constexpr int kPassChunks =
-        R::kRowsPerPass * (Config::kK / kPerVector<Input>);
     bool exists =
         Config::kN % Schedule::kTileN == 0 || i * R::kRowsPerPass < rhsRows;
-    if (Schedule::kTileN % R::kRowsPerPass == 0 ||
-        row + i * R::kRowsPerPass < Schedule::kTileN)
+    exists = exists && inK(tile);
+    if (!inTile(i))
+      return;
+    if constexpr (R::kCodes) {
+      constexpr long long kPassBytes =
+          (long long)R::kRowsPerPass * R::kRhsPitch;
+      ptx::copySmall<Config::kCpAsync, kCodeBytes<typename Config::Weight>>(
+          codesOf(i, stage), exists ? rhs + i * kPassBytes : rhs, exists);
+    } else {
+      constexpr int kPassChunks =
+          R::kRowsPerPass * (Config::kK / kPerVector<Input>);
       ptx::copy16<Config::kCpAsync>(
           destination + unsigned(stage * R::kStageBytes + R::kLhsBytes) +
               i * R::kRowsPerPass * R::kRowBytes,
-          rhs, unsigned(i) * kPassChunks, exists && inK(tile));
+          rhs, unsigned(i) * kPassChunks, exists);
+    }
+  }
+
+  /// Where pass i of a stage's codes lies.
+  __device__ __forceinline__ unsigned codesOf(int i, int stage) const {
+    return codes + unsigned(stage * R::kStageBytes) +
+           i * R::kRowsPerPass * R::kRhsRowBytes;
+  }
+
+  /// Converts what this thread copied of a stage, into one of the two tiles.
+  template <class Dequantizer>
+  __device__ __forceinline__ void convert(const Dequantizer &dequantizer,
+                                          int stage, int turn) {
+#pragma unroll
+    for (int i = 0; i < R::kRhsPasses; ++i)
+      if (inTile(i))
+        dequantizer.convert(i, codesOf(i, stage),
+                            destination + R::kConverted +
+                                unsigned(turn * R::kConvertedBytes) +
+                                i * R::kRowsPerPass * R::kRowBytes);
   }
 
   __device__ __forceinline__ void copyLhs(int stage, int tile) {
@@ -138,7 +194,7 @@ template <class Config> struct Copier {
 #pragma unroll
     for (int i = 0; i < R::kRhsPasses; ++i)
       copyRhs(i, stage, tile);
-    rhs += R::kRowBytes;
+    rhs += R::kRhsTileBytes;
   }
 
   /// Part `part` of R::kParts of both operands' passes; the last one goes on to
@@ -158,7 +214,7 @@ template <class Config> struct Copier {
     }
     if (part == R::kParts - 1) {
       lhs += R::kRowBytes;
-      rhs += R::kRowBytes;
+      rhs += R::kRhsTileBytes;
     }
   }
 };
@@ -187,11 +243,12 @@ __device__ __forceinline__ void beginLhs(Copier<Config> &copier) {
 /// The loop, after beginRhs and beginLhs. On return no copy is in flight and
 /// the ring may be reused. A worker may be of a smaller tile: it then reads the
 /// first rows of each stage. scales: of the worker's sums (Scales), read where
-/// the engine's sums are promoted.
-template <class Config, class Worker, class Scales>
-__device__ __forceinline__ void multistage(Copier<Config> &copier,
-                                           unsigned shared, Worker &worker,
-                                           Scales &scales) {
+/// the engine's sums are promoted. dequantizer: of this thread's weights
+/// (Dequantizer), read where they are codes.
+template <class Config, class Worker, class Scales, class Dequantizer>
+__device__ __forceinline__ void
+multistage(Copier<Config> &copier, unsigned shared, Worker &worker,
+           Scales &scales, Dequantizer &dequantizer) {
   using R = Ring<Config>;
   constexpr int kStages = Config::Schedule::kStages;
   constexpr bool kPromoted = Config::Mma::kPromoted;
@@ -201,23 +258,30 @@ __device__ __forceinline__ void multistage(Copier<Config> &copier,
   static_assert(!kPromoted || kPromoteTiles * Config::Schedule::kTileK ==
                                   Config::Quant::kPromoteK,
                 "kTileK must divide the length after which sums are promoted");
+  if constexpr (R::kCodes)
+    dequantizer.fetch(0);
   ptx::waitForCopies<kStages - 2>();
+  if constexpr (R::kCodes)
+    copier.convert(dequantizer, 0, 0);
   __syncthreads();
 
   typename Worker::Operands even, odd;
-  worker.load(even, shared, shared + R::kLhsBytes, 0);
   int readStage = 0, writeStage = kStages - 1;
   unsigned lhs = shared;
+  unsigned rhs = R::kCodes ? shared + R::kConverted : shared + R::kLhsBytes;
+  worker.load(even, lhs, rhs, 0);
 #pragma unroll 1
   for (int tile = 0; tile < R::kTiles; ++tile) {
     int next = tile + kStages - 1;
+    if constexpr (R::kCodes)
+      dequantizer.fetch(tile + 1);
     if constexpr (kPromoted)
       if (tile % kPromoteTiles == 0)
         scales.fetchGroup(tile / kPromoteTiles);
 #pragma unroll R::kUnroll
     for (int pair = 0; pair < R::kPairs; ++pair) {
       bool last = pair == R::kPairs - 1;
-      worker.load(odd, lhs, lhs + R::kLhsBytes, 2 * pair + 1);
+      worker.load(odd, lhs, rhs, 2 * pair + 1);
       if (pair < R::kParts)
         copier.copyPart(pair, writeStage, next, next < R::kTiles);
       worker.multiply(even);
@@ -225,12 +289,18 @@ __device__ __forceinline__ void multistage(Copier<Config> &copier,
         // The next stage has arrived, and nobody reads the one before it.
         ptx::commitCopies();
         ptx::waitForCopies<kStages - 2>();
-        __syncthreads();
         writeStage = writeStage + 1 == kStages ? 0 : writeStage + 1;
         readStage = readStage + 1 == kStages ? 0 : readStage + 1;
+        if constexpr (R::kCodes)
+          if (tile + 1 < R::kTiles)
+            copier.convert(dequantizer, readStage, (tile + 1) % 2);
+        __syncthreads();
         lhs = shared + unsigned(readStage * R::kStageBytes);
+        rhs = R::kCodes ? shared + R::kConverted +
+                              unsigned((tile + 1) % 2 * R::kConvertedBytes)
+                        : lhs + R::kLhsBytes;
       }
-      worker.load(even, lhs, lhs + R::kLhsBytes, last ? 0 : 2 * pair + 2);
+      worker.load(even, lhs, rhs, last ? 0 : 2 * pair + 2);
       worker.multiply(odd);
     }
     if constexpr (kPromoted)

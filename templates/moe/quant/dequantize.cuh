@@ -1,0 +1,145 @@
+//===- dequantize.cuh - codes of weights to an engine's operand -*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// value = (code - zero point) * scale * second scale, in f32, rounded once to
+// the type that the engine multiplies. A thread converts the chunks of 8 codes
+// that it copied itself, so it waits for its own copies alone; scales of the
+// next stage are on their way while the one before it is multiplied.
+//
+// A Config whose Quant has kDequantizes holds, beside the others:
+//   Scale, type of rhs_scale; kScaleRows, kScaleColumns, weight rows and
+//   elements of k that share a scale (0: all of them; gate and up rows have
+//   scales of their own); kZeroPoint, whether there are zero points, one for
+//   each scale; kSecondScale, whether there is a scale of scales.
+// Args: rhs_scale [experts, rows of scales, groups along k]; then, if there are
+//   some, rhs_second_scale float [experts, 2 for gate and up as stored, else
+//   1], and rhs_zero_point, moe::i8 in the shape of rhs_scale.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/codes.cuh"
+#include "moe/core/concepts.cuh"
+#include "moe/core/ptx.cuh"
+#include "moe/quant/scales.cuh"
+
+namespace moe {
+
+/// Whether weights are codes that become the engine's type.
+template <class Config>
+inline constexpr bool dequantizes =
+    requires { requires Config::Quant::kDequantizes; };
+
+/// Codes that are copied and converted at a time; as many elements of the
+/// engine's type are 16 bytes.
+inline constexpr int kCodesOfChunk = 8;
+/// Their bytes, and how far apart they lie in shared memory.
+template <class Weight>
+inline constexpr int kCodeBytes = kCodesOfChunk * kBits<Weight> / 8;
+template <class Weight>
+inline constexpr int kCodePitch = kCodeBytes<Weight> == 4 ? 4 : 8;
+
+template <class Config> constexpr bool checkDequantization() {
+  MOE_REQUIRE_TYPE(Config, Scale, "element type of the weights' scales");
+  MOE_REQUIRE_VALUE(Config, kScaleRows, "weight rows that share a scale, or 0");
+  MOE_REQUIRE_VALUE(Config, kScaleColumns, "elements of k that do, or 0");
+  MOE_REQUIRE_VALUE(Config, kZeroPoint, "whether there are zero points");
+  MOE_REQUIRE_VALUE(Config, kSecondScale, "whether scales are scaled");
+  static_assert(sizeof(typename Config::Input) == 2,
+                "codes become elements of 16 bits");
+  static_assert(Config::kScaleColumns % kCodesOfChunk == 0,
+                "a chunk of codes must lie in one group along k");
+  static_assert(Config::kK % kCodesOfChunk == 0,
+                "weight rows must be whole chunks of codes");
+  return true;
+}
+
+/// kPasses: chunks of one thread, kRowsPerPass weight rows apart.
+template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
+  using Weight = typename Config::Weight;
+  using Input = typename Config::Input;
+  static_assert(checkDequantization<Config>());
+
+  static constexpr int kParts = Config::kInterleave != 0 ? 2 : 1;
+  static constexpr int kPartRows = Config::kN / kParts;
+  static constexpr int kGroupRows =
+      Config::kScaleRows == 0 ? kPartRows : Config::kScaleRows;
+  static constexpr int kPartScales = ceilDiv(kPartRows, kGroupRows);
+  static constexpr int kGroupColumns =
+      Config::kScaleColumns == 0 ? Config::kK : Config::kScaleColumns;
+  static constexpr int kGroups = ceilDiv(Config::kK, kGroupColumns);
+
+  const typename Config::Args &args;
+  int index[kPasses];      ///< of a row's first scale, in the expert's
+  int parts;               ///< bit i: row of pass i is of the second part
+  long long expertsScales; ///< index of the expert's first scale
+  int expert, firstK;      ///< firstK: of this thread's chunk in a k tile
+  float scale[kPasses], zero[kPasses];
+
+  /// firstRow: of pass 0, in the weight of the expert.
+  __device__ __forceinline__ Dequantizer(const typename Config::Args &args,
+                                         int expert, int firstRow, int chunk)
+      : args(args), parts(0),
+        expertsScales((long long)expert * (kParts * kPartScales * kGroups)),
+        expert(expert), firstK(chunk * kCodesOfChunk) {
+#pragma unroll
+    for (int i = 0; i < kPasses; ++i) {
+      // Rows that do not exist take the scales of one that does.
+      int row = minimum(firstRow + i * kRowsPerPass, Config::kN - 1);
+      GateUpRow place{false, row};
+      if constexpr (kParts == 2)
+        place = gateUpRow<Config::kInterleave>(row);
+      int part = kParts == 2 && place.up != ScaleLayout<Config>::kUpFirst;
+      parts |= part << i;
+      // One for each row stands where the row does.
+      index[i] =
+          kGroupRows == 1
+              ? storedRow<Config>(row) * kGroups
+              : (part * kPartScales + place.index / kGroupRows) * kGroups;
+    }
+  }
+
+  /// Begins to read what the chunks of a k tile are multiplied by.
+  __device__ __forceinline__ void fetch(int tile) {
+    int k = minimum(tile * Config::Schedule::kTileK + firstK, Config::kK - 1);
+#pragma unroll
+    for (int i = 0; i < kPasses; ++i) {
+      long long at = expertsScales + (index[i] + k / kGroupColumns);
+      scale[i] = toFloat(args.rhs_scale[at]);
+      if constexpr (Config::kSecondScale)
+        scale[i] *= args.rhs_second_scale[expert * kParts + (parts >> i & 1)];
+      if constexpr (Config::kZeroPoint)
+        zero[i] = float(args.rhs_zero_point[at].bits);
+      else
+        zero[i] = kZero<Weight>;
+    }
+  }
+
+  /// Converts chunk i: `codes` and `to` are shared addresses.
+  __device__ __forceinline__ void convert(int i, unsigned codes,
+                                          unsigned to) const {
+    unsigned words[2] = {};
+    ptx::loadShared<kCodePitch<Weight>>(codes, words);
+    Vector16 vector;
+#pragma unroll
+    for (int pair = 0; pair < 4; ++pair) {
+      float values[2];
+#pragma unroll
+      for (int j = 0; j < 2; ++j)
+        values[j] =
+            (decode8th<Weight>(words, 2 * pair + j) - zero[i]) * scale[i];
+      vector.words[pair] = packPair<Input>(values[0], values[1]);
+    }
+    ptx::storeShared(to, vector.words);
+  }
+};
+
+/// Of a Config that multiplies weights as they are.
+struct NoDequantizer {};
+
+} // namespace moe

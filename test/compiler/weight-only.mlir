@@ -1,0 +1,34 @@
+// RUN: moec-opt %s --pass-pipeline='builtin.module(moe-resolve-parallel,moe-check-target{arch=sm_90a},moe-decompose-layer{arch=sm_90a},moe-choose-backend,moe-choose-weight-layout)' | FileCheck %s
+
+// Weights alone are quantized: their scales, scales of scales and zero points
+// are the layer's inputs and the matmuls' operands, and the packed codes keep
+// their type. Engines that cannot convert them are refused.
+
+// CHECK-LABEL: moe.program @nvfp4_sm_90a
+// CHECK-SAME: engine = mma_sync
+// CHECK-SAME: code = "dtype_not_supported", reason = "engine 'wgmma' does not convert weights of f4E2M1FN to what it multiplies"
+// CHECK-SAME: realization = dequantized
+// CHECK: %w13: tensor<8x192x128xf4E2M1FN>
+// CHECK-SAME: %w2: tensor<8x128x96xf4E2M1FN>
+// CHECK-SAME: %w13_scale: tensor<8x192x8xf8E4M3FN>
+// CHECK-SAME: %w2_scale: tensor<8x128x6xf8E4M3FN>
+// CHECK-SAME: %w13_second_scale: tensor<8x2xf32>
+// CHECK-SAME: %w2_second_scale: tensor<8x1xf32>
+// CHECK: moe.pack %w13 : tensor<8x192x128xf4E2M1FN> -> tensor<8x192x128xf4E2M1FN, #moe.layout<interleave = 8>>
+// CHECK: moe.grouped_matmul top_k = 2
+// CHECK-SAME: rhs_scale %w13_scale rhs_second_scale %w13_second_scale
+// CHECK: moe.grouped_matmul %t
+// CHECK-SAME: rhs_scale %w2_scale rhs_second_scale %w2_second_scale
+moe.layer @nvfp4 {experts = 8, top_k = 2, hidden = 128, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<nvfp4_w4a16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// Other groups and types than those of the scheme, spelled out; rows of 96 end
+// within a group of 64.
+
+// CHECK-LABEL: moe.program @int4_sm_90a
+// CHECK: %w13_scale: tensor<8x96x2xf16>
+// CHECK-SAME: %w2_scale: tensor<8x128x2xf16>
+// CHECK-SAME: %w13_zero_point: tensor<8x96x2xi8>
+// CHECK-SAME: %w2_zero_point: tensor<8x128x2xi8>
+// CHECK-NOT: moe.pack
+// CHECK: rhs_scale %w13_scale rhs_zero_point %w13_zero_point
+moe.layer @int4 {experts = 8, top_k = 2, hidden = 128, intermediate = 96, input_type = f16, output_type = f16, logits_type = f16, quant = #moe.quant<a1 = <f16>, a2 = <f16>, w1 = <i4, group = [1, 64], scale = f16, zero_point = i8>, w2 = <i4, group = [1, 64], scale = f16, zero_point = i8>>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>}
