@@ -59,7 +59,7 @@ namespace moe {
 template <class Config>
 __device__ __forceinline__ typename Config::Activation
 activationOf(const typename Config::Args &args, int expert) {
-  typename Config::Activation activation;
+  typename Config::Activation activation{};
   if constexpr (requires { requires Config::Activation::kOfExpert; })
     activation.numbers.read(args, expert);
   return activation;
