@@ -159,6 +159,20 @@ TEST(LayerJson, NameFromTheFile) {
   EXPECT_EQ(accepted({{"name", nullptr}}).name, "in");
 }
 
+TEST(LayerJson, NumbersOfActivations) {
+  const ActivationDescription situ =
+      accepted({{"activation", "situ"},
+                {"activation_situ_beta", 3.0},
+                {"activation_situ_linear_beta", 0.0}})
+          .activation;
+  EXPECT_EQ(situ.beta, 3.0);
+  EXPECT_EQ(situ.linearBeta, 0.0);
+  EXPECT_FALSE(situ.perExpert);
+  EXPECT_TRUE(
+      accepted({{"activation", "swigluoai"}, {"activation_per_expert", true}})
+          .activation.perExpert);
+}
+
 TEST(LayerJson, Version) {
   EXPECT_EQ(refused({{"moec_layer", 2}}),
             "in.json: $.moec_layer: expected the version of the format, 1, "
