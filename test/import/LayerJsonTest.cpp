@@ -348,7 +348,7 @@ TEST(LayerJson, Quantization) {
     EXPECT_EQ(refused({{"quant_config", wrong}}),
               "in.json: $.quant_config.group_size: expected -1 (all) or at "
               "least 1, with \"scheme\", got " +
-                  wrong["group_size"].dump());
+                  std::string("the number ") + wrong["group_size"].dump());
   EXPECT_EQ(refused({{"quant_config", 4}}),
             "in.json: $.quant_config: expected null, the name of a scheme or "
             "an object with \"scheme\" or with \"a1\", \"a2\", \"w1\" and "
