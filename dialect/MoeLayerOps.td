@@ -65,7 +65,9 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       first, and the output back (0: none). x and the output are then as wide;
     * `hidden_unpadded`, `intermediate_unpadded`: sizes before padding (the
       same);
-    * `activation_format`: `standard` (default), or `batched` rows per expert;
+    * `activation_format`: `standard` (default), or `batched`: rows come
+      dispatched, so many slots for each local expert with a count of those that
+      it has, and go back unweighted. Routing is then the sender's;
     * `all_to_all`: the transport of dispatch and finalize (none);
     * `residual`: an input of the output's type, which may be the output itself,
       is added to it before it is rounded, where the caller gives one (no);
@@ -144,6 +146,11 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     int64_t getRoutedExperts() { return getExperts() + getZeroExperts().value_or(0); }
     /// Whether this rank adds what zero experts hand on.
     bool addsZeroExperts() { return getZeroExperts().value_or(0) > 0 && getParallel().getFlatRank() == 0; }
+    /// Rows come by expert, with counts.
+    bool isBatched() { return getActivationFormat() == "batched"; }
+    /// Rows at most for each of a run's tokens, which are slots of an expert
+    /// where rows come by expert. The layer must be resolved.
+    int64_t getRowsOfToken() { return isBatched() ? *getLocalExperts() : getPairsOfToken(); }
     bool accumulatesFast() { return getAccumulate() == "fast"; }
     /// moe-resolve-parallel has been here.
     bool isResolved() { return getLocalIntermediate() && getLocalBegin() && getLocalExperts() && getW2Bias(); }

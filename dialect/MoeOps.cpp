@@ -36,6 +36,10 @@ void PermuteOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getTileCount(), "tile_count");
   setName(getCounts(), "counts");
 }
+void BatchOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getTiles(), "tiles");
+  setName(getTileCount(), "tile_count");
+}
 void AmaxOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getBlockAmax(), "amax");
 }
@@ -45,7 +49,7 @@ void QuantizeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
     setName(scale, "scale");
 }
 void GroupedMatmulOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getResult(), getRows() ? "h" : "y");
+  setName(getResult(), isFirst() ? "h" : "y");
 }
 void ActivateOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), "t");
@@ -73,6 +77,11 @@ static RankedTensorType tensor(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
+bool GroupedMatmulOp::isFirst() {
+  return getRows() || llvm::any_of(getResult().getUsers(), [](Operation *user) {
+           return isa<ActivateOp>(user);
+         });
+}
 int64_t GroupedMatmulOp::getNumExperts() {
   return tensor(getRhs()).getDimSize(0);
 }

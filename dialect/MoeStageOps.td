@@ -174,12 +174,47 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure]> {
   }];
 }
 
+def Moe_BatchOp : Moe_StageOp<"batch", [Pure]> {
+  let summary = "the tiles of rows that come batched by expert";
+  let description = [{
+    Where rows come dispatched, [experts, slots] of them with a count of each
+    expert, there is nothing to sort: row i of expert e is row e * slots + i, and
+    the expert has its first `counts[e]` slots (what is below 0 or beyond the
+    slots counts as the nearest of them). `tiles`, `tile_count` and `row_step`
+    are as of `moe.permute`. Rows behind an expert's are neither read nor
+    written by any stage.
+
+    ```mlir
+    func.func private @batch(%counts: tensor<16xi32>) {
+      %tiles, %tile_count = moe.batch tile_rows = 64 %counts : (tensor<16xi32>) -> (tensor<?x4xi32>, tensor<3xi32>)
+      return
+    }
+    ```
+  }];
+  let arguments = (ins
+    Moe_IntAttr:$tile_rows,
+    OptionalAttr<Moe_IntAttr>:$row_step,
+    AnyRankedTensor:$counts
+  );
+  let results = (outs AnyRankedTensor:$tiles, AnyRankedTensor:$tile_count);
+  let assemblyFormat = [{
+    `tile_rows` `=` $tile_rows (`row_step` `=` $row_step^)? $counts
+    attr-dict `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    int64_t getNumLocal() { return ::llvm::cast<::mlir::RankedTensorType>(getCounts().getType()).getDimSize(0); }
+    /// By which the rows of an expert's tiles may differ from full ones.
+    int64_t getStepOfRows() { return getRowStep().value_or(getTileRows()); }
+  }];
+}
+
 def Moe_AmaxOp : Moe_StageOp<"amax", [Pure, AttrSizedOperandSegments]> {
   let summary = "the largest magnitude of each block of rows";
   let description = [{
     One number for each `block_rows` rows, from which `moe.quantize` takes a
     dynamic scale of all values. Rows at and beyond the value of `valid` (of
-    tokens) or the last of `offsets` (of sorted rows) do not count. With
+    tokens) or the last of `offsets` (of sorted rows) do not count, nor do rows
+    behind their expert's `counts` (of batched rows, see `moe.batch`). With
     `weights` [tokens, pairs] they are of the products that `moe.quantize` has.
     The leading `?` of the input is tokens or rows, of the result their blocks.
 
@@ -195,12 +230,13 @@ def Moe_AmaxOp : Moe_StageOp<"amax", [Pure, AttrSizedOperandSegments]> {
     AnyRankedTensor:$input,
     Optional<AnyRankedTensor>:$weights,
     Optional<AnyRankedTensor>:$valid_tokens,
-    Optional<AnyRankedTensor>:$offsets
+    Optional<AnyRankedTensor>:$offsets,
+    Optional<AnyRankedTensor>:$counts
   );
   let results = (outs AnyRankedTensor:$block_amax);
   let assemblyFormat = [{
     `block_rows` `=` $block_rows $input (`weights` $weights^)? (`valid` $valid_tokens^)?
-    (`offsets` $offsets^)?
+    (`offsets` $offsets^)? (`counts` $counts^)?
     attr-dict `:` functional-type(operands, results)
   }];
 }
@@ -213,7 +249,7 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments]> {
     computed too. A static scale of the whole tensor may be given per expert: the
     largest is used, and is a result. A dynamic one needs the block maxima of
     `moe.amax`. The leading `?` is tokens or rows, the same for all; of sorted
-    rows `offsets` says how many there are.
+    rows `offsets` says how many there are, of batched ones `counts`.
 
     With `weights` [tokens, pairs] the input is of tokens and the result of
     their pairs: row i is the product of input row i / pairs and weight i, in
@@ -236,13 +272,14 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments]> {
     OptionalAttr<Moe_IntAttr>:$block_rows,
     Optional<AnyRankedTensor>:$block_amax,
     Optional<AnyRankedTensor>:$valid_tokens,
-    Optional<AnyRankedTensor>:$offsets
+    Optional<AnyRankedTensor>:$offsets,
+    Optional<AnyRankedTensor>:$counts
   );
   let results = (outs AnyRankedTensor:$data, Variadic<AnyRankedTensor>:$scales);
   let assemblyFormat = [{
     $descriptor $input (`weights` $weights^)? (`scale` $static_scale^)? (`second_scale` $static_second_scale^)?
     (`block_rows` `=` $block_rows^)? (`amax` $block_amax^)?
-    (`valid` $valid_tokens^)? (`offsets` $offsets^)?
+    (`valid` $valid_tokens^)? (`offsets` $offsets^)? (`counts` $counts^)?
     attr-dict `:` functional-type(operands, results)
   }];
 }
@@ -290,6 +327,8 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     attr-dict `:` functional-type(operands, results)
   }];
   let extraClassDeclaration = [{
+    /// Of the layer's two: the one that gathers, or whose result is activated.
+    bool isFirst();
     /// Of the weight: experts, rows (n) and columns (k).
     int64_t getNumExperts();
     int64_t getN();

@@ -173,6 +173,14 @@ LogicalResult CountOp::verify() {
                 i32(*this));
 }
 
+static LogicalResult verifyRowStep(Operation *op, int64_t tileRows,
+                                   std::optional<int64_t> rowStep) {
+  if (!rowStep || (*rowStep >= 1 && tileRows % *rowStep == 0))
+    return success();
+  return op->emitOpError() << "'row_step' must divide the 'tile_rows' of "
+                           << tileRows << ", got " << *rowStep;
+}
+
 LogicalResult PermuteOp::verify() {
   if (failed(expectPositive(*this, "experts", getExperts())))
     return failure();
@@ -180,10 +188,8 @@ LogicalResult PermuteOp::verify() {
     return emitOpError() << "'tile_rows' and 'block_tokens' must not be "
                             "negative, got "
                          << getTileRows() << " and " << getBlockTokens();
-  if (getRowStep() && (static_cast<int64_t>(*getRowStep()) < 1 ||
-                       getTileRows() % *getRowStep() != 0))
-    return emitOpError() << "'row_step' must divide the 'tile_rows' of "
-                         << getTileRows() << ", got " << *getRowStep();
+  if (failed(verifyRowStep(*this, getTileRows(), getRowStep())))
+    return failure();
   const int64_t local = getNumLocal();
   if (getFirstLocal() < 0 || local < 0 ||
       getFirstLocal() + local > getExperts())
@@ -207,18 +213,33 @@ LogicalResult PermuteOp::verify() {
   return expect(*this, "counts", getCounts(), {local}, integer);
 }
 
-/// `offsets` are i32 of one dimension, `valid_tokens` is one i32.
+LogicalResult BatchOp::verify() {
+  if (getTileRows() < 0)
+    return emitOpError() << "'tile_rows' must not be negative, got "
+                         << getTileRows();
+  const Type integer = i32(*this);
+  if (failed(verifyRowStep(*this, getTileRows(), getRowStep())) ||
+      failed(expectRank(*this, "counts", getCounts(), 1)) ||
+      failed(expect(*this, "counts", getCounts(), {getNumLocal()}, integer)) ||
+      failed(expect(*this, "tiles", getTiles(), {kAny, 4}, integer)))
+    return failure();
+  return expect(*this, "tile_count", getTileCount(), {3}, integer);
+}
+
+/// `offsets` and `counts` are i32 of one dimension, `valid_tokens` is one i32.
 static LogicalResult verifyRowCount(Operation *op, Value validTokens,
-                                    Value offsets) {
-  if (validTokens && offsets)
-    return op->emitOpError() << "'valid' is of tokens and 'offsets' of sorted "
-                                "rows, got both";
+                                    Value offsets, Value counts) {
+  if (bool(validTokens) + bool(offsets) + bool(counts) > 1)
+    return op->emitOpError() << "'valid' is of tokens, 'offsets' of sorted and "
+                                "'counts' of batched rows, got more than one";
   if (validTokens && failed(expect(op, "valid", validTokens, {1}, i32(op))))
     return failure();
-  if (offsets && (failed(expectRank(op, "offsets", offsets, 1)) ||
-                  failed(expect(op, "offsets", offsets,
-                                tensor(offsets).getShape(), i32(op)))))
-    return failure();
+  for (auto [name, value] :
+       {std::pair<StringRef, Value>("offsets", offsets), {"counts", counts}})
+    if (value &&
+        (failed(expectRank(op, name, value, 1)) ||
+         failed(expect(op, name, value, tensor(value).getShape(), i32(op)))))
+      return failure();
   return success();
 }
 
@@ -239,7 +260,8 @@ LogicalResult AmaxOp::verify() {
   if (failed(expectPositive(*this, "block_rows", getBlockRows())) ||
       failed(expectRank(*this, "input", getInput(), 2)) ||
       failed(verifyWeights(*this, getWeights(), getOffsets())) ||
-      failed(verifyRowCount(*this, getValidTokens(), getOffsets())))
+      failed(
+          verifyRowCount(*this, getValidTokens(), getOffsets(), getCounts())))
     return failure();
   return expect(*this, "block_amax", getBlockAmax(), {kAny}, f32(*this));
 }
@@ -256,7 +278,7 @@ LogicalResult QuantizeOp::verify() {
     if (!getScales().empty() || getStaticScale() || getBlockAmax())
       return emitOpError() << "a descriptor without a scale has none, neither "
                               "as an operand nor as a result";
-    return verifyRowCount(*this, getValidTokens(), getOffsets());
+    return verifyRowCount(*this, getValidTokens(), getOffsets(), getCounts());
   }
   if (descriptor.getDynamic() == bool(getStaticScale()))
     return emitOpError() << (descriptor.getDynamic()
@@ -268,7 +290,8 @@ LogicalResult QuantizeOp::verify() {
       bool(getBlockAmax()) != bool(getBlockRows()))
     return emitOpError() << "'block_rows' and 'amax' belong to a dynamic scale "
                             "of the whole tensor, and to it alone";
-  if (failed(verifyRowCount(*this, getValidTokens(), getOffsets())))
+  if (failed(
+          verifyRowCount(*this, getValidTokens(), getOffsets(), getCounts())))
     return failure();
   const size_t most = isDynamic  ? (descriptor.getSecondScale() ? 2 : 1)
                       : ofTensor ? 1

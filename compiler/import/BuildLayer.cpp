@@ -214,6 +214,8 @@ LogicalResult LayerBuilder::build(const LayerDescription &layer,
     set("gate_up_order", builder.getStringAttr(layer.gateUpOrder));
   if (layer.accumulate != "f32")
     set("accumulate", builder.getStringAttr(layer.accumulate));
+  if (layer.activationFormat != "standard")
+    set("activation_format", builder.getStringAttr(layer.activationFormat));
   setFlag("scales_swizzled", layer.quant.scalesSwizzled);
   setFlag("apply_router_weight_on_input", layer.applyRouterWeightOnInput);
   if (scaleOnOutput) {

@@ -93,7 +93,8 @@ struct LayerDescription {
   ParallelDescription parallel;
   bool hasBias = false;
   std::string gateUpOrder = "gate_first";
-  std::string accumulate = "f32"; ///< or fast
+  std::string accumulate = "f32";            ///< or fast
+  std::string activationFormat = "standard"; ///< or batched
   bool applyRouterWeightOnInput = false;
   bool applyRoutedScaleToOutput = false;
   bool perExpertScale = false;

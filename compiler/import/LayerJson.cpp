@@ -306,6 +306,10 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
   layer.gateUpOrder = readName(reader, "gate_up_order", kOrders, "gate_first");
   static constexpr std::array<std::string_view, 2> kSums = {"f32", "fast"};
   layer.accumulate = readName(reader, "accumulate", kSums, "f32");
+  static constexpr std::array<std::string_view, 2> kFormats = {"standard",
+                                                               "batched"};
+  layer.activationFormat =
+      readName(reader, "activation_format", kFormats, "standard");
   layer.applyRouterWeightOnInput =
       reader.booleanOr("apply_router_weight_on_input", false);
   layer.applyRoutedScaleToOutput =

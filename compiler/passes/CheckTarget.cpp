@@ -61,12 +61,10 @@ const OptionRule kOptionRules[] = {
               l.getIntermediate();
      },
      "sizes without padding"},
-    {"activation_format",
-     [](moe::LayerOp l) { return l.getActivationFormat() != "standard"; },
-     "standard"},
     {"placement",
      [](moe::LayerOp l) {
-       return l.getParallel().getPlacement() != "linear" && !l.getExpertMap();
+       return l.getParallel().getPlacement() != "linear" && !l.getExpertMap() &&
+              !l.isBatched();
      },
      "linear, or any with expert_map"},
 };
@@ -79,6 +77,29 @@ LogicalResult checkOptions(moe::LayerOp layer) {
           mlir::failed(compiler::refuse(layer, "option_not_supported",
                                         "no backend does option '" + rule.name +
                                             "'; accepted: " + rule.accepted));
+  return failure(failed);
+}
+
+/// Rows that come by expert go back as they came: what is done for each token
+/// is the sender's.
+LogicalResult checkBatched(moe::LayerOp layer) {
+  if (!layer.isBatched())
+    return success();
+  const std::pair<StringRef, bool> ofTokens[] = {
+      {"num_shared_experts", isPositive(layer.getNumSharedExperts())},
+      {"zero_experts", isPositive(layer.getZeroExperts())},
+      {"expert_map", layer.getExpertMap()},
+      {"residual", layer.getResidual()},
+      {"defer_finalize", layer.getDeferFinalize()},
+      {"lora", layer.getLora()}};
+  bool failed = false;
+  for (const auto &[option, asked] : ofTokens)
+    if (asked)
+      failed |= mlir::failed(compiler::refuse(
+          layer, "option_not_supported",
+          option + Twine(": with activation_format = batched rows come by "
+                         "expert, and who sends them does what is done for "
+                         "each token; accepted: one of the two")));
   return failure(failed);
 }
 
@@ -410,6 +431,7 @@ struct CheckTargetPass : compiler::impl::CheckTargetPassBase<CheckTargetPass> {
         mlir::failed(compiler::targetsOf(module.getLoc(), *archs, gpu));
     for (auto layer : module.getOps<moe::LayerOp>()) {
       failed |= mlir::failed(checkOptions(layer));
+      failed |= mlir::failed(checkBatched(layer));
       failed |= mlir::failed(checkTogether(layer));
       failed |= mlir::failed(checkAccumulation(layer));
       failed |= mlir::failed(checkParameters(layer));

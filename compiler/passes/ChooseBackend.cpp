@@ -36,6 +36,7 @@ static LayerFacts factsOf(moe::LayerOp layer) {
   facts.intermediate =
       layer.getLocalIntermediate().value_or(layer.getIntermediate());
   facts.gated = layer.isGated();
+  facts.format = layer.getActivationFormat();
   moe::QuantAttr quant = layer.getQuant();
   facts.scheme = quant.getScheme();
   // Without scales x is multiplied as it comes.

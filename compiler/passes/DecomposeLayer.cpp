@@ -56,7 +56,10 @@ public:
         moe::VariantOp::create(builder, location, "all", 1, maxTokens,
                                StringAttr(), ArrayAttr(), StringAttr());
     builder.createBlock(&variant.getBody());
-    addStages();
+    if (layer.isBatched())
+      addBatchedStages();
+    else
+      addStages();
   }
 
 private:
@@ -75,15 +78,18 @@ private:
     const int64_t rows = layer.getW13Rows();
     const moe::QuantAttr quant = layer.getQuant();
     const Type i32 = builder.getI32Type(), f32 = builder.getF32Type();
-    const auto add = [&](StringRef name, ArrayRef<int64_t> shape, Type type) {
-      inputs.push_back({name, tensor(shape, type), {}});
-    };
     const moe::DescriptorAttr a1 = quant.getA1();
     if (layer.getInputQuantized()) {
       add("x", {kAny, layer.getWidth()}, a1.getElement());
       addScaleOfX(a1);
     } else {
       add("x", {kAny, layer.getWidth()}, layer.getInputType());
+    }
+    if (layer.isBatched()) {
+      add("expert_num_tokens", {experts}, i32);
+      addWeights();
+      addOfExperts();
+      return;
     }
     const int64_t routed = layer.getRoutedExperts();
     if (!compiler::takesGivenIdsAlone(layer.getRouting()))
@@ -110,6 +116,25 @@ private:
     }
     if (layer.getResidual())
       add("residual", {kAny, layer.getWidth()}, layer.getOutputType());
+    addWeights();
+    // Of all experts: every rank routes alike.
+    if (layer.getRouting().getBias())
+      add("routing_bias", {routed}, f32);
+    if (layer.getPerExpertScale())
+      add("per_expert_scale", {routed}, f32);
+    if (vocabulary > 0)
+      add("hash_table", {vocabulary, layer.getTopK()}, i32);
+    addOfExperts();
+  }
+
+  void add(StringRef name, ArrayRef<int64_t> shape, Type type) {
+    inputs.push_back({name, tensor(shape, type), {}});
+  }
+
+  void addWeights() {
+    const int64_t experts = *layer.getLocalExperts();
+    const int64_t rows = layer.getW13Rows();
+    const moe::QuantAttr quant = layer.getQuant();
     add("w13", {experts, rows, layer.getWidth()}, quant.getW1().getElement());
     add("w2", {experts, layer.getWidth(), *layer.getLocalIntermediate()},
         quant.getW2().getElement());
@@ -131,20 +156,18 @@ private:
       add("w2_zero_point", layer.getW2ScaleShape(), zeroPoint);
     // Of all experts, so that every rank quantizes alike.
     if (!layer.getInputQuantized())
-      addScale("a1_scale", {layer.getStoredExperts()}, a1);
+      addScale("a1_scale", {layer.getStoredExperts()}, quant.getA1());
     addScale("a2_scale", {layer.getStoredExperts()}, quant.getA2());
-    // Of all experts: every rank routes alike.
-    if (layer.getRouting().getBias())
-      add("routing_bias", {routed}, f32);
-    if (layer.getPerExpertScale())
-      add("per_expert_scale", {routed}, f32);
-    if (vocabulary > 0)
-      add("hash_table", {vocabulary, layer.getTopK()}, i32);
+  }
+
+  /// Numbers of the activation, and biases.
+  void addOfExperts() {
+    const int64_t experts = *layer.getLocalExperts();
     for (StringRef name : numbersOfExperts())
-      add(name, {experts}, f32);
+      add(name, {experts}, builder.getF32Type());
     if (!layer.getHasBias())
       return;
-    add("b13", {experts, rows}, layer.getInputType());
+    add("b13", {experts, layer.getW13Rows()}, layer.getInputType());
     add("b2", {experts, layer.getWidth()}, layer.getInputType());
   }
 
@@ -185,42 +208,48 @@ private:
     Value data, scale;
   };
 
-  /// `offsets`: of sorted rows; null for tokens. `weights`: of pairs, which
-  /// multiply the tokens first; null for none.
+  /// Where rows stand: sorted by expert, as `offsets` say, or batched, with
+  /// `counts`. Of tokens neither.
+  struct Rows {
+    Value tiles, tileCount, offsets, counts;
+  };
+
+  /// `weights`: of pairs, which multiply the tokens first; null for none.
   Quantized quantize(moe::DescriptorAttr descriptor, Value input, Value weights,
-                     Value staticScale, Value offsets) {
+                     Value staticScale, const Rows &rows) {
     if (descriptor.isPlain() && !weights)
       return {input, Value()};
     if (descriptor.isPlain())
       return {moe::QuantizeOp::create(builder, location, input.getType(),
                                       TypeRange{}, descriptor, input, weights,
                                       Value(), Value(), IntegerAttr(), Value(),
-                                      Value(), Value())
+                                      Value(), Value(), Value())
                   .getData(),
               Value()};
     const auto type = cast<RankedTensorType>(input.getType());
     const bool ofTensor = descriptor.getGroup()[0] == -1;
-    const Value valid = offsets ? Value() : this->input("valid_tokens");
+    const Value valid =
+        rows.offsets || rows.counts ? Value() : this->input("valid_tokens");
     Value amax;
     IntegerAttr blockRows;
     if (ofTensor && descriptor.getDynamic()) {
       blockRows = builder.getI64IntegerAttr(kAmaxRows);
-      amax = moe::AmaxOp::create(builder, location,
-                                 tensor({kAny}, builder.getF32Type()),
-                                 kAmaxRows, input, weights, valid, offsets);
+      amax = moe::AmaxOp::create(
+          builder, location, tensor({kAny}, builder.getF32Type()), kAmaxRows,
+          input, weights, valid, rows.offsets, rows.counts);
     }
     const auto scale = scaleTypeOf(descriptor, type.getDimSize(1));
     auto op = moe::QuantizeOp::create(
         builder, location, tensor(type.getShape(), descriptor.getElement()),
         TypeRange{scale}, descriptor, input, weights,
         descriptor.getDynamic() ? Value() : staticScale, Value(), blockRows,
-        amax, amax ? valid : Value(), offsets);
+        amax, amax ? valid : Value(), rows.offsets, rows.counts);
     return {op.getData(), op.getScales().front()};
   }
 
-  /// `weight`: "w13" or "w2".
-  Value matmul(IntegerAttr topK, Quantized lhs, Value rows, StringRef weight,
-               Value bias, moe::PermuteOp permute) {
+  /// `gather`: the pair of each row, or null. `weight`: "w13" or "w2".
+  Value matmul(IntegerAttr topK, Quantized lhs, Value gather, StringRef weight,
+               Value bias, const Rows &rows) {
     const Value rhs = input(weight);
     const auto with = [&](StringRef suffix) {
       return input((weight + suffix).str());
@@ -228,8 +257,8 @@ private:
     const int64_t n = cast<RankedTensorType>(rhs.getType()).getDimSize(1);
     return moe::GroupedMatmulOp::create(
                builder, location, tensor({kAny, n}, builder.getF32Type()), topK,
-               lhs.data, rows, permute.getTiles(), permute.getTileCount(), rhs,
-               lhs.scale, Value(), with("_scale"), with("_second_scale"),
+               lhs.data, gather, rows.tiles, rows.tileCount, rhs, lhs.scale,
+               Value(), with("_scale"), with("_second_scale"),
                with("_zero_point"), bias)
         .getResult();
   }
@@ -269,36 +298,23 @@ private:
         /*row_step=*/IntegerAttr(), builder.getI64IntegerAttr(0), localBegin,
         localExperts, builder.getStringAttr("tokens * " + Twine(topK)),
         route.getTopkIds(), count.getBlockCounts());
+    const Rows sorted = {permute.getTiles(), permute.getTileCount(),
+                         permute.getOffsets(), Value()};
     const bool onInput = layer.getApplyRouterWeightOnInput();
     const moe::DescriptorAttr a1 = layer.getQuant().getA1();
-    const moe::DescriptorAttr a2 = layer.getQuant().getA2();
     const Quantized x =
         layer.getInputQuantized()
             ? Quantized{input("x"), input("x_scale")}
             : quantize(a1, input("x"),
                        onInput ? route.getTopkWeights() : Value(),
-                       input("a1_scale"), Value());
+                       input("a1_scale"), Rows());
     // Weighed rows are of pairs, others of tokens.
     const Value h = matmul(builder.getI64IntegerAttr(onInput ? 1 : topK), x,
-                           permute.getRows(), "w13", input("b13"), permute);
-    // What is quantized next stays f32 until then: one rounding.
-    auto activate = moe::ActivateOp::create(
-        builder, location,
-        tensor({kAny, *layer.getLocalIntermediate()},
-               a2.isPlain() ? a2.getElement() : f32),
-        layer.getActivation(), /*interleave=*/nullptr, h, permute.getOffsets(),
-        input("gate_up_addend"), layer.getLora() ? permute.getRows() : Value(),
-        llvm::map_to_vector(numbersOfExperts(),
-                            [&](StringRef name) { return input(name); }));
-    const Quantized t = quantize(a2, activate.getResult(), Value(),
-                                 input("a2_scale"), permute.getOffsets());
-    const Value y = matmul(IntegerAttr(), t, Value(), "w2",
-                           *layer.getW2Bias() ? input("b2") : Value(), permute);
+                           permute.getRows(), "w13", input("b13"), sorted);
+    const Value y =
+        secondHalf(h, sorted, layer.getLora() ? permute.getRows() : Value());
     if (layer.getDeferFinalize()) {
-      // What the second matmul leaves is an output, rounded to its type.
-      cast<moe::GroupedMatmulOp>(y.getDefiningOp())
-          .getResult()
-          .setType(tensor({kAny, layer.getWidth()}, layer.getOutputType()));
+      roundToOutput(y);
       finish({"partials", "positions"}, {y, permute.getPositions()}, route,
              permute);
       return;
@@ -311,6 +327,50 @@ private:
         layer.addsZeroExperts() ? input("x") : Value(),
         layer.addsZeroExperts() ? route.getTopkIds() : Value());
     finish({"out"}, combine.getOut(), route, permute);
+  }
+
+  /// From the result of the first matmul to that of the second. `pairs`: of the
+  /// rows, where something is added to them.
+  Value secondHalf(Value h, const Rows &rows, Value pairs) {
+    const moe::DescriptorAttr a2 = layer.getQuant().getA2();
+    // What is quantized next stays f32 until then: one rounding.
+    auto activate = moe::ActivateOp::create(
+        builder, location,
+        tensor({kAny, *layer.getLocalIntermediate()},
+               a2.isPlain() ? a2.getElement() : builder.getF32Type()),
+        layer.getActivation(), /*interleave=*/nullptr, h, rows.offsets,
+        input("gate_up_addend"), pairs,
+        llvm::map_to_vector(numbersOfExperts(),
+                            [&](StringRef name) { return input(name); }));
+    const Quantized t =
+        quantize(a2, activate.getResult(), Value(), input("a2_scale"), rows);
+    return matmul(IntegerAttr(), t, Value(), "w2",
+                  *layer.getW2Bias() ? input("b2") : Value(), rows);
+  }
+
+  /// What the second matmul leaves is an output, rounded to its type.
+  void roundToOutput(Value y) {
+    y.setType(tensor({kAny, layer.getWidth()}, layer.getOutputType()));
+  }
+
+  /// Rows come by expert and go back to where they came from.
+  void addBatchedStages() {
+    const Value counts = input("expert_num_tokens");
+    const Type i32 = builder.getI32Type();
+    auto batch = moe::BatchOp::create(
+        builder, location, tensor({kAny, 4}, i32), tensor({3}, i32),
+        builder.getI64IntegerAttr(0), /*row_step=*/IntegerAttr(), counts);
+    const Rows rows = {batch.getTiles(), batch.getTileCount(), Value(), counts};
+    const Quantized x = layer.getInputQuantized()
+                            ? Quantized{input("x"), input("x_scale")}
+                            : quantize(layer.getQuant().getA1(), input("x"),
+                                       Value(), input("a1_scale"), rows);
+    const Value h =
+        matmul(IntegerAttr(), x, Value(), "w13", input("b13"), rows);
+    const Value out = secondHalf(h, rows, Value());
+    roundToOutput(out);
+    moe::ReturnOp::create(builder, location, builder.getStrArrayAttr({"out"}),
+                          ArrayAttr(), ValueRange(out), ValueRange());
   }
 
   void finish(ArrayRef<StringRef> names, ValueRange outputs, moe::RouteOp route,
@@ -359,7 +419,9 @@ struct DecomposeLayerPass
       return layer.emitError()
              << "what this rank holds of layer @" << layer.getSymName()
              << " is not resolved; run moe-resolve-parallel first";
-    if (layer.getLocalStride().value_or(1) != 1 && !layer.getExpertMap())
+    // Rows that come by expert are of this rank's, whichever those are.
+    if (layer.getLocalStride().value_or(1) != 1 && !layer.getExpertMap() &&
+        !layer.isBatched())
       return compiler::refuse(layer, "option_not_supported",
                               "the experts of a rank must follow each other, "
                               "got a stride of " +

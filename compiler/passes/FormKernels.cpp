@@ -95,6 +95,7 @@ static StringRef operandName(OpOperand &operand) {
       .Case([&](moe::PermuteOp op) -> StringRef {
         return value == op.getTopkIds() ? "topk_ids" : "block_counts";
       })
+      .Case([&](moe::BatchOp) -> StringRef { return "expert_num_tokens"; })
       .Case([&](moe::GroupedMatmulOp op) -> StringRef {
         return value == op.getLhs()              ? "lhs"
                : value == op.getRows()           ? "rows"
@@ -111,7 +112,8 @@ static StringRef operandName(OpOperand &operand) {
         return value == op.getInput()         ? "input"
                : value == op.getWeights()     ? "row_weights"
                : value == op.getValidTokens() ? "valid_tokens"
-                                              : "offsets";
+               : value == op.getOffsets()     ? "offsets"
+                                              : "expert_num_tokens";
       })
       .Case([&](moe::QuantizeOp op) -> StringRef {
         return value == op.getInput()         ? "input"
@@ -119,7 +121,8 @@ static StringRef operandName(OpOperand &operand) {
                : value == op.getStaticScale() ? "static_scale"
                : value == op.getBlockAmax()   ? "block_amax"
                : value == op.getValidTokens() ? "valid_tokens"
-                                              : "offsets";
+               : value == op.getOffsets()     ? "offsets"
+                                              : "expert_num_tokens";
       })
       .Case([&](moe::ActivateOp op) -> StringRef {
         if (llvm::is_contained(op.getNumbers(), value))
@@ -157,6 +160,7 @@ static StringRef resultName(OpResult result, StringRef kind) {
       .Case([&](moe::RouteOp) { return route[index]; })
       .Case([&](moe::CountOp) { return StringRef("block_counts"); })
       .Case([&](moe::PermuteOp) { return permute[index]; })
+      .Case([&](moe::BatchOp) { return permute[index == 0 ? 3 : 4]; })
       .Case([&](moe::CombineOp) { return StringRef("out"); })
       .Case([&](moe::AmaxOp) { return StringRef("block_amax"); })
       .Case([&](moe::QuantizeOp) {
@@ -165,17 +169,26 @@ static StringRef resultName(OpResult result, StringRef kind) {
       .Default([](Operation *) { return StringRef("result"); });
 }
 
-/// Whether an amax or a quantize is of sorted rows, those of the intermediate.
-static bool isOfSortedRows(Operation *op) {
-  if (auto quantize = dyn_cast<moe::QuantizeOp>(op))
-    return bool(quantize.getOffsets());
-  return bool(cast<moe::AmaxOp>(op).getOffsets());
+/// Whether an amax or a quantize is of the intermediate, not of x.
+static bool isOfIntermediate(Operation *op) {
+  auto quantize = dyn_cast<moe::QuantizeOp>(op);
+  auto amax = dyn_cast<moe::AmaxOp>(op);
+  if (quantize ? quantize.getOffsets() : amax.getOffsets())
+    return true;
+  // Of batched rows both are: x is an argument of the program.
+  const Value input = quantize ? quantize.getInput() : amax.getInput();
+  return (quantize ? quantize.getCounts() : amax.getCounts()) &&
+         !isa<BlockArgument>(input);
 }
 
-/// Whether a stage's result is the caller's.
-static bool isReturned(OpResult result) {
-  return llvm::any_of(result.getUsers(),
-                      [](Operation *user) { return isa<moe::ReturnOp>(user); });
+/// What a stage's result is called where it is the caller's, else "".
+static StringRef returnedName(OpResult result) {
+  for (OpOperand &use : result.getUses())
+    if (auto ret = dyn_cast<moe::ReturnOp>(use.getOwner()))
+      if (use.getOperandNumber() < ret.getOutputs().size())
+        return cast<StringAttr>(ret.getOutputNames()[use.getOperandNumber()])
+            .getValue();
+  return {};
 }
 
 /// The name of a result as a value of the program.
@@ -186,14 +199,14 @@ static std::string launchResultName(OpResult result, StringRef kind) {
     StringRef what = inKernel == "data"         ? "q"
                      : inKernel == "block_amax" ? "amax"
                                                 : inKernel;
-    return ((isOfSortedRows(result.getOwner()) ? "t_" : "x_") + what).str();
+    return ((isOfIntermediate(result.getOwner()) ? "t_" : "x_") + what).str();
   }
   if (inKernel != "result")
     return inKernel.str();
   if (isa<moe::ActivateOp>(result.getOwner()))
     return "t";
-  if (kind == "down" && isReturned(result))
-    return "partials";
+  if (StringRef returned = returnedName(result); !returned.empty())
+    return returned.str();
   // Partials come in two types, so that no value has two.
   if (kind == "down")
     return "y_" + elementTypeOf(result);
@@ -218,7 +231,7 @@ static bool isWritten(OpResult result, const Group &group) {
 /// of a row reads them back was measured, and is slower than a launch
 /// (bench/notes/quantize-h100.md).
 static bool joinsKernel(moe::VariantOp variant, moe::QuantizeOp quantize) {
-  if (isOfSortedRows(quantize)) {
+  if (isOfIntermediate(quantize)) {
     auto program = variant->getParentOfType<moe::ProgramOp>();
     const catalog::Engine *engine =
         catalog::find(catalog::kEngines,
@@ -226,12 +239,16 @@ static bool joinsKernel(moe::VariantOp variant, moe::QuantizeOp quantize) {
     int64_t tileRows = 0;
     for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
       tileRows = permute.getTileRows();
+    for (auto batch : variant.getBody().getOps<moe::BatchOp>())
+      tileRows = batch.getTileRows();
     return quantize.getStaticScale() ||
            (quantize.getDescriptor().getGroup()[1] == 128 && engine &&
             engine->warpSpecialized && tileRows > 0 &&
             tileRows <= kGroupedTileRows);
   }
+  // Nothing routes where rows come by expert.
   return !quantize.getBlockAmax() && !quantize.getWeights() &&
+         !quantize.getCounts() &&
          int64_t(variant.getMaxTokens()) <= kQuantizedBesideRouting;
 }
 
@@ -246,7 +263,7 @@ static void moveToRouting(moe::VariantOp variant) {
          int64_t(variant.getMaxTokens()) <= kFusedTokens))
       last = &op;
     if (auto quantize = dyn_cast<moe::QuantizeOp>(op))
-      if (!isOfSortedRows(quantize) && joinsKernel(variant, quantize))
+      if (!isOfIntermediate(quantize) && joinsKernel(variant, quantize))
         joining = quantize;
   }
   if (last && joining)
@@ -316,6 +333,8 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuse,
     } else if (isa<moe::PermuteOp>(op)) {
       kind = "permute";
       joins = fuseRouting;
+    } else if (isa<moe::BatchOp>(op)) {
+      kind = "batch";
     } else if (auto matmul = dyn_cast<moe::GroupedMatmulOp>(op)) {
       bool last = llvm::any_of(matmul.getResult().getUsers(), [](Operation *u) {
         return isa<moe::CombineOp, moe::ReturnOp>(u);
@@ -328,7 +347,7 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuse,
       kind = "combine";
     } else if (isa<moe::AmaxOp, moe::QuantizeOp>(op)) {
       auto quantize = dyn_cast<moe::QuantizeOp>(op);
-      bool sorted = isOfSortedRows(&op);
+      bool sorted = isOfIntermediate(&op);
       kind = quantize ? "quantize" : "amax";
       kind += sorted ? "_t" : "_x";
       joins = (sorted ? fuseActivation : fuse) && quantize &&
@@ -457,7 +476,7 @@ struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
     Block &body = variant.getBody().front();
     if (!body.getOps<moe::LaunchOp>().empty())
       return success();
-    bool fuse = program.getReportAttr().getBackend() == "grouped";
+    bool fuse = program.getReportAttr().getBackend() != "unfused";
     // Adapters add to what the first matmul leaves.
     const bool fuseActivation = fuse && !program.getLayerOp().getLora();
     giveOffsets(variant, fuseActivation);

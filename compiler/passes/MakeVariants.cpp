@@ -48,8 +48,11 @@ struct Range {
 
 SmallVector<Range> rangesFor(moe::LayerOp layer, StringRef engine,
                              int64_t elementBytes, int64_t maxTokens) {
+  // Of an expert. Slots are so many at most.
   const double rowsPerToken =
-      double(layer.getPairsOfToken()) / double(layer.getStoredExperts());
+      layer.isBatched()
+          ? 1
+          : double(layer.getPairsOfToken()) / double(layer.getStoredExperts());
   SmallVector<Range> ranges;
   const auto add = [&](int64_t last, const TileRule &rule) {
     last = std::min(last, maxTokens);
@@ -76,7 +79,7 @@ SmallVector<Range> rangesFor(moe::LayerOp layer, StringRef engine,
         continue;
       last = static_cast<int64_t>(llvm::bit_floor(tokens));
     }
-    if (last > kFusedRouting)
+    if (last > kFusedRouting && !layer.isBatched())
       add(kFusedRouting, rule);
     add(last, rule);
   }
@@ -94,6 +97,9 @@ int64_t operandBytes(moe::VariantOp variant) {
 bool isDecided(moe::VariantOp variant) {
   for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
     if (permute.getTileRows() == 0)
+      return false;
+  for (auto batch : variant.getBody().getOps<moe::BatchOp>())
+    if (batch.getTileRows() == 0)
       return false;
   return true;
 }
@@ -228,11 +234,15 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages) {
     variant.setSymName("up_to_" + std::to_string(range.last));
     variant.setMinTokens(first);
     variant.setMaxTokens(range.last);
-    for (auto permute : variant.getBody().getOps<moe::PermuteOp>()) {
-      permute.setTileRows(range.rule.rows);
+    const auto decide = [&](auto op) {
+      op.setTileRows(range.rule.rows);
       if (range.rule.step > 0)
-        permute.setRowStep(range.rule.step);
-    }
+        op.setRowStep(range.rule.step);
+    };
+    for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
+      decide(permute);
+    for (auto batch : variant.getBody().getOps<moe::BatchOp>())
+      decide(batch);
     first = range.last + 1;
   }
   stages.erase();

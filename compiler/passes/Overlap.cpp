@@ -57,7 +57,7 @@ int64_t compiler::awaitedColumnTiles(moe::LaunchOp launch) {
   auto matmul = findStage<moe::GroupedMatmulOp>(first);
   Value tiles = boundTo(launch, second, "tiles");
   Value lhs = boundTo(launch, second, "lhs");
-  if (!matmul.getRows() || findStage<moe::GroupedMatmulOp>(second).getRows() ||
+  if (!matmul.isFirst() || findStage<moe::GroupedMatmulOp>(second).isFirst() ||
       !tiles || tiles != boundTo(before, first, "tiles") || !lhs ||
       lhs.getDefiningOp() != before)
     return 0;

@@ -66,8 +66,7 @@ bool compiler::scalesByGroup(moe::LayerOp layer, moe::GroupedMatmulOp matmul) {
   if (!matmul.getLhsScale())
     return false;
   moe::QuantAttr quant = layer.getQuant();
-  // The matmul that gathers is the first.
-  moe::DescriptorAttr lhs = matmul.getRows() ? quant.getA1() : quant.getA2();
+  moe::DescriptorAttr lhs = matmul.isFirst() ? quant.getA1() : quant.getA2();
   return lhs.getGroup()[1] > 0;
 }
 
@@ -83,7 +82,7 @@ bool compiler::isOfFewTokens(moe::KernelOp kernel) {
 GemvProblem compiler::gemvProblem(moe::LayerOp layer,
                                   moe::GroupedMatmulOp matmul, int64_t tokens) {
   GemvProblem problem;
-  const bool first = bool(matmul.getRows());
+  const bool first = matmul.isFirst();
   problem.rows = first ? tokens : tokens * layer.getPairsOfToken();
   problem.k = matmul.getK();
   problem.parts = first && layer.isGated() ? 2 : 1;
@@ -157,7 +156,7 @@ Expression compiler::tileCapacity(int64_t tileRows, int64_t experts) {
 
 Expression compiler::rowCapacity(moe::ProgramOp program) {
   return Expression::symbol("tokens") *
-         Expression(program.getLayerOp().getPairsOfToken());
+         Expression(program.getLayerOp().getRowsOfToken());
 }
 
 namespace {
@@ -177,10 +176,17 @@ static Expression leadingExtent(Value inKernel, const Smallest &smallest) {
   if (isa<moe::CountOp>(op))
     return ceilDiv(tokens, Expression(smallest.blockTokens));
   if (auto quantize = dyn_cast<moe::QuantizeOp>(op))
-    return quantize.getOffsets() || quantize.getWeights() ? rows : tokens;
+    return quantize.getOffsets() || quantize.getCounts() ||
+                   quantize.getWeights()
+               ? rows
+               : tokens;
   if (auto amax = dyn_cast<moe::AmaxOp>(op))
-    return ceilDiv(amax.getOffsets() || amax.getWeights() ? rows : tokens,
+    return ceilDiv(amax.getOffsets() || amax.getCounts() || amax.getWeights()
+                       ? rows
+                       : tokens,
                    Expression(int64_t(amax.getBlockRows())));
+  if (auto batch = dyn_cast<moe::BatchOp>(op))
+    return tileCapacity(smallest.tileRows, batch.getNumLocal());
   if (auto permute = dyn_cast<moe::PermuteOp>(op)) {
     if (inKernel == permute.getPositions())
       return tokens;
@@ -203,6 +209,9 @@ std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
         permute && leaves(permute.getTiles()))
       smallest.tileRows =
           std::min<int64_t>(smallest.tileRows, permute.getTileRows());
+    if (auto batch = dyn_cast<moe::BatchOp>(op))
+      smallest.tileRows =
+          std::min<int64_t>(smallest.tileRows, batch.getTileRows());
     if (auto count = dyn_cast<moe::CountOp>(op);
         count && leaves(count.getBlockCounts()))
       smallest.blockTokens =

@@ -82,7 +82,8 @@ std::vector<WorkspaceValue> workspaceValues(moe::ProgramOp program);
 /// Bound on the tiles of the rows of `experts` experts, of `rows`.
 Expression tileCapacity(int64_t tileRows, int64_t experts);
 
-/// The bound on rows: tokens * top_k.
+/// The bound on rows: tokens * top_k, or slots * experts where rows come by
+/// expert.
 Expression rowCapacity(moe::ProgramOp program);
 
 /// The stages in a kernel, in order.

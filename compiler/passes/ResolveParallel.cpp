@@ -172,8 +172,10 @@ LogicalResult resolve(moe::LayerOp layer) {
       (ranks == 1 ? layer.getNumSharedExperts().value_or(0) : 0));
   if (placement.stride != 1) {
     layer.setLocalStride(placement.stride);
-    // Experts that do not follow each other are found by the caller's map.
-    layer.setExpertMap(true);
+    // Experts that do not follow each other are found by the caller's map. Who
+    // sends rows by expert has found them.
+    if (!layer.isBatched())
+      layer.setExpertMap(true);
   }
   // The ranks' outputs are summed, and the bias must be in the sum once.
   layer.setW2Bias(parallel.getShardRank() == 0);

@@ -49,16 +49,19 @@ static std::pair<int64_t, int64_t> tokenRange(moe::KernelOp kernel) {
   return {std::max<int64_t>(least, 1), std::max<int64_t>(most, 1)};
 }
 
-/// The tile list's rows, known to the permutation that made it.
+/// The tile list's rows, known to the stage that made it.
 static int64_t tileRowsOf(moe::KernelOp kernel) {
   int64_t rows = 0;
   auto program = kernel->getParentOfType<moe::ProgramOp>();
   program.walk([&](moe::LaunchOp launch) {
     if (rows || launch.getKernel() != kernel.getSymName())
       return;
-    for (auto other : launch->getBlock()->getOps<moe::LaunchOp>())
+    for (auto other : launch->getBlock()->getOps<moe::LaunchOp>()) {
       if (auto permute = findStage<moe::PermuteOp>(other.getKernelOp()))
         rows = permute.getTileRows();
+      if (auto batch = findStage<moe::BatchOp>(other.getKernelOp()))
+        rows = batch.getTileRows();
+    }
   });
   return rows;
 }
@@ -90,9 +93,10 @@ static MatmulProblem problemOf(moe::KernelOp kernel,
   std::tie(p.minTokens, p.maxTokens) = tokenRange(kernel);
   p.n = matmul.getN();
   p.k = matmul.getK();
-  p.experts = layer.getStoredExperts();
   p.localExperts = matmul.getNumExperts();
-  p.topK = layer.getPairsOfToken();
+  // Slots of an expert are rows of this rank's experts alone.
+  p.experts = layer.isBatched() ? p.localExperts : layer.getStoredExperts();
+  p.topK = layer.getRowsOfToken();
   p.elementType = elementTypeOf(matmul.getLhs());
   p.elementBytes = elementBytes(p.elementType);
   if (isWeightOnly(layer.getQuant())) {
@@ -162,7 +166,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     MatmulProblem problem = problemOf(kernel, matmul);
     if (problem.tileRows == 0)
       return kernel.emitError() << "kernel is launched by no variant that "
-                                   "permutes rows into tiles";
+                                   "has rows in tiles";
     if (failed(readTuned(kernel)))
       return failure();
     std::optional<Schedule> good =
@@ -291,6 +295,9 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     } else if (auto permute = findStage<moe::PermuteOp>(kernel)) {
       fields.blockTokens = permute.getBlockTokens();
       fields.threads = tokens > 512 || permute.getNumLocal() > 512 ? 1024 : 512;
+    } else if (auto batch = findStage<moe::BatchOp>(kernel)) {
+      fields.threads = std::clamp<int64_t>(
+          llvm::PowerOf2Ceil(batch.getNumLocal()), 32, 1024);
     } else if (auto combine = findStage<moe::CombineOp>(kernel)) {
       // One CTA a token, or one for 512 columns where tokens are few.
       int64_t hidden = layer.getWidth();

@@ -187,6 +187,14 @@ Result<Resolution> compiler::resolve(const LayerFacts &layer,
     return unknown("arch", arch, catalog::names(catalog::kArchitectures));
   if (!backend.empty() && !catalog::find(catalog::kBackends, backend))
     return unknown("backend", backend, catalog::names(catalog::kBackends));
+  if (const Backend *row = catalog::find(catalog::kBackends, backend);
+      row && row->format != layer.format)
+    return Error{
+        ErrorCode::Refused,
+        fmt::format("no backend serves layer '{}' on {}: "
+                    "[format_not_supported]: backend '{}' is for layers with "
+                    "activation_format {}, this one's is {}",
+                    layer.name, arch, backend, row->format, layer.format)};
   const Engine *engineRow = catalog::find(catalog::kEngines, engine);
   if (!engine.empty() && !engineRow)
     return unknown("engine", engine, catalog::names(catalog::kEngines));
@@ -202,7 +210,7 @@ Result<Resolution> compiler::resolve(const LayerFacts &layer,
   std::vector<Candidate> candidates;
   for (const Backend &b : catalog::kBackends)
     for (const Engine &e : catalog::kEngines)
-      if (catalog::hasWord(b.engines, e.name))
+      if (b.format == layer.format && catalog::hasWord(b.engines, e.name))
         candidates.push_back({&b, &e});
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate &a, const Candidate &b) {

@@ -28,8 +28,9 @@ struct LayerFacts {
   int64_t experts = 1, localExperts = 1, topK = 1;
   int64_t hidden = 0, intermediate = 0; ///< of this rank
   bool gated = true;
-  bool quantized = false; ///< some descriptor has a scale
-  std::string scheme;     ///< a row of Schemes.h, or "" when spelled out
+  std::string format = "standard"; ///< activation_format
+  bool quantized = false;          ///< some descriptor has a scale
+  std::string scheme; ///< a row of Schemes.h, or "" when spelled out
   /// Element types of x, unless it is quantized, and of what the two matmuls
   /// multiply: a1, w1, a2, w2.
   std::vector<std::string> elementTypes;
@@ -53,9 +54,10 @@ struct Resolution {
   std::string realization = "native";
 };
 
-/// The candidate of highest priority that serves the layer. `backend` and
-/// `engine` force ("" does not). An unknown name is InvalidArgument with the
-/// known ones; no candidate left is Refused with all reasons.
+/// The candidate of highest priority that serves the layer, of those backends
+/// that are for its activation_format. `backend` and `engine` force ("" does
+/// not). An unknown name is InvalidArgument with the known ones; no candidate
+/// left is Refused with all reasons.
 Result<Resolution> resolve(const LayerFacts &layer, const std::string &arch,
                            const std::string &backend,
                            const std::string &engine);

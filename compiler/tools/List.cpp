@@ -84,11 +84,13 @@ std::vector<Listing> listings() {
          fmt::format("{}", row.sms), fmt::format("{}", row.bandwidth),
          fmt::format("{}", row.matmulRate), std::string(row.source)});
 
-  Listing backends{
-      "backends", {"backend", "engines", "few tokens", "what it is"}, {}};
+  Listing backends{"backends",
+                   {"backend", "engines", "few tokens", "format", "what it is"},
+                   {}};
   for (const auto &row : catalog::kBackends)
     backends.rows.push_back({std::string(row.name), std::string(row.engines),
-                             orDash(row.fewTokens), std::string(row.summary)});
+                             orDash(row.fewTokens), std::string(row.format),
+                             std::string(row.summary)});
   return {schemes, routing, activations, engines, archs, gpus, backends};
 }
 

@@ -23,12 +23,16 @@ struct Backend {
   int priority;             ///< higher is tried first
   std::string_view summary;
   std::string_view fewTokens = ""; ///< engine of variants of few tokens, if any
+  std::string_view format = "standard"; ///< activation_format of its layers
 };
 
 inline constexpr Backend kBackends[] = {
     {"grouped", "wgmma mma_sync simt", 10,
      "rows sorted by expert, gather and activation fused into the matmuls",
      "gemv"},
+    {"batched", "wgmma mma_sync simt", 10,
+     "rows come and go by expert, with counts; routing is the sender's", "",
+     "batched"},
     {"unfused", "simt", 0, "one kernel a stage: the slow truth"},
 };
 

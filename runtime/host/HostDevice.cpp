@@ -37,11 +37,17 @@ struct StageRow {
 };
 
 constexpr StageRow kStages[] = {
-    {"route", runRoute},        {"count", runCount},
-    {"permute", runPermute},    {"grouped_matmul", runGroupedMatmul},
-    {"amax", runAmax},          {"quantize", runQuantize},
-    {"activate", runActivate},  {"combine", runCombine},
-    {"pack_copy", runPackCopy}, {"pack_interleave", runPackInterleave},
+    {"route", runRoute},
+    {"count", runCount},
+    {"batch", runBatch},
+    {"permute", runPermute},
+    {"grouped_matmul", runGroupedMatmul},
+    {"amax", runAmax},
+    {"quantize", runQuantize},
+    {"activate", runActivate},
+    {"combine", runCombine},
+    {"pack_copy", runPackCopy},
+    {"pack_interleave", runPackInterleave},
 };
 
 Error invalidArgument(std::string message) {

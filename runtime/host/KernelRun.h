@@ -113,6 +113,7 @@ inline constexpr int32_t kIdentityPlace = -2;
 /// The stage kernels, one file each. Each performs the whole launch.
 Result<void> runRoute(KernelRun &run, const Stage &stage);
 Result<void> runCount(KernelRun &run, const Stage &stage);
+Result<void> runBatch(KernelRun &run, const Stage &stage);
 Result<void> runPermute(KernelRun &run, const Stage &stage);
 Result<void> runGroupedMatmul(KernelRun &run, const Stage &stage);
 Result<void> runActivate(KernelRun &run, const Stage &stage);
@@ -121,6 +122,17 @@ Result<void> runQuantize(KernelRun &run, const Stage &stage);
 Result<void> runCombine(KernelRun &run, const Stage &stage);
 Result<void> runPackCopy(KernelRun &run, const Stage &stage);
 Result<void> runPackInterleave(KernelRun &run, const Stage &stage);
+
+/// Cuts the `counts[e]` rows of each expert e, the first of which is
+/// `first[e]`, into tiles as moe.permute says, and writes them with their count
+/// and two zeros, for kernels that take tiles.
+Result<void> writeTiles(KernelRun &run, const Stage &stage,
+                        std::span<const int64_t> first,
+                        std::span<const int64_t> counts);
+
+/// The rows that each expert has of the `slots` that it could have.
+Result<std::vector<int64_t>>
+readExpertCounts(KernelRun &run, const Stage &stage, int64_t slots);
 
 /// Where gate and up rows stand: `interleave` of each in turn as packed (0: as
 /// stored), and as stored in one of three orders.

@@ -9,8 +9,7 @@
 // Sorts the (token, k) pairs of this rank's experts by expert, then by pair.
 // The places come from block_counts as on the GPU: a pair stands behind all
 // earlier experts, behind its expert's pairs of earlier blocks, and behind
-// those before it in its own block. Then cuts each expert's rows into tiles as
-// moe.permute says.
+// those before it in its own block.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,35 +20,18 @@
 using namespace moec;
 using namespace moec::host;
 
-/// The rows of all tiles but the last of an expert of `count` rows.
-static int64_t rowsOfTile(int64_t count, int64_t tileRows, int64_t rowStep) {
-  int64_t tiles = std::max<int64_t>(1, (count + tileRows - 1) / tileRows);
-  int64_t share = (count + tiles - 1) / tiles;
-  return std::max<int64_t>(1, (share + rowStep - 1) / rowStep) * rowStep;
-}
-
 Result<void> moec::host::runPermute(KernelRun &run, const Stage &stage) {
   int64_t experts = run.integer(stage, "experts");
   int64_t localBegin = run.integer(stage, "local_begin");
   int64_t local = run.integer(stage, "local_experts");
   int64_t topK = run.integer(stage, "top_k");
   int64_t blockTokens = run.integer(stage, "block_tokens");
-  int64_t tileRows = run.integer(stage, "tile_rows");
-  int64_t rowStep = run.integer(stage, "row_step");
-  if (local < 1 || localBegin + local > experts || topK < 1 ||
-      blockTokens < 1 || tileRows < 1)
+  if (local < 1 || localBegin + local > experts || topK < 1 || blockTokens < 1)
     return run.fail(stage,
-                    fmt::format("expected local experts within {} and top_k, "
-                                "block_tokens and tile_rows of at least 1, got "
-                                "{}+{}, {}, {}, {}",
-                                experts, localBegin, local, topK, blockTokens,
-                                tileRows));
-  if (rowStep == 0)
-    rowStep = tileRows;
-  if (tileRows % rowStep)
-    return run.fail(stage, fmt::format("expected row_step to divide the {} "
-                                       "tile_rows, got {}",
-                                       tileRows, rowStep));
+                    fmt::format("expected local experts within {} and top_k "
+                                "and block_tokens of at least 1, got {}+{}, "
+                                "{}, {}",
+                                experts, localBegin, local, topK, blockTokens));
   Result<int64_t> size = run.size("tokens");
   if (!size)
     return size.takeError();
@@ -80,7 +62,6 @@ Result<void> moec::host::runPermute(KernelRun &run, const Stage &stage) {
 
   // next[e]: where the next pair of local expert e goes.
   std::vector<int64_t> offset(local + 1), next(local);
-  int64_t tileTotal = 0;
   for (int64_t e = 0; e < local; ++e) {
     int64_t count = 0;
     for (int64_t block = 0; block < allBlocks; ++block) {
@@ -95,20 +76,11 @@ Result<void> moec::host::runPermute(KernelRun &run, const Stage &stage) {
     }
     next[e] = offset[e];
     offset[e + 1] = offset[e] + count;
-    tileTotal += (count + tileRows - 1) / tileRows;
   }
   int64_t rowTotal = offset[local];
   Result<View> rows = run.result(stage, "rows", 1, rowTotal, Storage::I32);
   if (!rows)
     return rows.takeError();
-  Result<View> tiles = run.result(stage, "tiles", tileTotal, 4, Storage::I32);
-  if (!tiles)
-    return tiles.takeError();
-  Result<View> tileCount = run.result(stage, "tile_count", 1, 3, Storage::I32);
-  if (!tileCount)
-    return tileCount.takeError();
-  if (!*tileCount)
-    return run.fail(stage, "expected memory for tile_count");
 
   for (int64_t block = 0; block < blocks; ++block) {
     std::vector<int64_t> first = next;
@@ -134,22 +106,11 @@ Result<void> moec::host::runPermute(KernelRun &run, const Stage &stage) {
   }
   for (int64_t e = 0; e <= local; ++e)
     offsets->setInteger(0, e, offset[e]);
+  std::vector<int64_t> own(local);
+  for (int64_t e = 0; e < local; ++e)
+    own[e] = offset[e + 1] - offset[e];
   if (*counts)
     for (int64_t e = 0; e < local; ++e)
-      counts->setInteger(0, e, offset[e + 1] - offset[e]);
-  int64_t tile = 0;
-  for (int64_t e = 0; e < local; ++e) {
-    int64_t each = rowsOfTile(offset[e + 1] - offset[e], tileRows, rowStep);
-    for (int64_t row = offset[e]; row < offset[e + 1]; row += each) {
-      int64_t values[4] = {e, row, std::min(row + each, offset[e + 1]), 0};
-      for (int64_t i = 0; i < 4; ++i)
-        tiles->setInteger(tile, i, values[i]);
-      ++tile;
-    }
-  }
-  // How many tiles there are, and two counters for kernels that take them.
-  tileCount->setInteger(0, 0, tile);
-  tileCount->setInteger(0, 1, 0);
-  tileCount->setInteger(0, 2, 0);
-  return {};
+      counts->setInteger(0, e, own[e]);
+  return writeTiles(run, stage, {offset.data(), own.size()}, own);
 }

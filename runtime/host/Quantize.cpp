@@ -75,9 +75,16 @@ struct Rows {
   }
 };
 
-/// How many rows there are, and how many count for a scale of all.
+/// How many rows there are, and how many count for a scale of all. Of batched
+/// rows, an expert has the first so many of its slots as its count says.
 struct RowCount {
   int64_t rows = 0, counted = 0;
+  int64_t slots = 0;
+  std::vector<int64_t> ofExperts;
+
+  bool isRow(int64_t row) const {
+    return ofExperts.empty() || row % slots < ofExperts[row / slots];
+  }
 };
 
 Result<RowCount> countRows(KernelRun &run, const Stage &stage) {
@@ -97,6 +104,19 @@ Result<RowCount> countRows(KernelRun &run, const Stage &stage) {
     if (!tokens)
       return tokens.takeError();
     count.rows = *tokens;
+  }
+  if (stage.operands.count("expert_num_tokens")) {
+    Result<std::vector<int64_t>> ofExperts =
+        readExpertCounts(run, stage, count.rows);
+    if (!ofExperts)
+      return ofExperts.takeError();
+    count.slots = count.rows;
+    count.ofExperts = std::move(*ofExperts);
+    // Up to the last one that there is.
+    count.rows = 0;
+    for (size_t e = 0; e < count.ofExperts.size(); ++e)
+      if (count.ofExperts[e] > 0)
+        count.rows = int64_t(e) * count.slots + count.ofExperts[e];
   }
   const int64_t pairs = std::max<int64_t>(run.integer(stage, "pairs"), 1);
   if (count.rows < 0)
@@ -172,6 +192,8 @@ Result<void> moec::host::runAmax(KernelRun &run, const Stage &stage) {
       float largest = 0;
       int64_t last = std::min((block + 1) * blockRows, rows);
       for (int64_t r = block * blockRows; r < last; ++r) {
+        if (!count->isRow(r))
+          continue;
         input->load(r, 0, *columns, row.data());
         largest = std::fmax(largest, largestOf(row.data(), *columns));
       }
@@ -268,6 +290,8 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
     std::vector<float> values(group);
     for (int64_t item = begin; item < end; ++item) {
       int64_t row = item / groups, first = item % groups * group;
+      if (!count->isRow(row))
+        continue;
       int64_t size = std::min(group, *columns - first);
       input->load(row, first, size, values.data());
       if (ofTensor && isScaled) {

@@ -238,7 +238,7 @@ struct Manifest {
   /// Every name expanded into structure: what the reference reads.
   nlohmann::json layer = nlohmann::json::object();
   int64_t maxTokens = 0;
-  Expression rows; ///< bound on permuted rows, of tokens
+  Expression rows; ///< bound on the rows of all experts, of tokens
   std::vector<Value> values;
   /// Exactly one of these groups of optional inputs is given at each run.
   std::vector<std::vector<std::string>> oneOf;

@@ -51,15 +51,18 @@ inline constexpr StageKind kStageKinds[] = {
      "rows positions offsets tiles tile_count counts?",
      "experts:integer local_begin:integer local_experts:integer top_k:integer "
      "block_tokens:integer tile_rows:integer row_step:integer~"},
+    // Rows that come by expert, each expert's at a multiple of tokens.
+    {"batch", "expert_num_tokens", "tiles tile_count",
+     "experts:integer tile_rows:integer row_step:integer~"},
     // 0 stands for the whole extent. block_rows: of the maxima that a dynamic
     // scale of all values is made from.
     // row_weights: of the pairs of a token, which multiply its row first.
-    // Without
-    // a scale as a result, the products are rounded alone.
-    {"amax", "input row_weights? offsets? valid_tokens?", "block_amax",
-     "block_rows:integer pairs:integer~"},
+    // Without a scale as a result, the products are rounded alone.
+    {"amax", "input row_weights? offsets? expert_num_tokens? valid_tokens?",
+     "block_amax", "block_rows:integer pairs:integer~"},
     {"quantize",
-     "input row_weights? static_scale? block_amax? offsets? valid_tokens?",
+     "input row_weights? static_scale? block_amax? offsets? "
+     "expert_num_tokens? valid_tokens?",
      "data scale?",
      "group_rows:integer group_columns:integer dynamic:boolean "
      "block_rows:integer pairs:integer~"},

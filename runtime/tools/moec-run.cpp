@@ -129,6 +129,19 @@ static Result<void> checkVariant(const Options &options,
   return {};
 }
 
+/// Rows that come by expert have no tokens to route.
+static Result<void> checkInputs(const Options &options,
+                                const Session &session) {
+  if (!session.layer().batched ||
+      (options.inputs == RoutingInput::Logits && options.validTokens < 0))
+    return {};
+  return Error{ErrorCode::InvalidArgument,
+               fmt::format("--inputs and --valid-tokens: expected neither, "
+                           "since rows of layer '{}' come by expert; --routing "
+                           "says how many",
+                           session.layer().name)};
+}
+
 static int runPackage(const Options &options, Shared &shared,
                       RunReport &report) {
   if (!shared.machine) {
@@ -149,8 +162,9 @@ static int runPackage(const Options &options, Shared &shared,
   report.loadArchs.push_back(report.arch);
   report.driverOpen = package.report().driverOpen;
   report.cuInit = package.report().cuInit;
-  if (auto ok = checkVariant(options, **session); !ok)
-    return refuse(ok.error(), report, kUsage);
+  for (auto check : {checkVariant, checkInputs})
+    if (auto ok = check(options, **session); !ok)
+      return refuse(ok.error(), report, kUsage);
   if (auto ok = runCases(options, shared, **session, report); !ok)
     return refuse(ok.error(), report);
   return report.status = report.passed() ? 0 : 1;

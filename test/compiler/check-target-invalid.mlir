@@ -86,8 +86,33 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'activation_format'; accepted: standard}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, activation_format = "batched"}
+// expected-error@+1 {{layer @l refused [option_not_supported]: residual: with activation_format = batched rows come by expert, and who sends them does what is done for each token; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, activation_format = "batched", residual}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: defer_finalize: with activation_format = batched rows come by expert, and who sends them does what is done for each token; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, activation_format = "batched", defer_finalize}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: lora: with activation_format = batched rows come by expert, and who sends them does what is done for each token; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, activation_format = "batched", lora}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: expert_map: with activation_format = batched rows come by expert, and who sends them does what is done for each token; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, activation_format = "batched", expert_map}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts: with activation_format = batched rows come by expert, and who sends them does what is done for each token; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, activation_format = "batched", num_shared_experts = 1}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: zero_experts: with activation_format = batched rows come by expert, and who sends them does what is done for each token; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, activation_format = "batched", zero_experts = 2}
 
 // -----
 

@@ -196,3 +196,21 @@ moe.layer @zero_of_another_rank {
   experts = 8, top_k = 2, hidden = 64, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, tp_rank = 1, ep>,
   zero_experts = 4, local_intermediate = 64, local_begin = 4, local_experts = 4, w2_bias = true}
+
+// Rows that come by expert: nothing is routed, gathered or summed, and the
+// second matmul writes the output. What is quantized has a count of rows.
+// CHECK-LABEL: moe.program @batched_sm_90a
+// CHECK-SAME: inputs ["x", "expert_num_tokens", "w13", "w2", "w13_scale", "w2_scale"] {
+// CHECK-NEXT: ^bb0(%[[X:[a-z0-9_]+]]: tensor<?x256xbf16>, %[[C:[a-z0-9_]+]]: tensor<2xi32>, %[[W13:[a-z0-9_]+]]: tensor<2x256x256xf8E4M3FN>, %[[W2:[a-z0-9_]+]]: tensor<2x256x128xf8E4M3FN>, {{.*}}):
+// CHECK-NEXT: moe.variant
+// CHECK-NEXT: %[[T:[a-z0-9_]+]], %[[TC:[a-z0-9_]+]] = moe.batch tile_rows = 0 %[[C]] : (tensor<2xi32>) -> (tensor<?x4xi32>, tensor<3xi32>)
+// CHECK-NEXT: %[[Q:[a-z0-9_]+]], %[[QS:[a-z0-9_]+]] = moe.quantize <f8E4M3FN, group = [1, 128], scale = f32, dynamic> %[[X]] counts %[[C]] :
+// CHECK-NEXT: %[[H:[a-z0-9_]+]] = moe.grouped_matmul %[[Q]] tiles(%[[T]], %[[TC]]), %[[W13]] lhs_scale %[[QS]] {{.*}} -> tensor<?x256xf32>
+// CHECK-NEXT: %[[A:[a-z0-9_]+]] = moe.activate <silu> %[[H]] : (tensor<?x256xf32>) -> tensor<?x128xf32>
+// CHECK-NEXT: %[[AQ:[a-z0-9_]+]], %[[AS:[a-z0-9_]+]] = moe.quantize <f8E4M3FN, group = [1, 128], scale = f32, dynamic> %[[A]] counts %[[C]] :
+// CHECK-NEXT: %[[Y:[a-z0-9_]+]] = moe.grouped_matmul %[[AQ]] tiles(%[[T]], %[[TC]]), %[[W2]] lhs_scale %[[AS]] {{.*}} -> tensor<?x256xbf16>
+// CHECK-NEXT: moe.return %[[Y]] outputs ["out"] : (tensor<?x256xbf16>) -> ()
+moe.layer @batched {
+  experts = 8, top_k = 2, hidden = 256, intermediate = 128, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, dp_rank = 2, ep>,
+  activation_format = "batched", local_intermediate = 128, local_begin = 4, local_experts = 2, w2_bias = true}

@@ -63,7 +63,8 @@ int main() {
   for (const Backend &row : kBackends)
     rows["backends"].push_back({{"name", row.name},
                                 {"engines", words(row.engines)},
-                                {"few_tokens", row.fewTokens}});
+                                {"few_tokens", row.fewTokens},
+                                {"format", row.format}});
   for (const Architecture &row : kArchitectures)
     rows["archs"].push_back({{"name", row.name},
                              {"major", row.major},

@@ -10,7 +10,9 @@
 // demands that the ranks' outputs sum to the whole layer's, that routing does
 // not depend on the rank, that counts are those of the experts held, and that
 // a token without an expert of the rank gets zeros from it; but the first rank
-// hands on what zero experts leave as it is.
+// hands on what zero experts leave as it is. And the same of ranks to which
+// rows are sent by expert: weighed and summed, what they give back is the
+// layer's output.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +26,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <numeric>
 
 using namespace moec;
 
@@ -53,18 +57,20 @@ struct Bytes {
   std::span<std::byte> span;
 };
 
-PackageFiles compileRank(const Layout &layout, const std::string &parallel) {
+PackageFiles compileRank(const Layout &layout, const std::string &parallel,
+                         bool isBatched = false) {
   std::string text = fmt::format(
       "moe.layer @layer {{experts = {}, top_k = {}, hidden = {}, "
       "intermediate = {}, input_type = {}, output_type = f32, "
       "logits_type = f32, quant = #moe.quant<{}>, "
       "routing = #moe.routing<renormalize>, activation = #moe.activation<{}>, "
-      "parallel = #moe.parallel<{}>, has_bias, zero_experts = {}}}\n",
+      "parallel = #moe.parallel<{}>, has_bias, zero_experts = {}{}}}\n",
       layout.experts, kTopK, kHidden, kIntermediate, layout.scheme,
-      layout.scheme, layout.activation, parallel, layout.zeroExperts);
+      layout.scheme, layout.activation, parallel, layout.zeroExperts,
+      isBatched ? ", activation_format = \"batched\"" : "");
   compiler::CompileOptions options;
   options.archs = {"sm_90a"};
-  options.backend = layout.backend;
+  options.backend = isBatched ? "batched" : layout.backend;
   options.maxTokens = 64;
   options.cubins = false;
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
@@ -145,21 +151,16 @@ struct Rank {
     return held ? int32_t(behind / stride) : -1;
   }
 
+  static host::Tensor tensor(const Bytes &bytes) {
+    return {bytes.span.data(), "", 0};
+  }
+
   Result<void> run(int64_t tokens, const Bytes &x, const Bytes &logits) {
-    const Target &target = files.manifest.targets[0];
-    auto device = host::HostDevice::create(files.manifest, target);
-    if (!device)
-      return device.takeError();
     out = Bytes(tokens * kHidden * 4);
     ids = Bytes(tokens * kTopK * 4), weights = Bytes(tokens * kTopK * 4);
     counts = Bytes(layer.localExperts * 4);
-    auto tensor = [](const Bytes &bytes) {
-      return host::Tensor{bytes.span.data(), "", 0};
-    };
     host::Tensors tensors = {
         {"x", tensor(x)},           {"logits", tensor(logits)},
-        {"w13", tensor(w13)},       {"w2", tensor(w2)},
-        {"b13", tensor(b13)},       {"b2", tensor(b2)},
         {"out", tensor(out)},       {"ids", tensor(ids)},
         {"counts", tensor(counts)}, {"weights", tensor(weights)}};
     Bytes map(layer.experts * 4);
@@ -167,6 +168,28 @@ struct Rank {
       reinterpret_cast<int32_t *>(map.span.data())[e] = localOf(e);
     if (stride > 1)
       tensors["expert_map"] = tensor(map);
+    return run(tokens, std::move(tensors));
+  }
+
+  /// Of rows that were sent: [experts of this rank, slots], and how many there
+  /// are of each.
+  Result<void> runBatched(int64_t slots, const Bytes &rows,
+                          const Bytes &taken) {
+    out = Bytes(layer.localExperts * slots * kHidden * 4);
+    return run(slots, {{"x", tensor(rows)},
+                       {"expert_num_tokens", tensor(taken)},
+                       {"out", tensor(out)}});
+  }
+
+  Result<void> run(int64_t tokens, host::Tensors tensors) {
+    const Target &target = files.manifest.targets[0];
+    auto device = host::HostDevice::create(files.manifest, target);
+    if (!device)
+      return device.takeError();
+    tensors.insert({{"w13", tensor(w13)},
+                    {"w2", tensor(w2)},
+                    {"b13", tensor(b13)},
+                    {"b2", tensor(b2)}});
     std::vector<Bytes> packed;
     for (const Pack &pack : target.pack) {
       auto scratchBytes = device->scratchBytes(pack);
@@ -261,6 +284,59 @@ TEST_P(Shares, SumToTheLayer) {
                                  *reference::findElement("f32"), kHidden, 1e-5);
       EXPECT_TRUE(report.passed) << report.text;
     }
+}
+
+TEST_P(Shares, RowsSentByExpertSumToTheLayer) {
+  const Layout &layout = GetParam();
+  // No rows are sent to those.
+  if (layout.zeroExperts > 0)
+    return;
+  Rank whole(compileRank(layout, ""));
+  whole.fillWeights();
+  const int64_t rowBytes = kHidden * whole.layer.inputType->bytes;
+  constexpr int64_t kTokens = 19;
+  Bytes x(kTokens * rowBytes);
+  fillX(whole.layer, kSeed, 0, kTokens, x.span.data(), kHidden);
+  Bytes logits(kTokens * layout.experts * 4);
+  ASSERT_TRUE(fillLogits(whole.layer, kSeed, "uniform", 0, kTokens,
+                         logits.span.data()));
+  auto ran = whole.run(kTokens, x, logits);
+  ASSERT_TRUE(ran) << ran.error().message;
+  auto ids = reinterpret_cast<const int32_t *>(whole.ids.span.data());
+  auto weights = reinterpret_cast<const float *>(whole.weights.span.data());
+
+  std::vector<double> sum(kTokens * kHidden);
+  for (int64_t r = 0; r < layout.ranks; ++r) {
+    Rank rank(compileRank(
+        layout, fmt::format("{}, rank = {}", layout.parallel, r), true));
+    rank.takeWeights(whole);
+    // A token takes an expert once.
+    Bytes rows(rank.layer.localExperts * kTokens * rowBytes);
+    Bytes taken(rank.layer.localExperts * 4);
+    auto count = reinterpret_cast<int32_t *>(taken.span.data());
+    std::fill_n(count, rank.layer.localExperts, 0);
+    std::vector<int64_t> slots(kTokens * kTopK, -1);
+    for (int64_t pair = 0; pair < kTokens * kTopK; ++pair)
+      if (const int32_t e = rank.localOf(ids[pair]); e >= 0) {
+        slots[pair] = e * kTokens + count[e]++;
+        std::memcpy(rows.span.data() + slots[pair] * rowBytes,
+                    x.span.data() + pair / kTopK * rowBytes, rowBytes);
+      }
+    ran = rank.runBatched(kTokens, rows, taken);
+    ASSERT_TRUE(ran) << ran.error().message;
+    auto out = reinterpret_cast<const float *>(rank.out.span.data());
+    for (int64_t pair = 0; pair < kTokens * kTopK; ++pair)
+      for (int64_t h = 0; slots[pair] >= 0 && h < kHidden; ++h)
+        sum[pair / kTopK * kHidden + h] +=
+            weights[pair] * out[slots[pair] * kHidden + h];
+  }
+  std::vector<int64_t> list(kTokens);
+  std::iota(list.begin(), list.end(), 0);
+  reference::Report report = reference::compareRows(
+      sum, list, kHidden,
+      reinterpret_cast<const float *>(whole.out.span.data()),
+      *reference::findElement("f32"), kHidden, 1e-5);
+  EXPECT_TRUE(report.passed) << report.text;
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -84,6 +84,10 @@ def choose(rows, archs, everything):
                         layers += [once[(taken + i) % len(once)] for i in range(A_FEW)]
                         taken += A_FEW
                 chosen.append((arch, scheme, backend, engine, layers))
+            # Rows that come by expert: what their kernels add is the same for every activation, method and engine.
+            batched = [way for way in testing.ways(rows, scheme, ("batched",)) if arch == "sm_90a" or way[1] == "mma_sync"]
+            if arch in ALWAYS and batched:
+                chosen.append((arch, scheme, *batched[0], [(gated, methods[0], True)]))
     return chosen
 
 
@@ -95,8 +99,10 @@ def make_sources(tools, work, rows, arch, scheme, backend, engine, layers):
         folder = work / "packages" / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        (folder / "layer.json").write_text(json.dumps(
-            testing.layer_json("all", SHAPE if testing.is_plain(scheme) else SHAPE_OF_BYTES, scheme, activation, routing, bias)))
+        form = next(row["format"] for row in rows["backends"] if row["name"] == backend)
+        (folder / "layer.json").write_text(json.dumps({
+            **testing.layer_json("all", SHAPE if testing.is_plain(scheme) else SHAPE_OF_BYTES, scheme, activation, routing, bias),
+            "activation_format": form}))
         status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", f"--arch={arch}",
                                          f"--backend={backend}", *testing.engine_options(rows, engine), "--no-cubin",
                                          "-o", folder / "package"])

@@ -60,6 +60,12 @@ OPTIONS_OF_FEW = [
      "moe_parallel_config": {"enable_eplb": True}},
     {"activation": "swigluoai", "swiglu_limit": None, "activation_per_expert": True, "gate_up_order": "interleaved"},
 ]
+# Layers whose rows come by expert, of each way of the backend for them.
+BATCHED = [
+    {"has_bias": True, "batch_invariant": True},
+    {"has_bias": True, "num_redundant_experts": 2, "out_dtype": "float32",
+     "moe_parallel_config": {"tp_size": 3, "tp_rank": 2, "use_ep": True, "enable_eplb": True, "expert_placement_strategy": "round_robin"}},
+]
 PATTERNS = "uniform,skewed,one_expert,empty_expert,ties,negative,nan_inf"
 
 
@@ -102,6 +108,17 @@ def cases(rows, product=True, every=False):
                     if not testing.is_plain(scheme) and not few and way % 2:
                         options_of_layer = {**options_of_layer, "input_quantized": True}
                     yield {**case, "bias": True, "extras": False, "options": options_of_layer}
+        for index, (backend, engine) in enumerate(testing.ways(rows, scheme, ("batched",))):
+            options_of_layer = {**BATCHED[(index + rows["schemes"].index(scheme)) % len(BATCHED)], "activation_format": "batched"}
+            if scheme["name"] == "fp8_tensor_dynamic":
+                options_of_layer["batch_invariant"] = False
+            if not testing.is_plain(scheme) and index % 2:
+                options_of_layer["input_quantized"] = True
+            activation, routing = every_pair[turn % len(every_pair)]
+            turn += 1
+            yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
+                   "shape": testing.shapes(scheme)[0], "bias": False, "logits": None, "extras": False, "few_tokens": False,
+                   "options": options_of_layer}
 
 
 def name_of(case):

@@ -148,9 +148,10 @@ def pairs(rows, every):
             for i in range(max(len(activations), len(methods)))]
 
 
-def ways(rows, scheme):
-    """(backend, engine) pairs whose rows admit the scheme's element types; the compiler has the last word."""
-    for backend in rows["backends"]:
+def ways(rows, scheme, formats=("standard",)):
+    """(backend, engine) pairs whose rows admit the scheme's element types, of backends for layers of these formats; the compiler
+    has the last word."""
+    for backend in (row for row in rows["backends"] if row["format"] in formats):
         for engine in rows["engines"]:
             if (engine["name"] in [*backend["engines"], backend["few_tokens"]] and scheme["a1"] in engine["elements"]
                     and (scheme["w1"] == scheme["a1"] or scheme["w1"] in engine["weights"])):

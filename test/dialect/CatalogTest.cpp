@@ -64,7 +64,7 @@ TEST(Catalog, ListsOfWordsAreSearchedByWholeWords) {
 TEST(Catalog, NamesListsEveryRow) {
   EXPECT_TRUE(
       catalog::names(catalog::kSchemes).starts_with("f32, f16, bf16, fp8_"));
-  EXPECT_EQ(catalog::names(catalog::kBackends), "grouped, unfused");
+  EXPECT_EQ(catalog::names(catalog::kBackends), "grouped, batched, unfused");
 }
 
 TEST(Catalog, BackendsAdmitEnginesThatExist) {

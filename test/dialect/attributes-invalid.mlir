@@ -280,7 +280,7 @@ module attributes {a = #moe.refusal<backend = grouped, code = "no", reason = "">
 
 // -----
 
-// expected-error@+1 {{unknown backend 'cutlass'; known: grouped, unfused}}
+// expected-error@+1 {{unknown backend 'cutlass'; known: grouped, batched, unfused}}
 module attributes {a = #moe.report<backend = cutlass, engine = simt>} {}
 
 // -----

@@ -553,7 +553,7 @@ func.func private @f(%x: tensor<?x64xbf16>, %i: tensor<?x2xi32>, %w: tensor<?x2x
 // -----
 
 func.func @amax_both(%x: tensor<?x64xbf16>, %v: tensor<1xi32>, %o: tensor<9xi32>) {
-  // expected-error@+1 {{'moe.amax' op 'valid' is of tokens and 'offsets' of sorted rows, got both}}
+  // expected-error@+1 {{'moe.amax' op 'valid' is of tokens, 'offsets' of sorted and 'counts' of batched rows, got more than one}}
   %a = moe.amax block_rows = 8 %x valid %v offsets %o : (tensor<?x64xbf16>, tensor<1xi32>, tensor<9xi32>) -> tensor<?xf32>
   return
 }

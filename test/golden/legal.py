@@ -49,13 +49,15 @@ def main():
     rows = tools.rows()
     jobs = []
     for scheme in rows["schemes"]:
-        layer = work / f"{scheme['name']}.json"
-        layer.write_text(json.dumps(testing.layer_json(scheme["name"], SHAPE, scheme, rows["activations"][0],
-                                                       rows["routing"][0], False)))
+        layers = {}
+        for form in {row["format"] for row in rows["backends"]}:
+            layers[form] = work / f"{scheme['name']}-{form}.json"
+            layers[form].write_text(json.dumps({**testing.layer_json(scheme["name"], SHAPE, scheme, rows["activations"][0],
+                                                                     rows["routing"][0], False), "activation_format": form}))
         for arch in rows["archs"]:
             for backend in rows["backends"]:
                 for engine in rows["engines"]:
-                    jobs.append((scheme["name"], arch["name"], layer, backend["name"], engine["name"]))
+                    jobs.append((scheme["name"], arch["name"], layers[backend["format"]], backend["name"], engine["name"]))
     words = testing.parallel(lambda job: outcome(tools, job[2], job[1], job[3], job[4]), jobs, options.jobs)
     lines, unexpected = {}, []
     for (scheme, arch, _, backend, engine), word in zip(jobs, words):

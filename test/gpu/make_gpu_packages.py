@@ -173,6 +173,16 @@ class Maker:
                     layer = self.write_layer(name, testing.layer_json(
                         name, shape, scheme, activation, routing, i % 2 == 0, "f32" if i % 3 == 0 else None))
                     jobs.append((name, layer, backend, engine, i))
+            # Rows that come by expert: routing is not theirs, so one layer shows each way.
+            for backend, engine in testing.ways(self.rows, scheme, ("batched",)):
+                name = f"row-{scheme['name']}-{backend}-{engine}"
+                if self.named(name):
+                    activation, routing = pairs[turn % len(pairs)]
+                    turn += 1
+                    layer = self.write_layer(name, {
+                        **testing.layer_json(name, testing.shapes(scheme)[0], scheme, activation, routing, True),
+                        "activation_format": "batched"})
+                    jobs.append((name, layer, backend, engine, None))
         made = testing.parallel(lambda job: self.compile(job[0], job[1], [
             f"--backend={job[2]}", *testing.engine_options(self.rows, job[3]), "--max-tokens=2048", "--no-cubin"]), jobs, 2)
         for (name, _, _, engine, i), package in zip(jobs, made):
@@ -180,6 +190,9 @@ class Maker:
                 runs = [["--tokens=0,1,2,7,8,33,129,500", "--routing=uniform,nan_inf"]]
                 if testing.is_of_few_tokens(self.rows, engine):
                     runs = [["--tokens=1,2,3,4", "--routing=uniform,nan_inf,one_expert"]]
+                if i is None:
+                    runs += [["--tokens=1,33,500", f"--routing={conformance.PATTERNS}"], ["--tokens=0,1,33", "--capture"],
+                             ["--tokens=0,1,33,500", "--chain"], ["--tokens=2,33", "--row-stride=24"]]
                 if i == 0:
                     runs += [["--tokens=1,33,500", "--routing=skewed,one_expert,empty_expert,ties,negative"],
                              ["--tokens=0,1,33", "--capture"],

@@ -154,11 +154,10 @@ void dequantize(const WeightScales &scales, int64_t expert, int64_t row,
       inPart = (row + i) / 2;
     }
     // A scale for each row stands where the row does.
-    const int64_t scaledRow =
-        scales.groupRows == 1
-            ? row + i
-            : part * (scales.perExpert / scales.parts) +
-                  inPart / scales.groupRows;
+    const int64_t scaledRow = scales.groupRows == 1
+                                  ? row + i
+                                  : part * (scales.perExpert / scales.parts) +
+                                        inPart / scales.groupRows;
     readRows(*scales.scales, expert, scales.perExpert, scales.columns,
              scaledRow, 1, bytes, scaleRow);
     if (scales.second) {
@@ -287,6 +286,8 @@ FirstHalf::FirstHalf(const Layer &layer, const Inputs &inputs,
   const int64_t pairs = layer.pairsOfToken();
   const int64_t step = layer.weightOnInput ? 1 : pairs;
   for (int64_t pair = 0; pair < valid * pairs; pair += step) {
+    if (!isRow(layer, inputs, pair / pairs))
+      continue;
     readPair(pair, row.data());
     largest = std::max(largest, largestOf(row.data(), layer.hidden));
   }

@@ -345,6 +345,9 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
     layer.redundantExperts = reader.integer("num_redundant_experts", 0);
   if (json.contains("n_shared_experts"))
     layer.sharedExperts = reader.integer("n_shared_experts", 0);
+  if (json.contains("activation_format"))
+    layer.batched =
+        reader.word("activation_format", {"standard", "batched"}) == "batched";
   layer.hasBias = reader.boolean("has_bias");
   layer.addW2Bias = reader.boolean("add_w2_bias");
   layer.weightOnInput = reader.boolean("apply_router_weight_on_input");
@@ -366,6 +369,16 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
     reader.error = "layer.quant.a1 must have the element type of the input";
   if (!reader.error.empty())
     return Error{ErrorCode::InvalidManifest, reader.error};
+  if (layer.batched) {
+    // Who sent the rows has routed, and weighs what comes back.
+    layer.topK = 1;
+    layer.select = "given";
+    layer.routingBias = layer.expertScale = false;
+    layer.tableRows = layer.groups = layer.topGroups = 0;
+    layer.routingScale = layer.outputScale = 1;
+    layer.weightOnInput = false;
+    layer.eplb = false;
+  }
   return layer;
 }
 

@@ -102,12 +102,19 @@ struct Layer {
   bool expertMap = false; ///< the caller says which local expert is which
   int64_t sharedExperts = 0;
   bool sharedGate = false;
+  /// Rows come by expert and go back unweighted. The reference's tokens are
+  /// those rows then, [E_local, slots], each with one expert, of weight 1.
+  bool batched = false;
 
   /// Experts that ids may end at, and those whose weights there are, shared
   /// ones behind the others.
   int64_t physicalExperts() const { return experts + redundantExperts; }
   int64_t storedExperts() const { return physicalExperts() + sharedExperts; }
   int64_t pairsOfToken() const { return topK + sharedExperts; }
+  /// Rows of x and of the output in a run of so many tokens, or slots.
+  int64_t rowsOf(int64_t tokens) const {
+    return batched ? tokens * localExperts : tokens;
+  }
 
   /// Rows of w13: 2 * intermediate when gated.
   int64_t gateUpRows() const { return gated ? 2 * intermediate : intermediate; }
@@ -173,6 +180,9 @@ struct Inputs {
   /// [E, Layer::redundantExperts + 1] and [E], only with Layer::eplb; [physical
   /// experts], only with Layer::expertMap.
   std::vector<int32_t> logicalToPhysical, replicaCount, expertMap;
+  /// [E_local], only with Layer::batched: how many of its slots each expert
+  /// has.
+  std::vector<int32_t> expertCounts;
   Matrix logits;       ///< [tokens, E], or data null when ids are given
   Matrix givenIds;     ///< [tokens, K], i32 or i64; -1 routes nowhere
   Matrix givenWeights; ///< [tokens, K], f32
@@ -191,6 +201,9 @@ struct Inputs {
   Weight w13SecondScale, w2SecondScale, w13ZeroPoint, w2ZeroPoint;
   Weight a1Scale, a2Scale; ///< f32, one per global expert; static scales only
 };
+
+/// Whether there is such a row: of batched ones an expert has its first slots.
+bool isRow(const Layer &layer, const Inputs &inputs, int64_t row);
 
 /// Routing of all tokens.
 struct Routing {
@@ -211,6 +224,9 @@ struct Routing {
 /// and the token counts as a mistake.
 Result<Routing> route(const Layer &layer, const Inputs &inputs,
                       const int32_t *observedIds = nullptr);
+
+/// The same of rows that come by expert; route() calls it.
+Result<Routing> routeBatched(const Layer &layer, const Inputs &inputs);
 
 /// Rows [list.size(), H] of the output for the tokens in `list`, not rounded
 /// to the output type. `threads` 0 takes all cores.

@@ -489,6 +489,8 @@ static int64_t strideOf(const Matrix &matrix, int64_t columns) {
 
 Result<Routing> route(const Layer &layer, const Inputs &inputs,
                       const int32_t *observedIds) {
+  if (layer.batched)
+    return routeBatched(layer, inputs);
   if (Result<void> ok = checkInputs(layer, inputs); !ok)
     return ok.takeError();
   const int64_t tokens = inputs.tokens, topK = layer.topK;

@@ -177,6 +177,29 @@ void fillMaps(const Layer &layer, uint64_t seed, Inputs &inputs) {
   }
 }
 
+std::vector<int32_t> makeExpertCounts(const Layer &layer, uint64_t seed,
+                                      std::string_view pattern, int64_t slots) {
+  std::vector<int32_t> counts(layer.localExperts);
+  for (int64_t e = 0; e < layer.localExperts; ++e) {
+    const uint64_t bits = randomBits(seed, Stream::ExpertCounts, uint64_t(e));
+    int64_t count = int64_t((bits >> 8) % uint64_t(slots + 1));
+    if (pattern == "one_expert")
+      count = e == layer.localExperts / 3 ? slots : 0;
+    else if (pattern == "empty_expert" && e == layer.localExperts / 2)
+      count = 0;
+    else if (pattern == "skewed")
+      count = slots >> std::min<int64_t>(e, 32);
+    else if (pattern == "ties")
+      count = slots;
+    else if (pattern == "negative")
+      count = std::min<int64_t>(slots, int64_t(bits % 32));
+    else if (pattern == "nan_inf" && bits % 3 == 0)
+      count = bits & 64 ? slots + 1 + count : -1 - count;
+    counts[e] = int32_t(count);
+  }
+  return counts;
+}
+
 static double logit(const Layer &layer, uint64_t seed, std::string_view pattern,
                     int64_t m, int64_t e) {
   const uint64_t index = uint64_t(m) * layer.routedExperts() + e;

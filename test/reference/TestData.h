@@ -56,6 +56,7 @@ enum class Stream : uint64_t {
   ActivationNumbers,
   W13ZeroPoint,
   W2ZeroPoint,
+  ExpertCounts,
 };
 
 /// 64 well mixed bits.
@@ -153,6 +154,13 @@ void fillAddends(const Layer &layer, uint64_t seed, int64_t pair, int64_t pairs,
 void fillQuantizedX(const Layer &layer, uint64_t seed, int64_t row,
                     int64_t rows, void *destination, int64_t rowStride,
                     float *scales);
+
+/// Inputs::expertCounts for so many slots an expert. Of the patterns,
+/// one_expert, empty_expert and skewed are as of logits; with ties every slot
+/// is taken, with negative at most 31 are, and with nan_inf some counts are
+/// below 0 or beyond the slots.
+std::vector<int32_t> makeExpertCounts(const Layer &layer, uint64_t seed,
+                                      std::string_view pattern, int64_t slots);
 
 /// Inputs::logicalToPhysical, replicaCount and expertMap, as far as the layer
 /// has them: replicas of random experts, local experts in a random order.

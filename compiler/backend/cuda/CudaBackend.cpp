@@ -166,6 +166,8 @@ Result<void> PackageWriter::addTarget(moe::ProgramOp program) {
 
 /// Which inputs a run takes to route its tokens.
 static std::vector<std::vector<std::string>> waysToRoute(moe::LayerOp layer) {
+  if (layer.isBatched())
+    return {};
   const std::vector<std::string> given = {"given_ids", "given_weights"};
   if (takesGivenIdsAlone(layer.getRouting()))
     return {given};

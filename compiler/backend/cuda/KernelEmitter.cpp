@@ -115,6 +115,7 @@ public:
 private:
   void emitRoute(moe::RouteOp route);
   void emitPermute(moe::PermuteOp permute);
+  void emitBatch(moe::BatchOp batch);
   void emitMatmul(moe::GroupedMatmulOp matmul);
   void emitActivate(moe::ActivateOp activate);
   void emitCombine(moe::CombineOp combine);
@@ -266,6 +267,21 @@ void Emitter::emitPermute(moe::PermuteOp permute) {
       ceilDiv(Expression::symbol("tokens"), Expression(blockTokens));
 }
 
+void Emitter::emitBatch(moe::BatchOp batch) {
+  begin("batch", "batch.cuh", "batch");
+  pointer("expert_num_tokens", "int");
+  out.text.arguments.size("tokens", Expression::symbol("tokens"));
+  pointer("tiles", "int4", true);
+  pointer("tile_count", "int", true);
+  ConfigPrinter &config = out.text.config;
+  config.number("kLocalExperts", batch.getNumLocal());
+  config.number("kTileRows", batch.getTileRows());
+  config.number("kRowStep", batch.getStepOfRows());
+  out.stages.push_back(batchStage(batch));
+  out.tile = std::to_string(int64_t(batch.getTileRows()));
+  out.grid.ctas[0] = Expression(1);
+}
+
 //===----------------------------------------------------------------------===//
 // Matmul and activation
 //===----------------------------------------------------------------------===//
@@ -372,7 +388,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   config.close();
   // Which word of tile_count counts the tiles that CTAs have taken.
   if (schedule.getPersistent())
-    config.number("kCursor", gather ? 1 : 2);
+    config.number("kCursor", matmul.isFirst() ? 1 : 2);
   if (specialized) {
     config.flag("kCounts", counts);
     config.number("kAwaited", awaitedColumnTiles(kernel));
@@ -520,6 +536,8 @@ Result<EmittedKernel> Emitter::emit() {
     emitRoute(route);
   else if (auto permute = findStage<moe::PermuteOp>(kernel))
     emitPermute(permute);
+  else if (auto batch = findStage<moe::BatchOp>(kernel))
+    emitBatch(batch);
   else if (auto matmul = findStage<moe::GroupedMatmulOp>(kernel))
     emitMatmul(matmul);
   else if (auto activate = findStage<moe::ActivateOp>(kernel))

@@ -123,7 +123,7 @@ json compiler::layerJson(moe::LayerOp layer) {
   moe::QuantAttr quant = layer.getQuant();
   moe::ParallelAttr parallel = layer.getParallel();
   const int64_t rank = parallel.getFlatRank();
-  return {
+  json made = {
       {"name", layer.getSymName().str()},
       {"num_experts", int64_t(layer.getExperts())},
       {"top_k", int64_t(layer.getTopK())},
@@ -176,4 +176,8 @@ json compiler::layerJson(moe::LayerOp layer) {
         {"ep_rank", parallel.getExpertRank()},
         {"sp_size", parallel.getSp()}}},
   };
+  // Written where it is another, so that older packages stay as they are.
+  if (layer.isBatched())
+    made["activation_format"] = layer.getActivationFormat().str();
+  return made;
 }

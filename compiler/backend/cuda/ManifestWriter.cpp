@@ -45,6 +45,7 @@ static constexpr CallerRow kCallerRows[] = {
     {"given_weights", ValueRole::OptionalInput, 4, false, ""},
     {"valid_tokens", ValueRole::OptionalInput, 4, false, ""},
     {"x_scale", ValueRole::Input, 16, false, ""},
+    {"expert_num_tokens", ValueRole::Input, 4, false, ""},
     {"logical_to_physical", ValueRole::Input, 4, false, ""},
     {"replica_count", ValueRole::Input, 4, false, ""},
     {"expert_map", ValueRole::Input, 4, false, ""},
@@ -80,20 +81,22 @@ static constexpr CallerRow kCallerRows[] = {
     {"counts", ValueRole::OptionalOutput, 4, false, ""},
 };
 
-/// A value of the caller's; its only dynamic extent is tokens, or rows.
-static Value callerValue(StringRef name, mlir::Type type, ValueRole fallback) {
+/// A value of the caller's; its only dynamic extent is tokens, or rows, which
+/// all are where they come by expert.
+static Value callerValue(StringRef name, mlir::Type type, ValueRole fallback,
+                         bool isBatched = false) {
   auto tensor = cast<RankedTensorType>(type);
   Value value;
   value.name = name.str();
   value.role = fallback;
-  bool ofRows = false;
+  bool ofRows = isBatched;
   for (const CallerRow &row : kCallerRows) {
     if (row.name != name)
       continue;
     value.role = row.role;
     value.alignment = row.alignment;
     value.callerRowStride = row.rowStride;
-    ofRows = row.ofRows;
+    ofRows |= row.ofRows;
     value.elementTypes.push_back(elementTypeName(tensor.getElementType()));
     if (!row.otherType.empty())
       value.elementTypes.push_back(row.otherType.str());
@@ -109,10 +112,12 @@ static Value callerValue(StringRef name, mlir::Type type, ValueRole fallback) {
 
 std::vector<Value> compiler::callerValues(moe::ProgramOp program) {
   std::vector<Value> values;
+  const bool isBatched = program.getLayerOp().isBatched();
   for (auto [name, argument] :
        llvm::zip(program.getInputs(), program.getBody().getArguments()))
     values.push_back(callerValue(cast<StringAttr>(name).getValue(),
-                                 argument.getType(), ValueRole::Input));
+                                 argument.getType(), ValueRole::Input,
+                                 isBatched));
   auto variants = program.getBody().getOps<moe::VariantOp>();
   if (variants.empty())
     return values;
@@ -120,7 +125,8 @@ std::vector<Value> compiler::callerValues(moe::ProgramOp program) {
       (*variants.begin()).getBody().front().getTerminator());
   for (auto [name, output] : llvm::zip(ret.getOutputNames(), ret.getOutputs()))
     values.push_back(callerValue(cast<StringAttr>(name).getValue(),
-                                 output.getType(), ValueRole::Output));
+                                 output.getType(), ValueRole::Output,
+                                 isBatched));
   if (ret.getOptionalNames())
     for (auto [name, output] :
          llvm::zip(*ret.getOptionalNames(), ret.getOptionalOutputs()))

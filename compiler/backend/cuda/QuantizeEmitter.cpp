@@ -75,13 +75,17 @@ void compiler::emitQuantizedResult(
   Stage &stage = out.stages.back();
   stage.op = "quantize";
   ArgumentLayout &args = out.text.arguments;
-  stage.operands = {{"input", "%t"}, {"offsets", "offsets"}};
+  stage.operands = {{"input", "%t"}};
   if (quantize.getStaticScale()) {
     args.pointer("static_scale", "float", boundTo("static_scale"));
     stage.operands["static_scale"] = "static_scale";
   }
   // The tile list says the rows; the stage by itself has them from here.
-  args.pointer("offsets", "int", boundTo("offsets"));
+  const char *rows = quantize.getCounts() ? "expert_num_tokens" : "offsets";
+  args.pointer(rows, "int", boundTo(rows));
+  stage.operands[rows] = rows;
+  if (quantize.getCounts())
+    args.size("tokens", Expression::symbol("tokens"));
   args.pointer("data", cppType(quantize.getData()), boundTo("data"), true);
   args.pointer("scale", "float", boundTo("scale"), true);
   stage.results = {{"data", "data"}, {"scale", "scale"}};
@@ -103,6 +107,7 @@ void compiler::emitQuantization(
   mlir::Value input = amax ? amax.getInput() : quantize.getInput();
   mlir::Value weights = amax ? amax.getWeights() : quantize.getWeights();
   mlir::Value offsets = amax ? amax.getOffsets() : quantize.getOffsets();
+  mlir::Value counts = amax ? amax.getCounts() : quantize.getCounts();
   mlir::Value valid = amax ? amax.getValidTokens() : quantize.getValidTokens();
   mlir::Value staticScale = amax ? mlir::Value() : quantize.getStaticScale();
   bool ofMaxima = amax || quantize.getBlockAmax();
@@ -138,7 +143,9 @@ void compiler::emitQuantization(
     operand("block_amax", "float");
   if (offsets)
     operand("offsets", "int");
-  else if (!joins)
+  if (counts)
+    operand("expert_num_tokens", "int");
+  if (!offsets && !joins)
     args.size("tokens", Expression::symbol("tokens"));
   if (valid)
     operand("valid_tokens", "int");
@@ -165,7 +172,8 @@ void compiler::emitQuantization(
   config.number("kScales", staticScale ? layer.getStoredExperts() : 1);
   config.number("kBlockRows", blockRows);
 
-  Expression rows = Expression::symbol(offsets || weights ? "rows" : "tokens");
+  Expression rows =
+      Expression::symbol(offsets || counts || weights ? "rows" : "tokens");
   if (amax) {
     out.tile = std::to_string(blockRows);
     out.grid.ctas[0] = ceilDiv(rows, Expression(blockRows));

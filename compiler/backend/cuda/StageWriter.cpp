@@ -125,6 +125,18 @@ Stage compiler::permuteStage(moe::PermuteOp permute, moe::LayerOp layer,
   return made;
 }
 
+Stage compiler::batchStage(moe::BatchOp batch) {
+  Stage made;
+  made.op = "batch";
+  made.operands = {{"expert_num_tokens", "expert_num_tokens"}};
+  made.results = {{"tiles", "tiles"}, {"tile_count", "tile_count"}};
+  made.attributes = {{"experts", batch.getNumLocal()},
+                     {"tile_rows", int64_t(batch.getTileRows())}};
+  if (batch.getRowStep())
+    made.attributes["row_step"] = batch.getStepOfRows();
+  return made;
+}
+
 Stage compiler::matmulStage(moe::GroupedMatmulOp matmul, moe::LayerOp layer) {
   bool gather = bool(matmul.getRows());
   Stage made;
@@ -153,10 +165,11 @@ Stage compiler::matmulStage(moe::GroupedMatmulOp matmul, moe::LayerOp layer) {
   addRowOrder(made, matmul.getInterleave(), matmul.getGateUpOrder());
   if (matmul.getRhsScale()) {
     moe::QuantAttr quant = layer.getQuant();
+    const bool first = matmul.isFirst();
     if (matmul.getLhsScale())
-      addGroup(made, "lhs_", gather ? quant.getA1() : quant.getA2());
-    addGroup(made, "rhs_", gather ? quant.getW1() : quant.getW2());
-    made.attributes["gate_up"] = gather && layer.isGated();
+      addGroup(made, "lhs_", first ? quant.getA1() : quant.getA2());
+    addGroup(made, "rhs_", first ? quant.getW1() : quant.getW2());
+    made.attributes["gate_up"] = first && layer.isGated();
   }
   return made;
 }

@@ -22,6 +22,7 @@ namespace moec::compiler {
 Stage routeStage(moe::RouteOp route, moe::LayerOp layer);
 /// `counts`: what the block counts are called.
 Stage countStage(moe::CountOp count, moe::LayerOp layer, std::string counts);
+Stage batchStage(moe::BatchOp batch);
 Stage permuteStage(moe::PermuteOp permute, moe::LayerOp layer,
                    std::string counts);
 Stage matmulStage(moe::GroupedMatmulOp matmul, moe::LayerOp layer);

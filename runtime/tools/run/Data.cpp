@@ -145,10 +145,14 @@ void HostWeights::describe(const Layer &layer,
 //===----------------------------------------------------------------------===//
 
 Result<HostInputs> moec::run::makeInputs(const Layer &layer,
-                                         const Options &options, int64_t tokens,
+                                         const Options &options, int64_t slots,
                                          const std::string &pattern) {
   HostInputs inputs;
   reference::Inputs &described = inputs.described;
+  const int64_t tokens = layer.rowsOf(slots);
+  if (layer.batched)
+    described.expertCounts =
+        reference::makeExpertCounts(layer, options.seed, pattern, slots);
   described.tokens = tokens;
   int64_t stride = layer.hidden + options.rowStride;
   const Element *type = layer.inputQuantized ? layer.a1 : layer.inputType;
@@ -180,15 +184,20 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer,
                                                reference::Stream::SharedGate,
                                                uint64_t(token)));
   }
-  // Tokens that are not valid are larger than all others: a scale that took
-  // them for its maximum would be another.
+  // Tokens that are not valid, and slots that are not taken, are larger than
+  // all others: a scale that took them for its maximum would be another.
   constexpr double kInvalid = 10000;
-  for (int64_t token = options.validTokens < 0 ? tokens : options.validTokens;
-       token < tokens; ++token)
+  for (int64_t token = 0; token < tokens; ++token) {
+    if (reference::isRow(layer, described, token) &&
+        (options.validTokens < 0 || token < options.validTokens))
+      continue;
     for (int64_t c = 0; c < layer.hidden; ++c)
       reference::store(*type, inputs.x.data.get(), token * stride + c,
                        kInvalid);
+  }
   described.x = {inputs.x.data.get(), type, stride};
+  if (layer.batched)
+    return inputs;
 
   const bool given = layer.select == "given";
   if (options.inputs == RoutingInput::Logits && !given) {

@@ -48,8 +48,9 @@ struct HostInputs {
   reference::Inputs described;
 };
 
+/// Of a run of so many tokens, or slots of each expert.
 Result<HostInputs> makeInputs(const reference::Layer &layer,
-                              const Options &options, int64_t tokens,
+                              const Options &options, int64_t slots,
                               const std::string &pattern);
 
 /// Memory that a run writes, with canaries before and behind.

@@ -126,6 +126,32 @@ static void adoptWeights(const reference::Layer &layer,
     std::copy_n(weights, routing.weights.size(), routing.weights.begin());
 }
 
+/// Of rows that come by expert, those that are none must be as they were; in
+/// what is judged from here on they are zeros.
+static void settleRows(const Session &session, const reference::Inputs &inputs,
+                       bool poison, HostOutputs &outputs, CaseResult &result) {
+  const reference::Layer &layer = session.layer();
+  if (!layer.batched)
+    return;
+  HostArray &out = outputs.at("out");
+  const int64_t rowBytes = layer.hidden * layer.outputType->bytes;
+  const int64_t slots = inputs.tokens / layer.localExperts;
+  for (int64_t row = 0; row < inputs.tokens; ++row) {
+    if (reference::isRow(layer, inputs, row))
+      continue;
+    std::byte *bytes = out.data.get() + row * rowBytes;
+    const bool untouched =
+        std::all_of(bytes, bytes + rowBytes,
+                    [](std::byte b) { return b == std::byte(0xFF); });
+    if (poison && !untouched && result.passed)
+      failWith(result, fmt::format("slot {} of expert {} was written, of which "
+                                   "{} are taken",
+                                   row % slots, row / slots,
+                                   inputs.expertCounts[row / slots]));
+    std::memset(bytes, 0, static_cast<size_t>(rowBytes));
+  }
+}
+
 /// Compares with the reference. `inputs` holds the weights too.
 static Result<void> checkOutputs(Bench &bench, const reference::Inputs &inputs,
                                  const HostOutputs &outputs,
@@ -235,13 +261,14 @@ static Result<void> checkAgainst(Bench &bench, const HostInputs &inputs,
     return trusted.takeError();
   const reference::Layer &layer = bench.session.layer();
   finishDeferred(other.layer(), tokens, *trusted);
+  settleRows(other, inputs.described, bench.options.poison, *trusted, result);
   auto bound = reference::boundFor(layer, precision.roundsPartials);
   if (!bound)
     return bound.takeError();
   auto compare = [&] {
     return reference::compareDevices(
         find<std::byte>(*trusted, "out"), find<std::byte>(outputs, "out"),
-        *layer.outputType, tokens, layer.hidden, *bound);
+        *layer.outputType, layer.rowsOf(tokens), layer.hidden, *bound);
   };
   auto report = compare();
   if (!report.passed && precision.errorOfSums > 0) {
@@ -362,16 +389,28 @@ static Result<void> judge(Bench &bench, const HostInputs &inputs,
   }
   finishDeferred(bench.session.layer(), tokens, *outputs);
   const Options &options = bench.options;
+  const reference::Layer &layer = bench.session.layer();
+  // The bytes themselves are compared with those of other runs.
+  HostOutputs settled;
+  if (layer.batched) {
+    HostArray out(outputs->at("out").bytes);
+    std::memcpy(out.data.get(), outputs->at("out").data.get(),
+                static_cast<size_t>(out.bytes));
+    settled.emplace("out", std::move(out));
+    settleRows(bench.session, inputs.described, options.poison, settled,
+               result);
+  }
+  const HostOutputs &judged = layer.batched ? settled : *outputs;
   if (options.check) {
     reference::Inputs described = inputs.described;
-    bench.weights.describe(bench.session.layer(), described);
-    if (auto ok = checkOutputs(bench, described, *outputs, precision, result);
+    bench.weights.describe(layer, described);
+    if (auto ok = checkOutputs(bench, described, judged, precision, result);
         !ok)
       return ok;
   }
   if (bench.against)
     if (auto ok =
-            checkAgainst(bench, inputs, *outputs, tokens, precision, result);
+            checkAgainst(bench, inputs, judged, tokens, precision, result);
         !ok)
       return ok;
   if (options.check || options.twice)

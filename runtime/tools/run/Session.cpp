@@ -140,6 +140,7 @@ Result<DeviceInputs> Session::upload(const HostInputs &inputs) {
   addMap("logical_to_physical", described.logicalToPhysical);
   addMap("replica_count", described.replicaCount);
   addMap("expert_map", described.expertMap);
+  addMap("expert_num_tokens", described.expertCounts);
   if (ok && described.xScale.data)
     ok = add("x_scale", inputs.xScale.data.get(), inputs.xScale.bytes, "", 0);
   if (ok && described.sharedGate.data)
@@ -323,10 +324,9 @@ double Session::errorOfSums(const Variant &variant) const {
   for (const Launch &launch : variant.launches) {
     const Kernel *kernel = findKernel(code->target(), launch.kernel);
     for (const Stage &stage : kernel ? kernel->stages : std::vector<Stage>()) {
-      // The first matmul gathers the tokens' rows.
-      if (stage.op != "grouped_matmul" ||
-          !stage.attributes.value("gather", false))
+      if (stage.op != "grouped_matmul")
         continue;
+      // The first matmul, whose sums are quantized again.
       const nlohmann::json::json_pointer path("/schedules/" + kernel->name +
                                               "/engine");
       return report.value(path, "") == kEngine ? reference::kNativeE4m3Error

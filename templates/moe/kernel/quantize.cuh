@@ -14,20 +14,24 @@
 //   Rounded       none: products are rounded to the type of the input
 // Rows: offsets[kExperts] of them with kByOffsets (sorted rows), else tokens,
 // or with row_weights pairs, kPairs of each token, whose row is multiplied by
-// them first. Rows at and behind that are not touched.
+// them first, or with expert_num_tokens tokens of each expert (batched rows),
+// of which those at and behind the expert's count are none. Others are not
+// touched.
 //
 // quantize, Args in order (absent where marked): input, long long
 //   input_row_stride (elements), row_weights float (of a layer whose weights
-//   multiply x), static_scale float [kScales] (StaticTensor),
-//   block_amax float (DynamicTensor), offsets int (kByOffsets), tokens int,
-//   valid_tokens int [1] or null (DynamicTensor of tokens), data, scale float
-//   (absent with Rounded): [rows, groups], [rows, 1] or [1].
+//   multiply x), static_scale float [kScales] (StaticTensor), block_amax float
+//   (DynamicTensor), offsets int (kByOffsets), expert_num_tokens int [kExperts]
+//   (batched rows), tokens int, valid_tokens int [1] or null (DynamicTensor of
+//   tokens), data, scale float (absent with Rounded): [rows, groups], [rows, 1]
+//   or [1].
 //   Grid.x: Group128: ceildiv(capacity * groups, kThreads / 16); Token:
 //   capacity; else ceildiv(capacity, kBlockRows).
 // amax, Args in order: input, long long input_row_stride, row_weights float (as
-//   above), offsets int (kByOffsets), tokens int, valid_tokens int [1] or null
-//   (not kByOffsets), block_amax float, one for each kBlockRows rows. Grid.x:
-//   ceildiv(capacity, kBlockRows). Maxima of rows alone, so no order matters.
+//   above), offsets int (kByOffsets), expert_num_tokens int [kExperts] (batched
+//   rows), tokens int, valid_tokens int [1] or null (of tokens), block_amax
+//   float, one for each kBlockRows rows. Grid.x: ceildiv(capacity, kBlockRows).
+//   Maxima of rows alone, so no order matters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -70,6 +74,8 @@ template <class Config>
 __device__ __forceinline__ int rowsOf(const typename Config::Args &args) {
   if constexpr (Config::kByOffsets)
     return args.offsets[Config::kExperts];
+  else if constexpr (requires { args.expert_num_tokens; })
+    return args.tokens * Config::kExperts;
   else
     return args.tokens * weighedPairs<Config>();
 }
@@ -78,7 +84,7 @@ __device__ __forceinline__ int rowsOf(const typename Config::Args &args) {
 template <class Config>
 __device__ __forceinline__ int countedRows(const typename Config::Args &args) {
   int rows = rowsOf<Config>(args);
-  if constexpr (!Config::kByOffsets)
+  if constexpr (requires { args.valid_tokens; })
     if (args.valid_tokens)
       rows =
           max(0, min(args.tokens, *args.valid_tokens)) * weighedPairs<Config>();
@@ -119,9 +125,11 @@ __device__ __forceinline__ void amax(const typename Config::Args &args) {
     return;
   float largest = 0.0f;
   for (int i = int(threadIdx.x); i < rows * kPerRow; i += Config::kThreads) {
+    int row = first + i / kPerRow;
+    if (!detail::isRow(args, row))
+      continue;
     float values[kWide];
-    detail::loadRow8<Config>(args, first + i / kPerRow, i % kPerRow * kWide,
-                             values);
+    detail::loadRow8<Config>(args, row, i % kPerRow * kWide, values);
     largest = fmaxf(largest, detail::largest8(values));
   }
   largest = detail::groupMaximum<Config::kThreads, Config::kThreads>(largest);

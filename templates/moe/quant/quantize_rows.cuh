@@ -50,6 +50,17 @@ __device__ __forceinline__ float largest8(const float (&values)[8]) {
   return largest;
 }
 
+/// Whether there is such a row: of batched rows an expert has its first slots.
+template <class Args>
+__device__ __forceinline__ bool isRow(const Args &args, int row) {
+  if constexpr (requires { args.expert_num_tokens; }) {
+    int expert = int(unsigned(row) / unsigned(args.tokens));
+    return row - expert * args.tokens < args.expert_num_tokens[expert];
+  } else {
+    return true;
+  }
+}
+
 /// The maximum over each kGroup threads of the CTA, in every one of them.
 template <int kThreads, int kGroup>
 __device__ __forceinline__ float groupMaximum(float value) {
@@ -114,6 +125,8 @@ template <class Config> struct Quantize {
     if (item >= (long long)rows * kGroups)
       return;
     long long row = item / kGroups;
+    if (!isRow(args, int(row)))
+      return;
     int group = int(item % kGroups);
     int column = group * 128 + int(threadIdx.x) % kLanes * kWide;
     float values[kWide] = {};
@@ -153,7 +166,7 @@ template <class Config> struct Quantize {
                                                int block) {
     int row = block * kRowsPerCta + int(threadIdx.x) / kRowThreads;
     int thread = int(threadIdx.x) % kRowThreads;
-    bool exists = row < rows;
+    bool exists = row < rows && isRow(args, row);
     // Short rows stay in registers, and all of their reads are on their way at
     // a time.
     constexpr int kStep = kRowThreads * kWide;
@@ -208,6 +221,8 @@ template <class Config> struct Quantize {
     int count = min(Config::kBlockRows, rows - first) * kPerRow;
     for (int i = int(threadIdx.x); i < count; i += Config::kThreads) {
       long long row = first + i / kPerRow;
+      if (!isRow(args, int(row)))
+        continue;
       int column = i % kPerRow * kWide;
       float values[kWide];
       loadRow8<Config>(args, row, column, values);

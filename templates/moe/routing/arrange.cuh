@@ -164,27 +164,17 @@ placePairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
   }
 }
 
-/// Writes what describes all experts: offsets, tiles, {their count, 0, 0} (the
-/// cursors with which both matmuls take tiles) and counts (where asked for).
-/// Block `block` of `blocks` writes its share; the tile list is zero up to the
-/// capacity for `pairs` pairs, so that no word of it is ever undefined.
+/// Writes the tiles of each expert's rows, and {their count, 0, 0}: the cursors
+/// with which both matmuls take tiles. Block `block` of `blocks` writes its
+/// share; the list is zero up to the capacity for `pairs` pairs, so that no
+/// word of it is ever undefined.
 template <int kTileRows, int kRowStep, int kLocalExperts, int kThreads>
 __device__ __forceinline__ void
-writeExperts(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
-             int block, int blocks, int *offsets, int4 *tiles, int *tileCount,
-             int *counts) {
+writeTiles(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
+           int block, int blocks, int4 *tiles, int *tileCount) {
   int thread = int(threadIdx.x);
-  if (block == 0) {
-#pragma unroll 1
-    for (int i = thread; i <= kLocalExperts; i += kThreads)
-      offsets[i] = shared.offsets[i];
-    if (counts)
-#pragma unroll 1
-      for (int i = thread; i < kLocalExperts; i += kThreads)
-        counts[i] = shared.total[i];
-    if (thread < 3)
-      tileCount[thread] = thread == 0 ? shared.tiles[kLocalExperts] : 0;
-  }
+  if (block == 0 && thread < 3)
+    tileCount[thread] = thread == 0 ? shared.tiles[kLocalExperts] : 0;
   int warp = thread / 32, lane = thread % 32;
 #pragma unroll 1
   for (int expert = block * (kThreads / 32) + warp; expert < kLocalExperts;
@@ -202,6 +192,27 @@ writeExperts(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
   for (int i = shared.tiles[kLocalExperts] + block * kThreads + thread;
        i < capacity; i += blocks * kThreads)
     tiles[i] = make_int4(0, 0, 0, 0);
+}
+
+/// Writes what describes all experts: offsets, tiles and their count, and
+/// counts (where asked for).
+template <int kTileRows, int kRowStep, int kLocalExperts, int kThreads>
+__device__ __forceinline__ void
+writeExperts(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
+             int block, int blocks, int *offsets, int4 *tiles, int *tileCount,
+             int *counts) {
+  int thread = int(threadIdx.x);
+  if (block == 0) {
+#pragma unroll 1
+    for (int i = thread; i <= kLocalExperts; i += kThreads)
+      offsets[i] = shared.offsets[i];
+    if (counts)
+#pragma unroll 1
+      for (int i = thread; i < kLocalExperts; i += kThreads)
+        counts[i] = shared.total[i];
+  }
+  writeTiles<kTileRows, kRowStep>(shared, pairs, block, blocks, tiles,
+                                  tileCount);
 }
 
 /// The whole arrangement of at most 32 pairs, in place of the four steps above:

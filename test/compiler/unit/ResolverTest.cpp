@@ -83,6 +83,24 @@ TEST(Resolver, ForcedChoicesThatCannotServeListTheirReasons) {
             "backend 'unfused' takes engine simt, not mma_sync");
 }
 
+TEST(Resolver, BackendsServeTheirFormatAlone) {
+  LayerFacts layer = layerOf("bf16");
+  layer.format = "batched";
+  auto r = resolve(layer, "sm_90a", "", "");
+  EXPECT_EQ(winner(r), "batched wgmma");
+  EXPECT_TRUE(r->refused.empty());
+  EXPECT_EQ(r->degraded, "");
+  EXPECT_EQ(winner(resolve(layer, "sm_80", "", "")), "batched mma_sync");
+  EXPECT_EQ(winner(resolve(layer, "sm_90a", "unfused", "")),
+            "no backend serves layer 'tiny' on sm_90a: [format_not_supported]: "
+            "backend 'unfused' is for layers with activation_format standard, "
+            "this one's is batched");
+  EXPECT_EQ(winner(resolve(layerOf("bf16"), "sm_90a", "batched", "")),
+            "no backend serves layer 'tiny' on sm_90a: [format_not_supported]: "
+            "backend 'batched' is for layers with activation_format batched, "
+            "this one's is standard");
+}
+
 TEST(Resolver, NamedSchemesAreServedAndSayHow) {
   LayerFacts layer = layerOf("f8E4M3FN");
   layer.quantized = true;
@@ -109,7 +127,8 @@ TEST(Resolver, NamedSchemesAreServedAndSayHow) {
 
 TEST(Resolver, UnknownNamesListTheKnownOnes) {
   EXPECT_EQ(winner(resolve(layerOf("bf16"), "sm_90a", "layered", "")),
-            "unknown backend 'layered'; known backends: grouped, unfused");
+            "unknown backend 'layered'; known backends: grouped, batched, "
+            "unfused");
   EXPECT_EQ(winner(resolve(layerOf("bf16"), "sm_90a", "", "wmma")),
             "unknown engine 'wmma'; known engines: wgmma, mma_sync, simt, "
             "gemv");

@@ -1,0 +1,68 @@
+//===- batch.cuh - tiles of rows that come by expert ------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Rows come dispatched: `tokens` slots for each expert, of which the first so
+// many as its count says are taken. Nothing is sorted; one CTA cuts each
+// expert's rows into tiles, as permute does.
+//
+// Args, in order: expert_num_tokens [E_local] (what is below 0 or beyond the
+//   slots counts as the nearest of them), int tokens, tiles int4 {expert, first
+//   row, end row, 0}, tile_count [3]: {tiles, 0, 0}. Grid: 1.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/concepts.cuh"
+#include "moe/core/pdl.cuh"
+#include "moe/core/types.cuh"
+#include "moe/routing/arrange.cuh"
+
+namespace moe {
+
+template <class Config> constexpr bool checkBatchConfig() {
+  checkCommonConfig<Config>();
+  MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
+  MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile of the matmuls");
+  MOE_REQUIRE_VALUE(Config, kRowStep, "rows by which tiles may differ");
+  return true;
+}
+
+/// Dynamic shared memory of the kernel: none.
+template <class Config> constexpr int sharedBytes() {
+  static_assert(checkBatchConfig<Config>());
+  return 0;
+}
+
+template <class Config>
+__device__ __forceinline__ void batch(const typename Config::Args &args) {
+  static_assert(checkBatchConfig<Config>());
+  constexpr int kLocal = Config::kLocalExperts;
+  constexpr int kThreads = Config::kThreads;
+  __shared__ routing::Arrangement<kLocal, kThreads> shared;
+
+  awaitPredecessor<Config>();
+
+  int thread = int(threadIdx.x);
+#pragma unroll 1
+  for (int expert = thread; expert < kLocal; expert += kThreads)
+    shared.total[expert] =
+        max(0, min(args.expert_num_tokens[expert], args.tokens));
+  __syncthreads();
+  routing::scanExperts<Config::kTileRows>(shared);
+  __syncthreads();
+  // Not where rows without gaps would begin.
+#pragma unroll 1
+  for (int expert = thread; expert < kLocal; expert += kThreads)
+    shared.offsets[expert] = expert * args.tokens;
+  __syncthreads();
+  routing::writeTiles<Config::kTileRows, Config::kRowStep>(
+      shared, args.tokens * kLocal, 0, 1, reinterpret_cast<int4 *>(args.tiles),
+      args.tile_count);
+}
+
+} // namespace moe
