@@ -67,9 +67,9 @@ float drawn(int64_t token, int64_t expert) {
 /// One that is larger for experts in the middle: a density, over the time until
 /// something happens that does so at an even rate.
 float drawnNormal(int64_t token, int64_t expert, int64_t experts) {
-  const float at =
-      (static_cast<float>(expert) + 0.5f) / static_cast<float>(experts);
-  const float hill = 4 * at * (1 - at);
+  const float hill =
+      static_cast<float>((2 * expert + 1) * (2 * (experts - expert) - 1)) /
+      static_cast<float>(experts * experts);
   return hill * std::sqrt(hill) / -std::log(drawn(token, expert));
 }
 

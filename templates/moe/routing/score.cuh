@@ -112,8 +112,9 @@ struct Drawn {
 struct DrawnNormal : Drawn {
   template <int kExperts>
   static __device__ __forceinline__ float draw(int token, int expert) {
-    float at = (float(expert) + 0.5f) / float(kExperts);
-    float hill = 4.0f * at * (1.0f - at);
+    // 4 at (1 - at), at the middle of the share: whole numbers up to here.
+    float hill = float((2 * expert + 1) * (2 * (kExperts - expert) - 1)) /
+                 float(kExperts * kExperts);
     return hill * sqrtf(hill) / -logf(Drawn::draw<kExperts>(token, expert));
   }
 };
