@@ -584,9 +584,9 @@ func.func @quantize_without_amax(%x: tensor<?x64xbf16>) {
 
 // -----
 
-func.func @matmul_one_scale(%x: tensor<?x64xf8E4M3FN>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xf8E4M3FN>, %s: tensor<4x32xf32>) {
+func.func @matmul_one_scale(%x: tensor<?x64xf8E4M3FN>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xf8E4M3FN>, %s: tensor<?x1xf32>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'lhs_scale' must be given with 'rhs_scale'}}
-  %y = moe.grouped_matmul %x tiles (%t, %n), %w rhs_scale %s : (tensor<?x64xf8E4M3FN>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xf8E4M3FN>, tensor<4x32xf32>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul %x tiles (%t, %n), %w lhs_scale %s : (tensor<?x64xf8E4M3FN>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xf8E4M3FN>, tensor<?x1xf32>) -> tensor<?x32xf32>
   return
 }
 

@@ -108,6 +108,7 @@ TEST(TestData, NeighbouringScalesDiffer) {
   layer.experts = layer.localExperts = 3;
   layer.hidden = 336;
   layer.intermediate = 208;
+  layer.weightType = findElement("f8E4M3FN");
   layer.w1Scaling = layer.w2Scaling = {true, 128, 128, false};
   EXPECT_EQ(layer.w13ScaleRows(), 4);
   EXPECT_EQ(layer.w13ScaleColumns(), 3);
