@@ -90,6 +90,8 @@ ordered_json variantJson(const Variant &variant, const Manifest &manifest,
   ordered_json json;
   json["name"] = variant.name;
   json["tokens"] = {variant.minTokens, variant.maxTokens};
+  if (variant.minSms > 0)
+    json["min_sms"] = variant.minSms;
   json["workspace"] = variant.workspaceBytes.text();
   // Of the largest run; the SM count is a GPU's, so without one it is absent.
   Symbols symbols;
@@ -232,6 +234,8 @@ std::string targetText(const ordered_json &target) {
     text +=
         fmt::format("  variant {}: {} to {} tokens", textOf(variant, "name"),
                     variant["tokens"][0].dump(), variant["tokens"][1].dump());
+    if (variant.contains("min_sms"))
+      text += fmt::format(", on {} SMs or more", variant["min_sms"].dump());
     if (variant.contains("workspace_bytes"))
       text += fmt::format(", workspace at most {}",
                           sizeText(variant["workspace_bytes"].get<int64_t>()));

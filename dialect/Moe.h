@@ -59,6 +59,7 @@ struct Schedule {
   int64_t group = 0;                   ///< m tiles that share a traversal of n
   bool swap = false;
   int64_t blockTokens = 0;
+  int64_t blockRows = 0, buffers = 0; ///< of a matmul that combines
   int64_t threads = 0;
   int64_t ctasPerSm = 1;
   llvm::SmallVector<int64_t, 3> cluster; ///< x, y, z

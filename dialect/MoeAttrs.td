@@ -306,7 +306,10 @@ def Moe_ScheduleAttr : Moe_FieldsAttr<"Schedule", "schedule"> {
       share a traversal of n): of kernels with a matmul. m counts token rows, n
       weight rows, also where `swap` puts the weight rows on the M side of the
       instruction's tile;
-    * `block_tokens`: tokens of one CTA, of route, count and permute;
+    * `block_tokens`: tokens of one CTA, of route, count, permute and of a
+      second matmul that combines; `block_rows`: rows of its lhs that a CTA of
+      that one keeps in shared memory, while the result is made in slices of n
+      columns, of which `buffers` are in memory at a time;
     * `threads` of a CTA, `ctas_per_sm` (at least, as __launch_bounds__ says);
     * `cluster = [x, y, z]`, `persistent` (as many CTAs as the GPU holds),
       `cooperative` (has a grid-wide wait), `programmatic` (may start before
@@ -314,14 +317,16 @@ def Moe_ScheduleAttr : Moe_FieldsAttr<"Schedule", "schedule"> {
     * `producer_warps`, `consumer_warps` and the `registers` of a thread of
       each: the roles of a warp-specialized main loop, in place of `warps`. A
       warpgroup of 4 consuming warps takes 64 or 128 weight rows with `swap`,
-      and as many token rows without; no other engine has `swap`;
+      and as many token rows without; no other engine has `swap`.
+      Where there are slices, producers also talk to other CTAs and combine;
     * `source`: `tuned`, `modelled` or `default`.
 
     ```mlir
     #decode = #moe.schedule<engine = mma_sync, tile = [16, 64, 64], stages = 4, warps = [1, 4], group = 8, threads = 128, ctas_per_sm = 2, programmatic, source = modelled>
     #route = #moe.schedule<engine = simt, block_tokens = 64, threads = 256, source = default>
     #roles = #moe.schedule<engine = wgmma, tile = [256, 128, 64], stages = 4, group = 4, swap, threads = 384, producer_warps = 4, consumer_warps = 8, registers = [56, 224], programmatic, persistent, source = tuned>
-    module attributes {moe.example = [#decode, #route, #roles]} {}
+    #slices = #moe.schedule<engine = wgmma, tile = [64, 128, 128], stages = 4, group = 1, swap, block_tokens = 63, block_rows = 512, buffers = 2, threads = 640, producer_warps = 12, consumer_warps = 8, registers = [72, 128], programmatic, cooperative, persistent>
+    module attributes {moe.example = [#decode, #route, #roles, #slices]} {}
     ```
   }];
   let parameters = (ins
@@ -332,6 +337,8 @@ def Moe_ScheduleAttr : Moe_FieldsAttr<"Schedule", "schedule"> {
     OptionalParameter<"int64_t", "0">:$group,
     OptionalParameter<"bool">:$swap,
     OptionalParameter<"int64_t", "0">:$blockTokens,
+    OptionalParameter<"int64_t", "0">:$blockRows,
+    OptionalParameter<"int64_t", "0">:$buffers,
     OptionalParameter<"int64_t", "0">:$threads,
     OptionalParameter<"int64_t", "1">:$ctasPerSm,
     OptionalArrayRefParameter<"int64_t">:$cluster,

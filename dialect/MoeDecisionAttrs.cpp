@@ -165,10 +165,10 @@ LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
 ScheduleAttr ScheduleAttr::get(MLIRContext *context, const Schedule &fields) {
   return get(context, StringRef(fields.engine), fields.tile, fields.stages,
              fields.warps, fields.group, fields.swap, fields.blockTokens,
-             fields.threads, fields.ctasPerSm, fields.cluster,
-             fields.producerWarps, fields.consumerWarps, fields.registers,
-             fields.programmatic, fields.cooperative, fields.persistent,
-             StringRef(fields.source));
+             fields.blockRows, fields.buffers, fields.threads, fields.ctasPerSm,
+             fields.cluster, fields.producerWarps, fields.consumerWarps,
+             fields.registers, fields.programmatic, fields.cooperative,
+             fields.persistent, StringRef(fields.source));
 }
 
 Schedule ScheduleAttr::getFields() const {
@@ -178,7 +178,8 @@ Schedule ScheduleAttr::getFields() const {
   fields.stages = getStages();
   fields.warps.assign(getWarps().begin(), getWarps().end());
   fields.group = getGroup(), fields.swap = getSwap();
-  fields.blockTokens = getBlockTokens(), fields.threads = getThreads();
+  fields.blockTokens = getBlockTokens(), fields.blockRows = getBlockRows();
+  fields.buffers = getBuffers(), fields.threads = getThreads();
   fields.ctasPerSm = getCtasPerSm();
   fields.cluster.assign(getCluster().begin(), getCluster().end());
   fields.producerWarps = getProducerWarps();
@@ -200,6 +201,8 @@ Attribute ScheduleAttr::parse(AsmParser &parser, Type) {
   fields.integer("group", value.group);
   fields.flag("swap", value.swap);
   fields.integer("block_tokens", value.blockTokens);
+  fields.integer("block_rows", value.blockRows);
+  fields.integer("buffers", value.buffers);
   fields.integer("threads", value.threads);
   fields.integer("ctas_per_sm", value.ctasPerSm);
   fields.integers("cluster", value.cluster);
@@ -217,8 +220,8 @@ Attribute ScheduleAttr::parse(AsmParser &parser, Type) {
       parser.getContext(), StringRef(value.engine),
       ArrayRef<int64_t>(value.tile), value.stages,
       ArrayRef<int64_t>(value.warps), value.group, value.swap,
-      value.blockTokens, value.threads, value.ctasPerSm,
-      ArrayRef<int64_t>(value.cluster), value.producerWarps,
+      value.blockTokens, value.blockRows, value.buffers, value.threads,
+      value.ctasPerSm, ArrayRef<int64_t>(value.cluster), value.producerWarps,
       value.consumerWarps, ArrayRef<int64_t>(value.registers),
       value.programmatic, value.cooperative, value.persistent,
       StringRef(value.source));
@@ -234,6 +237,8 @@ void ScheduleAttr::print(AsmPrinter &printer) const {
   fields.integer("group", getGroup(), 0);
   fields.flag("swap", getSwap());
   fields.integer("block_tokens", getBlockTokens(), 0);
+  fields.integer("block_rows", getBlockRows(), 0);
+  fields.integer("buffers", getBuffers(), 0);
   fields.integer("threads", getThreads(), 0);
   fields.integer("ctas_per_sm", getCtasPerSm(), 1);
   fields.integers("cluster", getCluster());
@@ -303,9 +308,10 @@ verifyRoles(llvm::function_ref<InFlightDiagnostic()> emitError,
 LogicalResult ScheduleAttr::verify(
     EmitError emitError, StringRef engine, ArrayRef<int64_t> tile,
     int64_t stages, ArrayRef<int64_t> warps, int64_t group, bool swap,
-    int64_t blockTokens, int64_t threads, int64_t ctasPerSm,
-    ArrayRef<int64_t> cluster, int64_t producerWarps, int64_t consumerWarps,
-    ArrayRef<int64_t> registers, bool, bool, bool, StringRef source) {
+    int64_t blockTokens, int64_t blockRows, int64_t buffers, int64_t threads,
+    int64_t ctasPerSm, ArrayRef<int64_t> cluster, int64_t producerWarps,
+    int64_t consumerWarps, ArrayRef<int64_t> registers, bool, bool, bool,
+    StringRef source) {
   if (verifyWord(emitError, catalog::kEngines, engine, "engine") ||
       verifyPositiveList(emitError, "tile", tile, 3) ||
       verifyPositiveList(emitError, "warps", warps, 2) ||
@@ -318,13 +324,19 @@ LogicalResult ScheduleAttr::verify(
   };
   for (const Number &number :
        {Number{"stages", stages, 0}, Number{"group", group, 0},
-        Number{"block_tokens", blockTokens, 0}, Number{"threads", threads, 0},
-        Number{"ctas_per_sm", ctasPerSm, 1},
+        Number{"block_tokens", blockTokens, 0},
+        Number{"block_rows", blockRows, 0}, Number{"buffers", buffers, 0},
+        Number{"threads", threads, 0}, Number{"ctas_per_sm", ctasPerSm, 1},
         Number{"producer_warps", producerWarps, 0},
         Number{"consumer_warps", consumerWarps, 0}})
     if (number.value < number.least)
       return emitError() << "'" << number.name << "' must be at least "
                          << number.least << ", got " << number.value;
+  if ((blockRows == 0) != (buffers == 0) || (buffers > 0 && blockTokens == 0))
+    return emitError() << "a schedule of slices needs 'block_tokens', "
+                          "'block_rows' and 'buffers', got "
+                       << blockTokens << ", " << blockRows << " and "
+                       << buffers;
   if (threads % 32 != 0 || threads > 1024)
     return emitError() << "'threads' must be a multiple of 32 up to 1024, got "
                        << threads;

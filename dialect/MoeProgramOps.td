@@ -28,7 +28,8 @@ def Moe_ProgramOp : Moe_Op<"program", [
   let description = [{
     The region's arguments are the layer's tensors, called as `inputs` says.
     It holds the packing of weights, variants with ascending ranges from 1 to
-    `max_tokens` without a gap, and, once they are formed, kernels.
+    `max_tokens` without a gap, but for those that some GPUs alone take, and,
+    once they are formed, kernels.
 
     ```mlir
     moe.layer @tiny {experts = 4, top_k = 2, hidden = 64, intermediate = 32,
@@ -83,7 +84,10 @@ def Moe_VariantOp : Moe_Op<"variant", [
     Token counts from `tokens [min, max]`, both inclusive. The region holds
     stages or launches and ends in `moe.return`. `regions` and
     `workspace_bytes` are the workspace's plan. `engine` is there where it is
-    not the program's: `gemv` for a few tokens, in two kernels. `moe.program`
+    not the program's: `gemv` for a few tokens, in two kernels. A GPU of at
+    least so many `multiprocessors` takes a variant that names them before
+    those that it precedes, and any other passes it by: its second matmul and
+    combine are one kernel whose CTAs are resident together. `moe.program`
     shows a variant.
   }];
   let arguments = (ins
@@ -91,13 +95,14 @@ def Moe_VariantOp : Moe_Op<"variant", [
     Moe_IntAttr:$min_tokens,
     Moe_IntAttr:$max_tokens,
     OptionalAttr<StrAttr>:$engine,
+    OptionalAttr<Moe_IntAttr>:$multiprocessors,
     OptionalAttr<Moe_RegionArrayAttr>:$regions,
     OptionalAttr<StrAttr>:$workspace_bytes
   );
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `tokens` `[` $min_tokens `,` $max_tokens `]` (`engine` $engine^)?
-    (`workspace` $workspace_bytes^)? (`regions` $regions^)? attr-dict-with-keyword $body
+    (`multiprocessors` $multiprocessors^)? (`workspace` $workspace_bytes^)? (`regions` $regions^)? attr-dict-with-keyword $body
   }];
   let hasVerifier = 1;
 }

@@ -50,12 +50,19 @@ LogicalResult ProgramOp::verify() {
                      "arguments");
 }
 
-/// Ranges ascend from 1 to max_tokens without a gap.
+/// Ranges ascend from 1 to max_tokens without a gap, but for those of variants
+/// that some GPUs alone take: another serves all tokens of theirs later.
 static LogicalResult verifyRanges(ProgramOp program) {
   int64_t next = 1;
   bool any = false;
   for (auto variant : program.getBody().getOps<VariantOp>()) {
-    if (variant.getMinTokens() != next)
+    const bool ofSome = bool(variant.getMultiprocessors());
+    if (ofSome && variant.getMinTokens() < next)
+      return variant.emitOpError()
+             << "is of some GPUs alone and serves tokens from "
+             << variant.getMinTokens() << ", but earlier variants serve up to "
+             << next - 1 << " on all";
+    if (!ofSome && variant.getMinTokens() != next)
       return variant.emitOpError()
              << "serves tokens from " << variant.getMinTokens() << ", but "
              << next << " is the first that no earlier variant serves";
@@ -63,6 +70,8 @@ static LogicalResult verifyRanges(ProgramOp program) {
       return variant.emitOpError()
              << "serves tokens up to " << variant.getMaxTokens()
              << ", but the program's max_tokens is " << program.getMaxTokens();
+    if (ofSome)
+      continue;
     next = variant.getMaxTokens() + 1;
     any = true;
   }
@@ -234,6 +243,9 @@ LogicalResult VariantOp::verify() {
     return emitOpError() << "must end in moe.return";
   if (getEngine() && failed(verifyEngine(*this, *getEngine())))
     return failure();
+  if (getMultiprocessors() && int64_t(*getMultiprocessors()) < 1)
+    return emitOpError() << "'multiprocessors' must be positive, got "
+                         << int64_t(*getMultiprocessors());
   return getRegions() ? verifyPlan(*this, *getRegions()) : success();
 }
 

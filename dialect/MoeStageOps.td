@@ -131,9 +131,10 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure]> {
       full but for its last one; with `row_step`, which divides `tile_rows`,
       they are alike instead: ceildiv(count, n) rows each, rounded up to
       `row_step`, and the last one has the rest;
-    * `tile_count` [3]: the number of tiles, then two zeros, with which the
-      persistent kernels of the first and of the second matmul count the tiles
-      that they take;
+    * `tile_count` [3 or more]: the number of tiles, then two zeros, with which
+      the persistent kernels of the first and of the second matmul count the
+      tiles that they take, then zeros with which CTAs of a kernel wait for each
+      other;
     * `counts` [local]: rows of each local expert.
 
     `capacity` bounds the number of rows, as an expression over tokens.
@@ -171,6 +172,8 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure]> {
     int64_t getNumLocal() { return getLocalExperts().value_or(getExperts()); }
     /// By which the rows of an expert's tiles may differ from full ones.
     int64_t getStepOfRows() { return getRowStep().value_or(getTileRows()); }
+    /// Zeros behind the number of tiles.
+    int64_t getCounters() { return ::mlir::cast<::mlir::RankedTensorType>(getTileCount().getType()).getDimSize(0) - 1; }
   }];
 }
 

@@ -54,6 +54,16 @@ static Type i32(Operation *op) {
 }
 static Type f32(Operation *op) { return Float32Type::get(op->getContext()); }
 
+/// The number of tiles, and zeros that kernels count with: of both matmuls, at
+/// least.
+static LogicalResult verifyTileCount(Operation *op, Value value) {
+  constexpr int64_t kLeast = 3;
+  if (failed(expectRank(op, "tile_count", value, 1)))
+    return failure();
+  return expect(op, "tile_count", value,
+                {std::max(tensor(value).getDimSize(0), kLeast)}, i32(op));
+}
+
 /// Ids are [tokens, top_k]; top_k of a value that has been checked to be so.
 static int64_t columns(Value value) { return tensor(value).getDimSize(1); }
 
@@ -208,7 +218,7 @@ LogicalResult PermuteOp::verify() {
           expect(*this, "positions", getPositions(), {kAny, topK}, integer)) ||
       failed(expect(*this, "offsets", getOffsets(), {local + 1}, integer)) ||
       failed(expect(*this, "tiles", getTiles(), {kAny, 4}, integer)) ||
-      failed(expect(*this, "tile_count", getTileCount(), {3}, integer)))
+      failed(verifyTileCount(*this, getTileCount())))
     return failure();
   return expect(*this, "counts", getCounts(), {local}, integer);
 }
@@ -326,7 +336,7 @@ LogicalResult GroupedMatmulOp::verify() {
       (getRows() &&
        failed(expect(*this, "rows", getRows(), {kAny}, integer))) ||
       failed(expect(*this, "tiles", getTiles(), {kAny, 4}, integer)) ||
-      failed(expect(*this, "tile_count", getTileCount(), {3}, integer)) ||
+      failed(verifyTileCount(*this, getTileCount())) ||
       (getBias() &&
        failed(expect(*this, "bias", getBias(), {getNumExperts(), getN()}))))
     return failure();

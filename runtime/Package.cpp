@@ -167,7 +167,7 @@ int64_t Package::smCount() const {
 Result<size_t> Package::variantFor(int64_t tokens,
                                    std::string_view forced) const {
   if (tokens > contents.maxTokens || forced.empty()) {
-    auto variant = selectVariant(contents, *chosen, tokens);
+    auto variant = selectVariant(contents, *chosen, tokens, smCount());
     if (!variant)
       return variant.takeError();
     return static_cast<size_t>(*variant - chosen->variants.data());
@@ -176,6 +176,11 @@ Result<size_t> Package::variantFor(int64_t tokens,
   for (size_t i = 0; i < chosen->variants.size(); ++i) {
     const Variant &variant = chosen->variants[i];
     if (variant.name == forced) {
+      if (variant.minSms > smCount())
+        return Error{ErrorCode::DeviceLimit,
+                     fmt::format("variant {} needs {} SMs, and the device has "
+                                 "{}",
+                                 forced, variant.minSms, smCount())};
       if (tokens >= variant.minTokens && tokens <= variant.maxTokens)
         return i;
       return Error{ErrorCode::InvalidArgument,
@@ -201,8 +206,8 @@ Result<int64_t> Package::workspaceBytes(int64_t tokens) const {
   // Within a variant the need grows with the tokens; over variants it may not.
   int64_t most = 0;
   for (const Variant &variant : chosen->variants) {
-    if (variant.minTokens > tokens)
-      break;
+    if (variant.minTokens > tokens || variant.minSms > smCount())
+      continue;
     auto symbols =
         symbolsFor(contents, std::min(tokens, variant.maxTokens), smCount());
     if (!symbols)

@@ -52,9 +52,9 @@ public:
     Block *body = builder.createBlock(&program.getBody());
     for (Input &input : inputs)
       input.value = body->addArgument(input.type, location);
-    auto variant =
-        moe::VariantOp::create(builder, location, "all", 1, maxTokens,
-                               StringAttr(), ArrayAttr(), StringAttr());
+    auto variant = moe::VariantOp::create(
+        builder, location, "all", 1, maxTokens, StringAttr(), IntegerAttr(),
+        ArrayAttr(), StringAttr());
     builder.createBlock(&variant.getBody());
     if (layer.isBatched())
       addBatchedStages();

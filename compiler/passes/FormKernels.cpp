@@ -7,7 +7,8 @@
 //
 // Backend grouped: routing and permutation in one kernel where few CTAs take
 // all tokens, quantization of x beside routing, the activation and some
-// quantizations of its result in the epilogue of the first matmul. Backend
+// quantizations of its result in the epilogue of the first matmul, and combine
+// with the second one where a variant makes the result in slices. Backend
 // unfused: one kernel a stage, but for counting, which needs what routing has
 // at hand. A few tokens: two kernels, of which each routes for itself.
 //
@@ -339,12 +340,15 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuse,
       bool last = llvm::any_of(matmul.getResult().getUsers(), [](Operation *u) {
         return isa<moe::CombineOp, moe::ReturnOp>(u);
       });
-      kind = last ? "down" : "gate_up";
+      kind = !last                          ? "gate_up"
+             : variant.getMultiprocessors() ? "down_slices"
+                                            : "down";
     } else if (isa<moe::ActivateOp>(op)) {
       kind = "activate";
       joins = fuseActivation;
     } else if (isa<moe::CombineOp>(op)) {
       kind = "combine";
+      joins = bool(variant.getMultiprocessors());
     } else if (isa<moe::AmaxOp, moe::QuantizeOp>(op)) {
       auto quantize = dyn_cast<moe::QuantizeOp>(op);
       bool sorted = isOfIntermediate(&op);
@@ -390,7 +394,7 @@ static void decidePartials(moe::ProgramOp program, moe::VariantOp variant) {
   double bytes = 4.0 * double(variant.getMaxTokens()) *
                  double(layer.getPairsOfToken()) * double(layer.getWidth());
   if (!gpu || output.isF32() || variant.getEngine() ||
-      bytes <= gpu->l2 * 1024 * 1024)
+      (bytes <= gpu->l2 * 1024 * 1024 && !variant.getMultiprocessors()))
     return;
   for (auto combine : variant.getBody().getOps<moe::CombineOp>()) {
     Value partials = combine.getPartials();

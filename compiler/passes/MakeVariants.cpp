@@ -8,13 +8,16 @@
 // The ranges and their tiles follow from the rules of the program's engine and
 // the size of its operands' elements (schedule/TileRules.h). Before them comes
 // a range of a few tokens with an engine of its own (schedule/Gemv.h), or a
-// refusal in the report that says why there is none.
+// refusal in the report that says why there is none. Where the second matmul
+// and combine pay as one kernel, GPUs that are large enough have ranges more
+// (schedule/Slices.h), which come before those of all.
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/ProgramValues.h"
 #include "compiler/schedule/Gemv.h"
+#include "compiler/schedule/Slices.h"
 #include "compiler/schedule/TileRules.h"
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"
@@ -198,6 +201,37 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   return few;
 }
 
+/// The ranges of slices: where the engine is warp-specialized and nobody asks
+/// for what their kernel does not do.
+std::vector<compiler::SlicesRange> slicesOf(moe::ProgramOp program,
+                                            moe::VariantOp stages,
+                                            compiler::Hardware &hardware) {
+  moe::LayerOp layer = program.getLayerOp();
+  const moe::ReportAttr report = program.getReportAttr();
+  const moe::TargetAttr target = program.getTarget();
+  const catalog::Engine *engine =
+      catalog::find(catalog::kEngines, std::string_view(report.getEngine()));
+  // Which kernels serve may not depend on the number of tokens, sums are not
+  // always made here, of weighted rows alone, and rows of other ranks' experts
+  // are never counted on.
+  if (report.getBackend() != "grouped" || !engine || !engine->warpSpecialized ||
+      layer.getBatchInvariant() || layer.getDeferFinalize() ||
+      layer.getLora() || layer.getResidual() || layer.accumulatesFast() ||
+      layer.getOutputType().isF32() ||
+      !compiler::findHardware(target.getArch().str(), target.getGpu().str(),
+                              hardware))
+    return {};
+  for (auto combine : stages.getBody().getOps<moe::CombineOp>())
+    if (auto matmul =
+            combine.getPartials().getDefiningOp<moe::GroupedMatmulOp>();
+        matmul && matmul.getNumExperts() == layer.getStoredExperts() &&
+        combine.getTopkWeights() && !combine.getIdentity())
+      return compiler::slicesRanges(
+          compiler::slicesProblem(layer, matmul, stages.getMaxTokens()),
+          hardware);
+  return {};
+}
+
 /// Adds a refusal to the program's report.
 void report(moe::ProgramOp program, const FewTokens &few) {
   const moe::ReportAttr old = program.getReportAttr();
@@ -213,6 +247,16 @@ void report(moe::ProgramOp program, const FewTokens &few) {
 void cloneStages(moe::ProgramOp program, moe::VariantOp stages) {
   OpBuilder builder(stages);
   int64_t first = stages.getMinTokens();
+  compiler::Hardware hardware;
+  const std::vector<compiler::SlicesRange> slices =
+      slicesOf(program, stages, hardware);
+  // In all variants, so that they share the kernels of the first matmul.
+  if (!slices.empty())
+    for (auto permute : stages.getBody().getOps<moe::PermuteOp>()) {
+      auto words = cast<RankedTensorType>(permute.getTileCount().getType());
+      permute.getTileCount().setType(
+          words.clone({1 + compiler::kSliceCounters}));
+    }
   const FewTokens few = fewTokensOf(program, stages);
   if (!few.code.empty())
     report(program, few);
@@ -225,24 +269,38 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages) {
       permute.setTileRows(compiler::kFewTileRows);
     first = few.tokens + 1;
   }
-  for (const Range &range :
-       rangesFor(program.getLayerOp(), program.getReportAttr().getEngine(),
-                 operandBytes(stages), stages.getMaxTokens())) {
-    if (range.last < first)
-      continue;
+  const auto clone = [&](std::string name, int64_t least, int64_t most,
+                         const TileRule &rule) {
     auto variant = cast<moe::VariantOp>(builder.clone(*stages));
-    variant.setSymName("up_to_" + std::to_string(range.last));
-    variant.setMinTokens(first);
-    variant.setMaxTokens(range.last);
+    variant.setSymName(name);
+    variant.setMinTokens(least);
+    variant.setMaxTokens(most);
     const auto decide = [&](auto op) {
-      op.setTileRows(range.rule.rows);
-      if (range.rule.step > 0)
-        op.setRowStep(range.rule.step);
+      op.setTileRows(rule.rows);
+      if (rule.step > 0)
+        op.setRowStep(rule.step);
     };
     for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
       decide(permute);
     for (auto batch : variant.getBody().getOps<moe::BatchOp>())
       decide(batch);
+    return variant;
+  };
+  for (const Range &range :
+       rangesFor(program.getLayerOp(), program.getReportAttr().getEngine(),
+                 operandBytes(stages), stages.getMaxTokens())) {
+    if (range.last < first)
+      continue;
+    for (const compiler::SlicesRange &part : slices) {
+      const int64_t least = std::max(part.first, first);
+      const int64_t most = std::min(part.last, range.last);
+      if (least > most)
+        continue;
+      auto variant = clone("slices_up_to_" + std::to_string(most), least, most,
+                           range.rule);
+      variant.setMultiprocessors(hardware.sms);
+    }
+    clone("up_to_" + std::to_string(range.last), first, range.last, range.rule);
     first = range.last + 1;
   }
   stages.erase();

@@ -38,8 +38,17 @@ static std::string boundNames(moe::LaunchOp launch) {
   return names;
 }
 
+/// The schedule of a kernel, wherever it is from.
+static moe::ScheduleAttr withoutSource(moe::KernelOp kernel) {
+  if (!kernel.getScheduleAttr())
+    return {};
+  moe::Schedule fields = kernel.getScheduleAttr().getFields();
+  fields.source = "default";
+  return moe::ScheduleAttr::get(kernel.getContext(), fields);
+}
+
 static bool areEqual(moe::KernelOp a, moe::KernelOp b) {
-  return a.getScheduleAttr() == b.getScheduleAttr() &&
+  return withoutSource(a) == withoutSource(b) &&
          a.getFieldsAttr() == b.getFieldsAttr() &&
          a.getResultNamesAttr() == b.getResultNamesAttr() &&
          OperationEquivalence::isRegionEquivalentTo(
@@ -74,6 +83,10 @@ struct MergeKernels : compiler::impl::MergeKernelsPassBase<MergeKernels> {
       }
       for (moe::LaunchOp launch : uses)
         launch.setKernel(equal->first.getSymName());
+      // What was measured says more.
+      if (kernel.getScheduleAttr() &&
+          kernel.getScheduleAttr().getSource() == "tuned")
+        equal->first.setScheduleAttr(kernel.getScheduleAttr());
       kernel.erase();
     }
   }

@@ -74,6 +74,11 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
                  << "'; each value has one writer";
         live.push_back({name, known->bytes(), index, index});
       }
+      moe::ScheduleAttr schedule = launch.getKernelOp().getScheduleAttr();
+      if (schedule && schedule.getBuffers() > 0)
+        for (const WorkspaceValue &value : values)
+          if (value.name == kSlices)
+            live.push_back({value.name, value.bytes(), index, index});
       ++index;
     }
 

@@ -92,6 +92,27 @@ GemvProblem compiler::gemvProblem(moe::LayerOp layer,
   return problem;
 }
 
+bool compiler::isOfSlices(moe::KernelOp kernel) {
+  return !isOfFewTokens(kernel) && findStage<moe::GroupedMatmulOp>(kernel) &&
+         findStage<moe::CombineOp>(kernel);
+}
+
+MatmulProblem compiler::slicesProblem(moe::LayerOp layer,
+                                      moe::GroupedMatmulOp matmul,
+                                      int64_t tokens) {
+  MatmulProblem problem;
+  problem.maxTokens = tokens;
+  problem.n = matmul.getN(), problem.k = matmul.getK();
+  problem.experts = layer.getStoredExperts();
+  problem.localExperts = matmul.getNumExperts();
+  problem.topK = layer.getPairsOfToken();
+  problem.elementType = elementTypeOf(matmul.getLhs());
+  problem.elementBytes = elementBytes(problem.elementType);
+  problem.resultBytes = elementBytes(elementTypeName(layer.getOutputType()));
+  problem.groupScales = scalesByGroup(layer, matmul);
+  return problem;
+}
+
 Value compiler::resultOfMatmul(moe::KernelOp kernel) {
   if (auto activate = findStage<moe::ActivateOp>(kernel))
     return activate.getResult();
@@ -196,6 +217,21 @@ static Expression leadingExtent(Value inKernel, const Smallest &smallest) {
   return rows;
 }
 
+/// Adds a value, or the larger ones of its constant extents to the one of its
+/// name.
+static void addValue(std::vector<WorkspaceValue> &values, WorkspaceValue made) {
+  auto known =
+      llvm::find_if(values, [&](auto &v) { return v.name == made.name; });
+  if (known == values.end()) {
+    values.push_back(std::move(made));
+    return;
+  }
+  for (auto [extent, other] : llvm::zip(known->shape, made.shape))
+    if (extent.constant() && other.constant() &&
+        *extent.constant() < *other.constant())
+      extent = other;
+}
+
 std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
   Smallest smallest;
   // What stays inside a kernel takes no workspace.
@@ -223,19 +259,25 @@ std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
     if (!kernel)
       return;
     for (auto [index, value] : llvm::enumerate(launch.getValues())) {
-      std::string name = valueName(value);
-      if (isOutput(launch, index) ||
-          llvm::any_of(values, [&](auto &v) { return v.name == name; }))
+      if (isOutput(launch, index))
         continue;
       auto type = cast<RankedTensorType>(value.getType());
-      WorkspaceValue made{name, elementTypeName(type.getElementType()), {}};
+      WorkspaceValue made{
+          valueName(value), elementTypeName(type.getElementType()), {}};
       for (int64_t extent : type.getShape())
         made.shape.push_back(
             ShapedType::isDynamic(extent)
                 ? leadingExtent(kernel.getYield().getValues()[index], smallest)
                 : Expression(extent));
-      values.push_back(std::move(made));
+      addValue(values, std::move(made));
     }
+    moe::ScheduleAttr schedule = kernel.getScheduleAttr();
+    if (schedule && schedule.getBuffers() > 0)
+      addValue(values,
+               {kSlices.str(),
+                elementTypeOf(findStage<moe::CombineOp>(kernel).getPartials()),
+                {Expression(schedule.getBuffers()), Expression::symbol("rows"),
+                 Expression(schedule.getTileN())}});
   });
   return values;
 }

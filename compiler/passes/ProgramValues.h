@@ -15,6 +15,7 @@
 #define MOEC_COMPILER_PASSES_PROGRAMVALUES_H
 
 #include "compiler/schedule/Gemv.h"
+#include "compiler/schedule/Problem.h"
 #include "dialect/Moe.h"
 #include "runtime/package/Expression.h"
 
@@ -55,6 +56,12 @@ bool isOfFewTokens(moe::KernelOp kernel);
 GemvProblem gemvProblem(moe::LayerOp layer, moe::GroupedMatmulOp matmul,
                         int64_t tokens);
 
+/// Whether the kernel multiplies and combines in slices of the result.
+bool isOfSlices(moe::KernelOp kernel);
+/// The second matmul of up to so many tokens, in slices.
+MatmulProblem slicesProblem(moe::LayerOp layer, moe::GroupedMatmulOp matmul,
+                            int64_t tokens);
+
 /// What the epilogue of a matmul's kernel leaves: the result of the activation,
 /// if there is one, before it is quantized.
 mlir::Value resultOfMatmul(moe::KernelOp kernel);
@@ -75,6 +82,9 @@ struct WorkspaceValue {
   std::vector<Expression> shape; ///< outermost first
   Expression bytes() const;
 };
+
+/// What a kernel of slices keeps in memory while it runs.
+inline constexpr llvm::StringLiteral kSlices = "slices";
 
 /// The workspace of a program whose kernels are formed, by first use.
 std::vector<WorkspaceValue> workspaceValues(moe::ProgramOp program);

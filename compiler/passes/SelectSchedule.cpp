@@ -16,6 +16,7 @@
 #include "compiler/passes/ProgramValues.h"
 #include "compiler/schedule/Candidates.h"
 #include "compiler/schedule/CostModel.h"
+#include "compiler/schedule/Slices.h"
 #include "compiler/schedule/Tuned.h"
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"
@@ -189,22 +190,50 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
                << " are";
       chosen = best(problem, legal, hardware);
     }
-    fields.tile = {chosen->tileM, chosen->tileN, chosen->tileK};
-    fields.stages = chosen->stages;
-    if (chosen->hasRoles()) {
-      fields.producerWarps = chosen->producerWarps;
-      fields.consumerWarps = chosen->consumerWarps;
-      fields.registers = {chosen->producerRegisters, chosen->consumerRegisters};
-      fields.swap = chosen->swap;
+    take(*chosen, fields);
+    return success();
+  }
+
+  static void take(const Schedule &chosen, moe::Schedule &fields) {
+    fields.tile = {chosen.tileM, chosen.tileN, chosen.tileK};
+    fields.stages = chosen.stages;
+    if (chosen.hasRoles()) {
+      fields.producerWarps = chosen.producerWarps;
+      fields.consumerWarps = chosen.consumerWarps;
+      fields.registers = {chosen.producerRegisters, chosen.consumerRegisters};
+      fields.swap = chosen.swap;
       fields.persistent = true;
     } else {
-      fields.warps = {chosen->warpsM, chosen->warpsN};
+      fields.warps = {chosen.warpsM, chosen.warpsN};
     }
-    fields.engine = chosen->engine;
-    fields.group = chosen->groupM;
-    fields.threads = chosen->threads();
-    fields.ctasPerSm = chosen->ctasPerSm;
-    fields.source = chosen->source;
+    fields.engine = chosen.engine;
+    fields.group = chosen.groupM;
+    fields.threads = chosen.threads();
+    fields.ctasPerSm = chosen.ctasPerSm;
+    fields.source = chosen.source;
+    fields.buffers = chosen.buffers;
+    fields.blockRows = chosen.blockRows;
+    if (chosen.buffers)
+      fields.blockTokens = chosen.blockTokens;
+  }
+
+  /// The second matmul and combine by one kernel.
+  LogicalResult selectSlices(moe::ProgramOp program, moe::KernelOp kernel,
+                             moe::Schedule &fields) {
+    Hardware hardware;
+    if (failed(hardwareOf(program, kernel, hardware)))
+      return failure();
+    int64_t tokens = tokenRange(kernel).second;
+    std::optional<Schedule> chosen = slicesSchedule(
+        slicesProblem(program.getLayerOp(),
+                      findStage<moe::GroupedMatmulOp>(kernel), tokens),
+        hardware);
+    if (!chosen)
+      return kernel.emitError() << "no schedule of slices holds the rows of "
+                                << tokens << " tokens in the shared memory of "
+                                << hardware.sms << " multiprocessors";
+    take(*chosen, fields);
+    fields.cooperative = true;
     return success();
   }
 
@@ -284,6 +313,9 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     int64_t tokens = tokenRange(kernel).second;
     if (isOfFewTokens(kernel)) {
       if (failed(selectGemv(program, kernel, fields)))
+        return failure();
+    } else if (isOfSlices(kernel)) {
+      if (failed(selectSlices(program, kernel, fields)))
         return failure();
     } else if (auto matmul = findStage<moe::GroupedMatmulOp>(kernel)) {
       fields.engine = report.getEngine();

@@ -97,6 +97,9 @@ struct Schedule {
   /// Where there are roles: weight rows are the rows of an instruction, and
   /// tokens its columns; else the other way round.
   bool swap = true;
+  /// Of a kernel that combines too (Slices.h): slices in memory at a time, rows
+  /// that a CTA keeps, tokens that it sums.
+  int64_t buffers = 0, blockRows = 0, blockTokens = 0;
   std::string source = "default"; ///< tuned, modelled or default
 
   bool hasRoles() const { return consumerWarps > 0; }

@@ -46,7 +46,11 @@ Result<void> moec::host::writeTiles(KernelRun &run, const Stage &stage,
   Result<View> tiles = run.result(stage, "tiles", total, 4, Storage::I32);
   if (!tiles)
     return tiles.takeError();
-  Result<View> tileCount = run.result(stage, "tile_count", 1, 3, Storage::I32);
+  int64_t counters = stage.attributes.contains("counters")
+                         ? run.integer(stage, "counters")
+                         : 2;
+  Result<View> tileCount =
+      run.result(stage, "tile_count", 1, 1 + counters, Storage::I32);
   if (!tileCount)
     return tileCount.takeError();
   if (!*tileCount)
@@ -62,8 +66,8 @@ Result<void> moec::host::writeTiles(KernelRun &run, const Stage &stage,
     }
   }
   tileCount->setInteger(0, 0, tile);
-  tileCount->setInteger(0, 1, 0);
-  tileCount->setInteger(0, 2, 0);
+  for (int64_t i = 1; i <= counters; ++i)
+    tileCount->setInteger(0, i, 0);
   return {};
 }
 

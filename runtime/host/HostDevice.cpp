@@ -164,8 +164,8 @@ Result<int64_t> HostDevice::workspaceBytes(int64_t tokens,
   if (tokens == 0)
     return 0;
   if (!variant) {
-    Result<const Variant *> chosen =
-        selectVariant(impl->manifest, impl->target, tokens);
+    Result<const Variant *> chosen = selectVariant(
+        impl->manifest, impl->target, tokens, impl->options.smCount);
     if (!chosen)
       return chosen.takeError();
     variant = *chosen;
@@ -381,7 +381,7 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
     return {};
   if (!variant) {
     Result<const Variant *> chosen =
-        selectVariant(self.manifest, self.target, tokens);
+        selectVariant(self.manifest, self.target, tokens, self.options.smCount);
     if (!chosen)
       return chosen.takeError();
     variant = *chosen;

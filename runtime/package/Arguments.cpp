@@ -384,9 +384,10 @@ Result<std::array<int64_t, 3>> moec::gridOf(const Launch &launch,
 
 Result<const Variant *> moec::selectVariant(const Manifest &manifest,
                                             const Target &target,
-                                            int64_t tokens) {
+                                            int64_t tokens, int64_t smCount) {
   for (const Variant &variant : target.variants)
-    if (tokens >= variant.minTokens && tokens <= variant.maxTokens)
+    if (tokens >= variant.minTokens && tokens <= variant.maxTokens &&
+        smCount >= variant.minSms)
       return &variant;
   if (tokens > manifest.maxTokens)
     return Error{ErrorCode::TooManyTokens,

@@ -115,10 +115,11 @@ private:
 Result<std::array<int64_t, 3>>
 gridOf(const Launch &launch, const Kernel &kernel, const Symbols &symbols);
 
-/// The variant that serves this many tokens (>= 1); TooManyTokens names the
-/// limit and `moec compile --max-tokens`.
+/// The variant that serves this many tokens (>= 1) on a device of so many SMs;
+/// TooManyTokens names the limit and `moec compile --max-tokens`.
 Result<const Variant *> selectVariant(const Manifest &manifest,
-                                      const Target &target, int64_t tokens);
+                                      const Target &target, int64_t tokens,
+                                      int64_t smCount);
 
 } // namespace moec
 

@@ -190,6 +190,8 @@ struct Variant {
   std::string name;
   int64_t minTokens = 1;
   int64_t maxTokens = 1; ///< inclusive
+  /// A device with fewer SMs passes it by; 0: all take it.
+  int64_t minSms = 0;
   std::vector<Launch> launches;
   std::vector<Region> regions; ///< overlap in bytes only if not in time
   Expression workspaceBytes;
@@ -224,7 +226,9 @@ struct Target {
   std::vector<Value> values;
   std::vector<Kernel> kernels;
   std::vector<TensorMap> tensorMaps;
-  std::vector<Variant> variants; ///< ascending, gapless from 1 to maxTokens
+  /// The first that a device takes serves. Those that all take ascend, gapless
+  /// from 1 to maxTokens.
+  std::vector<Variant> variants;
   std::vector<Pack> pack;
   int64_t stateBytes = 0;
   std::vector<StateRegion> stateRegions;

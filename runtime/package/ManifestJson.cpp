@@ -171,6 +171,7 @@ template <typename Archive> void fields(Archive &archive, Variant &variant) {
   archive("name", variant.name);
   archive("min_tokens", variant.minTokens);
   archive("max_tokens", variant.maxTokens);
+  archive("min_sms", variant.minSms);
   archive("launches", variant.launches);
   archive("regions", variant.regions);
   archive("workspace_bytes", variant.workspaceBytes);

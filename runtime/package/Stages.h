@@ -47,10 +47,12 @@ inline constexpr StageKind kStageKinds[] = {
      "experts:integer local_begin:integer local_experts:integer "
      "block_tokens:integer"},
     // row_step: an expert's tiles are alike, in steps of so many rows.
+    // counters: zeros behind the number of tiles, 2 where it is missing.
     {"permute", "topk_ids block_counts",
      "rows positions offsets tiles tile_count counts?",
      "experts:integer local_begin:integer local_experts:integer top_k:integer "
-     "block_tokens:integer tile_rows:integer row_step:integer~"},
+     "block_tokens:integer tile_rows:integer row_step:integer~ "
+     "counters:integer~"},
     // Rows that come by expert, each expert's at a multiple of tokens.
     {"batch", "expert_num_tokens", "tiles tile_count",
      "experts:integer tile_rows:integer row_step:integer~"},

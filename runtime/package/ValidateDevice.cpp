@@ -99,6 +99,8 @@ Result<void> moec::validateForDevice(const Manifest &manifest,
   }
   // Grids grow with the tokens, so the largest count of each variant decides.
   for (const Variant &variant : target.variants) {
+    if (variant.minSms > limits.smCount)
+      continue;
     Result<Symbols> symbols =
         symbolsFor(manifest, variant.maxTokens, limits.smCount);
     if (!symbols)

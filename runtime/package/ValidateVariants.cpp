@@ -234,6 +234,19 @@ bool Checker::checkVariants(const std::string &path, const Target &target) {
     std::string where = fmt::format("{}.variants[{}]", path, i);
     if (!checkName(where + ".name", variant.name, names))
       return false;
+    if (!checkInteger(where + ".min_sms", variant.minSms, 0, 1024))
+      return false;
+    if (variant.minSms > 0) {
+      if (variant.minTokens < next)
+        return fail(where + ".min_tokens",
+                    "expected at least {}, since earlier variants serve fewer "
+                    "on every device, got {}",
+                    next, variant.minTokens);
+      if (!checkInteger(where + ".max_tokens", variant.maxTokens,
+                        variant.minTokens, manifest.maxTokens))
+        return false;
+      continue;
+    }
     if (variant.minTokens != next)
       return fail(where + ".min_tokens",
                   "expected {}, so that ranges leave no gap and do not "

@@ -58,6 +58,31 @@ moe.layer @few {
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   local_intermediate = 768, local_begin = 0, local_experts = 8, w2_bias = true}
 
+// Partial sums that outgrow the L2 by far, and rows that fit in the shared
+// memory of 132 multiprocessors: those GPUs have two ranges more.
+// CHECK-LABEL: moe.program @slices_sm_90a
+// CHECK-NOT: multiprocessors
+// WGMMA-LABEL: moe.program @slices_sm_90a
+// WGMMA: moe.variant @slices_up_to_4096 tokens[3077, 4096] multiprocessors 132 {
+// WGMMA: moe.permute experts = 256 tile_rows = 128 {{.*}}tensor<9xi32>
+// WGMMA: moe.variant @slices_up_to_8192 tokens[4097, 8192] multiprocessors 132 {
+// WGMMA: moe.variant @up_to_65536 tokens[1025, 65536] {
+// WGMMA: moe.permute experts = 256 tile_rows = 128 {{.*}}tensor<9xi32>
+// WGMMA-NOT: moe.variant
+moe.layer @slices {
+  experts = 256, top_k = 8, hidden = 7168, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
+  local_intermediate = 256, local_begin = 0, local_experts = 256, w2_bias = true}
+
+// What is added to the sums, or where they may not depend on the token count,
+// is not for slices; nor is a part of the experts, or few columns.
+// WGMMA-LABEL: moe.program @no_slices_sm_90a
+// WGMMA-NOT: multiprocessors
+moe.layer @no_slices {
+  experts = 256, top_k = 8, hidden = 7168, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16, residual,
+  quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
+  local_intermediate = 256, local_begin = 0, local_experts = 256, w2_bias = true}
+
 // Operands of 8 bits have totals beside their sums: half as many rows. Unpacked
 // for each row of x, they are dot products for one token alone.
 // CHECK-LABEL: moe.program @bytes_sm_90a

@@ -312,3 +312,8 @@ func.func private @f(tensor<4x64x72xi4, #moe.layout<order = fragment, tile = [64
 
 // expected-error@+1 {{unknown realization 'emulated'; known: native, dequantized}}
 module attributes {a = #moe.report<backend = grouped, engine = mma_sync, realization = emulated>} {}
+
+// -----
+
+// expected-error@+1 {{a schedule of slices needs 'block_tokens', 'block_rows' and 'buffers', got 0, 512 and 2}}
+module attributes {a = #moe.schedule<engine = wgmma, block_rows = 512, buffers = 2>} {}

@@ -427,3 +427,28 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
     moe.return %x outputs ["out"] : (tensor<?x64xbf16>) -> ()
   }
 }
+
+// -----
+
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
+^bb0(%x: tensor<?x64xbf16>):
+moe.variant @a tokens [1, 64] {
+  moe.return %x outputs ["out"] : (tensor<?x64xbf16>) -> ()
+}
+// expected-error@+1 {{'moe.variant' op is of some GPUs alone and serves tokens from 9, but earlier variants serve up to 64 on all}}
+moe.variant @b tokens [9, 16] multiprocessors 132 {
+  moe.return %x outputs ["out"] : (tensor<?x64xbf16>) -> ()
+}
+}
+
+// -----
+
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
+^bb0(%x: tensor<?x64xbf16>):
+// expected-error@+1 {{'moe.variant' op 'multiprocessors' must be positive, got 0}}
+moe.variant @b tokens [9, 16] multiprocessors 0 {
+  moe.return %x outputs ["out"] : (tensor<?x64xbf16>) -> ()
+}
+}

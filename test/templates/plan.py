@@ -4,7 +4,7 @@
 """Compiles the kernels of the checks and timings and writes their plan.
 
   plan.py FOLDER [checks] [timings] [wgmma] [scaled] [fused] [routing]
-          [few] [few-timings] [--arch=sm_90a]
+          [few] [few-timings] [slices] [--arch=sm_90a]
 
 wgmma: the schedules of that engine, timed beside the best of mma_sync.
 scaled: its matmuls of e4m3 operands, for templates-scaled.
@@ -12,6 +12,7 @@ fused: fp8 layers whose quantization is inside of other kernels or apart, for
 templates-fused.
 routing: CTAs that route and permute, for templates-routing.
 few: layers of a few tokens in two launches, for templates-few.
+slices: second matmul and combine in one launch or two, for templates-slices.
 
 FOLDER receives plan.txt and one cubin a kernel; templates-checks and
 templates-timings run them on a machine with a GPU.
@@ -24,6 +25,7 @@ import sys
 import compile as nvrtc
 import few
 import routing
+import slices
 import texts
 
 MODELS = {"qwen3-30b": (128, 8, 2048, 768), "mixtral-8x7b": (8, 2, 4096, 14336)}
@@ -476,6 +478,8 @@ def main(arguments):
         few.addChecks(plan)
     if "few-timings" in names[1:]:
         few.addTimings(plan)
+    if "slices" in names[1:]:
+        slices.addSlices(plan)
     return 1 if plan.write() else 0
 
 

@@ -104,7 +104,7 @@ def route(name, experts, topk, logits="bf16", score="Softmax", select="TopK", no
         f"using Select = moe::routing::{select};",
         f"using Normalize = moe::routing::{normalize};"] + constants(
             kExperts=experts, kTopK=topk, kBlockTokens=block, kPermute=fused,
-            kCluster=cluster, kTileRows=tileRows, kRowStep=rowStep or tileRows,
+            kCluster=cluster, kTileRows=tileRows, kRowStep=rowStep or tileRows, kCounters=2,
             kLocalBegin=begin, kLocalExperts=local)
     if scaling:
         members += [f"using Input = {TYPES[input]};",
@@ -123,7 +123,7 @@ def permute(name, experts, topk, block=64, tileRows=16, rowStep=None, threads=51
               ("int *", "counts")]
     members = common(threads, programmatic, async_) + constants(
         kExperts=experts, kLocalBegin=begin, kLocalExperts=local, kTopK=topk,
-        kBlockTokens=block, kTileRows=tileRows, kRowStep=rowStep or tileRows)
+        kBlockTokens=block, kTileRows=tileRows, kRowStep=rowStep or tileRows, kCounters=2)
     entry = f"moec_permute_{name}"
     return entry, text("permute", fields, members, entry, "permute", threads, 1, 0)
 

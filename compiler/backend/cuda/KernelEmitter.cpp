@@ -16,6 +16,7 @@
 #include "compiler/backend/cuda/PlacementEmitter.h"
 #include "compiler/backend/cuda/QuantizeEmitter.h"
 #include "compiler/backend/cuda/RoutingEmitter.h"
+#include "compiler/backend/cuda/SlicesEmitter.h"
 #include "compiler/backend/cuda/StageWriter.h"
 #include "compiler/passes/Overlap.h"
 #include "compiler/passes/ProgramValues.h"
@@ -102,6 +103,29 @@ void compiler::addGateUpOrder(StringRef order, ConfigPrinter &config) {
                                 ->policy));
 }
 
+void compiler::addWeightMap(moe::GroupedMatmulOp matmul,
+                            moe::ScheduleAttr schedule, std::string weight,
+                            EmittedKernel &out) {
+  int64_t n = matmul.getN(), k = matmul.getK();
+  TensorMap map;
+  map.value = std::move(weight);
+  map.name = fmt::format("{}_{}x{}", map.value, schedule.getTileN(),
+                         schedule.getTileK());
+  map.elementType = elementTypeOf(matmul.getRhs());
+  int64_t bytes = elementBytes(map.elementType);
+  map.extents = {Expression(k), Expression(n),
+                 Expression(int64_t(matmul.getNumExperts()))};
+  map.strides = {Expression(k * bytes), Expression(n * k * bytes)};
+  map.box = {schedule.getTileK(), schedule.getTileN(), 1};
+  map.elementStrides = {1, 1, 1};
+  map.interleave = "none";
+  map.swizzle = "128b";
+  map.l2Promotion = "256b";
+  map.outOfBoundsFill = "zeros";
+  out.text.arguments.tensorMap("rhs", map.name);
+  out.tensorMaps.push_back(std::move(map));
+}
+
 namespace {
 class Emitter {
 public:
@@ -126,7 +150,6 @@ private:
   std::string outputOf(StringRef result);
   void pointer(StringRef field, StringRef type, bool written = false);
   void placesOfPermutation();
-  void weightMap(moe::GroupedMatmulOp matmul);
 
   void begin(std::string kind, const std::string &header,
              const std::string &function);
@@ -228,6 +251,7 @@ void Emitter::emitRoute(moe::RouteOp route) {
   config.number("kCluster", out.cluster[0]);
   config.number("kTileRows", permute ? int64_t(permute.getTileRows()) : 1);
   config.number("kRowStep", permute ? permute.getStepOfRows() : 1);
+  config.number("kCounters", permute ? permute.getCounters() : 2);
   config.number("kLocalBegin", layer.getLocalBegin().value_or(0));
   config.number("kLocalExperts",
                 layer.getLocalExperts().value_or(layer.getExperts()));
@@ -260,6 +284,7 @@ void Emitter::emitPermute(moe::PermuteOp permute) {
   config.number("kBlockTokens", permute.getBlockTokens());
   config.number("kTileRows", permute.getTileRows());
   config.number("kRowStep", permute.getStepOfRows());
+  config.number("kCounters", permute.getCounters());
   out.stages.push_back(permuteStage(permute, layer, "block_counts"));
   int64_t blockTokens = permute.getBlockTokens();
   out.tile = fmt::format("{}x{}", blockTokens, int64_t(permute.getTileRows()));
@@ -314,7 +339,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   bool specialized = schedule.getConsumerWarps() > 0;
   pointer("tile_count", "int", /*written=*/schedule.getPersistent());
   if (specialized)
-    weightMap(matmul);
+    addWeightMap(matmul, schedule, boundTo("rhs"), out);
   else
     pointer("rhs", cppType(matmul.getRhs()));
   if (matmul.getLhsScale())
@@ -438,29 +463,6 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   out.grid.ctasPerSm = schedule.getCtasPerSm();
 }
 
-/// What the copy engine is told of the weights: 128 bytes of each weight row of
-/// a tile at a time, swizzled as the tensor cores read them.
-void Emitter::weightMap(moe::GroupedMatmulOp matmul) {
-  int64_t n = matmul.getN(), k = matmul.getK();
-  TensorMap map;
-  map.value = boundTo("rhs");
-  map.name = fmt::format("{}_{}x{}", map.value, schedule.getTileN(),
-                         schedule.getTileK());
-  map.elementType = elementTypeOf(matmul.getRhs());
-  int64_t bytes = elementBytes(map.elementType);
-  map.extents = {Expression(k), Expression(n),
-                 Expression(int64_t(matmul.getNumExperts()))};
-  map.strides = {Expression(k * bytes), Expression(n * k * bytes)};
-  map.box = {schedule.getTileK(), schedule.getTileN(), 1};
-  map.elementStrides = {1, 1, 1};
-  map.interleave = "none";
-  map.swizzle = "128b";
-  map.l2Promotion = "256b";
-  map.outOfBoundsFill = "zeros";
-  out.text.arguments.tensorMap("rhs", map.name);
-  out.tensorMaps.push_back(std::move(map));
-}
-
 void Emitter::emitActivate(moe::ActivateOp activate) {
   begin("activate", "activate.cuh", "activate");
   pointer("input", "float");
@@ -532,6 +534,10 @@ Result<EmittedKernel> Emitter::emit() {
     else
       begin("route_gate_up", "route_gate_up.cuh", "routeGateUp");
     emitFewTokens(kernel, [&](StringRef f) { return boundTo(f); }, out);
+  } else if (isOfSlices(kernel)) {
+    begin("down_slices", "down_slices.cuh", "downSlices");
+    bool early = out.programmatic && areOlder(kernel, {"tiles", "tile_count"});
+    emitSlices(kernel, [&](StringRef f) { return boundTo(f); }, early, out);
   } else if (auto route = findStage<moe::RouteOp>(kernel))
     emitRoute(route);
   else if (auto permute = findStage<moe::PermuteOp>(kernel))

@@ -41,6 +41,12 @@ struct EmittedKernel {
 /// of one kernel binds the same (moe-merge-kernels sees to it).
 Result<EmittedKernel> emitKernel(moe::KernelOp kernel, moe::LaunchOp launch);
 
+/// What the copy engine is told of the weights: 128 bytes of each weight row of
+/// a tile at a time, swizzled as the tensor cores read them.
+/// `weight`: the program's name for them. Adds the map and its argument.
+void addWeightMap(moe::GroupedMatmulOp matmul, moe::ScheduleAttr schedule,
+                  std::string weight, EmittedKernel &out);
+
 /// The two kernels of a packing step: stored experts to `scratch`, and from
 /// there interleaved to the packed weight.
 std::vector<EmittedKernel> emitPack(moe::PackOp pack,

@@ -173,6 +173,7 @@ compiler::writeVariant(moe::VariantOp op,
   variant.name = op.getSymName().str();
   variant.minTokens = op.getMinTokens();
   variant.maxTokens = op.getMaxTokens();
+  variant.minSms = op.getMultiprocessors().value_or(0);
   for (auto launchOp : op.getBody().getOps<moe::LaunchOp>()) {
     Launch launch;
     launch.kernel = launchOp.getKernel().str();
@@ -220,6 +221,10 @@ static json scheduleJson(moe::KernelOp kernel) {
                {"threads", s.getThreads()},
                {"ctas_per_sm", s.getCtasPerSm()},
                {"source", s.getSource().str()}};
+  if (s.getBuffers()) {
+    made["buffers"] = s.getBuffers();
+    made["block_rows"] = s.getBlockRows();
+  }
   if (isOfFewTokens(kernel)) {
     made["stages"] = s.getStages();
     made["persistent"] = s.getPersistent();

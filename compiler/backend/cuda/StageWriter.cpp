@@ -122,6 +122,8 @@ Stage compiler::permuteStage(moe::PermuteOp permute, moe::LayerOp layer,
                      {"tile_rows", int64_t(permute.getTileRows())}};
   if (permute.getRowStep())
     made.attributes["row_step"] = permute.getStepOfRows();
+  if (permute.getCounters() != 2)
+    made.attributes["counters"] = permute.getCounters();
   return made;
 }
 

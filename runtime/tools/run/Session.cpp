@@ -299,8 +299,12 @@ bool Session::roundsPartials(const Variant &variant) const {
       auto operand = stage.operands.find("partials");
       if (stage.op != "combine" || operand == stage.operands.end())
         continue;
+      // What stays inside a kernel is rounded where it goes through memory.
+      std::string name = operand->second;
+      if (name.starts_with('%'))
+        name.erase(0, 1);
       for (const ArgumentField &field : kernel->arguments.fields) {
-        if (field.name != operand->second)
+        if (field.name != name)
           continue;
         const Value *value =
             findValue(code->manifest(), code->target(), field.value);

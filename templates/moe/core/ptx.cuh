@@ -183,6 +183,11 @@ __device__ __forceinline__ void storeSharedPair(unsigned address, float first,
                : "memory");
 }
 
+__device__ __forceinline__ void addShared(unsigned address, int word) {
+  asm volatile("red.shared.add.s32 [%0], %1;" ::"r"(address), "r"(word)
+               : "memory");
+}
+
 __device__ __forceinline__ unsigned loadShared(unsigned address) {
   unsigned word;
   asm volatile("ld.shared.b32 %0, [%1];"

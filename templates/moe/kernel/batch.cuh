@@ -60,7 +60,7 @@ __device__ __forceinline__ void batch(const typename Config::Args &args) {
   for (int expert = thread; expert < kLocal; expert += kThreads)
     shared.offsets[expert] = expert * args.tokens;
   __syncthreads();
-  routing::writeTiles<Config::kTileRows, Config::kRowStep>(
+  routing::writeTiles<Config::kTileRows, Config::kRowStep, 2>(
       shared, args.tokens * kLocal, 0, 1, reinterpret_cast<int4 *>(args.tiles),
       args.tile_count);
 }

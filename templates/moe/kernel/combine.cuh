@@ -26,6 +26,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
 #include "moe/core/types.cuh"
+#include "moe/epilogue/weighted_sum.cuh"
 #include "moe/routing/place.cuh"
 
 namespace moe {
@@ -129,26 +130,20 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
       for (int k = 0; k < kBatch; ++k) {
         if (rows[k] < 0)
           continue;
+        addWeighted<Partial>(
+            sums, vectors[k], scales[k], [&](int i, float *values) {
+              if constexpr (requires { args.addend; })
+                if (args.addend) {
+                  long long at =
+                      ((long long)token * kTopK + first + k) * Config::kHidden +
+                      column + i * kPerVector<Partial>;
 #pragma unroll
-        for (int i = 0; i < kPartialVectors; ++i) {
-          float values[kPerVector<Partial>];
-          unpack<Partial>(vectors[k][i], values);
-          if constexpr (requires { args.addend; })
-            if (args.addend) {
-              long long at =
-                  ((long long)token * kTopK + first + k) * Config::kHidden +
-                  column + i * kPerVector<Partial>;
-#pragma unroll
-              for (int j = 0; j < kPerVector<Partial>; ++j)
-                if (!kTail ||
-                    column + i * kPerVector<Partial> + j < Config::kHidden)
-                  values[j] += toFloat(args.addend[at + j]);
-            }
-#pragma unroll
-          for (int j = 0; j < kPerVector<Partial>; ++j)
-            sums[i * kPerVector<Partial> + j] =
-                fmaf(scales[k], values[j], sums[i * kPerVector<Partial> + j]);
-        }
+                  for (int j = 0; j < kPerVector<Partial>; ++j)
+                    if (!kTail ||
+                        column + i * kPerVector<Partial> + j < Config::kHidden)
+                      values[j] += toFloat(args.addend[at + j]);
+                }
+            });
       }
     }
     if constexpr (kZero)

@@ -12,8 +12,8 @@
 // Args, in order: topk_ids [tokens, K], block_counts [blocks, E] (E experts of
 //   the layer), int tokens, rows [tokens * K]: pair index of each sorted row,
 //   positions [tokens, K]: sorted row of each pair or -1, offsets [E_local +
-//   1], tiles int4 {expert, first row, end row, 0}, tile_count [3]: {tiles, 0,
-//   0}, counts [E_local] (null).
+//   1], tiles int4 {expert, first row, end row, 0}, tile_count [1 + kCounters]:
+//   {tiles, 0, ...}, counts [E_local] (null).
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,6 +35,9 @@ template <class Config> constexpr bool checkPermuteConfig() {
   MOE_REQUIRE_VALUE(Config, kBlockTokens, "tokens of a CTA, as in route");
   MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile of the matmuls");
   MOE_REQUIRE_VALUE(Config, kRowStep, "rows by which tiles may differ");
+  MOE_REQUIRE_VALUE(Config, kCounters, "zeros behind the count of tiles");
+  static_assert(Config::kCounters >= 2 && Config::kCounters < 32,
+                "the cursors of both matmuls, and a thread for each");
   static_assert(Config::kBlockTokens * Config::kTopK <= 65535,
                 "kBlockTokens * kTopK must fit the 16-bit ranks");
   return true;
@@ -106,7 +109,7 @@ __device__ __forceinline__ void permute(const typename Config::Args &args) {
     if (row >= 0)
       args.rows[row] = firstPair + pair;
   });
-  routing::writeExperts<Config::kTileRows, Config::kRowStep>(
+  routing::writeExperts<Config::kTileRows, Config::kRowStep, Config::kCounters>(
       shared, args.tokens * Config::kTopK, block, blocks, args.offsets,
       reinterpret_cast<int4 *>(args.tiles), args.tile_count, args.counts);
 }

@@ -54,6 +54,7 @@ template <class Config> constexpr bool checkRouteConfig() {
   MOE_REQUIRE_VALUE(Config, kCluster, "CTAs that permute together");
   MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile, where it permutes");
   MOE_REQUIRE_VALUE(Config, kRowStep, "rows by which its tiles may differ");
+  MOE_REQUIRE_VALUE(Config, kCounters, "zeros behind its count of tiles");
   MOE_REQUIRE_VALUE(Config, kLocalBegin, "first expert of this rank");
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
   static_assert(Config::kTopK >= 1 && routing::kPairsOf<Config> <= 32 &&
@@ -125,8 +126,8 @@ arrangeRouted(const typename Config::Args &args,
     if constexpr (Config::kCluster > 1)
       ptx::waitForCluster();
     if (rank == 0)
-      routing::arrangeFew<kTileRows, Config::kRowStep, kLocal,
-                          Config::kThreads>(
+      routing::arrangeFew<kTileRows, Config::kRowStep, Config::kCounters,
+                          kLocal, Config::kThreads>(
           pairs, [&](int pair) { return int(shared.ids[pair]); }, place,
           args.offsets, tiles, args.tile_count, args.counts);
     return;
@@ -157,7 +158,7 @@ arrangeRouted(const typename Config::Args &args,
   routing::scanExperts<kTileRows>(shared.arrangement);
   __syncthreads();
   routing::placePairs(shared.arrangement, pairs, localOf, place);
-  routing::writeExperts<kTileRows, Config::kRowStep>(
+  routing::writeExperts<kTileRows, Config::kRowStep, Config::kCounters>(
       shared.arrangement, pairs, 0, 1, args.offsets, tiles, args.tile_count,
       args.counts);
 }

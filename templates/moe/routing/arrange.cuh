@@ -164,16 +164,19 @@ placePairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
   }
 }
 
-/// Writes the tiles of each expert's rows, and {their count, 0, 0}: the cursors
-/// with which both matmuls take tiles. Block `block` of `blocks` writes its
-/// share; the list is zero up to the capacity for `pairs` pairs, so that no
-/// word of it is ever undefined.
-template <int kTileRows, int kRowStep, int kLocalExperts, int kThreads>
+/// Writes the tiles of each expert's rows, and their count with kCounters zeros
+/// behind it: the cursors with which both matmuls take tiles, at least. Block
+/// `block` of `blocks` writes its share; the list is zero up to the capacity
+/// for `pairs` pairs, so that no word of it is ever undefined.
+template <int kTileRows, int kRowStep, int kCounters, int kLocalExperts,
+          int kThreads>
 __device__ __forceinline__ void
 writeTiles(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
            int block, int blocks, int4 *tiles, int *tileCount) {
   int thread = int(threadIdx.x);
-  if (block == 0 && thread < 3)
+  static_assert(kCounters >= 2 && kCounters < 32,
+                "the cursors of both matmuls, and a thread for each");
+  if (block == 0 && thread <= kCounters)
     tileCount[thread] = thread == 0 ? shared.tiles[kLocalExperts] : 0;
   int warp = thread / 32, lane = thread % 32;
 #pragma unroll 1
@@ -196,7 +199,8 @@ writeTiles(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
 
 /// Writes what describes all experts: offsets, tiles and their count, and
 /// counts (where asked for).
-template <int kTileRows, int kRowStep, int kLocalExperts, int kThreads>
+template <int kTileRows, int kRowStep, int kCounters, int kLocalExperts,
+          int kThreads>
 __device__ __forceinline__ void
 writeExperts(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
              int block, int blocks, int *offsets, int4 *tiles, int *tileCount,
@@ -211,15 +215,15 @@ writeExperts(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
       for (int i = thread; i < kLocalExperts; i += kThreads)
         counts[i] = shared.total[i];
   }
-  writeTiles<kTileRows, kRowStep>(shared, pairs, block, blocks, tiles,
-                                  tileCount);
+  writeTiles<kTileRows, kRowStep, kCounters>(shared, pairs, block, blocks,
+                                             tiles, tileCount);
 }
 
 /// The whole arrangement of at most 32 pairs, in place of the four steps above:
 /// each lane of the first warp places a pair, each thread counts for its
 /// experts, and nobody waits for another. Called by all threads.
-template <int kTileRows, int kRowStep, int kLocalExperts, int kThreads,
-          class LocalOf, class Place>
+template <int kTileRows, int kRowStep, int kCounters, int kLocalExperts,
+          int kThreads, class LocalOf, class Place>
 __device__ __forceinline__ void
 arrangeFew(int pairs, LocalOf localOf, Place place, int *offsets, int4 *tiles,
            int *tileCount, int *counts) {
@@ -266,7 +270,9 @@ arrangeFew(int pairs, LocalOf localOf, Place place, int *offsets, int4 *tiles,
       min(pairs, (pairs + kTileRows - 1) / kTileRows + kLocalExperts);
   if (lane >= tileTotal && lane < capacity)
     tiles[lane] = make_int4(0, 0, 0, 0);
-  if (lane < 3)
+  static_assert(kCounters >= 2 && kCounters < 32,
+                "the cursors of both matmuls, and a lane for each");
+  if (lane <= kCounters)
     tileCount[lane] = lane == 0 ? tileTotal : 0;
   if (lane < pairs)
     place(lane, local >= 0 ? row : -1);

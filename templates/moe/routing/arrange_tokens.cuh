@@ -185,7 +185,7 @@ __device__ __forceinline__ void writeOrder(TokenMasks<Config> &shared, int rank,
     }
     first += own[i];
   }
-  if (rank == 0 && thread < 3)
+  if (rank == 0 && thread <= Config::kCounters)
     tileCount[thread] = thread == 0 ? int(all >> 16) : 0;
   if (rank == Config::kCluster - 1 && thread == 0)
     offsets[kLocal] = int(all & 0xffffu);

@@ -14,6 +14,7 @@
 #include "compiler/schedule/CostModel.h"
 #include "compiler/schedule/Gemv.h"
 #include "compiler/schedule/SharedMemory.h"
+#include "compiler/schedule/Slices.h"
 #include "compiler/schedule/TileRules.h"
 
 #include <gtest/gtest.h>
@@ -537,4 +538,63 @@ TEST(Gemv, GivesUpStagesAndThenRows) {
   EXPECT_FALSE(gemvSchedule({8, 14336, 1, 2, false, false}, small));
   EXPECT_FALSE(gemvSchedule({8, 14336, 1, 2, false, false}, h100()));
   EXPECT_TRUE(gemvSchedule({2, 14336, 1, 2, false, false}, h100()));
+}
+
+/// The second matmul of DeepSeek-V3 over 8 GPUs.
+static MatmulProblem deepseekDown() {
+  MatmulProblem p;
+  p.maxTokens = 65536;
+  p.n = 7168, p.k = 256;
+  p.experts = p.localExperts = 256;
+  p.topK = 8;
+  p.elementBytes = 1;
+  p.groupScales = true;
+  return p;
+}
+
+TEST(Slices, ServeWherePartialSumsCostMoreThanSlices) {
+  auto ranges = slicesRanges(deepseekDown(), h100());
+  ASSERT_EQ(ranges.size(), 2u);
+  EXPECT_EQ(ranges[0].first, 3272);
+  EXPECT_EQ(ranges[0].last, 4096);
+  EXPECT_EQ(ranges[1].first, 4097);
+  EXPECT_EQ(ranges[1].last, 8192);
+  // Rows of twice the bytes; rows that do not fit where they would pay; too few
+  // slices; half a slice; few tokens.
+  MatmulProblem p = deepseekDown();
+  p.elementBytes = 2;
+  EXPECT_TRUE(slicesRanges(p, h100()).empty());
+  p = deepseekDown();
+  p.k = 2048;
+  EXPECT_TRUE(slicesRanges(p, h100()).empty());
+  p = deepseekDown();
+  p.n = 1024;
+  EXPECT_TRUE(slicesRanges(p, h100()).empty());
+  p.n = 7168 + 64;
+  EXPECT_TRUE(slicesRanges(p, h100()).empty());
+  p = deepseekDown();
+  p.maxTokens = 3271;
+  EXPECT_TRUE(slicesRanges(p, h100()).empty());
+  p.maxTokens = 3300;
+  ranges = slicesRanges(p, h100());
+  ASSERT_EQ(ranges.size(), 1u);
+  EXPECT_EQ(ranges[0].last, 3300);
+}
+
+TEST(Slices, KeepAllRowsInSharedMemory) {
+  MatmulProblem p = deepseekDown();
+  p.maxTokens = 8192;
+  auto found = slicesSchedule(p, h100());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->buffers, 2);
+  // Each expert's rows begin at a multiple of 8.
+  EXPECT_GE(found->blockRows * 132, 8192 * 8 + 7 * 256);
+  EXPECT_EQ(found->blockRows, 512);
+  EXPECT_EQ(found->blockTokens, 63);
+  EXPECT_LE(slicesSharedBytes(p, *found), h100().sharedPerBlock);
+  EXPECT_EQ(found->threads(), 640);
+  // Half as many multiprocessors would need twice the rows.
+  Hardware half = h100();
+  half.sms = 66;
+  EXPECT_FALSE(slicesSchedule(p, half));
 }

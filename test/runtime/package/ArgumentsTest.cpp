@@ -156,11 +156,27 @@ TEST(Arguments, gridsFollowTheSms) {
 TEST(Arguments, variantsAreChosenByTokens) {
   Manifest m = tinyManifest();
   const Target &t = m.targets[0];
-  EXPECT_EQ((*selectVariant(m, t, 8))->name, "small");
-  EXPECT_EQ((*selectVariant(m, t, 9))->name, "large");
-  Result<const Variant *> many = selectVariant(m, t, 65);
+  EXPECT_EQ((*selectVariant(m, t, 8, 132))->name, "small");
+  EXPECT_EQ((*selectVariant(m, t, 9, 132))->name, "large");
+  Result<const Variant *> many = selectVariant(m, t, 65, 132);
   EXPECT_EQ(many.error().code, ErrorCode::TooManyTokens);
   EXPECT_EQ(many.error().message, "expected at most 64 tokens, got 65; compile "
                                   "with --max-tokens=65 for more");
-  EXPECT_EQ(selectVariant(m, t, -1).error().code, ErrorCode::InvalidArgument);
+  EXPECT_EQ(selectVariant(m, t, -1, 132).error().code,
+            ErrorCode::InvalidArgument);
+}
+
+TEST(Arguments, variantsOfManySmsAreForDevicesThatHaveThem) {
+  Manifest m = tinyManifest();
+  Target &t = m.targets[0];
+  Variant some = t.variants[1];
+  some.name = "some", some.minSms = 100;
+  some.minTokens = 16, some.maxTokens = 32;
+  t.variants.insert(t.variants.begin() + 1, some);
+  EXPECT_TRUE(validate(m));
+  EXPECT_EQ((*selectVariant(m, t, 15, 132))->name, "large");
+  EXPECT_EQ((*selectVariant(m, t, 16, 132))->name, "some");
+  EXPECT_EQ((*selectVariant(m, t, 32, 100))->name, "some");
+  EXPECT_EQ((*selectVariant(m, t, 32, 99))->name, "large");
+  EXPECT_EQ((*selectVariant(m, t, 33, 132))->name, "large");
 }

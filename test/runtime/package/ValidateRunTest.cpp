@@ -25,6 +25,13 @@ static std::vector<Row> rows() {
        CHANGE(t.variants[1].maxTokens = 63)},
       {"targets[0].variants[0].max_tokens", "expected 1 to 64",
        CHANGE(t.variants[0].maxTokens = 65)},
+      {"targets[0].variants[1].min_sms", "expected 0 to 1024",
+       CHANGE(t.variants[1].minSms = -1)},
+      {"targets[0].variants[2].min_tokens", "expected at least 65",
+       CHANGE(t.variants.push_back(t.variants[1]); t.variants[2].name = "many";
+              t.variants[2].minSms = 100)},
+      {"targets[0].variants[0].max_tokens", "expected 64, the max_tokens",
+       CHANGE(t.variants.erase(t.variants.begin() + 1))},
       {"targets[0].variants[1].name", "'small' again",
        CHANGE(t.variants[1].name = "small")},
       {"targets[0].variants[0].launches", "at least one",

@@ -14,6 +14,7 @@ struct Config {
   static constexpr int kBlockTokens = 256;
   static constexpr int kTileRows = 256;
   static constexpr int kRowStep = 16;
+  static constexpr int kCounters = 2;
 };
 static_assert(moe::sharedBytes<Config>() == 0, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(1024, 1) moec_permute_local(const __grid_constant__ Args args) { moe::permute<Config>(args); }

@@ -19,6 +19,7 @@ struct Config {
   static constexpr int kCluster = 8;
   static constexpr int kTileRows = 16;
   static constexpr int kRowStep = 16;
+  static constexpr int kCounters = 2;
   static constexpr int kLocalBegin = 0;
   static constexpr int kLocalExperts = 128;
 };

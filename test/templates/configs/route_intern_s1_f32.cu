@@ -18,6 +18,7 @@ struct Config {
   static constexpr int kCluster = 1;
   static constexpr int kTileRows = 16;
   static constexpr int kRowStep = 16;
+  static constexpr int kCounters = 2;
   static constexpr int kLocalBegin = 0;
   static constexpr int kLocalExperts = 512;
 };

@@ -1,0 +1,126 @@
+//===- Slices.cpp - second matmul and combine by one kernel ---------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Mirrors templates/moe/skeleton/stationary_layout.cuh; emitted code asserts
+// it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Slices.h"
+
+#include <algorithm>
+
+using namespace moec;
+using namespace moec::compiler;
+
+static constexpr int64_t kColumns = 128, kRowBytes = 128;
+/// What a slice costs whatever its width: that CTAs wait for each other.
+static constexpr double kSecondsOfSlice = 4e-6;
+/// With fewer slices, little of the sums runs beside a matmul.
+static constexpr int64_t kLeastSlices = 16;
+
+namespace {
+/// One row: serves operands of so many bytes and at most so many rows of lhs.
+struct Row {
+  int64_t elementBytes, mostRows;
+  int64_t tileM, buffers;
+  int64_t producerWarps, producerRegisters, consumerRegisters;
+};
+} // namespace
+
+/// Three buffers let CTAs drift apart, and are out of the L2 with many rows,
+/// when sums want more warps. Two warpgroups multiply. 16-bit operands lose
+/// more at the kernel's ends than they gain. Measured on an H100
+/// (bench/notes/slices-h100.md).
+static constexpr Row kRows[] = {
+    {1, 32768, 96, 3, 8, 88, 168},
+    {1, 65536, 64, 2, 12, 72, 128},
+};
+
+static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t compiler::slicesSharedBytes(const MatmulProblem &problem,
+                                    const Schedule &schedule) {
+  const int64_t steps = ceilDiv(problem.k * problem.elementBytes, kRowBytes);
+  const int64_t ring = schedule.stages * schedule.tileN * kRowBytes;
+  const int64_t scalesAt = ring + steps * schedule.blockRows * kRowBytes;
+  int64_t bytes = scalesAt;
+  if (problem.groupScales)
+    bytes += ceilDiv(problem.k, kScaledColumns) * schedule.blockRows * 4;
+  // Segments, and pairs of the tokens that it sums. A tile is multiplied by up
+  // to 24 rows more than it has.
+  bytes += std::max<int64_t>((schedule.blockRows / 8 + 1) * 16, 128);
+  bytes += ceilDiv(schedule.blockTokens * problem.topK, 2) * 16;
+  bytes = std::max(bytes, scalesAt + 24 * kRowBytes);
+  const int64_t columns = 64;
+  bytes += schedule.consumerWarps / 4 * std::min<int64_t>(schedule.tileM, 64) *
+           (columns * problem.resultBytes + 16);
+  // Scales of the weights, and barriers.
+  return bytes + ceilDiv(schedule.stages, 4) * 16 +
+         (2 * schedule.stages + 4 * schedule.buffers) * 8;
+}
+
+std::optional<Schedule> compiler::slicesSchedule(const MatmulProblem &problem,
+                                                 const Hardware &hardware) {
+  const int64_t rows = problem.maxTokens * problem.topK;
+  for (const Row &row : kRows) {
+    if (row.elementBytes != problem.elementBytes || rows > row.mostRows)
+      continue;
+    Schedule s;
+    s.engine = "wgmma";
+    s.tileM = row.tileM, s.tileN = kColumns;
+    s.tileK = kRowBytes / problem.elementBytes;
+    s.groupM = 1;
+    s.warpsM = s.warpsN = 0;
+    s.producerWarps = row.producerWarps, s.consumerWarps = 8;
+    s.producerRegisters = row.producerRegisters;
+    s.consumerRegisters = row.consumerRegisters;
+    s.buffers = row.buffers;
+    // Rows of an expert begin at a multiple of 8.
+    const int64_t eights = (rows + 7 * problem.localExperts) / 8;
+    s.blockRows = ceilDiv(eights, hardware.sms) * 8;
+    s.blockTokens = ceilDiv(problem.maxTokens, hardware.sms);
+    s.stages = ceilDiv(problem.k, s.tileK);
+    constexpr int64_t kMostStages = 12;
+    if (slicesSharedBytes(problem, s) > hardware.sharedPerBlock)
+      return std::nullopt;
+    while (++s.stages <= kMostStages &&
+           slicesSharedBytes(problem, s) <= hardware.sharedPerBlock) {
+    }
+    --s.stages;
+    return s;
+  }
+  return std::nullopt;
+}
+
+std::vector<SlicesRange> compiler::slicesRanges(const MatmulProblem &problem,
+                                                const Hardware &hardware) {
+  std::vector<SlicesRange> ranges;
+  if (problem.n % kColumns || problem.n / kColumns < kLeastSlices)
+    return ranges;
+  // Partial sums that are written and read again, against the slices' ends.
+  const double rows = kSecondsOfSlice * hardware.bandwidth /
+                      double(kColumns * 2 * problem.resultBytes);
+  const double inL2 =
+      double(hardware.l2Bytes) / double(problem.n * problem.resultBytes);
+  int64_t first =
+      int64_t(std::max(rows, inL2)) / std::max<int64_t>(problem.topK, 1) + 1;
+  for (const Row &row : kRows) {
+    if (row.elementBytes != problem.elementBytes)
+      continue;
+    MatmulProblem up = problem;
+    up.maxTokens = std::min(row.mostRows / problem.topK, problem.maxTokens);
+    // Less than all that a row serves may fit.
+    while (up.maxTokens >= first && !slicesSchedule(up, hardware))
+      up.maxTokens /= 2;
+    if (up.maxTokens < first)
+      continue;
+    ranges.push_back({first, up.maxTokens});
+    first = up.maxTokens + 1;
+  }
+  return ranges;
+}
