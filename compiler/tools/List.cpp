@@ -42,6 +42,10 @@ std::string operandText(const catalog::SchemeDescriptor &operand) {
   if (!operand.scale.empty())
     text += fmt::format(" {}x{} {}{}", operand.groupRows, operand.groupColumns,
                         operand.scale, operand.dynamic ? " dynamic" : "");
+  if (!operand.secondScale.empty())
+    text += fmt::format(" of {}", operand.secondScale);
+  if (!operand.zeroPoint.empty())
+    text += fmt::format(" zero {}", operand.zeroPoint);
   return text;
 }
 
