@@ -48,9 +48,10 @@ OPTIONS = [
     {"activation": "swigluoai", "swiglu_limit": None, "activation_per_expert": True, "gate_up_order": "interleaved"},
     {"activation": "situ", "swiglu_limit": None, "activation_per_expert": True, "gate_up_order": "up_first",
      "is_lora_enabled": True},
-    {**NO_METHOD, "routing_method": "longcat", "num_zero_experts": 7, "residual": True, "routed_scaling_factor": 6.0,
-     "apply_routed_scale_to_output": True},
-    {**NO_METHOD, "routing_method": "llama4", "experts_per_token": 1, "n_shared_experts": 1},
+    {**NO_METHOD, "routing_method": "longcat", "num_experts": 12, "num_zero_experts": 7, "experts_per_token": 5, "residual": True,
+     "routed_scaling_factor": 6.0, "apply_routed_scale_to_output": True, "input_quantized": False},
+    {**NO_METHOD, "routing_method": "llama4", "num_experts": 12, "experts_per_token": 1, "n_shared_experts": 1,
+     "input_quantized": False},
 ]
 # Those that an engine of few tokens serves.
 OPTIONS_OF_FEW = [
@@ -106,7 +107,7 @@ def cases(rows, product=True, every=False):
                     if scheme["name"] == "fp8_tensor_dynamic":  # one scale of all tokens
                         options_of_layer = {**options_of_layer, "batch_invariant": False}
                     if not testing.is_plain(scheme) and not few and way % 2:
-                        options_of_layer = {**options_of_layer, "input_quantized": True}
+                        options_of_layer = {"input_quantized": True, **options_of_layer}
                     yield {**case, "bias": True, "extras": False, "options": options_of_layer}
         for index, (backend, engine) in enumerate(testing.ways(rows, scheme, ("batched",))):
             options_of_layer = {**BATCHED[(index + rows["schemes"].index(scheme)) % len(BATCHED)], "activation_format": "batched"}
