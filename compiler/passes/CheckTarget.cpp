@@ -126,6 +126,7 @@ LogicalResult checkTogether(moe::LayerOp layer) {
   if (isPositive(layer.getRedundantExperts()) && !layer.getEplb())
     refuse("redundant_experts: which experts have replicas is an input of a "
            "layer with eplb (enable_eplb) alone; accepted: both");
+  // Who sends rows by expert has multiplied them already.
   const std::pair<bool, StringRef> withWeightOnInput[] = {
       {layer.getInputQuantized(), "input_quantized: x is multiplied before it "
                                   "is quantized"},
@@ -137,7 +138,7 @@ LogicalResult checkTogether(moe::LayerOp layer) {
       {isPositive(layer.getZeroExperts()),
        "zero_experts: their weights are of outputs"}};
   for (const auto &[asked, reason] : withWeightOnInput)
-    if (asked && layer.getApplyRouterWeightOnInput())
+    if (asked && layer.getApplyRouterWeightOnInput() && !layer.isBatched())
       refuse(reason + ", not with apply_router_weight_on_input; accepted: one "
                       "of the two");
   const std::pair<bool, StringRef> withZeroExperts[] = {
