@@ -26,8 +26,8 @@ struct Engine {
   std::string_view features;
   std::string_view policy; ///< the C++ template, over the element type
   int priority;            ///< higher is tried first
-  /// Some warps copy and the others multiply, weight rows on the M side of the
-  /// instruction: schedules have roles instead of a grid of warps.
+  /// Some warps copy and the others multiply, weight rows or tokens on the M
+  /// side of the instruction: schedules have roles, not a grid of warps.
   bool warpSpecialized = false;
   /// Takes `true` behind the element type: sums of 8-bit floats stay in the
   /// tensor cores over all of k. Other engines add in f32 whatever was asked.

@@ -9,10 +9,10 @@
 // warps of the first warpgroup fill a ring of stages: one thread has the copy
 // engine bring the weights, all of them gather token rows with cp.async. Both
 // arrive at the stage's barrier `full`. Each other warpgroup multiplies its
-// weight rows by all tokens of the tile, keeps one group of multiplies in
-// flight, and gives a stage back (barrier `empty`) one step late; sums that are
-// promoted wait for each stage, and warpgroups take turns; one that has 128
-// weight rows to itself leaves the tensor cores to that of a second CTA.
+// weight rows by all tokens of the tile, or its tokens by all weight rows, one
+// group of multiplies in flight, and gives a stage back (barrier `empty`) one
+// step late; sums that are promoted wait for each stage, and those of weight
+// rows take turns, or leave the tensor cores to the warpgroup of a second CTA.
 // Producers run into the next tile while consumers store the last one. Where
 // 128 columns of the result share a scale, a tile is all column tiles of such a
 // group, one after the other (quantize_groups.cuh).
