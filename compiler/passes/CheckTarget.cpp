@@ -117,6 +117,14 @@ LogicalResult checkTogether(moe::LayerOp layer) {
       refuse("batch_invariant: scheme '" + layer.getQuant().getScheme() +
              "' has one scale of all tokens, which depends on each of them; "
              "accepted: scales that are static, or of a token or a part of it");
+  const StringRef method = layer.getRouting().getMethod();
+  const catalog::RoutingMethod *row =
+      catalog::find(catalog::kRoutingMethods, std::string_view(method));
+  if (layer.getBatchInvariant() && !layer.isBatched() && row &&
+      row->score.starts_with("drawn"))
+    refuse("batch_invariant: routing '" + method +
+           "' draws experts by a token's place among the others; accepted: "
+           "another method");
   if (layer.getDeferFinalize() && layer.getResidual())
     refuse("residual: with defer_finalize the caller sums over experts, and "
            "adds the residual then; accepted: one of the two");

@@ -51,6 +51,11 @@ moe.layer @l {experts = 128, top_k = 1, hidden = 2048, intermediate = 768, input
 
 // -----
 
+// expected-error@+1 {{layer @l refused [option_not_supported]: batch_invariant: routing 'simulated' draws experts by a token's place among the others; accepted: another method}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<simulated>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, batch_invariant}
+
+// -----
+
 // expected-error@+1 {{layer @l refused [option_not_supported]: eplb: zero experts have no replicas; accepted: one of the two}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, zero_experts = 4, eplb}
 
