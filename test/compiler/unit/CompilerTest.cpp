@@ -136,6 +136,8 @@ TEST(Compiler, EveryArchAndRoutingGivesAValidPackage) {
     layer.routing = routing.name;
     if (catalog::hasWord(routing.needs, "groups"))
       layer.routing += ", groups = 8, top_groups = 8";
+    if (catalog::hasWord(routing.needs, "weight_on_input"))
+      layer.topK = 1;
     auto made = compileWithStops(layer.str(), optionsFor(archs), {});
     ASSERT_TRUE(made) << layer.routing << "\n" << errorOf(made);
     EXPECT_EQ(made->manifest.targets.size(), archs.size());
