@@ -212,8 +212,8 @@ std::vector<compiler::SlicesRange> slicesOf(moe::ProgramOp program,
   const catalog::Engine *engine =
       catalog::find(catalog::kEngines, std::string_view(report.getEngine()));
   // Which kernels serve may not depend on the number of tokens, sums are not
-  // always made here, of weighted rows alone, and rows of other ranks' experts
-  // are never counted on.
+  // always made here, of weighted rows alone, rows of other ranks' experts are
+  // never counted on, and one scale for all rows was not measured.
   if (report.getBackend() != "grouped" || !engine || !engine->warpSpecialized ||
       layer.getBatchInvariant() || layer.getDeferFinalize() ||
       layer.getLora() || layer.getResidual() || layer.accumulatesFast() ||
@@ -225,7 +225,8 @@ std::vector<compiler::SlicesRange> slicesOf(moe::ProgramOp program,
     if (auto matmul =
             combine.getPartials().getDefiningOp<moe::GroupedMatmulOp>();
         matmul && matmul.getNumExperts() == layer.getStoredExperts() &&
-        combine.getTopkWeights() && !combine.getIdentity())
+        combine.getTopkWeights() && !combine.getIdentity() &&
+        matmul.getLhsScale() && layer.getQuant().getA2().getGroup()[0] > 0)
       return compiler::slicesRanges(
           compiler::slicesProblem(layer, matmul, stages.getMaxTokens()),
           hardware);
