@@ -185,8 +185,8 @@ TEST(LayerJson, Version) {
 TEST(LayerJson, UnknownFields) {
   EXPECT_EQ(refused({{"num_expert", 8}}),
             "in.json: $.num_expert: unknown field; accepted here: accumulate, "
-            "activation, activation_per_expert, activation_situ_beta, "
-            "activation_situ_linear_beta, "
+            "activation, activation_format, activation_per_expert, "
+            "activation_situ_beta, activation_situ_linear_beta, "
             "apply_routed_scale_to_output, apply_router_weight_on_input, "
             "batch_invariant, "
             "defer_moe_finalize, e_score_correction_bias, expert_map, "
