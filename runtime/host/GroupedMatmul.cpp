@@ -57,9 +57,10 @@ struct Scales {
   float ofRhs(int64_t expert, const RowOrder::Row &row, int64_t column) const {
     return at(rhs, expert, row, column);
   }
-  /// A row of the weight: its elements become what they stand for.
-  void dequantize(Storage storage, int64_t expert, const RowOrder::Row &row,
-                  std::vector<float> &weight) const {
+  /// A row of the weight: its elements become what they stand for, rounded to
+  /// the type that is multiplied.
+  void dequantize(Storage storage, Storage multiplied, int64_t expert,
+                  const RowOrder::Row &row, std::vector<float> &weight) const {
     // Integers of 4 bits have no sign.
     const float middle = storage == Storage::I4 ? 8 : 0;
     const auto columns = static_cast<int64_t>(weight.size());
@@ -71,6 +72,9 @@ struct Scales {
       for (int64_t c = first; c < std::min(first + rhsColumns, columns); ++c)
         weight[c] = (weight[c] - zero) * scale;
     }
+    std::vector<std::byte> rounded(columns * sizeof(float));
+    storeFloats(multiplied, weight.data(), columns, rounded.data());
+    loadFloats(multiplied, rounded.data(), columns, weight.data());
   }
 
 private:
@@ -276,7 +280,8 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
                      weight.data());
           RowOrder::Row stored = order->at(c);
           if (scales->ofWeights)
-            scales->dequantize(rhs->storage, tile.expert, stored, weight);
+            scales->dequantize(rhs->storage, lhs->storage, tile.expert, stored,
+                               weight);
           const int64_t step = scales->given ? scales->step : k;
           for (int64_t r = 0; r < rowCount; ++r) {
             float sum = 0;

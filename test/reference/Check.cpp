@@ -37,9 +37,6 @@ constexpr std::array<BoundRow, 4> kBounds = {{
     {"f8E4M3FN", "f8E4M3FN", 6e-3, 6e-3},
 }};
 
-/// Of layers whose weights alone are quantized, against the dequantized ones.
-constexpr double kWeightOnlyBound = 5e-3;
-
 /// Where the tensor cores keep the sums of all of k, with the bits they have.
 constexpr double kFastBound = 2.5e-2;
 
@@ -197,12 +194,10 @@ Result<double> boundFor(const Layer &layer, bool partialsRounded) {
   for (const BoundRow &row : kBounds)
     if (layer.outputType && layer.outputType->name == row.activation)
       ofOutput = of(row);
-  if (layer.w1Scaling.given && !layer.a1Scaling.given && !layer.a2Scaling.given)
-    return std::max(ofOutput, kWeightOnlyBound);
   std::string known;
   for (const BoundRow &row : kBounds) {
     if (layer.a1->name == row.activation && layer.a2->name == row.activation &&
-        layer.weightType->name == row.weight)
+        (layer.weightType->name == row.weight || layer.quantizesWeightsAlone()))
       return std::max(ofOutput, layer.accumulatesFast ? kFastBound : of(row));
     known += (known.empty() ? "" : ", ") + std::string(row.activation);
   }

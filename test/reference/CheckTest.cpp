@@ -241,6 +241,11 @@ TEST(Check, BoundsFollowTheStructure) {
   EXPECT_EQ(*bound("f8E4M3FN", "f8E4M3FN", true), 6e-3);
   layer.accumulatesFast = true;
   EXPECT_EQ(*bound("f8E4M3FN", "f8E4M3FN", true), 2.5e-2);
+  layer.accumulatesFast = false;
+  layer.w1Scaling.given = true;
+  EXPECT_EQ(*bound("bf16", "i4", false), 2.5e-3);
+  EXPECT_EQ(*bound("f16", "f8E4M3FN", false), 4e-4);
+  layer.w1Scaling.given = false;
   const auto missing = bound("bf16", "f32", false);
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().message,

@@ -77,8 +77,8 @@ double dot(const double *a, const double *b, int64_t count) {
          ((sums[1] + sums[5]) + (sums[3] + sums[7])) + rest;
 }
 
-static WeightScales scalesOf(const Weight &scales, const Weight &second,
-                             const Weight &zeroPoints, const Element *element,
+static WeightScales scalesOf(const Layer &layer, const Weight &scales,
+                             const Weight &second, const Weight &zeroPoints,
                              const Scaling &scaling, int64_t perExpert,
                              int64_t scaleColumns, int64_t parts, int64_t rows,
                              int64_t columns) {
@@ -91,7 +91,9 @@ static WeightScales scalesOf(const Weight &scales, const Weight &second,
   if (scaling.zeroPoint)
     result.zeroPoints = &zeroPoints;
   // Integers of 4 bits have no sign.
-  result.middle = element->name == "i4" ? 8 : 0;
+  result.middle = layer.weightType->name == "i4" ? 8 : 0;
+  if (layer.quantizesWeightsAlone())
+    result.roundsTo = layer.a1;
   result.perExpert = perExpert;
   result.columns = scaleColumns;
   result.parts = parts;
@@ -102,8 +104,8 @@ static WeightScales scalesOf(const Weight &scales, const Weight &second,
 }
 
 WeightScales scalesOfW2(const Layer &layer, const Inputs &inputs) {
-  return scalesOf(inputs.w2Scale, inputs.w2SecondScale, inputs.w2ZeroPoint,
-                  layer.weightType, layer.w2Scaling, layer.w2ScaleRows(),
+  return scalesOf(layer, inputs.w2Scale, inputs.w2SecondScale,
+                  inputs.w2ZeroPoint, layer.w2Scaling, layer.w2ScaleRows(),
                   layer.w2ScaleColumns(), 1, layer.hidden, layer.intermediate);
 }
 
@@ -164,7 +166,7 @@ void dequantize(const WeightScales &scales, int64_t expert, int64_t row,
       readRows(*scales.second, expert, scales.parts, 1, part, 1, bytes,
                secondScales);
       for (double &scale : scaleRow)
-        scale *= secondScales[0];
+        scale = double(float(scale) * float(secondScales[0]));
     }
     if (scales.zeroPoints)
       readRows(*scales.zeroPoints, expert, scales.perExpert, scales.columns,
@@ -175,6 +177,8 @@ void dequantize(const WeightScales &scales, int64_t expert, int64_t row,
       const int64_t group = c / scales.groupColumns;
       double &value = values[i * columns + c];
       value = (value - zeroRow[group]) * scaleRow[group];
+      if (scales.roundsTo)
+        value = roundTo(*scales.roundsTo, double(float(value)));
     }
   }
 }
@@ -266,8 +270,8 @@ static float staticScale(const Weight &scales, int64_t experts) {
 FirstHalf::FirstHalf(const Layer &layer, const Inputs &inputs,
                      const Routing &routing, unsigned threads)
     : layer(layer), inputs(inputs), routing(routing), threads(threads),
-      scales(scalesOf(inputs.w13Scale, inputs.w13SecondScale,
-                      inputs.w13ZeroPoint, layer.weightType, layer.w1Scaling,
+      scales(scalesOf(layer, inputs.w13Scale, inputs.w13SecondScale,
+                      inputs.w13ZeroPoint, layer.w1Scaling,
                       layer.w13ScaleRows(), layer.w13ScaleColumns(),
                       layer.gated ? 2 : 1, layer.gateUpRows(), layer.hidden)),
       stride(inputs.x.rowStride ? inputs.x.rowStride : layer.hidden) {

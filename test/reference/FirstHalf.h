@@ -43,6 +43,7 @@ struct WeightScales {
   int64_t parts = 1, partRows = 0; ///< quantized apart
   bool alternate = false;          ///< the two parts' rows do
   int64_t groupRows = 0, groupColumns = 0;
+  const Element *roundsTo = nullptr; ///< of weights alone: what is multiplied
 };
 
 /// Of the second matmul's weight.

@@ -137,6 +137,11 @@ struct Layer {
   int64_t w2ScaleColumns() const;
   /// What the router chooses from.
   int64_t routedExperts() const { return experts + zeroExperts; }
+  /// Such weights are rounded to the type of the activations, which are as
+  /// they came.
+  bool quantizesWeightsAlone() const {
+    return w1Scaling.given && !a1Scaling.given && !a2Scaling.given;
+  }
   /// Ids are exact, ties included, where the selection's keys are logits, or
   /// numbers that are drawn as if they were.
   bool keysAreLogits() const {
