@@ -27,10 +27,6 @@ using mlir::StringRef;
 using namespace moec;
 using namespace moec::compiler;
 
-static std::string cppType(mlir::Value value) {
-  return std::string(cppElementType(elementTypeOf(value)));
-}
-
 namespace {
 class FewTokensEmitter {
 public:

@@ -43,7 +43,7 @@ std::string compiler::schemeName(moe::LayerOp layer) {
   return name.empty() ? "custom" : name.str();
 }
 
-static std::string cppType(mlir::Value value) {
+std::string compiler::cppType(mlir::Value value) {
   return std::string(cppElementType(elementTypeOf(value)));
 }
 

@@ -55,6 +55,9 @@ std::vector<EmittedKernel> emitPack(moe::PackOp pack,
 /// Name of the layer's scheme for entries: "bf16", or "custom".
 std::string schemeName(moe::LayerOp layer);
 
+/// What a kernel calls the element type of a value.
+std::string cppType(mlir::Value value);
+
 /// Adds Activation, and the numbers that it has; null is none.
 void addActivation(moe::ActivationAttr activation, ConfigPrinter &config);
 /// Adds a field, by pointer(name, type), for each number of which every expert

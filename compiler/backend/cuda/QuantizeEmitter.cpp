@@ -37,10 +37,6 @@ static int64_t threadsPerRow(int64_t columns) {
   return std::clamp<int64_t>(llvm::PowerOf2Ceil((columns + 15) / 16), 32, 256);
 }
 
-static std::string cppType(mlir::Value value) {
-  return std::string(cppElementType(elementTypeOf(value)));
-}
-
 StringRef compiler::scalingPolicy(moe::DescriptorAttr descriptor) {
   if (descriptor.isPlain())
     return "moe::quant::Rounded";

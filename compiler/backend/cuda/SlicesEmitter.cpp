@@ -24,10 +24,6 @@ using mlir::StringRef;
 using namespace moec;
 using namespace moec::compiler;
 
-static std::string cppType(mlir::Value value) {
-  return std::string(cppElementType(elementTypeOf(value)));
-}
-
 void compiler::emitSlices(moe::KernelOp kernel,
                           llvm::function_ref<std::string(StringRef)> boundTo,
                           bool tilesEarly, EmittedKernel &out) {
