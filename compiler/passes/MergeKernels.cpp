@@ -33,8 +33,12 @@ static std::string boundNames(moe::LaunchOp launch) {
   for (Value argument : launch.getArguments())
     names += valueName(argument) + " ";
   names += "->";
-  for (auto [index, value] : llvm::enumerate(launch.getValues()))
-    names += " " + valueName(value) + (isOutput(launch, index) ? "!" : "");
+  for (auto [index, value] : llvm::enumerate(launch.getValues())) {
+    names += ' ';
+    names += valueName(value);
+    if (isOutput(launch, index))
+      names += '!';
+  }
   return names;
 }
 

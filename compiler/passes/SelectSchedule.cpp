@@ -107,6 +107,7 @@ static MatmulProblem problemOf(moe::KernelOp kernel,
     p.elementType += " " + codes;
   }
   p.resultBytes = elementBytes(elementTypeOf(resultOfMatmul(kernel)));
+  p.first = matmul.isFirst();
   p.gather = bool(matmul.getRows());
   auto activate = findStage<moe::ActivateOp>(kernel);
   p.gated = activate && activate.getActivation().isGated();

@@ -424,19 +424,21 @@ compiler::knownGood(const MatmulProblem &problem,
         std::find(engines.begin(), engines.end(), row.engine) == engines.end())
       continue;
     int64_t weight = problem.n * problem.k * problem.elementBytes;
-    if (row.weightAbove && (!problem.gather || weight <= row.weightAbove))
+    if (row.weightAbove && (!problem.first || weight <= row.weightAbove))
       continue;
-    if (row.weightBelow && (problem.gather || weight >= row.weightBelow))
+    if (row.weightBelow && (problem.first || weight >= row.weightBelow))
       continue;
     if (row.mostRowBytes &&
-        (problem.gather || problem.k * problem.elementBytes > row.mostRowBytes))
+        (problem.first || problem.k * problem.elementBytes > row.mostRowBytes))
       continue;
     if (row.ofGroups && !problem.quantizesGroups)
       continue;
-    if (row.tokensAsRows && !problem.groupScales)
+    // Rows that come by expert were measured with swapped operands alone.
+    if (row.tokensAsRows &&
+        (!problem.groupScales || (problem.first && !problem.gather)))
       continue;
     if (row.firstWeight &&
-        (problem.gather ? weight : 2 * weight) > row.firstWeight)
+        (problem.first ? weight : 2 * weight) > row.firstWeight)
       continue;
     Schedule s;
     s.engine = row.engine;

@@ -36,6 +36,7 @@ struct MatmulProblem {
   /// are stored as such.
   int64_t codeBits = 0;
   int64_t resultBytes = 2;
+  bool first = false;  ///< of the layer's two matmuls
   bool gather = false; ///< lhs rows are gathered from tokens
   bool gated = false;  ///< the epilogue halves the columns
   /// Scales of the lhs change along k, so each stage of a ring that scales

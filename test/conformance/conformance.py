@@ -126,7 +126,8 @@ def name_of(case):
     shape = case["shape"]
     return "-".join([case["scheme"]["name"], case["backend"], case["engine"], case["activation"]["name"],
                      case["routing"]["name"], f"e{shape['num_experts']}k{shape['experts_per_token']}",
-                     "bias" if case["bias"] else "plain", case["logits"] or "same", *share_name(case)])
+                     "bias" if case["bias"] else "plain", case["logits"] or "same", *share_name(case),
+                     *(["extras"] if case["extras"] else [])])
 
 
 def share_name(case):

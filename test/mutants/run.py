@@ -200,7 +200,11 @@ def main():
     builder, failures, baseline, looked_at = Builder(options.build), [], {}, 0
     path = nvrtc.find()
     library = nvrtc.Nvrtc(path) if path else None
-    for mutant in load_mutants():
+    listed = set(re.findall(r"^\| ([\w-]+) \|", (HERE / "RESULTS.md").read_text(), re.MULTILINE)) - {"mutant", "---"}
+    mutants = load_mutants()
+    failures += [f"{name}: RESULTS.md has no row of it" for name in sorted({m.name for m in mutants} - listed)]
+    failures += [f"{name}: a row of RESULTS.md without a patch" for name in sorted(listed - {m.name for m in mutants})]
+    for mutant in mutants:
         if options.filter not in mutant.name:
             continue
         runs = (mutant.kind == "code" or mutant.kind == "protocol" and library) and (options.all or mutant.quick)

@@ -46,7 +46,7 @@ static MatmulProblem gateUp(int64_t minTokens, int64_t maxTokens,
   p.n = 1536, p.k = 2048;
   p.experts = p.localExperts = 128, p.topK = 8;
   p.elementType = "bf16";
-  p.gated = p.gather = true;
+  p.gated = p.gather = p.first = true;
   p.tileRows = tileRows;
   return p;
 }
@@ -56,7 +56,7 @@ TEST(SharedMemory, IsARingOfBothTilesOrTheResultStaged) {
   s.tileM = 16, s.tileN = 64, s.tileK = 64, s.stages = 4;
   EXPECT_EQ(sharedBytes(gateUp(1, 64, 16), s), 4 * (16 + 64) * 64 * 2);
   MatmulProblem down = gateUp(1, 64, 128);
-  down.gated = down.gather = false;
+  down.gated = down.gather = down.first = false;
   down.resultBytes = 4;
   s.tileM = s.tileN = 128, s.tileK = 32, s.stages = 2;
   EXPECT_EQ(sharedBytes(down, s), 128 * (128 * 4 + 16));
@@ -177,7 +177,7 @@ TEST(SharedMemory, WithRolesIsARingAStagingTileAndBarriers) {
   EXPECT_EQ(sharedBytes(gateUp(1024, 65536, 256), roles(256)),
             4 * 384 * 128 + 2 * 64 * (32 * 2 + 16) + 2 * 16 + 12 * 8);
   MatmulProblem down = gateUp(1, 128, 16);
-  down.gated = down.gather = false;
+  down.gated = down.gather = down.first = false;
   down.resultBytes = 4;
   EXPECT_EQ(sharedBytes(down, roles(16)),
             4 * 144 * 128 + 2 * 16 * (64 * 4 + 16) + 2 * 16 + 12 * 8);
@@ -313,7 +313,8 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
   MatmulProblem large = gateUp(1, 512, 16);
   large.n = 28672, large.k = 4096;
   EXPECT_EQ(knownGood(large, both, h100())->engine, "mma_sync");
-  large.n = 4096, large.k = 14336, large.gather = large.gated = false;
+  large.n = 4096, large.k = 14336,
+  large.gather = large.gated = large.first = false;
   EXPECT_EQ(knownGood(large, both, h100())->engine, "mma_sync");
   // Tiles share a weight that is larger than the L2.
   MatmulProblem p = gateUp(129, 65536, 256);
@@ -340,7 +341,7 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
       for (int64_t resultBytes : {2, 4})
         for (bool gated : {false, true}) {
           MatmulProblem p = gateUp(1, 512, rule.rows);
-          p.gated = p.gather = gated;
+          p.gated = p.gather = p.first = gated;
           p.resultBytes = resultBytes;
           auto s = knownGood(p, {std::string(rule.engine)}, h100());
           ASSERT_TRUE(s) << rule.engine << rule.rows;
@@ -359,7 +360,7 @@ TEST(KnownGood, ShortRowsOfTheSecondMatmulAreMultipliedBesideAnEpilogue) {
   };
   for (bool groups : {false, true}) {
     MatmulProblem down = ofBytes(gateUp(1024, 65536, 128));
-    down.gated = down.gather = false;
+    down.gated = down.gather = down.first = false;
     down.groupScales = groups;
     down.resultBytes = 2;
     down.n = 2048, down.k = 768;
@@ -425,13 +426,21 @@ TEST(KnownGood, ScalesOfGroupsTakeTokensAsRows) {
   EXPECT_TRUE(knownGood(p, {"wgmma"}, h100())->swap);
   p.tileRows = 128, p.groupScales = false;
   EXPECT_TRUE(knownGood(p, {"wgmma"}, h100())->swap);
+  // So are rows that come by expert, and no warpgroup has 128 weight rows
+  // where sums go through an activation.
+  p.groupScales = true, p.first = true, p.gather = false;
+  p.n = 416, p.k = 336;
+  auto byExpert = knownGood(p, {"wgmma"}, h100());
+  ASSERT_TRUE(byExpert);
+  EXPECT_TRUE(byExpert->swap);
+  EXPECT_EQ(byExpert->rowsOfWarpgroup(), 64);
 }
 
 TEST(KnownGood, ServesEveryTileAndIsLegal) {
   for (int64_t tileRows : {16, 32, 64, 128})
     for (bool first : {true, false}) {
       MatmulProblem p = gateUp(1, 512, tileRows);
-      p.gather = p.gated = first;
+      p.gather = p.gated = p.first = first;
       auto s = knownGood(p, {"mma_sync"}, h100());
       ASSERT_TRUE(s) << tileRows;
       EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
@@ -446,7 +455,7 @@ TEST(KnownGood, FallsBackWhereSharedMemoryIsSmall) {
   ada.sharedPerBlock = 99 << 10;
   ada.sharedPerSm = 100 << 10;
   MatmulProblem p = gateUp(1024, 65536, 128);
-  p.gather = p.gated = false;
+  p.gather = p.gated = p.first = false;
   auto s = knownGood(p, {"mma_sync"}, ada);
   if (s) {
     EXPECT_EQ(whyIllegal(p, *s, ada), std::nullopt);
