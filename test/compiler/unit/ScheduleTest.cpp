@@ -426,14 +426,6 @@ TEST(KnownGood, ScalesOfGroupsTakeTokensAsRows) {
   EXPECT_TRUE(knownGood(p, {"wgmma"}, h100())->swap);
   p.tileRows = 128, p.groupScales = false;
   EXPECT_TRUE(knownGood(p, {"wgmma"}, h100())->swap);
-  // So are rows that come by expert, and no warpgroup has 128 weight rows
-  // where sums go through an activation.
-  p.groupScales = true, p.first = true, p.gather = false;
-  p.n = 416, p.k = 336;
-  auto byExpert = knownGood(p, {"wgmma"}, h100());
-  ASSERT_TRUE(byExpert);
-  EXPECT_TRUE(byExpert->swap);
-  EXPECT_EQ(byExpert->rowsOfWarpgroup(), 64);
 }
 
 TEST(KnownGood, ServesEveryTileAndIsLegal) {
@@ -457,9 +449,7 @@ TEST(KnownGood, FallsBackWhereSharedMemoryIsSmall) {
   MatmulProblem p = gateUp(1024, 65536, 128);
   p.gather = p.gated = p.first = false;
   auto s = knownGood(p, {"mma_sync"}, ada);
-  if (s) {
-    EXPECT_EQ(whyIllegal(p, *s, ada), std::nullopt);
-  }
+  EXPECT_TRUE(!s || !whyIllegal(p, *s, ada));
   EXPECT_FALSE(knownGood(p, {"simt"}, ada));
   for (int64_t bytes : {1, 4}) {
     p.elementBytes = bytes;
