@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Prepares what gpu_suite.py runs on a machine with a GPU: moec-run, packages, and index.json that says what to run.
 
-Needs no GPU. Packages of models carry cubins for the arch; those of the catalog's rows are compiled where they run.
+Needs no GPU. Packages of models carry cubins for the arch; those of the catalog's rows are
+compiled where they run, if --cubins does not say otherwise.
 Mutants of templates/ are packages with patched headers and the cubins of those; their checks must fail.
 
 Groups: rows (every scheme, backend and engine), random (layers drawn from the whole language), models, limits (offsets
@@ -184,7 +185,8 @@ class Maker:
                         "activation_format": "batched"})
                     jobs.append((name, layer, backend, engine, None))
         made = testing.parallel(lambda job: self.compile(job[0], job[1], [
-            f"--backend={job[2]}", *testing.engine_options(self.rows, job[3]), "--max-tokens=2048", "--no-cubin"]), jobs, 2)
+            f"--backend={job[2]}", *testing.engine_options(self.rows, job[3]), "--max-tokens=2048",
+            *([] if self.cubins else ["--no-cubin"])]), jobs, 2)
         for (name, _, _, engine, i), package in zip(jobs, made):
             if package:
                 runs = [["--tokens=0,1,2,7,8,33,129,500", "--routing=uniform,nan_inf"]]
@@ -212,7 +214,8 @@ class Maker:
                 continue
             source = ROOT / "examples" / "models" / f"{model}.json"
             package = self.compile(name, source, extra)
-            slow = self.compile(f"{name}-simt", source, [*extra, "--backend=unfused", "--engine=simt", "--no-cubin"])
+            slow = self.compile(f"{name}-simt", source, [*extra, "--backend=unfused", "--engine=simt",
+                                                        *([] if self.cubins else ["--no-cubin"])])
             if not package or not slow:
                 continue
             sampled = f"--sample={sample}"
@@ -394,7 +397,7 @@ def main():
     arguments.add_argument("--only", default="", help="some of rows,random,models,limits,mutants,sanitizers")
     arguments.add_argument("--layers", type=int, default=300, help="how many random ones")
     arguments.add_argument("--seed", default="1", help="of the random ones")
-    arguments.add_argument("--cubins", action="store_true", help="compile the random ones here, not where they run")
+    arguments.add_argument("--cubins", action="store_true", help="compile rows and random ones here, not where they run")
     arguments.add_argument("--filter", default="", help="only packages with this regular expression in their name; sanitizers: all")
     options = arguments.parse_args()
     maker = Maker(options)

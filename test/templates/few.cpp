@@ -14,8 +14,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "test/templates/FewLayer.h"
+#include "test/templates/Timing.h"
 
-#include <functional>
 #include <random>
 #include <set>
 
@@ -164,39 +164,6 @@ void checkLayer(const Few &f, const Kernels &kernels, int tokens,
     b->release();
 }
 
-struct Timer {
-  CUstream stream;
-  CUevent begin, end;
-  Timer() {
-    CHECK_CUDA(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    CHECK_CUDA(cuEventCreate(&begin, 0));
-    CHECK_CUDA(cuEventCreate(&end, 0));
-  }
-  double median(const std::function<void()> &record) {
-    CUgraph graph;
-    CUgraphExec exec;
-    CHECK_CUDA(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    record();
-    CHECK_CUDA(cuStreamEndCapture(stream, &graph));
-    CHECK_CUDA(cuGraphInstantiate(&exec, graph, 0));
-    std::vector<double> times;
-    for (int i = 0; i < 24; ++i) {
-      float ms;
-      CHECK_CUDA(cuEventRecord(begin, stream));
-      CHECK_CUDA(cuGraphLaunch(exec, stream));
-      CHECK_CUDA(cuEventRecord(end, stream));
-      CHECK_CUDA(cuEventSynchronize(end));
-      CHECK_CUDA(cuEventElapsedTime(&ms, begin, end));
-      if (i >= 4)
-        times.push_back(ms * 1000.0);
-    }
-    std::sort(times.begin(), times.end());
-    CHECK_CUDA(cuGraphExecDestroy(exec));
-    CHECK_CUDA(cuGraphDestroy(graph));
-    return times[times.size() / 2];
-  }
-};
-
 struct Bench {
   std::map<std::string, Kernel> kernels;
   Timer timer;
@@ -282,23 +249,30 @@ struct Bench {
       int gridA = processors * a.line.number("ctas");
       int gridB = processors * b.line.number("ctas");
       CHECK_CUDA(cuMemsetD8(d.out.at, 0xFF, d.out.bytes));
-      double both = timer.median([&] {
-        for (int s = 0; s < sets; ++s) {
-          launchUp(timer.stream, v, a, d, source(s), tokens, gridA, false);
-          launchDown(timer.stream, v, b, d, source(s), tokens, gridB);
-        }
-      });
+      constexpr int kWarmups = 4, kRepeats = 20;
+      double both = timer.median(
+          [&] {
+            for (int s = 0; s < sets; ++s) {
+              launchUp(timer.stream, v, a, d, source(s), tokens, gridA, false);
+              launchDown(timer.stream, v, b, d, source(s), tokens, gridB);
+            }
+          },
+          kWarmups, kRepeats);
       double error = errorOf(v, d, expected);
       bool right = error <= boundOf(v);
       failures += !right;
-      double first = timer.median([&] {
-        for (int s = 0; s < sets; ++s)
-          launchUp(timer.stream, v, a, d, source(s), tokens, gridA, false);
-      });
-      double second = timer.median([&] {
-        for (int s = 0; s < sets; ++s)
-          launchDown(timer.stream, v, b, d, source(s), tokens, gridB);
-      });
+      double first = timer.median(
+          [&] {
+            for (int s = 0; s < sets; ++s)
+              launchUp(timer.stream, v, a, d, source(s), tokens, gridA, false);
+          },
+          kWarmups, kRepeats);
+      double second = timer.median(
+          [&] {
+            for (int s = 0; s < sets; ++s)
+              launchDown(timer.stream, v, b, d, source(s), tokens, gridB);
+          },
+          kWarmups, kRepeats);
       both /= sets;
       std::printf("%-14s %-11s M %d %-26s %7.1f us x%.2f | gate_up %6.1f down "
                   "%6.1f error %.1e%s\n",

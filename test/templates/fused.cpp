@@ -14,7 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/templates/Harness.h"
+#include "test/templates/Timing.h"
 
 #include <algorithm>
 
@@ -331,42 +331,18 @@ void time(const Layer &layer, int tokens, int processors, CUstream stream) {
   Random random;
   int rounds = tokens <= 128 ? 16 : 4;
   Tensors tensors(layer, tokens, rounds, random);
-  std::vector<CUgraphExec> graphs;
-  for (int way = 0; way < layer.ways(); ++way) {
-    Runner runner{layer,          tensors,        tokens, processors,
-                  (way & 1) != 0, (way & 2) != 0, stream};
-    CHECK_CUDA(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-    for (int round = 0; round < rounds; ++round)
-      runner.run(round);
-    CUgraph graph;
-    CHECK_CUDA(cuStreamEndCapture(stream, &graph));
-    CUgraphExec made;
-    CHECK_CUDA(cuGraphInstantiate(&made, graph, 0));
-    graphs.push_back(made);
-  }
-  CUevent begin, end;
-  CHECK_CUDA(cuEventCreate(&begin, 0));
-  CHECK_CUDA(cuEventCreate(&end, 0));
-  std::vector<std::vector<float>> times(graphs.size());
-  for (int i = 0; i < 12; ++i)
-    for (size_t way = 0; way < graphs.size(); ++way) {
-      CHECK_CUDA(cuEventRecord(begin, stream));
-      CHECK_CUDA(cuGraphLaunch(graphs[way], stream));
-      CHECK_CUDA(cuEventRecord(end, stream));
-      CHECK_CUDA(cuEventSynchronize(end));
-      float ms;
-      CHECK_CUDA(cuEventElapsedTime(&ms, begin, end));
-      if (i >= 2)
-        times[way].push_back(ms * 1000 / float(rounds));
-    }
+  std::vector<std::function<void()>> ways;
+  for (int way = 0; way < layer.ways(); ++way)
+    ways.emplace_back([&, way] {
+      Runner runner{layer,          tensors,        tokens, processors,
+                    (way & 1) != 0, (way & 2) != 0, stream};
+      for (int round = 0; round < rounds; ++round)
+        runner.run(round);
+    });
   std::printf("%-32s M %5d |", layer.line.text("name").c_str(), tokens);
-  for (std::vector<float> &of : times) {
-    std::sort(of.begin(), of.end());
-    std::printf(" %8.1f", double(of[of.size() / 2]));
-  }
+  for (double median : Timer(stream).mediansInTurns(ways, 2, 10))
+    std::printf(" %8.1f", median / rounds);
   std::printf("\n");
-  for (CUgraphExec graph : graphs)
-    CHECK_CUDA(cuGraphExecDestroy(graph));
 }
 
 } // namespace

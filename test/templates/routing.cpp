@@ -14,8 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "test/templates/Routing.h"
-
-#include <functional>
+#include "test/templates/Timing.h"
 
 using namespace harness;
 
@@ -127,40 +126,6 @@ void checkOrder(const Line &line, const Roles &roles, int tokens,
     b->release();
 }
 
-struct Timer {
-  CUstream stream;
-  CUevent begin, end;
-  Timer() {
-    CHECK_CUDA(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    CHECK_CUDA(cuEventCreate(&begin, 0));
-    CHECK_CUDA(cuEventCreate(&end, 0));
-  }
-  /// Median microseconds of a replay of what `record` launches.
-  double median(int repeats, const std::function<void()> &record) {
-    CUgraph graph;
-    CUgraphExec exec;
-    CHECK_CUDA(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    record();
-    CHECK_CUDA(cuStreamEndCapture(stream, &graph));
-    CHECK_CUDA(cuGraphInstantiate(&exec, graph, 0));
-    std::vector<double> times;
-    for (int i = -1; i < repeats; ++i) {
-      float milliseconds;
-      CHECK_CUDA(cuEventRecord(begin, stream));
-      CHECK_CUDA(cuGraphLaunch(exec, stream));
-      CHECK_CUDA(cuEventRecord(end, stream));
-      CHECK_CUDA(cuEventSynchronize(end));
-      CHECK_CUDA(cuEventElapsedTime(&milliseconds, begin, end));
-      if (i >= 0)
-        times.push_back(milliseconds * 1000.0);
-    }
-    CHECK_CUDA(cuGraphExecDestroy(exec));
-    CHECK_CUDA(cuGraphDestroy(graph));
-    std::sort(times.begin(), times.end());
-    return times[times.size() / 2];
-  }
-};
-
 using Kernels = std::map<std::string, Kernel>;
 
 /// Times of each routing of the line, alone.
@@ -190,10 +155,12 @@ void timeRouting(const Line &line, const Kernels &kernels, Timer &timer,
     Workspace w(s, tokens, route.number("block"), line.number("tilerows"));
     double times[2];
     for (int only = 0; only < 2; ++only)
-      times[only] = timer.median(15, [&] {
-        for (int i = 0; i < kRuns; ++i)
-          launchRouting(timer.stream, roles, w, given, true, false, only);
-      });
+      times[only] = timer.median(
+          [&] {
+            for (int i = 0; i < kRuns; ++i)
+              launchRouting(timer.stream, roles, w, given, true, false, only);
+          },
+          1, 15);
     if (route.number("fused"))
       std::printf(" %dx%dt%d %.1f", route.number("cluster"),
                   route.number("block"), route.number("threads"),

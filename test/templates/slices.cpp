@@ -14,10 +14,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/templates/Harness.h"
+#include "test/templates/Timing.h"
 
 #include <algorithm>
-#include <functional>
 
 using namespace harness;
 
@@ -322,39 +321,16 @@ void time(const Layer &layer, CUstream stream, bool once) {
     return;
   }
   constexpr int kRounds = 4;
-  std::vector<CUgraphExec> graphs;
-  for (const auto &way : ways) {
-    CHECK_CUDA(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-    for (int round = 0; round < kRounds; ++round)
-      way.second();
-    CUgraph graph;
-    CHECK_CUDA(cuStreamEndCapture(stream, &graph));
-    CUgraphExec made;
-    CHECK_CUDA(cuGraphInstantiate(&made, graph, 0));
-    graphs.push_back(made);
-  }
-  CUevent begin, end;
-  CHECK_CUDA(cuEventCreate(&begin, 0));
-  CHECK_CUDA(cuEventCreate(&end, 0));
-  std::vector<std::vector<float>> times(graphs.size());
-  for (int i = 0; i < 9; ++i)
-    for (size_t way = 0; way < graphs.size(); ++way) {
-      CHECK_CUDA(cuEventRecord(begin, stream));
-      CHECK_CUDA(cuGraphLaunch(graphs[way], stream));
-      CHECK_CUDA(cuEventRecord(end, stream));
-      CHECK_CUDA(cuEventSynchronize(end));
-      float ms;
-      CHECK_CUDA(cuEventElapsedTime(&ms, begin, end));
-      if (i >= 2)
-        times[way].push_back(ms * 1000 / float(kRounds));
-    }
-  for (size_t way = 0; way < graphs.size(); ++way) {
-    std::sort(times[way].begin(), times[way].end());
+  std::vector<std::function<void()>> rounds;
+  for (const auto &way : ways)
+    rounds.emplace_back([&way] {
+      for (int round = 0; round < kRounds; ++round)
+        way.second();
+    });
+  const std::vector<double> times = Timer(stream).mediansInTurns(rounds, 2, 7);
+  for (size_t way = 0; way < ways.size(); ++way)
     std::printf("TIME %-24s %-52s %8.1f\n", layer.line.text("name").c_str(),
-                ways[way].first.c_str(),
-                double(times[way][times[way].size() / 2]));
-    CHECK_CUDA(cuGraphExecDestroy(graphs[way]));
-  }
+                ways[way].first.c_str(), times[way] / kRounds);
 }
 
 } // namespace

@@ -15,9 +15,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "test/templates/Layer.h"
+#include "test/templates/Timing.h"
 
 #include <chrono>
-#include <functional>
 #include <set>
 #include <thread>
 
@@ -27,50 +27,28 @@ namespace {
 
 constexpr double kBandwidth = 3150e9, kRate = 781e12;
 
-struct Timer {
-  CUstream stream;
-  CUevent begin, end;
-  Timer() {
-    CHECK_CUDA(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    CHECK_CUDA(cuEventCreate(&begin, 0));
-    CHECK_CUDA(cuEventCreate(&end, 0));
-  }
-  /// Median microseconds of one replay of what `record` launches; `prepare` is
-  /// done before each replay and takes no part in the time.
-  double median(const std::function<void()> &record,
-                const std::function<void()> &prepare = nullptr) {
-    CUgraph graph;
-    CUgraphExec exec;
-    CHECK_CUDA(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    record();
-    CHECK_CUDA(cuStreamEndCapture(stream, &graph));
-    CHECK_CUDA(cuGraphInstantiate(&exec, graph, 0));
-    auto once = [&] {
-      float milliseconds;
-      if (prepare)
-        prepare();
-      CHECK_CUDA(cuEventRecord(begin, stream));
-      CHECK_CUDA(cuGraphLaunch(exec, stream));
-      CHECK_CUDA(cuEventRecord(end, stream));
-      CHECK_CUDA(cuEventSynchronize(end));
-      CHECK_CUDA(cuEventElapsedTime(&milliseconds, begin, end));
-      return milliseconds * 1000.0;
-    };
-    once();
-    double estimate = once();
-    // Long kernels meet the card's power limit: let each begin equally cool.
-    if (estimate > 400)
-      std::this_thread::sleep_for(std::chrono::milliseconds(120));
-    int repeats = std::clamp(int(25000 / estimate), 5, 60);
-    std::vector<double> times;
-    for (int i = 0; i < repeats; ++i)
-      times.push_back(once());
-    std::sort(times.begin(), times.end());
-    CHECK_CUDA(cuGraphExecDestroy(exec));
-    CHECK_CUDA(cuGraphDestroy(graph));
-    return times[times.size() / 2];
-  }
-};
+/// Of one replay of what `record` launches, as often as its time allows;
+/// `prepare` is done before each replay and takes no part in the time.
+double medianTime(const Timer &timer, const std::function<void()> &record,
+                  const std::function<void()> &prepare = nullptr) {
+  CUgraphExec exec = timer.capture(record);
+  auto once = [&] {
+    if (prepare)
+      prepare();
+    return timer.replay(exec);
+  };
+  once();
+  double estimate = once();
+  // Long kernels meet the card's power limit: let each begin equally cool.
+  if (estimate > 400)
+    std::this_thread::sleep_for(std::chrono::milliseconds(120));
+  int repeats = std::clamp(int(25000 / estimate), 5, 60);
+  std::vector<double> times;
+  for (int i = 0; i < repeats; ++i)
+    times.push_back(once());
+  CHECK_CUDA(cuGraphExecDestroy(exec));
+  return medianOf(times);
+}
 
 struct Model {
   Shape shape;
@@ -164,7 +142,7 @@ struct Bench {
     given.logits = logits.at;
     double times[2];
     for (int only = 0; only < 2; ++only)
-      times[only] = timer.median([&] {
+      times[only] = medianTime(timer, [&] {
         for (int i = 0; i < kRuns; ++i)
           launchRouting(timer.stream, roles, w, given, true, false, only);
       });
@@ -233,7 +211,7 @@ struct Bench {
         for (int i = 0; i < sets; ++i)
           body(i);
       };
-      return timer.median(all, resetCursors) / sets;
+      return medianTime(timer, all, resetCursors) / sets;
     };
     double routeUs = each(routing);
     double routeOnlyUs = each([&](int i) {

@@ -45,7 +45,21 @@ void moec::run::finishDeferred(const reference::Layer &layer, int64_t tokens,
   outputs.insert_or_assign("out", std::move(out));
 }
 
-/// Whether a row of an output belongs to one token.
+/// What a run with memory of its own gives.
+static Result<HostOutputs> runOnce(Bench &bench, const DeviceInputs &inputs,
+                                   int64_t tokens) {
+  auto place = Place::create(bench.session, tokens);
+  if (!place)
+    return place.takeError();
+  if (auto ok = bench.session.run(*place->context, 0, inputs, place->outputs,
+                                  tokens, bench.options.variant);
+      !ok)
+    return ok.takeError();
+  if (auto ok = bench.machine.synchronizeAll(); !ok)
+    return ok.takeError();
+  return download(place->outputs);
+}
+
 /// Of batched rows: with fewer slots taken, the others' rows stay as they are.
 static Result<void> checkFewerSlots(Bench &bench, const DeviceInputs &inputs,
                                     const HostOutputs &whole, int64_t tokens,
@@ -73,16 +87,7 @@ static Result<void> checkFewerSlots(Bench &bench, const DeviceInputs &inputs,
     }
     part.tensors.push_back(tensor);
   }
-  auto place = Place::create(session, tokens);
-  if (!place)
-    return place.takeError();
-  if (auto ok = session.run(*place->context, 0, part, place->outputs, tokens,
-                            bench.options.variant);
-      !ok)
-    return ok;
-  if (auto ok = bench.machine.synchronizeAll(); !ok)
-    return ok;
-  auto outputs = download(place->outputs);
+  auto outputs = runOnce(bench, part, tokens);
   if (!outputs)
     return outputs.takeError();
   const HostArray &out = outputs->at("out");
@@ -144,16 +149,7 @@ Result<void> moec::run::checkInvariance(Bench &bench,
                         memory.bytes() / tokens * begin;
       part.tensors.push_back(tensor);
     }
-    auto place = Place::create(session, count);
-    if (!place)
-      return place.takeError();
-    if (auto ok = session.run(*place->context, 0, part, place->outputs, count,
-                              bench.options.variant);
-        !ok)
-      return ok;
-    if (auto ok = bench.machine.synchronizeAll(); !ok)
-      return ok;
-    auto outputs = download(place->outputs);
+    auto outputs = runOnce(bench, part, count);
     if (!outputs)
       return outputs.takeError();
     finishDeferred(session.layer(), count, *outputs);
