@@ -1,0 +1,251 @@
+//===- CandidatesTest.cpp - which schedules are legal ---------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// All candidates are legal, and illegal ones say why.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Candidates.h"
+#include "compiler/schedule/SharedMemory.h"
+#include "test/compiler/unit/ScheduleTesting.h"
+
+#include <gtest/gtest.h>
+
+using namespace moec;
+using namespace moec::compiler;
+using namespace moec::test;
+
+TEST(SharedMemory, IsARingOfBothTilesOrTheResultStaged) {
+  Schedule s;
+  s.tileM = 16, s.tileN = 64, s.tileK = 64, s.stages = 4;
+  EXPECT_EQ(sharedBytes(gateUp(1, 64, 16), s), 4 * (16 + 64) * 64 * 2);
+  MatmulProblem down = gateUp(1, 64, 128);
+  down.gated = down.gather = down.first = false;
+  down.resultBytes = 4;
+  s.tileM = s.tileN = 128, s.tileK = 32, s.stages = 2;
+  EXPECT_EQ(sharedBytes(down, s), 128 * (128 * 4 + 16));
+}
+
+TEST(Candidates, OperandsOfEightBitsLeaveRoomForTotals) {
+  for (int64_t tileRows : {16, 32, 64, 128})
+    for (const char *engine : {"wgmma", "mma_sync", "simt"}) {
+      MatmulProblem p = gateUp(1, 64, tileRows);
+      p.elementType = "f8E4M3FN";
+      p.elementBytes = 1;
+      p.resultBytes = 4;
+      p.groupScales = true;
+      auto all = candidates(p, engine, h100());
+      EXPECT_FALSE(all.empty()) << engine << " " << tileRows;
+      for (const Schedule &s : all) {
+        EXPECT_EQ(128 % s.tileK, 0) << describe(s);
+        int64_t workers = s.hasRoles() ? 32 * s.consumerWarps : s.threads();
+        EXPECT_LE(s.tileM * s.tileN / workers, 64) << describe(s);
+      }
+      Schedule deep = all.front();
+      deep.tileK = 256;
+      EXPECT_TRUE(whyIllegal(p, deep, h100()));
+    }
+}
+
+TEST(Candidates, AllAreLegalForEveryTileAndEngine) {
+  for (int64_t tileRows : {16, 32, 64, 128}) {
+    for (const char *engine : {"wgmma", "mma_sync", "simt"}) {
+      MatmulProblem p = gateUp(1, 64, tileRows);
+      if (std::string(engine) == "simt")
+        p.elementBytes = 4, p.elementType = "f32";
+      auto all = candidates(p, engine, h100());
+      EXPECT_FALSE(all.empty()) << engine << " " << tileRows;
+      for (const Schedule &s : all) {
+        EXPECT_FALSE(whyIllegal(p, s, h100())) << describe(s);
+        EXPECT_LE(sharedBytes(p, s), h100().sharedPerBlock);
+        EXPECT_GE(s.ctasPerSm, 1) << describe(s);
+        EXPECT_EQ(s.tileM, tileRows);
+      }
+    }
+  }
+}
+
+TEST(Candidates, FitTheSmallestSharedMemoryOfTheTable) {
+  Hardware turing;
+  turing.arch = "sm_75";
+  turing.sharedPerBlock = turing.sharedPerSm = 64 << 10;
+  turing.asyncCopy = false;
+  for (int64_t tileRows : {16, 32, 64, 128})
+    EXPECT_FALSE(candidates(gateUp(1, 64, tileRows), "simt", turing).empty());
+}
+
+TEST(Candidates, IllegalSchedulesSayWhy) {
+  MatmulProblem p = gateUp(1, 64, 16);
+  Schedule s;
+  s.tileM = 16, s.tileN = 64, s.tileK = 64, s.stages = 4;
+  EXPECT_EQ(whyIllegal(p, s, h100()), std::nullopt);
+  Schedule other = s;
+  other.tileM = 32;
+  EXPECT_EQ(whyIllegal(p, other, h100()),
+            "tile m 32 differs from the variant's tile rows 16");
+  other = s;
+  other.warpsM = 2;
+  EXPECT_EQ(whyIllegal(p, other, h100()),
+            "a warp's tile of 16x64 over 2x4 warps is no multiple of 16x16");
+  other = s;
+  other.engine = "wgmma";
+  EXPECT_EQ(whyIllegal(p, other, h100()),
+            "engine 'wgmma' needs warps with roles");
+  other = s;
+  other.engine = "dp4a";
+  EXPECT_EQ(whyIllegal(p, other, h100()),
+            "engine 'dp4a' has no grouped matmul");
+  other = s;
+  other.stages = 9;
+  EXPECT_EQ(whyIllegal(p, other, h100()), "9 stages; 2 to 8 are possible");
+  other = s;
+  other.tileK = 24;
+  EXPECT_EQ(whyIllegal(p, other, h100()), "tile k 24 is no multiple of 32");
+  other = s;
+  other.tileN = 256, other.tileK = 128, other.stages = 8;
+  EXPECT_EQ(whyIllegal(p, other, h100()),
+            "557056 bytes of shared memory; sm_90a has 232448");
+  MatmulProblem large = gateUp(1, 64, 128);
+  other = s;
+  other.tileM = 128, other.tileN = 256, other.tileK = 32;
+  EXPECT_EQ(whyIllegal(large, other, h100()),
+            "256 accumulators a thread; at most 128 fit");
+  other = s;
+  other.tileK = 128, other.warpsN = 2;
+  EXPECT_EQ(whyIllegal(p, other, h100()),
+            "64 threads cannot share rows of 256 bytes evenly");
+}
+
+TEST(SharedMemory, WithRolesIsARingAStagingTileAndBarriers) {
+  // 4 stages of 256 + 128 rows of 128 bytes, 64 tokens of 32 columns and 16
+  // bytes for each of two warpgroups, two slots and 12 barriers.
+  EXPECT_EQ(sharedBytes(gateUp(1024, 65536, 256), roles(256)),
+            4 * 384 * 128 + 2 * 64 * (32 * 2 + 16) + 2 * 16 + 12 * 8);
+  MatmulProblem down = gateUp(1, 128, 16);
+  down.gated = down.gather = down.first = false;
+  down.resultBytes = 4;
+  EXPECT_EQ(sharedBytes(down, roles(16)),
+            4 * 144 * 128 + 2 * 16 * (64 * 4 + 16) + 2 * 16 + 12 * 8);
+  // A scale of each token of each stage.
+  MatmulProblem bytes = ofBytes(gateUp(1024, 65536, 128));
+  int64_t all = 4 * 256 * 128 + 2 * 32 * (32 * 4 + 16) + 2 * 16 + 12 * 8;
+  EXPECT_EQ(sharedBytes(bytes, roles(128, 1)), all + 4 * 128 * 4);
+  bytes.groupScales = false;
+  EXPECT_EQ(sharedBytes(bytes, roles(128, 1)), all);
+  // A group of 128 columns of each token, and the largest ring beside it.
+  bytes.groupScales = bytes.quantizesGroups = true;
+  Schedule five = roles(128, 1);
+  five.stages = 5;
+  EXPECT_EQ(sharedBytes(bytes, five),
+            5 * (256 * 128 + 128 * 4) + 128 * 128 * 4 + 2 * 16 + 14 * 8);
+  EXPECT_EQ(whyIllegal(bytes, five, h100()), std::nullopt);
+}
+
+TEST(Candidates, GroupsAreQuantizedByEnginesWithRoles) {
+  MatmulProblem p = ofBytes(gateUp(1, 128, 16));
+  EXPECT_EQ(takenWeightRows(p, 64), 64);
+  p.quantizesGroups = true;
+  EXPECT_EQ(takenWeightRows(p, 64), 256);
+  p.gated = false;
+  EXPECT_EQ(takenWeightRows(p, 64), 128);
+  Schedule s;
+  s.tileM = 16;
+  EXPECT_EQ(whyIllegal(p, s, h100()),
+            "engine 'mma_sync' does not quantize groups of its result");
+}
+
+TEST(Candidates, ATileIsNotWiderThanAGroupThatIsQuantized) {
+  MatmulProblem p = ofBytes(gateUp(1, 128, 16));
+  p.quantizesGroups = true;
+  Schedule wide = roles(16, 1);
+  wide.tileN = 256;
+  wide.setRoles();
+  EXPECT_EQ(whyIllegal(p, wide, h100()), std::nullopt);
+  EXPECT_EQ(knownGood(p, {"wgmma"}, h100())->tileN, 256);
+  // Without gates each weight row is a column.
+  p.gated = false;
+  EXPECT_EQ(whyIllegal(p, wide, h100()),
+            "tile n 256 makes 256 columns; 128 share a scale");
+  EXPECT_EQ(knownGood(p, {"wgmma"}, h100())->tileN, 128);
+}
+
+TEST(Candidates, RolesShareTheRegistersOfACta) {
+  Schedule s = roles(256);
+  EXPECT_EQ(s.threads(), 384);
+  EXPECT_EQ(s.producerRegisters, 56);
+  EXPECT_EQ(s.consumerRegisters, 224);
+  EXPECT_EQ(describe(s), "wgmma 256x128x64 stages 4 warps 4+8");
+  s.ctasPerSm = 2;
+  s.setRoles();
+  EXPECT_EQ(s.producerRegisters, 48);
+  EXPECT_EQ(s.consumerRegisters, 96);
+  s.tileN = 64;
+  s.setRoles();
+  EXPECT_EQ(s.consumerRegisters, 208);
+}
+
+TEST(Candidates, IllegalRolesSayWhy) {
+  MatmulProblem p = gateUp(1024, 65536, 256);
+  auto why = [&](auto change) {
+    Schedule s = roles(256);
+    change(s);
+    return whyIllegal(p, s, h100());
+  };
+  EXPECT_EQ(why([](Schedule &) {}), std::nullopt);
+  EXPECT_EQ(why([](Schedule &s) { s.engine = "mma_sync"; }),
+            "engine 'mma_sync' has no warps with roles");
+  EXPECT_EQ(why([](Schedule &s) { s.tileM = 128; }),
+            "tile m 128 differs from the variant's tile rows 256");
+  EXPECT_EQ(why([](Schedule &s) { s.tileN = 96; }),
+            "tile n 96; 64, 128 and 256 are possible");
+  EXPECT_EQ(why([](Schedule &s) { s.consumerWarps = 12; }),
+            "4 producing and 12 consuming warps; tile n 128 takes 4 and 8");
+  EXPECT_EQ(
+      why([](Schedule &s) { s.consumerWarps = 4; }),
+      "tile m 256 of 128 weight rows a warpgroup; up to 128 are possible");
+  EXPECT_EQ(why([](Schedule &s) { s.tileK = 32; }),
+            "tile k 32 is not 128 bytes of a row");
+  EXPECT_EQ(why([](Schedule &s) { s.stages = 11; }),
+            "11 stages; 2 to 10 are possible");
+  EXPECT_EQ(why([](Schedule &s) { s.producerRegisters = 60; }),
+            "60 registers; multiples of 8 from 24 to 240 are possible");
+  EXPECT_EQ(why([](Schedule &s) { s.consumerRegisters = 232; }),
+            "66560 registers in all; a CTA has 64512");
+  EXPECT_EQ(why([](Schedule &s) { s.consumerRegisters = 160; }),
+            "128 accumulators a thread; 160 registers hold 96");
+  EXPECT_EQ(why([](Schedule &s) { s.stages = 5; }),
+            "256144 bytes of shared memory; sm_90a has 232448");
+  p.tileRows = 272;
+  EXPECT_EQ(why([](Schedule &s) { s.tileM = 272; }),
+            "tile m 272 is no multiple of 16 up to 256");
+  p = gateUp(1, 128, 64);
+  EXPECT_EQ(why([](Schedule &s) {
+              s.tileM = 64, s.stages = 6, s.ctasPerSm = 2;
+              s.setRoles();
+            }),
+            "2 CTAs a multiprocessor; 1 fit");
+  p = ofBytes(gateUp(1024, 65536, 256));
+  EXPECT_EQ(whyIllegal(p, roles(256, 1), h100()),
+            "tile m 256 is no multiple of 16 up to 128");
+  p.tileRows = 128;
+  EXPECT_EQ(whyIllegal(p, roles(128), h100()),
+            "tile k 64 is not 128 bytes of a row");
+  Schedule s = roles(128, 1);
+  EXPECT_EQ(whyIllegal(p, s, h100()), std::nullopt);
+  s.consumerRegisters = 216;
+  EXPECT_EQ(whyIllegal(p, s, h100()),
+            "160 sums, totals and scales a thread; 216 registers hold 152");
+  p.groupScales = false;
+  EXPECT_EQ(whyIllegal(p, s, h100()), std::nullopt);
+  // Sums alone, where they may stay as they are.
+  p.addsFast = true;
+  p.tileRows = 192;
+  EXPECT_EQ(whyIllegal(p, roles(192, 1), h100()), std::nullopt);
+  p.tileRows = 256;
+  EXPECT_EQ(whyIllegal(p, roles(256, 1), h100()),
+            "tile m 256 is no multiple of 16 up to 192");
+}

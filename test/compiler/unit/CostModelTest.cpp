@@ -1,0 +1,165 @@
+//===- CostModelTest.cpp - choice by a model ------------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The model's choice for well-known layers stays within what is known to be
+// good; so do the rules of the engines that have schedules of their own.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/CostModel.h"
+#include "compiler/schedule/Candidates.h"
+#include "compiler/schedule/Gemv.h"
+#include "compiler/schedule/SharedMemory.h"
+#include "compiler/schedule/Slices.h"
+#include "test/compiler/unit/ScheduleTesting.h"
+
+#include <gtest/gtest.h>
+
+using namespace moec;
+using namespace moec::compiler;
+using namespace moec::test;
+
+TEST(CostModel, TouchesAllExpertsWithManyTokensAndTopKWithOne) {
+  MatmulProblem p = gateUp(1, 64, 16);
+  EXPECT_NEAR(touchedExperts(p, 1), 8, 1e-9);
+  EXPECT_NEAR(touchedExperts(p, 8192), 128, 1e-3);
+  EXPECT_NEAR(expectedTiles(p, 1), 8, 1e-9);
+}
+
+TEST(CostModel, MemoryBoundsDecodeAndComputeBoundsPrefill) {
+  Schedule small;
+  small.tileM = 16, small.tileN = 64, small.tileK = 128, small.stages = 4;
+  small.ctasPerSm = 3;
+  Cost decode = estimate(gateUp(1, 64, 16), small, h100(), 32);
+  EXPECT_GT(decode.memorySeconds, decode.computeSeconds);
+  // The weights of 111 touched experts at most 40 % over the bandwidth.
+  EXPECT_GT(decode.seconds, 208e-6);
+  EXPECT_LT(decode.seconds, 208e-6 * 1.4);
+  Schedule large;
+  large.tileM = large.tileN = 128, large.tileK = 32, large.stages = 4;
+  large.warpsM = 2, large.warpsN = 4, large.ctasPerSm = 2;
+  Cost prefill = estimate(gateUp(4096, 65536, 128), large, h100(), 8192);
+  EXPECT_GT(prefill.computeSeconds, prefill.memorySeconds);
+}
+
+TEST(CostModel, DecodeKeepsEnoughBytesInFlight) {
+  MatmulProblem p = gateUp(1, 256, 16);
+  Schedule s = best(p, candidates(p, "mma_sync", h100()), h100());
+  int64_t inFlight =
+      s.ctasPerSm * (s.stages - 1) * s.tileN * s.tileK * p.elementBytes;
+  EXPECT_GE(s.ctasPerSm, 2) << describe(s);
+  EXPECT_GE(inFlight, 64 << 10) << describe(s);
+}
+
+TEST(CostModel, PrefillTakesLargeWarpTiles) {
+  MatmulProblem p = gateUp(2049, 65536, 128);
+  Schedule s = best(p, candidates(p, "mma_sync", h100()), h100());
+  EXPECT_GE(s.tileN, 128) << describe(s);
+  EXPECT_GE((s.tileM / s.warpsM) * (s.tileN / s.warpsN), 2048) << describe(s);
+}
+
+TEST(CostModel, RanksRolesByTheBytesInFlight) {
+  for (int64_t tileRows : {16, 64, 256}) {
+    MatmulProblem p = gateUp(1, 8192, tileRows);
+    auto all = candidates(p, "wgmma", h100());
+    ASSERT_FALSE(all.empty());
+    Schedule s = best(p, all, h100());
+    EXPECT_EQ(s.stages, all.front().stages) << describe(s);
+    EXPECT_EQ(s.source, "modelled");
+  }
+}
+
+TEST(Gemv, TakesTheBestScheduleThatFits) {
+  // Gate and up of Qwen3-30B-A3B: four rows of x, and 6 stages of 16 warps.
+  GemvProblem up{4, 2048, 2, 2, false, false};
+  auto found = gemvSchedule(up, h100());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->warps, 16);
+  EXPECT_EQ(found->stages, 6);
+  EXPECT_EQ(sharedBytes(up, *found), 4 * 2048 * 2 + 16 * 6 * 2 * 512);
+  // One weight row a result: twice the stages.
+  GemvProblem down{32, 768, 1, 2, false, false};
+  found = gemvSchedule(down, h100());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->stages, 12);
+  // Scales of x, 16 a row, and of the weights with each step.
+  GemvProblem scaled{4, 2048, 2, 1, true, true};
+  EXPECT_EQ(sharedBytes(scaled, {16, 6}),
+            4 * 2048 + 4 * 16 * 4 + 16 * 6 * 2 * 640);
+}
+
+TEST(Gemv, GivesUpStagesAndThenRows) {
+  Hardware small = h100();
+  small.sharedPerBlock = 101376;
+  auto found = gemvSchedule({4, 2048, 2, 2, false, false}, small);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->stages, 4);
+  EXPECT_FALSE(gemvSchedule({4, 7168, 2, 2, false, false}, small));
+  EXPECT_TRUE(gemvSchedule({2, 7168, 2, 2, false, false}, small));
+  EXPECT_FALSE(gemvSchedule({8, 14336, 1, 2, false, false}, small));
+  EXPECT_FALSE(gemvSchedule({8, 14336, 1, 2, false, false}, h100()));
+  EXPECT_TRUE(gemvSchedule({2, 14336, 1, 2, false, false}, h100()));
+}
+
+/// The second matmul of DeepSeek-V3 over 8 GPUs.
+static MatmulProblem deepseekDown() {
+  MatmulProblem p;
+  p.maxTokens = 65536;
+  p.n = 7168, p.k = 256;
+  p.experts = p.localExperts = 256;
+  p.topK = 8;
+  p.elementBytes = 1;
+  p.groupScales = true;
+  return p;
+}
+
+TEST(Slices, ServeWherePartialSumsCostMoreThanSlices) {
+  auto ranges = slicesRanges(deepseekDown(), h100());
+  ASSERT_EQ(ranges.size(), 2u);
+  EXPECT_EQ(ranges[0].first, 3272);
+  EXPECT_EQ(ranges[0].last, 4096);
+  EXPECT_EQ(ranges[1].first, 4097);
+  EXPECT_EQ(ranges[1].last, 8192);
+  // Rows of twice the bytes; rows that do not fit where they would pay; too few
+  // slices; half a slice; few tokens.
+  MatmulProblem p = deepseekDown();
+  p.elementBytes = 2;
+  EXPECT_TRUE(slicesRanges(p, h100()).empty());
+  p = deepseekDown();
+  p.k = 2048;
+  EXPECT_TRUE(slicesRanges(p, h100()).empty());
+  p = deepseekDown();
+  p.n = 1024;
+  EXPECT_TRUE(slicesRanges(p, h100()).empty());
+  p.n = 7168 + 64;
+  EXPECT_TRUE(slicesRanges(p, h100()).empty());
+  p = deepseekDown();
+  p.maxTokens = 3271;
+  EXPECT_TRUE(slicesRanges(p, h100()).empty());
+  p.maxTokens = 3300;
+  ranges = slicesRanges(p, h100());
+  ASSERT_EQ(ranges.size(), 1u);
+  EXPECT_EQ(ranges[0].last, 3300);
+}
+
+TEST(Slices, KeepAllRowsInSharedMemory) {
+  MatmulProblem p = deepseekDown();
+  p.maxTokens = 8192;
+  auto found = slicesSchedule(p, h100());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->buffers, 2);
+  // Each expert's rows begin at a multiple of 8.
+  EXPECT_GE(found->blockRows * 132, 8192 * 8 + 7 * 256);
+  EXPECT_EQ(found->blockRows, 512);
+  EXPECT_EQ(found->blockTokens, 63);
+  EXPECT_LE(slicesSharedBytes(p, *found), h100().sharedPerBlock);
+  EXPECT_EQ(found->threads(), 640);
+  // Half as many multiprocessors would need twice the rows.
+  Hardware half = h100();
+  half.sms = 66;
+  EXPECT_FALSE(slicesSchedule(p, half));
+}

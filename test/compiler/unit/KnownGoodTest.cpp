@@ -1,0 +1,208 @@
+//===- KnownGoodTest.cpp - what the table of schedules says ---------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Every tile is served by a legal schedule; which one follows what was
+// measured.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Candidates.h"
+#include "compiler/schedule/SharedMemory.h"
+#include "compiler/schedule/TileRules.h"
+#include "test/compiler/unit/ScheduleTesting.h"
+
+#include <gtest/gtest.h>
+
+using namespace moec;
+using namespace moec::compiler;
+using namespace moec::test;
+
+TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
+  std::vector<std::string> both = {"wgmma", "mma_sync"};
+  auto engineFor = [&](int64_t tileRows) {
+    return knownGood(gateUp(1, 512, tileRows), both, h100())->engine;
+  };
+  EXPECT_EQ(engineFor(16), "wgmma");
+  EXPECT_EQ(engineFor(64), "wgmma");
+  EXPECT_EQ(engineFor(256), "wgmma");
+  // Few rows of a large expert are cut finer.
+  MatmulProblem large = gateUp(1, 512, 16);
+  large.n = 28672, large.k = 4096;
+  EXPECT_EQ(knownGood(large, both, h100())->engine, "mma_sync");
+  large.n = 4096, large.k = 14336,
+  large.gather = large.gated = large.first = false;
+  EXPECT_EQ(knownGood(large, both, h100())->engine, "mma_sync");
+  // Tiles share a weight that is larger than the L2.
+  MatmulProblem p = gateUp(129, 65536, 256);
+  EXPECT_EQ(knownGood(p, both, h100())->groupM, 1);
+  p.n = 28672, p.k = 4096;
+  EXPECT_EQ(knownGood(p, both, h100())->groupM, 4);
+  // What has 8 bits, wgmma multiplies as such.
+  for (const TileRule &rule : kTileRules)
+    if (rule.serves("wgmma", 1)) {
+      MatmulProblem bytes = ofBytes(gateUp(1, 512, rule.rows));
+      EXPECT_EQ(knownGood(bytes, both, h100())->engine, "wgmma");
+    }
+  // Where its sums need no totals tiles are larger; the expert's weight of a
+  // large one is shared.
+  MatmulProblem fast = ofBytes(gateUp(1024, 65536, 192));
+  EXPECT_FALSE(knownGood(fast, both, h100()));
+  fast.groupScales = false, fast.addsFast = true;
+  EXPECT_EQ(knownGood(fast, both, h100())->groupM, 1);
+  fast.n = 28672, fast.k = 4096;
+  EXPECT_EQ(knownGood(fast, both, h100())->groupM, 4);
+  // Forced, each serves all tiles of its rules.
+  for (const TileRule &rule : kTileRules)
+    if (rule.serves("wgmma", 2) || rule.serves("mma_sync", 2))
+      for (int64_t resultBytes : {2, 4})
+        for (bool gated : {false, true}) {
+          MatmulProblem p = gateUp(1, 512, rule.rows);
+          p.gated = p.gather = p.first = gated;
+          p.resultBytes = resultBytes;
+          auto s = knownGood(p, {std::string(rule.engine)}, h100());
+          ASSERT_TRUE(s) << rule.engine << rule.rows;
+          EXPECT_EQ(s->engine, rule.engine);
+          EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
+        }
+}
+
+TEST(KnownGood, ShortRowsOfTheSecondMatmulAreMultipliedBesideAnEpilogue) {
+  // Two CTAs, each with a warpgroup of 128 weight rows.
+  auto isWhole = [&](const MatmulProblem &p) {
+    std::optional<Schedule> s = knownGood(p, {"wgmma"}, h100());
+    EXPECT_TRUE(s);
+    EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
+    return s->ctasPerSm == 2 && s->rowsOfWarpgroup() == 128;
+  };
+  for (bool groups : {false, true}) {
+    MatmulProblem down = ofBytes(gateUp(1024, 65536, 128));
+    down.gated = down.gather = down.first = false;
+    down.groupScales = groups;
+    down.resultBytes = 2;
+    down.n = 2048, down.k = 768;
+    EXPECT_TRUE(isWhole(down));
+    // Those of 64 rows where k is short.
+    down.tileRows = 64;
+    EXPECT_FALSE(isWhole(down));
+    down.n = 7168, down.k = 256;
+    EXPECT_TRUE(isWhole(down));
+    down.tileRows = 128;
+    EXPECT_TRUE(isWhole(down));
+    // Not those of a large expert, and none of the first matmul.
+    down.n = 4096, down.k = 14336;
+    EXPECT_FALSE(isWhole(down));
+    MatmulProblem first = ofBytes(gateUp(1024, 65536, 128));
+    first.groupScales = groups;
+    EXPECT_FALSE(isWhole(first));
+  }
+}
+
+TEST(KnownGood, ScalesOfGroupsTakeTokensAsRows) {
+  MatmulProblem p = ofBytes(gateUp(1024, 65536, 128));
+  Schedule s = *knownGood(p, {"wgmma"}, h100());
+  EXPECT_FALSE(s.swap);
+  EXPECT_EQ(describe(s), "wgmma 128x128x128 stages 6 warps 4+8 of tokens");
+  // A ring of 6 stages, a staging tile of 8 tokens for each of 8 warps, two
+  // slots, a scale of each token of each stage, and 16 barriers.
+  EXPECT_EQ(sharedBytes(p, s),
+            6 * (256 * 128 + 128 * 4) + 8 * 8 * (64 + 8) * 4 + 2 * 16 + 16 * 8);
+  EXPECT_EQ(whyIllegal(p, s, h100()), std::nullopt);
+  auto why = [&](auto change) {
+    MatmulProblem other = p;
+    Schedule changed = s;
+    change(other, changed);
+    return whyIllegal(other, changed, h100());
+  };
+  using Problem = MatmulProblem;
+  // Three warpgroups of 64 tokens.
+  EXPECT_EQ(why([](Problem &p, Schedule &s) {
+              p.tileRows = s.tileM = 192;
+              s.stages = 4;
+              s.setRoles();
+            }),
+            std::nullopt);
+  EXPECT_EQ(why([](Problem &p, Schedule &s) { p.tileRows = s.tileM = 256; }),
+            "tile m 256 is no multiple of 16 up to 192");
+  EXPECT_EQ(why([](Problem &, Schedule &s) { s.consumerWarps = 12; }),
+            "4 producing and 12 consuming warps; tile m 128 takes 4 and 8");
+  EXPECT_EQ(why([](Problem &p, Schedule &s) {
+              p.tileRows = s.tileM = 96;
+              s.consumerWarps = 6;
+            }),
+            "tokens are rows of an instruction by 64, not 96");
+  EXPECT_EQ(why([](Problem &, Schedule &s) { s.tileN = 64; }),
+            "tile n 64; tokens as rows of an instruction take 128");
+  for (bool Problem::*field :
+       {&Problem::groupScales, &Problem::quantizesGroups})
+    EXPECT_EQ(why([&](Problem &p, Schedule &) { p.*field = !(p.*field); }),
+              "operands are swapped but for scales of groups along k and a "
+              "result that is not quantized");
+  // Few tokens an expert, and scales of whole rows, are swapped.
+  p.tileRows = 64;
+  EXPECT_TRUE(knownGood(p, {"wgmma"}, h100())->swap);
+  p.tileRows = 128, p.groupScales = false;
+  EXPECT_TRUE(knownGood(p, {"wgmma"}, h100())->swap);
+}
+
+TEST(KnownGood, RowsByExpertTakeSwappedWarpgroupsOf64) {
+  // The first matmul of rows that come by expert reads x as it is.
+  auto byExpert = [](int64_t tileRows, int64_t n, int64_t k) {
+    MatmulProblem p = ofBytes(gateUp(1024, 65536, tileRows));
+    p.gather = false;
+    p.n = n, p.k = k;
+    return p;
+  };
+  for (int64_t tileRows : {64, 128})
+    for (auto [n, k] : {std::pair(1536, 2048), {512, 256}, {28672, 4096}}) {
+      MatmulProblem p = byExpert(tileRows, n, k);
+      std::optional<Schedule> s = knownGood(p, {"wgmma"}, h100());
+      ASSERT_TRUE(s) << tileRows;
+      EXPECT_TRUE(s->swap) << describe(*s);
+      EXPECT_EQ(s->rowsOfWarpgroup(), 64) << describe(*s);
+      EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
+      // Gathered, large tiles have tokens as rows.
+      p.gather = true;
+      EXPECT_EQ(knownGood(p, {"wgmma"}, h100())->swap, tileRows == 64);
+    }
+  // A large weight is shared by tiles here as well.
+  EXPECT_EQ(knownGood(byExpert(128, 28672, 4096), {"wgmma"}, h100())->groupM,
+            4);
+  // Their second matmul is that of sorted rows.
+  MatmulProblem down = byExpert(128, 7168, 256);
+  down.first = down.gated = false;
+  down.resultBytes = 2;
+  EXPECT_EQ(knownGood(down, {"wgmma"}, h100())->rowsOfWarpgroup(), 128);
+}
+
+TEST(KnownGood, ServesEveryTileAndIsLegal) {
+  for (int64_t tileRows : {16, 32, 64, 128})
+    for (bool first : {true, false}) {
+      MatmulProblem p = gateUp(1, 512, tileRows);
+      p.gather = p.gated = p.first = first;
+      auto s = knownGood(p, {"mma_sync"}, h100());
+      ASSERT_TRUE(s) << tileRows;
+      EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
+      EXPECT_EQ(s->source, "default");
+      EXPECT_GE(s->ctasPerSm, 1);
+    }
+}
+
+TEST(KnownGood, FallsBackWhereSharedMemoryIsSmall) {
+  Hardware ada = h100();
+  ada.arch = "sm_89";
+  ada.sharedPerBlock = 99 << 10;
+  ada.sharedPerSm = 100 << 10;
+  MatmulProblem p = gateUp(1024, 65536, 128);
+  p.gather = p.gated = p.first = false;
+  auto s = knownGood(p, {"mma_sync"}, ada);
+  EXPECT_TRUE(!s || !whyIllegal(p, *s, ada));
+  EXPECT_FALSE(knownGood(p, {"simt"}, ada));
+  for (int64_t bytes : {1, 4}) {
+    p.elementBytes = bytes;
+    EXPECT_FALSE(knownGood(p, {"mma_sync"}, ada));
+  }
+}
