@@ -69,16 +69,42 @@ static int prebuild(const Options &options, RunReport &report) {
 /// What the runs of one process share.
 struct Shared {
   std::unique_ptr<Machine> machine;
-  std::optional<uint64_t> seed; ///< of the weights
+  std::optional<uint64_t> seed; ///< of the weights, if they are random
   HostWeights weights;
 };
+
+/// The layer's weights out of the checkpoint that --weights names.
+static Result<void> loadCheckpoint(const Options &options, Shared &shared,
+                                   const Session &session, RunReport &report) {
+  auto checkpoint = weights::Checkpoint::open(options.weights);
+  if (!checkpoint)
+    return checkpoint.takeError();
+  auto loader = weights::WeightLoader::create(
+      *checkpoint, session.package().manifest().layer, options.layer);
+  if (!loader)
+    return loader.takeError();
+  auto loaded = HostWeights::load(session.package(), *loader);
+  if (!loaded)
+    return loaded.takeError();
+  shared.weights = std::move(*loaded);
+  report.checkpoint = options.weights;
+  report.checkpointLayer = loader->layer();
+  if (options.json)
+    report.digests = shared.weights.digests();
+  return {};
+}
 
 static Result<void> runCases(const Options &options, Shared &shared,
                              Session &session, RunReport &report) {
   auto start = std::chrono::steady_clock::now();
-  if (shared.seed != options.seed)
+  if (!options.weights.empty()) {
+    shared.seed.reset();
+    if (auto ok = loadCheckpoint(options, shared, session, report); !ok)
+      return ok;
+  } else if (shared.seed != options.seed) {
     shared.weights = HostWeights::make(session.layer(), options.seed);
-  shared.seed = options.seed;
+    shared.seed = options.seed;
+  }
   const HostWeights &weights = shared.weights;
   report.weights = std::chrono::duration<double, std::milli>(
                        std::chrono::steady_clock::now() - start)

@@ -11,6 +11,7 @@
 
 #include "runtime/tools/run/Data.h"
 
+#include "runtime/support/Sha256.h"
 #include "test/reference/Check.h"
 #include "test/reference/TestData.h"
 
@@ -104,6 +105,37 @@ HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
   if (layer.tableRows)
     makeFor(1, "hash_table", layer.tableRows, layer.topK,
             *reference::findElement("i32"), reference::fillHashTable);
+  return result;
+}
+
+Result<HostWeights> HostWeights::load(const runtime::Package &package,
+                                      weights::WeightLoader &loader) {
+  HostWeights result;
+  const Manifest &manifest = package.manifest();
+  auto symbols = symbolsFor(manifest, 1, package.smCount());
+  if (!symbols)
+    return symbols.takeError();
+  for (const Value &value : manifest.values) {
+    if (value.role != ValueRole::StoredWeight)
+      continue;
+    auto bytes = valueBytes(value, *symbols);
+    if (!bytes)
+      return bytes.takeError();
+    HostArray array(*bytes);
+    if (auto ok = loader.load(
+            value, {array.data.get(), static_cast<size_t>(array.bytes)});
+        !ok)
+      return ok.takeError();
+    result.arrays.emplace(value.name, std::move(array));
+  }
+  return result;
+}
+
+std::map<std::string, std::string> HostWeights::digests() const {
+  std::map<std::string, std::string> result;
+  for (const auto &[name, array] : arrays)
+    result[name] = sha256({reinterpret_cast<const char *>(array.data.get()),
+                           static_cast<size_t>(array.bytes)});
   return result;
 }
 

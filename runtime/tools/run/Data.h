@@ -16,6 +16,7 @@
 
 #include "runtime/tools/run/Machine.h"
 #include "runtime/tools/run/Options.h"
+#include "runtime/weights/LoadWeights.h"
 #include "test/reference/Reference.h"
 
 #include <map>
@@ -36,6 +37,11 @@ struct HostArray {
 struct HostWeights {
   std::map<std::string, HostArray> arrays;
   static HostWeights make(const reference::Layer &layer, uint64_t seed);
+  /// Those that the package names, out of a checkpoint.
+  static Result<HostWeights> load(const runtime::Package &package,
+                                  weights::WeightLoader &loader);
+  /// SHA-256 of each.
+  std::map<std::string, std::string> digests() const;
   /// Points the weights of `inputs` here.
   void describe(const reference::Layer &layer, reference::Inputs &inputs) const;
 };

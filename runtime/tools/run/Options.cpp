@@ -53,6 +53,12 @@ bool moec::run::parseOptions(int argc, char **argv, Options &options,
   app.add_option("--arch", options.arch,
                  "Take this target of the package (default: by the device)");
   app.add_option("--seed", options.seed, "Seed of weights and inputs");
+  app.add_option("--weights", options.weights,
+                 "Take weights out of this checkpoint: a folder of safetensors "
+                 "files or one of them");
+  app.add_option("--layer", options.layer,
+                 "Of the checkpoint's layers (default: the first with experts)")
+      ->check(CLI::NonNegativeNumber);
   app.add_flag("--check", options.check,
                "Compare with the reference, and run twice");
   app.add_flag("--time", options.time, "Median time of one run");
@@ -125,6 +131,8 @@ bool moec::run::parseOptions(int argc, char **argv, Options &options,
     return usage("--capture needs --device=cuda");
   if (options.prebuild && !options.cases.empty())
     return usage("--cases runs a package, --prebuild does not");
+  if (options.layer >= 0 && options.weights.empty())
+    return usage("--layer is one of a checkpoint's, which --weights names");
   if (options.tokens.empty())
     return usage("--tokens: expected at least one token count");
   return true;

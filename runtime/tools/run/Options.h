@@ -40,6 +40,8 @@ struct Options {
   int64_t validTokens = -1; ///< -1: not given
   int64_t sample = 256;     ///< tokens that the reference takes on a GPU
   bool poison = true;       ///< outputs and workspace begin as 0xFF bytes
+  std::string weights;      ///< a checkpoint; "": random ones
+  int64_t layer = -1;       ///< of it; -1: the first that has experts
   std::string cases; ///< a file of further options; a line is a run of its own
 };
 

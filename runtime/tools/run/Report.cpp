@@ -55,6 +55,10 @@ void moec::run::printJson(const RunReport &report, int indent) {
           ordered_json::parse(report.loads[i].json(), nullptr, false);
     json["prebuilt"] = std::move(prebuilt);
   }
+  if (!report.checkpoint.empty())
+    json["weights"] = {{"checkpoint", report.checkpoint},
+                       {"layer", report.checkpointLayer},
+                       {"sha256", report.digests}};
   auto runs = ordered_json::array();
   for (const CaseResult &result : report.cases) {
     ordered_json run = {
@@ -108,8 +112,14 @@ void moec::run::printTable(const RunReport &report, const Options &options) {
     printLoad(report.loads[i], report.loadArchs[i]);
   if (report.cases.empty())
     return;
-  fmt::print("weights made in {:.0f} ms, packed in {:.1f} ms\n", report.weights,
-             report.pack);
+  if (report.checkpoint.empty())
+    fmt::print("weights made in {:.0f} ms, packed in {:.1f} ms\n",
+               report.weights, report.pack);
+  else
+    fmt::print("weights of layer {} of {}, loaded in {:.0f} ms, packed in "
+               "{:.1f} ms\n",
+               report.checkpointLayer, report.checkpoint, report.weights,
+               report.pack);
   bool judged = options.check || options.twice || !options.against.empty();
   fmt::print("{:>8}  {:<20} {:<13}", "tokens", "variant", "routing");
   if (options.time)

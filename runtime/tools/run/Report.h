@@ -26,6 +26,9 @@ struct RunReport {
   std::vector<runtime::LoadReport> loads; ///< more than one with prebuild
   std::vector<std::string> loadArchs;     ///< beside `loads`
   double weights = 0, pack = 0;           ///< milliseconds
+  std::string checkpoint; ///< what they came from, and which layer of it
+  int64_t checkpointLayer = 0;
+  std::map<std::string, std::string> digests; ///< SHA-256 of each
   std::vector<CaseResult> cases;
   int status = 0;            ///< what the program ends with
   std::string error;         ///< why the rest was not run

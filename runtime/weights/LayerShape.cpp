@@ -1,0 +1,124 @@
+//===- LayerShape.cpp - what of a layer says where its weights lie --------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The manifest's `layer`, which docs/manifest.md describes; compilers that know
+// less left fields out.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/weights/LoadWeights.h"
+
+#include <fmt/format.h>
+
+using namespace moec;
+using namespace moec::weights;
+using nlohmann::json;
+
+namespace {
+
+class Reader {
+public:
+  explicit Reader(const json &layer) : layer(layer) {}
+
+  /// By a path like "local_experts.begin".
+  const json *find(std::string_view path) const {
+    const json *node = &layer;
+    while (!path.empty()) {
+      const size_t dot = std::min(path.find('.'), path.size());
+      const auto it = node->is_object()
+                          ? node->find(std::string(path.substr(0, dot)))
+                          : node->end();
+      if (!node->is_object() || it == node->end())
+        return nullptr;
+      node = &*it;
+      path.remove_prefix(std::min(dot + 1, path.size()));
+    }
+    return node;
+  }
+  void fail(std::string_view path, std::string_view what) {
+    if (error.empty())
+      error = fmt::format("layer.{}: expected {}", path, what);
+  }
+  int64_t integer(std::string_view path, int64_t least) {
+    const json *node = find(path);
+    if (node && node->is_number_integer() && node->get<int64_t>() >= least)
+      return node->get<int64_t>();
+    fail(path, fmt::format("an integer of at least {}", least));
+    return least;
+  }
+  int64_t integerOr(std::string_view path, int64_t otherwise) {
+    return find(path) ? integer(path, otherwise) : otherwise;
+  }
+  LayerShape::Group group(const std::string &path) {
+    const json *node = find(path);
+    if (node && node->is_array() && node->empty())
+      return {};
+    if (node && node->is_array() && node->size() == 2 &&
+        (*node)[0].is_number_integer() && (*node)[1].is_number_integer()) {
+      const LayerShape::Group made{(*node)[0], (*node)[1]};
+      const auto known = [](int64_t extent) {
+        return extent == -1 || extent > 0;
+      };
+      if (known(made.rows) && known(made.columns))
+        return made;
+    }
+    fail(path, "[] or two extents of -1 or at least 1");
+    return {};
+  }
+
+  std::string error;
+
+private:
+  const json &layer;
+};
+
+} // namespace
+
+Result<LayerShape> LayerShape::read(const json &layer) {
+  Reader reader(layer);
+  LayerShape made;
+  if (const json *name = reader.find("name"); name && name->is_string())
+    made.name = *name;
+  made.experts = reader.integer("num_experts", 1);
+  made.shared = reader.integerOr("n_shared_experts", 0);
+  made.localBegin = reader.integer("local_experts.begin", 0);
+  made.localCount = reader.integer("local_experts.count", 0);
+  made.localStride = reader.integerOr("local_experts.stride", 1);
+  made.hidden = reader.integer("hidden_size", 1);
+  made.intermediate = reader.integer("intermediate_size", 1);
+  made.columnBegin = reader.integerOr("intermediate_begin", 0);
+  made.columns = reader.integer("intermediate_size_per_partition", 1);
+  const json *gated = reader.find("activation.gated");
+  if (!gated || !gated->is_boolean())
+    reader.fail("activation.gated", "true or false");
+  else
+    made.gated = *gated;
+  const json *order = reader.find("gate_up_order");
+  made.gateUpOrder =
+      order && order->is_string() ? order->get<std::string>() : "gate_first";
+  made.w1 = reader.group("quant.w1.group");
+  made.w2 = reader.group("quant.w2.group");
+  const int64_t last =
+      made.localBegin + (made.localCount - 1) * made.localStride;
+  if (reader.error.empty() && made.localCount > 0 &&
+      (made.localStride < 1 || last >= made.experts + made.shared))
+    reader.fail("local_experts", "experts of the layer");
+  if (reader.error.empty() &&
+      made.columnBegin + made.columns > made.intermediate)
+    reader.fail("intermediate_begin", "columns of the intermediate");
+  const json *eplb = reader.find("eplb");
+  if (reader.integerOr("num_redundant_experts", 0) > 0 ||
+      (eplb && eplb->is_boolean() && eplb->get<bool>()))
+    return Error{ErrorCode::Refused,
+                 fmt::format("layer '{}' has replicas of experts, whose places "
+                             "the engine chooses at run time; accepted: a "
+                             "layer without enable_eplb and redundant experts",
+                             made.name)};
+  if (!reader.error.empty())
+    return Error{ErrorCode::InvalidManifest, reader.error};
+  return made;
+}

@@ -1,0 +1,378 @@
+//===- Safetensors.cpp - reading files of tensors -------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// No size that a header gives is multiplied without a check, and no offset is
+// used before it is known to lie in the file.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/weights/Safetensors.h"
+
+#include "runtime/support/Files.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <fcntl.h>
+#include <set>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace moec;
+using namespace moec::weights;
+using nlohmann::json;
+
+namespace {
+
+constexpr std::string_view kSuffix = ".safetensors";
+constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
+/// As the format's own library has it.
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr size_t kLengthBytes = 8;
+
+struct Type {
+  std::string_view name;
+  int64_t bits;
+};
+
+constexpr Type kTypes[] = {
+    {"F64", 64},    {"F32", 32}, {"F16", 16},    {"BF16", 16},   {"I64", 64},
+    {"I32", 32},    {"I16", 16}, {"I8", 8},      {"U64", 64},    {"U32", 32},
+    {"U16", 16},    {"U8", 8},   {"BOOL", 8},    {"F8_E4M3", 8}, {"F8_E5M2", 8},
+    {"F8_E8M0", 8}, {"F4", 4},   {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"C64", 64},
+};
+
+/// What stands in a header, cut where it is long.
+std::string shown(const json &value) {
+  constexpr size_t kLongest = 80;
+  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
+  return text.size() > kLongest ? text.substr(0, kLongest) + "..." : text;
+}
+
+/// Reads one header.
+class HeaderReader {
+public:
+  HeaderReader(std::span<const std::byte> file, std::string_view name)
+      : file(file), name(name) {}
+
+  Result<StoredTensors> read();
+
+private:
+  Error fail(const std::string &text) const {
+    return {ErrorCode::InvalidArgument, fmt::format("{}: {}", name, text)};
+  }
+  Error expected(std::string_view tensor, std::string_view what,
+                 const std::string &got) const {
+    return fail(
+        fmt::format("tensor '{}': expected {}, got {}", tensor, what, got));
+  }
+  Result<json> parse(std::string_view text) const;
+  Result<StoredTensor> tensor(const std::string &key, const json &entry);
+  Result<void> checkCoverage() const;
+
+  std::span<const std::byte> file, data;
+  std::string_view name;
+  struct Extent {
+    uint64_t begin, end;
+    std::string tensor;
+  };
+  std::vector<Extent> extents;
+};
+
+/// JSON of which no object says a key twice.
+Result<json> HeaderReader::parse(std::string_view text) const {
+  std::vector<std::set<std::string>> keys;
+  std::string doubled;
+  auto watch = [&](int, json::parse_event_t event, json &parsed) {
+    if (event == json::parse_event_t::object_start)
+      keys.emplace_back();
+    else if (event == json::parse_event_t::object_end)
+      keys.pop_back();
+    else if (event == json::parse_event_t::key &&
+             !keys.back().insert(parsed.get<std::string>()).second &&
+             doubled.empty())
+      doubled = parsed.get<std::string>();
+    return true;
+  };
+  json header = json::parse(text, watch, /*allow_exceptions=*/false);
+  if (header.is_discarded() || !header.is_object())
+    return fail("expected a header of one JSON object behind the first eight "
+                "bytes, got something else");
+  if (!doubled.empty())
+    return fail(fmt::format("the header names '{}' twice", doubled));
+  return header;
+}
+
+Result<StoredTensor> HeaderReader::tensor(const std::string &key,
+                                          const json &entry) {
+  StoredTensor made;
+  if (!entry.is_object())
+    return expected(key, "an object with dtype, shape and data_offsets",
+                    shown(entry));
+  const auto field = [&](const char *word) {
+    auto it = entry.find(word);
+    return it == entry.end() ? json() : *it;
+  };
+  const json type = field("dtype"), shape = field("shape"),
+             offsets = field("data_offsets");
+  made.type = type.is_string() ? type.get<std::string>() : "";
+  const int64_t bits = bitsOf(made.type);
+  if (bits == 0) {
+    std::string known;
+    for (const Type &row : kTypes)
+      known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
+    return expected(key, "a dtype of " + known, shown(type));
+  }
+  bool fits = shape.is_array();
+  int64_t total = bits;
+  for (const json &extent : shape.is_array() ? shape : json::array()) {
+    fits &= extent.is_number_unsigned() &&
+            extent.get<uint64_t>() <= uint64_t(INT64_MAX);
+    made.shape.push_back(fits ? extent.get<int64_t>() : 0);
+    fits = fits && !__builtin_mul_overflow(total, made.shape.back(), &total);
+  }
+  if (!fits || total % 8 != 0)
+    return expected(key, "a shape of whole numbers that fills whole bytes",
+                    shown(shape));
+  const bool isPair = offsets.is_array() && offsets.size() == 2 &&
+                      offsets[0].is_number_unsigned() &&
+                      offsets[1].is_number_unsigned();
+  const uint64_t begin = isPair ? offsets[0].get<uint64_t>() : 1;
+  const uint64_t end = isPair ? offsets[1].get<uint64_t>() : 0;
+  if (begin > end || end > data.size())
+    return expected(key,
+                    fmt::format("data_offsets [begin, end] in the {} bytes "
+                                "behind the header",
+                                data.size()),
+                    shown(offsets));
+  if (end - begin != uint64_t(total / 8))
+    return expected(key,
+                    fmt::format("data_offsets of the {} bytes of {}", total / 8,
+                                made.describe()),
+                    fmt::format("{}, {} bytes", shown(offsets), end - begin));
+  made.bytes = data.subspan(begin, end - begin);
+  if (begin != end)
+    extents.push_back({begin, end, key});
+  return made;
+}
+
+/// Each byte belongs to one tensor.
+Result<void> HeaderReader::checkCoverage() const {
+  std::vector<Extent> sorted = extents;
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Extent &a, const Extent &b) { return a.begin < b.begin; });
+  uint64_t end = 0;
+  for (const Extent &extent : sorted) {
+    if (extent.begin != end)
+      return expected(extent.tensor,
+                      fmt::format("data_offsets that begin at {}, where the "
+                                  "tensor before ends",
+                                  end),
+                      std::to_string(extent.begin));
+    end = extent.end;
+  }
+  if (end != data.size())
+    return fail(fmt::format("expected {} bytes of tensors behind the header, "
+                            "as it says, got {}",
+                            end, data.size()));
+  return {};
+}
+
+Result<StoredTensors> HeaderReader::read() {
+  if (file.size() < kLengthBytes)
+    return fail(fmt::format("expected eight bytes with the length of a header, "
+                            "got a file of {}",
+                            file.size()));
+  uint64_t length = 0;
+  for (size_t i = 0; i < kLengthBytes; ++i)
+    length |= uint64_t(std::to_integer<uint8_t>(file[i])) << (8 * i);
+  const uint64_t rest = file.size() - kLengthBytes;
+  if (length > std::min(rest, kMaxHeaderBytes))
+    return fail(fmt::format("expected a header of at most {} bytes, as the "
+                            "file has behind the first eight, got a length of "
+                            "{}",
+                            std::min(rest, kMaxHeaderBytes), length));
+  data = file.subspan(kLengthBytes + length);
+  Result<json> header = parse(
+      {reinterpret_cast<const char *>(file.data()) + kLengthBytes, length});
+  if (!header)
+    return header.takeError();
+  StoredTensors made;
+  for (const auto &[key, entry] : header->items()) {
+    if (key == "__metadata__") // texts for people
+      continue;
+    Result<StoredTensor> one = tensor(key, entry);
+    if (!one)
+      return one.takeError();
+    made.emplace(key, std::move(*one));
+  }
+  if (Result<void> ok = checkCoverage(); !ok)
+    return ok.takeError();
+  return made;
+}
+
+} // namespace
+
+int64_t weights::bitsOf(std::string_view type) {
+  for (const Type &row : kTypes)
+    if (row.name == type)
+      return row.bits;
+  return 0;
+}
+
+std::string StoredTensor::describe() const {
+  return fmt::format("{} [{}]", type, fmt::join(shape, ", "));
+}
+
+Result<StoredTensors> weights::parseSafetensors(std::span<const std::byte> file,
+                                                std::string_view name) {
+  return HeaderReader(file, name).read();
+}
+
+Result<std::unique_ptr<SafetensorsFile>>
+SafetensorsFile::open(const std::string &path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0)
+    return fileError("cannot open", path);
+  struct stat info;
+  if (::fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(file);
+    return Error{ErrorCode::FileSystem,
+                 fmt::format("cannot map '{}': expected a file", path)};
+  }
+  const auto bytes = static_cast<size_t>(info.st_size);
+  // Nothing is mapped of an empty file; the parser says what is missing.
+  void *address = bytes == 0
+                      ? nullptr
+                      : ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
+  if (address == MAP_FAILED) {
+    Error error = fileError("cannot map", path);
+    ::close(file);
+    return error;
+  }
+  ::close(file);
+  std::unique_ptr<SafetensorsFile> made(new SafetensorsFile(address, bytes));
+  Result<StoredTensors> tensors =
+      parseSafetensors({static_cast<const std::byte *>(address), bytes}, path);
+  if (!tensors)
+    return tensors.takeError();
+  made->stored = std::move(*tensors);
+  return made;
+}
+
+SafetensorsFile::~SafetensorsFile() {
+  if (address)
+    ::munmap(address, bytes);
+}
+
+Result<SafetensorsFile *> Checkpoint::openFile(const std::string &path) {
+  std::unique_ptr<SafetensorsFile> &file = opened[path];
+  if (!file) {
+    Result<std::unique_ptr<SafetensorsFile>> made = SafetensorsFile::open(path);
+    if (!made)
+      return made.takeError();
+    file = std::move(*made);
+  }
+  return file.get();
+}
+
+Result<void> Checkpoint::addFile(const std::string &path) {
+  Result<SafetensorsFile *> file = openFile(path);
+  if (!file)
+    return file.takeError();
+  for (const auto &[name, tensor] : (*file)->tensors())
+    if (auto [known, isNew] = files.emplace(name, path); !isNew)
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("tensor '{}' is in two files, {} and {}", name,
+                               known->second, path)};
+  return {};
+}
+
+Result<void> Checkpoint::readIndex(const std::string &folder,
+                                   const std::string &index) {
+  const std::string path = joinPath(folder, index);
+  Result<std::string> text = readFile(path);
+  if (!text)
+    return text.takeError();
+  const json read = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const auto map = read.is_object() ? read.find("weight_map") : read.end();
+  if (!read.is_object() || map == read.end() || !map->is_object())
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("{}: expected a JSON object with \"weight_map\", "
+                             "an object of tensors' names and their files",
+                             path)};
+  for (const auto &[name, file] : map->items()) {
+    const std::string shard = file.is_string() ? file.get<std::string>() : "";
+    if (!isContainedPath(shard))
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("{}: weight_map of '{}': expected a file in the "
+                               "folder, got {}",
+                               path, name, shown(file))};
+    files.emplace(name, joinPath(folder, shard));
+  }
+  return {};
+}
+
+Result<Checkpoint> Checkpoint::open(const std::string &path) {
+  Checkpoint made;
+  made.root = path;
+  if (!isFolder(path)) {
+    if (Result<void> ok = made.addFile(path); !ok)
+      return ok.takeError();
+    return made;
+  }
+  Result<std::vector<std::string>> list = listFiles(path);
+  if (!list)
+    return list.takeError();
+  std::vector<std::string> shards, indices;
+  for (const std::string &file : *list) {
+    if (file.find('/') != std::string::npos)
+      continue; // an original's copy below, or something else
+    if (file.ends_with(kIndexSuffix))
+      indices.push_back(file);
+    else if (file.ends_with(kSuffix))
+      shards.push_back(file);
+  }
+  if (indices.size() > 1 || (indices.empty() && shards.empty()))
+    return Error{
+        ErrorCode::InvalidArgument,
+        fmt::format("{}: expected one *{} or files *{}, got {}", path,
+                    kIndexSuffix, kSuffix,
+                    indices.empty()
+                        ? "neither"
+                        : fmt::format("{}", fmt::join(indices, ", ")))};
+  if (!indices.empty()) {
+    if (Result<void> ok = made.readIndex(path, indices.front()); !ok)
+      return ok.takeError();
+    return made;
+  }
+  for (const std::string &shard : shards)
+    if (Result<void> ok = made.addFile(joinPath(path, shard)); !ok)
+      return ok.takeError();
+  return made;
+}
+
+Result<const StoredTensor *> Checkpoint::find(std::string_view name) {
+  auto where = files.find(name);
+  if (where == files.end())
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("{} has no tensor '{}'", root, name)};
+  Result<SafetensorsFile *> file = openFile(where->second);
+  if (!file)
+    return file.takeError();
+  auto tensor = (*file)->tensors().find(name);
+  if (tensor == (*file)->tensors().end())
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("{}: expected tensor '{}', which the index says "
+                             "to be there, got a file without it",
+                             where->second, name)};
+  return &tensor->second;
+}

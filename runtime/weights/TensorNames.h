@@ -1,0 +1,75 @@
+//===- TensorNames.h - what checkpoints call their tensors ------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The names of Hugging Face checkpoints, read by their words: which layer,
+// which expert, which of gate, up and down, and what of it. One table of words
+// serves all families; docs/checkpoints.md lists them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_WEIGHTS_TENSORNAMES_H
+#define MOEC_RUNTIME_WEIGHTS_TENSORNAMES_H
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace moec::weights {
+
+/// Which weight of an expert, or the layer's routing.
+enum class Part { Gate, Up, GateUp, Down, Routing };
+
+enum class Kind {
+  Weight,
+  Packed,        ///< several codes in one element, along k
+  ColumnsPacked, ///< rows of k before columns (GPTQ, AWQ)
+  Scale,
+  SecondScale,
+  SecondDivisor, ///< one over the scale of scales
+  ZeroPoint,
+  GroupIndex, ///< of GPTQ: which group a row of k belongs to
+  InputScale,
+  InputDivisor, ///< one over it
+  Bias,
+  RoutingBias,
+  ExpertScale,
+  HashTable,
+};
+
+inline constexpr int64_t kAllExperts = -1;
+
+/// What a tensor is; tensors of one name's words are one role.
+struct TensorRole {
+  bool shared = false;          ///< of a shared expert
+  int64_t expert = kAllExperts; ///< or all in one tensor
+  Part part = Part::Routing;
+  Kind kind = Kind::Weight;
+  auto operator<=>(const TensorRole &) const = default;
+};
+
+/// A role, and what the spelling says besides.
+struct TensorName {
+  int64_t layer = 0;
+  TensorRole role;
+  /// A parameter of all experts, not the weight of a module of its own: either
+  /// of its last two dimensions may be rows.
+  bool bare = false;
+  /// Columns are before rows (DBRX's second weight).
+  bool transposed = false;
+};
+
+/// Nothing where the name is no weight of an MoE layer.
+std::optional<TensorName> readTensorName(std::string_view name);
+
+/// "up_proj", "weight": how a message says what was looked for.
+std::string_view partName(Part part);
+std::string_view kindName(Kind kind);
+
+} // namespace moec::weights
+
+#endif // MOEC_RUNTIME_WEIGHTS_TENSORNAMES_H

@@ -1,0 +1,137 @@
+//===- LoadWeightsTest.cpp - what a layer says of its weights -------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Whole checkpoints are loaded in test/conformance; here are manifests that say
+// what cannot be, and copies between layouts and types.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/weights/LoadWeights.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+using namespace moec;
+using namespace moec::weights;
+using nlohmann::json;
+
+namespace {
+
+json layer() {
+  return json::parse(R"({
+    "name": "l", "num_experts": 4, "hidden_size": 64,
+    "intermediate_size": 32, "intermediate_size_per_partition": 16,
+    "intermediate_begin": 16,
+    "local_experts": {"begin": 1, "count": 2, "stride": 2},
+    "activation": {"gated": true}, "gate_up_order": "up_first",
+    "quant": {"w1": {"group": [128, 128]}, "w2": {"group": []}}})");
+}
+
+std::string errorOf(const json &described) {
+  Result<LayerShape> read = LayerShape::read(described);
+  return read ? "read" : read.error().message;
+}
+
+} // namespace
+
+TEST(LayerShape, Read) {
+  Result<LayerShape> read = LayerShape::read(layer());
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->localStride, 2);
+  EXPECT_EQ(read->columnBegin, 16);
+  EXPECT_EQ(read->gateUpOrder, "up_first");
+  EXPECT_EQ(read->w1.rows, 128);
+  EXPECT_EQ(read->w2.rows, 0);
+}
+
+TEST(LayerShape, Refused) {
+  json described = layer();
+  described.erase("hidden_size");
+  EXPECT_EQ(errorOf(described),
+            "layer.hidden_size: expected an integer of at least 1");
+  described = layer();
+  described["local_experts"]["count"] = 3;
+  EXPECT_EQ(errorOf(described),
+            "layer.local_experts: expected experts of the layer");
+  described = layer();
+  described["intermediate_begin"] = 17;
+  EXPECT_EQ(errorOf(described),
+            "layer.intermediate_begin: expected columns of the intermediate");
+  described = layer();
+  described["quant"]["w1"]["group"] = {0, 128};
+  EXPECT_EQ(errorOf(described), "layer.quant.w1.group: expected [] or two "
+                                "extents of -1 or at least 1");
+  described = layer();
+  described["eplb"] = true;
+  EXPECT_EQ(errorOf(described),
+            "layer 'l' has replicas of experts, whose places the engine "
+            "chooses at run time; accepted: a layer without enable_eplb and "
+            "redundant experts");
+}
+
+TEST(CopyMatrix, BetweenRowsAndColumns) {
+  constexpr int64_t kRows = 70, kColumns = 3;
+  std::vector<uint16_t> from(kRows * kColumns), to(kRows * kColumns);
+  for (size_t i = 0; i < from.size(); ++i)
+    from[i] = static_cast<uint16_t>(i);
+  SourceMatrix source;
+  source.data = reinterpret_cast<const std::byte *>(from.data());
+  source.bits = 16;
+  source.rows = kRows, source.columns = kColumns;
+  source.rowStride = kColumns;
+  TargetMatrix target;
+  target.data = reinterpret_cast<std::byte *>(to.data());
+  target.bits = 16;
+  target.rows = kRows, target.columns = kColumns;
+  target.rowStride = 1, target.columnStride = kRows;
+  ASSERT_TRUE(copyMatrix(source, target, Conversion::Copy, false));
+  for (int64_t row = 0; row < kRows; ++row)
+    for (int64_t column = 0; column < kColumns; ++column)
+      EXPECT_EQ(to[size_t(column * kRows + row)],
+                from[size_t(row * kColumns + column)]);
+}
+
+TEST(CopyMatrix, Types) {
+  EXPECT_EQ(conversionOf("BF16", "bf16", false), Conversion::Copy);
+  EXPECT_EQ(conversionOf("BF16", "f32", false), Conversion::Exact);
+  EXPECT_EQ(conversionOf("F8_E8M0", "f32", false), Conversion::Exact);
+  EXPECT_EQ(conversionOf("U8", "f8E8M0FNU", false), Conversion::Copy);
+  EXPECT_EQ(conversionOf("U8", "f4E2M1FN", false), Conversion::Copy);
+  EXPECT_EQ(conversionOf("I32", "i4", true), Conversion::Copy);
+  EXPECT_EQ(conversionOf("I64", "i32", false), Conversion::Integers);
+  // Words of eight codes by another name have another order.
+  EXPECT_EQ(conversionOf("I32", "i4", false), Conversion::None);
+  EXPECT_EQ(conversionOf("U8", "i8", false), Conversion::None);
+  EXPECT_EQ(conversionOf("BF16", "f8E4M3FN", false), Conversion::None);
+
+  const auto copied = [](float number, const char *type, bool inverse) {
+    float stored = 0;
+    SourceMatrix source;
+    source.data = reinterpret_cast<const std::byte *>(&number);
+    source.bits = 32, source.storage = host::Storage::F32;
+    source.rows = source.columns = 1;
+    TargetMatrix target;
+    target.data = reinterpret_cast<std::byte *>(&stored);
+    target.storage = host::storageOf(type);
+    target.bits = host::storageBits(target.storage);
+    target.rows = target.columns = 1;
+    Result<void> ok = copyMatrix(source, target, Conversion::Exact, inverse);
+    if (!ok)
+      return ok.error().message;
+    float back = 0;
+    host::loadFloats(target.storage, reinterpret_cast<std::byte *>(&stored), 1,
+                     &back);
+    return std::to_string(back);
+  };
+  EXPECT_EQ(copied(0.5f, "bf16", false), "0.500000");
+  EXPECT_EQ(copied(4.0f, "f32", true), "0.250000");
+  EXPECT_EQ(copied(0.1f, "bf16", false),
+            "holds 0.1, which is no number of that type");
+  EXPECT_EQ(copied(1e6f, "f16", false),
+            "holds 1000000, which is no number of that type");
+}

@@ -1,0 +1,142 @@
+//===- TensorNamesTest.cpp - names of families' checkpoints ---------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/weights/TensorNames.h"
+
+#include <gtest/gtest.h>
+
+using namespace moec::weights;
+
+namespace {
+
+struct Row {
+  const char *name;
+  int64_t layer, expert;
+  bool shared;
+  Part part;
+  Kind kind;
+};
+
+constexpr int64_t kAll = kAllExperts;
+
+const Row kRows[] = {
+    // Mixtral, MiniMax-M2, Phi-3.5-MoE, Kimi-Linear
+    {"model.layers.31.block_sparse_moe.experts.7.w1.weight", 31, 7, false,
+     Part::Gate, Kind::Weight},
+    {"model.layers.0.block_sparse_moe.experts.7.w3.weight_scale_inv", 0, 7,
+     false, Part::Up, Kind::Scale},
+    {"model.layers.0.block_sparse_moe.e_score_correction_bias", 0, kAll, false,
+     Part::Routing, Kind::RoutingBias},
+    // Qwen, DeepSeek, GLM, OLMoE, Ernie
+    {"model.layers.3.mlp.experts.127.down_proj.weight", 3, 127, false,
+     Part::Down, Kind::Weight},
+    {"model.layers.3.mlp.shared_experts.up_proj.weight", 3, kAll, true,
+     Part::Up, Kind::Weight},
+    {"model.layers.3.mlp.shared_expert.gate_proj.weight", 3, kAll, true,
+     Part::Gate, Kind::Weight},
+    {"model.layers.3.mlp.gate.e_score_correction_bias", 3, kAll, false,
+     Part::Routing, Kind::RoutingBias},
+    {"model.layers.3.mlp.moe_statics.e_score_correction_bias", 3, kAll, false,
+     Part::Routing, Kind::RoutingBias},
+    // DeepSeek-V4
+    {"layers.2.ffn.experts.9.w2.scale", 2, 9, false, Part::Down, Kind::Scale},
+    {"layers.2.ffn.gate.bias", 2, kAll, false, Part::Routing,
+     Kind::RoutingBias},
+    {"layers.2.ffn.gate.tid2eid", 2, kAll, false, Part::Routing,
+     Kind::HashTable},
+    // compressed-tensors, ModelOpt, GPTQ
+    {"model.layers.3.mlp.experts.1.up_proj.weight_packed", 3, 1, false,
+     Part::Up, Kind::Packed},
+    {"model.layers.3.mlp.experts.1.up_proj.weight_global_scale", 3, 1, false,
+     Part::Up, Kind::SecondDivisor},
+    {"model.layers.3.mlp.experts.1.up_proj.input_global_scale", 3, 1, false,
+     Part::Up, Kind::InputDivisor},
+    {"model.layers.3.mlp.experts.1.up_proj.weight_scale_2", 3, 1, false,
+     Part::Up, Kind::SecondScale},
+    {"model.layers.3.mlp.experts.1.up_proj.qweight", 3, 1, false, Part::Up,
+     Kind::ColumnsPacked},
+    {"model.layers.3.mlp.experts.1.up_proj.g_idx", 3, 1, false, Part::Up,
+     Kind::GroupIndex},
+    // gpt-oss, Llama 4, Qwen3.5, Gemma 4
+    {"model.layers.3.mlp.experts.gate_up_proj_blocks", 3, kAll, false,
+     Part::GateUp, Kind::Packed},
+    {"model.layers.3.mlp.experts.gate_up_proj_bias", 3, kAll, false,
+     Part::GateUp, Kind::Bias},
+    {"model.layers.3.mlp.experts.down_proj_scales", 3, kAll, false, Part::Down,
+     Kind::Scale},
+    {"language_model.model.layers.5.feed_forward.experts.gate_up_proj", 5, kAll,
+     false, Part::GateUp, Kind::Weight},
+    {"language_model.model.layers.5.feed_forward.shared_expert.down_proj."
+     "weight",
+     5, kAll, true, Part::Down, Kind::Weight},
+    {"model.language_model.layers.5.router.per_expert_scale", 5, kAll, false,
+     Part::Routing, Kind::ExpertScale},
+    // DBRX, Granite, Step3, LFM2, Nemotron-H, Jamba, HunYuan
+    {"transformer.blocks.4.ffn.experts.mlp.v1", 4, kAll, false, Part::Up,
+     Kind::Weight},
+    {"model.layers.4.block_sparse_moe.output_linear.weight", 4, kAll, false,
+     Part::Down, Kind::Weight},
+    {"model.layers.4.shared_mlp.input_linear.weight", 4, kAll, true,
+     Part::GateUp, Kind::Weight},
+    {"model.layers.4.moe.gate_proj.weight", 4, kAll, false, Part::Gate,
+     Kind::Weight},
+    {"model.layers.4.moe.router_bias", 4, kAll, false, Part::Routing,
+     Kind::RoutingBias},
+    {"model.layers.4.feed_forward.experts.3.w2.weight", 4, 3, false, Part::Down,
+     Kind::Weight},
+    {"model.layers.4.feed_forward.expert_bias", 4, kAll, false, Part::Routing,
+     Kind::RoutingBias},
+    {"backbone.layers.4.mixer.experts.3.up_proj.weight", 4, 3, false, Part::Up,
+     Kind::Weight},
+    {"model.layers.4.mlp.shared_mlp.down_proj.weight", 4, kAll, true,
+     Part::Down, Kind::Weight},
+};
+
+const char *const kOthers[] = {
+    "model.layers.3.mlp.gate.weight",
+    "model.layers.3.mlp.gate_proj.weight",
+    "model.layers.3.mlp.router.bias",
+    "model.layers.3.mlp.shared_expert_gate.weight",
+    "model.layers.3.mlp.experts.1.up_proj.weight_shape",
+    "model.layers.3.mlp.experts.up_proj2.weight",
+    "model.layers.3.residual_mlp.w1.weight",
+    "model.layers.99999999999999999999.mlp.experts.0.up_proj.weight",
+    "model.layers.-1.mlp.experts.0.up_proj.weight",
+    "model.mtp.layers.0.mlp.experts.0.up_proj.weight",
+    "visual.blocks.0.mlp.experts.0.up_proj.weight",
+    "model.layers.3",
+    "model.layers",
+    "layers.3.experts.",
+    "",
+    "...",
+};
+
+} // namespace
+
+TEST(TensorNames, Families) {
+  for (const Row &row : kRows) {
+    const std::optional<TensorName> read = readTensorName(row.name);
+    ASSERT_TRUE(read) << row.name;
+    EXPECT_EQ(read->layer, row.layer) << row.name;
+    EXPECT_EQ(read->role.expert, row.expert) << row.name;
+    EXPECT_EQ(read->role.shared, row.shared) << row.name;
+    EXPECT_EQ(read->role.part, row.part) << row.name;
+    EXPECT_EQ(read->role.kind, row.kind) << row.name;
+  }
+}
+
+TEST(TensorNames, Others) {
+  for (const char *name : kOthers)
+    EXPECT_FALSE(readTensorName(name)) << name;
+}
+
+TEST(TensorNames, Dimensions) {
+  EXPECT_TRUE(readTensorName("h.0.ffn.experts.mlp.w2")->transposed);
+  EXPECT_FALSE(readTensorName("h.0.ffn.experts.mlp.w1")->transposed);
+  EXPECT_TRUE(readTensorName("layers.0.mlp.experts.down_proj")->bare);
+  EXPECT_FALSE(readTensorName("layers.0.mlp.experts.down_proj.weight")->bare);
+}
