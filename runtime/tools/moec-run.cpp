@@ -80,7 +80,8 @@ static Result<void> loadCheckpoint(const Options &options, Shared &shared,
   if (!checkpoint)
     return checkpoint.takeError();
   auto loader = weights::WeightLoader::create(
-      *checkpoint, session.package().manifest().layer, options.layer);
+      *checkpoint, session.package().manifest().layer, options.layer,
+      options.quantize);
   if (!loader)
     return loader.takeError();
   auto loaded = HostWeights::load(session.package(), *loader);

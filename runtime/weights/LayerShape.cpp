@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/package/ElementTypes.h"
 #include "runtime/weights/LoadWeights.h"
 
 #include <fmt/format.h>
@@ -70,6 +71,23 @@ public:
     return {};
   }
 
+  WeightFormat format(const std::string &path) {
+    const auto text = [&](const char *field) {
+      const json *node = find(path + field);
+      return node && node->is_string() ? node->get<std::string>() : "";
+    };
+    WeightFormat made;
+    const LayerShape::Group shared = group(path + "group");
+    made.groupRows = shared.rows;
+    made.groupColumns = shared.columns;
+    made.element = text("element_type");
+    made.scale = text("scale_type");
+    made.second = !text("second_scale_type").empty();
+    made.zeroPoint = !text("zero_point_type").empty();
+    made.scaleRule = text("scale_rule");
+    return made;
+  }
+
   std::string error;
 
 private:
@@ -102,6 +120,10 @@ Result<LayerShape> LayerShape::read(const json &layer) {
       order && order->is_string() ? order->get<std::string>() : "gate_first";
   made.w1 = reader.group("quant.w1.group");
   made.w2 = reader.group("quant.w2.group");
+  made.format1 = reader.format("quant.w1.");
+  made.format2 = reader.format("quant.w2.");
+  if (const ElementType *type = findElementType(made.format1.element))
+    made.codeBits = type->bits;
   const int64_t last =
       made.localBegin + (made.localCount - 1) * made.localStride;
   if (reader.error.empty() && made.localCount > 0 &&

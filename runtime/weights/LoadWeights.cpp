@@ -114,23 +114,32 @@ Result<void> WeightLoader::findLayer(int64_t layer) {
 }
 
 Result<WeightLoader> WeightLoader::create(Checkpoint &checkpoint,
-                                          const json &described,
-                                          int64_t layer) {
+                                          const json &described, int64_t layer,
+                                          bool quantize) {
   WeightLoader made(checkpoint);
   Result<LayerShape> shape = LayerShape::read(described);
   if (!shape)
     return shape.takeError();
   made.shape = std::move(*shape);
-  if (auto it = described.find("stored"); it != described.end())
+  if (auto it = described.find("stored_layout"); it != described.end())
     made.stored = *it;
   if (Result<void> ok = made.findLayer(layer); !ok)
     return ok.takeError();
+  if (quantize)
+    if (Result<void> ok = made.quantizeExperts(); !ok)
+      return ok.takeError();
   return made;
 }
 
 //===----------------------------------------------------------------------===//
 // Finding
 //===----------------------------------------------------------------------===//
+
+Result<const StoredTensor *> WeightLoader::tensorOf(const Found &found) {
+  if (auto it = quantized.find(found.name); it != quantized.end())
+    return &it->second.tensor;
+  return checkpoint.find(found.name);
+}
 
 Result<WeightLoader::Wanted> WeightLoader::wantedOf(const Value &value) const {
   Wanted made;
@@ -169,14 +178,16 @@ Result<WeightLoader::Wanted> WeightLoader::wantedOf(const Value &value) const {
   made.rowsInOrder = made.group.rows == 1;
   if (!unit || !stored.is_object())
     return made;
-  if (unit == std::string_view("weights") &&
-      (stored.value("name", "").starts_with("gptq") ||
-       stored.value("name", "") == "awq"))
+  // Codes of 32 bits a word, and matrices whose rows are its columns.
+  const std::string name = stored.value("name", "");
+  if (made.packed && (name.starts_with("gptq") || name == "awq"))
     made.kinds = {Kind::ColumnsPacked};
   const json layout = stored.value(unit, json::object());
-  made.rowAxis = layout.value("row_axis", 1);
-  made.rowsPerElement = layout.value("rows_per_element", 1);
-  made.columnsPerElement = layout.value("columns_per_element", 1);
+  const std::string packed = layout.value("packed", "");
+  const int64_t codes = 32 / shape.codeBits;
+  made.rowAxis = layout.value("rows_last", false) ? 2 : 1;
+  made.rowsPerElement = packed == "rows" ? codes : 1;
+  made.columnsPerElement = packed == "columns" ? codes : 1;
   return made;
 }
 
@@ -197,7 +208,8 @@ Error WeightLoader::missing(const Wanted &wanted, int64_t expert,
   constexpr int kMost = 4;
   int count = 0;
   for (const auto &[role, found] : tensors)
-    if (role.expert == expert || role.expert == kAllExperts)
+    if ((role.expert == expert || role.expert == kAllExperts) &&
+        !quantized.contains(found.name))
       if (count++ < kMost)
         there += fmt::format("{}{}", there.empty() ? "" : ", ", found.name);
   return refusal(fmt::format(
@@ -205,7 +217,7 @@ Error WeightLoader::missing(const Wanted &wanted, int64_t expert,
       "{}; got {}{}",
       checkpoint.path(), number, wanted.value, expert, partName(part),
       part == Part::Down ? "" : fmt::format(" or {}", partName(Part::GateUp)),
-      kinds, there.empty() ? "nothing of that expert" : there,
+      kinds, there.empty() ? "nothing else of that expert" : there,
       count > kMost ? fmt::format(" and {} more", count - kMost) : ""));
 }
 
@@ -234,7 +246,7 @@ Result<bool> WeightLoader::bareAreTransposed() {
     if (!found.parsed.bare || !isWeight || role.shared ||
         role.expert != kAllExperts)
       continue;
-    Result<const StoredTensor *> tensor = checkpoint.find(found.name);
+    Result<const StoredTensor *> tensor = tensorOf(found);
     if (!tensor)
       return tensor.takeError();
     const std::vector<int64_t> &extents = (*tensor)->shape;
@@ -254,7 +266,7 @@ Result<bool> WeightLoader::bareAreTransposed() {
 Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
                                                 const Found &found,
                                                 int64_t expert, Part part) {
-  Result<const StoredTensor *> known = checkpoint.find(found.name);
+  Result<const StoredTensor *> known = tensorOf(found);
   if (!known)
     return known.takeError();
   const StoredTensor &tensor = **known;
@@ -500,7 +512,7 @@ Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
                                "called {}, got none",
                                checkpoint.path(), number, value.name,
                                kindName(kind)));
-  Result<const StoredTensor *> tensor = checkpoint.find(it->second.name);
+  Result<const StoredTensor *> tensor = tensorOf(it->second);
   if (!tensor)
     return tensor.takeError();
   const std::string &element = value.elementTypes.front();

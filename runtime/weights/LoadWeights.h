@@ -17,6 +17,7 @@
 
 #include "runtime/package/Manifest.h"
 #include "runtime/weights/CopyMatrix.h"
+#include "runtime/weights/QuantizeWeights.h"
 #include "runtime/weights/Safetensors.h"
 #include "runtime/weights/TensorNames.h"
 
@@ -37,6 +38,8 @@ struct LayerShape {
     int64_t rows = 0, columns = 0;
   };
   Group w1, w2;
+  WeightFormat format1, format2; ///< what a float weight is quantized to
+  int64_t codeBits = 8;          ///< of both weights
 
   /// Errors are InvalidManifest, or Refused for a layer whose weights no
   /// checkpoint says (replicas of experts).
@@ -45,10 +48,11 @@ struct LayerShape {
 
 class WeightLoader {
 public:
-  /// `layer` is the model's; -1 is the first one that has experts.
+  /// `layer` is the model's; -1 is the first one that has experts. `quantize`:
+  /// the checkpoint's weights are floats, which become what the layer has.
   static Result<WeightLoader> create(Checkpoint &checkpoint,
                                      const nlohmann::json &described,
-                                     int64_t layer);
+                                     int64_t layer, bool quantize = false);
 
   int64_t layer() const { return number; }
 
@@ -89,6 +93,11 @@ private:
   explicit WeightLoader(Checkpoint &checkpoint) : checkpoint(checkpoint) {}
 
   Result<void> findLayer(int64_t layer);
+  Result<void> quantizeExperts();
+  void keep(const TensorRole &role, std::string_view type,
+            std::vector<int64_t> extents, std::vector<std::byte> bytes);
+  /// Of the checkpoint, or made of it.
+  Result<const StoredTensor *> tensorOf(const Found &found);
   Result<Wanted> wantedOf(const Value &value) const;
   Result<void> loadExperts(const Wanted &wanted, std::span<std::byte> to);
   Result<void> loadInputScales(const Wanted &wanted, std::span<std::byte> to);
@@ -107,6 +116,11 @@ private:
   nlohmann::json stored; ///< the layer's stored layout, if it has another one
   int64_t number = -1;
   std::map<TensorRole, Found> tensors;
+  struct Made {
+    std::vector<std::byte> bytes;
+    StoredTensor tensor;
+  };
+  std::map<std::string, Made> quantized;
 };
 
 } // namespace moec::weights

@@ -15,10 +15,12 @@ import sys
 import time
 
 import checkpoint_layers as layers
+import checkpoint_quantizer as quantizer
 import moec_testing as testing
 
 SKIPPED = 77
 SHAPE = {"num_experts": 5, "experts_per_token": 2, "hidden_dim": 256, "intermediate_size": 256}
+WIDE = {"num_experts": 2, "experts_per_token": 1, "hidden_dim": 160, "intermediate_size": 64}
 SMALL = {"num_experts": 3, "experts_per_token": 2, "hidden_dim": 96, "intermediate_size": 64}
 
 PLAIN = {kind: {"name": kind, "w": kind, "in": kind} for kind in ("f32", "f16", "bf16")}
@@ -210,20 +212,27 @@ CASES = [
 ]
 
 
-def case_of_row(tools, work, scheme):
-    """Of a scheme that no case names: its numbers under the words that most checkpoints have for them."""
-    name = f"row-{scheme['name']}"
+def scheme_of_row(tools, work, scheme):
+    """As SCHEMES has them, from what a manifest says of a row of the catalog."""
     made = {"name": scheme["name"], "in": scheme["a1"] if testing.is_plain(scheme) else "bf16"}
-    row = {"name": name, "scheme": made, "shape": SHAPE, "layer": {}, "expected_layer": 0}
-    package = compiled(tools, fresh(work, f"{name}-layer"), layer_json(row))
+    row = {"name": f"scheme-{scheme['name']}", "scheme": made, "shape": SHAPE, "layer": {}}
+    package = compiled(tools, fresh(work, row["name"]), layer_json(row))
     quant = json.loads((package / "manifest.json").read_text())["layer"]["quant"]
     weight, input_scale = quant["w1"], quant["a1"]
-    made.update({"w": weight["element_type"], "scale": weight["scale_type"], "group": weight["group"],
-                 "second": weight["second_scale_type"], "zero": weight["zero_point_type"]})
+    made.update({"w": weight["element_type"], "scale": weight["scale_type"], "group": tuple(weight["group"]),
+                 "second": weight["second_scale_type"], "zero": weight["zero_point_type"], "rule": weight.get("scale_rule")})
     if input_scale["scale_type"] and not input_scale["dynamic"]:
         made["input"] = "_scale"
     elif input_scale["second_scale_type"] and not input_scale.get("second_per_token"):
         made["input"] = "_second_scale"
+    return made
+
+
+def case_of_row(tools, work, scheme):
+    """Of a scheme that no case names: its numbers under the words that most checkpoints have for them."""
+    name = f"row-{scheme['name']}"
+    made = scheme_of_row(tools, work, scheme)
+    row = {"name": name, "scheme": made, "shape": SHAPE, "layer": {}, "expected_layer": 0}
     words = {"weight": "weight", "scale": "weight_scale", "zero": "weight_zero_point", "second": "weight_scale_2",
              "input": "input_scale"}
     kinds = {kind: (word, {}) for kind, word in words.items() if kind == "weight" or made.get(kind)}
@@ -277,11 +286,15 @@ def check_case(tools, work, row):
         write_shards(writer, folder / "model")
     else:
         writer.write(folder / "model" / "model.safetensors")
+    if row.get("online"):
+        quantizer.quantized(layer, row["online"])
+        row = {**row, "scheme": row["online"]}
     try:
         package = compiled(tools, folder, layer_json(row))
     except ValueError as error:
         return f"{row['name']}: {error}"
-    command = [tools.moec_run, package, "--device=host", "--tokens=1,19", "--check", "--json", f"--weights={folder / 'model'}"]
+    command = [tools.moec_run, package, "--device=host", "--tokens=1,19", "--check", "--json", f"--weights={folder / 'model'}",
+               *(["--quantize"] if row.get("online") else [])]
     status, output, errors = testing.run(command)
     try:
         report = json.loads(output)
@@ -301,6 +314,23 @@ def check_case(tools, work, row):
         return f"{row['name']}: exit {status}: {errors.strip()[-500:]}"
     shutil.rmtree(folder)
     return None
+
+
+def online_cases(tools, work):
+    """Each scheme that quantizes weights and whose activations have no scales from elsewhere, out of a checkpoint in bf16."""
+    for scheme in tools.rows()["schemes"]:
+        if scheme["w1"] in testing.FLOATS:
+            continue
+        made = scheme_of_row(tools, work, scheme)
+        if made.get("input"):
+            continue
+        yield case(f"online-{scheme['name']}", "bf16", hugging_face("model.layers.0.mlp"), WIDE, online=made)
+    # A part of a row has the scales of the whole one.
+    yield case("online-tp", "bf16", hugging_face("model.layers.0.mlp"), {**WIDE, "intermediate_size": 96},
+               {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1}}, online=SCHEMES["int8_w8a16"], columns=(48, 48))
+    yield case("online-fused", "bf16", lambda writer, layer: fused(writer, layer, GPT_OSS_NAMES, "interleaved", turned=True,
+                                                                 kinds=("weight", "bias")),
+               {**WIDE, "intermediate_size": 96}, INTERLEAVED, online=SCHEMES["mxfp4_w4a16"])
 
 
 #===-- Refusals ------------------------------------------------------------===#
@@ -343,9 +373,18 @@ def doubled(folder, writer, layer):
     writer.tensors["model.layers.0.mlp.experts.0.w1.weight"] = writer.tensors[GATE]
 
 
+def as_floats(folder, writer, layer):
+    floats = layers.Layer(SMALL, SCHEMES["bf16"])
+    writer.tensors.clear()
+    modules(writer, floats, "model.layers.0.mlp", PROJECTIONS, WEIGHT)
+
+
 GATE = "model.layers.0.mlp.experts.0.gate_proj.weight"
 SCALE = "model.layers.0.mlp.experts.0.gate_proj.weight_scale"
 INDEX = "model.safetensors.index.json"
+CUT = re.compile(
+    r"DIR/model\.safetensors: tensor '.*': expected data_offsets \[begin, end\] in the \d+ bytes behind the header, got \[\d+,\d+\] "
+    r"\[invalid_argument\]")
 # (name, scheme, how the checkpoint is damaged, options, what is said; DIR is the folder)
 REFUSALS = [
     ("type", "int8_w8a16", replace(GATE, kind="bfloat16", data=bytes(64 * 96 * 2)), [],
@@ -361,10 +400,15 @@ REFUSALS = [
     ("layer", "int8_w8a16", damaged(lambda folder, writer, layer: None), ["--layer=7"],
      "DIR: expected experts' weights in layer 7, names such as 'model.layers.3.mlp.experts.0.gate_proj.weight' "
      "(docs/checkpoints.md lists the words), got 18 tensors, 'model.layers.0.mlp.experts.0.down_proj.weight' among them [refused]"),
+    ("codes", "int8_w8a16", damaged(lambda folder, writer, layer: None), ["--quantize"],
+     f"DIR: tensor '{GATE}': expected f32 [64, 96] for value 'w13' of layer 'codes', got I8 [64, 96] [refused]"),
+    ("static", "fp8_tensor", damaged(as_floats), ["--quantize"],
+     "DIR: layer 0, value 'a1_scale': expected a tensor of expert 0, gate_proj (or w1) or gate_up_proj (or input_linear), with "
+     "input_scale or input_global_scale; got nothing else of that expert [refused]"),
     ("doubled", "int8_w8a16", damaged(doubled), [],
      f"DIR: tensors '{GATE}' and 'model.layers.0.mlp.experts.0.w1.weight' are the same weight of layer 0; expected one of them "
      "[refused]"),
-    ("truncated", "int8_w8a16", truncated, [], None),
+    ("truncated", "int8_w8a16", truncated, [], CUT),
     ("empty", "int8_w8a16", text("model.safetensors", b""), [],
      "DIR/model.safetensors: expected eight bytes with the length of a header, got a file of 0 [invalid_argument]"),
     ("length", "int8_w8a16", text("model.safetensors", b"\xff" * 8 + b"{}"), [],
@@ -382,9 +426,6 @@ REFUSALS = [
     ("index", "int8_w8a16", text(INDEX, b"{}"), [],
      f"DIR/{INDEX}: expected a JSON object with \"weight_map\", an object of tensors' names and their files [invalid_argument]"),
 ]
-REFUSALS[6] = (*REFUSALS[6][:4], re.compile(
-    r"DIR/model\.safetensors: tensor '.*': expected data_offsets \[begin, end\] in the \d+ bytes behind the header, got \[\d+,\d+\] "
-    r"\[invalid_argument\]"))
 
 
 def check_refusal(tools, work, package_of, row):
@@ -418,7 +459,7 @@ def main():
     started = time.monotonic()
     covered = {row["scheme"]["name"] for row in CASES}
     others = [case_of_row(tools, work, scheme) for scheme in tools.rows()["schemes"] if scheme["name"] not in covered]
-    chosen = [row for row in CASES + others if arguments.only in row["name"]]
+    chosen = [row for row in CASES + others + list(online_cases(tools, work)) if arguments.only in row["name"]]
     failures = [text for text in testing.parallel(lambda row: check_case(tools, work, row), chosen, arguments.jobs) if text]
     refusals = [row for row in REFUSALS if arguments.only in row[0]]
     failures += [text for text in testing.parallel(lambda row: check_refusal(tools, work, compiled, row), refusals,

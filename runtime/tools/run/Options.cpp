@@ -59,6 +59,9 @@ bool moec::run::parseOptions(int argc, char **argv, Options &options,
   app.add_option("--layer", options.layer,
                  "Of the checkpoint's layers (default: the first with experts)")
       ->check(CLI::NonNegativeNumber);
+  app.add_flag("--quantize", options.quantize,
+               "The checkpoint's weights are floats: quantize them as the "
+               "layer's scheme says");
   app.add_flag("--check", options.check,
                "Compare with the reference, and run twice");
   app.add_flag("--time", options.time, "Median time of one run");
@@ -133,6 +136,8 @@ bool moec::run::parseOptions(int argc, char **argv, Options &options,
     return usage("--cases runs a package, --prebuild does not");
   if (options.layer >= 0 && options.weights.empty())
     return usage("--layer is one of a checkpoint's, which --weights names");
+  if (options.quantize && options.weights.empty())
+    return usage("--quantize takes a checkpoint, which --weights names");
   if (options.tokens.empty())
     return usage("--tokens: expected at least one token count");
   return true;

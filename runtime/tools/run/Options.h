@@ -41,6 +41,7 @@ struct Options {
   int64_t sample = 256;     ///< tokens that the reference takes on a GPU
   bool poison = true;       ///< outputs and workspace begin as 0xFF bytes
   std::string weights;      ///< a checkpoint; "": random ones
+  bool quantize = false;    ///< that checkpoint's floats
   int64_t layer = -1;       ///< of it; -1: the first that has experts
   std::string cases; ///< a file of further options; a line is a run of its own
 };

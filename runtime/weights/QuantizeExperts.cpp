@@ -1,0 +1,163 @@
+//===- QuantizeExperts.cpp - float checkpoints of quantized layers --------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Each part of each expert is quantized whole, before this rank takes its share
+// of it, so that all ranks have the codes that a rank alone would have. What is
+// made stands beside the checkpoint's tensors and is loaded as they are.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/host/Parallel.h"
+#include "runtime/support/Threads.h"
+#include "runtime/weights/LoadWeights.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <mutex>
+
+using namespace moec;
+using namespace moec::weights;
+
+namespace {
+
+/// A type as safetensors spells it, of an element type with whole bytes; U8 of
+/// smaller ones.
+std::string_view typeOf(std::string_view element) {
+  constexpr std::string_view kTypes[] = {
+      "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2", "F8_E8M0", "I8"};
+  for (std::string_view type : kTypes)
+    if (conversionOf(type, element, false) == Conversion::Copy &&
+        storageOfType(type) == host::storageOf(element))
+      return type;
+  return "U8";
+}
+
+std::vector<float> floatsOf(const SourceMatrix &matrix) {
+  std::vector<float> made(size_t(matrix.rows * matrix.columns));
+  const int64_t bytes = matrix.bits / 8;
+  for (int64_t row = 0; row < matrix.rows; ++row) {
+    float *to = made.data() + row * matrix.columns;
+    const std::byte *from = matrix.data + row * matrix.rowStride * bytes;
+    if (matrix.columnStride == 1)
+      host::loadFloats(matrix.storage, from, matrix.columns, to);
+    else
+      for (int64_t column = 0; column < matrix.columns; ++column)
+        host::loadFloats(matrix.storage,
+                         from + column * matrix.columnStride * bytes, 1,
+                         to + column);
+  }
+  return made;
+}
+
+template <typename T> std::vector<std::byte> bytesOf(const T *data, size_t n) {
+  std::vector<std::byte> made(n * sizeof(T));
+  if (n > 0)
+    std::memcpy(made.data(), data, made.size());
+  return made;
+}
+
+} // namespace
+
+void WeightLoader::keep(const TensorRole &role, std::string_view type,
+                        std::vector<int64_t> extents,
+                        std::vector<std::byte> bytes) {
+  const std::string name = fmt::format(
+      "what {}expert {}'s {} became: {}", role.shared ? "shared " : "",
+      role.expert, partName(role.part), kindName(role.kind));
+  Made &made = quantized[name];
+  made.bytes = std::move(bytes);
+  made.tensor = {std::string(type), std::move(extents), made.bytes};
+  TensorName parsed;
+  parsed.layer = number;
+  parsed.role = role;
+  tensors.insert_or_assign(role, Found{name, parsed});
+}
+
+Result<void> WeightLoader::quantizeExperts() {
+  if (stored.is_object())
+    return Error{ErrorCode::Refused,
+                 fmt::format("layer '{}' has weights in the layout of another "
+                             "program, which quantized ones do not have; "
+                             "accepted: a layer whose stored_layout is rows",
+                             shape.name)};
+  struct Work {
+    Source source;
+    TensorRole role;
+    const WeightFormat *format;
+    Result<QuantizedMatrix> made = QuantizedMatrix();
+  };
+  std::vector<Work> list;
+  // Whole matrices, whatever this rank's share is.
+  const LayerShape share = shape;
+  shape.columnBegin = 0;
+  shape.columns = shape.intermediate;
+  Result<void> found;
+  for (int64_t i = 0; found && i < shape.localCount; ++i) {
+    const int64_t expert = shape.localBegin + i * shape.localStride;
+    const bool shared = expert >= shape.experts;
+    for (Part part : {Part::Gate, Part::Up, Part::Down}) {
+      const bool first = part != Part::Down;
+      const WeightFormat &format = first ? shape.format1 : shape.format2;
+      if ((part == Part::Gate && !shape.gated) || format.scale.empty())
+        continue;
+      Wanted wanted;
+      wanted.value = first ? "w13" : "w2";
+      wanted.element = "f32";
+      wanted.bits = 32;
+      wanted.kinds = {Kind::Weight};
+      wanted.first = first;
+      wanted.group = {1, 1};
+      Result<Source> source = find(wanted, expert, part);
+      if (!source) {
+        found = source.takeError();
+        break;
+      }
+      list.push_back({std::move(*source),
+                      {shared, shared ? expert - shape.experts : expert, part,
+                       Kind::Weight},
+                      &format});
+    }
+  }
+  shape = share;
+  if (!found)
+    return found;
+  host::parallelFor(usableThreads(), int64_t(list.size()), 1,
+                    [&](int64_t begin, int64_t end) {
+                      for (int64_t i = begin; i < end; ++i) {
+                        Work &work = list[size_t(i)];
+                        const SourceMatrix &matrix = work.source.matrix;
+                        const std::vector<float> data = floatsOf(matrix);
+                        work.made = quantizeMatrix(
+                            data, matrix.rows, matrix.columns, *work.format);
+                      }
+                    });
+  for (Work &work : list) {
+    if (!work.made)
+      return Error{work.made.error().code,
+                   fmt::format("{}: tensor '{}': {}", checkpoint.path(),
+                               work.source.tensor, work.made.error().message)};
+    QuantizedMatrix &made = *work.made;
+    const SourceMatrix &matrix = work.source.matrix;
+    TensorRole role = work.role;
+    const std::string_view type = typeOf(work.format->element);
+    const int64_t perRow =
+        int64_t(made.codes.size()) * 8 / bitsOf(type) / matrix.rows;
+    keep(role, type, {matrix.rows, perRow}, std::move(made.codes));
+    const std::vector<int64_t> extents = {made.scaleRows, made.scaleColumns};
+    role.kind = Kind::Scale;
+    keep(role, typeOf(work.format->scale), extents, std::move(made.scales));
+    role.kind = Kind::ZeroPoint;
+    if (work.format->zeroPoint)
+      keep(role, "I8", extents,
+           bytesOf(made.zeroPoints.data(), made.zeroPoints.size()));
+    role.kind = Kind::SecondScale;
+    if (work.format->second)
+      keep(role, "F32", {}, bytesOf(&made.second, 1));
+  }
+  return {};
+}
