@@ -39,6 +39,7 @@ int main() {
     rows["schemes"].push_back({{"name", row.name},
                                {"a1", row.a1.element},
                                {"a2", row.a2.element},
+                               {"a2_rows", row.a2.groupRows},
                                {"w1", row.w1.element},
                                {"w2", row.w2.element}});
   for (const RoutingMethod &row : kRoutingMethods)

@@ -8,12 +8,14 @@ say anything at all, when its instructions are not those that its schedule impli
 breaks the protocol of programmatic launches (protocol.py). Legal is what the compiler does not refuse;
 test/golden/legal.txt holds the list.
 
-Generated: each scheme, backend, engine and arch with tails in every size; REPRESENTATIVES gated with bias, not gated
-without, and for each scheme every activation and routing method; other archs gated or not in turn. Every kernel is compiled
-for each arch of ALWAYS whose packages have it, and for one of the other archs that have the same text: which, is drawn
-by --seed, by default a digest of all texts, so that another arch has its turn when a template or a table changes.
---every-arch draws nothing; --all also generates the full product of layers. What passed is remembered by a hash of all that
-went in.
+Of LEADERS, one scheme for each kind of operands, each backend, engine and arch with tails in every size; REPRESENTATIVES
+gated with bias, not gated without, and every activation and routing method; other archs gated or not in turn. Every such
+kernel is compiled for each arch of ALWAYS whose packages have it, and for one of the other archs that have the same text.
+Of every other scheme each backend and engine for one arch and for each arch one of them, in turn as activations and methods
+are; of its kernels that no leader has, each of a backend, an engine, a stage and a tile is compiled once, their archs spread
+so that each has one at least. So a new scheme costs some forty kernels. What is drawn depends on --seed, by default a digest
+of all texts: another arch has its turn when a template or a table changes. --every-arch draws nothing; --all also generates
+the full product of layers. What passed is remembered by a hash of all that went in.
 """
 
 import collections
@@ -36,8 +38,12 @@ SHAPE = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 328, "intermed
 SHAPE_OF_BYTES = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 336, "intermediate_size": 208}
 # One arch for each set of features that kernels can differ by, where no other table says so.
 REPRESENTATIVES = ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"]
+# Operands as they come, of 32 and of 16 bits, and scaled ones of 8 bits in the form that asks most of registers.
+LEADERS = ["f32", "bf16", "fp8_block"]
 # Those that no draw leaves out: the oldest with asynchronous copies, and the one with wgmma.
 ALWAYS = ["sm_80", "sm_90a"]
+# The one that has all engines.
+ALL_WAYS = "sm_90a"
 # Pairs of an activation and a method that one scheme on one of them is compiled with.
 A_FEW = 6
 STRICT = ["-Xptxas=-warn-spills", "-Xptxas=-warn-lmem-usage", "-Xptxas=-Werror"]
@@ -51,7 +57,7 @@ RULES = "4"
 _library = None
 
 
-def choose(rows, archs, everything):
+def choose(rows, everything):
     """[(arch, scheme, backend, engine, [(activation, routing, bias)])]: what to compile."""
     activations, methods = rows["activations"], rows["routing"]
     gated = next(row for row in activations if row["gated"])
@@ -61,20 +67,16 @@ def choose(rows, archs, everything):
                    for bias in (False, True)]
     once = [(activation, method, i % 2 == 0) for i, (activation, method) in enumerate(testing.pairs(rows, False))]
     chosen, taken = [], 0
-    for turn, arch in enumerate(archs):
+    for turn, arch in enumerate(rows["archs"]):
         for scheme in rows["schemes"]:
+            if scheme["name"] not in LEADERS and not everything:
+                chosen += others(rows, arch, turn, scheme, once)
+                continue
             ways = list(testing.ways(rows, scheme))
-            # One loop dequantizes weights of every kind: each scheme in turn on one arch.
-            if testing.is_dequantized(scheme) and not everything:
-                if arch != REPRESENTATIVES[rows["schemes"].index(scheme) % len(REPRESENTATIVES)]:
-                    continue
-                ways = [way for way in ways if way[0] == rows["backends"][0]["name"]]
             for index, (backend, engine) in enumerate(ways):
                 if everything:
                     layers = product
-                elif testing.is_dequantized(scheme):
-                    layers = [(gated, methods[0], True), (ungated, methods[-1], False)]
-                elif arch not in REPRESENTATIVES:
+                elif arch["name"] not in REPRESENTATIVES:
                     layers = [(gated, methods[0], True) if turn % 2 else (ungated, methods[-1], False)]
                     turn += 1
                 else:
@@ -83,16 +85,30 @@ def choose(rows, archs, everything):
                     if index + 1 == len(ways):
                         layers += [once[(taken + i) % len(once)] for i in range(A_FEW)]
                         taken += A_FEW
-                chosen.append((arch, scheme, backend, engine, layers))
-            # Rows that come by expert: what their kernels add is the same for every activation, method and engine.
-            batched = [way for way in testing.ways(rows, scheme, ("batched",)) if arch == "sm_90a" or way[1] == "mma_sync"]
-            if arch in ALWAYS and batched:
-                chosen.append((arch, scheme, *batched[0], [(gated, methods[0], True)]))
+                chosen.append((arch["name"], scheme, backend, engine, layers))
+            batched = testing.ways_on(rows, scheme, arch, ("batched",))
+            # Rows that come by expert: what their kernels add is the same for every activation and method.
+            if arch["name"] in ALWAYS and batched:
+                chosen.append((arch["name"], scheme, *batched[0], [(gated, methods[0], True)]))
     return chosen
 
 
+def others(rows, arch, turn, scheme, once):
+    """What is compiled for an arch of a scheme that is no leader."""
+    number = rows["schemes"].index(scheme)
+    ways, batched = testing.ways_on(rows, scheme, arch), testing.ways_on(rows, scheme, arch, ("batched",))
+    if arch["name"] == ALL_WAYS:
+        ways += batched[:1]
+    elif ways:
+        ways = [ways[(turn + number) % len(ways)]]
+    for place, (backend, engine) in enumerate(ways):
+        fits = [pair for pair in once if not (testing.is_of_few_tokens(rows, engine) and "weight_on_input" in pair[1]["needs"])]
+        yield arch["name"], scheme, backend, engine, [fits[(turn + number + place) % len(fits)]]
+
+
 def make_sources(tools, work, rows, arch, scheme, backend, engine, layers):
-    """Kernels [(name, source, headers, options)] of one row and arch; an empty list where the row is refused."""
+    """Kernels [(name, arch, source, headers, options, schedule, place)] of one row and arch; an empty list where the row is refused.
+    Kernels of one place differ by layer and arch."""
     result = []
     for index, (activation, routing, bias) in enumerate(layers):
         name = f"{arch}-{scheme['name']}-{backend}-{engine}-{index}"
@@ -121,7 +137,9 @@ def make_sources(tools, work, rows, arch, scheme, backend, engine, layers):
                 # Beside an engine of few tokens there is one that has a row of its own.
                 if testing.is_of_few_tokens(rows, engine) and schedule.get("engine") != engine:
                     continue
-                result.append((f"{name}/{kernel['name']}", arch, source, headers, kernel["options"] + STRICT, schedule))
+                stage = re.sub(r"^up_to_\d+_", "", kernel["name"])
+                place = (scheme["name"], backend, engine, stage, schedule.get("tile", [0])[0])
+                result.append((f"{name}/{kernel['name']}", arch, source, headers, kernel["options"] + STRICT, schedule, place))
         shutil.rmtree(folder)
     return result, None
 
@@ -175,19 +193,35 @@ def key_of(version, source, headers, options):
     return digest.hexdigest()
 
 
-def draw(kernels, seed):
-    """Of {(digest of the text, arch): kernel} those to compile: every text for each arch of ALWAYS that has it, and for one
-    of the others."""
-    others = {}
-    for text, arch in kernels:
-        if arch not in ALWAYS:
-            others.setdefault(text, []).append(arch)
-
+def draw(kernels, places, seed):
+    """Of {(digest of the text, arch): kernel} those to compile; places: {place: [(text, arch)]} of the kernels of one place."""
     def lot(text, arch):
         return hashlib.sha256(f"{seed} {text} {arch}".encode()).digest()
 
-    drawn = {(text, min(archs, key=lambda arch: lot(text, arch))) for text, archs in others.items()}
-    return {key: kernel for key, kernel in kernels.items() if key[1] in ALWAYS or key in drawn}
+    # Every text of a leader for each arch of ALWAYS that has it, and for one of the others.
+    chosen, archs = set(), {}
+    for text, arch in [key for place, keys in places.items() if place[0] in LEADERS for key in keys]:
+        if arch in ALWAYS:
+            chosen.add((text, arch))
+        else:
+            archs.setdefault(text, set()).add(arch)
+    chosen |= {(text, min(among, key=lambda arch: lot(text, arch))) for text, among in archs.items()}
+    # Every place of another scheme once, on the arch that the scheme has met least; then the archs that it has not met.
+    met, of_leaders = collections.Counter(), {text for text, _ in chosen}
+    texts = set(of_leaders)
+    for place, keys in sorted(places.items(), key=lambda item: (len(item[1]), item[0])):
+        if place[0] not in LEADERS and not any(text in texts for text, _ in keys):
+            text, arch = min(keys, key=lambda key: (met[place[0], key[1]], lot(*key)))
+            met[place[0], arch] += 1
+            texts.add(text)
+            chosen.add((text, arch))
+    left = {}
+    for place, keys in places.items():
+        for text, arch in keys if place[0] not in LEADERS else []:
+            if text not in of_leaders and not met[place[0], arch]:
+                left.setdefault((place[0], arch), []).append((text, arch))
+    chosen |= {min(keys, key=lambda key: lot(*key)) for keys in left.values()}
+    return {key: kernel for key, kernel in kernels.items() if key in chosen}
 
 
 def check_kernel(job):
@@ -235,24 +269,26 @@ def main():
     version = nvrtc.Nvrtc(path).version()
 
     archs = [arch["name"] for arch in rows["archs"]]
-    unknown = [arch for arch in REPRESENTATIVES if arch not in archs]
-    if unknown:
-        sys.exit(f"REPRESENTATIVES: expected archs of the catalog, got {', '.join(unknown)}")
-    combinations = [item for item in choose(rows, archs, options.all) if
+    for what, names, known in (("REPRESENTATIVES", REPRESENTATIVES, archs), ("LEADERS", LEADERS, [row["name"] for row in rows["schemes"]])):
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            sys.exit(f"{what}: expected names of the catalog, got {', '.join(unknown)}")
+    combinations = [item for item in choose(rows, options.all) if
                     options.filter in f"{item[0]}-{item[1]['name']}-{item[2]}-{item[3]}"]
     made = testing.parallel(lambda item: make_sources(tools, work, rows, *item), combinations, options.jobs)
     print(f"{sum(len(item[4]) for item in combinations)} packages in {time.time() - started:.0f} s", flush=True)
     failures = [failure for _, failure in made if failure]
     # One kernel is often the same in several packages: compile it once.
-    kernels = {}
+    kernels, places = {}, {}
     for sources, _ in made:
-        for name, arch, source, headers, flags, schedule in sources:
+        for name, arch, source, headers, flags, schedule, place in sources:
             text = key_of("", source, headers, [flag for flag in flags if not flag.startswith("-arch=")])
             kernels.setdefault((text, arch), (path, name, source, headers, flags, schedule))
+            places.setdefault(place, []).append((text, arch))
     total = len(kernels)
     if not (options.all or options.every_arch):
         seed = options.seed or hashlib.sha256("".join(sorted(text for text, _ in kernels)).encode()).hexdigest()[:8]
-        kernels = draw(kernels, seed)
+        kernels = draw(kernels, places, seed)
         counts = collections.Counter(arch for _, arch in kernels)
         print(f"drawn with --seed={seed}: " + ", ".join(f"{arch} {counts[arch]}" for arch in archs if counts[arch]), flush=True)
     keyed = [(key_of(version, job[2], job[3], job[4]), job) for job in kernels.values()]

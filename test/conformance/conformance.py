@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs every row of the catalog on the host device against the reference.
 
-For each scheme and each (backend, engine) that admits it: LAYERS layers, in which activations, routing methods, shapes, bias
-and type of the logits take turns, so that all ways together have each activation with each method (--product: every way has;
---all: with every combination of the others too); each variant forced at both ends of its range; and once per way everything
-a caller may do differently (given ids, strides, valid tokens, every routing pattern) and one of several sets of the layer's
-options, in turn.
+For each scheme and each (backend, engine) that admits it, a way: some layers, in which activations, routing methods, shapes,
+bias and type of the logits take turns, as many as it takes for all ways together to have each activation with each method, so
+that a new scheme adds few (--product: every way has each pair; --all: with every combination of the others too); each variant
+forced at both ends of its range; and once per way everything a caller may do differently (given ids, strides, valid tokens,
+every routing pattern), and in turn one rank of a layout and one of several sets of the layer's options.
 """
 
 import itertools
@@ -20,11 +20,11 @@ import time
 
 import moec_testing as testing
 
-# Of one way, where neither --product nor --all is given: activation and method are in different stages.
-LAYERS = 6
+# Of one way, at least.
+LEAST_LAYERS = 2
 TOKENS = "0,1,2,7,8,33,65"
 MAX_TOKENS = 160
-# One rank of a layout; every way runs each.
+# One rank of a layout.
 SHARES = [
     {"tp_size": 7, "tp_rank": 6},
     {"tp_size": 7, "tp_rank": 3, "use_ep": True},  # 60 experts: 9 on each of the first four ranks, then 8
@@ -78,45 +78,79 @@ def pairs(rows):
                methods[(turn + turn // math.lcm(len(activations), len(methods))) % len(methods)])
 
 
+def layers_of_way(rows):
+    """How many layers each way has, where neither --product nor --all is given: activation and method are in different stages."""
+    ways = sum(len(list(testing.ways(rows, scheme))) for scheme in rows["schemes"])
+    return max(LEAST_LAYERS, math.ceil(len(rows["activations"]) * len(rows["routing"]) / ways))
+
+
+def option_of_turn(turn, activations, options):
+    """Which of so many options a turn has. Each activation, whose turn comes after so many, meets all of them in as many of its
+    turns; neighbours are far apart."""
+    shift = next(number for number in itertools.count(1) if math.gcd(5 * activations + number, options) == 1)
+    return (5 * turn + shift * (turn // activations)) % options
+
+
+class Pairs:
+    """Hands out pairs one after the other, those first that the way before could not take."""
+
+    def __init__(self, rows):
+        self.endless, self.waiting = itertools.cycle(list(pairs(rows))), []
+
+    def take(self, fits):
+        pair = next((pair for pair in self.waiting if fits(pair)), None)
+        if pair:
+            self.waiting.remove(pair)
+            return pair
+        while not fits(pair := next(self.endless)):
+            self.waiting.append(pair)
+        return pair
+
+
 def cases(rows, product=True, every=False):
     """Dictionaries of rows; `extras` marks one case of each way, `few_tokens` an engine that serves no others."""
-    every_pair = list(pairs(rows))
-    turn = 0
+    in_turn, turns = Pairs(rows), itertools.count()
+    by_expert = itertools.cycle(pairs(rows))
     for scheme in rows["schemes"]:
         options = list(itertools.product(testing.shapes(scheme), (False, True), (None, "f32")))
         for way, (backend, engine) in enumerate(testing.ways(rows, scheme)):
             few = testing.is_of_few_tokens(rows, engine)
-            for index in range(len(every_pair) if product or every else LAYERS):
-                activation, routing = every_pair[turn % len(every_pair)]
-                if few and "weight_on_input" in routing["needs"]:  # more launches than an engine of few tokens has
-                    turn += 1
-                    activation, routing = every_pair[turn % len(every_pair)]
-                # 5 is coprime to the number of options: all of them have their turn.
-                chosen = options if every else [options[turn * 5 % len(options)]]
-                turn += 1
+
+            def fits(pair, few=few):  # llama4 and the like have more launches than an engine of few tokens
+                return not (few and "weight_on_input" in pair[1]["needs"])
+
+            # Of a product each way has the same cases, whatever other rows there are.
+            several = enumerate(filter(fits, pairs(rows)))
+            if not (product or every):
+                several = ((next(turns), in_turn.take(fits)) for _ in range(layers_of_way(rows)))
+            for index, (turn, (activation, routing)) in enumerate(several):
+                chosen = options if every else [options[option_of_turn(turn, len(rows["activations"]), len(options))]]
                 for shape, bias, logits in chosen:
                     case = {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation,
                             "routing": routing, "shape": shape, "bias": bias, "logits": logits, "extras": not index,
                             "few_tokens": few}
                     yield case
                 if not index:
-                    for share in SHARES:
-                        yield {**case, "shape": testing.shared_shape(scheme), "bias": True, "extras": False, "share": share}
-                    several = OPTIONS_OF_FEW if few else OPTIONS
-                    options_of_layer = several[(way + 5 * rows["schemes"].index(scheme)) % len(several)]
+                    share = SHARES[(way + rows["schemes"].index(scheme)) % len(SHARES)]
+                    yield {**case, "shape": testing.shared_shape(scheme), "bias": True, "extras": False, "share": share}
+                    sets = OPTIONS_OF_FEW if few else OPTIONS
+                    options_of_layer = sets[(way + 5 * rows["schemes"].index(scheme)) % len(sets)]
                     if scheme["name"] == "fp8_tensor_dynamic":  # one scale of all tokens
                         options_of_layer = {**options_of_layer, "batch_invariant": False}
                     if not testing.is_plain(scheme) and not few and way % 2:
                         options_of_layer = {"input_quantized": True, **options_of_layer}
-                    yield {**case, "bias": True, "extras": False, "options": options_of_layer}
+                    # Some sets forbid weights on the input, which stand among them, and methods that draw.
+                    method = case["routing"]
+                    if "weight_on_input" in method["needs"] or method["score"].startswith("drawn"):
+                        method = rows["routing"][0]
+                    yield {**case, "routing": method, "bias": True, "extras": False, "options": options_of_layer}
         for index, (backend, engine) in enumerate(testing.ways(rows, scheme, ("batched",))):
             options_of_layer = {**BATCHED[(index + rows["schemes"].index(scheme)) % len(BATCHED)], "activation_format": "batched"}
             if scheme["name"] == "fp8_tensor_dynamic":
                 options_of_layer["batch_invariant"] = False
             if not testing.is_plain(scheme) and index % 2:
                 options_of_layer["input_quantized"] = True
-            activation, routing = every_pair[turn % len(every_pair)]
-            turn += 1
+            activation, routing = next(by_expert)
             yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
                    "shape": testing.shapes(scheme)[0], "bias": False, "logits": None, "extras": False, "few_tokens": False,
                    "options": options_of_layer}

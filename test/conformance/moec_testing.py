@@ -16,11 +16,12 @@ import pathlib
 import subprocess
 import sys
 
-# Odd on purpose: no tile divides H or I, K does not divide E, one expert alone, more experts than tokens.
+# Odd on purpose: no tile divides H or I, K does not divide E, one expert alone, more experts than tokens. H is 64 or more: the
+# error of a row of fewer numbers is not that of many.
 SHAPES = [
     {"num_experts": 5, "experts_per_token": 3, "hidden_dim": 72, "intermediate_size": 40},
     {"num_experts": 1, "experts_per_token": 1, "hidden_dim": 104, "intermediate_size": 24},
-    {"num_experts": 60, "experts_per_token": 4, "hidden_dim": 40, "intermediate_size": 56},
+    {"num_experts": 60, "experts_per_token": 4, "hidden_dim": 88, "intermediate_size": 56},
     {"num_experts": 8, "experts_per_token": 8, "hidden_dim": 136, "intermediate_size": 72},
 ]
 
@@ -156,6 +157,12 @@ def ways(rows, scheme, formats=("standard",)):
             if (engine["name"] in [*backend["engines"], backend["few_tokens"]] and scheme["a1"] in engine["elements"]
                     and (scheme["w1"] == scheme["a1"] or scheme["w1"] in engine["weights"])):
                 yield backend["name"], engine["name"]
+
+
+def ways_on(rows, scheme, arch, formats=("standard",)):
+    """Those whose engine has what it needs of the arch, as a list."""
+    features = {row["name"]: row["features"] for row in rows["engines"]}
+    return [way for way in ways(rows, scheme, formats) if set(features[way[1]]) <= set(arch["features"])]
 
 
 def is_of_few_tokens(rows, engine):

@@ -30,6 +30,9 @@ namespace moec::reference {
 /// 1.2e-4 (1.3e-4 on an H100), and errors beyond 8 deviations in less than one
 /// of 2,000 sums of 128 and none of 10,000 sums of 2,048.
 inline constexpr double kNativeE4m3Error = 0x1p-10;
+/// The same where sums are f32's: a root of some thousands of roundings of
+/// 2^-24, eight times.
+inline constexpr double kFloatError = 0x1p-18;
 
 /// What adoptRoundings found.
 struct Adopted {

@@ -278,11 +278,14 @@ void fillGiven(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
   }
 }
 
-void fillRoutingBias(const Layer &, uint64_t seed, int64_t, int64_t row,
+void fillRoutingBias(const Layer &layer, uint64_t seed, int64_t, int64_t row,
                      int64_t rows, void *destination) {
+  // As large as scores differ by: else every token selects the same experts.
+  const double spread =
+      layer.score == "softmax" ? 1.0 / double(layer.routedExperts()) : 0.3;
   for (int64_t e = row; e < row + rows; ++e)
     store(*findElement("f32"), destination, e - row,
-          0.3 * randomNormal(seed, Stream::RoutingBias, uint64_t(e)));
+          spread * randomNormal(seed, Stream::RoutingBias, uint64_t(e)));
 }
 
 void fillPerExpertScale(const Layer &, uint64_t seed, int64_t, int64_t row,

@@ -320,11 +320,13 @@ double Session::errorOfSums(const Variant &variant) const {
   // Only wgmma multiplies e4m3 as it is, and it is of sm_90 alone. Variants
   // may have kernels of other engines, whose products are exact and whose sums
   // are f32's. Fast sums have a bound of their own.
+  if (described.accumulatesFast)
+    return 0;
   constexpr std::string_view kEngine = "wgmma";
   const nlohmann::json &report = code->target().report;
   if (machine.onHost() || !described.a1Scaling.given ||
-      described.accumulatesFast || report.value("realization", "") != "native")
-    return 0;
+      report.value("realization", "") != "native")
+    return reference::kFloatError;
   for (const Launch &launch : variant.launches) {
     const Kernel *kernel = findKernel(code->target(), launch.kernel);
     for (const Stage &stage : kernel ? kernel->stages : std::vector<Stage>()) {
@@ -334,8 +336,8 @@ double Session::errorOfSums(const Variant &variant) const {
       const nlohmann::json::json_pointer path("/schedules/" + kernel->name +
                                               "/engine");
       return report.value(path, "") == kEngine ? reference::kNativeE4m3Error
-                                               : 0;
+                                               : reference::kFloatError;
     }
   }
-  return 0;
+  return reference::kFloatError;
 }
