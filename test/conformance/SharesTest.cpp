@@ -12,7 +12,8 @@
 // a token without an expert of the rank gets zeros from it; but the first rank
 // hands on what zero experts leave as it is. And the same of ranks to which
 // rows are sent by expert: weighed and summed, what they give back is the
-// layer's output.
+// layer's output. Quantized schemes too, where a rank's scales are those of the
+// whole layer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,13 +29,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <numeric>
 
 using namespace moec;
 
 namespace {
 
-constexpr int64_t kHidden = 72, kIntermediate = 48, kTopK = 3;
+constexpr int64_t kTopK = 3;
 constexpr uint64_t kSeed = 11;
 
 struct Layout {
@@ -43,7 +45,18 @@ struct Layout {
   int64_t experts;
   const char *scheme, *backend, *activation;
   int64_t zeroExperts = 0;
+  int64_t hidden = 72, intermediate = 48;
+  const char *inputType = scheme;
 };
+
+/// One of a quantized scheme: rows of 16 bytes, and groups of 128 that end
+/// within a row and are shared out whole.
+Layout quantized(const char *name, const char *parallel, int64_t ranks,
+                 int64_t experts, const char *scheme, const char *backend,
+                 const char *activation, int64_t intermediate) {
+  return {name,       parallel, ranks, experts,      scheme, backend,
+          activation, 0,        176,   intermediate, "bf16"};
+}
 
 void PrintTo(const Layout &layout, std::ostream *out) { *out << layout.name; }
 
@@ -65,9 +78,9 @@ PackageFiles compileRank(const Layout &layout, const std::string &parallel,
       "logits_type = f32, quant = #moe.quant<{}>, "
       "routing = #moe.routing<renormalize>, activation = #moe.activation<{}>, "
       "parallel = #moe.parallel<{}>, has_bias, zero_experts = {}{}}}\n",
-      layout.experts, kTopK, kHidden, kIntermediate, layout.scheme,
-      layout.scheme, layout.activation, parallel, layout.zeroExperts,
-      isBatched ? ", activation_format = \"batched\"" : "");
+      layout.experts, kTopK, layout.hidden, layout.intermediate,
+      layout.inputType, layout.scheme, layout.activation, parallel,
+      layout.zeroExperts, isBatched ? ", activation_format = \"batched\"" : "");
   compiler::CompileOptions options;
   options.archs = {"sm_90a"};
   options.backend = isBatched ? "batched" : layout.backend;
@@ -86,7 +99,8 @@ struct Rank {
   reference::Layer layer;
   int64_t column = 0; ///< the first of its columns of the intermediate
   int64_t stride = 1; ///< from one of its experts to the next
-  Bytes w13, w2, b13, b2, out, ids, weights, counts;
+  std::map<std::string, Bytes> stored;
+  Bytes out, ids, weights, counts;
 
   explicit Rank(PackageFiles compiled) : files(std::move(compiled)) {
     auto parsed = reference::parseLayer(files.manifest.layer);
@@ -96,50 +110,81 @@ struct Rank {
     stride = files.manifest.layer["local_experts"]["stride"];
   }
 
+  /// What each expert has a matrix of, and in which units: rows of gate and up
+  /// (`runs` of them, one behind the other) and columns of the second matmul
+  /// are those of the intermediate, `unit` of which share a row or a column.
+  struct Part {
+    const char *name;
+    const reference::Element *element;
+    int64_t rows, columns;
+    int64_t runs;   ///< of rows of the intermediate; 0: rows are others
+    bool ofColumns; ///< whether columns are of the intermediate
+    int64_t unit;   ///< columns of the intermediate in one of them
+    void (*fill)(const reference::Layer &, uint64_t, int64_t, int64_t, int64_t,
+                 void *);
+
+    int64_t rowBytes() const { return element->bytesOf(columns); }
+    int64_t bytes() const { return rows * rowBytes(); }
+  };
+
+  std::vector<Part> parts() const {
+    const int64_t runs = layer.gated ? 2 : 1, hidden = layer.hidden;
+    std::vector<Part> all = {
+        {"w13", layer.weightType, layer.gateUpRows(), hidden, runs, false, 1,
+         reference::fillW13},
+        {"w2", layer.weightType, hidden, layer.intermediate, 0, true, 1,
+         reference::fillW2},
+        {"b13", layer.inputType, layer.gateUpRows(), 1, runs, false, 1,
+         reference::fillB13},
+        {"b2", layer.inputType, hidden, 1, 0, false, 1, reference::fillB2}};
+    if (layer.w1Scaling.given)
+      all.push_back({"w13_scale", layer.w1Scaling.scaleType,
+                     layer.w13ScaleRows(), layer.w13ScaleColumns(), runs, false,
+                     layer.w1Scaling.rows, reference::fillW13Scale});
+    if (layer.w2Scaling.given)
+      all.push_back({"w2_scale", layer.w2Scaling.scaleType, layer.w2ScaleRows(),
+                     layer.w2ScaleColumns(), 0, layer.w2Scaling.columns > 0,
+                     layer.w2Scaling.columns, reference::fillW2Scale});
+    return all;
+  }
+
   void fillWeights() {
-    const int64_t bytes = layer.weightType->bytes;
-    const int64_t rows = layer.gateUpRows();
-    w13 = Bytes(layer.localExperts * rows * kHidden * bytes);
-    w2 = Bytes(layer.localExperts * kHidden * layer.intermediate * bytes);
-    b13 = Bytes(layer.localExperts * rows * bytes);
-    b2 = Bytes(layer.localExperts * kHidden * bytes);
-    for (int64_t e = 0; e < layer.localExperts; ++e) {
-      fillW13(layer, kSeed, e, 0, rows,
-              w13.span.data() + e * rows * kHidden * bytes);
-      fillW2(layer, kSeed, e, 0, kHidden,
-             w2.span.data() + e * kHidden * layer.intermediate * bytes);
-      fillB13(layer, kSeed, e, 0, rows, b13.span.data() + e * rows * bytes);
-      fillB2(layer, kSeed, e, 0, kHidden, b2.span.data() + e * kHidden * bytes);
+    for (const Part &part : parts()) {
+      Bytes bytes(layer.localExperts * part.bytes());
+      for (int64_t e = 0; e < layer.localExperts; ++e)
+        part.fill(layer, kSeed, e, 0, part.rows,
+                  bytes.span.data() + e * part.bytes());
+      stored.insert_or_assign(part.name, std::move(bytes));
     }
   }
 
   /// What this rank holds of the whole layer's weights.
   void takeWeights(const Rank &whole) {
-    const int64_t bytes = layer.weightType->bytes;
-    const int64_t rows = layer.gateUpRows(), all = whole.layer.gateUpRows();
-    const int64_t i = layer.intermediate, runs = rows / i;
-    w13 = Bytes(layer.localExperts * rows * kHidden * bytes);
-    w2 = Bytes(layer.localExperts * kHidden * i * bytes);
-    b13 = Bytes(layer.localExperts * rows * bytes);
-    b2 = Bytes(layer.localExperts * kHidden * bytes);
-    auto copy = [&](const Bytes &from, int64_t at, Bytes &to, int64_t where,
-                    int64_t count) {
-      std::memcpy(to.span.data() + where * bytes, from.span.data() + at * bytes,
-                  count * bytes);
-    };
-    for (int64_t e = 0; e < layer.localExperts; ++e) {
-      const int64_t global = layer.localBegin + e * stride;
-      // Gate first: this rank's rows of the gate half, then of the up half.
-      for (int64_t run = 0; run < runs; ++run) {
-        const int64_t from = global * all + run * kIntermediate + column;
-        const int64_t to = e * rows + run * i;
-        copy(whole.w13, from * kHidden, w13, to * kHidden, i * kHidden);
-        copy(whole.b13, from, b13, to, i);
-      }
-      for (int64_t h = 0; h < kHidden; ++h)
-        copy(whole.w2, (global * kHidden + h) * kIntermediate + column, w2,
-             (e * kHidden + h) * i, i);
-      copy(whole.b2, global * kHidden, b2, e * kHidden, kHidden);
+    const std::vector<Part> wholes = whole.parts();
+    for (const Part &part : parts()) {
+      const Part &from =
+          *std::find_if(wholes.begin(), wholes.end(), [&](const Part &other) {
+            return std::string_view(other.name) == part.name;
+          });
+      Bytes bytes(layer.localExperts * part.bytes());
+      const std::byte *source = whole.stored.at(part.name).span.data();
+      for (int64_t e = 0; e < layer.localExperts; ++e)
+        for (int64_t row = 0; row < part.rows; ++row) {
+          // Gate first: this rank's rows of the gate half, then of the up half.
+          int64_t at = row;
+          if (part.runs) {
+            const int64_t each = part.rows / part.runs;
+            at = row / each * (from.rows / part.runs) + column / part.unit +
+                 row % each;
+          }
+          at += (layer.localBegin + e * stride) * from.rows;
+          const int64_t skipped =
+              part.ofColumns ? part.element->bytesOf(column / part.unit) : 0;
+          std::memcpy(bytes.span.data() +
+                          (e * part.rows + row) * part.rowBytes(),
+                      source + at * from.rowBytes() + skipped, part.rowBytes());
+        }
+      stored.insert_or_assign(part.name, std::move(bytes));
     }
   }
 
@@ -156,7 +201,7 @@ struct Rank {
   }
 
   Result<void> run(int64_t tokens, const Bytes &x, const Bytes &logits) {
-    out = Bytes(tokens * kHidden * 4);
+    out = Bytes(tokens * layer.hidden * 4);
     ids = Bytes(tokens * kTopK * 4), weights = Bytes(tokens * kTopK * 4);
     counts = Bytes(layer.localExperts * 4);
     host::Tensors tensors = {
@@ -175,7 +220,7 @@ struct Rank {
   /// are of each.
   Result<void> runBatched(int64_t slots, const Bytes &rows,
                           const Bytes &taken) {
-    out = Bytes(layer.localExperts * slots * kHidden * 4);
+    out = Bytes(layer.localExperts * slots * layer.hidden * 4);
     return run(slots, {{"x", tensor(rows)},
                        {"expert_num_tokens", tensor(taken)},
                        {"out", tensor(out)}});
@@ -186,17 +231,17 @@ struct Rank {
     auto device = host::HostDevice::create(files.manifest, target);
     if (!device)
       return device.takeError();
-    tensors.insert({{"w13", tensor(w13)},
-                    {"w2", tensor(w2)},
-                    {"b13", tensor(b13)},
-                    {"b2", tensor(b2)}});
+    for (const auto &[name, bytes] : stored)
+      tensors.insert({name, tensor(bytes)});
     std::vector<Bytes> packed;
     for (const Pack &pack : target.pack) {
       auto scratchBytes = device->scratchBytes(pack);
       if (!scratchBytes)
         return scratchBytes.takeError();
-      packed.emplace_back(int64_t(w13.span.size()));
-      std::memcpy(packed.back().span.data(), w13.span.data(), w13.span.size());
+      const Bytes &from = stored.at(pack.from[0]);
+      packed.emplace_back(int64_t(from.span.size()));
+      std::memcpy(packed.back().span.data(), from.span.data(),
+                  from.span.size());
       host::Tensors forPack = {{pack.from[0], tensor(packed.back())},
                                {pack.result, tensor(packed.back())}};
       Bytes scratch(*scratchBytes);
@@ -218,6 +263,7 @@ class Shares : public testing::TestWithParam<Layout> {};
 
 TEST_P(Shares, SumToTheLayer) {
   const Layout &layout = GetParam();
+  const int64_t hidden = layout.hidden;
   Rank whole(compileRank(layout, ""));
   whole.fillWeights();
   std::vector<Rank> ranks;
@@ -228,13 +274,13 @@ TEST_P(Shares, SumToTheLayer) {
     ranks[r].takeWeights(whole);
     held += ranks[r].layer.localExperts * ranks[r].layer.intermediate;
   }
-  EXPECT_EQ(held, layout.experts * kIntermediate);
+  EXPECT_EQ(held, layout.experts * layout.intermediate);
 
   for (int64_t tokens : {1, 9, 64})
     for (const char *pattern : {"uniform", "one_expert", "empty_expert"}) {
       SCOPED_TRACE(fmt::format("{} tokens, {}", tokens, pattern));
-      Bytes x(tokens * kHidden * whole.layer.inputType->bytes);
-      fillX(whole.layer, kSeed, 0, tokens, x.span.data(), kHidden);
+      Bytes x(tokens * hidden * whole.layer.inputType->bytes);
+      fillX(whole.layer, kSeed, 0, tokens, x.span.data(), hidden);
       Bytes logits(tokens * (layout.experts + layout.zeroExperts) * 4);
       ASSERT_TRUE(fillLogits(whole.layer, kSeed, pattern, 0, tokens,
                              logits.span.data()));
@@ -244,7 +290,7 @@ TEST_P(Shares, SumToTheLayer) {
       auto ids = reinterpret_cast<const int32_t *>(whole.ids.span.data());
       auto counts = reinterpret_cast<const int32_t *>(whole.counts.span.data());
 
-      std::vector<double> sum(tokens * kHidden);
+      std::vector<double> sum(tokens * hidden);
       for (Rank &rank : ranks) {
         ran = rank.run(tokens, x, logits);
         ASSERT_TRUE(ran) << ran.error().message;
@@ -265,12 +311,12 @@ TEST_P(Shares, SumToTheLayer) {
             local |= rank.localOf(ids[token * kTopK + k]) >= 0 ||
                      (rank.layer.addZeroExperts &&
                       ids[token * kTopK + k] >= layout.experts);
-          for (int64_t h = 0; h < kHidden; ++h) {
-            const float value = out[token * kHidden + h];
+          for (int64_t h = 0; h < hidden; ++h) {
+            const float value = out[token * hidden + h];
             if (!local) {
               ASSERT_EQ(value, 0.0f) << "token " << token;
             }
-            sum[token * kHidden + h] += value;
+            sum[token * hidden + h] += value;
           }
         }
       }
@@ -280,23 +326,24 @@ TEST_P(Shares, SumToTheLayer) {
       // Only sums in f32 differ, whatever the scheme: what a rank rounds, the
       // whole layer rounds alike.
       reference::Report report =
-          reference::compareRows(sum, list, kHidden, wholeOut,
-                                 *reference::findElement("f32"), kHidden, 1e-5);
+          reference::compareRows(sum, list, hidden, wholeOut,
+                                 *reference::findElement("f32"), hidden, 1e-5);
       EXPECT_TRUE(report.passed) << report.text;
     }
 }
 
 TEST_P(Shares, RowsSentByExpertSumToTheLayer) {
   const Layout &layout = GetParam();
+  const int64_t hidden = layout.hidden;
   // No rows are sent to those.
   if (layout.zeroExperts > 0)
     return;
   Rank whole(compileRank(layout, ""));
   whole.fillWeights();
-  const int64_t rowBytes = kHidden * whole.layer.inputType->bytes;
+  const int64_t rowBytes = hidden * whole.layer.inputType->bytes;
   constexpr int64_t kTokens = 19;
   Bytes x(kTokens * rowBytes);
-  fillX(whole.layer, kSeed, 0, kTokens, x.span.data(), kHidden);
+  fillX(whole.layer, kSeed, 0, kTokens, x.span.data(), hidden);
   Bytes logits(kTokens * layout.experts * 4);
   ASSERT_TRUE(fillLogits(whole.layer, kSeed, "uniform", 0, kTokens,
                          logits.span.data()));
@@ -305,7 +352,7 @@ TEST_P(Shares, RowsSentByExpertSumToTheLayer) {
   auto ids = reinterpret_cast<const int32_t *>(whole.ids.span.data());
   auto weights = reinterpret_cast<const float *>(whole.weights.span.data());
 
-  std::vector<double> sum(kTokens * kHidden);
+  std::vector<double> sum(kTokens * hidden);
   for (int64_t r = 0; r < layout.ranks; ++r) {
     Rank rank(compileRank(
         layout, fmt::format("{}, rank = {}", layout.parallel, r), true));
@@ -326,16 +373,15 @@ TEST_P(Shares, RowsSentByExpertSumToTheLayer) {
     ASSERT_TRUE(ran) << ran.error().message;
     auto out = reinterpret_cast<const float *>(rank.out.span.data());
     for (int64_t pair = 0; pair < kTokens * kTopK; ++pair)
-      for (int64_t h = 0; slots[pair] >= 0 && h < kHidden; ++h)
-        sum[pair / kTopK * kHidden + h] +=
-            weights[pair] * out[slots[pair] * kHidden + h];
+      for (int64_t h = 0; slots[pair] >= 0 && h < hidden; ++h)
+        sum[pair / kTopK * hidden + h] +=
+            weights[pair] * out[slots[pair] * hidden + h];
   }
   std::vector<int64_t> list(kTokens);
   std::iota(list.begin(), list.end(), 0);
   reference::Report report = reference::compareRows(
-      sum, list, kHidden,
-      reinterpret_cast<const float *>(whole.out.span.data()),
-      *reference::findElement("f32"), kHidden, 1e-5);
+      sum, list, hidden, reinterpret_cast<const float *>(whole.out.span.data()),
+      *reference::findElement("f32"), hidden, 1e-5);
   EXPECT_TRUE(report.passed) << report.text;
 }
 
@@ -358,8 +404,23 @@ INSTANTIATE_TEST_SUITE_P(
         Layout{"ep5_dp", "dp = 5, ep", 5, 7, "f16", "grouped", "silu_no_mul"},
         Layout{"ep12_of_all", "tp = 2, pcp = 3, dp = 2, ep", 12, 13, "bf16",
                "grouped", "silu"},
-        Layout{"one_expert_each", "dp = 4, ep", 4, 4, "f32", "grouped",
-               "silu"}),
+        Layout{"one_expert_each", "dp = 4, ep", 4, 4, "f32", "grouped", "silu"},
+        // 384 and 640 columns are 3 and 5 blocks.
+        quantized("fp8_block_tp2_uneven", "tp = 2", 2, 4, "fp8_block",
+                  "grouped", "silu", 384),
+        quantized("fp8_block_tp3_uneven", "tp = 3", 3, 3, "fp8_block",
+                  "unfused", "gelu_no_mul", 640),
+        quantized("fp8_block_ep3_uneven", "tp = 3, ep", 3, 8, "fp8_block",
+                  "grouped", "silu", 208),
+        quantized("fp8_channel_ep3_uneven", "tp = 3, ep", 3, 7, "fp8_channel",
+                  "grouped", "silu", 144),
+        quantized("fp8_channel_ep4_round_robin",
+                  "tp = 4, ep, placement = round_robin", 4, 8, "fp8_channel",
+                  "unfused", "silu", 144),
+        quantized("int4_tp3_uneven", "tp = 3", 3, 4, "int4_w4a16", "grouped",
+                  "silu", 640),
+        quantized("mxfp4_ep2", "tp = 2, ep", 2, 5, "mxfp4_w4a16", "grouped",
+                  "silu", 160)),
     [](const auto &info) { return info.param.name; });
 
 } // namespace
