@@ -75,6 +75,12 @@ MUTANT_SHAPE = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 328, "i
 MUTANT_SHAPE_OF_BYTES = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 336, "intermediate_size": 208}
 # Of engine wgmma: more tiles than CTAs, so that each takes some in turn.
 MUTANT_EXPERTS = {"wgmma": 60}
+# What else a fault may need of its layer: (scheme, engine, changes, largest number of tokens).
+MUTANT_LAYERS = {
+    "zero_experts": ("bf16", "mma_sync", {**conformance.NO_METHOD, "routing_method": "longcat", "num_zero_experts": 9}, 2048),
+    "weight_on_input": ("fp8_block", "mma_sync", {**conformance.NO_METHOD, "routing_method": "llama4", "experts_per_token": 1}, 2048),
+    "slices": ("fp8_block", "wgmma", {"num_experts": 16, "experts_per_token": 8, "hidden_dim": 2048, "intermediate_size": 144}, 4096),
+}
 
 
 class Maker:
@@ -163,7 +169,7 @@ class Maker:
         pairs = list(conformance.pairs(self.rows))
         for scheme in self.rows["schemes"]:
             for backend, engine in testing.ways(self.rows, scheme):
-                for i in range(conformance.LAYERS):
+                for i in range(conformance.layers_of_way(self.rows)):
                     activation, routing = pairs[turn % len(pairs)]
                     turn += 1
                     shapes = testing.shapes(scheme)
@@ -273,28 +279,37 @@ class Maker:
         # Poison counts as initialized: without it initcheck sees what no kernel wrote.
         return ["--no-poison"] if sanitizer == "initcheck" else []
 
-    def mutant_package(self, mutant, scheme_name="bf16", engine="mma_sync"):
-        """The name of a package with this fault, made once; None after noting a failure. None as mutant: no fault."""
-        if mutant:
-            scheme_name, engine = mutant.fields.get("Scheme", scheme_name), mutant.fields.get("Engine", engine)
-        sound = f"mutant-none-{scheme_name}" + ("" if engine == "mma_sync" else f"-{engine}")
-        name = f"mutant-{mutant.name}" if mutant else sound
+    @staticmethod
+    def kind_of(mutant):
+        """Of the layer that a fault is planted in: scheme, engine and what else it needs."""
+        layer = mutant.fields.get("Layer", "")
+        scheme, engine = MUTANT_LAYERS[layer][:2] if layer else ("bf16", "mma_sync")
+        return mutant.fields.get("Scheme", scheme), mutant.fields.get("Engine", engine), layer
+
+    def sound_package(self, scheme_name, engine, layer_name):
+        """The name of a package without fault, made once; None after noting a failure."""
+        name = f"mutant-none-{scheme_name}" + ("" if engine == "mma_sync" else f"-{engine}") + (f"-{layer_name}" if layer_name else "")
         if name in self.mutant_packages:
             return self.mutant_packages[name]
-        self.mutant_packages[name] = None
-        if not mutant:
-            scheme = self.scheme(scheme_name)
-            shape = MUTANT_SHAPE if testing.is_plain(scheme) else MUTANT_SHAPE_OF_BYTES
-            shape = {**shape, "num_experts": MUTANT_EXPERTS.get(engine, shape["num_experts"])}
-            layer = self.write_layer(name, testing.layer_json(
-                name, shape, scheme, self.rows["activations"][0], self.rows["routing"][1], True))
-            # The faults are in the skeleton of this engine.
-            if self.compile(name, layer, ["--max-tokens=2048", *testing.engine_options(self.rows, engine)]):
-                self.mutant_packages[name] = name
-            return self.mutant_packages[name]
-        base = self.mutant_package(None, scheme_name, engine)
-        if base:
-            self.note_mutant(mutant, mutate((mutant, self.out / "packages", base)))
+        scheme = self.scheme(scheme_name)
+        shape = MUTANT_SHAPE if testing.is_plain(scheme) else MUTANT_SHAPE_OF_BYTES
+        shape = {**shape, "num_experts": MUTANT_EXPERTS.get(engine, shape["num_experts"])}
+        changes, most = MUTANT_LAYERS[layer_name][2:] if layer_name else ({}, 2048)
+        layer = self.write_layer(name, {**testing.layer_json(
+            name, shape, scheme, self.rows["activations"][0], self.rows["routing"][1], True), **changes})
+        # The faults are in the skeleton of this engine.
+        made = self.compile(name, layer, [f"--max-tokens={most}", *testing.engine_options(self.rows, engine)])
+        self.mutant_packages[name] = name if made else None
+        return self.mutant_packages[name]
+
+    def mutant_package(self, mutant):
+        """The name of a package with this fault, made once; None after noting a failure."""
+        name = f"mutant-{mutant.name}"
+        if name not in self.mutant_packages:
+            self.mutant_packages[name] = None
+            base = self.sound_package(*self.kind_of(mutant))
+            if base:
+                self.note_mutant(mutant, mutate((mutant, self.out / "packages", base)))
         return self.mutant_packages[name]
 
     def note_mutant(self, mutant, failure):
@@ -305,31 +320,30 @@ class Maker:
 
     def make_mutants_at_once(self, wanted):
         """The packages of these faults, by processes side by side: NVRTC is slow under threads."""
-        bases = [(mutant, self.mutant_package(None, mutant.fields.get("Scheme", "bf16"), mutant.fields.get("Engine", "mma_sync")))
-                 for mutant in wanted]
+        bases = [(mutant, self.sound_package(*self.kind_of(mutant))) for mutant in wanted]
         jobs = [(mutant, self.out / "packages", base) for mutant, base in bases if base]
         with concurrent.futures.ProcessPoolExecutor(self.jobs) as pool:
             for (mutant, _, _), failure in zip(jobs, pool.map(mutate, jobs)):
                 self.note_mutant(mutant, failure)
 
     def make_mutants(self):
-        runs = [["--tokens=1,7,33,500", "--routing=uniform,skewed", "--seed=5"]]
-        kinds = {}  # in order
+        usual = ["--tokens=1,7,33,500", "--routing=uniform,skewed", "--seed=5"]
+        kinds = {}  # in order: the runs of each
         wanted = [mutant for mutant in mutants.load_mutants() if mutant.kind == "template" and self.named(f"mutant-{mutant.name}")]
         self.make_mutants_at_once(wanted)
         for mutant in wanted:
             package = self.mutant_package(mutant)
             if not package:
                 continue
-            kinds.setdefault((mutant.fields.get("Scheme", "bf16"), mutant.fields.get("Engine", "mma_sync")))
-            arguments = mutant.fields.get("Arguments", "").split() or runs[0]
+            arguments = mutant.fields.get("Arguments", "").split() or usual
+            runs = kinds.setdefault(self.kind_of(mutant), [usual])
             if arguments not in runs:
                 runs.append(arguments)
             self.add("mutants", package, [arguments], expect="fail", sanitizer=mutant.fields.get("Sanitizer"),
                      repeat=int(mutant.fields.get("Repeat", "1")), hangs=mutant.fields.get("Hangs") == "yes")
         # Without a fault the same checks must be green.
-        for kind in kinds:
-            package = self.mutant_package(None, *kind)
+        for kind, runs in kinds.items():
+            package = self.sound_package(*kind)
             if package:
                 self.add("mutants", package, runs)
 

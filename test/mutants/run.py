@@ -14,6 +14,7 @@ A mutant is a patch whose first lines say what it is:
     Text: FILE                   (protocol: of test/templates/configs; its PTX must break conformance/protocol.py)
     Scheme: fp8_block            (template: of the layer that must fail; absent: bf16)
     Engine: wgmma                (template: that multiplies; absent: mma_sync)
+    Layer: slices                (template: what else it needs, a row of MUTANT_LAYERS of test/gpu/make_gpu_packages.py)
     Hangs: yes                   (template: a run without end counts as red)
     Sanitizer: synccheck         (template: the tool of compute-sanitizer that must flag it)
     Arguments: --tokens=2000     (template: of moec-run, in place of the usual ones)

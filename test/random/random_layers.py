@@ -35,6 +35,11 @@ PATTERNS = ("uniform", "skewed", "one_expert", "empty_expert", "ties", "negative
 # Multiplications of one layer on the host device: above, token counts are left out.
 MOST_WORK = 40e6
 GPU_WORK = 2e9
+# Rows of layers whose second matmul goes in slices, and the GPU that needs fewest: their sums' way to memory takes longer than
+# slices do. The package serves larger ones.
+SLICED_ROWS, SLICED_GPU = (16384, 18432), "h100_pcie"
+# How often what few layers would have by chance is drawn.
+SLICED, ZERO_EXPERTS, WEIGHT_ON_INPUT, TABLE = 0.02, 0.08, 0.06, 0.5
 # Numbers worth drawing for a field of which the schema says only that it is one.
 NUMBERS = (0.5, 1.0, 1.702, 2.5, 7.0)
 # What a refusal says: a code, what it got and what it takes, or what does not go together.
@@ -91,6 +96,22 @@ class Language:
         layer["intermediate_size"] *= ranks
         return {"tp_size": ranks, "tp_rank": draw.randrange(ranks)}
 
+    def sliced(self, draw, index):
+        """A layer of 8-bit operands, scaled by row, with as many rows of as many slices of H as it takes; few options, each of which
+        may forbid it."""
+        scheme = draw.choice([row for row in self.rows["schemes"] if row["a1"] == row["w1"] and not testing.is_plain(row)
+                              and row["a2_rows"] > 0])
+        activation = draw.choice(self.rows["activations"])
+        routing = draw.choice([row for row in self.rows["routing"] if "weight_on_input" not in row["needs"]])
+        topk = draw.choice((8, 16, 32))
+        shape = {"num_experts": draw.choice((topk, topk + 2, 2 * topk)), "experts_per_token": topk,
+                 "hidden_dim": 128 * draw.randint(16, 18), "intermediate_size": 16}
+        layer = testing.layer_json(f"random_{index}", shape, scheme, activation, routing, draw.random() < 0.5)
+        layer["in_dtype"] = draw.choice(("bf16", "f16"))
+        tokens = draw.randint(SLICED_ROWS[0] // topk + 1, SLICED_ROWS[1] // topk)
+        run = [f"--tokens={tokens}", f"--routing={draw.choice(PATTERNS)}", "--sample=16", f"--seed={draw.randrange(1000)}"]
+        return Drawn(layer, [f"--gpu={SLICED_GPU}"], SLICED_ROWS[1] // topk, [run])
+
     def layer(self, draw, name):
         scheme, activation, routing = (draw.choice(self.rows[table]) for table in ("schemes", "activations", "routing"))
         plain = testing.is_plain(scheme)
@@ -98,11 +119,18 @@ class Language:
         experts = draw.choice((1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 60, 64, 72, 96))
         shape = {"num_experts": experts, "experts_per_token": draw.randint(1, min(experts, draw.choice((1, 2, 4, 8)))),
                  "hidden_dim": max(LEAST_HIDDEN, self.size(draw, step, 320)), "intermediate_size": self.size(draw, step, 280)}
-        if "weight_on_input" in routing["needs"]:
+        weight_on_input = "weight_on_input" not in routing["needs"] and draw.random() < WEIGHT_ON_INPUT
+        if weight_on_input or "weight_on_input" in routing["needs"]:
             shape["experts_per_token"] = 1
         layer = testing.layer_json(name, shape, scheme, activation, routing, draw.random() < 0.3)
         if not plain:
             layer["in_dtype"] = draw.choice(("bf16", "f16"))
+        if weight_on_input:
+            layer["apply_router_weight_on_input"] = True
+        if draw.random() < ZERO_EXPERTS:
+            layer["num_zero_experts"] = draw.randint(1, 2 * experts)
+        if "table" in routing["options"] and draw.random() < TABLE:
+            layer["hash_vocabulary"] = draw.choice((1, 50, 1000))
         # Few at a time: most pairs meet all the same, and what fails is easily seen.
         likely = draw.choice((0, 0.06, 0.15))
         for field, schema in self.fields.items():
@@ -128,6 +156,8 @@ class Language:
     def draw(self, seed, index, most_work=MOST_WORK):
         """The layer of this number; the same one for the same seed and the same language."""
         draw = random.Random(f"{seed}-{index}")
+        if draw.random() < SLICED:
+            return self.sliced(draw, index)
         layer, scheme = self.layer(draw, f"random_{index}")
         options = []
         if draw.random() < 0.7:
@@ -251,7 +281,7 @@ def text_of(drawn, failure, seed, index):
 
 
 def check(tools, language, work, seed, index):
-    """('run', 'refused' or 'failed', a sentence, the layer)"""
+    """('run', 'refused' or 'failed', a sentence, the layer); of one that was run the sentence says what is special in its package."""
     folder = work / f"{seed}-{index}"
     drawn, errors = settle(tools, language.draw(seed, index), folder, random.Random(f"settle {seed}-{index}"))
     failure = errors if drawn else None
@@ -260,8 +290,9 @@ def check(tools, language, work, seed, index):
     if failure:
         drawn, failure = shrink(tools, drawn, failure, folder)
         return "failed", text_of(drawn, failure, seed, index), drawn.layer
+    special = "slices" if drawn and "slices" in (folder / "package" / "manifest.json").read_text() else ""
     shutil.rmtree(folder)
-    return ("run", "", drawn.layer) if drawn else ("refused", errors, None)
+    return ("run", special, drawn.layer) if drawn else ("refused", errors, None)
 
 
 def main():
@@ -280,7 +311,7 @@ def main():
     used = {field for layer in layers for field in layer} - set(REQUIRED)
     print(f"{len(layers)} layers, {len({hashlib.sha256(json.dumps(layer).encode()).digest() for layer in layers})} different, "
           f"{sum(word == 'refused' for word, *_ in results)} refused; {len({layer['activation'] for layer in layers})} activations, "
-          f"{len({layer['routing_method'] for layer in layers})} routing methods; options taken: {', '.join(sorted(used))}")
+          f"{len({layer['routing_method'] for layer in layers})} routing methods; {sum(text == 'slices' for _, text, _ in results)} in slices; options taken: {', '.join(sorted(used))}")
     failures = [text for word, text, _ in results if word == "failed"]
     for text in failures:
         print(f"FAILED: {text}")
