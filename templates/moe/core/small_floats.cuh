@@ -7,7 +7,7 @@
 //
 // Exact, by integer arithmetic and one multiply. The formats without
 // infinities and NaNs (f6E3M2FN, f6E2M3FN, f4E2M1FN), and powers of two
-// (f8E8M0FNU).
+// (f8E8M0FNU). And what an f32 is rounded to by a format of few bits, as f32.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,6 +33,27 @@ __device__ __forceinline__ float powerOfTwo(unsigned code) {
   return __uint_as_float(code == 0     ? 0x00400000u
                          : code == 255 ? 0x7fc00000u
                                        : code << 23);
+}
+
+/// The nearest number of a format, ties to even, saturated to +-largest; a NaN
+/// stays one.
+template <int kExponentBits, int kMantissaBits>
+__device__ __forceinline__ float nearestSmallFloat(float value, float largest) {
+  // The exponent of the smallest normal number; that of subnormal ones is the
+  // same.
+  constexpr unsigned kLeast = 127 + 2 - (1u << (kExponentBits - 1));
+  unsigned bits = __float_as_uint(value);
+  unsigned size = bits & 0x7fffffffu;
+  if (size > 0x7f800000u)
+    return value;
+  float magnitude = __uint_as_float(size);
+  magnitude = magnitude < largest ? magnitude : largest;
+  unsigned exponent = __float_as_uint(magnitude) >> 23;
+  exponent = exponent > kLeast ? exponent : kLeast;
+  // In a sum with it the last bit is the format's last one.
+  float shift = __uint_as_float((exponent + 23 - kMantissaBits) << 23);
+  magnitude = (magnitude + shift) - shift;
+  return __uint_as_float(__float_as_uint(magnitude) | (bits & 0x80000000u));
 }
 
 } // namespace moe::detail

@@ -12,6 +12,8 @@
 //   StaticTensor  all; the largest of the static scales of all experts
 //   DynamicTensor all; from the block maxima that kernel amax left
 //   Rounded       none: products are rounded to the type of the input
+//   those of emulated.cuh: data are the numbers that codes stand for, of the
+//                 type that the engine multiplies, and there is no scale
 // Rows: offsets[kExperts] of them with kByOffsets (sorted rows), else tokens,
 // or with row_weights pairs, kPairs of each token, whose row is multiplied by
 // them first, or with expert_num_tokens tokens of each expert (batched rows),
@@ -20,13 +22,14 @@
 //
 // quantize, Args in order (absent where marked): input, long long
 //   input_row_stride (elements), row_weights float (of a layer whose weights
-//   multiply x), static_scale float [kScales] (StaticTensor), block_amax float
-//   (DynamicTensor), offsets int (kByOffsets), expert_num_tokens int [kExperts]
-//   (batched rows), tokens int, valid_tokens int [1] or null (DynamicTensor of
-//   tokens), data, scale float (absent with Rounded): [rows, groups], [rows, 1]
-//   or [1].
-//   Grid.x: Group128: ceildiv(capacity * groups, kThreads / 16); Token:
-//   capacity; else ceildiv(capacity, kBlockRows).
+//   multiply x), static_scale float [kScales] (StaticTensor; FloatTensor), or
+//   static_second_scale (TwoLevels), block_amax float (DynamicTensor), offsets
+//   int (kByOffsets), expert_num_tokens int [kExperts] (batched rows), tokens
+//   int, valid_tokens int [1] or null (DynamicTensor of tokens), data, scale
+//   float (absent with Rounded and emulated): [rows, groups], [rows, 1] or [1].
+//   Grid.x: emulated: by row as Token, others one thread for 8 columns, ends of
+//   groups that are no columns counted; Group128: ceildiv(capacity * groups,
+//   kThreads / 16); Token: capacity; else ceildiv(capacity, kBlockRows).
 // amax, Args in order: input, long long input_row_stride, row_weights float (as
 //   above), offsets int (kByOffsets), expert_num_tokens int [kExperts] (batched
 //   rows), tokens int, valid_tokens int [1] or null (of tokens), block_amax
@@ -40,7 +43,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
 #include "moe/core/types.cuh"
-#include "moe/quant/quantize_rows.cuh"
+#include "moe/quant/emulate_rows.cuh"
 
 namespace moe {
 
@@ -53,10 +56,11 @@ template <class Config> constexpr bool checkQuantizeConfig() {
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of this rank");
   MOE_REQUIRE_VALUE(Config, kScales, "static scales");
   MOE_REQUIRE_VALUE(Config, kBlockRows, "rows of a block of maxima");
-  static_assert(Config::kColumns %
-                        (kSame<typename Config::Scaling, quant::Rounded>
-                             ? kPerVector<typename Config::Input>
-                             : 16) ==
+  using Scaling = typename Config::Scaling;
+  static_assert(Config::kColumns % (kSame<Scaling, quant::Rounded>
+                                        ? kPerVector<typename Config::Input>
+                                    : detail::isEmulated<Scaling> ? 8
+                                                                  : 16) ==
                     0,
                 "rows must be whole 16-byte chunks of the result");
   return true;
@@ -99,17 +103,27 @@ __device__ __forceinline__ void quantize(const typename Config::Args &args) {
   using Scaling = typename Config::Scaling;
   awaitPredecessor<Config>();
   int rows = detail::rowsOf<Config>(args);
-  if constexpr (kSame<Scaling, quant::DynamicTensor>) {
+  constexpr bool kIsEmulated = detail::isEmulated<Scaling>;
+  constexpr bool kOfMaxima = [] {
+    if constexpr (kIsEmulated)
+      return Scaling::kOfMaxima;
+    else
+      return kSame<Scaling, quant::DynamicTensor>;
+  }();
+  if constexpr (kOfMaxima) {
     int blocks = ceilDiv(detail::countedRows<Config>(args), Config::kBlockRows);
     float largest = 0.0f;
     for (int i = int(threadIdx.x); i < blocks; i += Config::kThreads)
       largest = fmaxf(largest, args.block_amax[i]);
-    detail::Quantize<Config>::tensor(
-        args, rows, int(blockIdx.x),
-        Scaling::scale(
-            detail::groupMaximum<Config::kThreads, Config::kThreads>(largest)));
+    largest = detail::groupMaximum<Config::kThreads, Config::kThreads>(largest);
+    if constexpr (kIsEmulated)
+      detail::emulateRows<Config>(args, rows, int(blockIdx.x),
+                                  Scaling::outer(largest));
+    else
+      detail::Quantize<Config>::tensor(args, rows, int(blockIdx.x),
+                                       Scaling::scale(largest));
   } else {
-    detail::quantizeRows<Config>(args, rows, int(blockIdx.x));
+    detail::quantizeOrEmulateRows<Config>(args, rows, int(blockIdx.x));
   }
 }
 

@@ -30,7 +30,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
 #include "moe/core/types.cuh"
-#include "moe/quant/quantize_rows.cuh"
+#include "moe/quant/emulate_rows.cuh"
 #include "moe/routing/arrange.cuh"
 #include "moe/routing/arrange_tokens.cuh"
 #include "moe/routing/normalize.cuh"
@@ -178,7 +178,8 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
                                         Config::kBlockTokens;
     if (int(blockIdx.x) >= routes) {
       awaitPredecessor<Config>();
-      detail::quantizeRows<Config>(args, args.tokens, int(blockIdx.x) - routes);
+      detail::quantizeOrEmulateRows<Config>(args, args.tokens,
+                                            int(blockIdx.x) - routes);
       return;
     }
   }

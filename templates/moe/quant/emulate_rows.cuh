@@ -1,0 +1,144 @@
+//===- emulate_rows.cuh - rows as a quantization leaves them ----*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What a CTA does of kernel quantize, or beside routing, where the Scaling is
+// one of emulated.cuh: data gets 16-bit values, and there is no scale. A thread
+// has 8 neighbours of a row, and those that share a scale are lanes of a warp.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/quant/emulated.cuh"
+#include "moe/quant/quantize_rows.cuh"
+
+namespace moe::detail {
+
+/// Whether a Scaling is one of emulated.cuh.
+template <class Scaling>
+inline constexpr bool isEmulated = requires { Scaling::kEmulated; };
+
+template <class Config> struct Emulate {
+  using Args = typename Config::Args;
+  using Scaling = typename Config::Scaling;
+  using Data = RemoveReference<decltype(*Args::data)>;
+  static constexpr int kWide = 8;
+  static constexpr int kColumns = Config::kColumns;
+  static constexpr int kGroup =
+      Scaling::kColumns == 0 ? kWide : Scaling::kColumns;
+  static constexpr int kLanes = kGroup / kWide;
+  static_assert(sizeof(Data) == 2, "emulated values are of 16 bits");
+  static_assert(kGroup % kWide == 0 && 32 % kLanes == 0,
+                "values that share a scale must be lanes of one warp");
+
+  /// 8 values of a row, once the warp has them; `exists`: or zeros.
+  static __device__ __forceinline__ void leave(const Args &args, bool exists,
+                                               long long row, int column,
+                                               float outer,
+                                               const float (&values)[kWide]) {
+    float largest = 0.0f;
+    if constexpr (Scaling::kColumns != 0) {
+      largest = largest8(values);
+#pragma unroll
+      for (int distance = kLanes / 2; distance > 0; distance /= 2)
+        largest =
+            fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
+    }
+    float scale = Scaling::scale(largest, outer);
+    float left[kWide];
+#pragma unroll
+    for (int i = 0; i < kWide; ++i)
+      left[i] = Scaling::value(values[i], scale, outer);
+    if (exists)
+      *reinterpret_cast<Vector16 *>(args.data + row * kColumns + column) =
+          pack<Data>(left);
+  }
+
+  static __device__ __forceinline__ void groups(const Args &args, int rows,
+                                                int block, float outer) {
+    constexpr int kGroups = ceilDiv(kColumns, kGroup);
+    constexpr int kPerCta = Config::kThreads / kLanes;
+    long long item = (long long)block * kPerCta + int(threadIdx.x) / kLanes;
+    long long row = item / kGroups;
+    int column =
+        int(item % kGroups) * kGroup + int(threadIdx.x) % kLanes * kWide;
+    bool exists = row < rows && column < kColumns && isRow(args, int(row));
+    float values[kWide] = {};
+    if (exists)
+      loadRow8<Config>(args, row, column, values);
+    leave(args, exists, row, column, outer, values);
+  }
+
+  /// Threads of a row: as in Quantize. A row is read twice.
+  static __device__ __forceinline__ void byRow(const Args &args, int rows,
+                                               int block) {
+    constexpr int kRowThreads = Quantize<Config>::kRowThreads;
+    constexpr int kStep = kRowThreads * kWide;
+    int row = block * (Config::kThreads / kRowThreads) +
+              int(threadIdx.x) / kRowThreads;
+    int thread = int(threadIdx.x) % kRowThreads;
+    bool isThere = row < rows && isRow(args, row);
+    float largest = 0.0f;
+#pragma unroll 2
+    for (int column = thread * kWide; column < kColumns; column += kStep) {
+      float values[kWide] = {};
+      if (isThere)
+        loadRow8<Config>(args, row, column, values);
+      largest = fmaxf(largest, largest8(values));
+    }
+    float outer =
+        Scaling::outer(groupMaximum<Config::kThreads, kRowThreads>(largest));
+#pragma unroll 2
+    for (int first = 0; first < kColumns; first += kStep) {
+      int column = first + thread * kWide;
+      bool exists = isThere && column < kColumns;
+      float values[kWide] = {};
+      if (exists)
+        loadRow8<Config>(args, row, column, values);
+      leave(args, exists, row, column, outer, values);
+    }
+  }
+};
+
+/// Share `block` of `rows` rows. outer: of a Scaling from the maxima of kernel
+/// amax.
+template <class Config>
+__device__ __forceinline__ void emulateRows(const typename Config::Args &args,
+                                            int rows, int block,
+                                            float outer = 1.0f) {
+  using E = Emulate<Config>;
+  using Scaling = typename Config::Scaling;
+  if constexpr (Scaling::kOuter == quant::Outer::Row) {
+    E::byRow(args, rows, block);
+  } else {
+    if constexpr (Scaling::kStored) {
+      const float *stored;
+      if constexpr (requires { args.static_scale; })
+        stored = args.static_scale;
+      else
+        stored = args.static_second_scale;
+      float largest = 0.0f;
+      for (int i = int(threadIdx.x); i < Config::kScales; i += Config::kThreads)
+        largest = fmaxf(largest, stored[i]);
+      outer = Scaling::outer(
+          groupMaximum<Config::kThreads, Config::kThreads>(largest));
+    }
+    E::groups(args, rows, block, outer);
+  }
+}
+
+/// Share `block` of `rows` rows. Scaling: all but those of all values' maxima.
+template <class Config>
+__device__ __forceinline__ void
+quantizeOrEmulateRows(const typename Config::Args &args, int rows, int block) {
+  if constexpr (isEmulated<typename Config::Scaling>)
+    emulateRows<Config>(args, rows, block);
+  else
+    quantizeRows<Config>(args, rows, block);
+}
+
+} // namespace moe::detail

@@ -1,0 +1,19 @@
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "moe/kernel/quantize.cuh"
+struct Args { const float * input; long long input_row_stride; const int * offsets; moe::f16 * data; };
+struct Config {
+  using Args = ::Args;
+  static constexpr int kThreads = 256;
+  static constexpr bool kProgrammatic = true;
+  static constexpr bool kCpAsync = true;
+  using Input = float;
+  using Scaling = moe::quant::TwoLevels<moe::e2m1, 16, true>;
+  static constexpr int kColumns = 1416;
+  static constexpr bool kByOffsets = true;
+  static constexpr int kExperts = 128;
+  static constexpr int kScales = 128;
+  static constexpr int kBlockRows = 16;
+};
+static_assert(moe::sharedBytes<Config>() == 0, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __launch_bounds__(256, 1) moec_quantize_emulate_two_levels_of_row_f32(const __grid_constant__ Args args) { moe::quantize<Config>(args); }
