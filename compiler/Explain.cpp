@@ -214,6 +214,10 @@ std::string targetText(const ordered_json &target) {
     text += fmt::format("  degraded from {}\n", degraded);
   if (textOf(target, "realization") == "dequantized")
     text += "  operands are dequantized, exactly, before they are multiplied\n";
+  if (textOf(target, "realization") == "emulated")
+    text +=
+        "  activations are emulated: quantized and dequantized at once, then "
+        "multiplied as 16 bits\n";
   for (const ordered_json &refusal : target["refused"]) {
     std::string engine = textOf(refusal, "engine");
     text += fmt::format("  refused: backend {}{} [{}]: {}\n",

@@ -40,7 +40,8 @@ void MoeDialect::registerAttributes() {
 Attribute DescriptorAttr::parse(AsmParser &parser, Type) {
   Type element, scale, second, zero;
   SmallVector<int64_t> group;
-  bool dynamic = false;
+  bool dynamic = false, secondPerToken = false;
+  std::string rule;
   if (parser.parseLess() || parser.parseType(element))
     return {};
   FieldParser fields(parser);
@@ -49,11 +50,13 @@ Attribute DescriptorAttr::parse(AsmParser &parser, Type) {
   fields.flag("dynamic", dynamic);
   fields.type("second_scale", second);
   fields.type("zero_point", zero);
+  fields.word("scale_rule", rule);
+  fields.flag("second_per_token", secondPerToken);
   if (fields.parse(/*first=*/false) || parser.parseGreater())
     return {};
-  return parser.getChecked<DescriptorAttr>(parser.getContext(), element,
-                                           ArrayRef<int64_t>(group), scale,
-                                           dynamic, second, zero);
+  return parser.getChecked<DescriptorAttr>(
+      parser.getContext(), element, ArrayRef<int64_t>(group), scale, dynamic,
+      second, zero, StringRef(rule), secondPerToken);
 }
 
 void DescriptorAttr::print(AsmPrinter &printer) const {
@@ -65,13 +68,17 @@ void DescriptorAttr::print(AsmPrinter &printer) const {
   fields.flag("dynamic", getDynamic());
   fields.type("second_scale", getSecondScale());
   fields.type("zero_point", getZeroPoint());
+  if (!getScaleRule().empty())
+    fields.word("scale_rule", getScaleRule());
+  fields.flag("second_per_token", getSecondPerToken());
   printer << '>';
 }
 
 LogicalResult DescriptorAttr::verify(EmitError emitError, Type element,
                                      ArrayRef<int64_t> group, Type scale,
                                      bool dynamic, Type secondScale,
-                                     Type zeroPoint) {
+                                     Type zeroPoint, StringRef scaleRule,
+                                     bool secondPerToken) {
   if (!element || !isa<FloatType, IntegerType>(element))
     return emitError() << "element must be a float or an integer type, got "
                        << element;
@@ -97,7 +104,25 @@ LogicalResult DescriptorAttr::verify(EmitError emitError, Type element,
   if (zeroPoint && !isa<IntegerType>(element))
     return emitError() << "'zero_point' needs an integer element type, got "
                        << element;
+  if (!scaleRule.empty() && scaleRule != "even" && scaleRule != "ceil" &&
+      scaleRule != "floor")
+    return emitError() << "unknown scale_rule '" << scaleRule
+                       << "'; known: even, ceil, floor";
+  if (!scaleRule.empty() &&
+      (!dynamic || !isa_and_nonnull<Float8E8M0FNUType>(scale)))
+    return emitError() << "'scale_rule' is of dynamic scales of f8E8M0FNU";
+  if (secondPerToken && (!dynamic || !secondScale))
+    return emitError() << "'second_per_token' needs a 'second_scale' of "
+                          "'dynamic' scales";
   return success();
+}
+
+StringRef DescriptorAttr::getRule() const {
+  if (!getDynamic() || !isa<Float8E8M0FNUType>(getScale()))
+    return {};
+  if (!getScaleRule().empty())
+    return getScaleRule();
+  return getElement().getIntOrFloatBitWidth() == 8 ? "ceil" : "even";
 }
 
 //===----------------------------------------------------------------------===//
@@ -130,7 +155,8 @@ static DescriptorAttr descriptor(MLIRContext *context,
   return DescriptorAttr::get(context, elementType(context, row.element), group,
                              elementType(context, row.scale), row.dynamic,
                              elementType(context, row.secondScale),
-                             elementType(context, row.zeroPoint));
+                             elementType(context, row.zeroPoint), row.scaleRule,
+                             row.secondPerToken);
 }
 
 QuantAttr QuantAttr::getScheme(MLIRContext *context, StringRef name) {

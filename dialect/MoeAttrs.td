@@ -40,7 +40,15 @@ def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor"> {
       channel, `[128, 128]` a block, `[1, 32]` a group along K;
     * `scale`: the scale's element type; present exactly if `group` is;
     * `dynamic`: the scale is computed from the values at run time;
-    * `second_scale`: the element type of a scale of the scales, one a tensor;
+    * `second_scale`: the element type of a scale of the scales, one a tensor,
+      which is stored; with `second_per_token` of dynamic ones each token has its
+      own, computed at run time;
+    * `scale_rule`: how a dynamic scale of type f8E8M0FNU follows from the largest
+      magnitude of its group, and the largest power of two P and value V of the
+      element type: `even` is the power of two of the magnitude, rounded to the
+      element's mantissa, over P; `ceil` the least power of two that is no smaller
+      than magnitude / V; `floor` the magnitude's power of two over P. Absent it is
+      `ceil` of 8-bit elements, else `even`;
     * `zero_point`: the zero point's element type, of an integer element type.
 
     ```mlir
@@ -48,7 +56,9 @@ def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor"> {
     #block = #moe.descriptor<f8E4M3FN, group = [1, 128], scale = f32, dynamic>
     #nvfp4 = #moe.descriptor<f4E2M1FN, group = [1, 16], scale = f8E4M3FN, second_scale = f32>
     #awq = #moe.descriptor<i4, group = [1, 128], scale = f16, zero_point = i4>
-    module attributes {moe.example = [#plain, #block, #nvfp4, #awq]} {}
+    #mx = #moe.descriptor<f4E2M1FN, group = [1, 32], scale = f8E8M0FNU, dynamic, scale_rule = floor>
+    #two = #moe.descriptor<f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic, second_scale = f32, second_per_token>
+    module attributes {moe.example = [#plain, #block, #nvfp4, #awq, #mx, #two]} {}
     ```
   }];
   let parameters = (ins
@@ -57,17 +67,26 @@ def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor"> {
     OptionalParameter<"::mlir::Type">:$scale,
     OptionalParameter<"bool">:$dynamic,
     OptionalParameter<"::mlir::Type">:$secondScale,
-    OptionalParameter<"::mlir::Type">:$zeroPoint
+    OptionalParameter<"::mlir::Type">:$zeroPoint,
+    StringRefParameter<"even, ceil, floor, or empty", "\"\"">:$scaleRule,
+    OptionalParameter<"bool">:$secondPerToken
   );
   let builders = [
     AttrBuilder<(ins "::mlir::Type":$element), [{
       return $_get($_ctxt, element, ::llvm::ArrayRef<int64_t>(),
-                   ::mlir::Type(), false, ::mlir::Type(), ::mlir::Type());
+                   ::mlir::Type(), false, ::mlir::Type(), ::mlir::Type(),
+                   ::llvm::StringRef(), false);
     }]>
   ];
   let extraClassDeclaration = [{
     /// No scale of any kind.
     bool isPlain() const { return !getScale(); }
+    /// One scale of all values.
+    bool isOfTensor() const { return !isPlain() && getGroup()[0] == -1 && getGroup()[1] == -1; }
+    /// A scale of scales that is stored, below dynamic ones.
+    bool hasStoredSecondScale() const { return getSecondScale() && !getSecondPerToken(); }
+    /// The rule by which dynamic powers of two follow; empty for other scales.
+    ::llvm::StringRef getRule() const;
   }];
 }
 
@@ -412,7 +431,7 @@ def Moe_ReportAttr : Moe_FieldsAttr<"Report", "report"> {
   let summary = "what the resolver decided, and why";
   let description = [{
     The winner, every candidate that was refused, and what the choice degraded
-    from (absent: nothing). `realization` is `native` (absent) or `dequantized`:
+    from (absent: nothing). `realization` is `native` (absent), `dequantized` or `emulated`:
     operands become a wider type, exactly, before they are multiplied.
 
     ```mlir
@@ -425,7 +444,7 @@ def Moe_ReportAttr : Moe_FieldsAttr<"Report", "report"> {
     StringRefParameter<"a row of Engines.h">:$engine,
     OptionalArrayRefParameter<"::moec::moe::RefusalAttr">:$refused,
     StringRefParameter<"a sentence, or empty", "\"\"">:$degraded,
-    StringRefParameter<"native or dequantized", "\"native\"">:$realization
+    StringRefParameter<"native, dequantized or emulated", "\"native\"">:$realization
   );
 }
 

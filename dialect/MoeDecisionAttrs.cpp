@@ -493,9 +493,10 @@ void ReportAttr::print(AsmPrinter &printer) const {
 LogicalResult ReportAttr::verify(EmitError emitError, StringRef backend,
                                  StringRef engine, ArrayRef<RefusalAttr>,
                                  StringRef, StringRef realization) {
-  if (realization != "native" && realization != "dequantized")
+  if (realization != "native" && realization != "dequantized" &&
+      realization != "emulated")
     return emitError() << "unknown realization '" << realization
-                       << "'; known: native, dequantized";
+                       << "'; known: native, dequantized, emulated";
   if (verifyWord(emitError, catalog::kBackends, backend, "backend") ||
       verifyWord(emitError, catalog::kEngines, engine, "engine"))
     return failure();

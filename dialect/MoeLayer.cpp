@@ -215,6 +215,16 @@ SmallVector<int64_t, 3> LayerOp::getW2ScaleShape() {
                     *getLocalIntermediate());
 }
 
+Type LayerOp::getComputeType() {
+  const DescriptorAttr a1 = getQuant().getA1(), a2 = getQuant().getA2();
+  if (a1.isPlain())
+    return a1.getElement();
+  if (a2.isPlain())
+    return a2.getElement();
+  return getInputType().isF16() ? getInputType()
+                                : Type(BFloat16Type::get(getContext()));
+}
+
 LogicalResult LayerOp::verify() {
   for (NamedAttribute attr : (*this)->getDiscardableAttrs())
     if (!attr.getName().getValue().contains('.'))

@@ -151,6 +151,9 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     /// Rows at most for each of a run's tokens, which are slots of an expert
     /// where rows come by expert. The layer must be resolved.
     int64_t getRowsOfToken() { return isBatched() ? *getLocalExperts() : getPairsOfToken(); }
+    /// What matmuls multiply where weights are dequantized: activations as they
+    /// come, or quantized ones, emulated, in the input's type of 16 bits.
+    ::mlir::Type getComputeType();
     bool accumulatesFast() { return getAccumulate() == "fast"; }
     /// moe-resolve-parallel has been here.
     bool isResolved() { return getLocalIntermediate() && getLocalBegin() && getLocalExperts() && getW2Bias(); }

@@ -254,6 +254,10 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments]> {
     `moe.amax`. The leading `?` is tokens or rows, the same for all; of sorted
     rows `offsets` says how many there are, of batched ones `counts`.
 
+    Data of 16 bits are emulated: what the codes of the descriptor's element stand
+    for, dequantized at once, so that there is no scale as a result. They alone
+    may have a scale of scales.
+
     With `weights` [tokens, pairs] the input is of tokens and the result of
     their pairs: row i is the product of input row i / pairs and weight i, in
     f32. A descriptor without a scale then says what it is rounded to.
@@ -262,6 +266,8 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments]> {
     func.func private @quantize(%x: tensor<?x2048xbf16>) {
       %q, %s = moe.quantize <f8E4M3FN, group = [1, 128], scale = f32, dynamic> %x
           : (tensor<?x2048xbf16>) -> (tensor<?x2048xf8E4M3FN>, tensor<?x16xf32>)
+      %e = moe.quantize <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU, dynamic> %x
+          : (tensor<?x2048xbf16>) -> tensor<?x2048xbf16>
       return
     }
     ```
@@ -284,6 +290,10 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments]> {
     (`block_rows` `=` $block_rows^)? (`amax` $block_amax^)?
     (`valid` $valid_tokens^)? (`offsets` $offsets^)? (`counts` $counts^)?
     attr-dict `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    /// Whether the data are not codes, but what codes stand for.
+    bool isEmulated();
   }];
 }
 

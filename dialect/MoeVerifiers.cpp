@@ -276,14 +276,25 @@ LogicalResult AmaxOp::verify() {
   return expect(*this, "block_amax", getBlockAmax(), {kAny}, f32(*this));
 }
 
+bool QuantizeOp::isEmulated() {
+  const Type element = tensor(getData()).getElementType();
+  return !getDescriptor().isPlain() && (element.isF16() || element.isBF16());
+}
+
 LogicalResult QuantizeOp::verify() {
   const DescriptorAttr descriptor = getDescriptor();
+  const bool emulated = isEmulated();
   if (descriptor.isPlain() && !getWeights())
     return emitOpError() << "a descriptor without a scale quantizes nothing";
   if (failed(expect(*this, "data", getData(), tensor(getInput()).getShape(),
-                    descriptor.getElement())) ||
+                    emulated ? tensor(getData()).getElementType()
+                             : descriptor.getElement())) ||
       failed(verifyWeights(*this, getWeights(), getOffsets())))
     return failure();
+  if (bool(getStaticSecondScale()) !=
+      (emulated && descriptor.hasStoredSecondScale()))
+    return emitOpError() << "'second_scale' belongs to emulated data whose "
+                            "descriptor has one that is stored";
   if (descriptor.isPlain()) {
     if (!getScales().empty() || getStaticScale() || getBlockAmax())
       return emitOpError() << "a descriptor without a scale has none, neither "
@@ -303,15 +314,19 @@ LogicalResult QuantizeOp::verify() {
   if (failed(
           verifyRowCount(*this, getValidTokens(), getOffsets(), getCounts())))
     return failure();
-  const size_t most = isDynamic  ? (descriptor.getSecondScale() ? 2 : 1)
-                      : ofTensor ? 1
-                                 : 0;
-  if (getScales().size() > most || (isDynamic && getScales().empty()))
+  const size_t most = emulated    ? 0
+                      : isDynamic ? (descriptor.getSecondScale() ? 2 : 1)
+                      : ofTensor  ? 1
+                                  : 0;
+  if (getScales().size() > most ||
+      (isDynamic && !emulated && getScales().empty()))
     return emitOpError() << "must have "
                          << (most == 0   ? "no scale"
                              : most == 1 ? "one scale"
                                          : "one scale, or two,")
                          << " as a result, got " << getScales().size();
+  if (emulated && isDynamic)
+    return success();
   const Value scale =
       isDynamic ? Value(getScales().front()) : Value(getStaticScale());
   if (tensor(scale).getElementType() != descriptor.getScale())

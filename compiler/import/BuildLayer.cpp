@@ -9,6 +9,7 @@
 
 #include "dialect/Moe.h"
 #include "dialect/catalog/RoutingMethods.h"
+#include "dialect/catalog/Schemes.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
@@ -104,7 +105,8 @@ LayerBuilder::descriptor(const DescriptorDescription &description) {
   return moe::DescriptorAttr::getChecked(
       failing(), &context, element, ArrayRef<int64_t>(description.group),
       elementType(description.scale), description.dynamic,
-      elementType(description.secondScale), elementType(description.zeroPoint));
+      elementType(description.secondScale), elementType(description.zeroPoint),
+      StringRef(description.scaleRule), description.secondPerToken);
 }
 
 /// With another type of 16 bits in place of bf16, if there is one, and other
@@ -120,16 +122,19 @@ moe::DescriptorAttr LayerBuilder::changed(moe::DescriptorAttr descriptor,
   return moe::DescriptorAttr::get(
       &context, type(descriptor.getElement()), group,
       type(descriptor.getScale()), descriptor.getDynamic(),
-      descriptor.getSecondScale(), descriptor.getZeroPoint());
+      descriptor.getSecondScale(), descriptor.getZeroPoint(),
+      descriptor.getScaleRule(), descriptor.getSecondPerToken());
 }
 
 moe::QuantAttr LayerBuilder::quant(const QuantDescription &description,
                                    std::string_view inputType) {
   if (!description.scheme.empty()) {
     const auto named = moe::QuantAttr::getScheme(&context, description.scheme);
-    if (!named || !named.getA1().isPlain() || named.getW1().isPlain())
+    const catalog::Scheme *row =
+        catalog::find(catalog::kSchemes, std::string_view(description.scheme));
+    if (!named || row->policy != catalog::kWeightOnly)
       return named;
-    // Activations that are multiplied as they come may be of either type.
+    // What is multiplied as 16 bits may be of either type.
     const Type half = inputType == "f16" ? elementType(inputType) : Type();
     return moe::QuantAttr::getSpelled(
         &context, changed(named.getA1(), half, 0),

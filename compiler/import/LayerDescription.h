@@ -28,6 +28,8 @@ struct DescriptorDescription {
   std::string scale;          ///< element type of the scales, "" for none
   bool dynamic = false;       ///< scales are computed at run time
   std::string secondScale;
+  std::string scaleRule; ///< of dynamic f8E8M0FNU; "": the type's
+  bool secondPerToken = false;
   std::string zeroPoint;
 };
 

@@ -56,6 +56,9 @@ void refuseForeign(JsonReader &reader, std::span<const ForeignField> fields) {
                     fmt::format("no field of this format: {}", field.reason));
 }
 
+constexpr std::array<std::string_view, 3> kScaleRules = {"even", "ceil",
+                                                         "floor"};
+
 DescriptorDescription readDescriptor(JsonReader &quant, std::string_view key,
                                      std::string_view unquantized) {
   DescriptorDescription descriptor;
@@ -79,6 +82,9 @@ DescriptorDescription readDescriptor(JsonReader &quant, std::string_view key,
   descriptor.secondScale = type("alpha_or_gscale", "");
   descriptor.zeroPoint = type("zp", "");
   descriptor.dynamic = reader->booleanOr("dynamic", false);
+  descriptor.secondPerToken = reader->booleanOr("second_per_token", false);
+  if (reader->has("scale_rule"))
+    descriptor.scaleRule = readName(*reader, "scale_rule", kScaleRules, "");
   if (!descriptor.group.empty() && descriptor.group.size() != 2)
     reader->expected("shape", "two integers, rows and columns of one scale "
                               "(-1 for all)");

@@ -194,6 +194,8 @@ LogicalResult checkTogether(moe::LayerOp layer) {
 /// Operands whose sums an engine may leave to its tensor cores: those of 8-bit
 /// floats. Scales that change along k are f32's to apply.
 bool mayAccumulateFast(moe::QuantAttr quant) {
+  if (compiler::dequantizesWeights(quant))
+    return false;
   for (moe::DescriptorAttr operand : {quant.getA1(), quant.getA2()})
     if (!llvm::isa<FloatType>(operand.getElement()) ||
         operand.getElement().getIntOrFloatBitWidth() != 8 ||
@@ -349,10 +351,78 @@ LogicalResult checkWeight(moe::LayerOp layer, StringRef name,
   return failure(failed);
 }
 
+/// Activations that are emulated, one of the two
+/// (templates/moe/quant/emulated.cuh).
+LogicalResult checkActivation(moe::LayerOp layer, StringRef name,
+                              moe::DescriptorAttr activation) {
+  bool failed = false;
+  const auto refuse = [&](const Twine &reason) {
+    failed = true;
+    (void)compiler::refuse(layer, "scheme_not_supported", name + ": " + reason);
+  };
+  if (activation.isPlain())
+    return success();
+  const std::string element =
+      compiler::elementTypeName(activation.getElement());
+  const std::string scale = compiler::elementTypeName(activation.getScale());
+  constexpr std::string_view kElements =
+      "f8E4M3FN f8E5M2 f6E3M2FN f6E2M3FN f4E2M1FN i8";
+  constexpr std::string_view kScales = "f32 f8E8M0FNU f8E4M3FN";
+  if (!catalog::hasWord(kElements, element))
+    refuse("activations of " + element +
+           " are not emulated; accepted: " + StringRef(kElements));
+  if (!catalog::hasWord(kScales, scale)) {
+    refuse("scales of " + scale + "; accepted: " + StringRef(kScales));
+    return mlir::failure();
+  }
+  if (activation.getZeroPoint())
+    refuse("activations have no zero points; accepted: none");
+  const int64_t rows = activation.getGroup()[0];
+  const int64_t columns = activation.getGroup()[1];
+  const bool isGroup = rows == 1 && (columns == 16 || columns == 32 ||
+                                     columns == 64 || columns == 128);
+  const bool isRow = rows == 1 && columns == -1;
+  if (scale == "f32") {
+    if (!isGroup && !isRow && !activation.isOfTensor())
+      refuse("groups of [" + Twine(rows) + ", " + Twine(columns) +
+             "]; accepted: [-1, -1], [1, -1], or [1, 16], [1, 32], [1, 64] and "
+             "[1, 128]");
+    if (activation.getDynamic() && activation.isOfTensor() &&
+        element != "f8E4M3FN")
+      refuse("dynamic scales of [-1, -1] of " + element +
+             "; accepted: of f8E4M3FN");
+    if (!activation.getDynamic() && !activation.isOfTensor())
+      refuse("static scales of [" + Twine(rows) + ", " + Twine(columns) +
+             "]; accepted: of [-1, -1]");
+  } else {
+    if (!isGroup)
+      refuse("groups of [" + Twine(rows) + ", " + Twine(columns) +
+             "] with scales of " + scale +
+             "; accepted: [1, 16], [1, 32], [1, 64] and [1, 128]");
+    if (!activation.getDynamic())
+      refuse("static scales of " + scale + "; accepted: dynamic ones");
+    if (element == "i8")
+      refuse("activations of i8 with scales of " + scale + "; accepted: f32");
+  }
+  const Type second = activation.getSecondScale();
+  if (bool(second) != (scale == "f8E4M3FN") || (second && !second.isF32()))
+    refuse("scales of f8E4M3FN have second scales of f32, others have none");
+  return mlir::failure(failed);
+}
+
 LogicalResult checkTypes(moe::LayerOp layer) {
   const moe::QuantAttr quant = layer.getQuant();
   bool failed = false;
-  if (compiler::isWeightOnly(quant)) {
+  if (compiler::dequantizesWeights(quant)) {
+    failed |= mlir::failed(checkActivation(layer, "a1", quant.getA1()));
+    failed |= mlir::failed(checkActivation(layer, "a2", quant.getA2()));
+    if (layer.getInputQuantized()) {
+      failed = true;
+      (void)compiler::refuse(
+          layer, "option_not_supported",
+          "input_quantized: activations beside weights that are dequantized "
+          "are emulated, from x as it was; accepted: x in its own type");
+    }
     failed |= mlir::failed(checkWeight(layer, "w1", quant.getW1()));
     failed |= mlir::failed(checkWeight(layer, "w2", quant.getW2()));
     if (quant.getW1().getElement() != quant.getW2().getElement()) {
@@ -368,7 +438,7 @@ LogicalResult checkTypes(moe::LayerOp layer) {
         layer, "scheme_not_supported",
         "these descriptors are no scheme that a backend does; accepted: " +
             Twine(catalog::names(catalog::kSchemes)) +
-            ", or weights alone that are quantized");
+            ", or weights that are quantized, both");
   }
   for (auto [name, type] :
        {std::pair<StringRef, Type>("input_type", layer.getInputType()),
@@ -395,8 +465,10 @@ constexpr int64_t kMaxExperts = 1024;
 constexpr int64_t kMaxTopK = 32;
 
 LogicalResult checkSizes(moe::LayerOp layer) {
-  const int64_t bits =
-      layer.getQuant().getA1().getElement().getIntOrFloatBitWidth();
+  const Type multiplied = compiler::dequantizesWeights(layer.getQuant())
+                              ? layer.getComputeType()
+                              : layer.getQuant().getA1().getElement();
+  const int64_t bits = multiplied.getIntOrFloatBitWidth();
   const int64_t elements = kRowBytes * 8 / bits;
   const int64_t intermediate =
       layer.getLocalIntermediate().value_or(layer.getIntermediate());

@@ -43,12 +43,22 @@ static LayerFacts factsOf(moe::LayerOp layer) {
   if (quant.getA1().isPlain())
     facts.elementTypes.push_back(elementTypeName(layer.getInputType()));
   for (moe::DescriptorAttr descriptor :
-       {quant.getA1(), quant.getW1(), quant.getA2(), quant.getW2()}) {
+       {quant.getA1(), quant.getW1(), quant.getA2(), quant.getW2()})
     facts.quantized |= !descriptor.isPlain();
-    const bool isCode = isWeightOnly(quant) && !descriptor.isPlain();
-    (isCode ? facts.codes : facts.elementTypes)
-        .push_back(elementTypeName(descriptor.getElement()));
+  if (!dequantizesWeights(quant)) {
+    for (moe::DescriptorAttr operand :
+         {quant.getA1(), quant.getW1(), quant.getA2(), quant.getW2()})
+      facts.elementTypes.push_back(elementTypeName(operand.getElement()));
+    return facts;
   }
+  for (moe::DescriptorAttr activation : {quant.getA1(), quant.getA2()}) {
+    facts.emulated |= isEmulated(quant, activation);
+    facts.elementTypes.push_back(elementTypeName(
+        isEmulated(quant, activation) ? layer.getComputeType()
+                                      : activation.getElement()));
+  }
+  for (moe::DescriptorAttr weight : {quant.getW1(), quant.getW2()})
+    facts.codes.push_back(elementTypeName(weight.getElement()));
   return facts;
 }
 

@@ -158,6 +158,13 @@ private:
     if (!layer.getInputQuantized())
       addScale("a1_scale", {layer.getStoredExperts()}, quant.getA1());
     addScale("a2_scale", {layer.getStoredExperts()}, quant.getA2());
+    // Below dynamic ones.
+    if (quant.getA1().hasStoredSecondScale())
+      add("a1_second_scale", {layer.getStoredExperts()},
+          quant.getA1().getSecondScale());
+    if (quant.getA2().hasStoredSecondScale())
+      add("a2_second_scale", {layer.getStoredExperts()},
+          quant.getA2().getSecondScale());
   }
 
   /// Numbers of the activation, and biases.
@@ -215,8 +222,9 @@ private:
   };
 
   /// `weights`: of pairs, which multiply the tokens first; null for none.
+  /// `which`: "a1" or "a2", whose stored scales are taken.
   Quantized quantize(moe::DescriptorAttr descriptor, Value input, Value weights,
-                     Value staticScale, const Rows &rows) {
+                     StringRef which, const Rows &rows) {
     if (descriptor.isPlain() && !weights)
       return {input, Value()};
     if (descriptor.isPlain())
@@ -238,13 +246,22 @@ private:
           builder, location, tensor({kAny}, builder.getF32Type()), kAmaxRows,
           input, weights, valid, rows.offsets, rows.counts);
     }
-    const auto scale = scaleTypeOf(descriptor, type.getDimSize(1));
+    const bool emulated = compiler::isEmulated(layer.getQuant(), descriptor);
+    SmallVector<Type, 1> scales;
+    if (!emulated)
+      scales.push_back(scaleTypeOf(descriptor, type.getDimSize(1)));
+    const auto stored = [&](StringRef suffix) {
+      return this->input((which + suffix).str());
+    };
     auto op = moe::QuantizeOp::create(
-        builder, location, tensor(type.getShape(), descriptor.getElement()),
-        TypeRange{scale}, descriptor, input, weights,
-        descriptor.getDynamic() ? Value() : staticScale, Value(), blockRows,
-        amax, amax ? valid : Value(), rows.offsets, rows.counts);
-    return {op.getData(), op.getScales().front()};
+        builder, location,
+        tensor(type.getShape(),
+               emulated ? layer.getComputeType() : descriptor.getElement()),
+        scales, descriptor, input, weights,
+        descriptor.getDynamic() ? Value() : stored("_scale"),
+        stored("_second_scale"), blockRows, amax, amax ? valid : Value(),
+        rows.offsets, rows.counts);
+    return {op.getData(), emulated ? Value() : op.getScales().front()};
   }
 
   /// `gather`: the pair of each row, or null. `weight`: "w13" or "w2".
@@ -306,8 +323,8 @@ private:
         layer.getInputQuantized()
             ? Quantized{input("x"), input("x_scale")}
             : quantize(a1, input("x"),
-                       onInput ? route.getTopkWeights() : Value(),
-                       input("a1_scale"), Rows());
+                       onInput ? route.getTopkWeights() : Value(), "a1",
+                       Rows());
     // Weighed rows are of pairs, others of tokens.
     const Value h = matmul(builder.getI64IntegerAttr(onInput ? 1 : topK), x,
                            permute.getRows(), "w13", input("b13"), sorted);
@@ -342,8 +359,7 @@ private:
         input("gate_up_addend"), pairs,
         llvm::map_to_vector(numbersOfExperts(),
                             [&](StringRef name) { return input(name); }));
-    const Quantized t =
-        quantize(a2, activate.getResult(), Value(), input("a2_scale"), rows);
+    const Quantized t = quantize(a2, activate.getResult(), Value(), "a2", rows);
     return matmul(IntegerAttr(), t, Value(), "w2",
                   *layer.getW2Bias() ? input("b2") : Value(), rows);
   }
@@ -364,7 +380,7 @@ private:
     const Quantized x = layer.getInputQuantized()
                             ? Quantized{input("x"), input("x_scale")}
                             : quantize(layer.getQuant().getA1(), input("x"),
-                                       Value(), input("a1_scale"), rows);
+                                       Value(), "a1", rows);
     const Value h =
         matmul(IntegerAttr(), x, Value(), "w13", input("b13"), rows);
     const Value out = secondHalf(h, rows, Value());

@@ -117,13 +117,14 @@ static StringRef operandName(OpOperand &operand) {
                                               : "expert_num_tokens";
       })
       .Case([&](moe::QuantizeOp op) -> StringRef {
-        return value == op.getInput()         ? "input"
-               : value == op.getWeights()     ? "row_weights"
-               : value == op.getStaticScale() ? "static_scale"
-               : value == op.getBlockAmax()   ? "block_amax"
-               : value == op.getValidTokens() ? "valid_tokens"
-               : value == op.getOffsets()     ? "offsets"
-                                              : "expert_num_tokens";
+        return value == op.getInput()               ? "input"
+               : value == op.getWeights()           ? "row_weights"
+               : value == op.getStaticScale()       ? "static_scale"
+               : value == op.getStaticSecondScale() ? "static_second_scale"
+               : value == op.getBlockAmax()         ? "block_amax"
+               : value == op.getValidTokens()       ? "valid_tokens"
+               : value == op.getOffsets()           ? "offsets"
+                                                    : "expert_num_tokens";
       })
       .Case([&](moe::ActivateOp op) -> StringRef {
         if (llvm::is_contained(op.getNumbers(), value))
@@ -242,6 +243,9 @@ static bool joinsKernel(moe::VariantOp variant, moe::QuantizeOp quantize) {
       tileRows = permute.getTileRows();
     for (auto batch : variant.getBody().getOps<moe::BatchOp>())
       tileRows = batch.getTileRows();
+    // What follows from more values than a thread has takes a kernel.
+    if (quantize.isEmulated())
+      return false;
     return quantize.getStaticScale() ||
            (quantize.getDescriptor().getGroup()[1] == 128 && engine &&
             engine->warpSpecialized && tileRows > 0 &&

@@ -167,7 +167,7 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
                               few.engine, missing, target.getArchRow().name));
   const std::string weight =
       compiler::elementTypeName(layer.getQuant().getW1().getElement());
-  if (compiler::isWeightOnly(layer.getQuant()) &&
+  if (compiler::dequantizesWeights(layer.getQuant()) &&
       !catalog::hasWord(engine->weights, weight))
     return refuse("dtype_not_supported",
                   fmt::format("engine '{}' does not convert weights of {} to "

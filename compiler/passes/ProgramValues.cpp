@@ -13,6 +13,7 @@
 #include "compiler/passes/ProgramValues.h"
 
 #include "dialect/catalog/RoutingMethods.h"
+#include "dialect/catalog/Schemes.h"
 #include "runtime/package/ElementTypes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -48,6 +49,19 @@ int64_t compiler::elementBytes(StringRef elementType) {
 bool compiler::isWeightOnly(moe::QuantAttr quant) {
   return quant.getA1().isPlain() && quant.getA2().isPlain() &&
          !quant.getW1().isPlain() && !quant.getW2().isPlain();
+}
+
+bool compiler::dequantizesWeights(moe::QuantAttr quant) {
+  if (quant.getW1().isPlain() || quant.getW2().isPlain())
+    return false;
+  const catalog::Scheme *row =
+      catalog::find(catalog::kSchemes, std::string_view(quant.getScheme()));
+  return !row || row->policy == catalog::kWeightOnly;
+}
+
+bool compiler::isEmulated(moe::QuantAttr quant,
+                          moe::DescriptorAttr activation) {
+  return !activation.isPlain() && dequantizesWeights(quant);
 }
 
 StringRef compiler::numbersWeight(moe::ActivationAttr activation, size_t i) {

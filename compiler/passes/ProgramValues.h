@@ -43,6 +43,11 @@ llvm::StringRef numbersWeight(moe::ActivationAttr activation, size_t i);
 /// Whether weights alone are quantized: a matmul converts them to the type of
 /// its activations.
 bool isWeightOnly(moe::QuantAttr quant);
+/// Whether a matmul converts weights to the layer's type of 16 bits, be its
+/// activations quantized or not; those that are, are emulated in that type.
+bool dequantizesWeights(moe::QuantAttr quant);
+/// Whether activations of that descriptor are emulated.
+bool isEmulated(moe::QuantAttr quant, moe::DescriptorAttr activation);
 /// Bits of an element.
 int64_t elementBits(llvm::StringRef elementType);
 

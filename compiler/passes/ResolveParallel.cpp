@@ -13,6 +13,7 @@
 
 #include "compiler/passes/Communication.h"
 #include "compiler/passes/Passes.h"
+#include "compiler/passes/ProgramValues.h"
 #include "compiler/passes/Targets.h"
 
 #include <numeric>
@@ -53,14 +54,20 @@ struct Shard {
 int64_t shardUnit(moe::LayerOp layer) {
   constexpr int64_t kRowBytes = 16, kInterleave = 8;
   const moe::QuantAttr quant = layer.getQuant();
-  int64_t unit =
-      kRowBytes * 8 / quant.getA2().getElement().getIntOrFloatBitWidth();
+  const Type multiplied = compiler::dequantizesWeights(quant)
+                              ? layer.getComputeType()
+                              : quant.getA2().getElement();
+  int64_t unit = kRowBytes * 8 / multiplied.getIntOrFloatBitWidth();
   if (layer.isGated())
     unit = std::lcm(unit, kInterleave);
   if (!quant.getW1().isPlain() && quant.getW1().getGroup()[0] > 1)
     unit = std::lcm(unit, quant.getW1().getGroup()[0]);
   if (!quant.getW2().isPlain() && quant.getW2().getGroup()[1] > 1)
     unit = std::lcm(unit, quant.getW2().getGroup()[1]);
+  // Shards of an emulated intermediate are quantized as the whole of it.
+  if (compiler::isEmulated(quant, quant.getA2()) &&
+      quant.getA2().getGroup()[1] > 1)
+    unit = std::lcm(unit, quant.getA2().getGroup()[1]);
   return unit;
 }
 

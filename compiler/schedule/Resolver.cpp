@@ -237,7 +237,8 @@ Result<Resolution> compiler::resolve(const LayerFacts &layer,
       resolution.engine = candidate.engine->name;
       if (!layer.elementTypes.empty())
         resolution.realization =
-            layer.codes.empty()
+            layer.emulated ? "emulated"
+            : layer.codes.empty()
                 ? catalog::realizationOf(resolution.engine,
                                          layer.elementTypes.front(),
                                          archRow->features)

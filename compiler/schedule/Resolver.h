@@ -34,9 +34,12 @@ struct LayerFacts {
   /// Element types of x, unless it is quantized, and of what the two matmuls
   /// multiply: a1, w1, a2, w2.
   std::vector<std::string> elementTypes;
-  /// Where weights alone are quantized: their element types. They are then none
-  /// of the others.
+  /// Where weights are dequantized: their element types. They are then none of
+  /// the others.
   std::vector<std::string> codes;
+  /// Whether activations are quantized and dequantized before they are
+  /// multiplied; elementTypes has what they become.
+  bool emulated = false;
 };
 
 struct Refused {
@@ -50,7 +53,8 @@ struct Resolution {
   std::vector<Refused> refused; ///< every candidate that cannot serve
   /// What would have been taken first, and why it was not; "" if it was.
   std::string degraded;
-  /// "native", or "dequantized": see catalog::realizationOf.
+  /// "native" or "dequantized": see catalog::realizationOf; or "emulated", of
+  /// activations too.
   std::string realization = "native";
 };
 

@@ -43,7 +43,8 @@ std::string operandText(const catalog::SchemeDescriptor &operand) {
     text += fmt::format(" {}x{} {}{}", operand.groupRows, operand.groupColumns,
                         operand.scale, operand.dynamic ? " dynamic" : "");
   if (!operand.secondScale.empty())
-    text += fmt::format(" of {}", operand.secondScale);
+    text += fmt::format(" of {}{}", operand.secondScale,
+                        operand.secondPerToken ? " per token" : "");
   if (!operand.zeroPoint.empty())
     text += fmt::format(" zero {}", operand.zeroPoint);
   return text;

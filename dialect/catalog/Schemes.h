@@ -9,7 +9,8 @@
 // the weights (w1, w2) of the two matmuls are made of. A descriptor's fields
 // are those of #moe.descriptor; element types are spelled as in MLIR. Weights
 // of a policy that dequantizes may as well be spelled out, with other groups
-// and types of scales.
+// and types of scales. Activations that have scales beside such weights are
+// emulated: quantized and dequantized at once, and multiplied as 16 bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,6 +31,8 @@ struct SchemeDescriptor {
   bool dynamic = false;              ///< scale computed at run time
   std::string_view secondScale = {}; ///< element type of the scale of scales
   std::string_view zeroPoint = {};   ///< element type of the zero point
+  std::string_view scaleRule = {};   ///< of dynamic f8E8M0FNU; {}: the type's
+  bool secondPerToken = false;       ///< the second scale is computed too
 };
 
 struct Scheme {
@@ -38,8 +41,8 @@ struct Scheme {
   std::string_view policy; ///< the C++ type in templates/moe/quant
 };
 
-/// The policy of layers whose weights alone are quantized, whatever their codes
-/// and scales.
+/// The policy of layers whose weights become numbers of 16 bits, whatever their
+/// codes and scales, and whether activations are quantized or not.
 inline constexpr std::string_view kWeightOnly = "moe::quant::WeightOnly";
 
 inline constexpr Scheme kSchemes[] = {
@@ -103,6 +106,66 @@ inline constexpr Scheme kSchemes[] = {
     {"nvfp4_w4a16",
      {"bf16"},
      {"bf16"},
+     {"f4E2M1FN", 1, 16, "f8E4M3FN", false, "f32"},
+     {"f4E2M1FN", 1, 16, "f8E4M3FN", false, "f32"},
+     kWeightOnly},
+    {"mxfp8",
+     {"f8E4M3FN", 1, 32, "f8E8M0FNU", true},
+     {"f8E4M3FN", 1, 32, "f8E8M0FNU", true},
+     {"f8E4M3FN", 1, 32, "f8E8M0FNU"},
+     {"f8E4M3FN", 1, 32, "f8E8M0FNU"},
+     kWeightOnly},
+    {"fp8_block_ue8m0",
+     {"f8E4M3FN", 1, 128, "f8E8M0FNU", true},
+     {"f8E4M3FN", 1, 128, "f8E8M0FNU", true},
+     {"f8E4M3FN", 128, 128, "f8E8M0FNU"},
+     {"f8E4M3FN", 128, 128, "f8E8M0FNU"},
+     kWeightOnly},
+    {"mxfp6_e3m2",
+     {"f6E3M2FN", 1, 32, "f8E8M0FNU", true},
+     {"f6E3M2FN", 1, 32, "f8E8M0FNU", true},
+     {"f6E3M2FN", 1, 32, "f8E8M0FNU"},
+     {"f6E3M2FN", 1, 32, "f8E8M0FNU"},
+     kWeightOnly},
+    {"mxfp6_e2m3",
+     {"f6E2M3FN", 1, 32, "f8E8M0FNU", true},
+     {"f6E2M3FN", 1, 32, "f8E8M0FNU", true},
+     {"f6E2M3FN", 1, 32, "f8E8M0FNU"},
+     {"f6E2M3FN", 1, 32, "f8E8M0FNU"},
+     kWeightOnly},
+    {"mxfp4",
+     {"f4E2M1FN", 1, 32, "f8E8M0FNU", true},
+     {"f4E2M1FN", 1, 32, "f8E8M0FNU", true},
+     {"f4E2M1FN", 1, 32, "f8E8M0FNU"},
+     {"f4E2M1FN", 1, 32, "f8E8M0FNU"},
+     kWeightOnly},
+    {"mxfp4_mxfp8",
+     {"f8E4M3FN", 1, 32, "f8E8M0FNU", true},
+     {"f8E4M3FN", 1, 32, "f8E8M0FNU", true},
+     {"f4E2M1FN", 1, 32, "f8E8M0FNU"},
+     {"f4E2M1FN", 1, 32, "f8E8M0FNU"},
+     kWeightOnly},
+    {"mxfp4_fp8",
+     {"f8E4M3FN", -1, -1, "f32"},
+     {"f8E4M3FN", -1, -1, "f32"},
+     {"f4E2M1FN", 1, 32, "f8E8M0FNU"},
+     {"f4E2M1FN", 1, 32, "f8E8M0FNU"},
+     kWeightOnly},
+    {"nvfp4",
+     {"f4E2M1FN", 1, 16, "f8E4M3FN", true, "f32"},
+     {"f4E2M1FN", 1, 16, "f8E4M3FN", true, "f32"},
+     {"f4E2M1FN", 1, 16, "f8E4M3FN", false, "f32"},
+     {"f4E2M1FN", 1, 16, "f8E4M3FN", false, "f32"},
+     kWeightOnly},
+    {"nvfp4_per_token",
+     {"f4E2M1FN", 1, 16, "f8E4M3FN", true, "f32", {}, {}, true},
+     {"f4E2M1FN", 1, 16, "f8E4M3FN", true, "f32", {}, {}, true},
+     {"f4E2M1FN", 1, 16, "f8E4M3FN", false, "f32"},
+     {"f4E2M1FN", 1, 16, "f8E4M3FN", false, "f32"},
+     kWeightOnly},
+    {"nvfp4_fp8",
+     {"f8E4M3FN", -1, -1, "f32"},
+     {"f8E4M3FN", -1, -1, "f32"},
      {"f4E2M1FN", 1, 16, "f8E4M3FN", false, "f32"},
      {"f4E2M1FN", 1, 16, "f8E4M3FN", false, "f32"},
      kWeightOnly},

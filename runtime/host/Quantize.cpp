@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/host/Emulate.h"
 #include "runtime/host/KernelRun.h"
 #include "runtime/host/Parallel.h"
 
@@ -227,7 +228,89 @@ static Result<float> tensorScale(KernelRun &run, const Stage &stage,
   return largest == 0 ? 1.0f : largest / kLargest;
 }
 
+/// The number beside the groups' scales: the largest stored one, or the largest
+/// of all values.
+static Result<float> numberOfAll(KernelRun &run, const Stage &stage,
+                                 const RowCount &count, const char *name,
+                                 int64_t blockRows) {
+  Result<int64_t> entries = run.columnsOf(stage, name);
+  if (!entries)
+    return entries.takeError();
+  if (std::string_view(name) == "block_amax")
+    entries = (count.counted + blockRows - 1) / blockRows;
+  Result<View> view = run.operand(stage, name, 1, *entries);
+  if (!view)
+    return view.takeError();
+  if (*entries > 0 && !*view)
+    return run.fail(stage, fmt::format("expected memory for {}", name));
+  std::vector<float> values(*entries);
+  if (*entries > 0)
+    loadFloats(view->storage, view->at(0), *entries, values.data());
+  return largestOf(values.data(), *entries);
+}
+
+/// Data that are what codes stand for.
+static Result<void> runEmulated(KernelRun &run, const Stage &stage) {
+  Result<Emulation> emulation = Emulation::read(run, stage);
+  if (!emulation)
+    return emulation.takeError();
+  Result<RowCount> count = countRows(run, stage);
+  if (!count)
+    return count.takeError();
+  Result<int64_t> columns = run.columnsOf(stage, "input");
+  if (!columns)
+    return columns.takeError();
+  // What the grid lacks stays as it was.
+  const int64_t ctas = quantizingCtas(run, count->rows);
+  const int64_t unit = emulation->unit();
+  const int64_t units = (*columns + unit - 1) / unit;
+  const bool wholeRows = emulation->takesWholeRows();
+  const int64_t ofCta =
+      wholeRows
+          ? std::max<int64_t>(run.kernel.threads / threadsPerRow(*columns), 1)
+          : run.kernel.threads / (unit / 8);
+  const int64_t items =
+      std::min(count->rows * (wholeRows ? 1 : units), ctas * ofCta);
+  const int64_t rows = wholeRows ? items : (items + units - 1) / units;
+  Result<Rows> input = Rows::read(run, stage, rows, *columns);
+  if (!input)
+    return input.takeError();
+  Result<View> data = run.result(stage, "data", rows, *columns);
+  if (!data)
+    return data.takeError();
+  if (rows == 0)
+    return {};
+  if (!*data)
+    return run.fail(stage, "expected memory for data");
+  float ofAll = 0;
+  for (const char *name : {"static_scale", "static_second_scale", "block_amax"})
+    if (stage.operands.count(name)) {
+      Result<float> number =
+          numberOfAll(run, stage, *count, name,
+                      std::max<int64_t>(run.integer(stage, "block_rows"), 1));
+      if (!number)
+        return number.takeError();
+      ofAll = *number;
+    }
+  parallelFor(run.threads, rows, 4, [&](int64_t begin, int64_t end) {
+    std::vector<float> values(*columns);
+    for (int64_t row = begin; row < end; ++row) {
+      if (!count->isRow(row))
+        continue;
+      input->load(row, 0, *columns, values.data());
+      emulation->run(values.data(), *columns, ofAll);
+      const int64_t there =
+          wholeRows ? *columns
+                    : std::min(*columns, (items - row * units) * unit);
+      storeFloats(data->storage, values.data(), there, data->at(row, 0));
+    }
+  });
+  return {};
+}
+
 Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
+  if (stage.attributes.contains("emulates"))
+    return runEmulated(run, stage);
   int64_t groupRows = run.integer(stage, "group_rows");
   int64_t groupColumns = run.integer(stage, "group_columns");
   int64_t blockRows = run.integer(stage, "block_rows");

@@ -59,15 +59,20 @@ inline constexpr StageKind kStageKinds[] = {
     // 0 stands for the whole extent. block_rows: of the maxima that a dynamic
     // scale of all values is made from.
     // row_weights: of the pairs of a token, which multiply its row first.
-    // Without a scale as a result, the products are rounded alone.
+    // Without a scale as a result, the products are rounded alone; or data are
+    // what codes of the element type that they emulate stand for, by
+    // scale_rule where scales are powers of two, with second_per_token where
+    // they are e4m3 and scaled themselves.
     {"amax", "input row_weights? offsets? expert_num_tokens? valid_tokens?",
      "block_amax", "block_rows:integer pairs:integer~"},
     {"quantize",
-     "input row_weights? static_scale? block_amax? offsets? "
+     "input row_weights? static_scale? static_second_scale? block_amax? "
+     "offsets? "
      "expert_num_tokens? valid_tokens?",
      "data scale?",
      "group_rows:integer group_columns:integer dynamic:boolean "
-     "block_rows:integer pairs:integer~"},
+     "block_rows:integer pairs:integer~ emulates:string~ scale_rule:string~ "
+     "second_per_token:boolean~"},
     // gate_up: gate and up rows have groups of scales of their own.
     {"grouped_matmul",
      "lhs rows? tiles tile_count rhs lhs_scale? rhs_scale? "

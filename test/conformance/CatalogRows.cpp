@@ -41,7 +41,8 @@ int main() {
                                {"a2", row.a2.element},
                                {"a2_rows", row.a2.groupRows},
                                {"w1", row.w1.element},
-                               {"w2", row.w2.element}});
+                               {"w2", row.w2.element},
+                               {"dequantizes", row.policy == kWeightOnly}});
   for (const RoutingMethod &row : kRoutingMethods)
     rows["routing"].push_back({{"name", row.name},
                                {"score", row.score},

@@ -37,9 +37,19 @@ SHAPES_OF_BYTES = [
 FLOATS = ("f32", "f16", "bf16")
 
 
+def is_emulated(scheme):
+    """Whether activations are quantized and dequantized at once."""
+    return scheme["dequantizes"] and scheme["a1"] not in FLOATS
+
+
+def multiplied(scheme):
+    """The element type of what matmuls multiply."""
+    return "bf16" if is_emulated(scheme) else scheme["a1"]
+
+
 def is_plain(scheme):
-    """Whether activations are multiplied as they come."""
-    return scheme["a1"] in FLOATS
+    """Whether activations are multiplied as they come, or as what their codes stand for."""
+    return multiplied(scheme) in FLOATS
 
 
 def shapes(scheme):
@@ -48,7 +58,7 @@ def shapes(scheme):
 
 def is_dequantized(scheme):
     """Whether weights become numbers of the activations' type before they are multiplied."""
-    return is_plain(scheme) and scheme["w1"] != scheme["a1"]
+    return scheme["dequantizes"]
 
 
 def shared_shape(scheme):
@@ -132,7 +142,7 @@ def routing_json(shape, routing, more):
 
 def layer_json(name, shape, scheme, activation, routing, bias, logits_type=None):
     """A layer in moec's JSON; `scheme`, `activation` and `routing` are rows."""
-    layer = {"moec_layer": 1, "name": name, **shape, "in_dtype": scheme["a1"] if is_plain(scheme) else "bf16", "activation": activation["name"],
+    layer = {"moec_layer": 1, "name": name, **shape, "in_dtype": multiplied(scheme) if is_plain(scheme) else "bf16", "activation": activation["name"],
              "routing_method": routing["name"], "quant_config": scheme["name"], "has_bias": bias, **routing_json(shape, routing, bias),
              **({"swiglu_limit": 1.5} if "limit" in activation["parameters"] and (bias or "limit" in activation["needs"]) else {})}
     if logits_type:
@@ -154,8 +164,8 @@ def ways(rows, scheme, formats=("standard",)):
     has the last word."""
     for backend in (row for row in rows["backends"] if row["format"] in formats):
         for engine in rows["engines"]:
-            if (engine["name"] in [*backend["engines"], backend["few_tokens"]] and scheme["a1"] in engine["elements"]
-                    and (scheme["w1"] == scheme["a1"] or scheme["w1"] in engine["weights"])):
+            if (engine["name"] in [*backend["engines"], backend["few_tokens"]] and multiplied(scheme) in engine["elements"]
+                    and (scheme["w1"] == multiplied(scheme) or scheme["w1"] in engine["weights"])):
                 yield backend["name"], engine["name"]
 
 

@@ -135,6 +135,21 @@ module attributes {a = #moe.descriptor<i4, group = [1, 32], scale = f16, second_
 
 // -----
 
+// expected-error@+1 {{unknown scale_rule 'nearest'; known: even, ceil, floor}}
+module attributes {a = #moe.descriptor<f4E2M1FN, group = [1, 32], scale = f8E8M0FNU, dynamic, scale_rule = nearest>} {}
+
+// -----
+
+// expected-error@+1 {{'scale_rule' is of dynamic scales of f8E8M0FNU}}
+module attributes {a = #moe.descriptor<f4E2M1FN, group = [1, 32], scale = f32, dynamic, scale_rule = even>} {}
+
+// -----
+
+// expected-error@+1 {{'second_per_token' needs a 'second_scale' of 'dynamic' scales}}
+module attributes {a = #moe.descriptor<f4E2M1FN, group = [1, 16], scale = f8E4M3FN, second_scale = f32, second_per_token>} {}
+
+// -----
+
 // expected-error@+1 {{'zero_point' needs an integer element type, got 'f8E4M3FN'}}
 module attributes {a = #moe.descriptor<f8E4M3FN, group = [1, 32], scale = f16, zero_point = i8>} {}
 

@@ -123,7 +123,7 @@ class Language:
         if weight_on_input or "weight_on_input" in routing["needs"]:
             shape["experts_per_token"] = 1
         layer = testing.layer_json(name, shape, scheme, activation, routing, draw.random() < 0.3)
-        if not plain:
+        if not plain or testing.is_emulated(scheme):
             layer["in_dtype"] = draw.choice(("bf16", "f16"))
         if weight_on_input:
             layer["apply_router_weight_on_input"] = True

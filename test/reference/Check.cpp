@@ -37,6 +37,12 @@ constexpr std::array<BoundRow, 4> kBounds = {{
     {"f8E4M3FN", "f8E4M3FN", 6e-3, 6e-3},
 }};
 
+/// Activations that are emulated: the reference quantizes them identically, and
+/// what is multiplied then has 16 bits.
+constexpr std::pair<std::string_view, double> kEmulatedBounds[] = {
+    {"f8E4M3FN", 6e-3}, {"f8E5M2", 6e-3},   {"i8", 6e-3},  {"f6E3M2FN", 2e-2},
+    {"f6E2M3FN", 6e-3}, {"f4E2M1FN", 2e-2}, {"f16", 5e-3}, {"bf16", 5e-3}};
+
 /// Where the tensor cores keep the sums of all of k, with the bits they have.
 constexpr double kFastBound = 2.5e-2;
 
@@ -194,6 +200,13 @@ Result<double> boundFor(const Layer &layer, bool partialsRounded) {
   for (const BoundRow &row : kBounds)
     if (layer.outputType && layer.outputType->name == row.activation)
       ofOutput = of(row);
+  if (layer.computeType) {
+    double bound = ofOutput;
+    for (const auto &[activation, ofActivation] : kEmulatedBounds)
+      if (layer.a1->name == activation || layer.a2->name == activation)
+        bound = std::max(bound, ofActivation);
+    return bound;
+  }
   std::string known;
   for (const BoundRow &row : kBounds) {
     if (layer.a1->name == row.activation && layer.a2->name == row.activation &&

@@ -92,8 +92,7 @@ static WeightScales scalesOf(const Layer &layer, const Weight &scales,
     result.zeroPoints = &zeroPoints;
   // Integers of 4 bits have no sign.
   result.middle = layer.weightType->name == "i4" ? 8 : 0;
-  if (layer.quantizesWeightsAlone())
-    result.roundsTo = layer.a1;
+  result.roundsTo = layer.weightsRoundTo();
   result.perExpert = perExpert;
   result.columns = scaleColumns;
   result.parts = parts;
@@ -276,13 +275,14 @@ FirstHalf::FirstHalf(const Layer &layer, const Inputs &inputs,
                       layer.gated ? 2 : 1, layer.gateUpRows(), layer.hidden)),
       stride(inputs.x.rowStride ? inputs.x.rowStride : layer.hidden) {
   scales.alternate = layer.gateUpOrder == "interleaved";
-  if (!layer.a1Scaling.given || !layer.a1Scaling.ofTensor() ||
-      layer.inputQuantized)
+  if (layer.inputQuantized)
     return;
-  if (!layer.a1Scaling.dynamic) {
+  if (layer.a1Scaling.storesNumber()) {
     xScale = staticScale(inputs.a1Scale, layer.storedExperts());
     return;
   }
+  if (!layer.a1Scaling.given || !layer.a1Scaling.ofTensor())
+    return;
   float largest = 0;
   const int64_t valid = std::clamp<int64_t>(
       inputs.validTokens.value_or(inputs.tokens), 0, inputs.tokens);
@@ -337,6 +337,9 @@ void FirstHalf::run(int64_t expert, const std::vector<int64_t> &pairs,
     readPair(pairs[p], row);
     if (layer.inputQuantized)
       scaleToken(token, row);
+    else if (layer.a1Scaling.given && layer.computeType)
+      emulateRow(*layer.a1, layer.a1Scaling, xScale, *layer.computeType, row,
+                 layer.hidden);
     else
       quantizeRow(*layer.a1, layer.a1Scaling, xScale, row, layer.hidden);
   }
@@ -397,12 +400,12 @@ void FirstHalf::run(int64_t expert, const std::vector<int64_t> &pairs,
 ScaleOfT scaleOfT(const Layer &layer, const Inputs &inputs,
                   const Routing &routing, FirstHalf &firstHalf) {
   ScaleOfT result;
-  if (!layer.a2Scaling.given || !layer.a2Scaling.ofTensor())
-    return result;
-  if (!layer.a2Scaling.dynamic) {
+  if (layer.a2Scaling.storesNumber()) {
     result.scale = staticScale(inputs.a2Scale, layer.storedExperts());
     return result;
   }
+  if (!layer.a2Scaling.given || !layer.a2Scaling.ofTensor())
+    return result;
   // Every row of every expert counts, not only those that are asked for.
   std::vector<std::vector<int64_t>> pairs(layer.localExperts);
   for (int64_t pair = 0; pair < routing.tokens * routing.topK; ++pair) {

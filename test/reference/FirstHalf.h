@@ -92,6 +92,12 @@ std::vector<QuantizedGroup> groupsOf(const Scaling &scaling, float ofTensor,
 void quantizeRow(const Element &element, const Scaling &scaling, float ofTensor,
                  double *values, int64_t count);
 
+/// Replaces a row by what its quantized values stand for, rounded to `compute`.
+/// `ofAll`: a static scale, the scale of all values, or the stored scale of
+/// scales.
+void emulateRow(const Element &element, const Scaling &scaling, float ofAll,
+                const Element &compute, double *values, int64_t count);
+
 /// The activation's parameters for a local expert.
 ActivationNumbers numbersOf(const Layer &layer, const Inputs &inputs,
                             int64_t expert);

@@ -173,6 +173,42 @@ static const Element *descriptor(Reader &reader, const std::string &which,
   return element;
 }
 
+/// Activations of a layer whose weights are dequantized: plain, or emulated.
+static const Element *emulated(Reader &reader, const nlohmann::json &json,
+                               const std::string &which, Scaling &scaling) {
+  const std::string base = "quant." + which + ".";
+  const nlohmann::json *scale = reader.at(base + "scale_type");
+  const Element *element = reader.weightType(base + "element_type");
+  if (!scale || scale->is_null() || !element)
+    return reader.floatType(base + "element_type");
+  const std::string type =
+      reader.word(base + "scale_type", {"f32", "f8E8M0FNU", "f8E4M3FN"});
+  reader.demand(base + "zero_point_type", nullptr);
+  scaling.given = true;
+  scaling.dynamic = reader.boolean(base + "dynamic");
+  scaling.second = type == "f8E4M3FN";
+  reader.demand(base + "second_scale_type",
+                scaling.second ? nlohmann::json("f32") : nlohmann::json());
+  const nlohmann::json &descriptor = json["quant"][which];
+  if (descriptor.contains("second_per_token"))
+    scaling.secondPerToken = reader.boolean(base + "second_per_token");
+  if (type == "f8E8M0FNU")
+    scaling.rule = reader.word(base + "scale_rule", {"even", "ceil", "floor"});
+  const nlohmann::json *group = reader.at(base + "group");
+  if (group && group->is_array() && group->size() == 2 &&
+      (*group)[0].is_number_integer() && (*group)[1].is_number_integer()) {
+    scaling.rows = (*group)[0].get<int64_t>();
+    scaling.columns = (*group)[1].get<int64_t>();
+  }
+  const bool ofRow =
+      scaling.rows == 1 &&
+      (scaling.columns > 0 || (scaling.columns == -1 && type == "f32"));
+  if (!(ofRow && scaling.dynamic) && !(scaling.ofTensor() && type == "f32"))
+    reader.demand(base + "group", "[1, columns] of dynamic scales, or f32 "
+                                  "scales of [1, -1] or [-1, -1]");
+  return element;
+}
+
 /// A weight: plain, or with static scales of groups of rows and columns.
 static const Element *weight(Reader &reader, const std::string &which,
                              Scaling &scaling) {
@@ -318,8 +354,15 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
 
   const nlohmann::json tensor = {-1, -1}, row = {1, -1}, group = {1, 128};
   const nlohmann::json ofActivations = {tensor, row, group};
-  layer.a1 = descriptor(reader, "a1", ofActivations, layer.a1Scaling);
-  layer.a2 = descriptor(reader, "a2", ofActivations, layer.a2Scaling);
+  // Absent where no activations are emulated.
+  if (json.contains("compute_type")) {
+    layer.computeType = reader.floatType("compute_type");
+    layer.a1 = emulated(reader, json, "a1", layer.a1Scaling);
+    layer.a2 = emulated(reader, json, "a2", layer.a2Scaling);
+  } else {
+    layer.a1 = descriptor(reader, "a1", ofActivations, layer.a1Scaling);
+    layer.a2 = descriptor(reader, "a2", ofActivations, layer.a2Scaling);
+  }
   layer.weightType = weight(reader, "w1", layer.w1Scaling);
   const Element *w2 = weight(reader, "w2", layer.w2Scaling);
 

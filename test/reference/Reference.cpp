@@ -74,9 +74,12 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
 
   for (auto [scaling, scale] : {std::pair(&layer.a1Scaling, &inputs.a1Scale),
                                 std::pair(&layer.a2Scaling, &inputs.a2Scale)})
-    if (scaling->given && !scaling->dynamic && !present(*scale) &&
+    if (scaling->storesNumber() && !present(*scale) &&
         !(layer.inputQuantized && scaling == &layer.a1Scaling))
-      return invalid("a1_scale and a2_scale are needed: they are static");
+      return invalid(scaling->dynamic
+                         ? "a1_second_scale and a2_second_scale are needed: "
+                           "they are stored"
+                         : "a1_scale and a2_scale are needed: they are static");
 
   const int64_t hidden = layer.hidden, intermediate = layer.intermediate;
   const std::vector<std::vector<Pair>> pairs = pairsOf(layer, routing, list);
@@ -97,7 +100,10 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
     firstHalf.run(expert, ofExpert, t);
     for (int64_t p = 0; p < count; ++p) {
       double *row = &t[p * intermediate];
-      if (layer.a2Scaling.given)
+      if (layer.a2Scaling.given && layer.computeType)
+        emulateRow(*layer.a2, layer.a2Scaling, tScale, *layer.computeType, row,
+                   intermediate);
+      else if (layer.a2Scaling.given)
         quantizeRow(*layer.a2, layer.a2Scaling, tScale, row, intermediate);
       else
         for (int64_t i = 0; i < intermediate; ++i)

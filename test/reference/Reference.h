@@ -41,7 +41,16 @@ struct Scaling {
   /// all of gate, up or the second weight, and whether there are zero points.
   const Element *scaleType = findElement("f32");
   bool second = false, zeroPoint = false;
+  /// Of emulated activations: even, ceil or floor where scales are powers of
+  /// two; and whether the scale of scales is computed, one a token.
+  std::string rule;
+  bool secondPerToken = false;
   bool ofTensor() const { return rows == -1 && columns == -1; }
+  /// Whether there is a number among the weights: the static scale, or the
+  /// scale of dynamic ones.
+  bool storesNumber() const {
+    return given && (!dynamic || (second && !secondPerToken));
+  }
 };
 
 /// The parameters of an activation.
@@ -88,6 +97,9 @@ struct Layer {
   const Element *a1 = nullptr;            ///< what the first matmul multiplies
   const Element *a2 = nullptr; ///< what the second one does: rounded to it
   const Element *weightType = nullptr;
+  /// What codes of activations and weights become before they are multiplied,
+  /// where activations are emulated; null elsewhere.
+  const Element *computeType = nullptr;
   Scaling a1Scaling, a2Scaling, w1Scaling, w2Scaling;
   bool accumulatesFast = false; ///< sums are left to the tensor cores
   bool hasBias = false;
@@ -141,6 +153,11 @@ struct Layer {
   /// they came.
   bool quantizesWeightsAlone() const {
     return w1Scaling.given && !a1Scaling.given && !a2Scaling.given;
+  }
+  /// What weights are rounded to once they are dequantized; null: they are
+  /// multiplied as codes are.
+  const Element *weightsRoundTo() const {
+    return quantizesWeightsAlone() ? a1 : computeType;
   }
   /// Ids are exact, ties included, where the selection's keys are logits, or
   /// numbers that are drawn as if they were.
@@ -204,7 +221,8 @@ struct Inputs {
   /// f32 [E_local, 2 for gate and up, else 1], and i8 beside the scales; only
   /// where Layer::w1Scaling says so.
   Weight w13SecondScale, w2SecondScale, w13ZeroPoint, w2ZeroPoint;
-  Weight a1Scale, a2Scale; ///< f32, one per global expert; static scales only
+  /// f32, one per global expert; only where Scaling::storesNumber.
+  Weight a1Scale, a2Scale;
 };
 
 /// Whether there is such a row: of batched ones an expert has its first slots.

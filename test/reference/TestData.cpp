@@ -482,14 +482,17 @@ static void fillStaticScale(const Layer &layer, uint64_t seed, Stream stream,
 
 void fillA1Scale(const Layer &layer, uint64_t seed, int64_t, int64_t row,
                  int64_t rows, void *destination) {
-  // The largest tokens of x, about 220, nearly fill the range.
-  fillStaticScale(layer, seed, Stream::A1Scale, 0.5, row, rows, destination);
+  // The largest tokens of x, about 220, nearly fill the range: of 448, or of
+  // 448 times that of the codes.
+  fillStaticScale(layer, seed, Stream::A1Scale,
+                  layer.a1Scaling.second ? 0.08 : 0.5, row, rows, destination);
 }
 
 void fillA2Scale(const Layer &layer, uint64_t seed, int64_t, int64_t row,
                  int64_t rows, void *destination) {
   // Large tokens saturate, so that small ones keep some bits.
-  fillStaticScale(layer, seed, Stream::A2Scale, 0.25, row, rows, destination);
+  fillStaticScale(layer, seed, Stream::A2Scale,
+                  layer.a2Scaling.second ? 0.04 : 0.25, row, rows, destination);
 }
 
 void fillW13(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,

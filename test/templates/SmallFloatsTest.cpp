@@ -25,6 +25,9 @@
 static float __uint_as_float(unsigned bits) {
   return std::bit_cast<float>(bits);
 }
+static unsigned __float_as_uint(float value) {
+  return std::bit_cast<unsigned>(value);
+}
 #include "templates/moe/core/small_floats.cuh"
 
 using namespace moec;

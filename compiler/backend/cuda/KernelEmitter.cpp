@@ -361,7 +361,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   moe::QuantAttr quant = layer.getQuant();
   const catalog::Scheme *scheme =
       catalog::find(catalog::kSchemes, std::string_view(quant.getScheme()));
-  const bool converts = isWeightOnly(quant);
+  const bool converts = dequantizesWeights(quant);
   int64_t n = matmul.getN(), k = matmul.getK();
   int64_t experts = matmul.getNumExperts();
   int64_t topK = matmul.getTopK().value_or(layer.getPairsOfToken());

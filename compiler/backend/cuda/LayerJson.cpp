@@ -36,12 +36,18 @@ static json descriptorJson(moe::DescriptorAttr descriptor) {
   json group = json::array();
   for (int64_t extent : descriptor.getGroup())
     group.push_back(extent);
-  return {{"element_type", elementTypeName(descriptor.getElement())},
-          {"group", group},
-          {"scale_type", typeOrNull(descriptor.getScale())},
-          {"dynamic", descriptor.getDynamic()},
-          {"second_scale_type", typeOrNull(descriptor.getSecondScale())},
-          {"zero_point_type", typeOrNull(descriptor.getZeroPoint())}};
+  json made = {{"element_type", elementTypeName(descriptor.getElement())},
+               {"group", group},
+               {"scale_type", typeOrNull(descriptor.getScale())},
+               {"dynamic", descriptor.getDynamic()},
+               {"second_scale_type", typeOrNull(descriptor.getSecondScale())},
+               {"zero_point_type", typeOrNull(descriptor.getZeroPoint())}};
+  // Written where there are some, so that older packages stay as they are.
+  if (!descriptor.getRule().empty())
+    made["scale_rule"] = descriptor.getRule().str();
+  if (descriptor.getSecondPerToken())
+    made["second_per_token"] = true;
+  return made;
 }
 
 /// What the caller moves between ranks; null for a rank alone.
@@ -176,6 +182,9 @@ json compiler::layerJson(moe::LayerOp layer) {
         {"ep_rank", parallel.getExpertRank()},
         {"sp_size", parallel.getSp()}}},
   };
+  // Of emulated activations: what codes become.
+  if (isEmulated(quant, quant.getA1()) || isEmulated(quant, quant.getA2()))
+    made["compute_type"] = elementTypeName(layer.getComputeType());
   // Written where it is another, so that older packages stay as they are.
   if (layer.isBatched())
     made["activation_format"] = layer.getActivationFormat().str();

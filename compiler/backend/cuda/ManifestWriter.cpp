@@ -64,6 +64,8 @@ static constexpr CallerRow kCallerRows[] = {
     {"w2_zero_point", ValueRole::StoredWeight, 16, false, ""},
     {"a1_scale", ValueRole::StoredWeight, 16, false, ""},
     {"a2_scale", ValueRole::StoredWeight, 16, false, ""},
+    {"a1_second_scale", ValueRole::StoredWeight, 16, false, ""},
+    {"a2_second_scale", ValueRole::StoredWeight, 16, false, ""},
     {"routing_bias", ValueRole::StoredWeight, 4, false, ""},
     {"per_expert_scale", ValueRole::StoredWeight, 4, false, ""},
     {"hash_table", ValueRole::StoredWeight, 4, false, ""},

@@ -29,12 +29,43 @@ using namespace moec::compiler;
 
 /// Rows that a CTA quantizes where no block of maxima says it.
 static constexpr int64_t kRowsPerCta = 16;
+/// Columns of a thread whose data are emulated.
+static constexpr int64_t kWidth = 8;
 /// Threads that share a group of 128 (kernel quantize, Group128).
 static constexpr int64_t kLanesPerGroup = 16;
 
 /// Threads that share a row (Token): at most 16 columns each, up to 256.
 static int64_t threadsPerRow(int64_t columns) {
   return std::clamp<int64_t>(llvm::PowerOf2Ceil((columns + 15) / 16), 32, 256);
+}
+
+/// The policy in emulated.cuh.
+static std::string emulatedPolicy(moe::DescriptorAttr descriptor) {
+  const std::string element(
+      cppElementType(elementTypeName(descriptor.getElement())));
+  const int64_t group = descriptor.getGroup()[1];
+  if (descriptor.isOfTensor())
+    return fmt::format("moe::quant::FloatTensor<{}, {}>", element,
+                       descriptor.getDynamic());
+  if (descriptor.getSecondScale())
+    return fmt::format("moe::quant::TwoLevels<{}, {}, {}>", element, group,
+                       descriptor.getSecondPerToken());
+  if (StringRef rule = descriptor.getRule(); !rule.empty())
+    return fmt::format("moe::quant::PowerGroups<{}, moe::quant::{}, {}>",
+                       element,
+                       rule == "even"   ? "Even"
+                       : rule == "ceil" ? "Ceil"
+                                        : "Floor",
+                       group);
+  if (group == -1)
+    return fmt::format("moe::quant::FloatRows<{}>", element);
+  return fmt::format("moe::quant::FloatGroups<{}, {}>", element, group);
+}
+
+std::string compiler::scalingPolicy(moe::QuantizeOp quantize) {
+  if (quantize.isEmulated())
+    return emulatedPolicy(quantize.getDescriptor());
+  return scalingPolicy(quantize.getDescriptor()).str();
 }
 
 StringRef compiler::scalingPolicy(moe::DescriptorAttr descriptor) {
@@ -60,6 +91,21 @@ void compiler::addQuantizeAttributes(Stage &stage,
   stage.attributes["dynamic"] = descriptor.getDynamic();
   stage.attributes["block_rows"] =
       descriptor.getGroup()[0] == -1 ? blockRows : 0;
+}
+
+/// Whether emulated data need the largest value of a row.
+static bool takesWholeRows(moe::DescriptorAttr descriptor) {
+  return descriptor.getSecondPerToken() ||
+         (!descriptor.isOfTensor() && descriptor.getGroup()[1] == -1);
+}
+
+/// What a stage says of emulated data.
+static void addEmulation(Stage &stage, moe::DescriptorAttr descriptor) {
+  stage.attributes["emulates"] = elementTypeName(descriptor.getElement());
+  if (StringRef rule = descriptor.getRule(); !rule.empty())
+    stage.attributes["scale_rule"] = rule.str();
+  if (descriptor.getSecondScale())
+    stage.attributes["second_per_token"] = descriptor.getSecondPerToken();
 }
 
 void compiler::emitQuantizedResult(
@@ -135,6 +181,9 @@ void compiler::emitQuantization(
   }
   if (staticScale)
     operand("static_scale", "float");
+  const bool secondScale = quantize && quantize.getStaticSecondScale();
+  if (secondScale)
+    operand("static_second_scale", "float");
   if (quantize && ofMaxima)
     operand("block_amax", "float");
   if (offsets)
@@ -149,14 +198,14 @@ void compiler::emitQuantization(
     result("block_amax", "float");
   } else {
     result("data", cppType(quantize.getData()));
-    if (!quantize.getDescriptor().isPlain())
+    if (!quantize.getScales().empty())
       result("scale", "float");
   }
 
   ConfigPrinter &config = out.text.config;
   config.type("Input", cppType(input));
-  config.type("Scaling", amax ? "moe::quant::DynamicTensor"
-                              : scalingPolicy(quantize.getDescriptor()));
+  config.type("Scaling",
+              amax ? "moe::quant::DynamicTensor" : scalingPolicy(quantize));
   config.number("kColumns", columns);
   if (weights)
     config.number("kPairs", pairs);
@@ -165,7 +214,8 @@ void compiler::emitQuantization(
     config.number("kExperts",
                   layer.getLocalExperts().value_or(layer.getExperts()));
   }
-  config.number("kScales", staticScale ? layer.getStoredExperts() : 1);
+  config.number("kScales",
+                staticScale || secondScale ? layer.getStoredExperts() : 1);
   config.number("kBlockRows", blockRows);
 
   Expression rows =
@@ -178,12 +228,21 @@ void compiler::emitQuantization(
   }
   moe::DescriptorAttr descriptor = quantize.getDescriptor();
   addQuantizeAttributes(stage, descriptor, blockRows);
+  if (quantize.isEmulated())
+    addEmulation(stage, descriptor);
   std::string tile;
   Expression ctas;
-  if (descriptor.isPlain() || descriptor.getGroup()[0] == -1) {
+  if (quantize.isEmulated() && !takesWholeRows(descriptor)) {
+    // A thread has 8 columns; groups end with the row.
+    int64_t group = std::max<int64_t>(descriptor.getGroup()[1], kWidth);
+    tile = fmt::format("1x{}", group);
+    ctas = ceilDiv(rows * Expression((columns + group - 1) / group),
+                   Expression(out.text.threads / (group / kWidth)));
+  } else if (descriptor.isPlain() || descriptor.getGroup()[0] == -1) {
     tile = std::to_string(blockRows);
     ctas = ceilDiv(rows, Expression(blockRows));
-  } else if (int64_t group = descriptor.getGroup()[1]; group == -1) {
+  } else if (int64_t group = descriptor.getGroup()[1];
+             group == -1 || descriptor.getSecondPerToken()) {
     int64_t rowsPerCta =
         std::max<int64_t>(out.text.threads / threadsPerRow(columns), 1);
     tile = fmt::format("{}x{}", rowsPerCta, columns);

@@ -34,6 +34,8 @@ void emitQuantizedResult(
 
 /// The C++ policy: which values share a scale, and where it comes from.
 llvm::StringRef scalingPolicy(moe::DescriptorAttr descriptor);
+/// The same of a stage, whose data may be emulated.
+std::string scalingPolicy(moe::QuantizeOp quantize);
 
 /// What the manifest says of a quantization; `blockRows` of the maxima, where
 /// all values share a scale.

@@ -81,13 +81,12 @@ HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
   if (layer.w2Scaling.zeroPoint)
     make("w2_zero_point", layer.w2ScaleRows(), layer.w2ScaleColumns(), i8,
          reference::fillW2ZeroPoint);
-  if (layer.a1Scaling.given && !layer.a1Scaling.dynamic &&
-      !layer.inputQuantized)
-    makeFor(1, "a1_scale", layer.storedExperts(), 1, f32,
-            reference::fillA1Scale);
-  if (layer.a2Scaling.given && !layer.a2Scaling.dynamic)
-    makeFor(1, "a2_scale", layer.storedExperts(), 1, f32,
-            reference::fillA2Scale);
+  if (layer.a1Scaling.storesNumber() && !layer.inputQuantized)
+    makeFor(1, layer.a1Scaling.dynamic ? "a1_second_scale" : "a1_scale",
+            layer.storedExperts(), 1, f32, reference::fillA1Scale);
+  if (layer.a2Scaling.storesNumber())
+    makeFor(1, layer.a2Scaling.dynamic ? "a2_second_scale" : "a2_scale",
+            layer.storedExperts(), 1, f32, reference::fillA2Scale);
   if (layer.routingBias)
     makeFor(1, "routing_bias", layer.routedExperts(), 1, f32,
             reference::fillRoutingBias);
@@ -160,6 +159,8 @@ void HostWeights::describe(const Layer &layer,
   point("w2_zero_point", i8, inputs.w2ZeroPoint);
   point("a1_scale", f32, inputs.a1Scale);
   point("a2_scale", f32, inputs.a2Scale);
+  point("a1_second_scale", f32, inputs.a1Scale);
+  point("a2_second_scale", f32, inputs.a2Scale);
   auto see = [&](const char *name, const char *element,
                  reference::Matrix &matrix) {
     if (auto it = arrays.find(name); it != arrays.end())

@@ -1,0 +1,49 @@
+//===- Emulate.h - values as a quantization leaves them ---------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Where no engine multiplies the codes of activations, these are quantized and
+// dequantized at once.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_HOST_EMULATE_H
+#define MOEC_RUNTIME_HOST_EMULATE_H
+
+#include "runtime/host/KernelRun.h"
+
+namespace moec::host {
+
+/// What a stage's `emulates`, `scale_rule` and `second_per_token` say.
+struct Emulation {
+  double largest = 0;    ///< of the element type
+  int mantissaBits = -1; ///< -1: an integer
+  int leastExponent = 0; ///< of its normal numbers
+  enum class Rule { None, Even, Ceil, Floor } rule = Rule::None;
+  bool twoLevels = false, perToken = false;
+  bool isE4m3 = false;
+  int64_t group = 0; ///< elements along the row that share a scale, 0: all
+  bool ofTensor = false, isDynamic = false;
+
+  static Result<Emulation> read(const KernelRun &run, const Stage &stage);
+
+  bool takesWholeRows() const { return perToken || (group == 0 && !ofTensor); }
+  /// Values that share a scale, or that a thread has where more share one.
+  int64_t unit() const { return group == 0 ? 8 : group; }
+  /// Quantizes and dequantizes a row. `ofAll`: the stored scale, or the largest
+  /// of all values, where there is one.
+  void run(float *values, int64_t count, float ofAll) const;
+
+private:
+  float nearest(float value) const;
+  float outerFrom(float number) const;
+  float scaleFrom(float largestOfGroup, float outer) const;
+  float valueFrom(float value, float scale, float outer) const;
+};
+
+} // namespace moec::host
+
+#endif // MOEC_RUNTIME_HOST_EMULATE_H
