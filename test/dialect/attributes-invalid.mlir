@@ -325,8 +325,8 @@ func.func private @f(tensor<4x64x72xi4, #moe.layout<order = fragment, tile = [64
 
 // -----
 
-// expected-error@+1 {{unknown realization 'emulated'; known: native, dequantized}}
-module attributes {a = #moe.report<backend = grouped, engine = mma_sync, realization = emulated>} {}
+// expected-error@+1 {{unknown realization 'guessed'; known: native, dequantized, emulated}}
+module attributes {a = #moe.report<backend = grouped, engine = mma_sync, realization = guessed>} {}
 
 // -----
 

@@ -465,8 +465,8 @@ func.func private @f(%x: tensor<?x64xbf16>) {
 // -----
 
 func.func private @f(%x: tensor<?x64xbf16>) {
-  // expected-error@+1 {{'moe.quantize' op 'data' must be 'tensor<?x64xf8E4M3FN>', got 'tensor<?x64xf16>'}}
-  %q, %s = moe.quantize <f8E4M3FN, group = [1, 32], scale = f32, dynamic> %x : (tensor<?x64xbf16>) -> (tensor<?x64xf16>, tensor<?x2xf32>)
+  // expected-error@+1 {{'moe.quantize' op 'data' must be 'tensor<?x64xf8E4M3FN>', got 'tensor<?x64xf8E5M2>'}}
+  %q, %s = moe.quantize <f8E4M3FN, group = [1, 32], scale = f32, dynamic> %x : (tensor<?x64xbf16>) -> (tensor<?x64xf8E5M2>, tensor<?x2xf32>)
   return
 }
 
@@ -499,22 +499,6 @@ func.func private @f(%x: tensor<?x64xbf16>, %s: tensor<1xf16>) {
 func.func private @f(%x: tensor<?x64xbf16>, %s: tensor<1xf32>) {
   // expected-error@+1 {{'moe.quantize' op must have no scale as a result, got 1}}
   %q, %r = moe.quantize <f8E4M3FN, group = [1, -1], scale = f32> %x scale %s : (tensor<?x64xbf16>, tensor<1xf32>) -> (tensor<?x64xf8E4M3FN>, tensor<1xf32>)
-  return
-}
-
-// -----
-
-func.func private @f(%x: tensor<?x64xbf16>) {
-  // expected-error@+1 {{'moe.quantize' op must have no scale as a result, got 1}}
-  %q, %r = moe.quantize <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU, dynamic> %x : (tensor<?x64xbf16>) -> (tensor<?x64xbf16>, tensor<?x2xf8E8M0FNU>)
-  return
-}
-
-// -----
-
-func.func private @f(%x: tensor<?x64xbf16>) {
-  // expected-error@+1 {{'moe.quantize' op 'second_scale' belongs to emulated data whose descriptor has one that is stored}}
-  %q = moe.quantize <f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic, second_scale = f32> %x : (tensor<?x64xbf16>) -> tensor<?x64xbf16>
   return
 }
 

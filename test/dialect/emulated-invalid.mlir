@@ -1,0 +1,17 @@
+// RUN: moec-opt %s -split-input-file -verify-diagnostics
+
+// Data that are what codes stand for.
+
+func.func private @f(%x: tensor<?x64xbf16>) {
+  // expected-error@+1 {{'moe.quantize' op must have no scale as a result, got 1}}
+  %q, %r = moe.quantize <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU, dynamic> %x : (tensor<?x64xbf16>) -> (tensor<?x64xbf16>, tensor<?x2xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>) {
+  // expected-error@+1 {{'moe.quantize' op 'second_scale' belongs to emulated data whose descriptor has one that is stored}}
+  %q = moe.quantize <f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic, second_scale = f32> %x : (tensor<?x64xbf16>) -> tensor<?x64xbf16>
+  return
+}
