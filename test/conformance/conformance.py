@@ -67,6 +67,20 @@ BATCHED = [
     {"has_bias": True, "num_redundant_experts": 2, "out_dtype": "float32",
      "moe_parallel_config": {"tp_size": 3, "tp_rank": 2, "use_ep": True, "enable_eplb": True, "expert_placement_strategy": "round_robin"}},
 ]
+# Emulated activations that no scheme names, beside weights that none has beside them; each emulated scheme brings one more case.
+MIXES = {
+    "e4m3_rows": {"dtype": "f8E4M3FN", "shape": [1, -1], "scale": "f32", "dynamic": True},
+    "i8_rows": {"dtype": "i8", "shape": [1, -1], "scale": "f32", "dynamic": True},
+    "e4m3_groups": {"dtype": "f8E4M3FN", "shape": [1, 128], "scale": "f32", "dynamic": True},
+    "e4m3_maxima": {"dtype": "f8E4M3FN", "shape": [-1, -1], "scale": "f32", "dynamic": True},
+    "e3m2_floor": {"dtype": "f6E3M2FN", "shape": [1, 64], "scale": "f8E8M0FNU", "dynamic": True, "scale_rule": "floor"},
+    "e5m2_even": {"dtype": "f8E5M2", "shape": [1, 32], "scale": "f8E8M0FNU", "dynamic": True, "scale_rule": "even"},
+    "e2m3_ceil": {"dtype": "f6E2M3FN", "shape": [1, 16], "scale": "f8E8M0FNU", "dynamic": True, "scale_rule": "ceil"},
+    "e2m1_rows": {"dtype": "f4E2M1FN", "shape": [1, 32], "scale": "f8E4M3FN", "dynamic": True, "alpha_or_gscale": "f32",
+                  "second_per_token": True},
+}
+MIXED_WEIGHTS = [{"dtype": "f4E2M1FN", "shape": [1, 32], "scale": "f8E8M0FNU"},
+                 {"dtype": "i4", "shape": [1, 128], "scale": "bf16", "zp": "i8"}]
 PATTERNS = "uniform,skewed,one_expert,empty_expert,ties,negative,nan_inf"
 
 
@@ -111,6 +125,7 @@ def cases(rows, product=True, every=False):
     """Dictionaries of rows; `extras` marks one case of each way, `few_tokens` an engine that serves no others."""
     in_turn, turns = Pairs(rows), itertools.count()
     by_expert = itertools.cycle(pairs(rows))
+    mixed = itertools.count()
     for scheme in rows["schemes"]:
         options = list(itertools.product(testing.shapes(scheme), (False, True), (None, "f32")))
         for way, (backend, engine) in enumerate(testing.ways(rows, scheme)):
@@ -154,6 +169,16 @@ def cases(rows, product=True, every=False):
             yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
                    "shape": testing.shapes(scheme)[0], "bias": False, "logits": None, "extras": False, "few_tokens": False,
                    "options": options_of_layer}
+        if testing.is_emulated(scheme):
+            number = next(mixed)
+            backend, engine = list(testing.ways(rows, scheme))[number % 2]
+            mix, activations = list(MIXES.items())[number % len(MIXES)]
+            weights = MIXED_WEIGHTS[number % len(MIXED_WEIGHTS)]
+            activation, routing = next(by_expert)
+            yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
+                   "shape": testing.shapes(scheme)[number % 4], "bias": number % 2 == 0, "logits": None, "extras": False,
+                   "few_tokens": False, "mix": mix,
+                   "options": {"quant_config": {"a1": activations, "a2": activations, "w1": weights, "w2": weights}}}
 
 
 def name_of(case):
@@ -165,6 +190,8 @@ def name_of(case):
 
 
 def share_name(case):
+    if case.get("mix"):
+        return [case["mix"]]
     if case.get("options"):
         return ["+".join(key for key, value in case["options"].items() if value)]
     share = case.get("share", {})
