@@ -1,0 +1,32 @@
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// archs: sm_90a
+#include "moe/kernel/route.cuh"
+struct Args { const moe::bf16 * logits; const void * given_ids; int given_ids_bytes; const float * given_weights; const int * valid_tokens; int tokens; int * topk_ids; float * topk_weights; int * ids; float * weights; int * rows; int * positions; int * offsets; int4 * tiles; int * tile_count; int * counts; const moe::bf16 * input; long long input_row_stride; moe::bf16 * data; };
+struct Config {
+  using Args = ::Args;
+  static constexpr int kThreads = 512;
+  static constexpr bool kProgrammatic = true;
+  static constexpr bool kCpAsync = true;
+  using Logits = moe::bf16;
+  using Score = moe::routing::Softmax;
+  using Select = moe::routing::TopK;
+  using Normalize = moe::routing::Sum;
+  static constexpr int kExperts = 128;
+  static constexpr int kTopK = 8;
+  static constexpr int kBlockTokens = 16;
+  static constexpr bool kPermute = true;
+  static constexpr int kCluster = 8;
+  static constexpr int kTileRows = 16;
+  static constexpr int kRowStep = 16;
+  static constexpr int kCounters = 2;
+  static constexpr int kLocalBegin = 0;
+  static constexpr int kLocalExperts = 128;
+  using Input = moe::bf16;
+  using Scaling = moe::quant::PowerGroups<moe::e2m1, moe::quant::Even, 32>;
+  static constexpr int kColumns = 2064;
+  static constexpr int kScales = 128;
+  static constexpr int kBlockRows = 16;
+};
+static_assert(moe::sharedBytes<Config>() == 0, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __cluster_dims__(8, 1, 1) __launch_bounds__(512, 1) moec_route_cluster_emulate_groups_bf16(const __grid_constant__ Args args) { moe::route<Config>(args); }
