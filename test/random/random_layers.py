@@ -32,6 +32,8 @@ REQUIRED = ("moec_layer", "name", "num_experts", "experts_per_token", "hidden_di
             "activation", "routing_method")
 TOKENS = (0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 160)
 PATTERNS = ("uniform", "skewed", "one_expert", "empty_expert", "ties", "negative", "nan_inf")
+EXPERTS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 60, 64, 72, 96)
+MANY_EXPERTS = (160, 256, 384, 512, 896, 1024)
 # Multiplications of one layer on the host device: above, token counts are left out.
 MOST_WORK = 40e6
 GPU_WORK = 2e9
@@ -116,9 +118,11 @@ class Language:
         scheme, activation, routing = (draw.choice(self.rows[table]) for table in ("schemes", "activations", "routing"))
         plain = testing.is_plain(scheme)
         step = 8 if plain else 16
-        experts = draw.choice((1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 60, 64, 72, 96))
-        shape = {"num_experts": experts, "experts_per_token": draw.randint(1, min(experts, draw.choice((1, 2, 4, 8)))),
+        experts = draw.choice(MANY_EXPERTS if draw.random() < 0.1 else EXPERTS)
+        shape = {"num_experts": experts, "experts_per_token": draw.randint(1, min(experts, draw.choice((1, 2, 4, 8, 8, 32)))),
                  "hidden_dim": max(LEAST_HIDDEN, self.size(draw, step, 320)), "intermediate_size": self.size(draw, step, 280)}
+        if experts >= MANY_EXPERTS[0]:  # their weights would be most of the work
+            shape |= {"hidden_dim": draw.choice((64, 80)), "intermediate_size": draw.choice((16, 32))}
         weight_on_input = "weight_on_input" not in routing["needs"] and draw.random() < WEIGHT_ON_INPUT
         if weight_on_input or "weight_on_input" in routing["needs"]:
             shape["experts_per_token"] = 1
