@@ -130,8 +130,7 @@ Result<Buffer> Device::allocate(uint64_t bytes) const {
 
 Result<void> Device::upload(void *to, const void *from, uint64_t bytes) const {
   if (driver)
-    return driver->check(driver->memcpyHtoD(address(to), from, bytes),
-                         "cuMemcpyHtoD");
+    return driver->upload(address(to), from, bytes);
   std::memcpy(to, from, bytes);
   return {};
 }

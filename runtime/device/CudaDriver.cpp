@@ -81,6 +81,13 @@ Result<const CudaDriver *> CudaDriver::get() {
   return &*driver;
 }
 
+Result<void> CudaDriver::upload(CUdeviceptr to, const void *from,
+                                size_t bytes) const {
+  if (auto ok = check(memcpyHtoD(to, from, bytes), "cuMemcpyHtoD"); !ok)
+    return ok;
+  return check(streamSynchronize(legacyStream()), "cuStreamSynchronize");
+}
+
 Result<void> CudaDriver::check(CUresult status, const char *what) const {
   if (status == kSuccess)
     return {};

@@ -115,6 +115,12 @@ struct CudaDriver {
   /// names `what` with the driver's own name and text of the status.
   Result<void> check(CUresult status, const char *what) const;
 
+  /// Copies to the device and waits until the bytes are there. Alone,
+  /// cuMemcpyHtoD of pageable memory returns once the driver has read it: a
+  /// kernel in a stream that does not wait for the legacy one could still meet
+  /// what was there before.
+  Result<void> upload(CUdeviceptr to, const void *from, size_t bytes) const;
+
   /// Milliseconds that dlopen and cuInit took.
   double openMilliseconds = 0, initMilliseconds = 0;
 };

@@ -239,10 +239,8 @@ Result<void> CudaCode::uploadConstants(const Manifest &manifest) {
     auto memory = DeviceMemory::allocate(where, bytes->size());
     if (!memory)
       return memory.takeError();
-    if (auto ok = where.driver->check(
-            where.driver->memcpyHtoD(memory->address(), bytes->data(),
-                                     bytes->size()),
-            "cuMemcpyHtoD of a constant");
+    if (auto ok = where.driver->upload(memory->address(), bytes->data(),
+                                       bytes->size());
         !ok)
       return ok;
     auto bound = bindValue(value, *symbols, memory->address());

@@ -30,6 +30,12 @@ namespace moec::reference {
 /// than the larger of their own size and their row's root mean square.
 inline constexpr double kRowFactor = 2.5;
 inline constexpr double kElementFactor = 16;
+/// With fewer values of the intermediate behind it the whole is judged as a row
+/// is: one rounding to bf16 moves a value by up to 2^-8, 1.6 times the bound of
+/// bf16, and only the mean over many is 2^-8 / sqrt(12). Rows count as often as
+/// others of their norm would have to stand beside them, (sum of squares)^2 /
+/// (sum of fourth powers): of four tokens one may carry all.
+inline constexpr double kFewValues = 1024;
 /// Routing weights agree within this, relative.
 inline constexpr double kWeightTolerance = 2e-6;
 
@@ -62,16 +68,18 @@ struct Report {
 /// Compares rows: row i of `reference` ([list.size(), columns]) is token
 /// list[i], which lies in `out` at list[i] * rowStride elements. NaN and
 /// infinity in `out` never pass; a zero row of the reference must be zero.
+/// `valuesPerRow` of the intermediate (experts per token x its size) stand
+/// behind a row.
 Report compareRows(const std::vector<double> &reference,
                    const std::vector<int64_t> &list, int64_t columns,
                    const void *out, const Element &element, int64_t rowStride,
-                   double bound);
+                   double bound, double valuesPerRow = kFewValues);
 
 /// Compares two device outputs by the same rules, every row of [tokens,
 /// columns]; `trusted` takes the place of the reference.
 Report compareDevices(const void *trusted, const void *out,
                       const Element &element, int64_t tokens, int64_t columns,
-                      double bound);
+                      double bound, double valuesPerRow = kFewValues);
 
 /// Compares ids (equal, after Routing adopted the observed resolution),
 /// weights (2e-6 relative; null: not asked for) and counts (null likewise).

@@ -208,6 +208,27 @@ TEST(Check, WhatDoesNotFitIsAnInfinity) {
   EXPECT_FALSE(passes(70000, 0x7e00)); // NaN
 }
 
+TEST(Check, OfFewValuesTheWholeIsARow) {
+  // Two rows; the first one has nearly all of the norm.
+  const std::vector<double> reference = {64, 64, 64, 64, 1, 1, 1, 1};
+  std::vector<float> out(reference.begin(), reference.end());
+  for (int64_t c = 0; c < 4; ++c)
+    out[c] += 0.25f; // 3.9e-3 of the row
+  auto passes = [&](double valuesPerRow) {
+    return compareRows(reference, {0, 1}, 4, out.data(), *findElement("f32"), 4,
+                       kBf16, valuesPerRow)
+        .passed;
+  };
+  EXPECT_TRUE(passes(kFewValues / 2));
+  EXPECT_FALSE(passes(kFewValues));
+  // Rows of one size count as two.
+  std::vector<double> equal(8, 1);
+  std::fill(out.begin(), out.end(), 1.0039f);
+  EXPECT_FALSE(compareRows(equal, {0, 1}, 4, out.data(), *findElement("f32"), 4,
+                           kBf16, kFewValues / 2)
+                   .passed);
+}
+
 TEST(Check, DevicesAreComparedRowByRow) {
   std::vector<float> a(64 * 16, 2.0f), b = a;
   EXPECT_TRUE(

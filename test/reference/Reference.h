@@ -123,6 +123,8 @@ struct Layer {
   int64_t physicalExperts() const { return experts + redundantExperts; }
   int64_t storedExperts() const { return physicalExperts() + sharedExperts; }
   int64_t pairsOfToken() const { return topK + sharedExperts; }
+  /// Values of the intermediate behind a row of the output.
+  double valuesPerRow() const { return double(pairsOfToken() * intermediate); }
   /// Rows of x and of the output in a run of so many tokens, or slots.
   int64_t rowsOf(int64_t tokens) const {
     return batched ? tokens * localExperts : tokens;

@@ -152,6 +152,13 @@ inline void launch(CUstream stream, const Kernel &kernel, long long grid,
   CHECK_CUDA(cuLaunchKernelEx(&config, kernel.function, parameters, nullptr));
 }
 
+/// Copies and waits: cuMemcpyHtoD alone returns when pageable memory is read,
+/// and streams that do not wait for the legacy one could begin before.
+inline void upload(CUdeviceptr to, const void *from, size_t bytes) {
+  CHECK_CUDA(cuMemcpyHtoD(to, from, bytes));
+  CHECK_CUDA(cuStreamSynchronize(CU_STREAM_LEGACY));
+}
+
 /// Device memory, filled with 0xFF when made; 256 bytes of guard behind it.
 struct Buffer {
   CUdeviceptr at = 0;
@@ -184,7 +191,7 @@ struct Buffer {
     return values;
   }
   template <class T> void write(const std::vector<T> &values) {
-    CHECK_CUDA(cuMemcpyHtoD(at, values.data(), values.size() * sizeof(T)));
+    upload(at, values.data(), values.size() * sizeof(T));
   }
 };
 

@@ -56,7 +56,7 @@ template <class T> CUdeviceptr toDevice(const std::vector<T> &values) {
   CUdeviceptr at;
   CHECK_CUDA(cuMemAlloc(&at, std::max<size_t>(values.size() * sizeof(T), 16)));
   if (!values.empty())
-    CHECK_CUDA(cuMemcpyHtoD(at, values.data(), values.size() * sizeof(T)));
+    upload(at, values.data(), values.size() * sizeof(T));
   return at;
 }
 

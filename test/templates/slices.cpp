@@ -48,8 +48,7 @@ template <class Make> Buffer repeated(size_t count, Make make) {
     std::memcpy(&some[i], &two, 2);
   }
   for (size_t at = 0; at < count; at += some.size())
-    CHECK_CUDA(cuMemcpyHtoD(buffer.at + at, some.data(),
-                            std::min(some.size(), count - at)));
+    upload(buffer.at + at, some.data(), std::min(some.size(), count - at));
   return buffer;
 }
 

@@ -183,7 +183,8 @@ static Result<void> checkOutputs(Bench &bench, const reference::Inputs &inputs,
   const auto *out = find<std::byte>(outputs, "out");
   auto compare = [&] {
     return reference::compareRows(*rows, list, layer.hidden, out,
-                                  *layer.outputType, layer.hidden, *bound);
+                                  *layer.outputType, layer.hidden, *bound,
+                                  layer.valuesPerRow());
   };
   auto report = compare();
   if (!report.passed && precision.errorOfSums > 0) {
@@ -268,7 +269,8 @@ static Result<void> checkAgainst(Bench &bench, const HostInputs &inputs,
   auto compare = [&] {
     return reference::compareDevices(
         find<std::byte>(*trusted, "out"), find<std::byte>(outputs, "out"),
-        *layer.outputType, layer.rowsOf(tokens), layer.hidden, *bound);
+        *layer.outputType, layer.rowsOf(tokens), layer.hidden, *bound,
+        layer.valuesPerRow());
   };
   auto report = compare();
   if (!report.passed && precision.errorOfSums > 0) {

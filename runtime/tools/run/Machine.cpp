@@ -92,10 +92,8 @@ Result<void> Machine::upload(void *to, const void *from, int64_t bytes) {
     std::memcpy(to, from, static_cast<size_t>(bytes));
     return {};
   }
-  return place.driver->check(
-      place.driver->memcpyHtoD(devicePointer(to), from,
-                               static_cast<size_t>(bytes)),
-      "cuMemcpyHtoD");
+  return place.driver->upload(devicePointer(to), from,
+                              static_cast<size_t>(bytes));
 }
 
 Result<void> Machine::download(void *to, const void *from, int64_t bytes) {
