@@ -266,6 +266,14 @@ TEST(Check, BoundsFollowTheStructure) {
   layer.w1Scaling.given = true;
   EXPECT_EQ(*bound("bf16", "i4", false), 2.5e-3);
   EXPECT_EQ(*bound("f16", "f8E4M3FN", false), 4e-4);
+  // Emulated: by the codes of the activations, the coarser of the two.
+  layer.computeType = findElement("bf16");
+  EXPECT_EQ(*bound("f4E2M1FN", "f4E2M1FN", false), 2e-2);
+  EXPECT_EQ(*bound("f8E4M3FN", "f4E2M1FN", false), 6e-3);
+  EXPECT_EQ(*bound("i8", "i4", false), 6e-3);
+  layer.a2 = findElement("f4E2M1FN");
+  EXPECT_EQ(*boundFor(layer, false), 2e-2);
+  layer.computeType = nullptr;
   layer.w1Scaling.given = false;
   const auto missing = bound("bf16", "f32", false);
   ASSERT_FALSE(missing);

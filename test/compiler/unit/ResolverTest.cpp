@@ -101,6 +101,19 @@ TEST(Resolver, BackendsServeTheirFormatAlone) {
             "this one's is standard");
 }
 
+TEST(Resolver, EmulatedActivationsAreServedAsWhatTheyBecome) {
+  LayerFacts layer = layerOf("bf16");
+  layer.quantized = true;
+  layer.codes = {"f4E2M1FN", "f4E2M1FN"};
+  for (bool emulated : {false, true}) {
+    layer.emulated = emulated;
+    auto ampere = resolve(layer, "sm_80", "", "");
+    EXPECT_EQ(winner(ampere), "grouped mma_sync");
+    EXPECT_EQ(ampere->realization, emulated ? "emulated" : "dequantized");
+    EXPECT_EQ(winner(resolve(layer, "sm_75", "", "")), "grouped simt");
+  }
+}
+
 TEST(Resolver, NamedSchemesAreServedAndSayHow) {
   LayerFacts layer = layerOf("f8E4M3FN");
   layer.quantized = true;
