@@ -40,7 +40,7 @@ constexpr std::array<BoundRow, 4> kBounds = {{
 /// Activations that are emulated: the reference quantizes them identically, and
 /// what is multiplied then has 16 bits.
 constexpr std::pair<std::string_view, double> kEmulatedBounds[] = {
-    {"f8E4M3FN", 6e-3}, {"f8E5M2", 6e-3},   {"i8", 6e-3},  {"f6E3M2FN", 2e-2},
+    {"f8E4M3FN", 6e-3}, {"f8E5M2", 6e-3},   {"i8", 6e-3},  {"f6E3M2FN", 6e-3},
     {"f6E2M3FN", 6e-3}, {"f4E2M1FN", 2e-2}, {"f16", 5e-3}, {"bf16", 5e-3}};
 
 /// Where the tensor cores keep the sums of all of k, with the bits they have.

@@ -271,6 +271,7 @@ TEST(Check, BoundsFollowTheStructure) {
   EXPECT_EQ(*bound("f4E2M1FN", "f4E2M1FN", false), 2e-2);
   EXPECT_EQ(*bound("f8E4M3FN", "f4E2M1FN", false), 6e-3);
   EXPECT_EQ(*bound("i8", "i4", false), 6e-3);
+  EXPECT_EQ(*bound("f6E3M2FN", "f6E3M2FN", false), 6e-3);
   layer.a2 = findElement("f4E2M1FN");
   EXPECT_EQ(*boundFor(layer, false), 2e-2);
   layer.computeType = nullptr;
