@@ -271,7 +271,7 @@ def write_shards(writer, folder):
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
-def check_case(tools, work, row):
+def check_case(tools, work, row, keep):
     """None, or what is wrong."""
     folder = fresh(work, row["name"])
     layer = layers.Layer(row["shape"], row["scheme"], row.get("gated", True), bool(row["layer"].get("has_bias")),
@@ -312,7 +312,8 @@ def check_case(tools, work, row):
         return f"{row['name']}: not what the matrices say: {', '.join(wrong)}"
     if status or not report["runs"]:
         return f"{row['name']}: exit {status}: {errors.strip()[-500:]}"
-    shutil.rmtree(folder)
+    if not keep:
+        shutil.rmtree(folder)
     return None
 
 
@@ -448,6 +449,7 @@ def check_refusal(tools, work, package_of, row):
 def main():
     parser = testing.parser(__doc__)
     parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--keep", action="store_true", help="leave packages and checkpoints, for a run on a GPU")
     arguments = parser.parse_args()
     try:
         import safetensors  # noqa: F401
@@ -460,7 +462,7 @@ def main():
     covered = {row["scheme"]["name"] for row in CASES}
     others = [case_of_row(tools, work, scheme) for scheme in tools.rows()["schemes"] if scheme["name"] not in covered]
     chosen = [row for row in CASES + others + list(online_cases(tools, work)) if arguments.only in row["name"]]
-    failures = [text for text in testing.parallel(lambda row: check_case(tools, work, row), chosen, arguments.jobs) if text]
+    failures = [text for text in testing.parallel(lambda row: check_case(tools, work, row, arguments.keep), chosen, arguments.jobs) if text]
     refusals = [row for row in REFUSALS if arguments.only in row[0]]
     failures += [text for text in testing.parallel(lambda row: check_refusal(tools, work, compiled, row), refusals,
                                                    arguments.jobs) if text]
