@@ -212,9 +212,15 @@ CASES = [
 ]
 
 
+def weights_of(scheme):
+    """What of a scheme decides how its weights are loaded."""
+    return (*(scheme.get(key) or None for key in ("w", "scale", "group", "rule", "input")),
+            bool(scheme.get("second")), bool(scheme.get("zero")))
+
+
 def scheme_of_row(tools, work, scheme):
     """As SCHEMES has them, from what a manifest says of a row of the catalog."""
-    made = {"name": scheme["name"], "in": scheme["a1"] if testing.is_plain(scheme) else "bf16"}
+    made = {"name": scheme["name"], "in": scheme["a1"] if scheme["a1"] in testing.FLOATS else "bf16"}
     row = {"name": f"scheme-{scheme['name']}", "scheme": made, "shape": SHAPE, "layer": {}}
     package = compiled(tools, fresh(work, row["name"]), layer_json(row))
     quant = json.loads((package / "manifest.json").read_text())["layer"]["quant"]
@@ -228,11 +234,9 @@ def scheme_of_row(tools, work, scheme):
     return made
 
 
-def case_of_row(tools, work, scheme):
+def case_of(made):
     """Of a scheme that no case names: its numbers under the words that most checkpoints have for them."""
-    name = f"row-{scheme['name']}"
-    made = scheme_of_row(tools, work, scheme)
-    row = {"name": name, "scheme": made, "shape": SHAPE, "layer": {}, "expected_layer": 0}
+    row = {"name": f"row-{made['name']}", "scheme": made, "shape": SHAPE, "layer": {}, "expected_layer": 0}
     words = {"weight": "weight", "scale": "weight_scale", "zero": "weight_zero_point", "second": "weight_scale_2",
              "input": "input_scale"}
     kinds = {kind: (word, {}) for kind, word in words.items() if kind == "weight" or made.get(kind)}
@@ -271,11 +275,15 @@ def write_shards(writer, folder):
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
+def plain_layer(row):
+    return layers.Layer(row["shape"], row["scheme"], row.get("gated", True), bool(row["layer"].get("has_bias")),
+                        seed=len(row["name"]), shared=row.get("shared", 0), checkpoint_scale=row.get("checkpoint_scale"))
+
+
 def check_case(tools, work, row, keep):
     """None, or what is wrong."""
     folder = fresh(work, row["name"])
-    layer = layers.Layer(row["shape"], row["scheme"], row.get("gated", True), bool(row["layer"].get("has_bias")),
-                         seed=len(row["name"]), shared=row.get("shared", 0), checkpoint_scale=row.get("checkpoint_scale"))
+    layer = plain_layer(row)
     writer = layers.Writer()
     row["write"](writer, layer)
     # What else a model has.
@@ -317,15 +325,15 @@ def check_case(tools, work, row, keep):
     return None
 
 
-def online_cases(tools, work):
-    """Each scheme that quantizes weights and whose activations have no scales from elsewhere, out of a checkpoint in bf16."""
-    for scheme in tools.rows()["schemes"]:
-        if scheme["w1"] in testing.FLOATS:
+def online_cases(schemes):
+    """Each way to quantize weights, of schemes whose activations have no scales from elsewhere, out of a checkpoint in bf16."""
+    seen = set()
+    for made in schemes:
+        # Formats of weights, whatever the activations are.
+        if made["w"] in testing.FLOATS or made.get("input") or weights_of(made) in seen:
             continue
-        made = scheme_of_row(tools, work, scheme)
-        if made.get("input"):
-            continue
-        yield case(f"online-{scheme['name']}", "bf16", hugging_face("model.layers.0.mlp"), WIDE, online=made)
+        seen.add(weights_of(made))
+        yield case(f"online-{made['name']}", "bf16", hugging_face("model.layers.0.mlp"), WIDE, online=made)
     # A part of a row has the scales of the whole one.
     yield case("online-tp", "bf16", hugging_face("model.layers.0.mlp"), {**WIDE, "intermediate_size": 96},
                {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1}}, online=SCHEMES["int8_w8a16"], columns=(48, 48))
@@ -459,9 +467,13 @@ def main():
     tools = testing.Tools(arguments.bin)
     work = testing.pathlib.Path(arguments.work).resolve()
     started = time.monotonic()
-    covered = {row["scheme"]["name"] for row in CASES}
-    others = [case_of_row(tools, work, scheme) for scheme in tools.rows()["schemes"] if scheme["name"] not in covered]
-    chosen = [row for row in CASES + others + list(online_cases(tools, work)) if arguments.only in row["name"]]
+    schemes = testing.parallel(lambda scheme: scheme_of_row(tools, work, scheme), tools.rows()["schemes"], arguments.jobs)
+    covered, others = {weights_of(row["scheme"]) for row in CASES}, []
+    for scheme in schemes:
+        if weights_of(scheme) not in covered and scheme["w"] not in testing.FLOATS:
+            covered.add(weights_of(scheme))
+            others.append(case_of(scheme))
+    chosen = [row for row in CASES + others + list(online_cases(schemes)) if arguments.only in row["name"]]
     failures = [text for text in testing.parallel(lambda row: check_case(tools, work, row, arguments.keep), chosen, arguments.jobs) if text]
     refusals = [row for row in REFUSALS if arguments.only in row[0]]
     failures += [text for text in testing.parallel(lambda row: check_refusal(tools, work, compiled, row), refusals,
