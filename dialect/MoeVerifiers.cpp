@@ -67,6 +67,16 @@ static LogicalResult verifyTileCount(Operation *op, Value value) {
 /// Ids are [tokens, top_k]; top_k of a value that has been checked to be so.
 static int64_t columns(Value value) { return tensor(value).getDimSize(1); }
 
+/// Ids of the caller's, in 32 or 64 bits.
+static LogicalResult verifyIds(RouteOp op, StringRef name, Value value,
+                               ArrayRef<int64_t> shape) {
+  const Type element = tensor(value).getElementType();
+  if (!element.isInteger(32) && !element.isInteger(64))
+    return op.emitOpError()
+           << "'" << name << "' must be i32 or i64, got " << element;
+  return expect(op, name, value, shape);
+}
+
 /// What depends on the number of experts, which the logits say.
 static LogicalResult verifyLogits(RouteOp op) {
   const Value logits = op.getLogits();
@@ -90,7 +100,7 @@ static LogicalResult verifyLogits(RouteOp op) {
     return failure();
   if (!op.getTokenIds())
     return success();
-  if (failed(expect(op, "token_ids", op.getTokenIds(), {kAny}, i32(op))) ||
+  if (failed(verifyIds(op, "token_ids", op.getTokenIds(), {kAny})) ||
       failed(expectRank(op, "hash_table", op.getHashTable(), 2)))
     return failure();
   return expect(op, "hash_table", op.getHashTable(),
@@ -114,13 +124,9 @@ LogicalResult RouteOp::verify() {
                             "so";
   if (getLogits() && failed(verifyLogits(*this)))
     return failure();
-  if (getGivenIds()) {
-    const Type element = tensor(getGivenIds()).getElementType();
-    if (!element.isInteger(32) && !element.isInteger(64))
-      return emitOpError() << "'given_ids' must be i32 or i64, got " << element;
-    if (failed(expect(*this, "given_ids", getGivenIds(), {kAny, topK})))
-      return failure();
-  }
+  if (getGivenIds() &&
+      failed(verifyIds(*this, "given_ids", getGivenIds(), {kAny, topK})))
+    return failure();
   if (bool(getGivenIds()) != bool(getGivenWeights()))
     return emitOpError() << "'given_ids' and 'given_weights' must be given "
                             "together";

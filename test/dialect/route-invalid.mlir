@@ -40,9 +40,9 @@ func.func private @f(%l: tensor<?x4xf32>, %b: tensor<4xbf16>) {
 
 // -----
 
-func.func private @f(%l: tensor<?x4xf32>, %t: tensor<?xi64>, %h: tensor<9x2xi32>) {
-  // expected-error@+1 {{'moe.route' op 'token_ids' must be 'tensor<?xi32>', got 'tensor<?xi64>'}}
-  %i, %w = moe.route <deepseek_v4> top_k = 2 %l table (%t, %h) : (tensor<?x4xf32>, tensor<?xi64>, tensor<9x2xi32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+func.func private @f(%l: tensor<?x4xf32>, %t: tensor<?xi16>, %h: tensor<9x2xi32>) {
+  // expected-error@+1 {{'moe.route' op 'token_ids' must be i32 or i64, got 'i16'}}
+  %i, %w = moe.route <deepseek_v4> top_k = 2 %l table (%t, %h) : (tensor<?x4xf32>, tensor<?xi16>, tensor<9x2xi32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   return
 }
 

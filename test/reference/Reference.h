@@ -210,7 +210,7 @@ struct Inputs {
   Matrix logits;       ///< [tokens, E], or data null when ids are given
   Matrix givenIds;     ///< [tokens, K], i32 or i64; -1 routes nowhere
   Matrix givenWeights; ///< [tokens, K], f32
-  Matrix tokenIds;     ///< [tokens, 1], i32; with Layer::tableRows
+  Matrix tokenIds;     ///< [tokens, 1], i32 or i64; with Layer::tableRows
   Matrix hashTable;    ///< [tableRows, K], i32
   Matrix routingBias;  ///< [1, routedExperts], f32; with Layer::routingBias
   Matrix expertScale;  ///< the same; with Layer::expertScale

@@ -295,14 +295,13 @@ void fillPerExpertScale(const Layer &, uint64_t seed, int64_t, int64_t row,
           0.5 + randomUniform(seed, Stream::RoutingScale, uint64_t(e)));
 }
 
-void fillNumbers(const Layer &layer, uint64_t seed, size_t number, float *to) {
+float numberOfExpert(uint64_t seed, int64_t expert, size_t number) {
   // alpha, beta, linear_beta, limit: what models have, and much less of it, so
   // that limits cut and no expert's number could be a neighbour's.
   static constexpr double kUsual[] = {1.702, 1, 6, 7};
-  for (int64_t e = 0; e < layer.localExperts; ++e)
-    to[e] = float(kUsual[number] *
-                  (0.25 + randomUniform(seed, Stream::ActivationNumbers,
-                                        uint64_t(e) * 4 + number)));
+  return float(kUsual[number] *
+               (0.25 + randomUniform(seed, Stream::ActivationNumbers,
+                                     uint64_t(expert) * 4 + number)));
 }
 
 void fillHashTable(const Layer &layer, uint64_t seed, int64_t, int64_t row,
@@ -318,12 +317,17 @@ void fillHashTable(const Layer &layer, uint64_t seed, int64_t, int64_t row,
 }
 
 void fillTokenIds(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
-                  int32_t *destination) {
+                  const Element &element, void *destination) {
+  // What 32 bits would take for one of the table's.
+  constexpr double kWide = 4294967296.0;
   for (int64_t m = row; m < row + rows; ++m) {
     const uint64_t bits = randomBits(seed, Stream::TokenIds, uint64_t(m));
-    destination[m] = int32_t((bits >> 8) % uint64_t(layer.tableRows));
+    double id = double((bits >> 8) % uint64_t(layer.tableRows));
     if (bits % 16 == 0)
-      destination[m] = bits & 16 ? -1 : int32_t(layer.tableRows);
+      id = bits & 16 ? -1 : double(layer.tableRows);
+    else if (bits % 16 == 1 && element.bytes == 8)
+      id += kWide;
+    store(element, destination, m, id);
   }
 }
 

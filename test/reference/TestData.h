@@ -99,11 +99,11 @@ void fillPerExpertScale(const Layer &layer, uint64_t seed, int64_t expert,
                         int64_t row, int64_t rows, void *destination);
 void fillHashTable(const Layer &layer, uint64_t seed, int64_t expert,
                    int64_t row, int64_t rows, void *destination);
-/// Fills a number of each local expert, of kActivationNumbers.
-void fillNumbers(const Layer &layer, uint64_t seed, size_t number, float *to);
-/// Fills token ids [tokens]; a few are none of the table's.
+/// A number of a local expert's activation, of kActivationNumbers.
+float numberOfExpert(uint64_t seed, int64_t expert, size_t number);
+/// Fills token ids [tokens], i32 or i64; a few are none of the table's.
 void fillTokenIds(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
-                  int32_t *destination);
+                  const Element &element, void *destination);
 /// Fills rows [row, row + rows) of a local expert's w13 [E_local, 2I, H] or
 /// w2 [E_local, H, I]; `destination` is the address of the first filled row.
 void fillW13(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,

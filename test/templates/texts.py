@@ -73,7 +73,8 @@ def routingOptions(bias, scale, expertScale, table):
         fields += [("const float *", "expert_scale")]
         members += constants(kExpertScale=True)
     if table:
-        fields += [("const int *", "token_ids"), ("const int *", "hash_table")]
+        fields += [("const void *", "token_ids"), ("int", "token_ids_bytes"),
+                   ("const int *", "hash_table")]
         members += constants(kTableRows=table)
     return fields, members
 

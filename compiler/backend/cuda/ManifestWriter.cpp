@@ -53,7 +53,7 @@ static constexpr CallerRow kCallerRows[] = {
     {"gate_up_addend", ValueRole::OptionalInput, 16, false, "", true},
     {"down_addend", ValueRole::OptionalInput, 16, false, "", true},
     {"residual", ValueRole::OptionalInput, 16, false, ""},
-    {"token_ids", ValueRole::OptionalInput, 4, false, ""},
+    {"token_ids", ValueRole::OptionalInput, 8, false, "i64"},
     {"w13", ValueRole::StoredWeight, 16, false, ""},
     {"w2", ValueRole::StoredWeight, 16, false, ""},
     {"w13_scale", ValueRole::StoredWeight, 16, false, ""},

@@ -36,7 +36,8 @@ void compiler::addRoutingFields(
   if (route.getExpertScale())
     pointer("expert_scale", "float");
   if (route.getTokenIds()) {
-    pointer("token_ids", "int");
+    pointer("token_ids", "void");
+    arguments.elementBytes("token_ids_bytes", boundTo("token_ids"));
     pointer("hash_table", "int");
   }
 }

@@ -17,6 +17,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
 using namespace moec;
 using namespace moec::run;
 using reference::Element;
@@ -30,80 +34,120 @@ static std::string weightOfNumber(size_t number) {
   return std::string("activation_") + reference::kActivationNumbers[number];
 }
 
-HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
-  HostWeights result;
-  using Fill =
-      void (*)(const Layer &, uint64_t, int64_t, int64_t, int64_t, void *);
-  auto makeFor = [&](int64_t experts, const char *name, int64_t rows,
-                     int64_t columns, const Element &element, Fill fill) {
-    int64_t rowBytes = element.bytesOf(columns);
-    HostArray array(experts * rows * rowBytes);
-    std::byte *data = array.data.get();
-    reference::parallelFor(experts * rows, 0, [&](int64_t first, int64_t last) {
-      // A thread's rows may span experts.
-      for (int64_t row = first; row < last;) {
-        int64_t expert = row / rows;
-        int64_t end = std::min(last, (expert + 1) * rows);
-        fill(layer, seed, expert, row % rows, end - row, data + row * rowBytes);
-        row = end;
-      }
-    });
-    result.arrays.emplace(name, std::move(array));
+namespace {
+using Fill = std::function<void(const Layer &, uint64_t, int64_t, int64_t,
+                                int64_t, void *)>;
+
+/// A weight of a layer: [experts, rows, columns].
+struct WeightShape {
+  std::string name;
+  int64_t experts, rows, columns;
+  const Element *element;
+  Fill fill;
+  /// Not of all experts, or of the router, but of each local expert its own.
+  bool ofLocalExperts;
+
+  int64_t rowBytes() const { return element->bytesOf(columns); }
+  int64_t expertBytes() const { return rows * rowBytes(); }
+};
+} // namespace
+
+static std::vector<WeightShape> weightShapes(const Layer &layer) {
+  std::vector<WeightShape> shapes;
+  auto addOf = [&](int64_t experts, std::string name, int64_t rows,
+                   int64_t columns, const Element &element, Fill fill,
+                   bool ofLocalExperts) {
+    shapes.push_back({std::move(name), experts, rows, columns, &element, fill,
+                      ofLocalExperts});
   };
-  auto make = [&](const char *name, int64_t rows, int64_t columns,
-                  const Element &element, Fill fill) {
-    makeFor(layer.localExperts, name, rows, columns, element, fill);
+  auto add = [&](std::string name, int64_t rows, int64_t columns,
+                 const Element &element, Fill fill) {
+    addOf(layer.localExperts, std::move(name), rows, columns, element,
+          std::move(fill), true);
   };
-  make("w13", layer.gateUpRows(), layer.hidden, *layer.weightType,
-       reference::fillW13);
-  make("w2", layer.hidden, layer.intermediate, *layer.weightType,
-       reference::fillW2);
+  auto addOnce = [&](const char *name, int64_t rows, int64_t columns,
+                     const Element &element, Fill fill) {
+    addOf(1, name, rows, columns, element, std::move(fill), false);
+  };
+  add("w13", layer.gateUpRows(), layer.hidden, *layer.weightType,
+      reference::fillW13);
+  add("w2", layer.hidden, layer.intermediate, *layer.weightType,
+      reference::fillW2);
   if (layer.hasBias) {
-    make("b13", layer.gateUpRows(), 1, *layer.inputType, reference::fillB13);
-    make("b2", layer.hidden, 1, *layer.inputType, reference::fillB2);
+    add("b13", layer.gateUpRows(), 1, *layer.inputType, reference::fillB13);
+    add("b2", layer.hidden, 1, *layer.inputType, reference::fillB2);
   }
   const Element &f32 = *reference::findElement("f32");
   if (layer.w1Scaling.given)
-    make("w13_scale", layer.w13ScaleRows(), layer.w13ScaleColumns(),
-         *layer.w1Scaling.scaleType, reference::fillW13Scale);
+    add("w13_scale", layer.w13ScaleRows(), layer.w13ScaleColumns(),
+        *layer.w1Scaling.scaleType, reference::fillW13Scale);
   if (layer.w2Scaling.given)
-    make("w2_scale", layer.w2ScaleRows(), layer.w2ScaleColumns(),
-         *layer.w2Scaling.scaleType, reference::fillW2Scale);
+    add("w2_scale", layer.w2ScaleRows(), layer.w2ScaleColumns(),
+        *layer.w2Scaling.scaleType, reference::fillW2Scale);
   if (layer.w1Scaling.second)
-    make("w13_second_scale", layer.gated ? 2 : 1, 1, f32,
-         reference::fillW13SecondScale);
+    add("w13_second_scale", layer.gated ? 2 : 1, 1, f32,
+        reference::fillW13SecondScale);
   if (layer.w2Scaling.second)
-    make("w2_second_scale", 1, 1, f32, reference::fillW2SecondScale);
+    add("w2_second_scale", 1, 1, f32, reference::fillW2SecondScale);
   const Element &i8 = *reference::findElement("i8");
   if (layer.w1Scaling.zeroPoint)
-    make("w13_zero_point", layer.w13ScaleRows(), layer.w13ScaleColumns(), i8,
-         reference::fillW13ZeroPoint);
+    add("w13_zero_point", layer.w13ScaleRows(), layer.w13ScaleColumns(), i8,
+        reference::fillW13ZeroPoint);
   if (layer.w2Scaling.zeroPoint)
-    make("w2_zero_point", layer.w2ScaleRows(), layer.w2ScaleColumns(), i8,
-         reference::fillW2ZeroPoint);
+    add("w2_zero_point", layer.w2ScaleRows(), layer.w2ScaleColumns(), i8,
+        reference::fillW2ZeroPoint);
   if (layer.a1Scaling.storesNumber() && !layer.inputQuantized)
-    makeFor(1, layer.a1Scaling.dynamic ? "a1_second_scale" : "a1_scale",
+    addOnce(layer.a1Scaling.dynamic ? "a1_second_scale" : "a1_scale",
             layer.storedExperts(), 1, f32, reference::fillA1Scale);
   if (layer.a2Scaling.storesNumber())
-    makeFor(1, layer.a2Scaling.dynamic ? "a2_second_scale" : "a2_scale",
+    addOnce(layer.a2Scaling.dynamic ? "a2_second_scale" : "a2_scale",
             layer.storedExperts(), 1, f32, reference::fillA2Scale);
   if (layer.routingBias)
-    makeFor(1, "routing_bias", layer.routedExperts(), 1, f32,
+    addOnce("routing_bias", layer.routedExperts(), 1, f32,
             reference::fillRoutingBias);
   if (layer.expertScale)
-    makeFor(1, "per_expert_scale", layer.routedExperts(), 1, f32,
+    addOnce("per_expert_scale", layer.routedExperts(), 1, f32,
             reference::fillPerExpertScale);
-  for (size_t i = 0; i < layer.ofExperts.size(); ++i) {
-    if (!layer.ofExperts[i])
-      continue;
-    HostArray array(layer.localExperts * 4);
-    reference::fillNumbers(layer, seed, i,
-                           reinterpret_cast<float *>(array.data.get()));
-    result.arrays.emplace(weightOfNumber(i), std::move(array));
-  }
+  for (size_t i = 0; i < layer.ofExperts.size(); ++i)
+    if (layer.ofExperts[i])
+      add(weightOfNumber(i), 1, 1, f32,
+          [i](const Layer &, uint64_t seed, int64_t expert, int64_t, int64_t,
+              void *destination) {
+            *static_cast<float *>(destination) =
+                reference::numberOfExpert(seed, expert, i);
+          });
   if (layer.tableRows)
-    makeFor(1, "hash_table", layer.tableRows, layer.topK,
+    addOnce("hash_table", layer.tableRows, layer.topK,
             *reference::findElement("i32"), reference::fillHashTable);
+  return shapes;
+}
+
+/// Experts [first, last) of `array`, by all cores.
+static void fillExperts(const Layer &layer, const WeightShape &shape,
+                        uint64_t seed, int64_t first, int64_t last,
+                        HostArray &array) {
+  const int64_t rows = shape.rows, rowBytes = shape.rowBytes();
+  std::byte *data = array.data.get() + first * shape.expertBytes();
+  reference::parallelFor(
+      (last - first) * rows, 0, [&](int64_t begin, int64_t end) {
+        // A thread's rows may span experts.
+        for (int64_t row = begin; row < end;) {
+          const int64_t expert = row / rows;
+          const int64_t stop = std::min(end, (expert + 1) * rows);
+          shape.fill(layer, seed, first + expert, row % rows, stop - row,
+                     data + row * rowBytes);
+          row = stop;
+        }
+      });
+}
+
+HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
+  HostWeights result;
+  for (const WeightShape &shape : weightShapes(layer)) {
+    HostArray array(shape.experts * shape.expertBytes());
+    fillExperts(layer, shape, seed, 0, shape.experts, array);
+    result.arrays.emplace(shape.name, std::move(array));
+  }
   return result;
 }
 
@@ -136,6 +180,29 @@ std::map<std::string, std::string> HostWeights::digests() const {
     result[name] = sha256({reinterpret_cast<const char *>(array.data.get()),
                            static_cast<size_t>(array.bytes)});
   return result;
+}
+
+HostWeights HostWeights::withExpert(const Layer &layer, uint64_t seed,
+                                    int64_t expert) const {
+  HostWeights result;
+  for (const WeightShape &shape : weightShapes(layer)) {
+    const HostArray &before = arrays.at(shape.name);
+    HostArray array(before.bytes);
+    std::memcpy(array.data.get(), before.data.get(),
+                static_cast<size_t>(before.bytes));
+    if (shape.ofLocalExperts)
+      fillExperts(layer, shape, seed, expert, expert + 1, array);
+    result.arrays.emplace(shape.name, std::move(array));
+  }
+  return result;
+}
+
+std::vector<std::string> moec::run::weightsOfExperts(const Layer &layer) {
+  std::vector<std::string> names;
+  for (const WeightShape &shape : weightShapes(layer))
+    if (shape.ofLocalExperts)
+      names.push_back(shape.name);
+  return names;
 }
 
 void HostWeights::describe(const Layer &layer,
@@ -242,12 +309,11 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer,
       return ok.takeError();
     described.logits = {inputs.logits.data.get(), layer.logitsType, 0};
     if (layer.tableRows) {
-      inputs.tokenIds = HostArray(tokens * int64_t(sizeof(int32_t)));
-      reference::fillTokenIds(
-          layer, options.seed, 0, tokens,
-          reinterpret_cast<int32_t *>(inputs.tokenIds.data.get()));
-      described.tokenIds = {inputs.tokenIds.data.get(),
-                            reference::findElement("i32"), 0};
+      const Element *element = reference::findElement(options.tokenIds);
+      inputs.tokenIds = HostArray(tokens * element->bytes);
+      reference::fillTokenIds(layer, options.seed, 0, tokens, *element,
+                              inputs.tokenIds.data.get());
+      described.tokenIds = {inputs.tokenIds.data.get(), element, 0};
     }
   } else {
     const Element *element = reference::findElement(

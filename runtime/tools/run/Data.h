@@ -42,9 +42,15 @@ struct HostWeights {
                                   weights::WeightLoader &loader);
   /// SHA-256 of each.
   std::map<std::string, std::string> digests() const;
+  /// These, with all that is one local expert's made anew.
+  HostWeights withExpert(const reference::Layer &layer, uint64_t seed,
+                         int64_t expert) const;
   /// Points the weights of `inputs` here.
   void describe(const reference::Layer &layer, reference::Inputs &inputs) const;
 };
+
+/// Those that each local expert has its own of.
+std::vector<std::string> weightsOfExperts(const reference::Layer &layer);
 
 /// The tensors that a run reads.
 struct HostInputs {

@@ -68,6 +68,26 @@ Result<HostOutputs> moec::run::download(const DeviceOutputs &outputs) {
   return result;
 }
 
+Result<HostOutputs> moec::run::runIn(Bench &bench, const Place &place,
+                                     const DeviceInputs &inputs,
+                                     int64_t tokens) {
+  if (auto ok = bench.session.run(*place.context, 0, inputs, place.outputs,
+                                  tokens, bench.options.variant);
+      !ok)
+    return ok.takeError();
+  if (auto ok = bench.machine.synchronizeAll(); !ok)
+    return ok.takeError();
+  return download(place.outputs);
+}
+
+Result<HostOutputs> moec::run::runOnce(Bench &bench, const DeviceInputs &inputs,
+                                       int64_t tokens) {
+  auto place = Place::create(bench.session, tokens);
+  if (!place)
+    return place.takeError();
+  return runIn(bench, *place, inputs, tokens);
+}
+
 std::string moec::run::differing(const HostOutputs &first,
                                  const HostOutputs &second) {
   for (const auto &[name, array] : second) {
@@ -352,6 +372,57 @@ static Result<void> runTwice(Bench &bench, const DeviceInputs &inputs,
   return {};
 }
 
+/// The local expert that has the most rows.
+static int64_t busiestExpert(const reference::Layer &layer,
+                             const HostInputs &inputs,
+                             const HostOutputs &outputs) {
+  const int32_t *counts = layer.batched ? inputs.described.expertCounts.data()
+                                        : find<int32_t>(outputs, "counts");
+  return std::max_element(counts, counts + layer.localExperts) - counts;
+}
+
+/// One expert gets other weights, at the same addresses, and afterwards its own
+/// again.
+static Result<void> checkRefresh(Bench &bench, const HostInputs &inputs,
+                                 const DeviceInputs &device,
+                                 const HostOutputs &first, int64_t tokens,
+                                 const Precision &precision,
+                                 CaseResult &result) {
+  Session &session = bench.session;
+  const reference::Layer &layer = session.layer();
+  const int64_t expert = busiestExpert(layer, inputs, first);
+  const HostWeights other =
+      bench.weights.withExpert(layer, bench.options.seed + 1, expert);
+  for (const HostWeights *weights : {&other, &bench.weights}) {
+    if (auto ok = session.replaceExpert(*weights, expert); !ok)
+      return ok;
+    auto outputs = runOnce(bench, device, tokens);
+    if (!outputs)
+      return outputs.takeError();
+    finishDeferred(layer, tokens, *outputs);
+    if (weights == &bench.weights) {
+      if (std::string text = differing(first, *outputs); !text.empty())
+        failWith(result,
+                 fmt::format("with expert {} as it was: {}", expert, text));
+      continue;
+    }
+    CaseResult replaced;
+    settleRows(session, inputs.described, bench.options.poison, *outputs,
+               replaced);
+    reference::Inputs described = inputs.described;
+    other.describe(layer, described);
+    if (auto ok = checkOutputs(bench, described, *outputs, precision, replaced);
+        !ok)
+      return ok;
+    if (!replaced.passed)
+      failWith(result, fmt::format("with other weights of expert {}: {}",
+                                   expert, replaced.text));
+  }
+  if (result.passed)
+    result.text += fmt::format("; expert {} replaced: right", expert);
+  return {};
+}
+
 static std::string inputsName(RoutingInput inputs) {
   switch (inputs) {
   case RoutingInput::Logits:
@@ -421,6 +492,14 @@ static Result<void> judge(Bench &bench, const HostInputs &inputs,
   if (options.check)
     if (auto ok = checkInvariance(bench, device, *outputs, tokens, result); !ok)
       return ok;
+  if (options.check)
+    if (auto ok = checkInPlace(bench, device, *outputs, tokens, result); !ok)
+      return ok;
+  if (options.refresh)
+    if (auto ok = checkRefresh(bench, inputs, device, *outputs, tokens,
+                               precision, result);
+        !ok)
+      return ok;
   if (options.chain)
     return runChain(bench, device, *outputs, tokens, result);
   return {};
@@ -463,7 +542,8 @@ Result<CaseResult> moec::run::runCase(Bench &bench, int64_t tokens,
     return ok.takeError();
   if (auto ok = bench.machine.synchronizeAll(); !ok)
     return ok.takeError();
-  if (options.check || options.twice || options.chain || bench.against)
+  if (options.check || options.twice || options.chain || options.refresh ||
+      bench.against)
     if (auto ok =
             judge(bench, *inputs, *device, *place, tokens, precision, result);
         !ok)

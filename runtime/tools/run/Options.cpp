@@ -81,6 +81,9 @@ bool moec::run::parseOptions(int argc, char **argv, Options &options,
       ->delimiter(',');
   app.add_option("--inputs", inputs, "What to route by")
       ->check(CLI::IsMember({"logits", "ids32", "ids64"}));
+  app.add_option("--token-ids", options.tokenIds,
+                 "Type of the token ids that a table of experts is read by")
+      ->check(CLI::IsMember({"i32", "i64"}));
   app.add_flag("--use-ids", useIds, "Same as --inputs=ids32");
   app.add_option("--against", options.against,
                  "Another package of the same layer: compare every row");
@@ -91,6 +94,9 @@ bool moec::run::parseOptions(int argc, char **argv, Options &options,
   app.add_flag("--chain", options.chain,
                "Pack and run behind each other without a wait, beside a kernel "
                "that holds half of the SMs, and demand the same bits");
+  app.add_flag("--refresh", options.refresh,
+               "Pack one expert again with other weights, in place; compare "
+               "with the reference, then with its own again");
   bool noPoison = false;
   app.add_flag("--no-poison", noPoison,
                "Leave outputs and workspace as allocated, for initcheck; the "

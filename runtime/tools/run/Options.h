@@ -34,8 +34,9 @@ struct Options {
   int jobs = 0;
   std::vector<std::string> routing = {"uniform"};
   RoutingInput inputs = RoutingInput::Logits;
+  std::string tokenIds = "i32"; ///< their type, where a table asks for them
   std::string against;
-  bool capture = false, twice = false, chain = false;
+  bool capture = false, twice = false, chain = false, refresh = false;
   int64_t rowStride = 0;    ///< elements of x beyond H
   int64_t validTokens = -1; ///< -1: not given
   int64_t sample = 256;     ///< tokens that the reference takes on a GPU

@@ -28,6 +28,11 @@ struct Place {
 using HostOutputs = std::map<std::string, HostArray>;
 
 Result<HostOutputs> download(const DeviceOutputs &outputs);
+/// What a run gives, in memory of its own or in `place`; waits for all.
+Result<HostOutputs> runOnce(Bench &bench, const DeviceInputs &inputs,
+                            int64_t tokens);
+Result<HostOutputs> runIn(Bench &bench, const Place &place,
+                          const DeviceInputs &inputs, int64_t tokens);
 
 /// Which output differs from `first` and where, or "".
 std::string differing(const HostOutputs &first, const HostOutputs &second);

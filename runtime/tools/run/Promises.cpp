@@ -45,19 +45,38 @@ void moec::run::finishDeferred(const reference::Layer &layer, int64_t tokens,
   outputs.insert_or_assign("out", std::move(out));
 }
 
-/// What a run with memory of its own gives.
-static Result<HostOutputs> runOnce(Bench &bench, const DeviceInputs &inputs,
-                                   int64_t tokens) {
+/// Whether the residual lies where the output goes must not matter.
+Result<void> moec::run::checkInPlace(Bench &bench, const DeviceInputs &inputs,
+                                     const HostOutputs &first, int64_t tokens,
+                                     CaseResult &result) {
+  auto given = std::find_if(
+      inputs.tensors.begin(), inputs.tensors.end(),
+      [](const runtime::Tensor &tensor) { return tensor.name == "residual"; });
   auto place = Place::create(bench.session, tokens);
   if (!place)
     return place.takeError();
-  if (auto ok = bench.session.run(*place->context, 0, inputs, place->outputs,
-                                  tokens, bench.options.variant);
+  auto out = place->outputs.buffers.find("out");
+  if (given == inputs.tensors.end() || out == place->outputs.buffers.end())
+    return {};
+  HostArray residual(out->second.bytes());
+  void *memory = out->second.address();
+  if (auto ok = bench.machine.download(residual.data.get(), given->data,
+                                       residual.bytes);
       !ok)
-    return ok.takeError();
-  if (auto ok = bench.machine.synchronizeAll(); !ok)
-    return ok.takeError();
-  return download(place->outputs);
+    return ok;
+  if (auto ok =
+          bench.machine.upload(memory, residual.data.get(), residual.bytes);
+      !ok)
+    return ok;
+  DeviceInputs inPlace;
+  inPlace.tensors = inputs.tensors;
+  inPlace.tensors[size_t(given - inputs.tensors.begin())].data = memory;
+  auto outputs = runIn(bench, *place, inPlace, tokens);
+  if (!outputs)
+    return outputs.takeError();
+  if (std::string text = differing(first, *outputs); !text.empty())
+    failWith(result, "with the residual in the output's memory: " + text);
+  return {};
 }
 
 /// Of batched rows: with fewer slots taken, the others' rows stay as they are.
@@ -107,6 +126,7 @@ static Result<void> checkFewerSlots(Bench &bench, const DeviceInputs &inputs,
   return {};
 }
 
+/// Whether a row of an output belongs to one token.
 static bool isOfTokens(std::string_view name) {
   return name == "out" || name == "ids" || name == "weights";
 }

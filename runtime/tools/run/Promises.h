@@ -25,6 +25,11 @@ void finishDeferred(const reference::Layer &layer, int64_t tokens,
 
 /// Runs of some of the tokens, first ones and last ones, must give the bits
 /// that `whole` (finished) has for them, or else the result fails.
+/// The residual may lie where the output goes: the bits must be the same.
+Result<void> checkInPlace(Bench &bench, const DeviceInputs &inputs,
+                          const HostOutputs &first, int64_t tokens,
+                          CaseResult &result);
+
 Result<void> checkInvariance(Bench &bench, const DeviceInputs &inputs,
                              const HostOutputs &whole, int64_t tokens,
                              CaseResult &result);

@@ -71,6 +71,7 @@ Result<void> Session::setWeights(const HostWeights &weights) {
         !ok)
       return ok;
     tensors.push_back({name, memory->address(), "", 0});
+    storedAt[name] = memory->address();
     weightMemory.push_back(std::move(*memory));
   }
   auto start = std::chrono::steady_clock::now();
@@ -125,8 +126,8 @@ Result<DeviceInputs> Session::upload(const HostInputs &inputs) {
   if (ok && described.logits.data)
     ok = add("logits", inputs.logits.data.get(), inputs.logits.bytes, "", 0);
   if (ok && described.tokenIds.data)
-    ok = add("token_ids", inputs.tokenIds.data.get(), inputs.tokenIds.bytes, "",
-             0);
+    ok = add("token_ids", inputs.tokenIds.data.get(), inputs.tokenIds.bytes,
+             described.tokenIds.element->name, 0);
   if (ok && described.givenIds.data)
     ok = add("given_ids", inputs.ids.data.get(), inputs.ids.bytes,
              described.givenIds.element->name, 0);
@@ -271,14 +272,60 @@ Result<Session::Stored> Session::destroyPacked(const HostWeights &weights) {
         !ok)
       return ok.takeError();
   }
-  auto needed = code->packScratchBytes();
-  if (!needed)
-    return needed.takeError();
-  auto scratch = machine.allocate(*needed);
+  auto scratch = packScratch();
   if (!scratch)
     return scratch.takeError();
   stored.scratch = std::move(*scratch);
   return stored;
+}
+
+Result<Memory> Session::packScratch() {
+  auto needed = code->packScratchBytes();
+  if (!needed)
+    return needed.takeError();
+  return machine.allocate(*needed);
+}
+
+Result<void> Session::replaceExpert(const HostWeights &weights,
+                                    int64_t expert) {
+  const std::vector<Pack> &packs = code->target().pack;
+  Stored stored;
+  for (const std::string &name : weightsOfExperts(described)) {
+    const HostArray &array = weights.arrays.at(name);
+    const int64_t bytes = array.bytes / described.localExperts;
+    void *to = storedAt.at(name);
+    // Where packing lies in place, the stored bytes are there no more.
+    if (std::any_of(packs.begin(), packs.end(), [&](const Pack &pack) {
+          return std::find(pack.from.begin(), pack.from.end(), name) !=
+                 pack.from.end();
+        })) {
+      auto memory = machine.allocate(array.bytes);
+      if (!memory)
+        return memory.takeError();
+      // What is another expert's must not matter.
+      constexpr int kNaN = 0xFF;
+      if (auto ok = machine.fill(memory->address(), kNaN, array.bytes); !ok)
+        return ok;
+      to = memory->address();
+      stored.tensors.push_back({name, to, "", 0});
+      stored.memory.push_back(std::move(*memory));
+    }
+    if (auto ok = machine.upload(static_cast<std::byte *>(to) + expert * bytes,
+                                 array.data.get() + expert * bytes, bytes);
+        !ok)
+      return ok;
+  }
+  if (packs.empty())
+    return {};
+  auto scratch = packScratch();
+  if (!scratch)
+    return scratch.takeError();
+  if (auto ok = packed->repack(stored.tensors, expert, 1, scratch->address(),
+                               static_cast<uint64_t>(scratch->bytes()),
+                               machine.stream(0));
+      !ok)
+    return ok;
+  return machine.synchronizeAll();
 }
 
 Result<void> Session::repack(const Stored &stored, int stream) {

@@ -65,6 +65,9 @@ public:
   Result<Stored> destroyPacked(const HostWeights &weights);
   /// Queues packing; `stored` must live until it has ended.
   Result<void> repack(const Stored &stored, int stream);
+  /// All that is this local expert's becomes that of `weights`, at the
+  /// addresses where it is; waits.
+  Result<void> replaceExpert(const HostWeights &weights, int64_t expert);
 
   /// Whether this variant rounds the second matmul's results to the output
   /// type before they are summed.
@@ -76,12 +79,14 @@ public:
 
 private:
   Session(Machine &machine, bool poison) : machine(machine), poison(poison) {}
+  Result<Memory> packScratch();
 
   Machine &machine;
   bool poison;
   std::shared_ptr<const runtime::Package> code;
   reference::Layer described;
   std::vector<Memory> weightMemory;
+  std::map<std::string, void *> storedAt; ///< weights as given, by name
   std::unique_ptr<runtime::Layer> packed;
   double packTime = 0;
 };

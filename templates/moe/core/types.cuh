@@ -90,6 +90,20 @@ template <class T> __device__ __forceinline__ T loadFresh(const T *pointer) {
     return ptx::loadFresh(pointer);
 }
 
+/// An id of the caller's, in 4 or 8 bytes. kFresh: by loadFresh.
+template <bool kFresh>
+__device__ __forceinline__ long long loadId(const void *ids, int bytes,
+                                            long long at) {
+  auto read = [&](const auto *typed) -> long long {
+    if constexpr (kFresh)
+      return ptx::loadFresh(typed + at);
+    else
+      return typed[at];
+  };
+  return bytes == 8 ? read(static_cast<const long long *>(ids))
+                    : read(static_cast<const int *>(ids));
+}
+
 /// Rounds to nearest even; a NaN stays a NaN, an overflow becomes infinite (of
 /// e4m3, which has no infinity, the largest value).
 template <class T> __device__ __forceinline__ T fromFloat(float value);

@@ -74,9 +74,7 @@ __device__ __forceinline__ void takeGiven(const typename Config::Args &args,
       return *pointer;
   };
   long long at = (long long)token * Config::kTopK + lane;
-  long long id = args.given_ids_bytes == 8
-                     ? read(static_cast<const long long *>(args.given_ids) + at)
-                     : read(static_cast<const int *>(args.given_ids) + at);
+  long long id = loadId<kFresh>(args.given_ids, args.given_ids_bytes, at);
   shown = int(id);
   expert = id >= 0 && id < Config::kExperts ? shown : -1;
   weight = read(args.given_weights + at);

@@ -12,8 +12,9 @@
 // A Config may also have kRoutingBias (Args: const float *routing_bias
 // [kExperts]), kExpertScale (const float *expert_scale [kExperts]: factors of
 // the weights) and float kRoutedScale, a factor of all. With Select FromTable
-// it has kTableRows, and Args const int *token_ids [tokens] and *hash_table
-// [kTableRows, kTopK]; an id that the table lacks routes nowhere.
+// it has kTableRows, and Args const void *token_ids [tokens], int
+// token_ids_bytes (4 or 8) and const int *hash_table [kTableRows, kTopK]; an id
+// that the table lacks routes nowhere.
 //
 //===----------------------------------------------------------------------===//
 
@@ -179,13 +180,9 @@ routeToken(const typename Config::Args &args, const TokenLogits<Config> &logits,
   };
   if constexpr (Select::kFromTable) {
     expert = -1;
-    int row;
-    if constexpr (kFresh)
-      row = ptx::loadFresh(args.token_ids + token);
-    else
-      row = args.token_ids[token];
+    long long row = loadId<kFresh>(args.token_ids, args.token_ids_bytes, token);
     if (lane < kTopK && row >= 0 && row < Config::kTableRows)
-      expert = args.hash_table[(long long)row * kTopK + lane];
+      expert = args.hash_table[row * kTopK + lane];
     if (expert >= kExperts)
       expert = -1;
     logit = logitOf();

@@ -1,7 +1,7 @@
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "moe/kernel/route.cuh"
-struct Args { const moe::bf16 * logits; const void * given_ids; int given_ids_bytes; const float * given_weights; const int * valid_tokens; int tokens; int * topk_ids; float * topk_weights; int * ids; float * weights; int * block_counts; const int * token_ids; const int * hash_table; };
+struct Args { const moe::bf16 * logits; const void * given_ids; int given_ids_bytes; const float * given_weights; const int * valid_tokens; int tokens; int * topk_ids; float * topk_weights; int * ids; float * weights; int * block_counts; const void * token_ids; int token_ids_bytes; const int * hash_table; };
 struct Config {
   using Args = ::Args;
   static constexpr int kThreads = 512;
