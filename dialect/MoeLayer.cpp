@@ -96,9 +96,13 @@ static LogicalResult verifyTypes(LayerOp op) {
       return op.emitOpError()
              << "'" << name << "' must be a float type, got " << type;
   const DescriptorAttr a1 = op.getQuant().getA1();
-  if (a1.isPlain() && a1.getElement() != op.getInputType())
-    return op.emitOpError() << "'input_type' is " << op.getInputType()
-                            << ", but the scheme reads " << a1.getElement();
+  const Type element = a1.getElement();
+  // Between these x is converted; codes need a scale.
+  if (a1.isPlain() && element != op.getInputType() &&
+      !(element.isF32() || element.isF16() || element.isBF16()))
+    return op.emitOpError()
+           << "'input_type' is " << op.getInputType()
+           << ", but the scheme reads " << element << " without a scale";
   if (op.getInputQuantized() && a1.isPlain())
     return op.emitOpError()
            << "'input_quantized' needs a scheme that quantizes "

@@ -290,8 +290,10 @@ bool QuantizeOp::isEmulated() {
 LogicalResult QuantizeOp::verify() {
   const DescriptorAttr descriptor = getDescriptor();
   const bool emulated = isEmulated();
-  if (descriptor.isPlain() && !getWeights())
-    return emitOpError() << "a descriptor without a scale quantizes nothing";
+  if (descriptor.isPlain() && !getWeights() &&
+      tensor(getInput()).getElementType() == descriptor.getElement())
+    return emitOpError() << "a descriptor without a scale quantizes nothing "
+                            "that is of its type";
   if (failed(expect(*this, "data", getData(), tensor(getInput()).getShape(),
                     emulated ? tensor(getData()).getElementType()
                              : descriptor.getElement())) ||

@@ -185,6 +185,7 @@ moec_status moec_package_variant(const moec_package *package, size_t index,
     result.min_tokens = variants[index].minTokens;
     result.max_tokens = variants[index].maxTokens;
     result.num_launches = static_cast<int32_t>(variants[index].launches.size());
+    result.min_sms = variants[index].minSms;
     return writeStruct(result, variant, "moec_variant");
   });
 }

@@ -465,10 +465,15 @@ constexpr int64_t kMaxExperts = 1024;
 constexpr int64_t kMaxTopK = 32;
 
 LogicalResult checkSizes(moe::LayerOp layer) {
+  const moe::DescriptorAttr a1 = layer.getQuant().getA1();
   const Type multiplied = compiler::dequantizesWeights(layer.getQuant())
                               ? layer.getComputeType()
-                              : layer.getQuant().getA1().getElement();
-  const int64_t bits = multiplied.getIntOrFloatBitWidth();
+                              : a1.getElement();
+  int64_t bits = multiplied.getIntOrFloatBitWidth();
+  // x as it comes, too, where it is only converted.
+  if (a1.isPlain())
+    bits =
+        std::min<int64_t>(bits, layer.getInputType().getIntOrFloatBitWidth());
   const int64_t elements = kRowBytes * 8 / bits;
   const int64_t intermediate =
       layer.getLocalIntermediate().value_or(layer.getIntermediate());

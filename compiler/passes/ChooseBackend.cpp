@@ -39,9 +39,6 @@ static LayerFacts factsOf(moe::LayerOp layer) {
   facts.format = layer.getActivationFormat();
   moe::QuantAttr quant = layer.getQuant();
   facts.scheme = quant.getScheme();
-  // Without scales x is multiplied as it comes.
-  if (quant.getA1().isPlain())
-    facts.elementTypes.push_back(elementTypeName(layer.getInputType()));
   for (moe::DescriptorAttr descriptor :
        {quant.getA1(), quant.getW1(), quant.getA2(), quant.getW2()})
     facts.quantized |= !descriptor.isPlain();

@@ -225,16 +225,18 @@ private:
   /// `which`: "a1" or "a2", whose stored scales are taken.
   Quantized quantize(moe::DescriptorAttr descriptor, Value input, Value weights,
                      StringRef which, const Rows &rows) {
-    if (descriptor.isPlain() && !weights)
+    auto type = cast<RankedTensorType>(input.getType());
+    if (descriptor.isPlain() && !weights &&
+        type.getElementType() == descriptor.getElement())
       return {input, Value()};
+    // Products, or values of another type, are rounded.
     if (descriptor.isPlain())
-      return {moe::QuantizeOp::create(builder, location, input.getType(),
-                                      TypeRange{}, descriptor, input, weights,
-                                      Value(), Value(), IntegerAttr(), Value(),
-                                      Value(), Value(), Value())
+      return {moe::QuantizeOp::create(
+                  builder, location, type.clone(descriptor.getElement()),
+                  TypeRange{}, descriptor, input, weights, Value(), Value(),
+                  IntegerAttr(), Value(), Value(), rows.offsets, rows.counts)
                   .getData(),
               Value()};
-    const auto type = cast<RankedTensorType>(input.getType());
     const bool ofTensor = descriptor.getGroup()[0] == -1;
     const Value valid =
         rows.offsets || rows.counts ? Value() : this->input("valid_tokens");

@@ -159,6 +159,14 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
       return refuse("option_not_supported",
                     fmt::format("engine '{}' does not do option '{}'",
                                 few.engine, option.str()));
+  if (const moe::DescriptorAttr a1 = layer.getQuant().getA1();
+      a1.isPlain() && a1.getElement() != layer.getInputType())
+    return refuse("dtype_not_supported",
+                  fmt::format("engine '{}' multiplies x as it comes, and does "
+                              "not convert {} to {}",
+                              few.engine,
+                              compiler::elementTypeName(layer.getInputType()),
+                              compiler::elementTypeName(a1.getElement())));
   const std::string_view missing =
       catalog::firstMissing(target.getArchRow().features, engine->features);
   if (!missing.empty())

@@ -209,7 +209,7 @@ def runs_of(case, manifest):
         if case["extras"]:
             yield [f"--tokens={tokens}", f"--routing={PATTERNS}"]
             for arguments in (["--inputs=ids32"], ["--inputs=ids64"], ["--row-stride=24"], ["--valid-tokens=0"],
-                              ["--valid-tokens=1"], ["--seed=77"]):
+                              ["--valid-tokens=1"], ["--seed=77", "--refresh", "--token-ids=i64"]):
                 yield [f"--tokens={tokens}", *arguments]
         return
     yield [f"--tokens={TOKENS}", "--routing=uniform,nan_inf"]
@@ -223,7 +223,7 @@ def runs_of(case, manifest):
         yield ["--tokens=2,33", "--row-stride=24"]
         yield ["--tokens=33", "--valid-tokens=0"]
         yield ["--tokens=33", "--valid-tokens=20"]
-        yield ["--tokens=8", "--seed=77"]
+        yield ["--tokens=8", "--seed=77", "--refresh", "--token-ids=i64"]
 
 
 def check_case(tools, work, case):

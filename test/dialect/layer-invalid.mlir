@@ -25,8 +25,8 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type
 
 // -----
 
-// expected-error@+1 {{'moe.layer' op 'input_type' is 'f16', but the scheme reads 'bf16'}}
-moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = f16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+// expected-error@+1 {{'moe.layer' op 'input_type' is 'bf16', but the scheme reads 'f8E4M3FN' without a scale}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <f8E4M3FN>, a2 = <f8E4M3FN>, w1 = <f8E4M3FN>, w2 = <f8E4M3FN>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 // -----
 

@@ -457,8 +457,8 @@ func.func private @f(%w: tensor<4x32x64xf16>) {
 // -----
 
 func.func private @f(%x: tensor<?x64xbf16>) {
-  // expected-error@+1 {{'moe.quantize' op a descriptor without a scale quantizes nothing}}
-  %q = moe.quantize <f16> %x : (tensor<?x64xbf16>) -> tensor<?x64xf16>
+  // expected-error@+1 {{'moe.quantize' op a descriptor without a scale quantizes nothing that is of its type}}
+  %q = moe.quantize <bf16> %x : (tensor<?x64xbf16>) -> tensor<?x64xbf16>
   return
 }
 

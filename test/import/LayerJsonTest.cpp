@@ -222,6 +222,13 @@ TEST(LayerJson, FieldsThatVllmHasAndThisFormatHasNot) {
   EXPECT_EQ(refused({{"moe_backend", "auto"}}),
             "in.json: $.moe_backend: no field of this format: the option "
             "--backend says it");
+  EXPECT_EQ(refused({{"hidden_dim_unpadded", 2880}}),
+            "in.json: $.hidden_dim_unpadded: no field of this format: moec "
+            "pads by itself; say the true hidden_dim");
+  EXPECT_EQ(refused({{"intermediate_size_per_partition_unpadded", 360}}),
+            "in.json: $.intermediate_size_per_partition_unpadded: no field of "
+            "this format: moec computes it; say the whole layer's "
+            "intermediate_size");
   EXPECT_EQ(
       refused({{"quant_config", {{"scheme", "bf16"}, {"gemm1_alpha", 1.0}}}}),
       "in.json: $.quant_config.gemm1_alpha: no field of this format: "

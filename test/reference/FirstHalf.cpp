@@ -307,14 +307,14 @@ void FirstHalf::readToken(int64_t token, double *row) {
 
 void FirstHalf::readPair(int64_t pair, double *row) {
   readToken(pair / layer.pairsOfToken(), row);
-  if (!layer.weightOnInput)
-    return;
-  // In f32, then rounded to what is multiplied, if it is not quantized.
-  for (int64_t c = 0; c < layer.hidden; ++c) {
-    row[c] = float(row[c] * double(routing.weights[pair]));
-    if (!layer.a1Scaling.given)
+  if (layer.weightOnInput)
+    for (int64_t c = 0; c < layer.hidden; ++c)
+      row[c] = float(row[c] * double(routing.weights[pair]));
+  // To what is multiplied, if it is not quantized.
+  if (!layer.a1Scaling.given &&
+      (layer.weightOnInput || layer.a1 != layer.inputType))
+    for (int64_t c = 0; c < layer.hidden; ++c)
       row[c] = roundTo(*layer.a1, row[c]);
-  }
 }
 
 void FirstHalf::scaleToken(int64_t token, double *row) {

@@ -408,8 +408,8 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
       reader.error = "layer.quant.a1 and a2: a static scale must be of the "
                      "whole tensor";
   if (reader.error.empty() && !layer.a1Scaling.given &&
-      layer.a1 != layer.inputType)
-    reader.error = "layer.quant.a1 must have the element type of the input";
+      (!layer.a1->isFloat || layer.a1->bytes < 2))
+    reader.error = "layer.quant.a1 without a scale must be f32, f16 or bf16";
   if (!reader.error.empty())
     return Error{ErrorCode::InvalidManifest, reader.error};
   if (layer.batched) {

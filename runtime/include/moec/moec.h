@@ -182,6 +182,7 @@ typedef struct moec_variant {
   const char *name;
   int64_t min_tokens, max_tokens; /**< inclusive */
   int32_t num_launches;
+  int64_t min_sms; /**< a device with fewer SMs has others; 0: any device */
 } moec_variant;
 
 size_t moec_package_num_variants(const moec_package *package);

@@ -11,7 +11,7 @@
 //   Token         a row; one CTA a row
 //   StaticTensor  all; the largest of the static scales of all experts
 //   DynamicTensor all; from the block maxima that kernel amax left
-//   Rounded       none: products are rounded to the type of the input
+//   Rounded       none: values or products are rounded to the type of data
 //   those of emulated.cuh: data are the numbers that codes stand for, of the
 //                 type that the engine multiplies, and there is no scale
 // Rows: offsets[kExperts] of them with kByOffsets (sorted rows), else tokens,
@@ -56,14 +56,7 @@ template <class Config> constexpr bool checkQuantizeConfig() {
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of this rank");
   MOE_REQUIRE_VALUE(Config, kScales, "static scales");
   MOE_REQUIRE_VALUE(Config, kBlockRows, "rows of a block of maxima");
-  using Scaling = typename Config::Scaling;
-  static_assert(Config::kColumns % (kSame<Scaling, quant::Rounded>
-                                        ? kPerVector<typename Config::Input>
-                                    : detail::isEmulated<Scaling> ? 8
-                                                                  : 16) ==
-                    0,
-                "rows must be whole 16-byte chunks of the result");
-  return true;
+  return detail::checkQuantizedColumns<Config>();
 }
 
 /// Dynamic shared memory of both kernels: none.

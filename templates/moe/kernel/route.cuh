@@ -77,8 +77,7 @@ template <class Config> constexpr bool checkRouteConfig() {
     MOE_REQUIRE_VALUE(Config, kColumns, "columns of x");
     MOE_REQUIRE_VALUE(Config, kScales, "static scales");
     MOE_REQUIRE_VALUE(Config, kBlockRows, "rows of a CTA, one scale of all");
-    static_assert(Config::kColumns % 16 == 0,
-                  "rows must be whole 16-byte chunks of the result");
+    detail::checkQuantizedColumns<Config>();
   }
   return true;
 }

@@ -111,6 +111,26 @@ __device__ __forceinline__ void loadRow8(const typename Config::Args &args,
   weighRow<Config>(args, row, values);
 }
 
+/// The type that Rounded rounds to, and how many of it a thread does at a time.
+template <class Config>
+using RoundedData = RemoveReference<decltype(*Config::Args::data)>;
+template <class Config> constexpr int roundedStep() {
+  return maximum(kPerVector<typename Config::Input>,
+                 kPerVector<RoundedData<Config>>);
+}
+
+template <class Config> constexpr bool checkQuantizedColumns() {
+  if constexpr (kSame<typename Config::Scaling, quant::Rounded>)
+    static_assert(Config::kColumns % roundedStep<Config>() == 0,
+                  "rows must be whole 16-byte chunks of input and result");
+  else
+    static_assert(Config::kColumns % (requires {
+                    Config::Scaling::kEmulated;
+                  } ? 8 : 16) == 0,
+                  "rows must be whole 16-byte chunks of the result");
+  return true;
+}
+
 template <class Config> struct Quantize {
   using Args = typename Config::Args;
   static constexpr int kWide = kQuantizeWidth;
@@ -235,26 +255,33 @@ template <class Config> struct Quantize {
       args.scale[0] = scale;
   }
 
-  /// Input and result have one type: a vector stays one.
+  /// Whole vectors of the input and of the result.
   static __device__ __forceinline__ void rounded(const Args &args, int rows,
                                                  int block) {
     using Input = typename Config::Input;
-    constexpr int kVector = kPerVector<Input>;
-    constexpr int kPerRow = kColumns / kVector;
+    using Data = RoundedData<Config>;
+    constexpr int kStep = roundedStep<Config>();
+    constexpr int kPerRow = kColumns / kStep;
     int first = block * Config::kBlockRows;
     int count = min(Config::kBlockRows, rows - first) * kPerRow;
     for (int i = int(threadIdx.x); i < count; i += Config::kThreads) {
       long long row = first + i / kPerRow;
-      int column = i % kPerRow * kVector;
-      float values[kVector];
-      unpack<Input>(*reinterpret_cast<const Vector16 *>(
-                        args.input +
-                        row / weighedPairs<Config>() * args.input_row_stride +
-                        column),
-                    values);
+      if (!isRow(args, int(row)))
+        continue;
+      int column = i % kPerRow * kStep;
+      auto from = reinterpret_cast<const Vector16 *>(
+          args.input + row / weighedPairs<Config>() * args.input_row_stride +
+          column);
+      auto to =
+          reinterpret_cast<Vector16 *>(args.data + row * kColumns + column);
+      float values[kStep];
+#pragma unroll
+      for (int j = 0; j < kStep / kPerVector<Input>; ++j)
+        unpack<Input>(from[j], values + j * kPerVector<Input>);
       weighRow<Config>(args, row, values);
-      *reinterpret_cast<Vector16 *>(args.data + row * kColumns + column) =
-          pack<Input>(values);
+#pragma unroll
+      for (int j = 0; j < kStep / kPerVector<Data>; ++j)
+        to[j] = pack<Data>(values + j * kPerVector<Data>);
     }
   }
 };

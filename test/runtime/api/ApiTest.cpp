@@ -62,6 +62,7 @@ TEST(Api, Queries) {
   EXPECT_EQ(variant.min_tokens, 9);
   EXPECT_EQ(variant.max_tokens, 64);
   EXPECT_EQ(variant.num_launches, 5);
+  EXPECT_EQ(variant.min_sms, 0);
   size_t index = 9;
   ASSERT_EQ(moec_package_variant_for(tiny.package, 8, &index), MOEC_OK);
   EXPECT_EQ(index, 0u);
@@ -70,6 +71,27 @@ TEST(Api, Queries) {
   EXPECT_TRUE(report.contains("total_ms"));
   ASSERT_EQ(moec_package_pack_scratch_bytes(tiny.package, &bytes), MOEC_OK);
   EXPECT_EQ(bytes, 3u * 32 * 16 * 2);
+}
+
+TEST(Api, VariantsSayWhichDevicesTheyAreFor) {
+  PackageFiles files = tinyPackage();
+  auto &variants = files.manifest.targets[0].variants;
+  variants.insert(variants.begin() + 1, variants[1]);
+  variants[1].name = "wide";
+  variants[1].minSms = 100;
+  TinyLayer tiny(files);
+  ASSERT_EQ(tiny.status, MOEC_OK) << moec_last_error();
+  moec_variant variant = {};
+  variant.struct_size = sizeof(variant);
+  ASSERT_EQ(moec_package_variant(tiny.package, 1, &variant), MOEC_OK);
+  EXPECT_STREQ(variant.name, "wide");
+  EXPECT_EQ(variant.min_sms, 100);
+  // A caller that knows the older struct gets what it has room for.
+  variant = {};
+  variant.struct_size = offsetof(moec_variant, min_sms);
+  ASSERT_EQ(moec_package_variant(tiny.package, 1, &variant), MOEC_OK);
+  EXPECT_EQ(variant.num_launches, 5);
+  EXPECT_EQ(variant.min_sms, 0);
 }
 
 TEST(Api, WorkspaceServesAllSmallerCounts) {

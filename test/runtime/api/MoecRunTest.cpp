@@ -153,6 +153,12 @@ TEST_F(MoecRun, ChainPacksAndRunsAgain) {
   EXPECT_THAT(output, HasSubstr("chain: identical"));
 }
 
+TEST_F(MoecRun, RefreshReplacesAnExpert) {
+  EXPECT_EQ(run("--device=host --check --refresh --tokens=1,9,64"), 0)
+      << errors;
+  EXPECT_THAT(output, HasSubstr("replaced: right"));
+}
+
 TEST_F(MoecRun, NoPoisonStillChecks) {
   EXPECT_EQ(run("--device=host --tokens=0,9,64 --check --json --no-poison"), 0)
       << errors;

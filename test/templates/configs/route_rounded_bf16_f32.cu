@@ -1,0 +1,31 @@
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "moe/kernel/route.cuh"
+struct Args { const moe::f16 * logits; const void * given_ids; int given_ids_bytes; const float * given_weights; const int * valid_tokens; int tokens; int * topk_ids; float * topk_weights; int * ids; float * weights; int * block_counts; const moe::bf16 * input; long long input_row_stride; float * data; };
+struct Config {
+  using Args = ::Args;
+  static constexpr int kThreads = 512;
+  static constexpr bool kProgrammatic = true;
+  static constexpr bool kCpAsync = true;
+  using Logits = moe::f16;
+  using Score = moe::routing::Softmax;
+  using Select = moe::routing::TopK;
+  using Normalize = moe::routing::Sum;
+  static constexpr int kExperts = 64;
+  static constexpr int kTopK = 6;
+  static constexpr int kBlockTokens = 64;
+  static constexpr bool kPermute = false;
+  static constexpr int kCluster = 1;
+  static constexpr int kTileRows = 16;
+  static constexpr int kRowStep = 16;
+  static constexpr int kCounters = 2;
+  static constexpr int kLocalBegin = 0;
+  static constexpr int kLocalExperts = 64;
+  using Input = moe::bf16;
+  using Scaling = moe::quant::Rounded;
+  static constexpr int kColumns = 184;
+  static constexpr int kScales = 64;
+  static constexpr int kBlockRows = 16;
+};
+static_assert(moe::sharedBytes<Config>() == 0, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __launch_bounds__(512, 1) moec_route_rounded_bf16_f32(const __grid_constant__ Args args) { moe::route<Config>(args); }
