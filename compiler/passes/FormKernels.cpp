@@ -487,7 +487,7 @@ struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
     bool fuse = program.getReportAttr().getBackend() != "unfused";
     // Adapters add to what the first matmul leaves.
     const bool fuseActivation = fuse && !program.getLayerOp().getLora();
-    giveOffsets(variant, fuseActivation);
+    giveOffsets(variant, fuseActivation || variant.getEngine());
     decidePartials(program, variant);
     SmallVector<Group> groups;
     if (failed(groupStages(variant, fuse, fuseActivation, groups)))

@@ -152,8 +152,7 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
       {layer.getDeferFinalize(), "defer_finalize"},
       {layer.getInputQuantized(), "input_quantized"},
       {layer.getApplyRouterWeightOnInput(), "apply_router_weight_on_input"},
-      {layer.getZeroExperts().value_or(0) > 0, "zero_experts"},
-      {layer.getLora(), "lora"}};
+      {layer.getZeroExperts().value_or(0) > 0, "zero_experts"}};
   for (const auto &[asked, option] : notDone)
     if (asked)
       return refuse("option_not_supported",

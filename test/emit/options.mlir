@@ -2,6 +2,15 @@
 // RUN: rm -rf %t && moec compile %s --arch=sm_90a --max-tokens=64 --no-cubin -o %t && FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
 // RUN: sed "s/residual/defer_finalize, batch_invariant/" %s > %t.mlir
 // RUN: rm -rf %t && moec compile %t.mlir --arch=sm_90a --max-tokens=64 --no-cubin -o %t && FileCheck %s --check-prefix=DEFERRED < %t/manifest.json
+// RUN: sed "s/residual/lora/" %s > %t.lora.mlir && moec compile %t.lora.mlir --arch=sm_90a --max-tokens=4 --emit=cuda | FileCheck %s --check-prefix=ADAPTERS
+
+// What adapters give is an argument of both kernels of few tokens.
+// ADAPTERS: ---- sm_90a/up_to_4_down_combine.cu
+// ADAPTERS: moe::bf16 *out;
+// ADAPTERS-NEXT: const moe::bf16 *addend;
+// ADAPTERS: ---- sm_90a/up_to_4_route_gate_up.cu
+// ADAPTERS: const moe::bf16 *addend;
+// ADAPTERS-NEXT: moe::bf16 *result;
 
 // A residual is an argument of whatever kernel rounds the output.
 // CHECK: ---- sm_90a/up_to_4_down_combine.cu

@@ -114,10 +114,14 @@ void FewTokensEmitter::addFields() {
     pointer("rhs_scale", "float");
   if (matmul.getBias())
     pointer("bias", cppType(matmul.getBias()));
+  if (activate && activate.getAddend())
+    pointer("addend", cppType(activate.getAddend()));
   addNumbers(activate, [&](StringRef f, StringRef type) { pointer(f, type); });
   pointer(isFirst() ? "result" : "out", cppType(result()), true);
   if (combine && combine.getResidual())
     pointer("residual", cppType(combine.getResidual()));
+  if (combine && combine.getAddend())
+    pointer("addend", cppType(combine.getAddend()));
 }
 
 void FewTokensEmitter::addConfig() {

@@ -17,7 +17,8 @@
 // Args, in order (absent where marked): logits .. tokens as in route.cuh, lhs
 //   [pairs, kK], static_scale float [kScales] (StaticTensor), rhs [experts, kN,
 //   kK], rhs_scale float (where Quant has one), bias [experts, kN] (kBias),
-//   out [tokens, kN], residual [tokens, kN] (as in combine.cuh).
+//   out [tokens, kN], residual [tokens, kN], addend [pairs, kN] (as in
+//   combine.cuh).
 // Grid.x: persistent, any.
 //
 //===----------------------------------------------------------------------===//
@@ -129,6 +130,9 @@ template <class Config> struct DownCombine {
         stream.multiply(itemOf, lhs, row, rows, sums);
         if constexpr (Config::kBias)
           addBias(args, sums, tile.x, unit, lane);
+        if constexpr (requires { args.addend; })
+          if (args.addend)
+            addAddend(args, sums, pairs, tile.y, rows, unit, lane);
 #pragma unroll
         for (int j = 0; j < G::kTileRows; ++j) {
           if (j >= rows)
@@ -162,6 +166,27 @@ template <class Config> struct DownCombine {
 #pragma unroll
       for (int j = 0; j < G::kTileRows; ++j)
         sums[j][r] += bias;
+    }
+  }
+
+  /// What adapters give the pairs of rows firstRow .., likewise.
+  static __device__ __forceinline__ void
+  addAddend(const Args &args, float (&sums)[G::kTileRows][G::kRows],
+            const routing::FewPairs &pairs, int firstRow, int rows, int unit,
+            int lane) {
+    if (lane % G::kLanes != 0)
+      return;
+#pragma unroll
+    for (int r = 0; r < G::kRows; ++r) {
+      int column = G::result(unit, r, lane);
+      if (G::kResults % G::kUnit != 0 && column >= G::kResults)
+        continue;
+#pragma unroll
+      for (int j = 0; j < G::kTileRows; ++j)
+        if (j < rows)
+          sums[j][r] += toFloat(
+              args.addend[(long long)pairs.rowPair[firstRow + j] * Config::kN +
+                          column]);
     }
   }
 

@@ -15,7 +15,8 @@
 //   weights, counts (null), lhs [tokens, kK], long long lhs_row_stride
 //   (elements), static_scale float [kScales] (StaticTensor), rhs [experts, kN,
 //   kK], rhs_scale float (where Quant has one), bias [experts, kN] in stored
-//   order (kBias), numbers of each expert (activation/numbers.cuh), result
+//   order (kBias), in a layer with adapters addend [pairs, kN] (null: none;
+//   gates before ups), numbers of each expert (activation/numbers.cuh), result
 //   [pairs, kN or kN / 2].
 // Grid.x: persistent, any.
 //
@@ -126,7 +127,7 @@ template <class Config> struct RouteGateUp {
         token[r] = pairs.rowToken[tile.y + (r < rows ? r : 0)];
       float sums[G::kTileRows][G::kRows];
       stream.multiply(itemOf, lhs, token, rows, sums);
-      store(args, sums, tile, rows, firstResult, lane);
+      store(args, sums, pairs, tile, rows, firstResult, lane);
     }
     if (writes && args.counts)
       countRows(args, pairs);
@@ -134,8 +135,9 @@ template <class Config> struct RouteGateUp {
 
   /// Each lane of a row's lanes finishes one tile row.
   static __device__ __forceinline__ void
-  store(const Args &args, float (&sums)[G::kTileRows][G::kRows], int4 tile,
-        int rows, int unit, int lane) {
+  store(const Args &args, float (&sums)[G::kTileRows][G::kRows],
+        const routing::FewPairs &pairs, int4 tile, int rows, int unit,
+        int lane) {
     using Result = typename Config::Result;
     int own = lane % G::kLanes;
     float mine[G::kRows] = {};
@@ -165,6 +167,14 @@ template <class Config> struct RouteGateUp {
               toFloat(args.bias[(long long)tile.x * Config::kN +
                                 storedRow<Config>(G::weightRow(column, c))]);
       }
+      if constexpr (requires { args.addend; })
+        if (args.addend)
+#pragma unroll
+          for (int c = 0; c < G::kParts; ++c)
+            mine[p * G::kParts + c] +=
+                toFloat(args.addend[(long long)pairs.rowPair[tile.y + own] *
+                                        Config::kN +
+                                    c * G::kResults + column]);
       float value;
       if constexpr (G::kParts == 2)
         value = activation.apply(mine[2 * p], mine[2 * p + 1]);

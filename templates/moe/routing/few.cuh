@@ -34,6 +34,7 @@ struct FewPairs {
   int expert[kFewPairs];   ///< of a pair, of the layer, or -1
   float weight[kFewPairs]; ///< of a pair
   int rowToken[kFewPairs];
+  int rowPair[kFewPairs];
   float rowWeight[kFewPairs];
   int4 tiles[kFewPairs]; ///< {expert, first row, end row, 0}
   int tileCount, rows;
@@ -120,6 +121,7 @@ __device__ __forceinline__ void arrangeFew(int tokens, FewPairs &shared) {
         make_int4(local, row, min(row + kFewTileRows, row - rank + own), 0);
   if (local >= 0) {
     shared.rowToken[row] = lane / kPairsOf<Config>;
+    shared.rowPair[row] = lane;
     shared.rowWeight[row] = shared.weight[lane];
   }
   int tiles = __popc(__ballot_sync(kAll, isFirst));
