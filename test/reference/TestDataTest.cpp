@@ -203,6 +203,25 @@ TEST(TestData, GivenIdsAreDistinct) {
   EXPECT_LT(absent, 200);
 }
 
+TEST(TestData, TokenIdsOfEitherWidth) {
+  Layer layer = smallLayer("f32");
+  layer.tableRows = 100;
+  std::vector<int32_t> narrow(500);
+  std::vector<int64_t> wide(500);
+  fillTokenIds(layer, 5, 0, 500, *findElement("i32"), narrow.data());
+  fillTokenIds(layer, 5, 0, 500, *findElement("i64"), wide.data());
+  int64_t absent = 0, beyond = 0;
+  for (size_t m = 0; m < 500; ++m) {
+    ASSERT_GE(narrow[m], -1);
+    ASSERT_LE(narrow[m], 100);
+    EXPECT_EQ(int32_t(wide[m]), narrow[m]);
+    absent += narrow[m] < 0 || narrow[m] == 100;
+    beyond += wide[m] != narrow[m];
+  }
+  EXPECT_GT(absent, 10);
+  EXPECT_GT(beyond, 10);
+}
+
 TEST(TestData, ParallelForVisitsEachOnce) {
   for (unsigned threads : {0u, 1u, 3u, 64u}) {
     std::vector<int> seen(1000);
