@@ -224,14 +224,6 @@ Result<void> moec::compiler::applyOptions(LayerDescription &layer,
       layer.quant.scheme.empty() && !layer.quant.w1.element.empty();
   if (layer.quant.scheme.empty() && !spelledOut)
     layer.quant.scheme = layer.inputType;
-  if (const auto *row = catalog::find(catalog::kSchemes, layer.quant.scheme)) {
-    std::string_view plain = plainElement(*row);
-    if (!plain.empty() && plain != layer.inputType)
-      return refusal(fmt::format("scheme {} multiplies {} activations, got {}; "
-                                 "accepted: --dtype={} or --scheme={}",
-                                 row->name, plain, layer.inputType, plain,
-                                 layer.inputType));
-  }
   if (layer.outputType.empty())
     layer.outputType = layer.inputType;
   if (layer.logitsType.empty())

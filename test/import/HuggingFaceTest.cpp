@@ -472,12 +472,6 @@ TEST(HuggingFace, OptionsThatNothingServes) {
   options.dtype = "fp8";
   EXPECT_EQ(refusalOf(text, options),
             "in.json: --dtype=fp8: expected bf16, f16 or f32");
-  options = {};
-  options.dtype = "f16";
-  options.scheme = "bf16";
-  EXPECT_EQ(refusalOf(text, options),
-            "in.json: scheme bf16 multiplies bf16 activations, got f16; "
-            "accepted: --dtype=bf16 or --scheme=f16");
 }
 
 } // namespace
