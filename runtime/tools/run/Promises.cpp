@@ -45,32 +45,30 @@ void moec::run::finishDeferred(const reference::Layer &layer, int64_t tokens,
   outputs.insert_or_assign("out", std::move(out));
 }
 
-/// Whether the residual lies where the output goes must not matter.
 Result<void> moec::run::checkInPlace(Bench &bench, const DeviceInputs &inputs,
                                      const HostOutputs &first, int64_t tokens,
                                      CaseResult &result) {
   auto given = std::find_if(
       inputs.tensors.begin(), inputs.tensors.end(),
       [](const runtime::Tensor &tensor) { return tensor.name == "residual"; });
+  if (given == inputs.tensors.end() || bench.session.layer().deferFinalize)
+    return {};
   auto place = Place::create(bench.session, tokens);
   if (!place)
     return place.takeError();
-  auto out = place->outputs.buffers.find("out");
-  if (given == inputs.tensors.end() || out == place->outputs.buffers.end())
-    return {};
-  HostArray residual(out->second.bytes());
-  void *memory = out->second.address();
+  const Guarded &out = place->outputs.buffers.at("out");
+  HostArray residual(out.bytes());
   if (auto ok = bench.machine.download(residual.data.get(), given->data,
                                        residual.bytes);
       !ok)
     return ok;
-  if (auto ok =
-          bench.machine.upload(memory, residual.data.get(), residual.bytes);
+  if (auto ok = bench.machine.upload(out.address(), residual.data.get(),
+                                     residual.bytes);
       !ok)
     return ok;
   DeviceInputs inPlace;
   inPlace.tensors = inputs.tensors;
-  inPlace.tensors[size_t(given - inputs.tensors.begin())].data = memory;
+  inPlace.tensors[size_t(given - inputs.tensors.begin())].data = out.address();
   auto outputs = runIn(bench, *place, inPlace, tokens);
   if (!outputs)
     return outputs.takeError();
