@@ -318,8 +318,7 @@ void fillHashTable(const Layer &layer, uint64_t seed, int64_t, int64_t row,
 
 void fillTokenIds(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
                   const Element &element, void *destination) {
-  // What 32 bits would take for one of the table's.
-  constexpr double kWide = 4294967296.0;
+  constexpr double kWide = 4294967296.0; // 32 bits would take it for another
   for (int64_t m = row; m < row + rows; ++m) {
     const uint64_t bits = randomBits(seed, Stream::TokenIds, uint64_t(m));
     double id = double((bits >> 8) % uint64_t(layer.tableRows));
