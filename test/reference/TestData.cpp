@@ -318,15 +318,13 @@ void fillHashTable(const Layer &layer, uint64_t seed, int64_t, int64_t row,
 
 void fillTokenIds(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
                   const Element &element, void *destination) {
-  constexpr double kWide = 4294967296.0; // 32 bits would take it for another
   for (int64_t m = row; m < row + rows; ++m) {
     const uint64_t bits = randomBits(seed, Stream::TokenIds, uint64_t(m));
-    double id = double((bits >> 8) % uint64_t(layer.tableRows));
+    int64_t id = int64_t((bits >> 8) % uint64_t(layer.tableRows));
     if (bits % 16 == 0)
-      id = bits & 16 ? -1 : double(layer.tableRows);
-    else if (bits % 16 == 1 && element.bytes == 8)
-      id += kWide;
-    store(element, destination, m, id);
+      id = bits & 16 ? -1 : layer.tableRows;
+    id += int64_t(element.bytes == 8 && bits % 16 == 1) << 32;
+    store(element, destination, m, double(id));
   }
 }
 
