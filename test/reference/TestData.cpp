@@ -296,12 +296,11 @@ void fillPerExpertScale(const Layer &, uint64_t seed, int64_t, int64_t row,
 }
 
 float numberOfExpert(uint64_t seed, int64_t expert, size_t number) {
-  // alpha, beta, linear_beta, limit: what models have, and much less of it, so
-  // that limits cut and no expert's number could be a neighbour's.
+  // As models have, and much less: limits cut, no number is a neighbour's.
   static constexpr double kUsual[] = {1.702, 1, 6, 7};
-  return float(kUsual[number] *
-               (0.25 + randomUniform(seed, Stream::ActivationNumbers,
-                                     uint64_t(expert) * 4 + number)));
+  const double share = randomUniform(seed, Stream::ActivationNumbers,
+                                     uint64_t(expert) * 4 + number);
+  return float(kUsual[number] * (0.25 + share));
 }
 
 void fillHashTable(const Layer &layer, uint64_t seed, int64_t, int64_t row,
@@ -323,8 +322,8 @@ void fillTokenIds(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
     int64_t id = int64_t((bits >> 8) % uint64_t(layer.tableRows));
     if (bits % 16 == 0)
       id = bits & 16 ? -1 : layer.tableRows;
-    id += int64_t(element.bytes == 8 && bits % 16 == 1) << 32;
-    store(element, destination, m, double(id));
+    const bool wide = element.bytes == 8 && bits % 16 == 1;
+    store(element, destination, m, double(id) + (wide ? 0x1p32 : 0));
   }
 }
 
