@@ -94,6 +94,15 @@ Result<void> copyNumber(const std::byte *from, Storage source, std::byte *to,
   host::loadFloats(source, from, 1, &number);
   if (inverse)
     number = 1 / number;
+  if (target == Storage::UE8M0) {
+    // The exponent, if there is nothing else.
+    int exponent = 0;
+    if (!(number > 0) || std::frexp(number, &exponent) != 0.5f ||
+        exponent < -126)
+      return notExact(number);
+    *to = static_cast<std::byte>(exponent + 126);
+    return {};
+  }
   host::storeFloats(target, &number, 1, to);
   host::loadFloats(target, to, 1, &stored);
   if (stored != number && !(std::isnan(stored) && std::isnan(number)))
@@ -130,7 +139,8 @@ Conversion weights::conversionOf(std::string_view type,
   if (from == Storage::I64 && to == Storage::I32)
     return Conversion::Integers;
   const bool isScale = from == Storage::UE8M0 || from == Storage::E4M3;
-  if (isFloat(to) && (isFloat(from) || isScale))
+  if ((isFloat(to) && (isFloat(from) || isScale)) ||
+      (to == Storage::UE8M0 && isFloat(from)))
     return Conversion::Exact;
   return Conversion::None;
 }

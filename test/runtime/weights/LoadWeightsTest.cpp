@@ -101,6 +101,7 @@ TEST(CopyMatrix, Types) {
   EXPECT_EQ(conversionOf("BF16", "f32", false), Conversion::Exact);
   EXPECT_EQ(conversionOf("F8_E8M0", "f32", false), Conversion::Exact);
   EXPECT_EQ(conversionOf("U8", "f8E8M0FNU", false), Conversion::Copy);
+  EXPECT_EQ(conversionOf("F32", "f8E8M0FNU", false), Conversion::Exact);
   EXPECT_EQ(conversionOf("U8", "f4E2M1FN", false), Conversion::Copy);
   EXPECT_EQ(conversionOf("I32", "i4", true), Conversion::Copy);
   EXPECT_EQ(conversionOf("I64", "i32", false), Conversion::Integers);
@@ -130,6 +131,13 @@ TEST(CopyMatrix, Types) {
   };
   EXPECT_EQ(copied(0.5f, "bf16", false), "0.500000");
   EXPECT_EQ(copied(4.0f, "f32", true), "0.250000");
+  EXPECT_EQ(copied(0.25f, "f8E8M0FNU", false), "0.250000");
+  EXPECT_EQ(copied(0x1p127f, "f8E8M0FNU", true),
+            copied(0x1p-127f, "f32", false));
+  EXPECT_EQ(copied(0.75f, "f8E8M0FNU", false),
+            "holds 0.75, which is no number of that type");
+  EXPECT_EQ(copied(-1, "f8E8M0FNU", false),
+            "holds -1, which is no number of that type");
   EXPECT_EQ(copied(0.1f, "bf16", false),
             "holds 0.1, which is no number of that type");
   EXPECT_EQ(copied(1e6f, "f16", false),
