@@ -60,6 +60,7 @@ OPTIONS_OF_FEW = [
     {"n_shared_experts": 2, "shared_expert_gate": True, "num_redundant_experts": 3,
      "moe_parallel_config": {"enable_eplb": True}},
     {"activation": "swigluoai", "swiglu_limit": None, "activation_per_expert": True, "gate_up_order": "interleaved"},
+    {"is_lora_enabled": True, "n_shared_experts": 1, "residual": True},
 ]
 # Layers whose rows come by expert, of each way of the backend for them.
 BATCHED = [

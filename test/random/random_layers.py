@@ -41,7 +41,7 @@ GPU_WORK = 2e9
 # slices do. The package serves larger ones.
 SLICED_ROWS, SLICED_GPU = (16384, 18432), "h100_pcie"
 # How often what few layers would have by chance is drawn.
-SLICED, ZERO_EXPERTS, WEIGHT_ON_INPUT, TABLE = 0.02, 0.08, 0.06, 0.5
+SLICED, ZERO_EXPERTS, WEIGHT_ON_INPUT, TABLE, OTHER_INPUT = 0.02, 0.08, 0.06, 0.5, 0.2
 # Numbers worth drawing for a field of which the schema says only that it is one.
 NUMBERS = (0.5, 1.0, 1.702, 2.5, 7.0)
 # What a refusal says: a code, what it got and what it takes, or what does not go together.
@@ -129,6 +129,8 @@ class Language:
         layer = testing.layer_json(name, shape, scheme, activation, routing, draw.random() < 0.3)
         if not plain or testing.is_emulated(scheme):
             layer["in_dtype"] = draw.choice(("bf16", "f16"))
+        if draw.random() < OTHER_INPUT:
+            layer["in_dtype"] = draw.choice(testing.FLOATS)
         if weight_on_input:
             layer["apply_router_weight_on_input"] = True
         if draw.random() < ZERO_EXPERTS:
@@ -153,8 +155,8 @@ class Language:
         counts = ",".join(map(str, sorted(draw.sample(allowed, min(len(allowed), 4)))))
         first = [f"--tokens={counts}", "--routing=" + ",".join(draw.sample(PATTERNS, 2)), f"--seed={draw.randrange(1000)}"]
         second = [f"--tokens={draw.choice(allowed)}", draw.choice(
-            ("--inputs=ids32", "--inputs=ids64", "--row-stride=32", "--valid-tokens=0", "--valid-tokens=1", "--valid-tokens=20",
-             f"--routing={draw.choice(PATTERNS)}"))]
+            ("--inputs=ids32", "--inputs=ids64", "--token-ids=i64" if layer.get("hash_vocabulary") else "--refresh", "--refresh",
+             "--row-stride=32", "--valid-tokens=0", "--valid-tokens=1", "--valid-tokens=20", f"--routing={draw.choice(PATTERNS)}"))]
         return [first, second]
 
     def draw(self, seed, index, most_work=MOST_WORK):
