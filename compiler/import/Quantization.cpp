@@ -177,11 +177,16 @@ std::string readCompressedTensors(JsonReader &quant, int64_t &groupSize) {
       {"float-quantized", "float8 block", "float8 group 128 dynamic",
        "fp8_block"},
       {"int-quantized", "int8 channel", "int8 token dynamic", "int8_channel"},
+      {"int-quantized", "int8 tensor", "int8 tensor", "int8_tensor"},
+      {"int-quantized", "int8 tensor", "int8 tensor dynamic",
+       "int8_tensor_dynamic"},
       {"float-quantized", "float8 channel", "", "fp8_w8a16"},
       {"pack-quantized", "int4 group", "", "int4_w4a16"},
       {"pack-quantized", "int4 channel", "", "int4_w4a16"},
       {"pack-quantized", "int4 group asymmetric", "", "int4_zp_w4a16"},
       {"pack-quantized", "int4 channel asymmetric", "", "int4_zp_w4a16"},
+      {"pack-quantized", "int4 group", "int8 token dynamic", "int4_w4aint8"},
+      {"pack-quantized", "int4 group", "float8 token dynamic", "int4_w4afp8"},
       {"pack-quantized", "int8 group", "", "int8_w8a16"},
       {"pack-quantized", "int8 channel", "", "int8_w8a16"},
       {"mxfp4-pack-quantized", "float4 group 32", "", "mxfp4_w4a16"},
@@ -193,8 +198,17 @@ std::string readCompressedTensors(JsonReader &quant, int64_t &groupSize) {
   };
   for (const Row &row : kRows)
     if (row.format == format && row.weights == weights &&
-        row.activations == activations)
+        row.activations == activations) {
+      if (weights == "int4 group" && !activations.empty() &&
+          groupSize != kBlock) {
+        quant.refuse("config_groups",
+                     fmt::format("expected weights in groups of {} with "
+                                 "activations of \"{}\", got groups of {}; {}",
+                                 kBlock, activations, groupSize, orScheme()));
+        return "";
+      }
       return known(quant, "config_groups", row.scheme);
+    }
   std::string accepted;
   for (const Row &row : kRows)
     if (row.format == format)

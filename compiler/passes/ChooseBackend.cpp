@@ -42,7 +42,7 @@ static LayerFacts factsOf(moe::LayerOp layer) {
   for (moe::DescriptorAttr descriptor :
        {quant.getA1(), quant.getW1(), quant.getA2(), quant.getW2()})
     facts.quantized |= !descriptor.isPlain();
-  if (!dequantizesWeights(quant)) {
+  if (!convertsWeights(quant)) {
     for (moe::DescriptorAttr operand :
          {quant.getA1(), quant.getW1(), quant.getA2(), quant.getW2()})
       facts.elementTypes.push_back(elementTypeName(operand.getElement()));

@@ -172,9 +172,16 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
     return refuse("feature_missing",
                   fmt::format("engine '{}' needs {}, which {} lacks",
                               few.engine, missing, target.getArchRow().name));
+  const std::string multiplied =
+      compiler::elementTypeName(layer.getQuant().getA1().getElement());
+  if (!compiler::dequantizesWeights(layer.getQuant()) &&
+      !catalog::hasWord(engine->elements, multiplied))
+    return refuse("dtype_not_supported",
+                  fmt::format("engine '{}' does not multiply {}", few.engine,
+                              multiplied));
   const std::string weight =
       compiler::elementTypeName(layer.getQuant().getW1().getElement());
-  if (compiler::dequantizesWeights(layer.getQuant()) &&
+  if (compiler::convertsWeights(layer.getQuant()) &&
       !catalog::hasWord(engine->weights, weight))
     return refuse("dtype_not_supported",
                   fmt::format("engine '{}' does not convert weights of {} to "

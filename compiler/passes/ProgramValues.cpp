@@ -64,6 +64,13 @@ bool compiler::isEmulated(moe::QuantAttr quant,
   return !activation.isPlain() && dequantizesWeights(quant);
 }
 
+bool compiler::convertsWeights(moe::QuantAttr quant) {
+  const catalog::Scheme *row =
+      catalog::find(catalog::kSchemes, std::string_view(quant.getScheme()));
+  return dequantizesWeights(quant) ||
+         (row && row->policy == catalog::kCodeGroups);
+}
+
 StringRef compiler::numbersWeight(moe::ActivationAttr activation, size_t i) {
   return catalog::find(catalog::kActivationParameters,
                        catalog::wordAt(activation.getRow().parameters, i))

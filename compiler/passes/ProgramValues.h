@@ -48,6 +48,9 @@ bool isWeightOnly(moe::QuantAttr quant);
 bool dequantizesWeights(moe::QuantAttr quant);
 /// Whether activations of that descriptor are emulated.
 bool isEmulated(moe::QuantAttr quant, moe::DescriptorAttr activation);
+/// Whether a matmul converts weights to the type of its activations, that of 16
+/// bits or, codes of fewer bits, those of 8.
+bool convertsWeights(moe::QuantAttr quant);
 /// Bits of an element.
 int64_t elementBits(llvm::StringRef elementType);
 

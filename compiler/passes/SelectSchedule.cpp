@@ -100,7 +100,7 @@ static MatmulProblem problemOf(moe::KernelOp kernel,
   p.topK = layer.getRowsOfToken();
   p.elementType = elementTypeOf(matmul.getLhs());
   p.elementBytes = elementBytes(p.elementType);
-  if (dequantizesWeights(layer.getQuant())) {
+  if (convertsWeights(layer.getQuant())) {
     const std::string codes = elementTypeOf(matmul.getRhs());
     p.codeBits = elementBits(codes);
     // What was measured of plain weights says nothing of these.

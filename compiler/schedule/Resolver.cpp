@@ -235,10 +235,16 @@ Result<Resolution> compiler::resolve(const LayerFacts &layer,
     } else if (resolution.backend.empty()) {
       resolution.backend = candidate.backend->name;
       resolution.engine = candidate.engine->name;
-      if (!layer.elementTypes.empty())
+      // Codes that become what an engine multiplies as it is, exactly, are no
+      // loss.
+      const ElementType *type =
+          layer.elementTypes.empty()
+              ? nullptr
+              : findElementType(layer.elementTypes.front());
+      if (type)
         resolution.realization =
             layer.emulated ? "emulated"
-            : layer.codes.empty()
+            : layer.codes.empty() || type->bits == 8
                 ? catalog::realizationOf(resolution.engine,
                                          layer.elementTypes.front(),
                                          archRow->features)

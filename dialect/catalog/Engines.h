@@ -46,10 +46,10 @@ inline constexpr std::string_view kCodes =
 inline constexpr Engine kEngines[] = {
     {"wgmma", "f16 bf16 f8E4M3FN", "wgmma tma", "moe::mma::Wgmma", 20, true,
      true},
-    {"mma_sync", "f16 bf16 f8E4M3FN", "mma_sync cp_async", "moe::mma::MmaSync",
-     10, false, false, 0, kCodes},
-    {"simt", "f32 f16 bf16 f8E4M3FN", "", "moe::mma::Simt", 0, false, false, 0,
-     kCodes},
+    {"mma_sync", "f16 bf16 f8E4M3FN i8", "mma_sync cp_async",
+     "moe::mma::MmaSync", 10, false, false, 0, kCodes},
+    {"simt", "f32 f16 bf16 f8E4M3FN i8", "", "moe::mma::Simt", 0, false, false,
+     0, kCodes},
     {"gemv", "f32 f16 bf16 f8E4M3FN", "cp_async", "", -1, false, false, 4},
 };
 

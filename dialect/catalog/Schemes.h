@@ -44,6 +44,9 @@ struct Scheme {
 /// The policy of layers whose weights become numbers of 16 bits, whatever their
 /// codes and scales, and whether activations are quantized or not.
 inline constexpr std::string_view kWeightOnly = "moe::quant::WeightOnly";
+/// That of weights of 4 bits which become elements of the activations' 8 as
+/// they are; scales multiply sums.
+inline constexpr std::string_view kCodeGroups = "moe::quant::CodeGroups<128>";
 
 inline constexpr Scheme kSchemes[] = {
     {"f32", {"f32"}, {"f32"}, {"f32"}, {"f32"}, "moe::quant::None"},
@@ -73,6 +76,36 @@ inline constexpr Scheme kSchemes[] = {
      {"f8E4M3FN", 128, 128, "f32"},
      {"f8E4M3FN", 128, 128, "f32"},
      "moe::quant::Fp8Block"},
+    {"int8_tensor",
+     {"i8", -1, -1, "f32"},
+     {"i8", -1, -1, "f32"},
+     {"i8", -1, -1, "f32"},
+     {"i8", -1, -1, "f32"},
+     "moe::quant::Int8Tensor"},
+    {"int8_tensor_dynamic",
+     {"i8", -1, -1, "f32", true},
+     {"i8", -1, -1, "f32", true},
+     {"i8", -1, -1, "f32"},
+     {"i8", -1, -1, "f32"},
+     "moe::quant::Int8Tensor"},
+    {"int8_channel",
+     {"i8", 1, -1, "f32", true},
+     {"i8", 1, -1, "f32", true},
+     {"i8", 1, -1, "f32"},
+     {"i8", 1, -1, "f32"},
+     "moe::quant::Int8Channel"},
+    {"int4_w4aint8",
+     {"i8", 1, -1, "f32", true},
+     {"i8", 1, -1, "f32", true},
+     {"i4", 1, 128, "bf16"},
+     {"i4", 1, 128, "bf16"},
+     kCodeGroups},
+    {"int4_w4afp8",
+     {"f8E4M3FN", 1, -1, "f32", true},
+     {"f8E4M3FN", 1, -1, "f32", true},
+     {"i4", 1, 128, "bf16"},
+     {"i4", 1, 128, "bf16"},
+     kCodeGroups},
     {"fp8_w8a16",
      {"bf16"},
      {"bf16"},

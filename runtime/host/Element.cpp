@@ -12,6 +12,7 @@
 
 #include "runtime/host/Element.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -110,6 +111,13 @@ uint8_t moec::host::toE4m3(float value) {
       static_cast<int>(std::nearbyint(std::ldexp(size, 3 - exponent)));
   // 16 steps are the next power of two, which is where its codes go on.
   return sign | static_cast<uint8_t>(((exponent + 6) << 3) + steps);
+}
+
+int8_t moec::host::toI8(float value) {
+  if (std::isnan(value))
+    return 0;
+  return static_cast<int8_t>(
+      std::clamp(std::nearbyint(value), -127.0f, 127.0f));
 }
 
 float moec::host::fromE4m3(uint8_t bits) {
@@ -240,6 +248,9 @@ void moec::host::storeFloats(Storage storage, const float *source,
   else if (storage == Storage::E4M3)
     for (int64_t i = 0; i < count; ++i)
       storeAs(destination, i, toE4m3(source[i]));
+  else if (storage == Storage::I8)
+    for (int64_t i = 0; i < count; ++i)
+      storeAs(destination, i, toI8(source[i]));
 }
 
 int64_t moec::host::loadInteger(Storage storage, const std::byte *source,

@@ -55,6 +55,8 @@ float fromF16(uint16_t bits);
 /// To f8E4M3FN: nearest even, saturated to +-448; a NaN becomes 0x7f.
 uint8_t toE4m3(float value);
 float fromE4m3(uint8_t bits);
+/// To i8: nearest even, saturated to +-127; a NaN becomes 0.
+int8_t toI8(float value);
 /// The number that a code of 8 bits or fewer stands for.
 float fromCode(Storage storage, uint8_t code);
 

@@ -37,6 +37,12 @@ static float dot(const float *a, const float *b, int64_t count) {
   return sums[0];
 }
 
+/// What codes are less, where there is no zero point: integers of 4 bits have
+/// no sign.
+static float middleOf(Storage storage) {
+  return storage == Storage::I4 ? 8 : 0;
+}
+
 namespace {
 
 /// The scales of both operands, or of the weight alone: which lies where.
@@ -61,8 +67,7 @@ struct Scales {
   /// the type that is multiplied.
   void dequantize(Storage storage, Storage multiplied, int64_t expert,
                   const RowOrder::Row &row, std::vector<float> &weight) const {
-    // Integers of 4 bits have no sign.
-    const float middle = storage == Storage::I4 ? 8 : 0;
+    const float middle = middleOf(storage);
     const auto columns = static_cast<int64_t>(weight.size());
     for (int64_t first = 0; first < columns; first += rhsColumns) {
       float scale = at(rhs, expert, row, first);
@@ -119,9 +124,9 @@ Result<Scales> scalesOf(KernelRun &run, const Stage &stage, int64_t lhsRows,
   scales.rhsColumns = extent("rhs_group_columns", k);
   scales.twoDimensions = run.integer(stage, "rhs_group_columns") == 0;
   scales.step = std::min(scales.lhsColumns, scales.rhsColumns);
+  const int64_t wider = std::max(scales.lhsColumns, scales.rhsColumns);
   if (scales.lhsRows > 1 || n % scales.parts ||
-      (scales.given &&
-       std::max(scales.lhsColumns, scales.rhsColumns) % scales.step))
+      (scales.given && wider < k && wider % scales.step))
     return run.fail(stage,
                     fmt::format("expected scales of a row of lhs, of whole "
                                 "gates and ups, and groups that divide each "
@@ -279,6 +284,9 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
           loadFloats(rhs->storage, rhs->at(tile.expert * n + c), k,
                      weight.data());
           RowOrder::Row stored = order->at(c);
+          if (scales->given)
+            for (float &value : weight)
+              value -= middleOf(rhs->storage);
           if (scales->ofWeights)
             scales->dequantize(rhs->storage, lhs->storage, tile.expert, stored,
                                weight);

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Activations to f8E4M3FN with the scales of a group of a row, of a row, or of
-// all values; the latter given, or made from the maxima of blocks of rows.
-// Where pairs have weights, a token's row is multiplied by them first, and may
-// then be rounded alone.
+// Activations to f8E4M3FN or i8 with the scales of a group of a row, of a row,
+// or of all values; the latter given, or made from the maxima of blocks of
+// rows. Where pairs have weights, a token's row is multiplied by them first,
+// and may then be rounded alone.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +28,6 @@ using namespace moec::host;
 
 namespace {
 
-constexpr float kLargest = 448.0f;
 /// Threads of a kernel that share a group of columns.
 constexpr int64_t kLanesPerGroup = 16;
 
@@ -161,6 +160,25 @@ float largestOf(const float *values, int64_t count) {
   return largest;
 }
 
+/// What shares a dynamic scale.
+enum class Share { Group, Row, All };
+
+/// The scale of values of which the largest is `largest`, in this storage.
+float scaleOf(Storage storage, Share share, float largest) {
+  if (storage == Storage::I8)
+    return std::fmax(largest, 1e-10f) / 127.0f;
+  constexpr float kLargest = 448.0f; // of e4m3
+  switch (share) {
+  case Share::Group:
+    return std::fmax(largest, 1e-10f) / kLargest;
+  case Share::Row:
+    return std::fmax(largest / kLargest, 1.0f / (kLargest * 512.0f));
+  case Share::All:
+    break;
+  }
+  return largest == 0 ? 1.0f : largest / kLargest;
+}
+
 } // namespace
 
 Result<void> moec::host::runAmax(KernelRun &run, const Stage &stage) {
@@ -206,8 +224,8 @@ Result<void> moec::host::runAmax(KernelRun &run, const Stage &stage) {
 
 /// The one scale of all values.
 static Result<float> tensorScale(KernelRun &run, const Stage &stage,
-                                 const RowCount &count, bool isDynamic,
-                                 int64_t blockRows) {
+                                 const RowCount &count, Storage storage,
+                                 bool isDynamic, int64_t blockRows) {
   const char *name = isDynamic ? "block_amax" : "static_scale";
   Result<int64_t> entries = run.columnsOf(stage, name);
   if (!entries)
@@ -225,7 +243,7 @@ static Result<float> tensorScale(KernelRun &run, const Stage &stage,
   float largest = largestOf(values.data(), *entries);
   if (!isDynamic)
     return largest;
-  return largest == 0 ? 1.0f : largest / kLargest;
+  return scaleOf(storage, Share::All, largest);
 }
 
 /// The number beside the groups' scales: the largest stored one, or the largest
@@ -363,7 +381,8 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
     return run.fail(stage, "expected memory for data and scale");
   float all = 1;
   if (ofTensor && isScaled) {
-    Result<float> scale = tensorScale(run, stage, *count, isDynamic, blockRows);
+    Result<float> scale =
+        tensorScale(run, stage, *count, data->storage, isDynamic, blockRows);
     if (!scale)
       return scale.takeError();
     all = *scale;
@@ -382,10 +401,9 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
         for (int64_t i = 0; i < size; ++i)
           values[i] *= inverse;
       } else if (isScaled) {
-        float largest = largestOf(values.data(), size);
-        float scale = groupColumns ? std::fmax(largest, 1e-10f) / kLargest
-                                   : std::fmax(largest / kLargest,
-                                               1.0f / (kLargest * 512.0f));
+        float scale =
+            scaleOf(data->storage, groupColumns ? Share::Group : Share::Row,
+                    largestOf(values.data(), size));
         for (int64_t i = 0; i < size; ++i)
           values[i] /= scale;
         storeFloats(scales->storage, &scale, 1, scales->at(row, item % groups));

@@ -1,6 +1,6 @@
 // RUN: moec-opt --moe-choose-backend=engine=mma_sync --split-input-file --verify-diagnostics %s
 
-// expected-error @+1 {{no backend serves layer 'tiny' on sm_90a: grouped with mma_sync [dtype_not_supported]: engine 'mma_sync' multiplies f16, bf16, f8E4M3FN, not f32}}
+// expected-error @+1 {{no backend serves layer 'tiny' on sm_90a: grouped with mma_sync [dtype_not_supported]: engine 'mma_sync' multiplies f16, bf16, f8E4M3FN, i8, not f32}}
 moe.layer @tiny {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
   input_type = f32, output_type = f32, logits_type = f32, quant = #moe.quant<f32>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,

@@ -151,7 +151,7 @@ def cases(rows, product=True, every=False):
                     yield {**case, "shape": testing.shared_shape(scheme), "bias": True, "extras": False, "share": share}
                     sets = OPTIONS_OF_FEW if few else OPTIONS
                     options_of_layer = sets[(way + 5 * rows["schemes"].index(scheme)) % len(sets)]
-                    if scheme["name"] == "fp8_tensor_dynamic":  # one scale of all tokens
+                    if scheme["name"].endswith("_tensor_dynamic"):  # one scale of all tokens
                         options_of_layer = {**options_of_layer, "batch_invariant": False}
                     if not testing.is_plain(scheme) and not few and way % 2:
                         options_of_layer = {"input_quantized": True, **options_of_layer}
@@ -162,7 +162,7 @@ def cases(rows, product=True, every=False):
                     yield {**case, "routing": method, "bias": True, "extras": False, "options": options_of_layer}
         for index, (backend, engine) in enumerate(testing.ways(rows, scheme, ("batched",))):
             options_of_layer = {**BATCHED[(index + rows["schemes"].index(scheme)) % len(BATCHED)], "activation_format": "batched"}
-            if scheme["name"] == "fp8_tensor_dynamic":
+            if scheme["name"].endswith("_tensor_dynamic"):
                 options_of_layer["batch_invariant"] = False
             if not testing.is_plain(scheme) and index % 2:
                 options_of_layer["input_quantized"] = True

@@ -4,7 +4,8 @@
 """Compares test/golden/legal.txt with what the compiler accepts today.
 
 One line for each scheme and arch; for each backend/engine what the compiler does: `native`, `dequantized`, `emulated`,
-or the code of its refusal. A set that shrinks is then a difference to review. --update writes the file anew.
+or the code of its refusal. A set that shrinks is then a difference to review. --update writes the file anew, and
+docs/schemes.md, which is made of it.
 """
 
 import difflib
@@ -18,11 +19,51 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "conform
 import moec_testing as testing  # noqa: E402
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "legal.txt"
+PAGE = GOLDEN.parents[2] / "docs" / "schemes.md"
 HEADER = """\
 # What the compiler does with each scheme on each arch, by backend/engine: native, dequantized, emulated, or the code of
 # the refusal. Checked by legal.py, and written by it: `test/golden/legal.py --bin=build/bin --work=/tmp/legal --update`.
 """
 SHAPE = {"num_experts": 16, "experts_per_token": 4, "hidden_dim": 512, "intermediate_size": 384}
+
+
+SERVED = ("native", "dequantized", "emulated")
+PAGE_HEADER = """\
+# Schemes on archs
+
+What multiplies each scheme where nothing is asked for: the engine, and how it does. Written by `test/golden/legal.py` from
+`test/golden/legal.txt`, which has every backend and engine.
+
+* native: operands are multiplied as they are, or as numbers that they are exactly, by an instruction of the arch (simt: by one
+  for every element, or for four integers);
+* dequantized: weights, or both operands, become numbers of 16 bits first, which are multiplied;
+* emulated: activations are quantized, and become what they then stand for in 16 bits.
+
+What a scheme is made of stands in [the catalog](generated/catalog.md), its scales and layouts in
+[layer JSON](layer-json.md#quant_config).
+
+"""
+
+
+def schemes_page(text):
+    """docs/schemes.md of the text of legal.txt: archs with the same answers share a column."""
+    table, archs = {}, []
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        scheme, arch, *cells = line.split()
+        answers = dict(cell.split("=") for cell in cells)
+        engine = next((way for way, word in answers.items() if way.startswith("grouped/") and word in SERVED), None)
+        table.setdefault(scheme, {})[arch] = f"{engine.split('/')[1]}, {answers[engine]}" if engine else "refused"
+        archs += [arch] if arch not in archs else []
+    columns = {}
+    for arch in archs:
+        columns.setdefault(tuple(row[arch] for row in table.values()), []).append(arch.removeprefix("sm_"))
+    page = PAGE_HEADER + "| scheme | " + " | ".join("sm_" + ", ".join(names) for names in columns.values()) + " |\n"
+    page += "|---" * (len(columns) + 1) + "|\n"
+    for i, scheme in enumerate(table):
+        page += f"| `{scheme}` | " + " | ".join(answers[i] for answers in columns) + " |\n"
+    return page
 
 
 def outcome(tools, layer, arch, backend, engine):
@@ -69,7 +110,8 @@ def main():
         testing.finish("legal rows", len(jobs), unexpected, started, time.time())
     if options.update:
         GOLDEN.write_text(text)
-        print(f"wrote {GOLDEN}")
+        PAGE.write_text(schemes_page(text))
+        print(f"wrote {GOLDEN} and {PAGE}")
         return
     expected = GOLDEN.read_text() if GOLDEN.exists() else ""
     difference = list(difflib.unified_diff(expected.splitlines(), text.splitlines(), str(GOLDEN), "the compiler", lineterm=""))
@@ -77,7 +119,10 @@ def main():
         print("\n".join(difference))
         print("\nIf every change above is meant, write the file anew: "
               f"{pathlib.Path(__file__).name} --bin={options.bin} --work={options.work} --update")
-    testing.finish("legal rows", len(lines), ["legal.txt differs"] if difference else [], started, time.time())
+    wrong = ["legal.txt differs"] if difference else []
+    if not PAGE.exists() or PAGE.read_text() != schemes_page(expected):
+        wrong.append(f"{PAGE.name} is not what {GOLDEN.name} says; --update writes both")
+    testing.finish("legal rows", len(lines), wrong, started, time.time())
 
 
 if __name__ == "__main__":

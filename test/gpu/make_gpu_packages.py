@@ -45,6 +45,7 @@ QUANTIZED = [
     ("qwen3-235b-a22b", "fp8_block", ["--tp=4"], 64),
     ("mixtral-8x7b", "fp8_tensor", [], 48),
     ("qwen3-30b-a3b", "fp8_tensor_dynamic", [], 64),
+    ("qwen3-30b-a3b", "int8_channel", [], 64),
     ("qwen3-30b-a3b", "fp8_channel", ["--accumulate=fast"], 64),
 ]
 SANITIZERS = ["memcheck", "racecheck", "synccheck", "initcheck"]

@@ -263,6 +263,17 @@ TEST(HuggingFace, QuantizationNamesAScheme) {
           {{"strategy", "block"}, {"block_structure", {128, 128}}},
           {{"strategy", "group"}, {"group_size", 128}, {"dynamic", true}})),
       "fp8_block");
+  nlohmann::json ofIntegers = compressed(
+      {{"strategy", "channel"}}, {{"strategy", "token"}, {"dynamic", true}});
+  ofIntegers["format"] = "int-quantized";
+  nlohmann::json &group = ofIntegers["config_groups"]["group_0"];
+  group["weights"]["type"] = group["input_activations"]["type"] = "int";
+  EXPECT_EQ(schemeOf(ofIntegers), "int8_channel");
+  group["weights"]["strategy"] = "tensor";
+  group["input_activations"]["strategy"] = "tensor";
+  EXPECT_EQ(schemeOf(ofIntegers), "int8_tensor_dynamic");
+  group["input_activations"]["dynamic"] = false;
+  EXPECT_EQ(schemeOf(ofIntegers), "int8_tensor");
 }
 
 /// The scheme of weights alone, and the size of their groups.
@@ -298,6 +309,16 @@ TEST(HuggingFace, QuantizationOfWeightsAlone) {
                       {"group_size", 32},
                       {"symmetric", false}};
   EXPECT_EQ(weightsOf(packed), "int4_zp_w4a16 32");
+  group["weights"]["group_size"] = 128;
+  group["weights"].erase("symmetric");
+  group["input_activations"] = {{"type", "int"},
+                                {"num_bits", 8},
+                                {"strategy", "token"},
+                                {"dynamic", true}};
+  EXPECT_EQ(schemeOf(packed), "int4_w4aint8");
+  group["input_activations"]["type"] = "float";
+  EXPECT_EQ(schemeOf(packed), "int4_w4afp8");
+  group["input_activations"] = nullptr;
   group["weights"] = {
       {"type", "int"}, {"num_bits", 4}, {"strategy", "channel"}};
   EXPECT_EQ(weightsOf(packed), "int4_w4a16 -1");
@@ -358,6 +379,18 @@ TEST(HuggingFace, QuantizationThatIsNoSchemeIsRefused) {
             "tensor, float8 tensor with float8 tensor dynamic, float8 block "
             "with float8 group 128 dynamic, float8 channel with no "
             "activations; " +
+                schemes);
+  nlohmann::json packed =
+      compressed({{"strategy", "group"}, {"group_size", 64}},
+                 {{"strategy", "token"}, {"dynamic", true}});
+  packed["format"] = "pack-quantized";
+  nlohmann::json &weights = packed["config_groups"]["group_0"]["weights"];
+  weights["type"] = "int";
+  weights["num_bits"] = 4;
+  EXPECT_EQ(refused(packed),
+            "in.json: $.quantization_config.config_groups: expected weights in "
+            "groups of 128 with activations of \"float8 token dynamic\", got "
+            "groups of 64; " +
                 schemes);
   // Shared experts may differ, if they are no part of the layer.
   const std::string shared = changed(

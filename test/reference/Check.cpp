@@ -30,11 +30,14 @@ struct BoundRow {
   std::string_view activation, weight;
   double bound, boundWithPartialsRounded;
 };
-constexpr std::array<BoundRow, 4> kBounds = {{
+constexpr std::array<BoundRow, 7> kBounds = {{
     {"f32", "f32", 1e-5, 1e-5},
     {"f16", "f16", 4e-4, 4e-4},
     {"bf16", "bf16", 2.5e-3, 3e-3},
     {"f8E4M3FN", "f8E4M3FN", 6e-3, 6e-3},
+    {"i8", "i8", 6e-3, 6e-3},
+    {"f8E4M3FN", "i4", 6e-3, 6e-3},
+    {"i8", "i4", 6e-3, 6e-3},
 }};
 
 /// Activations that are emulated: the reference quantizes them identically, and
@@ -216,12 +219,14 @@ Result<double> boundFor(const Layer &layer, bool partialsRounded) {
     if (layer.a1->name == row.activation && layer.a2->name == row.activation &&
         (layer.weightType->name == row.weight || layer.quantizesWeightsAlone()))
       return std::max(ofOutput, layer.accumulatesFast ? kFastBound : of(row));
-    known += (known.empty() ? "" : ", ") + std::string(row.activation);
+    if (row.activation == row.weight)
+      known += (known.empty() ? "" : ", ") + std::string(row.activation);
   }
   return Error{ErrorCode::InvalidArgument,
                "no bound for activations of " + std::string(layer.a1->name) +
                    " with weights of " + std::string(layer.weightType->name) +
-                   "; known are equal types of " + known};
+                   "; known are equal types of " + known +
+                   " and of i4 with f8E4M3FN or i8"};
 }
 
 Report compareRows(const std::vector<double> &reference,

@@ -260,6 +260,8 @@ TEST(Check, BoundsFollowTheStructure) {
   layer.outputType = findElement("f32");
   EXPECT_EQ(*bound("bf16", "bf16", false), 2.5e-3);
   EXPECT_EQ(*bound("f8E4M3FN", "f8E4M3FN", true), 6e-3);
+  EXPECT_EQ(*bound("i8", "i8", false), 6e-3);
+  EXPECT_EQ(*bound("i8", "i4", false), 6e-3);
   layer.accumulatesFast = true;
   EXPECT_EQ(*bound("f8E4M3FN", "f8E4M3FN", true), 2.5e-2);
   layer.accumulatesFast = false;
@@ -280,7 +282,8 @@ TEST(Check, BoundsFollowTheStructure) {
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().message,
             "no bound for activations of bf16 with weights of f32; known are "
-            "equal types of f32, f16, bf16, f8E4M3FN");
+            "equal types of f32, f16, bf16, f8E4M3FN, i8 "
+            "and of i4 with f8E4M3FN or i8");
 }
 
 TEST(CheckRouting, EachPartIsCompared) {

@@ -154,7 +154,7 @@ static double largestFinite(const Element &element) {
 
 double roundTo(const Element &element, double value) {
   if (!element.isFloat) {
-    const double rounded = std::nearbyint(value);
+    const double rounded = std::isnan(value) ? 0 : std::nearbyint(value);
     return element.bits() == 4   ? std::clamp(rounded, 0.0, 15.0)
            : element.bits() == 8 ? std::clamp(rounded, -127.0, 127.0)
                                  : rounded;

@@ -222,7 +222,20 @@ static float largestOf(const double *values, int64_t count) {
   return largest;
 }
 
-std::vector<QuantizedGroup> groupsOf(const Scaling &scaling, float ofTensor,
+/// A dynamic scale from the largest of the values that share it.
+static float scaleFor(const Element &element, const Scaling &scaling,
+                      float largest) {
+  if (!element.isFloat)
+    return std::max(largest, 1e-10f) / 127;
+  if (scaling.ofTensor())
+    return largest == 0 ? 1.0f : largest / kLargestE4m3;
+  return scaling.columns == -1
+             ? std::max(largest / kLargestE4m3, 1 / (kLargestE4m3 * 512))
+             : std::max(largest, 1e-10f) / kLargestE4m3;
+}
+
+std::vector<QuantizedGroup> groupsOf(const Element &element,
+                                     const Scaling &scaling, float ofTensor,
                                      const double *values, int64_t count) {
   const int64_t extent = scaling.columns == -1 ? count : scaling.columns;
   std::vector<QuantizedGroup> groups;
@@ -234,10 +247,7 @@ std::vector<QuantizedGroup> groupsOf(const Scaling &scaling, float ofTensor,
     group.multiplies = scaling.ofTensor();
     const float largest = largestOf(values + first, group.size);
     if (!scaling.ofTensor())
-      group.scale =
-          scaling.columns == -1
-              ? std::max(largest / kLargestE4m3, 1 / (kLargestE4m3 * 512))
-              : std::max(largest, 1e-10f) / kLargestE4m3;
+      group.scale = scaleFor(element, scaling, largest);
     groups.push_back(group);
   }
   return groups;
@@ -247,15 +257,11 @@ void quantizeRow(const Element &element, const Scaling &scaling, float ofTensor,
                  double *values, int64_t count) {
   if (!scaling.given)
     return;
-  for (const QuantizedGroup &group : groupsOf(scaling, ofTensor, values, count))
+  for (const QuantizedGroup &group :
+       groupsOf(element, scaling, ofTensor, values, count))
     for (int64_t i = group.first; i < group.first + group.size; ++i)
       values[i] =
           roundTo(element, group.quotient(values[i])) * double(group.scale);
-}
-
-/// A dynamic scale of all values from the largest of them.
-static float tensorScale(float largest) {
-  return largest == 0 ? 1.0f : largest / kLargestE4m3;
 }
 
 /// A static scale of all values: the largest of all experts'.
@@ -295,7 +301,7 @@ FirstHalf::FirstHalf(const Layer &layer, const Inputs &inputs,
     readPair(pair, row.data());
     largest = std::max(largest, largestOf(row.data(), layer.hidden));
   }
-  xScale = tensorScale(largest);
+  xScale = scaleFor(*layer.a1, layer.a1Scaling, largest);
 }
 
 void FirstHalf::readToken(int64_t token, double *row) {
@@ -427,7 +433,7 @@ ScaleOfT scaleOfT(const Layer &layer, const Inputs &inputs,
       result.pair = pairs[expert][p];
     }
   }
-  result.scale = tensorScale(largest);
+  result.scale = scaleFor(*layer.a2, layer.a2Scaling, largest);
   return result;
 }
 

@@ -84,8 +84,10 @@ struct QuantizedGroup {
   }
 };
 
-/// Groups of a row of `count` values. `ofTensor`: the scale of all values.
-std::vector<QuantizedGroup> groupsOf(const Scaling &scaling, float ofTensor,
+/// Groups of a row of `count` values that become `element`. `ofTensor`: the
+/// scale of all values.
+std::vector<QuantizedGroup> groupsOf(const Element &element,
+                                     const Scaling &scaling, float ofTensor,
                                      const double *values, int64_t count);
 
 /// Replaces a row by what its quantized values stand for.

@@ -103,9 +103,10 @@ public:
       return nullptr;
     const Element *element =
         node->is_string() ? findElement(node->get<std::string>()) : nullptr;
-    if (!element || !element->isFloat ||
-        (element->bytes < 2 && element->name != "f8E4M3FN")) {
-      fail(path, "must be f32, f16, bf16 or f8E4M3FN, not " + node->dump());
+    const bool isByte =
+        element && (element->name == "f8E4M3FN" || element->name == "i8");
+    if (!isByte && (!element || !element->isFloat || element->bytes < 2)) {
+      fail(path, "must be f32, f16, bf16, f8E4M3FN or i8, not " + node->dump());
       return nullptr;
     }
     return element;
@@ -142,8 +143,8 @@ private:
 
 } // namespace
 
-/// An element type, and for f8E4M3FN f32 scales: `groups` are the extents that
-/// the reference computes with.
+/// An element type, and for those of 8 bits f32 scales: `groups` are the
+/// extents that the reference computes with.
 static const Element *descriptor(Reader &reader, const std::string &which,
                                  const nlohmann::json &groups,
                                  Scaling &scaling) {
@@ -151,7 +152,7 @@ static const Element *descriptor(Reader &reader, const std::string &which,
   const Element *element = reader.operandType(base + "element_type");
   reader.demand(base + "second_scale_type", nullptr);
   reader.demand(base + "zero_point_type", nullptr);
-  if (!element || !element->finiteOnly) {
+  if (!element || element->bytes > 1) {
     reader.demand(base + "group", nlohmann::json::array());
     reader.demand(base + "scale_type", nullptr);
     reader.demand(base + "dynamic", false);

@@ -47,7 +47,8 @@ void findCandidates(const Layer &layer, const ScaleOfT &scaleOfAll,
                     const double *uncertainty, int64_t expert,
                     double routerWeight, std::vector<Candidate> &found) {
   for (const QuantizedGroup &group :
-       groupsOf(layer.a2Scaling, scaleOfAll.scale, t, layer.intermediate)) {
+       groupsOf(*layer.a2, layer.a2Scaling, scaleOfAll.scale, t,
+                layer.intermediate)) {
     // A scale that is computed moves with the value that it is computed from.
     double ofScale = uncertaintyOfScale;
     if (layer.a2Scaling.dynamic && !layer.a2Scaling.ofTensor()) {

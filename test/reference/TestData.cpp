@@ -106,10 +106,19 @@ void fillAddends(const Layer &layer, uint64_t seed, int64_t pair, int64_t pairs,
   }
 }
 
+static bool isInteger(const Element *element) {
+  return element && !element->isFloat;
+}
+
+/// With which the largest tokens of x, about 220, nearly fill the range.
+static float scaleOfX(const Layer &layer) {
+  return isInteger(layer.a1) ? 1.75f : 0.5f;
+}
+
 void fillQuantizedX(const Layer &layer, uint64_t seed, int64_t row,
                     int64_t rows, void *destination, int64_t rowStride,
                     float *scales) {
-  constexpr double kLargest = 448;
+  const double largestCode = isInteger(layer.a1) ? 127 : 448;
   const Scaling &scaling = layer.a1Scaling;
   const int64_t extent = scaling.columns == -1 ? layer.hidden : scaling.columns;
   const int64_t groups = (layer.hidden + extent - 1) / extent;
@@ -126,8 +135,9 @@ void fillQuantizedX(const Layer &layer, uint64_t seed, int64_t row,
         largest = std::max(largest, std::fabs(values.back()));
       }
       // One scale of all tokens: the largest of them nearly fill the range.
-      const float scale =
-          scaling.ofTensor() ? 0.5f : float(std::max(largest, 1e-3) / kLargest);
+      const float scale = scaling.ofTensor()
+                              ? scaleOfX(layer)
+                              : float(std::max(largest, 1e-3) / largestCode);
       scales[scaling.ofTensor() ? 0 : m * groups + g] = scale;
       for (int64_t c = begin; c < end; ++c)
         store(*layer.a1, destination, m * rowStride + c,
@@ -482,17 +492,20 @@ static void fillStaticScale(const Layer &layer, uint64_t seed, Stream stream,
 
 void fillA1Scale(const Layer &layer, uint64_t seed, int64_t, int64_t row,
                  int64_t rows, void *destination) {
-  // The largest tokens of x, about 220, nearly fill the range: of 448, or of
-  // 448 times that of the codes.
+  // The largest tokens of x nearly fill the range: of 448, or of 448 times that
+  // of the codes.
   fillStaticScale(layer, seed, Stream::A1Scale,
-                  layer.a1Scaling.second ? 0.08 : 0.5, row, rows, destination);
+                  layer.a1Scaling.second ? 0.08 : scaleOfX(layer), row, rows,
+                  destination);
 }
 
 void fillA2Scale(const Layer &layer, uint64_t seed, int64_t, int64_t row,
                  int64_t rows, void *destination) {
   // Large tokens saturate, so that small ones keep some bits.
-  fillStaticScale(layer, seed, Stream::A2Scale,
-                  layer.a2Scaling.second ? 0.04 : 0.25, row, rows, destination);
+  const double scale = layer.a2Scaling.second ? 0.04
+                       : isInteger(layer.a2)  ? 0.5
+                                              : 0.25;
+  fillStaticScale(layer, seed, Stream::A2Scale, scale, row, rows, destination);
 }
 
 void fillW13(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,

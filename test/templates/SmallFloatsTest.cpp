@@ -28,6 +28,15 @@ static float __uint_as_float(unsigned bits) {
 static unsigned __float_as_uint(float value) {
   return std::bit_cast<unsigned>(value);
 }
+/// Bytes of both words by the four selectors, whose sign bits are not used.
+static unsigned __byte_perm(unsigned low, unsigned high, unsigned selectors) {
+  const uint64_t bytes = uint64_t(high) << 32 | low;
+  unsigned result = 0;
+  for (int i = 0; i < 4; ++i)
+    result |= unsigned(bytes >> (selectors >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+  return result;
+}
+#include "templates/moe/core/code_bytes.cuh"
 #include "templates/moe/core/small_floats.cuh"
 
 using namespace moec;
@@ -149,6 +158,42 @@ TEST(SmallFloats, RoundingOfEveryHalf) {
       ASSERT_EQ(reference::roundTo(element, value),
                 nearest(element, 1u << format.bits, value, format.largest))
           << format.name << " " << value;
+    }
+  }
+}
+
+TEST(SmallFloats, IntegersOfEveryHalf) {
+  const reference::Element &element = *reference::findElement("i8");
+  for (unsigned half = 0; half < 0x10000; ++half)
+    // And the floats beside it: a tie is none any more.
+    for (int beside = -1; beside <= 1; ++beside) {
+      float value = host::fromF16(static_cast<uint16_t>(half));
+      if (beside != 0)
+        value = std::nextafter(value, beside * HUGE_VALF);
+      int8_t expected = 0;
+      reference::store(element, &expected, 0, value);
+      ASSERT_EQ(host::toI8(value), expected) << value;
+      const double size = std::min(std::fabs(double(value)), 127.0);
+      const double off = std::fabs(std::fabs(double(expected)) - size);
+      if (std::isnan(value))
+        ASSERT_EQ(expected, 0);
+      else
+        ASSERT_TRUE(off < 0.5 || (off == 0.5 && expected % 2 == 0)) << value;
+    }
+}
+
+TEST(SmallFloats, FourCodesOf4BitsAsElementsOf8) {
+  for (unsigned codes = 0; codes < 0x10000; ++codes) {
+    const unsigned integers = moe::detail::integersOf4(codes),
+                   floats = moe::detail::floatsOf4(codes);
+    for (int i = 0; i < 4; ++i) {
+      const float expected = float(codes >> 4 * i & 15) - 8;
+      ASSERT_EQ(host::fromCode(host::Storage::I8, uint8_t(integers >> 8 * i)),
+                expected)
+          << codes;
+      ASSERT_EQ(host::fromCode(host::Storage::E4M3, uint8_t(floats >> 8 * i)),
+                expected)
+          << codes;
     }
   }
 }

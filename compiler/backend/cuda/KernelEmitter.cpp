@@ -361,7 +361,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   moe::QuantAttr quant = layer.getQuant();
   const catalog::Scheme *scheme =
       catalog::find(catalog::kSchemes, std::string_view(quant.getScheme()));
-  const bool converts = dequantizesWeights(quant);
+  const bool converts = convertsWeights(quant);
   int64_t n = matmul.getN(), k = matmul.getK();
   int64_t experts = matmul.getNumExperts();
   int64_t topK = matmul.getTopK().value_or(layer.getPairsOfToken());
@@ -369,9 +369,9 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   config.type("Input", cppType(matmul.getLhs()));
   config.type("Weight", cppType(matmul.getRhs()));
   config.type("Result", cppType(result));
-  config.type("Quant", converts ? catalog::kWeightOnly
-                       : scheme ? scheme->policy
-                                : "moe::quant::None");
+  config.type("Quant", dequantizesWeights(quant) ? catalog::kWeightOnly
+                       : scheme                  ? scheme->policy
+                                                 : "moe::quant::None");
   if (converts) {
     moe::DescriptorAttr weight = gather ? quant.getW1() : quant.getW2();
     config.type("Scale", cppType(matmul.getRhsScale()));
@@ -386,7 +386,9 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   Schedule numbers = numbersOf(schedule);
   int64_t atoms = specialized ? numbers.rowsOfWarpgroup() / 64 : 1;
   bool rowsAreTokens = specialized && !numbers.swap;
-  std::string choices = fast ? ", true" : "";
+  // Integers are summed exactly; where scales change along k, in groups.
+  const bool byGroup = converts && elementTypeOf(matmul.getLhs()) == "i8";
+  std::string choices = fast || byGroup ? ", true" : "";
   if (atoms > 1 || rowsAreTokens)
     choices = fmt::format(", {}, {}", fast, atoms);
   if (rowsAreTokens)

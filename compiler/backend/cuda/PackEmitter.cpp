@@ -33,7 +33,7 @@ std::vector<EmittedKernel> compiler::emitPack(moe::PackOp pack,
   std::string elementType = elementTypeOf(pack.getResult());
   int64_t bits = elementBits(elementType);
   // Codes are moved as bytes.
-  bool asBytes = dequantizesWeights(program.getLayerOp().getQuant());
+  bool asBytes = convertsWeights(program.getLayerOp().getQuant());
   std::string element(asBytes ? "unsigned char" : cppElementType(elementType));
   int64_t bytes = rows * columns * bits / 8;
 

@@ -71,11 +71,14 @@ std::string compiler::scalingPolicy(moe::QuantizeOp quantize) {
 StringRef compiler::scalingPolicy(moe::DescriptorAttr descriptor) {
   if (descriptor.isPlain())
     return "moe::quant::Rounded";
+  const bool ofBytes = descriptor.getElement().isInteger(8);
   if (descriptor.getGroup()[0] == -1)
-    return descriptor.getDynamic() ? "moe::quant::DynamicTensor"
-                                   : "moe::quant::StaticTensor";
-  return descriptor.getGroup()[1] == -1 ? "moe::quant::Token"
-                                        : "moe::quant::Group128";
+    return !descriptor.getDynamic() ? "moe::quant::StaticTensor"
+           : ofBytes                ? "moe::quant::DynamicTensorOfBytes"
+                                    : "moe::quant::DynamicTensor";
+  if (descriptor.getGroup()[1] == -1)
+    return ofBytes ? "moe::quant::TokenOfBytes" : "moe::quant::Token";
+  return "moe::quant::Group128";
 }
 
 void compiler::addQuantizeAttributes(Stage &stage,

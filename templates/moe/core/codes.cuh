@@ -13,6 +13,7 @@
 
 #pragma once
 
+#include "moe/core/code_bytes.cuh"
 #include "moe/core/small_floats.cuh"
 #include "moe/core/types.cuh"
 
@@ -36,10 +37,6 @@ struct e2m1 {
 /// A power of two, 2^(bits - 127); 255 is NaN (f8E8M0FNU).
 struct ue8m0 {
   unsigned char bits;
-};
-/// Two's complement.
-struct i8 {
-  signed char bits;
 };
 /// 0 to 15, of which a zero point is subtracted: 8 where there is none.
 struct i4 {
@@ -85,6 +82,15 @@ template <> __device__ __forceinline__ float decode<i4>(unsigned code) {
 
 __device__ __forceinline__ float toFloat(ue8m0 value) {
   return detail::powerOfTwo(value.bits);
+}
+
+/// Four codes of i4, less 8, as integers or floats of 8 bits, exactly.
+template <class T> __device__ __forceinline__ unsigned bytesOf4(unsigned codes);
+template <> __device__ __forceinline__ unsigned bytesOf4<i8>(unsigned codes) {
+  return detail::integersOf4(codes);
+}
+template <> __device__ __forceinline__ unsigned bytesOf4<e4m3>(unsigned codes) {
+  return detail::floatsOf4(codes);
 }
 
 /// Number i of 8 codes that lie in two words.

@@ -109,6 +109,8 @@ inline constexpr bool isWarpSpecialized =
 ///   partner(i)       index of the value 8 columns to the right of a gate
 ///   kRows, heldRow(s), rowSlot(i)   the thread's different rows, and which of
 ///                    them is row(i); firstHeldCol(): its first column
+///   kColumns, heldCol(s), colSlot(i)   likewise of columns, where weight rows
+///                    have scales for groups along k
 template <class F> constexpr bool checkFragment() {
   MOE_REQUIRE_VALUE(F, kSize, "how many sums a thread holds");
   MOE_REQUIRE_VALUE(F, kRun, "how many neighbours lie in a row");

@@ -32,6 +32,11 @@ struct e4m3 {
   unsigned char bits;
 };
 
+/// An integer, two's complement.
+struct i8 {
+  signed char bits;
+};
+
 /// 16 bytes, moved by one instruction.
 struct alignas(16) Vector16 {
   unsigned words[4];
@@ -121,6 +126,11 @@ template <> __device__ __forceinline__ e4m3 fromFloat<e4m3>(float value) {
   return {(unsigned char)ptx::e4m3Pair(value, 0.0f)};
 }
 
+/// An integer, saturated to +-127; a NaN becomes 0.
+template <> __device__ __forceinline__ i8 fromFloat<i8>(float value) {
+  return {(signed char)max(-127, min(127, __float2int_rn(value)))};
+}
+
 /// Two neighbours in one 32-bit word, the first in the lower half.
 template <class T>
 __device__ __forceinline__ unsigned packPair(float first, float second);
@@ -133,6 +143,21 @@ __device__ __forceinline__ unsigned packPair<f16>(float first, float second) {
   return ptx::halfPair(first, second);
 }
 
+/// Four neighbours of 8 bits in one 32-bit word, the first in the lowest byte.
+template <class T>
+__device__ __forceinline__ unsigned packBytes(const float *values) {
+  if constexpr (kSame<T, e4m3>) {
+    return ptx::e4m3Pair(values[0], values[1]) |
+           ptx::e4m3Pair(values[2], values[3]) << 16;
+  } else {
+    unsigned word = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      word |= unsigned((unsigned char)fromFloat<T>(values[i]).bits) << 8 * i;
+    return word;
+  }
+}
+
 /// The elements of a vector as f32. values: kPerVector<T> numbers.
 template <class T>
 __device__ __forceinline__ void unpack(const Vector16 &vector, float *values) {
@@ -140,6 +165,10 @@ __device__ __forceinline__ void unpack(const Vector16 &vector, float *values) {
 #pragma unroll
     for (int i = 0; i < 4; ++i)
       values[i] = __uint_as_float(vector.words[i]);
+  } else if constexpr (kSame<T, i8>) {
+#pragma unroll
+    for (int i = 0; i < 16; ++i)
+      values[i] = float((signed char)(vector.words[i / 4] >> i % 4 * 8));
   } else if constexpr (sizeof(T) == 1) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -166,9 +195,7 @@ __device__ __forceinline__ Vector16 pack(const float *values) {
     if constexpr (sizeof(T) == 4)
       vector.words[i] = __float_as_uint(values[i]);
     else if constexpr (sizeof(T) == 1)
-      vector.words[i] = ptx::e4m3Pair(values[4 * i], values[4 * i + 1]) |
-                        ptx::e4m3Pair(values[4 * i + 2], values[4 * i + 3])
-                            << 16;
+      vector.words[i] = packBytes<T>(values + 4 * i);
     else
       vector.words[i] = packPair<T>(values[2 * i], values[2 * i + 1]);
   }

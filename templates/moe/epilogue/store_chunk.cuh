@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // The last step of both epilogues. A Config with the type Scaling leaves its
-// result in e4m3: with one given scale, the largest of the static scales of all
+// result in 8 bits: with one given scale, the largest of the static scales of all
 // experts, as kernel quantize takes it; or with one for each 128 columns
 // (quantize_groups.cuh). Such a result is f32 until then.
 //
@@ -63,22 +63,20 @@ storedResult(const typename Config::Args &args) {
     return args.result;
 }
 
-/// Stores a chunk of a row: as it is, or 4 f32 times `inverse` as e4m3.
+/// Stores a chunk of a row: as it is, or 4 f32 times `inverse` in 8 bits.
 template <class Result, class Stored>
 __device__ __forceinline__ void storeChunk(const Vector16 &chunk, Stored *to,
                                            float inverse) {
   if constexpr (kSame<Result, Stored>) {
     *reinterpret_cast<Vector16 *>(to) = chunk;
   } else {
-    static_assert(kSame<Result, float> && kSame<Stored, e4m3>);
+    static_assert(kSame<Result, float> && sizeof(Stored) == 1);
     float values[4];
     unpack<float>(chunk, values);
 #pragma unroll
     for (int i = 0; i < 4; ++i)
       values[i] = __fmul_rn(values[i], inverse);
-    *reinterpret_cast<unsigned *>(to) = ptx::e4m3Pair(values[0], values[1]) |
-                                        ptx::e4m3Pair(values[2], values[3])
-                                            << 16;
+    *reinterpret_cast<unsigned *>(to) = packBytes<Stored>(values);
   }
 }
 

@@ -1,4 +1,4 @@
-//===- quantize.cuh - activations to e4m3 with their scales -----*- C++ -*-===//
+//===- quantize.cuh - activations to 8 bits with their scales ---*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -8,9 +8,10 @@
 // data = input / scale, rounded to nearest even and saturated. `Scaling` says
 // which values share a scale:
 //   Group128      128 of a row; 16 lanes a group
-//   Token         a row; one CTA a row
+//   Token         a row; one CTA a row (TokenOfBytes: of integers)
 //   StaticTensor  all; the largest of the static scales of all experts
 //   DynamicTensor all; from the block maxima that kernel amax left
+//                 (DynamicTensorOfBytes: of integers)
 //   Rounded       none: values or products are rounded to the type of data
 //   those of emulated.cuh: data are the numbers that codes stand for, of the
 //                 type that the engine multiplies, and there is no scale
@@ -101,7 +102,7 @@ __device__ __forceinline__ void quantize(const typename Config::Args &args) {
     if constexpr (kIsEmulated)
       return Scaling::kOfMaxima;
     else
-      return kSame<Scaling, quant::DynamicTensor>;
+      return quant::ofValues<Scaling>;
   }();
   if constexpr (kOfMaxima) {
     int blocks = ceilDiv(detail::countedRows<Config>(args), Config::kBlockRows);

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Engine mma_sync: ldmatrix and mma.m16n8k16 with f32 sums, bf16 or f16, on
-// sm_80 and later; mma.m16n8k32 of e4m3 on sm_89 and later, before that exact
-// halves of it. Tokens fill the 16 rows of an instruction, weight rows its 8
+// sm_80 and later; mma.m16n8k32 of i8, whose sums are integers; that of e4m3 on
+// sm_89 and later, before that exact halves of it. Tokens fill the 16 rows of an instruction, weight rows its 8
 // columns, so a gate and its up value (8 rows apart) lie in one thread.
 //
 //===----------------------------------------------------------------------===//
@@ -21,20 +21,22 @@
 
 namespace moe::mma {
 
-template <class Element> struct MmaSync {
+/// kByGroup: sums of groups along k become f32 and are scaled, one by one.
+template <class Element, bool kByGroup = kSame<Element, e4m3>> struct MmaSync {
   using Input = Element;
   /// 32 bytes, also where a step of e4m3 is two multiplies of halves.
   static constexpr int kStepK = 32 / int(sizeof(Input));
-  static constexpr bool kPromoted = kSame<Input, e4m3>;
-  static_assert(kSame<Input, bf16> || kSame<Input, f16> || kSame<Input, e4m3>,
-                "engine mma_sync multiplies bf16, f16 or e4m3");
+  static constexpr bool kPromoted = kByGroup;
+  static_assert(kSame<Input, bf16> || kSame<Input, f16> || kSame<Input, e4m3> ||
+                    kSame<Input, i8>,
+                "engine mma_sync multiplies bf16, f16, e4m3 or i8");
 
   /// One warp's share of a tile: operand fragments, sums, and the Fragment that
   /// an epilogue reads.
   template <class Schedule>
   struct Worker : Sums<Schedule::kTileM * Schedule::kTileN /
                            (Schedule::kWarpsM * Schedule::kWarpsN * 32),
-                       kPromoted> {
+                       kPromoted, typename SumOf<Input>::Type> {
     static constexpr int kWarpM = Schedule::kTileM / Schedule::kWarpsM;
     static constexpr int kWarpN = Schedule::kTileN / Schedule::kWarpsN;
     static constexpr int kMs = kWarpM / 16;
@@ -92,12 +94,14 @@ template <class Element> struct MmaSync {
         for (int column = 0; column < kNs; ++column) {
           // Back and forth, so that neighbours share an operand register.
           int n = m % 2 ? kNs - 1 - column : column;
-          float *block = this->sums + (m * kNs + n) * 4;
+          auto *block = this->sums + (m * kNs + n) * 4;
           const unsigned *rhs = operands.rhs[n / 2] + n % 2 * 2;
           if constexpr (kSame<Input, bf16>)
             ptx::multiplyBfloat(block, operands.lhs[m], rhs[0], rhs[1]);
           else if constexpr (kSame<Input, f16>)
             ptx::multiplyHalf(block, operands.lhs[m], rhs[0], rhs[1]);
+          else if constexpr (kSame<Input, i8>)
+            ptx::multiplyBytes(block, operands.lhs[m], rhs[0], rhs[1]);
           else
             ptx::multiplyE4m3(block, operands.lhs[m], rhs[0], rhs[1]);
         }
@@ -115,6 +119,11 @@ template <class Element> struct MmaSync {
       return firstRow + slot / 2 * 16 + slot % 2 * 8;
     }
     __device__ __forceinline__ int firstHeldCol() const { return firstCol; }
+    static constexpr int kColumns = kNs * 2;
+    __device__ __forceinline__ int heldCol(int slot) const {
+      return firstCol + slot / 2 * 8 + slot % 2;
+    }
+    static constexpr int colSlot(int i) { return i / 4 % kNs * 2 + i % 2; }
     static constexpr int rowSlot(int i) { return i / 4 / kNs * 2 + i % 4 / 2; }
   };
 };

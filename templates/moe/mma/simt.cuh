@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Engine simt: f32 multiply-adds on every arch, for f32 layers and as the slow
-// truth of the others. A warp is 4 x 8 threads; a thread's columns are 8 apart,
+// Engine simt: f32 multiply-adds on every arch (of i8 those of integers, four
+// at a time), for f32 layers and as the slow truth of the others. A warp is 4 x 8 threads; a thread's columns are 8 apart,
 // so it holds a gate and its up value, as with mma_sync.
 //
 //===----------------------------------------------------------------------===//
@@ -20,17 +20,18 @@
 
 namespace moe::mma {
 
-template <class Element> struct Simt {
+/// kByGroup: sums of groups along k become totals one by one.
+template <class Element, bool kByGroup = kSame<Element, e4m3>> struct Simt {
   using Input = Element;
   /// One 16-byte chunk of a row.
   static constexpr int kStepK = kPerVector<Element>;
   /// The sums are f32, but scales may change along k.
-  static constexpr bool kPromoted = kSame<Element, e4m3>;
+  static constexpr bool kPromoted = kByGroup;
 
   template <class Schedule>
   struct Worker : Sums<Schedule::kTileM * Schedule::kTileN /
                            (Schedule::kWarpsM * Schedule::kWarpsN * 32),
-                       kPromoted> {
+                       kPromoted, typename SumOf<Input>::Type> {
     static constexpr int kWarpM = Schedule::kTileM / Schedule::kWarpsM;
     static constexpr int kWarpN = Schedule::kTileN / Schedule::kWarpsN;
     static constexpr int kMs = kWarpM / 4;
@@ -73,6 +74,26 @@ template <class Element> struct Simt {
     }
 
     __device__ __forceinline__ void multiply(const Operands &operands) {
+      if constexpr (kSame<Input, i8>)
+        multiplyBytes(operands);
+      else
+        multiplyFloats(operands);
+    }
+
+    __device__ __forceinline__ void multiplyBytes(const Operands &operands) {
+#pragma unroll
+      for (int m = 0; m < kMs; ++m)
+#pragma unroll
+        for (int n = 0; n < kNs; ++n)
+#pragma unroll
+          for (int word = 0; word < 4; ++word)
+            this->sums[m * kNs + n] =
+                __dp4a(int(operands.lhs[m].words[word]),
+                       int(operands.rhs[n].words[word]),
+                       this->sums[m * kNs + n]);
+    }
+
+    __device__ __forceinline__ void multiplyFloats(const Operands &operands) {
       float rhs[kNs][kStepK];
 #pragma unroll
       for (int n = 0; n < kNs; ++n)
@@ -102,6 +123,11 @@ template <class Element> struct Simt {
       return firstRow + slot * 4;
     }
     __device__ __forceinline__ int firstHeldCol() const { return firstCol; }
+    static constexpr int kColumns = kNs;
+    __device__ __forceinline__ int heldCol(int slot) const {
+      return firstCol + slot * 8;
+    }
+    static constexpr int colSlot(int i) { return i % kNs; }
     static constexpr int rowSlot(int i) { return i / kNs; }
   };
 };

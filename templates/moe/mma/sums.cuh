@@ -5,38 +5,49 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The sums of a worker. An instruction whose own sums keep fewer bits than f32
+// The sums of a worker: integers where it multiplies integers, exactly, and f32
+// in what value(i) gives. An instruction whose own sums keep fewer bits than f32
 // has adds to partial sums; promote moves those, scaled, to f32 totals.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
+#include "moe/core/types.cuh"
+
 namespace moe::mma {
 
-template <int kSize, bool kPromoted> struct Sums {
-  float sums[kSize]; ///< what the instruction adds to
+/// What an engine adds products of such elements up in.
+template <class Element> struct SumOf {
+  using Type = float;
+};
+template <> struct SumOf<i8> {
+  using Type = int;
+};
+
+template <int kSize, bool kPromoted, class Sum = float> struct Sums {
+  Sum sums[kSize]; ///< what the instruction adds to
 
   __device__ __forceinline__ Sums() {
 #pragma unroll
     for (int i = 0; i < kSize; ++i)
-      sums[i] = 0.0f;
+      sums[i] = 0;
   }
-  __device__ __forceinline__ float value(int i) const { return sums[i]; }
+  __device__ __forceinline__ float value(int i) const { return float(sums[i]); }
   /// Multiplies what value(i) gives.
   __device__ __forceinline__ void scale(int i, float factor) {
     sums[i] *= factor;
   }
 };
 
-template <int kSize> struct Sums<kSize, true> {
-  float sums[kSize];
+template <int kSize, class Sum> struct Sums<kSize, true, Sum> {
+  Sum sums[kSize];
   float totals[kSize];
 
   __device__ __forceinline__ Sums() {
 #pragma unroll
     for (int i = 0; i < kSize; ++i)
-      sums[i] = totals[i] = 0.0f;
+      sums[i] = 0, totals[i] = 0.0f;
   }
   __device__ __forceinline__ float value(int i) const { return totals[i]; }
   __device__ __forceinline__ void scale(int i, float factor) {
@@ -47,13 +58,13 @@ template <int kSize> struct Sums<kSize, true> {
     add(scale);
 #pragma unroll
     for (int i = 0; i < kSize; ++i)
-      sums[i] = 0.0f;
+      sums[i] = 0;
   }
   /// totals += sums * scale(i), for an engine that forgets the sums itself.
   template <class Scale> __device__ __forceinline__ void add(Scale scale) {
 #pragma unroll
     for (int i = 0; i < kSize; ++i)
-      totals[i] = fmaf(sums[i], scale(i), totals[i]);
+      totals[i] = fmaf(float(sums[i]), scale(i), totals[i]);
   }
 };
 

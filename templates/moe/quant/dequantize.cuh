@@ -10,6 +10,9 @@
 // that it copied itself, so it waits for its own copies alone; scales of the
 // next stage are on their way while the one before it is multiplied.
 //
+// With scales of sums (quant/code_groups.cuh) a code less 8 becomes an element
+// of 8 bits as it is, 16 codes at a time, and quant/scales.cuh has the scales.
+//
 // A Config whose Quant has kDequantizes holds, beside the others:
 //   Scale, type of rhs_scale; kScaleRows, kScaleColumns, weight rows and
 //   elements of k that share a scale (0: all of them; gate and up rows have
@@ -35,14 +38,19 @@ template <class Config>
 inline constexpr bool dequantizes =
     requires { requires Config::Quant::kDequantizes; };
 
+/// Whether their scales multiply sums of groups along k, not the codes.
+template <class Config>
+inline constexpr bool scalesSums =
+    Config::Quant::kRhsScale == quant::RhsScale::Groups;
+
 /// Codes that are copied and converted at a time; as many elements of the
 /// engine's type are 16 bytes.
-inline constexpr int kCodesOfChunk = 8;
+template <class Input> inline constexpr int kCodesOfChunk = kPerVector<Input>;
 /// Their bytes, and how far apart they lie in shared memory.
-template <class Weight>
-inline constexpr int kCodeBytes = kCodesOfChunk * kBits<Weight> / 8;
-template <class Weight>
-inline constexpr int kCodePitch = kCodeBytes<Weight> == 4 ? 4 : 8;
+template <class Weight, class Input>
+inline constexpr int kCodeBytes = kCodesOfChunk<Input> * kBits<Weight> / 8;
+template <class Weight, class Input>
+inline constexpr int kCodePitch = kCodeBytes<Weight, Input> == 4 ? 4 : 8;
 
 template <class Config> constexpr bool checkDequantization() {
   MOE_REQUIRE_TYPE(Config, Scale, "element type of the weights' scales");
@@ -50,11 +58,16 @@ template <class Config> constexpr bool checkDequantization() {
   MOE_REQUIRE_VALUE(Config, kScaleColumns, "elements of k that do, or 0");
   MOE_REQUIRE_VALUE(Config, kZeroPoint, "whether there are zero points");
   MOE_REQUIRE_VALUE(Config, kSecondScale, "whether scales are scaled");
-  static_assert(sizeof(typename Config::Input) == 2,
-                "codes become elements of 16 bits");
-  static_assert(Config::kScaleColumns % kCodesOfChunk == 0,
+  using Input = typename Config::Input;
+  static_assert(sizeof(Input) == 2 ||
+                    (scalesSums<Config> &&
+                     kSame<typename Config::Weight, i4> &&
+                     !Config::kZeroPoint && !Config::kSecondScale),
+                "codes become elements of 16 bits, those of 4 bits without "
+                "zero points also of 8");
+  static_assert(Config::kScaleColumns % kCodesOfChunk<Input> == 0,
                 "a chunk of codes must lie in one group along k");
-  static_assert(Config::kK % kCodesOfChunk == 0,
+  static_assert(Config::kK % kCodesOfChunk<Input> == 0,
                 "weight rows must be whole chunks of codes");
   return true;
 }
@@ -86,7 +99,7 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
                                          int expert, int firstRow, int chunk)
       : args(args), parts(0),
         expertsScales((long long)expert * (kParts * kPartScales * kGroups)),
-        expert(expert), firstK(chunk * kCodesOfChunk) {
+        expert(expert), firstK(chunk * kCodesOfChunk<Input>) {
 #pragma unroll
     for (int i = 0; i < kPasses; ++i) {
       // Rows that do not exist take the scales of one that does.
@@ -106,6 +119,8 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
 
   /// Begins to read what the chunks of a k tile are multiplied by.
   __device__ __forceinline__ void fetch(int tile) {
+    if constexpr (scalesSums<Config>)
+      return;
     int k = minimum(tile * Config::Schedule::kTileK + firstK, Config::kK - 1);
 #pragma unroll
     for (int i = 0; i < kPasses; ++i) {
@@ -124,16 +139,23 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
   __device__ __forceinline__ void convert(int i, unsigned codes,
                                           unsigned to) const {
     unsigned words[2] = {};
-    ptx::loadShared<kCodePitch<Weight>>(codes, words);
+    ptx::loadShared<kCodePitch<Weight, Input>>(codes, words);
     Vector16 vector;
+    if constexpr (scalesSums<Config>) {
 #pragma unroll
-    for (int pair = 0; pair < 4; ++pair) {
-      float values[2];
+      for (int k = 0; k < 4; ++k)
+        vector.words[k] =
+            bytesOf4<Input>(words[k / 2] >> k % 2 * 16 & 0xffffu);
+    } else {
 #pragma unroll
-      for (int j = 0; j < 2; ++j)
-        values[j] =
-            (decode8th<Weight>(words, 2 * pair + j) - zero[i]) * scale[i];
-      vector.words[pair] = packPair<Input>(values[0], values[1]);
+      for (int pair = 0; pair < 4; ++pair) {
+        float values[2];
+#pragma unroll
+        for (int j = 0; j < 2; ++j)
+          values[j] =
+              (decode8th<Weight>(words, 2 * pair + j) - zero[i]) * scale[i];
+        vector.words[pair] = packPair<Input>(values[0], values[1]);
+      }
     }
     ptx::storeShared(to, vector.words);
   }

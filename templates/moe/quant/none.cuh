@@ -30,7 +30,9 @@ enum class RhsScale {
   Channel, ///< [experts, n]
   /// [experts, ceildiv(n, 128), ceildiv(k, 128)]; gate and up rows begin blocks
   /// of their own: 2 * ceildiv(n / 2, 128)
-  Block128
+  Block128,
+  /// [experts, n, ceildiv(k, kPromoteK)], of Config's type Scale
+  Groups
 };
 
 struct None {

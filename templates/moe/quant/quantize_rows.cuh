@@ -1,4 +1,4 @@
-//===- quantize_rows.cuh - rows to e4m3 with their scales -------*- C++ -*-===//
+//===- quantize_rows.cuh - rows to 8 bits with their scales -----*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -33,12 +33,13 @@ __device__ __forceinline__ void load8(const T *source, float (&values)[8]) {
               values + i * kPerVector<T>);
 }
 
-__device__ __forceinline__ void store8(const float (&values)[8], e4m3 *to) {
+/// As elements of 8 bits.
+template <class T>
+__device__ __forceinline__ void store8(const float (&values)[8], T *to) {
   Vector8 vector;
 #pragma unroll
   for (int i = 0; i < 2; ++i)
-    vector.words[i] = ptx::e4m3Pair(values[4 * i], values[4 * i + 1]) |
-                      ptx::e4m3Pair(values[4 * i + 2], values[4 * i + 3]) << 16;
+    vector.words[i] = packBytes<T>(values + 4 * i);
   *reinterpret_cast<Vector8 *>(to) = vector;
 }
 
@@ -215,7 +216,7 @@ template <class Config> struct Quantize {
         largest = fmaxf(largest, largest8(values));
       }
     }
-    float scale = quant::Token::scale(
+    float scale = Config::Scaling::scale(
         groupMaximum<Config::kThreads, kRowThreads>(largest));
 #pragma unroll 2
     for (int step = 0; step < kSteps; ++step) {
@@ -286,7 +287,7 @@ template <class Config> struct Quantize {
   }
 };
 
-/// Share `block` of `rows` rows. Scaling: all but DynamicTensor.
+/// Share `block` of `rows` rows. Scaling: all but dynamic ones of a tensor.
 template <class Config>
 __device__ __forceinline__ void quantizeRows(const typename Config::Args &args,
                                              int rows, int block) {
@@ -294,7 +295,7 @@ __device__ __forceinline__ void quantizeRows(const typename Config::Args &args,
   using Scaling = typename Config::Scaling;
   if constexpr (kSame<Scaling, quant::Group128>) {
     Q::groups(args, rows, block);
-  } else if constexpr (kSame<Scaling, quant::Token>) {
+  } else if constexpr (quant::ofToken<Scaling>) {
     Q::token(args, rows, block);
   } else if constexpr (kSame<Scaling, quant::Rounded>) {
     Q::rounded(args, rows, block);

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The scales that a thread's sums need, for any Fragment: those of a group of
-// 128 along k, which multiply partial sums, and those of a whole row or column,
+// The scales that a thread's sums need, for any Fragment: those of a group
+// along k, which multiply partial sums, and those of a whole row or column,
 // which multiply the finished ones. Never read behind the last row, column or
 // group.
 //
@@ -17,7 +17,9 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/gate_up.cuh"
 #include "moe/core/types.cuh"
+#include "moe/quant/code_groups.cuh"
 #include "moe/quant/fp8.cuh"
+#include "moe/quant/int8.cuh"
 #include "moe/quant/none.cuh"
 
 namespace moe {
@@ -32,8 +34,11 @@ template <class Config> struct ScaleLayout {
       kLhs != quant::LhsScale::None || kRhs != quant::RhsScale::None;
   static_assert(kByGroup == (kRhs == quant::RhsScale::Block128),
                 "groups along k need scales of both operands");
-  /// Groups of 128 along k.
-  static constexpr int kGroups = ceilDiv(Config::kK, 128);
+  /// Partial sums have scales of weight rows alone.
+  static constexpr bool kRowGroups = kRhs == quant::RhsScale::Groups;
+  /// Groups along k.
+  static constexpr int kGroups =
+      ceilDiv(Config::kK, kRowGroups ? Quant::kPromoteK : 128);
   /// Gate and up rows have blocks, or a tensor's scale, of their own.
   static constexpr int kParts = Config::kInterleave != 0 ? 2 : 1;
   static constexpr bool kUpFirst = StoredOrder<Config>::Type::kUpFirst;
@@ -43,14 +48,17 @@ template <class Config> struct ScaleLayout {
   static constexpr int kPerExpert =
       kRhs == quant::RhsScale::Block128  ? kParts * kPartBlocks * kGroups
       : kRhs == quant::RhsScale::Channel ? Config::kN
+      : kRowGroups                       ? Config::kN * kGroups
                                          : kParts;
 
   /// From the scale of a gate's block to that of its up's.
   static constexpr int kToUp = (kUpFirst ? -1 : 1) * kPartBlocks * kGroups;
 
-  /// The index of a weight row's scale (Block128: of its first group).
+  /// The index of a weight row's scale (Block128, Groups: of its first group).
   static __device__ __forceinline__ int rhsIndex(int weightRow) {
-    if constexpr (kRhs == quant::RhsScale::Channel) {
+    if constexpr (kRowGroups)
+      return storedRow<Config>(weightRow) * kGroups;
+    else if constexpr (kRhs == quant::RhsScale::Channel) {
       return storedRow<Config>(weightRow);
     } else {
       GateUpRow row{false, weightRow};
@@ -70,6 +78,16 @@ struct NoScales {
   __device__ __forceinline__ float ofResult(int, int) const { return 1.0f; }
 };
 
+/// Of a Config without one, f32.
+template <class Config> struct RhsScaleOf {
+  using Type = float;
+};
+template <class Config>
+  requires requires { typename Config::Scale; }
+struct RhsScaleOf<Config> {
+  using Type = typename Config::Scale;
+};
+
 /// The scales of one worker's sums.
 template <class Config, class Fragment> struct Scales {
   using Layout = ScaleLayout<Config>;
@@ -79,16 +97,22 @@ template <class Config, class Fragment> struct Scales {
                     128 % (Fragment::kWarpN / Layout::kParts) == 0,
                 "a warp's weight rows must not cross a block of 128");
 
-  const float *lhs, *rhs; ///< rhs: of the expert
+  using RhsScale = typename RhsScaleOf<Config>::Type;
+  /// Columns of a thread that have scales of their own for each group.
+  static constexpr int kColumns = Layout::kRowGroups ? Fragment::kColumns : 1;
+
+  const float *lhs;
+  const RhsScale *rhs; ///< of the expert
   int firstN;
   unsigned lhsRow[Fragment::kRows]; ///< of each of the thread's rows
   float lhsScale[Fragment::kRows];
   float rhsScale[Layout::kParts];
   int rhsIndex[Layout::kParts];
+  float columnScale[kColumns];
 
   /// source(r): which row of lhs is row r of the tile.
   template <class Source>
-  __device__ __forceinline__ Scales(const float *lhs, const float *rhs,
+  __device__ __forceinline__ Scales(const float *lhs, const RhsScale *rhs,
                                     int expert, int firstN, int rows,
                                     const Fragment &fragment, Source source)
       : lhs(lhs), rhs(rhs + (long long)expert * Layout::kPerExpert),
@@ -112,8 +136,16 @@ template <class Config, class Fragment> struct Scales {
     }
   }
 
-  /// Begins to read the scales of a group of 128 along k.
-  __device__ __forceinline__ void fetchGroup(int group) {
+  /// Begins to read the scales of a group along k.
+  template <class Worker>
+  __device__ __forceinline__ void fetchGroup(const Worker &worker, int group) {
+    if constexpr (Layout::kRowGroups) {
+#pragma unroll
+      for (int slot = 0; slot < kColumns; ++slot) {
+        int n = minimum(firstN + worker.heldCol(slot), Config::kN - 1);
+        columnScale[slot] = toFloat(rhs[Layout::rhsIndex(n) + group]);
+      }
+    }
     if constexpr (Layout::kByGroup) {
 #pragma unroll
       for (int slot = 0; slot < Fragment::kRows; ++slot)
@@ -129,6 +161,8 @@ template <class Config, class Fragment> struct Scales {
     if constexpr (Layout::kByGroup) {
       int part = Layout::kParts == 2 && !Fragment::isGate(i) ? 1 : 0;
       return lhsScale[Fragment::rowSlot(i)] * rhsScale[part];
+    } else if constexpr (Layout::kRowGroups) {
+      return columnScale[Fragment::colSlot(i)];
     } else {
       return 1.0f;
     }
@@ -148,6 +182,8 @@ template <class Config, class Fragment> struct Scales {
   __device__ __forceinline__ float ofResult(int i, int n) const {
     if constexpr (Layout::kByGroup)
       return 1.0f;
+    else if constexpr (Layout::kRowGroups)
+      return lhsScale[Fragment::rowSlot(i)];
     else
       return lhsScale[Fragment::rowSlot(i)] * rhs[Layout::rhsIndex(n)];
   }

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The scales of activations in e4m3, from the largest magnitude of what shares
-// one: a group of 128 of a row, a row (token), or a tensor. IEEE divisions, so
-// that every engine and every arch quantizes to the same bits.
+// The scales of activations in e4m3, or of integers in 8 bits, from the largest
+// magnitude of what shares one: a group of 128 of a row, a row (token), or a
+// tensor. IEEE divisions, so that every engine and every arch quantizes to the
+// same bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,6 +38,18 @@ struct Token {
   }
 };
 
+/// Of integers, +-127 at most.
+struct TokenOfBytes {
+  static __device__ __forceinline__ float scale(float largest) {
+    return __fdiv_rn(fmaxf(largest, 1e-10f), 127.0f);
+  }
+};
+
+/// Whether a row shares a scale that follows from it.
+template <class Scaling> inline constexpr bool ofToken = false;
+template <> inline constexpr bool ofToken<Token> = true;
+template <> inline constexpr bool ofToken<TokenOfBytes> = true;
+
 /// The scale is given.
 struct StaticTensor {};
 
@@ -45,5 +58,12 @@ struct DynamicTensor {
     return largest == 0.0f ? 1.0f : __fdiv_rn(largest, kLargestE4m3);
   }
 };
+
+struct DynamicTensorOfBytes : TokenOfBytes {};
+
+/// Whether all values share a scale that follows from them.
+template <class Scaling> inline constexpr bool ofValues = false;
+template <> inline constexpr bool ofValues<DynamicTensor> = true;
+template <> inline constexpr bool ofValues<DynamicTensorOfBytes> = true;
 
 } // namespace moe::quant

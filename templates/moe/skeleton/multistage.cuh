@@ -37,7 +37,7 @@ template <class Config> struct Ring {
   static constexpr int kLhsBytes = Schedule::kTileM * kRowBytes;
   /// A weight row of a stage, and of the weight in global memory.
   static constexpr int kRhsRowBytes =
-      kCodes ? Layout::kChunks * kCodePitch<Weight> : kRowBytes;
+      kCodes ? Layout::kChunks * kCodePitch<Weight, Input> : kRowBytes;
   static constexpr int kRhsPitch = Config::kK * kBits<Weight> / 8;
   /// Of k, in global memory.
   static constexpr int kRhsTileBytes = Schedule::kTileK * kBits<Weight> / 8;
@@ -152,7 +152,8 @@ template <class Config> struct Copier {
     if constexpr (R::kCodes) {
       constexpr long long kPassBytes =
           (long long)R::kRowsPerPass * R::kRhsPitch;
-      ptx::copySmall<Config::kCpAsync, kCodeBytes<typename Config::Weight>>(
+      ptx::copySmall<Config::kCpAsync,
+                     kCodeBytes<typename Config::Weight, Input>>(
           codesOf(i, stage), exists ? rhs + i * kPassBytes : rhs, exists);
     } else {
       constexpr int kPassChunks =
@@ -277,7 +278,7 @@ multistage(Copier<Config> &copier, unsigned shared, Worker &worker,
       dequantizer.fetch(tile + 1);
     if constexpr (kPromoted)
       if (tile % kPromoteTiles == 0)
-        scales.fetchGroup(tile / kPromoteTiles);
+        scales.fetchGroup(worker, tile / kPromoteTiles);
 #pragma unroll R::kUnroll
     for (int pair = 0; pair < R::kPairs; ++pair) {
       bool last = pair == R::kPairs - 1;

@@ -77,7 +77,7 @@ TEST(Resolver, ForcedChoicesThatCannotServeListTheirReasons) {
   EXPECT_EQ(winner(resolve(layerOf("f32"), "sm_90a", "", "mma_sync")),
             "no backend serves layer 'tiny' on sm_90a: grouped with mma_sync "
             "[dtype_not_supported]: engine 'mma_sync' multiplies f16, bf16, "
-            "f8E4M3FN, not f32");
+            "f8E4M3FN, i8, not f32");
   EXPECT_EQ(winner(resolve(layerOf("bf16"), "sm_90a", "unfused", "mma_sync")),
             "no backend serves layer 'tiny' on sm_90a: [engine_not_admitted]: "
             "backend 'unfused' takes engine simt, not mma_sync");

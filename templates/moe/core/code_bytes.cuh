@@ -1,0 +1,34 @@
+//===- code_bytes.cuh - codes of 4 bits as elements of 8 --------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Four codes of i4 (0 to 15), the first in the lowest bits, less 8, as four
+// elements of 8 bits, the first in the lowest byte: exact.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+namespace moe::detail {
+
+/// As i8.
+__device__ __forceinline__ unsigned integersOf4(unsigned codes) {
+  unsigned spread = __byte_perm(codes & 0x0f0fu, codes >> 4 & 0x0f0fu, 0x5140);
+  // 0x80 keeps what is below 8 from borrowing of its neighbour.
+  return ((spread | 0x80808080u) - 0x08080808u) ^ 0x80808080u;
+}
+
+/// As e4m3.
+__device__ __forceinline__ unsigned floatsOf4(unsigned codes) {
+  // Codes from 8 on are 0 to 7, those below it -8 to -1.
+  unsigned place = codes & 0x7777u;
+  unsigned above = __byte_perm(0x44403800u, 0x4e4c4a48u, place);
+  unsigned below = __byte_perm(0xcaccced0u, 0xb8c0c4c8u, place);
+  unsigned isAbove = __byte_perm(0x0000ff00u, 0u, codes >> 3 & 0x1111u);
+  return (above & isAbove) | (below & ~isAbove);
+}
+
+} // namespace moe::detail

@@ -1,0 +1,30 @@
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// archs: sm_(?!75).*
+#include "moe/kernel/grouped_matmul.cuh"
+struct Args { const moe::i8 * lhs; long long lhs_row_stride; const int * rows; const int4 * tiles; int * tile_count; const moe::i8 * rhs; const float * lhs_scale; const float * rhs_scale; const float * static_scale; moe::i8 * data; float * scale; };
+struct Config {
+  using Args = ::Args;
+  static constexpr int kThreads = 128;
+  static constexpr bool kProgrammatic = true;
+  static constexpr bool kCpAsync = true;
+  using Input = moe::i8;
+  using Weight = moe::i8;
+  using Result = float;
+  using Quant = moe::quant::Int8Tensor;
+  using Activation = moe::activation::Gated<moe::activation::Silu>;
+  using Mma = moe::mma::MmaSync<moe::i8>;
+  struct Schedule { static constexpr int kTileM = 16; static constexpr int kTileN = 64; static constexpr int kTileK = 128; static constexpr int kStages = 4; static constexpr int kWarpsM = 1; static constexpr int kWarpsN = 4; static constexpr int kGroupM = 8; };
+  static constexpr int kN = 1536;
+  static constexpr int kK = 2048;
+  static constexpr int kExperts = 128;
+  static constexpr int kTopK = 8;
+  static constexpr bool kGather = true;
+  static constexpr bool kBias = false;
+  static constexpr int kInterleave = 8;
+  static constexpr bool kTilesEarly = false;
+  using Scaling = moe::quant::StaticTensor;
+  static constexpr int kScales = 128;
+};
+static_assert(moe::sharedBytes<Config>() == 40960, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __launch_bounds__(128, 3) moec_grouped_matmul_int8_tensor_gate_up_16x64x128(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }
