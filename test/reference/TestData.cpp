@@ -17,7 +17,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <thread>
 
 namespace moec::reference {
 
@@ -588,26 +587,6 @@ Weight makeA1Scale(const Layer &layer, uint64_t seed) {
 }
 Weight makeA2Scale(const Layer &layer, uint64_t seed) {
   return make(layer, seed, findElement("f32"), fillA2Scale);
-}
-
-void parallelFor(int64_t count, unsigned threads,
-                 const std::function<void(int64_t, int64_t)> &body) {
-  if (count <= 0)
-    return;
-  if (threads == 0)
-    threads = std::max(1u, std::thread::hardware_concurrency());
-  const int64_t workers = std::min<int64_t>(threads, (count + 7) / 8);
-  if (workers <= 1) {
-    body(0, count);
-    return;
-  }
-  std::vector<std::thread> pool;
-  pool.reserve(workers);
-  for (int64_t i = 0; i < workers; ++i)
-    pool.emplace_back(
-        [&, i] { body(count * i / workers, count * (i + 1) / workers); });
-  for (std::thread &worker : pool)
-    worker.join();
 }
 
 } // namespace moec::reference

@@ -371,8 +371,8 @@ multiplyE4m3(float *sums, const unsigned (&a)[4], unsigned b0, unsigned b1) {
 
 #if __CUDA_ARCH__ >= 800
 /// 32 along k of signed bytes, exactly.
-__device__ __forceinline__ void
-multiplyBytes(int *sums, const unsigned (&a)[4], unsigned b0, unsigned b1) {
+__device__ __forceinline__ void multiplyBytes(int *sums, const unsigned (&a)[4],
+                                              unsigned b0, unsigned b1) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])

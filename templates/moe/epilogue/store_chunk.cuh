@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The last step of both epilogues. A Config with the type Scaling leaves its
-// result in 8 bits: with one given scale, the largest of the static scales of all
-// experts, as kernel quantize takes it; or with one for each 128 columns
+// result in 8 bits: with one given scale, the largest of the static scales of
+// all experts, as kernel quantize takes it; or with one for each 128 columns
 // (quantize_groups.cuh). Such a result is f32 until then.
 //
 //===----------------------------------------------------------------------===//

@@ -7,8 +7,9 @@
 //
 // Engine mma_sync: ldmatrix and mma.m16n8k16 with f32 sums, bf16 or f16, on
 // sm_80 and later; mma.m16n8k32 of i8, whose sums are integers; that of e4m3 on
-// sm_89 and later, before that exact halves of it. Tokens fill the 16 rows of an instruction, weight rows its 8
-// columns, so a gate and its up value (8 rows apart) lie in one thread.
+// sm_89 and later, before that exact halves of it. Tokens fill the 16 rows of
+// an instruction, weight rows its 8 columns, so a gate and its up value (8 rows
+// apart) lie in one thread.
 //
 //===----------------------------------------------------------------------===//
 

@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Engine simt: f32 multiply-adds on every arch (of i8 those of integers, four
-// at a time), for f32 layers and as the slow truth of the others. A warp is 4 x 8 threads; a thread's columns are 8 apart,
-// so it holds a gate and its up value, as with mma_sync.
+// at a time), for f32 layers and as the slow truth of the others. A warp is 4 x
+// 8 threads; a thread's columns are 8 apart, so it holds a gate and its up
+// value, as with mma_sync.
 //
 //===----------------------------------------------------------------------===//
 
@@ -87,10 +88,9 @@ template <class Element, bool kByGroup = kSame<Element, e4m3>> struct Simt {
         for (int n = 0; n < kNs; ++n)
 #pragma unroll
           for (int word = 0; word < 4; ++word)
-            this->sums[m * kNs + n] =
-                __dp4a(int(operands.lhs[m].words[word]),
-                       int(operands.rhs[n].words[word]),
-                       this->sums[m * kNs + n]);
+            this->sums[m * kNs + n] = __dp4a(int(operands.lhs[m].words[word]),
+                                             int(operands.rhs[n].words[word]),
+                                             this->sums[m * kNs + n]);
     }
 
     __device__ __forceinline__ void multiplyFloats(const Operands &operands) {

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The sums of a worker: integers where it multiplies integers, exactly, and f32
-// in what value(i) gives. An instruction whose own sums keep fewer bits than f32
-// has adds to partial sums; promote moves those, scaled, to f32 totals.
+// in what value(i) gives. An instruction whose own sums keep fewer bits than
+// f32 has adds to partial sums; promote moves those, scaled, to f32 totals.
 //
 //===----------------------------------------------------------------------===//
 

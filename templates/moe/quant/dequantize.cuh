@@ -60,8 +60,7 @@ template <class Config> constexpr bool checkDequantization() {
   MOE_REQUIRE_VALUE(Config, kSecondScale, "whether scales are scaled");
   using Input = typename Config::Input;
   static_assert(sizeof(Input) == 2 ||
-                    (scalesSums<Config> &&
-                     kSame<typename Config::Weight, i4> &&
+                    (scalesSums<Config> && kSame<typename Config::Weight, i4> &&
                      !Config::kZeroPoint && !Config::kSecondScale),
                 "codes become elements of 16 bits, those of 4 bits without "
                 "zero points also of 8");
@@ -144,8 +143,7 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
     if constexpr (scalesSums<Config>) {
 #pragma unroll
       for (int k = 0; k < 4; ++k)
-        vector.words[k] =
-            bytesOf4<Input>(words[k / 2] >> k % 2 * 16 & 0xffffu);
+        vector.words[k] = bytesOf4<Input>(words[k / 2] >> k % 2 * 16 & 0xffffu);
     } else {
 #pragma unroll
       for (int pair = 0; pair < 4; ++pair) {

@@ -1,0 +1,40 @@
+//===- Parallel.cpp - loops over threads ----------------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the reference's loops over rows share out.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/reference/TestData.h"
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+namespace moec::reference {
+
+void parallelFor(int64_t count, unsigned threads,
+                 const std::function<void(int64_t, int64_t)> &body) {
+  if (count <= 0)
+    return;
+  if (threads == 0)
+    threads = std::max(1u, std::thread::hardware_concurrency());
+  const int64_t workers = std::min<int64_t>(threads, (count + 7) / 8);
+  if (workers <= 1) {
+    body(0, count);
+    return;
+  }
+  std::vector<std::thread> pool;
+  pool.reserve(workers);
+  for (int64_t i = 0; i < workers; ++i)
+    pool.emplace_back(
+        [&, i] { body(count * i / workers, count * (i + 1) / workers); });
+  for (std::thread &worker : pool)
+    worker.join();
+}
+
+} // namespace moec::reference
