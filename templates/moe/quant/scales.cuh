@@ -56,10 +56,10 @@ template <class Config> struct ScaleLayout {
 
   /// The index of a weight row's scale (Block128, Groups: of its first group).
   static __device__ __forceinline__ int rhsIndex(int weightRow) {
-    if constexpr (kRowGroups)
-      return storedRow<Config>(weightRow) * kGroups;
-    else if constexpr (kRhs == quant::RhsScale::Channel) {
+    if constexpr (kRhs == quant::RhsScale::Channel) {
       return storedRow<Config>(weightRow);
+    } else if constexpr (kRowGroups) {
+      return storedRow<Config>(weightRow) * kGroups;
     } else {
       GateUpRow row{false, weightRow};
       if constexpr (kParts == 2)
