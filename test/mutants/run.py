@@ -9,6 +9,7 @@ A mutant is a patch whose first lines say what it is:
     Kind: code | template | protocol
     Program: moec-run            (code: which program holds the mutated .cpp)
     Check: conformance REGEX     (code: the cases of conformance.py that must fail)
+    Check: checkpoints NAME      (code: the cases of checkpoints.py that must fail)
     Check: unit PROGRAM FILTER   (code: the GoogleTest program and the cases of it that must fail)
     Quick: yes                   (runs by default; the others with --all)
     Text: FILE                   (protocol: of test/templates/configs; its PTX must break conformance/protocol.py)
@@ -125,6 +126,13 @@ def run_check(check, folder, work):
             raise RuntimeError(f"no case matches or no end: {output[-500:]} {errors[-500:]}")
         failed = re.search(r"^FAILED: (.*)$", output, re.MULTILINE)
         return status == 0, failed.group(1)[:200] if failed else ""
+    if check[0] == "checkpoints":
+        status, output, errors = testing.run([sys.executable, HERE.parent / "conformance" / "checkpoints.py", "--bin", folder,
+                                              "--work", work / "check", "--only", check[1], "--jobs", "1"])
+        if "checkpoints: 0 passed, 0 failed" in output or status not in (0, 1):
+            raise RuntimeError(f"no case matches or no end: {output[-500:]} {errors[-500:]}")
+        failed = re.search(r"^FAILED: (.*)$", output, re.MULTILINE)
+        return status == 0, failed.group(1)[:200] if failed else ""
     if check[0] == "unit":
         status, output, errors = testing.run([folder / check[1], f"--gtest_filter={check[2]}"])
         if "Running 0 tests" in output or "[  PASSED  ] 0 tests" in output and "FAILED" not in output:
@@ -197,6 +205,8 @@ def main():
     if not (pathlib.Path(options.build) / "build.ninja").exists():
         print("SKIPPED: the build folder is not Ninja's")
         sys.exit(77)
+    # Where bootstrap puts PyPI's safetensors.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(pathlib.Path(options.build) / "python"), os.environ.get("PYTHONPATH", "")])
     started = time.time()
     builder, failures, baseline, looked_at = Builder(options.build), [], {}, 0
     path = nvrtc.find()
