@@ -8,7 +8,7 @@ say anything at all, when its instructions are not those that its schedule impli
 breaks the protocol of programmatic launches (protocol.py). Legal is what the compiler does not refuse;
 test/golden/legal.txt holds the list.
 
-Of LEADERS, one scheme for each kind of operands, each backend, engine and arch with tails in every size; REPRESENTATIVES
+Of LEADERS, one scheme for each size of operands, each backend, engine and arch with tails in every size; REPRESENTATIVES
 gated with bias, not gated without, and every activation and routing method; other archs gated or not in turn. Every such
 kernel is compiled for each arch of ALWAYS whose packages have it, and for one of the other archs that have the same text.
 Of every other scheme each backend and engine for one arch and for each arch one of them, in turn as activations and methods

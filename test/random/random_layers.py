@@ -101,8 +101,9 @@ class Language:
     def sliced(self, draw, index):
         """A layer of 8-bit operands, scaled by row, with as many rows of as many slices of H as it takes; few options, each of which
         may forbid it."""
+        copies = [row["name"] for row in self.rows["engines"] if "tma" in row["features"]]
         scheme = draw.choice([row for row in self.rows["schemes"] if row["a1"] == row["w1"] and not testing.is_plain(row)
-                              and row["a2_rows"] > 0])
+                              and row["a2_rows"] > 0 and any(engine in copies for _, engine in testing.ways(self.rows, row))])
         activation = draw.choice(self.rows["activations"])
         routing = draw.choice([row for row in self.rows["routing"] if "weight_on_input" not in row["needs"]])
         topk = draw.choice((8, 16, 32))
