@@ -290,7 +290,9 @@ Result<void> Session::replaceExpert(const HostWeights &weights,
                                     int64_t expert) {
   const std::vector<Pack> &packs = code->target().pack;
   Stored stored;
-  for (const std::string &name : weightsOfExperts(described)) {
+  // Tensors refer to the names until they are packed.
+  const std::vector<std::string> names = weightsOfExperts(described);
+  for (const std::string &name : names) {
     const HostArray &array = weights.arrays.at(name);
     const int64_t bytes = array.bytes / described.localExperts;
     void *to = storedAt.at(name);
