@@ -46,11 +46,6 @@ int64_t compiler::elementBytes(StringRef elementType) {
   return std::max<int64_t>(elementBits(elementType) / 8, 1);
 }
 
-bool compiler::isWeightOnly(moe::QuantAttr quant) {
-  return quant.getA1().isPlain() && quant.getA2().isPlain() &&
-         !quant.getW1().isPlain() && !quant.getW2().isPlain();
-}
-
 bool compiler::dequantizesWeights(moe::QuantAttr quant) {
   if (quant.getW1().isPlain() || quant.getW2().isPlain())
     return false;

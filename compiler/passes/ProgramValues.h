@@ -40,9 +40,6 @@ bool takesGivenIdsAlone(moe::RoutingAttr routing);
 
 /// The weight of the i-th number of an activation whose experts have their own.
 llvm::StringRef numbersWeight(moe::ActivationAttr activation, size_t i);
-/// Whether weights alone are quantized: a matmul converts them to the type of
-/// its activations.
-bool isWeightOnly(moe::QuantAttr quant);
 /// Whether a matmul converts weights to the layer's type of 16 bits, be its
 /// activations quantized or not; those that are, are emulated in that type.
 bool dequantizesWeights(moe::QuantAttr quant);
