@@ -16,6 +16,7 @@
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/GateUpOrders.h"
+#include "dialect/catalog/StoredLayouts.h"
 #include "dialect/catalog/Gpus.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"

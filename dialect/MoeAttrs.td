@@ -282,7 +282,7 @@ def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [
     DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let summary = "how a packed weight is stored";
   let description = [{
-    The encoding of a packed weight's tensor type; the shape stays logical.
+    The encoding of a weight's tensor type; the shape stays logical.
     There is one packed copy of each weight, and all kernels read it.
 
     * `interleave = 8`: gate and up rows alternate in runs of 8: packed rows
@@ -292,13 +292,15 @@ def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [
     * `order`: `rows` (K contiguous, the default) or `fragment` (the order in
       which the threads of a tile hold it), then with the `tile` of
       `[rows, columns]` that is laid out as a unit;
-    * `storage`: the element type of memory where it holds several elements;
-    * `nibbles`: which element of a storage word lies in which nibble.
+    * `stored`: of a weight, its scales or zero points that are not packed yet,
+      how they are stored (`moe.layer` says which ways there are); then no other
+      field.
 
     ```mlir
     #gate_up = #moe.layout<interleave = 8, gate_up_order = up_first>
-    #int4 = #moe.layout<interleave = 8, order = fragment, tile = [64, 16], storage = i32, nibbles = [0, 2, 4, 6, 1, 3, 5, 7]>
-    module attributes {moe.example = [#gate_up, #int4]} {}
+    #int4 = #moe.layout<interleave = 8, order = fragment, tile = [64, 16]>
+    #checkpoint = #moe.layout<stored = gptq>
+    module attributes {moe.example = [#gate_up, #int4, #checkpoint]} {}
     ```
   }];
   let parameters = (ins
@@ -306,15 +308,18 @@ def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [
     StringRefParameter<"a row of GateUpOrders.h", "\"gate_first\"">:$gateUpOrder,
     StringRefParameter<"rows or fragment", "\"rows\"">:$order,
     OptionalArrayRefParameter<"int64_t">:$tile,
-    OptionalParameter<"::mlir::Type">:$storage,
-    OptionalArrayRefParameter<"int64_t">:$nibbles
+    StringRefParameter<"a row of StoredLayouts.h, or empty", "\"\"">:$stored
   );
   let builders = [
     AttrBuilder<(ins "int64_t":$interleave, CArg<"::llvm::StringRef", "\"gate_first\"">:$gateUpOrder), [{
       return $_get($_ctxt, interleave, gateUpOrder, ::llvm::StringRef("rows"),
-                   ::llvm::ArrayRef<int64_t>(), ::mlir::Type(), ::llvm::ArrayRef<int64_t>());
+                   ::llvm::ArrayRef<int64_t>(), ::llvm::StringRef());
     }]>
   ];
+  let extraClassDeclaration = [{
+    /// Of a weight before it is packed.
+    static LayoutAttr getStored(::mlir::MLIRContext *context, ::llvm::StringRef row);
+  }];
 }
 
 def Moe_ScheduleAttr : Moe_FieldsAttr<"Schedule", "schedule"> {

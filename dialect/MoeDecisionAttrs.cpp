@@ -79,21 +79,25 @@ LogicalResult TargetAttr::verify(EmitError emitError, StringRef arch,
 Attribute LayoutAttr::parse(AsmParser &parser, Type) {
   int64_t interleave = 0;
   std::string gateUpOrder = "gate_first", order = "rows";
-  SmallVector<int64_t> tile, nibbles;
-  Type storage;
+  std::string stored;
+  SmallVector<int64_t> tile;
   FieldParser fields(parser);
   fields.integer("interleave", interleave);
   fields.word("gate_up_order", gateUpOrder);
   fields.word("order", order);
   fields.integers("tile", tile);
-  fields.type("storage", storage);
-  fields.integers("nibbles", nibbles);
+  fields.word("stored", stored);
   if (parser.parseLess() || fields.parse(/*first=*/true) ||
       parser.parseGreater())
     return {};
   return parser.getChecked<LayoutAttr>(
       parser.getContext(), interleave, StringRef(gateUpOrder), StringRef(order),
-      ArrayRef<int64_t>(tile), storage, ArrayRef<int64_t>(nibbles));
+      ArrayRef<int64_t>(tile), StringRef(stored));
+}
+
+LayoutAttr LayoutAttr::getStored(MLIRContext *context, StringRef row) {
+  return get(context, 0, StringRef("gate_first"), StringRef("rows"),
+             ArrayRef<int64_t>(), row);
 }
 
 void LayoutAttr::print(AsmPrinter &printer) const {
@@ -103,15 +107,13 @@ void LayoutAttr::print(AsmPrinter &printer) const {
   fields.word("gate_up_order", getGateUpOrder(), "gate_first");
   fields.word("order", getOrder(), "rows");
   fields.integers("tile", getTile());
-  fields.type("storage", getStorage());
-  fields.integers("nibbles", getNibbles());
+  fields.word("stored", getStored(), "");
   printer << '>';
 }
 
 LogicalResult LayoutAttr::verify(EmitError emitError, int64_t interleave,
                                  StringRef gateUpOrder, StringRef order,
-                                 ArrayRef<int64_t> tile, Type storage,
-                                 ArrayRef<int64_t> nibbles) {
+                                 ArrayRef<int64_t> tile, StringRef stored) {
   if (interleave < 0)
     return emitError() << "'interleave' must not be negative, got "
                        << interleave;
@@ -128,22 +130,21 @@ LogicalResult LayoutAttr::verify(EmitError emitError, int64_t interleave,
                           "it alone";
   if (verifyPositiveList(emitError, "tile", tile, 2))
     return failure();
-  if (!nibbles.empty() && !storage)
-    return emitError() << "'nibbles' needs a 'storage' type that holds them";
-  SmallVector<bool> seen(nibbles.size());
-  for (int64_t nibble : nibbles) {
-    if (nibble < 0 || nibble >= static_cast<int64_t>(seen.size()) ||
-        seen[nibble])
-      return emitError() << "'nibbles' must be a permutation of 0 to "
-                         << nibbles.size() - 1;
-    seen[nibble] = true;
-  }
+  if (stored.empty())
+    return success();
+  if (verifyWord(emitError, catalog::kStoredLayouts, stored, "stored"))
+    return failure();
+  if (interleave != 0 || order != "rows")
+    return emitError() << "'stored' is of weights that are not packed, which "
+                          "have no other field";
   return success();
 }
 
 LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
                                          EmitError emitError) const {
-  if (shape.size() != 3)
+  // Numbers of whole rows have one dimension less.
+  const bool ofRows = shape.size() == 2 && getInterleave() == 0;
+  if (shape.size() != 3 && !(ofRows && getTile().empty()))
     return emitError() << "a packed weight must be [experts, rows, columns], "
                           "got "
                        << shape.size() << " dimensions";

@@ -209,6 +209,15 @@ static SmallVector<int64_t, 3> scaleShape(DescriptorAttr descriptor,
   return {experts, rows, int64_t(llvm::divideCeil(columns, groupColumns))};
 }
 
+LayoutAttr LayerOp::getStoredLayoutOf(StringRef input) {
+  const StringRef row = getStoredLayout();
+  const catalog::StoredLayout &layout =
+      *catalog::find(catalog::kStoredLayouts, std::string_view(row));
+  return catalog::storedTensor(layout, input).isAsRead()
+             ? LayoutAttr()
+             : LayoutAttr::getStored(getContext(), row);
+}
+
 SmallVector<int64_t, 3> LayerOp::getW13ScaleShape() {
   return scaleShape(getQuant().getW1(), *getLocalExperts(), isGated() ? 2 : 1,
                     *getLocalIntermediate(), getWidth());
@@ -238,6 +247,10 @@ LogicalResult LayerOp::verify() {
   if (!catalog::find(catalog::kGateUpOrders, std::string_view(order)))
     return emitOpError() << "unknown gate_up_order '" << order << "'; known: "
                          << catalog::names(catalog::kGateUpOrders);
+  const StringRef stored = getStoredLayout();
+  if (!catalog::find(catalog::kStoredLayouts, std::string_view(stored)))
+    return emitOpError() << "unknown stored_layout '" << stored << "'; known: "
+                         << catalog::names(catalog::kStoredLayouts);
   if (getAccumulate() != "f32" && getAccumulate() != "fast")
     return emitOpError() << "unknown accumulate '" << getAccumulate()
                          << "'; known: f32, fast";

@@ -43,7 +43,10 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     * `accumulate`: products are added in `f32` (default), or `fast`, as the
       tensor core adds them over all of k: for 8-bit operands whose scales are
       of tensors, channels or tokens;
-    * `weights_transposed`: stored as [E, H, 2I] and [E, I, H] (no);
+    * `stored_layout`: how w13 and w2, and what scales them, are stored: as
+      `rows` [E, 2I, H] and [E, H, I] (default), `columns` [E, H, 2I] and
+      [E, I, H] (scales as with rows), or as checkpoints of integers are: `gptq`,
+      `gptq_v2`, `awq`, `pack_quantized` (of compressed-tensors);
     * `input_quantized`: x comes quantized, with its scales (no);
     * `scales_swizzled`: block scales come swizzled (no);
     * `apply_router_weight_on_input`: weights multiply x in place of the
@@ -99,7 +102,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     UnitAttr:$has_bias,
     DefaultValuedStrAttr<StrAttr, "gate_first">:$gate_up_order,
     DefaultValuedStrAttr<StrAttr, "f32">:$accumulate,
-    UnitAttr:$weights_transposed,
+    DefaultValuedStrAttr<StrAttr, "rows">:$stored_layout,
     UnitAttr:$input_quantized,
     UnitAttr:$scales_swizzled,
     UnitAttr:$apply_router_weight_on_input,
@@ -154,6 +157,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     /// What matmuls multiply where weights are dequantized: activations as they
     /// come, or quantized ones, emulated, in the input's type of 16 bits.
     ::mlir::Type getComputeType();
+    /// How an input of that name is stored; null where kernels can read it so.
+    LayoutAttr getStoredLayoutOf(::llvm::StringRef input);
     bool accumulatesFast() { return getAccumulate() == "fast"; }
     /// moe-resolve-parallel has been here.
     bool isResolved() { return getLocalIntermediate() && getLocalBegin() && getLocalExperts() && getW2Bias(); }

@@ -124,6 +124,7 @@ static LogicalResult verifyInputs(ProgramOp program, LayerOp layer) {
   const int64_t experts = *layer.getLocalExperts();
   const int64_t rows = layer.getW13Rows();
   const int64_t inner = *layer.getLocalIntermediate();
+  // What is stored in another way says so in its type.
   struct Expected {
     StringRef name;
     SmallVector<int64_t, 3> shape;
@@ -164,7 +165,9 @@ static LogicalResult verifyInputs(ProgramOp program, LayerOp layer) {
     const BlockArgument input = program.getInput(expected.name);
     if (!input || expected.shape.empty() || !expected.element)
       continue;
-    const auto type = RankedTensorType::get(expected.shape, expected.element);
+    const auto type = RankedTensorType::get(
+        expected.shape, expected.element,
+        layer.getStoredLayoutOf(expected.name));
     if (input.getType() != type)
       return program.emitOpError()
              << "input '" << expected.name << "' must be " << type

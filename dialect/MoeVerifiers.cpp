@@ -468,11 +468,16 @@ LogicalResult CombineOp::verify() {
 }
 
 LogicalResult PackOp::verify() {
-  if (tensor(getSource()).getEncoding())
+  const auto layoutOf = [](Value value) {
+    return dyn_cast_or_null<LayoutAttr>(tensor(value).getEncoding());
+  };
+  const LayoutAttr from = layoutOf(getSource()), to = layoutOf(getResult());
+  if (tensor(getSource()).getEncoding() && !(from && !from.getStored().empty()))
     return emitOpError() << "'source' must be as stored, got "
                          << tensor(getSource());
-  if (!isa_and_nonnull<LayoutAttr>(tensor(getResult()).getEncoding()))
-    return emitOpError() << "'result' must have a #moe.layout, got "
+  if (!to || !to.getStored().empty())
+    return emitOpError() << "'result' must have the #moe.layout that kernels "
+                            "read, got "
                          << tensor(getResult());
   return expect(*this, "result", getResult(), tensor(getSource()).getShape(),
                 tensor(getSource()).getElementType());

@@ -217,6 +217,8 @@ LogicalResult LayerBuilder::build(const LayerDescription &layer,
   setFlag("has_bias", layer.hasBias);
   if (layer.gateUpOrder != "gate_first")
     set("gate_up_order", builder.getStringAttr(layer.gateUpOrder));
+  if (layer.storedLayout != "rows")
+    set("stored_layout", builder.getStringAttr(layer.storedLayout));
   if (layer.accumulate != "f32")
     set("accumulate", builder.getStringAttr(layer.accumulate));
   if (layer.activationFormat != "standard")

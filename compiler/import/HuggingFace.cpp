@@ -274,6 +274,7 @@ void ConfigReader::readTypeAndScheme(LayerDescription &layer) {
     quantization = readQuantization(*quant);
   layer.quant.scheme = quantization.scheme;
   layer.quant.groupSize = quantization.groupSize;
+  layer.storedLayout = quantization.storedLayout;
 }
 
 std::string ConfigReader::readScoring() {

@@ -95,6 +95,7 @@ struct LayerDescription {
   ParallelDescription parallel;
   bool hasBias = false;
   std::string gateUpOrder = "gate_first";
+  std::string storedLayout = "rows";
   std::string accumulate = "f32";            ///< or fast
   std::string activationFormat = "standard"; ///< or batched
   bool applyRouterWeightOnInput = false;

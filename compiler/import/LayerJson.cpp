@@ -310,6 +310,8 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
   static constexpr std::array<std::string_view, 3> kOrders = {
       "gate_first", "up_first", "interleaved"};
   layer.gateUpOrder = readName(reader, "gate_up_order", kOrders, "gate_first");
+  layer.storedLayout =
+      readName(reader, "stored_layout", storedLayoutNames(), "rows");
   static constexpr std::array<std::string_view, 2> kSums = {"f32", "fast"};
   layer.accumulate = readName(reader, "accumulate", kSums, "f32");
   static constexpr std::array<std::string_view, 2> kFormats = {"standard",

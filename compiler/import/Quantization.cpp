@@ -269,6 +269,16 @@ ExpertQuantization moec::compiler::readQuantization(JsonReader &quant) {
   for (std::string_view key : {"modules_to_not_convert", "ignored_layers",
                                "ignore", "exclude_modules"})
     result.sharedDiffer |= readExceptions(quant, key);
+  // What gptq stores is named by its checkpoint_format, not by its bits.
+  static constexpr std::array<std::string_view, 2> kFormats = {"gptq",
+                                                               "gptq_v2"};
+  if (method == "gptq")
+    result.storedLayout = readName(quant, "checkpoint_format", kFormats, "gptq");
+  else if (method == "awq")
+    result.storedLayout = "awq";
+  else if (method == "compressed-tensors" &&
+           quant.textOr("format", "") == "pack-quantized")
+    result.storedLayout = "pack_quantized";
   if (method == "fp8")
     result.scheme = readFp8(quant);
   else if (method == "compressed-tensors")

@@ -24,6 +24,8 @@ namespace moec::compiler {
 struct ExpertQuantization {
   std::string scheme;    ///< "" after an error
   int64_t groupSize = 0; ///< see QuantDescription
+  /// A row of StoredLayouts.h.
+  std::string storedLayout = "rows";
   /// Shared experts are left as they are.
   bool sharedDiffer = false;
 };

@@ -10,6 +10,7 @@
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
+#include "dialect/catalog/StoredLayouts.h"
 
 #include <fmt/format.h>
 
@@ -175,6 +176,10 @@ std::vector<std::string_view> moec::compiler::routingNames() {
   std::vector<std::string_view> names = rowNames(catalog::kRoutingMethods);
   names.push_back(catalog::kAutoRouting);
   return names;
+}
+
+std::vector<std::string_view> moec::compiler::storedLayoutNames() {
+  return rowNames(catalog::kStoredLayouts);
 }
 
 std::vector<std::string_view> moec::compiler::activationNames() {

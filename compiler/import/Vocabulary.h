@@ -49,6 +49,7 @@ std::string readName(JsonReader &reader, std::string_view key,
 std::vector<std::string_view> schemeNames();
 std::vector<std::string_view> routingNames(); ///< and "auto"
 std::vector<std::string_view> activationNames();
+std::vector<std::string_view> storedLayoutNames();
 std::span<const std::string_view> scoringNames();
 
 /// Lays the options over `layer` and settles what is still open: the scheme

@@ -45,9 +45,6 @@ struct OptionRule {
 bool isPositive(std::optional<int64_t> value) { return value.value_or(0) > 0; }
 
 const OptionRule kOptionRules[] = {
-    {"weights_transposed",
-     [](moe::LayerOp l) { return l.getWeightsTransposed(); },
-     "weights stored as [E, 2I, H] and [E, H, I]"},
     {"scales_swizzled", [](moe::LayerOp l) { return l.getScalesSwizzled(); },
      "scales in their logical order"},
     {"hidden_unpadded",
@@ -311,6 +308,74 @@ LogicalResult checkParameters(moe::LayerOp layer) {
 }
 
 //===----------------------------------------------------------------------===//
+// Weights as stored
+//===----------------------------------------------------------------------===//
+
+/// What of a weight a stored layout holds in whole words of 32 bits.
+LogicalResult checkWords(moe::LayerOp layer, StringRef name,
+                         const catalog::StoredTensor &tensor, int64_t bits,
+                         int64_t rows, int64_t columns) {
+  if (tensor.packed.empty())
+    return success();
+  const bool ofRows = tensor.packed == "rows";
+  const int64_t extent = ofRows ? rows : columns, perWord = 32 / bits;
+  if (extent % perWord == 0)
+    return success();
+  return compiler::refuse(
+      layer, "size_not_supported",
+      name + (ofRows ? " has " : " has rows of ") + Twine(extent) +
+          (ofRows ? " rows" : " elements") + ", of which stored_layout '" +
+          layer.getStoredLayout() + "' holds " + Twine(perWord) +
+          " in 32 bits; accepted: multiples of " + Twine(perWord));
+}
+
+LogicalResult checkStoredLayout(moe::LayerOp layer) {
+  const StringRef name = layer.getStoredLayout();
+  const catalog::StoredLayout &stored =
+      *catalog::find(catalog::kStoredLayouts, std::string_view(name));
+  const auto refuse = [&](const Twine &reason) {
+    return compiler::refuse(layer, "option_not_supported",
+                            "stored_layout '" + name + "' " + reason);
+  };
+  const int64_t width = layer.getWidth();
+  const int64_t inner =
+      layer.getLocalIntermediate().value_or(layer.getIntermediate());
+  const int64_t gateUpRows = layer.isGated() ? 2 * inner : inner;
+  struct Stored {
+    std::string name;
+    moe::DescriptorAttr descriptor;
+    int64_t rows, columns;
+  };
+  bool failed = false;
+  for (const Stored &weight :
+       {Stored{"w13", layer.getQuant().getW1(), gateUpRows, width},
+        Stored{"w2", layer.getQuant().getW2(), width, inner}}) {
+    const Type element = weight.descriptor.getElement();
+    const int64_t bits = element.getIntOrFloatBitWidth();
+    const std::string type = compiler::elementTypeName(element);
+    if (stored.weights.packed.empty() && stored.weights.rowsLast &&
+        bits % 8 != 0)
+      return refuse("holds elements of whole bytes, got " + type +
+                    "; accepted: another layout");
+    if (stored.weights.packed.empty())
+      continue;
+    if (!element.isInteger() || (bits != 4 && !stored.weights.slots.empty()))
+      return refuse(Twine("holds integers of 4 ") +
+                    (stored.weights.slots.empty() ? "or 8 " : "") +
+                    "bits, got " + type + "; accepted: another layout");
+    if (bits != 4 && weight.descriptor.getZeroPoint())
+      return refuse("holds zero points of 4 bits, got those of " + type +
+                    "; accepted: another layout, or no zero points");
+    failed |= mlir::failed(checkWords(layer, weight.name, stored.weights, bits,
+                                      weight.rows, weight.columns));
+    if (weight.descriptor.getZeroPoint())
+      failed |= mlir::failed(checkWords(layer, weight.name + "_zero_point",
+                                        stored.zeroPoints, 4, weight.rows, 8));
+  }
+  return failure(failed);
+}
+
+//===----------------------------------------------------------------------===//
 // Types and sizes
 //===----------------------------------------------------------------------===//
 
@@ -521,6 +586,7 @@ struct CheckTargetPass : compiler::impl::CheckTargetPassBase<CheckTargetPass> {
       failed |= mlir::failed(checkTogether(layer));
       failed |= mlir::failed(checkAccumulation(layer));
       failed |= mlir::failed(checkParameters(layer));
+      failed |= mlir::failed(checkStoredLayout(layer));
       failed |= mlir::failed(checkTypes(layer));
       failed |= mlir::failed(checkSizes(layer));
     }

@@ -7,7 +7,8 @@
 //
 // A gated activation needs a gate column and its up column in one thread.
 // With rows interleaved by 8 both lie in the two halves of an m16n8 tile pair,
-// in one fragment, for mma.sync as for wgmma, plain and swapped.
+// in one fragment, for mma.sync as for wgmma, plain and swapped. What a
+// checkpoint stores in another order than rows is brought into rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,9 +37,14 @@ moe::ActivateOp gatedReader(moe::GroupedMatmulOp matmul) {
   return {};
 }
 
-/// The layout in which kernels read the weight, or null for as stored.
-moe::LayoutAttr layoutFor(RankedTensorType weight, StringRef gateUpOrder) {
-  return moe::LayoutAttr::get(weight.getContext(), kInterleave, gateUpOrder);
+/// The layout in which kernels read a weight that gated matmuls read, or what
+/// is not stored as they read it; null for as stored.
+moe::LayoutAttr layoutFor(RankedTensorType weight, bool gated,
+                          StringRef gateUpOrder) {
+  if (gated)
+    return moe::LayoutAttr::get(weight.getContext(), kInterleave, gateUpOrder);
+  return weight.getEncoding() ? moe::LayoutAttr::get(weight.getContext(), 0)
+                              : moe::LayoutAttr();
 }
 
 LogicalResult pack(moe::ProgramOp program) {
@@ -50,11 +56,9 @@ LogicalResult pack(moe::ProgramOp program) {
       if (auto matmul = dyn_cast<moe::GroupedMatmulOp>(user))
         if (matmul.getRhs() == weight && gatedReader(matmul))
           readers.push_back(matmul);
-    if (readers.empty())
-      continue;
     const auto type = cast<RankedTensorType>(weight.getType());
-    const moe::LayoutAttr layout =
-        layoutFor(type, program.getLayerOp().getGateUpOrder());
+    const moe::LayoutAttr layout = layoutFor(
+        type, !readers.empty(), program.getLayerOp().getGateUpOrder());
     if (!layout)
       continue;
     if (failed(layout.verifyEncoding(type.getShape(), type.getElementType(),
@@ -64,10 +68,9 @@ LogicalResult pack(moe::ProgramOp program) {
         builder, program.getLoc(),
         RankedTensorType::get(type.getShape(), type.getElementType(), layout),
         weight);
-    for (moe::GroupedMatmulOp matmul : readers) {
-      matmul.getRhsMutable().assign(packed.getResult());
+    weight.replaceAllUsesExcept(packed.getResult(), packed);
+    for (moe::GroupedMatmulOp matmul : readers)
       gatedReader(matmul).setInterleave(kInterleave);
-    }
   }
   return success();
 }

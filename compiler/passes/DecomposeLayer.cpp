@@ -128,7 +128,8 @@ private:
   }
 
   void add(StringRef name, ArrayRef<int64_t> shape, Type type) {
-    inputs.push_back({name, tensor(shape, type), {}});
+    const moe::LayoutAttr stored = layer.getStoredLayoutOf(name);
+    inputs.push_back({name, RankedTensorType::get(shape, type, stored), {}});
   }
 
   void addWeights() {

@@ -48,6 +48,7 @@ constexpr StageRow kStages[] = {
     {"combine", runCombine},
     {"pack_copy", runPackCopy},
     {"pack_interleave", runPackInterleave},
+    {"pack_stored", runPackStored},
 };
 
 Error invalidArgument(std::string message) {

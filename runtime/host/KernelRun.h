@@ -122,6 +122,7 @@ Result<void> runQuantize(KernelRun &run, const Stage &stage);
 Result<void> runCombine(KernelRun &run, const Stage &stage);
 Result<void> runPackCopy(KernelRun &run, const Stage &stage);
 Result<void> runPackInterleave(KernelRun &run, const Stage &stage);
+Result<void> runPackStored(KernelRun &run, const Stage &stage);
 
 /// Cuts the `counts[e]` rows of each expert e, the first of which is
 /// `first[e]`, into tiles as moe.permute says, and writes them with their count

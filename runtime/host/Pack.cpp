@@ -1,4 +1,4 @@
-//===- Pack.cpp - stages pack_copy and pack_interleave on the host ------ ===//
+//===- Pack.cpp - the stages that pack weights on the host --------------- ===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -7,7 +7,9 @@
 //
 // pack_copy takes stored experts first_expert.. to scratch; pack_interleave
 // takes scratch to the same experts of the packed weight, its gate and up rows
-// alternating. Through scratch, source and destination may be one memory.
+// alternating; pack_stored does so out of scratch in which elements lie as a
+// checkpoint has them. Through scratch, source and destination may be one
+// memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +18,7 @@
 
 #include <cstring>
 #include <fmt/format.h>
+#include <sstream>
 
 using namespace moec;
 using namespace moec::host;
@@ -129,4 +132,127 @@ Result<void> moec::host::runPackInterleave(KernelRun &run, const Stage &stage) {
   return copyRows(run, *step, scratch->data,
                   weight->at(step->firstExpert * step->rows), weight->storage,
                   [&](int64_t row) { return order->at(row).stored; });
+}
+
+namespace {
+
+/// A matrix as a checkpoint stores it.
+struct StoredMatrix {
+  int64_t rows = 0, columns = 0; ///< of elements
+  int64_t bits = 0;
+  bool rowsLast = false;
+  int64_t rowsPerWord = 1, columnsPerWord = 1;
+  std::vector<int64_t> slots;
+  uint32_t added = 0, flipped = 0;
+
+  bool isPacked() const { return rowsPerWord * columnsPerWord > 1; }
+  int64_t bytes() const { return rows * columns * bits / 8; }
+
+  /// The bits of one element, as they are when packed.
+  uint32_t load(const std::byte *matrix, int64_t row, int64_t column) const {
+    const int64_t inWord = row % rowsPerWord + column % columnsPerWord;
+    const int64_t r = row / rowsPerWord, c = column / columnsPerWord;
+    const int64_t word = rowsLast ? c * (rows / rowsPerWord) + r
+                                  : r * (columns / columnsPerWord) + c;
+    const int64_t wordBytes = isPacked() ? 4 : bits / 8;
+    uint32_t value = 0;
+    std::memcpy(&value, matrix + word * wordBytes,
+                static_cast<size_t>(wordBytes));
+    if (!isPacked())
+      return value;
+    value = value >> (bits * slots[static_cast<size_t>(inWord)]) &
+            ((1U << bits) - 1);
+    return (value + added) ^ flipped;
+  }
+};
+
+Result<StoredMatrix> storedMatrix(KernelRun &run, const Stage &stage,
+                                  const PackStep &step) {
+  StoredMatrix made;
+  made.rows = step.rows, made.columns = step.columns;
+  made.bits = run.integer(stage, "bits");
+  made.rowsLast = stage.attributes.at("rows_last").get<bool>();
+  made.rowsPerWord = run.integer(stage, "rows_per_word");
+  made.columnsPerWord = run.integer(stage, "columns_per_word");
+  made.added = static_cast<uint32_t>(run.integer(stage, "added"));
+  made.flipped = static_cast<uint32_t>(run.integer(stage, "flipped"));
+  std::istringstream words(run.word(stage, "slots"));
+  for (int64_t slot = 0; words >> slot;)
+    made.slots.push_back(slot);
+  constexpr int64_t kWordBits = 32;
+  const int64_t perWord = made.rowsPerWord * made.columnsPerWord;
+  bool right = made.bits >= 1 && made.rowsPerWord >= 1 &&
+               made.columnsPerWord >= 1 &&
+               made.rows % made.rowsPerWord == 0 &&
+               made.columns % made.columnsPerWord == 0;
+  if (right && made.isPacked()) {
+    right = made.bits * perWord == kWordBits &&
+            static_cast<int64_t>(made.slots.size()) == perWord;
+    for (int64_t slot : made.slots)
+      right &= slot >= 0 && slot < perWord;
+  } else {
+    right &= made.bits % 8 == 0 && made.bits <= kWordBits;
+  }
+  if (!right)
+    return run.fail(
+        stage, fmt::format("expected rows and columns of whole words of 32 "
+                           "bits with a slot for each element, got {} x {} "
+                           "elements of {} bits, {} x {} in a word, in slots "
+                           "'{}'",
+                           made.rows, made.columns, made.bits,
+                           made.rowsPerWord, made.columnsPerWord,
+                           run.word(stage, "slots")));
+  return made;
+}
+
+} // namespace
+
+Result<void> moec::host::runPackStored(KernelRun &run, const Stage &stage) {
+  Result<PackStep> step = stepOf(run, stage);
+  if (!step)
+    return step.takeError();
+  Result<StoredMatrix> matrix = storedMatrix(run, stage, *step);
+  if (!matrix)
+    return matrix.takeError();
+  Result<RowOrder> order = RowOrder::of(run, stage, step->rows);
+  if (!order)
+    return order.takeError();
+  // Of one expert all elements stand behind each other, whatever their shape.
+  Result<View> weight =
+      run.result(stage, "destination", step->firstExpert + step->experts,
+                 step->rows * step->columns);
+  if (!weight)
+    return weight.takeError();
+  Result<View> scratch =
+      run.operand(stage, "source", 1, step->experts * matrix->bytes());
+  if (!scratch)
+    return scratch.takeError();
+  if (!*scratch || !*weight || scratch->storage != Storage::I8)
+    return run.fail(stage, "expected memory for source and destination, and "
+                           "a source of i8");
+  const int64_t bits = storageBits(weight->storage);
+  const int64_t rowBytes = storageBytes(weight->storage, step->columns);
+  std::byte *destination = weight->at(step->firstExpert);
+  parallelFor(
+      run.threads, step->experts * step->rows, 16,
+      [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const std::byte *from =
+              scratch->data + i / step->rows * matrix->bytes();
+          std::byte *row = destination + i * rowBytes;
+          const int64_t stored = order->at(i % step->rows).stored;
+          for (int64_t c = 0; c < step->columns; ++c) {
+            const uint32_t element = matrix->load(from, stored, c);
+            if (bits == 4) {
+              const auto nibble = static_cast<uint8_t>(element << c % 2 * 4);
+              row[c / 2] = (c % 2 ? row[c / 2] : std::byte{0}) |
+                           static_cast<std::byte>(nibble);
+            } else {
+              std::memcpy(row + c * bits / 8, &element,
+                          static_cast<size_t>(bits / 8));
+            }
+          }
+        }
+      });
+  return {};
 }

@@ -96,6 +96,12 @@ inline constexpr StageKind kStageKinds[] = {
     {"pack_copy", "source", "destination", "rows:integer columns:integer"},
     {"pack_interleave", "source", "destination",
      "rows:integer columns:integer interleave:integer gate_up_order:string~"},
+    // Out of memory where elements of so many bits lie as a checkpoint has
+    // them; slots: where in 32 bits the i-th one is.
+    {"pack_stored", "source", "destination",
+     "rows:integer columns:integer interleave:integer gate_up_order:string~ "
+     "bits:integer rows_last:boolean rows_per_word:integer "
+     "columns_per_word:integer slots:string added:integer flipped:integer"},
 };
 
 constexpr const StageKind *findStageKind(std::string_view op) {

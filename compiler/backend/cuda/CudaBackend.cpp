@@ -16,6 +16,7 @@
 #include "compiler/backend/cuda/KernelEmitter.h"
 #include "compiler/backend/cuda/LayerJson.h"
 #include "compiler/backend/cuda/ManifestWriter.h"
+#include "compiler/backend/cuda/StoredWeights.h"
 #include "compiler/backend/cuda/TemplateLibrary.h"
 #include "compiler/passes/ProgramValues.h"
 #include "runtime/support/Sha256.h"
@@ -84,27 +85,24 @@ Result<void> PackageWriter::addKernel(Target &target, const std::string &name,
 }
 
 Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
-  int64_t scratchElements = 0;
-  std::string scratchType;
+  int64_t scratchBytes = 0;
   for (auto op : program.getBody().getOps<moe::PackOp>()) {
     auto type = mlir::cast<mlir::RankedTensorType>(op.getResult().getType());
     int64_t experts = type.getDimSize(0);
-    int64_t bytes = type.getDimSize(1) * type.getDimSize(2) *
-                    elementBits(elementTypeOf(op.getResult())) / 8;
+    // Scratch holds what is stored.
+    const std::optional<StoredWeight> stored = storedWeight(op);
+    const int64_t bytes =
+        stored ? stored->bytesOfExpert() : packedBytesOfExpert(op);
     Pack pack;
     pack.result = valueName(op.getResult());
     pack.from = {valueName(op.getSource())};
-    pack.inPlace = true;
+    pack.inPlace = packsInPlace(op);
     pack.totalExperts = experts;
     pack.expertsPerStep =
         std::clamp<int64_t>(kPackScratchBytes / bytes, 1, experts);
     pack.scratch = kPackScratch;
     pack.scratchBytes = Expression::symbol("experts") * Expression(bytes);
-    scratchElements =
-        std::max(scratchElements,
-                 pack.expertsPerStep * type.getDimSize(1) * type.getDimSize(2));
-    // All weights that are packed have one element type so far.
-    scratchType = elementTypeOf(op.getResult());
+    scratchBytes = std::max(scratchBytes, pack.expertsPerStep * bytes);
     for (const EmittedKernel &emitted :
          emitPack(op, std::string(kPackScratch))) {
       std::string name = pack.from[0] + "_" + emitted.kind;
@@ -117,13 +115,13 @@ Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
     }
     target.pack.push_back(std::move(pack));
   }
-  if (scratchElements == 0)
+  if (scratchBytes == 0)
     return {};
   Value scratch;
   scratch.name = kPackScratch;
   scratch.role = ValueRole::Workspace;
-  scratch.elementTypes = {scratchType};
-  scratch.shape = {Expression(scratchElements)};
+  scratch.elementTypes = {"i8"};
+  scratch.shape = {Expression(scratchBytes)};
   scratch.alignment = 256;
   target.values.push_back(std::move(scratch));
   return {};

@@ -11,6 +11,7 @@
 
 #include "compiler/backend/cuda/LayerJson.h"
 
+#include "compiler/backend/cuda/StoredWeights.h"
 #include "compiler/passes/Communication.h"
 #include "compiler/passes/ProgramValues.h"
 #include "dialect/catalog/Activations.h"
@@ -188,5 +189,7 @@ json compiler::layerJson(moe::LayerOp layer) {
   // Written where it is another, so that older packages stay as they are.
   if (layer.isBatched())
     made["activation_format"] = layer.getActivationFormat().str();
+  if (layer.getStoredLayout() != "rows")
+    made["stored_layout"] = storedLayoutJson(layer);
   return made;
 }

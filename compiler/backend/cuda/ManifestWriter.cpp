@@ -11,6 +11,7 @@
 
 #include "compiler/backend/cuda/ManifestWriter.h"
 
+#include "compiler/backend/cuda/StoredWeights.h"
 #include "compiler/passes/ProgramValues.h"
 #include "compiler/schedule/Liveness.h"
 
@@ -105,6 +106,13 @@ static Value callerValue(StringRef name, mlir::Type type, ValueRole fallback,
   }
   if (value.elementTypes.empty())
     value.elementTypes.push_back(elementTypeName(tensor.getElementType()));
+  if (auto layout = dyn_cast_or_null<moe::LayoutAttr>(tensor.getEncoding());
+      layout && !layout.getStored().empty()) {
+    const StoredWeight stored = storedWeight(name, tensor, layout.getStored());
+    value.elementTypes = {stored.elementType};
+    value.shape.assign(stored.shape.begin(), stored.shape.end());
+    return value;
+  }
   for (int64_t extent : tensor.getShape())
     value.shape.push_back(mlir::ShapedType::isDynamic(extent)
                               ? Expression::symbol(ofRows ? "rows" : "tokens")
@@ -144,8 +152,9 @@ std::vector<Value> compiler::targetValues(moe::ProgramOp program) {
     Value value =
         callerValue(valueName(pack.getResult()), pack.getResult().getType(),
                     ValueRole::PackedWeight);
-    // Same bytes in another order: the packed weight may replace the stored.
-    value.mayAlias = valueName(pack.getSource());
+    // As many bytes in another order: the packed weight may replace the stored.
+    if (packsInPlace(pack))
+      value.mayAlias = valueName(pack.getSource());
     values.push_back(std::move(value));
   }
   for (const WorkspaceValue &workspace : workspaceValues(program)) {

@@ -11,10 +11,10 @@
 
 #include "compiler/backend/cuda/KernelEmitter.h"
 #include "compiler/backend/cuda/StageWriter.h"
+#include "compiler/backend/cuda/StoredWeights.h"
 #include "compiler/passes/ProgramValues.h"
 
 using mlir::cast;
-using mlir::dyn_cast_or_null;
 using mlir::RankedTensorType;
 using namespace moec;
 using namespace moec::compiler;
@@ -22,59 +22,132 @@ using namespace moec::compiler;
 /// Bytes that a CTA of the pack kernels moves.
 static constexpr int64_t kPackBytesPerCta = 32768;
 
+/// One kernel of a pack, without what is particular to it.
+static EmittedKernel begin(moe::ProgramOp program, const char *kind,
+                           const char *function) {
+  EmittedKernel out;
+  out.kind = kind;
+  out.scheme = schemeName(program.getLayerOp());
+  out.text.include = "moe/kernel/pack.cuh";
+  out.text.function = function;
+  out.text.threads = 256;
+  ConfigPrinter &config = out.text.config;
+  config.number("kThreads", out.text.threads);
+  config.flag("kProgrammatic", false);
+  config.flag("kCpAsync", program.getTarget().getArchRow().has("cp_async"));
+  return out;
+}
+
+static void finish(EmittedKernel &out, const std::string &element,
+                   const std::string &source, const std::string &destination,
+                   int64_t rows, int64_t columns, int64_t bytes) {
+  out.text.config.number("kBytesPerCta", kPackBytesPerCta);
+  ArgumentLayout &args = out.text.arguments;
+  args.pointer("source", element, source);
+  args.pointer("destination", element, destination, true);
+  args.firstExpert("first_expert");
+  args.size("experts", Expression::symbol("experts"));
+  Stage stage;
+  stage.op = out.kind;
+  stage.operands = {{"source", "source"}};
+  stage.results = {{"destination", "destination"}};
+  stage.attributes = {{"rows", rows}, {"columns", columns}};
+  out.stages.push_back(std::move(stage));
+  out.grid.ctas[0] = ceilDiv(Expression::symbol("experts") * Expression(bytes),
+                             Expression(kPackBytesPerCta));
+}
+
+/// Stored experts to scratch: `rows` and `columns` are those in memory.
+static EmittedKernel emitCopy(moe::PackOp pack, const std::string &element,
+                              int64_t rows, int64_t columns,
+                              int64_t configColumns, int64_t bytes,
+                              const std::string &scratch) {
+  EmittedKernel out =
+      begin(pack->getParentOfType<moe::ProgramOp>(), "pack_copy",
+            "moe::packCopy");
+  ConfigPrinter &config = out.text.config;
+  config.type("Element", element);
+  config.number("kRows", rows);
+  config.number("kColumns", configColumns);
+  config.number("kInterleave", 0);
+  finish(out, element, valueName(pack.getSource()), scratch, rows, columns,
+         bytes);
+  return out;
+}
+
+/// Scratch with elements as a checkpoint stores them to packed experts.
+static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
+                                const std::string &scratch) {
+  auto type = cast<RankedTensorType>(pack.getResult().getType());
+  auto layout = cast<moe::LayoutAttr>(type.getEncoding());
+  const int64_t rows = type.getDimSize(1);
+  const int64_t columns = type.getRank() > 2 ? type.getDimSize(2) : 1;
+  const int64_t bits = elementBits(elementTypeOf(pack.getResult()));
+  EmittedKernel out =
+      begin(pack->getParentOfType<moe::ProgramOp>(), "pack_stored",
+            "moe::packStored");
+  ConfigPrinter &config = out.text.config;
+  config.number("kRows", rows);
+  config.number("kColumns", columns);
+  config.number("kBits", bits);
+  config.number("kStoredBits", stored.bits);
+  config.flag("kRowsLast", stored.rowsLast);
+  config.number("kRowsPerWord", stored.rowsPerWord);
+  config.number("kColumnsPerWord", stored.columnsPerWord);
+  int64_t slots = 0;
+  for (size_t i = 0; i < catalog::countWords(stored.slots); ++i)
+    slots |= int64_t(catalog::wordAt(stored.slots, i)[0] - '0') << 4 * i;
+  config.number("kSlots", slots);
+  config.number("kAdded", stored.added);
+  config.number("kFlipped", stored.flipped);
+  config.number("kInterleave", layout.getInterleave());
+  addGateUpOrder(layout.getGateUpOrder(), config);
+  finish(out, "unsigned char", scratch, valueName(pack.getResult()), rows,
+         columns, rows * columns * bits / 8);
+  Stage &stage = out.stages.back();
+  addRowOrder(stage, layout.getInterleave(), layout.getGateUpOrder());
+  stage.attributes["bits"] = stored.bits;
+  stage.attributes["rows_last"] = stored.rowsLast;
+  stage.attributes["rows_per_word"] = stored.rowsPerWord;
+  stage.attributes["columns_per_word"] = stored.columnsPerWord;
+  stage.attributes["slots"] = stored.slots;
+  stage.attributes["added"] = stored.added;
+  stage.attributes["flipped"] = stored.flipped;
+  return out;
+}
+
 std::vector<EmittedKernel> compiler::emitPack(moe::PackOp pack,
                                               const std::string &scratch) {
+  if (const std::optional<StoredWeight> stored = storedWeight(pack)) {
+    const int64_t wide = elementBits(stored->elementType) / 8;
+    return {emitCopy(pack, "unsigned char", stored->shape[1], stored->shape[2],
+                     stored->shape[2] * wide, stored->bytesOfExpert(), scratch),
+            emitStored(pack, *stored, scratch)};
+  }
   auto program = pack->getParentOfType<moe::ProgramOp>();
   auto type = cast<RankedTensorType>(pack.getResult().getType());
-  auto layout = dyn_cast_or_null<moe::LayoutAttr>(type.getEncoding());
-  int64_t interleave = layout ? layout.getInterleave() : 0;
-  llvm::StringRef order = layout ? layout.getGateUpOrder() : "gate_first";
-  int64_t rows = type.getDimSize(1), columns = type.getDimSize(2);
-  std::string elementType = elementTypeOf(pack.getResult());
-  int64_t bits = elementBits(elementType);
+  auto layout = cast<moe::LayoutAttr>(type.getEncoding());
+  const int64_t rows = type.getDimSize(1), columns = type.getDimSize(2);
+  const std::string elementType = elementTypeOf(pack.getResult());
+  const int64_t bits = elementBits(elementType);
   // Codes are moved as bytes.
-  bool asBytes = convertsWeights(program.getLayerOp().getQuant());
-  std::string element(asBytes ? "unsigned char" : cppElementType(elementType));
-  int64_t bytes = rows * columns * bits / 8;
-
-  std::vector<EmittedKernel> kernels;
-  for (bool second : {false, true}) {
-    EmittedKernel out;
-    out.kind = second ? "pack_interleave" : "pack_copy";
-    out.scheme = schemeName(program.getLayerOp());
-    out.text.include = "moe/kernel/pack.cuh";
-    out.text.function = second ? "moe::packInterleave" : "moe::packCopy";
-    out.text.threads = 256;
-    ConfigPrinter &config = out.text.config;
-    config.number("kThreads", out.text.threads);
-    config.flag("kProgrammatic", false);
-    config.flag("kCpAsync", program.getTarget().getArchRow().has("cp_async"));
-    config.type("Element", element);
-    config.number("kRows", rows);
-    config.number("kColumns", asBytes ? columns * bits / 8 : columns);
-    config.number("kInterleave", interleave);
-    if (second)
-      addGateUpOrder(order, config);
-    config.number("kBytesPerCta", kPackBytesPerCta);
-    ArgumentLayout &args = out.text.arguments;
-    args.pointer("source", element,
-                 second ? scratch : valueName(pack.getSource()));
-    args.pointer("destination", element,
-                 second ? valueName(pack.getResult()) : scratch, true);
-    args.firstExpert("first_expert");
-    args.size("experts", Expression::symbol("experts"));
-    Stage stage;
-    stage.op = out.kind;
-    stage.operands = {{"source", "source"}};
-    stage.results = {{"destination", "destination"}};
-    stage.attributes = {{"rows", rows}, {"columns", columns}};
-    if (second)
-      addRowOrder(stage, interleave, order);
-    out.stages.push_back(std::move(stage));
-    out.grid.ctas[0] =
-        ceilDiv(Expression::symbol("experts") * Expression(bytes),
-                Expression(kPackBytesPerCta));
-    kernels.push_back(std::move(out));
-  }
-  return kernels;
+  const bool asBytes = convertsWeights(program.getLayerOp().getQuant());
+  const std::string element(asBytes ? "unsigned char"
+                                    : cppElementType(elementType));
+  const int64_t bytes = rows * columns * bits / 8;
+  const int64_t configColumns = asBytes ? columns * bits / 8 : columns;
+  EmittedKernel second = begin(program, "pack_interleave",
+                               "moe::packInterleave");
+  ConfigPrinter &config = second.text.config;
+  config.type("Element", element);
+  config.number("kRows", rows);
+  config.number("kColumns", configColumns);
+  config.number("kInterleave", layout.getInterleave());
+  addGateUpOrder(layout.getGateUpOrder(), config);
+  finish(second, element, scratch, valueName(pack.getResult()), rows, columns,
+         bytes);
+  addRowOrder(second.stages.back(), layout.getInterleave(),
+              layout.getGateUpOrder());
+  return {emitCopy(pack, element, rows, columns, configColumns, bytes, scratch),
+          second};
 }

@@ -5,17 +5,25 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Two kernels over a range of experts. packCopy: stored experts to the scratch
+// Kernels over a range of experts. packCopy: stored experts to the scratch
 // buffer. packInterleave: scratch (gate and up rows in GateUpOrder, gates first
 // where there is none) to packed experts (kInterleave gate rows, their up rows,
-// the next ones). With the scratch in between, packed weights may lie where the
-// stored ones did.
+// the next ones). packStored: the same out of scratch in which elements lie as
+// some checkpoint stores them. With the scratch in between, packed weights may
+// lie where the stored ones did.
 //
-// Args of both, in order: source, destination, int first_expert, int experts.
+// Args of all, in order: source, destination, int first_expert, int experts.
 //   packCopy reads expert first_expert.. of source and writes destination from
-//   its beginning; packInterleave the other way round.
+//   its beginning; the others the other way round.
 // Codes of fewer than 8 bits are moved as bytes: kColumns is those of a row.
 // Grid.x: ceildiv(experts * kRows * kColumns * sizeof(Element), kBytesPerCta).
+//
+// packStored: source and destination are of bytes; kColumns counts elements,
+// of kBits as packed and kStoredBits as stored, of which 32 bits hold
+// kRowsPerWord rows or kColumnsPerWord columns (both 1: each element is by
+// itself). In memory a matrix of those is [rows, columns], or with kRowsLast
+// [columns, rows]. Element i of 32 bits is number (kSlots >> 4 * i) % 16 from
+// the lowest bits. kAdded is added to each, then the bits of kFlipped change.
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,6 +66,9 @@ namespace detail {
 template <int kBytes> struct Chunk {
   using Type = unsigned short;
 };
+template <> struct Chunk<1> {
+  using Type = unsigned char;
+};
 template <> struct Chunk<4> {
   using Type = unsigned;
 };
@@ -88,6 +99,28 @@ __device__ __forceinline__ void forEachVector(int experts, Move move) {
 #pragma unroll 4
   for (long long v = first + threadIdx.x; v < end; v += Config::kThreads)
     move(v);
+}
+
+/// The bits of one element of an expert, as they are when packed.
+template <class Config>
+__device__ __forceinline__ unsigned storedBits(const unsigned char *expert,
+                                               int row, int column) {
+  constexpr int kRows = Config::kRows / Config::kRowsPerWord;
+  constexpr int kColumns = Config::kColumns / Config::kColumnsPerWord;
+  const int slot = row % Config::kRowsPerWord + column % Config::kColumnsPerWord;
+  row /= Config::kRowsPerWord, column /= Config::kColumnsPerWord;
+  const long long at = Config::kRowsLast ? (long long)column * kRows + row
+                                         : (long long)row * kColumns + column;
+  if constexpr (Config::kRowsPerWord * Config::kColumnsPerWord == 1) {
+    using Bits = typename Chunk<Config::kStoredBits / 8>::Type;
+    return reinterpret_cast<const Bits *>(expert)[at];
+  } else {
+    const unsigned word = reinterpret_cast<const unsigned *>(expert)[at];
+    const int shift =
+        Config::kStoredBits * ((unsigned(Config::kSlots) >> 4 * slot) & 15);
+    const unsigned bits = word >> shift & ((1u << Config::kStoredBits) - 1);
+    return (bits + Config::kAdded) ^ Config::kFlipped;
+  }
 }
 
 } // namespace detail
@@ -128,6 +161,71 @@ packInterleave(const typename Config::Args &args) {
     destination[v] =
         source[(expert * Config::kRows + stored) * kVectors + chunk];
   });
+}
+
+template <class Config> constexpr bool checkStoredConfig() {
+  checkCommonConfig<Config>();
+  MOE_REQUIRE_VALUE(Config, kRows, "weight rows of an expert");
+  MOE_REQUIRE_VALUE(Config, kColumns, "elements of a row");
+  MOE_REQUIRE_VALUE(Config, kBits, "bits of a packed element");
+  MOE_REQUIRE_VALUE(Config, kStoredBits, "bits of a stored element");
+  MOE_REQUIRE_VALUE(Config, kRowsLast, "whether rows are innermost");
+  MOE_REQUIRE_VALUE(Config, kRowsPerWord, "rows in 32 bits");
+  MOE_REQUIRE_VALUE(Config, kColumnsPerWord, "columns in 32 bits");
+  MOE_REQUIRE_VALUE(Config, kSlots, "order of elements in 32 bits");
+  MOE_REQUIRE_VALUE(Config, kAdded, "what is added to an element");
+  MOE_REQUIRE_VALUE(Config, kFlipped, "bits that change");
+  MOE_REQUIRE_VALUE(Config, kInterleave, "rows of a block");
+  MOE_REQUIRE_VALUE(Config, kBytesPerCta, "bytes that a CTA makes");
+  static_assert(Config::kRows % Config::kRowsPerWord == 0 &&
+                    Config::kColumns % Config::kColumnsPerWord == 0,
+                "rows and columns must fill whole words");
+  static_assert(Config::kColumns * Config::kBits % 8 == 0,
+                "packed rows must be whole bytes");
+  static_assert(Config::kBytesPerCta % 4 == 0,
+                "kBytesPerCta must be a multiple of 4");
+  return true;
+}
+
+template <class Config>
+__device__ __forceinline__ void packStored(const typename Config::Args &args) {
+  static_assert(checkStoredConfig<Config>());
+  awaitPredecessor<Config>();
+  constexpr int kRowBytes = Config::kColumns * Config::kBits / 8;
+  constexpr int kBytes = minimum(4, kRowBytes & -kRowBytes);
+  constexpr int kElements = kBytes * 8 / Config::kBits;
+  constexpr int kChunks = kRowBytes / kBytes;
+  constexpr long long kStoredBytes = (long long)Config::kRows *
+                                     Config::kColumns * Config::kStoredBits / 8;
+  using Chunk = typename detail::Chunk<kBytes>::Type;
+  Chunk *destination = reinterpret_cast<Chunk *>(
+      args.destination + (long long)args.first_expert * Config::kRows * kRowBytes);
+  const long long first = (long long)blockIdx.x * (Config::kBytesPerCta / kBytes);
+  const long long end = min(first + Config::kBytesPerCta / kBytes,
+                            (long long)args.experts * Config::kRows * kChunks);
+  for (long long v = first + threadIdx.x; v < end; v += Config::kThreads) {
+    const int expert = int(v / ((long long)Config::kRows * kChunks));
+    const int inExpert = int(v % ((long long)Config::kRows * kChunks));
+    // Neighbours in a warp read what lies side by side.
+    const int row = Config::kRowsLast ? inExpert % Config::kRows
+                                      : inExpert / kChunks;
+    const int chunk = Config::kRowsLast ? inExpert / Config::kRows
+                                        : inExpert % kChunks;
+    int stored = row;
+    if constexpr (Config::kInterleave > 0) {
+      const GateUpRow gateUp = gateUpRow<Config::kInterleave>(row);
+      stored = StoredOrder<Config>::Type::template row<Config::kRows / 2>(
+          gateUp.up, gateUp.index);
+    }
+    unsigned bits = 0;
+#pragma unroll
+    for (int i = 0; i < kElements; ++i)
+      bits |= detail::storedBits<Config>(args.source + expert * kStoredBytes,
+                                         stored, chunk * kElements + i)
+              << i * (kElements > 1 ? Config::kBits : 0);
+    destination[((long long)expert * Config::kRows + row) * kChunks + chunk] =
+        Chunk(bits);
+  }
 }
 
 } // namespace moe

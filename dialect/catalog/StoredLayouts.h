@@ -1,0 +1,64 @@
+//===- StoredLayouts.h - how checkpoints store weights ----------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Where the elements of an expert's w13 and w2, of their scales and of their
+// zero points lie in memory before they are packed. What stands here is all
+// that anyone knows about a layout.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_DIALECT_CATALOG_STOREDLAYOUTS_H
+#define MOEC_DIALECT_CATALOG_STOREDLAYOUTS_H
+
+#include "dialect/catalog/Catalog.h"
+
+namespace moec::catalog {
+
+/// The matrix [rows, columns] of one expert: rows are those of the weight (its
+/// outputs), columns go along k.
+struct StoredTensor {
+  bool rowsLast = false;         ///< in memory it is [columns, rows]
+  std::string_view packed = {};  ///< "rows" or "columns": i32 hold several
+  std::string_view slots = {};   ///< where the i-th of them is; empty: at i
+  int added = 0;                 ///< to each element as it is read
+  constexpr bool isAsRead() const { return !rowsLast && packed.empty(); }
+};
+
+struct StoredLayout {
+  std::string_view name;
+  StoredTensor weights = {}, scales = {}, zeroPoints = {};
+};
+
+/// The order of AWQ's nibbles.
+inline constexpr std::string_view kAwqSlots = "0 4 1 5 2 6 3 7";
+
+inline constexpr StoredLayout kStoredLayouts[] = {
+    {"rows"},           // as kernels read them, but for gate and up rows
+    {"columns", {true}}, // weights alone
+    // AutoGPTQ; its zero points are less by one, which gptq_v2 mended.
+    {"gptq", {true, "columns"}, {true}, {true, "rows", {}, 1}},
+    {"gptq_v2", {true, "columns"}, {true}, {true, "rows"}},
+    {"awq", {true, "rows", kAwqSlots}, {true}, {true, "rows", kAwqSlots}},
+    // compressed-tensors.
+    {"pack_quantized", {false, "columns"}, {}, {false, "rows"}},
+};
+
+/// Of an input of the layer, by its name: "w13", "w2_zero_point".
+constexpr StoredTensor storedTensor(const StoredLayout &layout,
+                                    std::string_view input) {
+  if (input == "w13" || input == "w2")
+    return layout.weights;
+  if (input == "w13_scale" || input == "w2_scale")
+    return layout.scales;
+  if (input == "w13_zero_point" || input == "w2_zero_point")
+    return layout.zeroPoints;
+  return {};
+}
+
+} // namespace moec::catalog
+
+#endif // MOEC_DIALECT_CATALOG_STOREDLAYOUTS_H
