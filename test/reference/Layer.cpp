@@ -13,6 +13,7 @@
 #include "test/reference/Reference.h"
 
 #include <initializer_list>
+#include <sstream>
 
 namespace moec::reference {
 
@@ -325,6 +326,18 @@ static void readOfExperts(Reader &reader, const nlohmann::json &activation,
   }
 }
 
+static StoredTensor readStored(Reader &reader, const std::string &name) {
+  const std::string path = "stored_layout." + name;
+  StoredTensor stored;
+  stored.rowsLast = reader.boolean(path + ".rows_last");
+  stored.packed = reader.word(path + ".packed", {"", "rows", "columns"});
+  std::istringstream slots(reader.word(path + ".slots", {}));
+  for (int64_t slot = 0; slots >> slot;)
+    stored.slots.push_back(slot);
+  stored.added = reader.integer(path + ".added", 0);
+  return stored;
+}
+
 Result<Layer> parseLayer(const nlohmann::json &json) {
   Reader reader(json);
   Layer layer;
@@ -369,6 +382,11 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
 
   layer.gateUpOrder =
       reader.word("gate_up_order", {"gate_first", "up_first", "interleaved"});
+  if (json.contains("stored_layout")) {
+    layer.storedWeights = readStored(reader, "weights");
+    layer.storedScales = readStored(reader, "scales");
+    layer.storedZeroPoints = readStored(reader, "zero_points");
+  }
   // Absent in packages that older compilers wrote.
   if (json.contains("accumulate"))
     layer.accumulatesFast =

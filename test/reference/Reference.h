@@ -53,6 +53,15 @@ struct Scaling {
   }
 };
 
+/// Where a checkpoint has the elements of a weight, of its scales or of its
+/// zero points; else they are rows.
+struct StoredTensor {
+  bool rowsLast = false;      ///< in memory it is [columns, rows]
+  std::string packed;         ///< rows or columns: 32 bits hold several of them
+  std::vector<int64_t> slots; ///< where the i-th of those is; empty: at i
+  int64_t added = 0;          ///< to what stands there
+};
+
 /// The parameters of an activation.
 struct ActivationNumbers {
   double alpha = 1, beta = 0, linearBeta = 0;
@@ -94,6 +103,7 @@ struct Layer {
   std::array<bool, 4> ofExperts = {};
   bool gated = true;
   std::string gateUpOrder = "gate_first"; ///< or up_first, interleaved
+  StoredTensor storedWeights, storedScales, storedZeroPoints;
   const Element *a1 = nullptr;            ///< what the first matmul multiplies
   const Element *a2 = nullptr; ///< what the second one does: rounded to it
   const Element *weightType = nullptr;
