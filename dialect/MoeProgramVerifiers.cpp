@@ -165,9 +165,9 @@ static LogicalResult verifyInputs(ProgramOp program, LayerOp layer) {
     const BlockArgument input = program.getInput(expected.name);
     if (!input || expected.shape.empty() || !expected.element)
       continue;
-    const auto type = RankedTensorType::get(
-        expected.shape, expected.element,
-        layer.getStoredLayoutOf(expected.name));
+    const auto type =
+        RankedTensorType::get(expected.shape, expected.element,
+                              layer.getStoredLayoutOf(expected.name));
     if (input.getType() != type)
       return program.emitOpError()
              << "input '" << expected.name << "' must be " << type

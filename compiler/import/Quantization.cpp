@@ -273,7 +273,8 @@ ExpertQuantization moec::compiler::readQuantization(JsonReader &quant) {
   static constexpr std::array<std::string_view, 2> kFormats = {"gptq",
                                                                "gptq_v2"};
   if (method == "gptq")
-    result.storedLayout = readName(quant, "checkpoint_format", kFormats, "gptq");
+    result.storedLayout =
+        readName(quant, "checkpoint_format", kFormats, "gptq");
   else if (method == "awq")
     result.storedLayout = "awq";
   else if (method == "compressed-tensors" &&

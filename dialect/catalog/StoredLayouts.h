@@ -21,10 +21,10 @@ namespace moec::catalog {
 /// The matrix [rows, columns] of one expert: rows are those of the weight (its
 /// outputs), columns go along k.
 struct StoredTensor {
-  bool rowsLast = false;         ///< in memory it is [columns, rows]
-  std::string_view packed = {};  ///< "rows" or "columns": i32 hold several
-  std::string_view slots = {};   ///< where the i-th of them is; empty: at i
-  int added = 0;                 ///< to each element as it is read
+  bool rowsLast = false;        ///< in memory it is [columns, rows]
+  std::string_view packed = {}; ///< "rows" or "columns": i32 hold several
+  std::string_view slots = {};  ///< where the i-th of them is; empty: at i
+  int added = 0;                ///< to each element as it is read
   constexpr bool isAsRead() const { return !rowsLast && packed.empty(); }
 };
 
@@ -37,7 +37,7 @@ struct StoredLayout {
 inline constexpr std::string_view kAwqSlots = "0 4 1 5 2 6 3 7";
 
 inline constexpr StoredLayout kStoredLayouts[] = {
-    {"rows"},           // as kernels read them, but for gate and up rows
+    {"rows"},            // as kernels read them, but for gate and up rows
     {"columns", {true}}, // weights alone
     // AutoGPTQ; its zero points are less by one, which gptq_v2 mended.
     {"gptq", {true, "columns"}, {true}, {true, "rows", {}, 1}},

@@ -182,8 +182,7 @@ Result<StoredMatrix> storedMatrix(KernelRun &run, const Stage &stage,
   constexpr int64_t kWordBits = 32;
   const int64_t perWord = made.rowsPerWord * made.columnsPerWord;
   bool right = made.bits >= 1 && made.rowsPerWord >= 1 &&
-               made.columnsPerWord >= 1 &&
-               made.rows % made.rowsPerWord == 0 &&
+               made.columnsPerWord >= 1 && made.rows % made.rowsPerWord == 0 &&
                made.columns % made.columnsPerWord == 0;
   if (right && made.isPacked()) {
     right = made.bits * perWord == kWordBits &&
@@ -199,9 +198,8 @@ Result<StoredMatrix> storedMatrix(KernelRun &run, const Stage &stage,
                            "bits with a slot for each element, got {} x {} "
                            "elements of {} bits, {} x {} in a word, in slots "
                            "'{}'",
-                           made.rows, made.columns, made.bits,
-                           made.rowsPerWord, made.columnsPerWord,
-                           run.word(stage, "slots")));
+                           made.rows, made.columns, made.bits, made.rowsPerWord,
+                           made.columnsPerWord, run.word(stage, "slots")));
   return made;
 }
 
@@ -233,26 +231,26 @@ Result<void> moec::host::runPackStored(KernelRun &run, const Stage &stage) {
   const int64_t bits = storageBits(weight->storage);
   const int64_t rowBytes = storageBytes(weight->storage, step->columns);
   std::byte *destination = weight->at(step->firstExpert);
-  parallelFor(
-      run.threads, step->experts * step->rows, 16,
-      [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const std::byte *from =
-              scratch->data + i / step->rows * matrix->bytes();
-          std::byte *row = destination + i * rowBytes;
-          const int64_t stored = order->at(i % step->rows).stored;
-          for (int64_t c = 0; c < step->columns; ++c) {
-            const uint32_t element = matrix->load(from, stored, c);
-            if (bits == 4) {
-              const auto nibble = static_cast<uint8_t>(element << c % 2 * 4);
-              row[c / 2] = (c % 2 ? row[c / 2] : std::byte{0}) |
-                           static_cast<std::byte>(nibble);
-            } else {
-              std::memcpy(row + c * bits / 8, &element,
-                          static_cast<size_t>(bits / 8));
-            }
-          }
-        }
-      });
+  parallelFor(run.threads, step->experts * step->rows, 16,
+              [&](int64_t begin, int64_t end) {
+                for (int64_t i = begin; i < end; ++i) {
+                  const std::byte *from =
+                      scratch->data + i / step->rows * matrix->bytes();
+                  std::byte *row = destination + i * rowBytes;
+                  const int64_t stored = order->at(i % step->rows).stored;
+                  for (int64_t c = 0; c < step->columns; ++c) {
+                    const uint32_t element = matrix->load(from, stored, c);
+                    if (bits == 4) {
+                      const auto nibble =
+                          static_cast<uint8_t>(element << c % 2 * 4);
+                      row[c / 2] = (c % 2 ? row[c / 2] : std::byte{0}) |
+                                   static_cast<std::byte>(nibble);
+                    } else {
+                      std::memcpy(row + c * bits / 8, &element,
+                                  static_cast<size_t>(bits / 8));
+                    }
+                  }
+                }
+              });
   return {};
 }

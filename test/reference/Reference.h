@@ -60,6 +60,7 @@ struct StoredTensor {
   std::string packed;         ///< rows or columns: 32 bits hold several of them
   std::vector<int64_t> slots; ///< where the i-th of those is; empty: at i
   int64_t added = 0;          ///< to what stands there
+  bool isRows() const { return !rowsLast && packed.empty(); }
 };
 
 /// The parameters of an activation.
@@ -104,7 +105,7 @@ struct Layer {
   bool gated = true;
   std::string gateUpOrder = "gate_first"; ///< or up_first, interleaved
   StoredTensor storedWeights, storedScales, storedZeroPoints;
-  const Element *a1 = nullptr;            ///< what the first matmul multiplies
+  const Element *a1 = nullptr; ///< what the first matmul multiplies
   const Element *a2 = nullptr; ///< what the second one does: rounded to it
   const Element *weightType = nullptr;
   /// What codes of activations and weights become before they are multiplied,

@@ -54,8 +54,8 @@ int64_t StoredMatrix::placeOf(int64_t row, int64_t column) const {
   }
   if (!how.slots.empty())
     slot = how.slots[slot];
-  const int64_t word = how.rowsLast ? column * height + row
-                                    : row * width + column;
+  const int64_t word =
+      how.rowsLast ? column * height + row : row * width + column;
   return word * wordBits + slot * storedBits;
 }
 

@@ -62,9 +62,8 @@ static EmittedKernel emitCopy(moe::PackOp pack, const std::string &element,
                               int64_t rows, int64_t columns,
                               int64_t configColumns, int64_t bytes,
                               const std::string &scratch) {
-  EmittedKernel out =
-      begin(pack->getParentOfType<moe::ProgramOp>(), "pack_copy",
-            "moe::packCopy");
+  EmittedKernel out = begin(pack->getParentOfType<moe::ProgramOp>(),
+                            "pack_copy", "moe::packCopy");
   ConfigPrinter &config = out.text.config;
   config.type("Element", element);
   config.number("kRows", rows);
@@ -83,9 +82,8 @@ static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
   const int64_t rows = type.getDimSize(1);
   const int64_t columns = type.getRank() > 2 ? type.getDimSize(2) : 1;
   const int64_t bits = elementBits(elementTypeOf(pack.getResult()));
-  EmittedKernel out =
-      begin(pack->getParentOfType<moe::ProgramOp>(), "pack_stored",
-            "moe::packStored");
+  EmittedKernel out = begin(pack->getParentOfType<moe::ProgramOp>(),
+                            "pack_stored", "moe::packStored");
   ConfigPrinter &config = out.text.config;
   config.number("kRows", rows);
   config.number("kColumns", columns);
@@ -136,8 +134,8 @@ std::vector<EmittedKernel> compiler::emitPack(moe::PackOp pack,
                                     : cppElementType(elementType));
   const int64_t bytes = rows * columns * bits / 8;
   const int64_t configColumns = asBytes ? columns * bits / 8 : columns;
-  EmittedKernel second = begin(program, "pack_interleave",
-                               "moe::packInterleave");
+  EmittedKernel second =
+      begin(program, "pack_interleave", "moe::packInterleave");
   ConfigPrinter &config = second.text.config;
   config.type("Element", element);
   config.number("kRows", rows);

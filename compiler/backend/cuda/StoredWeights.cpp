@@ -46,10 +46,10 @@ StoredWeight compiler::storedWeight(llvm::StringRef input,
     const int64_t count = kWordBits / made.bits;
     (tensor.packed == "rows" ? made.rowsPerWord : made.columnsPerWord) = count;
     for (int64_t i = 0; i < count; ++i)
-      made.slots += (i ? " " : "") + std::string(tensor.slots.empty()
-                                                     ? std::to_string(i)
-                                                     : catalog::wordAt(
-                                                           tensor.slots, i));
+      made.slots +=
+          (i ? " " : "") + std::string(tensor.slots.empty()
+                                           ? std::to_string(i)
+                                           : catalog::wordAt(tensor.slots, i));
     made.flipped = made.bits == 8 ? 128 : 0;
     made.elementType = "i32";
   }
@@ -62,8 +62,7 @@ StoredWeight compiler::storedWeight(llvm::StringRef input,
 
 std::optional<StoredWeight> compiler::storedWeight(moe::PackOp pack) {
   auto type = mlir::cast<RankedTensorType>(pack.getSource().getType());
-  auto layout =
-      mlir::dyn_cast_or_null<moe::LayoutAttr>(type.getEncoding());
+  auto layout = mlir::dyn_cast_or_null<moe::LayoutAttr>(type.getEncoding());
   if (!layout)
     return std::nullopt;
   return storedWeight(valueName(pack.getSource()), type, layout.getStored());
@@ -83,9 +82,9 @@ bool compiler::packsInPlace(moe::PackOp pack) {
 json compiler::storedLayoutJson(moe::LayerOp layer) {
   const catalog::StoredLayout &row = rowOf(layer.getStoredLayout());
   json made = {{"name", row.name}};
-  for (auto [name, tensor] : {std::pair("weights", &row.weights),
-                              std::pair("scales", &row.scales),
-                              std::pair("zero_points", &row.zeroPoints)})
+  for (auto [name, tensor] :
+       {std::pair("weights", &row.weights), std::pair("scales", &row.scales),
+        std::pair("zero_points", &row.zeroPoints)})
     made[name] = {{"rows_last", tensor->rowsLast},
                   {"packed", tensor->packed},
                   {"slots", tensor->slots},

@@ -13,6 +13,7 @@
 
 #include "runtime/support/Sha256.h"
 #include "test/reference/Check.h"
+#include "test/reference/Stored.h"
 #include "test/reference/TestData.h"
 
 #include <fmt/format.h>
@@ -141,12 +142,30 @@ static void fillExperts(const Layer &layer, const WeightShape &shape,
       });
 }
 
+/// All experts as the layer's checkpoint stores them.
+static void store(const Layer &layer, const WeightShape &shape,
+                  HostWeights &weights) {
+  const reference::StoredMatrix matrix = reference::storedMatrix(
+      layer, shape.name, shape.rows, shape.columns, *shape.element);
+  if (matrix.how.isRows())
+    return;
+  HostArray array(shape.experts * matrix.storedBytes());
+  const std::byte *rows = weights.arrays.at(shape.name).data.get();
+  reference::parallelFor(shape.experts, 0, [&](int64_t first, int64_t last) {
+    for (int64_t expert = first; expert < last; ++expert)
+      reference::toStored(matrix, rows + expert * matrix.rowsBytes(),
+                          array.data.get() + expert * matrix.storedBytes());
+  });
+  weights.stored.emplace(shape.name, std::move(array));
+}
+
 HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
   HostWeights result;
   for (const WeightShape &shape : weightShapes(layer)) {
     HostArray array(shape.experts * shape.expertBytes());
     fillExperts(layer, shape, seed, 0, shape.experts, array);
     result.arrays.emplace(shape.name, std::move(array));
+    store(layer, shape, result);
   }
   return result;
 }
@@ -193,6 +212,7 @@ HostWeights HostWeights::withExpert(const Layer &layer, uint64_t seed,
     if (shape.ofLocalExperts)
       fillExperts(layer, shape, seed, expert, expert + 1, array);
     result.arrays.emplace(shape.name, std::move(array));
+    store(layer, shape, result);
   }
   return result;
 }

@@ -35,7 +35,14 @@ struct HostArray {
 
 /// The stored weights of a layer by value name; made once for all runs.
 struct HostWeights {
-  std::map<std::string, HostArray> arrays;
+  std::map<std::string, HostArray> arrays; ///< as the reference reads them
+  /// Those that the layer stores in another way, so.
+  std::map<std::string, HostArray> stored;
+  /// What a device is given.
+  const HostArray &given(const std::string &name) const {
+    const auto found = stored.find(name);
+    return found == stored.end() ? arrays.at(name) : found->second;
+  }
   static HostWeights make(const reference::Layer &layer, uint64_t seed);
   /// Those that the package names, out of a checkpoint.
   static Result<HostWeights> load(const runtime::Package &package,

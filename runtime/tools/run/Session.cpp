@@ -44,7 +44,8 @@ Result<std::unique_ptr<Session>> Session::open(Machine &machine,
 
 Result<void> Session::setWeights(const HostWeights &weights) {
   std::vector<Tensor> tensors;
-  for (const auto &[name, array] : weights.arrays) {
+  for (const auto &[name, rows] : weights.arrays) {
+    const HostArray &array = weights.given(name);
     const Value *value = findValue(code->manifest(), code->target(), name);
     if (!value)
       return Error{ErrorCode::InvalidManifest,
@@ -247,7 +248,7 @@ Result<Session::Stored> Session::destroyPacked(const HostWeights &weights) {
       if (found == weights.arrays.end())
         return Error{ErrorCode::InvalidManifest,
                      fmt::format("pack source {} is no weight", name)};
-      const auto &array = found->second;
+      const HostArray &array = weights.given(name);
       auto memory = machine.allocate(array.bytes);
       if (!memory)
         return memory.takeError();
@@ -293,7 +294,7 @@ Result<void> Session::replaceExpert(const HostWeights &weights,
   // Tensors refer to the names until they are packed.
   const std::vector<std::string> names = weightsOfExperts(described);
   for (const std::string &name : names) {
-    const HostArray &array = weights.arrays.at(name);
+    const HostArray &array = weights.given(name);
     const int64_t bytes = array.bytes / described.localExperts;
     void *to = storedAt.at(name);
     // Where packing lies in place, the stored bytes are there no more.

@@ -54,9 +54,36 @@ template <class Config> constexpr bool checkPackConfig() {
   return true;
 }
 
-/// Dynamic shared memory of both kernels: none.
+template <class Config> constexpr bool checkStoredConfig() {
+  checkCommonConfig<Config>();
+  MOE_REQUIRE_VALUE(Config, kRows, "weight rows of an expert");
+  MOE_REQUIRE_VALUE(Config, kColumns, "elements of a row");
+  MOE_REQUIRE_VALUE(Config, kBits, "bits of a packed element");
+  MOE_REQUIRE_VALUE(Config, kStoredBits, "bits of a stored element");
+  MOE_REQUIRE_VALUE(Config, kRowsLast, "whether rows are innermost");
+  MOE_REQUIRE_VALUE(Config, kRowsPerWord, "rows in 32 bits");
+  MOE_REQUIRE_VALUE(Config, kColumnsPerWord, "columns in 32 bits");
+  MOE_REQUIRE_VALUE(Config, kSlots, "order of elements in 32 bits");
+  MOE_REQUIRE_VALUE(Config, kAdded, "what is added to an element");
+  MOE_REQUIRE_VALUE(Config, kFlipped, "bits that change");
+  MOE_REQUIRE_VALUE(Config, kInterleave, "rows of a block");
+  MOE_REQUIRE_VALUE(Config, kBytesPerCta, "bytes that a CTA makes");
+  static_assert(Config::kRows % Config::kRowsPerWord == 0 &&
+                    Config::kColumns % Config::kColumnsPerWord == 0,
+                "rows and columns must fill whole words");
+  static_assert(Config::kColumns * Config::kBits % 8 == 0,
+                "packed rows must be whole bytes");
+  static_assert(Config::kBytesPerCta % 4 == 0,
+                "kBytesPerCta must be a multiple of 4");
+  return true;
+}
+
+/// Dynamic shared memory of all of them: none.
 template <class Config> constexpr int sharedBytes() {
-  static_assert(checkPackConfig<Config>());
+  if constexpr (requires { Config::kStoredBits; })
+    static_assert(checkStoredConfig<Config>());
+  else
+    static_assert(checkPackConfig<Config>());
   return 0;
 }
 
@@ -107,7 +134,8 @@ __device__ __forceinline__ unsigned storedBits(const unsigned char *expert,
                                                int row, int column) {
   constexpr int kRows = Config::kRows / Config::kRowsPerWord;
   constexpr int kColumns = Config::kColumns / Config::kColumnsPerWord;
-  const int slot = row % Config::kRowsPerWord + column % Config::kColumnsPerWord;
+  const int slot =
+      row % Config::kRowsPerWord + column % Config::kColumnsPerWord;
   row /= Config::kRowsPerWord, column /= Config::kColumnsPerWord;
   const long long at = Config::kRowsLast ? (long long)column * kRows + row
                                          : (long long)row * kColumns + column;
@@ -163,30 +191,6 @@ packInterleave(const typename Config::Args &args) {
   });
 }
 
-template <class Config> constexpr bool checkStoredConfig() {
-  checkCommonConfig<Config>();
-  MOE_REQUIRE_VALUE(Config, kRows, "weight rows of an expert");
-  MOE_REQUIRE_VALUE(Config, kColumns, "elements of a row");
-  MOE_REQUIRE_VALUE(Config, kBits, "bits of a packed element");
-  MOE_REQUIRE_VALUE(Config, kStoredBits, "bits of a stored element");
-  MOE_REQUIRE_VALUE(Config, kRowsLast, "whether rows are innermost");
-  MOE_REQUIRE_VALUE(Config, kRowsPerWord, "rows in 32 bits");
-  MOE_REQUIRE_VALUE(Config, kColumnsPerWord, "columns in 32 bits");
-  MOE_REQUIRE_VALUE(Config, kSlots, "order of elements in 32 bits");
-  MOE_REQUIRE_VALUE(Config, kAdded, "what is added to an element");
-  MOE_REQUIRE_VALUE(Config, kFlipped, "bits that change");
-  MOE_REQUIRE_VALUE(Config, kInterleave, "rows of a block");
-  MOE_REQUIRE_VALUE(Config, kBytesPerCta, "bytes that a CTA makes");
-  static_assert(Config::kRows % Config::kRowsPerWord == 0 &&
-                    Config::kColumns % Config::kColumnsPerWord == 0,
-                "rows and columns must fill whole words");
-  static_assert(Config::kColumns * Config::kBits % 8 == 0,
-                "packed rows must be whole bytes");
-  static_assert(Config::kBytesPerCta % 4 == 0,
-                "kBytesPerCta must be a multiple of 4");
-  return true;
-}
-
 template <class Config>
 __device__ __forceinline__ void packStored(const typename Config::Args &args) {
   static_assert(checkStoredConfig<Config>());
@@ -195,22 +199,24 @@ __device__ __forceinline__ void packStored(const typename Config::Args &args) {
   constexpr int kBytes = minimum(4, kRowBytes & -kRowBytes);
   constexpr int kElements = kBytes * 8 / Config::kBits;
   constexpr int kChunks = kRowBytes / kBytes;
-  constexpr long long kStoredBytes = (long long)Config::kRows *
-                                     Config::kColumns * Config::kStoredBits / 8;
+  constexpr long long kStoredBytes =
+      (long long)Config::kRows * Config::kColumns * Config::kStoredBits / 8;
   using Chunk = typename detail::Chunk<kBytes>::Type;
-  Chunk *destination = reinterpret_cast<Chunk *>(
-      args.destination + (long long)args.first_expert * Config::kRows * kRowBytes);
-  const long long first = (long long)blockIdx.x * (Config::kBytesPerCta / kBytes);
+  Chunk *destination = reinterpret_cast<Chunk *>(args.destination +
+                                                 (long long)args.first_expert *
+                                                     Config::kRows * kRowBytes);
+  const long long first =
+      (long long)blockIdx.x * (Config::kBytesPerCta / kBytes);
   const long long end = min(first + Config::kBytesPerCta / kBytes,
                             (long long)args.experts * Config::kRows * kChunks);
   for (long long v = first + threadIdx.x; v < end; v += Config::kThreads) {
     const int expert = int(v / ((long long)Config::kRows * kChunks));
     const int inExpert = int(v % ((long long)Config::kRows * kChunks));
     // Neighbours in a warp read what lies side by side.
-    const int row = Config::kRowsLast ? inExpert % Config::kRows
-                                      : inExpert / kChunks;
-    const int chunk = Config::kRowsLast ? inExpert / Config::kRows
-                                        : inExpert % kChunks;
+    const int row =
+        Config::kRowsLast ? inExpert % Config::kRows : inExpert / kChunks;
+    const int chunk =
+        Config::kRowsLast ? inExpert / Config::kRows : inExpert % kChunks;
     int stored = row;
     if constexpr (Config::kInterleave > 0) {
       const GateUpRow gateUp = gateUpRow<Config::kInterleave>(row);
