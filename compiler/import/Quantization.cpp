@@ -228,11 +228,12 @@ std::string readCompressedTensors(JsonReader &quant, int64_t &groupSize) {
 std::string readGrouped(JsonReader &quant, bool symmetric, int64_t &groupSize) {
   const int64_t bits = quant.integer("bits", 4, 8);
   groupSize = quant.integer("group_size", -1, kMaxBlock);
-  if (quant.booleanOr("desc_act", false)) {
+  // One group of all of k has no order.
+  if (quant.booleanOr("desc_act", false) && groupSize != -1) {
     quant.refuse("desc_act",
-                 fmt::format("expected false (rows of k in their order), got "
-                             "true; {}",
-                             orScheme()));
+                 fmt::format("expected false (rows of k in their order) with "
+                             "groups of {}, got true; {}",
+                             groupSize, orScheme()));
     return "";
   }
   return known(quant, "bits",

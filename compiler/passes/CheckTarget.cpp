@@ -311,68 +311,45 @@ LogicalResult checkParameters(moe::LayerOp layer) {
 // Weights as stored
 //===----------------------------------------------------------------------===//
 
-/// What of a weight a stored layout holds in whole words of 32 bits.
-LogicalResult checkWords(moe::LayerOp layer, StringRef name,
-                         const catalog::StoredTensor &tensor, int64_t bits,
-                         int64_t rows, int64_t columns) {
-  if (tensor.packed.empty())
-    return success();
-  const bool ofRows = tensor.packed == "rows";
-  const int64_t extent = ofRows ? rows : columns, perWord = 32 / bits;
-  if (extent % perWord == 0)
-    return success();
-  return compiler::refuse(
-      layer, "size_not_supported",
-      name + (ofRows ? " has " : " has rows of ") + Twine(extent) +
-          (ofRows ? " rows" : " elements") + ", of which stored_layout '" +
-          layer.getStoredLayout() + "' holds " + Twine(perWord) +
-          " in 32 bits; accepted: multiples of " + Twine(perWord));
-}
-
 LogicalResult checkStoredLayout(moe::LayerOp layer) {
   const StringRef name = layer.getStoredLayout();
   const catalog::StoredLayout &stored =
       *catalog::find(catalog::kStoredLayouts, std::string_view(name));
-  const auto refuse = [&](const Twine &reason) {
-    return compiler::refuse(layer, "option_not_supported",
+  const bool ofWords = !stored.weights.packed.empty();
+  const auto refuse = [&](StringRef code, const Twine &reason) {
+    return compiler::refuse(layer, code,
                             "stored_layout '" + name + "' " + reason);
   };
-  const int64_t width = layer.getWidth();
-  const int64_t inner =
-      layer.getLocalIntermediate().value_or(layer.getIntermediate());
-  const int64_t gateUpRows = layer.isGated() ? 2 * inner : inner;
-  struct Stored {
-    std::string name;
-    moe::DescriptorAttr descriptor;
-    int64_t rows, columns;
-  };
-  bool failed = false;
-  for (const Stored &weight :
-       {Stored{"w13", layer.getQuant().getW1(), gateUpRows, width},
-        Stored{"w2", layer.getQuant().getW2(), width, inner}}) {
-    const Type element = weight.descriptor.getElement();
+  for (moe::DescriptorAttr weight :
+       {layer.getQuant().getW1(), layer.getQuant().getW2()}) {
+    const Type element = weight.getElement();
     const int64_t bits = element.getIntOrFloatBitWidth();
-    const std::string type = compiler::elementTypeName(element);
-    if (stored.weights.packed.empty() && stored.weights.rowsLast &&
-        bits % 8 != 0)
-      return refuse("holds elements of whole bytes, got " + type +
-                    "; accepted: another layout");
-    if (stored.weights.packed.empty())
-      continue;
-    if (!element.isInteger() || (bits != 4 && !stored.weights.slots.empty()))
-      return refuse(Twine("holds integers of 4 ") +
-                    (stored.weights.slots.empty() ? "or 8 " : "") +
-                    "bits, got " + type + "; accepted: another layout");
-    if (bits != 4 && weight.descriptor.getZeroPoint())
-      return refuse("holds zero points of 4 bits, got those of " + type +
-                    "; accepted: another layout, or no zero points");
-    failed |= mlir::failed(checkWords(layer, weight.name, stored.weights, bits,
-                                      weight.rows, weight.columns));
-    if (weight.descriptor.getZeroPoint())
-      failed |= mlir::failed(checkWords(layer, weight.name + "_zero_point",
-                                        stored.zeroPoints, 4, weight.rows, 8));
+    const std::string got = ", got " + compiler::elementTypeName(element) +
+                            "; accepted: another layout";
+    if (!ofWords && stored.weights.rowsLast && bits % 8 != 0)
+      return refuse("option_not_supported",
+                    "holds elements of whole bytes" + got);
+    const bool bytes = stored.weights.slots.empty();
+    if (ofWords && (!element.isInteger() || (bits != 4 && !bytes)))
+      return refuse("option_not_supported", Twine("holds integers of 4 ") +
+                                                (bytes ? "or 8 " : "") +
+                                                "bits" + got);
+    if (ofWords && bits != 4 && weight.getZeroPoint())
+      return refuse("option_not_supported",
+                    "holds zero points of 4 bits beside such codes" + got +
+                        ", or no zero points");
   }
-  return failure(failed);
+  // Each of them counts rows of one weight and elements of rows of the other.
+  constexpr int64_t kPerWord = 8;
+  for (auto [size, extent] :
+       {std::pair<StringRef, int64_t>("hidden", layer.getWidth()),
+        {"intermediate (of this rank)",
+         layer.getLocalIntermediate().value_or(layer.getIntermediate())}})
+    if (ofWords && extent % kPerWord != 0)
+      return refuse("size_not_supported",
+                    "holds up to 8 elements in 32 bits, and " + size + " is " +
+                        Twine(extent) + "; accepted: multiples of 8");
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

@@ -28,3 +28,18 @@ moe.layer @plain {
 moe.layer @stored {
   experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<swigluoai, per_expert>, parallel = #moe.parallel<>, gate_up_order = "interleaved", local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+
+// What a checkpoint stores in another order than rows is packed, for whatever
+// reads it.
+// CHECK-LABEL: moe.program @gptq_sm_90a
+// CHECK: %w13: tensor<8x192x128xi4, #moe.layout<stored = gptq>>, %w2: tensor<8x128x96xi4, #moe.layout<stored = gptq>>, %w13_scale: tensor<8x192x4xbf16, #moe.layout<stored = gptq>>
+// CHECK-SAME: %w2_zero_point: tensor<8x128x3xi8, #moe.layout<stored = gptq>>
+// CHECK: moe.pack %w13 : tensor<8x192x128xi4, #moe.layout<stored = gptq>> -> tensor<8x192x128xi4, #moe.layout<interleave = 8>>
+// CHECK: moe.pack %w2 : tensor<8x128x96xi4, #moe.layout<stored = gptq>> -> tensor<8x128x96xi4, #moe.layout<>>
+// CHECK: moe.pack %w13_scale : tensor<8x192x4xbf16, #moe.layout<stored = gptq>> -> tensor<8x192x4xbf16, #moe.layout<>>
+// CHECK: moe.pack %w2_zero_point : tensor<8x128x3xi8, #moe.layout<stored = gptq>> -> tensor<8x128x3xi8, #moe.layout<>>
+// CHECK: rhs_scale %packed{{.*}} rhs_zero_point %packed
+moe.layer @gptq {
+  experts = 8, top_k = 2, hidden = 128, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <i4, group = [1, 32], scale = bf16, zero_point = i8>, w2 = <i4, group = [1, 32], scale = bf16, zero_point = i8>>,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_layout = "gptq", local_intermediate = 96, local_begin = 0, local_experts = 8, w2_bias = true}

@@ -140,10 +140,22 @@ def routing_json(shape, routing, more):
     return fields
 
 
+# How checkpoints store integers; layers of such a scheme have one after the other.
+STORED_LAYOUTS = {"i4": ("rows", "gptq", "awq", "pack_quantized", "gptq_v2"), "i8": ("rows", "gptq", "columns", "pack_quantized")}
+
+
+def stored_layout(name, scheme):
+    """The field of a layer of this name and scheme; layers whose names count up share none with their neighbours."""
+    layouts = STORED_LAYOUTS.get(scheme["w1"], ("rows",))
+    layout = layouts[sum(name.encode()) % len(layouts)]
+    return {} if layout == "rows" else {"stored_layout": layout}
+
+
 def layer_json(name, shape, scheme, activation, routing, bias, logits_type=None):
     """A layer in moec's JSON; `scheme`, `activation` and `routing` are rows."""
     layer = {"moec_layer": 1, "name": name, **shape, "in_dtype": multiplied(scheme) if is_plain(scheme) else "bf16", "activation": activation["name"],
              "routing_method": routing["name"], "quant_config": scheme["name"], "has_bias": bias, **routing_json(shape, routing, bias),
+             **stored_layout(name, scheme),
              **({"swiglu_limit": 1.5} if "limit" in activation["parameters"] and (bias or "limit" in activation["needs"]) else {})}
     if logits_type:
         layer["router_logits_dtype"] = logits_type

@@ -175,13 +175,13 @@ module attributes {a = #moe.layout<order = fragment, tile = [64]>} {}
 
 // -----
 
-// expected-error@+1 {{'nibbles' needs a 'storage' type that holds them}}
-module attributes {a = #moe.layout<nibbles = [0, 1]>} {}
+// expected-error@+1 {{unknown stored 'marlin'; known: rows, columns, gptq, gptq_v2, awq, pack_quantized}}
+module attributes {a = #moe.layout<stored = marlin>} {}
 
 // -----
 
-// expected-error@+1 {{'nibbles' must be a permutation of 0 to 1}}
-module attributes {a = #moe.layout<storage = i8, nibbles = [0, 2]>} {}
+// expected-error@+1 {{'stored' is of weights that are not packed, which have no other field}}
+module attributes {a = #moe.layout<interleave = 8, stored = gptq>} {}
 
 // -----
 

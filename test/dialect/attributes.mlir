@@ -47,7 +47,7 @@ module @descriptors attributes {
 // CHECK-LABEL: module @decisions
 // CHECK-SAME: moe.a = #moe.target<sm_90a, gpu = h100_sxm>
 // CHECK-SAME: moe.b = #moe.target<sm_121f>
-// CHECK-SAME: moe.c = #moe.layout<order = fragment, tile = [64, 16], storage = i32, nibbles = [0, 2, 4, 6, 1, 3, 5, 7]>
+// CHECK-SAME: moe.c = #moe.layout<order = fragment, tile = [64, 16]>
 // CHECK-SAME: moe.d = #moe.schedule<engine = mma_sync, tile = [16, 64, 64], stages = 4, warps = [1, 4], group = 8, threads = 128, ctas_per_sm = 2, programmatic, source = modelled>
 // CHECK-SAME: moe.e = #moe.schedule<engine = wgmma, tile = [256, 128, 64], swap, threads = 384, cluster = [2, 1, 1], producer_warps = 4, consumer_warps = 8, registers = [56, 224], cooperative, persistent>
 // CHECK-SAME: moe.f = #moe.region<"t", offset = "0", bytes = "rows * 1536", first = 1, last = 2>
@@ -55,7 +55,7 @@ module @descriptors attributes {
 module @decisions attributes {
   moe.a = #moe.target<sm_90a, gpu = h100_sxm>,
   moe.b = #moe.target<sm_121f>,
-  moe.c = #moe.layout<order = fragment, tile = [64, 16], storage = i32, nibbles = [0, 2, 4, 6, 1, 3, 5, 7]>,
+  moe.c = #moe.layout<order = fragment, tile = [64, 16]>,
   moe.d = #moe.schedule<engine = mma_sync, tile = [16, 64, 64], stages = 4, warps = [1, 4], group = 8, ctas_per_sm = 2, threads = 128, programmatic, source = modelled>,
   moe.e = #moe.schedule<engine = wgmma, tile = [256, 128, 64], swap, threads = 384, cluster = [2, 1, 1], producer_warps = 4, consumer_warps = 8, registers = [56, 224], cooperative, persistent>,
   moe.f = #moe.region<"t", bytes = "rows * 1536", offset = "0", first = 1, last = 2>,

@@ -52,8 +52,8 @@ moe.layer @plain {
 // CHECK-NEXT: shared_expert_gate,
 // CHECK-NEXT: shared_intermediate = 512,
 // CHECK-NEXT: skip_final_all_reduce,
+// CHECK-NEXT: stored_layout = "columns",
 // CHECK-NEXT: w2_bias = true,
-// CHECK-NEXT: weights_transposed,
 // CHECK-NEXT: zero_experts = 4
 // CHECK-NEXT: }
 moe.layer @everything {
@@ -66,5 +66,5 @@ moe.layer @everything {
   activation_format = "batched", intermediate_unpadded = 2880, hidden_unpadded = 2880, latent_hidden = 1024,
   eplb, expert_map, redundant_experts = 2, shared_expert_gate, shared_intermediate = 512, num_shared_experts = 1,
   zero_experts = 4, hash_vocabulary = 100, per_expert_scale, routed_scale_on_output, routed_scale = 2.5,
-  apply_router_weight_on_input, scales_swizzled, input_quantized, weights_transposed,
+  apply_router_weight_on_input, scales_swizzled, input_quantized, stored_layout = "columns",
   gate_up_order = "interleaved", has_bias}

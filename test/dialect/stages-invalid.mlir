@@ -441,7 +441,7 @@ func.func private @f(%w: tensor<4x32x64xf16, #moe.layout<interleave = 8>>) {
 // -----
 
 func.func private @f(%w: tensor<4x32x64xf16>) {
-  // expected-error@+1 {{'moe.pack' op 'result' must have a #moe.layout, got 'tensor<4x32x64xf16>'}}
+  // expected-error@+1 {{'moe.pack' op 'result' must have the #moe.layout that kernels read, got 'tensor<4x32x64xf16>'}}
   %p = moe.pack %w : tensor<4x32x64xf16> -> tensor<4x32x64xf16>
   return
 }

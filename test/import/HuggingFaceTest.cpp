@@ -280,7 +280,8 @@ TEST(HuggingFace, QuantizationNamesAScheme) {
 static std::string weightsOf(nlohmann::json quantization) {
   const LayerDescription layer = accepted(
       changed("qwen3-30b-a3b", {{"quantization_config", quantization}}));
-  return layer.quant.scheme + " " + std::to_string(layer.quant.groupSize);
+  return layer.quant.scheme + " " + std::to_string(layer.quant.groupSize) +
+         (layer.storedLayout == "rows" ? "" : " " + layer.storedLayout);
 }
 
 TEST(HuggingFace, QuantizationOfWeightsAlone) {
@@ -289,16 +290,24 @@ TEST(HuggingFace, QuantizationOfWeightsAlone) {
                          {"group_size", 64},
                          {"desc_act", false},
                          {"sym", true}};
-  EXPECT_EQ(weightsOf(gptq), "int4_w4a16 64");
+  EXPECT_EQ(weightsOf(gptq), "int4_w4a16 64 gptq");
+  gptq["checkpoint_format"] = "gptq_v2";
+  gptq["sym"] = false;
+  EXPECT_EQ(weightsOf(gptq), "int4_zp_w4a16 64 gptq_v2");
+  gptq["checkpoint_format"] = "gptq";
+  gptq["sym"] = true;
   gptq["group_size"] = -1;
-  EXPECT_EQ(weightsOf(gptq), "int4_w4a16 -1");
+  EXPECT_EQ(weightsOf(gptq), "int4_w4a16 -1 gptq");
+  // One group of all of k has no order.
+  gptq["desc_act"] = true;
+  EXPECT_EQ(weightsOf(gptq), "int4_w4a16 -1 gptq");
   gptq["bits"] = 8;
-  EXPECT_EQ(weightsOf(gptq), "int8_w8a16 -1");
+  EXPECT_EQ(weightsOf(gptq), "int8_w8a16 -1 gptq");
   EXPECT_EQ(weightsOf({{"quant_method", "awq"},
                        {"bits", 4},
                        {"group_size", 128},
                        {"zero_point", true}}),
-            "int4_zp_w4a16 128");
+            "int4_zp_w4a16 128 awq");
   nlohmann::json packed = compressed({{"strategy", "group"}}, {});
   packed["format"] = "pack-quantized";
   nlohmann::json &group = packed["config_groups"]["group_0"];
@@ -308,7 +317,7 @@ TEST(HuggingFace, QuantizationOfWeightsAlone) {
                       {"strategy", "group"},
                       {"group_size", 32},
                       {"symmetric", false}};
-  EXPECT_EQ(weightsOf(packed), "int4_zp_w4a16 32");
+  EXPECT_EQ(weightsOf(packed), "int4_zp_w4a16 32 pack_quantized");
   group["weights"]["group_size"] = 128;
   group["weights"].erase("symmetric");
   group["input_activations"] = {{"type", "int"},
@@ -321,7 +330,7 @@ TEST(HuggingFace, QuantizationOfWeightsAlone) {
   group["input_activations"] = nullptr;
   group["weights"] = {
       {"type", "int"}, {"num_bits", 4}, {"strategy", "channel"}};
-  EXPECT_EQ(weightsOf(packed), "int4_w4a16 -1");
+  EXPECT_EQ(weightsOf(packed), "int4_w4a16 -1 pack_quantized");
   packed["format"] = "nvfp4-pack-quantized";
   group["weights"] = {{"type", "float"},
                       {"num_bits", 4},
