@@ -74,6 +74,7 @@ void LayerOp::print(OpAsmPrinter &printer) {
         (name == getGateUpOrderAttrName() &&
          getGateUpOrder() == "gate_first") ||
         (name == getAccumulateAttrName() && getAccumulate() == "f32") ||
+        (name == getStoredLayoutAttrName() && getStoredLayout() == "rows") ||
         (name == getActivationFormatAttrName() &&
          getActivationFormat() == "standard");
     if (value && !isDefault)

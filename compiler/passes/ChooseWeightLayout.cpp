@@ -51,6 +51,9 @@ LogicalResult pack(moe::ProgramOp program) {
   OpBuilder builder(program.getContext());
   builder.setInsertionPointToStart(&program.getBody().front());
   for (BlockArgument weight : program.getBody().getArguments()) {
+    // What is packed already stays.
+    if (llvm::any_of(weight.getUsers(), llvm::IsaPred<moe::PackOp>))
+      continue;
     SmallVector<moe::GroupedMatmulOp> readers;
     for (Operation *user : weight.getUsers())
       if (auto matmul = dyn_cast<moe::GroupedMatmulOp>(user))

@@ -54,6 +54,12 @@ Result<void> PackageWriter::addKernel(Target &target, const std::string &name,
     stem += "_" + emitted.tile;
   // The arch takes part: one entry name is one cubin.
   std::string hash = sha256(target.arch + "\n" + emitted.text.source(stem));
+  // Kernels of one text that are bound to other values have names of their own.
+  const auto isTaken = [&](const Kernel &other) {
+    return other.entry == stem + "_" + hash.substr(0, 8);
+  };
+  if (std::any_of(target.kernels.begin(), target.kernels.end(), isTaken))
+    hash = sha256(name + "\n" + hash);
   Kernel kernel;
   kernel.name = name;
   kernel.entry = stem + "_" + hash.substr(0, 8);
