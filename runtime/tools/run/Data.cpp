@@ -159,6 +159,25 @@ static void store(const Layer &layer, const WeightShape &shape,
   weights.stored.emplace(shape.name, std::move(array));
 }
 
+/// The other way round, of an array that is as a checkpoint stores it.
+static void readStored(const Layer &layer, const WeightShape &shape,
+                       HostWeights &weights) {
+  const reference::StoredMatrix matrix = reference::storedMatrix(
+      layer, shape.name, shape.rows, shape.columns, *shape.element);
+  if (matrix.how.isRows())
+    return;
+  HostArray &array = weights.arrays.at(shape.name);
+  HostArray rows(shape.experts * matrix.rowsBytes());
+  reference::parallelFor(shape.experts, 0, [&](int64_t first, int64_t last) {
+    for (int64_t expert = first; expert < last; ++expert)
+      reference::fromStored(matrix,
+                            array.data.get() + expert * matrix.storedBytes(),
+                            rows.data.get() + expert * matrix.rowsBytes());
+  });
+  weights.stored.emplace(shape.name, std::move(array));
+  array = std::move(rows);
+}
+
 HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
   HostWeights result;
   for (const WeightShape &shape : weightShapes(layer)) {
@@ -190,6 +209,11 @@ Result<HostWeights> HostWeights::load(const runtime::Package &package,
       return ok.takeError();
     result.arrays.emplace(value.name, std::move(array));
   }
+  auto layer = reference::parseLayer(manifest.layer);
+  if (!layer)
+    return layer.takeError();
+  for (const WeightShape &shape : weightShapes(*layer))
+    readStored(*layer, shape, result);
   return result;
 }
 
