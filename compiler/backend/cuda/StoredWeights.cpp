@@ -45,11 +45,14 @@ StoredWeight compiler::storedWeight(llvm::StringRef input,
       made.bits = 4;
     const int64_t count = kWordBits / made.bits;
     (tensor.packed == "rows" ? made.rowsPerWord : made.columnsPerWord) = count;
-    for (int64_t i = 0; i < count; ++i)
-      made.slots +=
-          (i ? " " : "") + std::string(tensor.slots.empty()
-                                           ? std::to_string(i)
-                                           : catalog::wordAt(tensor.slots, i));
+    for (int64_t i = 0; i < count; ++i) {
+      if (i > 0)
+        made.slots += ' ';
+      if (tensor.slots.empty())
+        made.slots += std::to_string(i);
+      else
+        made.slots += catalog::wordAt(tensor.slots, i);
+    }
     made.flipped = made.bits == 8 ? 128 : 0;
     made.elementType = "i32";
   }
