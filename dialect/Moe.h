@@ -16,8 +16,8 @@
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/GateUpOrders.h"
-#include "dialect/catalog/StoredLayouts.h"
 #include "dialect/catalog/Gpus.h"
+#include "dialect/catalog/StoredLayouts.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"

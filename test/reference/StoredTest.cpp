@@ -51,16 +51,15 @@ std::vector<To> stored(const Layer &layer, const char *name, int64_t rows,
 } // namespace
 
 TEST(Stored, GptqHoldsEightColumnsOfARow) {
-  const Layer layer =
-      layerOf("i4", {true, "columns", {}, 0}, {true, "", {}, 0},
-              {true, "rows", {}, 1});
+  const Layer layer = layerOf("i4", {true, "columns", {}, 0}, {true, "", {}, 0},
+                              {true, "rows", {}, 1});
   // Two rows of 16: 0 to 15, and 15 to 0.
   const std::vector<uint8_t> codes = {0x10, 0x32, 0x54, 0x76, 0x98, 0xba,
                                       0xdc, 0xfe, 0xef, 0xcd, 0xab, 0x89,
                                       0x67, 0x45, 0x23, 0x01};
-  EXPECT_EQ(stored<uint32_t>(layer, "w13", 2, 16, "i4", codes),
-            (std::vector<uint32_t>{0x76543210, 0x89abcdef, 0xfedcba98,
-                                   0x01234567}));
+  EXPECT_EQ(
+      stored<uint32_t>(layer, "w13", 2, 16, "i4", codes),
+      (std::vector<uint32_t>{0x76543210, 0x89abcdef, 0xfedcba98, 0x01234567}));
   // Scales [2 rows, 3 groups] to [3, 2].
   EXPECT_EQ(stored<uint16_t>(layer, "w2_scale", 2, 3, "f16",
                              std::vector<uint16_t>{1, 2, 3, 4, 5, 6}),
@@ -71,14 +70,13 @@ TEST(Stored, GptqHoldsEightColumnsOfARow) {
                                                   5, 13, 6, 14, 7, 15, 16}),
             (std::vector<uint32_t>{0xedcba987, 0xf6543210}));
   // Scales of scales are as they were.
-  EXPECT_TRUE(
-      storedMatrix(layer, "w13_second_scale", 2, 1, *findElement("f32"))
-          .how.isRows());
+  EXPECT_TRUE(storedMatrix(layer, "w13_second_scale", 2, 1, *findElement("f32"))
+                  .how.isRows());
 }
 
 TEST(Stored, AwqHoldsEightRowsInItsOrder) {
-  const Layer layer = layerOf("i4", {true, "rows", kAwq, 0},
-                              {true, "", {}, 0}, {true, "rows", kAwq, 0});
+  const Layer layer = layerOf("i4", {true, "rows", kAwq, 0}, {true, "", {}, 0},
+                              {true, "rows", kAwq, 0});
   // Rows 0 to 7 of two columns: the row's number, and 8 more.
   const std::vector<uint8_t> codes = {0x80, 0x91, 0xa2, 0xb3,
                                       0xc4, 0xd5, 0xe6, 0xf7};
