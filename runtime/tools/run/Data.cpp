@@ -58,8 +58,8 @@ static std::vector<WeightShape> weightShapes(const Layer &layer) {
   auto addOf = [&](int64_t experts, std::string name, int64_t rows,
                    int64_t columns, const Element &element, Fill fill,
                    bool ofLocalExperts) {
-    shapes.push_back({std::move(name), experts, rows, columns, &element, fill,
-                      ofLocalExperts});
+    shapes.push_back({std::move(name), experts, rows, columns, &element,
+                      std::move(fill), ofLocalExperts});
   };
   auto add = [&](std::string name, int64_t rows, int64_t columns,
                  const Element &element, Fill fill) {
