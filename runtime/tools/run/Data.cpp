@@ -219,9 +219,12 @@ Result<HostWeights> HostWeights::load(const runtime::Package &package,
 
 std::map<std::string, std::string> HostWeights::digests() const {
   std::map<std::string, std::string> result;
-  for (const auto &[name, array] : arrays)
-    result[name] = sha256({reinterpret_cast<const char *>(array.data.get()),
-                           static_cast<size_t>(array.bytes)});
+  for (const auto &entry : arrays) {
+    const HostArray &array = given(entry.first);
+    result[entry.first] =
+        sha256({reinterpret_cast<const char *>(array.data.get()),
+                static_cast<size_t>(array.bytes)});
+  }
   return result;
 }
 
