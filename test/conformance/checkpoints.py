@@ -16,6 +16,7 @@ import time
 
 import checkpoint_layers as layers
 import checkpoint_quantizer as quantizer
+import checkpoint_words as words_of
 import moec_testing as testing
 
 SKIPPED = 77
@@ -210,6 +211,12 @@ CASES = [
         "weight": ("weight", {}), "scale": ("weight_scale", {}), "second": ("weight_scale_2", SCALAR)})),
     case("compressed-nvfp4", "nvfp4_w4a16", divisors),
 ]
+# Codes in words of 32 bits: (layout, scheme, this rank's columns).
+for layout, scheme, columns in [("gptq", "int4_zp_w4a16", None), ("gptq", "int4_w4a16", (128, 128)), ("gptq_v2", "int4_zp_w4a16", (0, 128)),
+                                ("awq", "int4_zp_w4a16", (128, 128)), ("pack_quantized", "int4_zp_w4a16", (128, 128))]:
+    parallel = {"moe_parallel_config": {"tp_size": 2, "tp_rank": columns[0] // 128}} if columns else {}
+    CASES.append(case(f"{layout}-{scheme}", scheme, None, SHAPE, {"stored_layout": layout, **parallel}, columns=columns,
+                      words=layout))
 
 
 def weights_of(scheme):
@@ -283,7 +290,11 @@ def plain_layer(row):
 def check_case(tools, work, row, keep):
     """None, or what is wrong."""
     folder = fresh(work, row["name"])
-    layer = plain_layer(row)
+    if row.get("words"):
+        layer = words_of.WordLayer(row["shape"], row["words"], len(row["name"]), bool(row["scheme"].get("zero")))
+        row = {**row, "write": lambda writer, layer: layer.write(writer, "model.layers.0.mlp", PROJECTIONS)}
+    else:
+        layer = plain_layer(row)
     writer = layers.Writer()
     row["write"](writer, layer)
     # What else a model has.
@@ -310,7 +321,10 @@ def check_case(tools, work, row, keep):
         return f"{row['name']}: no JSON, exit {status}: {errors.strip()[-500:]}"
     if report["weights"]["layer"] != row["expected_layer"]:
         return f"{row['name']}: took layer {report['weights']['layer']}, expected {row['expected_layer']}"
-    expected = layer.expected(row["layer"].get("gate_up_order", "gate_first"), row.get("columns"), row.get("experts"))
+    if row.get("words"):
+        expected = layer.expected(row.get("columns"))
+    else:
+        expected = layer.expected(row["layer"].get("gate_up_order", "gate_first"), row.get("columns"), row.get("experts"))
     if row.get("routing_bias"):
         expected["routing_bias"] = layer.routing_bias.data()
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in expected.items()}
