@@ -21,7 +21,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -205,24 +204,4 @@ TEST(Compiler, ParseErrorsSayWhere) {
   ASSERT_FALSE(module);
   EXPECT_EQ(module.error().code, ErrorCode::InvalidArgument);
   EXPECT_EQ(module.error().message.substr(0, 11), "bad.mlir:1:");
-}
-
-TEST(Compiler, ALayerTakesAFewMilliseconds) {
-  std::string text = qwen().str();
-  double best = 1e9;
-  for (int i = 0; i < 10; ++i) {
-    auto begin = std::chrono::steady_clock::now();
-    auto made = compileWithStops(text, optionsFor({"sm_90a"}), {});
-    double ms = std::chrono::duration<double, std::milli>(
-                    std::chrono::steady_clock::now() - begin)
-                    .count();
-    ASSERT_TRUE(made) << errorOf(made);
-    best = std::min(best, ms);
-  }
-  RecordProperty("milliseconds", std::to_string(best));
-  fmt::print("a layer from text to a package in memory: {:.1f} ms\n", best);
-#if !defined(__SANITIZE_ADDRESS__)
-  // The best of ten: a loaded machine must not fail this.
-  EXPECT_LT(best, 20.0);
-#endif
 }
