@@ -21,7 +21,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-
 using namespace moec;
 using namespace moec::compiler;
 
