@@ -210,7 +210,7 @@ TEST(LayerJson, UnknownFields) {
             "renormalize, residual, routed_scaling_factor, "
             "router_logits_dtype, "
             "routing_method, scoring_func, shared_expert_gate, "
-            "skip_final_all_reduce, "
+            "skip_final_all_reduce, stored_layout, "
             "swiglu_alpha, swiglu_beta, swiglu_limit "
             "and topk_group");
   EXPECT_EQ(refused({{"moe_parallel_config", {{"tp", 2}}}}),
