@@ -43,7 +43,7 @@ struct Scaling {
   bool second = false, zeroPoint = false;
   /// Of emulated activations: even, ceil or floor where scales are powers of
   /// two; and whether the scale of scales is computed, one a token.
-  std::string rule;
+  std::string rule = {};
   bool secondPerToken = false;
   bool ofTensor() const { return rows == -1 && columns == -1; }
   /// Whether there is a number among the weights: the static scale, or the

@@ -126,8 +126,9 @@ struct Arguments {
   std::vector<char> bytes;
   template <class T> Arguments &add(const T &value) {
     size_t at = (bytes.size() + alignof(T) - 1) / alignof(T) * alignof(T);
-    bytes.resize(at + sizeof(T));
-    std::memcpy(bytes.data() + at, &value, sizeof(T));
+    bytes.resize(at);
+    const char *raw = reinterpret_cast<const char *>(&value);
+    bytes.insert(bytes.end(), raw, raw + sizeof(T));
     return *this;
   }
 };

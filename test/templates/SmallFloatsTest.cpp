@@ -78,15 +78,18 @@ TEST(SmallFloats, EveryCode) {
       const float stored = host::fromCode(format.storage, uint8_t(code));
       if (std::isnan(expected)) {
         EXPECT_TRUE(std::isnan(stored)) << format.name << " " << code;
-        if (format.decode)
+        if (format.decode) {
           EXPECT_TRUE(std::isnan(format.decode(code))) << format.name;
+        }
         continue;
       }
       EXPECT_EQ(stored, expected) << format.name << " " << code;
-      if (format.decode)
+      if (format.decode) {
         EXPECT_EQ(format.decode(code), expected) << format.name << " " << code;
-      if (format.largest > 0 && std::isfinite(expected))
+      }
+      if (format.largest > 0 && std::isfinite(expected)) {
         EXPECT_LE(std::fabs(expected), format.largest) << format.name;
+      }
       // And back; -128 is no weight's code.
       if (format.storage == host::Storage::I8 && code == 128)
         continue;

@@ -67,8 +67,7 @@ TEST(Liveness, RandomLifetimesNeverCollideAtAnyTokenCount) {
       // Constants and multiples of tokens change order with the token count.
       Expression bytes =
           pick(0, 2) ? tokensTimes(pick(1, 5000)) : Expression(pick(0, 400000));
-      values.push_back(
-          {"v" + std::to_string(i), bytes, first, first + pick(0, 3)});
+      values.push_back({std::to_string(i), bytes, first, first + pick(0, 3)});
     }
     auto plan = planWorkspace(values, at(64));
     ASSERT_TRUE(plan);
