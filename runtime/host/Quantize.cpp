@@ -222,32 +222,8 @@ Result<void> moec::host::runAmax(KernelRun &run, const Stage &stage) {
   return {};
 }
 
-/// The one scale of all values.
-static Result<float> tensorScale(KernelRun &run, const Stage &stage,
-                                 const RowCount &count, Storage storage,
-                                 bool isDynamic, int64_t blockRows) {
-  const char *name = isDynamic ? "block_amax" : "static_scale";
-  Result<int64_t> entries = run.columnsOf(stage, name);
-  if (!entries)
-    return entries.takeError();
-  if (isDynamic)
-    entries = (count.counted + blockRows - 1) / blockRows;
-  Result<View> view = run.operand(stage, name, 1, *entries);
-  if (!view)
-    return view.takeError();
-  if (*entries > 0 && !*view)
-    return run.fail(stage, fmt::format("expected memory for {}", name));
-  std::vector<float> values(*entries);
-  if (*entries > 0)
-    loadFloats(view->storage, view->at(0), *entries, values.data());
-  float largest = largestOf(values.data(), *entries);
-  if (!isDynamic)
-    return largest;
-  return scaleOf(storage, Share::All, largest);
-}
-
-/// The number beside the groups' scales: the largest stored one, or the largest
-/// of all values.
+/// The number of all values: the largest stored one, or their largest
+/// magnitude.
 static Result<float> numberOfAll(KernelRun &run, const Stage &stage,
                                  const RowCount &count, const char *name,
                                  int64_t blockRows) {
@@ -381,11 +357,12 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
     return run.fail(stage, "expected memory for data and scale");
   float all = 1;
   if (ofTensor && isScaled) {
-    Result<float> scale =
-        tensorScale(run, stage, *count, data->storage, isDynamic, blockRows);
-    if (!scale)
-      return scale.takeError();
-    all = *scale;
+    Result<float> number =
+        numberOfAll(run, stage, *count,
+                    isDynamic ? "block_amax" : "static_scale", blockRows);
+    if (!number)
+      return number.takeError();
+    all = isDynamic ? scaleOf(data->storage, Share::All, *number) : *number;
     storeFloats(scales->storage, &all, 1, scales->at(0));
   }
   parallelFor(run.threads, items, 64, [&](int64_t begin, int64_t end) {

@@ -13,21 +13,12 @@
 
 #include "runtime/host/Element.h"
 #include "test/reference/Element.h"
+#include "test/templates/DeviceFunctions.h"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
 
-// What NVRTC provides and this header needs.
-#define __device__
-#define __forceinline__ inline
-static unsigned __float_as_uint(float value) {
-  return std::bit_cast<unsigned>(value);
-}
-static float __uint_as_float(unsigned bits) {
-  return std::bit_cast<float>(bits);
-}
 #include "templates/moe/core/e4m3.cuh"
 
 using namespace moec;

@@ -16,21 +16,13 @@
 #include "runtime/host/Element.h"
 #include "test/reference/FirstHalf.h"
 #include "test/reference/TestData.h"
+#include "test/templates/DeviceFunctions.h"
 
 #include <bit>
 #include <cmath>
 #include <functional>
 #include <gtest/gtest.h>
 
-// What NVRTC provides and this header needs.
-#define __device__
-#define __forceinline__ inline
-static float __uint_as_float(unsigned bits) {
-  return std::bit_cast<float>(bits);
-}
-static unsigned __float_as_uint(float value) {
-  return std::bit_cast<unsigned>(value);
-}
 #include "templates/moe/core/small_floats.cuh"
 
 using namespace moec;

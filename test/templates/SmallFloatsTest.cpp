@@ -13,29 +13,12 @@
 
 #include "runtime/host/Element.h"
 #include "test/reference/Element.h"
+#include "test/templates/DeviceFunctions.h"
 
-#include <bit>
 #include <cmath>
 #include <functional>
 #include <gtest/gtest.h>
 
-// What NVRTC provides and this header needs.
-#define __device__
-#define __forceinline__ inline
-static float __uint_as_float(unsigned bits) {
-  return std::bit_cast<float>(bits);
-}
-static unsigned __float_as_uint(float value) {
-  return std::bit_cast<unsigned>(value);
-}
-/// Bytes of both words by the four selectors, whose sign bits are not used.
-static unsigned __byte_perm(unsigned low, unsigned high, unsigned selectors) {
-  const uint64_t bytes = uint64_t(high) << 32 | low;
-  unsigned result = 0;
-  for (int i = 0; i < 4; ++i)
-    result |= unsigned(bytes >> (selectors >> 4 * i & 7) * 8 & 0xff) << 8 * i;
-  return result;
-}
 #include "templates/moe/core/code_bytes.cuh"
 #include "templates/moe/core/small_floats.cuh"
 

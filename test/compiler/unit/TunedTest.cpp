@@ -11,11 +11,13 @@
 
 #include "compiler/schedule/Tuned.h"
 #include "compiler/schedule/Candidates.h"
+#include "test/compiler/unit/ScheduleTesting.h"
 
 #include <gtest/gtest.h>
 
 using namespace moec;
 using namespace moec::compiler;
+using namespace moec::test;
 
 static std::string row(const std::string &tokens, const std::string &us,
                        const std::string &stages = "4") {
@@ -32,28 +34,7 @@ static std::string file(const std::string &rows) {
   return R"({"tuned": 1, "rows": [)" + rows + "]}";
 }
 
-static Hardware h100() {
-  Hardware hw;
-  hw.gpu = "h100_sxm";
-  hw.arch = "sm_90a";
-  hw.sharedPerBlock = 232448;
-  hw.sharedPerSm = 233472;
-  hw.threadsPerSm = 2048;
-  hw.ctasPerSm = 32;
-  hw.sms = 132;
-  return hw;
-}
-
-static MatmulProblem problem() {
-  MatmulProblem p;
-  p.minTokens = 1, p.maxTokens = 64;
-  p.n = 1536, p.k = 2048;
-  p.experts = p.localExperts = 128, p.topK = 8;
-  p.elementType = "bf16";
-  p.gated = p.gather = true;
-  p.tileRows = 16;
-  return p;
-}
+static MatmulProblem problem() { return gateUp(1, 64, 16); }
 
 static std::string errorOf(const std::string &text) {
   auto rows = parseTuned(text, "t.json");

@@ -1,0 +1,37 @@
+//===- DeviceFunctions.h - CUDA's functions on the host ---------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What NVRTC provides and the templates' conversions need, so that unit tests
+// run these on the host for every code. Included before them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_TEST_TEMPLATES_DEVICEFUNCTIONS_H
+#define MOEC_TEST_TEMPLATES_DEVICEFUNCTIONS_H
+
+#include <bit>
+#include <cstdint>
+
+#define __device__
+#define __forceinline__ inline
+
+inline float __uint_as_float(unsigned bits) {
+  return std::bit_cast<float>(bits);
+}
+inline unsigned __float_as_uint(float value) {
+  return std::bit_cast<unsigned>(value);
+}
+/// Bytes of both words by the four selectors, whose sign bits are not used.
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selectors) {
+  const uint64_t bytes = uint64_t(high) << 32 | low;
+  unsigned result = 0;
+  for (int i = 0; i < 4; ++i)
+    result |= unsigned(bytes >> (selectors >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+  return result;
+}
+
+#endif // MOEC_TEST_TEMPLATES_DEVICEFUNCTIONS_H
