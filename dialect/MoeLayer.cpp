@@ -47,7 +47,9 @@ ParseResult LayerOp::parse(OpAsmParser &parser, OperationState &result) {
     }
   }
   result.attributes.append(options);
-  return success();
+  // Else an option of another kind would count as absent.
+  return result.name.getRegisteredInfo()->verifyInherentAttrs(
+      result.attributes, [&] { return parser.emitError(at); });
 }
 
 void LayerOp::print(OpAsmPrinter &printer) {
