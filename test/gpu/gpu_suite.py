@@ -3,8 +3,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs the packages of make_gpu_packages.py on this machine's GPU and says what passed.
 
-Needs Python and the driver alone, compute-sanitizer for the group `sanitizers`, and NVRTC for `rows`. Results go to
---json as they come, a table is printed last. Exit status 1 when anything failed, 77 without a GPU.
+Needs Python and the driver alone, compute-sanitizer for the group `sanitizers`, and NVRTC for `rows`. First all cores
+compile what the packages lack, each into the cache. Then three things run side by side: one process of moec-run for all
+that should pass, many lines at once; one for planted faults, a line at a time, so that none counts as caught for what
+another wrote; and sanitizers, a process each. Where a process ends before its lines do, a new one goes on behind the
+line that ended it. Results go to --json as they come, a table is printed last. Exit status 1 when anything failed, 77
+without a GPU.
 """
 
 import argparse
@@ -13,6 +17,7 @@ import ctypes
 import json
 import os
 import pathlib
+import queue
 import re
 import shutil
 import subprocess
@@ -43,8 +48,10 @@ NOT_INSTRUMENTED = re.compile(r"before first instrumented|Internal Sanitizer Err
 
 
 TIMED_OUT = 124
-# Seconds after which a fault that may hang a kernel counts as one that does: its checks alone take few.
+# Seconds on the device after which a line hangs: its kernels take milliseconds. A fault that may hang one is caught so.
 HANG = 40
+# Of moec-run: what was asked for has been judged.
+STATUSES = (0, 1, 2)
 
 
 def execute(command, folder, timeout):
@@ -121,47 +128,61 @@ def limit_of(options):
     return max(1.0, min(options.timeout, options.within - (time.time() - options.started)))
 
 
+def command_of(root, options, *arguments):
+    return [str(root / "bin" / "moec-run"), f"--device={options.device}", "--json", "--check", *arguments]
+
+
+def lines_of(entry):
+    """The arguments of its runs."""
+    return entry["runs"] * entry.get("repeat", 1)
+
+
+def write_lines(file, entries):
+    file.write("".join(" ".join([entry["package"], *arguments]) + "\n" for entry in entries for arguments in lines_of(entry)))
+    file.flush()
+    return [f"--cases={file.name}"]
+
+
+def call_of(entry, arguments, line, report):
+    """A line's report as run_entry() takes it: (arguments, status, output, errors, whether it hung where it may)."""
+    return (arguments, report.get("status", 1), line, report.get("error", ""),
+            bool(report.get("hung")) and bool(entry.get("hangs")))
+
+
 def calls_of(entry, root, options, tool):
-    """(arguments, status, output, errors, whether it hung where it may) of each run of the entry. A process runs them all,
-    since to begin one costs more than most runs; under a sanitizer each has its own, whose summary is its own."""
-    runs = entry["runs"] * entry.get("repeat", 1)
-    command = [str(root / "bin" / "moec-run"), entry["package"], "--device=cuda", "--json", "--check"]
+    """The calls of each run of the entry alone. A process runs them all; under a sanitizer each has its own, whose
+    summary is its own."""
+    runs = lines_of(entry)
     if tool:
         for arguments in runs:
-            sanitized = [tool, "--tool", entry["sanitizer"], "--error-exitcode", "9", *command, *arguments]
+            sanitized = [tool, "--tool", entry["sanitizer"], "--error-exitcode", "9",
+                         *command_of(root, options, entry["package"], *arguments)]
             yield (arguments, *execute(sanitized, root, limit_of(options)), False)
         return
     limit = limit_of(options)
     may_hang = entry.get("hangs") and limit >= min(options.timeout, HANG)
     with tempfile.NamedTemporaryFile("w", suffix=".cases") as file:
-        file.write("".join(" ".join(arguments) + "\n" for arguments in runs))
-        file.flush()
-        status, output, errors = execute([*command, f"--cases={file.name}"], root,
+        status, output, errors = execute(command_of(root, options, *write_lines(file, [entry])), root,
                                          min(limit, HANG) if entry.get("hangs") else limit)
     lines = output.splitlines()
     for i, arguments in enumerate(runs):
-        if i < len(lines) and status in (0, 1, 2, TIMED_OUT):
+        if i < len(lines) and status in (*STATUSES, TIMED_OUT):
             try:
                 report = json.loads(lines[i])
             except ValueError:
                 report = {}
-            yield arguments, report.get("status", status), lines[i], report.get("error", errors), False
+            yield call_of(entry, arguments, lines[i], {"status": status, "error": errors, **report})
         else:
             yield arguments, status, "", errors, may_hang and status == TIMED_OUT
 
 
-def run_entry(entry, root, options):
+def judge_calls(entry, calls, options):
     """A result for the table."""
     started = time.time()
     result = {"group": entry["group"], "name": entry["name"], "passed": True, "text": "", "calls": 0, "worst": {}}
     sanitizer = entry.get("sanitizer")
-    if sanitizer:
-        result["name"] += f" ({sanitizer})"
-        tool = find_sanitizer()
-        if not tool:
-            return {**result, "passed": None, "text": "no compute-sanitizer here", "seconds": 0}
     red = ""
-    for arguments, status, output, errors, hung in calls_of(entry, root, options, tool if sanitizer else None):
+    for arguments, status, output, errors, hung in calls:
         if entry.get("refusable") and status == 2 and "expected" in errors:
             continue
         if options.verbose:
@@ -187,6 +208,145 @@ def run_entry(entry, root, options):
     return result
 
 
+def run_entry(entry, root, options):
+    """The result of an entry that has a process of its own."""
+    sanitizer = entry.get("sanitizer")
+    tool = find_sanitizer() if sanitizer else None
+    if sanitizer and not tool:
+        result = {"group": entry["group"], "name": entry["name"], "passed": None, "text": "no compute-sanitizer here",
+                  "calls": 0, "worst": {}, "seconds": 0}
+    else:
+        result = judge_calls(entry, calls_of(entry, root, options, tool), options)
+    result["name"] = name_of(entry)
+    return result
+
+
+class Together:
+    """Entries whose lines one process runs, so many at once; after it has ended, the rest of them."""
+
+    def __init__(self, entries, root, options, at_once, finish):
+        """`finish(entry, result)` is called for each entry that was judged."""
+        self.root, self.options, self.at_once, self.finish = root, options, at_once, finish
+        self.waiting = list(entries)
+        self.unjudged = []  # those that the time did not suffice for
+
+    def run(self):
+        while self.waiting:
+            if limit_of(self.options) <= 1:
+                self.unjudged += self.waiting
+                return
+            suspects = self.run_process()
+            for entry in suspects:
+                if limit_of(self.options) <= 1:
+                    self.unjudged.append(entry)
+                else:
+                    self.finish(entry, run_entry(entry, self.root, self.options))
+
+    def run_process(self):
+        """Runs what waits, as far as the process gets; those of which one has ended it, where it does not say which."""
+        self.reports = {}  # of entries by their place: of runs by theirs
+        self.owners = [(i, j) for i, entry in enumerate(self.waiting) for j in range(len(lines_of(entry)))]
+        self.begun, self.red, self.judged = time.time(), [], set()
+        with tempfile.NamedTemporaryFile("w", suffix=".cases") as file, tempfile.TemporaryFile() as errors:
+            limits = [f"--device-limit={HANG}"] if self.options.device == "cuda" else []
+            command = command_of(self.root, self.options, f"--at-once={self.at_once}", *limits,
+                                 *write_lines(file, self.waiting))
+            process = subprocess.Popen(command, cwd=self.root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+                                       text=True)
+            lines = queue.Queue()
+            reader = threading.Thread(target=self.read, args=(process, lines), daemon=True)
+            reader.start()
+            killer, cut = None, False
+            while True:
+                try:
+                    line = lines.get(timeout=limit_of(self.options))
+                except queue.Empty:
+                    cut = time.time() - self.options.started >= self.options.within - 1
+                    process.kill()
+                    break
+                if line is None:
+                    break
+                killer = self.take(line) or killer
+            status = process.wait()
+            reader.join()
+            process.stdout.close()
+        left = [i for i in range(len(self.waiting)) if i not in self.judged]
+        if killer is not None and killer in left:
+            self.judge(killer)
+            left.remove(killer)
+        entries, red = self.waiting, self.red
+        suspects = [] if killer is not None or not left else left[:self.at_once]
+        if cut:
+            for i in left:
+                self.judge_in_part(i)
+            self.waiting, suspects = [], []
+        else:
+            self.waiting = [entries[i] for i in left if i not in suspects]
+        if not left and status not in STATUSES and not cut:
+            self.finish({**entries[-1], "expect": "pass"}, {
+                "group": entries[-1]["group"], "name": "the process of all", "passed": False, "calls": 0, "worst": {},
+                "text": f"ended with status {status} behind its last line", "seconds": round(time.time() - self.begun, 1)})
+        self.look_again(red)
+        return [entries[i] for i in suspects]
+
+    @staticmethod
+    def read(process, lines):
+        for line in process.stdout:
+            lines.put(line)
+        lines.put(None)
+
+    def take(self, line):
+        """Notes a line's report; the entry's place where the process ends of it."""
+        try:
+            report = json.loads(line)
+            i, j = self.owners[report["line"] - 1]
+        except (ValueError, KeyError, IndexError, TypeError):
+            return None  # what is no report, a crash may have left
+        reports = self.reports.setdefault(i, {})
+        reports[j] = (line, report)
+        if report.get("driver_failed") or report.get("hung"):
+            return i
+        if len(reports) == len(lines_of(self.waiting[i])):
+            self.judge(i)
+        return None
+
+    def result_of(self, i):
+        """Of the runs that have a report; those behind one that ended the process were not run."""
+        entry, reports = self.waiting[i], self.reports[i]
+        runs = lines_of(entry)
+        result = judge_calls(entry, [call_of(entry, runs[j], *reports[j]) for j in sorted(reports)], self.options)
+        result["seconds"] = round(sum(report.get("wall_ms", 0) for _, report in reports.values()) / 1e3, 1)
+        result["device_seconds"] = round(sum(report.get("on_device_ms", 0) for _, report in reports.values()) / 1e3, 2)
+        return result
+
+    def judge(self, i):
+        entry, result = self.waiting[i], self.result_of(i)
+        self.judged.add(i)
+        if result["passed"] is False and self.at_once > 1:
+            self.red.append((entry, result))
+        else:
+            self.finish(entry, result)
+
+    def judge_in_part(self, i):
+        """When the time is over: a run that failed stays known."""
+        entry, reports = self.waiting[i], self.reports.get(i, {})
+        result = self.result_of(i) if reports else None
+        if result and result["passed"] is (entry["expect"] == "fail"):
+            self.finish(entry, result)
+        else:
+            self.unjudged.append(entry)
+
+    def look_again(self, red):
+        """What failed beside others is run alone, which says whether it was its own fault. It stays a failure, unless
+        others had left no memory for it."""
+        for entry, result in red:
+            if limit_of(self.options) > 1:
+                alone = run_entry(entry, self.root, self.options)
+                result["passed"] = bool(alone["passed"]) and "CUDA_ERROR_OUT_OF_MEMORY" in result["text"]
+                result["text"] = f"{result['text']}; alone: {'passes' if alone['passed'] else alone['text']}"
+            self.finish(entry, result)
+
+
 def is_planted(entry):
     return bool(entry.get("sanitizer")) and entry["expect"] == "fail"
 
@@ -201,6 +361,23 @@ def select(entries, groups, name, tools=(), elsewhere=False):
     tools = {entry.get("sanitizer") for entry in wanted}
     planted = [entry for entry in entries if is_planted(entry) and entry["sanitizer"] in tools]
     return planted + [entry for entry in wanted if not is_planted(entry)]
+
+
+def name_of(entry):
+    """As results have it."""
+    return entry["name"] + (f" ({entry['sanitizer']})" if entry.get("sanitizer") else "")
+
+
+def without(entries, results):
+    """Those that did not pass in these results; and planted faults, which say that their tools see kernels here."""
+    passed = {(result["group"], result["name"]) for result in results if result["passed"]}
+    return [entry for entry in entries if is_planted(entry) or (entry["group"], name_of(entry)) not in passed]
+
+
+def part_of(entries, part, parts):
+    """Every so manieth, so that each part has some of all."""
+    plain = [entry for entry in entries if not is_planted(entry)]
+    return [entry for entry in entries if is_planted(entry)] + plain[part - 1::parts]
 
 
 def unproven(entry, result, entries, proven, elsewhere=False):
@@ -226,25 +403,69 @@ def slow_first(entry):
 
 
 def run_entries(entries, root, options, index):
-    """(results, entries that were not begun)"""
+    """(results, entries that were not begun or not ended in time)"""
     done, skipped, lock = [], [], threading.Lock()
 
-    def one(entry):
-        if time.time() - options.started > min(options.budget, options.within):
-            skipped.append(entry)
-            return
-        result = run_entry(entry, root, options)
+    def finish(entry, result):
         with lock:
             done.append((entry, result))
             results = judged(done, index["entries"], options)
             print(f"{result['name']}: {results[-1]['passed']} {result['seconds']} s {results[-1]['text'][:200]}", flush=True)
-            pathlib.Path(options.json).write_text(json.dumps(
-                {"arch": index["arch"], "commit": index["commit"], "trees": index["trees"], "results": results,
-                 "not_run": [item["name"] for item in skipped]}, indent=1) + "\n")
+            write_results(results, skipped)
 
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(one, sorted(entries, key=slow_first) if options.jobs > 1 else entries))
-    return judged(done, index["entries"], options), skipped
+    def write_results(results, skipped):
+        pathlib.Path(options.json).write_text(json.dumps(
+            {"arch": index["arch"], "commit": index["commit"], "trees": index["trees"], "results": results,
+             "not_run": [item["name"] for item in skipped]}, indent=1) + "\n")
+
+    def together(of, at_once):
+        lane = Together(sorted(of, key=slow_first), root, options, at_once, finish)
+        lane.run()
+        return lane.unjudged
+
+    def one(entry):
+        if time.time() - options.started > options.within:
+            return [entry]
+        finish(entry, run_entry(entry, root, options))
+        return []
+
+    def sanitized(of):
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            return sum(pool.map(one, sorted(of, key=slow_first) if options.jobs > 1 else of), [])
+
+    sound = [entry for entry in entries if not entry.get("sanitizer") and entry["expect"] == "pass"]
+    faults = [entry for entry in entries if not entry.get("sanitizer") and entry["expect"] == "fail"]
+    with concurrent.futures.ThreadPoolExecutor(3) as lanes:
+        ended = [lanes.submit(together, sound, options.at_once), lanes.submit(together, faults, 1),
+                 lanes.submit(sanitized, [entry for entry in entries if entry.get("sanitizer")])]
+        for lane in ended:
+            skipped += lane.result()
+    results = judged(done, index["entries"], options)
+    write_results(results, skipped)
+    return results, skipped
+
+
+def prebuild(entries, root, options, arch):
+    """Compiles what packages bring no cubin of, by a process each: NVRTC is slow under threads."""
+    packages = dict.fromkeys(entry["package"] for entry in entries)
+
+    def lacks(package):
+        manifest = json.loads((root / package / "manifest.json").read_text())
+        return any(not kernel.get("cubin") for target in manifest["targets"] if target["arch"] == arch
+                   for kernel in target["kernels"])
+
+    def one(package):
+        if time.time() - options.started > options.within:
+            return None
+        status, _, errors = execute([str(root / "bin" / "moec-run"), package, "--prebuild", f"--arch={arch}", "--jobs=1"], root,
+                                    limit_of(options))
+        if status:
+            print(f"{package} is not compiled: {errors.strip()[-200:]}", flush=True)
+        return status
+
+    with concurrent.futures.ThreadPoolExecutor(options.prebuild) as pool:
+        done = list(pool.map(one, filter(lacks, packages)))
+    print(f"compiled: {done.count(0)} of {len(done)} packages in {time.time() - options.started:.0f} s", flush=True)
 
 
 def print_table(results, skipped):
@@ -271,14 +492,18 @@ def main():
     parser.add_argument("--filter", default="", help="only packages with this in their name")
     parser.add_argument("--tools", default="", help="only entries of these sanitizers, memcheck,racecheck say")
     parser.add_argument("--planted-elsewhere", action="store_true", help="leave planted faults to a run beside this one")
-    parser.add_argument("--budget", type=float, default=1e9, help="start nothing after this many seconds")
-    parser.add_argument("--timeout", type=float, default=300, help="seconds for one call of moec-run")
+    parser.add_argument("--without", default="", help="results of an earlier run: leave out what passed there")
+    parser.add_argument("--part", default="1/1", help="2/3: of three parts of the entries the second; planted faults are in all")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds for one call of moec-run, or without news of one")
     parser.add_argument("--within", type=float, default=1e9, help="cut off what still runs after this many seconds")
-    parser.add_argument("--jobs", type=int, default=1, help="entries at once; times then say little")
+    parser.add_argument("--at-once", type=int, default=os.cpu_count(), help="runs at once, in the one process of many")
+    parser.add_argument("--jobs", type=int, default=1, help="sanitizers at once")
+    parser.add_argument("--prebuild", type=int, default=os.cpu_count(), help="compilers at once, before all; 0: none")
+    parser.add_argument("--device", default="cuda", choices=["cuda", "host"], help="host shows how the suite itself works")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--prepare", default="", help="the folder of binaries: make the packages first, where there is a GPU")
     options = parser.parse_args()
-    if not has_gpu():
+    if options.device == "cuda" and not has_gpu():
         print("SKIPPED: no GPU (cuInit finds none)")
         sys.exit(77)
     root = pathlib.Path(options.root).resolve()
@@ -292,10 +517,18 @@ def main():
     groups = options.group.split(",") if options.group else []
     tools = options.tools.split(",") if options.tools else []
     entries = select(index["entries"], groups, options.filter, tools, options.planted_elsewhere)
+    if options.device == "host":  # it captures no graphs
+        entries = [{**entry, "runs": [run for run in entry["runs"] if "--capture" not in run]} for entry in entries
+                   if not entry.get("sanitizer")]
+    if options.without:
+        entries = without(entries, json.loads(pathlib.Path(options.without).read_text())["results"])
+    entries = part_of(entries, *map(int, options.part.split("/")))
     if entries and not options.prepare:
         os.chmod(root / "bin" / "moec-run", 0o755)
     os.environ.setdefault("MOEC_CACHE_DIR", tempfile.mkdtemp(prefix="moec-cache-"))
     options.started = time.time()
+    if options.prebuild and options.device == "cuda":
+        prebuild(entries, root, options, index["arch"])
     results, skipped = run_entries(entries, root, options, index)
     print_table(results, skipped)
     sys.exit(1 if not results or any(result["passed"] is False for result in results) else 0)

@@ -19,14 +19,47 @@ GOOD = {"passed": True, "runs": [{"passed": True, "tokens": 7, "error": 1e-3, "w
 BAD = {"passed": False, "runs": [GOOD["runs"][0], {"passed": False, "tokens": 33, "routing": "skewed", "variant": "all", "text": "row of token 5"}]}
 MEMCHECK = "========= ERROR SUMMARY: {} errors"
 
+# Runs lines as moec-run does, one after the other; what happens to each its package's name says.
+STAND_IN = """import json, os, pathlib, sys, time
+GOOD, BAD = map(json.loads, {reports!r})
+cases = next(word.split("=", 1)[1] for word in sys.argv if word.startswith("--cases="))
+lines = pathlib.Path(cases).read_text().splitlines()
+with open({log!r}, "a") as log:
+    print(len(lines), *[word for word in sys.argv if "at-once" in word], file=log)
+for number, line in enumerate(lines, 1):
+    what = line.split()[0]
+    alone = len(lines) == 1
+    report = {{"line": number, "package": what, "wall_ms": 1000, "on_device_ms": 500}}
+    if what == "dies":
+        os.abort()
+    if what == "sleeps" or what == "late" and not alone:
+        time.sleep(60)
+    if what == "none":
+        report |= {{"runs": [], "passed": False, "status": 1, "error": "no package"}}
+    elif what == "kills":
+        report |= {{"runs": [], "passed": False, "status": 1, "error": "CUDA_ERROR_ILLEGAL_ADDRESS", "driver_failed": True}}
+    elif what == "full" and not alone:
+        report |= {{"runs": [], "passed": False, "status": 1, "error": "CUDA_ERROR_OUT_OF_MEMORY", "driver_failed": True}}
+    elif what == "hangs":
+        report |= {{"runs": [], "passed": False, "status": 1, "error": "no end after 40 s on the device", "hung": True}}
+    elif what == "bad" or what == "disturbed" and not alone:
+        report |= BAD | {{"status": 1}}
+    else:
+        report |= GOOD | {{"status": 0}}
+    print(json.dumps(report), flush=True)
+    if report.get("driver_failed") or report.get("hung"):
+        sys.exit(1)
+sys.exit(0)
+"""
+
 
 class SuiteTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.root = pathlib.Path(self.folder.name)
         (self.root / "bin").mkdir()
-        self.options = types.SimpleNamespace(timeout=20, verbose=False, within=1e9, budget=1e9, jobs=1, planted_elsewhere=False,
-                                             started=time.time(), json=str(self.root / "out.json"))
+        self.options = types.SimpleNamespace(timeout=20, verbose=False, within=1e9, jobs=1, at_once=3, planted_elsewhere=False,
+                                             device="cuda", started=time.time(), json=str(self.root / "out.json"))
 
     def tearDown(self):
         self.folder.cleanup()
@@ -154,36 +187,100 @@ class SuiteTest(unittest.TestCase):
         self.assertTrue(gpu_suite.unproven(clean, result, entries, {"memcheck"})["passed"])
         self.assertTrue(gpu_suite.unproven(clean, result, [clean], set())["passed"])
 
-    def entries_of(self, count, **more):
-        return [{"group": "rows", "name": f"row-{i}", "package": "p", "runs": [["--tokens=7"]], "expect": "pass", **more}
-                for i in range(count)]
-
     def run_entries(self, entries):
         return gpu_suite.run_entries(entries, self.root, self.options, {"arch": "sm_90a", "commit": "c", "trees": {}, "entries": entries})
 
-    def test_many_at_once(self):
+    def run_lines(self, *packages, **more):
+        """Results by package, entries that were not run, and how many lines each process was given."""
+        log = self.root / "log"
+        log.write_text("")
         path = self.root / "bin" / "moec-run"
-        path.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(1)\nprint({json.dumps(GOOD)!r})\n")
+        path.write_text(f"#!{sys.executable}\n" + STAND_IN.format(
+            reports=[json.dumps(GOOD), json.dumps(BAD)], log=str(log)))
         path.chmod(0o755)
-        self.options.jobs, self.options.started = 6, time.time()
-        results, skipped = self.run_entries(self.entries_of(6))
-        self.assertLess(time.time() - self.options.started, 5)
+        self.options.started = time.time()
+        entries = [{"group": "rows", "name": f"{i}-{package}", "package": package, "runs": [["--tokens=7"]], "expect": "pass", **more}
+                   for i, package in enumerate(packages)]
+        results, skipped = self.run_entries(entries)
+        written = json.loads((self.root / "out.json").read_text())
+        self.assertEqual(len(written["results"]), len(results))
+        self.assertEqual(written["not_run"], [entry["name"] for entry in skipped])
+        names = [result["name"] for result in results]
+        self.assertEqual(len(names), len(set(names)), "each is judged once")
+        self.calls = [line.split() for line in log.read_text().splitlines()]
+        return {result["name"]: result for result in results}, skipped, [int(call[0]) for call in self.calls]
+
+    def test_one_process_runs_many(self):
+        results, skipped, calls = self.run_lines("good", "good", "good", runs=[["--tokens=7"], ["--tokens=8"]])
+        self.assertEqual(([result["passed"] for result in results.values()], skipped, calls), ([True] * 3, [], [6]))
+        self.assertEqual((results["0-good"]["calls"], results["0-good"]["seconds"], results["0-good"]["device_seconds"]), (2, 2, 1))
+        self.assertIn("--at-once=3", self.calls[0])
+
+    def test_a_line_that_fails_hinders_no_other(self):
+        results, _, calls = self.run_lines("good", "bad", "none", "good")
+        self.assertEqual([result["passed"] for result in results.values()].count(True), 2)
+        self.assertIn("row of token 5", results["1-bad"]["text"])
+        self.assertIn("alone: tokens 33", results["1-bad"]["text"])
+        self.assertIn("no package", results["2-none"]["text"])
+        self.assertEqual(calls, [4, 1, 1])
+
+    def test_what_fails_beside_others_alone_stays_a_failure(self):
+        results, _, _ = self.run_lines("good", "disturbed", "good")
+        self.assertFalse(results["1-disturbed"]["passed"])
+        self.assertIn("; alone: passes", results["1-disturbed"]["text"])
+
+    def test_no_memory_beside_others_is_no_failure(self):
+        results, _, calls = self.run_lines("good", "full", "good")
+        self.assertTrue(results["1-full"]["passed"])
+        self.assertEqual(calls, [3, 1, 1])
+
+    def test_it_goes_on_behind_the_line_that_ended_a_process(self):
+        results, skipped, calls = self.run_lines("good", "kills", "good", "hangs", "good", "good")
+        self.assertEqual([name for name, result in results.items() if not result["passed"]], ["1-kills", "3-hangs"])
         self.assertEqual((len(results), skipped), (6, []))
-        self.assertTrue(all(result["passed"] for result in results))
-        self.assertEqual(len(json.loads((self.root / "out.json").read_text())["results"]), 6)
+        self.assertIn("CUDA_ERROR_ILLEGAL_ADDRESS", results["1-kills"]["text"])
+        self.assertIn("no end after 40 s", results["3-hangs"]["text"])
+        self.assertEqual(calls, [6, 1, 4, 1, 2])
+
+    def test_a_process_that_dies_does_not_say_of_what(self):
+        results, skipped, calls = self.run_lines("good", "dies", "good", "good", "good")
+        self.assertEqual([name for name, result in results.items() if not result["passed"]], ["1-dies"])
+        self.assertEqual((len(results), skipped), (5, []))
+        # Three were at once: each of them alone, then the rest.
+        self.assertEqual(calls, [5, 1, 1, 1, 1])
+
+    def test_a_process_without_news_is_ended(self):
+        self.options.timeout = 2
+        results, _, calls = self.run_lines("good", "late", "sleeps", "good", "good")
+        self.assertEqual([name for name, result in results.items() if not result["passed"]], ["2-sleeps"])
+        self.assertEqual(calls, [5, 1, 1, 1, 1])
+
+    def test_faults_are_planted_one_at_a_time(self):
+        results, _, calls = self.run_lines("bad", "kills", "good", "hangs", "none", expect="fail", hangs=True)
+        self.assertEqual({name: result["passed"] for name, result in results.items()},
+                         {"0-bad": True, "1-kills": True, "2-good": False, "3-hangs": True, "4-none": False})
+        self.assertEqual(calls, [5, 3, 1])
+        self.assertTrue(all("--at-once=1" in call for call in self.calls))
+        # A hang counts only where the fault may hang.
+        self.assertFalse(self.run_lines("hangs", expect="fail")[0]["0-hangs"]["passed"])
 
     def test_within_cuts_off_and_skips(self):
-        path = self.root / "bin" / "moec-run"
-        path.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(30)\n")
-        path.chmod(0o755)
-        self.options.within, self.options.started = 0.5, time.time()
-        results, skipped = self.run_entries(self.entries_of(3))
-        self.assertEqual((len(results), len(skipped)), (1, 2))
-        self.assertFalse(results[0]["passed"])
-        # What was cut off early is no hang.
-        self.options.started = time.time()
-        results, _ = self.run_entries(self.entries_of(1, hangs=True, expect="fail"))
-        self.assertFalse(results[0]["passed"])
+        self.options.within = 2.5
+        results, skipped, _ = self.run_lines("good", "bad", "sleeps", "good")
+        self.assertEqual((sorted(results), [entry["package"] for entry in skipped]), (["0-good", "1-bad"], ["sleeps", "good"]))
+        # A run that failed stays known, and so does that it was one of a fault.
+        results, skipped, _ = self.run_lines("sleeps", expect="fail", hangs=True)
+        self.assertEqual((results, len(skipped)), ({}, 1))
+
+    def test_parts_and_what_is_left(self):
+        planted = {"group": "sanitizers", "name": "m", "sanitizer": "memcheck", "expect": "fail"}
+        clean = [{"group": "sanitizers", "name": f"x{i}", "sanitizer": "memcheck", "expect": "pass"} for i in range(5)]
+        entries = [planted, *clean]
+        self.assertEqual(gpu_suite.part_of(entries, 1, 2), [planted, clean[0], clean[2], clean[4]])
+        self.assertEqual(gpu_suite.part_of(entries, 2, 2), [planted, clean[1], clean[3]])
+        results = [{"group": "sanitizers", "name": "m (memcheck)", "passed": True}, {"group": "sanitizers", "name": "x3 (memcheck)", "passed": True},
+                   {"group": "sanitizers", "name": "x4 (memcheck)", "passed": False}, {"group": "rows", "name": "x1 (memcheck)", "passed": True}]
+        self.assertEqual(gpu_suite.without(entries, results), [planted, clean[0], clean[1], clean[2], clean[4]])
 
     def test_a_tool_may_be_proven_after_it_was_silent(self):
         planted = {"group": "sanitizers", "name": "m", "sanitizer": "memcheck", "expect": "fail"}

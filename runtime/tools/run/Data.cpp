@@ -189,6 +189,13 @@ HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
   return result;
 }
 
+int64_t HostWeights::bytesOf(const Layer &layer) {
+  int64_t bytes = 0;
+  for (const WeightShape &shape : weightShapes(layer))
+    bytes += shape.experts * shape.expertBytes();
+  return bytes;
+}
+
 Result<HostWeights> HostWeights::load(const runtime::Package &package,
                                       weights::WeightLoader &loader) {
   HostWeights result;

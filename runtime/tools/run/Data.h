@@ -44,6 +44,8 @@ struct HostWeights {
     return found == stored.end() ? arrays.at(name) : found->second;
   }
   static HostWeights make(const reference::Layer &layer, uint64_t seed);
+  /// Of `arrays`.
+  static int64_t bytesOf(const reference::Layer &layer);
   /// Those that the package names, out of a checkpoint.
   static Result<HostWeights> load(const runtime::Package &package,
                                   weights::WeightLoader &loader);

@@ -177,6 +177,7 @@ static Result<void> checkOutputs(Bench &bench, const reference::Inputs &inputs,
                                  const HostOutputs &outputs,
                                  const Precision &precision,
                                  CaseResult &result) {
+  HostWork work(bench.turn);
   const reference::Layer &layer = bench.session.layer();
   const auto *ids = find<int32_t>(outputs, "ids");
   auto routing =
@@ -280,6 +281,7 @@ static Result<void> checkAgainst(Bench &bench, const HostInputs &inputs,
   auto trusted = download(place->outputs);
   if (!trusted)
     return trusted.takeError();
+  HostWork work(bench.turn);
   const reference::Layer &layer = bench.session.layer();
   finishDeferred(other.layer(), tokens, *trusted);
   settleRows(other, inputs.described, bench.options.poison, *trusted, result);
@@ -391,8 +393,10 @@ static Result<void> checkRefresh(Bench &bench, const HostInputs &inputs,
   Session &session = bench.session;
   const reference::Layer &layer = session.layer();
   const int64_t expert = busiestExpert(layer, inputs, first);
-  const HostWeights other =
-      bench.weights.withExpert(layer, bench.options.seed + 1, expert);
+  const HostWeights other = [&] {
+    HostWork work(bench.turn);
+    return bench.weights.withExpert(layer, bench.options.seed + 1, expert);
+  }();
   for (const HostWeights *weights : {&other, &bench.weights}) {
     if (auto ok = session.replaceExpert(*weights, expert); !ok)
       return ok;
@@ -522,7 +526,10 @@ Result<CaseResult> moec::run::runCase(Bench &bench, int64_t tokens,
     result.variant = variant.name;
     precision = {session.roundsPartials(variant), session.errorOfSums(variant)};
   }
-  auto inputs = makeInputs(session.layer(), options, tokens, pattern);
+  auto inputs = [&] {
+    HostWork work(bench.turn);
+    return makeInputs(session.layer(), options, tokens, pattern);
+  }();
   if (!inputs)
     return inputs.takeError();
   auto device = session.upload(*inputs);

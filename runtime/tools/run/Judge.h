@@ -17,6 +17,7 @@
 #define MOEC_RUNTIME_TOOLS_RUN_JUDGE_H
 
 #include "runtime/tools/run/Session.h"
+#include "runtime/tools/run/Turn.h"
 
 #include <optional>
 #include <string>
@@ -39,6 +40,7 @@ struct CaseResult {
 /// What all cases share. `against` may be null.
 struct Bench {
   Machine &machine;
+  Turn &turn;
   const Options &options;
   const HostWeights &weights;
   Session &session;

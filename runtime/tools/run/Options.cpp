@@ -41,8 +41,8 @@ bool moec::run::parseOptions(int argc, char **argv, Options &options,
   bool useIds = false;
   std::map<std::string, runtime::DeviceKind> devices = {
       {"host", runtime::DeviceKind::Host}, {"cuda", runtime::DeviceKind::Cuda}};
-  app.add_option("package", options.package, "Folder of the package")
-      ->required();
+  app.add_option("package", options.package,
+                 "Folder of the package; with --cases a line may name its own");
   app.add_option("--device", device, "Where to run: host or cuda")
       ->check(CLI::IsMember({"host", "cuda"}));
   app.add_option("--tokens", options.tokens, "Token counts, 1,7,64 say")
@@ -69,6 +69,20 @@ bool moec::run::parseOptions(int argc, char **argv, Options &options,
   app.add_option("--cases", options.cases,
                  "Each line of this file is a run with its options beside "
                  "these, all in one process; a JSON object a line on stdout");
+  app.add_option("--at-once", options.atOnce,
+                 "Lines of --cases at once (default 1): they share the cores; "
+                 "a GPU is one's at a time. Lines of one package in a row "
+                 "follow each other")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--weights-at-once", options.weightsAtOnce,
+                 "GiB of weights that lines at once may have together "
+                 "(default 16; on the device up to four times that); a larger "
+                 "layer runs alone")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--device-limit", options.deviceLimit,
+                 "Seconds after which a line of --cases that keeps the device "
+                 "ends the process (default: none)")
+      ->check(CLI::PositiveNumber);
   app.add_flag("--prebuild", options.prebuild,
                "Only fill the kernel cache; needs no GPU");
   app.add_flag("--strict", options.strict, "Never compile");
@@ -122,6 +136,13 @@ bool moec::run::parseOptions(int argc, char **argv, Options &options,
     status = kUsage;
     return false;
   };
+  if (options.package.empty() && options.cases.empty())
+    return usage("expected the folder of a package");
+  if (options.cases.empty() &&
+      (app.count("--at-once") || app.count("--weights-at-once") ||
+       app.count("--device-limit")))
+    return usage("--at-once, --weights-at-once and --device-limit are of "
+                 "lines, which --cases holds");
   if (device.empty() && !options.prebuild)
     return usage("--device=host or --device=cuda is required");
   if (!device.empty())

@@ -45,6 +45,9 @@ struct Options {
   bool quantize = false;    ///< that checkpoint's floats
   int64_t layer = -1;       ///< of it; -1: the first that has experts
   std::string cases; ///< a file of further options; a line is a run of its own
+  int atOnce = 1;    ///< of its lines
+  double weightsAtOnce = 16; ///< GiB, of lines at once
+  double deviceLimit = 0;    ///< seconds of a line; 0: none
 };
 
 /// True to go on; false to end the program with `status`, after

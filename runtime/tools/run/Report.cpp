@@ -32,12 +32,13 @@ bool RunReport::passed() const {
 }
 
 void moec::run::printJson(const RunReport &report, int indent) {
-  ordered_json json = {
-      {"package", report.package},
-      {"name", report.name},
-      {"device", report.device},
-      {"arch", report.arch},
-  };
+  ordered_json json = ordered_json::object();
+  if (report.line > 0)
+    json["line"] = report.line;
+  json["package"] = report.package;
+  json["name"] = report.name;
+  json["device"] = report.device;
+  json["arch"] = report.arch;
   ordered_json load = ordered_json::object();
   if (report.loads.size() == 1)
     load = ordered_json::parse(report.loads.front().json(), nullptr, false);
@@ -79,10 +80,19 @@ void moec::run::printJson(const RunReport &report, int indent) {
     runs.push_back(std::move(run));
   }
   json["runs"] = std::move(runs);
+  if (report.line > 0) {
+    json["wall_ms"] = report.wall;
+    json["on_device_ms"] = report.onDevice;
+  }
   json["passed"] = report.passed();
   json["status"] = report.status;
   if (!report.error.empty())
     json["error"] = report.error;
+  // What ends the process, and with it the lines that were under way.
+  if (report.driverFailed)
+    json["driver_failed"] = true;
+  if (report.hung)
+    json["hung"] = true;
   fmt::print("{}\n", json.dump(indent, ' ', false,
                                ordered_json::error_handler_t::replace));
 }

@@ -20,6 +20,8 @@
 namespace moec::run {
 
 struct RunReport {
+  int64_t line = 0;              ///< of --cases, from 1; 0: none
+  double wall = 0, onDevice = 0; ///< milliseconds of such a line
   std::string package, name, device, arch;
   double processStart = 0; ///< milliseconds from exec to main(), to 10 ms
   double driverOpen = 0, cuInit = 0, context = 0;
@@ -33,6 +35,7 @@ struct RunReport {
   int status = 0;            ///< what the program ends with
   std::string error;         ///< why the rest was not run
   bool driverFailed = false; ///< and the error is the driver's
+  bool hung = false;         ///< or that it did not end
   bool passed() const;
 };
 
