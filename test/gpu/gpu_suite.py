@@ -512,6 +512,8 @@ def main():
         command = [sys.executable, maker, "--bin", options.prepare, "--work", root, "--out", root]
         if options.group:
             command += ["--only", options.group]
+        if options.filter:
+            command += ["--filter", re.escape(options.filter)]
         subprocess.run(command, check=True)
     index = json.loads((root / "index.json").read_text())
     groups = options.group.split(",") if options.group else []

@@ -56,6 +56,8 @@ SANITIZED_REAL = [
     ("sanitized-wgmma", ["--dtype=bf16", "--engine=wgmma"], ["33", "500"]),
     ("sanitized-fp8_block", ["--scheme=fp8_block"], ["1", "33"]),
 ]
+# How many layers drawn from the language run under each tool but initcheck.
+SANITIZED_LAYERS = 8
 # Faults that a tool must flag: else its silence says nothing.
 PLANTED = [
     ("racecheck", "template-loop-barrier-missing"),
@@ -139,31 +141,34 @@ class Maker:
     def scheme(self, name):
         return next(row for row in self.rows["schemes"] if row["name"] == name)
 
+    def draw(self, name, seed, index, work):
+        """Makes a package of this name of the layer that is drawn so and shrunk until the compiler takes it; None where it
+        takes none."""
+        folder = self.out / "drawn" / name
+        drawn, said = random_layers.settle(self.tools, random_layers.Language(self.rows).draw(seed, index, work), folder,
+                                           random.Random(f"settle {seed}-{index}"), self.arch, self.cubins)
+        if said and drawn:
+            self.failures.append(f"{name}: {said}: {json.dumps(drawn.layer)}")
+        if said or not drawn:
+            return None
+        shutil.rmtree(self.out / "packages" / name, ignore_errors=True)
+        (self.out / "packages").mkdir(parents=True, exist_ok=True)
+        shutil.move(folder / "package", self.out / "packages" / name)
+        shutil.rmtree(folder)
+        self.write_layer(name, drawn.layer)
+        return name, drawn
+
     def make_random(self):
         """Layers of random_layers.py with this --seed, those that the compiler takes."""
-        language = random_layers.Language(self.rows)
 
         def make(index):
-            name = f"random-{index}"
-            folder = self.out / "drawn" / name
-            drawn, said = random_layers.settle(self.tools, language.draw(self.seed, index, random_layers.GPU_WORK), folder,
-                                               random.Random(f"settle {self.seed}-{index}"), self.arch, self.cubins)
-            if said and drawn:
-                self.failures.append(f"{name}: {said}: {json.dumps(drawn.layer)}")
-            if said or not drawn:
-                return None
-            shutil.rmtree(self.out / "packages" / name, ignore_errors=True)
-            (self.out / "packages").mkdir(parents=True, exist_ok=True)
-            shutil.move(folder / "package", self.out / "packages" / name)
-            self.write_layer(name, drawn.layer)
-            return name, drawn
+            return self.draw(f"random-{index}", self.seed, index, random_layers.GPU_WORK)
 
         names = [index for index in range(self.layers) if self.named(f"random-{index}")]
         for made in testing.parallel(make, names, self.jobs):
             if made:
                 # What a layer has no use for, given ids say, is refused and left out.
                 self.add("random", made[0], made[1].runs, refusable=True)
-        shutil.rmtree(self.out / "drawn", ignore_errors=True)
 
     def make_rows(self):
         jobs, turn = [], 0
@@ -274,6 +279,12 @@ class Maker:
                     self.add("sanitizers", f"{name}-{tokens}", [
                         [f"--tokens={count}", "--routing=skewed", "--sample=4", *self.sanitizer_arguments(sanitizer)]],
                         sanitizer=sanitizer, package=f"packages/{name}")
+
+        # What nobody wrote down: drawn layers, small ones, since a tool slows a kernel down by orders of magnitude.
+        for made in testing.parallel(lambda index: self.draw(f"sanitized-random-{index}", f"sanitized {self.seed}", index,
+                                                             random_layers.MOST_WORK), range(SANITIZED_LAYERS), self.jobs):
+            for sanitizer in SANITIZERS[:3] if made else []:
+                self.add("sanitizers", made[0], [["--tokens=1,33", "--routing=skewed", "--sample=4"]], sanitizer=sanitizer)
 
     @staticmethod
     def sanitizer_arguments(sanitizer):
