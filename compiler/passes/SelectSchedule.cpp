@@ -192,6 +192,11 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       chosen = best(problem, legal, hardware);
     }
     take(*chosen, fields);
+    // Sums of two halves differ in their last bits from those of a whole.
+    if (!program.getLayerOp().getBatchInvariant() &&
+        target.getArchRow().has("clusters") &&
+        maySplit(problem, *chosen, hardware))
+      fields.cluster = {kSplit, 1, 1};
     return success();
   }
 

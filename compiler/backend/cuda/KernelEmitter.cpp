@@ -419,6 +419,8 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   if (specialized) {
     config.flag("kCounts", counts);
     config.number("kAwaited", awaitedColumnTiles(kernel));
+    if (out.cluster[0] > 1)
+      config.number("kSplit", out.cluster[0]);
   }
   config.number("kN", n);
   config.number("kK", k);
@@ -461,7 +463,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
     return;
   }
   out.grid.persistent = true;
-  out.grid.tiles = tiles;
+  out.grid.tiles = Expression(out.cluster[0]) * tiles;
   out.grid.ctasPerSm = schedule.getCtasPerSm();
 }
 

@@ -52,4 +52,14 @@ __device__ __forceinline__ void storeToPeer(unsigned address,
       : "memory");
 }
 
+/// A float from shared memory of a CTA of the cluster.
+__device__ __forceinline__ float loadFromPeer(unsigned address) {
+  float value;
+  asm volatile("ld.shared::cluster.f32 %0, [%1];"
+               : "=f"(value)
+               : "r"(address)
+               : "memory");
+  return value;
+}
+
 } // namespace moe::ptx

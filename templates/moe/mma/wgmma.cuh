@@ -164,6 +164,13 @@ struct Wgmma {
       else
         sums[i / kPieceSize][i % kPieceSize] *= factor;
     }
+    /// Adds to what value(i) gives.
+    __device__ __forceinline__ void increase(int i, float by) {
+      if constexpr (kPromoted)
+        totals[i] += by;
+      else
+        sums[i / kPieceSize][i % kPieceSize] += by;
+    }
     __device__ __forceinline__ int row(int i) const {
       return firstRow + i / kAtomSize * 64 + i % 4 / 2 * 8;
     }

@@ -12,12 +12,14 @@
 
 #pragma once
 
+#include "moe/core/ptx_async.cuh"
 #include "moe/core/swizzle.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/quantize_groups.cuh"
 #include "moe/epilogue/store_rows.cuh"
 #include "moe/epilogue/store_swapped.cuh"
 #include "moe/quant/scales.cuh"
+#include "moe/skeleton/split.cuh"
 
 namespace moe {
 
@@ -26,7 +28,44 @@ struct SlotTile {
   int expert, firstRow, rows, firstN;
   int index;    ///< of the row tile in the list
   bool isThere; ///< the predecessor is known to have written its rows
+  bool isSplit; ///< the CTAs of a cluster share its k
   static constexpr int kExpertBits = 10, kRowBits = 16;
+
+  /// As the words of a slot say. isBeside: this matmul runs beside another, so
+  /// that the words say more. maySplit: of clusters that may share a tile.
+  template <bool isBeside, bool maySplit>
+  static __device__ __forceinline__ SlotTile of(const unsigned (&words)[4]) {
+    bool isSplit = maySplit && words[3] > kSplitBit - 1;
+    int firstN = int(maySplit ? words[3] & (kSplitBit - 1) : words[3]);
+    if constexpr (!isBeside)
+      return {int(words[0]), int(words[1]), int(words[2]), firstN, 0,
+              false,         isSplit};
+    constexpr unsigned kExperts = (1u << kExpertBits) - 1;
+    constexpr unsigned kRows = (1u << kRowBits) - 1;
+    return {int(words[0] & kExperts),
+            int(words[1]),
+            int(words[2] & kRows),
+            firstN,
+            int(words[0] >> kExpertBits),
+            words[2] > kRows,
+            isSplit};
+  }
+  static constexpr unsigned kSplitBit = 1u << 31; ///< of the fourth word
+
+  /// Sets the words that of() reads. listed: row tile `index` of the list.
+  template <bool isBeside>
+  static __device__ __forceinline__ void put(unsigned (&words)[4], int4 listed,
+                                             int index, int firstN,
+                                             bool isThere, bool isSplit) {
+    words[0] = unsigned(listed.x);
+    if constexpr (isBeside)
+      words[0] |= unsigned(index) << kExpertBits;
+    words[1] = unsigned(listed.y);
+    words[2] = unsigned(listed.z - listed.y);
+    if (isThere)
+      words[2] |= 1u << kRowBits;
+    words[3] = unsigned(firstN) | (isSplit ? kSplitBit : 0u);
+  }
 };
 
 /// What lies where in the shared memory of a Config.
@@ -54,6 +93,13 @@ template <class Config> struct Specialized {
   }();
   static constexpr int kTakenN = kInTurn * Schedule::kTileN;
   static constexpr int kColumnTiles = ceilDiv(Config::kN, kTakenN);
+  /// CTAs of a cluster, which share the k of a tile where there are too few
+  /// tiles for all of them (split.cuh).
+  static constexpr int kSplit = splitOf<Config>();
+  static_assert(kSplit == 1 ||
+                    (Config::kAwaited == 0 && kInTurn == 1 && kTiles >= 4),
+                "a tile that is split is one of the first matmul, all of its "
+                "weight rows at a time");
   /// Token rows that the producers copy at a time, one chunk a thread.
   static constexpr int kRowsPerPass = kProducers / Layout::kChunks;
   static constexpr int kPasses = Schedule::kTileM / kRowsPerPass;
@@ -164,6 +210,21 @@ template <class Config> struct Barriers {
   }
   __device__ __forceinline__ unsigned slotEmpty(int slot) const {
     return base + unsigned(2 * kStages + 2 + slot) * 8;
+  }
+  /// By one thread, before all others pass a __syncthreads().
+  __device__ __forceinline__ void initialize() const {
+    using S = Specialized<Config>;
+#pragma unroll 1
+    for (int stage = 0; stage < kStages; ++stage) {
+      ptx::initializeBarrier(full(stage), S::kProducers + 1);
+      ptx::initializeBarrier(empty(stage), S::kReleases);
+    }
+#pragma unroll
+    for (int slot = 0; slot < 2; ++slot) {
+      ptx::initializeBarrier(slotFull(slot), 1);
+      ptx::initializeBarrier(slotEmpty(slot), Config::kThreads / 32);
+    }
+    ptx::publishBarriers();
   }
 };
 

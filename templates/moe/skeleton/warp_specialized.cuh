@@ -22,6 +22,7 @@
 // CTA through two slots in shared memory. So long tiles delay nobody, and no
 // result depends on who computed it. Where the predecessor did not write the
 // tile list, the weights of the first tile are fetched while it still runs.
+// Where tiles are few, clusters of two may share the k of each (split.cuh).
 //
 // Two matmuls in a row run beside each other: the first counts, in the last
 // word of a row tile, the column tiles that it has stored (kCounts), and the
@@ -85,17 +86,7 @@ template <class Config> struct WarpSpecialized {
 #pragma unroll
     for (int i = 0; i < 4; ++i)
       words[i] = __shfl_sync(0xffffffffu, words[i], 0);
-    if constexpr (!S::kBeside)
-      return {int(words[0]), int(words[1]), int(words[2]), int(words[3]), 0,
-              false};
-    constexpr unsigned kExperts = (1u << SlotTile::kExpertBits) - 1;
-    constexpr unsigned kRows = (1u << SlotTile::kRowBits) - 1;
-    return {int(words[0] & kExperts),
-            int(words[1]),
-            int(words[2] & kRows),
-            int(words[3]),
-            int(words[0] >> SlotTile::kExpertBits),
-            words[2] > kRows};
+    return SlotTile::of<S::kBeside, (S::kSplit > 1)>(words);
   }
 
   /// Puts the tile of this index, if there is one, into the slot of the CTA's
@@ -110,20 +101,19 @@ template <class Config> struct WarpSpecialized {
     if constexpr (!S::kBeside)
       rowTiles = ptx::loadFresh(args.tile_count);
     unsigned words[4] = {0, 0, 0, 0};
+    bool isSplit =
+        splitsTiles<S::kSplit>(rowTiles * S::kColumnTiles, ptx::gridSize());
+    if (isSplit)
+      index /= S::kSplit;
     if (index < rowTiles * S::kColumnTiles) {
       TileIndex at =
           tileOf<Schedule::kGroupM, S::kColumnTiles>(index, rowTiles);
       int4 tile = ptx::loadFresh(args.tiles + at.m);
-      words[0] = unsigned(tile.x);
-      if constexpr (S::kBeside)
-        words[0] |= unsigned(at.m) << SlotTile::kExpertBits;
-      words[1] = unsigned(tile.y);
-      words[2] = unsigned(tile.z - tile.y);
-      if (Config::kAwaited > 0 && tile.w >= Config::kAwaited) {
+      bool isThere = Config::kAwaited > 0 && tile.w >= Config::kAwaited;
+      if (isThere)
         ptx::fenceAfterCount();
-        words[2] |= 1u << SlotTile::kRowBits;
-      }
-      words[3] = unsigned(at.n * S::kTakenN);
+      SlotTile::put<S::kBeside>(words, tile, at.m, at.n * S::kTakenN, isThere,
+                                isSplit);
     }
     ptx::waitForBarrier(barriers.slotEmpty(slot), phase ^ 1);
     ptx::storeShared(shared + S::kSlots + unsigned(slot) * 16, words);
@@ -184,11 +174,12 @@ template <class Config> struct WarpSpecialized {
     int early = 0;
     if constexpr (Config::kTilesEarly) {
       if (tile.rows > 0) {
-        early = minimum(Schedule::kStages, S::kTiles);
+        SplitSteps steps = splitSteps<S::kSplit, S::kTiles>(tile.isSplit);
+        early = minimum(Schedule::kStages, steps.end - steps.first);
         if (copiesWeights)
 #pragma unroll 1
           for (int k = 0; k < early; ++k)
-            copyWeights(tile, tile.firstN, k, k);
+            copyWeights(tile, tile.firstN, steps.first + k, k);
       }
       if constexpr (Config::kAwaited == 0)
         awaitPredecessor<Config>();
@@ -220,20 +211,23 @@ template <class Config> struct WarpSpecialized {
       int passes = 0;
       Counter counter{passes};
       withTokens<Schedule::kTileM>(tile.rows, counter);
+      SplitSteps steps = splitSteps<S::kSplit, S::kTiles>(tile.isSplit);
       int next = 0;
       if (schedules)
         next =
             ptx::gridSize() + atomicAdd(args.tile_count + Config::kCursor, 1);
 #pragma unroll 1
       for (int turn = 0; turn < S::kInTurn; ++turn) {
-        const char *lhs = reinterpret_cast<const char *>(args.lhs);
+        const char *lhs = reinterpret_cast<const char *>(args.lhs) +
+                          steps.first * S::kRowBytes;
         int firstN = tile.firstN + turn * Schedule::kTileN;
 #pragma unroll 1
-        for (int k = 0; k < S::kTiles; ++k) {
-          if (schedules && turn == 0 && k == minimum(2, S::kTiles - 1))
+        for (int k = steps.first; k < steps.end; ++k) {
+          if (schedules && turn == 0 &&
+              k == steps.first + minimum(2, S::kTiles / S::kSplit - 1))
             publish(next, rowTiles, ring.tiles());
           ptx::waitForBarrier(barriers.empty(ring.stage), ring.phase() ^ 1);
-          if (copiesWeights && k >= early)
+          if (copiesWeights && k - steps.first >= early)
             copyWeights(tile, firstN, k, ring.stage);
           bool inK =
               !S::kTailK ||
@@ -289,6 +283,10 @@ template <class Config> struct WarpSpecialized {
         }
         early = 0;
       }
+      if (tile.isSplit) {
+        __syncwarp();
+        passExchange();
+      }
       tile = take(ring.tiles());
     }
     ptx::commitCopies();
@@ -312,6 +310,19 @@ template <class Config> struct WarpSpecialized {
     Index &ring;
     float inverse; ///< see inverseOfScale
     int thread, warpgroup;
+    SplitSteps steps;
+    bool stores = true; ///< false for the second CTA of a split tile
+
+    /// Adds up what the CTAs of a split tile have; whether this one goes on.
+    template <class Worker>
+    __device__ __forceinline__ bool exchange(Worker &worker) {
+      constexpr int kConsumers = 32 * Schedule::kConsumerWarps;
+      if constexpr (S::kSplit > 1)
+        if (tile.isSplit)
+          stores = exchangeSums<kConsumers>(
+              worker, cta.shared, ptx::threadIndex() - S::kProducers, 1);
+      return stores;
+    }
 
     template <int kTokens> __device__ __forceinline__ void run() {
       if constexpr (S::kGroups == 1)
@@ -339,10 +350,14 @@ template <class Config> struct WarpSpecialized {
           multiplyPromoted(worker, scales, own, releases);
         else
           multiply(worker, own, releases);
+        if (!exchange(worker))
+          return;
         recount(worker);
         scales.finish(worker, staging(), 1 + warpgroup, thread);
       } else {
         multiply(worker, own, releases);
+        if (!exchange(worker))
+          return;
         recount(worker);
       }
       if constexpr (Config::kBias)
@@ -433,13 +448,13 @@ template <class Config> struct WarpSpecialized {
                                              bool releases) {
       int last = 0;
 #pragma unroll 1
-      for (int k = 0; k < S::kTiles; ++k) {
+      for (int k = steps.first; k < steps.end; ++k) {
         ptx::waitForBarrier(cta.barriers.full(ring.stage), ring.phase());
         ptx::fenceShared();
         unsigned stage = unsigned(ring.stage * S::kStageBytes);
         worker.multiplyAll(own + stage, others() + stage);
         ptx::waitForMultiplies<1>();
-        if (k > 0 && releases)
+        if (k > steps.first && releases)
           ptx::arrive(cta.barriers.empty(last));
         last = ring.stage;
         ring.advance();
@@ -460,9 +475,9 @@ template <class Config> struct WarpSpecialized {
                      bool releases) {
       constexpr bool kTurns = S::kTakeTurns && Worker::kPieceSize >= 32;
       constexpr int kLast = Worker::kPieces - 1;
-      scales.fetchWeights(0);
+      scales.fetchWeights(steps.first);
 #pragma unroll 1
-      for (int k = 0; k < S::kTiles; ++k) {
+      for (int k = steps.first; k < steps.end; ++k) {
         ptx::waitForBarrier(cta.barriers.full(ring.stage), ring.phase());
         ptx::fenceShared();
         unsigned stage = unsigned(ring.stage * S::kStageBytes);
@@ -523,18 +538,26 @@ template <class Config> struct WarpSpecialized {
       ring.countTile();
       if (tile.rows == 0)
         break;
+      bool stores = true;
 #pragma unroll 1
       do {
-        Consumer consumer{*this, tile, ring, inverse, thread, warpgroup};
+        Consumer consumer{*this,
+                          tile,
+                          ring,
+                          inverse,
+                          thread,
+                          warpgroup,
+                          splitSteps<S::kSplit, S::kTiles>(tile.isSplit)};
         if constexpr (kSwapped)
           withTokens<Schedule::kTileM>(tile.rows, consumer);
         else
           consumer.template run<Schedule::kTileM>();
+        stores = consumer.stores;
         tile.firstN += Schedule::kTileN;
       } while (S::kInTurn > 1 && tile.firstN % S::kTakenN != 0);
       if constexpr (Config::kCounts) {
         ptx::synchronize(S::kCounted, 32 * Schedule::kConsumerWarps);
-        if (threadIdx.x == S::kProducers)
+        if (threadIdx.x == S::kProducers && stores)
           ptx::countUp(&args.tiles[tile.index].w);
       }
     }
@@ -557,18 +580,7 @@ warpSpecialized(const typename Config::Args &args, unsigned shared) {
   detail::WarpSpecialized<Config> cta{args, shared, {shared + S::kBarriers}};
   if (threadIdx.x == 0) {
     ptx::prefetchMap(&args.rhs);
-#pragma unroll 1
-    for (int stage = 0; stage < Schedule::kStages; ++stage) {
-      ptx::initializeBarrier(cta.barriers.full(stage), S::kProducers + 1);
-      ptx::initializeBarrier(cta.barriers.empty(stage), S::kReleases);
-    }
-#pragma unroll
-    for (int slot = 0; slot < 2; ++slot) {
-      ptx::initializeBarrier(cta.barriers.slotFull(slot), 1);
-      ptx::initializeBarrier(cta.barriers.slotEmpty(slot),
-                             Config::kThreads / 32);
-    }
-    ptx::publishBarriers();
+    cta.barriers.initialize();
   }
   __syncthreads();
   if (threadIdx.x < S::kProducers) {
