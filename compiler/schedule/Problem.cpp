@@ -49,11 +49,16 @@ int64_t Schedule::registersOfCta() const {
   return threads() * std::min<int64_t>((64 << 10) / all / 8 * 8, 248);
 }
 
+int64_t compiler::takenWeightRows(const MatmulProblem &problem, int64_t tileN) {
+  int64_t rowsOfGroup = kScaledColumns * (problem.gated ? 2 : 1);
+  return problem.quantizesGroups ? std::max(tileN, rowsOfGroup) : tileN;
+}
+
 bool compiler::maySplit(const MatmulProblem &problem, const Schedule &schedule,
                         const Hardware &hardware) {
   constexpr int64_t kMostRows = 16, kFewestSteps = 8;
-  if (!schedule.hasRoles() || !problem.gather || schedule.ctasPerSm != 1 ||
-      schedule.tileM > kMostRows || schedule.weightRows() != 64 ||
+  if (!schedule.swap || !problem.gather || schedule.ctasPerSm != 1 ||
+      schedule.tileM > kMostRows || schedule.rowsOfWarpgroup() != 64 ||
       takenWeightRows(problem, schedule.tileN) != schedule.tileN ||
       problem.k < kFewestSteps * schedule.tileK)
     return false;
@@ -61,11 +66,6 @@ bool compiler::maySplit(const MatmulProblem &problem, const Schedule &schedule,
   int64_t experts = problem.localExperts < problem.experts ? 1 : problem.topK;
   int64_t columnTiles = (problem.n + schedule.tileN - 1) / schedule.tileN;
   return 2 * kSplit * experts * columnTiles <= hardware.sms;
-}
-
-int64_t compiler::takenWeightRows(const MatmulProblem &problem, int64_t tileN) {
-  int64_t rowsOfGroup = kScaledColumns * (problem.gated ? 2 : 1);
-  return problem.quantizesGroups ? std::max(tileN, rowsOfGroup) : tileN;
 }
 
 bool compiler::findHardware(const std::string &arch, const std::string &gpu,

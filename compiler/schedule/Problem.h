@@ -75,16 +75,6 @@ struct Hardware {
   bool asyncCopy = true;     ///< has cp.async
 };
 
-struct Schedule;
-/// CTAs of a cluster that may share the k of a tile.
-inline constexpr int64_t kSplit = 2;
-/// Whether a cluster shares the k of a tile where a run touches so few experts
-/// that three quarters of the CTAs would have none (templates'
-/// skeleton/split.cuh). Of the first matmul, whose k is long; the column tiles
-/// of the second one fill a GPU.
-bool maySplit(const MatmulProblem &problem, const Schedule &schedule,
-              const Hardware &hardware);
-
 /// Weight rows that a CTA takes at a time with tiles of `tileN`: those of a
 /// group where it quantizes groups.
 int64_t takenWeightRows(const MatmulProblem &problem, int64_t tileN);
@@ -130,6 +120,15 @@ struct Schedule {
   int64_t registersOfCta() const;
   bool operator==(const Schedule &) const = default;
 };
+
+/// CTAs of a cluster that may share the k of a tile.
+inline constexpr int64_t kSplit = 2;
+/// Whether a cluster shares the k of a tile where a run touches so few experts
+/// that three quarters of the CTAs would have none (templates'
+/// skeleton/split.cuh). Of the first matmul, whose k is long; the column tiles
+/// of the second one fill a GPU.
+bool maySplit(const MatmulProblem &problem, const Schedule &schedule,
+              const Hardware &hardware);
 
 /// "mma_sync 16x64x64 stages 4 warps 1x4", for reports and messages; roles
 /// are "warps 4+8", and "warps 4+8 of tokens" where operands are not swapped.
