@@ -206,3 +206,40 @@ TEST(KnownGood, FallsBackWhereSharedMemoryIsSmall) {
     EXPECT_FALSE(knownGood(p, {"mma_sync"}, ada));
   }
 }
+
+TEST(Split, OneTileInFourCtasOfFewExperts) {
+  // 8 experts of 512 weight rows: 32 tiles of 128, on 132 multiprocessors.
+  MatmulProblem p = ofBytes(gateUp(2, 128, 16));
+  p.n = 512, p.k = 7168;
+  p.experts = p.localExperts = 256;
+  Schedule s;
+  s.engine = "wgmma";
+  s.tileM = 16, s.tileN = 128, s.tileK = 128;
+  s.setRoles();
+  auto with = [](auto value, auto change) {
+    change(value);
+    return value;
+  };
+  EXPECT_TRUE(maySplit(p, s, h100()));
+  auto splits = [&](auto change) {
+    return maySplit(with(p, change), s, h100());
+  };
+  EXPECT_FALSE(splits([](MatmulProblem &q) { q.n = 640; })); // 40 tiles
+  EXPECT_FALSE(splits([](MatmulProblem &q) { q.k = 7 * 128; }));
+  EXPECT_FALSE(splits([](MatmulProblem &q) { q.gather = false; }));
+  // All tokens may take one expert of a rank that has a part of them.
+  EXPECT_TRUE(
+      splits([](MatmulProblem &q) { q.n = 4096, q.localExperts = 32; }));
+  EXPECT_FALSE(
+      splits([](MatmulProblem &q) { q.n = 4352, q.localExperts = 32; }));
+  auto splitsBy = [&](auto change) {
+    return maySplit(p, with(s, change), h100());
+  };
+  EXPECT_FALSE(splitsBy([](Schedule &q) { q.tileM = 32; }));
+  EXPECT_FALSE(splitsBy([](Schedule &q) { q.ctasPerSm = 2; }));
+  EXPECT_FALSE(splitsBy([](Schedule &q) { q.setRoles(128); }));
+  // 64 tiles.
+  EXPECT_FALSE(splitsBy([](Schedule &q) { q.tileN = 64, q.setRoles(); }));
+  // A tile of groups that are quantized is several, one after the other.
+  EXPECT_FALSE(splits([](MatmulProblem &q) { q.quantizesGroups = true; }));
+}
