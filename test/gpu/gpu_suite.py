@@ -50,6 +50,8 @@ NOT_INSTRUMENTED = re.compile(r"before first instrumented|Internal Sanitizer Err
 TIMED_OUT = 124
 # Seconds on the device after which a line hangs: its kernels take milliseconds. A fault that may hang one is caught so.
 HANG = 40
+# That this process may use.
+CORES = len(os.sched_getaffinity(0))
 # Of moec-run: what was asked for has been judged.
 STATUSES = (0, 1, 2)
 
@@ -492,13 +494,13 @@ def main():
     parser.add_argument("--filter", default="", help="only packages with this in their name")
     parser.add_argument("--tools", default="", help="only entries of these sanitizers, memcheck,racecheck say")
     parser.add_argument("--planted-elsewhere", action="store_true", help="leave planted faults to a run beside this one")
-    parser.add_argument("--without", default="", help="results of an earlier run: leave out what passed there")
+    parser.add_argument("--without", default="", help="results of earlier runs, a.json,b.json: leave out what passed")
     parser.add_argument("--part", default="1/1", help="2/3: of three parts of the entries the second; planted faults are in all")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one call of moec-run, or without news of one")
     parser.add_argument("--within", type=float, default=1e9, help="cut off what still runs after this many seconds")
-    parser.add_argument("--at-once", type=int, default=os.cpu_count(), help="runs at once, in the one process of many")
+    parser.add_argument("--at-once", type=int, default=CORES, help="runs at once, in the one process of many")
     parser.add_argument("--jobs", type=int, default=1, help="sanitizers at once")
-    parser.add_argument("--prebuild", type=int, default=os.cpu_count(), help="compilers at once, before all; 0: none")
+    parser.add_argument("--prebuild", type=int, default=CORES, help="compilers at once, before all; 0: none")
     parser.add_argument("--device", default="cuda", choices=["cuda", "host"], help="host shows how the suite itself works")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--prepare", default="", help="the folder of binaries: make the packages first, where there is a GPU")
@@ -522,8 +524,8 @@ def main():
     if options.device == "host":  # it captures no graphs
         entries = [{**entry, "runs": [run for run in entry["runs"] if "--capture" not in run]} for entry in entries
                    if not entry.get("sanitizer")]
-    if options.without:
-        entries = without(entries, json.loads(pathlib.Path(options.without).read_text())["results"])
+    for path in filter(None, options.without.split(",")):
+        entries = without(entries, json.loads(pathlib.Path(path).read_text())["results"])
     entries = part_of(entries, *map(int, options.part.split("/")))
     if entries and not options.prepare:
         os.chmod(root / "bin" / "moec-run", 0o755)

@@ -4,7 +4,7 @@
 """Prepares what gpu_suite.py runs on a machine with a GPU: moec-run, packages, and index.json that says what to run.
 
 Needs no GPU. Packages of models carry cubins for the arch; those of the catalog's rows are
-compiled where they run, if --cubins does not say otherwise.
+compiled where they run, if --cubins does not say otherwise; with --no-cubins, all are.
 Mutants of templates/ are packages with patched headers and the cubins of those; their checks must fail.
 
 Groups: rows (every scheme, backend and engine), random (layers drawn from the whole language), models, limits (offsets
@@ -96,6 +96,7 @@ class Maker:
         self.arch = options.arch
         self.jobs = options.jobs
         self.seed, self.layers, self.cubins = options.seed, options.layers, options.cubins
+        self.no_cubins = options.no_cubins
         self.only = options.only.split(",") if options.only else []
         self.names = re.compile(options.filter)
         self.rows = self.tools.rows()
@@ -116,6 +117,8 @@ class Maker:
         if package.exists():
             shutil.rmtree(package)
         package.parent.mkdir(parents=True, exist_ok=True)
+        if self.no_cubins and "--no-cubin" not in extra:
+            extra = [*extra, "--no-cubin"]
         status, _, errors = testing.run([self.tools.moec, "compile", source, f"--arch={self.arch}", *extra, "-o", package],
                                         timeout=600)
         if status:
@@ -405,7 +408,7 @@ def mutate_package(mutant, base, package, library):
     touched = ["include/" + header for header in changed]
     for target in manifest["targets"]:
         for kernel in target["kernels"]:
-            if not changed & set(kernel["headers"]):
+            if not changed & set(kernel["headers"]) or not kernel["cubin"]:
                 continue
             headers = {header: (package / "include" / header).read_text() for header in kernel["headers"]}
             error, log, _, cubin = library.compile((package / kernel["source"]).read_text(), kernel["name"] + ".cu",
@@ -427,6 +430,7 @@ def main():
     arguments.add_argument("--layers", type=int, default=300, help="how many random ones")
     arguments.add_argument("--seed", default="1", help="of the random ones")
     arguments.add_argument("--cubins", action="store_true", help="compile rows and random ones here, not where they run")
+    arguments.add_argument("--no-cubins", action="store_true", help="compile all where it runs, models and mutants too")
     arguments.add_argument("--filter", default="", help="only packages with this regular expression in their name; sanitizers: all")
     options = arguments.parse_args()
     maker = Maker(options)
