@@ -156,9 +156,9 @@ static LogicalResult verifyRouting(LayerOp op) {
     const int64_t eligible =
         op.getExperts() / routing.getGroups() * routing.getTopGroups();
     if (op.getTopK() > eligible)
-      return op.emitOpError() << "'top_k' is " << op.getTopK() << ", but "
-                              << routing.getTopGroups() << " groups hold only "
-                              << eligible << " experts";
+      return op.emitOpError() << "'top_k' must be at most " << eligible
+                              << ", the experts of " << routing.getTopGroups()
+                              << " routing groups, got " << op.getTopK();
   }
   if (op.getRoutedScale() && routing.getScale())
     return op.emitOpError() << "the routed scale is given twice, by "

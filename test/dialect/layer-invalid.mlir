@@ -50,7 +50,7 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type
 
 // -----
 
-// expected-error@+1 {{'moe.layer' op 'top_k' is 2, but 1 groups hold only 1 experts}}
+// expected-error@+1 {{'moe.layer' op 'top_k' must be at most 1, the experts of 1 routing groups, got 2}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default, groups = 8, top_groups = 1>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 // -----
