@@ -125,6 +125,12 @@ StringRef DescriptorAttr::getRule() const {
   return getElement().getIntOrFloatBitWidth() == 8 ? "ceil" : "even";
 }
 
+Type DescriptorAttr::getScaleAsRead() const {
+  return isa_and_nonnull<Float8E8M0FNUType>(getScale())
+             ? Type(Float32Type::get(getContext()))
+             : getScale();
+}
+
 //===----------------------------------------------------------------------===//
 // QuantAttr
 //===----------------------------------------------------------------------===//

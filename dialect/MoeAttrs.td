@@ -87,6 +87,8 @@ def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor"> {
     bool hasStoredSecondScale() const { return getSecondScale() && !getSecondPerToken(); }
     /// The rule by which dynamic powers of two follow; empty for other scales.
     ::llvm::StringRef getRule() const;
+    /// What kernels read for a scale: f32 for powers of two, else as it is.
+    ::mlir::Type getScaleAsRead() const;
   }];
 }
 

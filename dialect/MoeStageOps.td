@@ -419,8 +419,9 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments]> {
 def Moe_PackOp : Moe_StageOp<"pack", [Pure]> {
   let summary = "a stored weight in the layout that kernels read";
   let description = [{
-    Weight preparation, once at load: shape and element type stay, the layout
-    is the result type's encoding.
+    Weight preparation, once at load: shape and element type stay, but for
+    powers of two (f8E8M0FNU), which may become f32; the layout is the result
+    type's encoding.
 
     ```mlir
     func.func private @pack(%w13: tensor<128x1536x2048xbf16>) {

@@ -337,9 +337,10 @@ LogicalResult QuantizeOp::verify() {
     return success();
   const Value scale =
       isDynamic ? Value(getScales().front()) : Value(getStaticScale());
-  if (tensor(scale).getElementType() != descriptor.getScale())
-    return emitOpError() << "'scale' must be of " << descriptor.getScale()
-                         << ", got " << tensor(scale);
+  const Type read = descriptor.getScaleAsRead();
+  if (tensor(scale).getElementType() != read)
+    return emitOpError() << "'scale' must be of " << read << ", got "
+                         << tensor(scale);
   return success();
 }
 
@@ -479,8 +480,13 @@ LogicalResult PackOp::verify() {
     return emitOpError() << "'result' must have the #moe.layout that kernels "
                             "read, got "
                          << tensor(getResult());
+  Type element = tensor(getSource()).getElementType();
+  // Powers of two may become the f32 numbers that they are.
+  if (isa<Float8E8M0FNUType>(element) &&
+      tensor(getResult()).getElementType().isF32())
+    element = f32(*this);
   return expect(*this, "result", getResult(), tensor(getSource()).getShape(),
-                tensor(getSource()).getElementType());
+                element);
 }
 
 LogicalResult DispatchOp::verify() {

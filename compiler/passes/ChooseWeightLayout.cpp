@@ -8,7 +8,8 @@
 // A gated activation needs a gate column and its up column in one thread.
 // With rows interleaved by 8 both lie in the two halves of an m16n8 tile pair,
 // in one fragment, for mma.sync as for wgmma, plain and swapped. What a
-// checkpoint stores in another order than rows is brought into rows.
+// checkpoint stores in another order than rows is brought into rows. Scales
+// that are powers of two become f32 where they multiply sums.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,14 +38,28 @@ moe::ActivateOp gatedReader(moe::GroupedMatmulOp matmul) {
   return {};
 }
 
+/// What matmuls read for a weight or its scales.
+Type elementAsRead(BlockArgument weight) {
+  const Type element =
+      cast<RankedTensorType>(weight.getType()).getElementType();
+  for (Operation *user : weight.getUsers())
+    if (auto matmul = dyn_cast<moe::GroupedMatmulOp>(user))
+      if (matmul.getRhsScale() == weight && matmul.getLhsScale() &&
+          isa<Float8E8M0FNUType>(element))
+        return Float32Type::get(weight.getContext());
+  return element;
+}
+
 /// The layout in which kernels read a weight that gated matmuls read, or what
-/// is not stored as they read it; null for as stored.
-moe::LayoutAttr layoutFor(RankedTensorType weight, bool gated,
+/// is not stored as they read it (`changes`: of another type); null for as
+/// stored.
+moe::LayoutAttr layoutFor(RankedTensorType weight, bool gated, bool changes,
                           StringRef gateUpOrder) {
   if (gated)
     return moe::LayoutAttr::get(weight.getContext(), kInterleave, gateUpOrder);
-  return weight.getEncoding() ? moe::LayoutAttr::get(weight.getContext(), 0)
-                              : moe::LayoutAttr();
+  return weight.getEncoding() || changes
+             ? moe::LayoutAttr::get(weight.getContext(), 0)
+             : moe::LayoutAttr();
 }
 
 LogicalResult pack(moe::ProgramOp program) {
@@ -60,8 +75,10 @@ LogicalResult pack(moe::ProgramOp program) {
         if (matmul.getRhs() == weight && gatedReader(matmul))
           readers.push_back(matmul);
     const auto type = cast<RankedTensorType>(weight.getType());
-    const moe::LayoutAttr layout = layoutFor(
-        type, !readers.empty(), program.getLayerOp().getGateUpOrder());
+    const Type read = elementAsRead(weight);
+    const moe::LayoutAttr layout =
+        layoutFor(type, !readers.empty(), read != type.getElementType(),
+                  program.getLayerOp().getGateUpOrder());
     if (!layout)
       continue;
     if (failed(layout.verifyEncoding(type.getShape(), type.getElementType(),
@@ -69,8 +86,7 @@ LogicalResult pack(moe::ProgramOp program) {
       return failure();
     auto packed = moe::PackOp::create(
         builder, program.getLoc(),
-        RankedTensorType::get(type.getShape(), type.getElementType(), layout),
-        weight);
+        RankedTensorType::get(type.getShape(), read, layout), weight);
     weight.replaceAllUsesExcept(packed.getResult(), packed);
     for (moe::GroupedMatmulOp matmul : readers)
       gatedReader(matmul).setInterleave(kInterleave);

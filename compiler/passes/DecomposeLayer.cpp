@@ -194,10 +194,10 @@ private:
   RankedTensorType scaleTypeOf(moe::DescriptorAttr descriptor,
                                int64_t columns) {
     if (descriptor.getGroup()[0] == -1)
-      return tensor({1}, descriptor.getScale());
+      return tensor({1}, descriptor.getScaleAsRead());
     const int64_t group = descriptor.getGroup()[1];
     const int64_t groups = group == -1 ? 1 : llvm::divideCeil(columns, group);
-    return tensor({kAny, groups}, descriptor.getScale());
+    return tensor({kAny, groups}, descriptor.getScaleAsRead());
   }
 
   void addScaleOfX(moe::DescriptorAttr a1) {

@@ -16,6 +16,7 @@
 #include "runtime/host/KernelRun.h"
 #include "runtime/host/Parallel.h"
 
+#include <bit>
 #include <cstring>
 #include <fmt/format.h>
 #include <sstream>
@@ -144,6 +145,7 @@ struct StoredMatrix {
   int64_t rowsPerWord = 1, columnsPerWord = 1;
   std::vector<int64_t> slots;
   uint32_t added = 0, flipped = 0;
+  bool powers = false; ///< exponents of 8 bits, which become f32
 
   bool isPacked() const { return rowsPerWord * columnsPerWord > 1; }
   int64_t bytes() const { return rows * columns * bits / 8; }
@@ -158,6 +160,11 @@ struct StoredMatrix {
     uint32_t value = 0;
     std::memcpy(&value, matrix + word * wordBytes,
                 static_cast<size_t>(wordBytes));
+    if (powers) {
+      float number = 0;
+      loadFloats(Storage::UE8M0, matrix + word, 1, &number);
+      return std::bit_cast<uint32_t>(number);
+    }
     if (!isPacked())
       return value;
     value = value >> (bits * slots[static_cast<size_t>(inWord)]) &
@@ -176,6 +183,7 @@ Result<StoredMatrix> storedMatrix(KernelRun &run, const Stage &stage,
   made.columnsPerWord = run.integer(stage, "columns_per_word");
   made.added = static_cast<uint32_t>(run.integer(stage, "added"));
   made.flipped = static_cast<uint32_t>(run.integer(stage, "flipped"));
+  made.powers = stage.attributes.value("powers", false);
   std::istringstream words(run.word(stage, "slots"));
   for (int64_t slot = 0; words >> slot;)
     made.slots.push_back(slot);
@@ -228,6 +236,11 @@ Result<void> moec::host::runPackStored(KernelRun &run, const Stage &stage) {
   if (!*scratch || !*weight || scratch->storage != Storage::I8)
     return run.fail(stage, "expected memory for source and destination, and "
                            "a source of i8");
+  if (matrix->powers && (matrix->bits != 8 || weight->storage != Storage::F32))
+    return run.fail(stage,
+                    fmt::format("expected powers of two of 8 bits that become "
+                                "f32, got {} bits",
+                                matrix->bits));
   const int64_t bits = storageBits(weight->storage);
   const int64_t rowBytes = storageBytes(weight->storage, step->columns);
   std::byte *destination = weight->at(step->firstExpert);

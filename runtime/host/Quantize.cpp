@@ -21,6 +21,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
+#include <string>
 #include <string_view>
 
 using namespace moec;
@@ -162,6 +163,15 @@ float largestOf(const float *values, int64_t count) {
 
 /// What shares a dynamic scale.
 enum class Share { Group, Row, All };
+
+/// The least power of two that is no smaller, of those that f8E8M0FNU has.
+float raisedToPower(float scale) {
+  if (std::isinf(scale))
+    return std::ldexp(1.0f, 127);
+  int exponent = 0;
+  const float part = std::frexp(scale, &exponent);
+  return std::ldexp(1.0f, part == 0.5f ? exponent - 1 : exponent);
+}
 
 /// The scale of values of which the largest is `largest`, in this storage.
 float scaleOf(Storage storage, Share share, float largest) {
@@ -311,6 +321,12 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
   bool isDynamic = stage.attributes.value("dynamic", false);
   bool isScaled = stage.results.count("scale");
   bool ofTensor = groupRows == 0 && groupColumns == 0;
+  const std::string rule = stage.attributes.value("scale_rule", "");
+  if (!rule.empty() && (rule != "ceil" || groupColumns == 0))
+    return run.fail(stage, fmt::format("expected scale_rule ceil of groups of "
+                                       "columns, got '{}' of groups of {} x "
+                                       "{}",
+                                       rule, groupRows, groupColumns));
   if (!ofTensor && (groupRows != 1 || !isDynamic))
     return run.fail(stage, fmt::format("expected a scale of all values or "
                                        "dynamic ones of a row, got groups of "
@@ -381,6 +397,8 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
         float scale =
             scaleOf(data->storage, groupColumns ? Share::Group : Share::Row,
                     largestOf(values.data(), size));
+        if (!rule.empty())
+          scale = raisedToPower(scale);
         for (int64_t i = 0; i < size; ++i)
           values[i] /= scale;
         storeFloats(scales->storage, &scale, 1, scales->at(row, item % groups));

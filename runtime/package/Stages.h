@@ -60,9 +60,9 @@ inline constexpr StageKind kStageKinds[] = {
     // scale of all values is made from.
     // row_weights: of the pairs of a token, which multiply its row first.
     // Without a scale as a result, the products are rounded alone; or data are
-    // what codes of the element type that they emulate stand for, by
-    // scale_rule where scales are powers of two, with second_per_token where
-    // they are e4m3 and scaled themselves.
+    // what codes of the element type that they emulate stand for, with
+    // second_per_token where their scales are e4m3 and scaled themselves.
+    // scale_rule: where scales are powers of two.
     {"amax", "input row_weights? offsets? expert_num_tokens? valid_tokens?",
      "block_amax", "block_rows:integer pairs:integer~"},
     {"quantize",
@@ -101,7 +101,8 @@ inline constexpr StageKind kStageKinds[] = {
     {"pack_stored", "source", "destination",
      "rows:integer columns:integer interleave:integer gate_up_order:string~ "
      "bits:integer rows_last:boolean rows_per_word:integer "
-     "columns_per_word:integer slots:string added:integer flipped:integer"},
+     "columns_per_word:integer slots:string added:integer flipped:integer "
+     "powers:boolean~"},
 };
 
 constexpr const StageKind *findStageKind(std::string_view op) {

@@ -29,6 +29,18 @@ moe.layer @stored {
   experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<swigluoai, per_expert>, parallel = #moe.parallel<>, gate_up_order = "interleaved", local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
+// Powers of two that multiply sums become f32.
+// CHECK-LABEL: moe.program @powers_sm_90a
+// CHECK: moe.pack %w13 :
+// CHECK: %[[S13:.*]] = moe.pack %w13_scale : tensor<8x4x3xf8E8M0FNU> -> tensor<8x4x3xf32, #moe.layout<>>
+// CHECK: %[[S2:.*]] = moe.pack %w2_scale : tensor<8x3x2xf8E8M0FNU> -> tensor<8x3x2xf32, #moe.layout<>>
+// CHECK: moe.quantize <f8E4M3FN, group = [1, 128], scale = f8E8M0FNU, dynamic> %x : (tensor<?x336xbf16>) -> (tensor<?x336xf8E4M3FN>, tensor<?x3xf32>)
+// CHECK: rhs_scale %[[S13]]
+// CHECK: rhs_scale %[[S2]]
+moe.layer @powers {
+  experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<fp8_block_ue8m0>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 208, local_begin = 0, local_experts = 8, w2_bias = true}
+
 // What a checkpoint stores in another order than rows is packed, for whatever
 // reads it.
 // CHECK-LABEL: moe.program @gptq_sm_90a

@@ -1,7 +1,7 @@
 // RUN: moec compile %s --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s
 // RUN: sed 's/<mxfp4>/<nvfp4>/' %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=STORED
 // RUN: sed 's/<mxfp4>/<nvfp4_per_token>/' %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=ROW
-// RUN: sed 's/<mxfp4>/<fp8_block_ue8m0>/' %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=BLOCK
+// RUN: sed 's/<mxfp4>/<mxfp8>/' %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=BLOCK
 // RUN: sed 's/<mxfp4>/<mxfp4_fp8>/' %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=TENSOR
 // RUN: rm -rf %t && moec compile %s --arch=sm_90a --max-tokens=64 --no-cubin -o %t && FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
 // RUN: moec explain %s --arch=sm_90a | FileCheck %s --check-prefix=EXPLAIN
@@ -33,7 +33,7 @@
 // ROW-NOT: static_second_scale
 // ROW: using Scaling = moe::quant::TwoLevels<moe::e2m1, 16, true>;
 
-// BLOCK: using Scaling = moe::quant::PowerGroups<moe::e4m3, moe::quant::Ceil, 128>;
+// BLOCK: using Scaling = moe::quant::PowerGroups<moe::e4m3, moe::quant::Ceil, 32>;
 
 // TENSOR: using Scaling = moe::quant::FloatTensor<moe::e4m3, false>;
 

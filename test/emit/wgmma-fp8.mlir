@@ -2,6 +2,7 @@
 // RUN: rm -rf %t && moec compile %s --arch=sm_90a --max-tokens=4096 --no-cubin -o %t
 // RUN: FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
 // RUN: FileCheck %s --check-prefix=REPORT < %t/manifest.json
+// RUN: sed 's/<fp8_block>/<fp8_block_ue8m0>/' %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=POWERS
 // RUN: moec compile %s --arch=sm_90 --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=PLAIN
 
 // Operands of 8 bits: engine wgmma for every tile, rows of 128 elements, and at
@@ -22,6 +23,26 @@
 // CHECK-NEXT: struct Schedule {
 // CHECK-NEXT: static constexpr int kTileM = 128;
 // PLAIN: moe::mma::MmaSync<moe::e4m3>
+
+// Powers of two: weight scales become f32 when they are packed, scales of
+// groups are raised to them; all else is the same.
+// POWERS: ---- sm_90a/up_to_1_down_combine.cu
+// POWERS: const float *rhs_scale;
+// POWERS: using Scaling = moe::quant::PowerGroup128;
+// POWERS: ---- sm_90a/up_to_32_gate_up.cu
+// POWERS: const float *lhs_scale;
+// POWERS-NEXT: const float *rhs_scale;
+// POWERS: using Quant = moe::quant::Fp8Block;
+// POWERS: using Mma = moe::mma::Wgmma<moe::e4m3>;
+// POWERS: using Scaling = moe::quant::PowerGroup128;
+// POWERS: ---- sm_90a/up_to_32_route_permute.cu
+// POWERS: using Scaling = moe::quant::PowerGroup128;
+// POWERS: ---- sm_90a/w13_scale_pack_stored.cu
+// POWERS: static constexpr int kRows = 4;
+// POWERS-NEXT: static constexpr int kColumns = 3;
+// POWERS-NEXT: static constexpr int kBits = 32;
+// POWERS-NEXT: static constexpr int kStoredBits = 8;
+// POWERS: static constexpr bool kPowers = true;
 
 // MANIFEST: "name": "w13_packed_128x128",
 // MANIFEST-NEXT: "value": "w13_packed",

@@ -54,6 +54,15 @@ static int exponentOf(const Element &element, const std::string &rule,
   return exponent + (kept + 1 == std::ldexp(2.0, bits));
 }
 
+float powerFor(const Element &element, const std::string &rule, float largest,
+               int64_t count) {
+  // Groups of e4m3 of 128 have no smaller scales than f32 ones have.
+  if (element.name == "f8E4M3FN" && count == 128)
+    largest = std::max(largest, 1e-10f);
+  return float(std::ldexp(
+      1.0, std::clamp(exponentOf(element, rule, largest), -127, 127)));
+}
+
 void emulateRow(const Element &element, const Scaling &scaling, float ofAll,
                 const Element &compute, double *values, int64_t count) {
   const auto most = float(largestNumber(element));
@@ -89,14 +98,8 @@ void emulateRow(const Element &element, const Scaling &scaling, float ofAll,
             float(roundSaturated(element, double(value * (1 / ofAll)))) * ofAll;
       } else {
         float scale;
-        // Groups of e4m3 of 128 have no smaller scales than f32 ones have.
-        const bool isBlock = &element == &e4m3 && extent == 128;
         if (!scaling.rule.empty())
-          scale = float(std::ldexp(
-              1.0, std::clamp(exponentOf(element, scaling.rule,
-                                         isBlock ? std::max(largest, 1e-10f)
-                                                 : largest),
-                              -127, 127)));
+          scale = powerFor(element, scaling.rule, largest, extent);
         else if (scaling.columns == -1 && element.isFloat)
           scale = std::max(largest / most, 1 / (most * 512));
         else

@@ -229,6 +229,8 @@ static float scaleFor(const Element &element, const Scaling &scaling,
     return std::max(largest, 1e-10f) / 127;
   if (scaling.ofTensor())
     return largest == 0 ? 1.0f : largest / kLargestE4m3;
+  if (!scaling.rule.empty())
+    return powerFor(element, scaling.rule, largest, scaling.columns);
   return scaling.columns == -1
              ? std::max(largest / kLargestE4m3, 1 / (kLargestE4m3 * 512))
              : std::max(largest, 1e-10f) / kLargestE4m3;

@@ -94,6 +94,11 @@ std::vector<QuantizedGroup> groupsOf(const Element &element,
 void quantizeRow(const Element &element, const Scaling &scaling, float ofTensor,
                  double *values, int64_t count);
 
+/// The power of two by which `count` values are scaled, of which the largest
+/// magnitude is `largest`, by a rule of f8E8M0FNU.
+float powerFor(const Element &element, const std::string &rule, float largest,
+               int64_t count);
+
 /// Replaces a row by what its quantized values stand for, rounded to `compute`.
 /// `ofAll`: a static scale, the scale of all values, or the stored scale of
 /// scales.

@@ -160,7 +160,8 @@ static const Element *descriptor(Reader &reader, const std::string &which,
     return element;
   }
   scaling.given = true;
-  reader.word(base + "scale_type", {"f32"});
+  if (reader.word(base + "scale_type", {"f32", "f8E8M0FNU"}) == "f8E8M0FNU")
+    scaling.rule = reader.word(base + "scale_rule", {"ceil"});
   scaling.dynamic = reader.boolean(base + "dynamic");
   const nlohmann::json *group = reader.at(base + "group");
   bool known = false;

@@ -50,8 +50,10 @@ void findCandidates(const Layer &layer, const ScaleOfT &scaleOfAll,
        groupsOf(*layer.a2, layer.a2Scaling, scaleOfAll.scale, t,
                 layer.intermediate)) {
     // A scale that is computed moves with the value that it is computed from.
+    // A power of two stays.
     double ofScale = uncertaintyOfScale;
-    if (layer.a2Scaling.dynamic && !layer.a2Scaling.ofTensor()) {
+    if (layer.a2Scaling.dynamic && !layer.a2Scaling.ofTensor() &&
+        layer.a2Scaling.rule.empty()) {
       int64_t largest = group.first;
       for (int64_t i = group.first; i < group.first + group.size; ++i)
         if (std::fabs(t[i]) > std::fabs(t[largest]))

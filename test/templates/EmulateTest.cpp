@@ -82,6 +82,22 @@ TEST(Emulate, Ties) {
   }
 }
 
+/// Scales of groups that are powers of two, on both sides of each.
+TEST(Emulate, RaisedToPowers) {
+  const reference::Element &element = *reference::findElement("f8E4M3FN");
+  const auto expectPower = [&](float largest) {
+    const float scale = std::fmax(largest, 1e-10f) / 448.0f;
+    EXPECT_EQ(moe::detail::raisedToPower(scale),
+              reference::powerFor(element, "ceil", largest, 128))
+        << largest;
+  };
+  for (int exponent = -126; exponent < 128; ++exponent)
+    for (float part : {1.0f, 1.75f, 1.75000012f, 1.74999988f, 1.99999988f})
+      expectPower(std::ldexp(part, exponent));
+  expectPower(0);
+  EXPECT_EQ(moe::detail::raisedToPower(INFINITY), std::ldexp(1.0f, 127));
+}
+
 /// A kind of scales, as a stage and as the reference say it.
 struct Kind {
   const char *element;

@@ -98,6 +98,8 @@ static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
   config.number("kSlots", slots);
   config.number("kAdded", stored.added);
   config.number("kFlipped", stored.flipped);
+  if (stored.powers)
+    config.flag("kPowers", true);
   config.number("kInterleave", layout.getInterleave());
   addGateUpOrder(layout.getGateUpOrder(), config);
   finish(out, "unsigned char", scratch, valueName(pack.getResult()), rows,
@@ -111,6 +113,8 @@ static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
   stage.attributes["slots"] = stored.slots;
   stage.attributes["added"] = stored.added;
   stage.attributes["flipped"] = stored.flipped;
+  if (stored.powers)
+    stage.attributes["powers"] = true;
   return out;
 }
 

@@ -31,7 +31,7 @@ using namespace moec::compiler;
 static constexpr int64_t kRowsPerCta = 16;
 /// Columns of a thread whose data are emulated.
 static constexpr int64_t kWidth = 8;
-/// Threads that share a group of 128 (kernel quantize, Group128).
+/// Threads that share a group of 128 (kernel quantize).
 static constexpr int64_t kLanesPerGroup = 16;
 
 /// Threads that share a row (Token): at most 16 columns each, up to 256.
@@ -78,7 +78,8 @@ StringRef compiler::scalingPolicy(moe::DescriptorAttr descriptor) {
                                     : "moe::quant::DynamicTensor";
   if (descriptor.getGroup()[1] == -1)
     return ofBytes ? "moe::quant::TokenOfBytes" : "moe::quant::Token";
-  return "moe::quant::Group128";
+  return descriptor.getRule().empty() ? "moe::quant::Group128"
+                                      : "moe::quant::PowerGroup128";
 }
 
 void compiler::addQuantizeAttributes(Stage &stage,
@@ -91,6 +92,8 @@ void compiler::addQuantizeAttributes(Stage &stage,
     return;
   }
   addGroup(stage, "", descriptor);
+  if (StringRef rule = descriptor.getRule(); !rule.empty())
+    stage.attributes["scale_rule"] = rule.str();
   stage.attributes["dynamic"] = descriptor.getDynamic();
   stage.attributes["block_rows"] =
       descriptor.getGroup()[0] == -1 ? blockRows : 0;
@@ -105,8 +108,6 @@ static bool takesWholeRows(moe::DescriptorAttr descriptor) {
 /// What a stage says of emulated data.
 static void addEmulation(Stage &stage, moe::DescriptorAttr descriptor) {
   stage.attributes["emulates"] = elementTypeName(descriptor.getElement());
-  if (StringRef rule = descriptor.getRule(); !rule.empty())
-    stage.attributes["scale_rule"] = rule.str();
   if (descriptor.getSecondScale())
     stage.attributes["second_per_token"] = descriptor.getSecondPerToken();
 }

@@ -66,9 +66,15 @@ StoredWeight compiler::storedWeight(llvm::StringRef input,
 std::optional<StoredWeight> compiler::storedWeight(moe::PackOp pack) {
   auto type = mlir::cast<RankedTensorType>(pack.getSource().getType());
   auto layout = mlir::dyn_cast_or_null<moe::LayoutAttr>(type.getEncoding());
-  if (!layout)
+  const bool changes =
+      elementTypeOf(pack.getResult()) != elementTypeOf(pack.getSource());
+  if (!layout && !changes)
     return std::nullopt;
-  return storedWeight(valueName(pack.getSource()), type, layout.getStored());
+  StoredWeight made =
+      storedWeight(valueName(pack.getSource()), type,
+                   layout ? layout.getStored() : llvm::StringRef("rows"));
+  made.powers = changes;
+  return made;
 }
 
 int64_t compiler::packedBytesOfExpert(moe::PackOp pack) {

@@ -35,6 +35,7 @@ struct StoredWeight {
   int64_t added = 0;
   /// Codes of 8 bits have their offset in 32 bits and a sign elsewhere.
   int64_t flipped = 0;
+  bool powers = false; ///< exponents (f8E8M0FNU), which become f32
 
   int64_t bytesOfExpert() const;
 };

@@ -35,6 +35,13 @@ __device__ __forceinline__ float powerOfTwo(unsigned code) {
                                        : code << 23);
 }
 
+/// The least power of two that is no smaller than a normal number above 0, of
+/// those that f8E8M0FNU has.
+__device__ __forceinline__ float raisedToPower(float value) {
+  unsigned bits = (__float_as_uint(value) + 0x7fffffu) & 0x7f800000u;
+  return __uint_as_float(bits < 0x7f000000u ? bits : 0x7f000000u);
+}
+
 /// The nearest number of a format, ties to even, saturated to +-largest; a NaN
 /// stays one.
 template <int kExponentBits, int kMantissaBits>

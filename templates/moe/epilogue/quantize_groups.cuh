@@ -107,7 +107,7 @@ __device__ __forceinline__ void storeGroup(unsigned shared, int thread,
 #pragma unroll
     for (int distance = 8; distance > 0; distance /= 2)
       largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
-    float divisor = quant::Group128::scale(largest);
+    float divisor = Config::Scaling::scale(largest);
     unsigned codes[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half)

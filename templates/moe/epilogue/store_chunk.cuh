@@ -29,7 +29,7 @@ template <class Config> inline constexpr bool quantizesGroups = false;
 template <class Config>
   requires quantizesResult<Config>
 inline constexpr bool quantizesGroups<Config> =
-    kSame<typename Config::Scaling, quant::Group128>;
+    quant::ofGroup<typename Config::Scaling>;
 
 /// One over the given scale of all values, by a whole warp; 1 where there is
 /// none. `writes`: this warp stores the scale.
@@ -39,7 +39,7 @@ inverseOfScale(const typename Config::Args &args, bool writes) {
   if constexpr (quantizesResult<Config> && !quantizesGroups<Config>) {
     static_assert(kSame<typename Config::Scaling, quant::StaticTensor>,
                   "a matmul quantizes its result with StaticTensor, or with "
-                  "Group128 where it is warp-specialized");
+                  "one of groups where it is warp-specialized");
     float largest = 0.0f;
 #pragma unroll 1
     for (int i = int(threadIdx.x) % 32; i < Config::kScales; i += 32)

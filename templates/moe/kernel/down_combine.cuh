@@ -101,7 +101,7 @@ template <class Config> struct DownCombine {
     stage.measure(stageShared, pairs.rows);
     __syncthreads();
     if constexpr (!kSame<typename Config::Scaling, quant::Unscaled> &&
-                  !kSame<typename Config::Scaling, quant::Group128>) {
+                  !quant::ofGroup<typename Config::Scaling>) {
       const float *staticScale = nullptr;
       if constexpr (kSame<typename Config::Scaling, quant::StaticTensor>)
         staticScale = args.static_scale;

@@ -24,6 +24,7 @@
 // itself). In memory a matrix of those is [rows, columns], or with kRowsLast
 // [columns, rows]. Element i of 32 bits is number (kSlots >> 4 * i) % 16 from
 // the lowest bits. kAdded is added to each, then the bits of kFlipped change.
+// With kPowers, if it is there, elements are ue8m0 and become f32.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,6 +33,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/gate_up.cuh"
 #include "moe/core/pdl.cuh"
+#include "moe/core/small_floats.cuh"
 #include "moe/core/types.cuh"
 
 namespace moe {
@@ -43,9 +45,6 @@ template <class Config> constexpr bool checkPackConfig() {
   MOE_REQUIRE_VALUE(Config, kColumns, "elements of a row");
   MOE_REQUIRE_VALUE(Config, kInterleave, "rows of a block");
   MOE_REQUIRE_VALUE(Config, kBytesPerCta, "bytes that a CTA moves");
-  static_assert(Config::kColumns * int(sizeof(typename Config::Element)) % 2 ==
-                    0,
-                "rows must be whole 2-byte chunks");
   static_assert(Config::kBytesPerCta % 16 == 0,
                 "kBytesPerCta must be a multiple of 16");
   static_assert(Config::kInterleave == 0 ||
@@ -53,6 +52,10 @@ template <class Config> constexpr bool checkPackConfig() {
                 "kRows must be whole blocks of gate and up rows");
   return true;
 }
+
+/// Whether stored elements are powers of two (ue8m0).
+template <class Config>
+inline constexpr bool storesPowers = requires { requires Config::kPowers; };
 
 template <class Config> constexpr bool checkStoredConfig() {
   checkCommonConfig<Config>();
@@ -75,6 +78,10 @@ template <class Config> constexpr bool checkStoredConfig() {
                 "packed rows must be whole bytes");
   static_assert(Config::kBytesPerCta % 4 == 0,
                 "kBytesPerCta must be a multiple of 4");
+  static_assert(!storesPowers<Config> ||
+                    (Config::kBits == 32 && Config::kStoredBits == 8 &&
+                     Config::kRowsPerWord == 1 && Config::kColumnsPerWord == 1),
+                "powers of two of 8 bits become f32, each by itself");
   return true;
 }
 
@@ -141,7 +148,8 @@ __device__ __forceinline__ unsigned storedBits(const unsigned char *expert,
                                          : (long long)row * kColumns + column;
   if constexpr (Config::kRowsPerWord * Config::kColumnsPerWord == 1) {
     using Bits = typename Chunk<Config::kStoredBits / 8>::Type;
-    return reinterpret_cast<const Bits *>(expert)[at];
+    const unsigned bits = reinterpret_cast<const Bits *>(expert)[at];
+    return storesPowers<Config> ? __float_as_uint(powerOfTwo(bits)) : bits;
   } else {
     const unsigned word = reinterpret_cast<const unsigned *>(expert)[at];
     const int shift =

@@ -7,7 +7,7 @@
 //
 // data = input / scale, rounded to nearest even and saturated. `Scaling` says
 // which values share a scale:
-//   Group128      128 of a row; 16 lanes a group
+//   Group128      128 of a row; 16 lanes a group (PowerGroup128: powers of two)
 //   Token         a row; one CTA a row (TokenOfBytes: of integers)
 //   StaticTensor  all; the largest of the static scales of all experts
 //   DynamicTensor all; from the block maxima that kernel amax left

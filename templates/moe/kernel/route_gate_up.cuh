@@ -107,7 +107,7 @@ template <class Config> struct RouteGateUp {
         args.rhs, rhsScale, ptx::sharedAddress(dynamic + kOperandBytes), items);
     stream.fill(itemOf);
     if constexpr (!kSame<typename Config::Scaling, quant::Unscaled> &&
-                  !kSame<typename Config::Scaling, quant::Group128>) {
+                  !quant::ofGroup<typename Config::Scaling>) {
       const float *staticScale = nullptr;
       if constexpr (kSame<typename Config::Scaling, quant::StaticTensor>)
         staticScale = args.static_scale;

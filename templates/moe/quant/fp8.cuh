@@ -31,7 +31,7 @@ struct Fp8Channel {
   static constexpr int kPromoteK = 128;
 };
 
-/// fp8_block: 128 of a token, 128 x 128 of a weight.
+/// fp8_block and fp8_block_ue8m0: 128 of a token, 128 x 128 of a weight.
 struct Fp8Block {
   static constexpr LhsScale kLhsScale = LhsScale::Group128;
   static constexpr RhsScale kRhsScale = RhsScale::Block128;

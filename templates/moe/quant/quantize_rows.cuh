@@ -160,7 +160,7 @@ template <class Config> struct Quantize {
 #pragma unroll
     for (int distance = kLanes / 2; distance > 0; distance /= 2)
       largest = fmaxf(largest, __shfl_xor_sync(lanes, largest, distance));
-    float scale = quant::Group128::scale(largest);
+    float scale = Config::Scaling::scale(largest);
 #pragma unroll
     for (int i = 0; i < kWide; ++i)
       values[i] = __fdiv_rn(values[i], scale);
@@ -293,7 +293,7 @@ __device__ __forceinline__ void quantizeRows(const typename Config::Args &args,
                                              int rows, int block) {
   using Q = Quantize<Config>;
   using Scaling = typename Config::Scaling;
-  if constexpr (kSame<Scaling, quant::Group128>) {
+  if constexpr (quant::ofGroup<Scaling>) {
     Q::groups(args, rows, block);
   } else if constexpr (quant::ofToken<Scaling>) {
     Q::token(args, rows, block);

@@ -14,6 +14,8 @@
 
 #pragma once
 
+#include "moe/core/small_floats.cuh"
+
 namespace moe::quant {
 
 /// The largest value of e4m3.
@@ -30,6 +32,18 @@ struct Group128 {
     return __fdiv_rn(fmaxf(largest, 1e-10f), kLargestE4m3);
   }
 };
+
+/// Raised to a power of two (ue8m0): nothing saturates.
+struct PowerGroup128 {
+  static __device__ __forceinline__ float scale(float largest) {
+    return moe::detail::raisedToPower(Group128::scale(largest));
+  }
+};
+
+/// Whether 128 of a row share a scale that follows from them.
+template <class Scaling> inline constexpr bool ofGroup = false;
+template <> inline constexpr bool ofGroup<Group128> = true;
+template <> inline constexpr bool ofGroup<PowerGroup128> = true;
 
 struct Token {
   static __device__ __forceinline__ float scale(float largest) {

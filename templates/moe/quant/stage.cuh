@@ -75,7 +75,7 @@ struct Stage {
     return largest;
   }
 
-  /// Copies (Unscaled), quantizes (Group128), or finds maxima of the first
+  /// Copies (Unscaled), quantizes (of groups), or finds maxima of the first
   /// `counted` rows. The last warps begin, since the first ones route.
   __device__ __forceinline__ void measure(Shared &shared, int counted) const {
     int thread = kThreads - 1 - int(threadIdx.x);
@@ -87,7 +87,7 @@ struct Stage {
         reinterpret_cast<Vector16 *>(data)[v] =
             reinterpret_cast<const Vector16 *>(
                 source + v / kVectors * stride)[v % kVectors];
-    } else if constexpr (kSame<Scaling, Group128>) {
+    } else if constexpr (ofGroup<Scaling>) {
       constexpr int kLanes = 128 / kWide;
       constexpr int kGroups = ceilDiv(kK, 128);
       unsigned lanes = 0xffffu << (threadIdx.x & 16u);
@@ -104,7 +104,7 @@ struct Stage {
 #pragma unroll
         for (int distance = kLanes / 2; distance > 0; distance /= 2)
           largest = fmaxf(largest, __shfl_xor_sync(lanes, largest, distance));
-        float scale = Group128::scale(largest);
+        float scale = Scaling::scale(largest);
 #pragma unroll
         for (int i = 0; i < kWide; ++i)
           values[i] = __fdiv_rn(values[i], scale);

@@ -1,0 +1,33 @@
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "moe/kernel/route_gate_up.cuh"
+struct Args { const float * logits; const void * given_ids; int given_ids_bytes; const float * given_weights; const int * valid_tokens; int tokens; int * ids; float * weights; int * counts; const moe::bf16 * lhs; long long lhs_row_stride; const moe::e4m3 * rhs; const float * rhs_scale; const moe::bf16 * bias; float * result; };
+struct Config {
+  using Args = ::Args;
+  static constexpr int kThreads = 512;
+  static constexpr bool kProgrammatic = true;
+  static constexpr bool kCpAsync = true;
+  using Logits = float;
+  using Score = moe::routing::Softmax;
+  using Select = moe::routing::TopK;
+  using Normalize = moe::routing::Sum;
+  using Scaling = moe::quant::PowerGroup128;
+  using Input = moe::bf16;
+  using Weight = moe::e4m3;
+  using Result = float;
+  using Quant = moe::quant::Fp8Block;
+  using Activation = moe::activation::Gated<moe::activation::GeluTanh>;
+  struct Schedule { static constexpr int kStages = 6; static constexpr int kOutputs = 1; };
+  static constexpr int kExperts = 60;
+  static constexpr int kLocalBegin = 4;
+  static constexpr int kLocalExperts = 9;
+  static constexpr int kTopK = 4;
+  static constexpr int kTokens = 2;
+  static constexpr int kN = 416;
+  static constexpr int kK = 1040;
+  static constexpr bool kBias = true;
+  static constexpr int kInterleave = 8;
+  static constexpr int kScales = 1;
+};
+static_assert(moe::sharedBytes<Config>() == 125040, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __launch_bounds__(512, 1) moec_route_gate_up_fp8_block_powers_bias_f32(const __grid_constant__ Args args) { moe::routeGateUp<Config>(args); }
