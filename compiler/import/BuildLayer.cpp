@@ -132,10 +132,12 @@ moe::QuantAttr LayerBuilder::quant(const QuantDescription &description,
     const auto named = moe::QuantAttr::getScheme(&context, description.scheme);
     const catalog::Scheme *row =
         catalog::find(catalog::kSchemes, std::string_view(description.scheme));
-    if (!named || row->policy != catalog::kWeightOnly)
+    const bool ofCodes = row && row->policy == catalog::kCodeGroups;
+    if (!named || (row->policy != catalog::kWeightOnly && !ofCodes))
       return named;
     // What is multiplied as 16 bits may be of either type.
-    const Type half = inputType == "f16" ? elementType(inputType) : Type();
+    const Type half =
+        inputType == "f16" && !ofCodes ? elementType(inputType) : Type();
     return moe::QuantAttr::getSpelled(
         &context, changed(named.getA1(), half, 0),
         changed(named.getA2(), half, 0),

@@ -187,6 +187,8 @@ std::string readCompressedTensors(JsonReader &quant, int64_t &groupSize) {
       {"pack-quantized", "int4 channel asymmetric", "", "int4_zp_w4a16"},
       {"pack-quantized", "int4 group", "int8 token dynamic", "int4_w4aint8"},
       {"pack-quantized", "int4 group", "float8 token dynamic", "int4_w4afp8"},
+      {"pack-quantized", "int4 channel", "int8 token dynamic", "int4_w4aint8"},
+      {"pack-quantized", "int4 channel", "float8 token dynamic", "int4_w4afp8"},
       {"pack-quantized", "int8 group", "", "int8_w8a16"},
       {"pack-quantized", "int8 channel", "", "int8_w8a16"},
       {"mxfp4-pack-quantized", "float4 group 32", "", "mxfp4_w4a16"},
@@ -198,17 +200,8 @@ std::string readCompressedTensors(JsonReader &quant, int64_t &groupSize) {
   };
   for (const Row &row : kRows)
     if (row.format == format && row.weights == weights &&
-        row.activations == activations) {
-      if (weights == "int4 group" && !activations.empty() &&
-          groupSize != kBlock) {
-        quant.refuse("config_groups",
-                     fmt::format("expected weights in groups of {} with "
-                                 "activations of \"{}\", got groups of {}; {}",
-                                 kBlock, activations, groupSize, orScheme()));
-        return "";
-      }
+        row.activations == activations)
       return known(quant, "config_groups", row.scheme);
-    }
   std::string accepted;
   for (const Row &row : kRows)
     if (row.format == format)

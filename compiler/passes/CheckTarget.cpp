@@ -475,7 +475,7 @@ LogicalResult checkTypes(moe::LayerOp layer) {
               compiler::elementTypeName(quant.getW1().getElement()) + " and " +
               compiler::elementTypeName(quant.getW2().getElement()));
     }
-  } else if (quant.getName().empty()) {
+  } else if (quant.getName().empty() && !compiler::multipliesCodes(quant)) {
     return compiler::refuse(
         layer, "scheme_not_supported",
         "these descriptors are no scheme that a backend does; accepted: " +

@@ -20,6 +20,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 using namespace mlir;
@@ -51,7 +52,27 @@ bool compiler::dequantizesWeights(moe::QuantAttr quant) {
     return false;
   const catalog::Scheme *row =
       catalog::find(catalog::kSchemes, std::string_view(quant.getScheme()));
-  return !row || row->policy == catalog::kWeightOnly;
+  return row ? row->policy == catalog::kWeightOnly : !multipliesCodes(quant);
+}
+
+bool compiler::multipliesCodes(moe::QuantAttr quant) {
+  const moe::DescriptorAttr a1 = quant.getA1();
+  const std::string element = elementTypeName(a1.getElement());
+  const bool ofTokens = a1.getDynamic() && a1.getScale().isF32() &&
+                        a1.getGroup() == ArrayRef<int64_t>{1, -1};
+  if (a1 != quant.getA2() || !ofTokens ||
+      (element != "i8" && element != "f8E4M3FN"))
+    return false;
+  return llvm::all_of(
+      std::array{quant.getW1(), quant.getW2()}, [](moe::DescriptorAttr w) {
+        return w.getElement().isInteger(4) && !w.isPlain() && !w.getDynamic() &&
+               !w.getSecondScale() && !w.getZeroPoint() &&
+               (w.getScale().isF32() || w.getScale().isF16() ||
+                w.getScale().isBF16()) &&
+               w.getGroup()[0] == 1 &&
+               (w.getGroup()[1] == -1 || w.getGroup()[1] == 64 ||
+                w.getGroup()[1] == 128);
+      });
 }
 
 bool compiler::isEmulated(moe::QuantAttr quant,
@@ -60,10 +81,7 @@ bool compiler::isEmulated(moe::QuantAttr quant,
 }
 
 bool compiler::convertsWeights(moe::QuantAttr quant) {
-  const catalog::Scheme *row =
-      catalog::find(catalog::kSchemes, std::string_view(quant.getScheme()));
-  return dequantizesWeights(quant) ||
-         (row && row->policy == catalog::kCodeGroups);
+  return dequantizesWeights(quant) || multipliesCodes(quant);
 }
 
 StringRef compiler::numbersWeight(moe::ActivationAttr activation, size_t i) {

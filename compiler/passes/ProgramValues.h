@@ -45,6 +45,9 @@ llvm::StringRef numbersWeight(moe::ActivationAttr activation, size_t i);
 bool dequantizesWeights(moe::QuantAttr quant);
 /// Whether activations of that descriptor are emulated.
 bool isEmulated(moe::QuantAttr quant, moe::DescriptorAttr activation);
+/// Whether codes of 4 bits become elements of the activations' 8 as they are,
+/// and scales multiply sums: of groups of 64 or 128 along k, or of rows.
+bool multipliesCodes(moe::QuantAttr quant);
 /// Whether a matmul converts weights to the type of its activations, that of 16
 /// bits or, codes of fewer bits, those of 8.
 bool convertsWeights(moe::QuantAttr quant);

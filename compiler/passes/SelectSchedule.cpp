@@ -105,6 +105,11 @@ static MatmulProblem problemOf(moe::KernelOp kernel,
     p.codeBits = elementBits(codes);
     // What was measured of plain weights says nothing of these.
     p.elementType += " " + codes;
+    const moe::QuantAttr quant = layer.getQuant();
+    const moe::DescriptorAttr weight =
+        matmul.isFirst() ? quant.getW1() : quant.getW2();
+    if (multipliesCodes(quant) && weight.getGroup()[1] > 0)
+      p.promoteK = weight.getGroup()[1];
   }
   p.resultBytes = elementBytes(elementTypeOf(resultOfMatmul(kernel)));
   p.first = matmul.isFirst();

@@ -190,10 +190,10 @@ std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
   if (s.tileM * s.tileN / s.threads() > most)
     return fmt::format("{} accumulators a thread; at most {} fit",
                        s.tileM * s.tileN / s.threads(), most);
-  if (promoted && 128 % s.tileK)
-    return fmt::format("tile k {} does not divide the 128 after which sums are "
+  if (promoted && problem.promoteK % s.tileK)
+    return fmt::format("tile k {} does not divide the {} after which sums are "
                        "promoted",
-                       s.tileK);
+                       s.tileK, problem.promoteK);
   if (occupancy(problem, s, hardware) < 1)
     return std::string("no CTA fits a multiprocessor");
   return std::nullopt;

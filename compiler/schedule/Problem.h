@@ -46,6 +46,9 @@ struct MatmulProblem {
   /// computes all of them, one column tile after the other.
   bool quantizesGroups = false;
 
+  /// Elements of k after which sums are promoted, where they are.
+  int64_t promoteK = 128;
+
   /// What the layer allows: see the engine's addsFast.
   bool addsFast = false;
 

@@ -1,6 +1,20 @@
 // RUN: moec compile %s --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefixes=CHECK,INTEGERS
 // RUN: sed s/aint8/afp8/ %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefixes=CHECK,FLOATS
 // RUN: rm -rf %t && moec compile %s --arch=sm_80 --max-tokens=64 --no-cubin -o %t && FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
+// RUN: sed 's/<int4_w4aint8>/<a1 = <i8, group = [1, -1], scale = f32, dynamic>, a2 = <i8, group = [1, -1], scale = f32, dynamic>, w1 = <i4, group = [1, 64], scale = bf16>, w2 = <i4, group = [1, -1], scale = f16>>/' %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=OTHER
+
+// Other groups are other numbers; a scale a row multiplies finished sums, of
+// integers over all of k.
+// OTHER: ---- sm_90a/up_to_32_down.cu
+// OTHER: const moe::f16 *rhs_scale;
+// OTHER: using Quant = moe::quant::CodeChannel<0>;
+// OTHER: static constexpr int kScaleColumns = 0;
+// OTHER: using Mma = moe::mma::MmaSync<moe::i8>;
+// OTHER: ---- sm_90a/up_to_32_gate_up.cu
+// OTHER: using Quant = moe::quant::CodeGroups<64>;
+// OTHER: static constexpr int kScaleColumns = 64;
+// OTHER: using Mma = moe::mma::MmaSync<moe::i8, true>;
+// OTHER: static constexpr int kTileK = 64;
 
 // Codes of 4 bits less 8 are elements of 8 bits; their scales multiply sums of
 // 128 along k, and those of tokens finished ones.

@@ -148,6 +148,8 @@ class Language:
             layer["activation_per_expert"] = True
         if draw.random() < 0.2:
             layer["moe_parallel_config"] = self.parallel(draw, layer)
+        if scheme["w1"] == "i4" and draw.random() < OTHER_GROUPS:
+            layer["quant_config"] = {"scheme": scheme["name"], "group_size": draw.choice((-1, 32, 64))}
         return layer, scheme
 
     def runs(self, draw, layer, max_tokens, most_work):

@@ -323,6 +323,13 @@ static Schedule numbersOf(moe::ScheduleAttr schedule) {
   return numbers;
 }
 
+/// The policy in code_groups.cuh of codes that are multiplied as they are.
+static std::string codesPolicy(moe::DescriptorAttr weight, bool ofIntegers) {
+  if (weight.getGroup()[1] == -1)
+    return fmt::format("moe::quant::CodeChannel<{}>", ofIntegers ? 0 : 128);
+  return fmt::format("moe::quant::CodeGroups<{}>", weight.getGroup()[1]);
+}
+
 void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   auto activate = findStage<moe::ActivateOp>(kernel);
   bool gather = bool(matmul.getRows());
@@ -369,11 +376,14 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   config.type("Input", cppType(matmul.getLhs()));
   config.type("Weight", cppType(matmul.getRhs()));
   config.type("Result", cppType(result));
+  moe::DescriptorAttr weight = matmul.isFirst() ? quant.getW1() : quant.getW2();
+  const bool ofIntegers = elementTypeOf(matmul.getLhs()) == "i8";
   config.type("Quant", dequantizesWeights(quant) ? catalog::kWeightOnly
-                       : scheme                  ? scheme->policy
-                                                 : "moe::quant::None");
+                       : multipliesCodes(quant)
+                           ? codesPolicy(weight, ofIntegers)
+                       : scheme ? std::string(scheme->policy)
+                                : "moe::quant::None");
   if (converts) {
-    moe::DescriptorAttr weight = gather ? quant.getW1() : quant.getW2();
     config.type("Scale", cppType(matmul.getRhsScale()));
     config.number("kScaleRows", std::max<int64_t>(weight.getGroup()[0], 0));
     config.number("kScaleColumns", std::max<int64_t>(weight.getGroup()[1], 0));
@@ -387,7 +397,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   int64_t atoms = specialized ? numbers.rowsOfWarpgroup() / 64 : 1;
   bool rowsAreTokens = specialized && !numbers.swap;
   // Integers are summed exactly; where scales change along k, in groups.
-  const bool byGroup = converts && elementTypeOf(matmul.getLhs()) == "i8";
+  const bool byGroup = converts && ofIntegers && weight.getGroup()[1] > 0;
   std::string choices = fast || byGroup ? ", true" : "";
   if (atoms > 1 || rowsAreTokens)
     choices = fmt::format(", {}, {}", fast, atoms);

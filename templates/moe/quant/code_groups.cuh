@@ -18,11 +18,19 @@
 
 namespace moe::quant {
 
-/// int4_w4aint8 and int4_w4afp8: a scale a token.
+/// int4_w4aint8, int4_w4afp8 and other groups: a scale a token.
 template <int kGroup> struct CodeGroups {
   static constexpr LhsScale kLhsScale = LhsScale::Token;
   static constexpr RhsScale kRhsScale = RhsScale::Groups;
   static constexpr int kPromoteK = kGroup;
+  static constexpr bool kDequantizes = true;
+};
+
+/// One group: a scale a weight row. kPromote: as of Int8Channel or Fp8Channel.
+template <int kPromote> struct CodeChannel {
+  static constexpr LhsScale kLhsScale = LhsScale::Token;
+  static constexpr RhsScale kRhsScale = RhsScale::Channel;
+  static constexpr int kPromoteK = kPromote;
   static constexpr bool kDequantizes = true;
 };
 

@@ -38,10 +38,11 @@ template <class Config>
 inline constexpr bool dequantizes =
     requires { requires Config::Quant::kDequantizes; };
 
-/// Whether their scales multiply sums of groups along k, not the codes.
+/// Whether their scales multiply sums, not the codes.
 template <class Config>
 inline constexpr bool scalesSums =
-    Config::Quant::kRhsScale == quant::RhsScale::Groups;
+    Config::Quant::kRhsScale == quant::RhsScale::Groups ||
+    Config::Quant::kRhsScale == quant::RhsScale::Channel;
 
 /// Codes that are copied and converted at a time; as many elements of the
 /// engine's type are 16 bytes.

@@ -185,7 +185,7 @@ template <class Config, class Fragment> struct Scales {
     else if constexpr (Layout::kRowGroups)
       return lhsScale[Fragment::rowSlot(i)];
     else
-      return lhsScale[Fragment::rowSlot(i)] * rhs[Layout::rhsIndex(n)];
+      return lhsScale[Fragment::rowSlot(i)] * toFloat(rhs[Layout::rhsIndex(n)]);
   }
 };
 
