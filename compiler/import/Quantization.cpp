@@ -235,6 +235,190 @@ std::string readGrouped(JsonReader &quant, bool symmetric, int64_t &groupSize) {
                            : "int4_zp_w4a16");
 }
 
+/// One row of what Quark says of weights and activations, as readQuarkSpec
+/// spells it.
+struct QuarkRow {
+  std::string_view weights, activations, scheme;
+};
+
+constexpr QuarkRow kQuarkRows[] = {
+    {"fp8_e4m3 per_tensor", "fp8_e4m3 per_tensor", "fp8_tensor"},
+    {"fp8_e4m3 per_tensor", "fp8_e4m3 per_tensor dynamic",
+     "fp8_tensor_dynamic"},
+    {"fp8_e4m3 per_channel", "fp8_e4m3 per_channel dynamic", "fp8_channel"},
+    {"fp8_e4m3 per_channel", "", "fp8_w8a16"},
+    {"fp8_e4m3 per_group 32 e8m0", "fp8_e4m3 per_group 32 e8m0 dynamic",
+     "mxfp8"},
+    {"int8 per_channel", "int8 per_channel dynamic", "int8_channel"},
+    {"int8 per_tensor", "int8 per_tensor", "int8_tensor"},
+    {"int8 per_tensor", "int8 per_tensor dynamic", "int8_tensor_dynamic"},
+    {"fp4 per_group 32 e8m0", "", "mxfp4_w4a16"},
+    {"fp4 per_group 32 e8m0", "fp4 per_group 32 e8m0 dynamic", "mxfp4"},
+    {"fp4 per_group 32 e8m0", "fp8_e4m3 per_group 32 e8m0 dynamic",
+     "mxfp4_mxfp8"},
+    {"fp4 per_group 32 e8m0", "fp8_e4m3 per_tensor", "mxfp4_fp8"},
+    {"fp6_e3m2 per_group 32 e8m0", "fp6_e3m2 per_group 32 e8m0 dynamic",
+     "mxfp6_e3m2"},
+    {"fp6_e2m3 per_group 32 e8m0", "fp6_e2m3 per_group 32 e8m0 dynamic",
+     "mxfp6_e2m3"},
+    {"fp4 per_group 16, fp8_e4m3 per_tensor", "", "nvfp4_w4a16"},
+    {"fp4 per_group 16, fp8_e4m3 per_tensor",
+     "fp4 per_group 16 dynamic, fp8_e4m3 per_tensor", "nvfp4"},
+};
+
+/// What Quark says of one tensor: the type, what shares a scale, the type of
+/// that where it is no float, then "dynamic" and "asymmetric" where they apply.
+std::string readQuarkSpec(JsonReader &spec) {
+  static constexpr std::array<std::string_view, 3> kSchemes = {
+      "per_tensor", "per_channel", "per_group"};
+  std::string text = spec.text("dtype");
+  const std::string shared = readName(spec, "qscheme", kSchemes, "");
+  if (shared.empty() && !spec.failed())
+    spec.expected("qscheme", listOf(kSchemes));
+  text += " " + shared;
+  if (shared == "per_group")
+    text += fmt::format(" {}", spec.integer("group_size", 1, kMaxBlock));
+  const bool powers = spec.textOr("scale_format", "") == "e8m0";
+  if (powers)
+    text += " e8m0";
+  const bool isDynamic = spec.booleanOr("is_dynamic", false);
+  if (isDynamic)
+    text += " dynamic";
+  // Integers alone could have zero points.
+  if (text.starts_with("int") && !spec.booleanOr("symmetric", true))
+    text += " asymmetric";
+  // How powers of two follow from a maximum: of 8-bit elements ours is ceil.
+  static constexpr std::array<std::string_view, 3> kRules = {"even", "ceil",
+                                                             "floor"};
+  const std::string_view ours = text.starts_with("fp8") ? "ceil" : "even";
+  if (powers && isDynamic && spec.has("scale_calculation_mode") &&
+      readName(spec, "scale_calculation_mode", kRules, ours) != ours)
+    spec.refuse(
+        "scale_calculation_mode",
+        fmt::format("expected \"{}\" for scales of {}, got {}; a layer "
+                    "JSON can say another (scale_rule)",
+                    ours, spec.text("dtype"),
+                    describeJson(*spec.find("scale_calculation_mode"))));
+  return text;
+}
+
+/// Of weights or input_tensors; a list has the scales of scales behind them.
+std::string readQuarkTensor(JsonReader &config, std::string_view key) {
+  const json *value = config.find(key);
+  if (!value)
+    return "";
+  if (!value->is_array()) {
+    std::optional<JsonReader> spec = config.object(key);
+    return spec ? readQuarkSpec(*spec) : "";
+  }
+  std::string text;
+  for (size_t i = 0; i < value->size(); ++i) {
+    const std::string path = fmt::format("{}[{}]", config.pathOf(key), i);
+    if (!(*value)[i].is_object()) {
+      config.errors().add(path, fmt::format("expected an object, got {}",
+                                            describeJson((*value)[i])));
+      return "";
+    }
+    JsonReader spec((*value)[i], path, config.errors());
+    text += fmt::format("{}{}", i ? ", " : "", readQuarkSpec(spec));
+  }
+  return text;
+}
+
+/// Whether a name fits a pattern in which a star stands for anything.
+bool fitsPattern(std::string_view name, std::string_view pattern) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos)
+    return name == pattern;
+  if (!name.starts_with(pattern.substr(0, star)))
+    return false;
+  pattern.remove_prefix(star + 1);
+  for (size_t begin = star; begin <= name.size(); ++begin)
+    if (fitsPattern(name.substr(begin), pattern))
+      return true;
+  return false;
+}
+
+/// Whether a pattern of modules may mean experts.
+bool mayMeanExperts(std::string_view pattern) {
+  if (pattern.find("shared_expert") != std::string_view::npos)
+    return false;
+  if (pattern.find("experts") != std::string_view::npos)
+    return true;
+  constexpr std::string_view kNames[] = {
+      "model.layers.1.mlp.experts.1.gate_proj",
+      "model.layers.1.mlp.experts.1.up_proj",
+      "model.layers.1.mlp.experts.1.down_proj",
+      "model.layers.1.block_sparse_moe.experts.1.w1",
+      "model.layers.1.block_sparse_moe.experts.1.w2",
+      "model.layers.1.block_sparse_moe.experts.1.w3"};
+  return std::any_of(
+      std::begin(kNames), std::end(kNames),
+      [&](std::string_view name) { return fitsPattern(name, pattern); });
+}
+
+/// The one configuration of all experts: that of all modules, or what patterns
+/// say instead.
+std::optional<JsonReader> quarkConfigOfExperts(JsonReader &quant) {
+  std::optional<JsonReader> result = quant.object("global_quant_config");
+  if (!result && !quant.failed())
+    quant.expected("global_quant_config", "an object");
+  std::optional<JsonReader> layers = quant.object("layer_quant_config");
+  if (!result || !layers)
+    return result;
+  bool taken = false;
+  for (const auto &[pattern, config] : layers->value().items()) {
+    if (!mayMeanExperts(pattern))
+      continue;
+    std::optional<JsonReader> own = layers->object(pattern);
+    if (!own)
+      return std::nullopt;
+    // A pattern without a number is of all layers and experts.
+    const bool ofAll = pattern.find_first_of("0123456789") == std::string::npos;
+    if ((taken || !ofAll) && own->value() != result->value()) {
+      layers->refuse(pattern, fmt::format("quantizes some experts in another "
+                                          "way than others; {}",
+                                          orScheme()));
+      return std::nullopt;
+    }
+    result = std::move(own);
+    taken = true;
+  }
+  return result;
+}
+
+/// AMD's Quark.
+std::string readQuark(JsonReader &quant) {
+  std::optional<JsonReader> config = quarkConfigOfExperts(quant);
+  if (!config)
+    return "";
+  for (std::string_view key : {"output_tensors", "bias"})
+    if (config->has(key)) {
+      config->refuse(key,
+                     fmt::format("expected null: outputs and biases of "
+                                 "experts are not quantized, got {}; {}",
+                                 describeJson(*config->find(key)), orScheme()));
+      return "";
+    }
+  const std::string weights = readQuarkTensor(*config, "weight");
+  const std::string activations = readQuarkTensor(*config, "input_tensors");
+  if (quant.failed())
+    return "";
+  std::string accepted;
+  for (const QuarkRow &row : kQuarkRows) {
+    if (row.weights == weights && row.activations == activations)
+      return known(*config, "weight", row.scheme);
+    accepted += fmt::format(
+        "{}{} with {}", accepted.empty() ? "" : "; ", row.weights,
+        row.activations.empty() ? "no activations" : row.activations);
+  }
+  config->refuse("weight",
+                 fmt::format("no scheme has weights of \"{}\" with activations "
+                             "of \"{}\"; accepted: {}; {}",
+                             weights, activations, accepted, orScheme()));
+  return "";
+}
+
 /// NVIDIA's ModelOpt.
 std::string readModelOpt(JsonReader &quant) {
   struct Row {
@@ -261,7 +445,7 @@ ExpertQuantization moec::compiler::readQuantization(JsonReader &quant) {
   const std::string method = quant.textOr("quant_method", "");
   ExpertQuantization result;
   for (std::string_view key : {"modules_to_not_convert", "ignored_layers",
-                               "ignore", "exclude_modules"})
+                               "ignore", "exclude_modules", "exclude"})
     result.sharedDiffer |= readExceptions(quant, key);
   // What gptq stores is named by its checkpoint_format, not by its bits.
   static constexpr std::array<std::string_view, 2> kFormats = {"gptq",
@@ -286,6 +470,8 @@ ExpertQuantization moec::compiler::readQuantization(JsonReader &quant) {
         readGrouped(quant, quant.booleanOr("sym", true), result.groupSize);
   else if (method == "modelopt" || method == "modelopt_fp4")
     result.scheme = readModelOpt(quant);
+  else if (method == "quark")
+    result.scheme = readQuark(quant);
   else if (method == "mxfp4")
     result.scheme = known(quant, "quant_method", "mxfp4_w4a16");
   else if (method == "mxfp8")
@@ -293,8 +479,8 @@ ExpertQuantization moec::compiler::readQuantization(JsonReader &quant) {
   else
     quant.refuse("quant_method",
                  fmt::format("no importer for quant_method \"{}\"; known: awq, "
-                             "compressed-tensors, fp8, gptq, modelopt, mxfp4 "
-                             "and mxfp8; {}",
+                             "compressed-tensors, fp8, gptq, modelopt, mxfp4, "
+                             "mxfp8 and quark; {}",
                              method, orScheme()));
   return result;
 }

@@ -362,7 +362,7 @@ TEST(HuggingFace, QuantizationThatIsNoSchemeIsRefused) {
   EXPECT_EQ(refused({{"quant_method", "quip"}}),
             "in.json: $.quantization_config.quant_method: no importer for "
             "quant_method \"quip\"; known: awq, compressed-tensors, fp8, "
-            "gptq, modelopt, mxfp4 and mxfp8; " +
+            "gptq, modelopt, mxfp4, mxfp8 and quark; " +
                 schemes);
   EXPECT_EQ(refused({{"quant_method", "fp8"}}),
             "in.json: $.quantization_config.activation_scheme: expected "
