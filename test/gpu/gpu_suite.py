@@ -14,6 +14,7 @@ without a GPU.
 import argparse
 import concurrent.futures
 import ctypes
+import hashlib
 import json
 import os
 import pathlib
@@ -377,9 +378,12 @@ def without(entries, results):
 
 
 def part_of(entries, part, parts):
-    """Every so manieth, so that each part has some of all."""
-    plain = [entry for entry in entries if not is_planted(entry)]
-    return [entry for entry in entries if is_planted(entry)] + plain[part - 1::parts]
+    """So that each part has some of all: of each group as many, shuffled alike everywhere, since neighbours are alike."""
+    mine = []
+    for group in dict.fromkeys(entry["group"] for entry in entries):
+        plain = [entry for entry in entries if entry["group"] == group and not is_planted(entry)]
+        mine += sorted(plain, key=lambda entry: hashlib.sha256(name_of(entry).encode()).digest())[part - 1::parts]
+    return [entry for entry in entries if is_planted(entry) or entry in mine]
 
 
 def unproven(entry, result, entries, proven, elsewhere=False):
@@ -450,6 +454,9 @@ def run_entries(entries, root, options, index):
 def prebuild(entries, root, options, arch):
     """Compiles what packages bring no cubin of, by a process each: NVRTC is slow under threads."""
     packages = dict.fromkeys(entry["package"] for entry in entries)
+    for entry in entries:
+        packages.update(dict.fromkeys(argument.removeprefix("--against=") for run in entry["runs"] for argument in run
+                                      if argument.startswith("--against=")))
 
     def lacks(package):
         manifest = json.loads((root / package / "manifest.json").read_text())

@@ -276,8 +276,11 @@ class SuiteTest(unittest.TestCase):
         planted = {"group": "sanitizers", "name": "m", "sanitizer": "memcheck", "expect": "fail"}
         clean = [{"group": "sanitizers", "name": f"x{i}", "sanitizer": "memcheck", "expect": "pass"} for i in range(5)]
         entries = [planted, *clean]
-        self.assertEqual(gpu_suite.part_of(entries, 1, 2), [planted, clean[0], clean[2], clean[4]])
-        self.assertEqual(gpu_suite.part_of(entries, 2, 2), [planted, clean[1], clean[3]])
+        row = {"group": "rows", "name": "x", "expect": "pass"}
+        parts = [gpu_suite.part_of([*entries, row], part, 2) for part in (1, 2)]
+        self.assertEqual([part[0] for part in parts], [planted, planted])
+        self.assertCountEqual([entry["name"] for part in parts for entry in part[1:]], [entry["name"] for entry in [*clean, row]])
+        self.assertEqual([len(part) for part in parts], [5, 3])
         results = [{"group": "sanitizers", "name": "m (memcheck)", "passed": True}, {"group": "sanitizers", "name": "x3 (memcheck)", "passed": True},
                    {"group": "sanitizers", "name": "x4 (memcheck)", "passed": False}, {"group": "rows", "name": "x1 (memcheck)", "passed": True}]
         self.assertEqual(gpu_suite.without(entries, results), [planted, clean[0], clean[1], clean[2], clean[4]])
