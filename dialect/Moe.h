@@ -36,9 +36,16 @@
 
 namespace moec::moe {
 
+class DescriptorAttr;
 class LayerOp;
 class KernelOp;
 class YieldOp;
+
+/// The shape of a weight's scales, of [experts, parts * partRows, columns],
+/// each part quantized by itself; empty without scales.
+llvm::SmallVector<int64_t, 3> scaleShape(DescriptorAttr descriptor,
+                                         int64_t experts, int64_t parts,
+                                         int64_t partRows, int64_t columns);
 
 /// The fields of #moe.parallel.
 struct Parallel {

@@ -197,10 +197,10 @@ static LogicalResult verifyLocal(LayerOp op) {
   return success();
 }
 
-/// Of [experts, parts * partRows, columns], each part quantized by itself.
-static SmallVector<int64_t, 3> scaleShape(DescriptorAttr descriptor,
-                                          int64_t experts, int64_t parts,
-                                          int64_t partRows, int64_t columns) {
+SmallVector<int64_t, 3> moec::moe::scaleShape(DescriptorAttr descriptor,
+                                              int64_t experts, int64_t parts,
+                                              int64_t partRows,
+                                              int64_t columns) {
   if (descriptor.isPlain())
     return {};
   const int64_t groupRows = descriptor.getGroup()[0];
@@ -254,6 +254,19 @@ LogicalResult LayerOp::verify() {
   if (!catalog::find(catalog::kStoredLayouts, std::string_view(stored)))
     return emitOpError() << "unknown stored_layout '" << stored << "'; known: "
                          << catalog::names(catalog::kStoredLayouts);
+  if (const std::optional<Type> type = getWeightsType()) {
+    if (!type->isF32() && !type->isF16() && !type->isBF16())
+      return emitOpError() << "'weights_type' must be f32, f16 or bf16, got "
+                           << *type;
+    if (getQuant().getW1().isPlain() || getQuant().getW2().isPlain())
+      return emitOpError() << "'weights_type' needs a scheme that quantizes "
+                              "both weights, got "
+                           << getQuant();
+    if (stored != "rows")
+      return emitOpError() << "'weights_type' is of weights that are stored as "
+                              "rows, got stored_layout '"
+                           << stored << "'";
+  }
   if (getAccumulate() != "f32" && getAccumulate() != "fast")
     return emitOpError() << "unknown accumulate '" << getAccumulate()
                          << "'; known: f32, fast";

@@ -47,6 +47,9 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       `rows` [E, 2I, H] and [E, H, I] (default), `columns` [E, H, 2I] and
       [E, I, H] (scales as with rows), or as checkpoints of integers are: `gptq`,
       `gptq_v2`, `awq`, `pack_quantized` (of compressed-tensors);
+    * `weights_type`: w13 and w2 are stored as floats of this type, and become
+      codes and scales as the scheme says when they are packed (as the scheme
+      has them);
     * `input_quantized`: x comes quantized, with its scales (no);
     * `scales_swizzled`: block scales come swizzled (no);
     * `apply_router_weight_on_input`: weights multiply x in place of the
@@ -103,6 +106,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     DefaultValuedStrAttr<StrAttr, "gate_first">:$gate_up_order,
     DefaultValuedStrAttr<StrAttr, "f32">:$accumulate,
     DefaultValuedStrAttr<StrAttr, "rows">:$stored_layout,
+    OptionalAttr<TypeAttr>:$weights_type,
     UnitAttr:$input_quantized,
     UnitAttr:$scales_swizzled,
     UnitAttr:$apply_router_weight_on_input,
@@ -159,6 +163,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     ::mlir::Type getComputeType();
     /// How an input of that name is stored; null where kernels can read it so.
     LayoutAttr getStoredLayoutOf(::llvm::StringRef input);
+    /// Weights are stored as floats, and their codes and scales made of these.
+    bool quantizesWeights() { return bool(getWeightsType()); }
     bool accumulatesFast() { return getAccumulate() == "fast"; }
     /// moe-resolve-parallel has been here.
     bool isResolved() { return getLocalIntermediate() && getLocalBegin() && getLocalExperts() && getW2Bias(); }

@@ -60,6 +60,11 @@ void CombineOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 void PackOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), "packed");
 }
+void QuantizeWeightsOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getCodes(), "codes");
+  for (Value scale : getScales())
+    setName(scale, "scales");
+}
 void DispatchOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getReceived(), "received");
   setName(getReceivedIds(), "received_ids");
@@ -75,6 +80,31 @@ void FinalizeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 
 static RankedTensorType tensor(Value value) {
   return cast<RankedTensorType>(value.getType());
+}
+
+StringRef QuantizeWeightsOp::getSuffix(unsigned result) {
+  if (result == 0)
+    return "";
+  if (result == 1)
+    return "_scale";
+  return result == 2 && getDescriptor().getSecondScale() ? "_second_scale"
+                                                         : "_zero_point";
+}
+
+SmallVector<Type> QuantizeWeightsOp::scaleTypes(DescriptorAttr descriptor,
+                                                int64_t parts,
+                                                RankedTensorType source) {
+  const int64_t experts = source.getDimSize(0);
+  const SmallVector<int64_t, 3> shape =
+      scaleShape(descriptor, experts, parts, source.getDimSize(1) / parts,
+                 source.getDimSize(2));
+  SmallVector<Type> types = {
+      RankedTensorType::get(shape, descriptor.getScale())};
+  if (const Type second = descriptor.getSecondScale())
+    types.push_back(RankedTensorType::get({experts, parts}, second));
+  if (const Type zeroPoint = descriptor.getZeroPoint())
+    types.push_back(RankedTensorType::get(shape, zeroPoint));
+  return types;
 }
 
 bool GroupedMatmulOp::isFirst() {

@@ -88,8 +88,10 @@ static LogicalResult verifyPacking(ProgramOp program) {
   const auto nameOf = [&](BlockArgument weight) {
     return text(program.getInputs()[weight.getArgNumber()]);
   };
-  for (auto pack : program.getBody().getOps<PackOp>()) {
-    const auto weight = dyn_cast<BlockArgument>(pack.getSource());
+  for (Operation &pack : program.getBody().front()) {
+    if (!isa<PackOp, QuantizeWeightsOp>(pack))
+      continue;
+    const auto weight = dyn_cast<BlockArgument>(pack.getOperand(0));
     if (!weight)
       continue; // another operation, and that does not belong here: reported
     if (!packed.insert(weight.getAsOpaquePointer()).second)
@@ -97,7 +99,7 @@ static LogicalResult verifyPacking(ProgramOp program) {
              << "weight '" << nameOf(weight)
              << "' is packed twice; all kernels read one packed copy";
     for (Operation *user : weight.getUsers())
-      if (!isa<PackOp>(user))
+      if (!isa<PackOp, QuantizeWeightsOp>(user))
         return user->emitOpError()
                << "reads weight '" << nameOf(weight)
                << "' as stored, but it is packed; all kernels read the packed "
@@ -108,9 +110,10 @@ static LogicalResult verifyPacking(ProgramOp program) {
 
 LogicalResult ProgramOp::verifyRegions() {
   for (Operation &op : getBody().front())
-    if (!isa<VariantOp, KernelOp, PackOp>(op))
+    if (!isa<VariantOp, KernelOp, PackOp, QuantizeWeightsOp>(op))
       return op.emitOpError() << "does not belong into a program; it holds "
-                                 "moe.pack, moe.kernel and moe.variant";
+                                 "moe.pack, moe.quantize_weights, moe.kernel "
+                                 "and moe.variant";
   if (failed(verifyRanges(*this)))
     return failure();
   return verifyPacking(*this);
@@ -138,8 +141,12 @@ static LogicalResult verifyInputs(ProgramOp program, LayerOp layer) {
       {"logits", {any, layer.getRoutedExperts()}, layer.getLogitsType()},
       {"given_weights", {any, layer.getTopK()}, builder.getF32Type()},
       {"valid_tokens", {1}, builder.getI32Type()},
-      {"w13", {experts, rows, layer.getWidth()}, quant.getW1().getElement()},
-      {"w2", {experts, layer.getWidth(), inner}, quant.getW2().getElement()},
+      {"w13",
+       {experts, rows, layer.getWidth()},
+       layer.getWeightsType().value_or(quant.getW1().getElement())},
+      {"w2",
+       {experts, layer.getWidth(), inner},
+       layer.getWeightsType().value_or(quant.getW2().getElement())},
       {"w13_scale", layer.getW13ScaleShape(), quant.getW1().getScale()},
       {"w2_scale", layer.getW2ScaleShape(), quant.getW2().getScale()},
       {"w13_second_scale",

@@ -435,6 +435,44 @@ def Moe_PackOp : Moe_StageOp<"pack", [Pure]> {
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
 }
 
+def Moe_QuantizeWeightsOp : Moe_StageOp<"quantize_weights", [Pure]> {
+  let summary = "a weight stored as floats, in codes and scales";
+  let description = [{
+    Weight preparation, once at load: of floats [experts, rows, columns] codes as
+    `descriptor` says, in the layout that kernels read, then their scales, the
+    scales of these and zero points where the descriptor has them. Scales that are
+    powers of two (f8E8M0FNU) may become the f32 numbers that they are. A weight has
+    `parts` matrices of as many rows (gates and ups), each with its own.
+
+    ```mlir
+    func.func private @quantize_weights(%w13: tensor<128x1536x2048xbf16>) {
+      %codes, %scales = moe.quantize_weights <f8E4M3FN, group = [128, 128], scale = f32> parts = 2 %w13
+          : (tensor<128x1536x2048xbf16>) -> (tensor<128x1536x2048xf8E4M3FN, #moe.layout<interleave = 8>>, tensor<128x12x16xf32>)
+      return
+    }
+    ```
+  }];
+  let arguments = (ins
+    Moe_DescriptorAttr:$descriptor,
+    Moe_IntAttr:$parts,
+    AnyRankedTensor:$source
+  );
+  let results = (outs AnyRankedTensor:$codes, Variadic<AnyRankedTensor>:$scales);
+  let assemblyFormat = [{
+    $descriptor `parts` `=` $parts $source attr-dict `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    ::mlir::Value getScale() { return getScales().front(); }
+    /// Null where there are none.
+    ::mlir::Value getSecondScale() { return getDescriptor().getSecondScale() ? ::mlir::Value(getScales()[1]) : ::mlir::Value(); }
+    ::mlir::Value getZeroPoint() { return getDescriptor().getZeroPoint() ? ::mlir::Value(getScales().back()) : ::mlir::Value(); }
+    /// Of a result, by its number: "", "_scale", "_second_scale", "_zero_point".
+    ::llvm::StringRef getSuffix(unsigned result);
+    /// The types of the scales that the descriptor asks for.
+    static ::llvm::SmallVector<::mlir::Type> scaleTypes(DescriptorAttr descriptor, int64_t parts, ::mlir::RankedTensorType source);
+  }];
+}
+
 def Moe_DispatchOp : Moe_StageOp<"dispatch"> {
   let summary = "tokens to the ranks that hold their experts";
   let description = [{

@@ -489,6 +489,42 @@ LogicalResult PackOp::verify() {
                 element);
 }
 
+LogicalResult QuantizeWeightsOp::verify() {
+  const DescriptorAttr descriptor = getDescriptor();
+  const RankedTensorType source = tensor(getSource());
+  if (descriptor.isPlain() || descriptor.getDynamic())
+    return emitOpError() << "'descriptor' must be one of weights, with scales "
+                            "that are stored, got "
+                         << descriptor;
+  if (failed(expectRank(*this, "source", getSource(), 3)))
+    return failure();
+  if (!source.hasStaticShape() || source.getEncoding())
+    return emitOpError() << "'source' must be floats as stored, got " << source;
+  if (failed(expectPositive(*this, "parts", getParts())))
+    return failure();
+  if (source.getDimSize(1) % int64_t(getParts()) != 0)
+    return emitOpError() << "'parts' must divide the " << source.getDimSize(1)
+                         << " rows, got " << int64_t(getParts());
+  if (failed(expect(*this, "codes", getCodes(), source.getShape(),
+                    descriptor.getElement())))
+    return failure();
+  const SmallVector<Type> types = scaleTypes(descriptor, getParts(), source);
+  if (getScales().size() != types.size())
+    return emitOpError() << "must have " << types.size()
+                         << " results behind the codes, got "
+                         << getScales().size();
+  // Powers of two may become the f32 numbers that they are.
+  for (auto [scale, type] : llvm::zip(getScales(), types))
+    if (scale.getType() != type &&
+        (scale != getScale() ||
+         descriptor.getScaleAsRead() == descriptor.getScale() ||
+         scale.getType() !=
+             cast<RankedTensorType>(type).clone(descriptor.getScaleAsRead())))
+      return emitOpError() << "scales must be " << type << ", got "
+                           << scale.getType();
+  return success();
+}
+
 LogicalResult DispatchOp::verify() {
   if (!getParallel().usesExpertParallelism())
     return emitOpError() << "needs experts spread over ranks, got "

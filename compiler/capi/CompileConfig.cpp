@@ -111,6 +111,7 @@ static Result<ConfigOptions> readOptions(const char *optionsJson) {
       {"gpu", text(compile.gpu)},
       {"scheme", text(import.scheme)},
       {"dtype", text(import.dtype)},
+      {"weights_dtype", text(import.weightsDtype)},
       {"accumulate", text(import.accumulate)},
       {"tp", integer(import.tp)},
       {"pcp", integer(import.pcp)},

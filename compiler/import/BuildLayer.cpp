@@ -221,6 +221,8 @@ LogicalResult LayerBuilder::build(const LayerDescription &layer,
     set("gate_up_order", builder.getStringAttr(layer.gateUpOrder));
   if (layer.storedLayout != "rows")
     set("stored_layout", builder.getStringAttr(layer.storedLayout));
+  if (!layer.weightsType.empty())
+    set("weights_type", TypeAttr::get(elementType(layer.weightsType)));
   if (layer.accumulate != "f32")
     set("accumulate", builder.getStringAttr(layer.accumulate));
   if (layer.activationFormat != "standard")

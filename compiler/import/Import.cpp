@@ -39,6 +39,8 @@ Result<void> refuseLayerOptions(std::string_view name,
     given = "--scheme";
   else if (options.dtype)
     given = "--dtype";
+  else if (options.weightsDtype)
+    given = "--weights-dtype";
   else if (options.accumulate)
     given = "--accumulate";
   else if (options.tp)

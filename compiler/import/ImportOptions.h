@@ -27,6 +27,9 @@ struct ImportOptions {
   std::optional<std::string> scheme;
   /// --dtype: of activations in and out; bf16, f16 or f32.
   std::optional<std::string> dtype;
+  /// --weights-dtype: weights are stored as floats of this type, and quantized
+  /// when the layer is made; bf16, f16 or f32.
+  std::optional<std::string> weightsDtype;
   /// --accumulate: how products are added, f32 or fast.
   std::optional<std::string> accumulate;
   /// --tp, --pcp, --dp: sizes of the parallel groups.

@@ -96,6 +96,7 @@ struct LayerDescription {
   bool hasBias = false;
   std::string gateUpOrder = "gate_first";
   std::string storedLayout = "rows";
+  std::string weightsType; ///< of floats that become codes; "": the scheme's
   std::string accumulate = "f32";            ///< or fast
   std::string activationFormat = "standard"; ///< or batched
   bool applyRouterWeightOnInput = false;

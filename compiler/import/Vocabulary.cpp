@@ -203,6 +203,13 @@ Result<void> moec::compiler::applyOptions(LayerDescription &layer,
       return refusal(fmt::format("--accumulate={}: expected f32 or fast",
                                  layer.accumulate));
   }
+  if (options.weightsDtype) {
+    layer.weightsType = elementTypeOf(*options.weightsDtype);
+    if (!isFloatType(layer.weightsType))
+      return refusal(fmt::format("--weights-dtype={}: expected bf16, f16 or "
+                                 "f32",
+                                 *options.weightsDtype));
+  }
   std::string dtype;
   if (options.dtype) {
     dtype = elementTypeOf(*options.dtype);

@@ -352,6 +352,29 @@ LogicalResult checkStoredLayout(moe::LayerOp layer) {
   return success();
 }
 
+/// Floats: templates/moe/quant/weight_scaling.cuh has the rules.
+LogicalResult checkQuantizedWeights(moe::LayerOp layer) {
+  bool failed = false;
+  for (moe::DescriptorAttr weight :
+       {layer.getQuant().getW1(), layer.getQuant().getW2()}) {
+    if (!layer.quantizesWeights())
+      break;
+    const std::string code = compiler::elementTypeName(weight.getElement());
+    const std::string scale = compiler::elementTypeName(weight.getScale());
+    const bool twoLevels = scale == "f8E4M3FN";
+    if ((code[0] == 'i' && (twoLevels || scale == "f8E8M0FNU")) ||
+        twoLevels != bool(weight.getSecondScale()) ||
+        (weight.getZeroPoint() && code != "i4"))
+      failed |= mlir::failed(compiler::refuse(
+          layer, "scheme_not_supported",
+          "weights_type: no rule makes " + code + " with scales of " + scale +
+              (weight.getZeroPoint() ? " and zero points" : "") +
+              " of floats; accepted: scales of f32, f16 or bf16, of floats "
+              "f8E8M0FNU, too, or f8E4M3FN below f32, i4 with zero points"));
+  }
+  return failure(failed);
+}
+
 //===----------------------------------------------------------------------===//
 // Types and sizes
 //===----------------------------------------------------------------------===//
@@ -564,6 +587,7 @@ struct CheckTargetPass : compiler::impl::CheckTargetPassBase<CheckTargetPass> {
       failed |= mlir::failed(checkAccumulation(layer));
       failed |= mlir::failed(checkParameters(layer));
       failed |= mlir::failed(checkStoredLayout(layer));
+      failed |= mlir::failed(checkQuantizedWeights(layer));
       failed |= mlir::failed(checkTypes(layer));
       failed |= mlir::failed(checkSizes(layer));
     }

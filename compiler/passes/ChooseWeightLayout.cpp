@@ -39,7 +39,7 @@ moe::ActivateOp gatedReader(moe::GroupedMatmulOp matmul) {
 }
 
 /// What matmuls read for a weight or its scales.
-Type elementAsRead(BlockArgument weight) {
+Type elementAsRead(Value weight) {
   const Type element =
       cast<RankedTensorType>(weight.getType()).getElementType();
   for (Operation *user : weight.getUsers())
@@ -62,18 +62,52 @@ moe::LayoutAttr layoutFor(RankedTensorType weight, bool gated, bool changes,
              : moe::LayoutAttr();
 }
 
+/// Matmuls of a gated layer that read `weight`.
+SmallVector<moe::GroupedMatmulOp> gatedMatmuls(Value weight) {
+  SmallVector<moe::GroupedMatmulOp> readers;
+  for (Operation *user : weight.getUsers())
+    if (auto matmul = dyn_cast<moe::GroupedMatmulOp>(user))
+      if (matmul.getRhs() == weight && gatedReader(matmul))
+        readers.push_back(matmul);
+  return readers;
+}
+
+/// Codes that are made of floats are written in that layout at once.
+LogicalResult quantizeInto(moe::ProgramOp program,
+                           moe::QuantizeWeightsOp quantize) {
+  Value scale = quantize.getScale();
+  scale.setType(
+      RankedTensorType::get(cast<RankedTensorType>(scale.getType()).getShape(),
+                            elementAsRead(scale)));
+  const auto type = cast<RankedTensorType>(quantize.getCodes().getType());
+  const SmallVector<moe::GroupedMatmulOp> readers =
+      gatedMatmuls(quantize.getCodes());
+  if (readers.empty() || type.getEncoding())
+    return success();
+  const moe::LayoutAttr layout =
+      layoutFor(type, true, false, program.getLayerOp().getGateUpOrder());
+  if (failed(layout.verifyEncoding(type.getShape(), type.getElementType(),
+                                   [&] { return program.emitError(); })))
+    return failure();
+  quantize.getCodes().setType(
+      RankedTensorType::get(type.getShape(), type.getElementType(), layout));
+  for (moe::GroupedMatmulOp matmul : readers)
+    gatedReader(matmul).setInterleave(kInterleave);
+  return success();
+}
+
 LogicalResult pack(moe::ProgramOp program) {
+  for (auto quantize : program.getBody().getOps<moe::QuantizeWeightsOp>())
+    if (failed(quantizeInto(program, quantize)))
+      return failure();
   OpBuilder builder(program.getContext());
   builder.setInsertionPointToStart(&program.getBody().front());
   for (BlockArgument weight : program.getBody().getArguments()) {
     // What is packed already stays.
-    if (llvm::any_of(weight.getUsers(), llvm::IsaPred<moe::PackOp>))
+    if (llvm::any_of(weight.getUsers(),
+                     llvm::IsaPred<moe::PackOp, moe::QuantizeWeightsOp>))
       continue;
-    SmallVector<moe::GroupedMatmulOp> readers;
-    for (Operation *user : weight.getUsers())
-      if (auto matmul = dyn_cast<moe::GroupedMatmulOp>(user))
-        if (matmul.getRhs() == weight && gatedReader(matmul))
-          readers.push_back(matmul);
+    const SmallVector<moe::GroupedMatmulOp> readers = gatedMatmuls(weight);
     const auto type = cast<RankedTensorType>(weight.getType());
     const Type read = elementAsRead(weight);
     const moe::LayoutAttr layout =

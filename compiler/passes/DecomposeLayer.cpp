@@ -52,6 +52,10 @@ public:
     Block *body = builder.createBlock(&program.getBody());
     for (Input &input : inputs)
       input.value = body->addArgument(input.type, location);
+    if (layer.quantizesWeights()) {
+      quantizeWeights("w13", layer.getQuant().getW1(), layer.isGated() ? 2 : 1);
+      quantizeWeights("w2", layer.getQuant().getW2(), 1);
+    }
     auto variant = moe::VariantOp::create(
         builder, location, "all", 1, maxTokens, StringAttr(), IntegerAttr(),
         ArrayAttr(), StringAttr());
@@ -64,7 +68,7 @@ public:
 
 private:
   struct Input {
-    StringRef name;
+    std::string name;
     RankedTensorType type;
     Value value;
   };
@@ -129,32 +133,48 @@ private:
 
   void add(StringRef name, ArrayRef<int64_t> shape, Type type) {
     const moe::LayoutAttr stored = layer.getStoredLayoutOf(name);
-    inputs.push_back({name, RankedTensorType::get(shape, type, stored), {}});
+    inputs.push_back(
+        {name.str(), RankedTensorType::get(shape, type, stored), {}});
+  }
+
+  /// Matmuls read what becomes of a weight in place of the weight.
+  void quantizeWeights(StringRef name, moe::DescriptorAttr descriptor,
+                       int64_t parts) {
+    const Value floats = input(name);
+    const auto type = cast<RankedTensorType>(floats.getType());
+    auto op = moe::QuantizeWeightsOp::create(
+        builder, location, tensor(type.getShape(), descriptor.getElement()),
+        moe::QuantizeWeightsOp::scaleTypes(descriptor, parts, type), descriptor,
+        parts, floats);
+    for (OpResult result : op->getResults()) {
+      const std::string full =
+          (name + op.getSuffix(result.getResultNumber())).str();
+      Input *known = llvm::find_if(
+          inputs, [&](const Input &input) { return input.name == full; });
+      if (known == inputs.end())
+        inputs.push_back(
+            {full, cast<RankedTensorType>(result.getType()), result});
+      else
+        known->value = result;
+    }
   }
 
   void addWeights() {
     const int64_t experts = *layer.getLocalExperts();
     const int64_t rows = layer.getW13Rows();
     const moe::QuantAttr quant = layer.getQuant();
-    add("w13", {experts, rows, layer.getWidth()}, quant.getW1().getElement());
+    const bool areFloats = layer.quantizesWeights();
+    add("w13", {experts, rows, layer.getWidth()},
+        areFloats ? *layer.getWeightsType() : quant.getW1().getElement());
     add("w2", {experts, layer.getWidth(), *layer.getLocalIntermediate()},
-        quant.getW2().getElement());
+        areFloats ? *layer.getWeightsType() : quant.getW2().getElement());
     const auto addScale = [&](StringRef name, ArrayRef<int64_t> shape,
                               moe::DescriptorAttr descriptor) {
       if (!descriptor.isPlain() && !descriptor.getDynamic())
         add(name, shape, descriptor.getScale());
     };
-    addScale("w13_scale", layer.getW13ScaleShape(), quant.getW1());
-    addScale("w2_scale", layer.getW2ScaleShape(), quant.getW2());
-    // Gate and up have a scale of scales each.
-    if (const Type second = quant.getW1().getSecondScale())
-      add("w13_second_scale", {experts, layer.isGated() ? 2 : 1}, second);
-    if (const Type second = quant.getW2().getSecondScale())
-      add("w2_second_scale", {experts, 1}, second);
-    if (const Type zeroPoint = quant.getW1().getZeroPoint())
-      add("w13_zero_point", layer.getW13ScaleShape(), zeroPoint);
-    if (const Type zeroPoint = quant.getW2().getZeroPoint())
-      add("w2_zero_point", layer.getW2ScaleShape(), zeroPoint);
+    if (!areFloats)
+      addWeightScales();
     // Of all experts, so that every rank quantizes alike.
     if (!layer.getInputQuantized())
       addScale("a1_scale", {layer.getStoredExperts()}, quant.getA1());
@@ -166,6 +186,24 @@ private:
     if (quant.getA2().hasStoredSecondScale())
       add("a2_second_scale", {layer.getStoredExperts()},
           quant.getA2().getSecondScale());
+  }
+
+  void addWeightScales() {
+    const int64_t experts = *layer.getLocalExperts();
+    const moe::QuantAttr quant = layer.getQuant();
+    if (!quant.getW1().isPlain() && !quant.getW1().getDynamic())
+      add("w13_scale", layer.getW13ScaleShape(), quant.getW1().getScale());
+    if (!quant.getW2().isPlain() && !quant.getW2().getDynamic())
+      add("w2_scale", layer.getW2ScaleShape(), quant.getW2().getScale());
+    // Gate and up have a scale of scales each.
+    if (const Type second = quant.getW1().getSecondScale())
+      add("w13_second_scale", {experts, layer.isGated() ? 2 : 1}, second);
+    if (const Type second = quant.getW2().getSecondScale())
+      add("w2_second_scale", {experts, 1}, second);
+    if (const Type zeroPoint = quant.getW1().getZeroPoint())
+      add("w13_zero_point", layer.getW13ScaleShape(), zeroPoint);
+    if (const Type zeroPoint = quant.getW2().getZeroPoint())
+      add("w2_zero_point", layer.getW2ScaleShape(), zeroPoint);
   }
 
   /// Numbers of the activation, and biases.

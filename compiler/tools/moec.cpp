@@ -46,6 +46,9 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
                      "quantization scheme (moec list schemes)");
   command.add_option("--dtype", import.dtype,
                      "type of activations: bf16, f16 or f32");
+  command.add_option("--weights-dtype", import.weightsDtype,
+                     "weights are stored as floats of this type, bf16, f16 or "
+                     "f32, and quantized by the scheme at load");
   command.add_option("--accumulate", import.accumulate,
                      "how products of 8-bit operands are added: f32, or fast, "
                      "as the tensor cores do");

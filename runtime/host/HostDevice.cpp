@@ -49,6 +49,8 @@ constexpr StageRow kStages[] = {
     {"pack_copy", runPackCopy},
     {"pack_interleave", runPackInterleave},
     {"pack_stored", runPackStored},
+    {"pack_scales", runPackScales},
+    {"pack_codes", runPackCodes},
 };
 
 Error invalidArgument(std::string message) {

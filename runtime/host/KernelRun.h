@@ -123,6 +123,8 @@ Result<void> runCombine(KernelRun &run, const Stage &stage);
 Result<void> runPackCopy(KernelRun &run, const Stage &stage);
 Result<void> runPackInterleave(KernelRun &run, const Stage &stage);
 Result<void> runPackStored(KernelRun &run, const Stage &stage);
+Result<void> runPackScales(KernelRun &run, const Stage &stage);
+Result<void> runPackCodes(KernelRun &run, const Stage &stage);
 
 /// Cuts the `counts[e]` rows of each expert e, the first of which is
 /// `first[e]`, into tiles as moe.permute says, and writes them with their count

@@ -77,7 +77,7 @@ public:
   bool checkLaunch(const std::string &path, const Target &target,
                    const Launch &launch, const std::vector<Symbols> &samples);
   bool checkPack(const std::string &path, const Target &target,
-                 const Pack &pack);
+                 const Pack &pack, const std::set<std::string> &made);
   bool checkPacks(const std::string &path, const Target &target);
   bool checkState(const std::string &path, const Target &target);
 };

@@ -200,9 +200,10 @@ struct Variant {
 /// How stored weights become a packed one, a few experts at a time. The
 /// launches' expressions may use `experts`, the number in this step.
 struct Pack {
-  std::string result;            ///< a packed weight
-  std::vector<std::string> from; ///< stored weights
-  bool inPlace = false;          ///< result may be the memory of from[0]
+  std::string result; ///< a packed weight
+  /// Stored weights; behind the first also packed ones of earlier entries.
+  std::vector<std::string> from;
+  bool inPlace = false; ///< result may be the memory of from[0]
   int64_t expertsPerStep = 1;
   int64_t totalExperts = 0;
   std::string scratch;     ///< the workspace value used as scratch, or ""

@@ -103,6 +103,19 @@ inline constexpr StageKind kStageKinds[] = {
      "bits:integer rows_last:boolean rows_per_word:integer "
      "columns_per_word:integer slots:string added:integer flipped:integer "
      "powers:boolean~"},
+    // Of weights that are stored as floats. number: second_scale, scale or
+    // zero_point, of each group; 0 stands for the whole extent of one of the
+    // parts, whose rows alternate or follow each other.
+    {"pack_scales", "source scale? second_scale?", "destination",
+     "rows:integer columns:integer parts:integer alternate:boolean "
+     "group_rows:integer group_columns:integer element:string "
+     "scale_type:string scale_rule:string~ zero_points:boolean number:string"},
+    // stored: the floats' type.
+    {"pack_codes", "source scale second_scale? zero_point?", "destination",
+     "rows:integer columns:integer parts:integer alternate:boolean "
+     "group_rows:integer group_columns:integer element:string "
+     "scale_type:string scale_rule:string~ zero_points:boolean stored:string "
+     "interleave:integer gate_up_order:string~"},
 };
 
 constexpr const StageKind *findStageKind(std::string_view op) {

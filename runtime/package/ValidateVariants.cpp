@@ -274,7 +274,7 @@ bool Checker::checkVariants(const std::string &path, const Target &target) {
 //===----------------------------------------------------------------------===//
 
 bool Checker::checkPack(const std::string &path, const Target &target,
-                        const Pack &pack) {
+                        const Pack &pack, const std::set<std::string> &made) {
   auto roleOf = [&](const std::string &name) -> std::optional<ValueRole> {
     const Value *value = findValue(manifest, target, name);
     return value ? std::optional(value->role) : std::nullopt;
@@ -286,10 +286,13 @@ bool Checker::checkPack(const std::string &path, const Target &target,
                 pack.result);
   if (pack.from.empty())
     return fail(path + ".from", "expected at least one stored weight");
+  // What follows the first may be what an earlier entry has made of it.
   for (size_t i = 0; i < pack.from.size(); ++i)
-    if (roleOf(pack.from[i]) != ValueRole::StoredWeight)
+    if (roleOf(pack.from[i]) != ValueRole::StoredWeight &&
+        (i == 0 || !made.contains(pack.from[i])))
       return fail(fmt::format("{}.from[{}]", path, i),
-                  "expected the name of a stored weight, got '{}'",
+                  "expected the name of a stored weight{}, got '{}'",
+                  i == 0 ? "" : ", or of a packed one of an earlier entry",
                   pack.from[i]);
   const Value &result = *findValue(manifest, target, pack.result);
   if (pack.inPlace && result.mayAlias != pack.from[0])
@@ -366,7 +369,7 @@ bool Checker::checkPacks(const std::string &path, const Target &target) {
   std::set<std::string> made;
   for (size_t i = 0; i < target.pack.size(); ++i) {
     std::string where = fmt::format("{}.pack[{}]", path, i);
-    if (!checkPack(where, target, target.pack[i]))
+    if (!checkPack(where, target, target.pack[i], made))
       return false;
     if (!made.insert(target.pack[i].result).second)
       return fail(where + ".result",

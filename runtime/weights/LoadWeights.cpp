@@ -121,6 +121,10 @@ Result<WeightLoader> WeightLoader::create(Checkpoint &checkpoint,
   if (!shape)
     return shape.takeError();
   made.shape = std::move(*shape);
+  if (quantize && described.contains("weights_type"))
+    return refusal(fmt::format("layer '{}' takes its weights as floats and "
+                               "quantizes them itself; accepted: no --quantize",
+                               made.shape.name));
   if (auto it = described.find("stored_layout"); it != described.end())
     made.stored = *it;
   if (Result<void> ok = made.findLayer(layer); !ok)

@@ -366,3 +366,8 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // expected-error@+1 {{layer @l refused [size_not_supported]: groups of experts are 64; accepted: at most 32}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default, groups = 64, top_groups = 32>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [scheme_not_supported]: weights_type: no rule makes i8 with scales of bf16 and zero points of floats; accepted: scales of f32, f16 or bf16, of floats f8E8M0FNU, too, or f8E4M3FN below f32, i4 with zero points}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <i8, group = [1, 128], scale = bf16, zero_point = i8>, w2 = <i8, group = [1, 128], scale = bf16>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_type = bf16}

@@ -55,3 +55,24 @@ moe.layer @gptq {
   experts = 8, top_k = 2, hidden = 128, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <i4, group = [1, 32], scale = bf16, zero_point = i8>, w2 = <i4, group = [1, 32], scale = bf16, zero_point = i8>>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_layout = "gptq", local_intermediate = 96, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// Codes that are made of floats are written interleaved at once.
+// CHECK-LABEL: moe.program @floats_sm_90a
+// CHECK: ^bb0(%x: tensor<?x2048xbf16>,{{.*}}%w13: tensor<128x1536x2048xbf16>, %w2: tensor<128x2048x768xbf16>):
+// CHECK: %[[W13:.*]], %[[S13:.*]] = moe.quantize_weights <f8E4M3FN, group = [128, 128], scale = f32> parts = 2 %w13 : (tensor<128x1536x2048xbf16>) -> (tensor<128x1536x2048xf8E4M3FN, #moe.layout<interleave = 8>>, tensor<128x12x16xf32>)
+// CHECK: %[[W2:.*]], %[[S2:.*]] = moe.quantize_weights <f8E4M3FN, group = [128, 128], scale = f32> parts = 1 %w2 : (tensor<128x2048x768xbf16>) -> (tensor<128x2048x768xf8E4M3FN>, tensor<128x16x6xf32>)
+// CHECK-NOT: moe.pack
+// CHECK: moe.grouped_matmul {{.*}}, %[[W13]] {{.*}}rhs_scale %[[S13]]
+// CHECK: moe.activate <silu> interleave = 8
+// CHECK: moe.grouped_matmul {{.*}}, %[[W2]] {{.*}}rhs_scale %[[S2]]
+moe.layer @floats {
+  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_type = bf16, local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+
+// Powers of two that multiply sums are kept as f32.
+// CHECK-LABEL: moe.program @float_powers_sm_90a
+// CHECK: moe.quantize_weights <f8E4M3FN, group = [128, 128], scale = f8E8M0FNU> parts = 2 %w13 : (tensor<8x512x256xbf16>) -> (tensor<8x512x256xf8E4M3FN, #moe.layout<interleave = 8>>, tensor<8x4x2xf32>)
+// CHECK-NOT: moe.pack
+moe.layer @float_powers {
+  experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<fp8_block_ue8m0>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_type = bf16, local_intermediate = 256, local_begin = 0, local_experts = 8, w2_bias = true}

@@ -106,7 +106,7 @@ moe.layer @l {top_k = "2", experts = 8, hidden = 64, intermediate = 32, input_ty
 
 // -----
 
-// expected-error@+1 {{custom op 'moe.layer' unknown layer option 'expert_count'; known: experts, top_k, hidden, intermediate, input_type, output_type, logits_type, quant, routing, activation, parallel, accumulate, activation_format, all_to_all, apply_router_weight_on_input, batch_invariant, defer_finalize, eplb, expert_map, gate_up_order, has_bias, hash_vocabulary, hidden_unpadded, input_quantized, intermediate_unpadded, latent_hidden, local_begin, local_experts, local_intermediate, local_stride, lora, num_shared_experts, per_expert_scale, redundant_experts, residual, routed_scale, routed_scale_on_output, scales_swizzled, shared_expert_gate, shared_intermediate, skip_final_all_reduce, stored_layout, w2_bias, zero_experts}}
+// expected-error@+1 {{custom op 'moe.layer' unknown layer option 'expert_count'; known: experts, top_k, hidden, intermediate, input_type, output_type, logits_type, quant, routing, activation, parallel, accumulate, activation_format, all_to_all, apply_router_weight_on_input, batch_invariant, defer_finalize, eplb, expert_map, gate_up_order, has_bias, hash_vocabulary, hidden_unpadded, input_quantized, intermediate_unpadded, latent_hidden, local_begin, local_experts, local_intermediate, local_stride, lora, num_shared_experts, per_expert_scale, redundant_experts, residual, routed_scale, routed_scale_on_output, scales_swizzled, shared_expert_gate, shared_intermediate, skip_final_all_reduce, stored_layout, w2_bias, weights_type, zero_experts}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, expert_count = 3}
 
 // -----
@@ -147,3 +147,18 @@ func.func private @f(%h: tensor<?x64xf32>, %a: tensor<8xf32>, %b: tensor<9xf32>)
 
 // expected-error@+1 {{'moe.layer' op unknown stored_layout 'marlin'; known: rows, columns, gptq, gptq_v2, awq, pack_quantized}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_layout = "marlin"}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'weights_type' must be f32, f16 or bf16, got 'i8'}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_channel>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_type = i8}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'weights_type' needs a scheme that quantizes both weights, got #moe.quant<bf16>}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_type = bf16}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'weights_type' is of weights that are stored as rows, got stored_layout 'columns'}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_channel>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_type = bf16, stored_layout = "columns"}

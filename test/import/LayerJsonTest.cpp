@@ -211,8 +211,8 @@ TEST(LayerJson, UnknownFields) {
             "router_logits_dtype, "
             "routing_method, scoring_func, shared_expert_gate, "
             "skip_final_all_reduce, stored_layout, "
-            "swiglu_alpha, swiglu_beta, swiglu_limit "
-            "and topk_group");
+            "swiglu_alpha, swiglu_beta, swiglu_limit, topk_group "
+            "and weights_dtype");
   EXPECT_EQ(refused({{"moe_parallel_config", {{"tp", 2}}}}),
             "in.json: $.moe_parallel_config.tp: unknown field; accepted here: "
             "all2all_backend, dp_rank, dp_size, enable_eplb, ep_rank, "

@@ -388,6 +388,8 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
     layer.storedScales = readStored(reader, "scales");
     layer.storedZeroPoints = readStored(reader, "zero_points");
   }
+  if (json.contains("weights_type"))
+    layer.storedWeightType = reader.floatType("weights_type");
   // Absent in packages that older compilers wrote.
   if (json.contains("accumulate"))
     layer.accumulatesFast =

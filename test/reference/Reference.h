@@ -108,6 +108,9 @@ struct Layer {
   const Element *a1 = nullptr; ///< what the first matmul multiplies
   const Element *a2 = nullptr; ///< what the second one does: rounded to it
   const Element *weightType = nullptr;
+  /// Floats that weights are stored as and quantized from; null where they are
+  /// stored as codes.
+  const Element *storedWeightType = nullptr;
   /// What codes of activations and weights become before they are multiplied,
   /// where activations are emulated; null elsewhere.
   const Element *computeType = nullptr;

@@ -13,7 +13,10 @@
 #ifndef MOEC_TEST_TEMPLATES_DEVICEFUNCTIONS_H
 #define MOEC_TEST_TEMPLATES_DEVICEFUNCTIONS_H
 
+#include <algorithm>
 #include <bit>
+#include <climits>
+#include <cmath>
 #include <cstdint>
 
 #define __device__
@@ -33,5 +36,19 @@ inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selectors) {
     result |= unsigned(bytes >> (selectors >> 4 * i & 7) * 8 & 0xff) << 8 * i;
   return result;
 }
+
+/// IEEE's, to nearest even.
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __fmul_rn(float a, float b) { return a * b; }
+/// Saturated; a NaN becomes 0.
+inline int __float2int_rn(float value) {
+  if (std::isnan(value))
+    return 0;
+  if (std::fabs(value) >= 0x1p31f)
+    return value < 0 ? INT_MIN : INT_MAX;
+  return int(std::nearbyint(value));
+}
+using std::max;
+using std::min;
 
 #endif // MOEC_TEST_TEMPLATES_DEVICEFUNCTIONS_H

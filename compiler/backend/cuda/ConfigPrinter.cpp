@@ -27,6 +27,12 @@ void ConfigPrinter::type(std::string_view name, std::string_view cppType) {
   line(fmt::format("using {} = {};", name, cppType));
 }
 
+void ConfigPrinter::choice(std::string_view name, std::string_view cppEnum,
+                           std::string_view member) {
+  line(fmt::format("static constexpr {} {} = {}::{};", cppEnum, name, cppEnum,
+                   member));
+}
+
 void ConfigPrinter::number(std::string_view name, int64_t value) {
   line(fmt::format("static constexpr int {} = {};", name, value));
 }

@@ -26,6 +26,9 @@ class ConfigPrinter {
 public:
   ConfigPrinter();
   void type(std::string_view name, std::string_view cppType);
+  /// A member of an enum.
+  void choice(std::string_view name, std::string_view cppEnum,
+              std::string_view member);
   void number(std::string_view name, int64_t value);
   void flag(std::string_view name, bool value);
   /// An f32, with all its digits.

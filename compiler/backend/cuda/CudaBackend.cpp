@@ -16,7 +16,6 @@
 #include "compiler/backend/cuda/KernelEmitter.h"
 #include "compiler/backend/cuda/LayerJson.h"
 #include "compiler/backend/cuda/ManifestWriter.h"
-#include "compiler/backend/cuda/StoredWeights.h"
 #include "compiler/backend/cuda/TemplateLibrary.h"
 #include "compiler/passes/ProgramValues.h"
 #include "runtime/support/Sha256.h"
@@ -91,27 +90,35 @@ Result<void> PackageWriter::addKernel(Target &target, const std::string &name,
 }
 
 Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
+  const std::string scratchName(kPackScratch);
+  std::vector<EmittedPack> packs;
+  for (auto op : program.getBody().getOps<moe::PackOp>())
+    packs.push_back(emitPack(op, scratchName));
+  for (auto op : program.getBody().getOps<moe::QuantizeWeightsOp>())
+    for (EmittedPack &pack : emitQuantizeWeights(op, scratchName))
+      packs.push_back(std::move(pack));
+  const int64_t experts = *program.getLayerOp().getLocalExperts();
   int64_t scratchBytes = 0;
-  for (auto op : program.getBody().getOps<moe::PackOp>()) {
-    auto type = mlir::cast<mlir::RankedTensorType>(op.getResult().getType());
-    int64_t experts = type.getDimSize(0);
-    // Scratch holds what is stored.
-    const std::optional<StoredWeight> stored = storedWeight(op);
-    const int64_t bytes =
-        stored ? stored->bytesOfExpert() : packedBytesOfExpert(op);
+  for (const EmittedPack &emittedPack : packs) {
+    const int64_t bytes = emittedPack.scratchBytes;
     Pack pack;
-    pack.result = valueName(op.getResult());
-    pack.from = {valueName(op.getSource())};
-    pack.inPlace = packsInPlace(op);
+    pack.result = emittedPack.result;
+    pack.from = emittedPack.from;
+    pack.inPlace = emittedPack.inPlace;
     pack.totalExperts = experts;
-    pack.expertsPerStep =
-        std::clamp<int64_t>(kPackScratchBytes / bytes, 1, experts);
-    pack.scratch = kPackScratch;
-    pack.scratchBytes = Expression::symbol("experts") * Expression(bytes);
-    scratchBytes = std::max(scratchBytes, pack.expertsPerStep * bytes);
-    for (const EmittedKernel &emitted :
-         emitPack(op, std::string(kPackScratch))) {
-      std::string name = pack.from[0] + "_" + emitted.kind;
+    pack.expertsPerStep = experts;
+    if (bytes > 0) {
+      pack.expertsPerStep =
+          std::clamp<int64_t>(kPackScratchBytes / bytes, 1, experts);
+      pack.scratch = kPackScratch;
+      pack.scratchBytes = Expression::symbol("experts") * Expression(bytes);
+      scratchBytes = std::max(scratchBytes, pack.expertsPerStep * bytes);
+    }
+    for (const EmittedKernel &emitted : emittedPack.kernels) {
+      // By what it makes where there are several of a source.
+      const bool isNumber = emitted.kind == "pack_scales";
+      std::string name =
+          (isNumber ? pack.result : pack.from[0]) + "_" + emitted.kind;
       if (auto added = addKernel(target, name, emitted); !added)
         return added;
       Launch launch;

@@ -47,10 +47,28 @@ Result<EmittedKernel> emitKernel(moe::KernelOp kernel, moe::LaunchOp launch);
 void addWeightMap(moe::GroupedMatmulOp matmul, moe::ScheduleAttr schedule,
                   std::string weight, EmittedKernel &out);
 
+/// An entry of the manifest's `pack`.
+struct EmittedPack {
+  std::string result;
+  std::vector<std::string> from;
+  bool inPlace = false;
+  int64_t scratchBytes = 0; ///< of an expert; 0: none
+  std::vector<EmittedKernel> kernels;
+};
+
 /// The two kernels of a packing step: stored experts to `scratch`, and from
 /// there interleaved to the packed weight.
-std::vector<EmittedKernel> emitPack(moe::PackOp pack,
-                                    const std::string &scratch);
+EmittedPack emitPack(moe::PackOp pack, const std::string &scratch);
+
+/// The first of those, of a weight of whole elements.
+EmittedKernel emitPackCopy(moe::ProgramOp program,
+                           const std::string &elementType, int64_t rows,
+                           int64_t columns, const std::string &source,
+                           const std::string &scratch);
+
+/// What the weight becomes, in the order in which it is made.
+std::vector<EmittedPack> emitQuantizeWeights(moe::QuantizeWeightsOp op,
+                                             const std::string &scratch);
 
 /// Name of the layer's scheme for entries: "bf16", or "custom".
 std::string schemeName(moe::LayerOp layer);

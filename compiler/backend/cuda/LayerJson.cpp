@@ -191,5 +191,7 @@ json compiler::layerJson(moe::LayerOp layer) {
     made["activation_format"] = layer.getActivationFormat().str();
   if (layer.getStoredLayout() != "rows")
     made["stored_layout"] = storedLayoutJson(layer);
+  if (layer.quantizesWeights())
+    made["weights_type"] = elementTypeName(*layer.getWeightsType());
   return made;
 }

@@ -157,6 +157,15 @@ std::vector<Value> compiler::targetValues(moe::ProgramOp program) {
       value.mayAlias = valueName(pack.getSource());
     values.push_back(std::move(value));
   }
+  for (auto op : program.getBody().getOps<moe::QuantizeWeightsOp>())
+    for (mlir::OpResult result : op->getResults()) {
+      Value value = callerValue(valueName(result), result.getType(),
+                                ValueRole::PackedWeight);
+      // Codes are smaller than floats.
+      if (result == op.getCodes())
+        value.mayAlias = valueName(op.getSource());
+      values.push_back(std::move(value));
+    }
   for (const WorkspaceValue &workspace : workspaceValues(program)) {
     Value value;
     value.name = workspace.name;

@@ -58,20 +58,29 @@ static void finish(EmittedKernel &out, const std::string &element,
 }
 
 /// Stored experts to scratch: `rows` and `columns` are those in memory.
-static EmittedKernel emitCopy(moe::PackOp pack, const std::string &element,
-                              int64_t rows, int64_t columns,
-                              int64_t configColumns, int64_t bytes,
+static EmittedKernel emitCopy(moe::ProgramOp program,
+                              const std::string &element, int64_t rows,
+                              int64_t columns, int64_t configColumns,
+                              int64_t bytes, const std::string &source,
                               const std::string &scratch) {
-  EmittedKernel out = begin(pack->getParentOfType<moe::ProgramOp>(),
-                            "pack_copy", "moe::packCopy");
+  EmittedKernel out = begin(program, "pack_copy", "moe::packCopy");
   ConfigPrinter &config = out.text.config;
   config.type("Element", element);
   config.number("kRows", rows);
   config.number("kColumns", configColumns);
   config.number("kInterleave", 0);
-  finish(out, element, valueName(pack.getSource()), scratch, rows, columns,
-         bytes);
+  finish(out, element, source, scratch, rows, columns, bytes);
   return out;
+}
+
+EmittedKernel compiler::emitPackCopy(moe::ProgramOp program,
+                                     const std::string &elementType,
+                                     int64_t rows, int64_t columns,
+                                     const std::string &source,
+                                     const std::string &scratch) {
+  return emitCopy(program, std::string(cppElementType(elementType)), rows,
+                  columns, columns, rows * columns * elementBytes(elementType),
+                  source, scratch);
 }
 
 /// Scratch with elements as a checkpoint stores them to packed experts.
@@ -118,15 +127,18 @@ static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
   return out;
 }
 
-std::vector<EmittedKernel> compiler::emitPack(moe::PackOp pack,
-                                              const std::string &scratch) {
+/// The kernels of a packing step.
+static std::vector<EmittedKernel> kernelsOf(moe::PackOp pack,
+                                            const std::string &scratch) {
+  auto program = pack->getParentOfType<moe::ProgramOp>();
+  const std::string source = valueName(pack.getSource());
   if (const std::optional<StoredWeight> stored = storedWeight(pack)) {
     const int64_t wide = elementBits(stored->elementType) / 8;
-    return {emitCopy(pack, "unsigned char", stored->shape[1], stored->shape[2],
-                     stored->shape[2] * wide, stored->bytesOfExpert(), scratch),
+    return {emitCopy(program, "unsigned char", stored->shape[1],
+                     stored->shape[2], stored->shape[2] * wide,
+                     stored->bytesOfExpert(), source, scratch),
             emitStored(pack, *stored, scratch)};
   }
-  auto program = pack->getParentOfType<moe::ProgramOp>();
   auto type = cast<RankedTensorType>(pack.getResult().getType());
   auto layout = cast<moe::LayoutAttr>(type.getEncoding());
   const int64_t rows = type.getDimSize(1), columns = type.getDimSize(2);
@@ -150,6 +162,20 @@ std::vector<EmittedKernel> compiler::emitPack(moe::PackOp pack,
          bytes);
   addRowOrder(second.stages.back(), layout.getInterleave(),
               layout.getGateUpOrder());
-  return {emitCopy(pack, element, rows, columns, configColumns, bytes, scratch),
+  return {emitCopy(program, element, rows, columns, configColumns, bytes,
+                   source, scratch),
           second};
+}
+
+EmittedPack compiler::emitPack(moe::PackOp pack, const std::string &scratch) {
+  // Scratch holds what is stored.
+  const std::optional<StoredWeight> stored = storedWeight(pack);
+  EmittedPack made;
+  made.result = valueName(pack.getResult());
+  made.from = {valueName(pack.getSource())};
+  made.inPlace = packsInPlace(pack);
+  made.scratchBytes =
+      stored ? stored->bytesOfExpert() : packedBytesOfExpert(pack);
+  made.kernels = kernelsOf(pack, scratch);
+  return made;
 }

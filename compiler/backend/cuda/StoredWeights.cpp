@@ -77,10 +77,13 @@ std::optional<StoredWeight> compiler::storedWeight(moe::PackOp pack) {
   return made;
 }
 
+int64_t compiler::packedBytes(RankedTensorType weight) {
+  return weight.getNumElements() / weight.getDimSize(0) *
+         elementBits(elementTypeName(weight.getElementType())) / 8;
+}
+
 int64_t compiler::packedBytesOfExpert(moe::PackOp pack) {
-  auto type = mlir::cast<RankedTensorType>(pack.getResult().getType());
-  return type.getNumElements() / type.getDimSize(0) *
-         elementBits(elementTypeOf(pack.getResult())) / 8;
+  return packedBytes(mlir::cast<RankedTensorType>(pack.getResult().getType()));
 }
 
 bool compiler::packsInPlace(moe::PackOp pack) {

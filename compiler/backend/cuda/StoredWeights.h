@@ -47,7 +47,9 @@ StoredWeight storedWeight(llvm::StringRef input, mlir::RankedTensorType type,
 /// Of what a pack reads; nothing where kernels could read it so.
 std::optional<StoredWeight> storedWeight(moe::PackOp pack);
 
-/// Bytes of one expert as packed, and whether they fit where it is stored.
+/// Bytes of one expert of a weight.
+int64_t packedBytes(mlir::RankedTensorType weight);
+/// Of one as packed, and whether they fit where it is stored.
 int64_t packedBytesOfExpert(moe::PackOp pack);
 bool packsInPlace(moe::PackOp pack);
 

@@ -13,6 +13,7 @@
 
 #include "runtime/support/Sha256.h"
 #include "test/reference/Check.h"
+#include "test/reference/QuantizeWeights.h"
 #include "test/reference/Stored.h"
 #include "test/reference/TestData.h"
 
@@ -53,6 +54,17 @@ struct WeightShape {
 };
 } // namespace
 
+/// Codes, or the floats that they are made of.
+static Fill fillOf(const Layer &layer, bool first) {
+  if (!layer.storedWeightType)
+    return first ? reference::fillW13 : reference::fillW2;
+  return [first](const Layer &of, uint64_t seed, int64_t expert, int64_t row,
+                 int64_t rows, void *destination) {
+    reference::fillFloats(of, first, seed, expert, row, rows, destination);
+  };
+}
+
+/// What a layer's weights are as they are given.
 static std::vector<WeightShape> weightShapes(const Layer &layer) {
   std::vector<WeightShape> shapes;
   auto addOf = [&](int64_t experts, std::string name, int64_t rows,
@@ -70,31 +82,32 @@ static std::vector<WeightShape> weightShapes(const Layer &layer) {
                      const Element &element, Fill fill) {
     addOf(1, name, rows, columns, element, std::move(fill), false);
   };
-  add("w13", layer.gateUpRows(), layer.hidden, *layer.weightType,
-      reference::fillW13);
-  add("w2", layer.hidden, layer.intermediate, *layer.weightType,
-      reference::fillW2);
+  const Element &weight =
+      layer.storedWeightType ? *layer.storedWeightType : *layer.weightType;
+  add("w13", layer.gateUpRows(), layer.hidden, weight, fillOf(layer, true));
+  add("w2", layer.hidden, layer.intermediate, weight, fillOf(layer, false));
   if (layer.hasBias) {
     add("b13", layer.gateUpRows(), 1, *layer.inputType, reference::fillB13);
     add("b2", layer.hidden, 1, *layer.inputType, reference::fillB2);
   }
   const Element &f32 = *reference::findElement("f32");
-  if (layer.w1Scaling.given)
+  const bool areGiven = !layer.storedWeightType;
+  if (areGiven && layer.w1Scaling.given)
     add("w13_scale", layer.w13ScaleRows(), layer.w13ScaleColumns(),
         *layer.w1Scaling.scaleType, reference::fillW13Scale);
-  if (layer.w2Scaling.given)
+  if (areGiven && layer.w2Scaling.given)
     add("w2_scale", layer.w2ScaleRows(), layer.w2ScaleColumns(),
         *layer.w2Scaling.scaleType, reference::fillW2Scale);
-  if (layer.w1Scaling.second)
+  if (areGiven && layer.w1Scaling.second)
     add("w13_second_scale", layer.gated ? 2 : 1, 1, f32,
         reference::fillW13SecondScale);
-  if (layer.w2Scaling.second)
+  if (areGiven && layer.w2Scaling.second)
     add("w2_second_scale", 1, 1, f32, reference::fillW2SecondScale);
   const Element &i8 = *reference::findElement("i8");
-  if (layer.w1Scaling.zeroPoint)
+  if (areGiven && layer.w1Scaling.zeroPoint)
     add("w13_zero_point", layer.w13ScaleRows(), layer.w13ScaleColumns(), i8,
         reference::fillW13ZeroPoint);
-  if (layer.w2Scaling.zeroPoint)
+  if (areGiven && layer.w2Scaling.zeroPoint)
     add("w2_zero_point", layer.w2ScaleRows(), layer.w2ScaleColumns(), i8,
         reference::fillW2ZeroPoint);
   if (layer.a1Scaling.storesNumber() && !layer.inputQuantized)
@@ -178,6 +191,42 @@ static void readStored(const Layer &layer, const WeightShape &shape,
   array = std::move(rows);
 }
 
+/// Codes and scales in place of floats, which are given.
+static void quantize(const Layer &layer, HostWeights &weights) {
+  if (!layer.storedWeightType)
+    return;
+  for (const bool first : {true, false}) {
+    const std::string name = first ? "w13" : "w2";
+    HostArray &floats = weights.arrays.at(name);
+    const int64_t experts = layer.localExperts;
+    const int64_t each = floats.bytes / experts;
+    std::vector<reference::QuantizedWeight> made(static_cast<size_t>(experts));
+    reference::parallelFor(experts, 0, [&](int64_t begin, int64_t end) {
+      for (int64_t expert = begin; expert < end; ++expert)
+        made[static_cast<size_t>(expert)] = reference::quantizeWeight(
+            layer, first, floats.data.get() + expert * each);
+    });
+    const auto take = [&](const char *suffix, auto member) {
+      const int64_t bytes = static_cast<int64_t>((made[0].*member).size());
+      HostArray all(bytes * experts);
+      for (int64_t expert = 0; bytes > 0 && expert < experts; ++expert)
+        std::memcpy(all.data.get() + expert * bytes,
+                    (made[static_cast<size_t>(expert)].*member).data(),
+                    static_cast<size_t>(bytes));
+      if (bytes > 0)
+        weights.arrays.insert_or_assign(name + suffix, std::move(all));
+      if (bytes > 0 && *suffix)
+        weights.derived.insert(name + suffix);
+    };
+    weights.stored.insert_or_assign(name, std::move(floats));
+    using Made = reference::QuantizedWeight;
+    take("", &Made::codes);
+    take("_scale", &Made::scales);
+    take("_second_scale", &Made::secondScales);
+    take("_zero_point", &Made::zeroPoints);
+  }
+}
+
 HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
   HostWeights result;
   for (const WeightShape &shape : weightShapes(layer)) {
@@ -186,6 +235,7 @@ HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
     result.arrays.emplace(shape.name, std::move(array));
     store(layer, shape, result);
   }
+  quantize(layer, result);
   return result;
 }
 
@@ -221,12 +271,15 @@ Result<HostWeights> HostWeights::load(const runtime::Package &package,
     return layer.takeError();
   for (const WeightShape &shape : weightShapes(*layer))
     readStored(*layer, shape, result);
+  quantize(*layer, result);
   return result;
 }
 
 std::map<std::string, std::string> HostWeights::digests() const {
   std::map<std::string, std::string> result;
   for (const auto &entry : arrays) {
+    if (derived.contains(entry.first))
+      continue;
     const HostArray &array = given(entry.first);
     result[entry.first] =
         sha256({reinterpret_cast<const char *>(array.data.get()),
@@ -239,7 +292,9 @@ HostWeights HostWeights::withExpert(const Layer &layer, uint64_t seed,
                                     int64_t expert) const {
   HostWeights result;
   for (const WeightShape &shape : weightShapes(layer)) {
-    const HostArray &before = arrays.at(shape.name);
+    // Rows are drawn as rows, whatever they are stored as.
+    const HostArray &before =
+        layer.storedWeightType ? given(shape.name) : arrays.at(shape.name);
     HostArray array(before.bytes);
     std::memcpy(array.data.get(), before.data.get(),
                 static_cast<size_t>(before.bytes));
@@ -248,6 +303,7 @@ HostWeights HostWeights::withExpert(const Layer &layer, uint64_t seed,
     result.arrays.emplace(shape.name, std::move(array));
     store(layer, shape, result);
   }
+  quantize(layer, result);
   return result;
 }
 

@@ -21,6 +21,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 namespace moec::run {
@@ -38,6 +39,9 @@ struct HostWeights {
   std::map<std::string, HostArray> arrays; ///< as the reference reads them
   /// Those that the layer stores in another way, so.
   std::map<std::string, HostArray> stored;
+  /// Those that follow from weights which are stored as floats: no value of a
+  /// package.
+  std::set<std::string> derived;
   /// What a device is given.
   const HostArray &given(const std::string &name) const {
     const auto found = stored.find(name);

@@ -133,6 +133,9 @@ Result<void> Runner::runCases(const Options &options, RunReport &report) {
     }
     if (auto ok = session->setWeights(weights); !ok)
       return ok;
+    if (options.check)
+      if (auto ok = session->checkQuantized(weights); !ok)
+        return ok;
     weightsSet = true;
   }
   report.weights = weightsTime;

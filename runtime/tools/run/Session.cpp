@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 using namespace moec;
 using namespace moec::run;
@@ -45,6 +46,8 @@ Result<std::unique_ptr<Session>> Session::open(Machine &machine,
 Result<void> Session::setWeights(const HostWeights &weights) {
   std::vector<Tensor> tensors;
   for (const auto &[name, rows] : weights.arrays) {
+    if (weights.derived.contains(name))
+      continue;
     const HostArray &array = weights.given(name);
     const Value *value = findValue(code->manifest(), code->target(), name);
     if (!value)
@@ -104,6 +107,90 @@ Result<void> Session::setWeights(const HostWeights &weights) {
   packTime = std::chrono::duration<double, std::milli>(
                  std::chrono::steady_clock::now() - start)
                  .count();
+  return {};
+}
+
+/// Rows of codes in the order in which a stage packs them.
+static HostArray inOrder(const reference::Layer &layer, const Stage &stage,
+                         const HostArray &rows) {
+  const int64_t interleave = stage.attributes.value("interleave", 0);
+  const int64_t perExpert = stage.attributes.value("rows", 0);
+  const int64_t rowBytes = rows.bytes / layer.localExperts / perExpert;
+  HostArray made(rows.bytes);
+  for (int64_t i = 0; i < rows.bytes / rowBytes; ++i) {
+    int64_t stored = i % perExpert;
+    if (interleave > 0) {
+      const int64_t block = stored / interleave;
+      stored = layer.storedRow(block % 2 == 1,
+                               block / 2 * interleave + stored % interleave);
+    }
+    const int64_t from = i / perExpert * perExpert + stored;
+    std::memcpy(made.data.get() + i * rowBytes,
+                rows.data.get() + from * rowBytes,
+                static_cast<size_t>(rowBytes));
+  }
+  return made;
+}
+
+/// Powers of two as f32.
+static HostArray asFloats(const HostArray &powers) {
+  HostArray made(powers.bytes * int64_t(sizeof(float)));
+  const reference::Element &f32 = *reference::findElement("f32");
+  const reference::Element &power = *reference::findElement("f8E8M0FNU");
+  for (int64_t i = 0; i < powers.bytes; ++i)
+    reference::store(f32, made.data.get(), i,
+                     reference::load(power, powers.data.get(), i));
+  return made;
+}
+
+Result<void> Session::checkQuantized(const HostWeights &weights) {
+  const Manifest &manifest = code->manifest();
+  const Target &target = code->target();
+  for (const Pack &pack : target.pack) {
+    const Kernel *kernel = findKernel(target, pack.launches.back().kernel);
+    if (!kernel || kernel->stages.empty())
+      continue;
+    const Stage &stage = kernel->stages.back();
+    if (stage.op != "pack_codes" && stage.op != "pack_scales")
+      continue;
+    std::string name = pack.result;
+    constexpr std::string_view kSuffix = "_packed";
+    if (name.ends_with(kSuffix))
+      name.resize(name.size() - kSuffix.size());
+    const int64_t index = valueIndex(manifest, target, pack.result);
+    const auto known = weights.arrays.find(name);
+    if (index < 0 || known == weights.arrays.end())
+      return Error{ErrorCode::InvalidManifest,
+                   fmt::format("pack result {} is unknown", pack.result)};
+    const bool areCodes = stage.op == "pack_codes";
+    // Powers of two may be kept as f32.
+    const Value &value = valueAt(manifest, target, static_cast<size_t>(index));
+    const bool areFloats =
+        stage.attributes.value("scale_type", "") == "f8E8M0FNU" &&
+        value.elementTypes.front() == "f32";
+    const HostArray made = areCodes ? inOrder(described, stage, known->second)
+                           : areFloats ? asFloats(known->second)
+                                       : HostArray();
+    const HostArray &expected = areCodes || areFloats ? made : known->second;
+    HostArray got(expected.bytes);
+    if (auto ok = machine.download(
+            got.data.get(),
+            reinterpret_cast<void *>(
+                packed->values()[static_cast<size_t>(index)].address),
+            got.bytes);
+        !ok)
+      return ok;
+    int64_t wrong = 0, first = -1;
+    for (int64_t i = 0; i < got.bytes; ++i)
+      if (got.data[size_t(i)] != expected.data[size_t(i)] && wrong++ == 0)
+        first = i;
+    if (wrong > 0)
+      return Error{ErrorCode::Internal,
+                   fmt::format("{} is not what the reference makes of {}: {} "
+                               "of {} bytes differ, the first is number {}",
+                               pack.result, pack.from.front(), wrong, got.bytes,
+                               first)};
+  }
   return {};
 }
 
@@ -244,6 +331,13 @@ Result<Session::Stored> Session::destroyPacked(const HostWeights &weights) {
   Stored stored;
   for (const Pack &pack : target.pack) {
     for (const std::string &name : pack.from) {
+      const Value *value = findValue(manifest, target, name);
+      // Made by an earlier pack, or of a weight that several are made of.
+      if ((value && value->role == ValueRole::PackedWeight) ||
+          std::any_of(
+              stored.tensors.begin(), stored.tensors.end(),
+              [&](const Tensor &tensor) { return tensor.name == name; }))
+        continue;
       auto found = weights.arrays.find(name);
       if (found == weights.arrays.end())
         return Error{ErrorCode::InvalidManifest,

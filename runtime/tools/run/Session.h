@@ -45,6 +45,10 @@ public:
   /// Uploads and packs; the weights stay with this session.
   Result<void> setWeights(const HostWeights &weights);
 
+  /// Of weights that are stored as floats: whether each byte that packing made
+  /// is the reference's. An error says how many are not.
+  Result<void> checkQuantized(const HostWeights &weights);
+
   Result<DeviceInputs> upload(const HostInputs &inputs);
   Result<DeviceOutputs> makeOutputs(int64_t tokens);
   Result<Guarded> makeWorkspace(int64_t tokens);

@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
 
 using namespace moec;
 using namespace moec::weights;
@@ -72,6 +73,22 @@ TEST(LayerShape, Refused) {
             "layer 'l' has replicas of experts, whose places the engine "
             "chooses at run time; accepted: a layer without enable_eplb and "
             "redundant experts");
+}
+
+TEST(WeightLoader, FloatsAreQuantizedOnce) {
+  const std::string path = testing::TempDir() + "floats.safetensors";
+  std::ofstream(path, std::ios::binary)
+      << std::string("\2\0\0\0\0\0\0\0{}", 10);
+  Result<Checkpoint> checkpoint = Checkpoint::open(path);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  json described = layer();
+  described["weights_type"] = "bf16";
+  Result<WeightLoader> made = WeightLoader::create(*checkpoint, described, -1,
+                                                   /*quantize=*/true);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().message,
+            "layer 'l' takes its weights as floats and quantizes them itself; "
+            "accepted: no --quantize");
 }
 
 TEST(CopyMatrix, BetweenRowsAndColumns) {

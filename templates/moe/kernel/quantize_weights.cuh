@@ -1,0 +1,302 @@
+//===- quantize_weights.cuh - float weights to codes and scales -*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Kernels over a range of experts whose weights are stored as floats, rows of
+// kColumns. packScales: what numbers share, one number a group of kGroupRows x
+// kGroupColumns (those of a matrix's last rows and columns may be fewer): the
+// scale of scales, the scale or the zero point, by kNumber. packCodes: codes by
+// those, in the order that kernels read (pack.cuh).
+//
+// A weight has kParts matrices, which are quantized each by itself: gates and
+// ups, as stored one behind the other or with kAlternate row by row. Numbers of
+// single rows stand as the rows do, others by part.
+//
+// Scales that are powers of two may be kept as f32.
+//
+// packScales, Args in order: source, destination, scale (ZeroPoint),
+//   second_scale float (of two levels; not SecondScale), int first_expert, int
+//   experts. All of them from expert 0 on. kGroupThreads of a CTA take a group.
+//   Grid.x: ceildiv(experts * groups, kThreads / kGroupThreads).
+// packCodes, Args in order: source (experts first_expert.. from its beginning),
+//   unsigned char destination, scale, second_scale float (of two levels),
+//   zero_point unsigned char (kZeroPoints), int first_expert, int experts.
+//   Grid.x: ceildiv(experts * kRows * kColumns / kElements, kChunksPerCta).
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/concepts.cuh"
+#include "moe/core/gate_up.cuh"
+#include "moe/core/pdl.cuh"
+#include "moe/quant/weight_scaling.cuh"
+
+namespace moe {
+
+/// What packScales makes.
+enum class WeightNumber { SecondScale, Scale, ZeroPoint };
+
+template <class Config> constexpr bool checkQuantizedWeights() {
+  checkCommonConfig<Config>();
+  MOE_REQUIRE_TYPE(Config, Element, "element type as stored");
+  MOE_REQUIRE_TYPE(Config, Code, "element type of the codes");
+  MOE_REQUIRE_TYPE(Config, Scale, "element type of the scales");
+  MOE_REQUIRE_TYPE(Config, Rule, "how powers of two follow");
+  MOE_REQUIRE_VALUE(Config, kShares, "what shares a scale");
+  MOE_REQUIRE_VALUE(Config, kZeroPoints, "whether there are zero points");
+  MOE_REQUIRE_VALUE(Config, kRows, "weight rows of an expert");
+  MOE_REQUIRE_VALUE(Config, kColumns, "elements of a row");
+  MOE_REQUIRE_VALUE(Config, kParts, "matrices of an expert");
+  MOE_REQUIRE_VALUE(Config, kAlternate, "whether their rows alternate");
+  MOE_REQUIRE_VALUE(Config, kGroupRows, "rows of a group");
+  MOE_REQUIRE_VALUE(Config, kGroupColumns, "columns of a group");
+  static_assert(Config::kRows % Config::kParts == 0,
+                "kRows must be those of whole parts");
+  if constexpr (requires { Config::kNumber; }) {
+    MOE_REQUIRE_VALUE(Config, kGroupThreads, "threads of a group");
+    static_assert(
+        Config::kGroupThreads == Config::kThreads ||
+            (Config::kGroupThreads <= 32 && 32 % Config::kGroupThreads == 0),
+        "threads of a group must be lanes of a warp, or all");
+  } else {
+    MOE_REQUIRE_VALUE(Config, kInterleave, "rows of a block");
+    MOE_REQUIRE_VALUE(Config, kElements, "elements of a chunk");
+    MOE_REQUIRE_VALUE(Config, kChunksPerCta, "chunks that a CTA makes");
+    static_assert(Config::kColumns % Config::kElements == 0 &&
+                      Config::kElements * kBits<typename Config::Code> % 8 == 0,
+                  "chunks must be whole bytes, and rows whole chunks");
+  }
+  return true;
+}
+
+/// Dynamic shared memory of both: none.
+template <class Config> constexpr int sharedBytes() {
+  static_assert(checkQuantizedWeights<Config>());
+  return 0;
+}
+
+namespace detail {
+
+template <class Config>
+using WeightScalingOf =
+    quant::WeightScaling<typename Config::Code, typename Config::Scale,
+                         typename Config::Rule, Config::kShares,
+                         Config::kZeroPoints>;
+
+/// The groups of an expert, and where the number of each stands.
+template <class Config> struct WeightGroups {
+  static constexpr int kPartRows = Config::kRows / Config::kParts;
+  static constexpr int kDown = ceilDiv(kPartRows, Config::kGroupRows);
+  static constexpr int kAcross =
+      ceilDiv(Config::kColumns, Config::kGroupColumns);
+  static constexpr int kCount = Config::kParts * kDown * kAcross;
+  static constexpr bool kByRow = Config::kGroupRows == 1;
+
+  static __device__ __forceinline__ int storedRow(int part, int row) {
+    return Config::kAlternate ? row * Config::kParts + part
+                              : part * kPartRows + row;
+  }
+  /// The part of a row as stored.
+  static __device__ __forceinline__ int partOf(int stored) {
+    return Config::kAlternate ? stored % Config::kParts : stored / kPartRows;
+  }
+  static __device__ __forceinline__ int numberOf(int stored, int column) {
+    int down = stored;
+    if constexpr (!kByRow) {
+      int part = partOf(stored);
+      int row = Config::kAlternate ? stored / Config::kParts
+                                   : stored - part * kPartRows;
+      down = part * kDown + row / Config::kGroupRows;
+    }
+    return down * kAcross + column / Config::kGroupColumns;
+  }
+};
+
+/// Neighbours as f32; they begin at a multiple of what is moved at a time.
+template <class T, int kCount>
+__device__ __forceinline__ void loadWeights(const T *from,
+                                            float (&values)[kCount]) {
+  if constexpr (kCount % kPerVector<T> == 0) {
+#pragma unroll
+    for (int i = 0; i < kCount / kPerVector<T>; ++i)
+      unpack<T>(reinterpret_cast<const Vector16 *>(from)[i],
+                values + i * kPerVector<T>);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      values[i] = toFloat(from[i]);
+  }
+}
+
+/// The extremes of the numbers of a group, in each of its threads. All threads
+/// of the CTA come here.
+template <int kThreads, int kGroupThreads>
+__device__ __forceinline__ quant::Range rangeOfGroup(quant::Range range) {
+#pragma unroll
+  for (int distance = minimum(kGroupThreads, 32) / 2; distance > 0;
+       distance /= 2) {
+    range.least =
+        fminf(range.least, __shfl_xor_sync(0xffffffffu, range.least, distance));
+    range.most =
+        fmaxf(range.most, __shfl_xor_sync(0xffffffffu, range.most, distance));
+  }
+  if constexpr (kGroupThreads > 32) {
+    __shared__ float least[kThreads / 32], most[kThreads / 32];
+    if (threadIdx.x % 32 == 0) {
+      least[threadIdx.x / 32] = range.least;
+      most[threadIdx.x / 32] = range.most;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kThreads / 32; ++i) {
+      range.least = fminf(range.least, least[i]);
+      range.most = fmaxf(range.most, most[i]);
+    }
+  }
+  return range;
+}
+
+} // namespace detail
+
+template <class Config>
+__device__ __forceinline__ void packScales(const typename Config::Args &args) {
+  static_assert(checkQuantizedWeights<Config>());
+  awaitPredecessor<Config>();
+  using Groups = detail::WeightGroups<Config>;
+  using Scaling = detail::WeightScalingOf<Config>;
+  constexpr int kLanes = Config::kGroupThreads;
+  // As many at a time as rows and groups are whole numbers of.
+  constexpr int kAligned = Config::kColumns | Config::kGroupColumns |
+                           kPerVector<typename Config::Element>;
+  constexpr int kWide = kAligned & -kAligned;
+  constexpr int kPerRow = ceilDiv(Config::kGroupColumns, kWide);
+  const long long item = (long long)blockIdx.x * (Config::kThreads / kLanes) +
+                         int(threadIdx.x) / kLanes;
+  const bool exists = item < (long long)args.experts * Groups::kCount;
+  const long long expert = args.first_expert + item / Groups::kCount;
+  const int number = int(item % Groups::kCount);
+  const int down = number / Groups::kAcross;
+  const int firstColumn = number % Groups::kAcross * Config::kGroupColumns;
+  const int part = Groups::kByRow ? Groups::partOf(down) : down / Groups::kDown;
+  const int firstRow = down % Groups::kDown * Config::kGroupRows;
+  const int rows = min(Config::kGroupRows, Groups::kPartRows - firstRow);
+  const auto *source =
+      args.source + expert * ((long long)Config::kRows * Config::kColumns);
+  quant::Range range;
+  if (exists) {
+#pragma unroll 4
+    for (int i = int(threadIdx.x) % kLanes; i < rows * kPerRow; i += kLanes) {
+      const int stored = Groups::kByRow
+                             ? down
+                             : Groups::storedRow(part, firstRow + i / kPerRow);
+      const int column = firstColumn + i % kPerRow * kWide;
+      if (Config::kColumns % Config::kGroupColumns != 0 &&
+          column >= Config::kColumns)
+        continue;
+      float values[kWide];
+      detail::loadWeights(
+          source + (long long)stored * Config::kColumns + column, values);
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        range.least = fminf(range.least, values[k]);
+        range.most = fmaxf(range.most, values[k]);
+      }
+    }
+  }
+  range = detail::rangeOfGroup<Config::kThreads, kLanes>(range);
+  if (!exists || int(threadIdx.x) % kLanes != 0)
+    return;
+  float outer = 1.0f;
+  if constexpr (requires { args.second_scale; })
+    outer = args.second_scale[expert * Config::kParts + part];
+  const long long at = expert * Groups::kCount + number;
+  if constexpr (Config::kNumber == WeightNumber::SecondScale)
+    args.destination[at] = Scaling::second(range.largest());
+  else if constexpr (Config::kNumber != WeightNumber::Scale)
+    args.destination[at] = (unsigned char)Scaling::zeroPoint(
+        range, Scaling::factor(args.scale[at], outer));
+  else if constexpr (kSame<RemoveReference<decltype(*args.destination)>,
+                           typename Config::Scale>)
+    args.destination[at] = Scaling::scale(range, outer);
+  else
+    args.destination[at] = toFloat(Scaling::scale(range, outer));
+}
+
+template <class Config>
+__device__ __forceinline__ void packCodes(const typename Config::Args &args) {
+  static_assert(checkQuantizedWeights<Config>());
+  awaitPredecessor<Config>();
+  using Groups = detail::WeightGroups<Config>;
+  using Scaling = detail::WeightScalingOf<Config>;
+  constexpr int kBits = moe::kBits<typename Config::Code>;
+  constexpr int kElements = Config::kElements;
+  constexpr int kChunks = Config::kColumns / kElements;
+  constexpr int kBytes = kElements * kBits / 8;
+  constexpr int kPiece = kBytes & -kBytes;
+  // Whether a chunk has one scale.
+  constexpr bool kOne = Config::kGroupColumns % kElements == 0 ||
+                        Config::kGroupColumns >= Config::kColumns;
+  const long long first = (long long)blockIdx.x * Config::kChunksPerCta;
+  const long long end = min(first + Config::kChunksPerCta,
+                            (long long)args.experts * Config::kRows * kChunks);
+  for (long long v = first + threadIdx.x; v < end; v += Config::kThreads) {
+    const long long row = v / kChunks;
+    const int column = int(v % kChunks) * kElements;
+    const long long inStep = row / Config::kRows;
+    const int packed = int(row % Config::kRows);
+    int stored = packed;
+    if constexpr (Config::kInterleave > 0) {
+      const GateUpRow gateUp = gateUpRow<Config::kInterleave>(packed);
+      stored = StoredOrder<Config>::Type::template row<Config::kRows / 2>(
+          gateUp.up, gateUp.index);
+    }
+    const long long expert = args.first_expert + inStep;
+    float values[kElements];
+    detail::loadWeights(args.source +
+                            (inStep * Config::kRows + stored) *
+                                (long long)Config::kColumns +
+                            column,
+                        values);
+    float outer = 1.0f;
+    if constexpr (requires { args.second_scale; })
+      outer =
+          args.second_scale[expert * Config::kParts + Groups::partOf(stored)];
+    float factor = 0.0f;
+    int zeroPoint = 0;
+    unsigned long long bits = 0;
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      if (i == 0 || !kOne) {
+        const long long at =
+            expert * Groups::kCount + Groups::numberOf(stored, column + i);
+        factor = Scaling::factor(args.scale[at], outer);
+        if constexpr (Config::kZeroPoints)
+          zeroPoint = args.zero_point[at];
+      }
+      bits |= (unsigned long long)Scaling::code(values[i], factor, zeroPoint)
+              << i * kBits;
+    }
+    unsigned char *to = args.destination + ((expert * Config::kRows + packed) *
+                                                (long long)kChunks +
+                                            column / kElements) *
+                                               kBytes;
+#pragma unroll
+    for (int i = 0; i < kBytes / kPiece; ++i) {
+      const unsigned long long piece = bits >> i * kPiece * 8;
+      if constexpr (kPiece == 8)
+        *reinterpret_cast<unsigned long long *>(to) = piece;
+      else if constexpr (kPiece == 4)
+        reinterpret_cast<unsigned *>(to)[i] = unsigned(piece);
+      else if constexpr (kPiece == 2)
+        reinterpret_cast<unsigned short *>(to)[i] = (unsigned short)piece;
+      else
+        to[i] = (unsigned char)piece;
+    }
+  }
+}
+
+} // namespace moe

@@ -1,0 +1,26 @@
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "moe/kernel/quantize_weights.cuh"
+struct Args { const moe::bf16 * source; float * destination; int first_expert; int experts; };
+struct Config {
+  using Args = ::Args;
+  static constexpr int kThreads = 256;
+  static constexpr bool kProgrammatic = false;
+  static constexpr bool kCpAsync = true;
+  using Element = moe::bf16;
+  using Code = moe::e4m3;
+  using Scale = float;
+  using Rule = moe::quant::Ceil;
+  static constexpr moe::quant::Shares kShares = moe::quant::Shares::Group;
+  static constexpr bool kZeroPoints = false;
+  static constexpr int kRows = 1536;
+  static constexpr int kColumns = 2048;
+  static constexpr int kParts = 2;
+  static constexpr bool kAlternate = false;
+  static constexpr int kGroupRows = 128;
+  static constexpr int kGroupColumns = 128;
+  static constexpr moe::WeightNumber kNumber = moe::WeightNumber::Scale;
+  static constexpr int kGroupThreads = 256;
+};
+static_assert(moe::sharedBytes<Config>() == 0, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __launch_bounds__(256, 1) moec_pack_scales_e4m3_block_bf16(const __grid_constant__ Args args) { moe::packScales<Config>(args); }
