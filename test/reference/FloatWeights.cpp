@@ -25,12 +25,11 @@ void fillFloats(const Layer &layer, bool first, uint64_t seed, int64_t expert,
   const Stream sizes = first ? Stream::W13Scale : Stream::W2Scale;
   const int64_t all = first ? layer.gateUpRows() : layer.hidden;
   const int64_t columns = first ? layer.hidden : layer.intermediate;
-  const double ofExpert =
-      1 + 2 * randomUniform(seed, Stream::ExpertScale, uint64_t(expert));
   for (int64_t n = row; n < row + rows; ++n) {
-    const bool isUp = first && layer.gated && !layer.isGate(n);
-    const double size =
-        ofExpert * (isUp ? 0.5 : 1) / std::sqrt(double(columns));
+    // The deviation of all is 3/4 of that of the larger runs.
+    const double size = 4.0 / 3 *
+                        deviationOfRow(layer, first, seed, expert, n) /
+                        std::sqrt(double(columns));
     for (int64_t c = 0; c < columns; ++c) {
       const uint64_t at = uint64_t((expert * all + n) * columns + c);
       // Every other run of neighbours is up to 64 times smaller.

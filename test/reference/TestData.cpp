@@ -350,6 +350,12 @@ static double sizeOfPart(const Layer &layer, bool isGate) {
   return isGate ? squared ? 0.03125 : 0.25 : 0.5;
 }
 
+double deviationOfRow(const Layer &layer, bool first, uint64_t seed,
+                      int64_t expert, int64_t n) {
+  return expertScale(seed, expert) *
+         (first ? sizeOfPart(layer, layer.isGate(n)) : 1);
+}
+
 /// The size of what stands in row n.
 using SizeOfRow = std::function<double(int64_t n)>;
 
@@ -509,21 +515,20 @@ void fillA2Scale(const Layer &layer, uint64_t seed, int64_t, int64_t row,
 
 void fillW13(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
              int64_t rows, void *destination) {
-  const double scale = expertScale(seed, expert);
   fillRows(
       *layer.weightType, layer.w1Scaling.given, seed, Stream::W13, expert,
       layer.gateUpRows(), layer.hidden, row, rows,
-      [&](int64_t n) { return sizeOfPart(layer, layer.isGate(n)) * scale; },
+      [&](int64_t n) { return deviationOfRow(layer, true, seed, expert, n); },
       destination);
 }
 
 void fillW2(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
             int64_t rows, void *destination) {
-  const double scale = expertScale(seed, expert);
   fillRows(
       *layer.weightType, layer.w2Scaling.given, seed, Stream::W2, expert,
       layer.hidden, layer.intermediate, row, rows,
-      [&](int64_t) { return scale; }, destination);
+      [&](int64_t n) { return deviationOfRow(layer, false, seed, expert, n); },
+      destination);
 }
 
 /// Biases lie between 0.125 and 0.375 in size, of either sign, never zero.

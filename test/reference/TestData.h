@@ -104,16 +104,20 @@ float numberOfExpert(uint64_t seed, int64_t expert, size_t number);
 /// Fills token ids [tokens], i32 or i64; a few are none of the table's.
 void fillTokenIds(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
                   const Element &element, void *destination);
+/// The deviation of row n of a local expert's w13 (`first`) or w2, times the
+/// root of its columns: gates, ups and experts differ.
+double deviationOfRow(const Layer &layer, bool first, uint64_t seed,
+                      int64_t expert, int64_t n);
 /// Fills rows [row, row + rows) of a local expert's w13 [E_local, 2I, H] or
 /// w2 [E_local, H, I]; `destination` is the address of the first filled row.
 void fillW13(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
              int64_t rows, void *destination);
+void fillW2(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
+            int64_t rows, void *destination);
 /// Those of Layer::storedWeightType, w13 or w2: 16 neighbours are up to 64
 /// times as large as others.
 void fillFloats(const Layer &layer, bool first, uint64_t seed, int64_t expert,
                 int64_t row, int64_t rows, void *destination);
-void fillW2(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
-            int64_t rows, void *destination);
 /// Fills elements [row, row + rows) of a local expert's b13 or b2.
 void fillB13(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
              int64_t rows, void *destination);
