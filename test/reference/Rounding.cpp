@@ -41,6 +41,11 @@ double stepAcross(const Element &element, double quotient, double off) {
   return roundTo(element, above ? quotient + off : quotient - off) - here;
 }
 
+/// Of a quotient, however exact its sums are: it, the value and the scale are
+/// each rounded to f32. Where an activation clamps, many values are the same
+/// part of the largest, and may be at a boundary all at once.
+constexpr double kRoundedToFloat = 0x1p-22;
+
 /// Appends the candidates of one row of t.
 void findCandidates(const Layer &layer, const ScaleOfT &scaleOfAll,
                     double uncertaintyOfScale, const double *t,
@@ -64,7 +69,8 @@ void findCandidates(const Layer &layer, const ScaleOfT &scaleOfAll,
     for (int64_t i = group.first; i < group.first + group.size; ++i) {
       const double quotient = group.quotient(t[i]);
       const double off =
-          std::hypot(uncertainty[i] / double(group.scale), quotient * ofScale);
+          std::hypot(uncertainty[i] / double(group.scale), quotient * ofScale,
+                     quotient * kRoundedToFloat);
       const double step = stepAcross(*layer.a2, quotient, off);
       if (step != 0)
         found.push_back({expert, i, step * double(group.scale) * routerWeight});

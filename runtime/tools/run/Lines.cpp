@@ -112,9 +112,12 @@ void Lines::work(Worker &worker) {
 
 /// Ends the process where a line keeps the device: its kernel does not end.
 void Lines::watch() {
-  constexpr auto kInterval = std::chrono::milliseconds(50);
+  // A line that keeps it for two limits is seen.
+  constexpr double kLongest = 0.05; // seconds
+  const std::chrono::duration<double> interval(
+      std::min(kLongest, common.deviceLimit));
   std::unique_lock<std::mutex> lock(watching);
-  while (!ended.wait_for(lock, kInterval, [&] { return allEnded; }))
+  while (!ended.wait_for(lock, interval, [&] { return allEnded; }))
     for (const Worker &worker : workers) {
       const Line *line = worker.line;
       if (!line || worker.turn.seconds() < common.deviceLimit)
