@@ -76,6 +76,16 @@ Result<int64_t> KernelRun::size(const char *name) const {
   return readField(*field);
 }
 
+Result<KernelRun::Experts> KernelRun::experts() const {
+  Result<int64_t> first = size("first_expert");
+  if (!first)
+    return first.takeError();
+  Result<int64_t> count = size("experts");
+  if (!count)
+    return count.takeError();
+  return Experts{*first, *count};
+}
+
 int64_t KernelRun::integer(const Stage &stage, const char *attribute) const {
   auto found = stage.attributes.find(attribute);
   return found != stage.attributes.end() && found->is_number_integer()

@@ -77,6 +77,11 @@ public:
 
   /// A Size or FirstExpert field, by its name.
   Result<int64_t> size(const char *field) const;
+  /// The experts of a step of packing: fields first_expert and experts.
+  struct Experts {
+    int64_t first = 0, count = 0;
+  };
+  Result<Experts> experts() const;
   int64_t integer(const Stage &stage, const char *attribute) const;
   std::string word(const Stage &stage, const char *attribute) const;
 

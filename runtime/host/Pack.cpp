@@ -34,20 +34,18 @@ Result<PackStep> stepOf(KernelRun &run, const Stage &stage) {
   PackStep step;
   step.rows = run.integer(stage, "rows");
   step.columns = run.integer(stage, "columns");
-  Result<int64_t> first = run.size("first_expert");
-  if (!first)
-    return first.takeError();
-  Result<int64_t> experts = run.size("experts");
+  Result<KernelRun::Experts> experts = run.experts();
   if (!experts)
     return experts.takeError();
-  step.firstExpert = *first;
-  step.experts = *experts;
-  if (step.rows < 1 || step.columns < 1 || *first < 0 || *experts < 1)
-    return run.fail(stage,
-                    fmt::format("expected rows, columns and experts of "
-                                "at least 1, got {}, {}, {} from "
-                                "expert {}",
-                                step.rows, step.columns, *experts, *first));
+  step.firstExpert = experts->first;
+  step.experts = experts->count;
+  if (step.rows < 1 || step.columns < 1 || step.firstExpert < 0 ||
+      step.experts < 1)
+    return run.fail(stage, fmt::format("expected rows, columns and experts of "
+                                       "at least 1, got {}, {}, {} from "
+                                       "expert {}",
+                                       step.rows, step.columns, step.experts,
+                                       step.firstExpert));
   return step;
 }
 

@@ -29,6 +29,7 @@ struct Groups {
   int64_t groupRows = 0, groupColumns = 0;
   int64_t firstExpert = 0, experts = 0;
   WeightFormat format;
+  WeightRules rules; ///< of the format
 
   int64_t partRows() const { return rows / parts; }
   int64_t down() const { return (partRows() + groupRows - 1) / groupRows; }
@@ -58,17 +59,15 @@ Result<Groups> Groups::of(KernelRun &run, const Stage &stage) {
   made.alternate = stage.attributes.at("alternate").get<bool>();
   made.groupRows = run.integer(stage, "group_rows");
   made.groupColumns = run.integer(stage, "group_columns");
-  Result<int64_t> first = run.size("first_expert");
-  if (!first)
-    return first.takeError();
-  Result<int64_t> experts = run.size("experts");
+  Result<KernelRun::Experts> experts = run.experts();
   if (!experts)
     return experts.takeError();
-  made.firstExpert = *first;
-  made.experts = *experts;
+  made.firstExpert = experts->first;
+  made.experts = experts->count;
   const bool right = made.rows >= 1 && made.columns >= 1 && made.parts >= 1 &&
                      made.rows % made.parts == 0 && made.groupRows >= 0 &&
-                     made.groupColumns >= 0 && *first >= 0 && *experts >= 1;
+                     made.groupColumns >= 0 && made.firstExpert >= 0 &&
+                     made.experts >= 1;
   if (!right)
     return run.fail(stage, fmt::format("expected rows of whole parts, columns, "
                                        "groups and experts, got {} x {} in {} "
@@ -76,7 +75,7 @@ Result<Groups> Groups::of(KernelRun &run, const Stage &stage) {
                                        "experts from expert {}",
                                        made.rows, made.columns, made.parts,
                                        made.groupRows, made.groupColumns,
-                                       *experts, *first));
+                                       made.experts, made.firstExpert));
   made.format.groupRows = made.groupRows == 0 ? -1 : made.groupRows;
   made.format.groupColumns = made.groupColumns == 0 ? -1 : made.groupColumns;
   made.format.element = run.word(stage, "element");
@@ -84,6 +83,10 @@ Result<Groups> Groups::of(KernelRun &run, const Stage &stage) {
   made.format.second = made.format.scale == "f8E4M3FN";
   made.format.zeroPoint = stage.attributes.at("zero_points").get<bool>();
   made.format.scaleRule = stage.attributes.value("scale_rule", "");
+  Result<WeightRules> rules = WeightRules::of(made.format);
+  if (!rules)
+    return run.fail(stage, rules.error().message);
+  made.rules = std::move(*rules);
   if (made.groupRows == 0)
     made.groupRows = made.partRows();
   if (made.groupColumns == 0)
@@ -122,11 +125,9 @@ Result<void> moec::host::runPackScales(KernelRun &run, const Stage &stage) {
   Result<Groups> read = Groups::of(run, stage);
   if (!read)
     return read.takeError();
-  Groups groups = *read;
+  const Groups &groups = *read;
   const std::string number = run.word(stage, "number");
-  const Result<WeightRules> rules = WeightRules::of(groups.format);
-  if (!rules)
-    return run.fail(stage, rules.error().message);
+  const WeightRules &rules = groups.rules;
   const bool isSecond = number == "second_scale";
   const bool isZero = number == "zero_point";
   if (!isSecond && !isZero && number != "scale")
@@ -152,7 +153,7 @@ Result<void> moec::host::runPackScales(KernelRun &run, const Stage &stage) {
     return second.takeError();
   const Storage made = isSecond ? Storage::F32
                        : isZero ? Storage::I8
-                                : rules->scales();
+                                : rules.scales();
   const bool keptAsFloat =
       made == Storage::UE8M0 && destination->storage == Storage::F32;
   if (!*source || !*destination ||
@@ -180,18 +181,18 @@ Result<void> moec::host::runPackScales(KernelRun &run, const Stage &stage) {
         const float outer =
             secondOf(*second, groups, expert, parts[static_cast<size_t>(i)]);
         if (isSecond) {
-          const float value = rules->secondScale(range.largest());
+          const float value = rules.secondScale(range.largest());
           storeFloats(Storage::F32, &value, 1, to);
         } else if (isZero) {
-          *to = static_cast<std::byte>(rules->zeroPoint(
-              range, rules->factor(scale->storage, scale->at(0, at), outer)));
+          *to = static_cast<std::byte>(rules.zeroPoint(
+              range, rules.factor(scale->storage, scale->at(0, at), outer)));
         } else if (keptAsFloat) {
           std::byte power = {};
-          rules->storeScale(range, outer, &power);
-          const float value = rules->factor(&power, outer);
+          rules.storeScale(range, outer, &power);
+          const float value = rules.factor(&power, outer);
           storeFloats(Storage::F32, &value, 1, to);
         } else {
-          rules->storeScale(range, outer, to);
+          rules.storeScale(range, outer, to);
         }
       }
     }
@@ -203,10 +204,8 @@ Result<void> moec::host::runPackCodes(KernelRun &run, const Stage &stage) {
   Result<Groups> read = Groups::of(run, stage);
   if (!read)
     return read.takeError();
-  const Groups groups = *read;
-  const Result<WeightRules> rules = WeightRules::of(groups.format);
-  if (!rules)
-    return run.fail(stage, rules.error().message);
+  const Groups &groups = *read;
+  const WeightRules &rules = groups.rules;
   Result<RowOrder> order = RowOrder::of(run, stage, groups.rows);
   if (!order)
     return order.takeError();
@@ -232,9 +231,9 @@ Result<void> moec::host::runPackCodes(KernelRun &run, const Stage &stage) {
   Result<View> zero = numbersOf(run, stage, "zero_point", groups, perExpert);
   if (!zero)
     return zero.takeError();
-  const int64_t bits = storageBits(rules->codes());
+  const int64_t bits = storageBits(rules.codes());
   if (!*source || !*destination || !*scale || source->storage != Storage::I8 ||
-      destination->storage != rules->codes() ||
+      destination->storage != rules.codes() ||
       bool(*zero) != groups.format.zeroPoint ||
       bool(*second) != groups.format.second || groups.columns * bits % 8 != 0)
     return run.fail(stage, "expected memory for a source of i8, scales as the "
@@ -259,9 +258,9 @@ Result<void> moec::host::runPackCodes(KernelRun &run, const Stage &stage) {
             const auto middle =
                 *zero ? static_cast<uint8_t>(*zero->at(0, at)) : uint8_t{0};
             const unsigned code =
-                unsigned{rules->code(
+                unsigned{rules.code(
                     values[static_cast<size_t>(c)],
-                    rules->factor(scale->storage, scale->at(0, at), outer),
+                    rules.factor(scale->storage, scale->at(0, at), outer),
                     middle)}
                 << c * bits % 8;
             to[c * bits / 8] |= static_cast<std::byte>(code & 0xff);
