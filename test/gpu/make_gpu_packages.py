@@ -133,12 +133,14 @@ class Maker:
         path.write_text(json.dumps(layer))
         return path
 
+    def manifest(self, name):
+        return json.loads((self.out / "packages" / name / "manifest.json").read_text())
+
     def add(self, group, name, runs, expect="pass", both_ends=False, **more):
         """`runs`: argument lists of moec-run; `both_ends` adds each variant forced at the ends of its range."""
         runs = [list(run) for run in runs]
         if both_ends:
-            manifest = json.loads((self.out / "packages" / name / "manifest.json").read_text())
-            for variant in manifest["targets"][0]["variants"]:
+            for variant in self.manifest(name)["targets"][0]["variants"]:
                 ends = sorted({variant["min_tokens"], variant["max_tokens"]})
                 runs.append([f"--variant={variant['name']}", "--tokens=" + ",".join(map(str, ends)),
                              "--routing=skewed", "--sample=24"])
@@ -291,7 +293,9 @@ class Maker:
         for made in testing.parallel(lambda index: self.draw(f"sanitized-random-{index}", f"sanitized {self.seed}", index,
                                                              random_layers.MOST_WORK), range(SANITIZED_LAYERS), self.jobs):
             for sanitizer in SANITIZERS[:3] if made else []:
-                self.add("sanitizers", made[0], [["--tokens=1,33", "--routing=skewed", "--sample=4"]], sanitizer=sanitizer)
+                most = max(variant["max_tokens"] for variant in self.manifest(made[0])["targets"][0]["variants"])
+                self.add("sanitizers", made[0], [[f"--tokens=1,{min(33, most)}", "--routing=skewed", "--sample=4"]],
+                         sanitizer=sanitizer)
 
     @staticmethod
     def sanitizer_arguments(sanitizer):

@@ -234,15 +234,16 @@ Report compareRows(const std::vector<double> &reference,
                    const void *out, const Element &element, int64_t rowStride,
                    double bound, double valuesPerRow) {
   std::vector<RowError> rows(list.size());
-  parallelFor(int64_t(list.size()), 0, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i)
-      rows[i] = compareRow(
-          columns, [&](int64_t c) { return reference[i * columns + c]; },
-          [&](int64_t c) {
-            return load(element, out, list[i] * rowStride + c);
-          },
-          element);
-  });
+  parallelFor(
+      int64_t(list.size()), 16 * columns, 0, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i)
+          rows[i] = compareRow(
+              columns, [&](int64_t c) { return reference[i * columns + c]; },
+              [&](int64_t c) {
+                return load(element, out, list[i] * rowStride + c);
+              },
+              element);
+      });
   return judge(rows, [&](size_t i) { return list[i]; }, bound, valuesPerRow);
 }
 
@@ -250,7 +251,7 @@ Report compareDevices(const void *trusted, const void *out,
                       const Element &element, int64_t tokens, int64_t columns,
                       double bound, double valuesPerRow) {
   std::vector<RowError> rows(tokens);
-  parallelFor(tokens, 0, [&](int64_t first, int64_t last) {
+  parallelFor(tokens, 16 * columns, 0, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i)
       rows[i] = compareRow(
           columns,

@@ -187,26 +187,27 @@ void multiply(const std::vector<double> &lhs, int64_t count, int64_t columns,
               const Weight *bias, int64_t expert, int64_t rows,
               unsigned threads, std::vector<double> &result, Terms terms) {
   result.resize(count * rows);
-  parallelFor(rows, threads, [&](int64_t first, int64_t last) {
-    constexpr int64_t kChunk = 16;
-    std::vector<char> bytes;
-    std::vector<double> values, biasValues;
-    for (int64_t row = first; row < last; row += kChunk) {
-      const int64_t chunk = std::min(kChunk, last - row);
-      readRows(weight, expert, rows, columns, row, chunk, bytes, values);
-      dequantize(scales, expert, row, columns, bytes, values);
-      if (terms == Terms::Squares)
-        for (double &value : values)
-          value *= value;
-      if (bias)
-        readRows(*bias, expert, rows, 1, row, chunk, bytes, biasValues);
-      for (int64_t p = 0; p < count; ++p)
-        for (int64_t n = 0; n < chunk; ++n)
-          result[p * rows + row + n] =
-              dot(&lhs[p * columns], &values[n * columns], columns) +
-              (bias ? biasValues[n] : 0.0);
-    }
-  });
+  parallelFor(
+      rows, columns * (count + 8), threads, [&](int64_t first, int64_t last) {
+        constexpr int64_t kChunk = 16;
+        std::vector<char> bytes;
+        std::vector<double> values, biasValues;
+        for (int64_t row = first; row < last; row += kChunk) {
+          const int64_t chunk = std::min(kChunk, last - row);
+          readRows(weight, expert, rows, columns, row, chunk, bytes, values);
+          dequantize(scales, expert, row, columns, bytes, values);
+          if (terms == Terms::Squares)
+            for (double &value : values)
+              value *= value;
+          if (bias)
+            readRows(*bias, expert, rows, 1, row, chunk, bytes, biasValues);
+          for (int64_t p = 0; p < count; ++p)
+            for (int64_t n = 0; n < chunk; ++n)
+              result[p * rows + row + n] =
+                  dot(&lhs[p * columns], &values[n * columns], columns) +
+                  (bias ? biasValues[n] : 0.0);
+        }
+      });
 }
 
 bool present(const Weight &weight) {

@@ -188,20 +188,28 @@ Result<Adopted> adoptRoundings(const Layer &layer, const Inputs &inputs,
   const WeightScales scales = scalesOfW2(layer, inputs);
   const double values = double(layer.topK) * double(intermediate);
   std::atomic<int64_t> count = 0, taken = 0;
-  parallelFor(int64_t(list.size()), threads, [&](int64_t first, int64_t last) {
-    std::vector<double> observed(hidden);
-    for (int64_t i = first; i < last; ++i) {
-      double *row = &rows[i * hidden];
-      for (int64_t c = 0; c < hidden; ++c)
-        observed[c] = load(element, out, list[i] * rowStride + c);
-      std::vector<double> moves = movesOf(layer, inputs, scales, candidates[i]);
-      const double least = bound * bound * dot(row, row, hidden) / values;
-      const Adopted ofRow =
-          takeBest(moves, hidden, least, observed.data(), row);
-      count += ofRow.candidates;
-      taken += ofRow.taken;
-    }
-  });
+  size_t known = list.size();
+  for (const auto &ofRow : candidates)
+    known += ofRow.size();
+  // Each is made, and looked at some times, for all columns.
+  const int64_t steps =
+      8 * hidden * int64_t(known / std::max<size_t>(list.size(), 1));
+  parallelFor(
+      int64_t(list.size()), steps, threads, [&](int64_t first, int64_t last) {
+        std::vector<double> observed(hidden);
+        for (int64_t i = first; i < last; ++i) {
+          double *row = &rows[i * hidden];
+          for (int64_t c = 0; c < hidden; ++c)
+            observed[c] = load(element, out, list[i] * rowStride + c);
+          std::vector<double> moves =
+              movesOf(layer, inputs, scales, candidates[i]);
+          const double least = bound * bound * dot(row, row, hidden) / values;
+          const Adopted ofRow =
+              takeBest(moves, hidden, least, observed.data(), row);
+          count += ofRow.candidates;
+          taken += ofRow.taken;
+        }
+      });
   adopted.candidates = count;
   adopted.taken = taken;
   return adopted;

@@ -570,7 +570,7 @@ Result<Routing> route(const Layer &layer, const Inputs &inputs,
       computeWeights(router, keys, ids, weights);
     }
   };
-  parallelFor(valid, 0, body);
+  parallelFor(valid, 64 * experts, 0, body);
 
   for (int64_t pair = 0; pair < valid * all; ++pair) {
     const int64_t k = pair % all;

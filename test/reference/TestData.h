@@ -184,8 +184,10 @@ Weight makeW2Scale(const Layer &layer, uint64_t seed);
 Weight makeA1Scale(const Layer &layer, uint64_t seed);
 Weight makeA2Scale(const Layer &layer, uint64_t seed);
 
-/// Calls body(first, last) on `threads` threads (0: all cores) over [0, count).
-void parallelFor(int64_t count, unsigned threads,
+/// Calls body(first, last) over [0, count), on at most `threads` threads (0:
+/// all cores) and as many as the work is worth: each item takes about `steps`
+/// multiplications or as long.
+void parallelFor(int64_t count, int64_t steps, unsigned threads,
                  const std::function<void(int64_t, int64_t)> &body);
 
 } // namespace moec::reference

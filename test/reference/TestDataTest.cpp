@@ -223,9 +223,15 @@ TEST(TestData, TokenIdsOfEitherWidth) {
 }
 
 TEST(TestData, ParallelForVisitsEachOnce) {
-  for (unsigned threads : {0u, 1u, 3u, 64u}) {
+  for (const auto &[threads, steps] :
+       std::vector<std::pair<unsigned, int64_t>>{{0, 1},
+                                                 {0, 1 << 20},
+                                                 {1, 1 << 20},
+                                                 {3, 1 << 20},
+                                                 {64, 1000},
+                                                 {64, 1 << 20}}) {
     std::vector<int> seen(1000);
-    parallelFor(1000, threads, [&](int64_t first, int64_t last) {
+    parallelFor(1000, steps, threads, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i)
         ++seen[i];
     });

@@ -32,6 +32,11 @@ using reference::Layer;
 // Weights
 //===----------------------------------------------------------------------===//
 
+// About how many multiplications it takes as long as, for parallelFor: to draw
+// a number, and to make a code or bring it to its place.
+static constexpr int64_t kStepsOfDraw = 32;
+static constexpr int64_t kStepsOfCode = 16;
+
 static std::string weightOfNumber(size_t number) {
   return std::string("activation_") + reference::kActivationNumbers[number];
 }
@@ -142,17 +147,18 @@ static void fillExperts(const Layer &layer, const WeightShape &shape,
                         HostArray &array) {
   const int64_t rows = shape.rows, rowBytes = shape.rowBytes();
   std::byte *data = array.data.get() + first * shape.expertBytes();
-  reference::parallelFor(
-      (last - first) * rows, 0, [&](int64_t begin, int64_t end) {
-        // A thread's rows may span experts.
-        for (int64_t row = begin; row < end;) {
-          const int64_t expert = row / rows;
-          const int64_t stop = std::min(end, (expert + 1) * rows);
-          shape.fill(layer, seed, first + expert, row % rows, stop - row,
-                     data + row * rowBytes);
-          row = stop;
-        }
-      });
+  reference::parallelFor((last - first) * rows, shape.columns * kStepsOfDraw, 0,
+                         [&](int64_t begin, int64_t end) {
+                           // A thread's rows may span experts.
+                           for (int64_t row = begin; row < end;) {
+                             const int64_t expert = row / rows;
+                             const int64_t stop =
+                                 std::min(end, (expert + 1) * rows);
+                             shape.fill(layer, seed, first + expert, row % rows,
+                                        stop - row, data + row * rowBytes);
+                             row = stop;
+                           }
+                         });
 }
 
 /// All experts as the layer's checkpoint stores them.
@@ -164,11 +170,13 @@ static void store(const Layer &layer, const WeightShape &shape,
     return;
   HostArray array(shape.experts * matrix.storedBytes());
   const std::byte *rows = weights.arrays.at(shape.name).data.get();
-  reference::parallelFor(shape.experts, 0, [&](int64_t first, int64_t last) {
-    for (int64_t expert = first; expert < last; ++expert)
-      reference::toStored(matrix, rows + expert * matrix.rowsBytes(),
-                          array.data.get() + expert * matrix.storedBytes());
-  });
+  reference::parallelFor(
+      shape.experts, shape.rows * shape.columns * kStepsOfCode, 0,
+      [&](int64_t first, int64_t last) {
+        for (int64_t expert = first; expert < last; ++expert)
+          reference::toStored(matrix, rows + expert * matrix.rowsBytes(),
+                              array.data.get() + expert * matrix.storedBytes());
+      });
   weights.stored.emplace(shape.name, std::move(array));
 }
 
@@ -181,12 +189,14 @@ static void readStored(const Layer &layer, const WeightShape &shape,
     return;
   HostArray &array = weights.arrays.at(shape.name);
   HostArray rows(shape.experts * matrix.rowsBytes());
-  reference::parallelFor(shape.experts, 0, [&](int64_t first, int64_t last) {
-    for (int64_t expert = first; expert < last; ++expert)
-      reference::fromStored(matrix,
-                            array.data.get() + expert * matrix.storedBytes(),
-                            rows.data.get() + expert * matrix.rowsBytes());
-  });
+  reference::parallelFor(
+      shape.experts, shape.rows * shape.columns * kStepsOfCode, 0,
+      [&](int64_t first, int64_t last) {
+        for (int64_t expert = first; expert < last; ++expert)
+          reference::fromStored(
+              matrix, array.data.get() + expert * matrix.storedBytes(),
+              rows.data.get() + expert * matrix.rowsBytes());
+      });
   weights.stored.emplace(shape.name, std::move(array));
   array = std::move(rows);
 }
@@ -201,11 +211,12 @@ static void quantize(const Layer &layer, HostWeights &weights) {
     const int64_t experts = layer.localExperts;
     const int64_t each = floats.bytes / experts;
     std::vector<reference::QuantizedWeight> made(static_cast<size_t>(experts));
-    reference::parallelFor(experts, 0, [&](int64_t begin, int64_t end) {
-      for (int64_t expert = begin; expert < end; ++expert)
-        made[static_cast<size_t>(expert)] = reference::quantizeWeight(
-            layer, first, floats.data.get() + expert * each);
-    });
+    reference::parallelFor(
+        experts, each * kStepsOfCode, 0, [&](int64_t begin, int64_t end) {
+          for (int64_t expert = begin; expert < end; ++expert)
+            made[static_cast<size_t>(expert)] = reference::quantizeWeight(
+                layer, first, floats.data.get() + expert * each);
+        });
     const auto take = [&](const char *suffix, auto member) {
       const int64_t bytes = static_cast<int64_t>((made[0].*member).size());
       HostArray all(bytes * experts);
@@ -379,10 +390,12 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer,
         layer, options.seed, 0, tokens, inputs.x.data.get(), stride,
         reinterpret_cast<float *>(inputs.xScale.data.get()));
   } else {
-    reference::parallelFor(tokens, 0, [&](int64_t first, int64_t last) {
-      reference::fillX(layer, options.seed, first, last - first,
-                       inputs.x.data.get(), stride);
-    });
+    reference::parallelFor(tokens, layer.hidden * kStepsOfDraw, 0,
+                           [&](int64_t first, int64_t last) {
+                             reference::fillX(layer, options.seed, first,
+                                              last - first, inputs.x.data.get(),
+                                              stride);
+                           });
   }
   reference::fillMaps(layer, options.seed, described);
   if (layer.sharedGate) {
@@ -442,11 +455,13 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer,
     const Element &element = *layer.inputType;
     inputs.gateUpAddend = HostArray(pairs * layer.gateUpRows() * element.bytes);
     inputs.downAddend = HostArray(pairs * layer.hidden * element.bytes);
-    reference::parallelFor(pairs, 0, [&](int64_t first, int64_t last) {
-      reference::fillAddends(layer, options.seed, first, last - first,
-                             inputs.gateUpAddend.data.get(),
-                             inputs.downAddend.data.get());
-    });
+    reference::parallelFor(
+        pairs, (layer.gateUpRows() + layer.hidden) * kStepsOfDraw, 0,
+        [&](int64_t first, int64_t last) {
+          reference::fillAddends(layer, options.seed, first, last - first,
+                                 inputs.gateUpAddend.data.get(),
+                                 inputs.downAddend.data.get());
+        });
     described.gateUpAddend = {inputs.gateUpAddend.data.get(), &element, 0};
     described.downAddend = {inputs.downAddend.data.get(), &element, 0};
   }
