@@ -54,6 +54,10 @@ int64_t compiler::takenWeightRows(const MatmulProblem &problem, int64_t tileN) {
   return problem.quantizesGroups ? std::max(tileN, rowsOfGroup) : tileN;
 }
 
+int64_t compiler::mostTilesToSplit(const Hardware &hardware) {
+  return hardware.sms / (2 * kSplit);
+}
+
 bool compiler::maySplit(const MatmulProblem &problem, const Schedule &schedule,
                         const Hardware &hardware) {
   constexpr int64_t kMostRows = 16, kFewestSteps = 8;
@@ -65,7 +69,7 @@ bool compiler::maySplit(const MatmulProblem &problem, const Schedule &schedule,
   // Those that all tokens take: of a rank with some of the experts, one.
   int64_t experts = problem.localExperts < problem.experts ? 1 : problem.topK;
   int64_t columnTiles = (problem.n + schedule.tileN - 1) / schedule.tileN;
-  return 2 * kSplit * experts * columnTiles <= hardware.sms;
+  return experts * columnTiles <= mostTilesToSplit(hardware);
 }
 
 bool compiler::findHardware(const std::string &arch, const std::string &gpu,

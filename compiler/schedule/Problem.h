@@ -126,10 +126,13 @@ struct Schedule {
 
 /// CTAs of a cluster that may share the k of a tile.
 inline constexpr int64_t kSplit = 2;
+/// The most tiles whose k is worth sharing: a quarter as many CTAs read nearly
+/// half as fast as all do, more of them faster.
+int64_t mostTilesToSplit(const Hardware &hardware);
 /// Whether a cluster shares the k of a tile where a run touches so few experts
-/// that three quarters of the CTAs would have none (templates'
-/// skeleton/split.cuh). Of the first matmul, whose k is long; the column tiles
-/// of the second one fill a GPU.
+/// that there are no more tiles than that (templates' skeleton/split.cuh). Of
+/// the first matmul, whose k is long; the column tiles of the second one fill a
+/// GPU.
 bool maySplit(const MatmulProblem &problem, const Schedule &schedule,
               const Hardware &hardware);
 

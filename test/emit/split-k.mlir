@@ -13,11 +13,12 @@
 // 32 tiles of 128, for 132.
 // CHECK: ---- sm_90a/up_to_128_gate_up.cu
 // CHECK: static constexpr int kSplit = 2;
+// CHECK-NEXT: static constexpr int kSplitTiles = 33;
 // CHECK: ---- sm_90a/up_to_128_quantize_t.cu
 
 // Not in the second matmul, nor where tiles have more rows.
-// ONCE-COUNT-1: kSplit
-// ONCE-NOT: kSplit
+// ONCE-COUNT-1: kSplit =
+// ONCE-NOT: kSplit =
 
 // MANIFEST: "name": "up_to_128_gate_up",
 // MANIFEST: "cluster": [2, 1, 1],

@@ -429,8 +429,13 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   if (specialized) {
     config.flag("kCounts", counts);
     config.number("kAwaited", awaitedColumnTiles(kernel));
-    if (out.cluster[0] > 1)
+    Hardware hardware;
+    if (out.cluster[0] > 1 &&
+        findHardware(program.getTarget().getArch().str(),
+                     program.getTarget().getGpu().str(), hardware)) {
       config.number("kSplit", out.cluster[0]);
+      config.number("kSplitTiles", mostTilesToSplit(hardware));
+    }
   }
   config.number("kN", n);
   config.number("kK", k);

@@ -133,9 +133,16 @@ Result<void> Runner::runCases(const Options &options, RunReport &report) {
     }
     if (auto ok = session->setWeights(weights); !ok)
       return ok;
-    if (options.check)
-      if (auto ok = session->checkQuantized(weights); !ok)
-        return ok;
+    if (options.check) {
+      auto differs = session->checkQuantized(weights);
+      if (!differs)
+        return differs.takeError();
+      if (!differs->empty()) {
+        CaseResult &result = report.cases.emplace_back();
+        result.passed = false;
+        result.text = std::move(*differs);
+      }
+    }
     weightsSet = true;
   }
   report.weights = weightsTime;

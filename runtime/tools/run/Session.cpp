@@ -143,7 +143,7 @@ static HostArray asFloats(const HostArray &powers) {
   return made;
 }
 
-Result<void> Session::checkQuantized(const HostWeights &weights) {
+Result<std::string> Session::checkQuantized(const HostWeights &weights) {
   const Manifest &manifest = code->manifest();
   const Target &target = code->target();
   for (const Pack &pack : target.pack) {
@@ -179,19 +179,18 @@ Result<void> Session::checkQuantized(const HostWeights &weights) {
                 packed->values()[static_cast<size_t>(index)].address),
             got.bytes);
         !ok)
-      return ok;
+      return ok.takeError();
     int64_t wrong = 0, first = -1;
     for (int64_t i = 0; i < got.bytes; ++i)
       if (got.data[size_t(i)] != expected.data[size_t(i)] && wrong++ == 0)
         first = i;
     if (wrong > 0)
-      return Error{ErrorCode::Internal,
-                   fmt::format("{} is not what the reference makes of {}: {} "
-                               "of {} bytes differ, the first is number {}",
-                               pack.result, pack.from.front(), wrong, got.bytes,
-                               first)};
+      return fmt::format("FAILED: {} is not what the reference makes of {}: {} "
+                         "of {} bytes differ, the first is number {}",
+                         pack.result, pack.from.front(), wrong, got.bytes,
+                         first);
   }
-  return {};
+  return std::string();
 }
 
 Result<DeviceInputs> Session::upload(const HostInputs &inputs) {

@@ -46,8 +46,8 @@ public:
   Result<void> setWeights(const HostWeights &weights);
 
   /// Of weights that are stored as floats: whether each byte that packing made
-  /// is the reference's. An error says how many are not.
-  Result<void> checkQuantized(const HostWeights &weights);
+  /// is the reference's. What is returned says how many are not, "" if all are.
+  Result<std::string> checkQuantized(const HostWeights &weights);
 
   Result<DeviceInputs> upload(const HostInputs &inputs);
   Result<DeviceOutputs> makeOutputs(int64_t tokens);

@@ -27,17 +27,22 @@ namespace moe {
 /// CTAs that may share a tile: 1, or 2 of a cluster.
 template <class Config> constexpr int splitOf() {
   if constexpr (requires { Config::kSplit; }) {
-    static_assert(Config::kSplit == 2, "kSplit must be 2");
+    static_assert(Config::kSplit == 2 && Config::kSplitTiles > 0,
+                  "kSplit must be 2, of at least one tile");
     return Config::kSplit;
   } else {
     return 1;
   }
 }
 
-/// Whether CTAs share tiles, of which there are at most one for each cluster.
-template <int kSplit>
+/// Whether CTAs share tiles: no more than are worth it (Config::kSplitTiles),
+/// of which each cluster has one at most.
+template <class Config>
 __device__ __forceinline__ bool splitsTiles(int tiles, int ctas) {
-  return kSplit > 1 && 2 * kSplit * tiles <= ctas;
+  if constexpr (splitOf<Config>() > 1)
+    return tiles <= Config::kSplitTiles && splitOf<Config>() * tiles <= ctas;
+  else
+    return false;
 }
 
 /// The steps of k that this CTA has.

@@ -102,7 +102,7 @@ template <class Config> struct WarpSpecialized {
       rowTiles = ptx::loadFresh(args.tile_count);
     unsigned words[4] = {0, 0, 0, 0};
     bool isSplit =
-        splitsTiles<S::kSplit>(rowTiles * S::kColumnTiles, ptx::gridSize());
+        splitsTiles<Config>(rowTiles * S::kColumnTiles, ptx::gridSize());
     if (isSplit)
       index /= S::kSplit;
     if (index < rowTiles * S::kColumnTiles) {

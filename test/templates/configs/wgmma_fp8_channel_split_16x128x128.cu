@@ -27,6 +27,7 @@ struct Config {
   static constexpr bool kCounts = false;
   static constexpr int kAwaited = 0;
   static constexpr int kSplit = 2;
+  static constexpr int kSplitTiles = 33;
 };
 static_assert(moe::sharedBytes<Config>() == 189152, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(384, 1) moec_grouped_matmul_fp8_channel_split_16x128x128(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }
