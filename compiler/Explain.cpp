@@ -7,6 +7,7 @@
 
 #include "compiler/Explain.h"
 
+#include "compiler/passes/ProgramValues.h"
 #include "dialect/Moe.h"
 #include "runtime/package/ElementTypes.h"
 
@@ -74,9 +75,14 @@ ordered_json kernelJson(const Kernel &kernel, moe::ProgramOp program) {
   for (const Stage &stage : kernel.stages)
     json["stages"].push_back(stage.op);
   if (program)
-    for (moe::KernelOp op : program.getBody().getOps<moe::KernelOp>())
-      if (op.getSymName() == llvm::StringRef(kernel.name) && op.getSchedule())
+    for (moe::KernelOp op : program.getBody().getOps<moe::KernelOp>()) {
+      if (op.getSymName() != llvm::StringRef(kernel.name))
+        continue;
+      if (op.getSchedule())
         addSchedule(json, *op.getSchedule());
+      if (auto why = op->getAttrOfType<mlir::StringAttr>(kApart))
+        json["apart"] = why.getValue().str();
+    }
   json["threads"] = kernel.threads;
   json["ctas_per_sm"] = kernel.minCtasPerSm;
   json["shared_bytes"] = kernel.sharedBytes;
@@ -201,7 +207,11 @@ std::string kernelText(const ordered_json &kernel) {
                   sizeText(kernel["shared_bytes"].get<int64_t>()));
   if (kernel.contains("schedule_source"))
     text += fmt::format(" ({})", textOf(kernel, "schedule_source"));
-  return text + "\n";
+  text += "\n";
+  if (kernel.contains("apart"))
+    text += fmt::format("    {:<22} a launch of its own: {}\n", "",
+                        textOf(kernel, "apart"));
+  return text;
 }
 
 std::string targetText(const ordered_json &target) {

@@ -16,13 +16,16 @@
 
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/ProgramValues.h"
-#include "dialect/catalog/Engines.h"
+#include "compiler/schedule/Candidates.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
+
+#include <optional>
+#include <string>
 
 namespace moec::compiler {
 #define GEN_PASS_DEF_FORMKERNELSPASS
@@ -39,10 +42,6 @@ static constexpr int64_t kFusedTokens = 128;
 /// x is quantized beside routing for this many tokens at most: a launch less is
 /// worth 0.3 to 4 us there, and with 8192 tokens up to 40 us are lost.
 static constexpr int64_t kQuantizedBesideRouting = 512;
-/// Groups of the intermediate are quantized by the CTA that computes them for
-/// tiles of so many rows at most: 1 to 3 % of a layer's time, and with 128 rows
-/// 2 to 13 % are lost to half as many tiles, each twice as long.
-static constexpr int64_t kGroupedTileRows = 64;
 /// Up to here one CTA is done before two could tell each other their counts.
 static constexpr int64_t kTokensOfOneCta = 8;
 
@@ -66,6 +65,8 @@ namespace {
 struct Group {
   std::string kind;
   SmallVector<Operation *> stages;
+  /// Why it has a launch of its own where it may share one, "" elsewhere.
+  std::string apart;
 
   /// Of a variant of few tokens.
   bool routesItself() const {
@@ -226,31 +227,34 @@ static bool isWritten(OpResult result, const Group &group) {
   });
 }
 
-/// Whether a quantization shares a kernel: of x with routing, where neither
-/// waits for the other; of the intermediate with the first matmul, where the
-/// scale is known, or follows from columns that one CTA of a warp-specialized
-/// engine computes. A scale of a row follows from too many: that the last CTA
-/// of a row reads them back was measured, and is slower than a launch
+/// A sentence saying why the intermediate is not quantized by the kernel of the
+/// first matmul, or nullopt: where the scale is known, or follows from columns
+/// that a CTA computes. A scale of a row follows from too many: that the last
+/// CTA of a row reads them back was measured, and is slower than a launch
 /// (bench/notes/quantize-h100.md).
+static std::optional<std::string> whyApart(moe::VariantOp variant,
+                                           moe::QuantizeOp quantize) {
+  const moe::DescriptorAttr descriptor = quantize.getDescriptor();
+  if (quantize.getStaticScale())
+    return std::nullopt;
+  if (descriptor.getGroup()[1] < 1 || descriptor.getSecondPerToken())
+    return std::string("a scale follows from more values than a CTA has");
+  auto program = variant->getParentOfType<moe::ProgramOp>();
+  int64_t tileRows = 0;
+  for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
+    tileRows = permute.getTileRows();
+  for (auto batch : variant.getBody().getOps<moe::BatchOp>())
+    tileRows = batch.getTileRows();
+  return whyGroupsApart(program.getReportAttr().getEngine().str(), tileRows,
+                        descriptor.getGroup()[1],
+                        program.getLayerOp().isGated());
+}
+
+/// Whether a quantization shares a kernel: of x with routing, where neither
+/// waits for the other; of the intermediate with the first matmul.
 static bool joinsKernel(moe::VariantOp variant, moe::QuantizeOp quantize) {
-  if (isOfIntermediate(quantize)) {
-    auto program = variant->getParentOfType<moe::ProgramOp>();
-    const catalog::Engine *engine =
-        catalog::find(catalog::kEngines,
-                      std::string_view(program.getReportAttr().getEngine()));
-    int64_t tileRows = 0;
-    for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
-      tileRows = permute.getTileRows();
-    for (auto batch : variant.getBody().getOps<moe::BatchOp>())
-      tileRows = batch.getTileRows();
-    // What follows from more values than a thread has takes a kernel.
-    if (quantize.isEmulated())
-      return false;
-    return quantize.getStaticScale() ||
-           (quantize.getDescriptor().getGroup()[1] == 128 && engine &&
-            engine->warpSpecialized && tileRows > 0 &&
-            tileRows <= kGroupedTileRows);
-  }
+  if (isOfIntermediate(quantize))
+    return !whyApart(variant, quantize);
   // Nothing routes where rows come by expert.
   return !quantize.getBlockAmax() && !quantize.getWeights() &&
          !quantize.getCounts() &&
@@ -310,15 +314,16 @@ static void groupFewTokens(moe::VariantOp variant,
   for (Operation &op : variant.getBody().front().without_terminator()) {
     if (isa<moe::RouteOp>(op))
       groups.push_back(
-          {(groups.empty() ? kRouteGateUp : kDownCombine).str(), {}});
+          {(groups.empty() ? kRouteGateUp : kDownCombine).str(), {}, {}});
     if (!groups.empty())
       groups.back().stages.push_back(&op);
   }
 }
 
 /// `fuseActivation`: with the first matmul, and only where anything is fused.
+/// `quantizeApart`: the intermediate, but for scales that are given.
 static LogicalResult groupStages(moe::VariantOp variant, bool fuse,
-                                 bool fuseActivation,
+                                 bool fuseActivation, bool quantizeApart,
                                  SmallVectorImpl<Group> &groups) {
   if (variant.getEngine()) {
     groupFewTokens(variant, groups);
@@ -329,7 +334,7 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuse,
     moveToRouting(variant);
   for (Operation &op : variant.getBody().front().without_terminator()) {
     bool joins = false;
-    std::string kind;
+    std::string kind, apart;
     if (auto route = dyn_cast<moe::RouteOp>(op)) {
       fuseRouting = fuse && int64_t(variant.getMaxTokens()) <= kFusedTokens;
       kind = fuseRouting ? "route_permute" : "route";
@@ -360,12 +365,18 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuse,
       kind += sorted ? "_t" : "_x";
       joins = (sorted ? fuseActivation : fuse) && quantize &&
               joinsKernel(variant, quantize);
+      if (sorted && fuseActivation && quantize) {
+        if (joins && quantizeApart && !quantize.getStaticScale())
+          joins = false, apart = "as asked for";
+        else if (!joins)
+          apart = *whyApart(variant, quantize);
+      }
     } else {
       return op.emitError()
              << "no backend forms a kernel of '" << op.getName() << "'";
     }
     if (!joins || groups.empty())
-      groups.push_back({kind, {}});
+      groups.push_back({kind, {}, apart});
     groups.back().stages.push_back(&op);
   }
   return success();
@@ -448,6 +459,8 @@ static moe::KernelOp createKernel(OpBuilder &builder, StringRef symbol,
   auto kernel = moe::KernelOp::create(builder, loc, symbol, moe::ScheduleAttr(),
                                       builder.getArrayAttr(fields),
                                       builder.getArrayAttr(names));
+  if (!group.apart.empty())
+    kernel->setAttr(kApart, builder.getStringAttr(group.apart));
   OpBuilder::InsertionGuard guard(builder);
   Block *block = builder.createBlock(&kernel.getBody(), {}, types, locations);
   IRMapping mapping;
@@ -490,7 +503,8 @@ struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
     giveOffsets(variant, fuseActivation || variant.getEngine());
     decidePartials(program, variant);
     SmallVector<Group> groups;
-    if (failed(groupStages(variant, fuse, fuseActivation, groups)))
+    if (failed(
+            groupStages(variant, fuse, fuseActivation, quantizeApart, groups)))
       return failure();
 
     OpBuilder builder(variant);

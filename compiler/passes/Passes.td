@@ -136,8 +136,13 @@ def FormKernelsPass : Moe_Pass<"moe-form-kernels"> {
     Before: variants of stages. After: `moe.kernel` ops with the stages as their
     regions, and variants of `moe.launch`. A variant with `engine "gemv"` has two:
     the stages up to the activation, and the rest with a copy of those that
-    route, so that neither waits for a launch that does.
+    route, so that neither waits for a launch that does. The intermediate is
+    quantized by the kernel of the first matmul where that has all values that
+    share a scale; where not, `moe.apart` of the kernel that does says why.
   }];
+  let options = [
+    Option<"quantizeApart", "quantize-apart", "bool", "false", "gives the quantization of the intermediate a kernel of its own wherever its scales are not given">
+  ];
 }
 
 def SelectSchedulePass : Moe_Pass<"moe-select-schedule"> {

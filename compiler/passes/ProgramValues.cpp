@@ -153,10 +153,14 @@ Value compiler::resultOfMatmul(moe::KernelOp kernel) {
   return findStage<moe::GroupedMatmulOp>(kernel).getResult();
 }
 
-bool compiler::quantizesGroups(moe::KernelOp kernel) {
+void compiler::addQuantization(MatmulProblem &problem, moe::KernelOp kernel) {
   auto quantize = findStage<moe::QuantizeOp>(kernel);
-  return quantize && findStage<moe::GroupedMatmulOp>(kernel) &&
-         quantize.getDescriptor().getGroup()[1] > 0;
+  if (!quantize || !findStage<moe::GroupedMatmulOp>(kernel))
+    return;
+  const int64_t columns = quantize.getDescriptor().getGroup()[1];
+  problem.quantizesGroups = columns > 0;
+  if (columns > 0)
+    problem.scaledColumns = columns;
 }
 
 std::string compiler::valueName(Value value) {

@@ -73,8 +73,9 @@ MatmulProblem slicesProblem(moe::LayerOp layer, moe::GroupedMatmulOp matmul,
 /// What the epilogue of a matmul's kernel leaves: the result of the activation,
 /// if there is one, before it is quantized.
 mlir::Value resultOfMatmul(moe::KernelOp kernel);
-/// Whether a matmul's kernel quantizes that with a scale for some columns.
-bool quantizesGroups(moe::KernelOp kernel);
+/// Says in a problem whether the matmul's kernel quantizes that with a scale
+/// for some columns, and for how many.
+void addQuantization(MatmulProblem &problem, moe::KernelOp kernel);
 
 /// The name of an argument of the program, a result of a launch, or a packed
 /// weight ("w13_packed").
@@ -90,6 +91,10 @@ struct WorkspaceValue {
   std::vector<Expression> shape; ///< outermost first
   Expression bytes() const;
 };
+
+/// The attribute of a kernel that says why its stage has a launch of its own,
+/// where it may share one.
+inline constexpr llvm::StringLiteral kApart = "moe.apart";
 
 /// What a kernel of slices keeps in memory while it runs.
 inline constexpr llvm::StringLiteral kSlices = "slices";

@@ -118,7 +118,7 @@ static MatmulProblem problemOf(moe::KernelOp kernel,
   p.gated = activate && activate.getActivation().isGated();
   p.groupScales = scalesByGroup(layer, matmul);
   p.addsFast = layer.accumulatesFast();
-  p.quantizesGroups = quantizesGroups(kernel);
+  addQuantization(p, kernel);
   p.tileRows = tileRowsOf(kernel);
   return p;
 }

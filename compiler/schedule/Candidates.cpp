@@ -47,6 +47,40 @@ static const catalog::Engine *specializedEngine(const std::string &engine) {
   return row && row->warpSpecialized ? row : nullptr;
 }
 
+/// Groups of the result are quantized by warps with roles for tiles of so many
+/// rows at most: 1 to 3 % of a layer's time, and with 128 rows 2 to 13 % are
+/// lost to half as many tiles, each twice as long.
+static constexpr int64_t kGroupedTileRows = 64;
+/// Weight rows that a group may have where warps have none. Tiles of few rows
+/// stay as narrow as any is: memory is the limit there, and wider ones would be
+/// too few.
+static int64_t rowsOfGroup(const std::string &engine, int64_t tileRows) {
+  return engine == "simt" || tileRows < 64 ? 64 : 128;
+}
+
+std::optional<std::string> compiler::whyGroupsApart(const std::string &engine,
+                                                    int64_t tileRows,
+                                                    int64_t columns,
+                                                    bool gated) {
+  if (specializedEngine(engine)) {
+    if (columns != kScaledColumns)
+      return fmt::format("engine '{}' quantizes groups of {} columns, not {}",
+                         engine, kScaledColumns, columns);
+    if (tileRows < 1 || tileRows > kGroupedTileRows)
+      return fmt::format("engine '{}' quantizes groups in tiles of up to {} "
+                         "rows",
+                         engine, kGroupedTileRows);
+    return std::nullopt;
+  }
+  const int64_t rows = columns * (gated ? 2 : 1);
+  const int64_t most = rowsOfGroup(engine, tileRows);
+  if (rows < 1 || most % rows)
+    return fmt::format("{} columns that share a scale are {} weight rows, and "
+                       "engine '{}' quantizes those of {} in tiles of {} rows",
+                       columns, rows, engine, most, tileRows);
+  return std::nullopt;
+}
+
 /// What templates/moe/skeleton/warp_specialized.cuh can be instantiated with.
 static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
                                                   const Schedule &s,
@@ -94,6 +128,9 @@ static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
     return fmt::format("tile n {}; tokens as rows of an instruction take 128",
                        s.tileN);
   int64_t made = s.tileN / (problem.gated ? 2 : 1);
+  if (problem.quantizesGroups && problem.scaledColumns != kScaledColumns)
+    return whyGroupsApart(s.engine, s.tileM, problem.scaledColumns,
+                          problem.gated);
   if (problem.quantizesGroups && made > kScaledColumns)
     return fmt::format("tile n {} makes {} columns; {} share a scale", s.tileN,
                        made, kScaledColumns);
@@ -148,9 +185,6 @@ std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
   if (specialized && problem.codeBits > 0)
     return fmt::format("engine '{}' does not convert weights of {} bits",
                        s.engine, problem.codeBits);
-  if (!specialized && problem.quantizesGroups)
-    return fmt::format("engine '{}' does not quantize groups of its result",
-                       s.engine);
   if (specialized)
     return whyIllegalRoles(problem, s, hardware);
   auto grain = granularity(problem, s.engine);
@@ -167,6 +201,10 @@ std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
                        "of {}x{}",
                        s.tileM, s.tileN, s.warpsM, s.warpsN, grain->m,
                        grain->n);
+  int64_t made = s.tileN / (problem.gated ? 2 : 1);
+  if (problem.quantizesGroups && made % problem.scaledColumns)
+    return fmt::format("tile n {} makes {} columns; {} share a scale", s.tileN,
+                       made, problem.scaledColumns);
   // Steps alternate between two sets of fragments.
   if (s.tileK % (2 * grain->k))
     return fmt::format("tile k {} is no multiple of {}", s.tileK, 2 * grain->k);

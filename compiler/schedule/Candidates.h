@@ -26,6 +26,14 @@ std::optional<std::string> whyIllegal(const MatmulProblem &problem,
                                       const Schedule &schedule,
                                       const Hardware &hardware);
 
+/// A sentence saying why kernels of `engine` leave it to a launch of its own to
+/// quantize a result of which so many columns share a scale, with m tiles of so
+/// many rows; nullopt where a CTA's tile has whole groups and its epilogue does
+/// it. Every problem of which it does has candidates.
+std::optional<std::string> whyGroupsApart(const std::string &engine,
+                                          int64_t tileRows, int64_t columns,
+                                          bool gated);
+
 /// Legal schedules of the engine, ctasPerSm filled in. Never empty for a
 /// problem with a tile row count that its rules have on a catalog GPU.
 std::vector<Schedule> candidates(const MatmulProblem &problem,

@@ -19,7 +19,8 @@
 
 namespace moec::compiler {
 
-/// Columns of a result that share a scale where it is quantized by groups.
+/// Columns of a result that share a scale where it is quantized by groups, but
+/// for those that are emulated.
 inline constexpr int64_t kScaledColumns = 128;
 
 /// result[rows, n (n / 2 when gated)] = lhs[rows, k] . weights[expert][n, k]^T
@@ -42,9 +43,11 @@ struct MatmulProblem {
   /// Scales of the lhs change along k, so each stage of a ring that scales
   /// partial sums has its own.
   bool groupScales = false;
-  /// 128 columns of the result share a scale with which it is quantized: a CTA
-  /// computes all of them, one column tile after the other.
+  /// Columns of the result share a scale with which it is quantized: a CTA
+  /// computes all of a group, in one tile or, where warps have roles, in one
+  /// column tile after the other.
   bool quantizesGroups = false;
+  int64_t scaledColumns = kScaledColumns; ///< of such a group
 
   /// Elements of k after which sums are promoted, where they are.
   int64_t promoteK = 128;

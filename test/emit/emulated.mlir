@@ -5,36 +5,48 @@
 // RUN: sed 's/<mxfp4>/<mxfp4_fp8>/' %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=TENSOR
 // RUN: rm -rf %t && moec compile %s --arch=sm_90a --max-tokens=64 --no-cubin -o %t && FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
 // RUN: moec explain %s --arch=sm_90a | FileCheck %s --check-prefix=EXPLAIN
+// RUN: sed 's/<mxfp4>/<nvfp4_per_token>/' %s | moec explain - --arch=sm_90a | FileCheck %s --check-prefix=APART
 
 // Quantized x is what its codes stand for: 16 bits, no scale, made beside
-// routing; the matmul dequantizes its weights as if they alone were quantized.
+// routing; the matmul dequantizes its weights as if they alone were quantized,
+// and its epilogue does to t what routing does to x, from f32. What needs a
+// whole row of t has a launch of its own.
 // CHECK-LABEL: gate_up.cu
 // CHECK: const moe::bf16 *lhs;
 // CHECK-NOT: lhs_scale
-// CHECK: float *result;
-// CHECK: using Input = moe::bf16;
-// CHECK-NEXT: using Weight = moe::e2m1;
-// CHECK: using Quant = moe::quant::WeightOnly;
-// CHECK-LABEL: quantize_t.cu
-// CHECK: const float *input;
 // CHECK: const int *offsets;
 // CHECK-NEXT: moe::bf16 *data;
 // CHECK-NEXT: };
+// CHECK: using Input = moe::bf16;
+// CHECK-NEXT: using Weight = moe::e2m1;
+// CHECK-NEXT: using Result = float;
+// CHECK: using Quant = moe::quant::WeightOnly;
 // CHECK: using Scaling = moe::quant::PowerGroups<moe::e2m1, moe::quant::Even, 32>;
+// CHECK-NOT: quantize_t.cu
 // CHECK-LABEL: route_permute.cu
 // CHECK: using Scaling = moe::quant::PowerGroups<moe::e2m1, moe::quant::Even, 32>;
 
-// STORED-LABEL: quantize_t.cu
+// STORED-LABEL: gate_up.cu
 // STORED: const float *static_second_scale;
+// STORED-NEXT: const int *offsets;
+// STORED-NEXT: moe::bf16 *data;
 // STORED: using Scaling = moe::quant::TwoLevels<moe::e2m1, 16, false>;
 // STORED: static constexpr int kScales = 8;
+// STORED-NOT: quantize_t.cu
 
+// ROW-LABEL: gate_up.cu
+// ROW: float *result;
 // ROW-LABEL: quantize_t.cu
-// ROW-NOT: static_second_scale
+// ROW: const float *input;
+// ROW: const int *offsets;
+// ROW-NEXT: moe::bf16 *data;
+// ROW-NEXT: };
 // ROW: using Scaling = moe::quant::TwoLevels<moe::e2m1, 16, true>;
 
 // BLOCK: using Scaling = moe::quant::PowerGroups<moe::e4m3, moe::quant::Ceil, 32>;
 
+// TENSOR-LABEL: gate_up.cu
+// TENSOR: const float *static_scale;
 // TENSOR: using Scaling = moe::quant::FloatTensor<moe::e4m3, false>;
 
 // MANIFEST-DAG: "compute_type": "bf16"
@@ -43,6 +55,13 @@
 // MANIFEST-DAG: "realization": "emulated"
 
 // EXPLAIN: activations are emulated: quantized and dequantized at once, then multiplied as 16 bits
+// EXPLAIN: gate_up grouped_matmul, activate, quantize
+// EXPLAIN-NOT: a launch of its own
+
+// APART: gate_up grouped_matmul, activate{{$}}
+// APART: quantize_t quantize
+// APART-NEXT: threads
+// APART-NEXT: a launch of its own: a scale follows from more values than a CTA has
 
 moe.layer @codes {experts = 8, top_k = 2, hidden = 336, intermediate = 208,
   input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<mxfp4>,

@@ -13,6 +13,8 @@
 #ifndef MOEC_TEST_TEMPLATES_DEVICEFUNCTIONS_H
 #define MOEC_TEST_TEMPLATES_DEVICEFUNCTIONS_H
 
+#include "test/templates/Warps.h"
+
 #include <algorithm>
 #include <bit>
 #include <climits>

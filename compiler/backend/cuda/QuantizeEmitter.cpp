@@ -122,10 +122,11 @@ void compiler::emitQuantizedResult(
   stage.op = "quantize";
   ArgumentLayout &args = out.text.arguments;
   stage.operands = {{"input", "%t"}};
-  if (quantize.getStaticScale()) {
-    args.pointer("static_scale", "float", boundTo("static_scale"));
-    stage.operands["static_scale"] = "static_scale";
-  }
+  for (const char *field : {"static_scale", "static_second_scale"})
+    if (!boundTo(field).empty()) {
+      args.pointer(field, "float", boundTo(field));
+      stage.operands[field] = field;
+    }
   // The tile list says the rows; the stage by itself has them from here.
   const char *rows = quantize.getCounts() ? "expert_num_tokens" : "offsets";
   args.pointer(rows, "int", boundTo(rows));
@@ -133,13 +134,20 @@ void compiler::emitQuantizedResult(
   if (quantize.getCounts())
     args.size("tokens", Expression::symbol("tokens"));
   args.pointer("data", cppType(quantize.getData()), boundTo("data"), true);
-  args.pointer("scale", "float", boundTo("scale"), true);
-  stage.results = {{"data", "data"}, {"scale", "scale"}};
+  stage.results = {{"data", "data"}};
+  if (!quantize.getScales().empty()) {
+    args.pointer("scale", "float", boundTo("scale"), true);
+    stage.results["scale"] = "scale";
+  }
   addQuantizeAttributes(stage, quantize.getDescriptor(), kRowsPerCta);
+  if (quantize.isEmulated())
+    addEmulation(stage, quantize.getDescriptor());
   ConfigPrinter &config = out.text.config;
-  config.type("Scaling", scalingPolicy(quantize.getDescriptor()));
+  config.type("Scaling", scalingPolicy(quantize));
   config.number("kScales",
-                quantize.getStaticScale() ? layer.getStoredExperts() : 1);
+                quantize.getStaticScale() || quantize.getStaticSecondScale()
+                    ? layer.getStoredExperts()
+                    : 1);
 }
 
 void compiler::emitQuantization(

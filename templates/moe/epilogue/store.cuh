@@ -17,6 +17,7 @@
 #include "moe/core/ptx.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/store_chunk.cuh"
+#include "moe/epilogue/store_quantized.cuh"
 #include "moe/quant/scales.cuh"
 
 namespace moe {
@@ -38,16 +39,16 @@ template <class Config> struct Staging {
 };
 
 /// Stores rows [0, rows) of the tile. result: row 0 of the tile, column 0 of
-/// the result. firstN: first weight row of the tile. bias: of the expert, or
-/// null without Config::kBias. activation: of the expert. scale(i, n): what sum
-/// i of weight row n is multiplied by (Scales::ofResult). inverse: see
-/// storeChunk. Called by all threads; shared: Staging::kBytes that nobody reads
-/// any more.
+/// the result. scales: its scales likewise, or null (storedScales). firstN:
+/// first weight row of the tile. bias: of the expert, or null without
+/// Config::kBias. activation: of the expert. scale(i, n): what sum i of weight
+/// row n is multiplied by (Scales::ofResult). inverse: see storeChunk. Called
+/// by all threads; shared: Staging::kBytes that nobody reads any more.
 template <class Config, class Fragment, class Bias, class Stored, class Scale>
 __device__ __forceinline__ void
 storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
           const Bias *bias, const typename Config::Activation &activation,
-          Stored *result, float inverse, Scale scale) {
+          Stored *result, float *scales, float inverse, Scale scale) {
   static_assert(checkFragment<Fragment>());
   static_assert(!Fragment::kSwapped, "this epilogue takes tokens as rows");
   using S = Staging<Config>;
@@ -95,18 +96,23 @@ storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
     }
   }
   __syncthreads();
-  constexpr int kChunks = S::kTileColumns / kPerVector<Result>;
   int firstColumn = S::kGated ? firstN / 2 : firstN;
+  if constexpr (quantizesGroups<Config> || emulatesResult<Config>) {
+    storeQuantized<Config, S>(shared, rows, firstColumn, result, scales,
+                              inverse);
+  } else {
+    constexpr int kChunks = S::kTileColumns / kPerVector<Result>;
 #pragma unroll 4
-  for (int i = int(threadIdx.x); i < rows * kChunks; i += Config::kThreads) {
-    int row = i / kChunks, chunk = i % kChunks;
-    int column = firstColumn + chunk * kPerVector<Result>;
-    if (S::kColumns % S::kTileColumns == 0 || column < S::kColumns) {
-      Vector16 vector;
-      ptx::loadShared(shared + unsigned(row * S::kRowBytes + chunk * 16),
-                      vector.words);
-      storeChunk<Result>(vector, result + (long long)row * S::kColumns + column,
-                         inverse);
+    for (int i = int(threadIdx.x); i < rows * kChunks; i += Config::kThreads) {
+      int row = i / kChunks, chunk = i % kChunks;
+      int column = firstColumn + chunk * kPerVector<Result>;
+      if (S::kColumns % S::kTileColumns == 0 || column < S::kColumns) {
+        Vector16 vector;
+        ptx::loadShared(shared + unsigned(row * S::kRowBytes + chunk * 16),
+                        vector.words);
+        storeChunk<Result>(
+            vector, result + (long long)row * S::kColumns + column, inverse);
+      }
     }
   }
 }

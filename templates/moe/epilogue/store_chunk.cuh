@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // The last step of both epilogues. A Config with the type Scaling leaves its
-// result in 8 bits: with one given scale, the largest of the static scales of
-// all experts, as kernel quantize takes it; or with one for each 128 columns
-// (quantize_groups.cuh). Such a result is f32 until then.
+// result quantized: with one given scale, the largest of the static scales of
+// all experts, as kernel quantize takes it; with one for each 128 columns, or
+// emulated (quantize_groups.cuh, store_quantized.cuh). Such a result is f32
+// until then.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,15 +32,42 @@ template <class Config>
 inline constexpr bool quantizesGroups<Config> =
     quant::ofGroup<typename Config::Scaling>;
 
+/// Whether it becomes what codes stand for.
+template <class Config> inline constexpr bool emulatesResult = false;
+template <class Config>
+  requires quantizesResult<Config>
+inline constexpr bool emulatesResult<Config> =
+    quant::isEmulated<typename Config::Scaling>;
+
 /// One over the given scale of all values, by a whole warp; 1 where there is
-/// none. `writes`: this warp stores the scale.
+/// none; `outer` of emulated values. `writes`: this warp stores the scale.
 template <class Config>
 __device__ __forceinline__ float
 inverseOfScale(const typename Config::Args &args, bool writes) {
-  if constexpr (quantizesResult<Config> && !quantizesGroups<Config>) {
+  if constexpr (emulatesResult<Config>) {
+    using Scaling = typename Config::Scaling;
+    static_assert(Scaling::kOuter != decltype(Scaling::kOuter)::Row &&
+                      !Scaling::kOfMaxima,
+                  "a number of a row, or of all values, follows from more than "
+                  "a tile");
+    if constexpr (Scaling::kStored) {
+      const float *stored;
+      if constexpr (requires { args.static_scale; })
+        stored = args.static_scale;
+      else
+        stored = args.static_second_scale;
+      float largest = 0.0f;
+#pragma unroll 1
+      for (int i = int(threadIdx.x) % 32; i < Config::kScales; i += 32)
+        largest = fmaxf(largest, stored[i]);
+      return Scaling::outer(ptx::warpMaximum(largest));
+    } else {
+      return 1.0f;
+    }
+  } else if constexpr (quantizesResult<Config> && !quantizesGroups<Config>) {
     static_assert(kSame<typename Config::Scaling, quant::StaticTensor>,
-                  "a matmul quantizes its result with StaticTensor, or with "
-                  "one of groups where it is warp-specialized");
+                  "a matmul quantizes its result with StaticTensor, with one "
+                  "of groups, or emulated");
     float largest = 0.0f;
 #pragma unroll 1
     for (int i = int(threadIdx.x) % 32; i < Config::kScales; i += 32)

@@ -21,8 +21,9 @@
 //   (kBias; GateUpOrder, where gates are not first), numbers of each expert
 //   (activation/numbers.cuh), result [rows, kN or kN / 2]. With a Scaling
 //   (store_chunk.cuh), in place of result: static_scale float [kScales]
-//   (StaticTensor), data [rows, kN or kN / 2], scale [1], or [rows, groups of
-//   128] (Group128, warp-specialized).
+//   (StaticTensor; FloatTensor) or static_second_scale (TwoLevels), data [rows,
+//   kN or kN / 2], scale [1], or [rows, groups of 128] (Group128), absent of
+//   emulated data. A tile that is not warp-specialized has whole groups.
 //   Warp-specialized, rhs is a moe::TensorMap by value: extents [kK, kN,
 //   experts], box [kTileK, kTileN, 1], swizzle of 128 bytes, zeros outside; and
 //   tile_count is written: its word kCursor counts the tiles that were taken;
@@ -111,6 +112,9 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
     MOE_REQUIRE_VALUE(Config, kScales, "static scales of the result, or 1");
     static_assert(kSame<typename Config::Result, float>,
                   "a result that is quantized is f32 until then");
+    static_assert(!emulatesResult<Config> ||
+                      !isWarpSpecialized<typename Config::Mma>,
+                  "skeleton warp_specialized does not emulate its result");
   }
   static_assert(!Config::Activation::kGated || Config::kInterleave == 8,
                 "a fused gated activation needs rows interleaved by 8");
@@ -188,6 +192,8 @@ template <class Config> struct GroupedMatmul {
                   rows, source);
     beginLhs(copier);
     float inverse = inverseOfScale<Config>(args, writesScale);
+    float *resultScales =
+        storedScales<Config, Staging<Config>::kColumns>(args, firstRow);
     auto *result = storedResult<Config>(args) +
                    (long long)firstRow * Staging<Config>::kColumns;
     withWorker(rows, [&](auto &worker) {
@@ -208,11 +214,11 @@ template <class Config> struct GroupedMatmul {
         if constexpr (Config::kBias)
           storeTile<Config>(worker, shared, rows, firstN,
                             args.bias + (long long)expert * Config::kN,
-                            activation, result, inverse, scale);
+                            activation, result, resultScales, inverse, scale);
         else
           storeTile<Config>(worker, shared, rows, firstN,
                             static_cast<const Input *>(nullptr), activation,
-                            result, inverse, scale);
+                            result, resultScales, inverse, scale);
       };
       if constexpr (ScaleLayout<Config>::kScaled) {
         Scales<Config, Worker> scales(args.lhs_scale, args.rhs_scale, expert,

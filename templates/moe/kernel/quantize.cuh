@@ -97,7 +97,7 @@ __device__ __forceinline__ void quantize(const typename Config::Args &args) {
   using Scaling = typename Config::Scaling;
   awaitPredecessor<Config>();
   int rows = detail::rowsOf<Config>(args);
-  constexpr bool kIsEmulated = detail::isEmulated<Scaling>;
+  constexpr bool kIsEmulated = quant::isEmulated<Scaling>;
   constexpr bool kOfMaxima = [] {
     if constexpr (kIsEmulated)
       return Scaling::kOfMaxima;

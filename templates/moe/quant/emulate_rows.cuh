@@ -18,44 +18,25 @@
 
 namespace moe::detail {
 
-/// Whether a Scaling is one of emulated.cuh.
-template <class Scaling>
-inline constexpr bool isEmulated = requires { Scaling::kEmulated; };
-
 template <class Config> struct Emulate {
   using Args = typename Config::Args;
   using Scaling = typename Config::Scaling;
   using Data = RemoveReference<decltype(*Args::data)>;
   static constexpr int kWide = 8;
   static constexpr int kColumns = Config::kColumns;
-  static constexpr int kGroup =
-      Scaling::kColumns == 0 ? kWide : Scaling::kColumns;
-  static constexpr int kLanes = kGroup / kWide;
+  static constexpr int kLanes = quant::kLanesOfScale<Scaling>;
+  static constexpr int kGroup = kLanes * kWide;
   static_assert(sizeof(Data) == 2, "emulated values are of 16 bits");
-  static_assert(kGroup % kWide == 0 && 32 % kLanes == 0,
-                "values that share a scale must be lanes of one warp");
 
   /// 8 values of a row, once the warp has them; `exists`: or zeros.
   static __device__ __forceinline__ void leave(const Args &args, bool exists,
                                                long long row, int column,
                                                float outer,
-                                               const float (&values)[kWide]) {
-    float largest = 0.0f;
-    if constexpr (Scaling::kColumns != 0) {
-      largest = largest8(values);
-#pragma unroll
-      for (int distance = kLanes / 2; distance > 0; distance /= 2)
-        largest =
-            fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
-    }
-    float scale = Scaling::scale(largest, outer);
-    float left[kWide];
-#pragma unroll
-    for (int i = 0; i < kWide; ++i)
-      left[i] = Scaling::value(values[i], scale, outer);
+                                               float (&values)[kWide]) {
+    quant::emulate<Scaling>(values, outer);
     if (exists)
       *reinterpret_cast<Vector16 *>(args.data + row * kColumns + column) =
-          pack<Data>(left);
+          pack<Data>(values);
   }
 
   static __device__ __forceinline__ void groups(const Args &args, int rows,
@@ -135,7 +116,7 @@ __device__ __forceinline__ void emulateRows(const typename Config::Args &args,
 template <class Config>
 __device__ __forceinline__ void
 quantizeOrEmulateRows(const typename Config::Args &args, int rows, int block) {
-  if constexpr (isEmulated<typename Config::Scaling>)
+  if constexpr (quant::isEmulated<typename Config::Scaling>)
     emulateRows<Config>(args, rows, block);
   else
     quantizeRows<Config>(args, rows, block);

@@ -154,13 +154,10 @@ template <class Config> struct Quantize {
     bool exists = kColumns % 128 == 0 || column < kColumns;
     if (exists)
       loadRow8<Config>(args, row, column, values);
-    float largest = largest8(values);
     // The lanes of a group are there or not together.
     unsigned lanes = 0xffffu << (threadIdx.x & 16u);
-#pragma unroll
-    for (int distance = kLanes / 2; distance > 0; distance /= 2)
-      largest = fmaxf(largest, __shfl_xor_sync(lanes, largest, distance));
-    float scale = Config::Scaling::scale(largest);
+    float scale =
+        Config::Scaling::scale(quant::largestOfLanes<kLanes>(values, lanes));
 #pragma unroll
     for (int i = 0; i < kWide; ++i)
       values[i] = __fdiv_rn(values[i], scale);

@@ -21,6 +21,21 @@ namespace moe::quant {
 /// The largest value of e4m3.
 inline constexpr float kLargestE4m3 = 448.0f;
 
+/// The largest magnitude of 8 values of each of kLanes neighbours in a warp, in
+/// all of them. lanes: of the warp, those that ask.
+template <int kLanes>
+__device__ __forceinline__ float largestOfLanes(const float (&values)[8],
+                                                unsigned lanes = 0xffffffffu) {
+  float largest = 0.0f;
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    largest = fmaxf(largest, fabsf(values[i]));
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2)
+    largest = fmaxf(largest, __shfl_xor_sync(lanes, largest, distance));
+  return largest;
+}
+
 /// Values stay as they are.
 struct Unscaled {};
 
@@ -44,6 +59,10 @@ struct PowerGroup128 {
 template <class Scaling> inline constexpr bool ofGroup = false;
 template <> inline constexpr bool ofGroup<Group128> = true;
 template <> inline constexpr bool ofGroup<PowerGroup128> = true;
+
+/// Whether a Scaling is one of emulated.cuh.
+template <class Scaling>
+inline constexpr bool isEmulated = requires { Scaling::kEmulated; };
 
 struct Token {
   static __device__ __forceinline__ float scale(float largest) {

@@ -100,11 +100,7 @@ struct Stage {
         float values[kWide] = {};
         if (exists)
           load(row, column, values);
-        float largest = largest8(values);
-#pragma unroll
-        for (int distance = kLanes / 2; distance > 0; distance /= 2)
-          largest = fmaxf(largest, __shfl_xor_sync(lanes, largest, distance));
-        float scale = Scaling::scale(largest);
+        float scale = Scaling::scale(largestOfLanes<kLanes>(values, lanes));
 #pragma unroll
         for (int i = 0; i < kWide; ++i)
           values[i] = __fdiv_rn(values[i], scale);

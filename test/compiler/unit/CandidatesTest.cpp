@@ -145,17 +145,73 @@ TEST(SharedMemory, WithRolesIsARingAStagingTileAndBarriers) {
   EXPECT_EQ(whyIllegal(bytes, five, h100()), std::nullopt);
 }
 
-TEST(Candidates, GroupsAreQuantizedByEnginesWithRoles) {
+TEST(Candidates, GroupsAreTakenWhole) {
   MatmulProblem p = ofBytes(gateUp(1, 128, 16));
   EXPECT_EQ(takenWeightRows(p, 64), 64);
   p.quantizesGroups = true;
   EXPECT_EQ(takenWeightRows(p, 64), 256);
   p.gated = false;
   EXPECT_EQ(takenWeightRows(p, 64), 128);
+  // Warps without roles have them in one tile.
   Schedule s;
-  s.tileM = 16;
+  s.tileM = 16, s.tileN = 64;
   EXPECT_EQ(whyIllegal(p, s, h100()),
-            "engine 'mma_sync' does not quantize groups of its result");
+            "tile n 64 makes 64 columns; 128 share a scale");
+  p.gated = true, p.scaledColumns = 32;
+  EXPECT_EQ(takenWeightRows(p, 64), 64);
+  EXPECT_EQ(whyIllegal(p, s, h100()), std::nullopt);
+  EXPECT_EQ(whyIllegal(p, roles(16, 1), h100()),
+            "engine 'wgmma' quantizes groups of 128 columns, not 32");
+}
+
+TEST(Candidates, WhyGroupsAreQuantizedApart) {
+  EXPECT_EQ(whyGroupsApart("wgmma", 64, 128, true), std::nullopt);
+  EXPECT_EQ(whyGroupsApart("wgmma", 128, 128, true),
+            "engine 'wgmma' quantizes groups in tiles of up to 64 rows");
+  EXPECT_EQ(whyGroupsApart("wgmma", 16, 32, true),
+            "engine 'wgmma' quantizes groups of 128 columns, not 32");
+  for (int64_t rows : {16, 64, 128})
+    for (const char *engine : {"mma_sync", "simt"}) {
+      EXPECT_EQ(whyGroupsApart(engine, rows, 16, true), std::nullopt);
+      EXPECT_EQ(whyGroupsApart(engine, rows, 32, true), std::nullopt);
+      EXPECT_EQ(whyGroupsApart(engine, rows, 64, false), std::nullopt);
+    }
+  EXPECT_EQ(whyGroupsApart("mma_sync", 16, 128, true),
+            "128 columns that share a scale are 256 weight rows, and engine "
+            "'mma_sync' quantizes those of 64 in tiles of 16 rows");
+  EXPECT_NE(whyGroupsApart("mma_sync", 64, 128, true), std::nullopt);
+  EXPECT_NE(whyGroupsApart("mma_sync", 128, 128, true), std::nullopt);
+  EXPECT_EQ(whyGroupsApart("mma_sync", 128, 128, false), std::nullopt);
+  EXPECT_NE(whyGroupsApart("simt", 64, 128, false), std::nullopt);
+  // 48 divide no tile.
+  EXPECT_NE(whyGroupsApart("mma_sync", 128, 48, false), std::nullopt);
+}
+
+/// Where groups are quantized by the epilogue, there are tiles that have them.
+TEST(Candidates, EveryGroupThatFitsHasATile) {
+  for (const char *arch : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_120a"}) {
+    Hardware hardware;
+    ASSERT_TRUE(findHardware(arch, "", hardware));
+    for (int64_t rows : {16, 64, 128})
+      for (bool gated : {false, true})
+        for (bool ofCodes : {false, true})
+          for (int64_t columns : {16, 32, 64, 128}) {
+            if (whyGroupsApart("mma_sync", rows, columns, gated))
+              continue;
+            MatmulProblem p = gateUp(1, 1024, rows);
+            p.gated = gated, p.resultBytes = 4;
+            p.quantizesGroups = true, p.scaledColumns = columns;
+            if (ofCodes)
+              p.codeBits = 4;
+            else
+              p = ofBytes(p);
+            std::vector<Schedule> found = candidates(p, "mma_sync", hardware);
+            EXPECT_FALSE(found.empty())
+                << arch << " " << rows << " " << columns << " " << gated;
+            for (const Schedule &s : found)
+              EXPECT_EQ(s.tileN / (gated ? 2 : 1) % columns, 0);
+          }
+  }
 }
 
 TEST(Candidates, ATileIsNotWiderThanAGroupThatIsQuantized) {

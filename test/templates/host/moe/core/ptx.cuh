@@ -15,6 +15,8 @@
 #include "runtime/host/Element.h"
 #include "test/templates/DeviceFunctions.h"
 
+#include <cstring>
+
 namespace moe::ptx {
 
 inline float floatFromHalf(unsigned short bits) {
@@ -40,5 +42,13 @@ inline unsigned halvesFromE4m3(unsigned codes) {
                   moec::host::fromE4m3(uint8_t(codes >> 8)));
 }
 template <class T> T loadFresh(const T *pointer) { return *pointer; }
+inline float warpMaximum(float value) {
+  for (int distance = 16; distance > 0; distance /= 2)
+    value = std::fmax(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  return value;
+}
+inline void loadShared(unsigned address, unsigned (&words)[4]) {
+  std::memcpy(words, warps::sharedMemory + address, sizeof words);
+}
 
 } // namespace moe::ptx

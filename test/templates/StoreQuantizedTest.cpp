@@ -1,0 +1,187 @@
+//===- StoreQuantizedTest.cpp - a tile quantized where it was computed ----===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The epilogue of a matmul that quantizes its result, thread by thread on the
+// host: what it stores is what the reference makes of the rows, and nothing
+// else is written.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/host/Element.h"
+#include "test/reference/FirstHalf.h"
+#include "test/reference/TestData.h"
+#include "test/templates/DeviceFunctions.h"
+
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <random>
+#include <vector>
+
+#include "templates/moe/epilogue/store_quantized.cuh"
+
+using namespace moec;
+
+namespace {
+
+/// A tile of 16 rows by 64 columns of a result of 200, in a row of which lie
+/// groups of 16 and of 32, the last of them not whole.
+struct Tile {
+  static constexpr int kTileColumns = 64, kColumns = 200;
+  static constexpr int kRowBytes = kTileColumns * 4 + 16;
+  static constexpr int kTileM = 16;
+};
+
+template <class Policy, class Element> struct Config {
+  struct Args {
+    Element *data;
+    float *scale;
+    const float *static_second_scale;
+  };
+  using Scaling = Policy;
+  static constexpr int kThreads = 96, kScales = 3;
+};
+
+std::vector<float> randomTile(unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> exponents(-12, 6), part(-1, 1);
+  std::vector<float> values(size_t(Tile::kTileM) * Tile::kColumns);
+  for (float &value : values)
+    value = part(random) * std::exp2(exponents(random));
+  // A group of zeros.
+  for (int column = 0; column < 32; ++column)
+    values[3 * Tile::kColumns + 32 + column] = 0;
+  return values;
+}
+
+/// Leaves the tile that begins at `firstColumn` where storeTile does.
+void stage(const std::vector<float> &values, int rows, int firstColumn) {
+  for (int row = 0; row < Tile::kTileM; ++row)
+    for (int column = 0; column < Tile::kTileColumns; ++column) {
+      const int of = firstColumn + column;
+      // What a CTA leaves behind the last row and column counts for nothing.
+      const float value = row < rows && of < Tile::kColumns
+                              ? values[row * Tile::kColumns + of]
+                              : 1e30f;
+      std::memcpy(warps::sharedMemory + row * Tile::kRowBytes + column * 4,
+                  &value, 4);
+    }
+}
+
+constexpr uint16_t kUntouched = 0x7f7f;
+
+/// Every column tile of `rows` rows.
+template <class Policy, class Element>
+std::vector<uint16_t> storeAll(const std::vector<float> &values, int rows,
+                               float second) {
+  using C = Config<Policy, Element>;
+  std::vector<uint16_t> stored(values.size(), kUntouched);
+  const float seconds[3] = {second / 2, second, second / 4};
+  typename C::Args args = {reinterpret_cast<Element *>(stored.data()), nullptr,
+                           seconds};
+  for (int first = 0; first < Tile::kColumns; first += Tile::kTileColumns) {
+    stage(values, rows, first);
+    warps::run(C::kThreads, [&] {
+      moe::storeQuantized<C, Tile>(0, rows, first, args.data, nullptr,
+                                   moe::inverseOfScale<C>(args, false));
+    });
+  }
+  return stored;
+}
+
+template <class Policy>
+void compare(const char *element, const reference::Scaling &scaling,
+             float second = 1) {
+  const reference::Element &bf16 = *reference::findElement("bf16");
+  for (int rows : {1, 5, 16}) {
+    const std::vector<float> values = randomTile(unsigned(rows));
+    const std::vector<uint16_t> stored =
+        storeAll<Policy, moe::bf16>(values, rows, second);
+    for (int row = 0; row < Tile::kTileM; ++row) {
+      std::vector<double> expected(values.begin() + row * Tile::kColumns,
+                                   values.begin() + (row + 1) * Tile::kColumns);
+      reference::emulateRow(*reference::findElement(element), scaling, second,
+                            bf16, expected.data(), Tile::kColumns);
+      for (int column = 0; column < Tile::kColumns; ++column) {
+        const uint16_t bits = stored[row * Tile::kColumns + column];
+        if (row >= rows)
+          ASSERT_EQ(bits, kUntouched) << element << " row " << row;
+        else
+          ASSERT_EQ(host::fromBf16(bits), float(expected[column]))
+              << element << " rows " << rows << " row " << row << " column "
+              << column;
+      }
+    }
+  }
+}
+
+TEST(StoreQuantized, EmulatedGroupsAreThoseOfTheReference) {
+  namespace quant = moe::quant;
+  reference::Scaling scaling;
+  scaling.rows = 1, scaling.columns = 32, scaling.rule = "even";
+  compare<quant::PowerGroups<moe::e2m1, quant::Even, 32>>("f4E2M1FN", scaling);
+  scaling.rule = "floor";
+  compare<quant::PowerGroups<moe::e3m2, quant::Floor, 32>>("f6E3M2FN", scaling);
+  scaling.rule = "ceil";
+  compare<quant::PowerGroups<moe::e4m3, quant::Ceil, 32>>("f8E4M3FN", scaling);
+  scaling.rule.clear();
+  scaling.columns = 64;
+  compare<quant::FloatGroups<moe::e4m3, 64>>("f8E4M3FN", scaling);
+  scaling.columns = 16;
+  scaling.second = true;
+  compare<quant::TwoLevels<moe::e2m1, 16, false>>("f4E2M1FN", scaling, 0.003f);
+}
+
+/// Groups of 128 become codes of 8 bits with a scale each.
+struct WideTile {
+  static constexpr int kTileColumns = 128, kColumns = 208;
+  static constexpr int kRowBytes = kTileColumns * 4 + 16;
+};
+
+TEST(StoreQuantized, CodesOfGroupsHaveTheirScales) {
+  using C = Config<moe::quant::Group128, moe::e4m3>;
+  constexpr int kRows = 7, kColumns = WideTile::kColumns, kGroups = 2;
+  std::mt19937 random(11);
+  std::uniform_real_distribution<float> part(-3, 3);
+  std::vector<float> values(size_t(kRows) * kColumns);
+  for (float &value : values)
+    value = part(random);
+  std::vector<uint8_t> codes(values.size() + kColumns, 0xaa);
+  std::vector<float> scales(size_t(kRows + 1) * kGroups, -1);
+  for (int first = 0; first < kColumns; first += 128) {
+    for (int row = 0; row < kRows; ++row)
+      for (int column = 0; column < 128; ++column) {
+        const float value = first + column < kColumns
+                                ? values[row * kColumns + first + column]
+                                : 1e30f;
+        std::memcpy(warps::sharedMemory + row * WideTile::kRowBytes +
+                        column * 4,
+                    &value, 4);
+      }
+    warps::run(C::kThreads, [&] {
+      moe::storeQuantized<C, WideTile>(
+          0, kRows, first, reinterpret_cast<moe::e4m3 *>(codes.data()),
+          scales.data(), 1.0f);
+    });
+  }
+  for (int row = 0; row <= kRows; ++row)
+    for (int group = 0; group < kGroups; ++group) {
+      const float scale = scales[row * kGroups + group];
+      const int end = std::min((group + 1) * 128, kColumns);
+      float largest = 0;
+      for (int c = group * 128; row < kRows && c < end; ++c)
+        largest = std::fmax(largest, std::fabs(values[row * kColumns + c]));
+      ASSERT_EQ(scale, row < kRows ? largest / 448 : -1.0f) << row;
+      for (int c = group * 128; c < end; ++c)
+        ASSERT_EQ(codes[row * kColumns + c],
+                  row < kRows ? host::toE4m3(values[row * kColumns + c] / scale)
+                              : 0xaa)
+            << row << " " << c;
+    }
+}
+
+} // namespace

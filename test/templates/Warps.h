@@ -1,0 +1,65 @@
+//===- Warps.h - the threads of a CTA on the host ---------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What code of the templates asks of a CTA: its index, shared memory, and the
+// other lanes of a warp, each of which is a thread of the host.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_TEST_TEMPLATES_WARPS_H
+#define MOEC_TEST_TEMPLATES_WARPS_H
+
+#include <barrier>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace warps {
+
+/// What lanes of a warp tell each other.
+struct Warp {
+  std::barrier<> barrier{32};
+  float told[32];
+};
+
+struct Index {
+  unsigned x = 0;
+};
+
+inline thread_local Index threadIndex;
+inline thread_local Warp *warp = nullptr;
+alignas(16) inline unsigned char sharedMemory[64 << 10];
+
+/// Runs body by each of so many threads, in warps.
+template <class Body> void run(int threads, Body body) {
+  std::vector<std::unique_ptr<Warp>> all;
+  for (int i = 0; i < threads / 32; ++i)
+    all.push_back(std::make_unique<Warp>());
+  std::vector<std::jthread> running;
+  for (int i = 0; i < threads; ++i)
+    running.emplace_back([&, i] {
+      threadIndex.x = unsigned(i);
+      warp = all[i / 32].get();
+      body();
+    });
+}
+
+} // namespace warps
+
+#define threadIdx warps::threadIndex
+
+/// By all lanes of a warp.
+inline float __shfl_xor_sync(unsigned, float value, int mask) {
+  const unsigned lane = threadIdx.x % 32;
+  warps::warp->told[lane] = value;
+  warps::warp->barrier.arrive_and_wait();
+  const float other = warps::warp->told[lane ^ unsigned(mask)];
+  warps::warp->barrier.arrive_and_wait();
+  return other;
+}
+
+#endif // MOEC_TEST_TEMPLATES_WARPS_H
