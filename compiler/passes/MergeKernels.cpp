@@ -59,6 +59,16 @@ static bool areEqual(moe::KernelOp a, moe::KernelOp b) {
              &a.getBody(), &b.getBody(), OperationEquivalence::IgnoreLocations);
 }
 
+/// Why the stage has a launch of its own: each variant's reason.
+static void mergeApart(moe::KernelOp kept, moe::KernelOp merged) {
+  auto known = kept->getAttrOfType<StringAttr>(kApart);
+  auto more = merged->getAttrOfType<StringAttr>(kApart);
+  if (known && more && !known.getValue().contains(more.getValue()))
+    kept->setAttr(kApart,
+                  StringAttr::get(kept.getContext(),
+                                  known.getValue() + "; " + more.getValue()));
+}
+
 namespace {
 struct MergeKernels : compiler::impl::MergeKernelsPassBase<MergeKernels> {
   using MergeKernelsPassBase::MergeKernelsPassBase;
@@ -91,6 +101,7 @@ struct MergeKernels : compiler::impl::MergeKernelsPassBase<MergeKernels> {
       if (kernel.getScheduleAttr() &&
           kernel.getScheduleAttr().getSource() == "tuned")
         equal->first.setScheduleAttr(kernel.getScheduleAttr());
+      mergeApart(equal->first, kernel);
       kernel.erase();
     }
   }

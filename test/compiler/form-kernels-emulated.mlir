@@ -1,6 +1,7 @@
 // RUN: moec-opt --moe-resolve-parallel --moe-decompose-layer=arch=sm_80,sm_75 --moe-choose-weight-layout --moe-choose-backend --moe-make-variants --moe-form-kernels %s | FileCheck %s
 // RUN: moec-opt --moe-resolve-parallel --moe-decompose-layer=arch=sm_80 --moe-choose-weight-layout --moe-choose-backend --moe-make-variants --moe-form-kernels=quantize-apart %s | FileCheck %s --check-prefix=ASKED
 // RUN: moec-opt --moe-resolve-parallel --moe-decompose-layer=arch=sm_80 --moe-choose-weight-layout --moe-choose-backend=backend=unfused --moe-make-variants --moe-form-kernels %s | FileCheck %s --check-prefix=UNFUSED
+// RUN: moec-opt --moe-resolve-parallel --moe-decompose-layer=arch=sm_80 --moe-choose-weight-layout --moe-choose-backend=engine=simt --moe-make-variants --moe-form-kernels --moe-select-schedule --moe-plan-workspace --moe-merge-kernels %s | FileCheck %s --check-prefix=MERGED
 
 // A group of 32 columns is 64 weight rows, which every tile has: the kernel that
 // computes them quantizes them, of f32, and leaves 16 bits without scales. 208
@@ -48,7 +49,19 @@ moe.layer @row {experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_
 
 // Groups of 128 are 256 weight rows, more than tiles have.
 // CHECK-LABEL: moe.program @block_sm_80
-// CHECK: moe.kernel @up_to_32_quantize_t fields ["input", "offsets"] results ["data", "scale"] attributes {moe.apart = "128 columns that share a scale are 256 weight rows, and engine 'mma_sync' quantizes those of 64 in tiles of 16 rows"} {
+// CHECK: moe.kernel @up_to_32_quantize_t fields ["input", "offsets"] results ["data", "scale"] attributes {moe.apart = "128 columns that share a scale are 256 weight rows; engine 'mma_sync' quantizes 128 at most"} {
 // CHECK: moe.launch @up_to_32_quantize_t(%t, %offsets)
 // CHECK: moe.launch @up_to_65536_quantize_t(%t, %offsets)
 moe.layer @block {experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// Without gates they are 128, which tiles of 64 rows and more have.
+// CHECK-LABEL: moe.program @plain_sm_80
+// CHECK: moe.kernel @up_to_32_quantize_t fields ["input", "offsets"] results ["data", "scale"] attributes {moe.apart = "128 columns that share a scale are 128 weight rows; engine 'mma_sync' quantizes those of 64 in tiles of 16 rows"} {
+// CHECK: %t_q, %t_scale = moe.launch @up_to_128_gate_up(
+// CHECK-NEXT: moe.launch @up_to_128_down(%t_q,
+// CHECK: %t_q, %t_scale = moe.launch @up_to_65536_gate_up(
+// CHECK-NEXT: moe.launch @up_to_65536_down(%t_q,
+// One launch of its own for several tiles has the reasons of all.
+// MERGED-LABEL: moe.program @plain_sm_80
+// MERGED: moe.kernel @up_to_32_quantize_t {{.*}} attributes {moe.apart = "128 columns that share a scale are 128 weight rows; engine 'simt' quantizes those of 64 in tiles of 16 rows; 128 columns that share a scale are 128 weight rows; engine 'simt' quantizes those of 64 in tiles of 64 rows; 128
+moe.layer @plain {experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<relu2_no_mul>, parallel = #moe.parallel<>}

@@ -177,7 +177,10 @@ TEST(Candidates, WhyGroupsAreQuantizedApart) {
       EXPECT_EQ(whyGroupsApart(engine, rows, 64, false), std::nullopt);
     }
   EXPECT_EQ(whyGroupsApart("mma_sync", 16, 128, true),
-            "128 columns that share a scale are 256 weight rows, and engine "
+            "128 columns that share a scale are 256 weight rows; engine "
+            "'mma_sync' quantizes 128 at most");
+  EXPECT_EQ(whyGroupsApart("mma_sync", 16, 128, false),
+            "128 columns that share a scale are 128 weight rows; engine "
             "'mma_sync' quantizes those of 64 in tiles of 16 rows");
   EXPECT_NE(whyGroupsApart("mma_sync", 64, 128, true), std::nullopt);
   EXPECT_NE(whyGroupsApart("mma_sync", 128, 128, true), std::nullopt);
