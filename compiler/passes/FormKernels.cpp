@@ -239,6 +239,11 @@ static std::optional<std::string> whyApart(moe::VariantOp variant,
     return std::nullopt;
   if (descriptor.getGroup()[1] < 1 || descriptor.getSecondPerToken())
     return std::string("a scale follows from more values than a CTA has");
+  // Several divisions a value hold up each CTA's end, for longer than a launch
+  // of its own takes (docs/decisions/020).
+  if (quantize.isEmulated() && descriptor.getRule().empty())
+    return std::string("scales that are no powers of two are divided by, which "
+                       "a launch of its own does faster");
   auto program = variant->getParentOfType<moe::ProgramOp>();
   int64_t tileRows = 0;
   for (auto permute : variant.getBody().getOps<moe::PermuteOp>())

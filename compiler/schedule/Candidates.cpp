@@ -51,13 +51,9 @@ static const catalog::Engine *specializedEngine(const std::string &engine) {
 /// rows at most: 1 to 3 % of a layer's time, and with 128 rows 2 to 13 % are
 /// lost to half as many tiles, each twice as long.
 static constexpr int64_t kGroupedTileRows = 64;
-/// Weight rows that a group may have where warps have none. Tiles of few rows
-/// stay as narrow as any is: memory is the limit there, and wider ones would be
-/// too few. Larger ones are 128 wide where nothing asks for it (decision 020).
-static constexpr int64_t kMostOfGroup = 128;
-static int64_t rowsOfGroup(const std::string &engine, int64_t tileRows) {
-  return engine == "simt" || tileRows < 64 ? 64 : kMostOfGroup;
-}
+/// Weight rows that a group may have where warps have none: as narrow as tiles
+/// are. With wider ones a launch of its own is faster (decision 020).
+static constexpr int64_t kMostOfGroup = 64;
 
 std::optional<std::string> compiler::whyGroupsApart(const std::string &engine,
                                                     int64_t tileRows,
@@ -74,17 +70,11 @@ std::optional<std::string> compiler::whyGroupsApart(const std::string &engine,
     return std::nullopt;
   }
   const int64_t rows = columns * (gated ? 2 : 1);
-  const int64_t most = rowsOfGroup(engine, tileRows);
-  if (rows >= 1 && most % rows == 0)
+  if (rows >= 1 && kMostOfGroup % rows == 0)
     return std::nullopt;
-  // Of no tile in particular where none would do.
-  if (rows > kMostOfGroup)
-    return fmt::format("{} columns that share a scale are {} weight rows; "
-                       "engine '{}' quantizes {} at most",
-                       columns, rows, engine, kMostOfGroup);
   return fmt::format("{} columns that share a scale are {} weight rows; engine "
-                     "'{}' quantizes those of {} in tiles of {} rows",
-                     columns, rows, engine, most, tileRows);
+                     "'{}' quantizes a divisor of {}",
+                     columns, rows, engine, kMostOfGroup);
 }
 
 /// What templates/moe/skeleton/warp_specialized.cuh can be instantiated with.

@@ -29,12 +29,13 @@
 // UNFUSED: moe.launch @{{.*}}_quantize_t(%t, %offsets) results ["t_q"]
 moe.layer @mx {experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<mxfp4>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
-// A stored scale of scales comes with it; so does a scale of all values that is
-// given, also where nothing else is to be shared.
+// Scales of e4m3 are divided by, scale for scale: faster in a launch of its own.
 // CHECK-LABEL: moe.program @nv_sm_80
-// CHECK: moe.kernel @up_to_32_gate_up fields [{{.*}}, "static_second_scale", "offsets"] results ["data"] {
+// CHECK: moe.kernel @up_to_32_quantize_t {{.*}} attributes {moe.apart = "scales that are no powers of two are divided by, which a launch of its own does faster"} {
 moe.layer @nv {experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<nvfp4>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
+// A scale of all values that is given comes with the matmul, also where nothing
+// else is to be shared.
 // CHECK-LABEL: moe.program @given_sm_80
 // CHECK: moe.kernel @up_to_32_gate_up fields [{{.*}}, "static_scale", "offsets"] results ["data"] {
 // ASKED-LABEL: moe.program @given_sm_80
@@ -49,19 +50,15 @@ moe.layer @row {experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_
 
 // Groups of 128 are 256 weight rows, more than tiles have.
 // CHECK-LABEL: moe.program @block_sm_80
-// CHECK: moe.kernel @up_to_32_quantize_t fields ["input", "offsets"] results ["data", "scale"] attributes {moe.apart = "128 columns that share a scale are 256 weight rows; engine 'mma_sync' quantizes 128 at most"} {
+// CHECK: moe.kernel @up_to_32_quantize_t fields ["input", "offsets"] results ["data", "scale"] attributes {moe.apart = "128 columns that share a scale are 256 weight rows; engine 'mma_sync' quantizes a divisor of 64"} {
 // CHECK: moe.launch @up_to_32_quantize_t(%t, %offsets)
 // CHECK: moe.launch @up_to_65536_quantize_t(%t, %offsets)
 moe.layer @block {experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
-// Without gates they are 128, which tiles of 64 rows and more have.
+// Without gates they are 128, with scales that are divided by.
 // CHECK-LABEL: moe.program @plain_sm_80
-// CHECK: moe.kernel @up_to_32_quantize_t fields ["input", "offsets"] results ["data", "scale"] attributes {moe.apart = "128 columns that share a scale are 128 weight rows; engine 'mma_sync' quantizes those of 64 in tiles of 16 rows"} {
-// CHECK: %t_q, %t_scale = moe.launch @up_to_128_gate_up(
-// CHECK-NEXT: moe.launch @up_to_128_down(%t_q,
-// CHECK: %t_q, %t_scale = moe.launch @up_to_65536_gate_up(
-// CHECK-NEXT: moe.launch @up_to_65536_down(%t_q,
-// One launch of its own for several tiles has the reasons of all.
+// CHECK: moe.kernel @up_to_32_quantize_t {{.*}} attributes {moe.apart = "128 columns that share a scale are 128 weight rows; engine 'mma_sync' quantizes a divisor of 64"} {
+// One launch of its own for several tiles has their reason once.
 // MERGED-LABEL: moe.program @plain_sm_80
-// MERGED: moe.kernel @up_to_32_quantize_t {{.*}} attributes {moe.apart = "128 columns that share a scale are 128 weight rows; engine 'simt' quantizes those of 64 in tiles of 16 rows; 128 columns that share a scale are 128 weight rows; engine 'simt' quantizes those of 64 in tiles of 64 rows; 128
+// MERGED: moe.kernel @up_to_32_quantize_t {{.*}} attributes {moe.apart = "128 columns that share a scale are 128 weight rows; engine 'simt' quantizes a divisor of 64"
 moe.layer @plain {experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<relu2_no_mul>, parallel = #moe.parallel<>}

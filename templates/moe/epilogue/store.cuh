@@ -17,7 +17,7 @@
 #include "moe/core/ptx.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/store_chunk.cuh"
-#include "moe/epilogue/store_quantized.cuh"
+#include "moe/epilogue/store_emulated.cuh"
 #include "moe/quant/scales.cuh"
 
 namespace moe {
@@ -39,16 +39,16 @@ template <class Config> struct Staging {
 };
 
 /// Stores rows [0, rows) of the tile. result: row 0 of the tile, column 0 of
-/// the result. scales: its scales likewise, or null (storedScales). firstN:
-/// first weight row of the tile. bias: of the expert, or null without
-/// Config::kBias. activation: of the expert. scale(i, n): what sum i of weight
-/// row n is multiplied by (Scales::ofResult). inverse: see storeChunk. Called
-/// by all threads; shared: Staging::kBytes that nobody reads any more.
+/// the result. firstN: first weight row of the tile. bias: of the expert, or
+/// null without Config::kBias. activation: of the expert. scale(i, n): what sum
+/// i of weight row n is multiplied by (Scales::ofResult). inverse: see
+/// inverseOfScale. Called by all threads; shared: Staging::kBytes that nobody
+/// reads any more.
 template <class Config, class Fragment, class Bias, class Stored, class Scale>
 __device__ __forceinline__ void
 storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
           const Bias *bias, const typename Config::Activation &activation,
-          Stored *result, float *scales, float inverse, Scale scale) {
+          Stored *result, float inverse, Scale scale) {
   static_assert(checkFragment<Fragment>());
   static_assert(!Fragment::kSwapped, "this epilogue takes tokens as rows");
   using S = Staging<Config>;
@@ -97,9 +97,8 @@ storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
   }
   __syncthreads();
   int firstColumn = S::kGated ? firstN / 2 : firstN;
-  if constexpr (quantizesGroups<Config> || emulatesResult<Config>) {
-    storeQuantized<Config, S>(shared, rows, firstColumn, result, scales,
-                              inverse);
+  if constexpr (emulatesResult<Config>) {
+    storeEmulated<Config, S>(shared, rows, firstColumn, result, inverse);
   } else {
     constexpr int kChunks = S::kTileColumns / kPerVector<Result>;
 #pragma unroll 4

@@ -192,8 +192,6 @@ template <class Config> struct GroupedMatmul {
                   rows, source);
     beginLhs(copier);
     float inverse = inverseOfScale<Config>(args, writesScale);
-    float *resultScales =
-        storedScales<Config, Staging<Config>::kColumns>(args, firstRow);
     auto *result = storedResult<Config>(args) +
                    (long long)firstRow * Staging<Config>::kColumns;
     withWorker(rows, [&](auto &worker) {
@@ -214,11 +212,11 @@ template <class Config> struct GroupedMatmul {
         if constexpr (Config::kBias)
           storeTile<Config>(worker, shared, rows, firstN,
                             args.bias + (long long)expert * Config::kN,
-                            activation, result, resultScales, inverse, scale);
+                            activation, result, inverse, scale);
         else
           storeTile<Config>(worker, shared, rows, firstN,
                             static_cast<const Input *>(nullptr), activation,
-                            result, resultScales, inverse, scale);
+                            result, inverse, scale);
       };
       if constexpr (ScaleLayout<Config>::kScaled) {
         Scales<Config, Worker> scales(args.lhs_scale, args.rhs_scale, expert,

@@ -1,11 +1,11 @@
-//===- StoreQuantizedTest.cpp - a tile quantized where it was computed ----===//
+//===- StoreEmulatedTest.cpp - a tile emulated where it was computed ------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The epilogue of a matmul that quantizes its result, thread by thread on the
+// The epilogue of a matmul that emulates its result, thread by thread on the
 // host: what it stores is what the reference makes of the rows, and nothing
 // else is written.
 //
@@ -22,7 +22,7 @@
 #include <random>
 #include <vector>
 
-#include "templates/moe/epilogue/store_quantized.cuh"
+#include "templates/moe/epilogue/store_emulated.cuh"
 
 using namespace moec;
 
@@ -39,7 +39,6 @@ struct Tile {
 template <class Policy, class Element> struct Config {
   struct Args {
     Element *data;
-    float *scale;
     const float *static_second_scale;
   };
   using Scaling = Policy;
@@ -81,13 +80,12 @@ std::vector<uint16_t> storeAll(const std::vector<float> &values, int rows,
   using C = Config<Policy, Element>;
   std::vector<uint16_t> stored(values.size(), kUntouched);
   const float seconds[3] = {second / 2, second, second / 4};
-  typename C::Args args = {reinterpret_cast<Element *>(stored.data()), nullptr,
-                           seconds};
+  typename C::Args args = {reinterpret_cast<Element *>(stored.data()), seconds};
   for (int first = 0; first < Tile::kColumns; first += Tile::kTileColumns) {
     stage(values, rows, first);
     warps::run(C::kThreads, [&] {
-      moe::storeQuantized<C, Tile>(0, rows, first, args.data, nullptr,
-                                   moe::inverseOfScale<C>(args, false));
+      moe::storeEmulated<C, Tile>(0, rows, first, args.data,
+                                  moe::inverseOfScale<C>(args, false));
     });
   }
   return stored;
@@ -119,7 +117,7 @@ void compare(const char *element, const reference::Scaling &scaling,
   }
 }
 
-TEST(StoreQuantized, EmulatedGroupsAreThoseOfTheReference) {
+TEST(StoreEmulated, EmulatedGroupsAreThoseOfTheReference) {
   namespace quant = moe::quant;
   reference::Scaling scaling;
   scaling.rows = 1, scaling.columns = 32, scaling.rule = "even";
@@ -134,54 +132,6 @@ TEST(StoreQuantized, EmulatedGroupsAreThoseOfTheReference) {
   scaling.columns = 16;
   scaling.second = true;
   compare<quant::TwoLevels<moe::e2m1, 16, false>>("f4E2M1FN", scaling, 0.003f);
-}
-
-/// Groups of 128 become codes of 8 bits with a scale each.
-struct WideTile {
-  static constexpr int kTileColumns = 128, kColumns = 208;
-  static constexpr int kRowBytes = kTileColumns * 4 + 16;
-};
-
-TEST(StoreQuantized, CodesOfGroupsHaveTheirScales) {
-  using C = Config<moe::quant::Group128, moe::e4m3>;
-  constexpr int kRows = 7, kColumns = WideTile::kColumns, kGroups = 2;
-  std::mt19937 random(11);
-  std::uniform_real_distribution<float> part(-3, 3);
-  std::vector<float> values(size_t(kRows) * kColumns);
-  for (float &value : values)
-    value = part(random);
-  std::vector<uint8_t> codes(values.size() + kColumns, 0xaa);
-  std::vector<float> scales(size_t(kRows + 1) * kGroups, -1);
-  for (int first = 0; first < kColumns; first += 128) {
-    for (int row = 0; row < kRows; ++row)
-      for (int column = 0; column < 128; ++column) {
-        const float value = first + column < kColumns
-                                ? values[row * kColumns + first + column]
-                                : 1e30f;
-        std::memcpy(warps::sharedMemory + row * WideTile::kRowBytes +
-                        column * 4,
-                    &value, 4);
-      }
-    warps::run(C::kThreads, [&] {
-      moe::storeQuantized<C, WideTile>(
-          0, kRows, first, reinterpret_cast<moe::e4m3 *>(codes.data()),
-          scales.data(), 1.0f);
-    });
-  }
-  for (int row = 0; row <= kRows; ++row)
-    for (int group = 0; group < kGroups; ++group) {
-      const float scale = scales[row * kGroups + group];
-      const int end = std::min((group + 1) * 128, kColumns);
-      float largest = 0;
-      for (int c = group * 128; row < kRows && c < end; ++c)
-        largest = std::fmax(largest, std::fabs(values[row * kColumns + c]));
-      ASSERT_EQ(scale, row < kRows ? largest / 448 : -1.0f) << row;
-      for (int c = group * 128; c < end; ++c)
-        ASSERT_EQ(codes[row * kColumns + c],
-                  row < kRows ? host::toE4m3(values[row * kColumns + c] / scale)
-                              : 0xaa)
-            << row << " " << c;
-    }
 }
 
 } // namespace
