@@ -48,6 +48,9 @@ void QuantizeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   for (Value scale : getScales())
     setName(scale, "scale");
 }
+void DequantizeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getData(), "dequantized");
+}
 void GroupedMatmulOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), isFirst() ? "h" : "y");
 }

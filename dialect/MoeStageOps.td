@@ -297,6 +297,36 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments]> {
   }];
 }
 
+def Moe_DequantizeOp : Moe_StageOp<"dequantize", [Pure, AttrSizedOperandSegments]> {
+  let summary = "what codes of activations that come quantized stand for";
+  let description = [{
+    data = input * scale (* second_scale), in f32, rounded once to 16 bits. The
+    input is of the descriptor's element, the scales of its scale type:
+    [?, groups], [?, 1] or [1]. The leading `?` is tokens, or rows where `counts`
+    says how many each expert has (batched).
+
+    ```mlir
+    func.func private @dequantize(%x: tensor<?x2048xf4E2M1FN>, %s: tensor<?x64xf8E8M0FNU>) {
+      %d = moe.dequantize <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU, dynamic> %x scale %s
+          : (tensor<?x2048xf4E2M1FN>, tensor<?x64xf8E8M0FNU>) -> tensor<?x2048xbf16>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins
+    Moe_DescriptorAttr:$descriptor,
+    AnyRankedTensor:$input,
+    AnyRankedTensor:$scale,
+    Optional<AnyRankedTensor>:$second_scale,
+    Optional<AnyRankedTensor>:$counts
+  );
+  let results = (outs AnyRankedTensor:$data);
+  let assemblyFormat = [{
+    $descriptor $input `scale` $scale (`second_scale` $second_scale^)?
+    (`counts` $counts^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
 def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandSegments]> {
   let summary = "each tile of rows times its expert's weight, transposed";
   let description = [{

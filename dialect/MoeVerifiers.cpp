@@ -344,6 +344,43 @@ LogicalResult QuantizeOp::verify() {
   return success();
 }
 
+LogicalResult DequantizeOp::verify() {
+  const DescriptorAttr descriptor = getDescriptor();
+  if (descriptor.isPlain())
+    return emitOpError() << "a descriptor without a scale has no codes";
+  if (failed(expectRank(*this, "input", getInput(), 2)))
+    return failure();
+  const Type element = tensor(getData()).getElementType();
+  if (!element.isF16() && !element.isBF16())
+    return emitOpError() << "'data' must be of f16 or bf16, got "
+                         << tensor(getData());
+  const int64_t width = columns(getInput());
+  if (failed(expect(*this, "input", getInput(), {kAny, width},
+                    descriptor.getElement())) ||
+      failed(expect(*this, "data", getData(), {kAny, width}, element)))
+    return failure();
+  const int64_t group = descriptor.getGroup()[1];
+  const SmallVector<int64_t, 2> shape =
+      descriptor.isOfTensor()
+          ? SmallVector<int64_t, 2>{1}
+          : SmallVector<int64_t, 2>{
+                kAny,
+                group == -1 ? 1 : int64_t(llvm::divideCeil(width, group))};
+  if (failed(expect(*this, "scale", getScale(), shape, descriptor.getScale())))
+    return failure();
+  const Type second = descriptor.getSecondScale();
+  if (bool(second) != bool(getSecondScale()))
+    return emitOpError() << "'second_scale' belongs to a descriptor that has "
+                            "one";
+  const SmallVector<int64_t, 2> secondShape =
+      descriptor.getSecondPerToken() ? SmallVector<int64_t, 2>{kAny, 1}
+                                     : SmallVector<int64_t, 2>{1};
+  if (second && failed(expect(*this, "second_scale", getSecondScale(),
+                              secondShape, second)))
+    return failure();
+  return verifyRowCount(*this, Value(), Value(), getCounts());
+}
+
 LogicalResult GroupedMatmulOp::verify() {
   if (failed(expectRank(*this, "rhs", getRhs(), 3)))
     return failure();

@@ -481,13 +481,6 @@ LogicalResult checkTypes(moe::LayerOp layer) {
   if (compiler::dequantizesWeights(quant)) {
     failed |= mlir::failed(checkActivation(layer, "a1", quant.getA1()));
     failed |= mlir::failed(checkActivation(layer, "a2", quant.getA2()));
-    if (layer.getInputQuantized()) {
-      failed = true;
-      (void)compiler::refuse(
-          layer, "option_not_supported",
-          "input_quantized: activations beside weights that are dequantized "
-          "are emulated, from x as it was; accepted: x in its own type");
-    }
     failed |= mlir::failed(checkWeight(layer, "w1", quant.getW1()));
     failed |= mlir::failed(checkWeight(layer, "w2", quant.getW2()));
     if (quant.getW1().getElement() != quant.getW2().getElement()) {

@@ -85,7 +85,7 @@ private:
     const moe::DescriptorAttr a1 = quant.getA1();
     if (layer.getInputQuantized()) {
       add("x", {kAny, layer.getWidth()}, a1.getElement());
-      addScaleOfX(a1);
+      addScalesOfX(a1);
     } else {
       add("x", {kAny, layer.getWidth()}, layer.getInputType());
     }
@@ -180,7 +180,7 @@ private:
       addScale("a1_scale", {layer.getStoredExperts()}, quant.getA1());
     addScale("a2_scale", {layer.getStoredExperts()}, quant.getA2());
     // Below dynamic ones.
-    if (quant.getA1().hasStoredSecondScale())
+    if (quant.getA1().hasStoredSecondScale() && !layer.getInputQuantized())
       add("a1_second_scale", {layer.getStoredExperts()},
           quant.getA1().getSecondScale());
     if (quant.getA2().hasStoredSecondScale())
@@ -238,8 +238,18 @@ private:
     return tensor({kAny, groups}, descriptor.getScaleAsRead());
   }
 
-  void addScaleOfX(moe::DescriptorAttr a1) {
-    inputs.push_back({"x_scale", scaleTypeOf(a1, layer.getWidth()), {}});
+  /// What matmuls read is as moe.quantize leaves it, else as the scheme has it.
+  void addScalesOfX(moe::DescriptorAttr a1) {
+    RankedTensorType scale = scaleTypeOf(a1, layer.getWidth());
+    const bool emulated = compiler::isEmulated(layer.getQuant(), a1);
+    if (emulated)
+      scale = tensor(scale.getShape(), a1.getScale());
+    inputs.push_back({"x_scale", scale, {}});
+    if (const Type second = emulated ? a1.getSecondScale() : Type())
+      inputs.push_back({"x_second_scale",
+                        a1.getSecondPerToken() ? tensor({kAny, 1}, second)
+                                               : tensor({1}, second),
+                        {}});
   }
 
   Value input(StringRef name) {
@@ -305,6 +315,20 @@ private:
     return {op.getData(), emulated ? Value() : op.getScales().front()};
   }
 
+  /// x that came quantized; dequantized where no engine multiplies its codes.
+  Quantized quantizedX(const Rows &rows) {
+    const moe::DescriptorAttr a1 = layer.getQuant().getA1();
+    const Value x = input("x"), scale = input("x_scale");
+    if (!compiler::isEmulated(layer.getQuant(), a1))
+      return {x, scale};
+    const Type data = tensor(cast<RankedTensorType>(x.getType()).getShape(),
+                             layer.getComputeType());
+    return {moe::DequantizeOp::create(builder, location, data, a1, x, scale,
+                                      input("x_second_scale"), rows.counts)
+                .getData(),
+            Value()};
+  }
+
   /// `gather`: the pair of each row, or null. `weight`: "w13" or "w2".
   Value matmul(IntegerAttr topK, Quantized lhs, Value gather, StringRef weight,
                Value bias, const Rows &rows) {
@@ -362,7 +386,7 @@ private:
     const moe::DescriptorAttr a1 = layer.getQuant().getA1();
     const Quantized x =
         layer.getInputQuantized()
-            ? Quantized{input("x"), input("x_scale")}
+            ? quantizedX(Rows())
             : quantize(a1, input("x"),
                        onInput ? route.getTopkWeights() : Value(), "a1",
                        Rows());
@@ -419,7 +443,7 @@ private:
         builder.getI64IntegerAttr(0), /*row_step=*/IntegerAttr(), counts);
     const Rows rows = {batch.getTiles(), batch.getTileCount(), Value(), counts};
     const Quantized x = layer.getInputQuantized()
-                            ? Quantized{input("x"), input("x_scale")}
+                            ? quantizedX(rows)
                             : quantize(layer.getQuant().getA1(), input("x"),
                                        Value(), "a1", rows);
     const Value h =

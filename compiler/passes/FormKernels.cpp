@@ -127,6 +127,12 @@ static StringRef operandName(OpOperand &operand) {
                : value == op.getOffsets()           ? "offsets"
                                                     : "expert_num_tokens";
       })
+      .Case([&](moe::DequantizeOp op) -> StringRef {
+        return value == op.getInput()         ? "input"
+               : value == op.getScale()       ? "scale"
+               : value == op.getSecondScale() ? "second_scale"
+                                              : "expert_num_tokens";
+      })
       .Case([&](moe::ActivateOp op) -> StringRef {
         if (llvm::is_contained(op.getNumbers(), value))
           return compiler::numbersWeight(op.getActivation(),
@@ -169,6 +175,7 @@ static StringRef resultName(OpResult result, StringRef kind) {
       .Case([&](moe::QuantizeOp) {
         return StringRef(index == 0 ? "data" : "scale");
       })
+      .Case([&](moe::DequantizeOp) { return StringRef("data"); })
       .Default([](Operation *) { return StringRef("result"); });
 }
 
@@ -204,6 +211,8 @@ static std::string launchResultName(OpResult result, StringRef kind) {
                                                 : inKernel;
     return ((isOfIntermediate(result.getOwner()) ? "t_" : "x_") + what).str();
   }
+  if (isa<moe::DequantizeOp>(result.getOwner()))
+    return "x_dequantized";
   if (inKernel != "result")
     return inKernel.str();
   if (isa<moe::ActivateOp>(result.getOwner()))
@@ -363,6 +372,8 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuse,
     } else if (isa<moe::CombineOp>(op)) {
       kind = "combine";
       joins = bool(variant.getMultiprocessors());
+    } else if (isa<moe::DequantizeOp>(op)) {
+      kind = "dequantize_x";
     } else if (isa<moe::AmaxOp, moe::QuantizeOp>(op)) {
       auto quantize = dyn_cast<moe::QuantizeOp>(op);
       bool sorted = isOfIntermediate(&op);

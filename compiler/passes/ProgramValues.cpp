@@ -242,6 +242,8 @@ static Expression leadingExtent(Value inKernel, const Smallest &smallest) {
                    quantize.getWeights()
                ? rows
                : tokens;
+  if (auto dequantize = dyn_cast<moe::DequantizeOp>(op))
+    return dequantize.getCounts() ? rows : tokens;
   if (auto amax = dyn_cast<moe::AmaxOp>(op))
     return ceilDiv(amax.getOffsets() || amax.getCounts() || amax.getWeights()
                        ? rows

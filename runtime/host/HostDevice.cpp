@@ -44,6 +44,7 @@ constexpr StageRow kStages[] = {
     {"grouped_matmul", runGroupedMatmul},
     {"amax", runAmax},
     {"quantize", runQuantize},
+    {"dequantize", runDequantize},
     {"activate", runActivate},
     {"combine", runCombine},
     {"pack_copy", runPackCopy},

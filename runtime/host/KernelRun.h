@@ -124,6 +124,7 @@ Result<void> runGroupedMatmul(KernelRun &run, const Stage &stage);
 Result<void> runActivate(KernelRun &run, const Stage &stage);
 Result<void> runAmax(KernelRun &run, const Stage &stage);
 Result<void> runQuantize(KernelRun &run, const Stage &stage);
+Result<void> runDequantize(KernelRun &run, const Stage &stage);
 Result<void> runCombine(KernelRun &run, const Stage &stage);
 Result<void> runPackCopy(KernelRun &run, const Stage &stage);
 Result<void> runPackInterleave(KernelRun &run, const Stage &stage);

@@ -73,6 +73,9 @@ inline constexpr StageKind kStageKinds[] = {
      "group_rows:integer group_columns:integer dynamic:boolean "
      "block_rows:integer pairs:integer~ emulates:string~ scale_rule:string~ "
      "second_per_token:boolean~"},
+    // What codes of x stand for; a second scale of all or of each row.
+    {"dequantize", "input scale second_scale? expert_num_tokens?", "data",
+     "group_rows:integer group_columns:integer second_per_token:boolean~"},
     // gate_up: gate and up rows have groups of scales of their own.
     {"grouped_matmul",
      "lhs rows? tiles tile_count rhs lhs_scale? rhs_scale? "

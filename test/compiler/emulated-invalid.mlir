@@ -55,8 +55,3 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 136, intermediate = 96, input_typ
 
 // expected-error@+1 {{layer @l refused [scheme_not_supported]: a1: activations have no zero points; accepted: none}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 136, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <i8, group = [1, -1], scale = f32, dynamic, zero_point = i8>, a2 = <bf16>, w1 = <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU>, w2 = <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU>>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
-
-// -----
-
-// expected-error@+1 {{layer @l refused [option_not_supported]: input_quantized: activations beside weights that are dequantized are emulated, from x as it was; accepted: x in its own type}}
-moe.layer @l {experts = 8, top_k = 2, hidden = 136, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<mxfp4>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, input_quantized}

@@ -42,3 +42,39 @@ moe.layer @fixed {experts = 8, top_k = 2, hidden = 136, intermediate = 96, input
 // CHECK-SAME: -> tensor<?x136xbf16>
 // CHECK-NOT: moe.quantize
 moe.layer @maxima {experts = 8, top_k = 2, hidden = 136, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <f8E4M3FN, group = [-1, -1], scale = f32, dynamic>, a2 = <bf16>, w1 = <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU>, w2 = <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU>>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// x that comes quantized has its codes and scales as they are stored, and is
+// dequantized by a stage of its own; nothing is stored of its scales.
+
+// CHECK-LABEL: moe.program @given_sm_80
+// CHECK-SAME: inputs ["x", "x_scale", "logits",
+// CHECK: %x: tensor<?x136xf6E3M2FN>, %x_scale: tensor<?x5xf8E8M0FNU>,
+// CHECK: moe.permute
+// CHECK-NEXT: %[[G:.*]] = moe.dequantize <f6E3M2FN, group = [1, 32], scale = f8E8M0FNU, dynamic> %x scale %x_scale : (tensor<?x136xf6E3M2FN>, tensor<?x5xf8E8M0FNU>) -> tensor<?x136xbf16>
+// CHECK-NEXT: moe.grouped_matmul top_k = 2 %[[G]] gather
+// CHECK: moe.quantize <f6E3M2FN, group = [1, 32], scale = f8E8M0FNU, dynamic> %{{.*}} offsets
+moe.layer @given {experts = 8, top_k = 2, hidden = 136, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<mxfp6_e3m2>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, input_quantized}
+
+// CHECK-LABEL: moe.program @given_two_sm_80
+// CHECK-NOT: a1_second_scale
+// CHECK: %x: tensor<?x136xf4E2M1FN>, %x_scale: tensor<?x9xf8E4M3FN>, %x_second_scale: tensor<1xf32>,
+// CHECK: %a2_second_scale: tensor<8xf32>
+// CHECK: moe.dequantize <{{.*}}> %x scale %x_scale second_scale %x_second_scale :
+// CHECK-SAME: -> tensor<?x136xf16>
+moe.layer @given_two {experts = 8, top_k = 2, hidden = 136, intermediate = 96, input_type = f16, output_type = f16, logits_type = f16, quant = #moe.quant<nvfp4>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, input_quantized}
+
+// CHECK-LABEL: moe.program @given_two_of_row_sm_80
+// CHECK: %x_scale: tensor<?x9xf8E4M3FN>, %x_second_scale: tensor<?x1xf32>,
+moe.layer @given_two_of_row {experts = 8, top_k = 2, hidden = 136, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<nvfp4_per_token>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, input_quantized}
+
+// CHECK-LABEL: moe.program @given_fixed_sm_80
+// CHECK-NOT: a1_scale
+// CHECK: %x: tensor<?x136xf8E4M3FN>, %x_scale: tensor<1xf32>,
+// CHECK: moe.dequantize <f8E4M3FN, group = [-1, -1], scale = f32> %x scale %x_scale : (tensor<?x136xf8E4M3FN>, tensor<1xf32>) -> tensor<?x136xbf16>
+moe.layer @given_fixed {experts = 8, top_k = 2, hidden = 136, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<mxfp4_fp8>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, input_quantized}
+
+// CHECK-LABEL: moe.program @given_batched_sm_80
+// CHECK-NOT: moe.permute
+// CHECK: moe.batch
+// CHECK-NEXT: moe.dequantize <f8E4M3FN, {{.*}}> %x scale %x_scale counts %expert_num_tokens :
+moe.layer @given_batched {experts = 8, top_k = 2, hidden = 136, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<mxfp8>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, activation_format = "batched", input_quantized}

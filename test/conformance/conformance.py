@@ -153,7 +153,7 @@ def cases(rows, product=True, every=False):
                     options_of_layer = sets[(way + 5 * rows["schemes"].index(scheme)) % len(sets)]
                     if scheme["name"].endswith("_tensor_dynamic"):  # one scale of all tokens
                         options_of_layer = {**options_of_layer, "batch_invariant": False}
-                    if not testing.is_plain(scheme) and not few and way % 2:
+                    if testing.quantizes_x(scheme) and not few and way % 2:
                         options_of_layer = {"input_quantized": True, **options_of_layer}
                     # Some sets forbid weights on the input, which stand among them, and methods that draw.
                     method = case["routing"]
@@ -164,7 +164,7 @@ def cases(rows, product=True, every=False):
             options_of_layer = {**BATCHED[(index + rows["schemes"].index(scheme)) % len(BATCHED)], "activation_format": "batched"}
             if scheme["name"].endswith("_tensor_dynamic"):
                 options_of_layer["batch_invariant"] = False
-            if not testing.is_plain(scheme) and index % 2:
+            if testing.quantizes_x(scheme) and index % 2:
                 options_of_layer["input_quantized"] = True
             activation, routing = next(by_expert)
             yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
@@ -176,10 +176,11 @@ def cases(rows, product=True, every=False):
             mix, activations = list(MIXES.items())[number % len(MIXES)]
             weights = MIXED_WEIGHTS[number % len(MIXED_WEIGHTS)]
             activation, routing = next(by_expert)
+            given = {"input_quantized": True} if number % 2 and "weight_on_input" not in routing["needs"] else {}
             yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
                    "shape": testing.shapes(scheme)[number % 4], "bias": number % 2 == 0, "logits": None, "extras": False,
                    "few_tokens": False, "mix": mix,
-                   "options": {"quant_config": {"a1": activations, "a2": activations, "w1": weights, "w2": weights}}}
+                   "options": {**given, "quant_config": {"a1": activations, "a2": activations, "w1": weights, "w2": weights}}}
 
 
 def name_of(case):

@@ -52,6 +52,11 @@ def is_plain(scheme):
     return multiplied(scheme) in FLOATS
 
 
+def quantizes_x(scheme):
+    """Whether x may come quantized."""
+    return scheme["a1"] not in FLOATS
+
+
 def shapes(scheme):
     return SHAPES if is_plain(scheme) else SHAPES_OF_BYTES
 

@@ -84,6 +84,7 @@ MUTANT_LAYERS = {
     "weight_on_input": ("fp8_block", "mma_sync", {**conformance.NO_METHOD, "routing_method": "llama4", "experts_per_token": 1}, 2048),
     "gptq": ("int4_zp_w4a16", "mma_sync", {"stored_layout": "gptq"}, 2048),
     "floats": ("fp8_block", "mma_sync", {"weights_dtype": "bf16"}, 2048),
+    "quantized_x": ("nvfp4", "mma_sync", {"input_quantized": True}, 2048),
     "awq": ("int4_zp_w4a16", "mma_sync", {"stored_layout": "awq"}, 2048),
     "slices": ("fp8_block", "wgmma", {"num_experts": 16, "experts_per_token": 8, "hidden_dim": 2048, "intermediate_size": 144}, 4096),
     "split": ("fp8_channel", "wgmma", {"num_experts": 16, "experts_per_token": 2, "hidden_dim": 1536, "intermediate_size": 256}, 512),

@@ -16,8 +16,7 @@
 
 namespace moec::reference {
 
-/// The largest finite number of a format; of an integer, of symmetric codes.
-static double largestNumber(const Element &element) {
+double largestNumber(const Element &element) {
   if (!element.isFloat)
     return 127;
   if (element.finiteOnly)

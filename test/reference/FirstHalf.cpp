@@ -310,7 +310,7 @@ FirstHalf::FirstHalf(const Layer &layer, const Inputs &inputs,
 void FirstHalf::readToken(int64_t token, double *row) {
   loadMany(*inputs.x.element,
            static_cast<const char *>(inputs.x.data) +
-               token * stride * inputs.x.element->bytes,
+               inputs.x.element->bytesOf(token * stride),
            layer.hidden, row);
 }
 
@@ -330,9 +330,18 @@ void FirstHalf::scaleToken(int64_t token, double *row) {
   const Scaling &scaling = layer.a1Scaling;
   const int64_t group = scaling.columns == -1 ? layer.hidden : scaling.columns;
   const int64_t groups = (layer.hidden + group - 1) / group;
-  for (int64_t c = 0; c < layer.hidden; ++c)
+  const Matrix &second = inputs.xSecondScale;
+  const double outer = second.data ? load(*second.element, second.data,
+                                          scaling.secondPerToken ? token : 0)
+                                   : 1;
+  for (int64_t c = 0; c < layer.hidden; ++c) {
     row[c] *= load(*inputs.xScale.element, inputs.xScale.data,
                    scaling.ofTensor() ? 0 : token * groups + c / group);
+    // What is no code's product is multiplied in 16 bits.
+    if (layer.computeType)
+      row[c] = roundTo(*layer.computeType,
+                       double(float(double(float(row[c])) * outer)));
+  }
 }
 
 void FirstHalf::run(int64_t expert, const std::vector<int64_t> &pairs,

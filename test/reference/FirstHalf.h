@@ -94,6 +94,9 @@ std::vector<QuantizedGroup> groupsOf(const Element &element,
 void quantizeRow(const Element &element, const Scaling &scaling, float ofTensor,
                  double *values, int64_t count);
 
+/// The largest finite number of a format; of an integer, of symmetric codes.
+double largestNumber(const Element &element);
+
 /// The power of two by which `count` values are scaled, of which the largest
 /// magnitude is `largest`, by a rule of f8E8M0FNU.
 float powerFor(const Element &element, const std::string &rule, float largest,

@@ -188,6 +188,7 @@ static const Element *emulated(Reader &reader, const nlohmann::json &json,
       reader.word(base + "scale_type", {"f32", "f8E8M0FNU", "f8E4M3FN"});
   reader.demand(base + "zero_point_type", nullptr);
   scaling.given = true;
+  scaling.scaleType = reader.weightType(base + "scale_type");
   scaling.dynamic = reader.boolean(base + "dynamic");
   scaling.second = type == "f8E4M3FN";
   reader.demand(base + "second_scale_type",

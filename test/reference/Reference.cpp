@@ -69,6 +69,9 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
     return invalid("the layer has no adapters");
   if (layer.inputQuantized && !list.empty() && !inputs.xScale.data)
     return invalid("x_scale is needed: x comes quantized");
+  if (layer.inputQuantized && !list.empty() && layer.a1Scaling.second &&
+      !inputs.xSecondScale.data)
+    return invalid("x_second_scale is needed: scales of x are scaled");
   if (inputs.residual.data && !layer.residual)
     return invalid("the layer adds no residual");
 

@@ -37,8 +37,8 @@ struct Scaling {
   bool given = false; ///< whether there are scales
   int64_t rows = 0, columns = 0;
   bool dynamic = false; ///< computed from the values
-  /// Of weights: the type of their scales, whether these are scaled by one of
-  /// all of gate, up or the second weight, and whether there are zero points.
+  /// The type of the scales, whether these are scaled by one of all (of gate,
+  /// up or the second weight), and whether there are zero points.
   const Element *scaleType = findElement("f32");
   bool second = false, zeroPoint = false;
   /// Of emulated activations: even, ceil or floor where scales are powers of
@@ -213,7 +213,9 @@ struct Inputs {
   /// Addends of pairs [tokens * K, w13's rows] and [tokens * K, H], data null:
   /// none.
   Matrix gateUpAddend, downAddend;
-  Matrix xScale;     ///< f32 [tokens, groups] or [1], of a quantized x
+  /// Of a quantized x: of Scaling::scaleType [tokens, groups] or [1]; and where
+  /// Scaling::second says so, f32 [tokens, 1] or [1].
+  Matrix xScale, xSecondScale;
   Matrix sharedGate; ///< [tokens, 1], only with Layer::sharedGate
   /// [E, Layer::redundantExperts + 1] and [E], only with Layer::eplb; [physical
   /// experts], only with Layer::expertMap.

@@ -60,8 +60,7 @@ static double expertScale(uint64_t seed, int64_t expert) {
   return 0.5 + randomUniform(seed, Stream::ExpertScale, uint64_t(expert));
 }
 
-/// Powers of two from 2^-2 to 2^6.
-static double tokenScale(uint64_t seed, int64_t token) {
+double tokenScale(uint64_t seed, int64_t token) {
   return std::ldexp(
       1.0, int(randomBits(seed, Stream::TokenScale, uint64_t(token)) % 9) - 2);
 }
@@ -112,36 +111,6 @@ static bool isInteger(const Element *element) {
 /// With which the largest tokens of x, about 220, nearly fill the range.
 static float scaleOfX(const Layer &layer) {
   return isInteger(layer.a1) ? 1.75f : 0.5f;
-}
-
-void fillQuantizedX(const Layer &layer, uint64_t seed, int64_t row,
-                    int64_t rows, void *destination, int64_t rowStride,
-                    float *scales) {
-  const double largestCode = isInteger(layer.a1) ? 127 : 448;
-  const Scaling &scaling = layer.a1Scaling;
-  const int64_t extent = scaling.columns == -1 ? layer.hidden : scaling.columns;
-  const int64_t groups = (layer.hidden + extent - 1) / extent;
-  for (int64_t m = row; m < row + rows; ++m)
-    for (int64_t g = 0; g < groups; ++g) {
-      const int64_t begin = g * extent;
-      const int64_t end = std::min(begin + extent, layer.hidden);
-      std::vector<double> values;
-      double largest = 0;
-      for (int64_t c = begin; c < end; ++c) {
-        values.push_back(
-            tokenScale(seed, m) *
-            randomNormal(seed, Stream::X, uint64_t(m) * layer.hidden + c));
-        largest = std::max(largest, std::fabs(values.back()));
-      }
-      // One scale of all tokens: the largest of them nearly fill the range.
-      const float scale = scaling.ofTensor()
-                              ? scaleOfX(layer)
-                              : float(std::max(largest, 1e-3) / largestCode);
-      scales[scaling.ofTensor() ? 0 : m * groups + g] = scale;
-      for (int64_t c = begin; c < end; ++c)
-        store(*layer.a1, destination, m * rowStride + c,
-              values[c - begin] / scale);
-    }
 }
 
 /// 0 to count - 1 in a random order.

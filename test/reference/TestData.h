@@ -157,11 +157,15 @@ void fillResidual(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
 void fillAddends(const Layer &layer, uint64_t seed, int64_t pair, int64_t pairs,
                  void *gateUp, void *down);
 
-/// Rows of a quantized x, `rowStride` elements apart, of the element type that
-/// the first matmul multiplies, and their scales, as in Inputs::xScale.
+/// How large a token is: a power of two from 2^-2 to 2^6.
+double tokenScale(uint64_t seed, int64_t token);
+
+/// Rows of a quantized x, `rowStride` elements apart, of the element type of
+/// its descriptor, and their scales, as in Inputs::xScale and xSecondScale
+/// (null where there are none).
 void fillQuantizedX(const Layer &layer, uint64_t seed, int64_t row,
                     int64_t rows, void *destination, int64_t rowStride,
-                    float *scales);
+                    void *scales, float *secondScales);
 
 /// Inputs::expertCounts for so many slots an expert. Of the patterns,
 /// one_expert, empty_expert and skewed are as of logits; with ties every slot

@@ -12,6 +12,7 @@
 
 #include "compiler/backend/cuda/KernelEmitter.h"
 
+#include "compiler/backend/cuda/DequantizeEmitter.h"
 #include "compiler/backend/cuda/FewTokensEmitter.h"
 #include "compiler/backend/cuda/PlacementEmitter.h"
 #include "compiler/backend/cuda/QuantizeEmitter.h"
@@ -575,6 +576,9 @@ Result<EmittedKernel> Emitter::emit() {
   } else if (findStage<moe::QuantizeOp>(kernel)) {
     begin("quantize", "quantize.cuh", "quantize");
     emitQuantization(kernel, [&](StringRef f) { return boundTo(f); }, out);
+  } else if (findStage<moe::DequantizeOp>(kernel)) {
+    begin("dequantize", "dequantize.cuh", "dequantize");
+    emitDequantization(kernel, [&](StringRef f) { return boundTo(f); }, out);
   } else
     return Error{ErrorCode::Internal,
                  fmt::format("kernel '{}' holds no stage that a template does",

@@ -46,6 +46,7 @@ static constexpr CallerRow kCallerRows[] = {
     {"given_weights", ValueRole::OptionalInput, 4, false, ""},
     {"valid_tokens", ValueRole::OptionalInput, 4, false, ""},
     {"x_scale", ValueRole::Input, 16, false, ""},
+    {"x_second_scale", ValueRole::Input, 4, false, ""},
     {"expert_num_tokens", ValueRole::Input, 4, false, ""},
     {"logical_to_physical", ValueRole::Input, 4, false, ""},
     {"replica_count", ValueRole::Input, 4, false, ""},

@@ -377,18 +377,26 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer,
   described.tokens = tokens;
   int64_t stride = layer.hidden + options.rowStride;
   const Element *type = layer.inputQuantized ? layer.a1 : layer.inputType;
-  inputs.x = HostArray(tokens * stride * type->bytes);
+  inputs.x = HostArray(type->bytesOf(tokens * stride));
   // What lies between rows must not matter.
   reference::poison(inputs.x.data.get(), inputs.x.bytes);
   if (layer.inputQuantized) {
     const int64_t group = layer.a1Scaling.columns;
     const int64_t groups = group == -1 ? 1 : (layer.hidden + group - 1) / group;
-    inputs.xScale = HostArray(std::max<int64_t>(tokens, 1) * groups * 4);
-    described.xScale = {inputs.xScale.data.get(), reference::findElement("f32"),
-                        0};
-    reference::fillQuantizedX(
-        layer, options.seed, 0, tokens, inputs.x.data.get(), stride,
-        reinterpret_cast<float *>(inputs.xScale.data.get()));
+    const Element &scale = *layer.a1Scaling.scaleType;
+    const int64_t least = std::max<int64_t>(tokens, 1);
+    inputs.xScale = HostArray(scale.bytesOf(least * groups));
+    described.xScale = {inputs.xScale.data.get(), &scale, 0};
+    float *second = nullptr;
+    if (layer.a1Scaling.second) {
+      inputs.xSecondScale = HostArray(least * 4);
+      described.xSecondScale = {inputs.xSecondScale.data.get(),
+                                reference::findElement("f32"), 0};
+      second = reinterpret_cast<float *>(inputs.xSecondScale.data.get());
+    }
+    reference::fillQuantizedX(layer, options.seed, 0, tokens,
+                              inputs.x.data.get(), stride,
+                              inputs.xScale.data.get(), second);
   } else {
     reference::parallelFor(tokens, layer.hidden * kStepsOfDraw, 0,
                            [&](int64_t first, int64_t last) {

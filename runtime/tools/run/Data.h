@@ -67,7 +67,8 @@ std::vector<std::string> weightsOfExperts(const reference::Layer &layer);
 
 /// The tensors that a run reads.
 struct HostInputs {
-  HostArray x, xScale, logits, ids, weights, tokenIds, sharedGate, residual;
+  HostArray x, xScale, xSecondScale, logits, ids, weights, tokenIds, sharedGate,
+      residual;
   HostArray gateUpAddend, downAddend;
   int32_t validTokens = -1;
   reference::Inputs described;

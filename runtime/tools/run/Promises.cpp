@@ -133,6 +133,8 @@ static bool isOfTokens(std::string_view name) {
 static bool isOfTokens(const reference::Layer &layer, std::string_view name) {
   if (name == "x_scale")
     return !layer.a1Scaling.ofTensor();
+  if (name == "x_second_scale")
+    return layer.a1Scaling.secondPerToken;
   return name != "valid_tokens" && name != "logical_to_physical" &&
          name != "replica_count" && name != "expert_map";
 }

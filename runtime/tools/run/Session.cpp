@@ -231,6 +231,9 @@ Result<DeviceInputs> Session::upload(const HostInputs &inputs) {
   addMap("expert_num_tokens", described.expertCounts);
   if (ok && described.xScale.data)
     ok = add("x_scale", inputs.xScale.data.get(), inputs.xScale.bytes, "", 0);
+  if (ok && described.xSecondScale.data)
+    ok = add("x_second_scale", inputs.xSecondScale.data.get(),
+             inputs.xSecondScale.bytes, "", 0);
   if (ok && described.sharedGate.data)
     ok = add("shared_gate", inputs.sharedGate.data.get(),
              inputs.sharedGate.bytes, "", 0);

@@ -1,0 +1,98 @@
+//===- Dequantize.cpp - stage dequantize on the host ----------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Codes of activations to what they stand for. A code and a scale of 8 bits
+// have an exact product in f32; each other product is rounded to f32, and the
+// last one once more to 16 bits.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/host/KernelRun.h"
+#include "runtime/host/Parallel.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <vector>
+
+using namespace moec;
+using namespace moec::host;
+
+/// Columns of a thread of the kernel.
+static constexpr int64_t kWidth = 8;
+
+Result<void> moec::host::runDequantize(KernelRun &run, const Stage &stage) {
+  const int64_t groupRows = run.integer(stage, "group_rows");
+  const int64_t groupColumns = run.integer(stage, "group_columns");
+  const bool ofTensor = groupRows == 0 && groupColumns == 0;
+  if (!ofTensor && groupRows != 1)
+    return run.fail(stage, fmt::format("expected a scale of all values or of "
+                                       "one row, got groups of {} x {}",
+                                       groupRows, groupColumns));
+  Result<int64_t> tokens = run.size("tokens");
+  if (!tokens)
+    return tokens.takeError();
+  std::vector<int64_t> ofExperts;
+  if (stage.operands.count("expert_num_tokens")) {
+    Result<std::vector<int64_t>> counts = readExpertCounts(run, stage, *tokens);
+    if (!counts)
+      return counts.takeError();
+    ofExperts = std::move(*counts);
+  }
+  Result<int64_t> columns = run.columnsOf(stage, "input");
+  if (!columns)
+    return columns.takeError();
+  // Up to the last row that there is; what the grid lacks stays as it was.
+  int64_t rows = ofExperts.empty() ? *tokens : 0;
+  for (size_t e = 0; e < ofExperts.size(); ++e)
+    if (ofExperts[e] > 0)
+      rows = static_cast<int64_t>(e) * *tokens + ofExperts[e];
+  const int64_t covered = run.ctas() * run.kernel.threads * kWidth;
+  rows = std::min(rows, (covered + *columns - 1) / *columns);
+  const int64_t group = groupColumns ? groupColumns : *columns;
+  const int64_t groups = (*columns + group - 1) / group;
+  const bool secondOfRow = stage.attributes.value("second_per_token", false);
+  Result<View> input = run.operand(stage, "input", rows, *columns);
+  if (!input)
+    return input.takeError();
+  Result<View> scales =
+      run.operand(stage, "scale", ofTensor ? 1 : rows, ofTensor ? 1 : groups);
+  if (!scales)
+    return scales.takeError();
+  Result<View> second =
+      run.operand(stage, "second_scale", secondOfRow ? rows : 1, 1);
+  if (!second)
+    return second.takeError();
+  Result<View> data = run.result(stage, "data", rows, *columns);
+  if (!data)
+    return data.takeError();
+  if (rows == 0)
+    return {};
+  if (!*input || !*scales || !*data ||
+      (stage.operands.count("second_scale") && !*second))
+    return run.fail(stage, "expected memory for input, scales and data");
+  parallelFor(run.threads, rows, 4, [&](int64_t begin, int64_t end) {
+    std::vector<float> values(*columns), factors(groups);
+    for (int64_t row = begin; row < end; ++row) {
+      if (!ofExperts.empty() && row % *tokens >= ofExperts[row / *tokens])
+        continue;
+      loadFloats(input->storage, input->at(row), *columns, values.data());
+      loadFloats(scales->storage, scales->at(ofTensor ? 0 : row),
+                 ofTensor ? 1 : groups, factors.data());
+      float outer = 1;
+      if (*second)
+        loadFloats(second->storage, second->at(secondOfRow ? row : 0), 1,
+                   &outer);
+      for (int64_t c = 0; c < *columns; ++c) {
+        values[c] *= factors[c / group];
+        values[c] *= outer;
+      }
+      storeFloats(data->storage, values.data(),
+                  std::min(*columns, covered - row * *columns), data->at(row));
+    }
+  });
+  return {};
+}
