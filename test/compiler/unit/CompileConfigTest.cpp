@@ -14,6 +14,12 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -111,4 +117,173 @@ TEST(CompileConfig, ALayerRunsOnTheHostDevice) {
   moec_context_destroy(context);
   moec_layer_destroy(layer);
   moec_package_destroy(package);
+}
+
+//===----------------------------------------------------------------------===//
+// Weights stored as floats
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Bytes at an address that a package accepts.
+class Bytes {
+public:
+  explicit Bytes(size_t count)
+      : size(count),
+        memory(std::aligned_alloc(256, (count + 511) / 256 * 256), std::free) {
+    std::memset(memory.get(), 0, (count + 511) / 256 * 256);
+  }
+  template <typename T>
+  explicit Bytes(const std::vector<T> &values)
+      : Bytes(values.size() * sizeof(T)) {
+    std::memcpy(memory.get(), values.data(), values.size() * sizeof(T));
+  }
+  void *data() const { return memory.get(); }
+  std::string text() const {
+    return {static_cast<const char *>(memory.get()), size};
+  }
+
+private:
+  size_t size;
+  std::unique_ptr<void, void (*)(void *)> memory;
+};
+
+/// What a layer holds once it is made, and what a run of it gave.
+using Made = std::map<std::string, std::string>;
+
+const char *const kBlocks = R"({
+  "moec_layer": 1, "name": "blocks", "num_experts": 2, "experts_per_token": 1,
+  "hidden_dim": 256, "intermediate_size": 128, "in_dtype": "bf16",
+  "routing_method": "renormalize", "quant_config": "fp8_block"})";
+constexpr int64_t kExperts = 2, kHidden = 256, kInner = 128, kTokens = 3;
+
+uint16_t bf16Of(float value) {
+  return uint16_t(std::bit_cast<uint32_t>(value) >> 16);
+}
+
+float e4m3Of(uint8_t code) {
+  const int exponent = code >> 3 & 15, mantissa = code & 7;
+  const float size = exponent ? std::ldexp(float(8 + mantissa), exponent - 10)
+                              : std::ldexp(float(mantissa), -9);
+  return code & 0x80 ? -size : size;
+}
+
+/// Codes of a weight and scales of its blocks of 128 x 128, of which the
+/// largest value is 448 times the scale, a power of two: so floats that are
+/// their products, which bf16 has exactly, have these codes alone.
+struct Weight {
+  std::vector<uint8_t> codes;
+  std::vector<float> scales;
+  std::vector<uint16_t> floats;
+
+  Weight(int64_t rows, int64_t columns, unsigned seed) {
+    const int64_t blocks = columns / 128;
+    for (int64_t r = 0; r < kExperts * rows; ++r)
+      for (int64_t c = 0; c < columns; ++c) {
+        const int64_t block = r / 128 * blocks + c / 128;
+        const float scale = std::ldexp(1.0f, -9 - int(block % 3));
+        seed = seed * 1664525u + 1013904223u;
+        uint8_t code = uint8_t((seed >> 8) % 0x7f | (seed >> 24 & 0x80));
+        if (r % 128 == 5 && c % 128 == 7)
+          code = 0x7e;
+        if (r % 128 == 0 && c % 128 == 0)
+          scales.push_back(scale);
+        codes.push_back(code);
+        floats.push_back(bf16Of(e4m3Of(code) * scale));
+      }
+  }
+};
+
+Made runBlocks(const char *options, const std::map<std::string, Bytes> &given) {
+  Made made;
+  moec_package_files *files = nullptr;
+  EXPECT_EQ(moec_compile_config(kBlocks, options, &files), MOEC_OK)
+      << moec_last_error();
+  moec_load_options load = {};
+  load.struct_size = sizeof(load);
+  load.device = MOEC_DEVICE_HOST;
+  moec_package *package = nullptr;
+  EXPECT_EQ(moec_package_load_files(files, &load, &package), MOEC_OK)
+      << moec_last_error();
+  moec_package_files_destroy(files);
+
+  std::map<std::string, Bytes> packed;
+  std::vector<moec_tensor> weights;
+  for (const auto &[name, bytes] : given)
+    weights.push_back({name.c_str(), bytes.data(), nullptr, 0});
+  for (size_t i = 0; i < moec_package_num_values(package); ++i) {
+    moec_value value = {};
+    value.struct_size = sizeof(value);
+    EXPECT_EQ(moec_package_value(package, i, &value), MOEC_OK);
+    if (value.role != MOEC_PACKED_WEIGHT)
+      continue;
+    uint64_t bytes = 0;
+    EXPECT_EQ(moec_package_value_bytes(package, value.name, 1, &bytes),
+              MOEC_OK);
+    auto place = packed.emplace(value.name, Bytes(bytes)).first;
+    weights.push_back({value.name, place->second.data(), nullptr, 0});
+  }
+  moec_layer *layer = nullptr;
+  EXPECT_EQ(moec_layer_create(package, weights.data(), weights.size(), nullptr,
+                              nullptr, &layer),
+            MOEC_OK)
+      << moec_last_error();
+  uint64_t bytes = 0;
+  EXPECT_EQ(moec_package_workspace_bytes(package, kTokens, &bytes), MOEC_OK);
+  const Bytes workspace(bytes), out(kTokens * kHidden * 2);
+  moec_context *context = nullptr;
+  EXPECT_EQ(moec_context_create(package, workspace.data(), bytes, &context),
+            MOEC_OK)
+      << moec_last_error();
+  std::vector<uint16_t> x, logits;
+  for (int64_t i = 0; i < kTokens * kHidden; ++i)
+    x.push_back(bf16Of(float(i % 11 - 5)));
+  for (int64_t i = 0; i < kTokens * kExperts; ++i)
+    logits.push_back(bf16Of(float(i * 5 % 7)));
+  const Bytes xBytes(x), logitBytes(logits);
+  const moec_tensor tensors[] = {{"x", xBytes.data(), nullptr, 0},
+                                 {"logits", logitBytes.data(), nullptr, 0},
+                                 {"out", out.data(), nullptr, 0}};
+  EXPECT_EQ(moec_run(layer, context, nullptr, tensors, 3, kTokens, nullptr),
+            MOEC_OK)
+      << moec_last_error();
+  for (const auto &[name, memory] : packed)
+    made[name] = memory.text();
+  made["out"] = out.text();
+  moec_context_destroy(context);
+  moec_layer_destroy(layer);
+  moec_package_destroy(package);
+  return made;
+}
+} // namespace
+
+TEST(CompileConfig, WeightsOfFloatsAreQuantizedWhenTheLayerIsMade) {
+  const Weight w13(2 * kInner, kHidden, 1), w2(kHidden, kInner, 2);
+  std::map<std::string, Bytes> floats, codes;
+  floats.emplace("w13", Bytes(w13.floats));
+  floats.emplace("w2", Bytes(w2.floats));
+  codes.emplace("w13", Bytes(w13.codes));
+  codes.emplace("w2", Bytes(w2.codes));
+  codes.emplace("w13_scale", Bytes(w13.scales));
+  codes.emplace("w2_scale", Bytes(w2.scales));
+  const Made ofFloats = runBlocks(
+      R"({"arch": "sm_90a", "max_tokens": 8, "weights_dtype": "bf16"})",
+      floats);
+  const Made ofCodes =
+      runBlocks(R"({"arch": "sm_90a", "max_tokens": 8})", codes);
+  EXPECT_EQ(ofFloats.at("w13_scale_packed"), Bytes(w13.scales).text());
+  EXPECT_EQ(ofFloats.at("w2_scale_packed"), Bytes(w2.scales).text());
+  EXPECT_EQ(ofFloats.at("w2_packed"), Bytes(w2.codes).text());
+  // Gate and up rows are interleaved, whatever they come from.
+  EXPECT_EQ(ofFloats.at("w13_packed"), ofCodes.at("w13_packed"));
+  EXPECT_NE(ofFloats.at("w13_packed"), Bytes(w13.codes).text());
+  EXPECT_EQ(ofFloats.at("out"), ofCodes.at("out"));
+  EXPECT_NE(ofFloats.at("out"), Bytes(size_t(kTokens * kHidden * 2)).text());
+}
+
+TEST(CompileConfig, TheTypeOfStoredWeightsIsReadStrictly) {
+  EXPECT_EQ(errorOf(kBlocks, R"({"arch": "sm_90a", "weights_dtype": "f8"})"),
+            "refused: <config>: --weights-dtype=f8: expected bf16, f16 or f32");
+  EXPECT_EQ(errorOf(kBlocks, R"({"arch": "sm_90a", "weights_dtype": 16})"),
+            "invalid_argument: options.weights_dtype: expected a string, got "
+            "16");
 }
