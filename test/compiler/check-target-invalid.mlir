@@ -188,7 +188,7 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'placement'; accepted: linear}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'placement'; accepted: linear, or any with expert_map}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep, placement = round_robin>}
 
 // -----
@@ -371,3 +371,8 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // expected-error@+1 {{layer @l refused [scheme_not_supported]: weights_type: no rule makes i8 with scales of bf16 and zero points of floats; accepted: scales of f32, f16 or bf16, of floats f8E8M0FNU, too, or f8E4M3FN below f32, i4 with zero points}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <i8, group = [1, 128], scale = bf16, zero_point = i8>, w2 = <i8, group = [1, 128], scale = bf16>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_type = bf16}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts: zero experts have the ids behind the others; accepted: shared experts beside this layer}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<longcat>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, zero_experts = 4, num_shared_experts = 1}

@@ -45,6 +45,11 @@ TEST(CompileConfig, OptionsAreReadStrictly) {
   EXPECT_EQ(errorOf(kTiny, R"({"arch": "sm_80", "max_tokens": "64"})"),
             "invalid_argument: options.max_tokens: expected an integer, got "
             "\"64\"");
+  EXPECT_EQ(errorOf(kTiny, R"({"arch": "sm_80", "max_tokens": 0})"),
+            "invalid_argument: expected max_tokens of at least 1, got 0");
+  EXPECT_EQ(errorOf(kTiny, R"({"arch": 80})"),
+            "invalid_argument: options.arch: expected a string or an array of "
+            "strings, got 80");
   EXPECT_EQ(errorOf(kTiny, R"({"archs": "sm_80"})").substr(0, 60),
             "invalid_argument: options: unknown field 'archs'; known fiel");
   EXPECT_EQ(errorOf(kTiny, nullptr),

@@ -194,3 +194,44 @@ TEST(Resolver, SizesCountsAndScalesAreRefused) {
       winner(resolve(layer, "sm_90a", "", "")).find("quant_not_supported"),
       std::string::npos);
 }
+
+TEST(Resolver, SaysWhatEachIsRefusedFor) {
+  const auto refusalOf = [](const LayerFacts &layer) {
+    return resolve(layer, "sm_90a", "grouped", "mma_sync").error().message;
+  };
+  const auto expectReason = [&](const LayerFacts &layer,
+                                const std::string &reason) {
+    EXPECT_NE(refusalOf(layer).find("grouped with mma_sync " + reason),
+              std::string::npos)
+        << refusalOf(layer);
+  };
+  LayerFacts layer = layerOf("bf16");
+  layer.quantized = true;
+  expectReason(layer, "[quant_not_supported]: backend 'grouped' has kernels "
+                      "for named schemes only, these descriptors are none");
+  layer = layerOf("bf16");
+  layer.intermediate = 36;
+  expectReason(layer, "[size_not_supported]: backend 'grouped' loads rows in "
+                      "16 bytes and gates in runs of 8: intermediate size 36 "
+                      "of this rank is no multiple of 8");
+  layer = layerOf("bf16");
+  layer.experts = 2000;
+  expectReason(layer, "[experts_not_supported]: backend 'grouped' routes over "
+                      "at most 1024 experts, not 2000");
+  layer = layerOf("bf16");
+  layer.topK = 33;
+  expectReason(layer, "[top_k_not_supported]: backend 'grouped' takes at most "
+                      "32 experts a token, not 33");
+  layer = layerOf("bf16");
+  layer.elementTypes.back() = "f16";
+  expectReason(layer, "[dtype_not_supported]: engine 'mma_sync' multiplies "
+                      "operands of one type, not bf16 with f16");
+  layer = layerOf("f32");
+  layer.codes = {"i4"};
+  EXPECT_NE(resolve(layer, "sm_90a", "grouped", "simt")
+                .error()
+                .message.find("grouped with simt [dtype_not_supported]: engine "
+                              "'simt' converts weights to f16 or bf16, not to "
+                              "f32"),
+            std::string::npos);
+}

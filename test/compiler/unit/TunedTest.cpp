@@ -120,6 +120,8 @@ TEST(Tuned, EveryWrongFieldIsNamed) {
                            "with \"tuned\": 1 and \"rows\"");
   EXPECT_EQ(errorOf(R"({"tuned": 1, "rows": [], "x": 0})"),
             "measured schedules 't.json': x: unknown field");
+  EXPECT_EQ(errorOf(R"({"tuned": 1, "rows": {}})"),
+            "measured schedules 't.json': rows: expected an array");
   EXPECT_EQ(errorOf(file(row("\"8\"", "1.0"))),
             "measured schedules 't.json': rows[0].problem.tokens: expected an "
             "integer");

@@ -1,0 +1,138 @@
+//===- RefusalsTest.cpp - refusals that no other test expects -------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The whole message of each.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/import/Vocabulary.h"
+#include "test/import/ImportTesting.h"
+
+#include <gtest/gtest.h>
+
+using namespace moec;
+using namespace moec::compiler;
+using namespace moec::compiler::testing;
+using nlohmann::json;
+
+namespace {
+
+std::string refused(const json &changes, const ImportOptions &options = {}) {
+  return refusalOf(layerText(changes), options);
+}
+
+TEST(Refusals, FieldsThatThisFormatHasNot) {
+  const std::pair<const char *, const char *> ofLayer[] = {
+      {"num_logical_experts",
+       "say num_experts (logical) and num_redundant_experts"},
+      {"intermediate_size_per_partition",
+       "moec computes it; say the whole layer's intermediate_size"},
+      {"intermediate_pad", "moec pads by itself where it must"},
+      {"device", "the options --arch and --gpu say it"},
+      {"max_num_tokens", "the option --max-tokens says it"},
+      {"max_capture_size", "every token count can be captured"}};
+  for (auto [field, reason] : ofLayer)
+    EXPECT_EQ(refused({{field, 8}}),
+              std::string("in.json: $.") + field +
+                  ": no field of this format: " + reason);
+  const std::pair<const char *, const char *> ofQuantization[] = {
+      {"gemm1_beta", "say swiglu_beta of the layer, or activation_per_expert"},
+      {"gemm1_clamp_limit",
+       "say swiglu_limit of the layer, or activation_per_expert"},
+      {"mx_alignment", "moec pads by itself where it must"}};
+  for (auto [field, reason] : ofQuantization)
+    EXPECT_EQ(refused({{"quant_config", {{"scheme", "bf16"}, {field, 8}}}}),
+              std::string("in.json: $.quant_config.") + field +
+                  ": no field of this format: " + reason);
+}
+
+TEST(Refusals, LayerJson) {
+  EXPECT_EQ(
+      refused(
+          {{"quant_config",
+            {{"w1", {{"dtype", "i8"}, {"shape", {0, 1}}, {"scale", "f32"}}}}}}),
+      "in.json: $.quant_config.w1.shape: expected extents of -1 (all) or at "
+      "least 1, got an array");
+  ImportOptions options;
+  options.noSharedExperts = true;
+  EXPECT_EQ(refused({}, options),
+            "in.json: --no-shared-experts: expected no --no-shared-experts "
+            "with a layer JSON, where n_shared_experts says it");
+  options = {};
+  options.accumulate = "half";
+  EXPECT_EQ(refused({}, options),
+            "in.json: --accumulate=half: expected f32 or fast");
+}
+
+TEST(Refusals, LimitsOfActivations) {
+  EXPECT_EQ(refusalOf(changed("gpt-oss-20b", {{"swiglu_limit", 0}})),
+            "in.json: $.swiglu_limit: expected a number above 0, or none, got "
+            "the number 0");
+  json limits = json::parse(modelText("step-3.5-flash"))["swiglu_limits"];
+  limits[3] = "7";
+  EXPECT_EQ(refusalOf(changed("step-3.5-flash", {{"swiglu_limits", limits}})),
+            "in.json: $.swiglu_limits[3]: expected a number, got the string "
+            "\"7\"");
+}
+
+TEST(Refusals, Quantization) {
+  const auto quantization = [](json changes) {
+    return refusalOf(changed("qwen3-30b-a3b",
+                             {{"quantization_config", std::move(changes)}}));
+  };
+  EXPECT_EQ(quantization({{"quant_method", "fp8"},
+                          {"activation_scheme", "dynamic"},
+                          {"ignored_layers", "lm_head"}}),
+            "in.json: $.quantization_config.ignored_layers: expected an array "
+            "of module names, got the string \"lm_head\"");
+  EXPECT_EQ(quantization({{"quant_method", "compressed-tensors"},
+                          {"format", "float-quantized"}}),
+            "in.json: $.quantization_config.config_groups: expected an object "
+            "with one group, got nothing");
+  const std::vector<std::string_view> all = schemeNames();
+  EXPECT_EQ(quantization(
+                {{"quant_method", "compressed-tensors"},
+                 {"format", "float-quantized"},
+                 {"config_groups",
+                  {{"group_0", json::object()}, {"group_1", json::object()}}}}),
+            "in.json: $.quantization_config.config_groups: expected one group, "
+            "got 2; another scheme of the expert weights is named with "
+            "--scheme= (known: " +
+                listOf(all, "and", false) + ")");
+}
+
+TEST(Refusals, LayersThatHaveExperts) {
+  EXPECT_EQ(refusalOf(changed("qwen3-30b-a3b", {{"mlp_only_layers", "3"}})),
+            "in.json: $.mlp_only_layers: expected an array of integers, got "
+            "the string \"3\"");
+  EXPECT_EQ(refusalOf(changed("step-3.5-flash", {{"moe_layers_enum", "3;4"}})),
+            "in.json: $.moe_layers_enum: expected numbers of layers with "
+            "commas between, got the string \"3;4\"");
+  EXPECT_EQ(refusalOf(changed("nemotron-3-nano-30b-a3b",
+                              {{"hybrid_override_pattern", "ME"}})),
+            "in.json: $.hybrid_override_pattern: expected a letter for each "
+            "of 52 layers, got the string \"ME\"");
+  EXPECT_EQ(refusalOf(changed("deepseek-v3", {{"moe_layer_freq", {0, 1}}})),
+            "in.json: $.moe_layer_freq: expected a 0 or 1 for each of 61 "
+            "layers, got an array");
+  EXPECT_EQ(
+      refusalOf(changed("gemma-4-26b-a4b",
+                        {{"text_config", {{"enable_moe_block", false}}}})),
+      "in.json: $.text_config.enable_moe_block: expected a model with "
+      "experts, got one whose 30 layers are all dense "
+      "(enable_moe_block)");
+  ImportOptions first;
+  first.layer = 0;
+  EXPECT_EQ(refusalOf(changed("gemma-4-26b-a4b",
+                              {{"text_config", {{"enable_moe_block", false}}}}),
+                      first),
+            "in.json: $.text_config.enable_moe_block: expected --layer to name "
+            "a layer with experts, got --layer=0: enable_moe_block is false: "
+            "layer 0 is dense");
+}
+
+} // namespace
