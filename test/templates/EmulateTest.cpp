@@ -181,6 +181,33 @@ TEST(Emulate, RowsOnTheHostAndInTheReference) {
     }
 }
 
+/// Groups of one number, which is every half and bfloat16: the least of all
+/// scales, and what saturates, too.
+TEST(Emulate, EveryNumberOnTheHostAndInTheReference) {
+  const reference::Element &f32 = *reference::findElement("f32");
+  for (const Kind &kind : kinds()) {
+    const host::Emulation onHost = kind.onHost();
+    const reference::Scaling scaling = kind.inReference();
+    const reference::Element &element = *reference::findElement(kind.element);
+    for (unsigned bits = 0; bits < 1u << 16; ++bits)
+      for (float value :
+           {host::fromF16(uint16_t(bits)), host::fromBf16(uint16_t(bits))}) {
+        if (!std::isfinite(value))
+          continue;
+        float left = value;
+        double expected = double(value);
+        onHost.run(&left, 1, 0.037f);
+        reference::emulateRow(element, scaling, 0.037f, f32, &expected, 1);
+        if (std::isnan(expected))
+          ASSERT_TRUE(std::isnan(left)) << kind.element << " " << value;
+        else
+          ASSERT_EQ(double(left), expected)
+              << kind.element << " [" << kind.rows << ", " << kind.columns
+              << "] " << kind.rule << " " << value;
+      }
+  }
+}
+
 /// The scale of a group whose largest value is given, seen in what 1 / 8 of a
 /// step becomes: values below half a step of the smallest vanish.
 double scaleOf(const char *element, const char *rule, double largest) {

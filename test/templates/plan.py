@@ -4,7 +4,7 @@
 """Compiles the kernels of the checks and timings and writes their plan.
 
   plan.py FOLDER [checks] [timings] [wgmma] [scaled] [fused] [routing]
-          [few] [few-timings] [slices] [--arch=sm_90a]
+          [few] [few-timings] [slices] [conversions] [--arch=sm_90a]
 
 wgmma: the schedules of that engine, timed beside the best of mma_sync.
 scaled: its matmuls of e4m3 operands, for templates-scaled.
@@ -13,6 +13,7 @@ templates-fused.
 routing: CTAs that route and permute, for templates-routing.
 few: layers of a few tokens in two launches, for templates-few.
 slices: second matmul and combine in one launch or two, for templates-slices.
+conversions: every half and bfloat16 to each format, for templates-conversions.
 
 FOLDER receives plan.txt and one cubin a kernel; templates-checks and
 templates-timings run them on a machine with a GPU.
@@ -23,6 +24,7 @@ import os
 import sys
 
 import compile as nvrtc
+import conversions_text
 import few
 import routing
 import slices
@@ -480,6 +482,8 @@ def main(arguments):
         few.addTimings(plan)
     if "slices" in names[1:]:
         slices.addSlices(plan)
+    if "conversions" in names[1:]:
+        plan.kernel("conversions", "all", conversions_text.text(), threads=256, words=conversions_text.WORDS)
     return 1 if plan.write() else 0
 
 

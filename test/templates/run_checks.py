@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles the kernels of the checks and runs them on the GPU that is there.
 
-  run_checks.py PROGRAM      PROGRAM is templates-checks; status 77: no GPU
+  run_checks.py PROGRAM [PLAN]     PROGRAM is templates-checks, or another with the name of its plan; status 77: no GPU
 """
 
 import ctypes
@@ -30,7 +30,7 @@ def arch():
 
 
 def main(arguments):
-    if len(arguments) != 1:
+    if len(arguments) not in (1, 2):
         print(__doc__, file=sys.stderr)
         return 2
     name = arch()
@@ -38,7 +38,7 @@ def main(arguments):
         print("no GPU on this machine", file=sys.stderr)
         return 77
     with tempfile.TemporaryDirectory() as folder:
-        if plan.main([folder, "checks", f"--arch={name}"]):
+        if plan.main([folder, *(arguments[1:] or ["checks"]), f"--arch={name}"]):
             return 1
         return subprocess.call([arguments[0], folder])
 

@@ -76,7 +76,10 @@ struct Even { ///< of the largest value, rounded to the format's mantissa
 struct Ceil { ///< nothing saturates
   template <class T> static __device__ __forceinline__ int of(float largest) {
     unsigned bits = __float_as_uint(__fdiv_rn(largest, Format<T>::kLargest));
-    return int(bits >> 23) - 127 + ((bits & 0x7fffffu) != 0);
+    // 2^-127, the least of all, is a subnormal f32.
+    return bits <= 0x400000u
+               ? -127
+               : int(bits >> 23) - 127 + ((bits & 0x7fffffu) != 0);
   }
 };
 struct Floor {

@@ -85,10 +85,6 @@ struct WeightScaling {
     float largest = range.largest();
     if constexpr (kSame<Scale, ue8m0>) {
       int exponent = Rule::template of<Code>(largest);
-      // 2^-127, the least of all, is a subnormal f32.
-      if constexpr (kSame<Rule, Ceil>)
-        if (__float_as_uint(__fdiv_rn(largest, kMost)) <= 0x400000u)
-          exponent = -127;
       return {(unsigned char)min(max(exponent + 127, 0), 254)};
     } else if constexpr (kTwoLevels) {
       return fromFloat<Scale>(__fdiv_rn(__fdiv_rn(largest, kMost), outer));
