@@ -76,6 +76,23 @@ class Verifiers(LintTest):
         self.red("verifiers.py", tree, "no negative test expects 'plain; no'")
 
 
+class Refusals(LintTest):
+    source = ('// The comment is not said.\nassert(ok && "the table is whole");\n'
+              'refuse("sizes of " + Twine(n) +\n  " are not "\n  "supported");\nconst char *kNames = "silu gelu relu2";\n')
+
+    def test_unseen_sentence(self):
+        self.red("refusals.py", {"compiler/passes/A.cpp": self.source, "test/compiler/a.mlir": "// sizes of 3 are not known\n"},
+                 "compiler/passes/A.cpp:4: no test has 'are not supported'")
+
+    def test_sentence_of_a_table(self):
+        self.red("refusals.py", {"compiler/import/A.cpp": 'Row kRows[] = {{"a", fmt("no {} of this kind")}};\n'},
+                 "compiler/import/A.cpp:1: no test has 'of this kind'")
+
+    def test_seen_sentences(self):
+        self.green("refusals.py", {"compiler/passes/A.cpp": self.source,
+                                   "test/compiler/A.cpp": 'EXPECT_EQ(error, "sizes of 3 are "\n   "not supported");\n'})
+
+
 class Env(LintTest):
     table = {"runtime/support/Env.h": '    {"MOEC_X", "path", "",\n'}
 
