@@ -47,6 +47,10 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       `rows` [E, 2I, H] and [E, H, I] (default), `columns` [E, H, 2I] and
       [E, I, H] (scales as with rows), or as checkpoints of integers are: `gptq`,
       `gptq_v2`, `awq`, `pack_quantized` (of compressed-tensors);
+    * `group_index`: columns of the weights' k are in groups that
+      `w13_group_index` [E, H] and `w2_group_index` [E, I] say, in place of the
+      first ones, the next ones and so on (no): scales and zero points are those
+      of groups. Gate and up of an expert share their order;
     * `weights_type`: w13 and w2 are stored as floats of this type, and become
       codes and scales as the scheme says when they are packed (as the scheme
       has them);
@@ -106,6 +110,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     DefaultValuedStrAttr<StrAttr, "gate_first">:$gate_up_order,
     DefaultValuedStrAttr<StrAttr, "f32">:$accumulate,
     DefaultValuedStrAttr<StrAttr, "rows">:$stored_layout,
+    UnitAttr:$group_index,
     OptionalAttr<TypeAttr>:$weights_type,
     UnitAttr:$input_quantized,
     UnitAttr:$scales_swizzled,

@@ -51,6 +51,9 @@ void QuantizeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 void DequantizeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getData(), "dequantized");
 }
+void PermuteColumnsOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), "ordered");
+}
 void GroupedMatmulOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), isFirst() ? "h" : "y");
 }
@@ -62,6 +65,9 @@ void CombineOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 }
 void PackOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), "packed");
+}
+void PackOrderOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getOrder(), "order");
 }
 void QuantizeWeightsOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getCodes(), "codes");

@@ -89,7 +89,7 @@ static LogicalResult verifyPacking(ProgramOp program) {
     return text(program.getInputs()[weight.getArgNumber()]);
   };
   for (Operation &pack : program.getBody().front()) {
-    if (!isa<PackOp, QuantizeWeightsOp>(pack))
+    if (!isa<PackOp, PackOrderOp, QuantizeWeightsOp>(pack))
       continue;
     const auto weight = dyn_cast<BlockArgument>(pack.getOperand(0));
     if (!weight)
@@ -99,7 +99,7 @@ static LogicalResult verifyPacking(ProgramOp program) {
              << "weight '" << nameOf(weight)
              << "' is packed twice; all kernels read one packed copy";
     for (Operation *user : weight.getUsers())
-      if (!isa<PackOp, QuantizeWeightsOp>(user))
+      if (!isa<PackOp, PackOrderOp, QuantizeWeightsOp>(user))
         return user->emitOpError()
                << "reads weight '" << nameOf(weight)
                << "' as stored, but it is packed; all kernels read the packed "
@@ -110,10 +110,11 @@ static LogicalResult verifyPacking(ProgramOp program) {
 
 LogicalResult ProgramOp::verifyRegions() {
   for (Operation &op : getBody().front())
-    if (!isa<VariantOp, KernelOp, PackOp, QuantizeWeightsOp>(op))
-      return op.emitOpError() << "does not belong into a program; it holds "
-                                 "moe.pack, moe.quantize_weights, moe.kernel "
-                                 "and moe.variant";
+    if (!isa<VariantOp, KernelOp, PackOp, PackOrderOp, QuantizeWeightsOp>(op))
+      return op.emitOpError()
+             << "does not belong into a program; it holds moe.pack, "
+                "moe.pack_order, moe.quantize_weights, moe.kernel and "
+                "moe.variant";
   if (failed(verifyRanges(*this)))
     return failure();
   return verifyPacking(*this);
@@ -147,6 +148,8 @@ static LogicalResult verifyInputs(ProgramOp program, LayerOp layer) {
       {"w2",
        {experts, layer.getWidth(), inner},
        layer.getWeightsType().value_or(quant.getW2().getElement())},
+      {"w13_group_index", {experts, layer.getWidth()}, builder.getI32Type()},
+      {"w2_group_index", {experts, inner}, builder.getI32Type()},
       {"w13_scale", layer.getW13ScaleShape(), quant.getW1().getScale()},
       {"w2_scale", layer.getW2ScaleShape(), quant.getW2().getScale()},
       {"w13_second_scale",

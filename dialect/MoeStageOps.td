@@ -327,6 +327,35 @@ def Moe_DequantizeOp : Moe_StageOp<"dequantize", [Pure, AttrSizedOperandSegments
   }];
 }
 
+def Moe_PermuteColumnsOp : Moe_StageOp<"permute_columns", [Pure]> {
+  let summary = "rows with their columns in the order of their expert's weight";
+  let description = [{
+    Of sorted row r of expert e, as `offsets` say, result[r, c] is
+    input[r, order[e, c]]. With `gather` rows are those of pairs, result[rows[r], c]
+    is input[rows[r] / top_k, order[e, c]], which a matmul gathers with top_k = 1.
+    The leading `?` of the result is rows, of the input tokens (gather) or rows.
+
+    ```mlir
+    func.func private @permute_columns(%x: tensor<?x2048xbf16>, %rows: tensor<?xi32>, %offsets: tensor<129xi32>, %order: tensor<128x2048xi32>) {
+      %ordered = moe.permute_columns top_k = 8 %x gather %rows offsets %offsets, %order
+          : (tensor<?x2048xbf16>, tensor<?xi32>, tensor<129xi32>, tensor<128x2048xi32>) -> tensor<?x2048xbf16>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins OptionalAttr<Moe_IntAttr>:$top_k, AnyRankedTensor:$input,
+    Optional<AnyRankedTensor>:$rows, AnyRankedTensor:$offsets, AnyRankedTensor:$order);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    (`top_k` `=` $top_k^)? $input (`gather` $rows^)? `offsets` $offsets `,` $order
+    attr-dict `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    int64_t getNumExperts() { return ::llvm::cast<::mlir::RankedTensorType>(getOrder().getType()).getDimSize(0); }
+    int64_t getColumns() { return ::llvm::cast<::mlir::RankedTensorType>(getOrder().getType()).getDimSize(1); }
+  }];
+}
+
 def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandSegments]> {
   let summary = "each tile of rows times its expert's weight, transposed";
   let description = [{
@@ -451,7 +480,8 @@ def Moe_PackOp : Moe_StageOp<"pack", [Pure]> {
   let description = [{
     Weight preparation, once at load: shape and element type stay, but for
     powers of two (f8E8M0FNU), which may become f32; the layout is the result
-    type's encoding.
+    type's encoding. With an `order` (of `moe.pack_order`) column c of the result
+    is column order[expert, c] of the source.
 
     ```mlir
     func.func private @pack(%w13: tensor<128x1536x2048xbf16>) {
@@ -460,9 +490,28 @@ def Moe_PackOp : Moe_StageOp<"pack", [Pure]> {
     }
     ```
   }];
-  let arguments = (ins AnyRankedTensor:$source);
+  let arguments = (ins AnyRankedTensor:$source, Optional<AnyRankedTensor>:$order);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let assemblyFormat = "$source (`order` `(` $order^ `:` type($order) `)`)? attr-dict `:` type($source) `->` type($result)";
+}
+
+def Moe_PackOrderOp : Moe_StageOp<"pack_order", [Pure, AllTypesMatch<["index", "order"]>]> {
+  let summary = "columns in the order of their groups";
+  let description = [{
+    Weight preparation, once at load: from the group of each column (`index`
+    [experts, columns]) to the columns of the first group, of the second and so
+    on, inside a group as they stand. Groups have `group` columns, the last the rest.
+
+    ```mlir
+    func.func private @pack_order(%index: tensor<128x2048xi32>) {
+      %order = moe.pack_order group = 128 %index : tensor<128x2048xi32>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Moe_IntAttr:$group, AnyRankedTensor:$index);
+  let results = (outs AnyRankedTensor:$order);
+  let assemblyFormat = "`group` `=` $group $index attr-dict `:` type($index)";
 }
 
 def Moe_QuantizeWeightsOp : Moe_StageOp<"quantize_weights", [Pure]> {

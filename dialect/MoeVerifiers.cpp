@@ -9,50 +9,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialect/Moe.h"
+#include "dialect/Expect.h"
 
 using namespace mlir;
 using namespace moec::moe;
-
-static constexpr int64_t kAny = ShapedType::kDynamic;
-
-static RankedTensorType tensor(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
-/// `value` must have this shape and, unless null, this element type.
-static LogicalResult expect(Operation *op, StringRef name, Value value,
-                            ArrayRef<int64_t> shape, Type element = {}) {
-  const RankedTensorType type = tensor(value);
-  if (!element)
-    element = type.getElementType();
-  if (type.getShape() == shape && type.getElementType() == element)
-    return success();
-  return op->emitOpError() << "'" << name << "' must be "
-                           << RankedTensorType::get(shape, element) << ", got "
-                           << type;
-}
-
-static LogicalResult expectRank(Operation *op, StringRef name, Value value,
-                                int64_t rank) {
-  if (tensor(value).getRank() == rank)
-    return success();
-  return op->emitOpError() << "'" << name << "' must have " << rank
-                           << " dimensions, got " << tensor(value);
-}
-
-static LogicalResult expectPositive(Operation *op, StringRef name,
-                                    int64_t value) {
-  if (value > 0)
-    return success();
-  return op->emitOpError() << "'" << name << "' must be positive, got "
-                           << value;
-}
-
-static Type i32(Operation *op) {
-  return IntegerType::get(op->getContext(), 32);
-}
-static Type f32(Operation *op) { return Float32Type::get(op->getContext()); }
+using namespace moec::moe::detail;
 
 /// The number of tiles, and zeros that kernels count with: of both matmuls, at
 /// least.
@@ -517,6 +478,14 @@ LogicalResult PackOp::verify() {
     return emitOpError() << "'result' must have the #moe.layout that kernels "
                             "read, got "
                          << tensor(getResult());
+  if (getOrder()) {
+    if (failed(expectRank(*this, "source", getSource(), 3)) ||
+        failed(expect(*this, "order", getOrder(),
+                      {tensor(getSource()).getDimSize(0),
+                       tensor(getSource()).getDimSize(2)},
+                      i32(*this))))
+      return failure();
+  }
   Type element = tensor(getSource()).getElementType();
   // Powers of two may become the f32 numbers that they are.
   if (isa<Float8E8M0FNUType>(element) &&

@@ -221,6 +221,7 @@ LogicalResult LayerBuilder::build(const LayerDescription &layer,
     set("gate_up_order", builder.getStringAttr(layer.gateUpOrder));
   if (layer.storedLayout != "rows")
     set("stored_layout", builder.getStringAttr(layer.storedLayout));
+  setFlag("group_index", layer.groupIndex);
   if (!layer.weightsType.empty())
     set("weights_type", TypeAttr::get(elementType(layer.weightsType)));
   if (layer.accumulate != "f32")

@@ -275,6 +275,7 @@ void ConfigReader::readTypeAndScheme(LayerDescription &layer) {
   layer.quant.scheme = quantization.scheme;
   layer.quant.groupSize = quantization.groupSize;
   layer.storedLayout = quantization.storedLayout;
+  layer.groupIndex = quantization.groupIndex;
 }
 
 std::string ConfigReader::readScoring() {

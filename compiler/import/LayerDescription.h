@@ -96,6 +96,7 @@ struct LayerDescription {
   bool hasBias = false;
   std::string gateUpOrder = "gate_first";
   std::string storedLayout = "rows";
+  bool groupIndex = false; ///< columns of k are in groups that an index says
   std::string weightsType; ///< of floats that become codes; "": the scheme's
   std::string accumulate = "f32";            ///< or fast
   std::string activationFormat = "standard"; ///< or batched

@@ -312,6 +312,7 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
   layer.gateUpOrder = readName(reader, "gate_up_order", kOrders, "gate_first");
   layer.storedLayout =
       readName(reader, "stored_layout", storedLayoutNames(), "rows");
+  layer.groupIndex = reader.booleanOr("group_index", false);
   layer.weightsType = readFloatType(reader, "weights_dtype", "", false);
   static constexpr std::array<std::string_view, 2> kSums = {"f32", "fast"};
   layer.accumulate = readName(reader, "accumulate", kSums, "f32");

@@ -141,7 +141,22 @@ std::string readStrategy(JsonReader &group, std::string_view key,
   return text;
 }
 
-std::string readCompressedTensors(JsonReader &quant, int64_t &groupSize) {
+/// Whether rows of k are in the groups that g_idx says: those of "weight" (or
+/// "static") were chosen in the order of activations, and stand in k's.
+bool readOrder(JsonReader &group) {
+  std::optional<JsonReader> part = group.object("weights");
+  if (!part || !part->has("actorder"))
+    return false;
+  if (part->find("actorder")->is_boolean())
+    return part->booleanOr("actorder", false);
+  static constexpr std::array<std::string_view, 4> kOrders = {
+      "group", "dynamic", "weight", "static"};
+  const std::string order = readName(*part, "actorder", kOrders, "weight");
+  return order == "group" || order == "dynamic";
+}
+
+std::string readCompressedTensors(JsonReader &quant,
+                                  ExpertQuantization &result) {
   if (!quant.has("format"))
     quant.expected("format", "a string");
   const std::string format = quant.textOr("format", "");
@@ -160,7 +175,11 @@ std::string readCompressedTensors(JsonReader &quant, int64_t &groupSize) {
   std::optional<JsonReader> group = groups->object(name);
   if (!group)
     return "";
-  const std::string weights = readStrategy(*group, "weights", &groupSize);
+  const std::string weights =
+      readStrategy(*group, "weights", &result.groupSize);
+  // One group of all of k has no order.
+  result.groupIndex =
+      readOrder(*group) && weights.find(" group") != std::string::npos;
   const std::string activations =
       readStrategy(*group, "input_activations", nullptr);
   if (quant.failed())
@@ -218,17 +237,13 @@ std::string readCompressedTensors(JsonReader &quant, int64_t &groupSize) {
 }
 
 /// Integers with scales of groups along k, of AutoGPTQ and AutoAWQ.
-std::string readGrouped(JsonReader &quant, bool symmetric, int64_t &groupSize) {
+std::string readGrouped(JsonReader &quant, bool symmetric,
+                        ExpertQuantization &result) {
   const int64_t bits = quant.integer("bits", 4, 8);
-  groupSize = quant.integer("group_size", -1, kMaxBlock);
+  result.groupSize = quant.integer("group_size", -1, kMaxBlock);
   // One group of all of k has no order.
-  if (quant.booleanOr("desc_act", false) && groupSize != -1) {
-    quant.refuse("desc_act",
-                 fmt::format("expected false (rows of k in their order) with "
-                             "groups of {}, got true; {}",
-                             groupSize, orScheme()));
-    return "";
-  }
+  result.groupIndex =
+      quant.booleanOr("desc_act", false) && result.groupSize != -1;
   return known(quant, "bits",
                bits == 8   ? "int8_w8a16"
                : symmetric ? "int4_w4a16"
@@ -461,13 +476,12 @@ ExpertQuantization moec::compiler::readQuantization(JsonReader &quant) {
   if (method == "fp8")
     result.scheme = readFp8(quant);
   else if (method == "compressed-tensors")
-    result.scheme = readCompressedTensors(quant, result.groupSize);
+    result.scheme = readCompressedTensors(quant, result);
   else if (method == "awq")
-    result.scheme = readGrouped(quant, !quant.booleanOr("zero_point", true),
-                                result.groupSize);
-  else if (method == "gptq")
     result.scheme =
-        readGrouped(quant, quant.booleanOr("sym", true), result.groupSize);
+        readGrouped(quant, !quant.booleanOr("zero_point", true), result);
+  else if (method == "gptq")
+    result.scheme = readGrouped(quant, quant.booleanOr("sym", true), result);
   else if (method == "modelopt" || method == "modelopt_fp4")
     result.scheme = readModelOpt(quant);
   else if (method == "quark")

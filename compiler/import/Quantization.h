@@ -26,6 +26,8 @@ struct ExpertQuantization {
   int64_t groupSize = 0; ///< see QuantDescription
   /// A row of StoredLayouts.h.
   std::string storedLayout = "rows";
+  /// Rows of k are in groups that g_idx says.
+  bool groupIndex = false;
   /// Shared experts are left as they are.
   bool sharedDiffer = false;
 };

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/passes/CheckStoredWeights.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/ProgramValues.h"
 #include "compiler/passes/Targets.h"
@@ -308,74 +309,6 @@ LogicalResult checkParameters(moe::LayerOp layer) {
 }
 
 //===----------------------------------------------------------------------===//
-// Weights as stored
-//===----------------------------------------------------------------------===//
-
-LogicalResult checkStoredLayout(moe::LayerOp layer) {
-  const StringRef name = layer.getStoredLayout();
-  const catalog::StoredLayout &stored =
-      *catalog::find(catalog::kStoredLayouts, std::string_view(name));
-  const bool ofWords = !stored.weights.packed.empty();
-  const auto refuse = [&](StringRef code, const Twine &reason) {
-    return compiler::refuse(layer, code,
-                            "stored_layout '" + name + "' " + reason);
-  };
-  for (moe::DescriptorAttr weight :
-       {layer.getQuant().getW1(), layer.getQuant().getW2()}) {
-    const Type element = weight.getElement();
-    const int64_t bits = element.getIntOrFloatBitWidth();
-    const std::string got = ", got " + compiler::elementTypeName(element) +
-                            "; accepted: another layout";
-    if (!ofWords && stored.weights.rowsLast && bits % 8 != 0)
-      return refuse("option_not_supported",
-                    "holds elements of whole bytes" + got);
-    const bool bytes = stored.weights.slots.empty();
-    if (ofWords && (!element.isInteger() || (bits != 4 && !bytes)))
-      return refuse("option_not_supported", Twine("holds integers of 4 ") +
-                                                (bytes ? "or 8 " : "") +
-                                                "bits" + got);
-    if (ofWords && bits != 4 && weight.getZeroPoint())
-      return refuse("option_not_supported",
-                    "holds zero points of 4 bits beside such codes" + got +
-                        ", or no zero points");
-  }
-  // Each of them counts rows of one weight and elements of rows of the other.
-  constexpr int64_t kPerWord = 8;
-  for (auto [size, extent] :
-       {std::pair<StringRef, int64_t>("hidden", layer.getWidth()),
-        {"intermediate (of this rank)",
-         layer.getLocalIntermediate().value_or(layer.getIntermediate())}})
-    if (ofWords && extent % kPerWord != 0)
-      return refuse("size_not_supported",
-                    "holds up to 8 elements in 32 bits, and " + size + " is " +
-                        Twine(extent) + "; accepted: multiples of 8");
-  return success();
-}
-
-/// Floats: templates/moe/quant/weight_scaling.cuh has the rules.
-LogicalResult checkQuantizedWeights(moe::LayerOp layer) {
-  bool failed = false;
-  for (moe::DescriptorAttr weight :
-       {layer.getQuant().getW1(), layer.getQuant().getW2()}) {
-    if (!layer.quantizesWeights())
-      break;
-    const std::string code = compiler::elementTypeName(weight.getElement());
-    const std::string scale = compiler::elementTypeName(weight.getScale());
-    const bool twoLevels = scale == "f8E4M3FN";
-    if ((code[0] == 'i' && (twoLevels || scale == "f8E8M0FNU")) ||
-        twoLevels != bool(weight.getSecondScale()) ||
-        (weight.getZeroPoint() && code != "i4"))
-      failed |= mlir::failed(compiler::refuse(
-          layer, "scheme_not_supported",
-          "weights_type: no rule makes " + code + " with scales of " + scale +
-              (weight.getZeroPoint() ? " and zero points" : "") +
-              " of floats; accepted: scales of f32, f16 or bf16, of floats "
-              "f8E8M0FNU, too, or f8E4M3FN below f32, i4 with zero points"));
-  }
-  return failure(failed);
-}
-
-//===----------------------------------------------------------------------===//
 // Types and sizes
 //===----------------------------------------------------------------------===//
 
@@ -579,8 +512,7 @@ struct CheckTargetPass : compiler::impl::CheckTargetPassBase<CheckTargetPass> {
       failed |= mlir::failed(checkTogether(layer));
       failed |= mlir::failed(checkAccumulation(layer));
       failed |= mlir::failed(checkParameters(layer));
-      failed |= mlir::failed(checkStoredLayout(layer));
-      failed |= mlir::failed(checkQuantizedWeights(layer));
+      failed |= mlir::failed(compiler::checkStoredWeights(layer));
       failed |= mlir::failed(checkTypes(layer));
       failed |= mlir::failed(checkSizes(layer));
     }

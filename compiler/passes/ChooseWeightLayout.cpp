@@ -8,12 +8,14 @@
 // A gated activation needs a gate column and its up column in one thread.
 // With rows interleaved by 8 both lie in the two halves of an m16n8 tile pair,
 // in one fragment, for mma.sync as for wgmma, plain and swapped. What a
-// checkpoint stores in another order than rows is brought into rows. Scales
-// that are powers of two become f32 where they multiply sums.
+// checkpoint stores in another order than rows is brought into rows, and
+// columns into the order of their groups. Scales that are powers of two become
+// f32 where they multiply sums.
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
+#include "compiler/passes/ProgramValues.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -51,8 +53,8 @@ Type elementAsRead(Value weight) {
 }
 
 /// The layout in which kernels read a weight that gated matmuls read, or what
-/// is not stored as they read it (`changes`: of another type); null for as
-/// stored.
+/// is not stored as they read it (`changes`: of another type, or its columns in
+/// another order); null for as stored.
 moe::LayoutAttr layoutFor(RankedTensorType weight, bool gated, bool changes,
                           StringRef gateUpOrder) {
   if (gated)
@@ -96,23 +98,36 @@ LogicalResult quantizeInto(moe::ProgramOp program,
   return success();
 }
 
+/// The order of the columns of a weight, or null.
+Value orderOf(moe::ProgramOp program, BlockArgument weight) {
+  const std::string index = compiler::valueName(weight) + "_group_index";
+  for (auto order : program.getBody().getOps<moe::PackOrderOp>())
+    if (compiler::valueName(order.getIndex()) == index)
+      return order.getOrder();
+  return {};
+}
+
 LogicalResult pack(moe::ProgramOp program) {
   for (auto quantize : program.getBody().getOps<moe::QuantizeWeightsOp>())
     if (failed(quantizeInto(program, quantize)))
       return failure();
   OpBuilder builder(program.getContext());
   builder.setInsertionPointToStart(&program.getBody().front());
+  for (auto order : program.getBody().getOps<moe::PackOrderOp>())
+    builder.setInsertionPointAfter(order);
   for (BlockArgument weight : program.getBody().getArguments()) {
     // What is packed already stays.
     if (llvm::any_of(weight.getUsers(),
-                     llvm::IsaPred<moe::PackOp, moe::QuantizeWeightsOp>))
+                     llvm::IsaPred<moe::PackOp, moe::PackOrderOp,
+                                   moe::QuantizeWeightsOp>))
       continue;
     const SmallVector<moe::GroupedMatmulOp> readers = gatedMatmuls(weight);
     const auto type = cast<RankedTensorType>(weight.getType());
     const Type read = elementAsRead(weight);
-    const moe::LayoutAttr layout =
-        layoutFor(type, !readers.empty(), read != type.getElementType(),
-                  program.getLayerOp().getGateUpOrder());
+    const Value order = orderOf(program, weight);
+    const moe::LayoutAttr layout = layoutFor(
+        type, !readers.empty(), order || read != type.getElementType(),
+        program.getLayerOp().getGateUpOrder());
     if (!layout)
       continue;
     if (failed(layout.verifyEncoding(type.getShape(), type.getElementType(),
@@ -120,7 +135,7 @@ LogicalResult pack(moe::ProgramOp program) {
       return failure();
     auto packed = moe::PackOp::create(
         builder, program.getLoc(),
-        RankedTensorType::get(type.getShape(), read, layout), weight);
+        RankedTensorType::get(type.getShape(), read, layout), weight, order);
     weight.replaceAllUsesExcept(packed.getResult(), packed);
     for (moe::GroupedMatmulOp matmul : readers)
       gatedReader(matmul).setInterleave(kInterleave);

@@ -56,6 +56,10 @@ public:
       quantizeWeights("w13", layer.getQuant().getW1(), layer.isGated() ? 2 : 1);
       quantizeWeights("w2", layer.getQuant().getW2(), 1);
     }
+    if (layer.getGroupIndex()) {
+      orderColumns("w13_group_index", layer.getQuant().getW1());
+      orderColumns("w2_group_index", layer.getQuant().getW2());
+    }
     auto variant = moe::VariantOp::create(
         builder, location, "all", 1, maxTokens, StringAttr(), IntegerAttr(),
         ArrayAttr(), StringAttr());
@@ -159,6 +163,15 @@ private:
     }
   }
 
+  /// From here on the name is the order's that follows from it.
+  void orderColumns(StringRef name, moe::DescriptorAttr descriptor) {
+    Input *known = llvm::find_if(
+        inputs, [&](const Input &input) { return input.name == name; });
+    known->value = moe::PackOrderOp::create(
+        builder, location, known->type,
+        builder.getI64IntegerAttr(descriptor.getGroup()[1]), known->value);
+  }
+
   void addWeights() {
     const int64_t experts = *layer.getLocalExperts();
     const int64_t rows = layer.getW13Rows();
@@ -175,6 +188,11 @@ private:
     };
     if (!areFloats)
       addWeightScales();
+    if (layer.getGroupIndex()) {
+      add("w13_group_index", {experts, layer.getWidth()}, builder.getI32Type());
+      add("w2_group_index", {experts, *layer.getLocalIntermediate()},
+          builder.getI32Type());
+    }
     // Of all experts, so that every rank quantizes alike.
     if (!layer.getInputQuantized())
       addScale("a1_scale", {layer.getStoredExperts()}, quant.getA1());
@@ -329,6 +347,18 @@ private:
             Value()};
   }
 
+  /// Columns as those of the weight's k, where their order is each expert's.
+  /// With `pairs` (of sorted rows) rows of tokens become those of pairs.
+  Value permuteColumns(Value input, StringRef weight, IntegerAttr topK,
+                       Value pairs, const Rows &rows) {
+    const Value order = this->input((weight + "_group_index").str());
+    if (!order)
+      return input;
+    return moe::PermuteColumnsOp::create(builder, location, input.getType(),
+                                         topK, input, pairs, rows.offsets,
+                                         order);
+  }
+
   /// `gather`: the pair of each row, or null. `weight`: "w13" or "w2".
   Value matmul(IntegerAttr topK, Quantized lhs, Value gather, StringRef weight,
                Value bias, const Rows &rows) {
@@ -384,15 +414,20 @@ private:
                          permute.getOffsets(), Value()};
     const bool onInput = layer.getApplyRouterWeightOnInput();
     const moe::DescriptorAttr a1 = layer.getQuant().getA1();
-    const Quantized x =
-        layer.getInputQuantized()
-            ? quantizedX(Rows())
-            : quantize(a1, input("x"),
-                       onInput ? route.getTopkWeights() : Value(), "a1",
-                       Rows());
+    Quantized x = layer.getInputQuantized()
+                      ? quantizedX(Rows())
+                      : quantize(a1, input("x"),
+                                 onInput ? route.getTopkWeights() : Value(),
+                                 "a1", Rows());
     // Weighed rows are of pairs, others of tokens.
-    const Value h = matmul(builder.getI64IntegerAttr(onInput ? 1 : topK), x,
-                           permute.getRows(), "w13", input("b13"), sorted);
+    IntegerAttr pairsOfRow = builder.getI64IntegerAttr(onInput ? 1 : topK);
+    if (layer.getGroupIndex()) {
+      x.data =
+          permuteColumns(x.data, "w13", pairsOfRow, permute.getRows(), sorted);
+      pairsOfRow = builder.getI64IntegerAttr(1);
+    }
+    const Value h =
+        matmul(pairsOfRow, x, permute.getRows(), "w13", input("b13"), sorted);
     const Value y =
         secondHalf(h, sorted, layer.getLora() ? permute.getRows() : Value());
     if (layer.getDeferFinalize()) {
@@ -424,7 +459,8 @@ private:
         input("gate_up_addend"), pairs,
         llvm::map_to_vector(numbersOfExperts(),
                             [&](StringRef name) { return input(name); }));
-    const Quantized t = quantize(a2, activate.getResult(), Value(), "a2", rows);
+    Quantized t = quantize(a2, activate.getResult(), Value(), "a2", rows);
+    t.data = permuteColumns(t.data, "w2", IntegerAttr(), Value(), rows);
     return matmul(IntegerAttr(), t, Value(), "w2",
                   *layer.getW2Bias() ? input("b2") : Value(), rows);
   }

@@ -133,6 +133,12 @@ static StringRef operandName(OpOperand &operand) {
                : value == op.getSecondScale() ? "second_scale"
                                               : "expert_num_tokens";
       })
+      .Case([&](moe::PermuteColumnsOp op) -> StringRef {
+        return value == op.getInput()     ? "input"
+               : value == op.getRows()    ? "rows"
+               : value == op.getOffsets() ? "offsets"
+                                          : "order";
+      })
       .Case([&](moe::ActivateOp op) -> StringRef {
         if (llvm::is_contained(op.getNumbers(), value))
           return compiler::numbersWeight(op.getActivation(),
@@ -215,6 +221,8 @@ static std::string launchResultName(OpResult result, StringRef kind) {
     return "x_dequantized";
   if (inKernel != "result")
     return inKernel.str();
+  if (auto permute = dyn_cast<moe::PermuteColumnsOp>(result.getOwner()))
+    return permute.getRows() ? "x_ordered" : "t_ordered";
   if (isa<moe::ActivateOp>(result.getOwner()))
     return "t";
   if (StringRef returned = returnedName(result); !returned.empty())
@@ -369,6 +377,8 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuse,
     } else if (isa<moe::ActivateOp>(op)) {
       kind = "activate";
       joins = fuseActivation;
+    } else if (auto columns = dyn_cast<moe::PermuteColumnsOp>(op)) {
+      kind = columns.getRows() ? "order_x" : "order_t";
     } else if (isa<moe::CombineOp>(op)) {
       kind = "combine";
       joins = bool(variant.getMultiprocessors());

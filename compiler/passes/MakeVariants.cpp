@@ -151,6 +151,7 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
       {layer.getBatchInvariant(), "batch_invariant"},
       {layer.getDeferFinalize(), "defer_finalize"},
       {layer.getInputQuantized(), "input_quantized"},
+      {layer.getGroupIndex(), "group_index"},
       {layer.getApplyRouterWeightOnInput(), "apply_router_weight_on_input"},
       {layer.getZeroExperts().value_or(0) > 0, "zero_experts"}};
   for (const auto &[asked, option] : notDone)

@@ -174,6 +174,8 @@ std::string compiler::valueName(Value value) {
     return nameAt(launch.getResultNames(), index).str();
   if (auto pack = value.getDefiningOp<moe::PackOp>())
     return valueName(pack.getSource()) + "_packed";
+  if (auto order = value.getDefiningOp<moe::PackOrderOp>())
+    return valueName(order.getIndex()) + "_packed";
   if (auto quantize = value.getDefiningOp<moe::QuantizeWeightsOp>())
     return valueName(quantize.getSource()) + quantize.getSuffix(index).str() +
            "_packed";

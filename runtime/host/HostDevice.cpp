@@ -41,6 +41,7 @@ constexpr StageRow kStages[] = {
     {"count", runCount},
     {"batch", runBatch},
     {"permute", runPermute},
+    {"permute_columns", runPermuteColumns},
     {"grouped_matmul", runGroupedMatmul},
     {"amax", runAmax},
     {"quantize", runQuantize},
@@ -50,6 +51,7 @@ constexpr StageRow kStages[] = {
     {"pack_copy", runPackCopy},
     {"pack_interleave", runPackInterleave},
     {"pack_stored", runPackStored},
+    {"pack_order", runPackOrder},
     {"pack_scales", runPackScales},
     {"pack_codes", runPackCodes},
 };

@@ -120,6 +120,7 @@ Result<void> runRoute(KernelRun &run, const Stage &stage);
 Result<void> runCount(KernelRun &run, const Stage &stage);
 Result<void> runBatch(KernelRun &run, const Stage &stage);
 Result<void> runPermute(KernelRun &run, const Stage &stage);
+Result<void> runPermuteColumns(KernelRun &run, const Stage &stage);
 Result<void> runGroupedMatmul(KernelRun &run, const Stage &stage);
 Result<void> runActivate(KernelRun &run, const Stage &stage);
 Result<void> runAmax(KernelRun &run, const Stage &stage);
@@ -129,6 +130,7 @@ Result<void> runCombine(KernelRun &run, const Stage &stage);
 Result<void> runPackCopy(KernelRun &run, const Stage &stage);
 Result<void> runPackInterleave(KernelRun &run, const Stage &stage);
 Result<void> runPackStored(KernelRun &run, const Stage &stage);
+Result<void> runPackOrder(KernelRun &run, const Stage &stage);
 Result<void> runPackScales(KernelRun &run, const Stage &stage);
 Result<void> runPackCodes(KernelRun &run, const Stage &stage);
 

@@ -234,6 +234,19 @@ Result<void> moec::host::runPackStored(KernelRun &run, const Stage &stage) {
   if (!*scratch || !*weight || scratch->storage != Storage::I8)
     return run.fail(stage, "expected memory for source and destination, and "
                            "a source of i8");
+  // The columns that the packed ones are, of all experts.
+  Result<View> columns = run.operand(
+      stage, "order", step->firstExpert + step->experts, step->columns);
+  if (!columns)
+    return columns.takeError();
+  for (int64_t e = 0; *columns && e < step->experts; ++e)
+    for (int64_t c = 0; c < step->columns; ++c)
+      if (const int64_t from = columns->integer(step->firstExpert + e, c);
+          from < 0 || from >= step->columns)
+        return run.fail(
+            stage, fmt::format("expected columns below {}, got {} for "
+                               "expert {}",
+                               step->columns, from, step->firstExpert + e));
   if (matrix->powers && (matrix->bits != 8 || weight->storage != Storage::F32))
     return run.fail(stage,
                     fmt::format("expected powers of two of 8 bits that become "
@@ -242,26 +255,30 @@ Result<void> moec::host::runPackStored(KernelRun &run, const Stage &stage) {
   const int64_t bits = storageBits(weight->storage);
   const int64_t rowBytes = storageBytes(weight->storage, step->columns);
   std::byte *destination = weight->at(step->firstExpert);
-  parallelFor(run.threads, step->experts * step->rows, 16,
-              [&](int64_t begin, int64_t end) {
-                for (int64_t i = begin; i < end; ++i) {
-                  const std::byte *from =
-                      scratch->data + i / step->rows * matrix->bytes();
-                  std::byte *row = destination + i * rowBytes;
-                  const int64_t stored = order->at(i % step->rows).stored;
-                  for (int64_t c = 0; c < step->columns; ++c) {
-                    const uint32_t element = matrix->load(from, stored, c);
-                    if (bits == 4) {
-                      const auto nibble =
-                          static_cast<uint8_t>(element << c % 2 * 4);
-                      row[c / 2] = (c % 2 ? row[c / 2] : std::byte{0}) |
-                                   static_cast<std::byte>(nibble);
-                    } else {
-                      std::memcpy(row + c * bits / 8, &element,
-                                  static_cast<size_t>(bits / 8));
-                    }
-                  }
-                }
-              });
+  parallelFor(
+      run.threads, step->experts * step->rows, 16,
+      [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const std::byte *from =
+              scratch->data + i / step->rows * matrix->bytes();
+          std::byte *row = destination + i * rowBytes;
+          const int64_t stored = order->at(i % step->rows).stored;
+          for (int64_t c = 0; c < step->columns; ++c) {
+            const int64_t column =
+                *columns
+                    ? columns->integer(step->firstExpert + i / step->rows, c)
+                    : c;
+            const uint32_t element = matrix->load(from, stored, column);
+            if (bits == 4) {
+              const auto nibble = static_cast<uint8_t>(element << c % 2 * 4);
+              row[c / 2] = (c % 2 ? row[c / 2] : std::byte{0}) |
+                           static_cast<std::byte>(nibble);
+            } else {
+              std::memcpy(row + c * bits / 8, &element,
+                          static_cast<size_t>(bits / 8));
+            }
+          }
+        }
+      });
   return {};
 }

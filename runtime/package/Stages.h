@@ -76,6 +76,10 @@ inline constexpr StageKind kStageKinds[] = {
     // What codes of x stand for; a second scale of all or of each row.
     {"dequantize", "input scale second_scale? expert_num_tokens?", "data",
      "group_rows:integer group_columns:integer second_per_token:boolean~"},
+    // Columns of each sorted row in its expert's order. With rows: of pairs, of
+    // which a row of the input has top_k.
+    {"permute_columns", "input rows? offsets order", "result",
+     "experts:integer columns:integer top_k:integer~"},
     // gate_up: gate and up rows have groups of scales of their own.
     {"grouped_matmul",
      "lhs rows? tiles tile_count rhs lhs_scale? rhs_scale? "
@@ -100,12 +104,14 @@ inline constexpr StageKind kStageKinds[] = {
     {"pack_interleave", "source", "destination",
      "rows:integer columns:integer interleave:integer gate_up_order:string~"},
     // Out of memory where elements of so many bits lie as a checkpoint has
-    // them; slots: where in 32 bits the i-th one is.
-    {"pack_stored", "source", "destination",
+    // them; slots: where in 32 bits the i-th one is. order: of the columns.
+    {"pack_stored", "source order?", "destination",
      "rows:integer columns:integer interleave:integer gate_up_order:string~ "
      "bits:integer rows_last:boolean rows_per_word:integer "
      "columns_per_word:integer slots:string added:integer flipped:integer "
      "powers:boolean~"},
+    // From the group of each column to columns in the order of their groups.
+    {"pack_order", "source", "destination", "columns:integer group:integer"},
     // Of weights that are stored as floats. number: second_scale, scale or
     // zero_point, of each group; 0 stands for the whole extent of one of the
     // parts, whose rows alternate or follow each other.

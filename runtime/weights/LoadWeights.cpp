@@ -571,6 +571,8 @@ Result<void> WeightLoader::load(const Value &value, std::span<std::byte> to) {
     wanted.group = {-1, -1};
     return loadInputScales(wanted, to);
   }
+  if (value.name.ends_with("_group_index"))
+    return loadGroupIndex(value, to);
   if (!value.name.starts_with("w13") && !value.name.starts_with("w2") &&
       value.name != "b13" && value.name != "b2")
     return refusal(fmt::format("value '{}': no checkpoint's name is known for "

@@ -101,6 +101,7 @@ private:
   Result<Wanted> wantedOf(const Value &value) const;
   Result<void> loadExperts(const Wanted &wanted, std::span<std::byte> to);
   Result<void> loadInputScales(const Wanted &wanted, std::span<std::byte> to);
+  Result<void> loadGroupIndex(const Value &value, std::span<std::byte> to);
   Result<void> loadRouting(const Value &value, Kind kind,
                            std::span<std::byte> to);
   const Found *look(const Wanted &wanted, bool shared, int64_t expert,

@@ -41,6 +41,7 @@ int main() {
                                {"a2", row.a2.element},
                                {"a2_rows", row.a2.groupRows},
                                {"w1", row.w1.element},
+                               {"w1_columns", row.w1.groupColumns},
                                {"w2", row.w2.element},
                                {"dequantizes", row.policy == kWeightOnly}});
   for (const RoutingMethod &row : kRoutingMethods)

@@ -1,6 +1,11 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Codes of 4 bits in words of 32, as GPTQ, AWQ and compressed-tensors keep them: what a loader takes of them are whole words."""
+"""Codes of 4 bits in words of 32, as GPTQ, AWQ and compressed-tensors keep them: what a loader takes of them are whole words.
+
+With an order (GPTQ's desc_act, compressed-tensors' actorder) each column of k says its group.
+"""
+
+import struct
 
 import checkpoint_layers as layers
 
@@ -13,15 +18,15 @@ LAYOUTS = {
     "pack_quantized": {"weight": (1, 8), "last": False},
 }
 WORDS = {
-    True: {"weight": "qweight", "scale": "scales", "zero": "qzeros"},
-    False: {"weight": "weight_packed", "scale": "weight_scale", "zero": "weight_zero_point"},
+    True: {"weight": "qweight", "scale": "scales", "zero": "qzeros", "index": "g_idx"},
+    False: {"weight": "weight_packed", "scale": "weight_scale", "zero": "weight_zero_point", "index": "weight_g_idx"},
 }
 
 
 class WordLayer:
     """As checkpoint_layers.Layer, of matrices as they are stored."""
 
-    def __init__(self, shape, layout, seed, zero):
+    def __init__(self, shape, layout, seed, zero, ordered=False):
         self.layout, self.shape, self.experts = LAYOUTS[layout], shape, shape["num_experts"]
         numbers = layers.Numbers(seed)
         hidden, wide = shape["hidden_dim"], shape["intermediate_size"]
@@ -36,6 +41,15 @@ class WordLayer:
                 self.of[kind][part] = [
                     numbers.floats("bf16", *extents, 0.01, 0.03) if kind == "scale" else numbers.codes("i32", *extents)
                     for _ in range(self.experts)]
+        # Of gates and ups, and of downs: the group of each column, in no order where there is one.
+        self.index, self.ordered = {}, ordered
+        for key, columns in (("first", hidden), ("second", wide)):
+            self.index[key] = [[column // GROUP for column in range(columns)] for _ in range(self.experts)]
+            for index in self.index[key] if ordered else []:
+                numbers.random.shuffle(index)
+
+    def index_of(self, part, expert):
+        return self.index["second" if part == "down" else "first"][expert]
 
     def write(self, writer, prefix, projections):
         for kind, parts in self.of.items():
@@ -43,8 +57,10 @@ class WordLayer:
                 for expert, matrix in enumerate(matrices):
                     name = f"{prefix}.experts.{expert}.{projections[part]}."
                     writer.matrix(name + WORDS[self.layout["last"]][kind], matrix)
-                    if kind == "weight" and self.layout["last"]:
-                        writer.put(name + "g_idx", [1], bytes(4), "int32")
+                    if kind == "weight" and (self.layout["last"] or self.ordered):
+                        index = self.index_of(part, expert)
+                        writer.put(name + WORDS[self.layout["last"]]["index"], [len(index)], struct.pack(f"<{len(index)}i", *index),
+                                   "int32")
 
     def expected(self, columns=None):
         begin, count = columns or (0, self.shape["intermediate_size"])
@@ -65,4 +81,7 @@ class WordLayer:
             name = {"weight": "", "scale": "_scale", "zero": "_zero_point"}[kind]
             made["w13" + name] = first
             made["w2" + name] = b"".join(of_columns(matrix).data() for matrix in parts["down"])
+        if self.ordered:
+            for name, indices in (("w13", self.index["first"]), ("w2", self.index["second"])):
+                made[name + "_group_index"] = b"".join(struct.pack(f"<{len(index)}i", *index) for index in indices)
         return made

@@ -217,6 +217,9 @@ for layout, scheme, columns in [("gptq", "int4_zp_w4a16", None), ("gptq", "int4_
     parallel = {"moe_parallel_config": {"tp_size": 2, "tp_rank": columns[0] // 128}} if columns else {}
     CASES.append(case(f"{layout}-{scheme}", scheme, None, SHAPE, {"stored_layout": layout, **parallel}, columns=columns,
                       words=layout))
+# The same with columns in an order of their own.
+for layout, scheme in [("gptq", "int4_w4a16"), ("gptq", "int4_zp_w4a16"), ("gptq_v2", "int4_zp_w4a16"), ("pack_quantized", "int4_w4a16")]:
+    CASES.append(case(f"{layout}-{scheme}-ordered", scheme, None, SHAPE, {"stored_layout": layout, "group_index": True}, words=layout))
 
 
 def weights_of(scheme):
@@ -291,7 +294,8 @@ def check_case(tools, work, row, keep):
     """None, or what is wrong."""
     folder = fresh(work, row["name"])
     if row.get("words"):
-        layer = words_of.WordLayer(row["shape"], row["words"], len(row["name"]), bool(row["scheme"].get("zero")))
+        layer = words_of.WordLayer(row["shape"], row["words"], len(row["name"]), bool(row["scheme"].get("zero")),
+                                   row["layer"].get("group_index", False))
         row = {**row, "write": lambda writer, layer: layer.write(writer, "model.layers.0.mlp", PROJECTIONS)}
     else:
         layer = plain_layer(row)
@@ -416,6 +420,25 @@ def doubled(folder, writer, layer):
     writer.tensors["model.layers.0.mlp.experts.0.w1.weight"] = writer.tensors[GATE]
 
 
+def ordered(change):
+    """A checkpoint in GPTQ's words whose columns have an order, and one of them another: change(index) of expert 1's up_proj."""
+    def make(folder, writer, layer):
+        writer.tensors.clear()
+        made = words_of.WordLayer(SHAPE, "gptq", 3, False, True)
+        made.write(writer, "model.layers.0.mlp", PROJECTIONS)
+        index = list(made.index_of("up", 1))
+        change(index)
+        writer.put(UP_INDEX, [len(index)], layers.struct.pack(f"<{len(index)}i", *index), "int32")
+        writer.write(folder / "model.safetensors")
+    return make
+
+
+def exchange(index):
+    """Two columns of other groups."""
+    other = next(i for i, group in enumerate(index) if group != index[0])
+    index[0], index[other] = index[other], index[0]
+
+
 def as_floats(folder, writer, layer):
     floats = layers.Layer(SMALL, SCHEMES["bf16"])
     writer.tensors.clear()
@@ -423,6 +446,7 @@ def as_floats(folder, writer, layer):
 
 
 GATE = "model.layers.0.mlp.experts.0.gate_proj.weight"
+UP_INDEX = "model.layers.0.mlp.experts.1.up_proj.g_idx"
 SCALE = "model.layers.0.mlp.experts.0.gate_proj.weight_scale"
 INDEX = "model.safetensors.index.json"
 CUT = re.compile(
@@ -443,6 +467,13 @@ REFUSALS = [
     ("layer", "int8_w8a16", damaged(lambda folder, writer, layer: None), ["--layer=7"],
      "DIR: expected experts' weights in layer 7, names such as 'model.layers.3.mlp.experts.0.gate_proj.weight' "
      "(docs/checkpoints.md lists the words), got 18 tensors, 'model.layers.0.mlp.experts.0.down_proj.weight' among them [refused]"),
+    ("orders", "int4_w4a16", ordered(exchange), [],
+     f"DIR: tensors 'model.layers.0.mlp.experts.1.gate_proj.g_idx' and '{UP_INDEX}' differ; expected one order of the columns of "
+     "gate and up of expert 1 [refused]"),
+    ("group", "int4_w4a16", ordered(lambda index: index.__setitem__(index.index(0), 1)), [],
+     f"DIR: tensor '{UP_INDEX}': expected 128 columns of group 0, got 127, in groups of 128 of expert 1 [refused]"),
+    ("no-group", "int4_w4a16", ordered(lambda index: index.__setitem__(7, 2)), [],
+     f"DIR: tensor '{UP_INDEX}': expected groups 0 to 1, got 2 for column 7, in groups of 128 of expert 1 [refused]"),
     ("codes", "int8_w8a16", damaged(lambda folder, writer, layer: None), ["--quantize"],
      f"DIR: tensor '{GATE}': expected f32 [64, 96] for value 'w13' of layer 'codes', got I8 [64, 96] [refused]"),
     ("static", "fp8_tensor", damaged(as_floats), ["--quantize"],
@@ -478,7 +509,8 @@ def check_refusal(tools, work, package_of, row):
     writer = layers.Writer()
     modules(writer, layer, "model.layers.0.mlp", PROJECTIONS, {"weight": ("weight", {}), "scale": ("weight_scale", {})})
     make(folder / "model", writer, layer)
-    package = compiled(tools, folder, layer_json(case(name, scheme, None)))
+    words = {"stored_layout": "gptq", "group_index": True} if scheme == "int4_w4a16" else {}
+    package = compiled(tools, folder, layer_json(case(name, scheme, None, SHAPE if words else SMALL, words)))
     status, _, errors = testing.run([tools.moec_run, package, "--device=host", f"--weights={folder / 'model'}", *options])
     said = errors.strip().removeprefix("moec-run: ").replace(str(folder / "model"), "DIR")
     fits = expected.fullmatch(said) if isinstance(expected, re.Pattern) else said == expected

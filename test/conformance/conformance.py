@@ -160,6 +160,9 @@ def cases(rows, product=True, every=False):
                     if "weight_on_input" in method["needs"] or method["score"].startswith("drawn"):
                         method = rows["routing"][0]
                     yield {**case, "routing": method, "bias": True, "extras": False, "options": options_of_layer}
+                    if testing.may_be_ordered(scheme) and not few:
+                        groups = {"quant_config": {"scheme": scheme["name"], "group_size": 16}} if scheme["w1"] == "i4" else {}
+                        yield {**case, "bias": True, "extras": False, "options": {"group_index": True, **groups}}
         for index, (backend, engine) in enumerate(testing.ways(rows, scheme, ("batched",))):
             options_of_layer = {**BATCHED[(index + rows["schemes"].index(scheme)) % len(BATCHED)], "activation_format": "batched"}
             if scheme["name"].endswith("_tensor_dynamic"):

@@ -57,6 +57,11 @@ def quantizes_x(scheme):
     return scheme["a1"] not in FLOATS
 
 
+def may_be_ordered(scheme):
+    """Whether columns may be in groups that an index says (group_index)."""
+    return is_dequantized(scheme) and not is_emulated(scheme) and scheme["w1_columns"] > 0
+
+
 def shapes(scheme):
     return SHAPES if is_plain(scheme) else SHAPES_OF_BYTES
 

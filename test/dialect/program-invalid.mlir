@@ -224,7 +224,7 @@ moe.variant @a tokens [1, 64] {
 moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
-// expected-error@+1 {{'builtin.module' op does not belong into a program; it holds moe.pack, moe.quantize_weights, moe.kernel and moe.variant}}
+// expected-error@+1 {{'builtin.module' op does not belong into a program; it holds moe.pack, moe.pack_order, moe.quantize_weights, moe.kernel and moe.variant}}
 builtin.module {}
 }
 

@@ -83,6 +83,7 @@ MUTANT_LAYERS = {
     "zero_experts": ("bf16", "mma_sync", {**conformance.NO_METHOD, "routing_method": "longcat", "num_zero_experts": 9}, 2048),
     "weight_on_input": ("fp8_block", "mma_sync", {**conformance.NO_METHOD, "routing_method": "llama4", "experts_per_token": 1}, 2048),
     "gptq": ("int4_zp_w4a16", "mma_sync", {"stored_layout": "gptq"}, 2048),
+    "ordered": ("int4_zp_w4a16", "mma_sync", {"stored_layout": "gptq", "group_index": True}, 2048),
     "floats": ("fp8_block", "mma_sync", {"weights_dtype": "bf16"}, 2048),
     "quantized_x": ("nvfp4", "mma_sync", {"input_quantized": True}, 2048),
     "awq": ("int4_zp_w4a16", "mma_sync", {"stored_layout": "awq"}, 2048),

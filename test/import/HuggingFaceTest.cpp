@@ -281,7 +281,8 @@ static std::string weightsOf(nlohmann::json quantization) {
   const LayerDescription layer = accepted(
       changed("qwen3-30b-a3b", {{"quantization_config", quantization}}));
   return layer.quant.scheme + " " + std::to_string(layer.quant.groupSize) +
-         (layer.storedLayout == "rows" ? "" : " " + layer.storedLayout);
+         (layer.storedLayout == "rows" ? "" : " " + layer.storedLayout) +
+         (layer.groupIndex ? " index" : "");
 }
 
 TEST(HuggingFace, QuantizationOfWeightsAlone) {
@@ -298,8 +299,12 @@ TEST(HuggingFace, QuantizationOfWeightsAlone) {
   gptq["sym"] = true;
   gptq["group_size"] = -1;
   EXPECT_EQ(weightsOf(gptq), "int4_w4a16 -1 gptq");
-  // One group of all of k has no order.
+  // Rows of k are in groups that g_idx says.
   gptq["desc_act"] = true;
+  gptq["group_size"] = 64;
+  EXPECT_EQ(weightsOf(gptq), "int4_w4a16 64 gptq index");
+  // One group of all of k has no order.
+  gptq["group_size"] = -1;
   EXPECT_EQ(weightsOf(gptq), "int4_w4a16 -1 gptq");
   gptq["bits"] = 8;
   EXPECT_EQ(weightsOf(gptq), "int8_w8a16 -1 gptq");
@@ -318,6 +323,20 @@ TEST(HuggingFace, QuantizationOfWeightsAlone) {
                       {"group_size", 32},
                       {"symmetric", false}};
   EXPECT_EQ(weightsOf(packed), "int4_zp_w4a16 32 pack_quantized");
+  for (const auto &[order, isIndexed] :
+       {std::pair<nlohmann::json, bool>("group", true),
+        {"dynamic", true},
+        {true, true},
+        {"weight", false},
+        {"static", false},
+        {false, false}}) {
+    group["weights"]["actorder"] = order;
+    EXPECT_EQ(weightsOf(packed),
+              std::string("int4_zp_w4a16 32 pack_quantized") +
+                  (isIndexed ? " index" : ""))
+        << order;
+  }
+  group["weights"].erase("actorder");
   group["weights"]["group_size"] = 128;
   group["weights"].erase("symmetric");
   group["input_activations"] = {{"type", "int"},

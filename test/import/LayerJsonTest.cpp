@@ -51,6 +51,7 @@ TEST(LayerJson, TheSmallestLayer) {
   EXPECT_EQ(layer.gateUpOrder, "gate_first");
   EXPECT_EQ(layer.parallel.tp, 1);
   EXPECT_FALSE(layer.hasBias);
+  EXPECT_FALSE(layer.groupIndex);
 }
 
 TEST(LayerJson, EveryField) {
@@ -71,6 +72,7 @@ TEST(LayerJson, EveryField) {
       {"routed_scaling_factor", 2.5},
       {"e_score_correction_bias", true},
       {"has_bias", true},
+      {"group_index", true},
       {"gate_up_order", "interleaved"},
       {"accumulate", "fast"},
       {"apply_router_weight_on_input", true},
@@ -129,6 +131,7 @@ TEST(LayerJson, EveryField) {
   EXPECT_EQ(layer.routing.scale, 2.5);
   EXPECT_TRUE(layer.routing.bias);
   EXPECT_TRUE(layer.hasBias);
+  EXPECT_TRUE(layer.groupIndex);
   EXPECT_EQ(layer.gateUpOrder, "interleaved");
   EXPECT_EQ(layer.accumulate, "fast");
   EXPECT_TRUE(layer.applyRouterWeightOnInput);
@@ -191,28 +194,30 @@ TEST(LayerJson, Version) {
 }
 
 TEST(LayerJson, UnknownFields) {
-  EXPECT_EQ(refused({{"num_expert", 8}}),
-            "in.json: $.num_expert: unknown field; accepted here: accumulate, "
-            "activation, activation_format, activation_per_expert, "
-            "activation_situ_beta, activation_situ_linear_beta, "
-            "apply_routed_scale_to_output, apply_router_weight_on_input, "
-            "batch_invariant, "
-            "defer_moe_finalize, e_score_correction_bias, expert_map, "
-            "experts_per_token, "
-            "gate_up_order, has_bias, hash_vocabulary, hidden_dim, in_dtype, "
-            "input_quantized, "
-            "intermediate_size, "
-            "is_lora_enabled, latent_hidden_dim, "
-            "moe_parallel_config, moec_layer, n_shared_experts, name, "
-            "num_expert_group, "
-            "num_experts, num_redundant_experts, num_zero_experts, out_dtype, "
-            "per_expert_scale, quant_config, "
-            "renormalize, residual, routed_scaling_factor, "
-            "router_logits_dtype, "
-            "routing_method, scoring_func, shared_expert_gate, "
-            "skip_final_all_reduce, stored_layout, "
-            "swiglu_alpha, swiglu_beta, swiglu_limit, topk_group "
-            "and weights_dtype");
+  EXPECT_EQ(
+      refused({{"num_expert", 8}}),
+      "in.json: $.num_expert: unknown field; accepted here: accumulate, "
+      "activation, activation_format, activation_per_expert, "
+      "activation_situ_beta, activation_situ_linear_beta, "
+      "apply_routed_scale_to_output, apply_router_weight_on_input, "
+      "batch_invariant, "
+      "defer_moe_finalize, e_score_correction_bias, expert_map, "
+      "experts_per_token, "
+      "gate_up_order, group_index, has_bias, hash_vocabulary, hidden_dim, "
+      "in_dtype, "
+      "input_quantized, "
+      "intermediate_size, "
+      "is_lora_enabled, latent_hidden_dim, "
+      "moe_parallel_config, moec_layer, n_shared_experts, name, "
+      "num_expert_group, "
+      "num_experts, num_redundant_experts, num_zero_experts, out_dtype, "
+      "per_expert_scale, quant_config, "
+      "renormalize, residual, routed_scaling_factor, "
+      "router_logits_dtype, "
+      "routing_method, scoring_func, shared_expert_gate, "
+      "skip_final_all_reduce, stored_layout, "
+      "swiglu_alpha, swiglu_beta, swiglu_limit, topk_group "
+      "and weights_dtype");
   EXPECT_EQ(refused({{"moe_parallel_config", {{"tp", 2}}}}),
             "in.json: $.moe_parallel_config.tp: unknown field; accepted here: "
             "all2all_backend, dp_rank, dp_size, enable_eplb, ep_rank, "

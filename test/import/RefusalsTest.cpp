@@ -105,20 +105,6 @@ TEST(Refusals, Quantization) {
                 listOf(all, "and", false) + ")");
 }
 
-TEST(Refusals, OrderOfActivations) {
-  const std::vector<std::string_view> all = schemeNames();
-  EXPECT_EQ(refusalOf(changed("qwen3-30b-a3b", {{"quantization_config",
-                                                 {{"quant_method", "gptq"},
-                                                  {"bits", 4},
-                                                  {"group_size", 128},
-                                                  {"sym", true},
-                                                  {"desc_act", true}}}})),
-            "in.json: $.quantization_config.desc_act: expected false (rows of "
-            "k in their order) with groups of 128, got true; another scheme of "
-            "the expert weights is named with --scheme= (known: " +
-                listOf(all, "and", false) + ")");
-}
-
 TEST(Refusals, LayersThatHaveExperts) {
   EXPECT_EQ(refusalOf(changed("qwen3-30b-a3b", {{"mlp_only_layers", "3"}})),
             "in.json: $.mlp_only_layers: expected an array of integers, got "

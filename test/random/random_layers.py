@@ -41,7 +41,7 @@ GPU_WORK = 2e9
 # slices do. The package serves larger ones.
 SLICED_ROWS, SLICED_GPU = (16384, 18432), "h100_pcie"
 # How often what few layers would have by chance is drawn.
-SLICED, ZERO_EXPERTS, WEIGHT_ON_INPUT, TABLE, OTHER_INPUT, OTHER_GROUPS = 0.02, 0.08, 0.06, 0.5, 0.2, 0.4
+SLICED, ZERO_EXPERTS, WEIGHT_ON_INPUT, TABLE, OTHER_INPUT, OTHER_GROUPS, ORDERED = 0.02, 0.08, 0.06, 0.5, 0.2, 0.4, 0.4
 # Numbers worth drawing for a field of which the schema says only that it is one.
 NUMBERS = (0.5, 1.0, 1.702, 2.5, 7.0)
 # What a refusal says: a code, what it got and what it takes, or what does not go together.
@@ -150,6 +150,8 @@ class Language:
             layer["moe_parallel_config"] = self.parallel(draw, layer)
         if scheme["w1"] == "i4" and draw.random() < OTHER_GROUPS:
             layer["quant_config"] = {"scheme": scheme["name"], "group_size": draw.choice((-1, 32, 64))}
+        if testing.may_be_ordered(scheme) and draw.random() < ORDERED:
+            layer["group_index"] = True
         return layer, scheme
 
     def runs(self, draw, layer, max_tokens, most_work):

@@ -103,9 +103,13 @@ static WeightScales scalesOf(const Layer &layer, const Weight &scales,
 }
 
 WeightScales scalesOfW2(const Layer &layer, const Inputs &inputs) {
-  return scalesOf(layer, inputs.w2Scale, inputs.w2SecondScale,
-                  inputs.w2ZeroPoint, layer.w2Scaling, layer.w2ScaleRows(),
-                  layer.w2ScaleColumns(), 1, layer.hidden, layer.intermediate);
+  WeightScales made =
+      scalesOf(layer, inputs.w2Scale, inputs.w2SecondScale, inputs.w2ZeroPoint,
+               layer.w2Scaling, layer.w2ScaleRows(), layer.w2ScaleColumns(), 1,
+               layer.hidden, layer.intermediate);
+  if (layer.groupIndex)
+    made.index = &inputs.w2GroupIndex;
+  return made;
 }
 
 std::vector<std::vector<Pair>> pairsOf(const Layer &layer,
@@ -146,7 +150,9 @@ void dequantize(const WeightScales &scales, int64_t expert, int64_t row,
                 std::vector<double> &values) {
   if (!scales.scales)
     return;
-  std::vector<double> scaleRow, zeroRow, secondScales;
+  std::vector<double> scaleRow, zeroRow, secondScales, groups;
+  if (scales.index)
+    readRows(*scales.index, expert, 1, columns, 0, 1, bytes, groups);
   for (int64_t i = 0; i < int64_t(values.size()) / columns; ++i) {
     int64_t part = (row + i) / scales.partRows;
     int64_t inPart = (row + i) % scales.partRows;
@@ -173,7 +179,8 @@ void dequantize(const WeightScales &scales, int64_t expert, int64_t row,
     else
       zeroRow.assign(scales.columns, scales.middle);
     for (int64_t c = 0; c < columns; ++c) {
-      const int64_t group = c / scales.groupColumns;
+      const int64_t group =
+          scales.index ? int64_t(groups[c]) : c / scales.groupColumns;
       double &value = values[i * columns + c];
       value = (value - zeroRow[group]) * scaleRow[group];
       if (scales.roundsTo)
@@ -284,6 +291,8 @@ FirstHalf::FirstHalf(const Layer &layer, const Inputs &inputs,
                       layer.gated ? 2 : 1, layer.gateUpRows(), layer.hidden)),
       stride(inputs.x.rowStride ? inputs.x.rowStride : layer.hidden) {
   scales.alternate = layer.gateUpOrder == "interleaved";
+  if (layer.groupIndex)
+    scales.index = &inputs.w13GroupIndex;
   if (layer.inputQuantized)
     return;
   if (layer.a1Scaling.storesNumber()) {

@@ -39,6 +39,7 @@ struct WeightScales {
   const Weight *second = nullptr;     ///< of each part; null: none
   const Weight *zeroPoints = nullptr; ///< beside the scales; null: `middle`
   double middle = 0;
+  const Weight *index = nullptr; ///< the group of each column; null: in order
   int64_t perExpert = 0, columns = 0;
   int64_t parts = 1, partRows = 0; ///< quantized apart
   bool alternate = false;          ///< the two parts' rows do

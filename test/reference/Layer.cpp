@@ -399,6 +399,7 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   auto option = [&](const char *name) {
     return json.contains(name) && reader.boolean(name);
   };
+  layer.groupIndex = option("group_index");
   layer.residual = option("residual");
   layer.deferFinalize = option("defer_finalize");
   layer.batchInvariant = option("batch_invariant");

@@ -65,6 +65,10 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
       (layer.w2Scaling.zeroPoint && !present(inputs.w2ZeroPoint)))
     return invalid("w13_zero_point and w2_zero_point are needed: the weights "
                    "have zero points");
+  if (layer.groupIndex &&
+      (!present(inputs.w13GroupIndex) || !present(inputs.w2GroupIndex)))
+    return invalid("w13_group_index and w2_group_index are needed: columns say "
+                   "their groups");
   if ((inputs.gateUpAddend.data || inputs.downAddend.data) && !layer.lora)
     return invalid("the layer has no adapters");
   if (layer.inputQuantized && !list.empty() && !inputs.xScale.data)

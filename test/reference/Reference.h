@@ -105,6 +105,7 @@ struct Layer {
   bool gated = true;
   std::string gateUpOrder = "gate_first"; ///< or up_first, interleaved
   StoredTensor storedWeights, storedScales, storedZeroPoints;
+  bool groupIndex = false;     ///< each column of k says its group
   const Element *a1 = nullptr; ///< what the first matmul multiplies
   const Element *a2 = nullptr; ///< what the second one does: rounded to it
   const Element *weightType = nullptr;
@@ -239,6 +240,9 @@ struct Inputs {
   /// f32 [E_local, 2 for gate and up, else 1], and i8 beside the scales; only
   /// where Layer::w1Scaling says so.
   Weight w13SecondScale, w2SecondScale, w13ZeroPoint, w2ZeroPoint;
+  /// i32 [E_local, 1, H] and [E_local, 1, I]: the group of each column; only
+  /// with Layer::groupIndex.
+  Weight w13GroupIndex, w2GroupIndex;
   /// f32, one per global expert; only where Scaling::storesNumber.
   Weight a1Scale, a2Scale;
 };

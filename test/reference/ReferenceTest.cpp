@@ -198,6 +198,34 @@ TEST(Reference, SecondOperandIsRoundedWhereTheSchemeSaysSo) {
       << "14.609375 lies between 14.5625 and 14.625";
 }
 
+TEST(Reference, ColumnsSayTheirGroups) {
+  auto json = layerJson();
+  for (const char *weight : {"w1", "w2"}) {
+    nlohmann::json &descriptor = json["quant"][weight];
+    descriptor["element_type"] = "i8";
+    descriptor["group"] = {1, 1};
+    descriptor["scale_type"] = "f32";
+  }
+  json["group_index"] = true;
+  const Element *i8 = findElement("i8"), *i32 = findElement("i32");
+  // Of expert 0: gate (1, 1), up (1, -1); w2 1 and 2. Column 0 is of group 1.
+  const std::vector<int8_t> w13 = {1, 1, 1, -1}, w2 = {1, 2};
+  const std::vector<float> w13Scale = {2, 3, 5, 7}, w2Scale = {1, 1};
+  const std::vector<int32_t> first = {1, 0}, second = {0};
+  Tiny tiny;
+  auto in = tiny.inputs();
+  in.tokens = 1;
+  in.w13 = {w13.data(), i8, {}};
+  in.w2 = {w2.data(), i8, {}};
+  in.w13Scale = {w13Scale.data(), f32(), {}};
+  in.w2Scale = {w2Scale.data(), f32(), {}};
+  in.w13GroupIndex = {first.data(), i32, {}};
+  in.w2GroupIndex = {second.data(), i32, {}};
+  // x is (1, 2): gate 1 * 3 + 2 * 2, up 1 * 7 - 2 * 5.
+  const double t = roundTo(*f32(), silu(7) * -3);
+  EXPECT_THAT(run(parse(json), in), ElementsAre(t, 2 * t));
+}
+
 TEST(Reference, StrideValidTokensGivenIdsAndRemoteExperts) {
   Tiny tiny;
   auto json = layerJson();

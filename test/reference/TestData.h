@@ -57,6 +57,8 @@ enum class Stream : uint64_t {
   W13ZeroPoint,
   W2ZeroPoint,
   ExpertCounts,
+  W13GroupIndex,
+  W2GroupIndex,
 };
 
 /// 64 well mixed bits.
@@ -140,6 +142,10 @@ void fillW13ZeroPoint(const Layer &layer, uint64_t seed, int64_t expert,
                       int64_t row, int64_t rows, void *destination);
 void fillW2ZeroPoint(const Layer &layer, uint64_t seed, int64_t expert,
                      int64_t row, int64_t rows, void *destination);
+/// The group (i32) of each column of a local expert's w13 or w2, another one
+/// for each expert: as many columns in each as in groups that stand in order.
+void fillGroupIndex(const Layer &layer, bool first, uint64_t seed,
+                    int64_t expert, void *destination);
 /// Fills the static scales [E] of activations (`expert` is 0); the largest one
 /// is of expert E / 2.
 void fillA1Scale(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,

@@ -24,6 +24,15 @@
 #define __device__
 #define __forceinline__ inline
 
+/// Of the CTA whose turn it is.
+inline warps::Index blockIdx;
+struct alignas(16) int4 {
+  int x, y, z, w;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+
 inline float __uint_as_float(unsigned bits) {
   return std::bit_cast<float>(bits);
 }

@@ -92,6 +92,9 @@ Result<void> PackageWriter::addKernel(Target &target, const std::string &name,
 Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
   const std::string scratchName(kPackScratch);
   std::vector<EmittedPack> packs;
+  // What weights are packed by comes first.
+  for (auto op : program.getBody().getOps<moe::PackOrderOp>())
+    packs.push_back(emitPackOrder(op));
   for (auto op : program.getBody().getOps<moe::PackOp>())
     packs.push_back(emitPack(op, scratchName));
   for (auto op : program.getBody().getOps<moe::QuantizeWeightsOp>())

@@ -12,6 +12,7 @@
 
 #include "compiler/backend/cuda/KernelEmitter.h"
 
+#include "compiler/backend/cuda/ColumnsEmitter.h"
 #include "compiler/backend/cuda/DequantizeEmitter.h"
 #include "compiler/backend/cuda/FewTokensEmitter.h"
 #include "compiler/backend/cuda/PlacementEmitter.h"
@@ -570,7 +571,10 @@ Result<EmittedKernel> Emitter::emit() {
     emitActivate(activate);
   else if (auto combine = findStage<moe::CombineOp>(kernel))
     emitCombine(combine);
-  else if (findStage<moe::AmaxOp>(kernel)) {
+  else if (auto columns = findStage<moe::PermuteColumnsOp>(kernel)) {
+    begin("permute_columns", "permute_columns.cuh", "permuteColumns");
+    emitColumns(columns, [&](StringRef f) { return boundTo(f); }, out);
+  } else if (findStage<moe::AmaxOp>(kernel)) {
     begin("amax", "quantize.cuh", "amax");
     emitQuantization(kernel, [&](StringRef f) { return boundTo(f); }, out);
   } else if (findStage<moe::QuantizeOp>(kernel)) {

@@ -60,6 +60,9 @@ struct EmittedPack {
 /// there interleaved to the packed weight.
 EmittedPack emitPack(moe::PackOp pack, const std::string &scratch);
 
+/// The one kernel that orders columns by their groups, without scratch.
+EmittedPack emitPackOrder(moe::PackOrderOp order);
+
 /// The first of those, of a weight of whole elements.
 EmittedKernel emitPackCopy(moe::ProgramOp program,
                            const std::string &elementType, int64_t rows,

@@ -191,6 +191,8 @@ json compiler::layerJson(moe::LayerOp layer) {
     made["activation_format"] = layer.getActivationFormat().str();
   if (layer.getStoredLayout() != "rows")
     made["stored_layout"] = storedLayoutJson(layer);
+  if (layer.getGroupIndex())
+    made["group_index"] = true;
   if (layer.quantizesWeights())
     made["weights_type"] = elementTypeName(*layer.getWeightsType());
   return made;

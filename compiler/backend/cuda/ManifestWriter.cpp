@@ -58,6 +58,8 @@ static constexpr CallerRow kCallerRows[] = {
     {"token_ids", ValueRole::OptionalInput, 8, false, "i64"},
     {"w13", ValueRole::StoredWeight, 16, false, ""},
     {"w2", ValueRole::StoredWeight, 16, false, ""},
+    {"w13_group_index", ValueRole::StoredWeight, 16, false, ""},
+    {"w2_group_index", ValueRole::StoredWeight, 16, false, ""},
     {"w13_scale", ValueRole::StoredWeight, 16, false, ""},
     {"w2_scale", ValueRole::StoredWeight, 16, false, ""},
     {"w13_second_scale", ValueRole::StoredWeight, 16, false, ""},
@@ -158,6 +160,10 @@ std::vector<Value> compiler::targetValues(moe::ProgramOp program) {
       value.mayAlias = valueName(pack.getSource());
     values.push_back(std::move(value));
   }
+  for (auto op : program.getBody().getOps<moe::PackOrderOp>())
+    values.push_back(callerValue(valueName(op.getOrder()),
+                                 op.getOrder().getType(),
+                                 ValueRole::PackedWeight));
   for (auto op : program.getBody().getOps<moe::QuantizeWeightsOp>())
     for (mlir::OpResult result : op->getResults()) {
       Value value = callerValue(valueName(result), result.getType(),

@@ -40,17 +40,22 @@ static EmittedKernel begin(moe::ProgramOp program, const char *kind,
 
 static void finish(EmittedKernel &out, const std::string &element,
                    const std::string &source, const std::string &destination,
-                   int64_t rows, int64_t columns, int64_t bytes) {
+                   int64_t rows, int64_t columns, int64_t bytes,
+                   const std::string &order = {}) {
   out.text.config.number("kBytesPerCta", kPackBytesPerCta);
   ArgumentLayout &args = out.text.arguments;
   args.pointer("source", element, source);
   args.pointer("destination", element, destination, true);
+  if (!order.empty())
+    args.pointer("order", "int", order);
   args.firstExpert("first_expert");
   args.size("experts", Expression::symbol("experts"));
   Stage stage;
   stage.op = out.kind;
   stage.operands = {{"source", "source"}};
   stage.results = {{"destination", "destination"}};
+  if (!order.empty())
+    stage.operands["order"] = "order";
   stage.attributes = {{"rows", rows}, {"columns", columns}};
   out.stages.push_back(std::move(stage));
   out.grid.ctas[0] = ceilDiv(Expression::symbol("experts") * Expression(bytes),
@@ -112,7 +117,8 @@ static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
   config.number("kInterleave", layout.getInterleave());
   addGateUpOrder(layout.getGateUpOrder(), config);
   finish(out, "unsigned char", scratch, valueName(pack.getResult()), rows,
-         columns, rows * columns * bits / 8);
+         columns, rows * columns * bits / 8,
+         pack.getOrder() ? valueName(pack.getOrder()) : std::string());
   Stage &stage = out.stages.back();
   addRowOrder(stage, layout.getInterleave(), layout.getGateUpOrder());
   stage.attributes["bits"] = stored.bits;
@@ -134,9 +140,13 @@ static std::vector<EmittedKernel> kernelsOf(moe::PackOp pack,
   const std::string source = valueName(pack.getSource());
   if (const std::optional<StoredWeight> stored = storedWeight(pack)) {
     const int64_t wide = elementBits(stored->elementType) / 8;
+    // In elements of the value, which are words where it is stored in them.
+    const bool areCodes =
+        !cast<RankedTensorType>(pack.getSource().getType()).getEncoding();
     return {emitCopy(program, "unsigned char", stored->shape[1],
-                     stored->shape[2], stored->shape[2] * wide,
-                     stored->bytesOfExpert(), source, scratch),
+                     stored->shape[2] * (areCodes ? stored->columnsPerWord : 1),
+                     stored->shape[2] * wide, stored->bytesOfExpert(), source,
+                     scratch),
             emitStored(pack, *stored, scratch)};
   }
   auto type = cast<RankedTensorType>(pack.getResult().getType());
@@ -167,12 +177,40 @@ static std::vector<EmittedKernel> kernelsOf(moe::PackOp pack,
           second};
 }
 
+EmittedPack compiler::emitPackOrder(moe::PackOrderOp order) {
+  auto type = cast<RankedTensorType>(order.getOrder().getType());
+  const int64_t columns = type.getDimSize(1), group = order.getGroup();
+  EmittedKernel out = begin(order->getParentOfType<moe::ProgramOp>(),
+                            "pack_order", "moe::packOrder");
+  out.text.config.number("kColumns", columns);
+  out.text.config.number("kGroup", group);
+  ArgumentLayout &args = out.text.arguments;
+  args.pointer("source", "int", valueName(order.getIndex()));
+  args.pointer("destination", "int", valueName(order.getOrder()), true);
+  args.firstExpert("first_expert");
+  args.size("experts", Expression::symbol("experts"));
+  Stage stage;
+  stage.op = out.kind;
+  stage.operands = {{"source", "source"}};
+  stage.results = {{"destination", "destination"}};
+  stage.attributes = {{"columns", columns}, {"group", group}};
+  out.stages.push_back(std::move(stage));
+  out.grid.ctas[0] = Expression::symbol("experts");
+  EmittedPack made;
+  made.result = valueName(order.getOrder());
+  made.from = {valueName(order.getIndex())};
+  made.kernels = {std::move(out)};
+  return made;
+}
+
 EmittedPack compiler::emitPack(moe::PackOp pack, const std::string &scratch) {
   // Scratch holds what is stored.
   const std::optional<StoredWeight> stored = storedWeight(pack);
   EmittedPack made;
   made.result = valueName(pack.getResult());
   made.from = {valueName(pack.getSource())};
+  if (pack.getOrder())
+    made.from.push_back(valueName(pack.getOrder()));
   made.inPlace = packsInPlace(pack);
   made.scratchBytes =
       stored ? stored->bytesOfExpert() : packedBytesOfExpert(pack);

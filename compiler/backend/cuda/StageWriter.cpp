@@ -139,6 +139,21 @@ Stage compiler::batchStage(moe::BatchOp batch) {
   return made;
 }
 
+Stage compiler::permuteColumnsStage(moe::PermuteColumnsOp permute) {
+  Stage made;
+  made.op = "permute_columns";
+  made.operands = {
+      {"input", "input"}, {"offsets", "offsets"}, {"order", "order"}};
+  made.attributes = {{"experts", permute.getNumExperts()},
+                     {"columns", permute.getColumns()}};
+  if (permute.getRows()) {
+    made.operands["rows"] = "rows";
+    made.attributes["top_k"] = int64_t(*permute.getTopK());
+  }
+  made.results = {{"result", "result"}};
+  return made;
+}
+
 Stage compiler::matmulStage(moe::GroupedMatmulOp matmul, moe::LayerOp layer) {
   bool gather = bool(matmul.getRows());
   Stage made;

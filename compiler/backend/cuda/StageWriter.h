@@ -26,6 +26,7 @@ Stage batchStage(moe::BatchOp batch);
 Stage permuteStage(moe::PermuteOp permute, moe::LayerOp layer,
                    std::string counts);
 Stage matmulStage(moe::GroupedMatmulOp matmul, moe::LayerOp layer);
+Stage permuteColumnsStage(moe::PermuteColumnsOp permute);
 Stage activateStage(moe::ActivateOp activate);
 Stage combineStage(moe::CombineOp combine, moe::LayerOp layer);
 

@@ -68,12 +68,19 @@ std::optional<StoredWeight> compiler::storedWeight(moe::PackOp pack) {
   auto layout = mlir::dyn_cast_or_null<moe::LayoutAttr>(type.getEncoding());
   const bool changes =
       elementTypeOf(pack.getResult()) != elementTypeOf(pack.getSource());
-  if (!layout && !changes)
+  if (!layout && !changes && !pack.getOrder())
     return std::nullopt;
   StoredWeight made =
       storedWeight(valueName(pack.getSource()), type,
                    layout ? layout.getStored() : llvm::StringRef("rows"));
   made.powers = changes;
+  // Codes of rows, as words of them: those of a byte are not read apart.
+  if (made.bits < 8 && made.rowsPerWord * made.columnsPerWord == 1) {
+    made.columnsPerWord = kWordBits / made.bits;
+    made.slots = "0 1 2 3 4 5 6 7";
+    made.elementType = "i32";
+    made.shape[2] /= made.columnsPerWord;
+  }
   return made;
 }
 

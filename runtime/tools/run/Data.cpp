@@ -115,6 +115,15 @@ static std::vector<WeightShape> weightShapes(const Layer &layer) {
   if (areGiven && layer.w2Scaling.zeroPoint)
     add("w2_zero_point", layer.w2ScaleRows(), layer.w2ScaleColumns(), i8,
         reference::fillW2ZeroPoint);
+  for (const bool first : {true, false})
+    if (layer.groupIndex)
+      add(first ? "w13_group_index" : "w2_group_index", 1,
+          first ? layer.hidden : layer.intermediate,
+          *reference::findElement("i32"),
+          [first](const Layer &of, uint64_t seed, int64_t expert, int64_t,
+                  int64_t, void *destination) {
+            reference::fillGroupIndex(of, first, seed, expert, destination);
+          });
   if (layer.a1Scaling.storesNumber() && !layer.inputQuantized)
     addOnce(layer.a1Scaling.dynamic ? "a1_second_scale" : "a1_scale",
             layer.storedExperts(), 1, f32, reference::fillA1Scale);
@@ -345,6 +354,9 @@ void HostWeights::describe(const Layer &layer,
   const Element *i8 = reference::findElement("i8");
   point("w13_zero_point", i8, inputs.w13ZeroPoint);
   point("w2_zero_point", i8, inputs.w2ZeroPoint);
+  const Element *i32 = reference::findElement("i32");
+  point("w13_group_index", i32, inputs.w13GroupIndex);
+  point("w2_group_index", i32, inputs.w2GroupIndex);
   point("a1_scale", f32, inputs.a1Scale);
   point("a2_scale", f32, inputs.a2Scale);
   point("a1_second_scale", f32, inputs.a1Scale);

@@ -21,6 +21,7 @@
 #include "moe/activation/activation.cuh"
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
+#include "moe/core/sorted_rows.cuh"
 #include "moe/core/types.cuh"
 
 namespace moe {
@@ -48,17 +49,9 @@ namespace detail {
 /// The expert of a sorted row; 0 where no number depends on it.
 template <class Config>
 __device__ __forceinline__ int expertOf(const int *offsets, int row) {
-  int first = 0, last = Config::kExperts - 1;
-  if constexpr (requires { requires Config::Activation::kOfExpert; }) {
-    while (first < last) {
-      int middle = (first + last) / 2;
-      if (row < offsets[middle + 1])
-        last = middle;
-      else
-        first = middle + 1;
-    }
-  }
-  return first;
+  if constexpr (requires { requires Config::Activation::kOfExpert; })
+    return expertOfRow<Config::kExperts>(offsets, row);
+  return 0;
 }
 
 } // namespace detail

@@ -1,0 +1,132 @@
+//===- CheckStoredWeights.cpp - how weights may be stored -----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/passes/CheckStoredWeights.h"
+
+#include "compiler/passes/ProgramValues.h"
+#include "compiler/passes/Targets.h"
+
+using namespace mlir;
+using namespace moec;
+
+namespace {
+
+LogicalResult checkStoredLayout(moe::LayerOp layer) {
+  const StringRef name = layer.getStoredLayout();
+  const catalog::StoredLayout &stored =
+      *catalog::find(catalog::kStoredLayouts, std::string_view(name));
+  const bool ofWords = !stored.weights.packed.empty();
+  const auto refuse = [&](StringRef code, const Twine &reason) {
+    return compiler::refuse(layer, code,
+                            "stored_layout '" + name + "' " + reason);
+  };
+  for (moe::DescriptorAttr weight :
+       {layer.getQuant().getW1(), layer.getQuant().getW2()}) {
+    const Type element = weight.getElement();
+    const int64_t bits = element.getIntOrFloatBitWidth();
+    const std::string got = ", got " + compiler::elementTypeName(element) +
+                            "; accepted: another layout";
+    if (!ofWords && stored.weights.rowsLast && bits % 8 != 0)
+      return refuse("option_not_supported",
+                    "holds elements of whole bytes" + got);
+    const bool bytes = stored.weights.slots.empty();
+    if (ofWords && (!element.isInteger() || (bits != 4 && !bytes)))
+      return refuse("option_not_supported", Twine("holds integers of 4 ") +
+                                                (bytes ? "or 8 " : "") +
+                                                "bits" + got);
+    if (ofWords && bits != 4 && weight.getZeroPoint())
+      return refuse("option_not_supported",
+                    "holds zero points of 4 bits beside such codes" + got +
+                        ", or no zero points");
+  }
+  // Each of them counts rows of one weight and elements of rows of the other.
+  constexpr int64_t kPerWord = 8;
+  for (auto [size, extent] :
+       {std::pair<StringRef, int64_t>("hidden", layer.getWidth()),
+        {"intermediate (of this rank)",
+         layer.getLocalIntermediate().value_or(layer.getIntermediate())}})
+    if (ofWords && extent % kPerWord != 0)
+      return refuse("size_not_supported",
+                    "holds up to 8 elements in 32 bits, and " + size + " is " +
+                        Twine(extent) + "; accepted: multiples of 8");
+  return success();
+}
+
+/// Floats: templates/moe/quant/weight_scaling.cuh has the rules.
+LogicalResult checkQuantizedWeights(moe::LayerOp layer) {
+  bool failed = false;
+  for (moe::DescriptorAttr weight :
+       {layer.getQuant().getW1(), layer.getQuant().getW2()}) {
+    if (!layer.quantizesWeights())
+      break;
+    const std::string code = compiler::elementTypeName(weight.getElement());
+    const std::string scale = compiler::elementTypeName(weight.getScale());
+    const bool twoLevels = scale == "f8E4M3FN";
+    if ((code[0] == 'i' && (twoLevels || scale == "f8E8M0FNU")) ||
+        twoLevels != bool(weight.getSecondScale()) ||
+        (weight.getZeroPoint() && code != "i4"))
+      failed |= mlir::failed(compiler::refuse(
+          layer, "scheme_not_supported",
+          "weights_type: no rule makes " + code + " with scales of " + scale +
+              (weight.getZeroPoint() ? " and zero points" : "") +
+              " of floats; accepted: scales of f32, f16 or bf16, of floats "
+              "f8E8M0FNU, too, or f8E4M3FN below f32, i4 with zero points"));
+  }
+  return failure(failed);
+}
+
+/// Columns of k in groups that an index says: they are brought into order when
+/// they are packed, and rows that are multiplied with them at each run.
+LogicalResult checkGroupIndex(moe::LayerOp layer) {
+  if (!layer.getGroupIndex())
+    return success();
+  bool failed = false;
+  const auto refuse = [&](const Twine &reason) {
+    failed = true;
+    (void)compiler::refuse(layer, "option_not_supported",
+                           "group_index: " + reason);
+  };
+  const moe::QuantAttr quant = layer.getQuant();
+  if (!compiler::dequantizesWeights(quant) || !quant.getA1().isPlain() ||
+      !quant.getA2().isPlain())
+    refuse("activations are quantized, or no weights are; accepted: weights "
+           "alone that are quantized");
+  for (auto [name, weight] :
+       {std::pair<StringRef, moe::DescriptorAttr>("w1", quant.getW1()),
+        {"w2", quant.getW2()}}) {
+    if (weight.isPlain())
+      continue; // said above
+    if (weight.getGroup()[0] != 1 || weight.getGroup()[1] == -1)
+      refuse(name + " has groups of [" + Twine(weight.getGroup()[0]) + ", " +
+             Twine(weight.getGroup()[1]) +
+             "]; accepted: [1, columns], of some columns along K");
+    if (weight.getElement().getIntOrFloatBitWidth() == 6)
+      refuse(name + " is of " + compiler::elementTypeName(weight.getElement()) +
+             ", whose codes are not brought into another order; accepted: "
+             "codes of 4 or 8 bits");
+  }
+  if (layer.quantizesWeights())
+    refuse("weights_type makes codes of floats, whose groups are in order; "
+           "accepted: one of the two");
+  if (layer.isBatched())
+    refuse("rows come by expert (activation_format = batched), and are not "
+           "brought into the order of its columns; accepted: standard");
+  if (layer.getLocalIntermediate().value_or(layer.getIntermediate()) !=
+      int64_t(layer.getIntermediate()))
+    refuse("a shard of the intermediate has parts of groups; accepted: experts "
+           "spread over ranks (ep), or tp = 1");
+  return failure(failed);
+}
+
+} // namespace
+
+LogicalResult compiler::checkStoredWeights(moe::LayerOp layer) {
+  bool failed = mlir::failed(checkStoredLayout(layer));
+  failed |= mlir::failed(checkQuantizedWeights(layer));
+  failed |= mlir::failed(checkGroupIndex(layer));
+  return failure(failed);
+}

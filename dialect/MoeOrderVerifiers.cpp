@@ -1,0 +1,48 @@
+//===- MoeOrderVerifiers.cpp - columns in the order of their groups -------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Verifiers of the stages that order columns.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/Expect.h"
+
+using namespace mlir;
+using namespace moec::moe;
+using namespace moec::moe::detail;
+
+/// Of the columns of each expert's weight.
+static LogicalResult verifyOrder(Operation *op, StringRef name, Value order) {
+  if (failed(expectRank(op, name, order, 2)))
+    return failure();
+  if (!tensor(order).hasStaticShape())
+    return op->emitOpError()
+           << "'" << name << "' must have static sizes, got " << tensor(order);
+  return expect(op, name, order, tensor(order).getShape(), i32(op));
+}
+
+LogicalResult PermuteColumnsOp::verify() {
+  if (bool(getRows()) != bool(getTopK()))
+    return emitOpError() << "'top_k' must be given with a gather, and with it "
+                            "alone";
+  if ((getTopK() && failed(expectPositive(*this, "top_k", *getTopK()))) ||
+      failed(verifyOrder(*this, "order", getOrder())) ||
+      failed(expect(*this, "offsets", getOffsets(), {getNumExperts() + 1},
+                    i32(*this))) ||
+      failed(expect(*this, "input", getInput(), {kAny, getColumns()})) ||
+      (getRows() &&
+       failed(expect(*this, "rows", getRows(), {kAny}, i32(*this)))))
+    return failure();
+  return expect(*this, "result", getResult(), {kAny, getColumns()},
+                tensor(getInput()).getElementType());
+}
+
+LogicalResult PackOrderOp::verify() {
+  if (failed(expectPositive(*this, "group", getGroup())))
+    return failure();
+  return verifyOrder(*this, "index", getIndex());
+}

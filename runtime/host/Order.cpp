@@ -1,0 +1,143 @@
+//===- Order.cpp - columns in the order of their groups on the host ------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// pack_order: from the group of each column of a weight to the columns of the
+// first group, of the second and so on. permute_columns: rows that are
+// multiplied with such a weight, their columns in its order.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/host/KernelRun.h"
+#include "runtime/host/Parallel.h"
+
+#include <cstring>
+#include <fmt/format.h>
+
+using namespace moec;
+using namespace moec::host;
+
+Result<void> moec::host::runPackOrder(KernelRun &run, const Stage &stage) {
+  const int64_t columns = run.integer(stage, "columns");
+  const int64_t group = run.integer(stage, "group");
+  Result<KernelRun::Experts> experts = run.experts();
+  if (!experts)
+    return experts.takeError();
+  if (columns < 1 || group < 1 || experts->first < 0 || experts->count < 1)
+    return run.fail(stage, fmt::format("expected columns, groups and experts "
+                                       "of at least 1, got {}, {}, {} from "
+                                       "expert {}",
+                                       columns, group, experts->count,
+                                       experts->first));
+  const int64_t last = experts->first + experts->count;
+  Result<View> index = run.operand(stage, "source", last, columns);
+  if (!index)
+    return index.takeError();
+  Result<View> order =
+      run.result(stage, "destination", last, columns, Storage::I32);
+  if (!order)
+    return order.takeError();
+  if (!*index || !*order)
+    return run.fail(stage, "expected memory for source and destination");
+  const int64_t groups = (columns + group - 1) / group;
+  for (int64_t e = experts->first; e < last; ++e) {
+    std::vector<std::vector<int64_t>> members(static_cast<size_t>(groups));
+    for (int64_t c = 0; c < columns; ++c) {
+      const int64_t g = index->integer(e, c);
+      if (g < 0 || g >= groups)
+        return run.fail(stage, fmt::format("expected groups below {}, column "
+                                           "{} of expert {} has {}",
+                                           groups, c, e, g));
+      members[static_cast<size_t>(g)].push_back(c);
+    }
+    int64_t next = 0;
+    for (int64_t g = 0; g < groups; ++g) {
+      const auto &of = members[static_cast<size_t>(g)];
+      const int64_t expected = std::min(group, columns - g * group);
+      if (static_cast<int64_t>(of.size()) != expected)
+        return run.fail(stage, fmt::format("expected {} columns of group {} of "
+                                           "expert {}, got {}",
+                                           expected, g, e, of.size()));
+      for (int64_t c : of)
+        order->setInteger(e, next++, c);
+    }
+  }
+  return {};
+}
+
+Result<void> moec::host::runPermuteColumns(KernelRun &run, const Stage &stage) {
+  const int64_t experts = run.integer(stage, "experts");
+  const int64_t columns = run.integer(stage, "columns");
+  const int64_t topK = stage.attributes.value("top_k", int64_t(1));
+  if (experts < 1 || columns < 1 || topK < 1)
+    return run.fail(stage, fmt::format("expected experts, columns and top_k of "
+                                       "at least 1, got {}, {}, {}",
+                                       experts, columns, topK));
+  Result<View> offsets = run.operand(stage, "offsets", 1, experts + 1);
+  if (!offsets)
+    return offsets.takeError();
+  Result<View> order = run.operand(stage, "order", experts, columns);
+  if (!order)
+    return order.takeError();
+  if (!*offsets || !*order)
+    return run.fail(stage, "expected memory for offsets and order");
+  // One CTA a row.
+  const int64_t rows = std::min(offsets->integer(0, experts), run.ctas());
+  if (rows < 0)
+    return run.fail(stage, fmt::format("expected rows >= 0, offsets end with "
+                                       "{}",
+                                       rows));
+  Result<View> pairs = run.operand(stage, "rows", 1, rows);
+  if (!pairs)
+    return pairs.takeError();
+  // The rows that are read, and written.
+  int64_t sources = rows, results = rows;
+  for (int64_t r = 0; *pairs && r < rows; ++r) {
+    const int64_t pair = pairs->integer(0, r);
+    if (pair < 0)
+      return run.fail(
+          stage, fmt::format("expected pairs >= 0, row {} has {}", r, pair));
+    results = std::max(results, pair + 1);
+  }
+  if (*pairs)
+    sources = (results + topK - 1) / topK;
+  Result<View> input = run.operand(stage, "input", sources, columns);
+  if (!input)
+    return input.takeError();
+  Result<View> result =
+      run.result(stage, "result", results, columns, input->storage);
+  if (!result)
+    return result.takeError();
+  if (rows == 0)
+    return {};
+  if (!*input || !*result || input->storage != result->storage)
+    return run.fail(stage, "expected memory for input and result, of one "
+                           "element type");
+  for (int64_t e = 0; e < experts; ++e)
+    for (int64_t c = 0; c < columns; ++c)
+      if (const int64_t from = order->integer(e, c);
+          from < 0 || from >= columns)
+        return run.fail(stage, fmt::format("expected columns below {}, got {} "
+                                           "for expert {}",
+                                           columns, from, e));
+  std::vector<int64_t> expertOf(static_cast<size_t>(rows), 0);
+  for (int64_t e = 0; e < experts; ++e)
+    for (int64_t r = std::max<int64_t>(offsets->integer(0, e), 0);
+         r < std::min(offsets->integer(0, e + 1), rows); ++r)
+      expertOf[static_cast<size_t>(r)] = e;
+  const auto bytes = static_cast<size_t>(storageBytes(input->storage, 1));
+  parallelFor(run.threads, rows, 16, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t pair = *pairs ? pairs->integer(0, r) : r;
+      const int64_t from = *pairs ? pair / topK : r;
+      const int64_t expert = expertOf[static_cast<size_t>(r)];
+      for (int64_t c = 0; c < columns; ++c)
+        std::memcpy(result->at(pair, c),
+                    input->at(from, order->integer(expert, c)), bytes);
+    }
+  });
+  return {};
+}

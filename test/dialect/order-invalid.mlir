@@ -1,0 +1,103 @@
+// RUN: moec-opt %s -split-input-file -verify-diagnostics
+
+func.func private @f(%x: tensor<?x64xbf16>, %rows: tensor<?xi32>, %offsets: tensor<5xi32>, %order: tensor<4x64xi32>) {
+  // expected-error@+1 {{'moe.permute_columns' op 'top_k' must be given with a gather, and with it alone}}
+  %o = moe.permute_columns %x gather %rows offsets %offsets, %order : (tensor<?x64xbf16>, tensor<?xi32>, tensor<5xi32>, tensor<4x64xi32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %rows: tensor<?xi32>, %offsets: tensor<5xi32>, %order: tensor<4x64xi32>) {
+  // expected-error@+1 {{'moe.permute_columns' op 'top_k' must be positive, got 0}}
+  %o = moe.permute_columns top_k = 0 %x gather %rows offsets %offsets, %order : (tensor<?x64xbf16>, tensor<?xi32>, tensor<5xi32>, tensor<4x64xi32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %offsets: tensor<5xi32>, %order: tensor<256xi32>) {
+  // expected-error@+1 {{'moe.permute_columns' op 'order' must have 2 dimensions, got 'tensor<256xi32>'}}
+  %o = moe.permute_columns %x offsets %offsets, %order : (tensor<?x64xbf16>, tensor<5xi32>, tensor<256xi32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %offsets: tensor<5xi32>, %order: tensor<?x64xi32>) {
+  // expected-error@+1 {{'moe.permute_columns' op 'order' must have static sizes, got 'tensor<?x64xi32>'}}
+  %o = moe.permute_columns %x offsets %offsets, %order : (tensor<?x64xbf16>, tensor<5xi32>, tensor<?x64xi32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %offsets: tensor<5xi32>, %order: tensor<4x64xi64>) {
+  // expected-error@+1 {{'moe.permute_columns' op 'order' must be 'tensor<4x64xi32>', got 'tensor<4x64xi64>'}}
+  %o = moe.permute_columns %x offsets %offsets, %order : (tensor<?x64xbf16>, tensor<5xi32>, tensor<4x64xi64>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %offsets: tensor<4xi32>, %order: tensor<4x64xi32>) {
+  // expected-error@+1 {{'moe.permute_columns' op 'offsets' must be 'tensor<5xi32>', got 'tensor<4xi32>'}}
+  %o = moe.permute_columns %x offsets %offsets, %order : (tensor<?x64xbf16>, tensor<4xi32>, tensor<4x64xi32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x32xbf16>, %offsets: tensor<5xi32>, %order: tensor<4x64xi32>) {
+  // expected-error@+1 {{'moe.permute_columns' op 'input' must be 'tensor<?x64xbf16>', got 'tensor<?x32xbf16>'}}
+  %o = moe.permute_columns %x offsets %offsets, %order : (tensor<?x32xbf16>, tensor<5xi32>, tensor<4x64xi32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %rows: tensor<?xi64>, %offsets: tensor<5xi32>, %order: tensor<4x64xi32>) {
+  // expected-error@+1 {{'moe.permute_columns' op 'rows' must be 'tensor<?xi32>', got 'tensor<?xi64>'}}
+  %o = moe.permute_columns top_k = 2 %x gather %rows offsets %offsets, %order : (tensor<?x64xbf16>, tensor<?xi64>, tensor<5xi32>, tensor<4x64xi32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %offsets: tensor<5xi32>, %order: tensor<4x64xi32>) {
+  // expected-error@+1 {{'moe.permute_columns' op 'result' must be 'tensor<?x64xbf16>', got 'tensor<?x64xf16>'}}
+  %o = moe.permute_columns %x offsets %offsets, %order : (tensor<?x64xbf16>, tensor<5xi32>, tensor<4x64xi32>) -> tensor<?x64xf16>
+  return
+}
+
+// -----
+
+func.func private @f(%index: tensor<4x64xi32>) {
+  // expected-error@+1 {{'moe.pack_order' op 'group' must be positive, got 0}}
+  %o = moe.pack_order group = 0 %index : tensor<4x64xi32>
+  return
+}
+
+// -----
+
+func.func private @f(%index: tensor<4x64xf32>) {
+  // expected-error@+1 {{'moe.pack_order' op 'index' must be 'tensor<4x64xi32>', got 'tensor<4x64xf32>'}}
+  %o = moe.pack_order group = 16 %index : tensor<4x64xf32>
+  return
+}
+
+// -----
+
+func.func private @f(%w: tensor<4x32xf16>, %o: tensor<4x64xi32>) {
+  // expected-error@+1 {{'moe.pack' op 'source' must have 3 dimensions, got 'tensor<4x32xf16>'}}
+  %p = moe.pack %w order(%o : tensor<4x64xi32>) : tensor<4x32xf16> -> tensor<4x32xf16, #moe.layout<interleave = 0>>
+  return
+}
+
+// -----
+
+func.func private @f(%w: tensor<4x32x64xf16>, %o: tensor<4x32xi32>) {
+  // expected-error@+1 {{'moe.pack' op 'order' must be 'tensor<4x64xi32>', got 'tensor<4x32xi32>'}}
+  %p = moe.pack %w order(%o : tensor<4x32xi32>) : tensor<4x32x64xf16> -> tensor<4x32x64xf16, #moe.layout<interleave = 8>>
+  return
+}
