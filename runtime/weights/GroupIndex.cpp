@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Where a checkpoint has gates and ups apart each has its g_idx; they multiply
-// the same x, and must agree.
+// the same x, and must agree. A layer without group_index takes those alone
+// that say nothing new.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,15 +40,52 @@ static std::string problemOf(std::span<const int32_t> index, int64_t group) {
   return {};
 }
 
+WeightLoader::Wanted WeightLoader::wantedIndex(std::string value, bool first) {
+  Wanted made;
+  made.value = std::move(value);
+  made.element = "i32";
+  made.bits = 32;
+  made.kinds = {Kind::GroupIndex};
+  made.first = first;
+  made.group = {-1, 1};
+  return made;
+}
+
+std::vector<Part> WeightLoader::partsOf(bool first) const {
+  if (!first)
+    return {Part::Down};
+  return shape.gated ? std::vector<Part>{Part::Gate, Part::Up}
+                     : std::vector<Part>{Part::Up};
+}
+
+/// The groups of this rank's columns of a part of an expert.
+Result<WeightLoader::Index> WeightLoader::readIndex(const Wanted &wanted,
+                                                    int64_t expert, Part part) {
+  Result<Source> from = find(wanted, expert, part);
+  if (!from)
+    return from.takeError();
+  Index made;
+  made.tensor = from->tensor;
+  made.groups.resize(size_t(wanted.first ? shape.hidden : shape.columns));
+  TargetMatrix target;
+  target.data = reinterpret_cast<std::byte *>(made.groups.data());
+  target.bits = 32;
+  target.storage = host::Storage::I32;
+  target.rows = 1;
+  target.columns = target.rowStride = int64_t(made.groups.size());
+  if (Result<void> ok =
+          copyMatrix(from->matrix, target, from->conversion, false);
+      !ok)
+    return Error{ok.error().code,
+                 fmt::format("{}: tensor '{}' {}; value '{}' is {}",
+                             checkpoint.path(), from->tensor,
+                             ok.error().message, wanted.value, wanted.element)};
+  return made;
+}
+
 Result<void> WeightLoader::loadGroupIndex(const Value &value,
                                           std::span<std::byte> to) {
-  Wanted wanted;
-  wanted.value = value.name;
-  wanted.element = value.elementTypes.front();
-  wanted.bits = 32;
-  wanted.kinds = {Kind::GroupIndex};
-  wanted.first = value.name.starts_with("w13");
-  wanted.group = {-1, 1};
+  const Wanted wanted = wantedIndex(value.name, value.name.starts_with("w13"));
   const int64_t columns = wanted.first ? shape.hidden : shape.columns;
   const int64_t group = (wanted.first ? shape.w1 : shape.w2).columns;
   if (int64_t(to.size()) != shape.localCount * columns * 4 || group < 1)
@@ -56,51 +94,61 @@ Result<void> WeightLoader::loadGroupIndex(const Value &value,
                              "in groups of {}",
                              value.name, to.size(),
                              shape.localCount * columns * 4, group)};
-  const std::vector<Part> parts = !wanted.first ? std::vector<Part>{Part::Down}
-                                  : shape.gated
-                                      ? std::vector<Part>{Part::Gate, Part::Up}
-                                      : std::vector<Part>{Part::Up};
   for (int64_t i = 0; i < shape.localCount; ++i) {
     const int64_t expert = shape.localBegin + i * shape.localStride;
-    std::vector<int32_t> index;
-    std::string tensor;
-    for (Part part : parts) {
-      Result<Source> from = find(wanted, expert, part);
-      if (!from)
-        return from.takeError();
-      std::vector<int32_t> own(static_cast<size_t>(columns));
-      TargetMatrix target;
-      target.data = reinterpret_cast<std::byte *>(own.data());
-      target.bits = 32;
-      target.storage = host::Storage::I32;
-      target.rows = 1;
-      target.columns = target.rowStride = columns;
-      if (Result<void> ok =
-              copyMatrix(from->matrix, target, from->conversion, false);
-          !ok)
-        return Error{ok.error().code,
-                     fmt::format("{}: tensor '{}' {}; value '{}' is {}",
-                                 checkpoint.path(), from->tensor,
-                                 ok.error().message, value.name,
-                                 wanted.element)};
-      if (const std::string problem = problemOf(own, group); !problem.empty())
+    Index known;
+    for (Part part : partsOf(wanted.first)) {
+      Result<Index> own = readIndex(wanted, expert, part);
+      if (!own)
+        return own.takeError();
+      if (const std::string problem = problemOf(own->groups, group);
+          !problem.empty())
         return Error{ErrorCode::Refused,
                      fmt::format("{}: tensor '{}': {}, in groups of {} of "
                                  "expert {}",
-                                 checkpoint.path(), from->tensor, problem,
-                                 group, expert)};
-      if (!index.empty() && own != index)
+                                 checkpoint.path(), own->tensor, problem, group,
+                                 expert)};
+      if (!known.groups.empty() && own->groups != known.groups)
         return Error{ErrorCode::Refused,
                      fmt::format("{}: tensors '{}' and '{}' differ; expected "
                                  "one order of the columns of gate and up of "
                                  "expert {}",
-                                 checkpoint.path(), tensor, from->tensor,
+                                 checkpoint.path(), known.tensor, own->tensor,
                                  expert)};
-      index = std::move(own);
-      tensor = from->tensor;
+      known = std::move(*own);
     }
-    std::memcpy(to.data() + i * columns * 4, index.data(),
-                index.size() * sizeof(int32_t));
+    std::memcpy(to.data() + i * columns * 4, known.groups.data(),
+                known.groups.size() * sizeof(int32_t));
+  }
+  return {};
+}
+
+Result<void> WeightLoader::checkOrder(const Wanted &codes) {
+  const int64_t group = (codes.first ? shape.w1 : shape.w2).columns;
+  if (shape.groupIndex || group < 1)
+    return {};
+  const Wanted wanted = wantedIndex(codes.value, codes.first);
+  const int64_t begin = codes.first ? 0 : shape.columnBegin;
+  for (int64_t i = 0; i < shape.localCount; ++i) {
+    const int64_t expert = shape.localBegin + i * shape.localStride;
+    const bool shared = expert >= shape.experts;
+    for (Part part : partsOf(codes.first)) {
+      if (!look(wanted, shared, shared ? expert - shape.experts : expert, part))
+        continue;
+      Result<Index> index = readIndex(wanted, expert, part);
+      if (!index)
+        return index.takeError();
+      for (size_t c = 0; c < index->groups.size(); ++c)
+        if (const int64_t column = begin + int64_t(c);
+            index->groups[c] != column / group)
+          return Error{ErrorCode::Refused,
+                       fmt::format("{}: tensor '{}': expected group {} of "
+                                   "column {}, since layer '{}' has no "
+                                   "group_index, got {}",
+                                   checkpoint.path(), index->tensor,
+                                   column / group, column, shape.name,
+                                   index->groups[c])};
+    }
   }
   return {};
 }

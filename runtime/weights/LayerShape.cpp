@@ -115,6 +115,8 @@ Result<LayerShape> LayerShape::read(const json &layer) {
     reader.fail("activation.gated", "true or false");
   else
     made.gated = *gated;
+  const json *index = reader.find("group_index");
+  made.groupIndex = index && index->is_boolean() && index->get<bool>();
   const json *order = reader.find("gate_up_order");
   made.gateUpOrder =
       order && order->is_string() ? order->get<std::string>() : "gate_first";

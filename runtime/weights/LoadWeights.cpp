@@ -393,10 +393,7 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
 
 Result<void> WeightLoader::loadExperts(const Wanted &wanted,
                                        std::span<std::byte> to) {
-  const std::vector<Part> parts = !wanted.first ? std::vector<Part>{Part::Down}
-                                  : !shape.gated
-                                      ? std::vector<Part>{Part::Up}
-                                      : std::vector<Part>{Part::Gate, Part::Up};
+  const std::vector<Part> parts = partsOf(wanted.first);
   std::vector<Piece> pieces;
   int64_t done = 0; // elements
   for (int64_t i = 0; i < shape.localCount; ++i) {
@@ -480,10 +477,7 @@ Result<void> WeightLoader::loadInputScales(const Wanted &wanted,
     return Error{ErrorCode::InvalidManifest,
                  fmt::format("value '{}' has {} bytes, and its layer says {}",
                              wanted.value, to.size(), experts * 4)};
-  const std::vector<Part> parts = !wanted.first ? std::vector<Part>{Part::Down}
-                                  : shape.gated
-                                      ? std::vector<Part>{Part::Gate, Part::Up}
-                                      : std::vector<Part>{Part::Up};
+  const std::vector<Part> parts = partsOf(wanted.first);
   for (int64_t expert = 0; expert < experts; ++expert) {
     float largest = 0;
     for (Part part : parts) {
@@ -581,5 +575,8 @@ Result<void> WeightLoader::load(const Value &value, std::span<std::byte> to) {
   Result<Wanted> wanted = wantedOf(value);
   if (!wanted)
     return wanted.takeError();
+  if (wanted->packed)
+    if (Result<void> ok = checkOrder(*wanted); !ok)
+      return ok;
   return loadExperts(*wanted, to);
 }

@@ -40,6 +40,7 @@ struct LayerShape {
   Group w1, w2;
   WeightFormat format1, format2; ///< what a float weight is quantized to
   int64_t codeBits = 8;          ///< of both weights
+  bool groupIndex = false;       ///< columns say their groups
 
   /// Errors are InvalidManifest, or Refused for a layer whose weights no
   /// checkpoint says (replicas of experts).
@@ -101,7 +102,17 @@ private:
   Result<Wanted> wantedOf(const Value &value) const;
   Result<void> loadExperts(const Wanted &wanted, std::span<std::byte> to);
   Result<void> loadInputScales(const Wanted &wanted, std::span<std::byte> to);
+  /// The groups of columns of a part of an expert.
+  struct Index {
+    std::vector<int32_t> groups;
+    std::string tensor;
+  };
+  static Wanted wantedIndex(std::string value, bool first);
+  std::vector<Part> partsOf(bool first) const;
+  Result<Index> readIndex(const Wanted &wanted, int64_t expert, Part part);
   Result<void> loadGroupIndex(const Value &value, std::span<std::byte> to);
+  /// That columns of codes are in the order that the layer says.
+  Result<void> checkOrder(const Wanted &codes);
   Result<void> loadRouting(const Value &value, Kind kind,
                            std::span<std::byte> to);
   const Found *look(const Wanted &wanted, bool shared, int64_t expert,

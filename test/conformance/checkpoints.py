@@ -474,6 +474,9 @@ REFUSALS = [
      f"DIR: tensor '{UP_INDEX}': expected 128 columns of group 0, got 127, in groups of 128 of expert 1 [refused]"),
     ("no-group", "int4_w4a16", ordered(lambda index: index.__setitem__(7, 2)), [],
      f"DIR: tensor '{UP_INDEX}': expected groups 0 to 1, got 2 for column 7, in groups of 128 of expert 1 [refused]"),
+    ("no-order", "int4_w4a16", ordered(lambda index: None), [], re.compile(
+        r"DIR: tensor 'model\.layers\.0\.mlp\.experts\.0\.gate_proj\.g_idx': expected group 0 of column \d+, since layer 'no_order' "
+        r"has no group_index, got 1 \[refused\]")),
     ("codes", "int8_w8a16", damaged(lambda folder, writer, layer: None), ["--quantize"],
      f"DIR: tensor '{GATE}': expected f32 [64, 96] for value 'w13' of layer 'codes', got I8 [64, 96] [refused]"),
     ("static", "fp8_tensor", damaged(as_floats), ["--quantize"],
@@ -509,7 +512,7 @@ def check_refusal(tools, work, package_of, row):
     writer = layers.Writer()
     modules(writer, layer, "model.layers.0.mlp", PROJECTIONS, {"weight": ("weight", {}), "scale": ("weight_scale", {})})
     make(folder / "model", writer, layer)
-    words = {"stored_layout": "gptq", "group_index": True} if scheme == "int4_w4a16" else {}
+    words = {"stored_layout": "gptq", "group_index": name != "no-order"} if scheme == "int4_w4a16" else {}
     package = compiled(tools, folder, layer_json(case(name, scheme, None, SHAPE if words else SMALL, words)))
     status, _, errors = testing.run([tools.moec_run, package, "--device=host", f"--weights={folder / 'model'}", *options])
     said = errors.strip().removeprefix("moec-run: ").replace(str(folder / "model"), "DIR")

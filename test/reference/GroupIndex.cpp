@@ -25,8 +25,10 @@ void fillGroupIndex(const Layer &layer, bool first, uint64_t seed,
         randomBits(seed, stream, uint64_t(expert * columns + c));
     std::swap(places[c], places[int64_t((bits >> 8) % uint64_t(c + 1))]);
   }
-  for (int64_t c = 0; c < columns; ++c)
-    store(*findElement("i32"), destination, c, double(places[c] / group));
+  for (int64_t c = 0; c < columns; ++c) {
+    const int64_t number = places[c] / group;
+    store(*findElement("i32"), destination, c, double(number));
+  }
 }
 
 } // namespace moec::reference
