@@ -116,9 +116,11 @@ def make_sources(tools, work, rows, arch, scheme, backend, engine, layers):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         form = next(row["format"] for row in rows["backends"] if row["name"] == backend)
+        # One backend has the kernels that order columns.
+        ordered = {"group_index": True} if backend == "unfused" and testing.may_be_ordered(scheme) else {}
         (folder / "layer.json").write_text(json.dumps({
             **testing.layer_json("all", SHAPE if testing.is_plain(scheme) else SHAPE_OF_BYTES, scheme, activation, routing, bias),
-            "activation_format": form}))
+            **ordered, "activation_format": form}))
         status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", f"--arch={arch}",
                                          f"--backend={backend}", *testing.engine_options(rows, engine), "--no-cubin",
                                          "-o", folder / "package"])
