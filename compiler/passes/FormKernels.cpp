@@ -24,7 +24,6 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
-#include <optional>
 #include <string>
 
 namespace moec::compiler {
@@ -245,22 +244,23 @@ static bool isWritten(OpResult result, const Group &group) {
 }
 
 /// A sentence saying why the intermediate is not quantized by the kernel of the
-/// first matmul, or nullopt: where the scale is known, or follows from columns
-/// that a CTA computes. A scale of a row follows from too many: that the last
-/// CTA of a row reads them back was measured, and is slower than a launch
+/// first matmul, or "" where it is: where the scale is known, or follows from
+/// columns that a CTA computes (unless `asked` to give it a launch of its own).
+/// A scale of a row follows from too many: that the last CTA of a row reads
+/// them back was measured, and is slower than a launch
 /// (bench/notes/quantize-h100.md).
-static std::optional<std::string> whyApart(moe::VariantOp variant,
-                                           moe::QuantizeOp quantize) {
+static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
+                            bool asked) {
   const moe::DescriptorAttr descriptor = quantize.getDescriptor();
   if (quantize.getStaticScale())
-    return std::nullopt;
+    return "";
   if (descriptor.getGroup()[1] < 1 || descriptor.getSecondPerToken())
-    return std::string("a scale follows from more values than a CTA has");
+    return "a scale follows from more values than a CTA has";
   // Several divisions a value hold up each CTA's end, for longer than a launch
   // of its own takes (docs/decisions/020).
   if (quantize.isEmulated() && descriptor.getRule().empty())
-    return std::string("scales that are no powers of two are divided by, which "
-                       "a launch of its own does faster");
+    return "scales that are no powers of two are divided by, which a launch of "
+           "its own does faster";
   auto program = variant->getParentOfType<moe::ProgramOp>();
   int64_t tileRows = 0;
   for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
@@ -269,14 +269,13 @@ static std::optional<std::string> whyApart(moe::VariantOp variant,
     tileRows = batch.getTileRows();
   return whyGroupsApart(program.getReportAttr().getEngine().str(), tileRows,
                         descriptor.getGroup()[1],
-                        program.getLayerOp().isGated());
+                        program.getLayerOp().isGated())
+      .value_or(asked ? "as asked for" : "");
 }
 
-/// Whether a quantization shares a kernel: of x with routing, where neither
-/// waits for the other; of the intermediate with the first matmul.
-static bool joinsKernel(moe::VariantOp variant, moe::QuantizeOp quantize) {
-  if (isOfIntermediate(quantize))
-    return !whyApart(variant, quantize);
+/// Whether a quantization of x shares a kernel with routing, where neither
+/// waits for the other.
+static bool joinsRouting(moe::VariantOp variant, moe::QuantizeOp quantize) {
   // Nothing routes where rows come by expert.
   return !quantize.getBlockAmax() && !quantize.getWeights() &&
          !quantize.getCounts() &&
@@ -294,7 +293,7 @@ static void moveToRouting(moe::VariantOp variant) {
          int64_t(variant.getMaxTokens()) <= kFusedTokens))
       last = &op;
     if (auto quantize = dyn_cast<moe::QuantizeOp>(op))
-      if (!isOfIntermediate(quantize) && joinsKernel(variant, quantize))
+      if (!isOfIntermediate(quantize) && joinsRouting(variant, quantize))
         joining = quantize;
   }
   if (last && joining)
@@ -389,13 +388,11 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuse,
       bool sorted = isOfIntermediate(&op);
       kind = quantize ? "quantize" : "amax";
       kind += sorted ? "_t" : "_x";
-      joins = (sorted ? fuseActivation : fuse) && quantize &&
-              joinsKernel(variant, quantize);
-      if (sorted && fuseActivation && quantize) {
-        if (joins && quantizeApart && !quantize.getStaticScale())
-          joins = false, apart = "as asked for";
-        else if (!joins)
-          apart = *whyApart(variant, quantize);
+      if (quantize && sorted && fuseActivation) {
+        apart = whyApart(variant, quantize, quantizeApart);
+        joins = apart.empty();
+      } else if (quantize && !sorted) {
+        joins = fuse && joinsRouting(variant, quantize);
       }
     } else {
       return op.emitError()

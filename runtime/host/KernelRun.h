@@ -145,6 +145,11 @@ Result<void> writeTiles(KernelRun &run, const Stage &stage,
 Result<std::vector<int64_t>>
 readExpertCounts(KernelRun &run, const Stage &stage, int64_t slots);
 
+/// For each column of a weight of experts [first, first + count) the stored one
+/// that it is; an empty View where the stage has no operand `order`.
+Result<View> readOrder(KernelRun &run, const Stage &stage, int64_t first,
+                       int64_t count, int64_t columns);
+
 /// Where gate and up rows stand: `interleave` of each in turn as packed (0: as
 /// stored), and as stored in one of three orders.
 struct RowOrder {

@@ -14,8 +14,10 @@
 #include "runtime/host/KernelRun.h"
 #include "runtime/host/Parallel.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
+#include <vector>
 
 using namespace moec;
 using namespace moec::host;
@@ -68,6 +70,22 @@ Result<void> moec::host::runPackOrder(KernelRun &run, const Stage &stage) {
   return {};
 }
 
+Result<View> moec::host::readOrder(KernelRun &run, const Stage &stage,
+                                   int64_t first, int64_t count,
+                                   int64_t columns) {
+  Result<View> order = run.operand(stage, "order", first + count, columns);
+  if (!order || !*order)
+    return order;
+  for (int64_t e = first; e < first + count; ++e)
+    for (int64_t c = 0; c < columns; ++c)
+      if (const int64_t from = order->integer(e, c);
+          from < 0 || from >= columns)
+        return run.fail(stage, fmt::format("expected columns below {}, got {} "
+                                           "for expert {}",
+                                           columns, from, e));
+  return order;
+}
+
 Result<void> moec::host::runPermuteColumns(KernelRun &run, const Stage &stage) {
   const int64_t experts = run.integer(stage, "experts");
   const int64_t columns = run.integer(stage, "columns");
@@ -79,7 +97,7 @@ Result<void> moec::host::runPermuteColumns(KernelRun &run, const Stage &stage) {
   Result<View> offsets = run.operand(stage, "offsets", 1, experts + 1);
   if (!offsets)
     return offsets.takeError();
-  Result<View> order = run.operand(stage, "order", experts, columns);
+  Result<View> order = readOrder(run, stage, 0, experts, columns);
   if (!order)
     return order.takeError();
   if (!*offsets || !*order)
@@ -116,13 +134,6 @@ Result<void> moec::host::runPermuteColumns(KernelRun &run, const Stage &stage) {
   if (!*input || !*result || input->storage != result->storage)
     return run.fail(stage, "expected memory for input and result, of one "
                            "element type");
-  for (int64_t e = 0; e < experts; ++e)
-    for (int64_t c = 0; c < columns; ++c)
-      if (const int64_t from = order->integer(e, c);
-          from < 0 || from >= columns)
-        return run.fail(stage, fmt::format("expected columns below {}, got {} "
-                                           "for expert {}",
-                                           columns, from, e));
   std::vector<int64_t> expertOf(static_cast<size_t>(rows), 0);
   for (int64_t e = 0; e < experts; ++e)
     for (int64_t r = std::max<int64_t>(offsets->integer(0, e), 0);

@@ -234,19 +234,10 @@ Result<void> moec::host::runPackStored(KernelRun &run, const Stage &stage) {
   if (!*scratch || !*weight || scratch->storage != Storage::I8)
     return run.fail(stage, "expected memory for source and destination, and "
                            "a source of i8");
-  // The columns that the packed ones are, of all experts.
-  Result<View> columns = run.operand(
-      stage, "order", step->firstExpert + step->experts, step->columns);
+  Result<View> columns =
+      readOrder(run, stage, step->firstExpert, step->experts, step->columns);
   if (!columns)
     return columns.takeError();
-  for (int64_t e = 0; *columns && e < step->experts; ++e)
-    for (int64_t c = 0; c < step->columns; ++c)
-      if (const int64_t from = columns->integer(step->firstExpert + e, c);
-          from < 0 || from >= step->columns)
-        return run.fail(
-            stage, fmt::format("expected columns below {}, got {} for "
-                               "expert {}",
-                               step->columns, from, step->firstExpert + e));
   if (matrix->powers && (matrix->bits != 8 || weight->storage != Storage::F32))
     return run.fail(stage,
                     fmt::format("expected powers of two of 8 bits that become "

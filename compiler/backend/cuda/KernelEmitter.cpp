@@ -549,16 +549,17 @@ Result<EmittedKernel> Emitter::emit() {
                  fmt::format("kernel '{}' has no schedule; run "
                              "moe-select-schedule first",
                              kernel.getSymName().str())};
+  const auto bound = [&](StringRef field) { return boundTo(field); };
   if (isOfFewTokens(kernel)) {
     if (findStage<moe::CombineOp>(kernel))
       begin("down_combine", "down_combine.cuh", "downCombine");
     else
       begin("route_gate_up", "route_gate_up.cuh", "routeGateUp");
-    emitFewTokens(kernel, [&](StringRef f) { return boundTo(f); }, out);
+    emitFewTokens(kernel, bound, out);
   } else if (isOfSlices(kernel)) {
     begin("down_slices", "down_slices.cuh", "downSlices");
     bool early = out.programmatic && areOlder(kernel, {"tiles", "tile_count"});
-    emitSlices(kernel, [&](StringRef f) { return boundTo(f); }, early, out);
+    emitSlices(kernel, bound, early, out);
   } else if (auto route = findStage<moe::RouteOp>(kernel))
     emitRoute(route);
   else if (auto permute = findStage<moe::PermuteOp>(kernel))
@@ -573,16 +574,16 @@ Result<EmittedKernel> Emitter::emit() {
     emitCombine(combine);
   else if (auto columns = findStage<moe::PermuteColumnsOp>(kernel)) {
     begin("permute_columns", "permute_columns.cuh", "permuteColumns");
-    emitColumns(columns, [&](StringRef f) { return boundTo(f); }, out);
+    emitColumns(columns, bound, out);
   } else if (findStage<moe::AmaxOp>(kernel)) {
     begin("amax", "quantize.cuh", "amax");
-    emitQuantization(kernel, [&](StringRef f) { return boundTo(f); }, out);
+    emitQuantization(kernel, bound, out);
   } else if (findStage<moe::QuantizeOp>(kernel)) {
     begin("quantize", "quantize.cuh", "quantize");
-    emitQuantization(kernel, [&](StringRef f) { return boundTo(f); }, out);
+    emitQuantization(kernel, bound, out);
   } else if (findStage<moe::DequantizeOp>(kernel)) {
     begin("dequantize", "dequantize.cuh", "dequantize");
-    emitDequantization(kernel, [&](StringRef f) { return boundTo(f); }, out);
+    emitDequantization(kernel, bound, out);
   } else
     return Error{ErrorCode::Internal,
                  fmt::format("kernel '{}' holds no stage that a template does",

@@ -38,11 +38,11 @@ static EmittedKernel begin(moe::ProgramOp program, const char *kind,
   return out;
 }
 
-static void finish(EmittedKernel &out, const std::string &element,
-                   const std::string &source, const std::string &destination,
-                   int64_t rows, int64_t columns, int64_t bytes,
-                   const std::string &order = {}) {
-  out.text.config.number("kBytesPerCta", kPackBytesPerCta);
+/// Its arguments, and the stage without attributes.
+static Stage &addStage(EmittedKernel &out, const std::string &element,
+                       const std::string &source,
+                       const std::string &destination,
+                       const std::string &order = {}) {
   ArgumentLayout &args = out.text.arguments;
   args.pointer("source", element, source);
   args.pointer("destination", element, destination, true);
@@ -56,8 +56,17 @@ static void finish(EmittedKernel &out, const std::string &element,
   stage.results = {{"destination", "destination"}};
   if (!order.empty())
     stage.operands["order"] = "order";
-  stage.attributes = {{"rows", rows}, {"columns", columns}};
   out.stages.push_back(std::move(stage));
+  return out.stages.back();
+}
+
+static void finish(EmittedKernel &out, const std::string &element,
+                   const std::string &source, const std::string &destination,
+                   int64_t rows, int64_t columns, int64_t bytes,
+                   const std::string &order = {}) {
+  out.text.config.number("kBytesPerCta", kPackBytesPerCta);
+  addStage(out, element, source, destination, order).attributes = {
+      {"rows", rows}, {"columns", columns}};
   out.grid.ctas[0] = ceilDiv(Expression::symbol("experts") * Expression(bytes),
                              Expression(kPackBytesPerCta));
 }
@@ -184,17 +193,8 @@ EmittedPack compiler::emitPackOrder(moe::PackOrderOp order) {
                             "pack_order", "moe::packOrder");
   out.text.config.number("kColumns", columns);
   out.text.config.number("kGroup", group);
-  ArgumentLayout &args = out.text.arguments;
-  args.pointer("source", "int", valueName(order.getIndex()));
-  args.pointer("destination", "int", valueName(order.getOrder()), true);
-  args.firstExpert("first_expert");
-  args.size("experts", Expression::symbol("experts"));
-  Stage stage;
-  stage.op = out.kind;
-  stage.operands = {{"source", "source"}};
-  stage.results = {{"destination", "destination"}};
-  stage.attributes = {{"columns", columns}, {"group", group}};
-  out.stages.push_back(std::move(stage));
+  addStage(out, "int", valueName(order.getIndex()), valueName(order.getOrder()))
+      .attributes = {{"columns", columns}, {"group", group}};
   out.grid.ctas[0] = Expression::symbol("experts");
   EmittedPack made;
   made.result = valueName(order.getOrder());
