@@ -93,8 +93,13 @@ LogicalResult checkGroupIndex(moe::LayerOp layer) {
   const moe::QuantAttr quant = layer.getQuant();
   if (!compiler::dequantizesWeights(quant) || !quant.getA1().isPlain() ||
       !quant.getA2().isPlain())
-    refuse("activations are quantized, or no weights are; accepted: weights "
-           "alone that are quantized");
+    refuse("activations are of " +
+           compiler::elementTypeName(quant.getA1().getElement()) + " and " +
+           compiler::elementTypeName(quant.getA2().getElement()) +
+           ", weights of " +
+           compiler::elementTypeName(quant.getW1().getElement()) + " and " +
+           compiler::elementTypeName(quant.getW2().getElement()) +
+           "; accepted: weights alone that are quantized");
   for (auto [name, weight] :
        {std::pair<StringRef, moe::DescriptorAttr>("w1", quant.getW1()),
         {"w2", quant.getW2()}}) {
@@ -115,10 +120,12 @@ LogicalResult checkGroupIndex(moe::LayerOp layer) {
   if (layer.isBatched())
     refuse("rows come by expert (activation_format = batched), and are not "
            "brought into the order of its columns; accepted: standard");
-  if (layer.getLocalIntermediate().value_or(layer.getIntermediate()) !=
-      int64_t(layer.getIntermediate()))
-    refuse("a shard of the intermediate has parts of groups; accepted: experts "
-           "spread over ranks (ep), or tp = 1");
+  const int64_t all = layer.getIntermediate();
+  if (const int64_t local = layer.getLocalIntermediate().value_or(all);
+      local != all)
+    refuse("this rank has " + Twine(local) + " of " + Twine(all) +
+           " columns of the intermediate, and so parts of groups; accepted: "
+           "experts spread over ranks (ep), or tp = 1");
   return failure(failed);
 }
 

@@ -68,7 +68,7 @@ int64_t compiler::awaitedColumnTiles(moe::LaunchOp launch) {
   MatmulProblem problem;
   auto activate = findStage<moe::ActivateOp>(first);
   problem.gated = activate && activate.getActivation().isGated();
-  addQuantization(problem, first);
+  problem.groupColumns = columnsOfGroup(first);
   int64_t taken = takenWeightRows(problem, first.getScheduleAttr().getTileN());
   return (int64_t(matmul.getN()) + taken - 1) / taken;
 }

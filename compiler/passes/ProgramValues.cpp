@@ -153,14 +153,11 @@ Value compiler::resultOfMatmul(moe::KernelOp kernel) {
   return findStage<moe::GroupedMatmulOp>(kernel).getResult();
 }
 
-void compiler::addQuantization(MatmulProblem &problem, moe::KernelOp kernel) {
+int64_t compiler::columnsOfGroup(moe::KernelOp kernel) {
   auto quantize = findStage<moe::QuantizeOp>(kernel);
   if (!quantize || !findStage<moe::GroupedMatmulOp>(kernel))
-    return;
-  const int64_t columns = quantize.getDescriptor().getGroup()[1];
-  problem.quantizesGroups = columns > 0;
-  if (columns > 0)
-    problem.scaledColumns = columns;
+    return 0;
+  return std::max<int64_t>(quantize.getDescriptor().getGroup()[1], 0);
 }
 
 std::string compiler::valueName(Value value) {

@@ -73,9 +73,9 @@ MatmulProblem slicesProblem(moe::LayerOp layer, moe::GroupedMatmulOp matmul,
 /// What the epilogue of a matmul's kernel leaves: the result of the activation,
 /// if there is one, before it is quantized.
 mlir::Value resultOfMatmul(moe::KernelOp kernel);
-/// Says in a problem whether the matmul's kernel quantizes that with a scale
-/// for some columns, and for how many.
-void addQuantization(MatmulProblem &problem, moe::KernelOp kernel);
+/// How many columns of it share a scale where the matmul's kernel quantizes it
+/// by groups, else 0.
+int64_t columnsOfGroup(moe::KernelOp kernel);
 
 /// The name of an argument of the program, a result of a launch, or a packed
 /// weight ("w13_packed").

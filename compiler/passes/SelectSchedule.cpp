@@ -118,7 +118,7 @@ static MatmulProblem problemOf(moe::KernelOp kernel,
   p.gated = activate && activate.getActivation().isGated();
   p.groupScales = scalesByGroup(layer, matmul);
   p.addsFast = layer.accumulatesFast();
-  addQuantization(p, kernel);
+  p.groupColumns = columnsOfGroup(kernel);
   p.tileRows = tileRowsOf(kernel);
   return p;
 }

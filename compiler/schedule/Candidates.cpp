@@ -47,13 +47,14 @@ static const catalog::Engine *specializedEngine(const std::string &engine) {
   return row && row->warpSpecialized ? row : nullptr;
 }
 
-/// Groups of the result are quantized by warps with roles for tiles of so many
-/// rows at most: 1 to 3 % of a layer's time, and with 128 rows 2 to 13 % are
-/// lost to half as many tiles, each twice as long.
+/// Warps with roles quantize groups of the result in tiles of so many rows at
+/// most: 1 to 3 % of a layer's time, and with 128 rows 2 to 13 % are lost to
+/// half as many tiles, each twice as long.
 static constexpr int64_t kGroupedTileRows = 64;
-/// Weight rows that a group may have where warps have none: as narrow as tiles
-/// are. With wider ones a launch of its own is faster (decision 020).
-static constexpr int64_t kMostOfGroup = 64;
+/// Weight rows that a group may have where warps have no roles: those of the
+/// narrowest tile. For wider groups a launch of its own is faster
+/// (docs/decisions/020).
+static constexpr int64_t kMostRowsOfGroup = 64;
 
 std::optional<std::string> compiler::whyGroupsApart(const std::string &engine,
                                                     int64_t tileRows,
@@ -70,11 +71,11 @@ std::optional<std::string> compiler::whyGroupsApart(const std::string &engine,
     return std::nullopt;
   }
   const int64_t rows = columns * (gated ? 2 : 1);
-  if (rows >= 1 && kMostOfGroup % rows == 0)
+  if (rows >= 1 && kMostRowsOfGroup % rows == 0)
     return std::nullopt;
   return fmt::format("{} columns that share a scale are {} weight rows; engine "
                      "'{}' quantizes a divisor of {}",
-                     columns, rows, engine, kMostOfGroup);
+                     columns, rows, engine, kMostRowsOfGroup);
 }
 
 /// What templates/moe/skeleton/warp_specialized.cuh can be instantiated with.
@@ -111,10 +112,10 @@ static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
         "tile m {} of 128 weight rows a warpgroup; up to 128 are "
         "possible",
         s.tileM);
-  if (whole && problem.quantizesGroups)
+  if (whole && problem.quantizesGroups())
     return std::string("128 weight rows a warpgroup leave no registers for "
                        "a result that is quantized by groups");
-  if (!s.swap && (!problem.groupScales || problem.quantizesGroups))
+  if (!s.swap && (!problem.groupScales || problem.quantizesGroups()))
     return std::string("operands are swapped but for scales of groups along k "
                        "and a result that is not quantized");
   if (!s.swap && s.tileM % 64)
@@ -124,10 +125,10 @@ static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
     return fmt::format("tile n {}; tokens as rows of an instruction take 128",
                        s.tileN);
   int64_t made = s.tileN / (problem.gated ? 2 : 1);
-  if (problem.quantizesGroups && problem.scaledColumns != kScaledColumns)
-    return whyGroupsApart(s.engine, s.tileM, problem.scaledColumns,
+  if (problem.quantizesGroups() && problem.groupColumns != kScaledColumns)
+    return whyGroupsApart(s.engine, s.tileM, problem.groupColumns,
                           problem.gated);
-  if (problem.quantizesGroups && made > kScaledColumns)
+  if (problem.quantizesGroups() && made > kScaledColumns)
     return fmt::format("tile n {} makes {} columns; {} share a scale", s.tileN,
                        made, kScaledColumns);
   if (s.tileK * problem.elementBytes != kRowBytes)
@@ -198,9 +199,9 @@ std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
                        s.tileM, s.tileN, s.warpsM, s.warpsN, grain->m,
                        grain->n);
   int64_t made = s.tileN / (problem.gated ? 2 : 1);
-  if (problem.quantizesGroups && made % problem.scaledColumns)
+  if (problem.quantizesGroups() && made % problem.groupColumns)
     return fmt::format("tile n {} makes {} columns; {} share a scale", s.tileN,
-                       made, problem.scaledColumns);
+                       made, problem.groupColumns);
   // Steps alternate between two sets of fragments.
   if (s.tileK % (2 * grain->k))
     return fmt::format("tile k {} is no multiple of {}", s.tileK, 2 * grain->k);
@@ -465,7 +466,7 @@ compiler::knownGood(const MatmulProblem &problem,
     if (row.mostRowBytes &&
         (problem.first || problem.k * problem.elementBytes > row.mostRowBytes))
       continue;
-    if (row.ofGroups && !problem.quantizesGroups)
+    if (row.ofGroups && !problem.quantizesGroups())
       continue;
     // Rows that come by expert were measured with swapped operands alone.
     if (row.tokensAsRows &&

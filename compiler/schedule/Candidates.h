@@ -29,7 +29,7 @@ std::optional<std::string> whyIllegal(const MatmulProblem &problem,
 /// A sentence saying why kernels of `engine` leave it to a launch of its own to
 /// quantize a result of which so many columns share a scale, with m tiles of so
 /// many rows; nullopt where a CTA's tile has whole groups and its epilogue does
-/// it. Every problem of which it does has candidates.
+/// it. Every such problem has candidates.
 std::optional<std::string> whyGroupsApart(const std::string &engine,
                                           int64_t tileRows, int64_t columns,
                                           bool gated);

@@ -50,8 +50,7 @@ int64_t Schedule::registersOfCta() const {
 }
 
 int64_t compiler::takenWeightRows(const MatmulProblem &problem, int64_t tileN) {
-  int64_t rowsOfGroup = problem.scaledColumns * (problem.gated ? 2 : 1);
-  return problem.quantizesGroups ? std::max(tileN, rowsOfGroup) : tileN;
+  return std::max(tileN, problem.groupColumns * (problem.gated ? 2 : 1));
 }
 
 int64_t compiler::mostTilesToSplit(const Hardware &hardware) {

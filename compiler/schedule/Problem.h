@@ -43,11 +43,12 @@ struct MatmulProblem {
   /// Scales of the lhs change along k, so each stage of a ring that scales
   /// partial sums has its own.
   bool groupScales = false;
-  /// Columns of the result share a scale with which it is quantized: a CTA
-  /// computes all of a group, in one tile or, where warps have roles, in one
-  /// column tile after the other.
-  bool quantizesGroups = false;
-  int64_t scaledColumns = kScaledColumns; ///< of such a group
+  /// So many columns of the result share a scale with which it is quantized, 0:
+  /// none do. A CTA computes all of such a group, in one tile or, where warps
+  /// have roles, in one column tile after the other.
+  int64_t groupColumns = 0;
+
+  bool quantizesGroups() const { return groupColumns > 0; }
 
   /// Elements of k after which sums are promoted, where they are.
   int64_t promoteK = 128;

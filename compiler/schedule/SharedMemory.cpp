@@ -36,7 +36,7 @@ static int64_t specializedBytes(const MatmulProblem &problem,
               (schedule.tileN / (problem.gated ? 2 : 1) + 8) *
               problem.resultBytes;
   // One of f32 for all warpgroups.
-  if (problem.quantizesGroups)
+  if (problem.quantizesGroups())
     staging = schedule.tileM * kScaledColumns * 4;
   int64_t scales =
       problem.groupScales ? schedule.stages * schedule.tileM * 4 : 0;

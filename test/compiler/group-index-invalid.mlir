@@ -1,11 +1,11 @@
 // RUN: moec-opt %s --moe-check-target=arch=sm_90a -split-input-file -verify-diagnostics
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: group_index: activations are quantized, or no weights are; accepted: weights alone that are quantized}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: group_index: activations are of bf16 and bf16, weights of bf16 and bf16; accepted: weights alone that are quantized}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, group_index}
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: group_index: activations are quantized, or no weights are; accepted: weights alone that are quantized}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: group_index: activations are of i8 and i8, weights of i4 and i4; accepted: weights alone that are quantized}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<int4_w4aint8>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, group_index}
 
 // -----
@@ -37,5 +37,5 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: group_index: a shard of the intermediate has parts of groups; accepted: experts spread over ranks (ep), or tp = 1}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: group_index: this rank has 384 of 768 columns of the intermediate, and so parts of groups; accepted: experts spread over ranks (ep), or tp = 1}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<int4_w4a16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2>, group_index, local_intermediate = 384, local_begin = 0, local_experts = 128, w2_bias = true}

@@ -456,7 +456,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   problem.resultBytes = elementBytes(elementTypeOf(result));
   problem.gated = activate && activate.getActivation().isGated();
   problem.groupScales = scalesByGroup(layer, matmul);
-  addQuantization(problem, kernel);
+  problem.groupColumns = columnsOfGroup(kernel);
   out.text.sharedBytes = sharedBytes(problem, numbers);
 
   out.stages.push_back(matmulStage(matmul, layer));

@@ -32,8 +32,8 @@ using reference::Layer;
 // Weights
 //===----------------------------------------------------------------------===//
 
-// About how many multiplications it takes as long as, for parallelFor: to draw
-// a number, and to make a code or bring it to its place.
+// What parallelFor is told that it takes, in multiplications, to draw a number,
+// and to make a code or bring it to its place.
 static constexpr int64_t kStepsOfDraw = 32;
 static constexpr int64_t kStepsOfCode = 16;
 

@@ -137,7 +137,7 @@ TEST(SharedMemory, WithRolesIsARingAStagingTileAndBarriers) {
   bytes.groupScales = false;
   EXPECT_EQ(sharedBytes(bytes, roles(128, 1)), all);
   // A group of 128 columns of each token, and the largest ring beside it.
-  bytes.groupScales = bytes.quantizesGroups = true;
+  bytes.groupScales = true, bytes.groupColumns = kScaledColumns;
   Schedule five = roles(128, 1);
   five.stages = 5;
   EXPECT_EQ(sharedBytes(bytes, five),
@@ -148,7 +148,7 @@ TEST(SharedMemory, WithRolesIsARingAStagingTileAndBarriers) {
 TEST(Candidates, GroupsAreTakenWhole) {
   MatmulProblem p = ofBytes(gateUp(1, 128, 16));
   EXPECT_EQ(takenWeightRows(p, 64), 64);
-  p.quantizesGroups = true;
+  p.groupColumns = kScaledColumns;
   EXPECT_EQ(takenWeightRows(p, 64), 256);
   p.gated = false;
   EXPECT_EQ(takenWeightRows(p, 64), 128);
@@ -157,7 +157,7 @@ TEST(Candidates, GroupsAreTakenWhole) {
   s.tileM = 16, s.tileN = 64;
   EXPECT_EQ(whyIllegal(p, s, h100()),
             "tile n 64 makes 64 columns; 128 share a scale");
-  p.gated = true, p.scaledColumns = 32;
+  p.gated = true, p.groupColumns = 32;
   EXPECT_EQ(takenWeightRows(p, 64), 64);
   EXPECT_EQ(whyIllegal(p, s, h100()), std::nullopt);
   EXPECT_EQ(whyIllegal(p, roles(16, 1), h100()),
@@ -197,7 +197,7 @@ TEST(Candidates, EveryGroupThatFitsHasATile) {
               continue;
             MatmulProblem p = gateUp(1, 1024, rows);
             p.gated = gated, p.resultBytes = 4;
-            p.quantizesGroups = true, p.scaledColumns = columns;
+            p.groupColumns = columns;
             if (ofCodes)
               p.codeBits = 4;
             else
@@ -213,7 +213,7 @@ TEST(Candidates, EveryGroupThatFitsHasATile) {
 
 TEST(Candidates, ATileIsNotWiderThanAGroupThatIsQuantized) {
   MatmulProblem p = ofBytes(gateUp(1, 128, 16));
-  p.quantizesGroups = true;
+  p.groupColumns = kScaledColumns;
   Schedule wide = roles(16, 1);
   wide.tileN = 256;
   wide.setRoles();

@@ -136,11 +136,11 @@ TEST(KnownGood, ScalesOfGroupsTakeTokensAsRows) {
             "tokens are rows of an instruction by 64, not 96");
   EXPECT_EQ(why([](Problem &, Schedule &s) { s.tileN = 64; }),
             "tile n 64; tokens as rows of an instruction take 128");
-  for (bool Problem::*field :
-       {&Problem::groupScales, &Problem::quantizesGroups})
-    EXPECT_EQ(why([&](Problem &p, Schedule &) { p.*field = !(p.*field); }),
-              "operands are swapped but for scales of groups along k and a "
-              "result that is not quantized");
+  const std::string swapped = "operands are swapped but for scales of groups "
+                              "along k and a result that is not quantized";
+  EXPECT_EQ(why([](Problem &p, Schedule &) { p.groupScales = false; }),
+            swapped);
+  EXPECT_EQ(why([](Problem &p, Schedule &) { p.groupColumns = 128; }), swapped);
   // Few tokens an expert, and scales of whole rows, are swapped.
   p.tileRows = 64;
   EXPECT_TRUE(knownGood(p, {"wgmma"}, h100())->swap);
@@ -241,5 +241,5 @@ TEST(Split, OneTileInFourCtasOfFewExperts) {
   // 64 tiles.
   EXPECT_FALSE(splitsBy([](Schedule &q) { q.tileN = 64, q.setRoles(); }));
   // A tile of groups that are quantized is several, one after the other.
-  EXPECT_FALSE(splits([](MatmulProblem &q) { q.quantizesGroups = true; }));
+  EXPECT_FALSE(splits([](MatmulProblem &q) { q.groupColumns = 128; }));
 }
