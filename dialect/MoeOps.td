@@ -14,6 +14,7 @@
 
 include "dialect/MoeLayerOps.td"
 include "dialect/MoeStageOps.td"
+include "dialect/MoePackOps.td"
 include "dialect/MoeProgramOps.td"
 
 #endif // MOEC_DIALECT_MOEOPS_TD
