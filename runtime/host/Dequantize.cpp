@@ -32,26 +32,16 @@ Result<void> moec::host::runDequantize(KernelRun &run, const Stage &stage) {
     return run.fail(stage, fmt::format("expected a scale of all values or of "
                                        "one row, got groups of {} x {}",
                                        groupRows, groupColumns));
-  Result<int64_t> tokens = run.size("tokens");
-  if (!tokens)
-    return tokens.takeError();
-  std::vector<int64_t> ofExperts;
-  if (stage.operands.count("expert_num_tokens")) {
-    Result<std::vector<int64_t>> counts = readExpertCounts(run, stage, *tokens);
-    if (!counts)
-      return counts.takeError();
-    ofExperts = std::move(*counts);
-  }
+  Result<RowCount> count = countRows(run, stage);
+  if (!count)
+    return count.takeError();
   Result<int64_t> columns = run.columnsOf(stage, "input");
   if (!columns)
     return columns.takeError();
-  // Up to the last row that there is; what the grid lacks stays as it was.
-  int64_t rows = ofExperts.empty() ? *tokens : 0;
-  for (size_t e = 0; e < ofExperts.size(); ++e)
-    if (ofExperts[e] > 0)
-      rows = static_cast<int64_t>(e) * *tokens + ofExperts[e];
+  // What the grid lacks stays as it was.
   const int64_t covered = run.ctas() * run.kernel.threads * kWidth;
-  rows = std::min(rows, (covered + *columns - 1) / *columns);
+  const int64_t rows =
+      std::min(count->rows, (covered + *columns - 1) / *columns);
   const int64_t group = groupColumns ? groupColumns : *columns;
   const int64_t groups = (*columns + group - 1) / group;
   const bool secondOfRow = stage.attributes.value("second_per_token", false);
@@ -77,7 +67,7 @@ Result<void> moec::host::runDequantize(KernelRun &run, const Stage &stage) {
   parallelFor(run.threads, rows, 4, [&](int64_t begin, int64_t end) {
     std::vector<float> values(*columns), factors(groups);
     for (int64_t row = begin; row < end; ++row) {
-      if (!ofExperts.empty() && row % *tokens >= ofExperts[row / *tokens])
+      if (!count->isRow(row))
         continue;
       loadFloats(input->storage, input->at(row), *columns, values.data());
       loadFloats(scales->storage, scales->at(ofTensor ? 0 : row),

@@ -145,6 +145,19 @@ Result<void> writeTiles(KernelRun &run, const Stage &stage,
 Result<std::vector<int64_t>>
 readExpertCounts(KernelRun &run, const Stage &stage, int64_t slots);
 
+/// How many rows there are, and how many count for a scale of all. Of batched
+/// rows, an expert has the first so many of its slots as its count says.
+struct RowCount {
+  int64_t rows = 0, counted = 0;
+  int64_t slots = 0;
+  std::vector<int64_t> ofExperts;
+
+  bool isRow(int64_t row) const {
+    return ofExperts.empty() || row % slots < ofExperts[row / slots];
+  }
+};
+Result<RowCount> countRows(KernelRun &run, const Stage &stage);
+
 /// For each column of a weight of experts [first, first + count) the stored one
 /// that it is; an empty View where the stage has no operand `order`.
 Result<View> readOrder(KernelRun &run, const Stage &stage, int64_t first,

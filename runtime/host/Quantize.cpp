@@ -76,19 +76,9 @@ struct Rows {
   }
 };
 
-/// How many rows there are, and how many count for a scale of all. Of batched
-/// rows, an expert has the first so many of its slots as its count says.
-struct RowCount {
-  int64_t rows = 0, counted = 0;
-  int64_t slots = 0;
-  std::vector<int64_t> ofExperts;
+} // namespace
 
-  bool isRow(int64_t row) const {
-    return ofExperts.empty() || row % slots < ofExperts[row / slots];
-  }
-};
-
-Result<RowCount> countRows(KernelRun &run, const Stage &stage) {
+Result<RowCount> moec::host::countRows(KernelRun &run, const Stage &stage) {
   RowCount count;
   if (stage.operands.count("offsets")) {
     Result<int64_t> entries = run.columnsOf(stage, "offsets");
@@ -133,6 +123,8 @@ Result<RowCount> countRows(KernelRun &run, const Stage &stage) {
   count.counted *= pairs;
   return count;
 }
+
+namespace {
 
 /// CTAs that quantize: all; but for those that route beside them. A matmul's
 /// quantize what they computed, however many they are.
