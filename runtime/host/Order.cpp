@@ -86,10 +86,28 @@ Result<View> moec::host::readOrder(KernelRun &run, const Stage &stage,
   return order;
 }
 
+/// Where each sorted row goes: to its pair where the stage has `rows`.
+static Result<std::vector<int64_t>>
+readPlaces(KernelRun &run, const Stage &stage, int64_t rows) {
+  Result<View> pairs = run.operand(stage, "rows", 1, rows);
+  if (!pairs)
+    return pairs.takeError();
+  std::vector<int64_t> places(static_cast<size_t>(rows));
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t place = *pairs ? pairs->integer(0, r) : r;
+    if (place < 0)
+      return run.fail(
+          stage, fmt::format("expected pairs >= 0, row {} has {}", r, place));
+    places[static_cast<size_t>(r)] = place;
+  }
+  return places;
+}
+
 Result<void> moec::host::runPermuteColumns(KernelRun &run, const Stage &stage) {
   const int64_t experts = run.integer(stage, "experts");
   const int64_t columns = run.integer(stage, "columns");
-  const int64_t topK = stage.attributes.value("top_k", int64_t(1));
+  const int64_t topK =
+      stage.operands.count("rows") ? run.integer(stage, "top_k") : 1;
   if (experts < 1 || columns < 1 || topK < 1)
     return run.fail(stage, fmt::format("expected experts, columns and top_k of "
                                        "at least 1, got {}, {}, {}",
@@ -108,25 +126,18 @@ Result<void> moec::host::runPermuteColumns(KernelRun &run, const Stage &stage) {
     return run.fail(stage, fmt::format("expected rows >= 0, offsets end with "
                                        "{}",
                                        rows));
-  Result<View> pairs = run.operand(stage, "rows", 1, rows);
-  if (!pairs)
-    return pairs.takeError();
-  // The rows that are read, and written.
-  int64_t sources = rows, results = rows;
-  for (int64_t r = 0; *pairs && r < rows; ++r) {
-    const int64_t pair = pairs->integer(0, r);
-    if (pair < 0)
-      return run.fail(
-          stage, fmt::format("expected pairs >= 0, row {} has {}", r, pair));
-    results = std::max(results, pair + 1);
-  }
-  if (*pairs)
-    sources = (results + topK - 1) / topK;
-  Result<View> input = run.operand(stage, "input", sources, columns);
+  Result<std::vector<int64_t>> places = readPlaces(run, stage, rows);
+  if (!places)
+    return places.takeError();
+  int64_t written = 0;
+  for (int64_t place : *places)
+    written = std::max(written, place + 1);
+  Result<View> input =
+      run.operand(stage, "input", (written + topK - 1) / topK, columns);
   if (!input)
     return input.takeError();
   Result<View> result =
-      run.result(stage, "result", results, columns, input->storage);
+      run.result(stage, "result", written, columns, input->storage);
   if (!result)
     return result.takeError();
   if (rows == 0)
@@ -142,12 +153,11 @@ Result<void> moec::host::runPermuteColumns(KernelRun &run, const Stage &stage) {
   const auto bytes = static_cast<size_t>(storageBytes(input->storage, 1));
   parallelFor(run.threads, rows, 16, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const int64_t pair = *pairs ? pairs->integer(0, r) : r;
-      const int64_t from = *pairs ? pair / topK : r;
+      const int64_t place = (*places)[static_cast<size_t>(r)];
       const int64_t expert = expertOf[static_cast<size_t>(r)];
       for (int64_t c = 0; c < columns; ++c)
-        std::memcpy(result->at(pair, c),
-                    input->at(from, order->integer(expert, c)), bytes);
+        std::memcpy(result->at(place, c),
+                    input->at(place / topK, order->integer(expert, c)), bytes);
     }
   });
   return {};
