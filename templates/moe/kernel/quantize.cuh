@@ -138,7 +138,7 @@ __device__ __forceinline__ void amax(const typename Config::Args &args) {
       continue;
     float values[kWide];
     detail::loadRow8<Config>(args, row, i % kPerRow * kWide, values);
-    largest = fmaxf(largest, detail::largest8(values));
+    largest = fmaxf(largest, quant::largestOfLanes<1>(values));
   }
   largest = detail::groupMaximum<Config::kThreads, Config::kThreads>(largest);
   if (threadIdx.x == 0)

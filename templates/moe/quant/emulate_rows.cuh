@@ -69,7 +69,7 @@ template <class Config> struct Emulate {
       float values[kWide] = {};
       if (isThere)
         loadRow8<Config>(args, row, column, values);
-      largest = fmaxf(largest, largest8(values));
+      largest = fmaxf(largest, quant::largestOfLanes<1>(values));
     }
     float outer =
         Scaling::outer(groupMaximum<Config::kThreads, kRowThreads>(largest));

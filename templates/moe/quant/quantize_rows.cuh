@@ -43,14 +43,6 @@ __device__ __forceinline__ void store8(const float (&values)[8], T *to) {
   *reinterpret_cast<Vector8 *>(to) = vector;
 }
 
-__device__ __forceinline__ float largest8(const float (&values)[8]) {
-  float largest = 0.0f;
-#pragma unroll
-  for (int i = 0; i < 8; ++i)
-    largest = fmaxf(largest, fabsf(values[i]));
-  return largest;
-}
-
 /// Whether there is such a row: of batched rows an expert has its first slots.
 template <class Args>
 __device__ __forceinline__ bool isRow(const Args &args, int row) {
@@ -204,13 +196,13 @@ template <class Config> struct Quantize {
         take(step, kept[step]);
 #pragma unroll
       for (int step = 0; step < kSteps; ++step)
-        largest = fmaxf(largest, largest8(kept[step]));
+        largest = fmaxf(largest, quant::largestOfLanes<1>(kept[step]));
     } else {
 #pragma unroll 2
       for (int step = 0; step < kSteps; ++step) {
         float values[kWide] = {};
         take(step, values);
-        largest = fmaxf(largest, largest8(values));
+        largest = fmaxf(largest, quant::largestOfLanes<1>(values));
       }
     }
     float scale = Config::Scaling::scale(

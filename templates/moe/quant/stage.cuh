@@ -66,15 +66,6 @@ struct Stage {
     *reinterpret_cast<Vector8 *>(data + row * kK + column) = vector;
   }
 
-  static __device__ __forceinline__ float
-  largest8(const float (&values)[kWide]) {
-    float largest = 0.0f;
-#pragma unroll
-    for (int i = 0; i < kWide; ++i)
-      largest = fmaxf(largest, fabsf(values[i]));
-    return largest;
-  }
-
   /// Copies (Unscaled), quantizes (of groups), or finds maxima of the first
   /// `counted` rows. The last warps begin, since the first ones route.
   __device__ __forceinline__ void measure(Shared &shared, int counted) const {
@@ -122,7 +113,7 @@ struct Stage {
           float values[kWide];
           if (column < kK) {
             load(row, column, values);
-            largest = fmaxf(largest, largest8(values));
+            largest = fmaxf(largest, largestOfLanes<1>(values));
           }
         }
         largest = ptx::warpMaximum(largest);
