@@ -12,9 +12,9 @@
 
 #include "compiler/backend/cuda/KernelEmitter.h"
 
-#include "compiler/backend/cuda/ColumnsEmitter.h"
 #include "compiler/backend/cuda/DequantizeEmitter.h"
 #include "compiler/backend/cuda/FewTokensEmitter.h"
+#include "compiler/backend/cuda/PermuteColumnsEmitter.h"
 #include "compiler/backend/cuda/PlacementEmitter.h"
 #include "compiler/backend/cuda/QuantizeEmitter.h"
 #include "compiler/backend/cuda/RoutingEmitter.h"
@@ -574,7 +574,7 @@ Result<EmittedKernel> Emitter::emit() {
     emitCombine(combine);
   else if (auto columns = findStage<moe::PermuteColumnsOp>(kernel)) {
     begin("permute_columns", "permute_columns.cuh", "permuteColumns");
-    emitColumns(columns, bound, out);
+    emitPermuteColumns(columns, bound, out);
   } else if (findStage<moe::AmaxOp>(kernel)) {
     begin("amax", "quantize.cuh", "amax");
     emitQuantization(kernel, bound, out);

@@ -8,8 +8,8 @@
 // Activations of a scheme whose weights are dequantized are emulated: each is
 // quantized and becomes at once the number that its code stands for, rounded
 // once to the 16-bit type that the engine multiplies. All before that rounding
-// is f32 with IEEE divisions, so that every engine and every arch leaves the
-// same bits. T: the element type of the codes.
+// is f32 with IEEE divisions, or what has their bits, so that every engine and
+// every arch leaves the same. T: the element type of the codes.
 //
 // What a Scaling has here: kColumns, elements of a row that share a scale (0:
 // as many as share `outer`); kOuter, of which values there is a number beside;

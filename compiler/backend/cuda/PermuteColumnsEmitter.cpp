@@ -1,4 +1,4 @@
-//===- ColumnsEmitter.cpp - rows as their expert's weight -----------------===//
+//===- PermuteColumnsEmitter.cpp - rows as their weight -------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -9,14 +9,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/backend/cuda/ColumnsEmitter.h"
+#include "compiler/backend/cuda/PermuteColumnsEmitter.h"
 
 #include "compiler/backend/cuda/StageWriter.h"
 
 using namespace moec;
 using namespace moec::compiler;
 
-void compiler::emitColumns(
+void compiler::emitPermuteColumns(
     moe::PermuteColumnsOp permute,
     llvm::function_ref<std::string(llvm::StringRef)> boundTo,
     EmittedKernel &out) {
