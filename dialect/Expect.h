@@ -17,47 +17,49 @@
 
 namespace moec::moe::detail {
 
-using namespace mlir;
+inline constexpr int64_t kAny = mlir::ShapedType::kDynamic;
 
-inline constexpr int64_t kAny = ShapedType::kDynamic;
-
-inline RankedTensorType tensor(Value value) {
-  return cast<RankedTensorType>(value.getType());
+inline mlir::RankedTensorType tensor(mlir::Value value) {
+  return mlir::cast<mlir::RankedTensorType>(value.getType());
 }
 
 /// `value` must have this shape and, unless null, this element type.
-inline LogicalResult expect(Operation *op, StringRef name, Value value,
-                            ArrayRef<int64_t> shape, Type element = {}) {
-  const RankedTensorType type = tensor(value);
+inline mlir::LogicalResult expect(mlir::Operation *op, mlir::StringRef name,
+                                  mlir::Value value,
+                                  mlir::ArrayRef<int64_t> shape,
+                                  mlir::Type element = {}) {
+  const mlir::RankedTensorType type = tensor(value);
   if (!element)
     element = type.getElementType();
   if (type.getShape() == shape && type.getElementType() == element)
-    return success();
+    return mlir::success();
   return op->emitOpError() << "'" << name << "' must be "
-                           << RankedTensorType::get(shape, element) << ", got "
-                           << type;
+                           << mlir::RankedTensorType::get(shape, element)
+                           << ", got " << type;
 }
 
-inline LogicalResult expectRank(Operation *op, StringRef name, Value value,
-                                int64_t rank) {
+inline mlir::LogicalResult expectRank(mlir::Operation *op, mlir::StringRef name,
+                                      mlir::Value value, int64_t rank) {
   if (tensor(value).getRank() == rank)
-    return success();
+    return mlir::success();
   return op->emitOpError() << "'" << name << "' must have " << rank
                            << " dimensions, got " << tensor(value);
 }
 
-inline LogicalResult expectPositive(Operation *op, StringRef name,
-                                    int64_t value) {
+inline mlir::LogicalResult expectPositive(mlir::Operation *op,
+                                          mlir::StringRef name, int64_t value) {
   if (value > 0)
-    return success();
+    return mlir::success();
   return op->emitOpError() << "'" << name << "' must be positive, got "
                            << value;
 }
 
-inline Type i32(Operation *op) {
-  return IntegerType::get(op->getContext(), 32);
+inline mlir::Type i32(mlir::Operation *op) {
+  return mlir::IntegerType::get(op->getContext(), 32);
 }
-inline Type f32(Operation *op) { return Float32Type::get(op->getContext()); }
+inline mlir::Type f32(mlir::Operation *op) {
+  return mlir::Float32Type::get(op->getContext());
+}
 
 } // namespace moec::moe::detail
 
