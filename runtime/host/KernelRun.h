@@ -152,9 +152,7 @@ struct RowCount {
   int64_t slots = 0;
   std::vector<int64_t> ofExperts;
 
-  bool isRow(int64_t row) const {
-    return ofExperts.empty() || row % slots < ofExperts[row / slots];
-  }
+  bool isRow(int64_t row) const;
 };
 Result<RowCount> countRows(KernelRun &run, const Stage &stage);
 

@@ -78,6 +78,10 @@ struct Rows {
 
 } // namespace
 
+bool RowCount::isRow(int64_t row) const {
+  return ofExperts.empty() || row % slots < ofExperts[row / slots];
+}
+
 Result<RowCount> moec::host::countRows(KernelRun &run, const Stage &stage) {
   RowCount count;
   if (stage.operands.count("offsets")) {
