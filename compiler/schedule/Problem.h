@@ -130,8 +130,9 @@ struct Schedule {
 
 /// CTAs of a cluster that may share the k of a tile.
 inline constexpr int64_t kSplit = 2;
-/// The most tiles whose k is worth sharing: a quarter as many CTAs read nearly
-/// half as fast as all do, more of them faster.
+/// The most tiles whose k is worth sharing: with a quarter as many as
+/// multiprocessors a layer gains 5 %, with a third it loses 1 %
+/// (bench/notes/decode-h100.md).
 int64_t mostTilesToSplit(const Hardware &hardware);
 /// Whether a cluster shares the k of a tile where a run touches so few experts
 /// that there are no more tiles than that (templates' skeleton/split.cuh). Of
