@@ -39,7 +39,7 @@ struct Tile {
 template <class Policy, class Element> struct Config {
   struct Args {
     Element *data;
-    const float *static_second_scale;
+    const float *static_scale;
   };
   using Scaling = Policy;
   static constexpr int kThreads = 96, kScales = 3;
@@ -129,9 +129,13 @@ TEST(StoreEmulated, EmulatedGroupsAreThoseOfTheReference) {
   scaling.rule.clear();
   scaling.columns = 64;
   compare<quant::FloatGroups<moe::e4m3, 64>>("f8E4M3FN", scaling);
-  scaling.columns = 16;
-  scaling.second = true;
-  compare<quant::TwoLevels<moe::e2m1, 16, false>>("f4E2M1FN", scaling, 0.003f);
+}
+
+TEST(StoreEmulated, AGivenScaleIsTheLargestOfAllExperts) {
+  reference::Scaling scaling;
+  scaling.rows = scaling.columns = -1;
+  compare<moe::quant::FloatTensor<moe::e4m3, false>>("f8E4M3FN", scaling,
+                                                     0.003f);
 }
 
 } // namespace

@@ -122,11 +122,10 @@ void compiler::emitQuantizedResult(
   stage.op = "quantize";
   ArgumentLayout &args = out.text.arguments;
   stage.operands = {{"input", "%t"}};
-  for (const char *field : {"static_scale", "static_second_scale"})
-    if (!boundTo(field).empty()) {
-      args.pointer(field, "float", boundTo(field));
-      stage.operands[field] = field;
-    }
+  if (quantize.getStaticScale()) {
+    args.pointer("static_scale", "float", boundTo("static_scale"));
+    stage.operands["static_scale"] = "static_scale";
+  }
   // The tile list says the rows; the stage by itself has them from here.
   const char *rows = quantize.getCounts() ? "expert_num_tokens" : "offsets";
   args.pointer(rows, "int", boundTo(rows));
@@ -145,9 +144,7 @@ void compiler::emitQuantizedResult(
   ConfigPrinter &config = out.text.config;
   config.type("Scaling", scalingPolicy(quantize));
   config.number("kScales",
-                quantize.getStaticScale() || quantize.getStaticSecondScale()
-                    ? layer.getStoredExperts()
-                    : 1);
+                quantize.getStaticScale() ? layer.getStoredExperts() : 1);
 }
 
 void compiler::emitQuantization(

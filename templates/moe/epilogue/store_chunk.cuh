@@ -51,15 +51,10 @@ inverseOfScale(const typename Config::Args &args, bool writes) {
                   "a number of a row, or of all values, follows from more than "
                   "a tile");
     if constexpr (Scaling::kStored) {
-      const float *stored;
-      if constexpr (requires { args.static_scale; })
-        stored = args.static_scale;
-      else
-        stored = args.static_second_scale;
       float largest = 0.0f;
 #pragma unroll 1
       for (int i = int(threadIdx.x) % 32; i < Config::kScales; i += 32)
-        largest = fmaxf(largest, stored[i]);
+        largest = fmaxf(largest, args.static_scale[i]);
       return Scaling::outer(ptx::warpMaximum(largest));
     } else {
       return 1.0f;

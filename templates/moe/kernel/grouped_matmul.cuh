@@ -21,10 +21,9 @@
 //   (kBias; GateUpOrder, where gates are not first), numbers of each expert
 //   (activation/numbers.cuh), result [rows, kN or kN / 2]. With a Scaling
 //   (store_chunk.cuh), in place of result: static_scale float [kScales]
-//   (StaticTensor; FloatTensor) or static_second_scale (TwoLevels), data [rows,
-//   kN or kN / 2], scale [1], or [rows, groups of 128] (Group128,
-//   warp-specialized), absent of emulated data, of which a tile has whole
-//   groups (not warp-specialized).
+//   (StaticTensor; FloatTensor), data [rows, kN or kN / 2], scale [1], or
+//   [rows, groups of 128] (Group128, warp-specialized), absent of emulated
+//   data, of which a tile has whole groups (not warp-specialized).
 //   Warp-specialized, rhs is a moe::TensorMap by value: extents [kK, kN,
 //   experts], box [kTileK, kTileN, 1], swizzle of 128 bytes, zeros outside; and
 //   tile_count is written: its word kCursor counts the tiles that were taken;
