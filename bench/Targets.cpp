@@ -7,6 +7,8 @@
 
 #include "bench/Targets.h"
 
+#include "runtime/support/Json.h"
+
 #include <fmt/format.h>
 
 using namespace moec;
@@ -15,14 +17,18 @@ using nlohmann::json;
 
 Result<Targets> Targets::parse(const std::string &text,
                                const std::string &name) {
-  json file = json::parse(text, nullptr, false);
   auto wrong = [&](const std::string &what) {
     return Error{ErrorCode::InvalidArgument,
                  fmt::format("{}: expected {}, as bench/targets.py writes it",
                              name, what)};
   };
-  if (!file.is_object() || !file.contains("moec_targets") ||
-      file["moec_targets"] != 1)
+  constexpr size_t kMaxBytes = size_t(16) << 20;
+  Result<json> read =
+      parseJsonObject(text, name, ErrorCode::InvalidArgument, {kMaxBytes});
+  if (!read)
+    return read.takeError();
+  const json &file = *read;
+  if (!file.contains("moec_targets") || file["moec_targets"] != 1)
     return wrong("a JSON object with \"moec_targets\": 1");
   Targets targets;
   try {

@@ -7,10 +7,13 @@
 
 #include "bench/Workload.h"
 
+#include "runtime/support/Json.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <set>
 
 using namespace moec;
@@ -38,6 +41,9 @@ double expectedTouched(int64_t tokens, int64_t topK, int64_t experts,
 struct Workload::Run {
   moec_layer *layer = nullptr;
   Buffer x, logits, out, ids;
+  /// x, logits, out, and ids, which timed runs do not ask for.
+  std::array<moec_tensor, 4> tensors;
+  std::vector<Shape> shapes; ///< theirs, where they stay when a run moves
 };
 
 Workload::~Workload() {
@@ -60,6 +66,30 @@ Result<uint64_t> Workload::bytesOf(const char *name, int64_t tokens) const {
   return bytes;
 }
 
+Result<moec_tensor> Workload::tensorOf(const char *name, const Buffer &buffer,
+                                       int64_t tokens, Shape &shape) const {
+  moec_tensor made = {};
+  made.name = name;
+  made.data = buffer.data();
+  made.shape = shape.data();
+  for (size_t i = 0; i < moec_package_num_values(package); ++i) {
+    moec_value value = {};
+    value.struct_size = sizeof value;
+    if (Result<void> ok = check(moec_package_value(package, i, &value)); !ok)
+      return ok.takeError();
+    if (std::string_view(value.name) == name)
+      made.rank = value.rank;
+  }
+  if (made.rank > int32_t(shape.size()))
+    return Error{ErrorCode::InvalidManifest,
+                 fmt::format("value '{}' has {} dimensions", name, made.rank)};
+  if (Result<void> ok =
+          check(moec_package_value_shape(package, name, tokens, shape.data()));
+      !ok)
+    return ok.takeError();
+  return made;
+}
+
 Result<std::unique_ptr<Workload>>
 Workload::load(const Device &device, const std::string &folder,
                const WorkloadOptions &options) {
@@ -71,10 +101,13 @@ Workload::load(const Device &device, const std::string &folder,
           check(moec_package_load(folder.c_str(), &load, &work->package));
       !ok)
     return ok.takeError();
-  work->manifestJson = nlohmann::json::parse(
-      moec_package_manifest_json(work->package), nullptr, false);
-  if (work->manifestJson.is_discarded() ||
-      !work->manifestJson["layer"].is_object())
+  std::string_view text = moec_package_manifest_json(work->package);
+  Result<nlohmann::json> manifest =
+      parseJsonObject(text, folder, ErrorCode::InvalidManifest, {text.size()});
+  if (!manifest)
+    return manifest.takeError();
+  work->manifestJson = std::move(*manifest);
+  if (!work->manifestJson["layer"].is_object())
     return Error{ErrorCode::InvalidManifest,
                  folder + ": the manifest has no layer"};
   const nlohmann::json &layer = work->manifestJson["layer"];
@@ -127,6 +160,7 @@ Result<void> Workload::makeLayers() {
   size_t sets = !device.isHost() && *available > 3 * weightBytes ? 2 : 1;
   for (size_t set = 0; set < sets; ++set) {
     std::vector<moec_tensor> tensors;
+    std::deque<Shape> shapes;
     for (const Stored &weight : stored) {
       Result<Buffer> buffer = device.allocate(weight.bytes);
       if (!buffer)
@@ -137,10 +171,12 @@ Result<void> Workload::makeLayers() {
                           kindOfWeight(weight.name), weights.size());
           !ok)
         return ok;
-      moec_tensor tensor = {};
-      tensor.name = weight.name.c_str();
-      tensor.data = weights.back().data();
-      tensors.push_back(tensor);
+      shapes.emplace_back();
+      Result<moec_tensor> tensor =
+          tensorOf(weight.name.c_str(), weights.back(), 1, shapes.back());
+      if (!tensor)
+        return tensor.takeError();
+      tensors.push_back(*tensor);
     }
     moec_layer *layer = nullptr;
     if (Result<void> ok =
@@ -170,6 +206,19 @@ Result<Workload::Run> Workload::makeRun(int64_t tokens, int index) {
                           allocate("out", run.out), allocate("ids", run.ids)})
     if (!ok)
       return ok.takeError();
+  run.shapes.resize(run.tensors.size());
+  const std::pair<const char *, const Buffer *> given[] = {
+      {"x", &run.x},
+      {"logits", &run.logits},
+      {"out", &run.out},
+      {"ids", &run.ids}};
+  for (size_t i = 0; i < run.tensors.size(); ++i) {
+    Result<moec_tensor> tensor =
+        tensorOf(given[i].first, *given[i].second, tokens, run.shapes[i]);
+    if (!tensor)
+      return tensor.takeError();
+    run.tensors[i] = *tensor;
+  }
   if (Result<void> ok =
           random.fill(run.x, manifestJson["layer"].value("input_type", "bf16"),
                       Kind::Input, uint64_t(index) * 131 + 1);
@@ -194,39 +243,22 @@ Result<Workload::Run> Workload::makeRun(int64_t tokens, int index) {
 }
 
 Result<void> Workload::queue(const Run &run, int64_t tokens) {
-  auto tensor = [](const char *name, const Buffer &buffer) {
-    moec_tensor made = {};
-    made.name = name;
-    made.data = buffer.data();
-    return made;
-  };
-  const moec_tensor tensors[] = {
-      tensor("x", run.x), tensor("logits", run.logits), tensor("out", run.out)};
   moec_run_options runOptions = {};
   runOptions.struct_size = sizeof runOptions;
   if (!options.variant.empty())
     runOptions.variant = options.variant.c_str();
-  return check(moec_run(run.layer, context, device.stream(), tensors,
-                        std::size(tensors), tokens, &runOptions));
+  return check(moec_run(run.layer, context, device.stream(), run.tensors.data(),
+                        run.tensors.size() - 1, tokens, &runOptions));
 }
 
 Result<Workload::Touched> Workload::countTouched(Run &run, int64_t tokens) {
-  moec_tensor tensors[4] = {};
-  const std::pair<const char *, const Buffer *> given[] = {
-      {"x", &run.x},
-      {"logits", &run.logits},
-      {"out", &run.out},
-      {"ids", &run.ids}};
-  for (size_t i = 0; i < 4; ++i) {
-    tensors[i].name = given[i].first;
-    tensors[i].data = given[i].second->data();
-  }
   moec_run_options runOptions = {};
   runOptions.struct_size = sizeof runOptions;
   if (!options.variant.empty())
     runOptions.variant = options.variant.c_str();
   if (Result<void> ok = check(moec_run(run.layer, context, device.stream(),
-                                       tensors, 4, tokens, &runOptions));
+                                       run.tensors.data(), run.tensors.size(),
+                                       tokens, &runOptions));
       !ok)
     return ok.takeError();
   if (Result<void> ok = device.synchronize(); !ok)

@@ -20,6 +20,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <memory>
 
 namespace moec::bench {
@@ -79,6 +80,11 @@ private:
   Result<void> queue(const Run &run, int64_t tokens);
   Result<Touched> countTouched(Run &run, int64_t tokens);
   Result<uint64_t> bytesOf(const char *name, int64_t tokens) const;
+  /// At most as many dimensions as any value has.
+  using Shape = std::array<int64_t, 8>;
+  /// `shape` gets the extents and must stay where it is.
+  Result<moec_tensor> tensorOf(const char *name, const Buffer &buffer,
+                               int64_t tokens, Shape &shape) const;
 
   const Device &device;
   WorkloadOptions options;

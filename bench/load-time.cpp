@@ -23,6 +23,7 @@
 #include "runtime/device/CudaDriver.h"
 #include "runtime/jit/CompilePool.h"
 #include "runtime/support/Files.h"
+#include "runtime/support/Guard.h"
 #include "runtime/support/Threads.h"
 
 #include <CLI/CLI.hpp>
@@ -349,7 +350,7 @@ void printTable(const ordered_json &result) {
 
 } // namespace
 
-int main(int argc, char **argv) {
+static int runMain(int argc, char **argv) {
   CLI::App app("times loading of packages of moec", "load-time");
   Options options;
   app.add_option("PACKAGE", options.package,
@@ -395,4 +396,8 @@ int main(int argc, char **argv) {
   }
   printTable(*result);
   return 0;
+}
+
+int main(int argc, char **argv) {
+  return guarded("load-time", [&] { return runMain(argc, argv); });
 }

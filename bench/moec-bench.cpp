@@ -16,6 +16,9 @@
 #include "bench/Floor.h"
 #include "bench/Targets.h"
 #include "bench/Workload.h"
+#include "runtime/support/Files.h"
+#include "runtime/support/Guard.h"
+#include "runtime/support/Json.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -120,24 +123,19 @@ std::string schedulesInShort(const ordered_json &kernels,
   return text;
 }
 
-Result<std::string> readFile(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return Error{ErrorCode::FileSystem, "cannot open " + path};
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 /// The manifest's layer, without loading the package.
 Result<nlohmann::json> layerOf(const std::string &folder) {
   Result<std::string> text = readFile(folder + "/manifest.json");
   if (!text)
     return text.takeError();
-  nlohmann::json manifest = nlohmann::json::parse(*text, nullptr, false);
-  if (!manifest.is_object() || !manifest.contains("layer") ||
-      !manifest["layer"].is_object())
+  Result<nlohmann::json> manifest = parseJsonObject(
+      *text, folder, ErrorCode::InvalidManifest, {text->size()});
+  if (!manifest)
+    return manifest.takeError();
+  if (!manifest->contains("layer") || !(*manifest)["layer"].is_object())
     return Error{ErrorCode::InvalidManifest,
                  folder + ": the manifest has no layer"};
-  return manifest["layer"];
+  return (*manifest)["layer"];
 }
 
 /// Everything that all packages are timed with.
@@ -385,7 +383,7 @@ Result<bool> benchAll(const Options &options) {
 
 } // namespace
 
-int main(int argc, char **argv) {
+static int runMain(int argc, char **argv) {
   CLI::App app("times packages of moec", "moec-bench");
   Options options;
   std::string device = "cuda";
@@ -433,4 +431,8 @@ int main(int argc, char **argv) {
   if (!done)
     fmt::print(stderr, "moec-bench: {}\n", done.error().message);
   return done && *done ? 0 : 1;
+}
+
+int main(int argc, char **argv) {
+  return guarded("moec-bench", [&] { return runMain(argc, argv); });
 }

@@ -162,6 +162,7 @@ Result<void> compiler::lower(mlir::ModuleOp module, Phase phase,
   pipeline.backend = options.backend;
   pipeline.engine = options.engine;
   pipeline.tunedFile = options.tunedFile;
+  pipeline.checkPrograms = !module.getOps<moe::ProgramOp>().empty();
   mlir::PassManager manager(context, mlir::ModuleOp::getOperationName());
   buildPipeline(manager, pipeline, std::min(phase, Phase::Scheduled));
   if (mlir::failed(manager.run(module)))
@@ -197,6 +198,11 @@ Result<PackageFiles> compiler::compile(mlir::ModuleOp module,
                                        const CompileOptions &options) {
   if (auto lowered = lower(module, Phase::Scheduled, options); !lowered)
     return lowered.takeError();
+  return makePackage(module, options);
+}
+
+Result<PackageFiles> compiler::makePackage(mlir::ModuleOp module,
+                                           const CompileOptions &options) {
   auto files = emit(module);
   if (files && options.cubins)
     if (auto added = addCubins(*files, options); !added)

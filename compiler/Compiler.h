@@ -14,6 +14,7 @@
 #ifndef MOEC_COMPILER_COMPILER_H
 #define MOEC_COMPILER_COMPILER_H
 
+#include "compiler/CompileOptions.h"
 #include "runtime/package/Package.h"
 #include "runtime/support/Result.h"
 
@@ -39,25 +40,6 @@ std::string_view phaseName(Phase phase);
 /// "layer, stages, ..." for messages.
 std::string phaseNames();
 
-/// What the user may say about compiling, as opposed to about the layer.
-struct CompileOptions {
-  /// Rows of the architecture table. May be empty where the module already
-  /// holds programs, which carry their targets.
-  std::vector<std::string> archs;
-  /// A row of the GPU table, or "" for the arch row's own.
-  std::string gpu;
-  int64_t maxTokens = 65536;
-  std::string backend; ///< forces a backend; "" chooses
-  std::string engine;  ///< forces an engine; "" chooses
-  /// A JSON file of measured schedules, read before those built in; "" none.
-  std::string tunedFile;
-  /// compile() also compiles each kernel and stores the cubins. Needs NVRTC,
-  /// no GPU.
-  bool cubins = true;
-  /// Where compiled kernels are cached; "" takes the runtime's default.
-  std::string cacheFolder;
-};
-
 /// Registers the dialects that a module for this compiler may use.
 void registerDialects(mlir::DialectRegistry &registry);
 
@@ -67,7 +49,8 @@ parse(std::string_view text, std::string_view name, mlir::MLIRContext &context);
 
 /// Runs the passes up to and with `phase` (Layer to Scheduled; later phases
 /// mean Scheduled) in place. What an earlier call or an earlier process
-/// already did is not done again. On an error the module is unspecified.
+/// already did is not done again, but checked. On an error the module is
+/// unspecified.
 Result<void> lower(mlir::ModuleOp module, Phase phase,
                    const CompileOptions &options);
 
@@ -78,7 +61,11 @@ std::string print(mlir::ModuleOp module);
 /// The manifest has been validated.
 Result<PackageFiles> emit(mlir::ModuleOp module);
 
-/// lower() to Scheduled, emit() and, unless switched off, addCubins().
+/// emit() of a scheduled module and, unless switched off, addCubins().
+Result<PackageFiles> makePackage(mlir::ModuleOp module,
+                                 const CompileOptions &options);
+
+/// lower() to Scheduled and makePackage().
 Result<PackageFiles> compile(mlir::ModuleOp module,
                              const CompileOptions &options);
 

@@ -286,6 +286,36 @@ ordered_json moec::compiler::explainJson(mlir::ModuleOp scheduled,
   return report;
 }
 
+/// "a 1, b 2" of an object.
+static std::string fieldsText(const ordered_json &fields) {
+  std::string text;
+  for (const auto &field : fields.items())
+    text +=
+        fmt::format("{}{} {}", text.empty() ? "" : ", ", field.key(),
+                    field.value().is_string() ? field.value().get<std::string>()
+                                              : field.value().dump());
+  return text;
+}
+
+/// The model's layer, and what its config says and does not say.
+static std::string originText(const ordered_json &origin) {
+  std::string text;
+  if (origin.contains("layer") && origin.contains("layers"))
+    text = fmt::format("  of {}: layer {} of {}, {}\n", textOf(origin, "model"),
+                       origin["layer"].dump(), origin["layers"].dump(),
+                       textOf(origin, "chosen") == "asked"
+                           ? "as asked"
+                           : "the first with experts");
+  for (const char *part : {"read", "assumed"})
+    if (origin.contains(part) && !origin[part].empty())
+      text += fmt::format("    {}: {}\n",
+                          part == std::string_view("read")
+                              ? "the config says"
+                              : "assumed, since it does not say it",
+                          fieldsText(origin[part]));
+  return text;
+}
+
 std::string moec::compiler::explainText(const ordered_json &report) {
   const ordered_json &layer = report["layer"];
   auto number = [&](const char *key) {
@@ -313,6 +343,8 @@ std::string moec::compiler::explainText(const ordered_json &report) {
                   "output {}\n",
                   name("quant"), name("routing"), name("activation"),
                   textOf(layer, "input_type"), textOf(layer, "output_type"));
+  if (layer.contains("origin"))
+    text += originText(layer["origin"]);
   for (const ordered_json &target : report["targets"])
     text += targetText(target);
   return text;

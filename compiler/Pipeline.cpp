@@ -35,6 +35,8 @@ void compiler::buildPipeline(mlir::OpPassManager &manager,
   manager.addPass(createChooseWeightLayoutPass());
   manager.addPass(createChooseBackendPass({options.backend, options.engine}));
   manager.addPass(createMakeVariantsPass());
+  if (options.checkPrograms)
+    manager.addPass(createCheckProgramPass());
   if (stop == Phase::Stages)
     return;
 

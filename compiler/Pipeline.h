@@ -31,6 +31,8 @@ struct PipelineOptions {
   std::string backend; ///< forced, or ""
   std::string engine;  ///< forced, or ""
   std::string tunedFile;
+  /// Programs stand in the input: they are compared with their layers.
+  bool checkPrograms = false;
 };
 
 /// Adds the passes up to and with phase `stop` to a manager of modules.

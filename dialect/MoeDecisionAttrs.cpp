@@ -321,18 +321,32 @@ LogicalResult ScheduleAttr::verify(
     return failure();
   struct Number {
     StringRef name;
-    int64_t value, least;
+    int64_t value, least, most;
   };
-  for (const Number &number :
-       {Number{"stages", stages, 0}, Number{"group", group, 0},
-        Number{"block_tokens", blockTokens, 0},
-        Number{"block_rows", blockRows, 0}, Number{"buffers", buffers, 0},
-        Number{"threads", threads, 0}, Number{"ctas_per_sm", ctasPerSm, 1},
-        Number{"producer_warps", producerWarps, 0},
-        Number{"consumer_warps", consumerWarps, 0}})
+  // Products of what is accepted fit 64 bits.
+  constexpr int64_t kMany = (int64_t(1) << 31) - 1, kWarps = 32,
+                    kTile = 1 << 16;
+  SmallVector<Number> numbers = {{"stages", stages, 0, kMany},
+                                 {"group", group, 0, kMany},
+                                 {"block_tokens", blockTokens, 0, kMany},
+                                 {"block_rows", blockRows, 0, kMany},
+                                 {"buffers", buffers, 0, kMany},
+                                 {"threads", threads, 0, kMany},
+                                 {"ctas_per_sm", ctasPerSm, 1, kWarps},
+                                 {"producer_warps", producerWarps, 0, kWarps},
+                                 {"consumer_warps", consumerWarps, 0, kWarps}};
+  for (int64_t extent : tile)
+    numbers.push_back({"tile", extent, 1, kTile});
+  for (int64_t extent : warps)
+    numbers.push_back({"warps", extent, 1, kWarps});
+  for (const Number &number : numbers) {
     if (number.value < number.least)
       return emitError() << "'" << number.name << "' must be at least "
                          << number.least << ", got " << number.value;
+    if (number.value > number.most)
+      return emitError() << "'" << number.name << "' must be at most "
+                         << number.most << ", got " << number.value;
+  }
   if ((blockRows == 0) != (buffers == 0) || (buffers > 0 && blockTokens == 0))
     return emitError() << "a schedule of slices needs 'block_tokens', "
                           "'block_rows' and 'buffers', got "

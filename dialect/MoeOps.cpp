@@ -14,6 +14,40 @@
 using namespace mlir;
 using namespace moec::moe;
 
+//===----------------------------------------------------------------------===//
+// Regions of programs, variants and kernels
+//===----------------------------------------------------------------------===//
+
+/// A region that cannot be read is thrown away. An operation outside may
+/// already use what it defined: such uses go first.
+static ParseResult parseBody(OpAsmParser &parser, Region &body,
+                             bool isolated = false) {
+  if (parser.parseRegion(body, /*arguments=*/{},
+                         /*enableNameShadowing=*/isolated)) {
+    for (Block &block : body)
+      block.dropAllDefinedValueUses();
+    return failure();
+  }
+  if (body.empty())
+    body.emplaceBlock();
+  return success();
+}
+
+/// Of an operation that is isolated from above. Its names are its own: none
+/// outside means a value in it.
+static ParseResult parseIsolatedBody(OpAsmParser &parser, Region &body) {
+  return parseBody(parser, body, /*isolated=*/true);
+}
+
+static void printBody(OpAsmPrinter &printer, Operation *, Region &body) {
+  printer.printRegion(body);
+}
+
+static void printIsolatedBody(OpAsmPrinter &printer, Operation *op,
+                              Region &body) {
+  printBody(printer, op, body);
+}
+
 #define GET_OP_CLASSES
 #include "dialect/MoeOps.cpp.inc"
 

@@ -66,7 +66,7 @@ def Moe_ProgramOp : Moe_Op<"program", [
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `of` $layer `for` qualified($target) `max_tokens` $max_tokens
-    `inputs` $inputs (`report` qualified($report)^)? attr-dict-with-keyword $body
+    `inputs` $inputs (`report` qualified($report)^)? attr-dict-with-keyword custom<IsolatedBody>($body)
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
@@ -102,7 +102,7 @@ def Moe_VariantOp : Moe_Op<"variant", [
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `tokens` `[` $min_tokens `,` $max_tokens `]` (`engine` $engine^)?
-    (`multiprocessors` $multiprocessors^)? (`workspace` $workspace_bytes^)? (`regions` $regions^)? attr-dict-with-keyword $body
+    (`multiprocessors` $multiprocessors^)? (`workspace` $workspace_bytes^)? (`regions` $regions^)? attr-dict-with-keyword custom<Body>($body)
   }];
   let hasVerifier = 1;
 }
@@ -162,7 +162,7 @@ def Moe_KernelOp : Moe_Op<"kernel", [
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name (`schedule` qualified($schedule)^)? `fields` $fields (`results` $result_names^)?
-    attr-dict-with-keyword $body
+    attr-dict-with-keyword custom<IsolatedBody>($body)
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;

@@ -32,6 +32,12 @@ static_assert(MOEC_STRICT_MISS == static_cast<int>(ErrorCode::StrictMiss));
 static_assert(MOEC_REFUSED == static_cast<int>(ErrorCode::Refused));
 static_assert(MOEC_INTERNAL == static_cast<int>(ErrorCode::Internal));
 
+// Callers of other languages lay the struct out by hand.
+static_assert(offsetof(moec_tensor, element_type) == 2 * sizeof(void *));
+static_assert(offsetof(moec_tensor, rank) == 3 * sizeof(void *));
+static_assert(offsetof(moec_tensor, shape) == 4 * sizeof(void *));
+static_assert(sizeof(moec_tensor) == 6 * sizeof(void *));
+
 static std::string &lastError() {
   thread_local std::string text;
   return text;
@@ -81,6 +87,12 @@ static Result<Options> readOptions(const Options *given, const char *name) {
     return Error{ErrorCode::InvalidArgument,
                  fmt::format("{}.struct_size is {}; set it to sizeof({})", name,
                              size, name)};
+  // Far more than any version has: not set, and not to be read.
+  constexpr size_t kMostBytes = 4096;
+  if (size > kMostBytes)
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("{}.struct_size is {}; set it to sizeof({})", name,
+                             size, name)};
   const auto *bytes = reinterpret_cast<const unsigned char *>(given);
   for (size_t i = sizeof(options); i < size; ++i)
     if (bytes[i] != 0)
@@ -94,7 +106,35 @@ static Result<Options> readOptions(const Options *given, const char *name) {
   return options;
 }
 
-/// Tensors by name without copying texts; `storage` keeps them.
+/// A tensor without copying texts.
+static Result<Tensor> readTensor(const moec_tensor &given,
+                                 const char *function) {
+  if (!given.name)
+    return nullArgument(function, "the name of a tensor");
+  const auto fail = [&](const std::string &what) {
+    return Error{
+        ErrorCode::InvalidArgument,
+        fmt::format("{}: tensor '{}': {}", function, given.name, what)};
+  };
+  if (given.rank < 0 || given.rank > kMaxRank)
+    return fail(fmt::format("expected a rank of 0 to {}, got {}", kMaxRank,
+                            given.rank));
+  if (!given.shape && given.rank > 0)
+    return fail(fmt::format("shape is NULL; expected {} extents", given.rank));
+  Tensor tensor;
+  tensor.name = given.name;
+  tensor.data = given.data;
+  if (given.element_type)
+    tensor.elementType = given.element_type;
+  tensor.rank = given.rank;
+  std::copy_n(given.shape, given.rank, tensor.shape.begin());
+  tensor.hasStrides = given.strides != nullptr;
+  if (given.strides)
+    std::copy_n(given.strides, given.rank, tensor.strides.begin());
+  return tensor;
+}
+
+/// Tensors by name; `storage` keeps them.
 static Result<std::span<const Tensor>>
 readTensors(const moec_tensor *tensors, size_t count, const char *function,
             std::vector<Tensor> &storage) {
@@ -102,12 +142,10 @@ readTensors(const moec_tensor *tensors, size_t count, const char *function,
     return nullArgument(function, "the array of tensors");
   storage.clear();
   for (size_t i = 0; i < count; ++i) {
-    const moec_tensor &tensor = tensors[i];
-    if (!tensor.name)
-      return nullArgument(function, "the name of a tensor");
-    storage.push_back({tensor.name, tensor.data,
-                       tensor.element_type ? tensor.element_type : "",
-                       tensor.row_stride});
+    auto tensor = readTensor(tensors[i], function);
+    if (!tensor)
+      return tensor.takeError();
+    storage.push_back(*tensor);
   }
   return std::span<const Tensor>(storage);
 }

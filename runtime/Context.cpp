@@ -13,6 +13,7 @@
 #include "runtime/Context.h"
 
 #include "runtime/launch/TensorMaps.h"
+#include "runtime/package/ElementTypes.h"
 
 #include <fmt/format.h>
 
@@ -140,9 +141,7 @@ Result<void> Context::bindTensors(std::span<const Tensor> tensors,
                     value.role == ValueRole::OptionalOutput;
     if (!tensor.data && optional)
       continue;
-    auto bound =
-        bindValue(value, symbols, reinterpret_cast<uint64_t>(tensor.data),
-                  tensor.elementType, tensor.rowStride);
+    auto bound = bindTensor(value, symbols, tensor);
     if (!bound)
       return bound.takeError();
     values[at] = *bound;
@@ -190,6 +189,62 @@ Result<void> Context::bindTensors(std::span<const Tensor> tensors,
                            : complete > 1 ? "more than one of these was given"
                                           : "one of these is incomplete or "
                                             "mixed with another")};
+}
+
+/// Bytes behind the address of a tensor of a run that was given.
+static Result<int64_t> bytesOf(const Value &value, const Symbols &symbols,
+                               const BoundValue &bound) {
+  return valueBytes(value, symbols, elementTypeOfCode(bound.elementCode)->name,
+                    bound.rowStride);
+}
+
+/// Inputs that `out` may be itself. Whoever writes an element of the output has
+/// read that element of these, and nobody reads another's afterwards.
+static bool mayBeOut(const Value &value) {
+  return value.name == "x" || value.name == "residual";
+}
+
+Result<void> Context::checkOverlaps(const Symbols &symbols) const {
+  const std::vector<Value> &all = code->manifest().values;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Value &output = all[i];
+    const BoundValue &written = values[i];
+    if ((output.role != ValueRole::Output &&
+         output.role != ValueRole::OptionalOutput) ||
+        written.address == 0)
+      continue;
+    auto writtenBytes = bytesOf(output, symbols, written);
+    if (!writtenBytes)
+      return writtenBytes.takeError();
+    for (size_t j = 0; j < all.size(); ++j) {
+      const Value &other = all[j];
+      const BoundValue &bound = values[j];
+      if (j == i || !isTensorOfRun(other) || bound.address == 0 ||
+          bound.address >=
+              written.address + static_cast<uint64_t>(*writtenBytes))
+        continue;
+      if (bound.address < written.address) {
+        auto bytes = bytesOf(other, symbols, bound);
+        if (!bytes)
+          return bytes.takeError();
+        if (bound.address + static_cast<uint64_t>(*bytes) <= written.address)
+          continue;
+      }
+      if (output.name == "out" && mayBeOut(other) &&
+          bound.address == written.address &&
+          bound.elementCode == written.elementCode &&
+          bound.rowStride == written.rowStride)
+        continue;
+      return Error{
+          ErrorCode::InvalidArgument,
+          fmt::format("tensor '{}' at {:#x} overlaps '{}' at {:#x}, which the "
+                      "run writes; only x and residual may share memory with "
+                      "out, at its address, of its element type and with "
+                      "contiguous rows",
+                      other.name, bound.address, output.name, written.address)};
+    }
+  }
+  return {};
 }
 
 Result<void> Context::bindWorkspace(const Variant &variant,
@@ -273,6 +328,8 @@ Result<void> Context::runUnshared(const Layer &layer, void *stream,
   std::copy(layer.values().begin(), layer.values().end(), values.begin());
   if (auto ok = bindTensors(tensors, *symbols); !ok)
     return ok;
+  if (auto ok = checkOverlaps(*symbols); !ok)
+    return ok;
   if (code->onHost()) {
     auto needed = variant.workspaceBytes.evaluate(*symbols);
     if (!needed)
@@ -350,10 +407,17 @@ Result<void> Context::runHost(const Layer &layer,
                               std::span<const Tensor> tensors, int64_t tokens,
                               const Variant &variant) {
   host::Tensors all = layer.hostWeights();
-  for (const Tensor &tensor : tensors)
-    if (tensor.data)
-      all[std::string(tensor.name)] = {
-          tensor.data, std::string(tensor.elementType), tensor.rowStride};
+  for (const Tensor &tensor : tensors) {
+    if (!tensor.data)
+      continue;
+    const int64_t index =
+        valueIndex(code->manifest(), code->target(), tensor.name);
+    // Bytes that hold another type are that type.
+    const std::string_view type =
+        tensor.elementType == "u8" ? "" : tensor.elementType;
+    all[std::string(tensor.name)] = {tensor.data, std::string(type),
+                                     values[size_t(index)].rowStride};
+  }
   return layer.runOnHost(tokens, all,
                          {static_cast<std::byte *>(workspace),
                           static_cast<size_t>(workspaceBytes)},

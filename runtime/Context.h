@@ -51,6 +51,8 @@ private:
                            const RunOptions &options);
   Result<void> bindTensors(std::span<const Tensor> tensors,
                            const Symbols &symbols);
+  /// What a run writes shares no memory with what it reads, but for `out`.
+  Result<void> checkOverlaps(const Symbols &symbols) const;
   Result<void> bindWorkspace(const Variant &variant, const Symbols &symbols);
   Result<void> launchAll(const Layer &layer, size_t variant,
                          const Symbols &symbols, cuda::CUstream stream,

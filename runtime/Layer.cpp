@@ -82,9 +82,7 @@ static Result<void> bindNamed(const Package &package,
       return Error{ErrorCode::InvalidArgument,
                    fmt::format("weight '{}' was given twice", weight.name)};
     seen[at] = true;
-    auto value = bindValue(valueAt(manifest, target, at), *symbols,
-                           reinterpret_cast<uint64_t>(weight.data),
-                           weight.elementType, weight.rowStride);
+    auto value = bindTensor(valueAt(manifest, target, at), *symbols, weight);
     if (!value)
       return value.takeError();
     values[at] = *value;

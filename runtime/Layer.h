@@ -15,19 +15,12 @@
 #define MOEC_RUNTIME_LAYER_H
 
 #include "runtime/Package.h"
+#include "runtime/Tensor.h"
 
 #include <mutex>
 #include <span>
 
 namespace moec::runtime {
-
-/// A tensor of the caller by value name; memory of the package's device.
-struct Tensor {
-  std::string_view name;
-  void *data = nullptr;
-  std::string_view elementType; ///< "" is the value's default
-  int64_t rowStride = 0;        ///< in elements; 0 is contiguous
-};
 
 struct LayerOptions {
   std::vector<std::pair<std::string, double>> parameters;

@@ -12,6 +12,7 @@
 
 #include "runtime/Package.h"
 
+#include "runtime/support/Env.h"
 #include "runtime/support/Log.h"
 
 #include <fmt/format.h>
@@ -132,9 +133,23 @@ Result<void> Package::loadCuda(const PackageFiles &files,
         !ok)
       return ok;
   CompileSettings settings;
-  settings.strict = options.strict;
+  auto strict = envFlag("MOEC_STRICT");
+  if (!strict)
+    return strict.takeError();
+  *strict |= options.strict;
+  settings.strict = *strict;
   settings.jobs = options.jobs;
   settings.cacheFolder = options.cacheFolder;
+  auto deadline = envInteger("MOEC_SPIN_DEADLINE");
+  if (!deadline)
+    return deadline.takeError();
+  settings.spinDeadline = *deadline;
+  if (settings.spinDeadline > 0)
+    log(LogLevel::Warning,
+        "MOEC_SPIN_DEADLINE: kernels of package {} are compiled with a "
+        "deadline "
+        "of {} ms for every wait; they are for debugging, not for timing",
+        contents.name, settings.spinDeadline);
   auto compiled = compileKernels(files, *chosen, settings);
   if (!compiled)
     return compiled.takeError();
@@ -142,7 +157,7 @@ Result<void> Package::loadCuda(const PackageFiles &files,
   loadReport.compile = compiled->summary.compileMilliseconds;
   for (const CompiledKernel &kernel : compiled->kernels)
     loadReport.kernels.push_back(
-        {kernel.name, kernel.source, kernel.compileMilliseconds});
+        {kernel.name, kernel.source, kernel.compileMilliseconds, {}});
   if (!place)
     return {};
   auto start = Clock::now();
@@ -151,11 +166,19 @@ Result<void> Package::loadCuda(const PackageFiles &files,
     return ok;
   CudaPlace owned = *place;
   place.reset(); // from here on CudaCode releases the context
+  // Kernels with deadlines keep the text that they fail with in local memory.
   auto loaded =
-      CudaCode::load(contents, *chosen, compiled->kernels, std::move(owned));
+      CudaCode::load(contents, *chosen, compiled->kernels, std::move(owned),
+                     *strict && settings.spinDeadline == 0);
   if (!loaded)
     return loaded.takeError();
   code = std::move(*loaded);
+  loadReport.smCount = smCount();
+  for (size_t i = 0; i < loadReport.kernels.size(); ++i)
+    loadReport.kernels[i].resources = code->resourcesOf(i);
+  for (size_t i = 0; i < chosen->variants.size(); ++i)
+    if (!whyUnfit()[i].empty())
+      loadReport.unfit.push_back({chosen->variants[i].name, whyUnfit()[i]});
   loadReport.moduleLoad = since(start);
   return {};
 }
@@ -164,10 +187,16 @@ int64_t Package::smCount() const {
   return code ? code->place().info.smCount : host::Options{}.smCount;
 }
 
+std::span<const std::string> Package::whyUnfit() const {
+  return code ? std::span<const std::string>(code->whyUnfit())
+              : std::span<const std::string>();
+}
+
 Result<size_t> Package::variantFor(int64_t tokens,
                                    std::string_view forced) const {
   if (tokens > contents.maxTokens || forced.empty()) {
-    auto variant = selectVariant(contents, *chosen, tokens, smCount());
+    auto variant =
+        selectVariant(contents, *chosen, tokens, smCount(), whyUnfit());
     if (!variant)
       return variant.takeError();
     return static_cast<size_t>(*variant - chosen->variants.data());
@@ -181,6 +210,10 @@ Result<size_t> Package::variantFor(int64_t tokens,
                      fmt::format("variant {} needs {} SMs, and the device has "
                                  "{}",
                                  forced, variant.minSms, smCount())};
+      if (i < whyUnfit().size() && !whyUnfit()[i].empty())
+        return Error{ErrorCode::DeviceLimit,
+                     fmt::format("variant {} cannot serve here: {}", forced,
+                                 whyUnfit()[i])};
       if (tokens >= variant.minTokens && tokens <= variant.maxTokens)
         return i;
       return Error{ErrorCode::InvalidArgument,
@@ -250,10 +283,23 @@ std::string LoadReport::json() const {
       {"jobs", jit.jobs},
   };
   auto list = nlohmann::ordered_json::array();
-  for (const KernelLine &kernel : kernels)
+  for (const KernelLine &kernel : kernels) {
     list.push_back({{"name", kernel.name},
                     {"source", cubinSourceName(kernel.source)},
                     {"compile_ms", kernel.compileMilliseconds}});
+    if (smCount == 0)
+      continue;
+    list.back()["registers"] = kernel.resources.registers;
+    list.back()["local_bytes"] = kernel.resources.localBytes;
+    list.back()["ctas_per_sm"] = kernel.resources.ctasPerSm;
+  }
   report["kernels"] = std::move(list);
+  if (smCount == 0) // nothing was loaded on a GPU
+    return report.dump();
+  report["sm_count"] = smCount;
+  auto others = nlohmann::ordered_json::array();
+  for (const auto &[variant, reason] : unfit)
+    others.push_back({{"name", variant}, {"reason", reason}});
+  report["variants_not_taken"] = std::move(others);
   return report.dump();
 }

@@ -51,8 +51,14 @@ struct LoadReport {
     std::string name;
     CubinSource source;
     double compileMilliseconds;
+    CudaCode::Resources resources; ///< of a GPU that it was loaded on
   };
   std::vector<KernelLine> kernels;
+  int64_t smCount = 0; ///< that the context has; 0: not loaded on a GPU
+  struct UnfitVariant {
+    std::string name, reason;
+  };
+  std::vector<UnfitVariant> unfit; ///< that others serve in place of
   std::string json() const;
 };
 
@@ -68,6 +74,9 @@ public:
   const LoadReport &report() const { return loadReport; }
   const std::string &deviceName() const { return device; }
   int64_t smCount() const;
+  /// By index into target().variants: why it cannot serve on this device, or
+  /// ""; empty where all can.
+  std::span<const std::string> whyUnfit() const;
 
   /// Null on the host device and after prebuild.
   const CudaCode *cuda() const { return code.get(); }

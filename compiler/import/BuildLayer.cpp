@@ -8,8 +8,10 @@
 #include "compiler/import/BuildLayer.h"
 
 #include "dialect/Moe.h"
+#include "dialect/Origin.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
+#include "runtime/support/Json.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
@@ -53,6 +55,8 @@ private:
   moe::RoutingAttr routing(const RoutingDescription &description);
   moe::ActivationAttr activation(const ActivationDescription &description);
   moe::ParallelAttr parallel(const ParallelDescription &description);
+  DictionaryAttr origin(const LayerOrigin &origin);
+  DictionaryAttr said(const std::vector<LayerOrigin::Said> &entries);
   /// Absent is null, not zero.
   FloatAttr number(std::optional<double> value) {
     return value ? builder.getF64FloatAttr(*value) : FloatAttr();
@@ -178,6 +182,46 @@ LayerBuilder::parallel(const ParallelDescription &description) {
       std::optional<int64_t>());
 }
 
+/// A value that a key has, or that was assumed: a number, a word, true, false
+/// or null (a unit); of anything else its text.
+static Attribute valueAttribute(Builder &builder, const std::string &text) {
+  Result<nlohmann::json> parsed =
+      parseJsonObject(fmt::format("{{\"value\": {}}}", text), "origin",
+                      ErrorCode::Internal, {text.size() + 16});
+  if (!parsed)
+    return builder.getStringAttr(text);
+  const nlohmann::json &value = (*parsed)["value"];
+  if (value.is_null())
+    return builder.getUnitAttr();
+  if (value.is_boolean())
+    return builder.getBoolAttr(value.get<bool>());
+  if (value.is_number_integer())
+    return builder.getI64IntegerAttr(value.get<int64_t>());
+  if (value.is_number())
+    return builder.getF64FloatAttr(value.get<double>());
+  return builder.getStringAttr(value.is_string() ? value.get<std::string>()
+                                                 : text);
+}
+
+DictionaryAttr
+LayerBuilder::said(const std::vector<LayerOrigin::Said> &entries) {
+  NamedAttrList list;
+  for (const auto &[key, value] : entries)
+    list.set(key, valueAttribute(builder, value));
+  return list.getDictionary(&context);
+}
+
+DictionaryAttr LayerBuilder::origin(const LayerOrigin &origin) {
+  return builder.getDictionaryAttr(
+      {builder.getNamedAttr("model", builder.getStringAttr(origin.model)),
+       builder.getNamedAttr("layer", builder.getI64IntegerAttr(origin.layer)),
+       builder.getNamedAttr("layers", builder.getI64IntegerAttr(origin.layers)),
+       builder.getNamedAttr(
+           "chosen", builder.getStringAttr(origin.isAsked ? "asked" : "first")),
+       builder.getNamedAttr("read", said(origin.read)),
+       builder.getNamedAttr("assumed", said(origin.assumed))});
+}
+
 LogicalResult LayerBuilder::build(const LayerDescription &layer,
                                   ModuleOp module) {
   RoutingDescription route = layer.routing;
@@ -258,6 +302,8 @@ LogicalResult LayerBuilder::build(const LayerDescription &layer,
   setFlag("input_quantized", layer.inputQuantized);
   setFlag("residual", layer.residual);
   setFlag("batch_invariant", layer.batchInvariant);
+  if (!layer.origin.model.empty())
+    set(moe::kOrigin, origin(layer.origin));
   module.getBody()->push_back(Operation::create(state));
   return verify(module);
 }

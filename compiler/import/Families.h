@@ -6,10 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // A family of models is a row: under which keys its config.json says sizes,
-// routing, activation and shared experts, what holds where a key is absent
-// (the default of its configuration class), and what no key says because all
-// models of the family do it alike. HuggingFace.cpp reads any config by its
-// row.
+// routing, activation and shared experts, what holds where a key is absent,
+// and what no key says because all models of the family do it alike.
+// HuggingFace.cpp reads any config by its row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,84 +22,160 @@
 
 namespace moec::compiler {
 
-/// A key is one word, or several names of the same number; an empty one means
-/// that the family has none. What stands beside a key holds where it is absent.
+/// A number that may be none; none is not 0.
+using Number = std::optional<double>;
+
+/// What a config says under a key, and what holds where it does not. A key
+/// cannot be named without the latter: there is no constructor that forgets it.
+template <typename T> struct Key {
+  /// Words, all of them names of this one thing; "": no config says it.
+  std::string_view names;
+  /// Where no name is there; none: one must be.
+  std::optional<T> absent;
+  /// Where the value is null; none: null is refused.
+  std::optional<T> null;
+};
+
+/// What required(), orElse() and orNone() make, of which any Key can be made.
+struct RequiredKey {
+  std::string_view names;
+  template <typename T> constexpr operator Key<T>() const {
+    return {names, std::nullopt, std::nullopt};
+  }
+};
+template <typename V> struct DefaultedKey {
+  std::string_view names;
+  V value;
+  bool nullIsNone;
+  template <typename T> constexpr operator Key<T>() const {
+    return {names, std::optional<T>(T(value)),
+            nullIsNone ? std::optional<T>(T()) : std::nullopt};
+  }
+};
+
+/// A key that must be there.
+constexpr RequiredKey required(std::string_view names) { return {names}; }
+
+/// A key with the default of the configuration class; null is refused.
+template <typename V>
+constexpr DefaultedKey<V> orElse(std::string_view names, V value) {
+  return {names, value, false};
+}
+
+/// The same where the class takes null for 0, false or none.
+template <typename V>
+constexpr DefaultedKey<V> orNone(std::string_view names, V value) {
+  return {names, value, true};
+}
+
+/// No key says it, since it holds for all models of the family.
+template <typename T> constexpr Key<T> always(T value) {
+  return {{}, value, value};
+}
+
 struct FamilyRouting {
   /// A row of RoutingMethods.h that flags do not tell; "" for most: the method
   /// follows from the flags below (moe-infer-routing).
   std::string_view method = {};
   /// The scoring function; of a true or false, sigmoid or softmax.
-  std::string_view scoringKey = {}, scoring = "softmax";
-  std::string_view renormalizeKey = {};
-  bool renormalize = true;
+  Key<std::string_view> scoring = always<std::string_view>("softmax");
+  Key<bool> renormalize = always(true);
   /// The p of the norm that divides the weights (DBRX); 1 renormalizes.
-  std::string_view normKey = {};
+  Key<Number> norm = always(Number());
   /// Groups of experts, of which the best are kept.
-  std::string_view groupsKey = {}, topGroupsKey = {};
-  int64_t groups = 0, topGroups = 0;
-  /// DeepSeek's name for groups and bias together, where the key is absent;
-  /// "" for families without it.
-  std::string_view topkMethod = {};
+  Key<int64_t> groups = always<int64_t>(0), topGroups = always<int64_t>(0);
+  /// DeepSeek's name for groups and bias together; "" for families without it.
+  Key<std::string_view> topkMethod = always<std::string_view>("");
   /// A correction bias of the selection.
-  std::string_view biasKey = {};
-  bool bias = false;
-  std::string_view scaleKey = {};
-  std::string_view weightOnInputKey = {};
+  Key<bool> bias = always(false);
+  Key<Number> scale = always(Number());
+  Key<bool> weightOnInput = always(false);
   bool perExpertScale = false;
-  /// How many layers take their ids from a table by token id.
-  std::string_view hashLayersKey = {};
+  /// How many layers take their ids from a table by token id, where no list of
+  /// layer types says it.
+  Key<int64_t> hashLayers = always<int64_t>(0);
   /// Identity experts behind the real ones.
-  std::string_view zeroExpertsKey = {};
-  /// A number that must be there as the method has it (sparsemixer's 0.01).
-  std::string_view jitterKey = {};
+  Key<int64_t> zeroExperts = always<int64_t>(0);
+  /// The model computes the router's logits in f32, whatever type it has.
+  Key<bool> f32Logits = always(false);
 };
 
 struct FamilyActivation {
-  std::string_view key = "hidden_act", function = "silu";
+  Key<std::string_view> function = orElse("hidden_act", "silu");
   /// What the family calls so whatever the key says, which is then ignored.
-  std::string_view always = {};
+  std::string_view whatever = {};
   bool gated = true;
-  std::string_view alphaKey = {}, betaKey = {}, linearBetaKey = {},
-                   limitKey = {};
-  std::optional<double> alpha = {}, beta = {}, linearBeta = {}, limit = {};
-  /// A limit for each layer, 0 for none, and the function of those that have
-  /// one.
-  std::string_view limitsKey = {}, limited = {};
+  Key<Number> alpha = always(Number()), beta = always(Number());
+  Key<Number> linearBeta = always(Number()), limit = always(Number());
+  /// A limit for each layer, 0 for none, the function of those that have one,
+  /// and the limits of the shared experts, which must be the same.
+  std::string_view limitsKey = {}, limited = {}, sharedLimitsKey = {};
 };
 
+/// The width of shared experts that are as wide as the routed ones.
+inline constexpr int64_t kAsRouted = -1;
+
 struct FamilyShared {
-  std::string_view countKey = {};
-  int64_t count = 0;
-  /// The intermediate of each; "" means that of the routed experts.
-  std::string_view widthKey = {};
+  Key<int64_t> count = always<int64_t>(0);
+  /// The intermediate of each.
+  Key<int64_t> width = always(kAsRouted);
   /// A gate multiplies what they give.
   bool gate = false;
+  /// True would give them biases, which moec does not have.
+  std::string_view biasKey = "mlp_bias";
+};
+
+/// A key that says which layers have experts; the table of what each means is
+/// in SparseLayers.cpp.
+struct SparseKey {
+  std::string_view key = {};
+  /// Where it is absent, and no list says the type of each layer; none: then
+  /// it says nothing, or is an error where it is `needed`.
+  std::optional<int64_t> absent = {};
+  bool needed = false;
+};
+
+/// A key whose other values would make a layer that moec does not know.
+struct FixedKey {
+  std::string_view key = {};
+  /// What the class has where it is absent, as JSON text; it is accepted.
+  std::string_view absent = {};
+  std::string_view accepted = {};  ///< as messages say it
+  std::string_view otherwise = {}; ///< what another value would mean
+  std::optional<bool> flag = {};
+  Number least = {}, most = {}; ///< of a number
+  std::string_view word = {};
 };
 
 struct ModelFamily {
   std::string_view architectures = {}; ///< words, as "architectures" has them
   std::string_view modelTypes = {};    ///< words, as "model_type" has them
+  /// Whose defaults these are: configuration classes of Transformers, or where
+  /// it has none the code that reads the config.
+  std::string_view source = {};
   /// The object that holds the keys, where a config has it; a key that is not
   /// there is looked for outside of it.
   std::string_view part = {};
-  std::string_view layersKey = "num_hidden_layers";
-  std::string_view hiddenKey = "hidden_size";
-  std::string_view expertsKey = "num_experts";
-  std::string_view topKKey = "num_experts_per_tok";
-  std::string_view intermediateKey = "moe_intermediate_size";
+  /// Words: model types that the part may have besides those above.
+  std::string_view partTypes = {};
+  Key<int64_t> layers = required("num_hidden_layers");
+  Key<int64_t> hidden = required("hidden_size");
+  Key<int64_t> experts = required("num_experts");
+  Key<int64_t> topK = required("num_experts_per_tok");
+  Key<int64_t> intermediate = required("moe_intermediate_size");
   FamilyRouting routing = {};
   FamilyActivation activation = {};
   FamilyShared shared = {};
-  /// Which layers have experts: words of SparseLayers.cpp.
-  std::string_view sparseKeys = {};
-  /// The width of the experts where it is not the model's.
-  std::string_view latentKey = {};
+  SparseKey sparse[4] = {};
+  /// The width of the experts where it is not the model's; 0: the model's.
+  Key<int64_t> latent = always<int64_t>(0);
   /// The element type of the experts' weights where it is not what
   /// quantization_config says (DeepSeek-V4).
   std::string_view expertTypeKey = {};
   bool hasBias = false;
   /// Rows of gate and up alternate.
   bool interleaved = false;
+  FixedKey fixed[4] = {};
   /// Words: keys that look as if they could change the layer (kSuspicious in
   /// HuggingFace.cpp) and do not, in this family.
   std::string_view irrelevant = {};

@@ -8,13 +8,16 @@
 #include "compiler/import/Formats.h"
 
 #include "compiler/import/HuggingFace.h"
-#include "compiler/import/JsonReader.h"
 #include "compiler/import/LayerJson.h"
+#include "runtime/support/JsonReader.h"
 
 #include <fmt/format.h>
 
 using namespace moec;
 using namespace moec::compiler;
+
+/// No configuration of a model comes near this.
+static constexpr size_t kMaxConfigBytes = size_t(16) << 20;
 
 bool moec::compiler::looksLikeJson(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF"))
@@ -27,7 +30,8 @@ bool moec::compiler::looksLikeJson(std::string_view text) {
 Result<LayerDescription>
 moec::compiler::readDescription(std::string_view text, std::string_view name,
                                 const ImportOptions &options) {
-  Result<nlohmann::json> object = parseJsonObject(text, name);
+  Result<nlohmann::json> object =
+      parseJsonObject(text, name, ErrorCode::Refused, {kMaxConfigBytes});
   if (!object)
     return object.takeError();
   if (object->contains("moec_layer"))

@@ -7,9 +7,10 @@
 
 #include "compiler/import/HuggingFace.h"
 
-#include "compiler/import/Families.h"
+#include "compiler/import/FindFamily.h"
 #include "compiler/import/Quantization.h"
 #include "compiler/import/SparseLayers.h"
+#include "compiler/import/UnreadKeys.h"
 #include "compiler/import/Vocabulary.h"
 #include "dialect/catalog/Catalog.h"
 
@@ -17,7 +18,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+#include <cmath>
+#include <type_traits>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -25,125 +27,12 @@ using nlohmann::json;
 
 namespace {
 
-//===----------------------------------------------------------------------===//
-// Which family
-//===----------------------------------------------------------------------===//
-
-/// The first of the words in a list.
-std::string_view firstWord(std::string_view words) {
-  return words.substr(0, words.find(' '));
-}
-
-std::string knownArchitectures() {
-  std::vector<std::string_view> names;
-  for (const ModelFamily &family : modelFamilies())
-    for (std::string_view rest = family.architectures; !rest.empty();) {
-      names.push_back(firstWord(rest));
-      rest.remove_prefix(std::min(rest.size(), names.back().size() + 1));
-    }
-  std::sort(names.begin(), names.end());
-  return listOf(names, "and", false);
-}
-
-constexpr std::string_view kDescribeDirectly =
-    "describe the layer itself in a layer JSON ({\"moec_layer\": 1, "
-    "\"num_experts\": ..., \"experts_per_token\": ..., \"hidden_dim\": ..., "
-    "\"intermediate_size\": ..., \"in_dtype\": ...}, see docs/layer-json.md)";
-
-const ModelFamily *findFamily(JsonReader &config) {
-  const json *architectures = config.find("architectures");
-  std::string named;
-  if (architectures) {
-    if (!architectures->is_array() || architectures->empty() ||
-        !std::all_of(architectures->begin(), architectures->end(),
-                     [](const json &name) { return name.is_string(); })) {
-      config.expected("architectures", "an array of names");
-      return nullptr;
-    }
-    if (architectures->size() > 1) {
-      config.refuse("architectures",
-                    fmt::format("expected one architecture, got {}",
-                                architectures->size()));
-      return nullptr;
-    }
-    named = architectures->front().get<std::string>();
-    for (const ModelFamily &family : modelFamilies())
-      if (catalog::hasWord(family.architectures, named))
-        return &family;
-    config.refuse("architectures",
-                  fmt::format("unknown architecture {}; known: {}; for another "
-                              "model {}",
-                              describeJson(architectures->front()),
-                              knownArchitectures(), kDescribeDirectly));
-    return nullptr;
-  }
-  named = config.text("model_type");
-  for (const ModelFamily &family : modelFamilies())
-    if (catalog::hasWord(family.modelTypes, named))
-      return &family;
-  if (!config.failed())
-    config.refuse(
-        "model_type",
-        fmt::format("unknown model type {}, and no \"architectures\"; "
-                    "known: {}; for another model {}",
-                    describeJson(*config.find("model_type")),
-                    knownArchitectures(), kDescribeDirectly));
-  return nullptr;
-}
-
-//===----------------------------------------------------------------------===//
-// Keys that nobody read
-//===----------------------------------------------------------------------===//
-
-/// Parts of a key (lower case) that make it one that may change the layer.
-/// "top_k" stands for top_?k: "topk" is looked for as well.
-constexpr std::string_view kSuspicious[] = {"expert", "moe",  "router", "gate",
-                                            "top_k",  "topk", "shared", "quant",
-                                            "scal",   "act",  "limit"};
-
-bool isSuspicious(std::string_view key) {
-  std::string lower(key);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  return std::any_of(std::begin(kSuspicious), std::end(kSuspicious),
-                     [&](std::string_view part) {
-                       return lower.find(part) != std::string::npos;
-                     });
-}
-
-bool isIgnored(std::string_view key, const ImportOptions &options) {
-  return std::find(options.ignoreFields.begin(), options.ignoreFields.end(),
-                   key) != options.ignoreFields.end();
-}
-
-/// Refuses keys that may change the layer and that nobody looked for.
-void refuseSuspicious(JsonReader &config, const ModelFamily &family,
-                      const ImportOptions &options) {
-  for (auto it = config.value().begin(); it != config.value().end(); ++it) {
-    const std::string &key = it.key();
-    // null says that there is no such thing.
-    if (it->is_null() || !isSuspicious(key) || config.wasAsked(key) ||
-        isIrrelevantKey(key) || catalog::hasWord(family.irrelevant, key) ||
-        isIgnored(key, options))
-      continue;
-    config.refuse(
-        key,
-        fmt::format("{} has no such key that moec knows, and its name says "
-                    "that it may change the layer; if it does not, pass "
-                    "--ignore-field={}",
-                    firstWord(family.architectures), key));
-  }
-}
-
-//===----------------------------------------------------------------------===//
-// One config
-//===----------------------------------------------------------------------===//
-
 class ConfigReader {
 public:
-  ConfigReader(JsonReader config, const ModelFamily &family,
-               const ImportOptions &options)
-      : outer(std::move(config)), family(family), options(options) {
+  ConfigReader(JsonReader config, const FoundFamily &found,
+               const ImportOptions &options, LayerOrigin &origin)
+      : outer(std::move(config)), family(*found.row), model(found.model),
+        options(options), origin(origin) {
     if (!family.part.empty())
       part = outer.object(family.part);
   }
@@ -151,99 +40,251 @@ public:
   void read(LayerDescription &layer);
 
 private:
-  /// The object that has one of the names, the part first; where none has, the
-  /// one that should.
-  JsonReader &of(std::string_view keys) {
-    if (part && part->has(nameOf(*part, keys)))
-      return *part;
-    return !part || outer.has(nameOf(outer, keys)) ? outer : *part;
+  /// Where one of a key's names stands.
+  struct Place {
+    JsonReader *reader = nullptr; ///< the object that has it, or should
+    std::string_view name;
+    const json *value = nullptr; ///< of this layer; none: there is no such key
+    std::string path;            ///< of the value
+  };
+
+  Place find(std::string_view names);
+  Place findIn(JsonReader &reader, std::string_view names);
+  const json *ofThisLayer(JsonReader &reader, std::string_view name,
+                          std::string &path);
+  JsonReader &of(std::string_view key) {
+    return !part || (!part->has(key) && outer.has(key)) ? outer : *part;
   }
-  static std::string_view nameOf(JsonReader &reader, std::string_view keys);
-  /// The value of a key, or of this layer in a list with one for each layer.
-  const json *find(std::string_view key);
 
-  int64_t size(std::string_view keys, int64_t min, int64_t max);
-  int64_t sizeOr(std::string_view key, int64_t otherwise, int64_t max);
-  bool flag(std::string_view key, bool otherwise);
-  std::optional<double> number(std::string_view key,
-                               std::optional<double> otherwise);
+  /// What holds where a key has no value to read; none where it has one.
+  template <typename T>
+  std::optional<T> withoutValue(const Key<T> &key, const Place &place,
+                                std::string_view what);
+  std::string nearKey(const Place &place);
+  void expected(const Place &place, std::string_view what);
+  void noteRead(const Place &place);
 
+  // The only ways to a value of a key: what they give is in `origin`.
+  int64_t get(const Key<int64_t> &key, int64_t min, int64_t max);
+  bool get(const Key<bool> &key);
+  Number get(const Key<Number> &key);
+  std::string get(const Key<std::string_view> &key,
+                  std::span<const std::string_view> names);
+
+  void readLayers();
   void readTypeAndScheme(LayerDescription &layer);
   void readRouting(LayerDescription &layer);
-  std::string readScoring();
+  void readGroups(RoutingDescription &routing, int64_t experts);
+  void readHash(LayerDescription &layer);
   void readActivation(ActivationDescription &activation);
+  Number readLimit(std::string_view key);
   void readShared(LayerDescription &layer);
+  void refuseOtherValues(const FixedKey &fixed);
 
   JsonReader outer;
   std::optional<JsonReader> part;
   const ModelFamily &family;
+  std::string model;
   const ImportOptions &options;
+  LayerOrigin &origin;
   ExpertQuantization quantization;
-  int64_t numLayers = 1, index = 0;
+  int64_t numLayers = 0; ///< 0: not read so far
+  SparseLayer chosen;
 };
 
-/// Several names of one number must not disagree.
-std::string_view ConfigReader::nameOf(JsonReader &reader,
-                                      std::string_view keys) {
-  std::string_view found;
-  for (std::string_view rest = keys; !rest.empty();) {
-    const std::string_view key = firstWord(rest);
-    rest.remove_prefix(std::min(rest.size(), key.size() + 1));
-    const json *value = reader.find(key);
-    if (value && !found.empty() && *value != *reader.find(found))
-      reader.expected(key, fmt::format("what {} says, {}", found,
-                                       describeJson(*reader.find(found))));
-    if (value && found.empty())
-      found = key;
-  }
-  return found.empty() ? firstWord(keys) : found;
-}
+//===----------------------------------------------------------------------===//
+// Looking a key up
+//===----------------------------------------------------------------------===//
 
-const json *ConfigReader::find(std::string_view key) {
-  JsonReader &reader = of(key);
-  const json *value = reader.find(nameOf(reader, key));
-  if (!value || !value->is_array())
-    return value;
-  if (int64_t(value->size()) >= numLayers)
-    return &(*value)[index];
-  reader.expected(nameOf(reader, key),
-                  fmt::format("a number, or a list of one for each of {} "
-                              "layers",
-                              numLayers));
+/// The element for this layer where a list has one for each.
+const json *ConfigReader::ofThisLayer(JsonReader &reader, std::string_view name,
+                                      std::string &path) {
+  const json &value = *reader.value().find(std::string(name));
+  path = reader.pathOf(name);
+  if (!value.is_array() || numLayers == 0)
+    return &value;
+  if (int64_t(value.size()) >= numLayers) {
+    path += fmt::format("[{}]", chosen.index);
+    return &value[chosen.index];
+  }
+  reader.expected(name, fmt::format("a number, or a list of one for each of {} "
+                                    "layers",
+                                    numLayers));
   return nullptr;
 }
 
-int64_t ConfigReader::size(std::string_view keys, int64_t min, int64_t max) {
-  JsonReader &reader = of(keys);
-  const std::string_view key = nameOf(reader, keys);
-  const json *plain = reader.find(key);
-  if (!plain || !plain->is_array())
-    return reader.integer(key, min, max);
-  const json *value = find(keys);
-  if (value && value->is_number_integer() && value->get<int64_t>() >= min &&
-      value->get<int64_t>() <= max)
-    return value->get<int64_t>();
-  if (value)
-    reader.errors().add(fmt::format("{}[{}]", reader.pathOf(key), index),
-                        fmt::format("expected an integer from {} to {}, got {}",
-                                    min, max, describeJson(*value)));
+/// Several names of one thing must not disagree.
+ConfigReader::Place ConfigReader::findIn(JsonReader &reader,
+                                         std::string_view names) {
+  Place found{&reader, firstWord(names), nullptr, {}};
+  for (std::string_view rest = names; !rest.empty();) {
+    const std::string_view name = firstWord(rest);
+    rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+    reader.find(name);
+    if (!reader.value().contains(std::string(name)))
+      continue;
+    std::string path;
+    const json *value = ofThisLayer(reader, name, path);
+    if (!value)
+      return found;
+    if (found.value && *value != *found.value)
+      reader.expected(name, fmt::format("what {} says, {}", found.name,
+                                        describeJson(*found.value)));
+    if (!found.value)
+      found = {&reader, name, value, std::move(path)};
+  }
+  if (!found.value)
+    found.path = reader.pathOf(found.name);
+  return found;
+}
+
+ConfigReader::Place ConfigReader::find(std::string_view names) {
+  if (!part)
+    return findIn(outer, names);
+  Place inPart = findIn(*part, names);
+  if (inPart.value)
+    return inPart;
+  Place outside = findIn(outer, names);
+  return outside.value ? outside : inPart;
+}
+
+void ConfigReader::expected(const Place &place, std::string_view what) {
+  outer.errors().add(place.path,
+                     fmt::format("expected {}, got {}", what,
+                                 place.value ? describeJson(*place.value)
+                                             : std::string("nothing")));
+}
+
+/// Whether an unread key looks like a mistyped one, in words.
+std::string ConfigReader::nearKey(const Place &place) {
+  std::vector<std::string_view> unread;
+  for (auto it = place.reader->value().begin();
+       it != place.reader->value().end(); ++it)
+    if (!place.reader->wasAsked(it.key()))
+      unread.push_back(it.key());
+  const std::string_view near = nearestOf(place.name, unread);
+  return near.empty() ? "" : fmt::format(" (is \"{}\" meant to be it?)", near);
+}
+
+/// A value as an origin shows it.
+static std::string shown(const json &value) {
+  constexpr size_t kLongest = 80;
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
+  if (text.size() > kLongest)
+    text = json(text.substr(0, kLongest) + "...").dump();
+  return text;
+}
+
+void ConfigReader::noteRead(const Place &place) {
+  origin.read.emplace_back(place.name, shown(*place.value));
+}
+
+template <typename T>
+std::optional<T> ConfigReader::withoutValue(const Key<T> &key,
+                                            const Place &place,
+                                            std::string_view what) {
+  if (!place.value && key.absent) {
+    json assumed;
+    if constexpr (std::is_same_v<T, Number>)
+      assumed = *key.absent ? json(**key.absent) : json(nullptr);
+    else
+      assumed = *key.absent;
+    origin.assumed.emplace_back(place.name, shown(assumed));
+    return key.absent;
+  }
+  if (place.value && place.value->is_null() && key.null) {
+    noteRead(place);
+    return key.null;
+  }
+  if (place.value && !place.value->is_null()) {
+    noteRead(place);
+    return std::nullopt;
+  }
+  expected(place, fmt::format("{}{}", what,
+                              place.value ? std::string() : nearKey(place)));
+  return T();
+}
+
+int64_t ConfigReader::get(const Key<int64_t> &key, int64_t min, int64_t max) {
+  if (key.names.empty())
+    return *key.absent;
+  const Place place = find(key.names);
+  const std::string what = fmt::format("an integer from {} to {}", min, max);
+  if (const auto settled = withoutValue(key, place, what))
+    return std::max(*settled, min);
+  const json &value = *place.value;
+  // Unsigned numbers beyond 2^63 would wrap when read as signed ones.
+  const bool isLarge =
+      value.is_number_unsigned() &&
+      value.get<uint64_t>() > uint64_t(std::max<int64_t>(max, 0));
+  if (value.is_number_integer() && !isLarge && value.get<int64_t>() >= min &&
+      value.get<int64_t>() <= max)
+    return value.get<int64_t>();
+  expected(place, what);
   return min;
 }
 
-int64_t ConfigReader::sizeOr(std::string_view key, int64_t otherwise,
-                             int64_t max) {
-  return key.empty() || !find(key) ? otherwise : size(key, 0, max);
+bool ConfigReader::get(const Key<bool> &key) {
+  if (key.names.empty())
+    return *key.absent;
+  const Place place = find(key.names);
+  if (const auto settled = withoutValue(key, place, "true or false"))
+    return *settled;
+  if (place.value->is_boolean())
+    return place.value->get<bool>();
+  expected(place, "true or false");
+  return false;
 }
 
-bool ConfigReader::flag(std::string_view key, bool otherwise) {
-  return key.empty() ? otherwise : of(key).booleanOr(key, otherwise);
+Number ConfigReader::get(const Key<Number> &key) {
+  if (key.names.empty())
+    return *key.absent;
+  const Place place = find(key.names);
+  if (const auto settled = withoutValue(key, place, "a number"))
+    return *settled;
+  if (place.value->is_number() && std::isfinite(place.value->get<double>()))
+    return place.value->get<double>();
+  expected(place, "a number");
+  return std::nullopt;
 }
 
-std::optional<double> ConfigReader::number(std::string_view key,
-                                           std::optional<double> otherwise) {
-  if (key.empty() || !of(key).has(key))
-    return otherwise;
-  return of(key).number(key);
+/// Scoring functions may be said by a flag, activations by an object.
+std::string ConfigReader::get(const Key<std::string_view> &key,
+                              std::span<const std::string_view> names) {
+  if (key.names.empty())
+    return std::string(*key.absent);
+  const Place place = find(key.names);
+  const std::string what = listOf(names);
+  if (const auto settled = withoutValue(key, place, what))
+    return std::string(*settled);
+  const json *value = place.value;
+  if (value->is_boolean() && names.data() == scoringNames().data())
+    return value->get<bool>() ? "sigmoid" : "softmax";
+  if (value->is_object() && value->contains("name"))
+    value = &(*value)["name"];
+  if (value->is_string() && std::find(names.begin(), names.end(),
+                                      value->get<std::string>()) != names.end())
+    return value->get<std::string>();
+  expected(place, what);
+  return std::string(names.front());
+}
+
+//===----------------------------------------------------------------------===//
+// The parts of a layer
+//===----------------------------------------------------------------------===//
+
+void ConfigReader::readLayers() {
+  JsonReader &config = part ? *part : outer;
+  std::optional<int64_t> listed;
+  if (!find(family.layers.names).value)
+    listed = countListedLayers(config, family.sparse);
+  numLayers = listed ? std::clamp<int64_t>(*listed, 1, kMaxLayers)
+                     : get(family.layers, 1, kMaxLayers);
+  chosen =
+      findSparseLayer(config, family.sparse, numLayers, options.layer, origin);
+  origin.layer = chosen.index;
+  origin.layers = numLayers;
+  origin.isAsked = options.layer.has_value();
 }
 
 void ConfigReader::readTypeAndScheme(LayerDescription &layer) {
@@ -255,11 +296,14 @@ void ConfigReader::readTypeAndScheme(LayerDescription &layer) {
     typed.expected("dtype",
                    fmt::format("what torch_dtype says, {}",
                                describeJson(*typed.find("torch_dtype"))));
-  if (options.dtype)
+  const std::string_view key = typed.has("dtype") ? "dtype" : "torch_dtype";
+  if (options.dtype) {
     layer.inputType = *options.dtype;
-  else
-    layer.inputType = readFloatType(
-        typed, typed.has("dtype") ? "dtype" : "torch_dtype", "", true);
+  } else {
+    layer.inputType = readFloatType(typed, key, "", true);
+    if (typed.has(key))
+      origin.read.emplace_back(key, shown(*typed.find(key)));
+  }
 
   const std::string_view typeKey = family.expertTypeKey;
   const bool hasType = !typeKey.empty() && of(typeKey).has(typeKey);
@@ -267,76 +311,99 @@ void ConfigReader::readTypeAndScheme(LayerDescription &layer) {
     return;
   if (hasType) {
     layer.quant.scheme = readExpertType(of(typeKey), typeKey);
+    origin.read.emplace_back(typeKey, shown(*of(typeKey).find(typeKey)));
     return;
   }
   JsonReader &reader = of("quantization_config");
-  if (std::optional<JsonReader> quant = reader.object("quantization_config"))
-    quantization = readQuantization(*quant);
-  layer.quant.scheme = quantization.scheme;
-  layer.quant.groupSize = quantization.groupSize;
+  if (std::optional<JsonReader> quant = reader.object("quantization_config")) {
+    quantization = readQuantization(*quant, options.ignoreFields);
+    const json *method = quant->find("quant_method");
+    origin.read.emplace_back("quantization_config",
+                             shown(method ? *method : json("an object")));
+  } else {
+    origin.assumed.emplace_back("quantization_config", "null");
+  }
+  layer.quant = quantization.quant;
   layer.storedLayout = quantization.storedLayout;
   layer.groupIndex = quantization.groupIndex;
-}
-
-std::string ConfigReader::readScoring() {
-  const std::string_view key = family.routing.scoringKey;
-  if (key.empty() || !of(key).has(key))
-    return std::string(family.routing.scoring);
-  if (of(key).find(key)->is_boolean())
-    return flag(key, true) ? "sigmoid" : "softmax";
-  return readName(of(key), key, scoringNames(), family.routing.scoring);
 }
 
 void ConfigReader::readRouting(LayerDescription &layer) {
   const FamilyRouting &row = family.routing;
   RoutingDescription &routing = layer.routing;
-  routing.scale = number(row.scaleKey, std::nullopt);
-  if (!row.weightOnInputKey.empty())
-    layer.applyRouterWeightOnInput = flag(row.weightOnInputKey, false);
+  routing.scale = get(row.scale);
+  layer.applyRouterWeightOnInput = get(row.weightOnInput);
   layer.perExpertScale = row.perExpertScale;
-  layer.zeroExperts = sizeOr(row.zeroExpertsKey, 0, kMaxExperts);
-  if (!row.jitterKey.empty() &&
-      number(row.jitterKey, kSparsemixerJitter) != kSparsemixerJitter)
-    of(row.jitterKey)
-        .expected(row.jitterKey, fmt::format("{}, the threshold of routing "
-                                             "method {}",
-                                             kSparsemixerJitter, row.method));
+  layer.zeroExperts = get(row.zeroExperts, 0, kMaxExperts);
+  if (get(row.f32Logits))
+    layer.logitsType = "f32";
   if (!row.method.empty()) {
     routing.method = row.method;
     return;
   }
-  routing.scoring = readScoring();
-  routing.renormalize = flag(row.renormalizeKey, row.renormalize);
-  if (!row.normKey.empty()) {
-    const std::optional<double> norm = number(row.normKey, std::nullopt);
+  routing.scoring = get(row.scoring, scoringNames());
+  routing.renormalize = get(row.renormalize);
+  if (!row.norm.names.empty()) {
+    const Number norm = get(row.norm);
     routing.renormalize = norm.has_value();
     if (norm && *norm != 1)
-      of(row.normKey)
-          .expected(row.normKey,
-                    "1 (weights are divided by their sum) or null");
+      expected(find(row.norm.names),
+               "1 (weights are divided by their sum) or null");
   }
-  routing.bias = flag(row.biasKey, row.bias);
-  int64_t groups = sizeOr(row.groupsKey, row.groups, layer.numExperts);
-  int64_t topGroups = sizeOr(row.topGroupsKey, row.topGroups, groups);
-  if (!row.topkMethod.empty()) {
-    static constexpr std::array<std::string_view, 3> kMethods = {
-        "noaux_tc", "group_limited_greedy", "greedy"};
-    const std::string method =
-        readName(of("topk_method"), "topk_method", kMethods, row.topkMethod);
-    routing.bias |= method == "noaux_tc";
-    if (method == "greedy")
-      groups = 0;
-  }
+  routing.bias = get(row.bias);
+  readGroups(routing, layer.numExperts);
+  readHash(layer);
+}
+
+void ConfigReader::readGroups(RoutingDescription &routing, int64_t experts) {
+  const FamilyRouting &row = family.routing;
+  static constexpr std::array<std::string_view, 3> kMethods = {
+      "noaux_tc", "group_limited_greedy", "greedy"};
+  const std::string method = get(row.topkMethod, kMethods);
+  const int64_t groups = get(row.groups, 0, experts);
+  const int64_t topGroups = get(row.topGroups, 0, experts);
+  routing.bias |= method == "noaux_tc";
+  if (method == "greedy")
+    return;
+  if (method == "group_limited_greedy" && groups == 0)
+    return expected(find(row.groups.names),
+                    "groups, which group_limited_greedy takes experts from");
   // One group is no groups.
-  if (groups > 1) {
-    routing.groups = groups;
-    routing.topGroups = topGroups;
+  if (groups <= 1)
+    return;
+  if (topGroups < 1 || topGroups > groups)
+    expected(find(row.topGroups.names),
+             fmt::format("an integer from 1 to {}", groups));
+  routing.groups = groups;
+  routing.topGroups = topGroups;
+}
+
+/// Some layers take their ids from a table by token id, not by scores.
+void ConfigReader::readHash(LayerDescription &layer) {
+  const Key<int64_t> &key = family.routing.hashLayers;
+  const bool isListed = !chosen.type.empty();
+  bool isHash = chosen.type == kHashLayer;
+  if (key.names.empty()) {
+    if (isHash)
+      outer.refuse("mlp_layer_types",
+                   fmt::format("calls layer {} \"{}\", which moec knows of "
+                               "DeepSeek-V4 alone",
+                               chosen.index, kHashLayer));
+    return;
   }
-  // The first layers take ids from a table by token id, not by scores.
-  if (index < sizeOr(row.hashLayersKey, 0, kMaxLayers)) {
-    layer.hashVocabulary = size("vocab_size", 1, kMaxVocabulary);
-    routing.bias = false;
+  const Place place = find(key.names);
+  if (!isListed || place.value) {
+    const bool isFirst = chosen.index < get(key, 0, kMaxLayers);
+    if (isListed && isFirst != isHash)
+      expected(place, fmt::format("what mlp_layer_types says, which calls "
+                                  "layer {} \"{}\"",
+                                  chosen.index, chosen.type));
+    isHash = isFirst;
   }
+  if (!isHash)
+    return;
+  layer.hashVocabulary = get(required("vocab_size"), 1, kMaxVocabulary);
+  layer.routing.bias = false;
 }
 
 void ConfigReader::readActivation(ActivationDescription &activation) {
@@ -358,61 +425,53 @@ void ConfigReader::readActivation(ActivationDescription &activation) {
       {"gelu_pytorch_tanh", "gelu_tanh_no_mul"},
   };
   const FamilyActivation &row = family.activation;
-  const std::span<const Name> names = row.gated
+  const std::span<const Name> table = row.gated
                                           ? std::span<const Name>(kGated)
                                           : std::span<const Name>(kNotGated);
-  std::string name(row.function);
-  if (const json *value =
-          row.key.empty() ? nullptr : of(row.key).find(row.key)) {
-    // DBRX: {"name": "silu"}.
-    if (value->is_object())
-      name = of(row.key).object(row.key)->textOr("name", row.function);
-    else
-      name = of(row.key).textOr(row.key, row.function);
-  }
-  if (!row.always.empty()) {
-    activation.function = row.always;
+  if (!row.whatever.empty()) {
+    find(row.function.names);
+    activation.function = row.whatever;
   } else {
-    const auto *found =
-        std::find_if(names.data(), names.data() + names.size(),
-                     [&](const Name &entry) { return entry.theirs == name; });
-    if (found == names.data() + names.size()) {
-      std::vector<std::string_view> known;
-      for (const Name &entry : names)
-        known.push_back(entry.theirs);
-      of(row.key).expected(row.key, listOf(known));
-      return;
-    }
-    activation.function = found->ours;
+    std::vector<std::string_view> names;
+    for (const Name &entry : table)
+      names.push_back(entry.theirs);
+    const std::string name = get(row.function, names);
+    for (const Name &entry : table)
+      if (entry.theirs == name)
+        activation.function = entry.ours;
   }
-  activation.alpha = number(row.alphaKey, row.alpha);
-  activation.beta = number(row.betaKey, row.beta);
-  activation.linearBeta = number(row.linearBetaKey, row.linearBeta);
-  activation.limit = number(row.limitKey, row.limit);
+  activation.alpha = get(row.alpha);
+  activation.beta = get(row.beta);
+  activation.linearBeta = get(row.linearBeta);
+  activation.limit = get(row.limit);
   if (activation.limit && *activation.limit <= 0)
-    of(row.limitKey).expected(row.limitKey, "a number above 0, or none");
+    expected(find(row.limit.names), "a number above 0, or none");
   if (row.limitsKey.empty())
     return;
-  const json *limit = find(row.limitsKey);
-  if (!limit || limit->is_null())
-    return;
-  if (!limit->is_number())
-    return outer.errors().add(
-        fmt::format("{}[{}]", of(row.limitsKey).pathOf(row.limitsKey), index),
-        fmt::format("expected a number, got {}", describeJson(*limit)));
-  if (limit->get<double>() > 0) {
+  const Number limit = readLimit(row.limitsKey);
+  if (limit) {
     activation.function = row.limited;
-    activation.limit = limit->get<double>();
+    activation.limit = limit;
   }
+}
+
+/// Of a list with one for each layer, in which 0 is none.
+Number ConfigReader::readLimit(std::string_view key) {
+  const Number limit = get(Key<Number>(orNone(key, Number())));
+  return limit && *limit > 0 ? limit : std::nullopt;
 }
 
 void ConfigReader::readShared(LayerDescription &layer) {
   const FamilyShared &row = family.shared;
-  const int64_t count = sizeOr(row.countKey, row.count, kMaxExperts);
-  const int64_t width = sizeOr(
-      row.widthKey,
-      row.countKey.empty() && !row.widthKey.empty() ? 0 : layer.intermediate,
-      kMaxIntermediate);
+  const int64_t count = get(row.count, 0, kMaxExperts);
+  const int64_t said =
+      row.width.names.empty() ? kAsRouted : get(row.width, 0, kMaxIntermediate);
+  const int64_t width = said == kAsRouted ? layer.intermediate : said;
+  const Place bias = find(row.biasKey);
+  Number limit;
+  const std::string_view limits = family.activation.sharedLimitsKey;
+  if (!limits.empty())
+    limit = readLimit(limits);
   if (options.noSharedExperts || count == 0 || width == 0)
     return;
   if (quantization.sharedDiffer)
@@ -420,30 +479,70 @@ void ConfigReader::readShared(LayerDescription &layer) {
         .refuse("quantization_config",
                 "leaves shared experts as they are, so that they cannot be "
                 "rows of the routed ones; accepted: --no-shared-experts");
+  const bool isFalse =
+      !bias.value || bias.value->is_null() || *bias.value == json(false);
+  if (!isFalse && !isIgnored(row.biasKey, options))
+    return expected(bias, "false, or --no-shared-experts (true gives shared "
+                          "experts biases, which moec does not have)");
+  if (!limits.empty() && limit != layer.activation.limit)
+    return expected(find(limits),
+                    fmt::format("the limit of the routed experts, {}, or "
+                                "--no-shared-experts",
+                                layer.activation.limit
+                                    ? json(*layer.activation.limit).dump()
+                                    : std::string("none")));
   layer.numSharedExperts = count;
   layer.sharedIntermediate = width == layer.intermediate ? 0 : width;
   layer.sharedExpertGate = row.gate;
 }
 
+void ConfigReader::refuseOtherValues(const FixedKey &fixed) {
+  const Place place = find(fixed.key);
+  if (!place.value || place.value->is_null())
+    return void(origin.assumed.emplace_back(fixed.key, fixed.absent));
+  if (isIgnored(fixed.key, options))
+    return;
+  const json &value = *place.value;
+  const bool isAccepted = fixed.flag ? value == json(*fixed.flag)
+                          : !fixed.word.empty()
+                              ? value == json(fixed.word)
+                              : value.is_number() &&
+                                    value.get<double>() >= *fixed.least &&
+                                    value.get<double>() <= *fixed.most;
+  if (isAccepted)
+    noteRead(place);
+  else
+    expected(place, fmt::format("{} ({})", fixed.accepted, fixed.otherwise));
+}
+
 void ConfigReader::read(LayerDescription &layer) {
+  origin.model = model;
   readTypeAndScheme(layer);
-  numLayers = of(family.layersKey).integer(family.layersKey, 1, kMaxLayers);
-  index = findSparseLayer(part ? *part : outer, family.sparseKeys, numLayers,
-                          options.layer);
-  layer.numExperts = size(family.expertsKey, 1, kMaxExperts);
-  layer.topK = size(family.topKKey, 1, layer.numExperts);
-  layer.hidden = size(family.hiddenKey, 1, kMaxHidden);
-  layer.intermediate = size(family.intermediateKey, 1, kMaxIntermediate);
-  layer.latentHidden = sizeOr(family.latentKey, 0, kMaxHidden);
+  readLayers();
+  if (std::count(quantization.plainLayers.begin(),
+                 quantization.plainLayers.end(), chosen.index))
+    of("quantization_config")
+        .refuse("quantization_config",
+                fmt::format("leaves all of layer {} as it is; accepted: "
+                            "--scheme={}, or --layer of another layer",
+                            chosen.index, layer.inputType));
+  layer.numExperts = get(family.experts, 1, kMaxExperts);
+  layer.topK = get(family.topK, 1, layer.numExperts);
+  layer.hidden = get(family.hidden, 1, kMaxHidden);
+  layer.intermediate = get(family.intermediate, 1, kMaxIntermediate);
+  layer.latentHidden = get(family.latent, 0, kMaxHidden);
   layer.hasBias = family.hasBias;
   if (family.interleaved)
     layer.gateUpOrder = "interleaved";
   readActivation(layer.activation);
   readRouting(layer);
   readShared(layer);
-  refuseSuspicious(outer, family, options);
+  for (const FixedKey &fixed : family.fixed)
+    if (!fixed.key.empty())
+      refuseOtherValues(fixed);
+  refuseSuspicious(outer, family, model, options);
   if (part)
-    refuseSuspicious(*part, family, options);
+    refuseSuspicious(*part, family, model, options);
 }
 
 } // namespace
@@ -453,15 +552,15 @@ moec::compiler::readHuggingFace(const json &object, std::string_view name,
                                 const ImportOptions &options) {
   JsonErrors errors{std::string(name), std::nullopt};
   JsonReader config(object, "$", errors);
-  const ModelFamily *family = findFamily(config);
-  if (!family)
+  const FoundFamily found = findFamily(config);
+  if (!found.row)
     return *errors.first;
 
   LayerDescription layer;
-  ConfigReader(std::move(config), *family, options).read(layer);
+  ConfigReader(std::move(config), found, options, layer.origin).read(layer);
   layer.name = stemOf(name);
   if (layer.name.empty())
-    layer.name = firstWord(family->modelTypes);
+    layer.name = found.shortName;
 
   if (errors.first)
     return *errors.first;

@@ -14,8 +14,8 @@
 #define MOEC_COMPILER_IMPORT_HUGGINGFACE_H
 
 #include "compiler/import/ImportOptions.h"
-#include "compiler/import/JsonReader.h"
 #include "compiler/import/LayerDescription.h"
+#include "runtime/support/JsonReader.h"
 
 namespace moec::compiler {
 

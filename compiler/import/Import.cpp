@@ -9,11 +9,13 @@
 
 #include "compiler/import/BuildLayer.h"
 #include "compiler/import/Formats.h"
+#include "compiler/import/InputText.h"
 #include "dialect/Moe.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 
@@ -24,8 +26,6 @@ using namespace moec;
 using namespace moec::compiler;
 
 namespace {
-
-constexpr size_t kMaxFileBytes = size_t(64) << 20;
 
 Error refusal(std::string_view name, std::string_view text) {
   return {ErrorCode::Refused, fmt::format("{}: {}", name, text)};
@@ -39,6 +39,8 @@ Result<void> refuseLayerOptions(std::string_view name,
     given = "--scheme";
   else if (options.dtype)
     given = "--dtype";
+  else if (options.logitsDtype)
+    given = "--logits-dtype";
   else if (options.weightsDtype)
     given = "--weights-dtype";
   else if (options.accumulate)
@@ -78,6 +80,8 @@ Result<OwningOpRef<ModuleOp>> parseModule(std::string_view text,
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
     return refusal(name, "expected a config.json, a layer JSON or a .mlir "
                          "file, got an empty text");
+  if (Result<void> readable = checkIrText(text, name); !readable)
+    return readable.takeError();
   std::string problem;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     if (!problem.empty())
@@ -95,6 +99,12 @@ Result<OwningOpRef<ModuleOp>> parseModule(std::string_view text,
       llvm::SMLoc());
   OwningOpRef<ModuleOp> module =
       parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+  // Whoever writes MLIR for moec names its dialect.
+  if (!module && text.find("moe.") == std::string_view::npos)
+    return refusal(name, fmt::format("expected JSON (a config.json or a layer "
+                                     "JSON) or a .mlir file with a moe.layer, "
+                                     "got a text that is neither; as MLIR: {}",
+                                     problem));
   if (!module)
     return Error{ErrorCode::Refused, problem};
   if (module->getOps<moe::LayerOp>().empty())
@@ -121,19 +131,13 @@ moec::compiler::importInput(std::string_view text, std::string_view name,
 }
 
 Result<OwningOpRef<ModuleOp>>
-moec::compiler::importFile(const std::string &path,
+moec::compiler::importFile(const std::string &given,
                            const ImportOptions &options, MLIRContext &context) {
-  auto file =
-      llvm::MemoryBuffer::getFileOrSTDIN(path, /*IsText=*/false,
-                                         /*RequiresNullTerminator=*/false);
-  if (!file)
-    return Error{
-        ErrorCode::FileSystem,
-        fmt::format("{}: cannot be read: {}", path, file.getError().message())};
-  if ((*file)->getBufferSize() > kMaxFileBytes)
-    return refusal(path, fmt::format("expected at most {} bytes, got {}",
-                                     kMaxFileBytes, (*file)->getBufferSize()));
-  StringRef text = (*file)->getBuffer();
-  return importInput(std::string_view(text.data(), text.size()), path, options,
-                     context);
+  // A model's folder has its config under this name.
+  const std::string path =
+      llvm::sys::fs::is_directory(given) ? given + "/config.json" : given;
+  Result<std::string> text = readInput(path);
+  if (!text)
+    return text.takeError();
+  return importInput(*text, path, options, context);
 }

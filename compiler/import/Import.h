@@ -40,9 +40,10 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>>
 importInput(std::string_view text, std::string_view name,
             const ImportOptions &options, mlir::MLIRContext &context);
 
-/// The same from a file, at most 64 MiB; "-" reads standard input.
+/// The same from a file, at most 64 MiB; "-" reads standard input, and of a
+/// folder its config.json is read.
 Result<mlir::OwningOpRef<mlir::ModuleOp>>
-importFile(const std::string &path, const ImportOptions &options,
+importFile(const std::string &given, const ImportOptions &options,
            mlir::MLIRContext &context);
 
 } // namespace moec::compiler

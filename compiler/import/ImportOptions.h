@@ -27,6 +27,8 @@ struct ImportOptions {
   std::optional<std::string> scheme;
   /// --dtype: of activations in and out; bf16, f16 or f32.
   std::optional<std::string> dtype;
+  /// --logits-dtype: of the router's logits; bf16, f16 or f32.
+  std::optional<std::string> logitsDtype;
   /// --weights-dtype: weights are stored as floats of this type, and quantized
   /// when the layer is made; bf16, f16 or f32.
   std::optional<std::string> weightsDtype;

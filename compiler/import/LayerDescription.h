@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace moec::compiler {
@@ -31,6 +32,8 @@ struct DescriptorDescription {
   std::string scaleRule; ///< of dynamic f8E8M0FNU; "": the type's
   bool secondPerToken = false;
   std::string zeroPoint;
+
+  bool operator==(const DescriptorDescription &) const = default;
 };
 
 struct QuantDescription {
@@ -39,6 +42,8 @@ struct QuantDescription {
   int64_t groupSize = 0;
   DescriptorDescription a1, a2, w1, w2; ///< used when `scheme` is ""
   bool scalesSwizzled = false;
+
+  bool operator==(const QuantDescription &) const = default;
 };
 
 struct RoutingDescription {
@@ -51,12 +56,16 @@ struct RoutingDescription {
   int64_t topGroups = 0;
   std::optional<double> scale;
   bool bias = false;
+
+  bool operator==(const RoutingDescription &) const = default;
 };
 
 struct ActivationDescription {
   std::string function = "silu";
   std::optional<double> alpha, beta, linearBeta, limit; ///< absent is not zero
   bool perExpert = false; ///< each expert has numbers of its own
+
+  bool operator==(const ActivationDescription &) const = default;
 };
 
 struct ParallelDescription {
@@ -78,6 +87,22 @@ struct ParallelDescription {
     pcpRank = rank / tp % pcp;
     dpRank = rank / (tp * pcp);
   }
+
+  bool operator==(const ParallelDescription &) const = default;
+};
+
+/// Where a layer comes from: what an importer read of a model, and what it took
+/// because the input does not say it. It changes nothing of the layer.
+struct LayerOrigin {
+  /// A key as the input has it, and its value for this layer as JSON text.
+  using Said = std::pair<std::string, std::string>;
+  std::string model;    ///< architecture or model type; "": no model
+  int64_t layer = 0;    ///< of the model
+  int64_t layers = 0;   ///< that the model has
+  bool isAsked = false; ///< --layer said it; else the first with experts
+  std::vector<Said> read, assumed;
+
+  bool operator==(const LayerOrigin &) const = default;
 };
 
 struct LayerDescription {
@@ -117,6 +142,9 @@ struct LayerDescription {
   bool residual = false;
   bool batchInvariant = false;
   int64_t latentHidden = 0; ///< the experts' width; 0: the layer's
+  LayerOrigin origin;
+
+  bool operator==(const LayerDescription &) const = default;
 };
 
 } // namespace moec::compiler

@@ -8,6 +8,7 @@
 #include "compiler/import/LayerJson.h"
 
 #include "compiler/import/Vocabulary.h"
+#include "dialect/catalog/Activations.h"
 
 #include <fmt/format.h>
 
@@ -33,12 +34,19 @@ constexpr ForeignField kForeignLayerFields[] = {
      "moec computes it; say the whole layer's intermediate_size"},
     {"intermediate_size_per_partition_unpadded",
      "moec computes it; say the whole layer's intermediate_size"},
-    {"intermediate_pad", "moec pads by itself where it must"},
-    {"hidden_dim_unpadded", "moec pads by itself; say the true hidden_dim"},
+    {"intermediate_pad",
+     "nothing is padded; say the true intermediate_size, a multiple of 16 "
+     "bytes (8 numbers of 16 bits)"},
+    {"hidden_dim_unpadded",
+     "nothing is padded; say the true hidden_dim, a multiple of 16 bytes (8 "
+     "numbers of 16 bits)"},
     {"device", "the options --arch and --gpu say it"},
     {"moe_backend", "the option --backend says it"},
     {"max_num_tokens", "the option --max-tokens says it"},
     {"max_capture_size", "every token count can be captured"},
+    {"shared_expert_prefix", "say n_shared_experts"},
+    {"defer_moe_finalize_max_num_tokens",
+     "defer_moe_finalize is for every token count"},
 };
 
 constexpr ForeignField kForeignQuantFields[] = {
@@ -46,7 +54,7 @@ constexpr ForeignField kForeignQuantFields[] = {
     {"gemm1_beta", "say swiglu_beta of the layer, or activation_per_expert"},
     {"gemm1_clamp_limit",
      "say swiglu_limit of the layer, or activation_per_expert"},
-    {"mx_alignment", "moec pads by itself where it must"},
+    {"mx_alignment", "nothing is padded; scales are stored as they are"},
 };
 
 void refuseForeign(JsonReader &reader, std::span<const ForeignField> fields) {
@@ -147,6 +155,48 @@ bool takesAllGroups(const RoutingDescription &routing) {
   return routing.method.starts_with("intern_s1");
 }
 
+/// vLLM's flag for what the names of activations say here.
+void readActAndMul(JsonReader &reader, ActivationDescription &activation) {
+  if (!reader.has("is_act_and_mul"))
+    return;
+  const bool isGated = reader.booleanOr("is_act_and_mul", true);
+  const auto *row = catalog::find(catalog::kActivations,
+                                  std::string_view(activation.function));
+  if (!row || row->gated == isGated)
+    return;
+  const std::string without = activation.function + "_no_mul";
+  if (!isGated &&
+      catalog::find(catalog::kActivations, std::string_view(without))) {
+    activation.function = without;
+    return;
+  }
+  std::vector<std::string_view> names;
+  for (const catalog::Activation &other : catalog::kActivations)
+    if (other.gated == isGated)
+      names.push_back(other.name);
+  reader.refuse("is_act_and_mul",
+                fmt::format("expected {} with activation \"{}\", got {}; "
+                            "activations that are {}: {}",
+                            !isGated, activation.function, isGated,
+                            isGated ? "multiplied by up" : "so",
+                            listOf(names, "and")));
+}
+
+/// Of one expert a token the sigmoid is either its weight, or is divided by
+/// itself, or multiplies the input. vLLM's get_routing_method_type has meant
+/// Llama4 by it (top_k == 1, whatever renormalize says), and SigmoidRenorm or
+/// Sigmoid, as renormalize says.
+void refuseUnclearSigmoid(JsonReader &layer, const RoutingDescription &routing,
+                          int64_t topK) {
+  if (routing.method == "auto" && routing.scoring == "sigmoid" && topK == 1 &&
+      !routing.bias && !layer.has("renormalize"))
+    layer.expected("renormalize",
+                   "true (a weight divided by itself is 1) or false (the "
+                   "sigmoid is the weight) with \"sigmoid\" and one expert a "
+                   "token, or routing_method = \"llama4\" (the sigmoid "
+                   "multiplies the input)");
+}
+
 RoutingDescription readRouting(JsonReader &layer, int64_t experts) {
   RoutingDescription routing;
   routing.method = readName(layer, "routing_method", routingNames(), "auto");
@@ -164,6 +214,16 @@ RoutingDescription readRouting(JsonReader &layer, int64_t experts) {
     routing.renormalize = renormalize;
   }
   routing.groups = layer.integerOr("num_expert_group", 0, 0, experts);
+  if (routing.groups > 0 && experts % routing.groups != 0)
+    layer.expected("num_expert_group",
+                   fmt::format("a divisor of num_experts = {}", experts));
+  if (routing.groups > 0 && !takesAllGroups(routing) &&
+      layer.integerOr("topk_group", 0, 0, experts) == 0)
+    layer.expected("topk_group",
+                   fmt::format("an integer from 1 to num_expert_group = {}",
+                               routing.groups));
+  if (routing.groups == 0 && layer.integerOr("topk_group", 0, 0, experts) > 1)
+    layer.expected("num_expert_group", "groups beside topk_group");
   routing.topGroups = layer.integerOr(
       "topk_group", takesAllGroups(routing) ? routing.groups : 0, 0,
       std::max<int64_t>(routing.groups, 1));
@@ -172,9 +232,38 @@ RoutingDescription readRouting(JsonReader &layer, int64_t experts) {
   return routing;
 }
 
-/// vLLM's own object holds flattened numbers: with use_ep its ep_size counts
-/// all ranks and its tp_size is 1. Both ways of saying it are taken, but never
-/// two that contradict each other.
+/// vLLM's own object (FusedMoEParallelConfig) holds flattened numbers: without
+/// use_ep its tp_size counts all ranks, and tp_rank is the flattened one. It
+/// has always all of its fields, ep_size too, which nobody else needs then.
+void readFlattenedShards(JsonReader &reader, ParallelDescription &parallel) {
+  const int64_t outer = parallel.dp * parallel.pcp;
+  if (outer == 1 || parallel.tp % outer != 0 || !reader.has("ep_size"))
+    return;
+  const int64_t inner = parallel.tp / outer;
+  if (parallel.tpRank / inner !=
+      parallel.dpRank * parallel.pcp + parallel.pcpRank)
+    return; // no rank of the flattened ones
+  bool isWhole = true;
+  for (std::string_view key :
+       {"tp_size", "tp_rank", "pcp_size", "pcp_rank", "dp_size", "dp_rank",
+        "ep_rank", "sp_size", "use_ep", "all2all_backend", "enable_eplb"})
+    isWhole &= reader.has(key);
+  if (!isWhole)
+    return reader.refuse(
+        "tp_size",
+        fmt::format(
+            "{} beside dp_size {} and pcp_size {} may be {} ranks in "
+            "all, flattened as vLLM's object has them, or {} for each "
+            "of the others, {} in all; for the former say tp_size = {}, "
+            "or all fields of vLLM's object; for the latter no ep_size",
+            parallel.tp, parallel.dp, parallel.pcp, parallel.tp, parallel.tp,
+            parallel.tp * outer, inner));
+  parallel.tp = inner;
+  parallel.tpRank %= inner;
+}
+
+/// With use_ep the flattened ep_size counts all ranks and tp_size is 1. Both
+/// ways of saying it are taken, but never two that contradict each other.
 void readExpertRanks(JsonReader &reader, ParallelDescription &parallel) {
   const int64_t size = reader.integerOr("ep_size", 0, 1, kMaxRanks);
   const int64_t rank =
@@ -189,7 +278,7 @@ void readExpertRanks(JsonReader &reader, ParallelDescription &parallel) {
     if (size != 1)
       reader.refuse("ep_size",
                     fmt::format("expected 1 without use_ep, got {}", size));
-    return;
+    return readFlattenedShards(reader, parallel);
   }
   const bool flattened = size != sizes;
   if (flattened && (parallel.tp != 1 || size % sizes != 0))
@@ -215,6 +304,29 @@ void readExpertRanks(JsonReader &reader, ParallelDescription &parallel) {
         "ep_rank",
         fmt::format("expected what the other ranks flatten to, {}, got {}",
                     given.rank(), rank));
+}
+
+/// A required field may be absent because its name is misspelt: the error
+/// names the field that nobody knows, too.
+void nameStrayKey(JsonReader &layer) {
+  JsonErrors &errors = layer.errors();
+  if (!errors.first)
+    return;
+  for (const std::string_view required :
+       {"moec_layer", "num_experts", "experts_per_token", "hidden_dim",
+        "intermediate_size", "in_dtype"}) {
+    const bool isFirst =
+        errors.first->message.starts_with(
+            fmt::format("{}: {}: ", errors.name, layer.pathOf(required))) &&
+        errors.first->message.ends_with(", got nothing");
+    for (const auto &[key, value] : layer.value().items())
+      if (isFirst && !layer.wasAsked(key) &&
+          !nearestOf(key, std::span(&required, 1)).empty()) {
+        errors.first->message +=
+            fmt::format("; is the unknown field \"{}\" meant?", key);
+        return;
+      }
+  }
 }
 
 ParallelDescription readParallel(JsonReader &layer) {
@@ -285,6 +397,9 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
 
   layer.activation.function =
       readName(reader, "activation", activationNames(), "silu");
+  readActAndMul(reader, layer.activation);
+  // A run may write its output over its input or not, as its caller likes.
+  (void)reader.booleanOr("disable_inplace", false);
   layer.activation.alpha = reader.number("swiglu_alpha");
   layer.activation.beta = reader.number("swiglu_beta");
   layer.activation.limit = reader.number("swiglu_limit");
@@ -300,6 +415,7 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
                     "a number above 0, or no field for no limit");
 
   layer.routing = readRouting(reader, layer.numExperts);
+  refuseUnclearSigmoid(reader, layer.routing, layer.topK);
   layer.perExpertScale = reader.booleanOr("per_expert_scale", false);
   layer.hashVocabulary = reader.integerOr("hash_vocabulary", 0, 0, kMaxHidden);
   layer.zeroExperts =
@@ -337,6 +453,7 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
   layer.residual = reader.booleanOr("residual", false);
   layer.batchInvariant = reader.booleanOr("batch_invariant", false);
   layer.latentHidden = reader.integerOr("latent_hidden_dim", 0, 0, kMaxHidden);
+  nameStrayKey(reader);
   reader.refuseUnknown();
 
   if (errors.first)

@@ -5,12 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Spellings are those of Transformers, vLLM and llm-compressor.
+// Spellings and defaults are those of Transformers' classes (GPTQConfig,
+// AwqConfig, FineGrainedFP8Config, Mxfp4Config) and of ModelOpt. Where vLLM
+// reads an absent key in another way, the key is required.
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/import/Quantization.h"
 
+#include "compiler/import/ModuleNames.h"
+#include "compiler/import/QuantizationReaders.h"
 #include "compiler/import/Vocabulary.h"
 #include "dialect/catalog/Schemes.h"
 
@@ -18,25 +22,25 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;
 
-namespace {
+//===----------------------------------------------------------------------===//
+// What the readers share
+//===----------------------------------------------------------------------===//
 
-constexpr int64_t kBlock = 128;
-constexpr int64_t kMaxBlock = 1 << 20;
-
-std::string orScheme() {
+std::string moec::compiler::orScheme() {
   return fmt::format("another scheme of the expert weights is named with "
                      "--scheme= (known: {})",
                      listOf(schemeNames(), "and", false));
 }
 
-/// The name of a scheme, if it has a row already.
-std::string known(JsonReader &reader, std::string_view key,
-                  std::string_view scheme) {
+std::string moec::compiler::knownScheme(JsonReader &reader,
+                                        std::string_view key,
+                                        std::string_view scheme) {
   if (catalog::find(catalog::kSchemes, scheme))
     return std::string(scheme);
   reader.refuse(key, fmt::format("means scheme {}, which has no row in "
@@ -45,457 +49,445 @@ std::string known(JsonReader &reader, std::string_view key,
   return "";
 }
 
+std::optional<std::pair<int64_t, int64_t>>
+moec::compiler::readBlockShape(JsonReader &reader, std::string_view key) {
+  const std::vector<int64_t> block = reader.integersOr(key, {}, 1, kMaxBlock);
+  if (block.size() == 2)
+    return std::pair(block[0], block[1]);
+  if (!block.empty())
+    reader.expected(key, "two integers, rows and columns that share a scale");
+  return std::nullopt;
+}
+
+DescriptorDescription moec::compiler::scaledOperand(std::string_view element,
+                                                    int64_t rows,
+                                                    int64_t columns,
+                                                    std::string_view scale,
+                                                    bool isDynamic) {
+  DescriptorDescription operand;
+  operand.element = element;
+  operand.group = {rows, columns};
+  operand.scale = scale;
+  operand.dynamic = isDynamic;
+  return operand;
+}
+
+static bool isSame(const DescriptorDescription &spelled,
+                   const catalog::SchemeDescriptor &row) {
+  if (spelled.scale.empty())
+    return row.scale.empty();
+  return spelled.element == row.element && spelled.scale == row.scale &&
+         spelled.group ==
+             std::vector<int64_t>{row.groupRows, row.groupColumns} &&
+         spelled.dynamic == row.dynamic &&
+         spelled.secondScale == row.secondScale &&
+         spelled.zeroPoint == row.zeroPoint &&
+         spelled.scaleRule == row.scaleRule &&
+         spelled.secondPerToken == row.secondPerToken;
+}
+
+QuantDescription
+moec::compiler::describeQuantization(DescriptorDescription activations,
+                                     DescriptorDescription weights) {
+  QuantDescription quant;
+  for (const catalog::Scheme &row : catalog::kSchemes)
+    if (quant.scheme.empty() && !row.w1.scale.empty() &&
+        isSame(activations, row.a1) && isSame(activations, row.a2) &&
+        isSame(weights, row.w1) && isSame(weights, row.w2))
+      quant.scheme = row.name;
+  if (!quant.scheme.empty())
+    return quant;
+  quant.a1 = quant.a2 = std::move(activations);
+  quant.w1 = quant.w2 = std::move(weights);
+  return quant;
+}
+
+/// Values that switch off what their key names.
+static bool saysNothing(const json &value) {
+  return value.is_null() || value == false ||
+         (value.is_structured() && value.empty()) ||
+         (value.is_string() && value.get_ref<const std::string &>().empty());
+}
+
+void moec::compiler::expectNothing(JsonReader &reader, std::string_view key,
+                                   std::string_view otherwise) {
+  const json *field = reader.find(key);
+  if (field && !saysNothing(*field))
+    reader.refuse(key, fmt::format("expected {}, got {}; {}", otherwise,
+                                   describeJson(*field), orScheme()));
+}
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Modules that are quantized in another way, or not
+//===----------------------------------------------------------------------===//
+
 /// Modules that stay unquantized may be anything but experts: then the layer
-/// would not have one scheme. Returns whether shared experts are among them.
-bool readExceptions(JsonReader &quant, std::string_view key) {
+/// would not have one scheme.
+void readExceptions(JsonReader &quant, std::string_view key,
+                    ExpertQuantization &result) {
   const json *list = quant.find(key);
   if (!list)
-    return false;
+    return;
   const bool isList =
       list->is_array() &&
       std::all_of(list->begin(), list->end(),
                   [](const json &name) { return name.is_string(); });
-  if (!isList) {
-    quant.expected(key, "an array of module names");
-    return false;
-  }
-  bool shared = false;
+  if (!isList)
+    return quant.expected(key, "an array of module names");
+  size_t patterns = 0;
   for (const json &entry : *list) {
     const auto &name = entry.get_ref<const std::string &>();
-    if (name.find("shared_expert") != std::string::npos) {
-      // The shared expert's gate is the router's business.
-      shared |= name.find("shared_expert_gate") == std::string::npos;
-    } else if (name.find("experts") != std::string::npos) {
-      quant.refuse(key, fmt::format("{} names experts, whose layers "
-                                    "would differ from the others; {}",
-                                    describeJson(entry), orScheme()));
-      return shared;
+    const bool isPattern =
+        name.starts_with("re:") || name.find('*') != std::string::npos;
+    if (isPattern && ++patterns > kMaxPatterns)
+      return quant.refuse(
+          key, fmt::format("expected at most {} patterns", kMaxPatterns));
+    const ModuleMeaning meaning = meaningOfModules(name);
+    // A name of shared experts alone, in whatever words; their gate is the
+    // router's business.
+    if (name.find("shared_expert") != std::string::npos && !meaning.routed) {
+      result.sharedDiffer |=
+          name.find("shared_expert_gate") == std::string::npos;
+      continue;
     }
+    const bool namesRouted = name.find("experts") != std::string::npos &&
+                             (meaning.routed || !meaning.shared);
+    if (name == "Linear" || namesRouted || (meaning.routed && !meaning.layer))
+      return quant.refuse(key, fmt::format("{} names experts, whose layers "
+                                           "would differ from the others; {}",
+                                           describeJson(entry), orScheme()));
+    if (meaning.routed)
+      result.plainLayers.push_back(*meaning.layer);
+    else
+      result.sharedDiffer |= meaning.shared;
   }
-  return shared;
 }
 
-/// 128 x 128 or nothing.
-bool readBlock(JsonReader &reader, std::string_view key) {
-  std::vector<int64_t> block = reader.integersOr(key, {}, 1, kMaxBlock);
-  if (!block.empty() && block != std::vector<int64_t>{kBlock, kBlock})
-    reader.expected(key, "[128, 128]");
-  return !block.empty();
+/// GPTQModel's rules for single modules: expressions, "-:" for those that stay
+/// as they are, "+:" or nothing for those with other numbers.
+void readDynamic(JsonReader &quant, ExpertQuantization &result) {
+  std::optional<JsonReader> rules = quant.object("dynamic");
+  if (!rules)
+    return;
+  if (rules->value().size() > kMaxPatterns)
+    return quant.refuse(
+        "dynamic", fmt::format("expected at most {} patterns", kMaxPatterns));
+  for (const auto &[rule, changes] : rules->value().items()) {
+    std::string_view pattern = rule;
+    const bool isMinus = pattern.starts_with("-:");
+    if (isMinus || pattern.starts_with("+:"))
+      pattern.remove_prefix(2);
+    const ModuleMeaning meaning = meaningOfModules(pattern, /*isRegex=*/true);
+    if (meaning.routed || !meaning.understood)
+      return rules->refuse(rule, fmt::format("may quantize experts in another "
+                                             "way than others; {}",
+                                             orScheme()));
+    result.sharedDiffer |= meaning.shared;
+  }
 }
 
-std::string readFp8(JsonReader &quant) {
+/// Optimum's list of what is quantized at all; absent is everything.
+void readQuantizedModules(JsonReader &quant, std::string_view key) {
+  const json *lists = quant.find(key);
+  if (!lists)
+    return;
+  unsigned parts = 0;
+  size_t names = 0;
+  const auto add = [&](const json &name) {
+    if (!name.is_string() || ++names > kMaxPatterns)
+      return false;
+    parts |= meaningOfModules(name.get_ref<const std::string &>()).routed;
+    return true;
+  };
+  bool isList = lists->is_array();
+  for (const json &list : *lists)
+    isList &=
+        isList && (list.is_array() ? std::all_of(list.begin(), list.end(), add)
+                                   : add(list));
+  if (!isList)
+    return quant.expected(key, "lists of module names");
+  if (parts != ModuleMeaning::All)
+    quant.refuse(key, fmt::format("does not name gate, up and down of the "
+                                  "experts, which are not quantized then; {}",
+                                  orScheme()));
+}
+
+//===----------------------------------------------------------------------===//
+// Keys that nobody read
+//===----------------------------------------------------------------------===//
+
+/// How a checkpoint was made, which tensors other than experts' it has, and
+/// how it is run elsewhere.
+constexpr std::string_view kIrrelevant =
+    "quant_method lm_head meta version quantizer backend producer "
+    "softmax_quant_spec quantization_status "
+    "global_compression_ratio run_compressed modules_to_convert export "
+    "quant_mode log_severity_level damp_percent damp_auto_increment "
+    "true_sequential mse static_groups act_group_aware tokenizer dataset "
+    "model_seqlen block_name_to_quantize module_name_preceding_first_block "
+    "batch_size pad_token_id max_input_length cache_block_outputs "
+    "use_cuda_fp16 use_exllama exllama_config disable_exllama "
+    "model_name_or_path model_file_base_name autoround_version "
+    "to_quant_block_names enable_quanted_input enable_minmax_tuning "
+    "enable_norm_bias_tuning offload_to_disk offload_to_disk_path "
+    "is_checkpoint_fp8_serialized use_optimized_inference";
+
+/// Parts of a key that make it one that may change what weights mean.
+constexpr std::string_view kSuspicious[] = {
+    "bit",   "group", "sym",    "zero",    "scal",    "type",  "format",
+    "pack",  "rotat", "transf", "hadamar", "dynamic", "over",  "adapt",
+    "lora",  "spars", "outl",   "expert",  "moe",     "block", "layer",
+    "weigh", "act",   "quant",  "codebo",  "smooth",  "algo",  "config"};
+
+void refuseSuspicious(JsonReader &quant,
+                      const std::vector<std::string> &ignored) {
+  for (const auto &[key, value] : quant.value().items()) {
+    std::string lower(key);
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    const bool isSuspicious =
+        std::any_of(std::begin(kSuspicious), std::end(kSuspicious),
+                    [&](std::string_view part) {
+                      return lower.find(part) != std::string::npos;
+                    });
+    // What a cache of keys and values is made of is nobody's business here.
+    if (!isSuspicious || key.starts_with("kv_cache") || saysNothing(value) ||
+        quant.wasAsked(key) || catalog::hasWord(kIrrelevant, key) ||
+        std::find(ignored.begin(), ignored.end(), key) != ignored.end())
+      continue;
+    quant.refuse(key, fmt::format("moec knows no such key, and its name says "
+                                  "that it may change the experts' weights; "
+                                  "if it does not, pass --ignore-field={}",
+                                  key));
+    return;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Formats
+//===----------------------------------------------------------------------===//
+
+/// FineGrainedFP8Config, and files of vLLM's Fp8Config.
+void readFp8(JsonReader &quant, ExpertQuantization &result) {
   static constexpr std::array<std::string_view, 2> kFormats = {"e4m3",
                                                                "float8_e4m3fn"};
   static constexpr std::array<std::string_view, 2> kScales = {"float", "ue8m0"};
   static constexpr std::array<std::string_view, 2> kActivations = {"dynamic",
                                                                    "static"};
+  static constexpr std::array<std::string_view, 2> kExperts = {"fp8", "fp4"};
   readName(quant, "fmt", kFormats, "e4m3");
-  if (!quant.has("activation_scheme"))
-    quant.expected("activation_scheme", listOf(kActivations));
-  bool isStatic =
+  expectNothing(quant, "dequantize", "false");
+  const bool isStatic =
       readName(quant, "activation_scheme", kActivations, "dynamic") == "static";
-  bool byBlock = readBlock(quant, "weight_block_size");
-  if (byBlock && isStatic)
-    quant.expected("activation_scheme", "\"dynamic\" with weight_block_size");
   const bool powers = readName(quant, "scale_fmt", kScales, "float") == "ue8m0";
-  if (byBlock && powers)
-    return known(quant, "scale_fmt", "fp8_block_ue8m0");
-  if (byBlock)
-    return "fp8_block";
-  return isStatic ? "fp8_tensor" : "fp8_tensor_dynamic";
+  // Transformers takes an absent one as 128 x 128, vLLM as one scale a weight.
+  if (!quant.value().contains("weight_block_size"))
+    return quant.expected("weight_block_size",
+                          "rows and columns that share a scale, [128, 128] "
+                          "say, or null for one scale a weight");
+  const auto block = readBlockShape(quant, "weight_block_size");
+  if (readName(quant, "expert_dtype", kExperts, "fp8") == "fp4") {
+    result.quant.scheme = readExpertType(quant, "expert_dtype");
+    return;
+  }
+  if (!block && powers)
+    return quant.expected("scale_fmt", "\"float\" without weight_block_size");
+  const std::string_view scale = powers ? "f8E8M0FNU" : "f32";
+  const auto [rows, columns] =
+      block.value_or(std::pair<int64_t, int64_t>(-1, -1));
+  const bool ofTensor = isStatic || !block;
+  result.quant = describeQuantization(
+      scaledOperand("f8E4M3FN", ofTensor ? -1 : 1, ofTensor ? -1 : columns,
+                    ofTensor ? "f32" : scale, !isStatic),
+      scaledOperand("f8E4M3FN", rows, columns, scale));
 }
 
-/// How compressed-tensors quantizes weights or activations: the type and its
-/// bits, "channel", "token", "tensor", "block" or "group", then "dynamic" and
-/// "asymmetric" where they apply. "" where it does not. Of integers groupSize
-/// gets the size of groups, of which any is possible, -1 for channels.
-std::string readStrategy(JsonReader &group, std::string_view key,
-                         int64_t *groupSize) {
-  std::optional<JsonReader> part = group.object(key);
-  if (!part)
-    return "";
-  static constexpr std::array<std::string_view, 2> kTypes = {"float", "int"};
-  const std::string type = readName(*part, "type", kTypes, "float");
-  std::string text =
-      fmt::format("{}{} ", type, part->integer("num_bits", 4, 8));
-  const std::string strategy = part->text("strategy");
-  text += strategy;
-  if (strategy == "block")
-    readBlock(*part, "block_structure");
-  const bool anySize = groupSize && type == "int";
-  if (anySize)
-    *groupSize = -1;
-  if (strategy == "group" || strategy == "tensor_group") {
-    const int64_t size = part->integer("group_size", 1, kMaxBlock);
-    if (anySize)
-      *groupSize = size;
-    else
-      text += fmt::format(" {}", size);
-  }
-  if (part->has("dynamic") && *part->find("dynamic") == "local")
-    text += " dynamic"; // by group, below a static scale of the tensor
-  else if (part->booleanOr("dynamic", false))
-    text += " dynamic";
-  if (!part->booleanOr("symmetric", true))
-    text += " asymmetric";
-  return text;
-}
-
-/// Whether rows of k are in the groups that g_idx says: those of "weight" (or
-/// "static") were chosen in the order of activations, and stand in k's.
-bool readOrder(JsonReader &group) {
-  std::optional<JsonReader> part = group.object("weights");
-  if (!part || !part->has("actorder"))
-    return false;
-  if (part->find("actorder")->is_boolean())
-    return part->booleanOr("actorder", false);
-  static constexpr std::array<std::string_view, 4> kOrders = {
-      "group", "dynamic", "weight", "static"};
-  const std::string order = readName(*part, "actorder", kOrders, "weight");
-  return order == "group" || order == "dynamic";
-}
-
-std::string readCompressedTensors(JsonReader &quant,
-                                  ExpertQuantization &result) {
-  if (!quant.has("format"))
-    quant.expected("format", "a string");
-  const std::string format = quant.textOr("format", "");
-  std::optional<JsonReader> groups = quant.object("config_groups");
-  if (!groups) {
-    quant.expected("config_groups", "an object with one group");
-    return "";
-  }
-  if (groups->value().size() != 1) {
-    quant.refuse("config_groups",
-                 fmt::format("expected one group, got {}; {}",
-                             groups->value().size(), orScheme()));
-    return "";
-  }
-  const std::string name = groups->value().begin().key();
-  std::optional<JsonReader> group = groups->object(name);
-  if (!group)
-    return "";
-  const std::string weights =
-      readStrategy(*group, "weights", &result.groupSize);
-  // One group of all of k has no order.
+/// GPTQModel's and AutoGPTQ's, with the defaults of GPTQConfig.
+void readGptq(JsonReader &quant, ExpertQuantization &result) {
+  static constexpr std::array<std::string_view, 2> kFormats = {"gptq",
+                                                               "gptq_v2"};
+  // What is stored is named by a format, not by the bits.
+  const std::string format = readName(quant, "format", kFormats, "gptq");
+  result.storedLayout = readName(quant, "checkpoint_format", kFormats, format);
+  if (quant.has("format") && result.storedLayout != format)
+    quant.expected("checkpoint_format",
+                   fmt::format("what format says, \"{}\"", format));
+  static constexpr std::array<std::string_view, 2> kWords = {"int32",
+                                                             "torch.int32"};
+  readName(quant, "pack_dtype", kWords, "int32");
+  expectNothing(quant, "is_marlin_format", "false");
+  expectNothing(quant, "adapter", "null");
+  expectNothing(quant, "rotation", "null");
+  const int64_t bits = quant.integer("bits", 1, 64);
+  if (bits != 4 && bits != 8)
+    return quant.expected("bits", "4 or 8");
+  const bool isSymmetric = quant.booleanOr("sym", true);
+  if (bits == 8 && !isSymmetric)
+    return quant.refuse("sym", "expected true with 8 bits, got false; zero "
+                               "points of GPTQ are accepted with 4 bits");
+  result.quant.groupSize = quant.integer("group_size", -1, kMaxBlock);
+  if (result.quant.groupSize == 0)
+    quant.expected("group_size", "-1 (all of K) or at least 1");
+  // GPTQConfig has false, AutoGPTQ true, and vLLM none. One group has no order.
+  if (result.quant.groupSize != -1 && !quant.has("desc_act"))
+    quant.expected("desc_act", "true or false");
   result.groupIndex =
-      readOrder(*group) && weights.find(" group") != std::string::npos;
-  const std::string activations =
-      readStrategy(*group, "input_activations", nullptr);
-  if (quant.failed())
-    return "";
-  struct Row {
-    std::string_view format, weights, activations, scheme;
-  };
-  static constexpr Row kRows[] = {
-      {"float-quantized", "float8 channel", "float8 token dynamic",
-       "fp8_channel"},
-      {"float-quantized", "float8 tensor", "float8 tensor", "fp8_tensor"},
-      {"float-quantized", "float8 tensor", "float8 tensor dynamic",
-       "fp8_tensor_dynamic"},
-      {"float-quantized", "float8 block", "float8 group 128 dynamic",
-       "fp8_block"},
-      {"int-quantized", "int8 channel", "int8 token dynamic", "int8_channel"},
-      {"int-quantized", "int8 tensor", "int8 tensor", "int8_tensor"},
-      {"int-quantized", "int8 tensor", "int8 tensor dynamic",
-       "int8_tensor_dynamic"},
-      {"float-quantized", "float8 channel", "", "fp8_w8a16"},
-      {"pack-quantized", "int4 group", "", "int4_w4a16"},
-      {"pack-quantized", "int4 channel", "", "int4_w4a16"},
-      {"pack-quantized", "int4 group asymmetric", "", "int4_zp_w4a16"},
-      {"pack-quantized", "int4 channel asymmetric", "", "int4_zp_w4a16"},
-      {"pack-quantized", "int4 group", "int8 token dynamic", "int4_w4aint8"},
-      {"pack-quantized", "int4 group", "float8 token dynamic", "int4_w4afp8"},
-      {"pack-quantized", "int4 channel", "int8 token dynamic", "int4_w4aint8"},
-      {"pack-quantized", "int4 channel", "float8 token dynamic", "int4_w4afp8"},
-      {"pack-quantized", "int8 group", "", "int8_w8a16"},
-      {"pack-quantized", "int8 channel", "", "int8_w8a16"},
-      {"mxfp4-pack-quantized", "float4 group 32", "", "mxfp4_w4a16"},
-      {"mxfp4-pack-quantized", "float4 group 32", "float4 group 32 dynamic",
-       "mxfp4"},
-      {"nvfp4-pack-quantized", "float4 tensor_group 16", "", "nvfp4_w4a16"},
-      {"nvfp4-pack-quantized", "float4 tensor_group 16",
-       "float4 tensor_group 16 dynamic", "nvfp4"},
-  };
-  for (const Row &row : kRows)
-    if (row.format == format && row.weights == weights &&
-        row.activations == activations)
-      return known(quant, "config_groups", row.scheme);
-  std::string accepted;
-  for (const Row &row : kRows)
-    if (row.format == format)
-      accepted += fmt::format(
-          "{}{} with {}", accepted.empty() ? "" : ", ", row.weights,
-          row.activations.empty() ? "no activations" : row.activations);
-  quant.refuse(
-      "config_groups",
-      fmt::format("no scheme of format \"{}\" has weights of \"{}\" with "
-                  "activations of \"{}\"; accepted: {}; {}",
-                  format, weights, activations,
-                  accepted.empty() ? "another format" : accepted, orScheme()));
-  return "";
+      quant.booleanOr("desc_act", false) && result.quant.groupSize != -1;
+  readDynamic(quant, result);
+  readQuantizedModules(quant, "modules_in_block_to_quantize");
+  readQuantizedModules(quant, "inside_layer_modules");
+  // AutoRound, which writes this format, too.
+  if (quant.integerOr("act_bits", 16, 1, 64) < 16)
+    quant.expected("act_bits", "16");
+  result.quant.scheme = knownScheme(quant, "bits",
+                                    bits == 8     ? "int8_w8a16"
+                                    : isSymmetric ? "int4_w4a16"
+                                                  : "int4_zp_w4a16");
 }
 
-/// Integers with scales of groups along k, of AutoGPTQ and AutoAWQ.
-std::string readGrouped(JsonReader &quant, bool symmetric,
-                        ExpertQuantization &result) {
-  const int64_t bits = quant.integer("bits", 4, 8);
-  result.groupSize = quant.integer("group_size", -1, kMaxBlock);
-  // One group of all of k has no order.
-  result.groupIndex =
-      quant.booleanOr("desc_act", false) && result.groupSize != -1;
-  return known(quant, "bits",
-               bits == 8   ? "int8_w8a16"
-               : symmetric ? "int4_w4a16"
-                           : "int4_zp_w4a16");
+/// One of two keys for the same; AutoAWQ's own file has the second.
+std::string_view keyOf(JsonReader &quant, std::string_view key,
+                       std::string_view older) {
+  if (quant.has(key) && quant.has(older))
+    quant.refuse(older,
+                 fmt::format("expected either {} or {}, got both", key, older));
+  return quant.has(older) ? older : key;
 }
 
-/// One row of what Quark says of weights and activations, as readQuarkSpec
-/// spells it.
-struct QuarkRow {
-  std::string_view weights, activations, scheme;
-};
-
-constexpr QuarkRow kQuarkRows[] = {
-    {"fp8_e4m3 per_tensor", "fp8_e4m3 per_tensor", "fp8_tensor"},
-    {"fp8_e4m3 per_tensor", "fp8_e4m3 per_tensor dynamic",
-     "fp8_tensor_dynamic"},
-    {"fp8_e4m3 per_channel", "fp8_e4m3 per_channel dynamic", "fp8_channel"},
-    {"fp8_e4m3 per_channel", "", "fp8_w8a16"},
-    {"fp8_e4m3 per_group 32 e8m0", "fp8_e4m3 per_group 32 e8m0 dynamic",
-     "mxfp8"},
-    {"int8 per_channel", "int8 per_channel dynamic", "int8_channel"},
-    {"int8 per_tensor", "int8 per_tensor", "int8_tensor"},
-    {"int8 per_tensor", "int8 per_tensor dynamic", "int8_tensor_dynamic"},
-    {"fp4 per_group 32 e8m0", "", "mxfp4_w4a16"},
-    {"fp4 per_group 32 e8m0", "fp4 per_group 32 e8m0 dynamic", "mxfp4"},
-    {"fp4 per_group 32 e8m0", "fp8_e4m3 per_group 32 e8m0 dynamic",
-     "mxfp4_mxfp8"},
-    {"fp4 per_group 32 e8m0", "fp8_e4m3 per_tensor", "mxfp4_fp8"},
-    {"fp6_e3m2 per_group 32 e8m0", "fp6_e3m2 per_group 32 e8m0 dynamic",
-     "mxfp6_e3m2"},
-    {"fp6_e2m3 per_group 32 e8m0", "fp6_e2m3 per_group 32 e8m0 dynamic",
-     "mxfp6_e2m3"},
-    {"fp4 per_group 16, fp8_e4m3 per_tensor", "", "nvfp4_w4a16"},
-    {"fp4 per_group 16, fp8_e4m3 per_tensor",
-     "fp4 per_group 16 dynamic, fp8_e4m3 per_tensor", "nvfp4"},
-};
-
-/// What Quark says of one tensor: the type, what shares a scale, the type of
-/// that where it is no float, then "dynamic" and "asymmetric" where they apply.
-std::string readQuarkSpec(JsonReader &spec) {
-  static constexpr std::array<std::string_view, 3> kSchemes = {
-      "per_tensor", "per_channel", "per_group"};
-  std::string text = spec.text("dtype");
-  const std::string shared = readName(spec, "qscheme", kSchemes, "");
-  if (shared.empty() && !spec.failed())
-    spec.expected("qscheme", listOf(kSchemes));
-  text += " " + shared;
-  if (shared == "per_group")
-    text += fmt::format(" {}", spec.integer("group_size", 1, kMaxBlock));
-  const bool powers = spec.textOr("scale_format", "") == "e8m0";
-  if (powers)
-    text += " e8m0";
-  const bool isDynamic = spec.booleanOr("is_dynamic", false);
-  if (isDynamic)
-    text += " dynamic";
-  // Integers alone could have zero points.
-  if (text.starts_with("int") && !spec.booleanOr("symmetric", true))
-    text += " asymmetric";
-  // How powers of two follow from a maximum: of 8-bit elements ours is ceil.
-  static constexpr std::array<std::string_view, 3> kRules = {"even", "ceil",
-                                                             "floor"};
-  const std::string_view ours = text.starts_with("fp8") ? "ceil" : "even";
-  if (powers && isDynamic && spec.has("scale_calculation_mode") &&
-      readName(spec, "scale_calculation_mode", kRules, ours) != ours)
-    spec.refuse(
-        "scale_calculation_mode",
-        fmt::format("expected \"{}\" for scales of {}, got {}; a layer "
-                    "JSON can say another (scale_rule)",
-                    ours, spec.text("dtype"),
-                    describeJson(*spec.find("scale_calculation_mode"))));
-  return text;
-}
-
-/// Of weights or input_tensors; a list has the scales of scales behind them.
-std::string readQuarkTensor(JsonReader &config, std::string_view key) {
-  const json *value = config.find(key);
-  if (!value)
-    return "";
-  if (!value->is_array()) {
-    std::optional<JsonReader> spec = config.object(key);
-    return spec ? readQuarkSpec(*spec) : "";
+/// AutoAWQ's, with the defaults of AwqConfig.
+void readAwq(JsonReader &quant, ExpertQuantization &result) {
+  for (std::string_view key : {"version", "format", "checkpoint_format"}) {
+    std::string name = quant.textOr(key, "gemm");
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    if (name != "gemm")
+      return quant.expected(key, "\"gemm\", whose order of weights is "
+                                 "stored_layout \"awq\"");
   }
-  std::string text;
-  for (size_t i = 0; i < value->size(); ++i) {
-    const std::string path = fmt::format("{}[{}]", config.pathOf(key), i);
-    if (!(*value)[i].is_object()) {
-      config.errors().add(path, fmt::format("expected an object, got {}",
-                                            describeJson((*value)[i])));
-      return "";
-    }
-    JsonReader spec((*value)[i], path, config.errors());
-    text += fmt::format("{}{}", i ? ", " : "", readQuarkSpec(spec));
-  }
-  return text;
-}
-
-/// Whether a name fits a pattern in which a star stands for anything.
-bool fitsPattern(std::string_view name, std::string_view pattern) {
-  const size_t star = pattern.find('*');
-  if (star == std::string_view::npos)
-    return name == pattern;
-  if (!name.starts_with(pattern.substr(0, star)))
-    return false;
-  pattern.remove_prefix(star + 1);
-  for (size_t begin = star; begin <= name.size(); ++begin)
-    if (fitsPattern(name.substr(begin), pattern))
-      return true;
-  return false;
-}
-
-/// Whether a pattern of modules may mean experts.
-bool mayMeanExperts(std::string_view pattern) {
-  if (pattern.find("shared_expert") != std::string_view::npos)
-    return false;
-  if (pattern.find("experts") != std::string_view::npos)
-    return true;
-  constexpr std::string_view kNames[] = {
-      "model.layers.1.mlp.experts.1.gate_proj",
-      "model.layers.1.mlp.experts.1.up_proj",
-      "model.layers.1.mlp.experts.1.down_proj",
-      "model.layers.1.block_sparse_moe.experts.1.w1",
-      "model.layers.1.block_sparse_moe.experts.1.w2",
-      "model.layers.1.block_sparse_moe.experts.1.w3"};
-  return std::any_of(
-      std::begin(kNames), std::end(kNames),
-      [&](std::string_view name) { return fitsPattern(name, pattern); });
-}
-
-/// The one configuration of all experts: that of all modules, or what patterns
-/// say instead.
-std::optional<JsonReader> quarkConfigOfExperts(JsonReader &quant) {
-  std::optional<JsonReader> result = quant.object("global_quant_config");
-  if (!result && !quant.failed())
-    quant.expected("global_quant_config", "an object");
-  std::optional<JsonReader> layers = quant.object("layer_quant_config");
-  if (!result || !layers)
-    return result;
-  bool taken = false;
-  for (const auto &[pattern, config] : layers->value().items()) {
-    if (!mayMeanExperts(pattern))
-      continue;
-    std::optional<JsonReader> own = layers->object(pattern);
-    if (!own)
-      return std::nullopt;
-    // A pattern without a number is of all layers and experts.
-    const bool ofAll = pattern.find_first_of("0123456789") == std::string::npos;
-    if ((taken || !ofAll) && own->value() != result->value()) {
-      layers->refuse(pattern, fmt::format("quantizes some experts in another "
-                                          "way than others; {}",
-                                          orScheme()));
-      return std::nullopt;
-    }
-    result = std::move(own);
-    taken = true;
-  }
-  return result;
-}
-
-/// AMD's Quark.
-std::string readQuark(JsonReader &quant) {
-  std::optional<JsonReader> config = quarkConfigOfExperts(quant);
-  if (!config)
-    return "";
-  for (std::string_view key : {"output_tensors", "bias"})
-    if (config->has(key)) {
-      config->refuse(key,
-                     fmt::format("expected null: outputs and biases of "
-                                 "experts are not quantized, got {}; {}",
-                                 describeJson(*config->find(key)), orScheme()));
-      return "";
-    }
-  const std::string weights = readQuarkTensor(*config, "weight");
-  const std::string activations = readQuarkTensor(*config, "input_tensors");
-  if (quant.failed())
-    return "";
-  std::string accepted;
-  for (const QuarkRow &row : kQuarkRows) {
-    if (row.weights == weights && row.activations == activations)
-      return known(*config, "weight", row.scheme);
-    accepted += fmt::format(
-        "{}{} with {}", accepted.empty() ? "" : "; ", row.weights,
-        row.activations.empty() ? "no activations" : row.activations);
-  }
-  config->refuse("weight",
-                 fmt::format("no scheme has weights of \"{}\" with activations "
-                             "of \"{}\"; accepted: {}; {}",
-                             weights, activations, accepted, orScheme()));
-  return "";
+  if (quant.textOr("backend", "") == "llm-awq")
+    return quant.expected("backend", "one whose weights are stored as AutoAWQ "
+                                     "stores them");
+  expectNothing(quant, "desc_act", "false: AWQ has no order of groups");
+  const std::string_view bitsKey = keyOf(quant, "bits", "w_bit");
+  if (quant.integerOr(bitsKey, 4, 1, 64) != 4)
+    return quant.expected(bitsKey, "4");
+  const std::string_view sizeKey = keyOf(quant, "group_size", "q_group_size");
+  result.quant.groupSize = quant.integerOr(sizeKey, 128, -1, kMaxBlock);
+  if (result.quant.groupSize == 0)
+    quant.expected(sizeKey, "-1 (all of K) or at least 1");
+  // Transformers writes GPTQConfig's keys, too; they say nothing here.
+  (void)quant.find("sym");
+  result.storedLayout = "awq";
+  result.quant.scheme = knownScheme(
+      quant, "quant_method",
+      quant.booleanOr("zero_point", true) ? "int4_zp_w4a16" : "int4_w4a16");
 }
 
 /// NVIDIA's ModelOpt.
-std::string readModelOpt(JsonReader &quant) {
+void readModelOpt(JsonReader &outer, const std::vector<std::string> &ignored,
+                  ExpertQuantization &result) {
+  // hf_quant_config.json has it one level deeper.
+  std::optional<JsonReader> inner = outer.object("quantization");
+  JsonReader &quant = inner ? *inner : outer;
+  if (inner)
+    readExceptions(quant, "exclude_modules", result);
   struct Row {
     std::string_view algorithm, scheme;
+    int64_t groupSize;
   };
   static constexpr Row kRows[] = {
-      {"FP8", "fp8_tensor"}, {"FP8_PER_CHANNEL_PER_TOKEN", "fp8_channel"},
-      {"NVFP4", "nvfp4"},    {"W4A8_NVFP4_FP8", "nvfp4_fp8"},
-      {"MXFP8", "mxfp8"},
+      {"FP8", "fp8_tensor", 0},
+      {"FP8_PER_CHANNEL_PER_TOKEN", "fp8_channel", 0},
+      {"NVFP4", "nvfp4", 16},
+      {"W4A16_NVFP4", "nvfp4_w4a16", 16},
+      {"W4A8_NVFP4_FP8", "nvfp4_fp8", 16},
+      {"MXFP8", "mxfp8", 32},
   };
+  std::string algorithm = quant.textOr("quant_algo", "");
+  std::transform(algorithm.begin(), algorithm.end(), algorithm.begin(),
+                 [](unsigned char c) { return std::toupper(c); });
   std::vector<std::string_view> names;
+  const Row *found = nullptr;
   for (const Row &row : kRows) {
-    if (quant.textOr("quant_algo", "") == row.algorithm)
-      return known(quant, "quant_algo", row.scheme);
     names.push_back(row.algorithm);
+    if (row.algorithm == algorithm)
+      found = &row;
   }
-  quant.expected("quant_algo", listOf(names));
-  return "";
+  if (!found)
+    return quant.expected("quant_algo", listOf(names));
+  const int64_t size =
+      quant.integerOr("group_size", found->groupSize, 0, kMaxBlock);
+  if (size != found->groupSize)
+    quant.expected("group_size",
+                   found->groupSize
+                       ? fmt::format("{} with {}", found->groupSize, algorithm)
+                       : fmt::format("none with {}", algorithm));
+  // The algorithm says what its groups say again, if it is one group.
+  if (std::optional<JsonReader> groups = quant.object("config_groups");
+      groups && groups->value().size() > 1)
+    quant.refuse("config_groups",
+                 fmt::format("expected one group, got {}; {}",
+                             groups->value().size(), orScheme()));
+  expectNothing(quant, "quantized_layers", "none beside one quant_algo");
+  expectNothing(quant, "has_zero_point", "false");
+  expectNothing(quant, "pre_quant_scale", "false");
+  result.quant.scheme = knownScheme(quant, "quant_algo", found->scheme);
+  if (inner)
+    refuseSuspicious(*inner, ignored);
+}
+
+/// OCP's formats, whose quant_method is a scheme.
+void readMx(JsonReader &quant, std::string_view scheme,
+            ExpertQuantization &result) {
+  expectNothing(quant, "dequantize", "false");
+  // Transformers reads mxfp8 by FineGrainedFP8Config.
+  if (scheme == "mxfp8") {
+    const auto block = readBlockShape(quant, "weight_block_size");
+    if (block && *block != std::pair<int64_t, int64_t>(1, 32))
+      quant.expected("weight_block_size", "[1, 32]");
+    if (quant.textOr("scale_fmt", "ue8m0") != "ue8m0")
+      quant.expected("scale_fmt", "\"ue8m0\"");
+    if (quant.textOr("activation_scheme", "dynamic") != "dynamic")
+      quant.expected("activation_scheme", "\"dynamic\"");
+  }
+  result.quant.scheme = knownScheme(quant, "quant_method", scheme);
 }
 
 } // namespace
 
-ExpertQuantization moec::compiler::readQuantization(JsonReader &quant) {
+ExpertQuantization
+moec::compiler::readQuantization(JsonReader &quant,
+                                 const std::vector<std::string> &ignored) {
   const std::string method = quant.textOr("quant_method", "");
   ExpertQuantization result;
   for (std::string_view key : {"modules_to_not_convert", "ignored_layers",
                                "ignore", "exclude_modules", "exclude"})
-    result.sharedDiffer |= readExceptions(quant, key);
-  // What gptq stores is named by its checkpoint_format, not by its bits.
-  static constexpr std::array<std::string_view, 2> kFormats = {"gptq",
-                                                               "gptq_v2"};
-  if (method == "gptq")
-    result.storedLayout =
-        readName(quant, "checkpoint_format", kFormats, "gptq");
-  else if (method == "awq")
-    result.storedLayout = "awq";
-  else if (method == "compressed-tensors" &&
-           quant.textOr("format", "") == "pack-quantized")
-    result.storedLayout = "pack_quantized";
+    readExceptions(quant, key, result);
   if (method == "fp8")
-    result.scheme = readFp8(quant);
+    readFp8(quant, result);
   else if (method == "compressed-tensors")
-    result.scheme = readCompressedTensors(quant, result);
+    readCompressedTensors(quant, result);
   else if (method == "awq")
-    result.scheme =
-        readGrouped(quant, !quant.booleanOr("zero_point", true), result);
+    readAwq(quant, result);
   else if (method == "gptq")
-    result.scheme = readGrouped(quant, quant.booleanOr("sym", true), result);
+    readGptq(quant, result);
   else if (method == "modelopt" || method == "modelopt_fp4")
-    result.scheme = readModelOpt(quant);
+    readModelOpt(quant, ignored, result);
   else if (method == "quark")
-    result.scheme = readQuark(quant);
+    result.quant.scheme = readQuark(quant);
   else if (method == "mxfp4")
-    result.scheme = known(quant, "quant_method", "mxfp4_w4a16");
+    readMx(quant, "mxfp4_w4a16", result);
   else if (method == "mxfp8")
-    result.scheme = known(quant, "quant_method", "mxfp8");
+    readMx(quant, "mxfp8", result);
   else
     quant.refuse("quant_method",
                  fmt::format("no importer for quant_method \"{}\"; known: awq, "
                              "compressed-tensors, fp8, gptq, modelopt, mxfp4, "
                              "mxfp8 and quark; {}",
                              method, orScheme()));
+  refuseSuspicious(quant, ignored);
   return result;
 }
 
@@ -504,5 +496,6 @@ std::string moec::compiler::readExpertType(JsonReader &config,
   static constexpr std::array<std::string_view, 2> kTypes = {"fp4", "fp8"};
   const std::string type = readName(config, key, kTypes, "fp8");
   // Powers of two as scales, both: of 32 along k, or of blocks.
-  return known(config, key, type == "fp4" ? "mxfp4_w4a16" : "fp8_block_ue8m0");
+  return knownScheme(config, key,
+                     type == "fp4" ? "mxfp4_w4a16" : "fp8_block_ue8m0");
 }

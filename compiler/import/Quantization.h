@@ -5,35 +5,40 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Which scheme of the catalog a Hugging Face "quantization_config" means for
-// the experts' weights: fp8 (per tensor or by blocks) and compressed-tensors'
-// float-quantized. What is none of them is refused with what came.
+// What a Hugging Face "quantization_config" means for the experts: a scheme of
+// the catalog, or four descriptors that no scheme has. A key that changes the
+// numbers and that no reader knows is refused.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOEC_COMPILER_IMPORT_QUANTIZATION_H
 #define MOEC_COMPILER_IMPORT_QUANTIZATION_H
 
-#include "compiler/import/JsonReader.h"
+#include "compiler/import/LayerDescription.h"
+#include "runtime/support/JsonReader.h"
 
 #include <string>
+#include <vector>
 
 namespace moec::compiler {
 
 /// What a config says of the experts' weights.
 struct ExpertQuantization {
-  std::string scheme;    ///< "" after an error
-  int64_t groupSize = 0; ///< see QuantDescription
+  QuantDescription quant; ///< says nothing after an error
   /// A row of StoredLayouts.h.
   std::string storedLayout = "rows";
   /// Rows of k are in groups that g_idx says.
   bool groupIndex = false;
   /// Shared experts are left as they are.
   bool sharedDiffer = false;
+  /// Layers that are left as they are, experts and all.
+  std::vector<int64_t> plainLayers;
 };
 
-/// `quant` reads the object "quantization_config".
-ExpertQuantization readQuantization(JsonReader &quant);
+/// `quant` reads the object "quantization_config"; `ignored` are keys that the
+/// user declares to be without influence.
+ExpertQuantization readQuantization(JsonReader &quant,
+                                    const std::vector<std::string> &ignored);
 
 /// The scheme of "expert_dtype", the element type of experts that
 /// quantization_config does not speak of.

@@ -7,8 +7,6 @@
 
 #include "compiler/import/SparseLayers.h"
 
-#include "dialect/catalog/Catalog.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,178 +20,249 @@ using nlohmann::json;
 
 namespace {
 
-/// Why a layer has no experts; "" if it may have some.
-using WhyDense = std::function<std::string(int64_t layer)>;
+/// What a key says: why a layer has no experts ("" if it may have some), and
+/// the value as it concerns one layer.
+struct Reading {
+  std::function<std::string(int64_t layer)> whyDense;
+  std::function<json(int64_t layer)> value;
+};
+
+/// A config, and what holds where it lacks a key.
+struct SparseConfig {
+  JsonReader &config;
+  std::span<const SparseKey> keys;
+  int64_t layers;
+
+  /// Of a key that the caller knows to be there or to have a default.
+  int64_t integer(std::string_view key, int64_t min, int64_t max) {
+    const auto it = config.value().find(std::string(key));
+    if (it != config.value().end())
+      return config.integer(key, min, max);
+    return defaultOf(key).value_or(min);
+  }
+  std::optional<int64_t> defaultOf(std::string_view key) const {
+    for (const SparseKey &row : keys)
+      if (row.key == key)
+        return row.absent;
+    return std::nullopt;
+  }
+};
 
 /// A key of a config, and what its value says.
 struct Rule {
   std::string_view key;
-  WhyDense (*read)(JsonReader &config, std::string_view key, int64_t layers);
+  Reading (*read)(SparseConfig &from, std::string_view key);
+  /// It says the type of each layer, so that no default holds beside it.
+  bool decides = false;
+  /// Every family may have it.
+  bool isOfAll = false;
 };
 
-WhyDense firstAreDense(JsonReader &config, std::string_view key, int64_t) {
-  const int64_t count = config.integer(key, 0, kMaxLayers);
-  return [=](int64_t layer) {
-    return layer >= count
-               ? ""
-               : fmt::format("with {} {} layer {} is dense", key, count, layer);
-  };
+std::function<json(int64_t)> same(json value) {
+  return [value = std::move(value)](int64_t) { return value; };
+}
+
+Reading firstAreDense(SparseConfig &from, std::string_view key) {
+  const int64_t count = from.integer(key, 0, kMaxLayers);
+  return {[=](int64_t layer) {
+            return layer >= count ? ""
+                                  : fmt::format("with {} {} layer {} is dense",
+                                                key, count, layer);
+          },
+          same(count)};
 }
 
 /// -1 means the last.
-WhyDense lastSparse(JsonReader &config, std::string_view key, int64_t) {
-  const int64_t last = config.integer(key, -1, kMaxLayers);
-  return [=](int64_t layer) {
-    return last < 0 || layer <= last
-               ? ""
-               : fmt::format("with {} {} layer {} is dense", key, last, layer);
-  };
+Reading lastSparse(SparseConfig &from, std::string_view key) {
+  const int64_t last = from.integer(key, -1, kMaxLayers);
+  return {[=](int64_t layer) {
+            return last < 0 || layer <= last
+                       ? ""
+                       : fmt::format("with {} {} layer {} is dense", key, last,
+                                     layer);
+          },
+          same(last)};
 }
 
 /// Layers n - 1, 2 n - 1, ... are sparse.
-WhyDense everyNth(JsonReader &config, std::string_view key, int64_t) {
-  const int64_t step = config.integer(key, 1, kMaxLayers);
-  return [=](int64_t layer) {
-    return (layer + 1) % step == 0
-               ? ""
-               : fmt::format("with {} {} layer {} is dense", key, step, layer);
-  };
+Reading everyNth(SparseConfig &from, std::string_view key) {
+  const int64_t step = std::max<int64_t>(from.integer(key, 1, kMaxLayers), 1);
+  return {[=](int64_t layer) {
+            return (layer + 1) % step == 0
+                       ? ""
+                       : fmt::format("with {} {} layer {} is dense", key, step,
+                                     layer);
+          },
+          same(step)};
 }
 
 /// Layers offset, offset + period, ...
-WhyDense everyPeriod(JsonReader &config, std::string_view key, int64_t) {
-  const int64_t period = config.integer(key, 1, kMaxLayers);
-  const int64_t offset =
-      config.integerOr("expert_layer_offset", 0, 0, period - 1);
-  return [=](int64_t layer) {
-    return layer % period == offset
-               ? ""
-               : fmt::format("with {} {} and expert_layer_offset {} layer {} "
+Reading everyPeriod(SparseConfig &from, std::string_view key) {
+  const int64_t period = std::max<int64_t>(from.integer(key, 1, kMaxLayers), 1);
+  const int64_t offset = from.integer("expert_layer_offset", 0, kMaxLayers);
+  if (offset >= period)
+    from.config.refuse(
+        key, fmt::format("expected more than expert_layer_offset {}, got {}",
+                         offset, period));
+  return {[=](int64_t layer) {
+            return layer % period == offset
+                       ? ""
+                       : fmt::format(
+                             "with {} {} and expert_layer_offset {} layer {} "
                              "is dense",
                              key, period, offset, layer);
-  };
+          },
+          same(period)};
 }
 
-std::set<int64_t> readLayers(JsonReader &config, std::string_view key) {
-  const std::vector<int64_t> list = config.integersOr(key, {}, 0, kMaxLayers);
+/// Of expert_layer_period, which reads it.
+Reading ofAnother(SparseConfig &from, std::string_view key) {
+  return {[](int64_t) { return std::string(); },
+          same(from.integer(key, 0, kMaxLayers))};
+}
+
+std::set<int64_t> readLayers(SparseConfig &from, std::string_view key) {
+  const std::vector<int64_t> list =
+      from.config.integersOr(key, {}, 0, kMaxLayers);
   return {list.begin(), list.end()};
 }
 
-WhyDense listedAreDense(JsonReader &config, std::string_view key, int64_t) {
-  return [key, dense = readLayers(config, key)](int64_t layer) {
-    return !dense.count(layer)
-               ? ""
-               : fmt::format("layer {} stands in {}", layer, key);
+/// A list of layers as far as it concerns one.
+std::function<json(int64_t)> listed(const std::set<int64_t> &layers) {
+  return [layers](int64_t layer) {
+    return json(fmt::format("{} layers, {}this one", layers.size(),
+                            layers.count(layer) ? "with " : "without "));
   };
 }
 
-WhyDense listedAreSparse(JsonReader &config, std::string_view key, int64_t) {
-  return [key, sparse = readLayers(config, key)](int64_t layer) {
-    return sparse.count(layer)
-               ? ""
-               : fmt::format("layer {} does not stand in {}", layer, key);
-  };
+Reading listedAreDense(SparseConfig &from, std::string_view key) {
+  const std::set<int64_t> dense = readLayers(from, key);
+  return {[key, dense](int64_t layer) {
+            return !dense.count(layer)
+                       ? ""
+                       : fmt::format("layer {} stands in {}", layer, key);
+          },
+          listed(dense)};
+}
+
+Reading onlyThese(std::string_view key, const std::set<int64_t> &sparse) {
+  return {[key, sparse](int64_t layer) {
+            return sparse.count(layer)
+                       ? ""
+                       : fmt::format("layer {} does not stand in {}", layer,
+                                     key);
+          },
+          listed(sparse)};
+}
+
+Reading listedAreSparse(SparseConfig &from, std::string_view key) {
+  return onlyThese(key, readLayers(from, key));
 }
 
 /// "3,4,5".
-WhyDense enumerated(JsonReader &config, std::string_view key, int64_t) {
-  std::string text = config.text(key);
+Reading enumerated(SparseConfig &from, std::string_view key) {
+  std::string text = from.config.text(key);
   std::set<int64_t> sparse;
   for (const char *at = text.data(), *end = at + text.size(); at < end; ++at) {
     int64_t layer = -1;
     auto [rest, error] = std::from_chars(at, end, layer);
     if (error != std::errc() || layer < 0 || (rest != end && *rest != ',')) {
-      config.expected(key, "numbers of layers with commas between");
+      from.config.expected(key, "numbers of layers with commas between");
       break;
     }
     sparse.insert(layer);
     at = rest;
   }
-  return [key, sparse = std::move(sparse)](int64_t layer) {
-    return sparse.count(layer)
-               ? ""
-               : fmt::format("layer {} does not stand in {}", layer, key);
-  };
+  return onlyThese(key, sparse);
 }
 
 /// A word for each layer.
-WhyDense typeOfEach(JsonReader &config, std::string_view key, int64_t layers,
-                    std::string_view sparse) {
-  const json *list = config.find(key);
-  if (!list->is_array() || int64_t(list->size()) < layers ||
+Reading typeOfEach(SparseConfig &from, std::string_view key) {
+  const json *list = from.config.find(key);
+  if (!list->is_array() || int64_t(list->size()) < from.layers ||
       !std::all_of(list->begin(), list->end(),
                    [](const json &type) { return type.is_string(); })) {
-    config.expected(key, fmt::format("an array of {} words", layers));
+    from.config.expected(key, fmt::format("an array of {} words", from.layers));
     return {};
   }
-  std::vector<std::string> types = list->get<std::vector<std::string>>();
-  return [key, sparse, types = std::move(types)](int64_t layer) {
-    return types[layer] == sparse ? ""
-                                  : fmt::format("{} calls layer {} \"{}\"", key,
-                                                layer, types[layer]);
-  };
-}
-
-WhyDense sparseTypes(JsonReader &config, std::string_view key, int64_t layers) {
-  return typeOfEach(config, key, layers, "sparse");
-}
-
-WhyDense moeTypes(JsonReader &config, std::string_view key, int64_t layers) {
-  return typeOfEach(config, key, layers, "moe");
+  const auto types = list->get<std::vector<std::string>>();
+  return {[key, types](int64_t layer) {
+            return types[layer] == "sparse" || types[layer] == "moe" ||
+                           types[layer] == kHashLayer
+                       ? ""
+                       : fmt::format("{} calls layer {} \"{}\"", key, layer,
+                                     types[layer]);
+          },
+          [types](int64_t layer) { return json(types[layer]); }};
 }
 
 /// A letter for each layer, E for experts.
-WhyDense letters(JsonReader &config, std::string_view key, int64_t layers) {
-  std::string pattern = config.text(key);
-  if (int64_t(pattern.size()) < layers) {
-    config.expected(key, fmt::format("a letter for each of {} layers", layers));
+Reading letters(SparseConfig &from, std::string_view key) {
+  const std::string pattern = from.config.text(key);
+  if (int64_t(pattern.size()) < from.layers) {
+    from.config.expected(
+        key, fmt::format("a letter for each of {} layers", from.layers));
     return {};
   }
-  return [key, pattern = std::move(pattern)](int64_t layer) {
-    return pattern[layer] == 'E' ? ""
-                                 : fmt::format("{} has a '{}' for layer {}",
-                                               key, pattern[layer], layer);
-  };
+  return {[key, pattern](int64_t layer) {
+            return pattern[layer] == 'E'
+                       ? ""
+                       : fmt::format("{} has a '{}' for layer {}", key,
+                                     pattern[layer], layer);
+          },
+          [pattern](int64_t layer) {
+            return json(std::string(1, pattern[layer]));
+          }};
 }
 
 /// Layers 0, n, 2 n, ...; or a 0 or 1 for each.
-WhyDense frequency(JsonReader &config, std::string_view key, int64_t layers) {
-  if (!config.find(key)->is_array()) {
-    const int64_t step = config.integer(key, 1, kMaxLayers);
-    return [=](int64_t layer) {
-      return layer % step == 0 ? ""
-                               : fmt::format("with {} {} layer {} is dense",
-                                             key, step, layer);
-    };
+Reading frequency(SparseConfig &from, std::string_view key) {
+  const json *value = from.config.find(key);
+  if (!value || !value->is_array()) {
+    const int64_t step = std::max<int64_t>(from.integer(key, 1, kMaxLayers), 1);
+    return {[=](int64_t layer) {
+              return layer % step == 0
+                         ? ""
+                         : fmt::format("with {} {} layer {} is dense", key,
+                                       step, layer);
+            },
+            same(step)};
   }
-  std::vector<int64_t> flags = config.integersOr(key, {}, 0, 1);
-  if (int64_t(flags.size()) < layers) {
-    config.expected(key, fmt::format("a 0 or 1 for each of {} layers", layers));
+  const std::vector<int64_t> flags = from.config.integersOr(key, {}, 0, 1);
+  if (int64_t(flags.size()) < from.layers) {
+    from.config.expected(
+        key, fmt::format("a 0 or 1 for each of {} layers", from.layers));
     return {};
   }
-  return [key, flags = std::move(flags)](int64_t layer) {
-    return flags[layer] ? ""
-                        : fmt::format("{} has a 0 for layer {}", key, layer);
-  };
+  return {[key, flags](int64_t layer) {
+            return flags[layer]
+                       ? ""
+                       : fmt::format("{} has a 0 for layer {}", key, layer);
+          },
+          [flags](int64_t layer) { return json(flags[layer]); }};
 }
 
-WhyDense allOrNone(JsonReader &config, std::string_view key, int64_t) {
-  const bool sparse = config.booleanOr(key, true);
-  return [=](int64_t layer) {
-    return sparse ? ""
-                  : fmt::format("{} is false: layer {} is dense", key, layer);
-  };
+Reading allOrNone(SparseConfig &from, std::string_view key) {
+  const bool sparse =
+      from.config.booleanOr(key, from.defaultOf(key).value_or(1) != 0);
+  return {[=](int64_t layer) {
+            return sparse ? ""
+                          : fmt::format("{} is false: layer {} is dense", key,
+                                        layer);
+          },
+          same(sparse)};
 }
 
 constexpr Rule kRules[] = {
     {"decoder_sparse_step", everyNth},
     {"enable_moe_block", allOrNone},
+    {"expert_layer_offset", ofAnother},
     {"expert_layer_period", everyPeriod},
     {"first_k_dense_replace", firstAreDense},
-    {"hybrid_override_pattern", letters},
+    {"hybrid_override_pattern", letters, true},
     {"interleave_moe_layer_step", everyNth},
-    {"layers_block_type", moeTypes},
-    {"mlp_layer_types", sparseTypes},
+    {"layers_block_type", typeOfEach, true},
+    {"mlp_layer_types", typeOfEach, true, true},
     {"mlp_only_layers", listedAreDense},
     {"moe_layer_end_index", lastSparse},
     {"moe_layer_freq", frequency},
@@ -201,51 +270,118 @@ constexpr Rule kRules[] = {
     {"moe_layer_interval", everyNth},
     {"moe_layer_num_skipped", firstAreDense},
     {"moe_layer_start_index", firstAreDense},
-    {"moe_layers", listedAreSparse},
+    {"moe_layers", listedAreSparse, true},
     {"moe_layers_enum", enumerated},
     {"num_dense_layers", firstAreDense},
 };
 
+const SparseKey *rowOf(const Rule &rule, std::span<const SparseKey> keys) {
+  static constexpr SparseKey kOfAll = {};
+  for (const SparseKey &row : keys)
+    if (row.key == rule.key)
+      return &row;
+  return rule.isOfAll ? &kOfAll : nullptr;
+}
+
+/// A key that says something of a model, and what.
+struct Given {
+  const Rule *rule;
+  Reading reading;
+  bool isAssumed;
+};
+
+std::vector<Given> readGiven(SparseConfig &from, LayerOrigin &origin) {
+  bool decided = false;
+  for (const Rule &rule : kRules)
+    decided |=
+        rule.decides && rowOf(rule, from.keys) && from.config.has(rule.key);
+  std::vector<Given> given;
+  for (const Rule &rule : kRules) {
+    const SparseKey *row = rowOf(rule, from.keys);
+    if (!row)
+      continue;
+    // null is none for a list, and no number.
+    const bool isNumber = row->absent.has_value();
+    const bool isThere =
+        from.config.has(rule.key) ||
+        (isNumber && from.config.value().contains(std::string(rule.key)));
+    if (isThere)
+      given.push_back({&rule, rule.read(from, rule.key), false});
+    else if (row->absent && !decided)
+      given.push_back({&rule, rule.read(from, rule.key), true});
+    else if (row->needed && !decided)
+      from.config.expected(rule.key, "what says which layers have experts");
+    else if (!row->key.empty() && !decided)
+      origin.assumed.emplace_back(rule.key, "null");
+  }
+  return given;
+}
+
 } // namespace
 
-int64_t compiler::findSparseLayer(JsonReader &config, std::string_view keys,
-                                  int64_t numLayers,
-                                  std::optional<int64_t> asked) {
-  std::vector<std::pair<std::string_view, WhyDense>> given;
-  for (const Rule &rule : kRules)
-    if (catalog::hasWord(keys, rule.key) && config.has(rule.key))
-      given.push_back({rule.key, rule.read(config, rule.key, numLayers)});
+std::optional<int64_t>
+compiler::countListedLayers(JsonReader &config,
+                            std::span<const SparseKey> keys) {
+  for (const SparseKey &row : keys) {
+    const json *list = row.key.empty() ? nullptr : config.find(row.key);
+    if (list && row.key == "layers_block_type" && list->is_array())
+      return int64_t(list->size());
+    if (list && row.key == "hybrid_override_pattern" && list->is_string())
+      return int64_t(list->get_ref<const std::string &>().size());
+  }
+  return std::nullopt;
+}
+
+SparseLayer compiler::findSparseLayer(JsonReader &config,
+                                      std::span<const SparseKey> keys,
+                                      int64_t numLayers,
+                                      std::optional<int64_t> asked,
+                                      LayerOrigin &origin) {
+  SparseConfig from{config, keys, numLayers};
+  const std::vector<Given> given = readGiven(from, origin);
   if (config.failed())
-    return 0;
+    return {};
 
   if (asked && (*asked < 0 || *asked >= numLayers)) {
     config.errors().add(fmt::format("--layer={}", *asked),
                         fmt::format("expected an integer from 0 to {} ({} "
                                     "layers)",
                                     numLayers - 1, numLayers));
-    return 0;
+    return {};
   }
   for (int64_t layer = asked.value_or(0); layer < numLayers; ++layer) {
-    bool sparse = true;
-    for (const auto &[key, whyDense] : given) {
-      const std::string reason = whyDense(layer);
-      sparse &= reason.empty();
-      if (asked && !sparse) {
-        config.refuse(key, fmt::format("expected --layer to name a layer with "
-                                       "experts, got --layer={}: {}",
-                                       layer, reason));
-        return layer;
+    bool isSparse = true;
+    for (const Given &each : given) {
+      const std::string reason = each.reading.whyDense(layer);
+      isSparse &= reason.empty();
+      if (asked && !isSparse) {
+        config.refuse(each.rule->key,
+                      fmt::format("expected --layer to name a layer with "
+                                  "experts, got --layer={}: {}{}",
+                                  layer, reason,
+                                  each.isAssumed ? " (by default)" : ""));
+        return {};
       }
     }
-    if (sparse)
-      return layer;
+    if (!isSparse)
+      continue;
+    SparseLayer found{layer, {}};
+    for (const Given &each : given) {
+      const json value = each.reading.value(layer);
+      if (each.rule->read == typeOfEach)
+        found.type = value.get<std::string>();
+      (each.isAssumed ? origin.assumed : origin.read)
+          .emplace_back(each.rule->key, value.dump());
+    }
+    return found;
   }
   std::string named;
-  for (const auto &[key, whyDense] : given)
-    named += fmt::format("{}{}", named.empty() ? "" : ", ", key);
-  config.refuse(given.front().first,
+  for (const Given &each : given)
+    named += fmt::format("{}{}{}", named.empty() ? "" : ", ", each.rule->key,
+                         each.isAssumed ? " by default" : "");
+  config.refuse(given.front().rule->key,
                 fmt::format("expected a model with experts, got one whose {} "
                             "layers are all dense ({})",
                             numLayers, named));
-  return 0;
+  return {};
 }

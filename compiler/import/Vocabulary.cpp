@@ -164,7 +164,24 @@ std::string moec::compiler::readName(JsonReader &reader, std::string_view key,
     if (std::find(names.begin(), names.end(), name) != names.end())
       return name;
   }
-  reader.expected(key, listOf(names));
+  // Those that begin with the word come first: "fp8" is no scheme, but six are.
+  const std::string word = field->is_string() ? field->get<std::string>() : "";
+  std::vector<std::string_view> sorted(names.begin(), names.end());
+  std::stable_partition(sorted.begin(), sorted.end(),
+                        [&](std::string_view name) {
+                          return !word.empty() && name.starts_with(word);
+                        });
+  // What papers and other programs call it.
+  constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
+      {"swiglu", "silu"}, {"geglu", "gelu"}};
+  std::string_view meant = nearestOf(word, names);
+  for (const auto &[synonym, name] : kSynonyms)
+    if (word == synonym &&
+        std::find(names.begin(), names.end(), name) != names.end())
+      meant = name;
+  reader.expected(key, meant.empty() ? listOf(sorted)
+                                     : fmt::format("{} (did you mean \"{}\"?)",
+                                                   listOf(sorted), meant));
   return std::string(otherwise);
 }
 
@@ -203,6 +220,12 @@ Result<void> moec::compiler::applyOptions(LayerDescription &layer,
       return refusal(fmt::format("--accumulate={}: expected f32 or fast",
                                  layer.accumulate));
   }
+  if (options.logitsDtype) {
+    layer.logitsType = elementTypeOf(*options.logitsDtype);
+    if (!isFloatType(layer.logitsType))
+      return refusal(fmt::format("--logits-dtype={}: expected bf16, f16 or f32",
+                                 *options.logitsDtype));
+  }
   if (options.weightsDtype) {
     layer.weightsType = elementTypeOf(*options.weightsDtype);
     if (!isFloatType(layer.weightsType))
@@ -236,6 +259,11 @@ Result<void> moec::compiler::applyOptions(LayerDescription &layer,
       layer.quant.scheme.empty() && !layer.quant.w1.element.empty();
   if (layer.quant.scheme.empty() && !spelledOut)
     layer.quant.scheme = layer.inputType;
+  // What nobody quantizes is what comes.
+  for (DescriptorDescription *part :
+       {&layer.quant.a1, &layer.quant.a2, &layer.quant.w1, &layer.quant.w2})
+    if (spelledOut && part->element.empty())
+      part->element = layer.inputType;
   if (layer.outputType.empty())
     layer.outputType = layer.inputType;
   if (layer.logitsType.empty())

@@ -15,8 +15,8 @@
 #define MOEC_COMPILER_IMPORT_VOCABULARY_H
 
 #include "compiler/import/ImportOptions.h"
-#include "compiler/import/JsonReader.h"
 #include "compiler/import/LayerDescription.h"
+#include "runtime/support/JsonReader.h"
 
 namespace moec::compiler {
 

@@ -101,6 +101,12 @@ LogicalResult checkBatched(moe::LayerOp layer) {
   return failure(failed);
 }
 
+/// How each kind of input says that the caller computes shared experts.
+constexpr StringLiteral kBesideLayer =
+    "shared experts beside this layer (--no-shared-experts, option "
+    "no_shared_experts of moec_compile_config, or a layer JSON without "
+    "n_shared_experts)";
+
 /// What one option asks of the others.
 LogicalResult checkTogether(moe::LayerOp layer) {
   bool failed = false;
@@ -172,20 +178,20 @@ LogicalResult checkTogether(moe::LayerOp layer) {
   if (ofShared > 0 && ofShared != intermediate)
     refuse("num_shared_experts: each has an intermediate of " +
            Twine(ofShared) + ", the others of " + Twine(intermediate) +
-           ", so that they cannot share weights; accepted: equal ones, or "
-           "shared experts beside this layer");
+           ", so that they cannot share weights; accepted: equal ones, or " +
+           kBesideLayer);
   if (layer.getWidth() != layer.getHidden())
     refuse("num_shared_experts: they read the layer's hidden of " +
            Twine(layer.getHidden()) + ", the others a latent one of " +
-           Twine(layer.getWidth()) +
-           "; accepted: shared experts beside this layer");
+           Twine(layer.getWidth()) + "; accepted: " + kBesideLayer);
   if (layer.getParallel().getExpertSize() > 1)
     refuse("num_shared_experts: with experts spread over ranks each rank would "
-           "add them; accepted: shards of them (without ep), or shared experts "
-           "beside this layer");
+           "add them; accepted: shards of them (without ep), or " +
+           kBesideLayer);
   if (isPositive(layer.getZeroExperts()))
     refuse("num_shared_experts: zero experts have the ids behind the others; "
-           "accepted: shared experts beside this layer");
+           "accepted: " +
+           kBesideLayer);
   return failure(failed);
 }
 
@@ -487,7 +493,8 @@ LogicalResult checkSizes(moe::LayerOp layer) {
       (void)compiler::refuse(layer, "size_not_supported",
                              rule.name + " is " + Twine(rule.size) +
                                  "; accepted: multiples of " +
-                                 Twine(rule.multiple));
+                                 Twine(rule.multiple) +
+                                 " (pieces of 16 bytes; nothing is padded)");
     }
     if (rule.most != 0 && rule.size > rule.most) {
       failed = true;

@@ -521,10 +521,24 @@ struct DecomposeLayerPass
                          << maxTokens.getValue();
       return signalPassFailure();
     }
-    for (auto layer : llvm::to_vector(module.getOps<moe::LayerOp>()))
+    for (auto layer : llvm::to_vector(module.getOps<moe::LayerOp>())) {
+      if (targets->empty() && !hasProgram(layer)) {
+        layer.emitError() << "layer @" << layer.getSymName()
+                          << " has no program, and no arch is asked for; "
+                             "expected arch=NAME";
+        return signalPassFailure();
+      }
       for (const moe::TargetAttr target : *targets)
         if (failed(decompose(layer, target)))
           return signalPassFailure();
+    }
+  }
+
+  bool hasProgram(moe::LayerOp layer) {
+    return llvm::any_of(getOperation().getOps<moe::ProgramOp>(),
+                        [&](moe::ProgramOp program) {
+                          return program.getLayer() == layer.getSymName();
+                        });
   }
 
   LogicalResult decompose(moe::LayerOp layer, moe::TargetAttr target) {

@@ -21,6 +21,7 @@
 #include "compiler/schedule/TileRules.h"
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"
+#include "runtime/package/Limits.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/Support/MathExtras.h"
@@ -193,6 +194,15 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
                   fmt::format("engine '{}' reads x 8 values at a time: hidden "
                               "size {} is no multiple of 8",
                               few.engine, int64_t(layer.getWidth())));
+  for (auto matmul : stages.getBody().getOps<moe::GroupedMatmulOp>())
+    if (const int64_t bytes = matmul.getNumExperts() * matmul.getN() *
+                              matmul.getK() * operandBytes(stages);
+        bytes >= kOperandBytes)
+      return refuse("size_not_supported",
+                    fmt::format("engine '{}' counts the 16-byte pieces of a "
+                                "weight in 32 bits: those of all experts are "
+                                "{} bytes, and below {} are possible",
+                                few.engine, bytes, kOperandBytes));
   int64_t most = 0;
   for (const compiler::FewTokensRule &rule : compiler::kFewTokensRules)
     if (rule.elementBytes == operandBytes(stages))

@@ -24,6 +24,7 @@ void registerPasses() {
   registerChooseWeightLayoutPass();
   registerMakeVariantsPass();
   registerChooseBackendPass();
+  registerCheckProgramPass();
   registerFormKernelsPass();
   registerSelectSchedulePass();
   registerPlanWorkspacePass();

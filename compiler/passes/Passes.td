@@ -130,6 +130,17 @@ def MakeVariantsPass : Moe_Pass<"moe-make-variants"> {
   }];
 }
 
+def CheckProgramPass : Moe_Pass<"moe-check-program"> {
+  let summary = "Refuse a program that is not what its layer becomes";
+  let description = [{
+    Before: programs that stood in the input, with a report and variants of
+    stages or launches. Each layer is compiled once more for the program's
+    target, and what differs is refused where it stands. Two things may be
+    edited: schedules, which `moe-select-schedule` judges, and, by taking it
+    away, the workspace's plan, which `moe-plan-workspace` then makes again.
+  }];
+}
+
 def FormKernelsPass : Moe_Pass<"moe-form-kernels"> {
   let summary = "Move the stages that run together into kernels";
   let description = [{
@@ -152,7 +163,8 @@ def SelectSchedulePass : Moe_Pass<"moe-select-schedule"> {
     serves a matmul: the program's, or another one that its backend admits and
     the report does not refuse. Of that engine a measured schedule is taken if
     there is one for the GPU, the shape and the range, else the table's, else
-    the best by the cost model. A schedule that stands in the module is kept.
+    the best by the cost model. A schedule that stands in the module is kept
+    if it is legal; of a kernel without a grouped matmul one alone is.
   }];
   let options = [
     Option<"tuned", "tuned", "std::string", "\"\"", "a JSON file of measured schedules, read before those built in">
@@ -163,7 +175,8 @@ def PlanWorkspacePass : Moe_Pass<"moe-plan-workspace"> {
   let summary = "Give each workspace value its bytes while it lives";
   let description = [{
     Before: a variant of launches. After: besides its `workspace` size and its
-    `regions`; values share bytes only if they share no launch.
+    `regions`; values share bytes only if they share no launch. A plan that
+    stands in the module must be the one that would be made.
   }];
 }
 

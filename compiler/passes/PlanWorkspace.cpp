@@ -6,15 +6,17 @@
 //===----------------------------------------------------------------------===//
 //
 // A value lives from the launch that writes it to the last that reads it, or to
-// one that runs beside that. The plan is made per variant; a plan that is there
-// already is left alone.
+// one that runs beside that. The plan is made per variant; one that is there
+// already must be the same.
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Overlap.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/ProgramValues.h"
+#include "compiler/passes/Targets.h"
 #include "compiler/schedule/Liveness.h"
+#include "runtime/package/Limits.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -37,10 +39,74 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
     for (auto program : getOperation().getOps<moe::ProgramOp>()) {
       std::vector<WorkspaceValue> values = workspaceValues(program);
       for (auto variant : program.getBody().getOps<moe::VariantOp>())
-        if (!variant.getWorkspaceBytes() &&
-            failed(plan(program, variant, values)))
+        if (failed(plan(program, variant, values)))
           return signalPassFailure();
     }
+  }
+
+  /// A plan that stands must be the one that its launches need.
+  static LogicalResult compare(moe::VariantOp variant, StringAttr bytes,
+                               ArrayRef<Attribute> regions) {
+    const StringRef instead = "; take 'workspace' and 'regions' away to have "
+                              "it planned again";
+    if (variant.getWorkspaceBytesAttr() != bytes)
+      return variant.emitError()
+             << "the workspace's plan does not fit the launches: expected "
+             << bytes << " bytes, got " << variant.getWorkspaceBytesAttr()
+             << instead;
+    const ArrayAttr stands = variant.getRegionsAttr();
+    if (!stands || stands.size() != regions.size())
+      return variant.emitError()
+             << "the workspace's plan does not fit the launches: expected "
+             << regions.size() << " regions, got "
+             << (stands ? stands.size() : 0) << instead;
+    for (auto [got, want] : llvm::zip(stands, regions))
+      if (got != want)
+        return variant.emitError()
+               << "the workspace's plan does not fit the launches: expected "
+               << want << ", got " << got << instead;
+    return success();
+  }
+
+  /// Kernels count pairs in 32 bits, and the 16-byte pieces of the rows that a
+  /// matmul reads, too.
+  static LogicalResult checkLimits(moe::ProgramOp program,
+                                   moe::VariantOp variant,
+                                   const std::vector<WorkspaceValue> &values,
+                                   const Symbols &largest) {
+    moe::LayerOp layer = program.getLayerOp();
+    if (*largest.rows > kMostRows)
+      return refuse(layer, "size_not_supported",
+                    Twine(*largest.rows) + " rows of a token and an expert " +
+                        "follow from max_tokens " + Twine(*largest.tokens) +
+                        "; accepted: at most " + Twine(kMostRows));
+    for (auto launch : variant.getBody().getOps<moe::LaunchOp>())
+      for (auto [name, value] :
+           llvm::zip(launch.getKernelOp().getFields(), launch.getArguments())) {
+        if (cast<StringAttr>(name).getValue() != "lhs")
+          continue;
+        auto type = cast<RankedTensorType>(value.getType());
+        const int64_t columns = type.getDimSize(type.getRank() - 1);
+        const int64_t rows = isa<BlockArgument>(value) && !layer.isBatched()
+                                 ? *largest.tokens
+                                 : *largest.rows;
+        const auto known = llvm::find_if(values, [&](const WorkspaceValue &v) {
+          return v.name == valueName(value);
+        });
+        Result<int64_t> bytes =
+            rows * columns * elementBytes(elementTypeOf(value));
+        if (known != values.end())
+          bytes = known->bytes().evaluate(largest);
+        if (!bytes)
+          return variant.emitError() << bytes.error().message;
+        if (*bytes >= kOperandBytes)
+          return refuse(layer, "size_not_supported",
+                        "a matmul reads '" + valueName(value) +
+                            "', which has " + Twine(*bytes) +
+                            " bytes with max_tokens " + Twine(*largest.tokens) +
+                            "; accepted: below " + Twine(kOperandBytes));
+      }
+    return success();
   }
 
   LogicalResult plan(moe::ProgramOp program, moe::VariantOp variant,
@@ -89,6 +155,8 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
     if (!rows)
       return variant.emitError() << rows.error().message;
     largest.rows = *rows;
+    if (failed(checkLimits(program, variant, values, largest)))
+      return failure();
     auto planned = planWorkspace(live, largest);
     if (!planned)
       return variant.emitError() << planned.error().message;
@@ -98,9 +166,11 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
       regions.push_back(moe::RegionAttr::get(
           context, value.name, offset.text(), value.bytes.text(),
           value.firstLaunch, value.lastLaunch));
+    const auto bytes = StringAttr::get(context, planned->bytes.text());
+    if (variant.getRegionsAttr() || variant.getWorkspaceBytesAttr())
+      return compare(variant, bytes, regions);
     variant.setRegionsAttr(ArrayAttr::get(context, regions));
-    variant.setWorkspaceBytesAttr(
-        StringAttr::get(context, planned->bytes.text()));
+    variant.setWorkspaceBytesAttr(bytes);
     return success();
   }
 };

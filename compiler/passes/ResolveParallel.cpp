@@ -105,6 +105,26 @@ struct Transport {
 
 constexpr StringLiteral kGatherScatter = "allgather_reducescatter";
 
+/// What earlier versions of vLLM called a transport, and what became of it.
+struct FormerTransport {
+  StringRef name;
+  StringRef successor;       ///< that does the same; "" if there is none
+  StringRef successors = {}; ///< those that a refusal names
+};
+
+const FormerTransport kFormerTransports[] = {
+    // ParallelConfig takes it so.
+    {"naive", kGatherScatter},
+    {"flashinfer_all2allv", "flashinfer_nvlink_two_sided"},
+    // MoriAll2AllManager had the kernels of it alone (InterNodeV1).
+    {"mori", "mori_high_throughput"},
+    // Its rows came by expert; ParallelConfig takes it as one of which they do
+    // not.
+    {"pplx", "",
+     "deepep_low_latency or nixl_ep, which bring rows by expert likewise, or "
+     "allgather_reducescatter, which vLLM takes in its place"},
+};
+
 const Transport kTransports[] = {
     {kGatherScatter, false},
     {"deepep_high_throughput", false},
@@ -128,7 +148,17 @@ LogicalResult resolveCommunication(moe::LayerOp layer) {
                                 ", but the ranks that split a sequence are "
                                 "those of tp; accepted: 1 or " +
                                 Twine(tp));
-  const StringRef name = layer.getAllToAll().value_or(kGatherScatter);
+  StringRef name = layer.getAllToAll().value_or(kGatherScatter);
+  for (const FormerTransport &former : kFormerTransports) {
+    if (former.name != name)
+      continue;
+    if (former.successor.empty())
+      return compiler::refuse(layer, "option_not_supported",
+                              "vLLM has removed all_to_all '" + name +
+                                  "'; accepted: " + former.successors);
+    name = former.successor;
+    break;
+  }
   const Transport *found = llvm::find_if(
       kTransports, [&](const Transport &row) { return row.name == name; });
   if (found == std::end(kTransports)) {
@@ -139,6 +169,11 @@ LogicalResult resolveCommunication(moe::LayerOp layer) {
                             "unknown all_to_all '" + name +
                                 "'; accepted: " + known);
   }
+  // What is the default anyway needs no saying.
+  if (name == kGatherScatter)
+    layer.removeAllToAllAttr();
+  else
+    layer.setAllToAll(name);
   if (parallel.getFlatSize() == 1)
     return success();
   compiler::Communication expected;

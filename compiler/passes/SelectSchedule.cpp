@@ -8,7 +8,7 @@
 // A matmul takes what was measured on this GPU for this shape, else what is
 // known to be good, else what the cost model ranks first. The other kernels
 // have a fixed shape that depends on sizes alone. Schedules that are already
-// there are left alone.
+// there are judged as those that are made here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +16,7 @@
 #include "compiler/passes/ProgramValues.h"
 #include "compiler/schedule/Candidates.h"
 #include "compiler/schedule/CostModel.h"
+#include "compiler/schedule/SharedMemory.h"
 #include "compiler/schedule/Slices.h"
 #include "compiler/schedule/Tuned.h"
 #include "dialect/catalog/Backends.h"
@@ -23,6 +24,7 @@
 #include "runtime/support/Files.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
@@ -50,20 +52,31 @@ static std::pair<int64_t, int64_t> tokenRange(moe::KernelOp kernel) {
   return {std::max<int64_t>(least, 1), std::max<int64_t>(most, 1)};
 }
 
-/// The tile list's rows, known to the stage that made it.
-static int64_t tileRowsOf(moe::KernelOp kernel) {
-  int64_t rows = 0;
+/// The tile list's rows, known to the stage that made it. 0 where no variant
+/// has any; a refusal where variants that launch the kernel differ.
+static FailureOr<int64_t> tileRowsOf(moe::KernelOp kernel) {
+  int64_t rows = 0, others = 0;
   auto program = kernel->getParentOfType<moe::ProgramOp>();
+  const auto add = [&](int64_t its) {
+    if (rows && rows != its)
+      others = its;
+    else
+      rows = its;
+  };
   program.walk([&](moe::LaunchOp launch) {
-    if (rows || launch.getKernel() != kernel.getSymName())
+    if (launch.getKernel() != kernel.getSymName())
       return;
     for (auto other : launch->getBlock()->getOps<moe::LaunchOp>()) {
       if (auto permute = findStage<moe::PermuteOp>(other.getKernelOp()))
-        rows = permute.getTileRows();
+        add(permute.getTileRows());
       if (auto batch = findStage<moe::BatchOp>(other.getKernelOp()))
-        rows = batch.getTileRows();
+        add(batch.getTileRows());
     }
   });
+  if (others)
+    return kernel.emitError() << "variants with tiles of " << rows << " and of "
+                              << others << " rows launch this kernel; one "
+                              << "schedule serves tiles of one size";
   return rows;
 }
 
@@ -88,7 +101,7 @@ static std::vector<std::string> servingEngines(moe::ReportAttr report) {
 }
 
 static MatmulProblem problemOf(moe::KernelOp kernel,
-                               moe::GroupedMatmulOp matmul) {
+                               moe::GroupedMatmulOp matmul, int64_t tileRows) {
   moe::LayerOp layer = kernel->getParentOfType<moe::ProgramOp>().getLayerOp();
   MatmulProblem p;
   std::tie(p.minTokens, p.maxTokens) = tokenRange(kernel);
@@ -119,7 +132,7 @@ static MatmulProblem problemOf(moe::KernelOp kernel,
   p.groupScales = scalesByGroup(layer, matmul);
   p.addsFast = layer.accumulatesFast();
   p.groupColumns = columnsOfGroup(kernel);
-  p.tileRows = tileRowsOf(kernel);
+  p.tileRows = tileRows;
   return p;
 }
 
@@ -130,7 +143,8 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<moe::ProgramOp>())
       for (auto kernel : program.getBody().getOps<moe::KernelOp>())
-        if (!kernel.getSchedule() && failed(select(program, kernel)))
+        if (failed(kernel.getSchedule() ? verify(program, kernel)
+                                        : select(program, kernel)))
           return signalPassFailure();
   }
 
@@ -170,10 +184,9 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     Hardware hardware;
     if (failed(hardwareOf(program, kernel, hardware)))
       return failure();
-    MatmulProblem problem = problemOf(kernel, matmul);
-    if (problem.tileRows == 0)
-      return kernel.emitError() << "kernel is launched by no variant that "
-                                   "has rows in tiles";
+    MatmulProblem problem;
+    if (failed(fillProblem(kernel, matmul, problem)))
+      return failure();
     if (failed(readTuned(kernel)))
       return failure();
     std::optional<Schedule> good =
@@ -197,12 +210,122 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       chosen = best(problem, legal, hardware);
     }
     take(*chosen, fields);
-    // Sums of two halves differ in their last bits from those of a whole.
-    if (!program.getLayerOp().getBatchInvariant() &&
-        target.getArchRow().has("clusters") &&
-        maySplit(problem, *chosen, hardware))
+    if (mayBeSplit(program, problem, *chosen, hardware))
       fields.cluster = {kSplit, 1, 1};
     return success();
+  }
+
+  static LogicalResult fillProblem(moe::KernelOp kernel,
+                                   moe::GroupedMatmulOp matmul,
+                                   MatmulProblem &problem) {
+    const FailureOr<int64_t> rows = tileRowsOf(kernel);
+    if (failed(rows))
+      return failure();
+    if (*rows == 0)
+      return kernel.emitError() << "kernel is launched by no variant that "
+                                   "has rows in tiles";
+    problem = problemOf(kernel, matmul, *rows);
+    return success();
+  }
+
+  static bool mayBeSplit(moe::ProgramOp program, const MatmulProblem &problem,
+                         const Schedule &schedule, const Hardware &hardware) {
+    // Sums of two halves differ in their last bits from those of a whole.
+    return !program.getLayerOp().getBatchInvariant() &&
+           program.getTarget().getArchRow().has("clusters") &&
+           maySplit(problem, schedule, hardware);
+  }
+
+  /// A schedule that stands, of a matmul: any that is legal.
+  LogicalResult verifyMatmul(moe::ProgramOp program, moe::KernelOp kernel,
+                             moe::GroupedMatmulOp matmul,
+                             const moe::Schedule &stands) {
+    Hardware hardware;
+    MatmulProblem problem;
+    if (failed(hardwareOf(program, kernel, hardware)) ||
+        failed(fillProblem(kernel, matmul, problem)))
+      return failure();
+    const std::vector<std::string> engines =
+        servingEngines(program.getReportAttr());
+    if (!llvm::is_contained(engines, stands.engine))
+      return kernel.emitError()
+             << "engine '" << stands.engine
+             << "' does not serve this matmul; the report admits "
+             << llvm::join(engines, ", ");
+    const bool hasRoles = stands.consumerWarps > 0;
+    if (stands.tile.empty() || (!hasRoles && stands.warps.empty()))
+      return kernel.emitError()
+             << "the schedule of a matmul needs 'tile' and, without roles, "
+                "'warps'; got "
+             << kernel.getScheduleAttr();
+    Schedule s;
+    s.engine = stands.engine, s.source = stands.source;
+    s.tileM = stands.tile[0], s.tileN = stands.tile[1],
+    s.tileK = stands.tile[2];
+    s.stages = stands.stages, s.groupM = stands.group;
+    s.ctasPerSm = stands.ctasPerSm, s.swap = stands.swap || !hasRoles;
+    s.warpsM = hasRoles ? 0 : stands.warps[0];
+    s.warpsN = hasRoles ? 0 : stands.warps[1];
+    s.producerWarps = stands.producerWarps;
+    s.consumerWarps = stands.consumerWarps;
+    if (hasRoles) {
+      s.producerRegisters = stands.registers[0];
+      s.consumerRegisters = stands.registers[1];
+    }
+    if (auto reason = whyIllegal(problem, s, hardware))
+      return kernel.emitError()
+             << "the schedule that stands is not legal: " << *reason;
+    if (const int64_t most = occupancy(problem, s, hardware);
+        s.ctasPerSm > most)
+      return kernel.emitError()
+             << "the schedule that stands is not legal: " << s.ctasPerSm
+             << " CTAs a multiprocessor; " << most << " fit";
+    moe::Schedule whole = common(program);
+    take(s, whole);
+    if (mayBeSplit(program, problem, s, hardware) && !stands.cluster.empty())
+      whole.cluster = {kSplit, 1, 1};
+    return compare(kernel, whole);
+  }
+
+  /// What else a schedule says follows from what was judged.
+  LogicalResult compare(moe::KernelOp kernel, const moe::Schedule &whole) {
+    const auto wanted = moe::ScheduleAttr::get(&getContext(), whole);
+    if (kernel.getScheduleAttr() == wanted)
+      return success();
+    return kernel.emitError() << "the schedule that stands is not one of this "
+                                 "kernel: expected "
+                              << wanted << ", got " << kernel.getScheduleAttr();
+  }
+
+  /// Whoever wrote the schedule: it is judged as those that are chosen here. Of
+  /// kernels other than grouped matmuls there is one.
+  LogicalResult verify(moe::ProgramOp program, moe::KernelOp kernel) {
+    if (failed(hasReport(program)))
+      return failure();
+    const moe::Schedule stands = kernel.getScheduleAttr().getFields();
+    auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
+    if (matmul && !isOfFewTokens(kernel) && !isOfSlices(kernel))
+      return verifyMatmul(program, kernel, matmul, stands);
+    moe::Schedule made;
+    if (failed(decide(program, kernel, made)))
+      return failure();
+    made.source = stands.source;
+    return compare(kernel, made);
+  }
+
+  static LogicalResult hasReport(moe::ProgramOp program) {
+    if (program.getReportAttr())
+      return success();
+    return program.emitError() << "no backend is chosen; run "
+                                  "moe-choose-backend first";
+  }
+
+  static moe::Schedule common(moe::ProgramOp program) {
+    moe::Schedule fields;
+    fields.engine = "simt";
+    fields.programmatic =
+        program.getTarget().getArchRow().has("programmatic_launch");
+    return fields;
   }
 
   static void take(const Schedule &chosen, moe::Schedule &fields) {
@@ -312,15 +435,18 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
   }
 
   LogicalResult select(moe::ProgramOp program, moe::KernelOp kernel) {
-    moe::ReportAttr report = program.getReportAttr();
-    if (!report)
-      return program.emitError() << "no backend is chosen; run "
-                                    "moe-choose-backend first";
-    moe::LayerOp layer = program.getLayerOp();
     moe::Schedule fields;
-    fields.engine = "simt";
-    fields.programmatic =
-        program.getTarget().getArchRow().has("programmatic_launch");
+    if (failed(hasReport(program)) || failed(decide(program, kernel, fields)))
+      return failure();
+    kernel.setScheduleAttr(moe::ScheduleAttr::get(&getContext(), fields));
+    return success();
+  }
+
+  LogicalResult decide(moe::ProgramOp program, moe::KernelOp kernel,
+                       moe::Schedule &fields) {
+    moe::ReportAttr report = program.getReportAttr();
+    moe::LayerOp layer = program.getLayerOp();
+    fields = common(program);
     int64_t tokens = tokenRange(kernel).second;
     if (isOfFewTokens(kernel)) {
       if (failed(selectGemv(program, kernel, fields)))
@@ -355,7 +481,6 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     } else {
       fields.threads = 256;
     }
-    kernel.setScheduleAttr(moe::ScheduleAttr::get(&getContext(), fields));
     return success();
   }
 

@@ -175,6 +175,11 @@ static std::optional<std::string> whyIllegalRoles(const MatmulProblem &problem,
 std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
                                                 const Schedule &s,
                                                 const Hardware &hardware) {
+  // Kernels multiply it by the column tiles in 32 bits.
+  constexpr int64_t kMostOfGroup = 1024;
+  if (s.groupM > kMostOfGroup)
+    return fmt::format("a group of {} m tiles; up to {} are possible", s.groupM,
+                       kMostOfGroup);
   bool specialized = specializedEngine(s.engine) != nullptr;
   if (specialized != s.hasRoles())
     return fmt::format("engine '{}' {} warps with roles", s.engine,

@@ -16,161 +16,109 @@
 #include "compiler/schedule/Embedded.h"
 #include "compiler/schedule/SharedMemory.h"
 #include "dialect/catalog/Engines.h"
+#include "runtime/support/JsonReader.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <set>
 
 using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;
 
-namespace {
-/// Reads fields of one object and remembers the first complaint.
-class Reader {
-public:
-  Reader(const json &object, std::string where) : object(object) {
-    path = std::move(where);
-    if (!object.is_object())
-      fail(path, "an object");
-  }
+/// Sizes and counts of a row; products of a few of them fit 64 bits.
+static constexpr int64_t kMaxNumber = INT32_MAX;
+/// A file of measurements has some hundred bytes a row.
+static constexpr size_t kMaxTunedBytes = size_t(64) << 20;
 
-  void read(const char *field, std::string &into) {
-    if (const json *v = find(field))
-      v->is_string() ? void(into = v->get<std::string>())
-                     : fail(path + "." + field, "a string");
-  }
-  void read(const char *field, int64_t &into) {
-    if (const json *v = find(field))
-      v->is_number_integer() ? void(into = v->get<int64_t>())
-                             : fail(path + "." + field, "an integer");
-  }
-  void read(const char *field, double &into) {
-    if (const json *v = find(field))
-      v->is_number() ? void(into = v->get<double>())
-                     : fail(path + "." + field, "a number");
-  }
-  void read(const char *field, bool &into) {
-    if (const json *v = find(field))
-      v->is_boolean() ? void(into = v->get<bool>())
-                      : fail(path + "." + field, "a boolean");
-  }
-  void read(const char *field, std::vector<int64_t> &into, size_t length) {
-    const json *v = find(field);
-    if (!v)
-      return;
-    into.assign(length, 0);
-    bool good = v->is_array() && v->size() == length;
-    for (size_t i = 0; good && i < length; ++i) {
-      good = (*v)[i].is_number_integer();
-      if (good)
-        into[i] = (*v)[i].get<int64_t>();
-    }
-    if (!good)
-      fail(path + "." + field, fmt::format("{} integers", length));
-  }
-  const json &child(const char *field) {
-    static const json empty = json::object();
-    const json *v = find(field);
-    return v ? *v : empty;
-  }
-  /// Complains about fields that nobody read.
-  std::string finish() {
-    if (complaint.empty() && object.is_object())
-      for (const auto &item : object.items())
-        if (!seen.count(item.key()))
-          complaint = fmt::format("{}.{}: unknown field", path, item.key());
-    return complaint;
-  }
+static void readProblem(JsonReader &problem, TunedRow &row) {
+  row.tokens = problem.integer("tokens", 1, kMaxNumber);
+  row.n = problem.integer("n", 1, kMaxNumber);
+  row.k = problem.integer("k", 1, kMaxNumber);
+  row.experts = problem.integer("experts", 1, kMaxNumber);
+  row.topK = problem.integer("top_k", 1, kMaxNumber);
+  row.elementType = problem.text("element_type");
+  row.gated = problem.boolean("gated");
+  row.gather = problem.boolean("gather");
+  problem.refuseUnknown();
+}
 
-private:
-  const json *find(const char *field) {
-    seen.insert(field);
-    if (!object.is_object())
-      return nullptr;
-    auto it = object.find(field);
-    if (it == object.end()) {
-      fail(path + "." + field, "a value");
-      return nullptr;
-    }
-    return &*it;
+static void readSchedule(JsonReader &schedule, Schedule &s) {
+  auto number = [&](const char *key) {
+    return schedule.integer(key, 0, kMaxNumber);
+  };
+  auto numbers = [&](const char *key, size_t count) {
+    return schedule.integers(key, count, 0, kMaxNumber);
+  };
+  s.engine = schedule.text("engine");
+  std::vector<int64_t> tile = numbers("tile", 3);
+  s.tileM = tile[0], s.tileN = tile[1], s.tileK = tile[2];
+  s.stages = number("stages");
+  const catalog::Engine *engine =
+      catalog::find(catalog::kEngines, std::string_view(s.engine));
+  if (engine && engine->warpSpecialized) {
+    s.producerWarps = number("producer_warps");
+    s.consumerWarps = number("consumer_warps");
+    std::vector<int64_t> registers = numbers("registers", 2);
+    s.producerRegisters = registers[0], s.consumerRegisters = registers[1];
+    s.ctasPerSm = number("ctas_per_sm");
+  } else {
+    std::vector<int64_t> warps = numbers("warps", 2);
+    s.warpsM = warps[0], s.warpsN = warps[1];
   }
-  void fail(const std::string &where, const std::string &wanted) {
-    if (complaint.empty())
-      complaint = fmt::format("{}: expected {}", where, wanted);
-  }
-  const json &object;
-  std::string path, complaint;
-  std::set<std::string> seen;
-};
-} // namespace
+  s.groupM = number("group");
+  s.source = "tuned";
+  schedule.refuseUnknown();
+}
+
+static TunedRow readRow(JsonReader &top) {
+  TunedRow row;
+  row.gpu = top.text("gpu");
+  row.microseconds = top.number("microseconds").value_or(0);
+  if (!(row.microseconds > 0))
+    top.expected("microseconds", "a positive number");
+  row.date = top.text("date");
+  if (std::optional<JsonReader> problem = top.object("problem"))
+    readProblem(*problem, row);
+  else
+    top.expected("problem", "an object");
+  if (std::optional<JsonReader> schedule = top.object("schedule"))
+    readSchedule(*schedule, row.schedule);
+  else
+    top.expected("schedule", "an object");
+  top.refuseUnknown();
+  return row;
+}
 
 Result<std::vector<TunedRow>> compiler::parseTuned(std::string_view text,
                                                    std::string_view name) {
-  auto fail = [&](const std::string &what) {
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("measured schedules '{}': {}", name, what)};
-  };
-  json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (root.is_discarded())
-    return fail("expected JSON");
-  if (!root.is_object() || !root.contains("tuned") || root["tuned"] != 1)
-    return fail("expected an object with \"tuned\": 1 and \"rows\"");
-  for (const auto &item : root.items())
-    if (item.key() != "tuned" && item.key() != "rows")
-      return fail(fmt::format("{}: unknown field", item.key()));
-  if (!root.contains("rows") || !root["rows"].is_array())
-    return fail("rows: expected an array");
-
+  JsonErrors errors{fmt::format("measured schedules '{}'", name), std::nullopt,
+                    ErrorCode::InvalidArgument};
+  Result<json> root =
+      parseJsonObject(text, errors.name, errors.code, {kMaxTunedBytes});
+  if (!root)
+    return root.takeError();
+  JsonReader file(*root, "", errors);
+  file.integer("tuned", 1, 1);
   std::vector<TunedRow> rows;
-  size_t index = 0;
-  for (const json &entry : root["rows"]) {
-    std::string where = fmt::format("rows[{}]", index++);
-    TunedRow row;
-    Reader top(entry, where);
-    top.read("gpu", row.gpu);
-    top.read("microseconds", row.microseconds);
-    top.read("date", row.date);
-    Reader problem(top.child("problem"), where + ".problem");
-    problem.read("tokens", row.tokens);
-    problem.read("n", row.n);
-    problem.read("k", row.k);
-    problem.read("experts", row.experts);
-    problem.read("top_k", row.topK);
-    problem.read("element_type", row.elementType);
-    problem.read("gated", row.gated);
-    problem.read("gather", row.gather);
-    Reader schedule(top.child("schedule"), where + ".schedule");
-    Schedule &s = row.schedule;
-    std::vector<int64_t> tile(3), warps(2), registers(2);
-    schedule.read("engine", s.engine);
-    schedule.read("tile", tile, 3);
-    schedule.read("stages", s.stages);
-    const catalog::Engine *engine =
-        catalog::find(catalog::kEngines, std::string_view(s.engine));
-    bool specialized = engine && engine->warpSpecialized;
-    if (specialized) {
-      schedule.read("producer_warps", s.producerWarps);
-      schedule.read("consumer_warps", s.consumerWarps);
-      schedule.read("registers", registers, 2);
-      schedule.read("ctas_per_sm", s.ctasPerSm);
-    } else {
-      schedule.read("warps", warps, 2);
+  const json *list = file.find("rows");
+  if (!list || !list->is_array()) {
+    file.expected("rows", "an array");
+  } else {
+    for (size_t i = 0; i < list->size() && !file.failed(); ++i) {
+      std::string path = fmt::format("rows[{}]", i);
+      if ((*list)[i].is_object()) {
+        JsonReader entry((*list)[i], path, errors);
+        rows.push_back(readRow(entry));
+      } else {
+        errors.add(path, fmt::format("expected an object, got {}",
+                                     describeJson((*list)[i])));
+      }
     }
-    schedule.read("group", s.groupM);
-    for (Reader *reader : {&top, &problem, &schedule})
-      if (std::string complaint = reader->finish(); !complaint.empty())
-        return fail(complaint);
-    if (!(row.microseconds > 0))
-      return fail(where + ".microseconds: expected a positive number");
-    s.tileM = tile[0], s.tileN = tile[1], s.tileK = tile[2];
-    s.warpsM = warps[0], s.warpsN = warps[1];
-    s.producerRegisters = registers[0], s.consumerRegisters = registers[1];
-    s.source = "tuned";
-    rows.push_back(std::move(row));
   }
+  file.refuseUnknown();
+  if (errors.first)
+    return *std::move(errors.first);
   return rows;
 }
 

@@ -10,6 +10,7 @@
 #include "compiler/tools/Commands.h"
 #include "dialect/Moe.h"
 #include "runtime/support/Files.h"
+#include "runtime/support/StagedFolder.h"
 
 #include "mlir/IR/MLIRContext.h"
 
@@ -85,23 +86,17 @@ Result<void> writeTexts(const std::string &folder,
                                "an empty folder",
                                folder)};
   }
-  Result<std::string> temporary = createTemporaryFolderBeside(folder);
-  if (!temporary)
-    return temporary.takeError();
-  Result<void> written;
+  Result<StagedFolder> staged = StagedFolder::create(folder);
+  if (!staged)
+    return staged.takeError();
   for (const auto &[path, text] : texts) {
-    std::string file = joinPath(*temporary, path);
-    written = createFolders(parentFolder(file));
-    if (written)
-      written = writeFile(file, text);
-    if (!written)
-      break;
+    std::string file = joinPath(staged->path(), path);
+    if (Result<void> made = createFolders(parentFolder(file)); !made)
+      return made;
+    if (Result<void> written = writeFile(file, text); !written)
+      return written;
   }
-  if (written)
-    written = renamePath(*temporary, folder);
-  if (!written)
-    (void)bool(removeAll(*temporary));
-  return written;
+  return staged->publish();
 }
 
 Result<void> writeSources(Input &input, const CommandOptions &options) {
@@ -124,7 +119,7 @@ Result<void> writeSources(Input &input, const CommandOptions &options) {
 }
 
 Result<void> writeCompiled(Input &input, const CommandOptions &options) {
-  Result<PackageFiles> files = compiler::compile(input.get(), options.compile);
+  Result<PackageFiles> files = makePackage(input.get(), options.compile);
   if (!files)
     return files.takeError();
   const Manifest &manifest = files->manifest;
@@ -140,9 +135,8 @@ Result<void> writeCompiled(Input &input, const CommandOptions &options) {
                     folder, manifest.name, target.arch, target.variants.size(),
                     target.kernels.size(), cubins);
   }
-  if (Result<void> written = writePackage(std::move(*files), folder); !written)
-    return written.takeError();
-  return writeOutput("", summary);
+  return writePackage(std::move(*files), folder,
+                      [&] { return writeOutput("", summary); });
 }
 
 } // namespace

@@ -10,20 +10,71 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/import/InputText.h"
 #include "compiler/passes/Passes.h"
 #include "dialect/Moe.h"
+#include "runtime/support/Guard.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 
-int main(int argc, char **argv) {
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+using namespace moec;
+
+/// The text of which each part, where it has several, is within bounds.
+static Result<std::string> read(const std::string &path,
+                                llvm::StringRef marker) {
+  Result<std::string> text = compiler::readInput(path);
+  if (!text)
+    return text;
+  llvm::SmallVector<llvm::StringRef> parts = {llvm::StringRef(*text)};
+  if (!marker.empty()) {
+    parts.clear();
+    llvm::StringRef(*text).split(parts, marker);
+  }
+  for (llvm::StringRef part : parts)
+    if (Result<void> readable =
+            compiler::checkIrBounds(std::string_view(part), path);
+        !readable)
+      return readable.takeError();
+  return text;
+}
+
+static int runMain(int argc, char **argv) {
   mlir::DialectRegistry registry;
   // func carries the examples of single stages in the documentation.
   registry.insert<moec::moe::MoeDialect, mlir::func::FuncDialect>();
   moec::compiler::registerPasses();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
-  return mlir::asMainReturnCode(mlir::MlirOptMain(
-      argc, argv, "moec-opt: the passes of moec, one at a time\n", registry));
+  llvm::InitLLVM init(argc, argv);
+  const auto [input, output] = mlir::registerAndParseCLIOptions(
+      argc, argv, "moec-opt: the passes of moec, one at a time\n", registry);
+  const auto config = mlir::MlirOptMainConfig::createFromCLOptions();
+  Result<std::string> text = read(input, config.inputSplitMarker());
+  if (!text) {
+    llvm::errs() << "moec-opt: " << text.error().message << '\n';
+    return EXIT_FAILURE;
+  }
+  std::string problem;
+  auto file = mlir::openOutputFile(output, &problem);
+  if (!file) {
+    llvm::errs() << "moec-opt: " << problem << '\n';
+    return EXIT_FAILURE;
+  }
+  const auto done = mlir::MlirOptMain(
+      file->os(), llvm::MemoryBuffer::getMemBufferCopy(*text, input), registry,
+      config);
+  if (succeeded(done))
+    file->keep();
+  return mlir::asMainReturnCode(done);
+}
+
+int main(int argc, char **argv) {
+  return moec::guarded("moec-opt", [&] { return runMain(argc, argv); });
 }

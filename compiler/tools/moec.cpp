@@ -13,17 +13,32 @@
 
 #include "compiler/PresentGpu.h"
 #include "compiler/tools/Commands.h"
+#include "runtime/support/Guard.h"
+#include "runtime/support/JsonReader.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 
 using namespace moec;
 using namespace moec::compiler;
 
 namespace {
+
+/// Of counts that a command line says: 1 to 2^31 - 1.
+std::string checkCount(const std::string &text) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  int64_t count = 0;
+  const char *end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, count);
+  if (error == std::errc() && last == end && count >= 1 && count <= kMost)
+    return "";
+  return fmt::format("expected an integer from 1 to {}, got {}", kMost, text);
+}
 
 /// What compile and explain have in common.
 void addInputOptions(CLI::App &command, CommandOptions &options) {
@@ -31,8 +46,9 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
   CompileOptions &compile = options.compile;
   command
       .add_option("INPUT", options.input,
-                  "a Hugging Face config.json, a moec layer JSON or a .mlir "
-                  "file, told apart by content; '-' is standard input")
+                  "a Hugging Face config.json or the folder that has it, a "
+                  "moec layer JSON or a .mlir file, told apart by content; '-' "
+                  "is standard input")
       ->required();
   command
       .add_option("--arch", compile.archs,
@@ -46,15 +62,21 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
                      "quantization scheme (moec list schemes)");
   command.add_option("--dtype", import.dtype,
                      "type of activations: bf16, f16 or f32");
+  command.add_option("--logits-dtype", import.logitsDtype,
+                     "type of the router's logits, bf16, f16 or f32; if absent "
+                     "as the model computes them, else as activations");
   command.add_option("--weights-dtype", import.weightsDtype,
                      "weights are stored as floats of this type, bf16, f16 or "
                      "f32, and quantized by the scheme at load");
   command.add_option("--accumulate", import.accumulate,
                      "how products of 8-bit operands are added: f32, or fast, "
                      "as the tensor cores do");
-  command.add_option("--tp", import.tp, "ranks that share each expert");
-  command.add_option("--pcp", import.pcp, "prefill-context parallel ranks");
-  command.add_option("--dp", import.dp, "data parallel ranks");
+  command.add_option("--tp", import.tp, "ranks that share each expert")
+      ->check(checkCount);
+  command.add_option("--pcp", import.pcp, "prefill-context parallel ranks")
+      ->check(checkCount);
+  command.add_option("--dp", import.dp, "data parallel ranks")
+      ->check(checkCount);
   command.add_flag("--ep", import.ep,
                    "spread whole experts over all ranks (dp * pcp * tp)");
   command.add_option("--sp", import.sp,
@@ -74,7 +96,7 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
   command
       .add_option("--max-tokens", compile.maxTokens, "the most tokens of a run")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(checkCount);
   command.add_option("--backend", compile.backend,
                      "forces a backend (moec list backends)");
   command.add_option("--engine", compile.engine,
@@ -95,6 +117,22 @@ std::string checkPhase(const std::string &name) {
              : fmt::format("expected one of {}, got {}", phaseNames(), name);
 }
 
+/// The first word if it is no command: CLI11 would only ask for one.
+std::string unknownCommand(const CLI::App &app, int argc, char **argv) {
+  if (argc < 2 || !app.get_subcommands().empty() || argv[1][0] == '-')
+    return "";
+  std::vector<std::string_view> names;
+  const std::vector<const CLI::App *> commands =
+      app.get_subcommands([](const CLI::App *) { return true; });
+  for (const CLI::App *command : commands)
+    names.push_back(command->get_name());
+  const std::string_view nearest = nearestOf(argv[1], names);
+  return fmt::format(
+      "moec: unknown command '{}'; {}known: {}\n", argv[1],
+      nearest.empty() ? "" : fmt::format("did you mean {}? ", nearest),
+      listOf(names, "and", false));
+}
+
 int fail(const Error &error) {
   fmt::print(stderr, "moec: {}\n", error.message);
   return 1;
@@ -102,7 +140,7 @@ int fail(const Error &error) {
 
 } // namespace
 
-int main(int argc, char **argv) {
+static int runMain(int argc, char **argv) {
   CLI::App app("moec: a compiler for Mixture-of-Experts layers", "moec");
   app.set_version_flag("--version", std::string(compilerVersion()));
   app.require_subcommand(1);
@@ -135,6 +173,11 @@ int main(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
+    if (const std::string unknown = unknownCommand(app, argc, argv);
+        !unknown.empty()) {
+      fmt::print(stderr, "{}", unknown);
+      return 2;
+    }
     // --help and --version come this way too.
     return app.exit(error, std::cout, std::cerr) == 0 ? 0 : 2;
   }
@@ -146,4 +189,8 @@ int main(int argc, char **argv) {
                       : explain->parsed() ? runExplain(options)
                                           : runCompile(options);
   return done ? 0 : fail(done.error());
+}
+
+int main(int argc, char **argv) {
+  return guarded("moec", [&] { return runMain(argc, argv); });
 }

@@ -63,6 +63,17 @@ inline constexpr NativeElement kNativeElements[] = {
     {"mma_sync", "f8E4M3FN", "fp8_mma_sync"},
 };
 
+/// Whether the engine has two ways to multiply the element type, and the arch
+/// the feature of the native one.
+constexpr bool choosesNative(const Engine *engine, std::string_view element,
+                             std::string_view features) {
+  for (const NativeElement &row : kNativeElements)
+    if (engine && row.engine == engine->name && row.element == element &&
+        hasWord(features, row.feature))
+      return true;
+  return false;
+}
+
 /// "native" or "dequantized": how the engine multiplies the element type on an
 /// arch with these features.
 constexpr std::string_view realizationOf(std::string_view engine,

@@ -16,7 +16,7 @@
 
 #include "examples/common/RunBatch.h"
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv) try {
   if (argc < 2) {
     std::fprintf(stderr, "usage: %s PACKAGE [--host]\n", argv[0]);
     return 2;
@@ -44,4 +44,7 @@ int main(int argc, char **argv) {
       return example::report(done.error());
   }
   return 0;
+} catch (const std::exception &exception) { // memory, say
+  std::fprintf(stderr, "%s: %s\n", argv[0], exception.what());
+  return 1;
 }

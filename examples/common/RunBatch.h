@@ -24,20 +24,13 @@
 
 namespace example {
 
-inline moec_tensor tensor(const char *name, void *data) {
-  moec_tensor made = {};
-  made.name = name;
-  made.data = data;
-  return made;
-}
-
 /// Every weight that the package wants, at the size that it says, filled at
 /// random. An engine names the tensors of its checkpoint instead: w13 is
 /// [experts, 2 * intermediate, hidden], gate rows before up rows, w2 is
 /// [experts, hidden, intermediate].
 inline moec::api::Expected<moec::api::Layer>
 makeLayer(const moec::api::Package &package, Memory &memory) {
-  std::vector<moec_tensor> weights;
+  std::vector<moec::api::Tensor> weights;
   for (size_t i = 0; i < moec_package_num_values(package.get()); ++i) {
     moec_value value = {};
     value.struct_size = sizeof value;
@@ -45,9 +38,10 @@ makeLayer(const moec::api::Package &package, Memory &memory) {
         value.role != MOEC_STORED_WEIGHT)
       continue;
     auto bytes = package.valueBytes(value.name, 1);
-    if (!bytes)
-      return bytes.error();
-    weights.push_back(tensor(value.name, memory.randomBf16(*bytes, 0.05)));
+    auto shape = package.valueShape(value.name, 1);
+    if (!bytes || !shape)
+      return bytes ? shape.error() : bytes.error();
+    weights.push_back({value.name, memory.randomBf16(*bytes, 0.05), *shape});
   }
   // Packs in place where the package allows it: no second copy of the weights.
   return moec::api::Layer::create(package, weights, /*stream=*/nullptr);
@@ -64,6 +58,13 @@ inline moec::api::Expected<void> runBatch(const moec::api::Package &package,
   for (auto *bytes : {&workspaceBytes, &inputBytes, &logitBytes, &outputBytes})
     if (!*bytes)
       return bytes->error();
+  // An engine has its tensors' shapes: x and out are [tokens, hidden], logits
+  // [tokens, experts]. They are compared with what the package says.
+  auto inputShape = package.valueShape("x", tokens);
+  auto logitShape = package.valueShape("logits", tokens);
+  for (auto *shape : {&inputShape, &logitShape})
+    if (!*shape)
+      return shape->error();
 
   // One context a stream; it may serve any number of layers, one after another.
   void *workspace = memory.allocate(*workspaceBytes);
@@ -73,11 +74,12 @@ inline moec::api::Expected<void> runBatch(const moec::api::Package &package,
     return context.error();
 
   void *out = memory.allocate(*outputBytes);
-  auto done = context->run(layer, /*stream=*/nullptr,
-                           {tensor("x", memory.randomBf16(*inputBytes, 1)),
-                            tensor("logits", memory.randomBf16(*logitBytes, 4)),
-                            tensor("out", out)},
-                           tokens);
+  auto done =
+      context->run(layer, /*stream=*/nullptr,
+                   {{"x", memory.randomBf16(*inputBytes, 1), *inputShape},
+                    {"logits", memory.randomBf16(*logitBytes, 4), *logitShape},
+                    {"out", out, *inputShape}},
+                   tokens);
   if (!done)
     return done;
 

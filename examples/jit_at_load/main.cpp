@@ -39,7 +39,7 @@ static std::string scaledDown(const std::string &text) {
   return config.dump();
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv) try {
   if (argc < 2) {
     std::fprintf(stderr, "usage: %s config.json [--host]\n", argv[0]);
     return 2;
@@ -84,4 +84,7 @@ int main(int argc, char **argv) {
       return example::report(done.error());
   }
   return 0;
+} catch (const std::exception &exception) { // memory, say
+  std::fprintf(stderr, "%s: %s\n", argv[0], exception.what());
+  return 1;
 }

@@ -62,6 +62,21 @@ struct CUlaunchConfig {
   unsigned numAttributes = 0;
 };
 
+/// How many SMs a context of MPS may use.
+struct CUexecAffinityParam {
+  int type = 0;
+  unsigned smCount = 0;
+};
+
+/// What a context may use of a device; of SMs, their number stands first. As
+/// large as a later driver may want.
+struct CUdevResource {
+  int type = 0;
+  unsigned char padding[92] = {};
+  unsigned smCount = 0;
+  unsigned char more[156] = {};
+};
+
 // Numbers of cuda.h that are used here, under its names.
 inline constexpr int kSuccess = 0;                   // CUDA_SUCCESS
 inline constexpr int kErrorNoDevice = 100;           // CUDA_ERROR_NO_DEVICE
@@ -91,6 +106,9 @@ inline constexpr int kDeviceMinor = 76;
 inline constexpr int kDeviceSharedPerSm = 81;
 inline constexpr int kDeviceCooperative = 95;
 inline constexpr int kDeviceSharedOptin = 97;
+
+inline constexpr int kAffinitySmCount = 0; // CU_EXEC_AFFINITY_TYPE_SM_COUNT
+inline constexpr int kResourceSm = 1;      // CU_DEV_RESOURCE_TYPE_SM
 
 inline constexpr int kCaptureNone = 0;       // CU_STREAM_CAPTURE_STATUS_NONE
 inline constexpr int kCaptureModeThread = 1; // ..._MODE_THREAD_LOCAL

@@ -11,6 +11,8 @@
 
 #include "runtime/device/DeviceInfo.h"
 
+#include <algorithm>
+
 using namespace moec;
 using namespace moec::runtime;
 using namespace moec::runtime::cuda;
@@ -57,6 +59,23 @@ Result<DeviceInfo> moec::runtime::readDeviceInfo(const CudaDriver &driver,
     return ok.takeError();
   info.memoryBytes = static_cast<int64_t>(bytes);
   return info;
+}
+
+int64_t moec::runtime::smsOfContext(const CudaDriver &driver, CUcontext context,
+                                    int64_t smsOfDevice) {
+  int64_t sms = smsOfDevice;
+  // What a driver does not know or the device does not have limits nothing.
+  CUexecAffinityParam affinity;
+  if (driver.ctxGetExecAffinity &&
+      driver.ctxGetExecAffinity(&affinity, kAffinitySmCount) == kSuccess &&
+      affinity.smCount > 0)
+    sms = std::min<int64_t>(sms, affinity.smCount);
+  CUdevResource resource;
+  if (driver.ctxGetDevResource &&
+      driver.ctxGetDevResource(context, &resource, kResourceSm) == kSuccess &&
+      resource.smCount > 0)
+    sms = std::min<int64_t>(sms, resource.smCount);
+  return sms;
 }
 
 ContextScope::ContextScope(const CudaDriver &driver, CUcontext context)

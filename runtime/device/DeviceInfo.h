@@ -23,7 +23,7 @@ namespace moec::runtime {
 struct DeviceInfo {
   std::string name;
   int64_t computeMajor = 0, computeMinor = 0;
-  int64_t smCount = 0;
+  int64_t smCount = 0; ///< of the context, where it has fewer than the device
   int64_t maxThreadsPerBlock = 0;
   int64_t maxThreadsPerSm = 0;
   int64_t sharedBytesPerBlock = 0; ///< with opt-in, static and dynamic
@@ -35,6 +35,11 @@ struct DeviceInfo {
 
 Result<DeviceInfo> readDeviceInfo(const cuda::CudaDriver &driver,
                                   cuda::CUdevice device);
+
+/// How many SMs kernels of a context may use: those of the device, or fewer in
+/// a green context or with a share of MPS. The context is current.
+int64_t smsOfContext(const cuda::CudaDriver &driver, cuda::CUcontext context,
+                     int64_t smsOfDevice);
 
 /// The context of the calling thread for as long as this lives: pushes
 /// `context` when another one (or none) is current, and pops it again.

@@ -255,11 +255,24 @@ void moec::host::storeFloats(Storage storage, const float *source,
 
 int64_t moec::host::loadInteger(Storage storage, const std::byte *source,
                                 int64_t index) {
-  return storage == Storage::I64 ? loadAs<int64_t>(source, index)
-                                 : loadAs<int32_t>(source, index);
+  switch (storage) {
+  case Storage::I64:
+    return loadAs<int64_t>(source, index);
+  case Storage::I32:
+    return loadAs<int32_t>(source, index);
+  case Storage::I8:
+    return loadAs<int8_t>(source, index);
+  default:
+    return 0;
+  }
 }
 
-void moec::host::storeInt32(std::byte *destination, int64_t index,
-                            int32_t value) {
-  storeAs(destination, index, value);
+void moec::host::storeInteger(Storage storage, std::byte *destination,
+                              int64_t index, int64_t value) {
+  if (storage == Storage::I64)
+    storeAs(destination, index, value);
+  else if (storage == Storage::I32)
+    storeAs(destination, index, static_cast<int32_t>(value));
+  else if (storage == Storage::I8)
+    storeAs(destination, index, static_cast<int8_t>(value));
 }

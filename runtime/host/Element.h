@@ -68,9 +68,11 @@ void loadFloats(Storage storage, const std::byte *source, int64_t count,
 void storeFloats(Storage storage, const float *source, int64_t count,
                  std::byte *destination);
 
-/// Element `index` of an i32 or i64 tensor.
+/// Element `index` of a tensor of whole bytes as an integer; of floats and
+/// smaller elements 0 is read, and nothing written.
 int64_t loadInteger(Storage storage, const std::byte *source, int64_t index);
-void storeInt32(std::byte *destination, int64_t index, int32_t value);
+void storeInteger(Storage storage, std::byte *destination, int64_t index,
+                  int64_t value);
 
 } // namespace moec::host
 

@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
+#include <utility>
 
 using namespace moec;
 using namespace moec::host;
@@ -353,7 +354,7 @@ Result<void> HostDevice::pack(const Pack &pack, const Tensors &weights,
     Result<int64_t> bytes = pack.scratchBytes.evaluate(symbols);
     if (!bytes)
       return bytes.takeError();
-    if (*bytes > static_cast<int64_t>(scratch.size()))
+    if (std::cmp_greater(*bytes, scratch.size()))
       return Error{ErrorCode::WorkspaceTooSmall,
                    fmt::format("pack of '{}': expected {} bytes of scratch, "
                                "got {}",
@@ -417,12 +418,12 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
   Result<int64_t> bytes = variant->workspaceBytes.evaluate(*symbols);
   if (!bytes)
     return bytes.takeError();
-  if (static_cast<int64_t>(workspace.size()) < *bytes)
+  if (std::cmp_less(workspace.size(), *bytes))
     return Error{ErrorCode::WorkspaceTooSmall,
                  fmt::format("expected {} bytes of workspace for {} tokens, "
                              "got {}",
                              *bytes, tokens, workspace.size())};
-  if (static_cast<int64_t>(state.size()) < self.target.stateBytes)
+  if (std::cmp_less(state.size(), self.target.stateBytes))
     return Error{ErrorCode::WorkspaceTooSmall,
                  fmt::format("expected {} bytes of state, got {}",
                              self.target.stateBytes, state.size())};

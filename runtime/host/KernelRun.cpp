@@ -19,6 +19,7 @@
 
 #include <cstring>
 #include <fmt/format.h>
+#include <limits>
 
 using namespace moec;
 using namespace moec::host;
@@ -100,10 +101,22 @@ std::string KernelRun::word(const Stage &stage, const char *attribute) const {
              : "";
 }
 
+/// What does not fit 64 bits is more than there is of anything.
+static int64_t multiply(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product)
+             ? std::numeric_limits<int64_t>::max()
+             : product;
+}
+
+int64_t KernelRun::ctas() const {
+  return multiply(multiply(grid[0], grid[1]), grid[2]);
+}
+
 int64_t KernelRun::coveredTokens(int64_t tokens, int64_t blockTokens) const {
   if (blockTokens < 1)
     return tokens;
-  return std::min(tokens, grid[0] * blockTokens);
+  return std::min(tokens, multiply(grid[0], blockTokens));
 }
 
 Result<int64_t> KernelRun::columnsOf(const Stage &stage,
@@ -166,7 +179,7 @@ Result<View> KernelRun::view(const Stage &stage, const char *name,
   if (*address == 0)
     return view;
 
-  // Where the kernel is told the element size or the row stride of this run,
+  // Where the kernel is told the element type or the row stride of this run,
   // take it from there as the kernel does.
   view.storage = storageOf(value->elementTypes.front());
   Result<int64_t> stride = rowStride(*value, symbols);
@@ -177,7 +190,7 @@ Result<View> KernelRun::view(const Stage &stage, const char *name,
     view.rowStride = columns;
   for (const ArgumentField &other : kernel.arguments.fields) {
     if (other.value != value->name ||
-        (other.kind != Kind::RowStride && other.kind != Kind::ElementBytes))
+        (other.kind != Kind::RowStride && other.kind != Kind::ElementType))
       continue;
     Result<int64_t> number = readField(other);
     if (!number)
@@ -186,10 +199,14 @@ Result<View> KernelRun::view(const Stage &stage, const char *name,
       view.rowStride = *number;
       continue;
     }
-    view.storage = Storage::None;
-    for (const std::string &type : value->elementTypes)
-      if (storageBytes(storageOf(type)) == *number)
-        view.storage = storageOf(type);
+    const ElementType *type = elementTypeOfCode(*number);
+    if (!type ||
+        std::find(value->elementTypes.begin(), value->elementTypes.end(),
+                  type->name) == value->elementTypes.end())
+      return fail(stage, fmt::format("expected the code of {} for '{}', got {}",
+                                     fmt::join(value->elementTypes, " or "),
+                                     value->name, *number));
+    view.storage = storageOf(type->name);
   }
   if (view.storage == Storage::None)
     return fail(stage, fmt::format("value '{}' has element type {}, which the "
@@ -235,11 +252,20 @@ Result<View> KernelRun::result(const Stage &stage, const char *name,
   if (found == stage.results.end() || found->second.empty() ||
       found->second[0] != '%')
     return view(stage, name, stage.results, rows, columns);
+  // Numbers of a manifest: what they ask for may be no memory's size.
+  constexpr int64_t kMostBytes = int64_t(1) << 40;
+  const int64_t bytes = multiply(
+      multiply(std::max<int64_t>(rows, 0), std::max<int64_t>(columns, 0)),
+      storageBytes(storage));
+  if (bytes > kMostBytes)
+    return fail(stage, fmt::format("expected '{}' to have at most {} bytes, it "
+                                   "has {} x {} elements",
+                                   found->second, kMostBytes, rows, columns));
   Local &local = locals[found->second];
   // All bits set: NaN as a float, -1 as an integer.
-  local.bytes.assign(static_cast<size_t>(std::max<int64_t>(rows * columns, 1) *
-                                         storageBytes(storage)),
-                     std::byte{0xff});
+  local.bytes.assign(
+      static_cast<size_t>(std::max<int64_t>(bytes, storageBytes(storage))),
+      std::byte{0xff});
   local.view = {local.bytes.data(), storage, rows, columns, columns};
   return local.view;
 }

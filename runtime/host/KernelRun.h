@@ -48,7 +48,7 @@ struct View {
     return loadInteger(storage, at(row, column), 0);
   }
   void setInteger(int64_t row, int64_t column, int64_t value) const {
-    storeInt32(at(row, column), 0, static_cast<int32_t>(value));
+    storeInteger(storage, at(row, column), 0, value);
   }
 };
 
@@ -86,7 +86,7 @@ public:
   std::string word(const Stage &stage, const char *attribute) const;
 
   /// All CTAs of the grid.
-  int64_t ctas() const { return grid[0] * grid[1] * grid[2]; }
+  int64_t ctas() const;
   /// Tokens that the grid's blocks cover when each has `blockTokens`.
   int64_t coveredTokens(int64_t tokens, int64_t blockTokens) const;
 

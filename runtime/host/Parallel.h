@@ -17,21 +17,32 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <thread>
 #include <vector>
 
 namespace moec::host {
 
-/// Calls body(begin, end) for chunks of [0, count) of at most `chunk`.
+/// Calls body(begin, end) for chunks of [0, count) of at most `chunk`. What a
+/// body throws, no memory say, is thrown here when all have ended.
 template <typename Body>
 void parallelFor(int64_t threads, int64_t count, int64_t chunk, Body body) {
   std::atomic<int64_t> next{0};
+  std::atomic<bool> failed{false};
+  std::exception_ptr thrown;
   auto work = [&] {
     while (true) {
       int64_t begin = next.fetch_add(chunk);
       if (begin >= count)
         return;
-      body(begin, std::min(begin + chunk, count));
+      try {
+        body(begin, std::min(begin + chunk, count));
+      } catch (...) {
+        if (!failed.exchange(true))
+          thrown = std::current_exception();
+        next = count;
+        return;
+      }
     }
   };
   int64_t helpers = std::min(threads, (count + chunk - 1) / chunk) - 1;
@@ -41,6 +52,8 @@ void parallelFor(int64_t threads, int64_t count, int64_t chunk, Body body) {
   work();
   for (std::thread &thread : pool)
     thread.join();
+  if (thrown)
+    std::rethrow_exception(thrown);
 }
 
 } // namespace moec::host

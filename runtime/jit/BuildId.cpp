@@ -13,6 +13,7 @@
 
 #include "runtime/jit/BuildId.h"
 
+#include "runtime/support/Descriptor.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Sha256.h"
 
@@ -88,6 +89,8 @@ static std::string findBuildId(std::ifstream &file) {
 }
 
 Result<std::string> moec::runtime::readBuildId(const std::string &path) {
+  if (Result<Descriptor> regular = openRegular(path); !regular)
+    return regular.takeError();
   std::ifstream file(path, std::ios::binary);
   if (!file)
     return fileError("cannot read", path);

@@ -11,29 +11,25 @@
 
 #include "runtime/jit/Cache.h"
 
+#include "runtime/jit/CacheFiles.h"
 #include "runtime/support/Files.h"
+#include "runtime/support/Json.h"
 #include "runtime/support/Log.h"
+#include "runtime/support/PerProcess.h"
 #include "runtime/support/Sha256.h"
+#include "runtime/support/StagedFolder.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <fcntl.h>
-#include <glob.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <future>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 using namespace moec;
 using namespace moec::runtime;
@@ -51,59 +47,24 @@ std::string_view moec::runtime::cubinSourceName(CubinSource source) {
 }
 
 //===----------------------------------------------------------------------===//
-// One writer a key
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// flock of one file for as long as this lives. The kernel releases it when
-/// the process dies, however it dies.
-class FileLock {
-public:
-  explicit FileLock(const std::string &path) {
-    descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (descriptor < 0)
-      return;
-    // A compile takes seconds at most. Whoever holds the lock for minutes is
-    // stopped or on a machine that is gone, and costs a second compile.
-    constexpr auto kPatience = std::chrono::seconds(120);
-    auto end = std::chrono::steady_clock::now() + kPatience;
-    while (true) {
-      if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
-        held = true;
-        return;
-      }
-      if ((errno != EWOULDBLOCK && errno != EINTR) ||
-          std::chrono::steady_clock::now() > end)
-        return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-  }
-  ~FileLock() {
-    if (descriptor >= 0)
-      ::close(descriptor);
-  }
-  FileLock(const FileLock &) = delete;
-  FileLock &operator=(const FileLock &) = delete;
-
-  bool held = false;
-
-private:
-  int descriptor = -1;
-};
-} // namespace
-
-//===----------------------------------------------------------------------===//
 // Looking up
 //===----------------------------------------------------------------------===//
 
 struct KernelCache::Lookup {
   std::optional<std::string> cubin;
-  std::string damage; ///< why an entry that is there cannot be used
+  std::string damage;  ///< why an entry that is there cannot be used
+  std::string foreign; ///< why one that is another user's is not used
 };
 
 std::string KernelCache::entryFolder(const Recipe &recipe) const {
   return fmt::format("{}/{}/{}-{}", root, recipe.arch, recipe.entry,
                      recipe.key().substr(0, 16));
+}
+
+static Result<nlohmann::json> parseLine(std::string_view line) {
+  constexpr size_t kMaxBytes = size_t(1) << 20;
+  return parseJsonObject(line, "recipe.json", ErrorCode::DamagedPackage,
+                         {kMaxBytes});
 }
 
 /// Whether the first line of recipe.json is this recipe, the compiler apart
@@ -112,13 +73,12 @@ static bool sameRecipe(std::string_view line, const Recipe &recipe,
                        bool anyCompiler) {
   if (!anyCompiler)
     return line == recipe.json();
-  auto stored = nlohmann::json::parse(line, nullptr, false);
-  auto wanted = nlohmann::json::parse(recipe.json(), nullptr, false);
-  if (!stored.is_object())
+  auto stored = parseLine(line), wanted = parseLine(recipe.json());
+  if (!stored || !wanted)
     return false;
-  stored.erase("compiler");
-  wanted.erase("compiler");
-  return stored == wanted;
+  stored->erase("compiler");
+  wanted->erase("compiler");
+  return *stored == *wanted;
 }
 
 static std::string checkEntry(const Recipe &recipe, bool anyCompiler,
@@ -129,50 +89,71 @@ static std::string checkEntry(const Recipe &recipe, bool anyCompiler,
     return "recipe.json is truncated";
   if (!sameRecipe(std::string_view(text).substr(0, end), recipe, anyCompiler))
     return "recipe.json holds another recipe";
-  auto facts = nlohmann::json::parse(text.begin() + static_cast<long>(end),
-                                     text.end(), nullptr, false);
-  if (!facts.is_object() || !facts.contains("cubin") ||
-      !facts["cubin"].is_string())
+  auto facts = parseLine(std::string_view(text).substr(end));
+  if (!facts || !facts->contains("cubin") || !(*facts)["cubin"].is_string())
     return "recipe.json does not say the cubin's hash";
-  if (sha256(cubin) != facts["cubin"].get<std::string>())
+  if (sha256(cubin) != (*facts)["cubin"].get<std::string>())
     return fmt::format("kernel.cubin ({} bytes) has another hash than "
                        "recipe.json says",
                        cubin.size());
   return "";
 }
 
+/// A file of an entry that is open, where nobody else can have written it.
+static Result<std::string> readOwn(const Descriptor &entry,
+                                   const std::string &name,
+                                   const std::string &folder) {
+  constexpr uint64_t kMostBytes = uint64_t(256) << 20;
+  Result<Descriptor> file = openRegularAt(entry, name, folder);
+  if (!file)
+    return file.takeError();
+  std::string why = foreignOwner(*file);
+  if (why.empty())
+    why = openToOthers(*file);
+  if (!why.empty())
+    return Error{ErrorCode::FileSystem, fmt::format("{}: {}", name, why)};
+  return readAll(*file, kMostBytes, joinPath(folder, name));
+}
+
 KernelCache::Lookup KernelCache::lookUp(const Recipe &recipe,
                                         const std::string &folder) const {
-  if (!isFolder(folder)) {
-    // Something that is no folder stands in the entry's place.
-    if (fileExists(folder))
-      return {std::nullopt, "it is no folder"};
+  // Not a link, which leads to what others may exchange.
+  Descriptor entry(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+                                              O_CLOEXEC | O_NONBLOCK));
+  if (!entry) {
+    if (errno == ENOTDIR || errno == ELOOP)
+      return {std::nullopt, "it is no folder", ""};
     return {};
   }
-  auto text = readFile(folder + "/recipe.json");
+  if (std::string why = foreignOwner(entry); !why.empty())
+    return {std::nullopt, "", why};
+  auto text = readOwn(entry, "recipe.json", folder);
   if (!text)
-    return {std::nullopt, text.error().message};
-  auto cubin = readFile(folder + "/kernel.cubin");
+    return {std::nullopt, text.error().message, ""};
+  auto cubin = readOwn(entry, "kernel.cubin", folder);
   if (!cubin)
-    return {std::nullopt, cubin.error().message};
+    return {std::nullopt, cubin.error().message, ""};
   bool anyCompiler = recipe.compiler.empty();
   if (auto damage = checkEntry(recipe, anyCompiler, *text, *cubin);
       !damage.empty())
-    return {std::nullopt, damage};
-  return {std::move(*cubin), ""};
+    return {std::nullopt, damage, ""};
+  return {std::move(*cubin), "", ""};
 }
 
 KernelCache::Lookup KernelCache::lookUpAnyCompiler(const Recipe &recipe) const {
-  glob_t found = {};
-  std::string pattern =
-      fmt::format("{}/{}/{}-????????????????", root, recipe.arch, recipe.entry);
-  std::vector<std::string> folders;
-  if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
-    folders.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  globfree(&found);
-  for (const std::string &folder : folders)
-    if (auto entry = lookUp(recipe, folder); entry.cubin)
-      return entry;
+  const std::string path = joinPath(root, recipe.arch);
+  Result<Descriptor> folder = openFolder(path);
+  if (!folder)
+    return {};
+  Result<std::vector<std::string>> names = listNamesAt(*folder, path);
+  if (!names)
+    return {};
+  constexpr size_t kDigits = 16; // of the key, see entryFolder
+  for (const std::string &name : *names)
+    if (name.size() == recipe.entry.size() + 1 + kDigits &&
+        name.starts_with(recipe.entry + "-"))
+      if (auto entry = lookUp(recipe, joinPath(path, name)); entry.cubin)
+        return entry;
   return {};
 }
 
@@ -180,30 +161,12 @@ KernelCache::Lookup KernelCache::lookUpAnyCompiler(const Recipe &recipe) const {
 // Writing
 //===----------------------------------------------------------------------===//
 
-void KernelCache::moveAside(const std::string &folder,
-                            const std::string &why) const {
-  static std::atomic<unsigned> counter = 0;
-  std::string aside =
-      fmt::format("{}.damaged-{}-{}", folder, ::getpid(), counter++);
-  if (auto moved = renamePath(folder, aside); !moved) {
-    log(LogLevel::Warning,
-        "kernel cache: the entry {} is damaged ({}) and could not be moved "
-        "aside ({}); compiling again",
-        folder, why, moved.error().message);
-    return;
-  }
-  log(LogLevel::Warning,
-      "kernel cache: the entry {} is damaged ({}); it was moved to {} and is "
-      "built again",
-      folder, why, aside);
-}
-
 static Result<void> writeEntry(const Recipe &recipe, const Cubin &cubin,
                                const std::string &folder) {
   auto write = [](const std::string &path,
                   std::string_view bytes) -> Result<void> {
     int file =
-        ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (file < 0)
       return fileError("cannot create", path);
     while (!bytes.empty()) {
@@ -245,20 +208,16 @@ static Result<void> writeEntry(const Recipe &recipe, const Cubin &cubin,
 
 void KernelCache::store(const Recipe &recipe, const Cubin &cubin,
                         const std::string &folder) const {
-  auto temporary = createTemporaryFolderBeside(folder);
+  Result<StagedFolder> staged = StagedFolder::create(folder, 0755);
   Result<void> done = {};
-  if (temporary) {
-    ::chmod(temporary->c_str(), 0777 & ~0022); // ranks of other users may read
-    done = writeEntry(recipe, cubin, *temporary);
-    if (done)
-      done = renamePath(*temporary, folder);
-  } else {
-    done = temporary.takeError();
-  }
+  if (staged)
+    done = writeEntry(recipe, cubin, staged->path());
+  else
+    done = staged.takeError();
+  if (done)
+    done = staged->publish();
   if (done)
     return;
-  if (temporary)
-    (void)removeAll(*temporary);
   // Another process may have published the same entry without our lock.
   if (lookUp(recipe, folder).cubin)
     return;
@@ -268,33 +227,21 @@ void KernelCache::store(const Recipe &recipe, const Cubin &cubin,
       recipe.entry, done.error().message);
 }
 
-/// Temporary folders of processes that were killed while they wrote.
-static void removeStale(const std::string &folder) {
-  glob_t found = {};
-  if (glob((folder + ".tmp-*").c_str(), 0, nullptr, &found) == 0) {
-    for (size_t i = 0; i < found.gl_pathc; ++i) {
-      struct stat status = {};
-      constexpr time_t kHour = 3600;
-      if (::stat(found.gl_pathv[i], &status) == 0 &&
-          ::time(nullptr) - status.st_mtime > kHour)
-        (void)removeAll(found.gl_pathv[i]);
-    }
-  }
-  globfree(&found);
-}
-
 //===----------------------------------------------------------------------===//
 // Getting
 //===----------------------------------------------------------------------===//
 
-static Error strictMiss(const Recipe &recipe, const std::string &root) {
-  return Error{ErrorCode::StrictMiss,
-               fmt::format("strict mode: kernel {} for {} is neither in the "
-                           "package nor in the cache ({}) and would have to be "
-                           "compiled; fill the cache with moec-run --prebuild, "
-                           "or ship the package with its cubins",
-                           recipe.entry, recipe.arch,
-                           root.empty() ? "none" : root)};
+static Error strictMiss(const Recipe &recipe, const std::string &root,
+                        const std::string &unusable) {
+  return Error{
+      ErrorCode::StrictMiss,
+      fmt::format("strict mode: kernel {} for {} is neither in the package nor "
+                  "in the cache ({}{}) and would have to be compiled; fill the "
+                  "cache with moec-run --prebuild, or ship the package with "
+                  "its cubins",
+                  recipe.entry, recipe.arch, root.empty() ? "none" : root,
+                  unusable.empty() ? ""
+                                   : ", whose entry is not used: " + unusable)};
 }
 
 Result<CachedCubin> KernelCache::getUnshared(const Recipe &recipe, bool strict,
@@ -302,27 +249,30 @@ Result<CachedCubin> KernelCache::getUnshared(const Recipe &recipe, bool strict,
   auto hit = [](Lookup &&entry) {
     return CachedCubin{std::move(*entry.cubin), CubinSource::Cache, 0};
   };
-  std::string folder;
+  std::string folder, foreign, unusable;
   if (!root.empty()) {
     folder = entryFolder(recipe);
+    reportOpenFolder(root);
+    reportOpenFolder(parentFolder(folder));
     auto entry = recipe.compiler.empty() ? lookUpAnyCompiler(recipe)
                                          : lookUp(recipe, folder);
     if (entry.cubin)
       return hit(std::move(entry));
+    unusable = entry.foreign + entry.damage;
   }
   if (strict)
-    return strictMiss(recipe, root);
+    return strictMiss(recipe, root, unusable);
 
   std::optional<FileLock> lock;
   if (!root.empty()) {
-    // A folder that cannot be made shows again, with a warning, in store().
-    if (createFolders(parentFolder(folder)))
+    if (makeCacheFolder(root, recipe.arch))
       lock.emplace(folder + ".lock");
     auto entry = lookUp(recipe, folder);
     if (entry.cubin)
       return hit(std::move(entry));
     if (!entry.damage.empty())
       moveAside(folder, entry.damage);
+    foreign = entry.foreign;
   }
   auto start = std::chrono::steady_clock::now();
   auto cubin = compile(recipe);
@@ -331,8 +281,14 @@ Result<CachedCubin> KernelCache::getUnshared(const Recipe &recipe, bool strict,
   double milliseconds = std::chrono::duration<double, std::milli>(
                             std::chrono::steady_clock::now() - start)
                             .count();
-  if (!root.empty()) {
-    removeStale(folder);
+  if (!foreign.empty()) {
+    // What stands in the place of this entry is theirs to remove.
+    log(LogLevel::Warning,
+        "kernel cache: the entry {} is not used: {}. {} was compiled and could "
+        "not be stored",
+        folder, foreign, recipe.entry);
+  } else if (!root.empty()) {
+    removeOldDamaged(parentFolder(folder));
     store(recipe, *cubin, folder);
   }
   return CachedCubin{std::move(cubin->bytes), CubinSource::Compiled,
@@ -342,8 +298,11 @@ Result<CachedCubin> KernelCache::getUnshared(const Recipe &recipe, bool strict,
 Result<CachedCubin> KernelCache::get(const Recipe &recipe, bool strict,
                                      const Compile &compile) const {
   using Shared = std::shared_ptr<const Result<CachedCubin>>;
-  static std::mutex mutex;
-  static std::map<std::string, std::shared_future<Shared>> running;
+  struct Running {
+    std::mutex mutex;
+    std::map<std::string, std::shared_future<Shared>> compiles;
+  };
+  auto &[mutex, running] = perProcess<Running>();
 
   std::string id = fmt::format("{}\n{}\n{}", root, strict, recipe.key());
   std::promise<Shared> promise;
@@ -358,8 +317,17 @@ Result<CachedCubin> KernelCache::get(const Recipe &recipe, bool strict,
   if (other.valid())
     return *other.get();
 
-  auto result = std::make_shared<const Result<CachedCubin>>(
-      getUnshared(recipe, strict, compile));
+  // Others wait for the promise, so nothing may leave without keeping it.
+  auto guarded = [&]() -> Result<CachedCubin> {
+    try {
+      return getUnshared(recipe, strict, compile);
+    } catch (const std::exception &exception) {
+      return Error{
+          ErrorCode::Internal,
+          fmt::format("kernel {}: {}", recipe.entry, exception.what())};
+    }
+  };
+  auto result = std::make_shared<const Result<CachedCubin>>(guarded());
   {
     std::lock_guard lock(mutex);
     running.erase(id);

@@ -9,12 +9,14 @@
 //     recipe.json     the recipe's line, then {"cubin": SHA-256, "bytes": n}
 //     kernel.cubin
 //     kernel.cu, headers/, build.log    for people
-//   <cache>/<arch>/<entry>-<16 hex>.lock
+//   <cache>/<arch>/<entry>-<16 hex>.lock            while it is compiled
+//   <cache>/<arch>/<entry>-<16 hex>.damaged-...     for a week
 //
 // A folder appears by one rename and is never changed afterwards, so readers
 // take no lock. A hit needs the whole recipe to be equal and the cubin to have
 // its hash; whatever else lies there is moved aside and rebuilt. No fsync:
 // what a lost power leaves behind has another hash, and is then rebuilt.
+// Entries are taken of this user and of root alone: see CacheFiles.h.
 //
 // Processes that miss the same key wait for one compiler by flock; where a lock
 // cannot be had they compile twice, and get the same. Threads of one process
@@ -64,7 +66,6 @@ private:
   struct Lookup;
   Lookup lookUp(const Recipe &recipe, const std::string &folder) const;
   Lookup lookUpAnyCompiler(const Recipe &recipe) const;
-  void moveAside(const std::string &folder, const std::string &why) const;
   void store(const Recipe &recipe, const Cubin &cubin,
              const std::string &folder) const;
   Result<CachedCubin> getUnshared(const Recipe &recipe, bool strict,

@@ -250,14 +250,20 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
   for (size_t i = 0; i < target.kernels.size(); ++i) {
     const Kernel &kernel = target.kernels[i];
     outcome.kernels[i].name = kernel.name;
+    const bool asPackaged =
+        settings.usePackageCubins && settings.spinDeadline == 0;
     if (const std::string *cubin =
-            settings.usePackageCubins ? packageCubin(files, kernel) : nullptr) {
+            asPackaged ? packageCubin(files, kernel) : nullptr) {
       outcome.kernels[i].cubin = *cubin;
       continue;
     }
     auto recipe = ::makeRecipe(texts, target, kernel);
     if (!recipe)
       return recipe.takeError();
+    // templates/moe/core/deadline.cuh
+    if (settings.spinDeadline > 0)
+      recipe->options.push_back(
+          fmt::format("-DMOEC_SPIN_DEADLINE={}", settings.spinDeadline));
     recipes[i] = std::move(*recipe);
     misses.push_back(i);
   }

@@ -33,6 +33,9 @@ struct CompileSettings {
   std::optional<std::string> cacheFolder;
   /// Take cubins that the package holds.
   bool usePackageCubins = true;
+  /// Of waits inside of kernels, in milliseconds; 0: none. Cubins of a package
+  /// have none, so that others are compiled.
+  int64_t spinDeadline = 0;
 };
 
 struct CompiledKernel {

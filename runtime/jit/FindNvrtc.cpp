@@ -11,14 +11,18 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/jit/BuildId.h"
+#include "runtime/jit/CacheFiles.h"
 #include "runtime/jit/Nvrtc.h"
 #include "runtime/support/Env.h"
 #include "runtime/support/Files.h"
+#include "runtime/support/PerProcess.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <climits>
 #include <dlfcn.h>
+#include <filesystem>
 #include <glob.h>
 #include <link.h>
 
@@ -32,12 +36,6 @@
 
 using namespace moec;
 using namespace moec::runtime;
-
-// The path that the build found (bootstrap takes NVRTC from PyPI where no
-// toolkit is installed).
-#ifndef MOEC_NVRTC_HINT
-#define MOEC_NVRTC_HINT ""
-#endif
 
 /// The oldest major version that knows C++20 and sm_90a.
 static constexpr int kOldestMajor = 12;
@@ -107,7 +105,7 @@ static std::optional<NvrtcLocation> locate(const std::string &path,
     if (!newest)
       return std::nullopt;
     library = *newest;
-  } else if (fileExists(path)) {
+  } else if (isRegularFile(path)) {
     folder = parentFolder(path);
   } else {
     return std::nullopt;
@@ -168,6 +166,31 @@ static std::string loadedNvrtc() {
   return "";
 }
 
+/// What the file `nvrtc-path` says beside this program or library: a build
+/// folder has one, with the NVRTC that it was configured with. No path of the
+/// build is compiled in, which elsewhere might name a file of someone else's;
+/// and the file counts only if nobody else may write it.
+static std::string pathOfBuild() {
+  Dl_info self = {};
+  link_map *map = nullptr;
+  if (!dladdr1(reinterpret_cast<void *>(&pathOfBuild), &self,
+               reinterpret_cast<void **>(&map), RTLD_DL_LINKMAP) ||
+      !map || !map->l_name)
+    return "";
+  // The program itself has no name there.
+  const char *name = map->l_name[0] ? map->l_name : "/proc/self/exe";
+  std::error_code failed;
+  auto binary = std::filesystem::canonical(name, failed);
+  if (failed)
+    return "";
+  const std::string path = binary.parent_path() / "nvrtc-path";
+  Result<Descriptor> file = openRegular(path);
+  if (!file || !foreignOwner(*file).empty() || !openToOthers(*file).empty())
+    return "";
+  Result<std::string> text = readAll(*file, PATH_MAX, path);
+  return text ? text->substr(0, text->find('\n')) : "";
+}
+
 static Result<NvrtcLocation> search() {
   if (std::string given = envString("MOEC_NVRTC_PATH"); !given.empty()) {
     if (auto location = locate(given, "MOEC_NVRTC_PATH"))
@@ -186,7 +209,7 @@ static Result<NvrtcLocation> search() {
     searched.push_back(path);
     return locate(path, foundBy);
   };
-  if (auto location = attempt(MOEC_NVRTC_HINT, "the path known at build time"))
+  if (auto location = attempt(pathOfBuild(), "the build's nvrtc-path"))
     return *location;
   if (auto location = attempt(loadedNvrtc(), "already loaded"))
     return *location;
@@ -228,8 +251,11 @@ static Result<NvrtcLocation> search() {
 Result<NvrtcLocation> moec::runtime::findNvrtc() {
   // Found once for each setting of the variable; a miss is searched again,
   // because it may be installed meanwhile.
-  static std::mutex mutex;
-  static std::map<std::string, NvrtcLocation> known;
+  struct Found {
+    std::mutex mutex;
+    std::map<std::string, NvrtcLocation> locations;
+  };
+  auto &[mutex, known] = perProcess<Found>();
   std::string setting = envString("MOEC_NVRTC_PATH");
   std::lock_guard lock(mutex);
   if (auto it = known.find(setting); it != known.end())

@@ -12,6 +12,7 @@
 #include "runtime/jit/Nvrtc.h"
 
 #include "runtime/support/Log.h"
+#include "runtime/support/PerProcess.h"
 
 #include <fmt/format.h>
 
@@ -49,9 +50,12 @@ static std::atomic<bool> opened = false;
 bool Nvrtc::everOpened() { return opened; }
 
 Result<const Nvrtc *> Nvrtc::open(const NvrtcLocation &location) {
-  static std::mutex mutex;
   // Never closed, and never freed: a thread may compile while the process ends.
-  static auto &instances = *new std::map<std::string, const Nvrtc *>;
+  struct Instances {
+    std::mutex mutex;
+    std::map<std::string, const Nvrtc *> of;
+  };
+  auto &[mutex, instances] = perProcess<Instances>();
   std::lock_guard lock(mutex);
   auto it = instances.find(location.library);
   if (it != instances.end())

@@ -30,10 +30,10 @@ struct NvrtcLocation {
   std::string identity;
 };
 
-/// Searches MOEC_NVRTC_PATH, the path known at build time, what is loaded
-/// already and the loader's folders, CUDA_HOME, /usr/local/cuda*, and Python's
-/// nvidia wheels; opens nothing. A set MOEC_NVRTC_PATH that holds no NVRTC is
-/// an error, as is finding none: NoCompiler with the places searched.
+/// Searches MOEC_NVRTC_PATH, the file nvrtc-path of a build folder, what is
+/// loaded already and the loader's folders, CUDA_HOME, /usr/local/cuda*, and
+/// Python's nvidia wheels; opens nothing. A set MOEC_NVRTC_PATH that holds no
+/// NVRTC is an error, as is finding none: NoCompiler with the places searched.
 Result<NvrtcLocation> findNvrtc();
 
 /// The opened library. Compiling is thread-safe, several at once run in

@@ -73,6 +73,12 @@ Result<CudaPlace> CudaPlace::find(int ordinal) {
     return info.takeError();
   }
   place.info = std::move(*info);
+  ContextScope scope(driver, place.context);
+  const int64_t ofDevice = place.info.smCount;
+  place.info.smCount = smsOfContext(driver, place.context, ofDevice);
+  if (place.info.smCount < ofDevice)
+    log(LogLevel::Info, "the context has {} of the {} SMs of {}",
+        place.info.smCount, ofDevice, place.info.name);
   return place;
 }
 
@@ -183,18 +189,51 @@ Result<void> CudaCode::loadKernel(const Kernel &kernel,
                         "cuFuncSetAttribute(NON_PORTABLE_CLUSTER_SIZE)");
         !ok)
       return ok;
-  if (auto ok = check(driver.occupancy(&loaded.occupancy, loaded.function,
+  CudaCode::Resources &resources = loaded.resources;
+  if (auto ok = check(driver.funcGetAttribute(&resources.localBytes,
+                                              kFuncLocalBytes, loaded.function),
+                      "cuFuncGetAttribute(LOCAL_SIZE_BYTES)");
+      !ok)
+    return ok;
+  if (auto ok = check(driver.funcGetAttribute(&resources.registers,
+                                              kFuncRegisters, loaded.function),
+                      "cuFuncGetAttribute(NUM_REGS)");
+      !ok)
+    return ok;
+  if (auto ok = check(driver.occupancy(&resources.ctasPerSm, loaded.function,
                                        static_cast<int>(kernel.threads),
                                        static_cast<size_t>(kernel.sharedBytes)),
                       "cuOccupancyMaxActiveBlocksPerMultiprocessor");
       !ok)
     return ok;
-  if (loaded.occupancy < 1)
+  if (resources.ctasPerSm < 1)
     return beyondDevice(
         kernel, where.info,
         fmt::format("no CTA of {} threads and {} bytes of dynamic shared "
                     "memory fits an SM",
                     kernel.threads, kernel.sharedBytes));
+  return {};
+}
+
+/// No kernel is meant to use local memory: what is there was spilled, by an
+/// NVRTC that needs more registers than the one that kernels were measured
+/// with.
+Result<void> CudaCode::checkLocalMemory(bool strict) const {
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const int bytes = kernels[i].resources.localBytes;
+    if (bytes == 0)
+      continue;
+    const std::string text = fmt::format(
+        "kernel {} on {} uses {} bytes of local memory a thread beside {} "
+        "registers: it is right, and slower than it was measured",
+        target.kernels[i].name, where.info.name, bytes,
+        kernels[i].resources.registers);
+    if (strict)
+      return Error{ErrorCode::DeviceLimit,
+                   text + "; a strict load takes none that does, load without "
+                          "it or with the NVRTC that README names"};
+    log(LogLevel::Warning, "{}", text);
+  }
   return {};
 }
 
@@ -213,12 +252,13 @@ CudaCode::resolve(const std::vector<Launch> &launches) const {
     size_t index = static_cast<size_t>(kernel - target.kernels.begin());
     // A grid-wide wait with CTAs that are not resident would never end.
     if (kernel->cooperative && launch.grid.persistent &&
-        kernels[index].occupancy < launch.grid.ctasPerSm)
+        kernels[index].resources.ctasPerSm < launch.grid.ctasPerSm)
       return beyondDevice(
           *kernel, where.info,
           fmt::format("its grid-wide wait needs {} resident CTAs on each SM, "
                       "and {} fit",
-                      launch.grid.ctasPerSm, kernels[index].occupancy));
+                      launch.grid.ctasPerSm,
+                      kernels[index].resources.ctasPerSm));
     steps.push_back({&launch, index});
   }
   return steps;
@@ -254,7 +294,8 @@ Result<void> CudaCode::uploadConstants(const Manifest &manifest) {
 
 Result<std::unique_ptr<CudaCode>>
 CudaCode::load(const Manifest &manifest, const Target &target,
-               std::span<const CompiledKernel> cubins, CudaPlace place) {
+               std::span<const CompiledKernel> cubins, CudaPlace place,
+               bool strict) {
   std::unique_ptr<CudaCode> code(new CudaCode(target, std::move(place)));
   // The null stream cannot be asked while another stream captures; the driver
   // then says so without harm to the capture.
@@ -276,8 +317,21 @@ CudaCode::load(const Manifest &manifest, const Target &target,
     code->blockBytes = std::max(code->blockBytes, packer->bytes());
     code->kernels[i].packer = std::move(*packer);
   }
-  for (const Variant &variant : target.variants) {
+  if (auto ok = code->checkLocalMemory(strict); !ok)
+    return ok.takeError();
+  code->unfit.resize(target.variants.size());
+  for (size_t i = 0; i < target.variants.size(); ++i) {
+    const Variant &variant = target.variants[i];
     auto steps = code->resolve(variant.launches);
+    // What some GPUs alone take, another variant serves, too.
+    if (!steps && variant.minSms > 0 &&
+        steps.error().code == ErrorCode::DeviceLimit) {
+      code->unfit[i] = steps.error().message;
+      log(LogLevel::Warning, "variant {} is not taken: {}", variant.name,
+          code->unfit[i]);
+      code->variants.emplace_back();
+      continue;
+    }
     if (!steps)
       return steps.takeError();
     code->variants.push_back(std::move(*steps));

@@ -64,10 +64,11 @@ private:
 class CudaCode {
 public:
   /// Loads the cubins (in the order of target.kernels) into `place`, which is
-  /// current. Errors: DeviceLimit, DriverFailed, Capturing, InvalidManifest.
+  /// current. strict: a kernel that uses local memory is an error, not a
+  /// warning. Errors: DeviceLimit, DriverFailed, Capturing, InvalidManifest.
   static Result<std::unique_ptr<CudaCode>>
   load(const Manifest &manifest, const Target &target,
-       std::span<const CompiledKernel> cubins, CudaPlace place);
+       std::span<const CompiledKernel> cubins, CudaPlace place, bool strict);
   ~CudaCode();
   CudaCode(const CudaCode &) = delete;
   CudaCode &operator=(const CudaCode &) = delete;
@@ -78,6 +79,19 @@ public:
   Result<void> launch(const LaunchStep &step, const ArgumentSources &sources,
                       std::byte *block, cuda::CUstream stream,
                       bool overlap) const;
+
+  /// What the driver says of a kernel, by index into Target::kernels.
+  struct Resources {
+    int registers = 0; ///< of a thread
+    int localBytes = 0;
+    int ctasPerSm = 0; ///< that are resident at a time
+  };
+  Resources resourcesOf(size_t kernel) const {
+    return kernels[kernel].resources;
+  }
+  /// By index into Target::variants: why it cannot serve here, or "". Another
+  /// one serves its tokens.
+  const std::vector<std::string> &whyUnfit() const { return unfit; }
 
   /// By index into Target::variants and Target::pack.
   std::span<const LaunchStep> variantSteps(size_t variant) const {
@@ -98,7 +112,7 @@ private:
   struct LoadedKernel {
     cuda::CUmodule module = nullptr;
     cuda::CUfunction function = nullptr;
-    int occupancy = 0; ///< CTAs of this kernel on one SM
+    Resources resources;
     std::optional<ArgumentPacker> packer;
   };
 
@@ -106,6 +120,7 @@ private:
       : target(target), where(std::move(place)) {}
   Result<void> loadKernel(const Kernel &kernel, const CompiledKernel &cubin,
                           LoadedKernel &loaded);
+  Result<void> checkLocalMemory(bool strict) const;
   Result<void> uploadConstants(const Manifest &manifest);
   Result<std::vector<LaunchStep>>
   resolve(const std::vector<Launch> &launches) const;
@@ -114,6 +129,7 @@ private:
   CudaPlace where;
   std::vector<LoadedKernel> kernels;
   std::vector<std::vector<LaunchStep>> variants, packs;
+  std::vector<std::string> unfit;
   std::vector<DeviceMemory> constantMemory;
   std::vector<BoundValue> constantValues;
   int64_t blockBytes = 0;

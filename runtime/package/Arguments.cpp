@@ -14,6 +14,7 @@
 #include "runtime/package/Arguments.h"
 
 #include "runtime/package/ElementTypes.h"
+#include "runtime/package/Limits.h"
 
 #include <algorithm>
 #include <cmath>
@@ -136,10 +137,16 @@ Result<BoundValue> moec::bindValue(const Value &value, const Symbols &symbols,
   Result<int64_t> own = rowStride(value, symbols);
   if (!own)
     return own.takeError();
+  // What comes in several types is read element by element: each needs its own
+  // size.
+  const int64_t alignment =
+      value.elementTypes.size() > 1
+          ? std::min(value.alignment, (type->bits + 7) / 8)
+          : value.alignment;
   BoundValue bound;
   bound.address = address;
   bound.rowStride = *own;
-  bound.elementBytes = static_cast<int32_t>((type->bits + 7) / 8);
+  bound.elementCode = codeOf(*type);
   if (!address) {
     if (value.role == ValueRole::OptionalInput ||
         value.role == ValueRole::OptionalOutput)
@@ -147,11 +154,11 @@ Result<BoundValue> moec::bindValue(const Value &value, const Symbols &symbols,
     return argument(ErrorCode::InvalidArgument,
                     "expected an address, got none; the value is not optional");
   }
-  if (address % static_cast<uint64_t>(value.alignment))
+  if (address % static_cast<uint64_t>(alignment))
     return argument(ErrorCode::Misaligned,
                     fmt::format("expected an address that is a multiple of {} "
                                 "bytes, got {:#x}",
-                                value.alignment, address));
+                                alignment, address));
   if (givenRowStride && givenRowStride != *own) {
     if (!value.callerRowStride)
       return argument(ErrorCode::InvalidArgument,
@@ -163,13 +170,25 @@ Result<BoundValue> moec::bindValue(const Value &value, const Symbols &symbols,
                                   "elements, got {}",
                                   *own, givenRowStride));
     // Every row must be as aligned as the first one.
-    if (static_cast<__int128>(givenRowStride) * type->bits %
-        (value.alignment * 8))
+    if (static_cast<__int128>(givenRowStride) * type->bits % (alignment * 8))
       return argument(
           ErrorCode::Misaligned,
           fmt::format("expected a row stride that is a multiple of {} bytes, "
                       "got {} elements of {} bits",
-                      value.alignment, givenRowStride, type->bits));
+                      alignment, givenRowStride, type->bits));
+    Result<int64_t> bytes =
+        valueBytes(value, symbols, elementType, givenRowStride);
+    if (!bytes)
+      return argument(ErrorCode::InvalidArgument,
+                      fmt::format("expected a row stride whose rows fit 64 "
+                                  "bits, got {}",
+                                  givenRowStride));
+    if (*bytes >= kOperandBytes)
+      return argument(ErrorCode::InvalidArgument,
+                      fmt::format("expected less than {} bytes from the first "
+                                  "row to the last, got {} with a row stride "
+                                  "of {} elements",
+                                  kOperandBytes, *bytes, givenRowStride));
     bound.rowStride = givenRowStride;
   }
   return bound;
@@ -238,7 +257,7 @@ Result<ArgumentPacker> ArgumentPacker::create(const Manifest &manifest,
     switch (field.kind) {
     case ArgumentField::Kind::Pointer:
     case ArgumentField::Kind::RowStride:
-    case ArgumentField::Kind::ElementBytes: {
+    case ArgumentField::Kind::ElementType: {
       out.index = valueIndex(manifest, target, field.value);
       if (out.index < 0)
         return unknown("value", field.value);
@@ -302,8 +321,8 @@ Result<void> ArgumentPacker::pack(const ArgumentSources &sources,
     case ArgumentField::Kind::RowStride:
       write(field, sources.values[field.index].rowStride);
       break;
-    case ArgumentField::Kind::ElementBytes:
-      write(field, sources.values[field.index].elementBytes);
+    case ArgumentField::Kind::ElementType:
+      write(field, sources.values[field.index].elementCode);
       break;
     case ArgumentField::Kind::TensorMap: {
       if (!sources.tensorMap || !*sources.tensorMap)
@@ -382,13 +401,17 @@ Result<std::array<int64_t, 3>> moec::gridOf(const Launch &launch,
   return grid;
 }
 
-Result<const Variant *> moec::selectVariant(const Manifest &manifest,
-                                            const Target &target,
-                                            int64_t tokens, int64_t smCount) {
-  for (const Variant &variant : target.variants)
+Result<const Variant *>
+moec::selectVariant(const Manifest &manifest, const Target &target,
+                    int64_t tokens, int64_t smCount,
+                    std::span<const std::string> whyUnfit) {
+  for (const Variant &variant : target.variants) {
+    const auto index = static_cast<size_t>(&variant - target.variants.data());
     if (tokens >= variant.minTokens && tokens <= variant.maxTokens &&
-        smCount >= variant.minSms)
+        smCount >= variant.minSms &&
+        (index >= whyUnfit.size() || whyUnfit[index].empty()))
       return &variant;
+  }
   if (tokens > manifest.maxTokens)
     return Error{ErrorCode::TooManyTokens,
                  fmt::format("expected at most {} tokens, got {}; compile with "

@@ -26,9 +26,9 @@ namespace moec {
 
 /// A value as it is at a run. Address 0 means absent.
 struct BoundValue {
-  uint64_t address = 0;     ///< on the device, or of the host device's memory
-  int64_t rowStride = 0;    ///< outermost stride in elements
-  int32_t elementBytes = 0; ///< of the element type given at this run
+  uint64_t address = 0;    ///< on the device, or of the host device's memory
+  int64_t rowStride = 0;   ///< outermost stride in elements
+  int32_t elementCode = 0; ///< of the element type given at this run
 };
 
 /// The symbols of a manifest at a token count: tokens, rows, max_tokens and,
@@ -48,7 +48,8 @@ Result<int64_t> valueBytes(const Value &value, const Symbols &symbols,
                            int64_t givenRowStride = 0);
 
 /// Checks what a caller gives for a value and binds it: the element type is
-/// one of the value's (""= the default), the address has its alignment, the
+/// one of the value's (""= the default), the address has its alignment (of a
+/// value of several types at most the size of the one that comes), the
 /// row stride (0 = the manifest's) is at least the contiguous one, keeps the
 /// alignment and differs from it only where callerRowStride allows. Address 0
 /// is an error unless the value is optional.
@@ -116,10 +117,11 @@ Result<std::array<int64_t, 3>>
 gridOf(const Launch &launch, const Kernel &kernel, const Symbols &symbols);
 
 /// The variant that serves this many tokens (>= 1) on a device of so many SMs;
-/// TooManyTokens names the limit and `moec compile --max-tokens`.
-Result<const Variant *> selectVariant(const Manifest &manifest,
-                                      const Target &target, int64_t tokens,
-                                      int64_t smCount);
+/// TooManyTokens names the limit and `moec compile --max-tokens`. whyUnfit: of
+/// each variant, why it cannot serve there, or ""; absent: all can.
+Result<const Variant *>
+selectVariant(const Manifest &manifest, const Target &target, int64_t tokens,
+              int64_t smCount, std::span<const std::string> whyUnfit = {});
 
 } // namespace moec
 

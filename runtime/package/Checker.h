@@ -64,6 +64,8 @@ public:
                    const Kernel &kernel);
   bool checkArguments(const std::string &path, const Target &target,
                       const Kernel &kernel);
+  bool checkIntegers(const std::string &path, std::string_view op,
+                     std::string_view name, const Value &value);
   bool checkStages(const std::string &path, const Target &target,
                    const Kernel &kernel);
   bool checkTensorMap(const std::string &path, const Target &target,

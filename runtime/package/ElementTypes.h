@@ -9,12 +9,17 @@
 // size. Everything else about a type (its rounding, its largest value) belongs
 // to those who compute with it.
 //
+// Where a caller chooses the type at each run, a kernel is told the code of it:
+// the number of its row. Generated kernels assert that the templates' codes
+// (moe::ElementCode) are these.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef MOEC_RUNTIME_PACKAGE_ELEMENTTYPES_H
 #define MOEC_RUNTIME_PACKAGE_ELEMENTTYPES_H
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -40,6 +45,18 @@ constexpr const ElementType *findElementType(std::string_view name) {
     if (type.name == name)
       return &type;
   return nullptr;
+}
+
+/// The code of a row, as an argument block carries it.
+constexpr int32_t codeOf(const ElementType &type) {
+  return static_cast<int32_t>(&type - kElementTypes);
+}
+
+/// The row of a code, or null.
+constexpr const ElementType *elementTypeOfCode(int64_t code) {
+  return code >= 0 && code < static_cast<int64_t>(std::size(kElementTypes))
+             ? &kElementTypes[code]
+             : nullptr;
 }
 
 /// "f32, f16, ...", for messages.

@@ -21,7 +21,7 @@ int64_t ArgumentField::bytes() const {
     return 8;
   case Kind::TensorMap:
     return 128;
-  case Kind::ElementBytes:
+  case Kind::ElementType:
   case Kind::FirstExpert:
     return 4;
   case Kind::Size:

@@ -34,6 +34,9 @@ namespace moec {
 /// Raised with every change that an older reader would misunderstand.
 inline constexpr int kManifestVersion = 1;
 
+/// No manifest comes near; what is larger is none.
+inline constexpr size_t kMaxManifestBytes = size_t(16) << 20;
+
 //===----------------------------------------------------------------------===//
 // Values
 //===----------------------------------------------------------------------===//
@@ -57,7 +60,7 @@ struct Value {
   std::string name;
   ValueRole role = ValueRole::Input;
   /// Names of ElementTypes.h. The first is the default; more than one only
-  /// where the caller may choose at each run (ids: i32 or i64).
+  /// where the caller may choose at each run (ids: i32 or i64; logits).
   std::vector<std::string> elementTypes;
   std::vector<Expression> shape; ///< logical, outermost first
   /// In elements, outermost first; empty means contiguous.
@@ -86,13 +89,13 @@ struct Parameter {
 /// One field of a kernel's only parameter, the argument block.
 struct ArgumentField {
   enum class Kind {
-    Pointer,      ///< 8 bytes: the device address of `value`
-    TensorMap,    ///< 128 bytes at a multiple of 64: `tensorMap`, encoded
-    Size,         ///< `expression`, as `elementType`
-    RowStride,    ///< the outermost stride of `value` in elements, i64
-    ElementBytes, ///< bytes of `value`'s element as given at this run, i32
-    Parameter,    ///< the layer's `parameter`, as `elementType`
-    FirstExpert,  ///< of a pack step, i32
+    Pointer,     ///< 8 bytes: the device address of `value`
+    TensorMap,   ///< 128 bytes at a multiple of 64: `tensorMap`, encoded
+    Size,        ///< `expression`, as `elementType`
+    RowStride,   ///< the outermost stride of `value` in elements, i64
+    ElementType, ///< code of `value`'s element type as given at this run, i32
+    Parameter,   ///< the layer's `parameter`, as `elementType`
+    FirstExpert, ///< of a pack step, i32
   };
   std::string name; ///< of the C++ field, and of the stage operand or result
   int64_t offset = 0;

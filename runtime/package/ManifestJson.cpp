@@ -15,9 +15,10 @@
 
 #include "runtime/package/Manifest.h"
 
+#include "runtime/support/Json.h"
+
 #include <algorithm>
 #include <fmt/format.h>
-#include <set>
 #include <utility>
 
 using namespace moec;
@@ -29,9 +30,6 @@ using nlohmann::ordered_json;
 //===----------------------------------------------------------------------===//
 
 namespace {
-
-/// Deeper nesting than any manifest has; bounds recursion over foreign bytes.
-constexpr int kMaxDepth = 64;
 
 constexpr std::pair<ValueRole, std::string_view> kRoles[] = {
     {ValueRole::Input, "input"},
@@ -50,7 +48,7 @@ constexpr std::pair<ArgumentField::Kind, std::string_view> kFieldKinds[] = {
     {ArgumentField::Kind::TensorMap, "tensor_map"},
     {ArgumentField::Kind::Size, "size"},
     {ArgumentField::Kind::RowStride, "row_stride"},
-    {ArgumentField::Kind::ElementBytes, "element_bytes"},
+    {ArgumentField::Kind::ElementType, "element_type"},
     {ArgumentField::Kind::Parameter, "parameter"},
     {ArgumentField::Kind::FirstExpert, "first_expert"},
 };
@@ -86,7 +84,7 @@ void fields(Archive &archive, ArgumentField &field) {
   switch (field.kind) {
   case ArgumentField::Kind::Pointer:
   case ArgumentField::Kind::RowStride:
-  case ArgumentField::Kind::ElementBytes:
+  case ArgumentField::Kind::ElementType:
     return archive("value", field.value);
   case ArgumentField::Kind::TensorMap:
     return archive("tensor_map", field.tensorMap);
@@ -284,12 +282,6 @@ private:
 // Reading
 //===----------------------------------------------------------------------===//
 
-/// A value of the input, short enough for a message.
-std::string show(const json &value) {
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  return text.size() > 48 ? text.substr(0, 45) + "..." : text;
-}
-
 /// Reads one object; its fields are those that `fields` names.
 class Reader {
 public:
@@ -308,7 +300,8 @@ public:
   void refuseUnknown() {
     for (const auto &item : object.items())
       if (std::find(known.begin(), known.end(), item.key()) == known.end())
-        return fail(path.empty() ? item.key() : path + "." + item.key(),
+        return fail(path.empty() ? shortText(item.key())
+                                 : path + "." + shortText(item.key()),
                     fmt::format("unknown field; expected one of {}",
                                 fmt::join(known, ", ")));
   }
@@ -320,7 +313,7 @@ private:
   }
   void mistyped(const std::string &where, std::string_view expected,
                 const json &got) {
-    fail(where, fmt::format("expected {}, got {}", expected, show(got)));
+    fail(where, fmt::format("expected {}, got {}", expected, shortJson(got)));
   }
 
   void read(const json &in, const std::string &where, std::string &text) {
@@ -370,7 +363,7 @@ private:
     if (!in.is_object())
       return mistyped(where, "an object", in);
     for (const auto &item : in.items())
-      read(item.value(), where + "." + item.key(), map[item.key()]);
+      read(item.value(), where + "." + shortText(item.key()), map[item.key()]);
   }
   template <typename T>
   void read(const json &in, const std::string &where, std::vector<T> &list) {
@@ -414,64 +407,8 @@ private:
   std::vector<std::string_view> known;
 };
 
-/// Whether brackets nest at most kMaxDepth deep; strings are skipped.
-bool nestingIsBounded(std::string_view text) {
-  int depth = 0;
-  bool inString = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    char c = text[i];
-    if (inString) {
-      if (c == '\\')
-        ++i;
-      else if (c == '"')
-        inString = false;
-    } else if (c == '"') {
-      inString = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > kMaxDepth)
-        return false;
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-  return true;
-}
-
 Error malformed(std::string message) {
   return {ErrorCode::InvalidManifest, std::move(message)};
-}
-
-/// Parses the text; a key that an object repeats is an error, since parsers
-/// differ in which of the two they believe.
-Result<json> parseText(std::string_view text) {
-  if (!nestingIsBounded(text))
-    return malformed(fmt::format(
-        "manifest: expected at most {} nested objects and arrays", kMaxDepth));
-  std::vector<std::set<std::string>> keys;
-  std::string repeated;
-  auto callback = [&](int, json::parse_event_t event, json &parsed) {
-    if (event == json::parse_event_t::object_start)
-      keys.emplace_back();
-    else if (event == json::parse_event_t::object_end)
-      keys.pop_back();
-    else if (event == json::parse_event_t::key && repeated.empty() &&
-             !keys.back().insert(parsed.get<std::string>()).second)
-      repeated = parsed.get<std::string>();
-    return true;
-  };
-  try {
-    json document = json::parse(text, callback);
-    if (!repeated.empty())
-      return malformed(fmt::format(
-          "manifest: expected every field once, got '{}' twice", repeated));
-    return document;
-  } catch (const json::exception &exception) {
-    std::string_view what = exception.what();
-    size_t bracket = what.find("] ");
-    return malformed(fmt::format(
-        "manifest: expected JSON: {}",
-        bracket == std::string_view::npos ? what : what.substr(bracket + 2)));
-  }
 }
 
 } // namespace
@@ -512,12 +449,10 @@ std::string moec::toJson(const Manifest &manifest) {
 }
 
 Result<Manifest> moec::fromJson(std::string_view text) {
-  Result<json> document = parseText(text);
+  Result<json> document = parseJsonObject(
+      text, "manifest", ErrorCode::InvalidManifest, {kMaxManifestBytes});
   if (!document)
     return document.takeError();
-  if (!document->is_object())
-    return malformed(
-        fmt::format("manifest: expected an object, got {}", show(*document)));
   auto version = document->find(kVersionField);
   if (version == document->end())
     return malformed(fmt::format(
@@ -529,7 +464,7 @@ Result<Manifest> moec::fromJson(std::string_view text) {
                                  "compile the package with the moec that "
                                  "belongs to this runtime, or the reverse",
                                  kVersionField, kManifestVersion,
-                                 show(*version)));
+                                 shortJson(*version)));
   Manifest manifest;
   std::string path, problem;
   int64_t ignored = 0;

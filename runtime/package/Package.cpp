@@ -6,22 +6,26 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Files are read whole and hashed; a folder appears by one rename. Paths come
-// from foreign JSON, so each is checked to stay inside the folder before it is
-// opened.
+// Files are read whole and hashed, through one open folder, so that they are of
+// one package. Paths come from foreign JSON, so each is checked to stay inside
+// the folder before it is opened.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/package/Package.h"
 
+#include "runtime/package/KernelText.h"
+#include "runtime/support/Descriptor.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Sha256.h"
+#include "runtime/support/StagedFolder.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <set>
 #include <sys/stat.h>
-#include <unistd.h>
 
 using namespace moec;
 
@@ -69,6 +73,44 @@ static Result<void> checkReferences(const Manifest &manifest) {
   return {};
 }
 
+/// Checks that what NVRTC gets includes headers of the package and no other
+/// file. Kernels share texts, so each is read once.
+static Result<void> checkTexts(const PackageFiles &package) {
+  std::map<std::string, std::set<std::string>> known;
+  for (size_t t = 0; t < package.manifest.targets.size(); ++t) {
+    const Target &target = package.manifest.targets[t];
+    for (size_t k = 0; k < target.kernels.size(); ++k) {
+      const Kernel &kernel = target.kernels[k];
+      const std::set<std::string> headers(kernel.headers.begin(),
+                                          kernel.headers.end());
+      std::vector<std::string> paths = {kernel.source};
+      for (const std::string &header : kernel.headers)
+        paths.push_back(headerPath(header));
+      for (const std::string &path : paths) {
+        auto fail = [&](const std::string &message) {
+          return Error{ErrorCode::InvalidManifest,
+                       fmt::format("targets[{}].kernels[{}]: file '{}': {}", t,
+                                   k, path, message)};
+        };
+        auto found = known.find(path);
+        if (found == known.end()) {
+          Result<std::set<std::string>> names =
+              includedNames(package.files.at(path));
+          if (!names)
+            return fail(names.error().message);
+          found = known.emplace(path, std::move(*names)).first;
+        }
+        for (const std::string &name : found->second)
+          if (!headers.count(name))
+            return fail(fmt::format("expected it to include names of the "
+                                    "kernel's `headers` alone, got '{}'",
+                                    name.substr(0, 80)));
+      }
+    }
+  }
+  return {};
+}
+
 Result<void> moec::validate(const PackageFiles &package) {
   if (Result<void> valid = validate(package.manifest); !valid)
     return valid;
@@ -87,30 +129,43 @@ Result<void> moec::validate(const PackageFiles &package) {
       return damaged(fmt::format(
           "file '{}': expected it, since the manifest lists it; it is missing",
           path));
-  return checkReferences(package.manifest);
+  if (Result<void> named = checkReferences(package.manifest); !named)
+    return named;
+  return checkTexts(package);
 }
 
-Result<PackageFiles> moec::readPackage(const std::string &folder) {
-  if (!isFolder(folder))
-    return Error{ErrorCode::FileSystem,
-                 fmt::format("package '{}': expected a folder", folder)};
-  auto inPackage = [&](Error error) {
-    error.message = fmt::format("package '{}': {}", folder, error.message);
-    return error;
-  };
-  std::string manifestPath = joinPath(folder, kManifestFile);
-  if (!fileExists(manifestPath))
-    return inPackage(damaged("file 'manifest.json' is missing"));
-  Result<std::string> text = readFile(manifestPath);
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+/// No kernel comes near; what is larger is no package.
+static constexpr uint64_t kMostPackageFileBytes = uint64_t(256) << 20;
+
+static Result<Manifest> readManifest(const Descriptor &folder,
+                                     const std::string &shown) {
+  struct stat info;
+  std::string name(kManifestFile);
+  if (::fstatat(folder.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 &&
+      errno == ENOENT)
+    return damaged("file 'manifest.json' is missing");
+  Result<Descriptor> file = openRegularAt(folder, name, shown);
+  if (!file)
+    return file.takeError();
+  Result<std::string> text = readAll(*file, kMaxManifestBytes, name);
   if (!text)
     return text.takeError();
-  Result<Manifest> manifest = fromJson(*text);
-  if (!manifest)
-    return inPackage(manifest.takeError());
+  return fromJson(*text);
+}
 
+/// Reads what an open folder holds.
+static Result<PackageFiles> readPackage(const Descriptor &folder,
+                                        const std::string &shown) {
+  Result<Manifest> manifest = readManifest(folder, shown);
+  if (!manifest)
+    return manifest.takeError();
   PackageFiles package;
   package.manifest = std::move(*manifest);
-  Result<std::vector<std::string>> present = listFiles(folder);
+  Result<std::vector<std::string>> present = listFilesAt(folder, shown);
   if (!present)
     return present.takeError();
   for (const std::string &path : *present) {
@@ -119,53 +174,105 @@ Result<PackageFiles> moec::readPackage(const std::string &folder) {
     // Only listed paths are opened, and only regular files: a link could lead
     // out of the folder.
     if (!package.manifest.files.count(path))
-      return inPackage(damaged(fmt::format(
-          "file '{}': expected only files that the manifest lists", path)));
-    std::string full = joinPath(folder, path);
-    struct stat info;
-    if (::lstat(full.c_str(), &info) != 0)
-      return inPackage(fileError("cannot read", full));
-    if (!S_ISREG(info.st_mode))
-      return inPackage(
-          damaged(fmt::format("file '{}': expected a regular file", path)));
-    Result<std::string> content = readFile(full);
+      return damaged(fmt::format(
+          "file '{}': expected only files that the manifest lists", path));
+    Result<Descriptor> file = openRegularAt(folder, path, shown);
+    if (!file)
+      return damaged(file.error().message);
+    Result<std::string> content = readAll(*file, kMostPackageFileBytes, path);
     if (!content)
       return content.takeError();
     package.files[path] = std::move(*content);
   }
   if (Result<void> valid = validate(package); !valid)
-    return inPackage(valid.takeError());
+    return valid.takeError();
   return package;
 }
 
+Result<PackageFiles> moec::readPackage(const std::string &path) {
+  // A writer that replaces the package removes the old files while they are
+  // read. What was read is then wrong only if the path names another folder
+  // by now. A bound keeps a writer without end from holding readers for ever.
+  constexpr int kMostReplacements = 100;
+  for (int attempt = 0;; ++attempt) {
+    if (!isFolder(path))
+      return Error{ErrorCode::FileSystem,
+                   fmt::format("package '{}': expected a folder", path)};
+    Result<Descriptor> folder = openFolder(path);
+    if (!folder)
+      return folder.takeError();
+    Result<PackageFiles> read = ::readPackage(*folder, path);
+    if (read)
+      return read;
+    Result<Descriptor> now = openFolder(path);
+    if (attempt < kMostReplacements && now && !isSameFile(*folder, *now))
+      continue;
+    Error error = read.takeError();
+    error.message = fmt::format("package '{}': {}", path, error.message);
+    return error;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
 /// Whether something may be replaced by a package: nothing, an empty folder, or
-/// a package.
-static Result<void> checkReplaceable(const std::string &folder) {
+/// a package, in which nobody keeps other files.
+static Result<void> checkReplaceable(const std::string &path) {
   struct stat info;
-  if (::lstat(folder.c_str(), &info) != 0)
+  if (::lstat(path.c_str(), &info) != 0)
     return {};
   auto refuse = [&](std::string_view found) {
     return Error{ErrorCode::FileSystem,
                  fmt::format("cannot write package '{}': expected nothing "
                              "there, an empty folder or a moec package, found "
                              "{}; remove it or choose another path",
-                             folder, found)};
+                             path, found)};
   };
   if (!S_ISDIR(info.st_mode))
-    return refuse("a file");
-  Result<std::vector<std::string>> files = listFiles(folder);
+    return refuse(S_ISLNK(info.st_mode) ? "a link" : "a file");
+  Result<Descriptor> folder = openFolder(path);
+  if (!folder)
+    return folder.takeError();
+  Result<std::vector<std::string>> files = listFilesAt(*folder, path);
   if (!files)
     return files.takeError();
   if (files->empty())
     return {};
-  Result<std::string> text = readFile(joinPath(folder, kManifestFile));
-  if (!text || text->find("\"moec_manifest\"") == std::string::npos)
+  Result<Manifest> manifest = readManifest(*folder, path);
+  if (!manifest)
     return refuse("a folder without a moec manifest.json");
+  for (const std::string &file : *files)
+    if (file != kManifestFile && !manifest->files.count(file))
+      return refuse(
+          fmt::format("a package with the file '{}', which its manifest does "
+                      "not list",
+                      file));
   return {};
 }
 
-Result<void> moec::writePackage(PackageFiles package,
-                                const std::string &folder) {
+static Result<void> fill(const PackageFiles &package,
+                         const std::string &folder) {
+  std::set<std::string> folders;
+  for (const auto &[path, content] : package.files) {
+    std::string full = joinPath(folder, path);
+    if (folders.insert(parentFolder(full)).second)
+      if (Result<void> made = createFolders(parentFolder(full)); !made)
+        return made;
+    if (Result<void> written = writeFile(full, content); !written)
+      return written;
+  }
+  if (Result<void> written =
+          writeFile(joinPath(folder, kManifestFile), toJson(package.manifest));
+      !written)
+    return written;
+  return syncFolder(folder);
+}
+
+Result<void>
+moec::writePackage(PackageFiles package, const std::string &folder,
+                   const std::function<Result<void>()> &beforeItAppears) {
   if (folder.empty())
     return Error{ErrorCode::InvalidArgument,
                  "expected a path for the package, got an empty one"};
@@ -174,48 +281,16 @@ Result<void> moec::writePackage(PackageFiles package,
     return valid;
   if (Result<void> free = checkReplaceable(folder); !free)
     return free;
-  Result<std::string> temporary = createTemporaryFolderBeside(folder);
-  if (!temporary)
-    return temporary.takeError();
-
-  auto fill = [&]() -> Result<void> {
-    std::set<std::string> folders;
-    for (const auto &[path, content] : package.files) {
-      std::string full = joinPath(*temporary, path);
-      if (folders.insert(parentFolder(full)).second)
-        if (Result<void> made = createFolders(parentFolder(full)); !made)
-          return made;
-      if (Result<void> written = writeFile(full, content); !written)
-        return written;
-    }
-    if (Result<void> written = writeFile(joinPath(*temporary, kManifestFile),
-                                         toJson(package.manifest));
-        !written)
-      return written;
-    return syncFolder(*temporary);
-  };
-  Result<void> done = fill();
-  std::string old;
-  if (done && fileExists(folder)) {
-    // rename(2) does not replace a filled folder: move it aside first.
-    Result<std::string> aside = createTemporaryFolderBeside(folder);
-    if (!aside)
-      done = aside.takeError();
-    else
-      done = renamePath(folder, old = *aside);
-  }
-  if (done) {
-    done = renamePath(*temporary, folder);
-    if (!done && !old.empty())
-      (void)static_cast<bool>(renamePath(old, folder));
-  }
-  if (!done) {
-    (void)static_cast<bool>(removeAll(*temporary));
-    return done;
-  }
-  if (!old.empty())
-    if (Result<void> removed = removeAll(old); !removed)
-      return removed;
+  Result<StagedFolder> staged = StagedFolder::create(folder);
+  if (!staged)
+    return staged.takeError();
+  if (Result<void> filled = fill(package, staged->path()); !filled)
+    return filled;
+  if (beforeItAppears)
+    if (Result<void> agreed = beforeItAppears(); !agreed)
+      return agreed;
+  if (Result<void> replaced = staged->replace(); !replaced)
+    return replaced;
   std::string bare = folder;
   while (bare.size() > 1 && bare.back() == '/')
     bare.pop_back();

@@ -16,6 +16,7 @@
 
 #include "runtime/package/Manifest.h"
 
+#include <functional>
 #include <map>
 #include <string>
 
@@ -43,14 +44,18 @@ void hashFiles(PackageFiles &package);
 Result<void> validate(const PackageFiles &package);
 
 /// Reads a folder: format, validation, every file's hash. Missing, extra,
-/// truncated or garbled files are DamagedPackage errors with their path.
-Result<PackageFiles> readPackage(const std::string &folder);
+/// truncated or garbled files are DamagedPackage errors with their path. A
+/// package that is replaced meanwhile is read as it was or as it is.
+Result<PackageFiles> readPackage(const std::string &path);
 
 /// Validates, then writes into a temporary folder beside `folder` and renames
 /// it, so that a failure leaves nothing behind. A package that is already
-/// there is replaced; any other non-empty folder, or a file, is refused.
-/// `files` of the manifest is filled here.
-Result<void> writePackage(PackageFiles package, const std::string &folder);
+/// there is replaced; a folder with a file that no manifest there lists, or a
+/// file, is refused. `files` of the manifest is filled here. An error of
+/// `beforeItAppears` is the last that can keep the package from appearing.
+Result<void>
+writePackage(PackageFiles package, const std::string &folder,
+             const std::function<Result<void>()> &beforeItAppears = {});
 
 /// The target for compute capability major.minor: one whose arch is exactly
 /// the device's (an `a` arch on itself first, then `f`, then plain), else the

@@ -134,6 +134,49 @@ constexpr const StageKind *findStageKind(std::string_view op) {
   return nullptr;
 }
 
+/// Integers that a stage reads or writes, and the types that kernels and the
+/// host device know of them. What a stage writes is of 32 bits.
+struct IntegerValue {
+  std::string_view op;   ///< "" for each that has the name
+  std::string_view name; ///< of an operand or a result
+  bool wide = false;     ///< i64 as well as i32
+};
+
+inline constexpr IntegerValue kIntegerValues[] = {
+    {"", "given_ids", true},
+    {"", "token_ids", true},
+    {"", "valid_tokens"},
+    {"", "hash_table"},
+    {"", "logical_to_physical"},
+    {"", "replica_count"},
+    {"", "expert_map"},
+    {"", "expert_num_tokens"},
+    {"", "topk_ids"},
+    {"", "ids"},
+    {"", "block_counts"},
+    {"", "rows"},
+    {"", "positions"},
+    {"", "offsets"},
+    {"", "tiles"},
+    {"", "tile_count"},
+    {"", "counts"},
+    {"", "order"},
+    {"pack_order", "source"},
+    {"pack_order", "destination"},
+};
+
+constexpr const IntegerValue *findIntegerValue(std::string_view op,
+                                               std::string_view name) {
+  for (const IntegerValue &value : kIntegerValues)
+    if (value.name == name && (value.op.empty() || value.op == op))
+      return &value;
+  return nullptr;
+}
+
+/// Experts of a layer, and what is counted like them: a stage keeps something
+/// for each.
+inline constexpr int64_t kMostExperts = 1 << 16;
+
 /// Calls `visit` with each word of a list.
 template <typename Visit>
 constexpr void forEachWord(std::string_view list, Visit visit) {

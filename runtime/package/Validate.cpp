@@ -43,6 +43,11 @@ static bool isPowerOfTwo(int64_t value) {
 
 bool Checker::checkName(const std::string &path, const std::string &name,
                         std::set<std::string> &seen) {
+  // Entries are names of files in the cache, with 40 more characters.
+  constexpr size_t kLongest = 160;
+  if (name.size() > kLongest)
+    return fail(path, "expected a name of at most {} characters, got {}",
+                kLongest, name.size());
   if (!isIdentifier(name))
     return fail(path, "expected a name of letters, digits and '_', got '{}'",
                 name);
@@ -354,6 +359,10 @@ bool Checker::checkManifest() {
                   parameter.defaultValue);
   }
   for (const auto &[file, hash] : manifest.files) {
+    constexpr size_t kLongest = 1024;
+    if (file.size() > kLongest)
+      return fail("files", "expected paths of at most {} characters, got {}",
+                  kLongest, file.size());
     std::string path = "files." + file;
     if (!isContainedPath(file) || file == "manifest.json")
       return fail(path, "expected a path inside the package, with '/' and "

@@ -13,6 +13,7 @@
 
 #include "runtime/package/Checker.h"
 #include "runtime/package/ElementTypes.h"
+#include "runtime/package/KernelText.h"
 #include "runtime/package/Stages.h"
 #include "runtime/support/Files.h"
 
@@ -71,10 +72,11 @@ bool Checker::checkKernel(const std::string &path, const Target &target,
     if (!isContainedPath(kernel.headers[i]))
       return fail(fmt::format("{}.headers[{}]", path, i),
                   "expected a relative path, got '{}'", kernel.headers[i]);
-  std::string archOption = "-arch=" + target.arch;
-  if (std::count(kernel.options.begin(), kernel.options.end(), archOption) != 1)
-    return fail(path + ".options", "expected '{}' once, got [{}]", archOption,
-                fmt::join(kernel.options, ", "));
+  // Nothing else: some options of NVRTC read and write files.
+  if (std::vector<std::string> options = kernelOptions(target.arch);
+      kernel.options != options)
+    return fail(path + ".options", "expected [{}], got [{}]",
+                fmt::join(options, ", "), fmt::join(kernel.options, ", "));
   if (kernel.threads < 32 || kernel.threads > 1024 || kernel.threads % 32)
     return fail(path + ".threads",
                 "expected a multiple of 32 from 32 to 1024, got {}",
@@ -142,7 +144,7 @@ bool Checker::checkArguments(const std::string &path, const Target &target,
     switch (field.kind) {
     case Kind::Pointer:
     case Kind::RowStride:
-    case Kind::ElementBytes: {
+    case Kind::ElementType: {
       const Value *value = findValue(manifest, target, field.value);
       if (!value)
         return fail(where + ".value", "expected the name of a value, got '{}'",
@@ -216,6 +218,23 @@ bool Checker::checkArguments(const std::string &path, const Target &target,
                 "expected {}, where the last field ends, got "
                 "{}",
                 packed, block.bytes);
+  // A kernel that is not told what came would read it as the default type.
+  for (size_t i = 0; i < block.fields.size(); ++i) {
+    const ArgumentField &field = block.fields[i];
+    if (field.kind != Kind::Pointer)
+      continue;
+    const Value *value = findValue(manifest, target, field.value);
+    if (value->elementTypes.size() > 1 &&
+        std::none_of(block.fields.begin(), block.fields.end(),
+                     [&](const ArgumentField &other) {
+                       return other.kind == Kind::ElementType &&
+                              other.value == field.value;
+                     }))
+      return fail(fmt::format("{}.fields[{}]", path, i),
+                  "expected a field of kind element_type beside the pointer to "
+                  "'{}', which a run may give as {}, got none",
+                  field.value, fmt::join(value->elementTypes, " or "));
+  }
   return true;
 }
 
@@ -248,6 +267,30 @@ static std::string_view typeProblem(const nlohmann::json &value,
   if (type == "boolean")
     return value.is_boolean() ? "" : "true or false";
   return value.is_string() ? "" : "a string";
+}
+
+/// Devices read and write integers by the width of their name: another one
+/// would reach behind the caller's memory.
+bool Checker::checkIntegers(const std::string &path, std::string_view op,
+                            std::string_view name, const Value &value) {
+  const IntegerValue *row = findIntegerValue(op, name);
+  if (!row)
+    return true;
+  for (const std::string &type : value.elementTypes)
+    if (type != "i32" && !(row->wide && type == "i64"))
+      return fail(path,
+                  "expected '{}' to be of {}, since {} is an integer of "
+                  "{}, got {}",
+                  value.name, row->wide ? "i32 or i64" : "i32", name, op, type);
+  return true;
+}
+
+/// Whether an attribute counts experts.
+static bool countsExperts(std::string_view attribute) {
+  return attribute == "experts" || attribute == "local_experts" ||
+         attribute == "local_begin" || attribute == "physical_experts" ||
+         attribute == "replica_slots" || attribute == "shared" ||
+         attribute == "zero" || attribute == "top_k";
 }
 
 bool Checker::checkStages(const std::string &path, const Target &target,
@@ -304,6 +347,10 @@ bool Checker::checkStages(const std::string &path, const Target &target,
                       "expected a pointer or tensor map of the argument block, "
                       "or a '%name', got '{}'",
                       field);
+        if (argument->kind == Kind::Pointer &&
+            !checkIntegers(at, stage.op, name,
+                           *findValue(manifest, target, argument->value)))
+          return false;
         if (!isResult || argument->kind != Kind::Pointer)
           continue;
         ValueRole role = findValue(manifest, target, argument->value)->role;
@@ -346,6 +393,10 @@ bool Checker::checkStages(const std::string &path, const Target &target,
                     : found->get<int64_t>() < 0))
         complete = fail(at + "." + name, "expected 0 to 2147483647, got {}",
                         found->dump());
+      else if (found->is_number_integer() && countsExperts(name) &&
+               found->get<int64_t>() > kMostExperts)
+        complete = fail(at + "." + name, "expected 0 to {}, got {}",
+                        kMostExperts, found->dump());
     });
     if (!complete)
       return false;

@@ -17,6 +17,9 @@
 
 using namespace moec;
 
+/// Each pair of regions is compared; a variant has some dozens.
+static constexpr size_t kMostRegions = 1000;
+
 //===----------------------------------------------------------------------===//
 // Launches
 //===----------------------------------------------------------------------===//
@@ -149,6 +152,9 @@ bool Checker::checkVariant(const std::string &path, const Target &target,
       sampleSymbols(manifest, variant.minTokens, variant.maxTokens);
   if (variant.launches.empty())
     return fail(path + ".launches", "expected at least one launch");
+  if (variant.regions.size() > kMostRegions)
+    return fail(path + ".regions", "expected at most {} regions, got {}",
+                kMostRegions, variant.regions.size());
   int64_t launchCount = static_cast<int64_t>(variant.launches.size());
   for (size_t i = 0; i < variant.regions.size(); ++i) {
     const Region &region = variant.regions[i];
@@ -394,6 +400,9 @@ bool Checker::checkPacks(const std::string &path, const Target &target) {
 bool Checker::checkState(const std::string &path, const Target &target) {
   if (!checkInteger(path + ".state_bytes", target.stateBytes, 0, kMaxBytes))
     return false;
+  if (target.stateRegions.size() > kMostRegions)
+    return fail(path + ".state_regions", "expected at most {} regions, got {}",
+                kMostRegions, target.stateRegions.size());
   std::set<std::string> placed;
   std::vector<std::pair<int64_t, int64_t>> spans;
   for (size_t i = 0; i < target.stateRegions.size(); ++i) {

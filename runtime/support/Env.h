@@ -45,6 +45,10 @@ inline constexpr EnvVariable kEnvVariables[] = {
     {"MOEC_JOBS", "integer", "0",
      "Threads that compile kernels or run the host device; 0 means one for "
      "each core."},
+    {"MOEC_SPIN_DEADLINE", "integer", "0",
+     "Milliseconds after which a kernel that waits for other threads ends "
+     "with an assertion that names the wait; 0: never. Kernels are compiled "
+     "for it, and are slower."},
     {"MOEC_DUMP_DIR", "path", "",
      "Folder that receives every source, log and cubin of a load."},
     {"MOEC_LOG", "word", "warning",

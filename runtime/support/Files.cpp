@@ -12,9 +12,9 @@
 
 #include "runtime/support/Files.h"
 
-#include <algorithm>
+#include "runtime/support/Descriptor.h"
+
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
@@ -44,35 +44,22 @@ bool moec::fileExists(const std::string &path) {
   return ::stat(path.c_str(), &info) == 0;
 }
 
+bool moec::isRegularFile(const std::string &path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
 bool moec::isFolder(const std::string &path) {
   struct stat info;
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-Result<std::string> moec::readFile(const std::string &path) {
-  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0)
-    return fileError("cannot open", path);
-  std::string bytes;
-  struct stat info;
-  if (::fstat(file, &info) == 0 && info.st_size > 0)
-    bytes.reserve(static_cast<size_t>(info.st_size));
-  char buffer[65536];
-  while (true) {
-    ssize_t count = ::read(file, buffer, sizeof(buffer));
-    if (count < 0 && errno == EINTR)
-      continue;
-    if (count < 0) {
-      Error error = fileError("cannot read", path);
-      ::close(file);
-      return error;
-    }
-    if (count == 0)
-      break;
-    bytes.append(buffer, static_cast<size_t>(count));
-  }
-  ::close(file);
-  return bytes;
+Result<std::string> moec::readFile(const std::string &path,
+                                   uint64_t mostBytes) {
+  Result<Descriptor> file = openRegular(path);
+  if (!file)
+    return file.takeError();
+  return readAll(*file, mostBytes, path);
 }
 
 /// Writes, fsyncs and closes; errno is that of the first failure.
@@ -107,8 +94,7 @@ Result<void> moec::writeFile(const std::string &path, std::string_view bytes) {
   return {};
 }
 
-/// `<path>.tmp-<process>-<random>`; the caller creates it exclusively.
-static std::string temporaryName(std::string_view path) {
+std::string moec::temporaryName(std::string_view path) {
   static thread_local std::mt19937_64 random{std::random_device{}()};
   return fmt::format("{}.tmp-{}-{:016x}", path, ::getpid(), random());
 }
@@ -197,19 +183,11 @@ Result<void> moec::removeAll(const std::string &path) {
   return {};
 }
 
-Result<std::vector<std::string>> moec::listFiles(const std::string &folder) {
-  std::error_code code;
-  std::vector<std::string> files;
-  fs::recursive_directory_iterator it(folder, code), end;
-  for (; !code && it != end; it.increment(code)) {
-    std::error_code ignored;
-    if (!it->is_directory(ignored) || it->is_symlink(ignored))
-      files.push_back(it->path().lexically_relative(folder).generic_string());
-  }
-  if (code)
-    return codeError("cannot list folder", folder, code);
-  std::sort(files.begin(), files.end());
-  return files;
+Result<std::vector<std::string>> moec::listFiles(const std::string &path) {
+  Result<Descriptor> folder = openFolder(path);
+  if (!folder)
+    return folder.takeError();
+  return listFilesAt(*folder, path);
 }
 
 std::string moec::joinPath(std::string_view folder, std::string_view name) {

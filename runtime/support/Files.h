@@ -17,6 +17,7 @@
 
 #include "runtime/support/Result.h"
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,10 +28,16 @@ namespace moec {
 Error fileError(std::string_view what, std::string_view path);
 
 bool fileExists(const std::string &path);
+bool isRegularFile(const std::string &path);
 bool isFolder(const std::string &path);
 
-/// The whole content.
-Result<std::string> readFile(const std::string &path);
+/// The most bytes of a file that readFile takes where the caller says nothing.
+inline constexpr uint64_t kMostFileBytes = uint64_t(1) << 30;
+
+/// The whole content of a regular file. A FIFO, a device or a larger file is an
+/// error.
+Result<std::string> readFile(const std::string &path,
+                             uint64_t mostBytes = kMostFileBytes);
 
 /// Replaces `path` by one rename of a temporary file in the same folder that
 /// was written and fsync'ed; a failure leaves what was there before.
@@ -43,6 +50,9 @@ Result<void> writeFile(const std::string &path, std::string_view bytes);
 
 /// Creates a folder and its parents; existing ones are fine.
 Result<void> createFolders(const std::string &path);
+
+/// `<path>.tmp-<process>-<random>`; whoever makes it makes it exclusively.
+std::string temporaryName(std::string_view path);
 
 /// A new folder `<path>.tmp-<unique>` beside `path` (parents are created).
 Result<std::string> createTemporaryFolderBeside(const std::string &path);
@@ -57,9 +67,9 @@ Result<void> renamePath(const std::string &from, const std::string &to);
 /// followed.
 Result<void> removeAll(const std::string &path);
 
-/// Paths of all regular files and links below `folder`, relative to it, with
-/// '/', sorted.
-Result<std::vector<std::string>> listFiles(const std::string &folder);
+/// Paths of all that is no folder below `path`, links among them, relative to
+/// it, with '/', sorted.
+Result<std::vector<std::string>> listFiles(const std::string &path);
 
 /// "a/b" + "c" = "a/b/c"; "" + "c" = "c".
 std::string joinPath(std::string_view folder, std::string_view name);

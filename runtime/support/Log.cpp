@@ -13,6 +13,7 @@
 #include "runtime/support/Log.h"
 
 #include "runtime/support/Env.h"
+#include "runtime/support/PerProcess.h"
 
 #include <atomic>
 #include <cstdio>
@@ -41,8 +42,12 @@ LogLevel levelOfEnvironment() {
   return LogLevel::Warning;
 }
 
-struct Log {
+/// At a fork another thread may hold it.
+struct LogMutex {
   std::mutex mutex;
+};
+
+struct Log {
   LogSink sink;
   std::atomic<LogLevel> level{levelOfEnvironment()};
 };
@@ -64,7 +69,7 @@ std::string_view moec::logLevelName(LogLevel level) {
 
 void moec::setLogSink(LogSink sink, LogLevel level) {
   Log &log = theLog();
-  std::lock_guard lock(log.mutex);
+  std::lock_guard lock(perProcess<LogMutex>().mutex);
   log.sink = std::move(sink);
   log.level = level;
 }
@@ -77,7 +82,7 @@ void moec::logMessage(LogLevel level, std::string_view message) {
   if (!logs(level))
     return;
   Log &log = theLog();
-  std::lock_guard lock(log.mutex);
+  std::lock_guard lock(perProcess<LogMutex>().mutex);
   if (log.sink)
     return log.sink(level, message);
   std::string line =

@@ -14,6 +14,7 @@
 
 #include "runtime/support/Sha256.h"
 
+#include "runtime/support/Descriptor.h"
 #include "runtime/support/Files.h"
 
 #include <array>
@@ -66,23 +67,19 @@ std::string moec::sha256(std::string_view bytes) {
 }
 
 Result<std::string> moec::sha256File(const std::string &path) {
-  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0)
-    return fileError("cannot open", path);
+  Result<Descriptor> file = openRegular(path);
+  if (!file)
+    return file.takeError();
   Sha256 hash;
   std::array<char, 65536> buffer;
   while (true) {
-    ssize_t count = ::read(file, buffer.data(), buffer.size());
-    if (count < 0) {
-      Error error = fileError("cannot read", path);
-      ::close(file);
-      return error;
-    }
+    ssize_t count = ::read(file->get(), buffer.data(), buffer.size());
+    if (count < 0)
+      return fileError("cannot read", path);
     if (count == 0)
       break;
     hash.update({buffer.data(), static_cast<size_t>(count)});
   }
-  ::close(file);
   return hash.finish();
 }
 

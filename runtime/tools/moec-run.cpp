@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/support/Guard.h"
 #include "runtime/tools/run/Lines.h"
 #include "runtime/tools/run/Runner.h"
 
@@ -46,7 +47,7 @@ static int prebuild(const Options &options, RunReport &report) {
   return 0;
 }
 
-int main(int argc, char **argv) {
+static int runMain(int argc, char **argv) {
   RunReport report;
   report.processStart = millisecondsSinceExec();
   Options options;
@@ -68,4 +69,8 @@ int main(int argc, char **argv) {
   else
     printTable(report, options);
   return status;
+}
+
+int main(int argc, char **argv) {
+  return guarded("moec-run", [&] { return runMain(argc, argv); });
 }

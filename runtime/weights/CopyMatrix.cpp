@@ -87,7 +87,7 @@ Result<void> copyNumber(const std::byte *from, Storage source, std::byte *to,
     if (number < INT32_MIN || number > INT32_MAX)
       return Error{ErrorCode::Refused,
                    fmt::format("holds {}, which is none of 32 bits", number)};
-    host::storeInt32(to, 0, static_cast<int32_t>(number));
+    host::storeInteger(target, to, 0, number);
     return {};
   }
   float number = 0, stored = 0;
@@ -138,8 +138,9 @@ Conversion weights::conversionOf(std::string_view type,
   const Storage to = host::storageOf(element);
   if (from == Storage::I64 && to == Storage::I32)
     return Conversion::Integers;
-  const bool isScale = from == Storage::UE8M0 || from == Storage::E4M3;
-  if ((isFloat(to) && (isFloat(from) || isScale)) ||
+  // Exponents are whole numbers of their own; other codes of 8 bits mean
+  // nothing without their scales.
+  if ((isFloat(to) && (isFloat(from) || from == Storage::UE8M0)) ||
       (to == Storage::UE8M0 && isFloat(from)))
     return Conversion::Exact;
   return Conversion::None;

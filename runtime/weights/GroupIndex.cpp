@@ -125,7 +125,8 @@ Result<void> WeightLoader::loadGroupIndex(const Value &value,
 
 Result<void> WeightLoader::checkOrder(const Wanted &codes) {
   const int64_t group = (codes.first ? shape.w1 : shape.w2).columns;
-  if (shape.groupIndex || group < 1)
+  // Without scales there are no groups; all of a row may be one.
+  if (shape.groupIndex || group == 0)
     return {};
   const Wanted wanted = wantedIndex(codes.value, codes.first);
   const int64_t begin = codes.first ? 0 : shape.columnBegin;
@@ -139,15 +140,15 @@ Result<void> WeightLoader::checkOrder(const Wanted &codes) {
       if (!index)
         return index.takeError();
       for (size_t c = 0; c < index->groups.size(); ++c)
-        if (const int64_t column = begin + int64_t(c);
-            index->groups[c] != column / group)
+        if (const int64_t column = begin + int64_t(c),
+            expected = group == -1 ? 0 : column / group;
+            index->groups[c] != expected)
           return Error{ErrorCode::Refused,
                        fmt::format("{}: tensor '{}': expected group {} of "
                                    "column {}, since layer '{}' has no "
                                    "group_index, got {}",
-                                   checkpoint.path(), index->tensor,
-                                   column / group, column, shape.name,
-                                   index->groups[c])};
+                                   checkpoint.path(), index->tensor, expected,
+                                   column, shape.name, index->groups[c])};
     }
   }
   return {};

@@ -10,8 +10,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/package/ElementTypes.h"
 #include "runtime/weights/LoadWeights.h"
+
+#include "runtime/package/ElementTypes.h"
+#include "runtime/support/JsonReader.h"
 
 #include <fmt/format.h>
 
@@ -46,6 +48,15 @@ public:
   }
   int64_t integer(std::string_view path, int64_t least) {
     const json *node = find(path);
+    // Products of two such fit 64 bits.
+    constexpr int64_t kMost = INT32_MAX;
+    if (node &&
+        (node->is_number_unsigned()
+             ? node->get<uint64_t>() > uint64_t(kMost)
+             : node->is_number_integer() && node->get<int64_t>() > kMost)) {
+      fail(path, "an integer below 2^31");
+      return least;
+    }
     if (node && node->is_number_integer() && node->get<int64_t>() >= least)
       return node->get<int64_t>();
     fail(path, fmt::format("an integer of at least {}", least));
@@ -115,8 +126,13 @@ Result<LayerShape> LayerShape::read(const json &layer) {
     reader.fail("activation.gated", "true or false");
   else
     made.gated = *gated;
-  const json *index = reader.find("group_index");
-  made.groupIndex = index && index->is_boolean() && index->get<bool>();
+  const auto isSet = [&](std::string_view path) {
+    const json *node = reader.find(path);
+    return node && node->is_boolean() && node->get<bool>();
+  };
+  made.groupIndex = isSet("group_index");
+  made.sharedGate = isSet("shared_expert_gate");
+  made.storesFloats = reader.find("weights_type") != nullptr;
   const json *order = reader.find("gate_up_order");
   made.gateUpOrder =
       order && order->is_string() ? order->get<std::string>() : "gate_first";
@@ -145,4 +161,24 @@ Result<LayerShape> LayerShape::read(const json &layer) {
   if (!reader.error.empty())
     return Error{ErrorCode::InvalidManifest, reader.error};
   return made;
+}
+
+Result<json> weights::readStoredLayout(const json &described) {
+  JsonErrors errors{"manifest", std::nullopt, ErrorCode::InvalidManifest};
+  const std::string path = "layer.stored_layout";
+  if (!described.is_object()) {
+    errors.add(path, fmt::format("expected an object, got {}",
+                                 describeJson(described)));
+    return *std::move(errors.first);
+  }
+  JsonReader reader(described, path, errors);
+  json layout = {{"name", reader.textOr("name", "")}};
+  for (const char *unit : {"weights", "scales", "zero_points"})
+    if (std::optional<JsonReader> part = reader.object(unit))
+      layout[unit] = {{"packed", part->textOr("packed", "")},
+                      {"rows_last", part->booleanOr("rows_last", false)},
+                      {"added", part->integerOr("added", 0, 0, 1)}};
+  if (errors.first)
+    return *std::move(errors.first);
+  return layout;
 }

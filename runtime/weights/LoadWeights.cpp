@@ -67,6 +67,14 @@ bool ordersAlike(const std::vector<int64_t> &a, const std::vector<int64_t> &b) {
                         first.end()));
 }
 
+/// Exponents are scales, never weights or biases.
+Conversion conversionFor(Kind kind, std::string_view type,
+                         std::string_view element) {
+  if (kind != Kind::Scale && type == "F8_E8M0" && element != "f8E8M0FNU")
+    return Conversion::None;
+  return conversionOf(type, element, kind == Kind::Packed);
+}
+
 std::string shapeText(const std::vector<int64_t> &extents) {
   return fmt::format("[{}]", fmt::join(extents, ", "));
 }
@@ -114,22 +122,30 @@ Result<void> WeightLoader::findLayer(int64_t layer) {
 }
 
 Result<WeightLoader> WeightLoader::create(Checkpoint &checkpoint,
-                                          const json &described, int64_t layer,
-                                          bool quantize) {
+                                          const Manifest &manifest,
+                                          const LoadOptions &options) {
+  const json &described = manifest.layer;
   WeightLoader made(checkpoint);
   Result<LayerShape> shape = LayerShape::read(described);
   if (!shape)
     return shape.takeError();
   made.shape = std::move(*shape);
-  if (quantize && described.contains("weights_type"))
+  if (options.quantize && described.contains("weights_type"))
     return refusal(fmt::format("layer '{}' takes its weights as floats and "
                                "quantizes them itself; accepted: no --quantize",
                                made.shape.name));
-  if (auto it = described.find("stored_layout"); it != described.end())
-    made.stored = *it;
-  if (Result<void> ok = made.findLayer(layer); !ok)
+  if (auto it = described.find("stored_layout");
+      it != described.end() && !it->is_null()) {
+    Result<json> read = readStoredLayout(*it);
+    if (!read)
+      return read.takeError();
+    made.stored = std::move(*read);
+  }
+  if (Result<void> ok = made.findLayer(options.layer); !ok)
     return ok.takeError();
-  if (quantize)
+  if (Result<void> ok = made.checkTaken(manifest, options); !ok)
+    return ok.takeError();
+  if (options.quantize)
     if (Result<void> ok = made.quantizeExperts(); !ok)
       return ok.takeError();
   return made;
@@ -188,7 +204,7 @@ Result<WeightLoader::Wanted> WeightLoader::wantedOf(const Value &value) const {
     made.kinds = {Kind::ColumnsPacked};
   const json layout = stored.value(unit, json::object());
   const std::string packed = layout.value("packed", "");
-  const int64_t codes = 32 / shape.codeBits;
+  const int64_t codes = std::max<int64_t>(32 / shape.codeBits, 1);
   made.rowAxis = layout.value("rows_last", false) ? 2 : 1;
   made.rowsPerElement = packed == "rows" ? codes : 1;
   made.columnsPerElement = packed == "columns" ? codes : 1;
@@ -225,17 +241,18 @@ Error WeightLoader::missing(const Wanted &wanted, int64_t expert,
       count > kMost ? fmt::format(" and {} more", count - kMost) : ""));
 }
 
+std::vector<Part> WeightLoader::candidatesOf(Part part) const {
+  if (part == Part::Down)
+    return {part};
+  // Without gates the first weight is called either.
+  return {part, shape.gated ? Part::GateUp : Part::Gate};
+}
+
 Result<WeightLoader::Source> WeightLoader::find(const Wanted &wanted,
                                                 int64_t expert, Part part) {
   const bool shared = expert >= shape.experts;
   const int64_t own = shared ? expert - shape.experts : expert;
-  // Without gates the first weight is called either.
-  std::vector<Part> parts = {part};
-  if (part == Part::Up)
-    parts.push_back(shape.gated ? Part::GateUp : Part::Gate);
-  else if (part == Part::Gate)
-    parts.push_back(Part::GateUp);
-  for (Part candidate : parts)
+  for (Part candidate : candidatesOf(part))
     for (int64_t index : {own, kAllExperts})
       if (const Found *found = look(wanted, shared, index, candidate))
         return view(wanted, *found, own, part);
@@ -294,8 +311,7 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
   made.tensor = found.name;
   made.inverse =
       role.kind == Kind::SecondDivisor || role.kind == Kind::InputDivisor;
-  made.conversion =
-      conversionOf(tensor.type, wanted.element, role.kind == Kind::Packed);
+  made.conversion = conversionFor(role.kind, tensor.type, wanted.element);
   if (role.kind == Kind::ColumnsPacked && tensor.type != "I32")
     made.conversion = Conversion::None;
   std::vector<int64_t> extents = tensor.shape;
@@ -514,8 +530,7 @@ Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
   if (!tensor)
     return tensor.takeError();
   const std::string &element = value.elementTypes.front();
-  const Conversion conversion =
-      conversionOf((*tensor)->type, element, /*packed=*/false);
+  const Conversion conversion = conversionFor(kind, (*tensor)->type, element);
   const int64_t bits = bitsOf((*tensor)->type);
   const int64_t count = int64_t((*tensor)->bytes.size()) * 8 / bits;
   TargetMatrix target;
@@ -546,14 +561,8 @@ Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
 }
 
 Result<void> WeightLoader::load(const Value &value, std::span<std::byte> to) {
-  constexpr std::pair<std::string_view, Kind> kOfLayer[] = {
-      {"routing_bias", Kind::RoutingBias},
-      {"per_expert_scale", Kind::ExpertScale},
-      {"hash_table", Kind::HashTable},
-  };
-  for (const auto &[name, kind] : kOfLayer)
-    if (value.name == name)
-      return loadRouting(value, kind, to);
+  if (const std::optional<Kind> kind = kindOfLayer(value.name))
+    return loadRouting(value, *kind, to);
   const bool isFirst = value.name.starts_with("a1_");
   if (isFirst || value.name.starts_with("a2_")) {
     Wanted wanted;
@@ -567,8 +576,7 @@ Result<void> WeightLoader::load(const Value &value, std::span<std::byte> to) {
   }
   if (value.name.ends_with("_group_index"))
     return loadGroupIndex(value, to);
-  if (!value.name.starts_with("w13") && !value.name.starts_with("w2") &&
-      value.name != "b13" && value.name != "b2")
+  if (!isOfExperts(value.name))
     return refusal(fmt::format("value '{}': no checkpoint's name is known for "
                                "it; accepted: a layer without it",
                                value.name));

@@ -21,6 +21,8 @@
 #include "runtime/weights/Safetensors.h"
 #include "runtime/weights/TensorNames.h"
 
+#include <set>
+
 namespace moec::weights {
 
 /// What of the manifest's `layer` says where weights lie in a checkpoint.
@@ -41,19 +43,36 @@ struct LayerShape {
   WeightFormat format1, format2; ///< what a float weight is quantized to
   int64_t codeBits = 8;          ///< of both weights
   bool groupIndex = false;       ///< columns say their groups
+  bool sharedGate = false;       ///< shared experts are weighed
+  bool storesFloats = false;     ///< which packing quantizes
 
   /// Errors are InvalidManifest, or Refused for a layer whose weights no
   /// checkpoint says (replicas of experts).
   static Result<LayerShape> read(const nlohmann::json &layer);
 };
 
+/// What a manifest's layer says of how stored values lie: its fields, with the
+/// types that they must have.
+Result<nlohmann::json> readStoredLayout(const nlohmann::json &described);
+
+struct LoadOptions {
+  int64_t layer = -1; ///< the model's; -1: the first that has experts
+  /// The checkpoint's weights are floats, which become what the layer has.
+  bool quantize = false;
+  /// The caller computes the checkpoint's shared experts.
+  bool noSharedExperts = false;
+  /// Tensors that have one of these words, and that no value takes, are left
+  /// out. Each word must name one.
+  std::vector<std::string> ignored;
+};
+
 class WeightLoader {
 public:
-  /// `layer` is the model's; -1 is the first one that has experts. `quantize`:
-  /// the checkpoint's weights are floats, which become what the layer has.
+  /// Refuses a checkpoint of which a tensor of the layer's experts, shared
+  /// experts or router is neither taken by a value nor known to be irrelevant.
   static Result<WeightLoader> create(Checkpoint &checkpoint,
-                                     const nlohmann::json &described,
-                                     int64_t layer, bool quantize = false);
+                                     const Manifest &manifest,
+                                     const LoadOptions &options = {});
 
   int64_t layer() const { return number; }
 
@@ -94,6 +113,20 @@ private:
   explicit WeightLoader(Checkpoint &checkpoint) : checkpoint(checkpoint) {}
 
   Result<void> findLayer(int64_t layer);
+  /// CheckTensors.cpp.
+  Result<void> checkTaken(const Manifest &manifest, const LoadOptions &options);
+  std::set<std::pair<Part, Kind>> takenBy(const Manifest &manifest,
+                                          bool quantize) const;
+  bool isOfThisRank(const TensorRole &role) const;
+  Result<void> checkSymmetric(const Found &found);
+  Result<bool> isZero(const Found &found);
+  std::string schemeOfScales(const Found &found) const;
+  std::string takerFor(const Found &found, bool quantize) const;
+  Error untaken(std::string_view name, std::string_view what,
+                std::string_view accepted, std::string_view word) const;
+  Result<void> checkUntaken(const Found &found, bool quantize);
+  Result<void> checkExpert(const Found &found) const;
+  Result<void> checkOneEach() const;
   Result<void> quantizeExperts();
   void keep(const TensorRole &role, std::string_view type,
             std::vector<int64_t> extents, std::vector<std::byte> bytes);
@@ -109,6 +142,11 @@ private:
   };
   static Wanted wantedIndex(std::string value, bool first);
   std::vector<Part> partsOf(bool first) const;
+  /// Parts that may hold a part: gates and ups may be together.
+  std::vector<Part> candidatesOf(Part part) const;
+  /// What holds a value of the layer itself, not of its experts.
+  static std::optional<Kind> kindOfLayer(std::string_view value);
+  static bool isOfExperts(std::string_view value);
   Result<Index> readIndex(const Wanted &wanted, int64_t expert, Part part);
   Result<void> loadGroupIndex(const Value &value, std::span<std::byte> to);
   /// That columns of codes are in the order that the layer says.

@@ -12,16 +12,16 @@
 
 #include "runtime/weights/Safetensors.h"
 
+#include "runtime/support/Descriptor.h"
 #include "runtime/support/Files.h"
+#include "runtime/support/Json.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstring>
 #include <fcntl.h>
-#include <set>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,13 +50,6 @@ constexpr Type kTypes[] = {
     {"F8_E8M0", 8}, {"F4", 4},   {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"C64", 64},
 };
 
-/// What stands in a header, cut where it is long.
-std::string shown(const json &value) {
-  constexpr size_t kLongest = 80;
-  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
-  return text.size() > kLongest ? text.substr(0, kLongest) + "..." : text;
-}
-
 /// Reads one header.
 class HeaderReader {
 public:
@@ -71,10 +64,9 @@ private:
   }
   Error expected(std::string_view tensor, std::string_view what,
                  const std::string &got) const {
-    return fail(
-        fmt::format("tensor '{}': expected {}, got {}", tensor, what, got));
+    return fail(fmt::format("tensor '{}': expected {}, got {}",
+                            shortText(tensor, 200), what, got));
   }
-  Result<json> parse(std::string_view text) const;
   Result<StoredTensor> tensor(const std::string &key, const json &entry);
   Result<void> checkCoverage() const;
 
@@ -87,61 +79,39 @@ private:
   std::vector<Extent> extents;
 };
 
-/// JSON of which no object says a key twice.
-Result<json> HeaderReader::parse(std::string_view text) const {
-  std::vector<std::set<std::string>> keys;
-  std::string doubled;
-  auto watch = [&](int, json::parse_event_t event, json &parsed) {
-    if (event == json::parse_event_t::object_start)
-      keys.emplace_back();
-    else if (event == json::parse_event_t::object_end)
-      keys.pop_back();
-    else if (event == json::parse_event_t::key &&
-             !keys.back().insert(parsed.get<std::string>()).second &&
-             doubled.empty())
-      doubled = parsed.get<std::string>();
-    return true;
-  };
-  json header = json::parse(text, watch, /*allow_exceptions=*/false);
-  if (header.is_discarded() || !header.is_object())
-    return fail("expected a header of one JSON object behind the first eight "
-                "bytes, got something else");
-  if (!doubled.empty())
-    return fail(fmt::format("the header names '{}' twice", doubled));
-  return header;
-}
-
 Result<StoredTensor> HeaderReader::tensor(const std::string &key,
                                           const json &entry) {
   StoredTensor made;
   if (!entry.is_object())
     return expected(key, "an object with dtype, shape and data_offsets",
-                    shown(entry));
-  const auto field = [&](const char *word) {
+                    shortJson(entry));
+  static const json absent;
+  const auto field = [&](const char *word) -> const json & {
     auto it = entry.find(word);
-    return it == entry.end() ? json() : *it;
+    return it == entry.end() ? absent : *it;
   };
-  const json type = field("dtype"), shape = field("shape"),
-             offsets = field("data_offsets");
+  const json &type = field("dtype"), &shape = field("shape"),
+             &offsets = field("data_offsets");
   made.type = type.is_string() ? type.get<std::string>() : "";
   const int64_t bits = bitsOf(made.type);
   if (bits == 0) {
     std::string known;
     for (const Type &row : kTypes)
       known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
-    return expected(key, "a dtype of " + known, shown(type));
+    return expected(key, "a dtype of " + known, shortJson(type));
   }
   bool fits = shape.is_array();
   int64_t total = bits;
-  for (const json &extent : shape.is_array() ? shape : json::array()) {
-    fits &= extent.is_number_unsigned() &&
-            extent.get<uint64_t>() <= uint64_t(INT64_MAX);
+  for (size_t i = 0; fits && i < shape.size(); ++i) {
+    const json &extent = shape[i];
+    fits = extent.is_number_unsigned() &&
+           extent.get<uint64_t>() <= uint64_t(INT64_MAX);
     made.shape.push_back(fits ? extent.get<int64_t>() : 0);
     fits = fits && !__builtin_mul_overflow(total, made.shape.back(), &total);
   }
   if (!fits || total % 8 != 0)
     return expected(key, "a shape of whole numbers that fills whole bytes",
-                    shown(shape));
+                    shortJson(shape));
   const bool isPair = offsets.is_array() && offsets.size() == 2 &&
                       offsets[0].is_number_unsigned() &&
                       offsets[1].is_number_unsigned();
@@ -152,12 +122,13 @@ Result<StoredTensor> HeaderReader::tensor(const std::string &key,
                     fmt::format("data_offsets [begin, end] in the {} bytes "
                                 "behind the header",
                                 data.size()),
-                    shown(offsets));
+                    shortJson(offsets));
   if (end - begin != uint64_t(total / 8))
-    return expected(key,
-                    fmt::format("data_offsets of the {} bytes of {}", total / 8,
-                                made.describe()),
-                    fmt::format("{}, {} bytes", shown(offsets), end - begin));
+    return expected(
+        key,
+        fmt::format("data_offsets of the {} bytes of {}", total / 8,
+                    made.describe()),
+        fmt::format("{}, {} bytes", shortJson(offsets), end - begin));
   made.bytes = data.subspan(begin, end - begin);
   if (begin != end)
     extents.push_back({begin, end, key});
@@ -201,8 +172,10 @@ Result<StoredTensors> HeaderReader::read() {
                             "{}",
                             std::min(rest, kMaxHeaderBytes), length));
   data = file.subspan(kLengthBytes + length);
-  Result<json> header = parse(
-      {reinterpret_cast<const char *>(file.data()) + kLengthBytes, length});
+  Result<json> header = parseJsonObject(
+      {reinterpret_cast<const char *>(file.data()) + kLengthBytes, length},
+      fmt::format("{}: header", name), ErrorCode::InvalidArgument,
+      {kMaxHeaderBytes});
   if (!header)
     return header.takeError();
   StoredTensors made;
@@ -239,26 +212,19 @@ Result<StoredTensors> weights::parseSafetensors(std::span<const std::byte> file,
 
 Result<std::unique_ptr<SafetensorsFile>>
 SafetensorsFile::open(const std::string &path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0)
-    return fileError("cannot open", path);
+  Result<Descriptor> file = openRegular(path);
+  if (!file)
+    return file.takeError();
   struct stat info;
-  if (::fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
-    ::close(file);
-    return Error{ErrorCode::FileSystem,
-                 fmt::format("cannot map '{}': expected a file", path)};
-  }
+  if (::fstat(file->get(), &info) != 0)
+    return fileError("cannot read", path);
   const auto bytes = static_cast<size_t>(info.st_size);
   // Nothing is mapped of an empty file; the parser says what is missing.
-  void *address = bytes == 0
-                      ? nullptr
-                      : ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
-  if (address == MAP_FAILED) {
-    Error error = fileError("cannot map", path);
-    ::close(file);
-    return error;
-  }
-  ::close(file);
+  void *address = bytes == 0 ? nullptr
+                             : ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE,
+                                      file->get(), 0);
+  if (address == MAP_FAILED)
+    return fileError("cannot map", path);
   std::unique_ptr<SafetensorsFile> made(new SafetensorsFile(address, bytes));
   Result<StoredTensors> tensors =
       parseSafetensors({static_cast<const std::byte *>(address), bytes}, path);
@@ -302,9 +268,12 @@ Result<void> Checkpoint::readIndex(const std::string &folder,
   Result<std::string> text = readFile(path);
   if (!text)
     return text.takeError();
-  const json read = json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  const auto map = read.is_object() ? read.find("weight_map") : read.end();
-  if (!read.is_object() || map == read.end() || !map->is_object())
+  Result<json> read = parseJsonObject(*text, path, ErrorCode::InvalidArgument,
+                                      {kMaxHeaderBytes});
+  if (!read)
+    return read.takeError();
+  const auto map = read->find("weight_map");
+  if (map == read->end() || !map->is_object())
     return Error{ErrorCode::InvalidArgument,
                  fmt::format("{}: expected a JSON object with \"weight_map\", "
                              "an object of tensors' names and their files",
@@ -315,7 +284,7 @@ Result<void> Checkpoint::readIndex(const std::string &folder,
       return Error{ErrorCode::InvalidArgument,
                    fmt::format("{}: weight_map of '{}': expected a file in the "
                                "folder, got {}",
-                               path, name, shown(file))};
+                               path, name, shortJson(file))};
     files.emplace(name, joinPath(folder, shard));
   }
   return {};
@@ -375,4 +344,27 @@ Result<const StoredTensor *> Checkpoint::find(std::string_view name) {
                              "to be there, got a file without it",
                              where->second, name)};
   return &tensor->second;
+}
+
+Result<void> Checkpoint::checkNames(
+    const std::function<bool(std::string_view)> &isAsked) const {
+  for (const auto &[path, file] : opened) {
+    if (!file)
+      continue;
+    for (const auto &[name, tensor] : file->tensors()) {
+      if (!isAsked(name))
+        continue;
+      const auto known = files.find(name);
+      if (known == files.end())
+        return Error{ErrorCode::InvalidArgument,
+                     fmt::format("{} holds tensor '{}', which the index of {} "
+                                 "does not name",
+                                 path, name, root)};
+      if (known->second != path)
+        return Error{ErrorCode::InvalidArgument,
+                     fmt::format("tensor '{}' is in two files, {} and {}", name,
+                                 known->second, path)};
+    }
+  }
+  return {};
 }

@@ -20,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -78,6 +79,10 @@ public:
   const std::map<std::string, std::string, std::less<>> &names() const {
     return files;
   }
+  /// Of the files that are open: that each tensor whose name `isAsked` wants is
+  /// known by that name, and in that file.
+  Result<void>
+  checkNames(const std::function<bool(std::string_view)> &isAsked) const;
   /// Opens the tensor's file if it is not open yet.
   Result<const StoredTensor *> find(std::string_view name);
 

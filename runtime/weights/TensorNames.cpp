@@ -82,6 +82,38 @@ constexpr LayerWord kLayerWords[] = {
     {"tid2eid", "", Kind::HashTable},
 };
 
+/// What a router's linear layer has. Its product, the logits, is an input.
+constexpr std::string_view kOfRouter[] = {"weight",
+                                          "bias",
+                                          "weight_scale",
+                                          "weight_scale_inv",
+                                          "weight_packed",
+                                          "weight_scale_2",
+                                          "weight_global_scale",
+                                          "weight_zero_point",
+                                          "weight_shape",
+                                          "input_scale",
+                                          "input_global_scale",
+                                          "qweight",
+                                          "qzeros",
+                                          "scales",
+                                          "g_idx",
+                                          "weight_g_idx",
+                                          "scale"};
+/// What of an expert says nothing that a layer does not say.
+struct IrrelevantWord {
+  std::string_view word, reason;
+};
+constexpr IrrelevantWord kOfExperts[] = {
+    // compressed-tensors, beside weight_packed.
+    {"weight_shape", "extents are those of the layer"},
+};
+/// Modules that hold an MoE block; `gate` in them is the router.
+constexpr std::string_view kBlocks[] = {"mlp",   "ffn", "feed_forward",
+                                        "mixer", "moe", "block_sparse_moe"};
+constexpr std::string_view kSharedGates[] = {"shared_expert_gate",
+                                             "shared_experts_gate"};
+
 constexpr std::string_view kLayers[] = {"layers", "blocks", "h"};
 constexpr std::string_view kExperts[] = {"experts", "local_experts"};
 constexpr std::string_view kShared[] = {"shared_expert", "shared_experts",
@@ -195,26 +227,94 @@ bool readInLayer(Words words, TensorName &made) {
   return readRouting(words, made);
 }
 
+/// A name's words, of which `at` says that a layer's number follows.
+struct LayerWords {
+  std::vector<std::string_view> words;
+  size_t at = 0;
+  int64_t layer = 0;
+
+  Words inLayer() const { return Words(words).subspan(at + 2); }
+};
+
+/// Nothing where no layer of the language model is named.
+std::optional<LayerWords> readLayer(std::string_view name) {
+  LayerWords made;
+  made.words = split(name);
+  for (size_t i = 0; i + 1 < made.words.size(); ++i) {
+    for (std::string_view other : kOthers)
+      if (made.words[i].find(other) != std::string_view::npos)
+        return std::nullopt;
+    if (!isOne(made.words[i], kLayers))
+      continue;
+    const std::optional<int64_t> layer = number(made.words[i + 1]);
+    if (!layer)
+      continue;
+    made.at = i;
+    made.layer = *layer;
+    return made;
+  }
+  return std::nullopt;
+}
+
+/// Of the words behind the layer's number.
+std::optional<Place> placeOf(Words words) {
+  for (size_t i = 0; i + 1 < words.size(); ++i) {
+    if (isOne(words[i], kShared))
+      return Place::SharedExperts;
+    if (isOne(words[i], kExperts))
+      return Place::Experts;
+    if (isOne(words[i], kSharedGates))
+      return Place::SharedGate;
+    const bool isInBlock = i > 0 && isOne(words[i - 1], kBlocks);
+    if (words[i] == "router" || words[i] == "moe_statics" ||
+        (words[i] == "gate" && isInBlock))
+      return Place::Router;
+    // A part of all experts.
+    if (isOne(words[i], kModules))
+      for (const PartWord &row : kParts)
+        if (words[i + 1].starts_with(row.word))
+          return Place::Experts;
+  }
+  return std::nullopt;
+}
+
 } // namespace
 
 std::optional<TensorName> weights::readTensorName(std::string_view name) {
-  const std::vector<std::string_view> words = split(name);
-  for (size_t i = 0; i + 1 < words.size(); ++i) {
-    for (std::string_view other : kOthers)
-      if (words[i].find(other) != std::string_view::npos)
-        return std::nullopt;
-    if (!isOne(words[i], kLayers))
-      continue;
-    const std::optional<int64_t> layer = number(words[i + 1]);
-    if (!layer)
-      continue;
-    TensorName made;
-    made.layer = *layer;
-    if (readInLayer(Words(words).subspan(i + 2), made))
-      return made;
+  const std::optional<LayerWords> read = readLayer(name);
+  if (!read)
     return std::nullopt;
-  }
-  return std::nullopt;
+  TensorName made;
+  made.layer = read->layer;
+  if (!readInLayer(read->inLayer(), made))
+    return std::nullopt;
+  made.prefix = size_t(read->words[read->at].data() - name.data());
+  return made;
+}
+
+std::optional<TensorPlace> weights::readTensorPlace(std::string_view name) {
+  const std::optional<LayerWords> read = readLayer(name);
+  if (!read || readTensorName(name))
+    return std::nullopt;
+  const std::optional<Place> place = placeOf(read->inLayer());
+  if (!place)
+    return std::nullopt;
+  TensorPlace made{read->layer, *place, {}};
+  const std::string_view last = read->words.back();
+  if (*place == Place::Router && isOne(last, kOfRouter))
+    made.irrelevant = "logits are an input";
+  for (const IrrelevantWord &row : kOfExperts)
+    if (last == row.word && *place != Place::Router)
+      made.irrelevant = row.reason;
+  return made;
+}
+
+bool weights::hasWord(std::string_view name, std::string_view word) {
+  const std::vector<std::string_view> words = split(name);
+  const std::string_view last = words.back();
+  return std::find(words.begin(), words.end(), word) != words.end() ||
+         (last.size() > word.size() && last.ends_with(word) &&
+          last[last.size() - word.size() - 1] == '_');
 }
 
 std::string_view weights::partName(Part part) {

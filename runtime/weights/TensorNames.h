@@ -55,6 +55,7 @@ struct TensorRole {
 /// A role, and what the spelling says besides.
 struct TensorName {
   int64_t layer = 0;
+  size_t prefix = 0; ///< characters before the word that says the layer
   TensorRole role;
   /// A parameter of all experts, not the weight of a module of its own: either
   /// of its last two dimensions may be rows.
@@ -65,6 +66,29 @@ struct TensorName {
 
 /// Nothing where the name is no weight of an MoE layer.
 std::optional<TensorName> readTensorName(std::string_view name);
+
+/// Where in an MoE layer a tensor stands whose role is not known.
+enum class Place {
+  Experts,
+  SharedExperts,
+  SharedGate, ///< what weighs shared experts
+  Router,
+};
+
+struct TensorPlace {
+  int64_t layer = 0;
+  Place place = Place::Experts;
+  /// Why no value has to take it; "" where it must not be left out.
+  std::string_view irrelevant;
+};
+
+/// Nothing where readTensorName() knows the name, or where it belongs to no
+/// experts, shared experts or router.
+std::optional<TensorPlace> readTensorPlace(std::string_view name);
+
+/// Whether the name has a word, between dots or behind an underscore at its
+/// end: "input_scale", "bias", "shared_expert".
+bool hasWord(std::string_view name, std::string_view word);
 
 /// "up_proj", "weight": how a message says what was looked for.
 std::string_view partName(Part part);

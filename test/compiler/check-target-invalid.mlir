@@ -157,17 +157,17 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts: each has an intermediate of 512, the others of 768, so that they cannot share weights; accepted: equal ones, or shared experts beside this layer}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts: each has an intermediate of 512, the others of 768, so that they cannot share weights; accepted: equal ones, or shared experts beside this layer (--no-shared-experts, option no_shared_experts of moec_compile_config, or a layer JSON without n_shared_experts)}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, num_shared_experts = 1, shared_intermediate = 512}
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts: they read the layer's hidden of 2048, the others a latent one of 1024; accepted: shared experts beside this layer}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts: they read the layer's hidden of 2048, the others a latent one of 1024; accepted: shared experts beside this layer (--no-shared-experts, option no_shared_experts of moec_compile_config, or a layer JSON without n_shared_experts)}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, num_shared_experts = 1, latent_hidden = 1024}
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts: with experts spread over ranks each rank would add them; accepted: shards of them (without ep), or shared experts beside this layer}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts: with experts spread over ranks each rank would add them; accepted: shards of them (without ep), or shared experts beside this layer (--no-shared-experts, option no_shared_experts of moec_compile_config, or a layer JSON without n_shared_experts)}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, ep>, num_shared_experts = 2}
 
 // -----
@@ -289,17 +289,17 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [size_not_supported]: hidden is 2044; accepted: multiples of 8}}
+// expected-error@+1 {{layer @l refused [size_not_supported]: hidden is 2044; accepted: multiples of 8 (pieces of 16 bytes; nothing is padded)}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2044, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 // -----
 
-// expected-error@+1 {{layer @l refused [size_not_supported]: intermediate (of this rank) is 764; accepted: multiples of 8}}
+// expected-error@+1 {{layer @l refused [size_not_supported]: intermediate (of this rank) is 764; accepted: multiples of 8 (pieces of 16 bytes; nothing is padded)}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 764, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 // -----
 
-// expected-error@+1 {{layer @l refused [size_not_supported]: hidden is 2046; accepted: multiples of 4}}
+// expected-error@+1 {{layer @l refused [size_not_supported]: hidden is 2046; accepted: multiples of 4 (pieces of 16 bytes; nothing is padded)}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2046, intermediate = 768, input_type = f32, output_type = bf16, logits_type = bf16, quant = #moe.quant<f32>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 // -----
@@ -316,15 +316,15 @@ moe.layer @l {experts = 128, top_k = 33, hidden = 2048, intermediate = 768, inpu
 
 // Every reason is said, not the first alone.
 // expected-error@+3 {{layer @l refused [option_not_supported]: no backend does option 'scales_swizzled'; accepted: scales in their logical order}}
-// expected-error@+2 {{layer @l refused [size_not_supported]: hidden is 2044; accepted: multiples of 8}}
+// expected-error@+2 {{layer @l refused [size_not_supported]: hidden is 2044; accepted: multiples of 8 (pieces of 16 bytes; nothing is padded)}}
 // expected-error@+1 {{layer @l refused [size_not_supported]: top_k is 33; accepted: at most 32}}
 moe.layer @l {experts = 128, top_k = 33, hidden = 2044, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, scales_swizzled}
 
 // -----
 
 // Rows are loaded in 16 bytes.
-// expected-error@+2 {{layer @l refused [size_not_supported]: hidden is 2040; accepted: multiples of 16}}
-// expected-error@+1 {{layer @l refused [size_not_supported]: intermediate (of this rank) is 760; accepted: multiples of 16}}
+// expected-error@+2 {{layer @l refused [size_not_supported]: hidden is 2040; accepted: multiples of 16 (pieces of 16 bytes; nothing is padded)}}
+// expected-error@+1 {{layer @l refused [size_not_supported]: intermediate (of this rank) is 760; accepted: multiples of 16 (pieces of 16 bytes; nothing is padded)}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2040, intermediate = 760, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 // -----
@@ -374,5 +374,5 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts: zero experts have the ids behind the others; accepted: shared experts beside this layer}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts: zero experts have the ids behind the others; accepted: shared experts beside this layer (--no-shared-experts, option no_shared_experts of moec_compile_config, or a layer JSON without n_shared_experts)}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<longcat>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, zero_experts = 4, num_shared_experts = 1}

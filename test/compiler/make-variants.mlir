@@ -140,3 +140,12 @@ moe.layer @too_wide {
 moe.layer @alike {
   experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, batch_invariant,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+
+// The places of the weights of all experts do not fit 32 bits.
+// CHECK-LABEL: moe.program @huge_sm_90a
+// WGMMA-LABEL: moe.program @huge_sm_90a
+// WGMMA-SAME: engine 'gemv' counts the 16-byte pieces of a weight in 32 bits: those of all experts are 137438953472 bytes, and below 68719476736 are possible
+// WGMMA-NOT: engine "gemv" {
+moe.layer @huge {
+  experts = 1024, top_k = 8, hidden = 8192, intermediate = 4096, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 4096, local_begin = 0, local_experts = 1024, w2_bias = true}

@@ -384,6 +384,22 @@ moe.layer @batched {experts = 8, top_k = 2, hidden = 256, intermediate = 96, inp
 // CHECK: moe.communication = {reduce = 4 : i64}{{$}}
 moe.layer @same_tokens {experts = 8, top_k = 2, hidden = 256, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 4, rank = 3, ep>, all_to_all = "nixl_ep"}
 
+// Names that vLLM had before are the transports that they became.
+
+// CHECK-LABEL: moe.layer @naive {
+// CHECK-NOT: all_to_all
+// CHECK: moe.communication = {gather = 4 : i64, scatter = 4 : i64}{{$}}
+moe.layer @naive {experts = 8, top_k = 2, hidden = 256, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, rank = 3, ep>, all_to_all = "naive"}
+
+// CHECK-LABEL: moe.layer @alltoallv {
+// CHECK: all_to_all = "flashinfer_nvlink_two_sided"
+// CHECK: moe.communication = {exchange = "flashinfer_nvlink_two_sided"}{{$}}
+moe.layer @alltoallv {experts = 8, top_k = 2, hidden = 256, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, rank = 3, ep>, all_to_all = "flashinfer_all2allv"}
+
+// CHECK-LABEL: moe.layer @mori {
+// CHECK: moe.communication = {exchange = "mori_high_throughput"}{{$}}
+moe.layer @mori {experts = 8, top_k = 2, hidden = 256, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, rank = 3, ep>, all_to_all = "mori"}
+
 // Who reduces is another's business.
 
 // CHECK-LABEL: moe.layer @deferred {

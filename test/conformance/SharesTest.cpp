@@ -283,7 +283,7 @@ TEST_P(Shares, SumToTheLayer) {
       fillX(whole.layer, kSeed, 0, tokens, x.span.data(), hidden);
       Bytes logits(tokens * (layout.experts + layout.zeroExperts) * 4);
       ASSERT_TRUE(fillLogits(whole.layer, kSeed, pattern, 0, tokens,
-                             logits.span.data()));
+                             *whole.layer.logitsType, logits.span.data()));
       auto ran = whole.run(tokens, x, logits);
       ASSERT_TRUE(ran) << ran.error().message;
       auto wholeOut = reinterpret_cast<const float *>(whole.out.span.data());
@@ -346,7 +346,7 @@ TEST_P(Shares, RowsSentByExpertSumToTheLayer) {
   fillX(whole.layer, kSeed, 0, kTokens, x.span.data(), hidden);
   Bytes logits(kTokens * layout.experts * 4);
   ASSERT_TRUE(fillLogits(whole.layer, kSeed, "uniform", 0, kTokens,
-                         logits.span.data()));
+                         *whole.layer.logitsType, logits.span.data()));
   auto ran = whole.run(kTokens, x, logits);
   ASSERT_TRUE(ran) << ran.error().message;
   auto ids = reinterpret_cast<const int32_t *>(whole.ids.span.data());

@@ -26,7 +26,9 @@ WORDS = {
 class WordLayer:
     """As checkpoint_layers.Layer, of matrices as they are stored."""
 
-    def __init__(self, shape, layout, seed, zero, ordered=False):
+    def __init__(self, shape, layout, seed, zero, ordered=False, symmetric=False):
+        """`symmetric`: the checkpoint has zero points, of which each is the one that a layer without them has."""
+        self.name, self.symmetric = layout, symmetric
         self.layout, self.shape, self.experts = LAYOUTS[layout], shape, shape["num_experts"]
         numbers = layers.Numbers(seed)
         hidden, wide = shape["hidden_dim"], shape["intermediate_size"]
@@ -56,11 +58,22 @@ class WordLayer:
             for part, matrices in parts.items():
                 for expert, matrix in enumerate(matrices):
                     name = f"{prefix}.experts.{expert}.{projections[part]}."
+                    if kind == "scale" and self.symmetric:
+                        self.write_symmetric(writer, name, part)
                     writer.matrix(name + WORDS[self.layout["last"]][kind], matrix)
                     if kind == "weight" and (self.layout["last"] or self.ordered):
                         index = self.index_of(part, expert)
                         writer.put(name + WORDS[self.layout["last"]]["index"], [len(index)], struct.pack(f"<{len(index)}i", *index),
                                    "int32")
+
+    def write_symmetric(self, writer, name, part):
+        hidden, wide = self.shape["hidden_dim"], self.shape["intermediate_size"]
+        rows, columns = (hidden, wide) if part == "down" else (wide, hidden)
+        extents = [rows // 8, columns // GROUP]
+        # GPTQ's first format has them less by one.
+        code = 0x77 if self.name == "gptq" else 0x88
+        writer.put(name + WORDS[self.layout["last"]]["zero"], extents[::-1] if self.layout["last"] else extents,
+                   bytes([code]) * (extents[0] * extents[1] * 4), "int32")
 
     def expected(self, columns=None):
         begin, count = columns or (0, self.shape["intermediate_size"])

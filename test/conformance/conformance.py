@@ -206,28 +206,33 @@ def share_name(case):
 def runs_of(case, manifest):
     """Argument lists of moec-run."""
     variants = manifest["targets"][0]["variants"]
+    routing = case["routing"]
+    by_expert = case.get("options", {}).get("activation_format") == "batched"
+    # Of another type than the layer's, which is that of x or f32.
+    other = [] if by_expert else testing.logits_of(routing, "f16" if case["logits"] else "f32")
     if case["few_tokens"]:
         # The others are those of the engine beside it, which has cases of its own.
         few = variants[:1]
         tokens = ",".join(str(count) for count in range(1, few[0]["max_tokens"] + 1))
         yield [f"--tokens={tokens}", "--routing=uniform,skewed,nan_inf"]
         if case["extras"]:
-            yield [f"--tokens={tokens}", f"--routing={PATTERNS}"]
-            for arguments in (["--inputs=ids32"], ["--inputs=ids64"], ["--row-stride=24"], ["--valid-tokens=0"],
-                              ["--valid-tokens=1"], ["--seed=77", "--refresh", "--token-ids=i64"]):
+            yield [f"--tokens={tokens}", f"--routing={PATTERNS}", *other]
+            for arguments in (["--inputs=ids32", "--given-weights-dtype=bf16"], ["--inputs=ids64", "--given-weights-dtype=f16"],
+                              ["--row-stride=24"], ["--valid-tokens=0"], ["--valid-tokens=1", *testing.logits_of(routing, "bf16")],
+                              ["--seed=77", "--refresh", "--token-ids=i64", *testing.logits_of(routing, "f16")]):
                 yield [f"--tokens={tokens}", *arguments]
         return
     yield [f"--tokens={TOKENS}", "--routing=uniform,nan_inf"]
     for variant in variants:
         ends = sorted({variant["min_tokens"], variant["max_tokens"]})
-        yield [f"--variant={variant['name']}", "--tokens=" + ",".join(map(str, ends)), "--routing=skewed"]
+        yield [f"--variant={variant['name']}", "--tokens=" + ",".join(map(str, ends)), "--routing=skewed", *other]
     if case["extras"]:
         yield ["--tokens=1,33,65", f"--routing={PATTERNS}"]
-        yield ["--tokens=1,33", "--inputs=ids32"]
-        yield ["--tokens=1,33", "--inputs=ids64"]
-        yield ["--tokens=2,33", "--row-stride=24"]
+        yield ["--tokens=1,33", "--inputs=ids32", "--given-weights-dtype=f16"]
+        yield ["--tokens=1,33", "--inputs=ids64", "--given-weights-dtype=bf16"]
+        yield ["--tokens=2,33", "--row-stride=24", *testing.logits_of(routing, "bf16")]
         yield ["--tokens=33", "--valid-tokens=0"]
-        yield ["--tokens=33", "--valid-tokens=20"]
+        yield ["--tokens=33", "--valid-tokens=20", *testing.logits_of(routing, "f16")]
         yield ["--tokens=8", "--seed=77", "--refresh", "--token-ids=i64"]
 
 

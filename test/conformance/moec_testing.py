@@ -85,6 +85,7 @@ class Tools:
         self.moec = str(self.folder / "moec")
         self.moec_run = str(self.folder / "moec-run")
         self.catalog_rows = str(self.folder / "moec-catalog-rows")
+        self.library = str(self.folder.parent / "lib" / "libmoec.so")
 
     def rows(self):
         return json.loads(subprocess.run([self.catalog_rows], check=True, capture_output=True, text=True).stdout)
@@ -92,7 +93,7 @@ class Tools:
 
 def parser(description):
     result = argparse.ArgumentParser(description=description)
-    result.add_argument("--bin", required=True, help="the folder with moec, moec-run and moec-catalog-rows")
+    result.add_argument("--bin", required=True, help="the folder with moec, moec-run and moec-catalog-rows, beside lib")
     result.add_argument("--work", required=True, help="a folder for what is made; kept, so that a failure can be looked at")
     result.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     return result
@@ -106,6 +107,11 @@ def run(command, timeout=300):
     except subprocess.TimeoutExpired:
         return 124, "", f"no end after {timeout} s"
     return done.returncode, done.stdout, done.stderr
+
+
+def logits_of(routing, dtype):
+    """That the logits of a run are of this type, for a method that has some."""
+    return [] if routing["select"] == "given" else [f"--logits-dtype={dtype}"]
 
 
 def wrong_run(moec_run, package, arguments, may_lack=False):

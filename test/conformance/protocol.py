@@ -7,7 +7,8 @@ before the wait is not looked at.
 A kernel that awaits counters (kAwaited) runs beside its predecessor, which has waited itself: all kernels before that have
 ended, and no memory that it reads is written. Producers look at the counter of what the predecessor has done, and tell the
 others by barriers of shared memory. So stores may follow such a barrier in place of the wait, the cursor with which tiles are
-taken is free at once, and there must be an acquire of a counter. Ends and launch_dependents keep to the rule."""
+taken is free at once, and there must be an acquire of a counter. No counter is read by a weak load, which would race with
+those who count. Ends and launch_dependents keep to the rule."""
 
 import re
 
@@ -15,6 +16,8 @@ WAIT = "griddepcontrol.wait"
 TOLD = "mbarrier.try_wait"
 ACQUIRE = "ld.acquire.gpu.global"
 CURSOR = "atom.global.add"
+# An entry of the tile list, whose last word is a counter.
+WEAK_ENTRY = re.compile(r"ld\.global\.(cg\.)?v4\.[bsu]32\b")
 LAUNCH = "griddepcontrol.launch_dependents"
 LABEL = re.compile(r"^([\w$]+):$")
 
@@ -60,6 +63,9 @@ def violations(ptx, awaits_counters=False):
     found = []
     if awaits_counters and not any(text.startswith(ACQUIRE) for _, _, text in code):
         found.append(f"it awaits counters, but no {ACQUIRE} reads one")
+    if awaits_counters:
+        found += [f"'{text}' reads an entry that others count up, by a weak load" for _, _, text in code
+                  if WEAK_ENTRY.match(text)]
     places = {}
     for i, (kind, blocks, text) in enumerate(code):
         if kind == "label":

@@ -78,6 +78,11 @@ $L__BB0_2:
             found = said(faulty, awaits)
             self.assertTrue(found, faulty)
             self.assertTrue(any(text in sentence for sentence in found), (faulty, found))
+        # An entry whose last word is a counter; nobody counts up what other loads read, or where none is declared.
+        entry = "  ld.global.cg.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1];\n"
+        self.assertIn("by a weak load", said(entry + sound + end, True)[0])
+        self.assertEqual(said(entry.replace("ld.global.cg", "ld.relaxed.gpu.global") + sound + end, True), [])
+        self.assertEqual(said(entry + end), [])
         self.assertTrue(protocol.declares_counters("static constexpr int kAwaited = 12;"))
         self.assertFalse(protocol.declares_counters("static constexpr int kAwaited = 0;"))
 

@@ -205,6 +205,16 @@ module attributes {a = #moe.schedule<engine = simt, tile = [16, 0, 64]>} {}
 
 // -----
 
+// expected-error@+1 {{'ctas_per_sm' must be at most 32, got 288230376151711744}}
+module attributes {a = #moe.schedule<engine = wgmma, tile = [64, 128, 64], ctas_per_sm = 288230376151711744, swap, producer_warps = 4, consumer_warps = 8, registers = [56, 224]>} {}
+
+// -----
+
+// expected-error@+1 {{'warps' must be at most 32, got 1152921504606846976}}
+module attributes {a = #moe.schedule<engine = mma_sync, tile = [16, 64, 64], warps = [1152921504606846976, 4]>} {}
+
+// -----
+
 // expected-error@+1 {{'stages' must be at least 0, got -1}}
 module attributes {a = #moe.schedule<engine = simt, stages = -1>} {}
 

@@ -452,3 +452,26 @@ moe.variant @b tokens [9, 16] multiprocessors 0 {
   moe.return %x outputs ["out"] : (tensor<?x64xbf16>) -> ()
 }
 }
+
+// -----
+
+// Names in a kernel and in a program are their own: nothing outside means them.
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
+^bb0(%x: tensor<?x64xbf16>):
+  // expected-error@+1 {{use of undeclared SSA value name}}
+  %ids, %weights = moe.route <renormalize> top_k = 2 %logits : (tensor<?x4xbf16>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  moe.kernel @k fields ["logits"] results ["topk_ids"] {
+  ^bb0(%logits: tensor<?x4xbf16>):
+    moe.yield %logits : tensor<?x4xbf16>
+  }
+}
+
+// -----
+
+// expected-error@+1 {{use of undeclared SSA value name}}
+%ids, %weights = moe.route <renormalize> top_k = 2 %logits : (tensor<?x4xbf16>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["logits"] {
+^bb0(%logits: tensor<?x4xbf16>):
+}

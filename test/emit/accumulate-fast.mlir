@@ -10,7 +10,7 @@
 // CHECK: using Quant = moe::quant::Fp8Channel;
 // CHECK: using Mma = moe::mma::Wgmma<moe::e4m3, true>;
 // CHECK: static constexpr int kTileM = 192;
-// OTHER: using Mma = moe::mma::MmaSync<moe::e4m3>;
+// OTHER: using Mma = moe::mma::MmaSync<moe::e4m3, true, true>;
 // MANIFEST: "accumulate": "fast"
 // TWICE: expected no --accumulate with a .mlir input, whose moe.layer says it
 

@@ -3,6 +3,11 @@
 
 // RUN: sed s/fp8_block/fp8_tensor/ %s | moec compile - --arch=sm_90a --engine=mma_sync --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=GIVEN
 
+// The row of an arch says whether its machine multiplies e4m3.
+// RUN: moec compile %s --arch=sm_89 --engine=mma_sync --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=NATIVE
+// RUN: moec compile %s --arch=sm_120a --engine=mma_sync --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=NATIVE
+// NATIVE-COUNT-2: using Mma = moe::mma::MmaSync<moe::e4m3, true, true>;
+
 // RUN: moec compile %s --arch=sm_90a --engine=wgmma --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=GROUPS
 
 // Wgmma: a CTA of gate_up takes both column tiles of a group of 128, and leaves

@@ -6,7 +6,7 @@
 Needs Python and the driver alone, compute-sanitizer for the group `sanitizers`, and NVRTC for `rows`. First all cores
 compile what the packages lack, each into the cache. Then three things run side by side: one process of moec-run for all
 that should pass, many lines at once; one for planted faults, a line at a time, so that none counts as caught for what
-another wrote; and sanitizers, a process each. Where a process ends before its lines do, a new one goes on behind the
+another wrote; and sanitizers, and what has an environment of its own, a process each. Where a process ends before its lines do, a new one goes on behind the
 line that ended it. Results go to --json as they come, a table is printed last. Exit status 1 when anything failed, 77
 without a GPU.
 """
@@ -57,10 +57,10 @@ CORES = len(os.sched_getaffinity(0))
 STATUSES = (0, 1, 2)
 
 
-def execute(command, folder, timeout):
+def execute(command, folder, timeout, environment=None):
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout,
-                              stdin=subprocess.DEVNULL)
+                              stdin=subprocess.DEVNULL, env={**os.environ, **(environment or {})})
         return done.returncode, done.stdout, done.stderr
     except subprocess.TimeoutExpired as expired:
         printed = (expired.stdout or b"").decode(errors="replace")
@@ -166,7 +166,7 @@ def calls_of(entry, root, options, tool):
     may_hang = entry.get("hangs") and limit >= min(options.timeout, HANG)
     with tempfile.NamedTemporaryFile("w", suffix=".cases") as file:
         status, output, errors = execute(command_of(root, options, *write_lines(file, [entry])), root,
-                                         min(limit, HANG) if entry.get("hangs") else limit)
+                                         min(limit, HANG) if entry.get("hangs") else limit, entry.get("environment"))
     lines = output.splitlines()
     for i, arguments in enumerate(runs):
         if i < len(lines) and status in (*STATUSES, TIMED_OUT):
@@ -174,7 +174,9 @@ def calls_of(entry, root, options, tool):
                 report = json.loads(lines[i])
             except ValueError:
                 report = {}
-            yield call_of(entry, arguments, lines[i], {"status": status, "error": errors, **report})
+            # The driver itself prints which assertion of a kernel failed.
+            heard = {"error": errors + report.get("error", "")} if entry.get("says") else {}
+            yield call_of(entry, arguments, lines[i], {"status": status, "error": errors, **report, **heard})
         else:
             yield arguments, status, "", errors, may_hang and status == TIMED_OUT
 
@@ -192,6 +194,8 @@ def judge_calls(entry, calls, options):
             print(entry["package"], " ".join(arguments), "->", status, flush=True)
         passed, text, worst, caught = judge(status, output, errors, sanitizer)
         caught = caught or hung
+        if not passed and entry.get("says") and entry["says"] not in errors:
+            caught, text = False, f"nothing says '{entry['says']}': {text}"
         result["calls"] += 1
         for key, value in worst.items():
             result["worst"][key] = max(result["worst"].get(key, 0), value) if key != "runs" else (
@@ -429,6 +433,9 @@ def run_entries(entries, root, options, index):
         lane.run()
         return lane.unjudged
 
+    def alone(of):
+        return sum(map(one, of), [])
+
     def one(entry):
         if time.time() - options.started > options.within:
             return [entry]
@@ -439,10 +446,12 @@ def run_entries(entries, root, options, index):
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             return sum(pool.map(one, sorted(of, key=slow_first) if options.jobs > 1 else of), [])
 
-    sound = [entry for entry in entries if not entry.get("sanitizer") and entry["expect"] == "pass"]
-    faults = [entry for entry in entries if not entry.get("sanitizer") and entry["expect"] == "fail"]
-    with concurrent.futures.ThreadPoolExecutor(3) as lanes:
-        ended = [lanes.submit(together, sound, options.at_once), lanes.submit(together, faults, 1),
+    own = [entry for entry in entries if entry.get("environment")]
+    shared = [entry for entry in entries if not entry.get("sanitizer") and entry not in own]
+    sound = [entry for entry in shared if entry["expect"] == "pass"]
+    faults = [entry for entry in shared if entry["expect"] == "fail"]
+    with concurrent.futures.ThreadPoolExecutor(4) as lanes:
+        ended = [lanes.submit(together, sound, options.at_once), lanes.submit(together, faults, 1), lanes.submit(alone, own),
                  lanes.submit(sanitized, [entry for entry in entries if entry.get("sanitizer")])]
         for lane in ended:
             skipped += lane.result()
@@ -497,7 +506,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", default=str(pathlib.Path(__file__).resolve().parent), help="the folder with index.json")
     parser.add_argument("--json", default="gpu_suite.json", help="where the results go")
-    parser.add_argument("--group", default="", help="some of rows,random,models,limits,mutants,sanitizers")
+    parser.add_argument("--group", default="", help="some of rows,random,types,models,limits,mutants,sanitizers")
     parser.add_argument("--filter", default="", help="only packages with this in their name")
     parser.add_argument("--tools", default="", help="only entries of these sanitizers, memcheck,racecheck say")
     parser.add_argument("--planted-elsewhere", action="store_true", help="leave planted faults to a run beside this one")

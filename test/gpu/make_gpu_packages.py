@@ -7,28 +7,30 @@ Needs no GPU. Packages of models carry cubins for the arch; those of the catalog
 compiled where they run, if --cubins does not say otherwise; with --no-cubins, all are.
 Mutants of templates/ are packages with patched headers and the cubins of those; their checks must fail.
 
-Groups: rows (every scheme, backend and engine), random (layers drawn from the whole language), models, limits (offsets
-beyond 32 bits), mutants, sanitizers.
+Groups: rows (every scheme, backend and engine), random (layers drawn from the whole language), types (of logits and given
+weights, by methods that route in different ways), models, limits (offsets beyond 32 bits), mutants, sanitizers.
 """
 
 import concurrent.futures
 import hashlib
+import io
 import json
 import pathlib
-import random
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE.parent / name) for name in ("conformance", "mutants", "random")]
+import batches  # noqa: E402
 import conformance  # noqa: E402
 import moec_testing as testing  # noqa: E402
 import nvrtc  # noqa: E402
-import random_layers  # noqa: E402
 import run as mutants  # noqa: E402
+from language import GPU_WORK, MOST_WORK, SLICED  # noqa: E402
 
 TOKENS = "0,1,2,7,8,32,33,128,500,2048,8192"
 LARGE = "2048,8192"
@@ -73,11 +75,29 @@ LIMITS = [
     ("large-weights", {"num_experts": 152, "experts_per_token": 8, "hidden_dim": 7168, "intermediate_size": 2048},
      ["--tokens=33,500", "--sample=16"]),
 ]
+# Layers that read logits in different ways: few tokens in two launches, more of them in clusters and in blocks.
+TYPED_SHAPE = {"num_experts": 96, "experts_per_token": 4, "hidden_dim": 256, "intermediate_size": 128}
+TYPED = {
+    "renormalize": {},
+    "default": {"num_experts": 320, "routed_scaling_factor": 2.5},
+    "deepseek_v3": {"num_expert_group": 8, "topk_group": 4, "per_expert_scale": True},
+    "deepseek_v4": {"hash_vocabulary": 500},
+    "sparsemixer": {"num_experts": 16, "experts_per_token": 2},
+    "intern_s1": {"num_expert_group": 4},
+    "longcat": {"num_zero_experts": 32},
+    "minimax2": {"n_shared_experts": 1, "shared_expert_gate": True},
+    "llama4": {"experts_per_token": 1, "num_experts": 16},
+    "simulated": {},
+    "custom": {},
+}
+TYPED_TOKENS = "1,2,7,64,500"
 # The layer that template mutants are made of: every tail that a fault could hide in.
 MUTANT_SHAPE = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 328, "intermediate_size": 200}
 MUTANT_SHAPE_OF_BYTES = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 336, "intermediate_size": 208}
 # Of engine wgmma: more tiles than CTAs, so that each takes some in turn.
 MUTANT_EXPERTS = {"wgmma": 60}
+# Kernels whose waits fail after so many milliseconds.
+DEADLINE = {"MOEC_SPIN_DEADLINE": "2000"}
 # What else a fault may need of its layer: (scheme, engine, changes, largest number of tokens).
 MUTANT_LAYERS = {
     "zero_experts": ("bf16", "mma_sync", {**conformance.NO_METHOD, "routing_method": "longcat", "num_zero_experts": 9}, 2048),
@@ -99,6 +119,7 @@ class Maker:
         self.arch = options.arch
         self.jobs = options.jobs
         self.seed, self.layers, self.cubins = options.seed, options.layers, options.cubins
+        self.most_work, self.sliced = options.most_work, options.sliced
         self.no_cubins = options.no_cubins
         self.only = options.only.split(",") if options.only else []
         self.names = re.compile(options.filter)
@@ -152,34 +173,33 @@ class Maker:
     def scheme(self, name):
         return next(row for row in self.rows["schemes"] if row["name"] == name)
 
-    def draw(self, name, seed, index, work):
-        """Makes a package of this name of the layer that is drawn so and shrunk until the compiler takes it; None where it
-        takes none."""
-        folder = self.out / "drawn" / name
-        drawn, said = random_layers.settle(self.tools, random_layers.Language(self.rows).draw(seed, index, work), folder,
-                                           random.Random(f"settle {seed}-{index}"), self.arch, self.cubins)
-        if said and drawn:
-            self.failures.append(f"{name}: {said}: {json.dumps(drawn.layer)}")
-        if said or not drawn:
-            return None
-        shutil.rmtree(self.out / "packages" / name, ignore_errors=True)
-        (self.out / "packages").mkdir(parents=True, exist_ok=True)
-        shutil.move(folder / "package", self.out / "packages" / name)
-        shutil.rmtree(folder)
-        self.write_layer(name, drawn.layer)
-        return name, drawn
+    def draw(self, group, seed, indices, work):
+        """[name, Drawn] of the layers that are drawn so, simplified until the compiler takes them; those that it does not take are
+        left out. Makes a package <group>-<index> of each."""
+        shop = batches.Workshop(self.tools, self.out / "drawn", self.arch, work, self.sliced, self.cubins)
+        parts = [indices[i::self.jobs] for i in range(self.jobs) if indices[i::self.jobs]]
+        made = []
+        for compiled in testing.parallel(lambda part: batches.compile_batch(shop, seed, part), parts, self.jobs):
+            for index, (word, said, drawn) in compiled.items():
+                name = f"{group}-{index}"
+                if word == "failed":
+                    self.failures.append(f"{name}: {said}: {json.dumps(drawn.layer)}")
+                if word == "taken":
+                    package = self.out / "packages" / name
+                    shutil.rmtree(package, ignore_errors=True)
+                    package.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.move(shop.package(seed, index), package)
+                    self.write_layer(name, drawn.layer)
+                    made.append((index, name, drawn))
+        shutil.rmtree(shop.work)
+        return [(name, drawn) for _, name, drawn in sorted(made, key=lambda item: item[0])]
 
     def make_random(self):
-        """Layers of random_layers.py with this --seed, those that the compiler takes."""
-
-        def make(index):
-            return self.draw(f"random-{index}", self.seed, index, random_layers.GPU_WORK)
-
-        names = [index for index in range(self.layers) if self.named(f"random-{index}")]
-        for made in testing.parallel(make, names, self.jobs):
-            if made:
-                # What a layer has no use for, given ids say, is refused and left out.
-                self.add("random", made[0], made[1].runs, refusable=True)
+        """Layers of language.py with this --seed, those that the compiler takes."""
+        indices = [index for index in range(self.layers) if self.named(f"random-{index}")]
+        for name, drawn in self.draw("random", self.seed, indices, self.most_work):
+            # What a layer has no use for, given ids say, is refused and left out.
+            self.add("random", name, drawn.runs, refusable=True)
 
     def make_rows(self):
         jobs, turn = [], 0
@@ -222,10 +242,30 @@ class Maker:
                     runs += [["--tokens=1,33,500", "--routing=skewed,one_expert,empty_expert,ties,negative"],
                              ["--tokens=0,1,33", "--capture"],
                              ["--tokens=0,1,33,500", "--chain"],
-                             ["--tokens=1,33", "--inputs=ids32"], ["--tokens=1,33", "--inputs=ids64"],
+                             ["--tokens=1,33", "--inputs=ids32", "--given-weights-dtype=bf16"],
+                             ["--tokens=1,33", "--inputs=ids64", "--given-weights-dtype=f16"],
                              ["--tokens=2,33", "--row-stride=24"], ["--tokens=33", "--valid-tokens=20"],
                              ["--tokens=33", "--valid-tokens=0"]]
                 self.add("rows", name, runs, both_ends=True)
+
+    def make_types(self):
+        for method, changes in TYPED.items():
+            name = f"types-{method}"
+            if not self.named(name):
+                continue
+            layer = self.write_layer(name, {
+                "moec_layer": 1, "name": name.replace("-", "_"), **TYPED_SHAPE, "in_dtype": "bf16", "routing_method": method,
+                **changes})
+            if not self.compile(name, layer, ["--max-tokens=2048"]):
+                continue
+            runs = [[f"--tokens={TYPED_TOKENS}", "--routing=uniform,ties,nan_inf", f"--logits-dtype={floats}"]
+                    for floats in testing.FLOATS if method != "custom"]
+            runs += [[f"--tokens={TYPED_TOKENS}", f"--inputs={ids}", f"--given-weights-dtype={floats}"]
+                     for ids in ("ids32", "ids64") for floats in testing.FLOATS]
+            self.add("types", name, runs)
+            if method in ("renormalize", "longcat", "minimax2"):
+                # Rows of a narrow type end where those of a wide one go on.
+                self.add("types", name, [run + ["--seed=3"] for run in runs], sanitizer="memcheck")
 
     def make_models(self):
         kinds = [(model, dtype, [f"--dtype={dtype}", *extra], sample) for model, extra, sample in MODELS
@@ -292,11 +332,10 @@ class Maker:
                         sanitizer=sanitizer, package=f"packages/{name}")
 
         # What nobody wrote down: drawn layers, small ones, since a tool slows a kernel down by orders of magnitude.
-        for made in testing.parallel(lambda index: self.draw(f"sanitized-random-{index}", f"sanitized {self.seed}", index,
-                                                             random_layers.MOST_WORK), range(SANITIZED_LAYERS), self.jobs):
-            for sanitizer in SANITIZERS[:3] if made else []:
-                most = max(variant["max_tokens"] for variant in self.manifest(made[0])["targets"][0]["variants"])
-                self.add("sanitizers", made[0], [[f"--tokens=1,{min(33, most)}", "--routing=skewed", "--sample=4"]],
+        for name, _ in self.draw("sanitized-random", f"sanitized {self.seed}", list(range(SANITIZED_LAYERS)), MOST_WORK):
+            for sanitizer in SANITIZERS[:3]:
+                most = max(variant["max_tokens"] for variant in self.manifest(name)["targets"][0]["variants"])
+                self.add("sanitizers", name, [[f"--tokens=1,{min(33, most)}", "--routing=skewed", "--sample=4"]],
                          sanitizer=sanitizer)
 
     @staticmethod
@@ -364,8 +403,13 @@ class Maker:
             runs = kinds.setdefault(self.kind_of(mutant), [usual])
             if arguments not in runs:
                 runs.append(arguments)
+            says = mutant.fields.get("Deadline")
+            if says:
+                base = self.sound_package(*self.kind_of(mutant))
+                self.add("mutants", f"{base} with deadlines", [arguments], package=f"packages/{base}", environment=DEADLINE)
             self.add("mutants", package, [arguments], expect="fail", sanitizer=mutant.fields.get("Sanitizer"),
-                     repeat=int(mutant.fields.get("Repeat", "1")), hangs=mutant.fields.get("Hangs") == "yes")
+                     repeat=int(mutant.fields.get("Repeat", "1")), hangs=mutant.fields.get("Hangs") == "yes",
+                     **({"environment": DEADLINE, "says": says} if says else {}))
         # Without a fault the same checks must be green.
         for kind, runs in kinds.items():
             package = self.sound_package(*kind)
@@ -381,6 +425,23 @@ class Maker:
                                         text=True).stdout.strip() for folder in ("templates", "runtime", "compiler")}
         index = {"arch": self.arch, "commit": commit, "trees": trees, "entries": self.entries}
         (self.out / "index.json").write_text(json.dumps(index, indent=1) + "\n")
+
+    def pack(self, path):
+        """One file of all that gpu_suite.py needs. Packages have most headers in common: each is in it once, and linked elsewhere."""
+        first = {}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(path, "w:gz", compresslevel=6) as tar:
+            for file in sorted(item for part in ("bin", "packages", "gpu_suite.py", "index.json")
+                               for item in [self.out / part, *(self.out / part).rglob("*")] if item.is_file()):
+                info = tar.gettarinfo(file, str(file.relative_to(self.out)))
+                text = file.read_bytes()
+                same = first.setdefault(hashlib.sha256(text).digest(), info.name)
+                if same != info.name:
+                    info.type, info.linkname, info.size = tarfile.LNKTYPE, same, 0
+                    tar.addfile(info)
+                else:
+                    tar.addfile(info, io.BytesIO(text))
+        print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB")
 
 
 def mutate(job):
@@ -433,19 +494,24 @@ def main():
     arguments = testing.parser(__doc__.splitlines()[0])
     arguments.add_argument("--out", required=True, help="the folder to fill")
     arguments.add_argument("--arch", default="sm_90a")
-    arguments.add_argument("--only", default="", help="some of rows,random,models,limits,mutants,sanitizers")
+    arguments.add_argument("--only", default="", help="some of rows,random,types,models,limits,mutants,sanitizers")
     arguments.add_argument("--layers", type=int, default=300, help="how many random ones")
     arguments.add_argument("--seed", default="1", help="of the random ones")
+    arguments.add_argument("--most-work", type=float, default=GPU_WORK, help="multiplications of a run of a random one")
+    arguments.add_argument("--sliced", type=float, default=SLICED, help="how often a layer of slices is drawn")
+    arguments.add_argument("--tar", type=pathlib.Path, help="also put all in this file (.tar.gz), to be carried elsewhere")
     arguments.add_argument("--cubins", action="store_true", help="compile rows and random ones here, not where they run")
     arguments.add_argument("--no-cubins", action="store_true", help="compile all where it runs, models and mutants too")
     arguments.add_argument("--filter", default="", help="only packages with this regular expression in their name; sanitizers: all")
     options = arguments.parse_args()
     maker = Maker(options)
-    for group in ("rows", "random", "models", "limits", "mutants", "sanitizers"):
+    for group in ("rows", "random", "types", "models", "limits", "mutants", "sanitizers"):
         if maker.wanted(group):
             getattr(maker, "make_" + group)()
             print(f"{group}: {sum(entry['group'] == group for entry in maker.entries)} packages", flush=True)
     maker.finish()
+    if options.tar:
+        maker.pack(options.tar)
     for failure in maker.failures:
         print(f"FAILED: {failure}")
     print(f"{len(maker.entries)} entries in {maker.out / 'index.json'}")

@@ -123,6 +123,20 @@ class SuiteTest(unittest.TestCase):
         self.assertIn("no end after", result["text"])
         self.assertFalse(gpu_suite.run_entry({**entry, "hangs": True, "expect": "pass"}, self.root, self.options)["passed"])
 
+    def test_a_wait_without_end_must_say_which(self):
+        entry = {"expect": "fail", "hangs": True, "environment": {"MOEC_SPIN_DEADLINE": "2000"}, "says": "a phase ends in time"}
+        error = "deadline.cuh:9: wait: block: [0,0,0], thread: [0,0,0] Assertion `a phase ends in time` failed.\nCUDA_ERROR_ASSERT"
+        self.assertTrue(self.result(BAD, 1, error, **entry)["passed"])
+        self.assertTrue(self.result("", 1, error, **entry)["passed"])
+        self.assertIn("nothing says", self.result(BAD, 1, "CUDA_ERROR_ASSERT", **entry)["text"])
+        self.assertFalse(self.result("", 1, "CUDA_ERROR_LAUNCH_FAILED", **entry)["passed"])
+        # The environment is the process's own.
+        path = self.root / "bin" / "moec-run"
+        path.write_text(f"#!{sys.executable}\nimport os\nprint({json.dumps(GOOD)!r} if 'MOEC_SPIN_DEADLINE' in os.environ else '')\n")
+        whole = {"group": "mutants", "name": "x", "package": "p", "runs": [["--tokens=7"]], "expect": "pass"}
+        self.assertTrue(gpu_suite.run_entry({**whole, "environment": entry["environment"]}, self.root, self.options)["passed"])
+        self.assertFalse(gpu_suite.run_entry(whole, self.root, self.options)["passed"])
+
     def test_each_run_is_judged_by_its_line(self):
         runs = [["--tokens=1"], ["--tokens=2"], ["--tokens=3"]]
         lines = [{**GOOD, "status": 0}, {"passed": False, "status": 2, "runs": [], "error": "expected logits, got ids"}, {**BAD, "status": 1}]

@@ -6,31 +6,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/import/Vocabulary.h"
-#include "test/import/ImportTesting.h"
-
-#include <gtest/gtest.h>
+#include "test/import/LayerJsonTesting.h"
 
 using namespace moec;
 using namespace moec::compiler;
 using namespace moec::compiler::testing;
-using nlohmann::json;
 
 namespace {
-
-LayerDescription accepted(const json &changes,
-                          const ImportOptions &options = {}) {
-  Result<LayerDescription> layer =
-      readDescription(layerText(changes), "dir/in.json", options);
-  if (!layer) {
-    ADD_FAILURE() << layer.error().message;
-    return {};
-  }
-  return *layer;
-}
-
-std::string refused(const json &changes, const ImportOptions &options = {}) {
-  return refusalOf(layerText(changes), options);
-}
 
 TEST(LayerJson, TheSmallestLayer) {
   LayerDescription layer = accepted({{"routing_method", nullptr}});
@@ -193,21 +175,46 @@ TEST(LayerJson, Version) {
             "got the string \"1\"");
 }
 
+TEST(LayerJson, MisspeltWords) {
+  EXPECT_EQ(refused({{"num_experts", nullptr}, {"num_expert", 8}}),
+            "in.json: $.num_experts: expected an integer from 1 to 65536, got "
+            "nothing; is the unknown field \"num_expert\" meant?");
+  EXPECT_EQ(refused({{"num_experts", nullptr}, {"colour", 8}}),
+            "in.json: $.num_experts: expected an integer from 1 to 65536, got "
+            "nothing");
+  for (const auto &[word, meant] :
+       {std::pair<std::string, std::string>("swiglu", "silu"),
+        {"silu_nomul", "silu_no_mul"}}) {
+    const std::string message = refused({{"activation", word}});
+    EXPECT_TRUE(message.ends_with(" (did you mean \"" + meant +
+                                  "\"?), got the string \"" + word + "\""))
+        << message;
+  }
+  const std::string schemes = refused({{"quant_config", "fp8"}});
+  EXPECT_TRUE(schemes.starts_with(
+      "in.json: $.quant_config: expected \"fp8_tensor\", "
+      "\"fp8_tensor_dynamic\", \"fp8_channel\", \"fp8_block\", "
+      "\"fp8_block_ue8m0\", \"fp8_w8a16\", \"f32\", "))
+      << schemes;
+}
+
 TEST(LayerJson, UnknownFields) {
   EXPECT_EQ(
       refused({{"num_expert", 8}}),
-      "in.json: $.num_expert: unknown field; accepted here: accumulate, "
+      "in.json: $.num_expert: unknown field; did you mean \"num_experts\"? "
+      "accepted here: accumulate, "
       "activation, activation_format, activation_per_expert, "
       "activation_situ_beta, activation_situ_linear_beta, "
       "apply_routed_scale_to_output, apply_router_weight_on_input, "
       "batch_invariant, "
-      "defer_moe_finalize, e_score_correction_bias, expert_map, "
+      "defer_moe_finalize, disable_inplace, "
+      "e_score_correction_bias, expert_map, "
       "experts_per_token, "
       "gate_up_order, group_index, has_bias, hash_vocabulary, hidden_dim, "
       "in_dtype, "
       "input_quantized, "
       "intermediate_size, "
-      "is_lora_enabled, latent_hidden_dim, "
+      "is_act_and_mul, is_lora_enabled, latent_hidden_dim, "
       "moe_parallel_config, moec_layer, n_shared_experts, name, "
       "num_expert_group, "
       "num_experts, num_redundant_experts, num_zero_experts, out_dtype, "
@@ -236,8 +243,9 @@ TEST(LayerJson, FieldsThatVllmHasAndThisFormatHasNot) {
             "in.json: $.moe_backend: no field of this format: the option "
             "--backend says it");
   EXPECT_EQ(refused({{"hidden_dim_unpadded", 2880}}),
-            "in.json: $.hidden_dim_unpadded: no field of this format: moec "
-            "pads by itself; say the true hidden_dim");
+            "in.json: $.hidden_dim_unpadded: no field of this format: nothing "
+            "is padded; say the true hidden_dim, a multiple of 16 bytes (8 "
+            "numbers of 16 bits)");
   EXPECT_EQ(refused({{"intermediate_size_per_partition_unpadded", 360}}),
             "in.json: $.intermediate_size_per_partition_unpadded: no field of "
             "this format: moec computes it; say the whole layer's "
@@ -248,75 +256,66 @@ TEST(LayerJson, FieldsThatVllmHasAndThisFormatHasNot) {
       "say swiglu_alpha of the layer, or activation_per_expert");
 }
 
-TEST(LayerJson, ExpertRanks) {
-  auto parallel = [](const json &config) {
-    return accepted({{"moe_parallel_config", config}}).parallel;
-  };
-  // What the user chose, and what vLLM's own object holds after flattening.
-  for (int64_t rank = 0; rank < 8; ++rank) {
-    for (const json &config : {json{{"use_ep", true},
-                                    {"tp_size", 2},
-                                    {"dp_size", 4},
-                                    {"tp_rank", rank % 2},
-                                    {"dp_rank", rank / 2}},
-                               json{{"use_ep", true},
-                                    {"tp_size", 2},
-                                    {"dp_size", 4},
-                                    {"ep_size", 8},
-                                    {"ep_rank", rank}},
-                               json{{"use_ep", true},
-                                    {"tp_size", 1},
-                                    {"tp_rank", 0},
-                                    {"dp_size", 4},
-                                    {"dp_rank", rank / 2},
-                                    {"ep_size", 8},
-                                    {"ep_rank", rank}}}) {
-      ParallelDescription read = parallel(config);
-      EXPECT_TRUE(read.ep);
-      EXPECT_EQ(read.tp, 2) << config;
-      EXPECT_EQ(read.dp, 4) << config;
-      EXPECT_EQ(read.rank(), rank) << config;
-    }
-  }
-  EXPECT_EQ(parallel({{"ep_size", 1}, {"ep_rank", 0}}).ranks(), 1);
-  EXPECT_EQ(parallel({{"use_ep", true}}).placement, "linear");
+TEST(LayerJson, WordsOfVllmForActivationAndMemory) {
+  EXPECT_EQ(accepted({{"is_act_and_mul", false}}).activation.function,
+            "silu_no_mul");
+  EXPECT_EQ(accepted({{"is_act_and_mul", true}}).activation.function, "silu");
   EXPECT_EQ(
-      parallel({{"use_ep", true}, {"expert_placement_strategy", "round_robin"}})
-          .placement,
-      "round_robin");
+      accepted({{"is_act_and_mul", false}, {"activation", "relu2_no_mul"}})
+          .activation.function,
+      "relu2_no_mul");
+  EXPECT_EQ(refused({{"is_act_and_mul", true}, {"activation", "relu2_no_mul"}}),
+            "in.json: $.is_act_and_mul: expected false with activation "
+            "\"relu2_no_mul\", got true; activations that are multiplied by "
+            "up: \"silu\", \"gelu\", \"gelu_tanh\", \"relu2\", "
+            "\"swigluoai\", \"swigluoai_uninterleave\", \"swiglustep\" and "
+            "\"situ\"");
+  EXPECT_EQ(refused({{"is_act_and_mul", false}, {"activation", "swigluoai"}}),
+            "in.json: $.is_act_and_mul: expected true with activation "
+            "\"swigluoai\", got false; activations that are so: "
+            "\"silu_no_mul\", \"gelu_no_mul\", \"gelu_tanh_no_mul\" and "
+            "\"relu2_no_mul\"");
+  for (bool disabled : {false, true})
+    EXPECT_EQ(accepted({{"disable_inplace", disabled}}).topK, 2);
+  EXPECT_EQ(refused({{"disable_inplace", 1}}),
+            "in.json: $.disable_inplace: expected true or false, got the "
+            "number 1");
+}
 
-  auto refusedParallel = [](const json &config) {
-    return refused({{"moe_parallel_config", config}});
-  };
-  EXPECT_EQ(refusedParallel({{"ep_size", 2}}),
-            "in.json: $.moe_parallel_config.ep_size: expected 1 without "
-            "use_ep, got 2");
-  EXPECT_EQ(refusedParallel({{"use_ep", true}, {"ep_rank", 0}}),
-            "in.json: $.moe_parallel_config.ep_rank: expected ep_size beside "
-            "it");
-  EXPECT_EQ(refusedParallel({{"use_ep", true},
-                             {"tp_size", 2},
-                             {"dp_size", 2},
-                             {"ep_size", 8},
-                             {"ep_rank", 0}}),
-            "in.json: $.moe_parallel_config.ep_size: expected dp_size * "
-            "pcp_size * tp_size = 4, or beside a tp_size of 1 a multiple of "
-            "dp_size * pcp_size, got 8");
-  EXPECT_EQ(refusedParallel({{"use_ep", true}, {"ep_size", 8}}),
-            "in.json: $.moe_parallel_config.ep_rank: expected a rank from 0 to "
-            "7, since ep_size counts more ranks than the other sizes");
-  EXPECT_EQ(refusedParallel({{"use_ep", true},
-                             {"dp_size", 4},
-                             {"dp_rank", 1},
-                             {"ep_size", 4},
-                             {"ep_rank", 2}}),
-            "in.json: $.moe_parallel_config.ep_rank: expected what the other "
-            "ranks flatten to, 1, got 2");
-  EXPECT_EQ(
-      refusedParallel(
-          {{"use_ep", true}, {"expert_placement_strategy", "random"}}),
-      "in.json: $.moe_parallel_config.expert_placement_strategy: "
-      "expected \"linear\" or \"round_robin\", got the string \"random\"");
+TEST(LayerJson, SigmoidOfOneExpert) {
+  const json sigmoid = {{"routing_method", "auto"},
+                        {"scoring_func", "sigmoid"},
+                        {"experts_per_token", 1}};
+  EXPECT_EQ(refused(sigmoid),
+            "in.json: $.renormalize: expected true (a weight divided by itself "
+            "is 1) or false (the sigmoid is the weight) with \"sigmoid\" and "
+            "one expert a token, or routing_method = \"llama4\" (the sigmoid "
+            "multiplies the input), got nothing");
+  // What is said is meant.
+  for (bool renormalize : {false, true}) {
+    json said = sigmoid;
+    said["renormalize"] = renormalize;
+    EXPECT_EQ(accepted(said).routing.renormalize, renormalize);
+  }
+  json biased = sigmoid;
+  biased["e_score_correction_bias"] = true;
+  EXPECT_TRUE(accepted(biased).routing.bias);
+  json two = sigmoid;
+  two["experts_per_token"] = 2;
+  EXPECT_EQ(accepted(two).routing.renormalize, true);
+}
+
+TEST(LayerJson, GroupsOfExperts) {
+  EXPECT_EQ(refused({{"num_expert_group", 3}, {"topk_group", 1}}),
+            "in.json: $.num_expert_group: expected a divisor of num_experts = "
+            "8, got the number 3");
+  EXPECT_EQ(refused({{"num_expert_group", 4}}),
+            "in.json: $.topk_group: expected an integer from 1 to "
+            "num_expert_group = 4, got nothing");
+  EXPECT_EQ(refused({{"topk_group", 2}}),
+            "in.json: $.num_expert_group: expected groups beside topk_group, "
+            "got nothing");
+  EXPECT_EQ(accepted({{"topk_group", 1}}).routing.groups, 0);
 }
 
 TEST(LayerJson, TypesAndRanges) {
@@ -428,15 +427,15 @@ TEST(Formats, WhatIsNoConfiguration) {
             "(a Hugging Face config.json), got one with none of these keys");
   EXPECT_EQ(refusalOf("[1]"), "in.json: expected a JSON object, got an array");
   EXPECT_EQ(refusalOf("{\"moec_layer\": 1, \"moec_layer\": 1}"),
-            "in.json: expected each key once in an object, got "
-            "\"moec_layer\" twice");
+            "in.json: line 1, column 19: expected each key once in an object, "
+            "got \"moec_layer\" twice");
   EXPECT_EQ(refusalOf("{\"moec_layer\": 1,"),
-            "in.json: expected JSON, got a text that is not: parse error at "
-            "line 1, column 18: syntax error while parsing object key - "
-            "unexpected end of input; expected string literal");
+            "in.json: line 1, column 18: expected JSON, got a text that is "
+            "not: syntax error while parsing object key - unexpected end of "
+            "input; expected string literal");
   EXPECT_EQ(refusalOf("{\"moec_layer\": 1e999}"),
-            "in.json: expected JSON, got a text that is not: number overflow "
-            "parsing '1e999'");
+            "in.json: line 1, column 16: expected a number that a double "
+            "holds, got 1e999");
 }
 
 TEST(Formats, DeepNesting) {
@@ -444,7 +443,8 @@ TEST(Formats, DeepNesting) {
     std::string text = "{\"moec_layer\": " + std::string(depth, '[') +
                        std::string(depth, ']') + "}";
     EXPECT_EQ(refusalOf(text),
-              "in.json: expected at most 64 levels of nesting, got more");
+              "in.json: line 1, column 79: expected at most 64 levels of "
+              "nesting, got more");
     std::string open;
     for (size_t i = 0; i < depth && open.size() < (size_t(1) << 21); ++i)
       open += "{\"a\":";

@@ -62,8 +62,10 @@ std::string textOf(const LayerDescription &layer) {
   return text;
 }
 
-std::string meaning(const std::string &name, std::optional<int64_t> number) {
+std::string meaning(const std::string &name, std::optional<int64_t> number,
+                    bool shared = true) {
   ImportOptions options;
+  options.noSharedExperts = !shared;
   options.scheme = "bf16";
   options.layer = number;
   Result<LayerDescription> layer =
@@ -168,9 +170,14 @@ TEST(Models, ALayerByNumber) {
   EXPECT_EQ(meaning("deepseek-v4-flash", 3),
             "6/256 4096x2048 sqrtsoftplus bias renormalize scale=1.5 silu "
             "limit=10 shared=1x2048");
+  // Its shared experts have another limit, so that they stay the caller's.
   EXPECT_EQ(meaning("step-3.5-flash", 43),
+            "step-3.5-flash.json: $.swiglu_limits_shared[43]: expected the "
+            "limit of the routed experts, 7.0, or --no-shared-experts, got "
+            "the number 0.0");
+  EXPECT_EQ(meaning("step-3.5-flash", 43, false),
             "8/288 4096x1280 sigmoid bias renormalize scale=3 swiglustep "
-            "limit=7 shared=1x1280");
+            "limit=7");
   const auto dense = [](const char *name, int64_t number, const char *key,
                         const char *reason) {
     EXPECT_EQ(meaning(name, number),
@@ -220,8 +227,8 @@ TEST(Models, PerLayerListsAndOtherNames) {
             "in.json: $.experts_per_token: expected what num_experts_per_tok "
             "says, the number 4, got the number 5");
   EXPECT_EQ(refusalOf(changed("phi-3.5-moe", {{"router_jitter_noise", 0.02}})),
-            "in.json: $.router_jitter_noise: expected 0.01, the threshold of "
-            "routing method sparsemixer, got the number 0.02");
+            "in.json: $.router_jitter_noise: expected 0.01 (routing method "
+            "sparsemixer has this threshold alone), got the number 0.02");
   EXPECT_EQ(
       refusalOf(changed(
           "dbrx", {{"ffn_config", {{"moe_normalize_expert_weights", 2}}}})),

@@ -152,6 +152,36 @@ TEST(Quark, WhatIsNoSchemeIsRefused) {
   EXPECT_TRUE(refused(outputs).starts_with(
       path + "global_quant_config.output_tensors: expected null: outputs and "
              "biases of experts are not quantized, got "));
+  // Integers say whether they have zero points, and channels are rows.
+  nlohmann::json integers = quarkSpec("int8", "per_channel", false);
+  integers["symmetric"] = nullptr;
+  const auto token = quarkSpec("int8", "per_channel", true);
+  EXPECT_EQ(refused(quark(integers, token)),
+            path + "global_quant_config.weight.symmetric: expected true or "
+                   "false for integers, got nothing");
+  integers["symmetric"] = true;
+  integers["ch_axis"] = 1;
+  EXPECT_EQ(refused(quark(integers, token)),
+            path + "global_quant_config.weight.ch_axis: expected 0 with "
+                   "per_channel, got the number 1");
+  integers["ch_axis"] = 0;
+  EXPECT_EQ(refused(quark(integers, integers)),
+            path + "global_quant_config.input_tensors.ch_axis: expected 1, -1 "
+                   "or null with per_channel, got the number 0");
+  some = quark(tensor, tensor);
+  some["algo_config"] = {{{"name", "quarot_rotation"}}};
+  EXPECT_EQ(refused(some),
+            path +
+                "algo_config: the string \"quarot_rotation\" may rotate "
+                "activations, which is no part of a layer; " +
+                schemes);
+  some = quark(tensor, tensor);
+  some["layer_type_quant_config"]["Linear"] = {{"weight", mxfp4}};
+  EXPECT_EQ(refused(some),
+            path +
+                "layer_type_quant_config: expected none: modules are told "
+                "apart by layer_quant_config, got an object; " +
+                schemes);
   some = quark(tensor, tensor);
   some.erase("global_quant_config");
   EXPECT_EQ(refused(some),

@@ -9,7 +9,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/import/Vocabulary.h"
 #include "test/import/ImportTesting.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +30,12 @@ TEST(Refusals, FieldsThatThisFormatHasNot) {
        "say num_experts (logical) and num_redundant_experts"},
       {"intermediate_size_per_partition",
        "moec computes it; say the whole layer's intermediate_size"},
-      {"intermediate_pad", "moec pads by itself where it must"},
+      {"intermediate_pad",
+       "nothing is padded; say the true intermediate_size, a multiple of 16 "
+       "bytes (8 numbers of 16 bits)"},
+      {"shared_expert_prefix", "say n_shared_experts"},
+      {"defer_moe_finalize_max_num_tokens",
+       "defer_moe_finalize is for every token count"},
       {"device", "the options --arch and --gpu say it"},
       {"max_num_tokens", "the option --max-tokens says it"},
       {"max_capture_size", "every token count can be captured"}};
@@ -43,7 +47,7 @@ TEST(Refusals, FieldsThatThisFormatHasNot) {
       {"gemm1_beta", "say swiglu_beta of the layer, or activation_per_expert"},
       {"gemm1_clamp_limit",
        "say swiglu_limit of the layer, or activation_per_expert"},
-      {"mx_alignment", "moec pads by itself where it must"}};
+      {"mx_alignment", "nothing is padded; scales are stored as they are"}};
   for (auto [field, reason] : ofQuantization)
     EXPECT_EQ(refused({{"quant_config", {{"scheme", "bf16"}, {field, 8}}}}),
               std::string("in.json: $.quant_config.") + field +
@@ -77,32 +81,6 @@ TEST(Refusals, LimitsOfActivations) {
   EXPECT_EQ(refusalOf(changed("step-3.5-flash", {{"swiglu_limits", limits}})),
             "in.json: $.swiglu_limits[3]: expected a number, got the string "
             "\"7\"");
-}
-
-TEST(Refusals, Quantization) {
-  const auto quantization = [](json changes) {
-    return refusalOf(changed("qwen3-30b-a3b",
-                             {{"quantization_config", std::move(changes)}}));
-  };
-  EXPECT_EQ(quantization({{"quant_method", "fp8"},
-                          {"activation_scheme", "dynamic"},
-                          {"ignored_layers", "lm_head"}}),
-            "in.json: $.quantization_config.ignored_layers: expected an array "
-            "of module names, got the string \"lm_head\"");
-  EXPECT_EQ(quantization({{"quant_method", "compressed-tensors"},
-                          {"format", "float-quantized"}}),
-            "in.json: $.quantization_config.config_groups: expected an object "
-            "with one group, got nothing");
-  const std::vector<std::string_view> all = schemeNames();
-  EXPECT_EQ(quantization(
-                {{"quant_method", "compressed-tensors"},
-                 {"format", "float-quantized"},
-                 {"config_groups",
-                  {{"group_0", json::object()}, {"group_1", json::object()}}}}),
-            "in.json: $.quantization_config.config_groups: expected one group, "
-            "got 2; another scheme of the expert weights is named with "
-            "--scheme= (known: " +
-                listOf(all, "and", false) + ")");
 }
 
 TEST(Refusals, LayersThatHaveExperts) {

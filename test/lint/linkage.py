@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""The programs and libraries of --build need nothing but the C library where they run, and the libraries export nothing
-but the C ABI (moec_*), so that they live beside another LLVM in one process."""
+"""The programs and libraries of --build need nothing but the C library where they run, the libraries export nothing but
+the C ABI (moec_*), so that they live beside another LLVM in one process, and none holds a path of the machine that built it."""
 
 import pathlib
 import re
@@ -38,6 +38,11 @@ def check(root, files, options):
                 symbol = line.split()[-1].split("@")[0]
                 if not symbol.startswith("moec_") and " A " not in line:
                     yield Finding(path, 1, f"exports {symbol}; the version script must hide it")
+        # Elsewhere such a path may be somebody else's to fill.
+        data = path.read_bytes()
+        for folder in sorted({str(root.resolve()), str(options.build.resolve()), str(pathlib.Path.home())}):
+            if f"{folder}/".encode() in data:
+                yield Finding(path, 1, f"holds a path below {folder}, which is a folder of this machine")
     print(f"{len(found)} binaries read")
 
 

@@ -93,6 +93,24 @@ class Refusals(LintTest):
                                    "test/compiler/A.cpp": 'EXPECT_EQ(error, "sizes of 3 are "\n   "not supported");\n'})
 
 
+class FamiliesDoc(LintTest):
+    table = {"compiler/import/Families.cpp": '    {.modelTypes = "mixtral "\n      "olmoe"},\n',
+             "test/oracle/classes.json": '{"transformers": "5", "classes": [{"class": "OlmoeConfig", "model_type": "olmoe"}]}',
+             "test/oracle/unclaimed.json": "{}"}
+
+    def test_class_without_a_row(self):
+        classes = self.table["test/oracle/classes.json"].replace('"olmoe"', '"aria"')
+        self.red("families_doc.py", dict(self.table, **{"test/oracle/classes.json": classes}),
+                 "test/oracle/classes.json:1: 'aria' is no row of")
+
+    def test_reason_for_a_row(self):
+        self.red("families_doc.py", dict(self.table, **{"test/oracle/unclaimed.json": '{"olmoe": "no"}'}),
+                 "test/oracle/unclaimed.json:1: 'olmoe' is imported: it needs no reason")
+
+    def test_page_that_says_otherwise(self):
+        self.red("families_doc.py", self.table, "docs/families.md:1: is not what the table says")
+
+
 class Env(LintTest):
     table = {"runtime/support/Env.h": '    {"MOEC_X", "path", "",\n'}
 
@@ -109,6 +127,16 @@ class Env(LintTest):
 
     def test_documented_variable(self):
         self.green("env.py", dict(self.table, **{"docs/debugging.md": "| `MOEC_X` | path |\n"}))
+
+
+class JsonReader(LintTest):
+    def test_another_parser(self):
+        self.red("json_reader.py", {"runtime/A.cpp": "auto a = nlohmann::json::parse(text);\n"}, "runtime/A.cpp:1: parses JSON")
+        self.red("json_reader.py", {"bench/B.cpp": "ordered_json::parse(text, nullptr, false);\n"}, "bench/B.cpp:1: parses JSON")
+
+    def test_the_reader_and_tests(self):
+        text = "bool parsed = json::sax_parse(text, &builder); // json::parse\n"
+        self.green("json_reader.py", {"runtime/support/Json.cpp": text, "test/A.cpp": text, "runtime/B.cpp": "// json::parse\n"})
 
 
 class Words(LintTest):
@@ -266,6 +294,12 @@ class Linkage(unittest.TestCase):
         status, output = self.lint('extern "C" int moec_f() { return 1; }\n', "-Wl,--no-as-needed", "-lstdc++")
         self.assertEqual(status, 1)
         self.assertIn("needs libstdc++.so.6 where it runs", output)
+
+    def test_path_of_the_build(self):
+        text = f'extern "C" const char *moec_f() {{ return "{HERE}/lib/libnvrtc.so.13"; }}\n'
+        status, output = self.lint(text, "-nostdlib")
+        self.assertEqual(status, 1)
+        self.assertIn("which is a folder of this machine", output)
 
     def test_clean(self):
         status, output = self.lint('extern "C" int moec_f() { return 1; }\n', "-Wl,--as-needed")

@@ -224,9 +224,9 @@ struct Inputs {
   /// [E_local], only with Layer::batched: how many of its slots each expert
   /// has.
   std::vector<int32_t> expertCounts;
-  Matrix logits;       ///< [tokens, E], or data null when ids are given
-  Matrix givenIds;     ///< [tokens, K], i32 or i64; -1 routes nowhere
-  Matrix givenWeights; ///< [tokens, K], f32
+  Matrix logits;       ///< [tokens, E], f32, f16, bf16, or null: given ids
+  Matrix givenIds;     ///< [tokens, K], i32 or i64; of no expert: nowhere
+  Matrix givenWeights; ///< [tokens, K], of any type of the logits
   Matrix tokenIds;     ///< [tokens, 1], i32 or i64; with Layer::tableRows
   Matrix hashTable;    ///< [tableRows, K], i32
   Matrix routingBias;  ///< [1, routedExperts], f32; with Layer::routingBias

@@ -536,7 +536,7 @@ TEST(Compute, ThreadsAndListsChangeNothing) {
   const Layer layer = parse(json);
   std::vector<float> x(50 * 72), logits(50 * 5);
   fillX(layer, 3, 0, 50, x.data(), 72);
-  ASSERT_TRUE(fillLogits(layer, 3, "uniform", 0, 50, logits.data()));
+  ASSERT_TRUE(fillLogits(layer, 3, "uniform", 0, 50, *f32(), logits.data()));
   Inputs in;
   in.tokens = 50;
   in.x = {x.data(), f32(), 0};

@@ -49,7 +49,8 @@ struct Case {
     layer.a1Scaling =
         layer.a2Scaling = {true, tensor ? -1 : 1, groupColumns, true};
     fillX(layer, kSeed, 0, tokens, x.data(), layer.hidden);
-    EXPECT_TRUE(fillLogits(layer, kSeed, "uniform", 0, tokens, logits.data()));
+    EXPECT_TRUE(fillLogits(layer, kSeed, "uniform", 0, tokens,
+                           *layer.logitsType, logits.data()));
     inputs.tokens = tokens;
     inputs.x = {x.data(), layer.inputType, 0};
     inputs.logits = {logits.data(), layer.logitsType, 0};

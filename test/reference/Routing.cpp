@@ -434,9 +434,11 @@ static Result<void> checkInputs(const Layer &layer, const Inputs &inputs) {
     return Error{ErrorCode::InvalidArgument,
                  "routing needs the layer's maps of experts and its gate of "
                  "shared experts"};
-  if (fromLogits && inputs.logits.element != layer.logitsType)
-    return Error{ErrorCode::InvalidArgument,
-                 "logits are not of the layer's logits_type"};
+  for (const Matrix *floats : {&inputs.logits, &inputs.givenWeights})
+    if (floats->data &&
+        (!floats->element->isFloat || floats->element->bits() < 16))
+      return Error{ErrorCode::InvalidArgument,
+                   "logits and given weights are f32, f16 or bf16"};
   if (fromLogits && layer.select == "given")
     return Error{ErrorCode::InvalidArgument,
                  "this routing takes given ids and weights, not logits"};
@@ -525,8 +527,10 @@ Result<Routing> route(const Layer &layer, const Inputs &inputs,
         const int64_t idRow = token * strideOf(inputs.givenIds, topK);
         const int64_t weightRow = token * strideOf(inputs.givenWeights, topK);
         for (int64_t k = 0; k < topK; ++k) {
-          ids[k] = int32_t(
-              load(*inputs.givenIds.element, inputs.givenIds.data, idRow + k));
+          const double id =
+              load(*inputs.givenIds.element, inputs.givenIds.data, idRow + k);
+          // What 32 bits cannot hold names no expert.
+          ids[k] = id >= -0x1p31 && id < 0x1p31 ? int32_t(id) : -1;
           weights[k] = float(load(*inputs.givenWeights.element,
                                   inputs.givenWeights.data, weightRow + k));
         }

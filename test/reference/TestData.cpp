@@ -212,7 +212,7 @@ static double logit(const Layer &layer, uint64_t seed, std::string_view pattern,
 
 Result<void> fillLogits(const Layer &layer, uint64_t seed,
                         std::string_view pattern, int64_t row, int64_t rows,
-                        void *destination) {
+                        const Element &element, void *destination) {
   const std::vector<std::string_view> &known = routingPatterns();
   if (std::find(known.begin(), known.end(), pattern) == known.end()) {
     std::string list;
@@ -224,7 +224,7 @@ Result<void> fillLogits(const Layer &layer, uint64_t seed,
   }
   for (int64_t m = row; m < row + rows; ++m)
     for (int64_t e = 0; e < layer.routedExperts(); ++e)
-      store(*layer.logitsType, destination, m * layer.routedExperts() + e,
+      store(element, destination, m * layer.routedExperts() + e,
             logit(layer, seed, pattern, m, e));
   return {};
 }
@@ -240,8 +240,25 @@ static void shuffle(std::vector<int64_t> &order, int64_t count, uint64_t seed,
   }
 }
 
+/// One of the ids that name no expert.
+static double idOutside(const Layer &layer, const Element &element,
+                        uint64_t bits) {
+  const double experts = double(layer.routedExperts());
+  switch (bits % 4) {
+  case 0:
+    return -1;
+  case 1:
+    return -experts;
+  case 2:
+    return experts;
+  default:
+    return element.bytes == 8 ? 0x1p32 + experts - 1 : 0x1p31 - 1;
+  }
+}
+
 void fillGiven(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
-               const Element &idElement, void *ids, float *weights) {
+               const Element &idElement, void *ids,
+               const Element &weightElement, void *weights) {
   std::vector<int64_t> order(layer.routedExperts());
   for (int64_t m = row; m < row + rows; ++m) {
     const uint64_t first = uint64_t(m) * layer.topK;
@@ -249,9 +266,10 @@ void fillGiven(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
     for (int64_t k = 0; k < layer.topK; ++k) {
       const uint64_t bits = randomBits(seed, Stream::GivenIds, first + k);
       store(idElement, ids, int64_t(first + k),
-            bits % 16 == 0 ? -1.0 : double(order[k]));
-      weights[first + k] =
-          float(0.05 + randomUniform(seed, Stream::GivenWeights, first + k));
+            bits % 16 == 0 ? idOutside(layer, idElement, bits / 16)
+                           : double(order[k]));
+      store(weightElement, weights, int64_t(first + k),
+            0.05 + randomUniform(seed, Stream::GivenWeights, first + k));
     }
   }
 }

@@ -87,11 +87,13 @@ void fillX(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
 /// InvalidArgument with the known ones.
 Result<void> fillLogits(const Layer &layer, uint64_t seed,
                         std::string_view pattern, int64_t row, int64_t rows,
-                        void *destination);
-/// Fills rows of given ids [tokens, K] (`element` i32 or i64, distinct in a
-/// row, one in sixteen -1) and weights (f32).
+                        const Element &element, void *destination);
+/// Fills rows of given ids [tokens, K] (i32 or i64, distinct in a row, one in
+/// sixteen of no expert: negative, behind the last one, or of those that only
+/// 64 bits hold one whose lower 32 bits are an expert's) and weights.
 void fillGiven(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
-               const Element &idElement, void *ids, float *weights);
+               const Element &idElement, void *ids,
+               const Element &weightElement, void *weights);
 /// Fills what routing reads of the layer: the bias and the factors of experts
 /// [row, row + rows), and rows of the table of ids [tableRows, K], distinct in
 /// a row (`expert` is 0).

@@ -145,7 +145,8 @@ TEST(TestData, BiasesAreNeverZero) {
 Routing routed(const Layer &layer, std::string_view pattern, int64_t tokens,
                std::vector<float> &logits) {
   logits.resize(tokens * layer.experts);
-  EXPECT_TRUE(fillLogits(layer, 5, pattern, 0, tokens, logits.data()));
+  EXPECT_TRUE(fillLogits(layer, 5, pattern, 0, tokens, *layer.logitsType,
+                         logits.data()));
   Inputs inputs;
   inputs.tokens = tokens;
   inputs.logits = {logits.data(), layer.logitsType, 0};
@@ -176,7 +177,8 @@ TEST(TestData, PatternsDoWhatTheySay) {
               150);
   }
   std::vector<float> none(12);
-  const auto unknown = fillLogits(layer, 5, "even", 0, 1, none.data());
+  const auto unknown =
+      fillLogits(layer, 5, "even", 0, 1, *layer.logitsType, none.data());
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().message,
             "unknown routing pattern 'even'; known are uniform, skewed, "
@@ -187,18 +189,34 @@ TEST(TestData, GivenIdsAreDistinct) {
   const Layer layer = smallLayer("f32");
   std::vector<int64_t> ids(500 * 3);
   std::vector<float> weights(500 * 3);
-  fillGiven(layer, 5, 0, 500, *findElement("i64"), ids.data(), weights.data());
+  std::vector<uint16_t> halves(500 * 3);
+  std::vector<int32_t> narrow(500 * 3);
+  const Element &f32 = *findElement("f32"), &f16 = *findElement("f16");
+  fillGiven(layer, 5, 0, 500, *findElement("i64"), ids.data(), f32,
+            weights.data());
+  fillGiven(layer, 5, 0, 500, *findElement("i32"), narrow.data(), f16,
+            halves.data());
   int64_t absent = 0;
+  std::set<int64_t> outside, narrowOutside;
   for (int64_t m = 0; m < 500; ++m) {
     std::set<int64_t> seen;
     for (int64_t k = 0; k < 3; ++k) {
       const int64_t id = ids[m * 3 + k];
-      ASSERT_GE(id, -1);
-      ASSERT_LT(id, 12);
-      absent += id < 0;
-      EXPECT_TRUE(id < 0 || seen.insert(id).second);
+      const int64_t own = narrow[m * 3 + k];
+      EXPECT_NEAR(load(f16, halves.data(), m * 3 + k), weights[m * 3 + k],
+                  1e-3);
+      if (id < 0 || id >= 12) {
+        outside.insert(id);
+        narrowOutside.insert(own);
+        ++absent;
+      } else {
+        EXPECT_EQ(own, id);
+        EXPECT_TRUE(seen.insert(id).second);
+      }
     }
   }
+  EXPECT_EQ(outside, (std::set<int64_t>{-12, -1, 12, (1LL << 32) + 11}));
+  EXPECT_EQ(narrowOutside, (std::set<int64_t>{-12, -1, 12, 0x7fffffff}));
   EXPECT_GT(absent, 40);
   EXPECT_LT(absent, 200);
 }

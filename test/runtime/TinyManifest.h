@@ -46,8 +46,10 @@ public:
     add(name, ArgumentField::Kind::RowStride).value = std::move(value);
     return *this;
   }
-  BlockBuilder &elementBytes(const std::string &name, std::string value) {
-    add(name, ArgumentField::Kind::ElementBytes).value = std::move(value);
+  /// A pointer, and of which type a run gives it.
+  BlockBuilder &chosen(const std::string &name) {
+    pointer(name);
+    add(name + "_type", ArgumentField::Kind::ElementType).value = name;
     return *this;
   }
   BlockBuilder &size(const std::string &name, Expression expression) {
@@ -143,9 +145,11 @@ inline Manifest tinyManifest(const TinyShape &s = {}) {
              {"intermediate_size", s.intermediate}};
   m.values = {
       value("x", Input, {"bf16"}, {tokens, s.hidden}),
-      value("logits", OptionalInput, {"f32"}, {tokens, s.experts}),
+      value("logits", OptionalInput, {"f32", "f16", "bf16"},
+            {tokens, s.experts}),
       value("given_ids", OptionalInput, {"i32", "i64"}, {tokens, s.topK}),
-      value("given_weights", OptionalInput, {"f32"}, {tokens, s.topK}),
+      value("given_weights", OptionalInput, {"f32", "f16", "bf16"},
+            {tokens, s.topK}),
       value("valid_tokens", OptionalInput, {"i32"}, {1}),
       value("w13", StoredWeight, {"bf16"},
             {s.experts, 2 * s.intermediate, s.hidden}),
@@ -218,10 +222,9 @@ inline Manifest tinyManifest(const TinyShape &s = {}) {
   };
   auto routeBlock = [&] {
     return BlockBuilder()
-        .pointer("logits")
-        .pointer("given_ids")
-        .elementBytes("given_ids_bytes", "given_ids")
-        .pointer("given_weights")
+        .chosen("logits")
+        .chosen("given_ids")
+        .chosen("given_weights")
         .pointer("valid_tokens")
         .size("tokens", tokens)
         .pointer("topk_ids")

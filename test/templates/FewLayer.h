@@ -103,14 +103,20 @@ struct Tensors {
 /// What routing takes.
 struct Source {
   CUdeviceptr logits = 0, ids = 0, weights = 0, valid = 0;
-  int idBytes = 4;
+  Type logitsType = Type::F32, weightsType = Type::F32;
+  int idCode = kCodeI32;
+
+  void addTo(Arguments &a) const {
+    a.add(logits).add(codeOf(logitsType)).add(ids).add(idCode);
+    a.add(weights).add(codeOf(weightsType)).add(valid);
+  }
 };
 
 inline void launchUp(CUstream stream, const Few &f, const Kernel &k,
                      const Tensors &d, const Source &s, int tokens, int grid,
                      bool show) {
   Arguments a;
-  a.add(s.logits).add(s.ids).add(s.idBytes).add(s.weights).add(s.valid);
+  s.addTo(a);
   a.add(tokens);
   for (const Buffer *b : {&d.ids, &d.weights, &d.counts})
     a.add(show ? b->at : CUdeviceptr(0));
@@ -130,7 +136,7 @@ inline void launchDown(CUstream stream, const Few &f, const Kernel &k,
                        const Tensors &d, const Source &s, int tokens,
                        int grid) {
   Arguments a;
-  a.add(s.logits).add(s.ids).add(s.idBytes).add(s.weights).add(s.valid);
+  s.addTo(a);
   a.add(tokens).add(d.t.at);
   if (f.scheme == "fp8_tensor")
     a.add(d.a2.at);

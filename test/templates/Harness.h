@@ -202,6 +202,22 @@ inline Type typeOf(const std::string &name) {
 }
 inline size_t sizeOf(Type type) { return type == Type::F32 ? 4 : 2; }
 
+/// As kernels are told what came: moe::ElementCode.
+inline int codeOf(Type type) {
+  return type == Type::F32 ? 0 : type == Type::F16 ? 1 : 2;
+}
+inline constexpr int kCodeI64 = 3, kCodeI32 = 4;
+
+/// "edge@f16": takes "@f16" off; without, `otherwise`.
+inline Type takeType(std::string &pattern, Type otherwise) {
+  size_t at = pattern.find('@');
+  if (at == std::string::npos)
+    return otherwise;
+  Type type = typeOf(pattern.substr(at + 1));
+  pattern.resize(at);
+  return type;
+}
+
 inline float floatOf(uint16_t bits, Type type) {
   if (type == Type::BF16) {
     uint32_t word = uint32_t(bits) << 16;

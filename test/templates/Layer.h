@@ -81,7 +81,8 @@ struct Workspace {
 /// What a routing takes: device addresses, 0 where absent.
 struct Given {
   CUdeviceptr logits = 0, ids = 0, weights = 0, valid = 0;
-  int idBytes = 4;
+  Type logitsType = Type::F32, weightsType = Type::F32;
+  int idCode = kCodeI32;
   CUdeviceptr bias = 0; ///< of the scores; of kernels that have one
 };
 
@@ -92,7 +93,9 @@ inline void launchRouting(CUstream stream, const Roles &roles, Workspace &w,
   const Kernel &route = *roles.route;
   bool fused = route.line.number("fused");
   Arguments a;
-  a.add(given.logits).add(given.ids).add(given.idBytes).add(given.weights);
+  a.add(given.logits).add(codeOf(given.logitsType));
+  a.add(given.ids).add(given.idCode);
+  a.add(given.weights).add(codeOf(given.weightsType));
   a.add(given.valid).add(w.tokens).add(w.ids.at).add(w.weights.at);
   a.add(show ? w.shownIds.at : CUdeviceptr(0));
   a.add(show ? w.shownWeights.at : CUdeviceptr(0));

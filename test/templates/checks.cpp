@@ -93,10 +93,15 @@ void checkOrder(const std::string &where, const Shape &s, const Workspace &w,
 }
 
 void runLayer(const Line &line, const Roles &roles, const Weights &weights,
-              int tokens, const std::string &pattern) {
+              int tokens, std::string pattern) {
   Shape s(line);
   std::string where =
       line.text("name") + " tokens " + std::to_string(tokens) + " " + pattern;
+  const bool isGiven = pattern.starts_with("given");
+  const Type chosen = takeType(pattern, isGiven ? Type::F32 : s.logits);
+  const Type weightsType = isGiven ? chosen : Type::F32;
+  if (!isGiven)
+    s.logits = chosen;
   int blockTokens = roles.route->line.number("block");
   int tileRows = line.number("tilerows");
   int rowStep = line.number("rowstep", tileRows);
@@ -127,9 +132,8 @@ void runLayer(const Line &line, const Roles &roles, const Weights &weights,
   Given given;
   Buffer devIds(pairs * 8), devWeights(pairs * 4), devValid(4);
   int valid = tokens;
-  bool isGiven = pattern == "given32" || pattern == "given64";
   if (isGiven) {
-    std::vector<float> own = normal(pairs, 1.0, Type::F32);
+    std::vector<float> own = normal(pairs, 1.0, weightsType);
     std::vector<long long> wide(pairs);
     std::vector<int> narrow(pairs);
     for (size_t p = 0; p < pairs; ++p) {
@@ -141,10 +145,13 @@ void runLayer(const Line &line, const Roles &roles, const Weights &weights,
       devIds.write(wide);
     else
       devIds.write(narrow);
-    devWeights.write(own);
-    given = {0, devIds.at, devWeights.at, 0, pattern == "given64" ? 8 : 4};
+    writeFloats(devWeights, own, weightsType);
+    given.ids = devIds.at, given.weights = devWeights.at;
+    given.weightsType = weightsType;
+    if (pattern == "given64")
+      given.idCode = kCodeI64;
   } else {
-    given.logits = devLogits.at;
+    given.logits = devLogits.at, given.logitsType = s.logits;
     if (pattern == "valid") {
       valid = tokens / 2;
       devValid.write(std::vector<int>{valid});

@@ -59,7 +59,11 @@ struct Kernels {
 };
 
 void checkLayer(const Few &f, const Kernels &kernels, int tokens,
-                const std::string &pattern) {
+                std::string pattern) {
+  const bool isGiven = pattern.starts_with("given");
+  const Type chosen = takeType(pattern, isGiven ? Type::F32 : f.logitType);
+  const Type logitsType = isGiven ? f.logitType : chosen,
+             weightsType = isGiven ? chosen : Type::F32;
   Tensors d;
   size_t e = size_t(f.local), h = size_t(f.hidden), i = size_t(f.inter),
          up = size_t(f.up()), m = size_t(tokens), k = size_t(f.topK),
@@ -93,7 +97,7 @@ void checkLayer(const Few &f, const Kernels &kernels, int tokens,
   d.weights.make(pairs * 4);
   d.counts.make(e * 4);
 
-  std::vector<float> logits = normal(m * size_t(f.experts), 2.0, f.logitType);
+  std::vector<float> logits = normal(m * size_t(f.experts), 2.0, logitsType);
   for (size_t j = 0; j < logits.size(); ++j) {
     int expert = int(j) % f.experts;
     static const float kEdges[] = {NAN,   INFINITY, -INFINITY, 0.0f,
@@ -103,15 +107,15 @@ void checkLayer(const Few &f, const Kernels &kernels, int tokens,
     if (pattern == "edge")
       logits[j] = kEdges[generator() % 7];
   }
-  Buffer devLogits(logits.size() * sizeOf(f.logitType)), devIds(pairs * 8),
+  Buffer devLogits(logits.size() * sizeOf(logitsType)), devIds(pairs * 8),
       devWeights(pairs * 4), devValid(4);
-  writeFloats(devLogits, logits, f.logitType);
+  writeFloats(devLogits, logits, logitsType);
   std::vector<int> ids(pairs, -1);
   std::vector<double> weights(pairs, 0.0);
   Source source;
   int valid = tokens;
-  if (pattern == "given32" || pattern == "given64") {
-    std::vector<float> own = normal(pairs, 1.0, Type::F32);
+  if (isGiven) {
+    std::vector<float> own = normal(pairs, 1.0, weightsType);
     std::vector<long long> wide(pairs);
     for (size_t p = 0; p < pairs; ++p) {
       wide[p] = ids[p] = int(generator() % unsigned(f.experts + 1)) - 1;
@@ -121,10 +125,13 @@ void checkLayer(const Few &f, const Kernels &kernels, int tokens,
       devIds.write(wide);
     else
       devIds.write(ids);
-    devWeights.write(own);
-    source = {0, devIds.at, devWeights.at, 0, pattern == "given64" ? 8 : 4};
+    writeFloats(devWeights, own, weightsType);
+    source.ids = devIds.at, source.weights = devWeights.at;
+    source.weightsType = weightsType;
+    if (pattern == "given64")
+      source.idCode = kCodeI64;
   } else {
-    source.logits = devLogits.at;
+    source.logits = devLogits.at, source.logitsType = logitsType;
     if (pattern == "valid") {
       valid = tokens / 2;
       devValid.write(std::vector<int>{valid});
@@ -232,7 +239,7 @@ struct Bench {
     d.out.make(m * h * 2);
     auto source = [&](int s) {
       Source from;
-      from.logits = logits[size_t(s)].at;
+      from.logits = logits[size_t(s)].at, from.logitsType = f.logitType;
       return from;
     };
     Expected expected =

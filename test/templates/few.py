@@ -26,8 +26,8 @@ def pair(plan, name, up, down, early, check, **o):
     shape = {key: o[key] for key in ("experts", "topk", "hidden", "inter")}
     o = dict(tokens=4, scheme="none", element="bf16", logits=None, begin=0, local=None,
              gated=True, bias=False, activation="silu", grid=0) | o
-    rest = {key: o[key] for key in ("tokens", "scheme", "element", "logits", "begin", "local",
-                                    "gated", "bias", "activation")}
+    rest = {key: o[key] for key in ("tokens", "scheme", "element", "begin", "local", "gated", "bias",
+                                    "activation")}
     ids = []
     for kind, (warps, stages, outputs, ctas) in (("route_gate_up", up), ("down_combine", down)):
         first = kind == "route_gate_up"
@@ -58,7 +58,8 @@ def pair(plan, name, up, down, early, check, **o):
 
 def addChecks(plan):
     def check(name, up=(4, 3, 1, 1), down=(4, 4, 1, 1), early=True, **o):
-        o = dict(counts="1,2,3,4", grid=3, patterns="uniform,one,edge,given32,given64,valid") | o
+        o = dict(counts="1,2,3,4", grid=3, patterns="uniform,one,edge,given32,given64,valid,uniform@f32,edge@f16,"
+                 "edge@bf16,given32@bf16,given64@f16") | o
         if not pair(plan, name, up, down, early, True, **o):
             raise ValueError(f"{name} does not fit")
     for scheme in SCHEMES:

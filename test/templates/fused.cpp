@@ -237,7 +237,8 @@ struct Runner {
     Arguments a;
     a.add(at.logits.at +
           size_t(round) * size_t(tokens) * size_t(layer.experts) * 2);
-    a.add(none).add(0).add(none).add(none).add(tokens);
+    a.add(codeOf(Type::BF16)).add(none).add(0).add(none).add(0).add(none);
+    a.add(tokens);
     a.add(at.ids.at).add(at.weights.at).add(none).add(none);
     if (few)
       a.add(at.rows.at)

@@ -131,14 +131,13 @@ def addCheck(plan, name, experts, topk, hidden, inter, tile, stages, warps, *,
              dtype="bf16", partial=None, act="silu", gated=True, bias=False,
              engine="MmaSync", logits=None, score="Softmax", normalize="Sum",
              begin=0, local=None, ctas=1, unfused=False, tokens="1,2,7,8,33,500",
-             patterns="uniform,one,edge,given32,given64,valid", group=3, block=64,
+             patterns="uniform,one,edge,given32,given64,valid,uniform@f32,given32@f16", group=3, block=64,
              grid=None, registers=(56, 224)):
     rowStep = 16 if engine == "Wgmma" else tile[0]
     local = experts if local is None else local
     partial, logits = partial or dtype, logits or dtype
-    routing = dict(experts=experts, topk=topk, logits=logits, score=score,
-                   normalize=normalize, tileRows=tile[0], rowStep=rowStep,
-                   begin=begin, local=local)
+    routing = dict(experts=experts, topk=topk, score=score, normalize=normalize, tileRows=tile[0],
+                   rowStep=rowStep, begin=begin, local=local)
     fused = plan.route(f"fused_{name}", fused=True, threads=256, block=64, **routing)
     route = plan.route(f"split_{name}", block=block, **routing)
     permute = plan.permute(f"{name}", experts=experts, topk=topk, begin=begin,

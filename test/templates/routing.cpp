@@ -46,7 +46,7 @@ std::vector<float> drawLogits(const Shape &s, int tokens,
 }
 
 void checkOrder(const Line &line, const Roles &roles, int tokens,
-                const std::string &pattern) {
+                std::string pattern) {
   Shape s(line);
   ++cells;
   std::string where =
@@ -55,6 +55,12 @@ void checkOrder(const Line &line, const Roles &roles, int tokens,
     std::printf("FAILED %s: %s\n", where.c_str(), what.c_str());
     ++failures;
   };
+  const bool isGiven =
+      pattern.starts_with("given") || pattern.starts_with("distinct");
+  const Type chosen = takeType(pattern, isGiven ? Type::F32 : s.logits);
+  const Type weightsType = isGiven ? chosen : Type::F32;
+  if (!isGiven)
+    s.logits = chosen;
   int tileRows = line.number("tilerows");
   Workspace w(s, tokens, roles.route->line.number("block"), tileRows);
   size_t pairs = size_t(tokens) * s.topK;
@@ -62,12 +68,13 @@ void checkOrder(const Line &line, const Roles &roles, int tokens,
   Buffer devLogits(logits.size() * sizeOf(s.logits)), devIds(pairs * 8),
       devWeights(pairs * 4), devValid(4);
   writeFloats(devLogits, logits, s.logits);
-  std::vector<int> ids(pairs, -1), shown;
+  std::vector<int> ids(pairs, -1), shown(pairs, -1);
   std::vector<double> routed(pairs, 0.0);
   Given given;
   bool isWide = pattern == "given64" || pattern == "distinct";
-  if (isWide || pattern == "given32") {
-    // Any ids with repetitions and -1; or distinct ones, a few of them -1.
+  if (isGiven) {
+    // Any ids with repetitions and of no expert; or distinct ones, a few of
+    // them -1.
     std::vector<long long> wide(pairs);
     std::vector<float> own(pairs);
     std::vector<int> order(s.experts);
@@ -78,18 +85,30 @@ void checkOrder(const Line &line, const Roles &roles, int tokens,
       ids[p] = pattern == "distinct"
                    ? (generator() % 9 ? order[p % s.topK] : -1)
                    : int(generator() % (s.experts + 1)) - 1;
-      wide[p] = ids[p];
-      routed[p] = own[p] = float(generator() % 1000) / 1000;
+      shown[p] = ids[p];
+      if (ids[p] < 0 && pattern != "distinct" && p % 2)
+        shown[p] = p % 4 == 1 ? s.experts : -7;
+      wide[p] = shown[p];
+      if (isWide && p % 8 == 3 && ids[p] < 0) {
+        // Of 64 bits, whose lower ones are an expert's.
+        wide[p] = (1ll << 32) + s.experts - 1;
+        shown[p] = -1;
+      }
+      routed[p] = own[p] =
+          rounded(float(generator() % 1000) / 1000, weightsType);
     }
     if (isWide)
       devIds.write(wide);
     else
-      devIds.write(ids);
-    devWeights.write(own);
-    given = {0, devIds.at, devWeights.at, 0, isWide ? 8 : 4};
+      devIds.write(shown);
+    writeFloats(devWeights, own, weightsType);
+    given.ids = devIds.at, given.weights = devWeights.at;
+    given.weightsType = weightsType;
+    if (isWide)
+      given.idCode = kCodeI64;
   } else {
     int valid = tokens;
-    given.logits = devLogits.at;
+    given.logits = devLogits.at, given.logitsType = s.logits;
     if (pattern == "valid") {
       valid = tokens * 2 / 3;
       devValid.write(std::vector<int>{valid});
@@ -107,7 +126,8 @@ void checkOrder(const Line &line, const Roles &roles, int tokens,
                      shownWeights = w.shownWeights.read<float>();
   size_t wrongIds = 0, wrongWeights = 0;
   for (size_t p = 0; p < pairs; ++p) {
-    wrongIds += gotIds[p] != ids[p] || shownIds[p] != ids[p];
+    wrongIds +=
+        gotIds[p] != ids[p] || shownIds[p] != (isGiven ? shown[p] : ids[p]);
     double error = std::fabs(gotWeights[p] - routed[p]);
     wrongWeights += !(error <= 2e-6 * std::fabs(routed[p]) + 1e-30) ||
                     gotWeights[p] != shownWeights[p];
@@ -137,7 +157,7 @@ void timeRouting(const Line &line, const Kernels &kernels, Timer &timer,
   Buffer devLogits(logits.size() * sizeOf(s.logits));
   writeFloats(devLogits, logits, s.logits);
   Given given;
-  given.logits = devLogits.at;
+  given.logits = devLogits.at, given.logitsType = s.logits;
   Buffer bias(size_t(s.experts) * 4);
   writeFloats(bias, drawLogits(s, 1, "skewed"), Type::F32);
   given.bias = bias.at;

@@ -9,7 +9,8 @@ SHARES = {"c8": (8, 16, 512), "c4": (4, 32, 512), "c1": (1, 128, 1024),
 
 def addChecks(plan):
     few, many = "1,2,3,4,5,7,8,9,31,32,33,64,100,127,128", "129,200,513,1000,1024"
-    patterns = "uniform,skewed,ties,one,edge,given32,given64,distinct,valid"
+    patterns = ("uniform,skewed,ties,one,edge,given32,given64,distinct,valid,ties@f32,edge@f16,edge@bf16,"
+                "given32@bf16,given64@f16")
 
     def add(share, experts, topk, begin=0, local=None, logits="bf16", rows=16, step=None,
             tokens=few, **o):
@@ -17,9 +18,8 @@ def addChecks(plan):
         step = step or rows
         name = f"{share}_{experts}_{topk}_{begin}_{local}_{logits}_{rows}_{step}"
         cluster, block, threads = SHARES[share]
-        route = plan.route(name, experts=experts, topk=topk, logits=logits, begin=begin,
-                           local=local, tileRows=rows, rowStep=step, cluster=cluster, block=block,
-                           threads=threads, fused=True, **o)
+        route = plan.route(name, experts=experts, topk=topk, begin=begin, local=local, tileRows=rows,
+                           rowStep=step, cluster=cluster, block=block, threads=threads, fused=True, **o)
         plan.lines.append(
             f"order name={name} E={experts} K={topk} H=64 I=64 dtype={logits} begin={begin} "
             f"local={local} tilerows={rows} rowstep={step} route={route} tokens={tokens} "
@@ -111,7 +111,7 @@ def addMethods(plan):
     """Times of each method, as the compiler launches it: few tokens in one launch, many in two."""
     for method, policies in METHODS.items():
         for logits in ("bf16", "f32"):
-            o = dict(experts=256, topk=8, timing=1, tileRows=16, logits=logits, **policies)
+            o = dict(experts=256, topk=8, timing=1, tileRows=16, **policies)
             name = f"m_{method}_{logits}"
             most = 512 if "Groups" in str(policies) or "Group<" in str(policies) or "Sparse" in str(policies) else 1024
             fused = plan.route(f"{name}_c1", block=8, threads=most, fused=True, **o)

@@ -230,7 +230,8 @@ struct Runner {
            static_cast<long long>(layer.tokens) * kernel.line.number("cblocks"),
            a, true);
   }
-  void slices(const Kernel &kernel) const {
+  void slices(const Kernel &kernel) const { slices(kernel, grid); }
+  void slices(const Kernel &kernel, int ctas) const {
     Arguments a;
     a.add(at.t.at).add(at.tiles.at).add(at.count.at);
     a.add(weightTiles(layer, kernel.line.number("tilen"), at.w2.at));
@@ -240,9 +241,23 @@ struct Runner {
       a.add(at.bias.at);
     a.add(at.y.at).add(at.positions.at).add(at.weights.at).add(layer.tokens);
     a.add(at.out.at);
-    launch(stream, kernel, grid, a, true);
+    launch(stream, kernel, ctas, a, true);
   }
 };
+
+/// A launch with fewer CTAs than the kernel was made for makes no number, and
+/// the context goes on.
+bool refusesFewCtas(const Runner &run, Tensors &tensors, const Kernel &kernel) {
+  tensors.out.poison();
+  CHECK_CUDA(cuCtxSynchronize());
+  run.reset();
+  run.slices(kernel, 1);
+  CHECK_CUDA(cuStreamSynchronize(run.stream));
+  for (uint16_t bits : tensors.out.read<uint16_t>())
+    if (bits != 0x7fff)
+      return false;
+  return tensors.out.guardIntact();
+}
 
 bool check(const Layer &layer, const std::string &pattern, CUstream stream,
            bool quick) {
@@ -286,6 +301,11 @@ bool check(const Layer &layer, const std::string &pattern, CUstream stream,
                     found.size(), first, found[first], expected[first]);
       right = right && same;
     }
+  if (!quick && !refusesFewCtas(run, tensors, layer.variants.front())) {
+    std::printf("%s: one CTA alone made numbers\n",
+                layer.line.text("name").c_str());
+    right = false;
+  }
   std::printf("%-28s %-8s %s\n", layer.line.text("name").c_str(),
               pattern.c_str(), right ? "right" : "FAILED");
   return right;

@@ -51,7 +51,7 @@ def downSlices(name, experts, topk, hidden, inter, element, quant, rows, tokens,
         kTileM=tileM, kTileN=columns, kTileK=128 // texts.SIZES[element], kStages=stages,
         kBuffers=buffers,
         kOtherWarpgroups=OTHERS[threads][0], kProducerRegisters=OTHERS[threads][1],
-        kConsumerRegisters=OTHERS[threads][2]))
+        kConsumerRegisters=OTHERS[threads][2], kCtasPerSm=1))
     members = texts.common(threads, True, True) + [
         f"using Input = {texts.TYPES[element]};", "using Result = moe::bf16;",
         "using Output = moe::bf16;", f"using Quant = moe::quant::{quant};",

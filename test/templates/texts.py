@@ -61,6 +61,14 @@ def quantize(name, columns, scaling, input="f32", byOffsets=True, experts=1, sca
     return entry, text("quantize", fields, members, entry, "quantize", threads, 1, 0)
 
 
+def routingFields(given=False):
+    """What a run routes by, with the types that it says."""
+    fields = []
+    for name in ([] if given else ["logits"]) + ["given_ids", "given_weights"]:
+        fields += [("const void *", name), ("moe::ElementCode", f"{name}_type")]
+    return fields + [("const int *", "valid_tokens"), ("int", "tokens")]
+
+
 def routingOptions(bias, scale, expertScale, table):
     """Fields and members that a routing may leave away."""
     fields, members = [], []
@@ -73,23 +81,19 @@ def routingOptions(bias, scale, expertScale, table):
         fields += [("const float *", "expert_scale")]
         members += constants(kExpertScale=True)
     if table:
-        fields += [("const void *", "token_ids"), ("int", "token_ids_bytes"),
+        fields += [("const void *", "token_ids"), ("moe::ElementCode", "token_ids_type"),
                    ("const int *", "hash_table")]
         members += constants(kTableRows=table)
     return fields, members
 
 
-def route(name, experts, topk, logits="bf16", score="Softmax", select="TopK", normalize="Sum",
+def route(name, experts, topk, score="Softmax", select="TopK", normalize="Sum",
           bias=False, scale=None, expertScale=False, table=0, block=64, fused=False, tileRows=16, rowStep=None, threads=512, begin=0,
           local=None, cluster=1, programmatic=True, async_=True, scaling=None, hidden=0,
           input="bf16"):
     local = experts if local is None else local
-    fields = [] if select == "Given" else [(f"const {TYPES[logits]} *", "logits")]
-    fields += [("const void *", "given_ids"),
-              ("int", "given_ids_bytes"), ("const float *", "given_weights"),
-              ("const int *", "valid_tokens"), ("int", "tokens"),
-              ("int *", "topk_ids"), ("float *", "topk_weights"),
-              ("int *", "ids"), ("float *", "weights")]
+    fields = routingFields(select == "Given") + [
+        ("int *", "topk_ids"), ("float *", "topk_weights"), ("int *", "ids"), ("float *", "weights")]
     if fused:
         fields += [("int *", "rows"), ("int *", "positions"), ("int *", "offsets"),
                    ("int4 *", "tiles"), ("int *", "tile_count"), ("int *", "counts")]
@@ -100,7 +104,6 @@ def route(name, experts, topk, logits="bf16", score="Softmax", select="TopK", no
     moreFields, moreMembers = routingOptions(bias, scale, expertScale, table)
     fields += moreFields
     members = common(threads, programmatic, async_) + moreMembers + [
-        f"using Logits = {TYPES[logits]};",
         f"using Score = moe::routing::{score};",
         f"using Select = moe::routing::{select};",
         f"using Normalize = moe::routing::{normalize};"] + constants(
@@ -191,7 +194,7 @@ def matmul(name, n, k, experts, topk, tile, stages, warps, group=8, ctas=1,
     if specialized:
         parts.update(kProducerWarps=4, kConsumerWarps=consumers // 32,
                      kProducerRegisters=registers[0], kConsumerRegisters=registers[1],
-                     kPersistent=True)
+                     kPersistent=True, kCtasPerSm=ctas)
     else:
         parts.update(kWarpsM=warps[0], kWarpsN=warps[1])
     schedule = " ".join(constants(**parts, kGroupM=group))
@@ -273,21 +276,17 @@ def gemvShared(rows, k, weightRows, scheme, element, stages, warps):
 
 
 def gemv(kind, name, experts, topk, hidden, inter, tokens=4, scheme="none", element="bf16",
-         logits=None, score="Softmax", normalize="Sum", begin=0, local=None,
-         activation="silu", gated=True, bias=False, stages=8, outputs=1, warps=8, ctas=1,
+         score="Softmax", normalize="Sum", begin=0, local=None, activation="silu", gated=True, bias=False, stages=8, outputs=1, warps=8, ctas=1,
          early=True, programmatic=True, async_=True):
     """route_gate_up or down_combine."""
     first = kind == "route_gate_up"
     local = experts if local is None else local
-    logits = logits or element
     scaled = scheme != "none"
     scaling, quant = SCALINGS[scheme]
     weight = "e4m3" if scaled else element
     middle = "f32" if scaled else element
     n, k = ((2 if gated else 1) * inter, hidden) if first else (hidden, inter)
-    fields = [(f"const {TYPES[logits]} *", "logits"), ("const void *", "given_ids"),
-              ("int", "given_ids_bytes"), ("const float *", "given_weights"),
-              ("const int *", "valid_tokens"), ("int", "tokens")]
+    fields = routingFields()
     if first:
         fields += [("int *", "ids"), ("float *", "weights"), ("int *", "counts"),
                    (f"const {TYPES[element]} *", "lhs"), ("long long", "lhs_row_stride")]
@@ -307,7 +306,6 @@ def gemv(kind, name, experts, topk, hidden, inter, tokens=4, scheme="none", elem
                   f"<moe::activation::{FUNCTIONS[activation]}>")
     threads = 32 * warps
     members = common(threads, programmatic, async_) + [
-        f"using Logits = {TYPES[logits]};",
         f"using Score = moe::routing::{score};", "using Select = moe::routing::TopK;",
         f"using Normalize = moe::routing::{normalize};",
         f"using Scaling = moe::quant::{scaling};",

@@ -139,7 +139,7 @@ struct Bench {
     fill(kernels.at("fill_fill"), logits.at, size_t(tokens) * s.experts,
          Type::BF16, 1.0f, 7);
     Given given;
-    given.logits = logits.at;
+    given.logits = logits.at, given.logitsType = Type::BF16;
     double times[2];
     for (int only = 0; only < 2; ++only)
       times[only] = medianTime(timer, [&] {
@@ -186,7 +186,7 @@ struct Bench {
 
     auto routing = [&](int i) {
       Given given;
-      given.logits = logits[i].at;
+      given.logits = logits[i].at, given.logitsType = Type::BF16;
       launchRouting(timer.stream, roles, spaces[i], given, true, false);
     };
     auto up = [&](const Kernel &k, int i) {
@@ -216,7 +216,7 @@ struct Bench {
     double routeUs = each(routing);
     double routeOnlyUs = each([&](int i) {
       Given given;
-      given.logits = logits[i].at;
+      given.logits = logits[i].at, given.logitsType = Type::BF16;
       launchRouting(timer.stream, roles, spaces[i], given, true, false, true);
     });
     double used = 0;

@@ -11,9 +11,12 @@
 
 #include "compiler/backend/cuda/ArgumentBlock.h"
 
+#include "runtime/package/ElementTypes.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -83,13 +86,13 @@ void ArgumentLayout::rowStride(std::string_view name, std::string_view value) {
   add(std::move(field), "long long ");
 }
 
-void ArgumentLayout::elementBytes(std::string_view name,
-                                  std::string_view value) {
+void ArgumentLayout::elementType(std::string_view name,
+                                 std::string_view value) {
   ArgumentField field;
   field.name = name;
-  field.kind = ArgumentField::Kind::ElementBytes;
+  field.kind = ArgumentField::Kind::ElementType;
   field.value = value;
-  add(std::move(field), "int ");
+  add(std::move(field), "moe::ElementCode ");
 }
 
 void ArgumentLayout::firstExpert(std::string_view name) {
@@ -140,7 +143,25 @@ std::string ArgumentLayout::text() const {
     text += fmt::format(
         " &&\n                  __INTADDR__(&((Args *)0)->{}) == {}",
         field.name, field.offset);
-  return text +
-         ",\n              \"manifest and kernel disagree on the argument "
-         "block\");\n";
+  text += ",\n              \"manifest and kernel disagree on the argument "
+          "block\");\n";
+  if (std::none_of(layout.fields.begin(), layout.fields.end(),
+                   [](const ArgumentField &field) {
+                     return field.kind == ArgumentField::Kind::ElementType;
+                   }))
+    return text;
+  static constexpr std::pair<std::string_view, std::string_view> kCodes[] = {
+      {"F32", "f32"},
+      {"F16", "f16"},
+      {"BF16", "bf16"},
+      {"I64", "i64"},
+      {"I32", "i32"}};
+  std::string_view separator = "static_assert(";
+  for (auto [code, name] : kCodes) {
+    text += fmt::format("{}int(moe::ElementCode::{}) == {}", separator, code,
+                        codeOf(*findElementType(name)));
+    separator = " &&\n                  ";
+  }
+  return text + ",\n              \"manifest and kernel disagree on the codes "
+                "of element types\");\n";
 }

@@ -34,7 +34,8 @@ public:
   void size(std::string_view name, const Expression &expression,
             std::string_view elementType = "i32");
   void rowStride(std::string_view name, std::string_view value);
-  void elementBytes(std::string_view name, std::string_view value);
+  /// The code of the element type that the caller chose for `value`.
+  void elementType(std::string_view name, std::string_view value);
   void firstExpert(std::string_view name);
   /// 128 bytes by value, of the manifest's tensor map `map`.
   void tensorMap(std::string_view name, std::string_view map);

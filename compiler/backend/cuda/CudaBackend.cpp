@@ -18,6 +18,7 @@
 #include "compiler/backend/cuda/ManifestWriter.h"
 #include "compiler/backend/cuda/TemplateLibrary.h"
 #include "compiler/passes/ProgramValues.h"
+#include "runtime/package/KernelText.h"
 #include "runtime/support/Sha256.h"
 
 #include <fmt/format.h>
@@ -63,7 +64,7 @@ Result<void> PackageWriter::addKernel(Target &target, const std::string &name,
   kernel.name = name;
   kernel.entry = stem + "_" + hash.substr(0, 8);
   kernel.source = fmt::format("{}/{}.cu", target.arch, name);
-  kernel.options = {"-std=c++20", "-arch=" + target.arch, "-default-device"};
+  kernel.options = kernelOptions(target.arch);
   kernel.threads = emitted.text.threads;
   kernel.sharedBytes = emitted.text.sharedBytes;
   kernel.cluster = emitted.cluster;

@@ -129,7 +129,7 @@ void FewTokensEmitter::addConfig() {
       catalog::kSchemes, std::string_view(layer.getQuant().getScheme()));
   int64_t experts = layer.getRoutedExperts();
   ConfigPrinter &config = out.text.config;
-  addRoutingConfig(route, layer, config);
+  addRoutingConfig(route, config);
   config.type("Scaling", quantize ? scalingPolicy(quantize.getDescriptor())
                                   : "moe::quant::Unscaled");
   config.type("Input", cppType(input()));

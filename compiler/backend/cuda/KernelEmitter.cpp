@@ -245,7 +245,7 @@ void Emitter::emitRoute(moe::RouteOp route) {
   int64_t experts = layer.getRoutedExperts(), topK = route.getTopK();
   int64_t blockTokens = count ? int64_t(count.getBlockTokens()) : 1;
   ConfigPrinter &config = out.text.config;
-  addRoutingConfig(route, layer, config);
+  addRoutingConfig(route, config);
   config.number("kExperts", experts);
   config.number("kTopK", topK);
   config.number("kBlockTokens", blockTokens);
@@ -397,14 +397,16 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   bool fast = engine && engine->addsFast && layer.accumulatesFast();
   Schedule numbers = numbersOf(schedule);
   int64_t atoms = specialized ? numbers.rowsOfWarpgroup() / 64 : 1;
-  bool rowsAreTokens = specialized && !numbers.swap;
   // Integers are summed exactly; where scales change along k, in groups.
   const bool byGroup = converts && ofIntegers && weight.getGroup()[1] > 0;
   std::string choices = fast || byGroup ? ", true" : "";
-  if (atoms > 1 || rowsAreTokens)
+  if (catalog::choosesNative(engine, elementTypeOf(matmul.getLhs()),
+                             program.getTarget().getArchRow().features))
+    choices = ", true, true";
+  if (specialized && !numbers.swap) // tokens are rows
+    choices = fmt::format(", {}, {}, {}", fast, atoms, numbers.tileN);
+  else if (atoms > 1)
     choices = fmt::format(", {}, {}", fast, atoms);
-  if (rowsAreTokens)
-    choices += fmt::format(", {}", numbers.tileN);
   config.type("Mma", fmt::format("{}<{}{}>", engine ? engine->policy : "",
                                  cppType(matmul.getLhs()), choices));
   config.open("Schedule");
@@ -422,6 +424,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
     config.number("kConsumerWarps", schedule.getConsumerWarps());
     config.number("kProducerRegisters", schedule.getRegisters()[0]);
     config.number("kConsumerRegisters", schedule.getRegisters()[1]);
+    config.number("kCtasPerSm", schedule.getCtasPerSm());
     config.flag("kPersistent", schedule.getPersistent());
   }
   config.close();

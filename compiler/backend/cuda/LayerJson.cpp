@@ -14,6 +14,7 @@
 #include "compiler/backend/cuda/StoredWeights.h"
 #include "compiler/passes/Communication.h"
 #include "compiler/passes/ProgramValues.h"
+#include "dialect/Origin.h"
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/RoutingMethods.h"
 
@@ -126,6 +127,25 @@ static json activationJson(moe::ActivationAttr activation) {
   return made;
 }
 
+/// An attribute as data; null for a unit, and for what JSON has not.
+static json dataOf(mlir::Attribute attribute) {
+  if (auto fields = mlir::dyn_cast<mlir::DictionaryAttr>(attribute)) {
+    json made = json::object();
+    for (mlir::NamedAttribute field : fields)
+      made[field.getName().str()] = dataOf(field.getValue());
+    return made;
+  }
+  if (auto flag = mlir::dyn_cast<mlir::BoolAttr>(attribute))
+    return flag.getValue();
+  if (auto number = mlir::dyn_cast<mlir::IntegerAttr>(attribute))
+    return number.getType().isInteger(64) ? json(number.getInt()) : json();
+  if (auto number = mlir::dyn_cast<FloatAttr>(attribute))
+    return number.getValueAsDouble();
+  if (auto text = mlir::dyn_cast<mlir::StringAttr>(attribute))
+    return text.str();
+  return nullptr;
+}
+
 json compiler::layerJson(moe::LayerOp layer) {
   moe::QuantAttr quant = layer.getQuant();
   moe::ParallelAttr parallel = layer.getParallel();
@@ -193,6 +213,8 @@ json compiler::layerJson(moe::LayerOp layer) {
     made["stored_layout"] = storedLayoutJson(layer);
   if (layer.getGroupIndex())
     made["group_index"] = true;
+  if (auto origin = layer->getAttrOfType<mlir::DictionaryAttr>(moe::kOrigin))
+    made["origin"] = dataOf(origin);
   if (layer.quantizesWeights())
     made["weights_type"] = elementTypeName(*layer.getWeightsType());
   return made;

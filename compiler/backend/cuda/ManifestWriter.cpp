@@ -34,16 +34,18 @@ struct CallerRow {
   ValueRole role;
   int64_t alignment; ///< of the pointer; kernels load whole vectors or elements
   bool rowStride;
-  StringRef otherType; ///< which the caller may give instead
+  /// Element types that the caller may give besides the program's.
+  StringRef otherTypes;
   bool ofRows = false; ///< its dynamic extent is rows, not tokens
 };
+constexpr StringRef kFloats = "f32 f16 bf16";
 } // namespace
 
 static constexpr CallerRow kCallerRows[] = {
     {"x", ValueRole::Input, 16, true, ""},
-    {"logits", ValueRole::OptionalInput, 4, false, ""},
+    {"logits", ValueRole::OptionalInput, 4, false, kFloats},
     {"given_ids", ValueRole::OptionalInput, 8, false, "i64"},
-    {"given_weights", ValueRole::OptionalInput, 4, false, ""},
+    {"given_weights", ValueRole::OptionalInput, 4, false, kFloats},
     {"valid_tokens", ValueRole::OptionalInput, 4, false, ""},
     {"x_scale", ValueRole::Input, 16, false, ""},
     {"x_second_scale", ValueRole::Input, 4, false, ""},
@@ -51,7 +53,7 @@ static constexpr CallerRow kCallerRows[] = {
     {"logical_to_physical", ValueRole::Input, 4, false, ""},
     {"replica_count", ValueRole::Input, 4, false, ""},
     {"expert_map", ValueRole::Input, 4, false, ""},
-    {"shared_gate", ValueRole::Input, 4, false, ""},
+    {"shared_gate", ValueRole::Input, 4, false, kFloats},
     {"gate_up_addend", ValueRole::OptionalInput, 16, false, "", true},
     {"down_addend", ValueRole::OptionalInput, 16, false, "", true},
     {"residual", ValueRole::OptionalInput, 16, false, ""},
@@ -104,8 +106,11 @@ static Value callerValue(StringRef name, mlir::Type type, ValueRole fallback,
     value.callerRowStride = row.rowStride;
     ofRows |= row.ofRows;
     value.elementTypes.push_back(elementTypeName(tensor.getElementType()));
-    if (!row.otherType.empty())
-      value.elementTypes.push_back(row.otherType.str());
+    mlir::SmallVector<StringRef> others;
+    row.otherTypes.split(others, ' ', -1, /*KeepEmpty=*/false);
+    for (const StringRef other : others)
+      if (other != value.elementTypes.front())
+        value.elementTypes.push_back(other.str());
   }
   if (value.elementTypes.empty())
     value.elementTypes.push_back(elementTypeName(tensor.getElementType()));

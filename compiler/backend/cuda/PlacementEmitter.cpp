@@ -26,7 +26,10 @@ void compiler::addPlacement(
   pointer("logical_to_physical", route.getLogicalToPhysical());
   pointer("replica_count", route.getReplicaCount());
   pointer("expert_map", route.getExpertMap());
-  pointer("shared_gate", route.getSharedGate());
+  if (route.getSharedGate()) {
+    out.text.arguments.pointer("shared_gate", "void", boundTo("shared_gate"));
+    out.text.arguments.elementType("shared_gate_type", boundTo("shared_gate"));
+  }
   if (route.getLogicalToPhysical())
     config.number("kReplicaSlots", route.getReplicaSlots());
   if (layer.getStoredExperts() != int64_t(layer.getExperts()))

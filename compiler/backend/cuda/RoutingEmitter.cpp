@@ -23,12 +23,15 @@ void compiler::addRoutingFields(
   const auto pointer = [&](StringRef field, StringRef type) {
     arguments.pointer(field, type, boundTo(field));
   };
-  moe::LayerOp layer = route->getParentOfType<moe::ProgramOp>().getLayerOp();
+  // A run says of which type it is.
+  const auto chosen = [&](StringRef field) {
+    pointer(field, "void");
+    arguments.elementType(field.str() + "_type", boundTo(field));
+  };
   if (route.getLogits())
-    pointer("logits", cppElementType(elementTypeName(layer.getLogitsType())));
-  pointer("given_ids", "void");
-  arguments.elementBytes("given_ids_bytes", boundTo("given_ids"));
-  pointer("given_weights", "float");
+    chosen("logits");
+  chosen("given_ids");
+  chosen("given_weights");
   pointer("valid_tokens", "int");
   arguments.size("tokens", Expression::symbol("tokens"));
   if (route.getRoutingBias())
@@ -36,8 +39,7 @@ void compiler::addRoutingFields(
   if (route.getExpertScale())
     pointer("expert_scale", "float");
   if (route.getTokenIds()) {
-    pointer("token_ids", "void");
-    arguments.elementBytes("token_ids_bytes", boundTo("token_ids"));
+    chosen("token_ids");
     pointer("hash_table", "int");
   }
 }
@@ -56,12 +58,10 @@ static std::string selectPolicy(moe::RouteOp route,
   return std::string(row.selectPolicy);
 }
 
-void compiler::addRoutingConfig(moe::RouteOp route, moe::LayerOp layer,
-                                ConfigPrinter &config) {
+void compiler::addRoutingConfig(moe::RouteOp route, ConfigPrinter &config) {
   const catalog::RoutingMethod &row =
       *catalog::find(catalog::kRoutingMethods,
                      std::string_view(route.getRouting().getMethod()));
-  config.type("Logits", cppElementType(elementTypeName(layer.getLogitsType())));
   config.type("Score", row.scorePolicy);
   config.type("Select", selectPolicy(route, row));
   config.type("Normalize", row.normalizePolicy);

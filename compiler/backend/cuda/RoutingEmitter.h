@@ -23,9 +23,8 @@ void addRoutingFields(moe::RouteOp route,
                       llvm::function_ref<std::string(llvm::StringRef)> boundTo,
                       ArgumentLayout &arguments);
 
-/// Adds Logits, the policies, and what a method has besides them.
-void addRoutingConfig(moe::RouteOp route, moe::LayerOp layer,
-                      ConfigPrinter &config);
+/// Adds the policies, and what a method has besides them.
+void addRoutingConfig(moe::RouteOp route, ConfigPrinter &config);
 
 } // namespace moec::compiler
 

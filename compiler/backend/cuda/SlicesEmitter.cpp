@@ -73,6 +73,7 @@ void compiler::emitSlices(moe::KernelOp kernel,
   config.number("kOtherWarpgroups", schedule.getProducerWarps() / 4);
   config.number("kProducerRegisters", schedule.getRegisters()[0]);
   config.number("kConsumerRegisters", schedule.getRegisters()[1]);
+  config.number("kCtasPerSm", schedule.getCtasPerSm());
   config.close();
   config.number("kN", matmul.getN());
   config.number("kK", matmul.getK());

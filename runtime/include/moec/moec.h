@@ -114,13 +114,17 @@ typedef struct moec_load_options {
 /** Reads and verifies a package folder: format, consistency, SHA-256s. */
 moec_status moec_package_files_read(const char *folder,
                                     moec_package_files **files);
-/** Writes it; the folder appears at once, complete, or not at all. */
+/** Writes it; the folder appears at once, complete, or not at all. A package
+ *  that is there is replaced, unless it has files that its manifest does not
+ *  list. */
 moec_status moec_package_files_write(const moec_package_files *files,
                                      const char *folder);
 void moec_package_files_destroy(moec_package_files *files);
 
 /** Loads every kernel of every variant, compiling what neither package nor
- *  cache holds. After it nothing is ever compiled. Options may be NULL. */
+ *  cache holds. After it nothing is ever compiled. Options may be NULL. A child
+ *  that is forked meanwhile may load, too. A package is code: load only what
+ *  you trust. */
 moec_status moec_package_load(const char *folder,
                               const moec_load_options *options,
                               moec_package **package);
@@ -139,7 +143,9 @@ const char *moec_package_device(const moec_package *package);
 int64_t moec_package_max_tokens(const moec_package *package);
 const char *moec_package_manifest_json(const moec_package *package);
 /** JSON: milliseconds of each phase, where each kernel came from (package,
- *  cache, compiled), where NVRTC was found ("" if it was not opened). */
+ *  cache, compiled), where NVRTC was found ("" if it was not opened). On a
+ *  GPU also registers, local memory and resident CTAs of each kernel, the SMs
+ *  of the context, and variants that cannot serve there. */
 const char *moec_package_load_report_json(const moec_package *package);
 
 typedef enum moec_role {
@@ -158,8 +164,10 @@ typedef struct moec_value {
   /** Space-separated names; the first is the default. */
   const char *element_types;
   int32_t rank;
-  int32_t caller_row_stride; /**< not 0: any row_stride >= the row's length */
-  int64_t alignment;         /**< of the pointer, in bytes */
+  /** Not 0: the outermost stride may be larger than a row, by a multiple of
+   *  the alignment. */
+  int32_t caller_row_stride;
+  int64_t alignment; /**< of the pointer, in bytes */
   /** "" or the stored weight whose memory this packed weight may take. */
   const char *may_alias;
 } moec_value;
@@ -204,15 +212,40 @@ moec_status moec_package_pack_scratch_bytes(const moec_package *package,
 |* Layer                                                                      *|
 \*===----------------------------------------------------------------------===*/
 
-/** A tensor by name, in device memory (host device: host memory). */
+/** A tensor by name, in device memory (host device: host memory). Rank, shape
+ *  and strides are as in DLPack's DLTensor and are copied during the call. Each
+ *  is checked: another rank or extent than the value's is
+ *  MOEC_INVALID_ARGUMENT, and so are strides that it does not allow.
+ *
+ *  Arrays of this struct are handed over, so it never grows: five pointers and
+ *  the rank, as they stand here. Zero what you do not set. */
 typedef struct moec_tensor {
   const char *name;
+  /** The first element; DLPack's byte_offset is added already. */
   void *data;
-  /** NULL: the value's default. */
+  /** NULL: the value's default. "u8": the bytes of a value whose elements have
+   *  less than 8 bits, or of f8E8M0FNU; shape and strides then count bytes.
+   *  Else shape and strides count elements, also where a byte holds two. */
   const char *element_type;
-  /** Outermost stride in elements; 0: contiguous. */
-  int64_t row_stride;
+  /** Number of dimensions, as moec_value says; at most 8. */
+  int32_t rank;
+  /** Extents, outermost first, as moec_package_value_shape says. */
+  const int64_t *shape;
+  /** NULL: contiguous. Where moec_value.caller_row_stride is set the outermost
+   *  may be larger; else they are those of a contiguous tensor. The stride of
+   *  an extent of 1 is not read. */
+  const int64_t *strides;
 } moec_tensor;
+
+#ifndef __cplusplus
+/** Rank and shape in an initializer: {"x", x, NULL, MOEC_SHAPE(9, 16), NULL}.
+ *  The extents live as long as the enclosing block. C++ has moec.hpp. */
+#define MOEC_SHAPE(...)                                                        \
+  (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),         \
+      (const int64_t[]) {                                                      \
+    __VA_ARGS__                                                                \
+  }
+#endif
 
 /** A per-layer scalar by name (activation limits, the routed scale). */
 typedef struct moec_parameter {
@@ -286,7 +319,22 @@ typedef struct moec_run_options {
 
 /** Queues one run. Allocates nothing, synchronizes nothing, may be captured in
  *  a CUDA graph. tokens = 0 succeeds and launches nothing. Options may be NULL.
- *  On the host device it returns when the outputs are written. */
+ *  On the host device it returns when the outputs are written.
+ *
+ *  Types: where a value has several element types, any of them may be given at
+ *  any run: ids as i32 or i64; logits, given_weights and shared_gate as f32,
+ * f16 or bf16. Results depend on the numbers alone. Any other type is
+ *  MOEC_INVALID_ARGUMENT. A value of several types needs no larger alignment
+ *  than the size of the type that is given.
+ *
+ *  Memory: `out` may be `x` or `residual` itself: the same address and element
+ *  type, contiguous rows. Any other overlap of an output with another tensor of
+ *  the run is MOEC_INVALID_ARGUMENT. Inputs may overlap each other.
+ *
+ *  Ids: an id in given_ids that is not of an expert (negative, or not below
+ *  num_experts + num_zero_experts) weighs 0: nothing is computed for it,
+ *  whatever its weight is, a NaN too. `ids` and `weights`, if asked for, repeat
+ *  what was given; an id that 32 bits cannot hold becomes -1. */
 moec_status moec_run(const moec_layer *layer, moec_context *context,
                      void *stream, const moec_tensor *tensors,
                      size_t num_tensors, int64_t tokens,

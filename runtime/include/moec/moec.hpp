@@ -93,6 +93,42 @@ inline moec_run_options runOptions() {
   return options;
 }
 
+/// A tensor with its shape; memory of the package's device.
+struct Tensor {
+  std::string name;
+  void *data = nullptr;
+  std::vector<int64_t> shape;        ///< outermost first
+  std::vector<int64_t> strides = {}; ///< in elements; none: contiguous
+  std::string elementType = {};      ///< "": the value's default
+};
+
+namespace detail {
+/// What the C interface takes; points into `tensors`.
+inline Expected<std::vector<moec_tensor>>
+toC(const std::vector<Tensor> &tensors) {
+  std::vector<moec_tensor> made;
+  made.reserve(tensors.size());
+  for (const Tensor &tensor : tensors) {
+    if (!tensor.strides.empty() && tensor.strides.size() != tensor.shape.size())
+      return Failure{MOEC_INVALID_ARGUMENT,
+                     "tensor '" + tensor.name + "': expected " +
+                         std::to_string(tensor.shape.size()) +
+                         " strides, one for each extent, got " +
+                         std::to_string(tensor.strides.size())};
+    moec_tensor one = {};
+    one.name = tensor.name.c_str();
+    one.data = tensor.data;
+    one.element_type =
+        tensor.elementType.empty() ? nullptr : tensor.elementType.c_str();
+    one.rank = static_cast<int32_t>(tensor.shape.size());
+    one.shape = tensor.shape.data();
+    one.strides = tensor.strides.empty() ? nullptr : tensor.strides.data();
+    made.push_back(one);
+  }
+  return Expected<std::vector<moec_tensor>>(std::move(made));
+}
+} // namespace detail
+
 /// The files of a package in memory.
 class Files {
 public:
@@ -160,6 +196,27 @@ public:
       return detail::lastFailure(status);
     return bytes;
   }
+  /// Extents for so many tokens, outermost first.
+  Expected<std::vector<int64_t>> valueShape(const std::string &name,
+                                            int64_t tokens) const {
+    for (size_t i = 0; i < moec_package_num_values(get()); ++i) {
+      moec_value value = {};
+      value.struct_size = sizeof(value);
+      moec_status status = moec_package_value(get(), i, &value);
+      if (status != MOEC_OK)
+        return detail::lastFailure(status);
+      if (value.name != name)
+        continue;
+      std::vector<int64_t> shape(static_cast<size_t>(value.rank));
+      status =
+          moec_package_value_shape(get(), value.name, tokens, shape.data());
+      if (status != MOEC_OK)
+        return detail::lastFailure(status);
+      return Expected<std::vector<int64_t>>(std::move(shape));
+    }
+    return Failure{MOEC_INVALID_ARGUMENT,
+                   "package " + this->name() + " has no value '" + name + "'"};
+  }
   moec_package *get() const { return handle.get(); }
 
 private:
@@ -178,22 +235,27 @@ class Layer {
 public:
   Layer() = default;
   static Expected<Layer>
-  create(const Package &package, const std::vector<moec_tensor> &weights,
+  create(const Package &package, const std::vector<Tensor> &weights,
          void *stream, const moec_layer_options &options = layerOptions()) {
+    auto given = detail::toC(weights);
+    if (!given)
+      return given.error();
     moec_layer *made = nullptr;
     moec_status status = moec_layer_create(
-        package.get(), weights.data(), weights.size(), &options, stream, &made);
+        package.get(), given->data(), given->size(), &options, stream, &made);
     if (status != MOEC_OK)
       return detail::lastFailure(status);
     Layer layer;
     layer.handle.reset(made);
     return Expected<Layer>(std::move(layer));
   }
-  Expected<void> repack(const std::vector<moec_tensor> &weights, int64_t first,
+  Expected<void> repack(const std::vector<Tensor> &weights, int64_t first,
                         int64_t count, void *stream) {
-    return detail::toExpected(moec_layer_repack(get(), weights.data(),
-                                                weights.size(), first, count,
-                                                nullptr, 0, stream));
+    auto given = detail::toC(weights);
+    if (!given)
+      return given.error();
+    return detail::toExpected(moec_layer_repack(
+        get(), given->data(), given->size(), first, count, nullptr, 0, stream));
   }
   moec_layer *get() const { return handle.get(); }
 
@@ -219,10 +281,13 @@ public:
     return Expected<Context>(std::move(context));
   }
   Expected<void> run(const Layer &layer, void *stream,
-                     const std::vector<moec_tensor> &tensors, int64_t tokens,
+                     const std::vector<Tensor> &tensors, int64_t tokens,
                      const moec_run_options &options = runOptions()) {
+    auto given = detail::toC(tensors);
+    if (!given)
+      return given.error();
     return detail::toExpected(moec_run(layer.get(), get(), stream,
-                                       tensors.data(), tensors.size(), tokens,
+                                       given->data(), given->size(), tokens,
                                        &options));
   }
   moec_context *get() const { return handle.get(); }

@@ -418,11 +418,14 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer,
                            });
   }
   reference::fillMaps(layer, options.seed, described);
+  const Element *logitsType = options.logitsType.empty()
+                                  ? layer.logitsType
+                                  : reference::findElement(options.logitsType);
   if (layer.sharedGate) {
-    inputs.sharedGate = HostArray(tokens * layer.logitsType->bytes);
-    described.sharedGate = {inputs.sharedGate.data.get(), layer.logitsType, 0};
+    inputs.sharedGate = HostArray(tokens * logitsType->bytes);
+    described.sharedGate = {inputs.sharedGate.data.get(), logitsType, 0};
     for (int64_t token = 0; token < tokens; ++token)
-      reference::store(*layer.logitsType, inputs.sharedGate.data.get(), token,
+      reference::store(*logitsType, inputs.sharedGate.data.get(), token,
                        reference::randomNormal(options.seed,
                                                reference::Stream::SharedGate,
                                                uint64_t(token)));
@@ -445,12 +448,12 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer,
   const bool given = layer.select == "given";
   if (options.inputs == RoutingInput::Logits && !given) {
     inputs.logits =
-        HostArray(tokens * layer.routedExperts() * layer.logitsType->bytes);
+        HostArray(tokens * layer.routedExperts() * logitsType->bytes);
     if (auto ok = reference::fillLogits(layer, options.seed, pattern, 0, tokens,
-                                        inputs.logits.data.get());
+                                        *logitsType, inputs.logits.data.get());
         !ok)
       return ok.takeError();
-    described.logits = {inputs.logits.data.get(), layer.logitsType, 0};
+    described.logits = {inputs.logits.data.get(), logitsType, 0};
     if (layer.tableRows) {
       const Element *element = reference::findElement(options.tokenIds);
       inputs.tokenIds = HostArray(tokens * element->bytes);
@@ -462,13 +465,14 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer,
     const Element *element = reference::findElement(
         options.inputs == RoutingInput::Ids64 ? "i64" : "i32");
     inputs.ids = HostArray(tokens * layer.topK * element->bytes);
-    inputs.weights = HostArray(tokens * layer.topK * 4);
+    const Element *weightElement = reference::findElement(
+        options.weightsType.empty() ? "f32" : options.weightsType);
+    inputs.weights = HostArray(tokens * layer.topK * weightElement->bytes);
     reference::fillGiven(layer, options.seed, 0, tokens, *element,
-                         inputs.ids.data.get(),
-                         reinterpret_cast<float *>(inputs.weights.data.get()));
+                         inputs.ids.data.get(), *weightElement,
+                         inputs.weights.data.get());
     described.givenIds = {inputs.ids.data.get(), element, 0};
-    described.givenWeights = {inputs.weights.data.get(),
-                              reference::findElement("f32"), 0};
+    described.givenWeights = {inputs.weights.data.get(), weightElement, 0};
   }
   if (layer.lora) {
     const int64_t pairs = tokens * layer.pairsOfToken();

@@ -12,6 +12,8 @@
 
 #include "runtime/tools/run/Lines.h"
 
+#include "runtime/support/Files.h"
+#include "runtime/support/Guard.h"
 #include "runtime/tools/run/Runner.h"
 
 #include <fmt/format.h>
@@ -20,7 +22,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
-#include <fstream>
 #include <sstream>
 #include <thread>
 
@@ -96,7 +97,14 @@ void Lines::work(Worker &worker) {
         const double before = turn.secondsOfAll();
         RunReport report;
         report.line = line.number;
-        runner.run(line.options, report);
+        // A thread ends the process by what leaves it.
+        if (guarded("moec-run", [&] {
+              runner.run(line.options, report);
+              return 0;
+            }) != 0) {
+          report.status = 1;
+          report.error = "ended by an exception, see standard error";
+        }
         constexpr double kMilliseconds = 1e3;
         report.wall = std::chrono::duration<double, std::milli>(
                           std::chrono::steady_clock::now() - start)
@@ -161,11 +169,12 @@ int Lines::run() {
 }
 
 int moec::run::runLines(int argc, char **argv, const Options &common) {
-  std::ifstream file(common.cases);
-  if (!file) {
-    fmt::print(stderr, "moec-run: --cases: cannot read '{}'\n", common.cases);
+  Result<std::string> cases = readFile(common.cases);
+  if (!cases) {
+    fmt::print(stderr, "moec-run: --cases: {}\n", cases.error().message);
     return kUsage;
   }
+  std::istringstream file(*cases);
   // All are read before the first runs: what is wrong in one is said at once.
   std::vector<Job> jobs;
   int64_t number = 0;

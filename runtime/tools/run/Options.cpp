@@ -62,6 +62,14 @@ bool moec::run::parseOptions(int argc, char **argv, Options &options,
   app.add_flag("--quantize", options.quantize,
                "The checkpoint's weights are floats: quantize them as the "
                "layer's scheme says");
+  app.add_flag("--no-shared-experts", options.noSharedExperts,
+               "Leave the checkpoint's shared experts out: another computes "
+               "them");
+  app.add_option("--ignore-tensor", options.ignoredTensors,
+                 "Leave tensors out that no value takes and that have this "
+                 "word, input_scale say; several with commas")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_flag("--check", options.check,
                "Compare with the reference, and run twice");
   app.add_flag("--time", options.time, "Median time of one run");
@@ -98,6 +106,14 @@ bool moec::run::parseOptions(int argc, char **argv, Options &options,
   app.add_option("--token-ids", options.tokenIds,
                  "Type of the token ids that a table of experts is read by")
       ->check(CLI::IsMember({"i32", "i64"}));
+  const auto floats = CLI::IsMember({"f32", "f16", "bf16"});
+  app.add_option("--logits-dtype", options.logitsType,
+                 "Type of the logits and of the gate of shared experts "
+                 "(default: the layer's)")
+      ->check(floats);
+  app.add_option("--given-weights-dtype", options.weightsType,
+                 "Type of the weights beside given ids (default: f32)")
+      ->check(floats);
   app.add_flag("--use-ids", useIds, "Same as --inputs=ids32");
   app.add_option("--against", options.against,
                  "Another package of the same layer: compare every row");

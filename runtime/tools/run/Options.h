@@ -35,17 +35,21 @@ struct Options {
   std::vector<std::string> routing = {"uniform"};
   RoutingInput inputs = RoutingInput::Logits;
   std::string tokenIds = "i32"; ///< their type, where a table asks for them
+  std::string logitsType;       ///< "": the layer's
+  std::string weightsType;      ///< of given weights; "": f32
   std::string against;
   bool capture = false, twice = false, chain = false, refresh = false;
-  int64_t rowStride = 0;    ///< elements of x beyond H
-  int64_t validTokens = -1; ///< -1: not given
-  int64_t sample = 256;     ///< tokens that the reference takes on a GPU
-  bool poison = true;       ///< outputs and workspace begin as 0xFF bytes
-  std::string weights;      ///< a checkpoint; "": random ones
-  bool quantize = false;    ///< that checkpoint's floats
-  int64_t layer = -1;       ///< of it; -1: the first that has experts
-  std::string cases; ///< a file of further options; a line is a run of its own
-  int atOnce = 1;    ///< of its lines
+  int64_t rowStride = 0;        ///< elements of x beyond H
+  int64_t validTokens = -1;     ///< -1: not given
+  int64_t sample = 256;         ///< tokens that the reference takes on a GPU
+  bool poison = true;           ///< outputs and workspace begin as 0xFF bytes
+  std::string weights;          ///< a checkpoint; "": random ones
+  bool quantize = false;        ///< that checkpoint's floats
+  bool noSharedExperts = false; ///< its shared experts are another's
+  std::vector<std::string> ignoredTensors; ///< words of what is left out of it
+  int64_t layer = -1; ///< of it; -1: the first that has experts
+  std::string cases;  ///< a file of further options; a line is a run of its own
+  int atOnce = 1;     ///< of its lines
   double weightsAtOnce = 16; ///< GiB, of lines at once
   double deviceLimit = 0;    ///< seconds of a line; 0: none
 };

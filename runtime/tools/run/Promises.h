@@ -23,13 +23,13 @@ namespace moec::run {
 void finishDeferred(const reference::Layer &layer, int64_t tokens,
                     HostOutputs &outputs);
 
-/// Runs of some of the tokens, first ones and last ones, must give the bits
-/// that `whole` (finished) has for them, or else the result fails.
-/// The residual may lie where the output goes: the bits must be the same.
+/// The residual and x may lie where the output goes: the bits must be the same.
 Result<void> checkInPlace(Bench &bench, const DeviceInputs &inputs,
                           const HostOutputs &first, int64_t tokens,
                           CaseResult &result);
 
+/// Runs of some of the tokens, first ones and last ones, must give the bits
+/// that `whole` (finished) has for them, or else the result fails.
 Result<void> checkInvariance(Bench &bench, const DeviceInputs &inputs,
                              const HostOutputs &whole, int64_t tokens,
                              CaseResult &result);

@@ -107,6 +107,12 @@ static void printLoad(const runtime::LoadReport &load,
       "{} kernels: {} from the package, {} from the cache, {} compiled\n",
       arch, load.total, load.read, load.compile, load.moduleLoad,
       load.kernels.size(), counts[0], counts[1], counts[2]);
+  for (const auto &kernel : load.kernels)
+    if (kernel.resources.localBytes > 0)
+      fmt::print("kernel {}: {} bytes of local memory a thread\n", kernel.name,
+                 kernel.resources.localBytes);
+  for (const auto &variant : load.unfit)
+    fmt::print("variant {} is not taken: {}\n", variant.name, variant.reason);
   if (!load.jit.nvrtcPath.empty())
     fmt::print("NVRTC: {} (found by {}), opened in {:.1f} ms, {} jobs\n",
                load.jit.nvrtcPath, load.jit.nvrtcFoundBy,

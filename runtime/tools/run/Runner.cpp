@@ -43,9 +43,31 @@ static Result<void> checkVariant(const Options &options,
   return {};
 }
 
+/// What is not given to a run has no type that could be chosen.
+static Result<void> checkTypes(const Options &options, const Session &session) {
+  const reference::Layer &layer = session.layer();
+  const bool given =
+      options.inputs != RoutingInput::Logits || layer.select == "given";
+  auto refuse = [&](const char *option, const char *what) {
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("{}: expected none, since a run of layer '{}' is "
+                             "given no {}",
+                             option, layer.name, what)};
+  };
+  if (!options.logitsType.empty() &&
+      (layer.batched || (given && !layer.sharedGate)))
+    return refuse("--logits-dtype", "logits");
+  if (!options.weightsType.empty() && (layer.batched || !given))
+    return refuse("--given-weights-dtype", "weights beside ids; --inputs=ids32 "
+                                           "and --inputs=ids64 give them");
+  return {};
+}
+
 /// Rows that come by expert have no tokens to route.
 static Result<void> checkInputs(const Options &options,
                                 const Session &session) {
+  if (auto ok = checkTypes(options, session); !ok)
+    return ok;
   if (!session.layer().batched ||
       (options.inputs == RoutingInput::Logits && options.validTokens < 0))
     return {};
@@ -61,7 +83,8 @@ static bool sharePreparation(const Options &a, const Options &b) {
   return a.package == b.package && a.device == b.device && a.arch == b.arch &&
          a.strict == b.strict && a.poison == b.poison && a.seed == b.seed &&
          a.weights == b.weights && a.layer == b.layer &&
-         a.quantize == b.quantize;
+         a.quantize == b.quantize && a.noSharedExperts == b.noSharedExperts &&
+         a.ignoredTensors == b.ignoredTensors;
 }
 
 void Runner::drop() {
@@ -79,8 +102,9 @@ Result<void> Runner::loadCheckpoint(const Options &options) {
   if (!checkpoint)
     return checkpoint.takeError();
   auto loader = weights::WeightLoader::create(
-      *checkpoint, session->package().manifest().layer, options.layer,
-      options.quantize);
+      *checkpoint, session->package().manifest(),
+      {options.layer, options.quantize, options.noSharedExperts,
+       options.ignoredTensors});
   if (!loader)
     return loader.takeError();
   auto loaded = HostWeights::load(session->package(), *loader);

@@ -43,6 +43,38 @@ Result<std::unique_ptr<Session>> Session::open(Machine &machine,
   return session;
 }
 
+Result<void> Session::setShape(Tensor &tensor, int64_t tokens) const {
+  const Value *value = findValue(code->manifest(), code->target(), tensor.name);
+  auto symbols = symbolsFor(code->manifest(), tokens, code->smCount());
+  if (!symbols)
+    return symbols.takeError();
+  if (!value || value->shape.size() > size_t(kMaxRank))
+    return Error{ErrorCode::InvalidManifest,
+                 fmt::format("the package has no value {} of at most {} "
+                             "dimensions",
+                             tensor.name, kMaxRank)};
+  tensor.rank = static_cast<int32_t>(value->shape.size());
+  for (size_t i = 0; i < value->shape.size(); ++i) {
+    auto extent = value->shape[i].evaluate(*symbols);
+    if (!extent)
+      return extent.takeError();
+    tensor.shape[i] = *extent;
+  }
+  return {};
+}
+
+Result<void> Session::addTensor(std::vector<Tensor> &tensors,
+                                std::string_view name, void *data,
+                                int64_t tokens) const {
+  Tensor tensor;
+  tensor.name = name;
+  tensor.data = data;
+  if (auto ok = setShape(tensor, tokens); !ok)
+    return ok;
+  tensors.push_back(tensor);
+  return {};
+}
+
 Result<void> Session::setWeights(const HostWeights &weights) {
   std::vector<Tensor> tensors;
   for (const auto &[name, rows] : weights.arrays) {
@@ -74,7 +106,8 @@ Result<void> Session::setWeights(const HostWeights &weights) {
             machine.upload(memory->address(), array.data.get(), array.bytes);
         !ok)
       return ok;
-    tensors.push_back({name, memory->address(), "", 0});
+    if (auto ok = addTensor(tensors, name, memory->address(), 1); !ok)
+      return ok;
     storedAt[name] = memory->address();
     weightMemory.push_back(std::move(*memory));
   }
@@ -95,7 +128,8 @@ Result<void> Session::setWeights(const HostWeights &weights) {
     auto memory = machine.allocate(*bytes);
     if (!memory)
       return memory.takeError();
-    tensors.push_back({value->name, memory->address(), "", 0});
+    if (auto ok = addTensor(tensors, value->name, memory->address(), 1); !ok)
+      return ok;
     weightMemory.push_back(std::move(*memory));
   }
   auto layer = Layer::create(code, tensors, {}, machine.stream(0));
@@ -196,58 +230,65 @@ Result<std::string> Session::checkQuantized(const HostWeights &weights) {
 Result<DeviceInputs> Session::upload(const HostInputs &inputs) {
   DeviceInputs result;
   auto add = [&](const char *name, const void *data, int64_t bytes,
-                 std::string_view type, int64_t rowStride) -> Result<void> {
+                 std::string_view type) -> Result<void> {
     auto memory = machine.allocate(bytes);
     if (!memory)
       return memory.takeError();
     if (auto ok = machine.upload(memory->address(), data, bytes); !ok)
       return ok;
-    result.tensors.push_back({name, memory->address(), type, rowStride});
+    Tensor tensor;
+    tensor.name = name;
+    tensor.data = memory->address();
+    tensor.elementType = type;
+    result.tensors.push_back(tensor);
     result.memory.push_back(std::move(*memory));
     return {};
   };
   const reference::Inputs &described = inputs.described;
-  int64_t stride =
-      described.x.rowStride == layer().hidden ? 0 : described.x.rowStride;
-  Result<void> ok = add("x", inputs.x.data.get(), inputs.x.bytes, "", stride);
+  Result<void> ok = add("x", inputs.x.data.get(), inputs.x.bytes, "");
+  if (ok) {
+    Tensor &x = result.tensors.back();
+    x.hasStrides = true;
+    x.strides = {described.x.rowStride, 1};
+  }
   if (ok && described.logits.data)
-    ok = add("logits", inputs.logits.data.get(), inputs.logits.bytes, "", 0);
+    ok = add("logits", inputs.logits.data.get(), inputs.logits.bytes,
+             described.logits.element->name);
   if (ok && described.tokenIds.data)
     ok = add("token_ids", inputs.tokenIds.data.get(), inputs.tokenIds.bytes,
-             described.tokenIds.element->name, 0);
+             described.tokenIds.element->name);
   if (ok && described.givenIds.data)
     ok = add("given_ids", inputs.ids.data.get(), inputs.ids.bytes,
-             described.givenIds.element->name, 0);
+             described.givenIds.element->name);
   if (ok && described.givenIds.data)
     ok = add("given_weights", inputs.weights.data.get(), inputs.weights.bytes,
-             "", 0);
+             described.givenWeights.element->name);
   auto addMap = [&](const char *name, const std::vector<int32_t> &map) {
     if (ok && !map.empty())
-      ok = add(name, map.data(), int64_t(map.size() * sizeof(int32_t)), "", 0);
+      ok = add(name, map.data(), int64_t(map.size() * sizeof(int32_t)), "");
   };
   addMap("logical_to_physical", described.logicalToPhysical);
   addMap("replica_count", described.replicaCount);
   addMap("expert_map", described.expertMap);
   addMap("expert_num_tokens", described.expertCounts);
   if (ok && described.xScale.data)
-    ok = add("x_scale", inputs.xScale.data.get(), inputs.xScale.bytes, "", 0);
+    ok = add("x_scale", inputs.xScale.data.get(), inputs.xScale.bytes, "");
   if (ok && described.xSecondScale.data)
     ok = add("x_second_scale", inputs.xSecondScale.data.get(),
-             inputs.xSecondScale.bytes, "", 0);
+             inputs.xSecondScale.bytes, "");
   if (ok && described.sharedGate.data)
     ok = add("shared_gate", inputs.sharedGate.data.get(),
-             inputs.sharedGate.bytes, "", 0);
+             inputs.sharedGate.bytes, described.sharedGate.element->name);
   if (ok && described.gateUpAddend.data)
     ok = add("gate_up_addend", inputs.gateUpAddend.data.get(),
-             inputs.gateUpAddend.bytes, "", 0);
+             inputs.gateUpAddend.bytes, "");
   if (ok && described.downAddend.data)
     ok = add("down_addend", inputs.downAddend.data.get(),
-             inputs.downAddend.bytes, "", 0);
+             inputs.downAddend.bytes, "");
   if (ok && described.residual.data)
-    ok = add("residual", inputs.residual.data.get(), inputs.residual.bytes, "",
-             0);
+    ok = add("residual", inputs.residual.data.get(), inputs.residual.bytes, "");
   if (ok && inputs.validTokens >= 0)
-    ok = add("valid_tokens", &inputs.validTokens, sizeof(int32_t), "", 0);
+    ok = add("valid_tokens", &inputs.validTokens, sizeof(int32_t), "");
   if (!ok)
     return ok.takeError();
   return result;
@@ -276,8 +317,12 @@ Result<DeviceOutputs> Session::makeOutputs(int64_t tokens) {
 
 std::vector<Tensor> DeviceOutputs::tensors() const {
   std::vector<Tensor> result;
-  for (const auto &[name, buffer] : buffers)
-    result.push_back({name, buffer.address(), "", 0});
+  for (const auto &[name, buffer] : buffers) {
+    Tensor tensor;
+    tensor.name = name;
+    tensor.data = buffer.address();
+    result.push_back(tensor);
+  }
   return result;
 }
 
@@ -318,6 +363,9 @@ Result<void> Session::run(Context &context, int stream,
   std::vector<Tensor> tensors = inputs.tensors;
   for (const Tensor &tensor : outputs.tensors())
     tensors.push_back(tensor);
+  for (Tensor &tensor : tensors)
+    if (auto ok = setShape(tensor, tokens); !ok)
+      return ok;
   RunOptions options;
   options.variant = variant;
   options.overlapPrevious = overlap;
@@ -352,7 +400,10 @@ Result<Session::Stored> Session::destroyPacked(const HostWeights &weights) {
               machine.upload(memory->address(), array.data.get(), array.bytes);
           !ok)
         return ok.takeError();
-      stored.tensors.push_back({found->first, memory->address(), "", 0});
+      if (auto ok =
+              addTensor(stored.tensors, found->first, memory->address(), 1);
+          !ok)
+        return ok.takeError();
       stored.memory.push_back(std::move(*memory));
     }
     int64_t index = valueIndex(manifest, target, pack.result);
@@ -406,7 +457,8 @@ Result<void> Session::replaceExpert(const HostWeights &weights,
       if (auto ok = machine.fill(memory->address(), kNaN, array.bytes); !ok)
         return ok;
       to = memory->address();
-      stored.tensors.push_back({name, to, "", 0});
+      if (auto ok = addTensor(stored.tensors, name, to, 1); !ok)
+        return ok;
       stored.memory.push_back(std::move(*memory));
     }
     if (auto ok = machine.upload(static_cast<std::byte *>(to) + expert * bytes,

@@ -18,7 +18,7 @@
 
 namespace moec::run {
 
-/// Inputs in device memory, as tensors of a run.
+/// Inputs in device memory, as tensors of a run, which gives them shapes.
 struct DeviceInputs {
   std::vector<Memory> memory;
   std::vector<runtime::Tensor> tensors;
@@ -84,6 +84,11 @@ public:
 private:
   Session(Machine &machine, bool poison) : machine(machine), poison(poison) {}
   Result<Memory> packScratch();
+  /// What the value has in a run of so many tokens.
+  Result<void> setShape(runtime::Tensor &tensor, int64_t tokens) const;
+  Result<void> addTensor(std::vector<runtime::Tensor> &tensors,
+                         std::string_view name, void *data,
+                         int64_t tokens) const;
 
   Machine &machine;
   bool poison;

@@ -340,31 +340,31 @@ multiplyHalf(float *sums, const unsigned (&a)[4], unsigned b0, unsigned b1) {
 }
 #endif
 
-#if __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
-/// sums += a (16 x 32) * b (32 x 8) of e4m3. The tensor core keeps fewer bits
-/// of the sums than f32 has. Archs in between have the instruction too, but
-/// ptxas makes conversions and a multiply of halves of it, with more registers
-/// than the code below takes.
+#if __CUDA_ARCH__ >= 800
+/// sums += a (16 x 32) * b (32 x 8) of e4m3. kNative: by the arch's own
+/// multiply, which keeps fewer bits of the sums than f32 has. Else with exact
+/// halves: two multiplies of 16 along k, the first of the lower two codes of
+/// each word, the second of the upper two. PTX has the native one from sm_89
+/// on, but where the machine has none ptxas makes conversions and a multiply
+/// of halves of it, with more registers than the code here takes.
+template <bool kNative>
 __device__ __forceinline__ void
 multiplyE4m3(float *sums, const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-#elif __CUDA_ARCH__ >= 800
-/// The same with exact halves: two multiplies of 16 along k, the first of the
-/// lower two codes of each word, the second of the upper two.
-__device__ __forceinline__ void
-multiplyE4m3(float *sums, const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  if constexpr (kNative) {
+    asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else {
 #pragma unroll
-  for (int half = 0; half < 32; half += 16) {
-    unsigned wide[4];
+    for (int half = 0; half < 32; half += 16) {
+      unsigned wide[4];
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-      wide[i] = halvesFromE4m3(a[i] >> half & 0xffffu);
-    multiplyHalf(sums, wide, halvesFromE4m3(b0 >> half & 0xffffu),
-                 halvesFromE4m3(b1 >> half & 0xffffu));
+      for (int i = 0; i < 4; ++i)
+        wide[i] = halvesFromE4m3(a[i] >> half & 0xffffu);
+      multiplyHalf(sums, wide, halvesFromE4m3(b0 >> half & 0xffffu),
+                   halvesFromE4m3(b1 >> half & 0xffffu));
+    }
   }
 }
 #endif

@@ -14,6 +14,8 @@
 
 #pragma once
 
+#include "moe/core/deadline.cuh"
+
 namespace moe::ptx {
 
 //===--- barriers in shared memory ----------------------------------------===//
@@ -56,14 +58,31 @@ __device__ __forceinline__ void arriveAfterCopies(unsigned barrier) {
 
 /// Waits for the end of the phase of this parity. The phase before the first
 /// one has parity 1 and has ended.
-__device__ __forceinline__ void waitForBarrier(unsigned barrier,
-                                               unsigned parity) {
+__device__ __forceinline__ void
+waitForBarrier(unsigned barrier, unsigned parity,
+               [[maybe_unused]] Waiter waiter = Waiter::here()) {
+#ifdef MOEC_SPIN_DEADLINE
+  Deadline deadline("a barrier's phase ends in time", waiter, 2);
+  while (true) {
+    unsigned done;
+    asm volatile("{.reg .pred done;\n\t"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n\t"
+                 "selp.b32 %0, 1, 0, done;}"
+                 : "=r"(done)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+    if (done)
+      break;
+    deadline.check();
+  }
+#else
   asm volatile("{.reg .pred done;\n\t"
                "again:\n\t"
                "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t"
                "@!done bra again;}" ::"r"(barrier),
                "r"(parity)
                : "memory");
+#endif
 }
 
 /// Shared memory that was written by plain instructions or cp.async, and is
@@ -93,7 +112,9 @@ __device__ __forceinline__ void countUp(int *counter) {
 
 /// Returns when the counter has reached `count`, and what was written before is
 /// seen.
-__device__ __forceinline__ void waitForCount(const int *counter, int count) {
+__device__ __forceinline__ void waitForCount(const int *counter, int count,
+                                             Waiter waiter = Waiter::here()) {
+  Deadline deadline("a row tile's counter is reached in time", waiter);
   int value;
   while (true) {
     asm volatile("ld.acquire.gpu.global.b32 %0, [%1];"
@@ -102,11 +123,22 @@ __device__ __forceinline__ void waitForCount(const int *counter, int count) {
                  : "memory");
     if (value >= count)
       break;
+    deadline.check();
     __nanosleep(64);
   }
 }
 
-/// After a plain read that found a counter high enough: what was written before
+/// Four words of which others may count up the last one meanwhile.
+__device__ __forceinline__ int4 loadCounted(const int4 *pointer) {
+  int4 value;
+  asm volatile("ld.relaxed.gpu.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(pointer)
+               : "memory");
+  return value;
+}
+
+/// After loadCounted that found a counter high enough: what was written before
 /// is seen.
 __device__ __forceinline__ void fenceAfterCount() {
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
@@ -199,6 +231,13 @@ storeTransposed(unsigned address, const unsigned (&words)[kCount]) {
 }
 
 //===--- registers --------------------------------------------------------===//
+
+/// Registers that a launch gives a CTA of so many threads, of which so many are
+/// to fit on a multiprocessor: in eights a thread. Where warps ask for more,
+/// they wait for ever.
+constexpr int registersOfCta(int threads, int ctasPerSm) {
+  return 65536 / ctasPerSm / threads / 8 * 8 * threads;
+}
 
 /// A warpgroup gives back all but kRegisters registers a thread.
 template <int kRegisters> __device__ __forceinline__ void giveRegisters() {

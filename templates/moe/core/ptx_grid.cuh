@@ -13,6 +13,8 @@
 
 #pragma once
 
+#include "moe/core/deadline.cuh"
+
 namespace moe::ptx {
 
 /// Counts one more. What this thread wrote or read, and what it knows of others
@@ -24,7 +26,9 @@ __device__ __forceinline__ void signal(int *counter) {
 }
 
 /// Waits until the counter has reached `count`.
-__device__ __forceinline__ void awaitSignals(const int *counter, int count) {
+__device__ __forceinline__ void awaitSignals(const int *counter, int count,
+                                             Waiter waiter = Waiter::here()) {
+  Deadline deadline("all CTAs signal in time", waiter);
   int seen;
   while (true) {
     asm volatile("ld.acquire.gpu.global.s32 %0, [%1];"
@@ -33,6 +37,7 @@ __device__ __forceinline__ void awaitSignals(const int *counter, int count) {
                  : "memory");
     if (seen >= count)
       break;
+    deadline.check();
     __nanosleep(40);
   }
 }

@@ -87,6 +87,16 @@ __device__ __forceinline__ float toFloat(e4m3 value) {
       (unsigned short)(ptx::halvesFromE4m3(value.bits) & 0xffffu));
 }
 
+/// The types that a caller may choose from at each run, by their codes in
+/// argument blocks: rows of runtime/package/ElementTypes.h.
+enum class ElementCode : int { F32 = 0, F16 = 1, BF16 = 2, I64 = 3, I32 = 4 };
+
+/// 16 bits of f16 or bf16, as `type` says.
+__device__ __forceinline__ float floatOfHalf(ElementCode type, unsigned bits) {
+  return type == ElementCode::BF16 ? __uint_as_float(bits << 16)
+                                   : ptx::floatFromHalf((unsigned short)bits);
+}
+
 /// ptx::loadFresh of storage types.
 template <class T> __device__ __forceinline__ T loadFresh(const T *pointer) {
   if constexpr (sizeof(T) == 2)
@@ -95,9 +105,9 @@ template <class T> __device__ __forceinline__ T loadFresh(const T *pointer) {
     return ptx::loadFresh(pointer);
 }
 
-/// An id of the caller's, in 4 or 8 bytes. kFresh: by loadFresh.
+/// An id of the caller's, I32 or I64. kFresh: by loadFresh.
 template <bool kFresh>
-__device__ __forceinline__ long long loadId(const void *ids, int bytes,
+__device__ __forceinline__ long long loadId(const void *ids, ElementCode type,
                                             long long at) {
   auto read = [&](const auto *typed) -> long long {
     if constexpr (kFresh)
@@ -105,8 +115,24 @@ __device__ __forceinline__ long long loadId(const void *ids, int bytes,
     else
       return typed[at];
   };
-  return bytes == 8 ? read(static_cast<const long long *>(ids))
-                    : read(static_cast<const int *>(ids));
+  return type == ElementCode::I64 ? read(static_cast<const long long *>(ids))
+                                  : read(static_cast<const int *>(ids));
+}
+
+/// A float of the caller's, F32, F16 or BF16: as f32 it is the same number.
+template <bool kFresh>
+__device__ __forceinline__ float loadFloat(const void *floats, ElementCode type,
+                                           long long at) {
+  auto read = [&](const auto *typed) {
+    if constexpr (kFresh)
+      return ptx::loadFresh(typed + at);
+    else
+      return typed[at];
+  };
+  return type == ElementCode::F32
+             ? read(static_cast<const float *>(floats))
+             : floatOfHalf(type,
+                           read(static_cast<const unsigned short *>(floats)));
 }
 
 /// Rounds to nearest even; a NaN stays a NaN, an overflow becomes infinite (of

@@ -21,7 +21,8 @@
 //   [tokens, kTopK], int tokens, out [tokens, kN].
 // Grid.x: at most as many CTAs as are resident at a time; at least so many that
 //   ceildiv(padded rows / 8, CTAs) * 8 <= kRows and ceildiv(tokens, CTAs) <=
-//   kTokens, where an expert's rows are padded to a multiple of 8.
+//   kTokens, where an expert's rows are padded to a multiple of 8. With fewer,
+//   out is NaN throughout: a runtime does not launch it then.
 //
 //===----------------------------------------------------------------------===//
 
@@ -60,6 +61,7 @@ template <class Config> constexpr bool checkDownSlicesConfig() {
   MOE_REQUIRE_VALUE(Schedule, kOtherWarpgroups, "those that do not multiply");
   MOE_REQUIRE_VALUE(Schedule, kProducerRegisters, "of a thread of those");
   MOE_REQUIRE_VALUE(Schedule, kConsumerRegisters, "of a thread of the others");
+  MOE_REQUIRE_VALUE(Schedule, kCtasPerSm, "CTAs of a multiprocessor");
   static_assert(!Config::Activation::kGated, "the second matmul has no gate");
   static_assert(checkQuantPolicy<typename Config::Quant>());
   static_assert(checkEngine<typename Config::Mma>());

@@ -11,12 +11,14 @@
 // of the grid, one cluster of kCluster, put all pairs in order themselves: each
 // takes an even share of the tokens (arrange_tokens.cuh).
 //
-// Args, in order (null where marked): logits [tokens, E] (null: given ids),
-//   const void *given_ids [tokens, K], int given_ids_bytes (4 or 8),
-//   given_weights [tokens, K], valid_tokens [1] (null), those of place.cuh, int
-//   tokens, topk_ids [tokens, kPairsOf], topk_weights, ids (null), weights
-//   (null), then block_counts [blocks, kPlacesOf], or with kPermute rows,
-//   positions, offsets, tiles, tile_count, counts (null) as in permute.cuh.
+// Args, in order (null where marked): const void *logits [tokens, E] (null:
+//   given ids), ElementCode logits_type (F32, F16, BF16), const void *given_ids
+//   [tokens, K], ElementCode given_ids_type (I32, I64), const void
+//   *given_weights [tokens, K], ElementCode given_weights_type (as of logits),
+//   valid_tokens [1] (null), those of place.cuh, int tokens, topk_ids [tokens,
+//   kPairsOf], topk_weights, ids (null), weights (null), then block_counts
+//   [blocks, kPlacesOf], or with kPermute rows, positions, offsets, tiles,
+//   tile_count, counts (null) as in permute.cuh.
 //
 // With a Scaling, CTAs behind those that route quantize x at the same time
 // (quantize.cuh; not DynamicTensor). Args then go on with input, long long
@@ -43,7 +45,6 @@ namespace moe {
 
 template <class Config> constexpr bool checkRouteConfig() {
   checkCommonConfig<Config>();
-  MOE_REQUIRE_TYPE(Config, Logits, "element type of the logits");
   MOE_REQUIRE_TYPE(Config, Score, "score policy");
   MOE_REQUIRE_TYPE(Config, Select, "selection policy");
   MOE_REQUIRE_TYPE(Config, Normalize, "normalization policy");
@@ -218,10 +219,8 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
       !(Config::Select::kGrouped && routing::kHasRoutingBias<Config>);
   routing::TokenLogits<Config> next;
   auto loadNext = [&](int t) {
-    if (kAhead && routing::logitsOf<Config>(args) && t < blockTokens)
-      next.load(routing::logitsOf<Config>(args) +
-                    (long long)(firstToken + t) * Config::kExperts,
-                lane);
+    if (kAhead && routing::hasLogits<Config>(args) && t < blockTokens)
+      next.load(args, firstToken + t, lane);
   };
   loadNext(warp);
   bool twice = false;
@@ -234,11 +233,9 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
     float weight = 0.0f;
     long long pair = (long long)token * kPairs + lane;
     if (token < valid) {
-      if (routing::logitsOf<Config>(args)) {
+      if (routing::hasLogits<Config>(args)) {
         if constexpr (!kAhead)
-          logits.load(routing::logitsOf<Config>(args) +
-                          (long long)token * Config::kExperts,
-                      lane);
+          logits.load(args, token, lane);
         if constexpr (!routing::kIsGiven<typename Config::Select>)
           routing::routeToken(args, logits, token, lane, expert, weight);
         shown = expert;

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Engine mma_sync: ldmatrix and mma.m16n8k16 with f32 sums, bf16 or f16, on
-// sm_80 and later; mma.m16n8k32 of i8, whose sums are integers; that of e4m3 on
-// sm_89 and later, before that exact halves of it. Tokens fill the 16 rows of
+// sm_80 and later; mma.m16n8k32 of i8, whose sums are integers; that of e4m3
+// where the arch has it, elsewhere of exact halves. Tokens fill the 16 rows of
 // an instruction, weight rows its 8 columns, so a gate and its up value (8 rows
 // apart) lie in one thread.
 //
@@ -23,7 +23,10 @@
 namespace moe::mma {
 
 /// kByGroup: sums of groups along k become f32 and are scaled, one by one.
-template <class Element, bool kByGroup = kSame<Element, e4m3>> struct MmaSync {
+/// kNative: the arch multiplies e4m3 (feature fp8_mma_sync of its row).
+template <class Element, bool kByGroup = kSame<Element, e4m3>,
+          bool kNative = false>
+struct MmaSync {
   using Input = Element;
   /// 32 bytes, also where a step of e4m3 is two multiplies of halves.
   static constexpr int kStepK = 32 / int(sizeof(Input));
@@ -31,6 +34,8 @@ template <class Element, bool kByGroup = kSame<Element, e4m3>> struct MmaSync {
   static_assert(kSame<Input, bf16> || kSame<Input, f16> || kSame<Input, e4m3> ||
                     kSame<Input, i8>,
                 "engine mma_sync multiplies bf16, f16, e4m3 or i8");
+  static_assert(!kNative || kSame<Input, e4m3>,
+                "a native multiply is one of e4m3");
 
   /// One warp's share of a tile: operand fragments, sums, and the Fragment that
   /// an epilogue reads.
@@ -104,7 +109,7 @@ template <class Element, bool kByGroup = kSame<Element, e4m3>> struct MmaSync {
           else if constexpr (kSame<Input, i8>)
             ptx::multiplyBytes(block, operands.lhs[m], rhs[0], rhs[1]);
           else
-            ptx::multiplyE4m3(block, operands.lhs[m], rhs[0], rhs[1]);
+            ptx::multiplyE4m3<kNative>(block, operands.lhs[m], rhs[0], rhs[1]);
         }
     }
 

@@ -17,6 +17,7 @@
 
 #include "moe/core/ptx_cluster.cuh"
 #include "moe/core/types.cuh"
+#include "moe/routing/place.cuh"
 #include "moe/routing/tile_rows.cuh"
 
 namespace moe::routing {
@@ -132,7 +133,10 @@ __device__ __forceinline__ void writeOrder(TokenMasks<Config> &shared, int rank,
   constexpr int kUsedWarps = ceilDiv(ceilDiv(kLocal, kEach), 32);
   constexpr int kTileRows = Config::kTileRows;
   int thread = int(threadIdx.x), lane = thread % 32;
-  // Rows in the lower half, tiles in the upper: neither reaches 65536.
+  // Rows in the lower half, tiles in the upper: there are no more of them.
+  static_assert(Config::kCluster * Config::kBlockTokens * kPairsOf<Config> <=
+                    65535,
+                "rows and tiles of all experts must fit 16 bits");
   unsigned own[kEach], before[kEach], sum = 0;
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {

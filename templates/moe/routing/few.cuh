@@ -12,8 +12,8 @@
 // runs.
 //
 // Config: as for routing/token.cuh, and kLocalBegin, kLocalExperts, kThreads.
-// Args: logits, given_ids, given_ids_bytes, given_weights, valid_tokens, those
-// of place.cuh, tokens as in kernel route.
+// Args: logits to given_weights_type, valid_tokens, those of place.cuh, tokens
+// as in kernel route.
 //
 //===----------------------------------------------------------------------===//
 
@@ -67,10 +67,9 @@ __device__ __forceinline__ void routeFew(const typename Config::Args &args,
     int expert = -1, shown = -1, pair = token * kPairs + lane;
     float weight = 0.0f;
     if (token < valid) {
-      if (logitsOf<Config>(args)) {
+      if (hasLogits<Config>(args)) {
         TokenLogits<Config> logits;
-        logits.template load<kFresh>(
-            logitsOf<Config>(args) + token * Config::kExperts, lane);
+        logits.template load<kFresh>(args, token, lane);
         if constexpr (!kIsGiven<typename Config::Select>)
           routeToken<Config, kFresh>(args, logits, token, lane, expert, weight);
         shown = expert;

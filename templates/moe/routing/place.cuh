@@ -15,7 +15,8 @@
 // kExperts).
 // Args, where a layer has them: const int *logical_to_physical [kExperts,
 // kReplicaSlots], *replica_count [kExperts], *expert_map [kPhysical] (local
-// expert or -1), const Logits *shared_gate [tokens].
+// expert or -1), const void *shared_gate [tokens], ElementCode
+// shared_gate_type (F32, F16 or BF16).
 //
 //===----------------------------------------------------------------------===//
 
@@ -59,25 +60,19 @@ template <class Config>
 inline constexpr int kPlacesOf = physicalOf<Config>() + sharedOf<Config>();
 
 /// Lane k < kTopK gets the k-th of the experts and weights of a token that the
-/// caller gives; `shown` as it is, `expert` -1 where there is none. kFresh: see
-/// routeFew.
+/// caller gives: `expert` is -1 where the id is not of an expert, `shown` the
+/// id as it is, or -1 where 32 bits do not hold it. kFresh: see routeFew.
 template <class Config, bool kFresh>
 __device__ __forceinline__ void takeGiven(const typename Config::Args &args,
                                           int token, int lane, int &expert,
                                           int &shown, float &weight) {
   if (lane >= Config::kTopK)
     return;
-  auto read = [](const auto *pointer) {
-    if constexpr (kFresh)
-      return ptx::loadFresh(pointer);
-    else
-      return *pointer;
-  };
   long long at = (long long)token * Config::kTopK + lane;
-  long long id = loadId<kFresh>(args.given_ids, args.given_ids_bytes, at);
-  shown = int(id);
+  long long id = loadId<kFresh>(args.given_ids, args.given_ids_type, at);
+  shown = id == int(id) ? int(id) : -1;
   expert = id >= 0 && id < Config::kExperts ? shown : -1;
-  weight = read(args.given_weights + at);
+  weight = loadFloat<kFresh>(args.given_weights, args.given_weights_type, at);
 }
 
 /// Lane k < kTopK has the k-th `expert` of a token, or -1, lanes behind those
@@ -120,7 +115,9 @@ placeToken(const typename Config::Args &args, int token, int lane, bool valid,
     shown = Config::kExperts + lane - kTopK;
     weight = 1.0f;
     if constexpr (requires { args.shared_gate; })
-      weight = 1.0f / (1.0f + expf(-toFloat(read(args.shared_gate + token))));
+      weight = 1.0f /
+               (1.0f + expf(-loadFloat<kFresh>(args.shared_gate,
+                                               args.shared_gate_type, token)));
   }
 }
 

@@ -6,15 +6,19 @@
 //===----------------------------------------------------------------------===//
 //
 // One warp routes one token: score, select and normalize by the policies of a
-// Config with Logits, Score, Select, Normalize, kExperts and kTopK. Keys are
-// the logits, or, with a bias, the scores and it.
+// Config with Score, Select, Normalize, kExperts and kTopK. Keys are the
+// logits, or, with a bias, the scores and it.
+//
+// Logits come as F32, F16 or BF16, which the run says (Args: const void *logits
+// [tokens, kExperts], ElementCode logits_type). Each is a number of f32, so the
+// type changes how keys are compared, and no result.
 //
 // A Config may also have kRoutingBias (Args: const float *routing_bias
 // [kExperts]), kExpertScale (const float *expert_scale [kExperts]: factors of
 // the weights) and float kRoutedScale, a factor of all. With Select FromTable
-// it has kTableRows, and Args const void *token_ids [tokens], int
-// token_ids_bytes (4 or 8) and const int *hash_table [kTableRows, kTopK]; an id
-// that the table lacks routes nowhere.
+// it has kTableRows, and Args const void *token_ids [tokens], ElementCode
+// token_ids_type (I32 or I64) and const int *hash_table [kTableRows, kTopK]; an
+// id that the table lacks routes nowhere.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,41 +32,73 @@
 
 namespace moe::routing {
 
-/// One token's logits as they are stored, every 32nd in a lane.
+/// Whether there are logits, not ids and weights that are given.
+template <class Config>
+__device__ __forceinline__ bool hasLogits(const typename Config::Args &args) {
+  if constexpr (kIsGiven<typename Config::Select>)
+    return false;
+  else
+    return args.logits != nullptr;
+}
+
+/// One token's logits as they are stored, every 32nd in a lane, those of 16
+/// bits in the lower half of a word. They are not converted when they are
+/// loaded, so that nobody waits for them before they are needed.
 template <class Config> struct TokenLogits {
-  using Logits = typename Config::Logits;
   static constexpr int kPerLane = ceilDiv(Config::kExperts, 32);
-  Logits values[kPerLane];
+  unsigned bits[kPerLane];
 
   /// kFresh: what a kernel before the predecessor wrote, ahead of the wait.
   template <bool kFresh = false>
-  __device__ __forceinline__ void load(const Logits *logits, int lane) {
+  __device__ __forceinline__ void load(const typename Config::Args &args,
+                                       int token, int lane) {
+    if constexpr (!kIsGiven<typename Config::Select>) {
+      long long first = (long long)token * Config::kExperts + lane;
+      if (args.logits_type == ElementCode::F32)
+        loadBits<kFresh>(static_cast<const int *>(args.logits) + first, lane);
+      else
+        loadBits<kFresh>(
+            static_cast<const unsigned short *>(args.logits) + first, lane);
+    }
+  }
+
+  /// As f32; -inf where there is no expert.
+  __device__ __forceinline__ void convert(ElementCode type, int lane,
+                                          float (&values)[kPerLane]) const {
+    if (type == ElementCode::F32)
+      convertBy(lane, values, [](unsigned b) { return __uint_as_float(b); });
+    else if (type == ElementCode::BF16)
+      convertBy(lane, values,
+                [](unsigned b) { return __uint_as_float(b << 16); });
+    else
+      convertBy(lane, values, [](unsigned b) {
+        return ptx::floatFromHalf((unsigned short)b);
+      });
+  }
+
+private:
+  template <bool kFresh, class T>
+  __device__ __forceinline__ void loadBits(const T *logits, int lane) {
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i)
       if (i * 32 + lane < Config::kExperts) {
         if constexpr (kFresh)
-          values[i] = loadFresh(logits + i * 32 + lane);
+          bits[i] = unsigned(ptx::loadFresh(logits + i * 32));
         else
-          values[i] = logits[i * 32 + lane];
+          bits[i] = unsigned(logits[i * 32]);
       }
   }
 
-  /// -inf where there is no expert.
-  __device__ __forceinline__ float value(int i, int lane) const {
-    return i * 32 + lane < Config::kExperts ? toFloat(values[i])
-                                            : __uint_as_float(0xff800000u);
+  template <class Convert>
+  __device__ __forceinline__ void convertBy(int lane, float (&values)[kPerLane],
+                                            Convert convert) const {
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i)
+      values[i] = i * 32 + lane < Config::kExperts
+                      ? convert(bits[i])
+                      : __uint_as_float(0xff800000u);
   }
 };
-
-/// The logits of all tokens, null where ids and weights are given.
-template <class Config>
-__device__ __forceinline__ const typename Config::Logits *
-logitsOf(const typename Config::Args &args) {
-  if constexpr (kIsGiven<typename Config::Select>)
-    return nullptr;
-  else
-    return args.logits;
-}
 
 /// What a Config may leave away.
 template <class Config>
@@ -136,7 +172,6 @@ template <class Config, bool kFresh = false>
 __device__ __forceinline__ void
 routeToken(const typename Config::Args &args, const TokenLogits<Config> &logits,
            int token, int lane, int &expert, float &weight) {
-  using Logits = typename Config::Logits;
   using Score = typename Config::Score;
   using Select = typename Config::Select;
   constexpr int kPerLane = TokenLogits<Config>::kPerLane;
@@ -144,12 +179,13 @@ routeToken(const typename Config::Args &args, const TokenLogits<Config> &logits,
   constexpr bool kBias = kHasRoutingBias<Config>;
   float values[kPerLane];
   unsigned keys[kPerLane];
+  if constexpr (kIsDrawn<Score>) {
 #pragma unroll
-  for (int i = 0; i < kPerLane; ++i)
-    if constexpr (kIsDrawn<Score>)
+    for (int i = 0; i < kPerLane; ++i)
       values[i] = Score::template draw<kExperts>(token, i * 32 + lane);
-    else
-      values[i] = logits.value(i, lane);
+  } else {
+    logits.convert(args.logits_type, lane, values);
+  }
   float maximum = 0.0f, sum = 1.0f;
   if constexpr (Score::kNeedsSum) {
     maximum = -3.402823466e38f;
@@ -169,18 +205,14 @@ routeToken(const typename Config::Args &args, const TokenLogits<Config> &logits,
   float logit;
   // The logit of an expert that was not found by it.
   auto logitOf = [&] {
-    const Logits *at =
-        logitsOf<Config>(args) + (long long)token * kExperts + expert;
     if (lane >= kTopK || expert < 0)
       return 0.0f;
-    if constexpr (kFresh)
-      return toFloat(loadFresh(at));
-    else
-      return toFloat(*at);
+    return loadFloat<kFresh>(args.logits, args.logits_type,
+                             (long long)token * kExperts + expert);
   };
   if constexpr (Select::kFromTable) {
     expert = -1;
-    long long row = loadId<kFresh>(args.token_ids, args.token_ids_bytes, token);
+    long long row = loadId<kFresh>(args.token_ids, args.token_ids_type, token);
     if (lane < kTopK && row >= 0 && row < Config::kTableRows)
       expert = args.hash_table[row * kTopK + lane];
     if (expert >= kExperts)
@@ -190,18 +222,21 @@ routeToken(const typename Config::Args &args, const TokenLogits<Config> &logits,
     biasedKeys<Config>(args.routing_bias, values, maximum, sum, keys, lane);
     Select::template select<kTopK, kExperts, true>(keys, lane, expert, logit);
     logit = logitOf();
-  } else if constexpr (sizeof(Logits) == 2 && !kIsDrawn<Score>) {
-    constexpr unsigned kInfinity = kSame<Logits, bf16> ? 0x7f80u : 0x7c00u;
+  } else if (!kIsDrawn<Score> && args.logits_type != ElementCode::F32) {
+    // Key and index in one word: one comparison in place of two.
+    const bool isBf16 = args.logits_type == ElementCode::BF16;
 #pragma unroll
-    for (int i = 0; i < kPerLane; ++i)
+    for (int i = 0; i < kPerLane; ++i) {
+      unsigned key = isBf16 ? keyOfLogit(values[i]) >> 16
+                            : keyOfHalf(ptx::halfFromFloat(values[i]), 0x7c00u);
       keys[i] = i * 32 + lane < kExperts
-                    ? keyOfHalf(logits.values[i].bits, kInfinity) << 16 |
-                          (0xffffu - unsigned(i * 32 + lane))
+                    ? key << 16 | (0xffffu - unsigned(i * 32 + lane))
                     : 0u;
+    }
     unsigned word =
         Select::template selectWords<kTopK, kExperts, false>(keys, lane);
     expert = int(0xffffu - (word & 0xffffu));
-    logit = toFloat(Logits{(unsigned short)halfOfKey(word >> 16)});
+    logit = floatOfHalf(args.logits_type, halfOfKey(word >> 16));
   } else {
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i)

@@ -30,7 +30,6 @@ namespace moe {
 
 /// What the Config of a kernel of few tokens holds.
 template <class Config> constexpr bool checkFewConfig() {
-  MOE_REQUIRE_TYPE(Config, Logits, "element type of the logits");
   MOE_REQUIRE_TYPE(Config, Score, "score policy");
   MOE_REQUIRE_TYPE(Config, Select, "selection policy");
   MOE_REQUIRE_TYPE(Config, Normalize, "normalization policy");
@@ -111,6 +110,10 @@ template <class Config> struct Gemv {
   static_assert(kParts == 1 || Config::kInterleave == 8,
                 "gate and up rows must be interleaved by 8");
   static_assert(kStages >= 2 && kRows <= 8);
+  // Of which 16-byte chunks are counted in 32 bits.
+  static_assert((long long)Config::kLocalExperts * Config::kN * kVectors <
+                    1ll << 32,
+                "weights of all experts must be below 64 GiB");
 
   /// The result of output p that this lane takes part in, of a unit.
   static __device__ __forceinline__ int result(int unit, int p, int lane) {

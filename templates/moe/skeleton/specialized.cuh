@@ -161,12 +161,13 @@ template <class Config> struct Specialized {
                 "scales of groups along k multiply promoted sums");
   // A consumer waits for registers until producers have given theirs.
   static_assert(kProducers * Schedule::kProducerRegisters +
-                            32 * Schedule::kConsumerWarps *
-                                Schedule::kConsumerRegisters <=
-                        65536 &&
-                    Schedule::kProducerRegisters % 8 == 0 &&
+                        32 * Schedule::kConsumerWarps *
+                            Schedule::kConsumerRegisters <=
+                    ptx::registersOfCta(Config::kThreads, Schedule::kCtasPerSm),
+                "more registers than the launch allots");
+  static_assert(Schedule::kProducerRegisters % 8 == 0 &&
                     Schedule::kConsumerRegisters % 8 == 0,
-                "registers come in eights, 65536 for a CTA");
+                "registers come in eights");
   static_assert(Schedule::kPersistent, "this skeleton's CTAs are persistent");
   static_assert(Config::kK % kPerVector<Input> == 0,
                 "rows must be whole 16-byte chunks");

@@ -77,7 +77,9 @@ __device__ __forceinline__ bool exchangeSums(Worker &worker, unsigned shared,
                                              int thread, int barrier) {
   bool isFirst = ptx::clusterRank() == 0;
   if (!isFirst) {
-    // Nobody multiplies out of the ring any more.
+    // Nobody multiplies out of the ring any more, and no tile follows in this
+    // CTA (splitsTiles): the copy engine, which would not know of these stores,
+    // fills no stage again.
     ptx::synchronize(barrier, kThreads);
 #pragma unroll
     for (int i = 0; i < Worker::kSize; ++i)

@@ -367,6 +367,24 @@ template <class Config> struct StationaryCta {
     }
   }
 
+  /// The output of a launch that cannot make it: no number, so that nobody
+  /// takes it for one. A trap would end the whole context.
+  __device__ __forceinline__ void refuse() const {
+    constexpr int kVectors = Config::kN / kPerVector<Output>;
+    float none[kPerVector<Output>];
+#pragma unroll
+    for (float &value : none)
+      value = __uint_as_float(0x7fffffffu);
+    const Vector16 words = pack<Output>(none);
+#pragma unroll 1
+    for (int token = int(blockIdx.x); token < args.tokens;
+         token += int(gridDim.x))
+#pragma unroll 1
+      for (int i = int(threadIdx.x); i < kVectors; i += Config::kThreads)
+        reinterpret_cast<Vector16 *>(
+            args.out)[(long long)token * kVectors + i] = words;
+  }
+
   //===--- the sums -------------------------------------------------------===//
 
   __device__ __forceinline__ void sum() const {
@@ -493,6 +511,10 @@ __device__ __forceinline__ void stationary(const typename Config::Args &args,
       cta.copyStep(walk, count, early);
   if constexpr (Config::kTilesEarly)
     awaitPredecessor<Config>();
+  if (count < 0) {
+    cta.refuse();
+    return;
+  }
   cta.fetchRows();
   ptx::commitCopies();
   ptx::waitForCopies<0>();

@@ -13,6 +13,7 @@
 
 #pragma once
 
+#include "moe/core/ptx_async.cuh"
 #include "moe/core/swizzle.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/store_swapped.cuh"
@@ -86,7 +87,7 @@ template <class Config> struct Stationary {
   // With fewer at hand, consumers would wait for registers for ever.
   static_assert(kOthers * Schedule::kProducerRegisters +
                         kConsumers * Schedule::kConsumerRegisters <=
-                    65536 / Config::kThreads / 8 * 8 * Config::kThreads,
+                    ptx::registersOfCta(Config::kThreads, Schedule::kCtasPerSm),
                 "more registers than the launch allots");
   static_assert(kBytes <= 232448, "more shared memory than a CTA can have");
 };

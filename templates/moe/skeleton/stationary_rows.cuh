@@ -25,7 +25,8 @@ struct Segment {
 
 /// One warp finds the rows of this CTA, from tiles that follow each other:
 /// those of one expert, of which all but the last have eights of rows, become
-/// one segment.
+/// one segment. Counts -1 segments where CTAs are fewer than the kernel was
+/// made for: all of them then do, since all compare the same.
 template <class Config>
 __device__ __forceinline__ void findRows(const typename Config::Args &args,
                                          unsigned shared) {
@@ -47,9 +48,11 @@ __device__ __forceinline__ void findRows(const typename Config::Args &args,
   for (int step = 16; step > 0; step /= 2)
     total += __shfl_xor_sync(kAll, total, step);
   int share = (total + int(gridDim.x) - 1) / int(gridDim.x) * 8;
-  // Fewer CTAs than the kernel was made for.
-  if (share > S::kRows || args.tokens > S::kTokens * int(gridDim.x))
-    __trap();
+  if (share > S::kRows || args.tokens > S::kTokens * int(gridDim.x)) {
+    if (lane == 0)
+      ptx::storeShared(shared + S::kSegmentList + S::kSegments * 16, ~0u);
+    return;
+  }
   int low = int(blockIdx.x) * share, high = low + share;
   int before = 0, count = 0, lastExpert = -1;
 #pragma unroll 1

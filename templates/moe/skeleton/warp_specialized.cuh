@@ -108,7 +108,8 @@ template <class Config> struct WarpSpecialized {
     if (index < rowTiles * S::kColumnTiles) {
       TileIndex at =
           tileOf<Schedule::kGroupM, S::kColumnTiles>(index, rowTiles);
-      int4 tile = ptx::loadFresh(args.tiles + at.m);
+      int4 tile = S::kBeside ? ptx::loadCounted(args.tiles + at.m)
+                             : ptx::loadFresh(args.tiles + at.m);
       bool isThere = Config::kAwaited > 0 && tile.w >= Config::kAwaited;
       if (isThere)
         ptx::fenceAfterCount();

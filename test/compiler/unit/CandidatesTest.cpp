@@ -103,6 +103,12 @@ TEST(Candidates, IllegalSchedulesSayWhy) {
   other.stages = 9;
   EXPECT_EQ(whyIllegal(p, other, h100()), "9 stages; 2 to 8 are possible");
   other = s;
+  other.groupM = 1024;
+  EXPECT_EQ(whyIllegal(p, other, h100()), std::nullopt);
+  other.groupM = 1025;
+  EXPECT_EQ(whyIllegal(p, other, h100()),
+            "a group of 1025 m tiles; up to 1024 are possible");
+  other = s;
   other.tileK = 24;
   EXPECT_EQ(whyIllegal(p, other, h100()), "tile k 24 is no multiple of 32");
   other = s;

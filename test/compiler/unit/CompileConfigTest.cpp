@@ -14,13 +14,16 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 static const char *const kTiny = R"({
@@ -37,11 +40,26 @@ static std::string errorOf(const char *config, const char *options) {
              : std::string(moec_status_name(status)) + ": " + moec_last_error();
 }
 
+TEST(CompileConfig, IrIsBounded) {
+  std::string deep;
+  for (int i = 0; i < 20000; ++i)
+    deep += "module {";
+  EXPECT_EQ(errorOf(deep.c_str(), R"({"arch": "sm_80"})"),
+            "refused: <config>:1:520: expected brackets at most 64 deep, got a "
+            "deeper one");
+}
+
 TEST(CompileConfig, OptionsAreReadStrictly) {
   EXPECT_EQ(errorOf(kTiny, R"({"arch": ["sm_80"], "max_tokens": 64})"), "");
   EXPECT_EQ(errorOf(kTiny, R"({"arch": "sm_80"})"), "");
-  EXPECT_EQ(errorOf(kTiny, "[]"), "invalid_argument: options: expected a JSON "
-                                  "object or NULL");
+  EXPECT_EQ(errorOf(kTiny, "[]"),
+            "invalid_argument: options: expected a JSON object, got an array");
+  EXPECT_EQ(errorOf(kTiny, R"({"arch": "sm_80", "arch": "sm_90a"})"),
+            "invalid_argument: options: line 1, column 19: expected each key "
+            "once in an object, got \"arch\" twice");
+  EXPECT_EQ(errorOf(kTiny, R"({"arch": "sm_80", "tp": 18446744073709551615})"),
+            "invalid_argument: options.tp: expected an integer below 2^63, got "
+            "18446744073709551615");
   EXPECT_EQ(errorOf(kTiny, R"({"arch": "sm_80", "max_tokens": "64"})"),
             "invalid_argument: options.max_tokens: expected an integer, got "
             "\"64\"");
@@ -96,8 +114,11 @@ TEST(CompileConfig, ALayerRunsOnTheHostDevice) {
     logits[i] = float(i % 5);
   for (float &value : out)
     value = 7.0f;
-  const moec_tensor weights[] = {{"w13", w13, nullptr, 0},
-                                 {"w2", w2, nullptr, 0}};
+  const int64_t w13Shape[] = {kExperts, 2 * kInner, kHidden};
+  const int64_t w2Shape[] = {kExperts, kHidden, kInner};
+  const int64_t rows[] = {kTokens, kHidden}, scores[] = {kTokens, kExperts};
+  const moec_tensor weights[] = {{"w13", w13, nullptr, 3, w13Shape, nullptr},
+                                 {"w2", w2, nullptr, 3, w2Shape, nullptr}};
   moec_layer *layer = nullptr;
   ASSERT_EQ(moec_layer_create(package, weights, 2, nullptr, nullptr, &layer),
             MOEC_OK)
@@ -110,9 +131,10 @@ TEST(CompileConfig, ALayerRunsOnTheHostDevice) {
   moec_context *context = nullptr;
   ASSERT_EQ(moec_context_create(package, workspace, bytes, &context), MOEC_OK)
       << moec_last_error();
-  const moec_tensor tensors[] = {{"x", x, nullptr, 0},
-                                 {"logits", logits, nullptr, 0},
-                                 {"out", out, nullptr, 0}};
+  const moec_tensor tensors[] = {
+      {"x", x, nullptr, 2, rows, nullptr},
+      {"logits", logits, nullptr, 2, scores, nullptr},
+      {"out", out, nullptr, 2, rows, nullptr}};
   EXPECT_EQ(moec_run(layer, context, nullptr, tensors, 3, kTokens, nullptr),
             MOEC_OK)
       << moec_last_error();
@@ -198,6 +220,23 @@ struct Weight {
   }
 };
 
+/// In the shape that the package says; extents stay until the process ends.
+moec_tensor tensorOf(const moec_package *package, const char *name,
+                     void *data) {
+  static std::deque<std::array<int64_t, 8>> shapes;
+  int64_t *shape = shapes.emplace_back().data();
+  moec_tensor made = {name, data, nullptr, 0, shape, nullptr};
+  for (size_t i = 0; i < moec_package_num_values(package); ++i) {
+    moec_value value = {};
+    value.struct_size = sizeof(value);
+    EXPECT_EQ(moec_package_value(package, i, &value), MOEC_OK);
+    if (std::string_view(value.name) == name)
+      made.rank = value.rank;
+  }
+  EXPECT_EQ(moec_package_value_shape(package, name, kTokens, shape), MOEC_OK);
+  return made;
+}
+
 Made runBlocks(const char *options, const std::map<std::string, Bytes> &given) {
   Made made;
   moec_package_files *files = nullptr;
@@ -214,7 +253,7 @@ Made runBlocks(const char *options, const std::map<std::string, Bytes> &given) {
   std::map<std::string, Bytes> packed;
   std::vector<moec_tensor> weights;
   for (const auto &[name, bytes] : given)
-    weights.push_back({name.c_str(), bytes.data(), nullptr, 0});
+    weights.push_back(tensorOf(package, name.c_str(), bytes.data()));
   for (size_t i = 0; i < moec_package_num_values(package); ++i) {
     moec_value value = {};
     value.struct_size = sizeof(value);
@@ -225,7 +264,7 @@ Made runBlocks(const char *options, const std::map<std::string, Bytes> &given) {
     EXPECT_EQ(moec_package_value_bytes(package, value.name, 1, &bytes),
               MOEC_OK);
     auto place = packed.emplace(value.name, Bytes(bytes)).first;
-    weights.push_back({value.name, place->second.data(), nullptr, 0});
+    weights.push_back(tensorOf(package, value.name, place->second.data()));
   }
   moec_layer *layer = nullptr;
   EXPECT_EQ(moec_layer_create(package, weights.data(), weights.size(), nullptr,
@@ -245,9 +284,9 @@ Made runBlocks(const char *options, const std::map<std::string, Bytes> &given) {
   for (int64_t i = 0; i < kTokens * kExperts; ++i)
     logits.push_back(bf16Of(float(i * 5 % 7)));
   const Bytes xBytes(x), logitBytes(logits);
-  const moec_tensor tensors[] = {{"x", xBytes.data(), nullptr, 0},
-                                 {"logits", logitBytes.data(), nullptr, 0},
-                                 {"out", out.data(), nullptr, 0}};
+  const moec_tensor tensors[] = {tensorOf(package, "x", xBytes.data()),
+                                 tensorOf(package, "logits", logitBytes.data()),
+                                 tensorOf(package, "out", out.data())};
   EXPECT_EQ(moec_run(layer, context, nullptr, tensors, 3, kTokens, nullptr),
             MOEC_OK)
       << moec_last_error();

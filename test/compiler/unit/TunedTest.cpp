@@ -65,8 +65,8 @@ TEST(Tuned, SchedulesOfWgmmaHaveRoles) {
   text.replace(text.find("[16, 64, 64]"), 12, "[16, 128, 64]");
   std::string warps = R"("warps": [1, 4])";
   EXPECT_EQ(errorOf(file(text)), "measured schedules 't.json': "
-                                 "rows[0].schedule.producer_warps: expected a "
-                                 "value");
+                                 "rows[0].schedule.producer_warps: expected an "
+                                 "integer from 0 to 2147483647, got nothing");
   text.replace(text.find(warps), warps.size(),
                R"("producer_warps": 4, "consumer_warps": 8,)"
                R"( "registers": [56, 224], "ctas_per_sm": 1)");
@@ -115,21 +115,33 @@ TEST(Tuned, RowsOfOtherGpusDoNotServe) {
 }
 
 TEST(Tuned, EveryWrongFieldIsNamed) {
-  EXPECT_EQ(errorOf("{"), "measured schedules 't.json': expected JSON");
-  EXPECT_EQ(errorOf("{}"), "measured schedules 't.json': expected an object "
-                           "with \"tuned\": 1 and \"rows\"");
+  auto said = [](const std::string &text) {
+    return "measured schedules 't.json': " + text;
+  };
+  const std::string integer = "expected an integer from 1 to 2147483647, got ";
+  EXPECT_EQ(errorOf("{"),
+            said("line 1, column 2: expected JSON, got a text that is not: "
+                 "syntax error while parsing object key - unexpected end of "
+                 "input; expected string literal"));
+  EXPECT_EQ(errorOf("{}"),
+            said("tuned: expected an integer from 1 to 1, got nothing"));
   EXPECT_EQ(errorOf(R"({"tuned": 1, "rows": [], "x": 0})"),
-            "measured schedules 't.json': x: unknown field");
+            said("x: unknown field; accepted here: rows and tuned"));
   EXPECT_EQ(errorOf(R"({"tuned": 1, "rows": {}})"),
-            "measured schedules 't.json': rows: expected an array");
+            said("rows: expected an array, got an object"));
+  EXPECT_EQ(errorOf(R"({"tuned": 1, "rows": [7]})"),
+            said("rows[0]: expected an object, got the number 7"));
   EXPECT_EQ(errorOf(file(row("\"8\"", "1.0"))),
-            "measured schedules 't.json': rows[0].problem.tokens: expected an "
-            "integer");
+            said("rows[0].problem.tokens: " + integer + "the string \"8\""));
+  EXPECT_EQ(
+      errorOf(file(row("4294967296", "1.0"))),
+      said("rows[0].problem.tokens: " + integer + "the number 4294967296"));
   EXPECT_EQ(errorOf(file(row("8", "0"))),
-            "measured schedules 't.json': rows[0].microseconds: expected a "
-            "positive number");
+            said("rows[0].microseconds: expected a positive number, got the "
+                 "number 0"));
   EXPECT_EQ(errorOf(file(row("8", "1.0, \"y\": 1"))),
-            "measured schedules 't.json': rows[0].y: unknown field");
+            said("rows[0].y: unknown field; accepted here: date, gpu, "
+                 "microseconds, problem and schedule"));
   EXPECT_EQ(errorOf(file("{}")),
-            "measured schedules 't.json': rows[0].gpu: expected a value");
+            said("rows[0].gpu: expected a string, got nothing"));
 }

@@ -11,6 +11,7 @@
 
 #include "test/runtime/api/ApiTesting.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 using namespace moec;
@@ -85,18 +86,79 @@ TEST_F(ApiErrors, MisalignedTensor) {
 
 TEST_F(ApiErrors, RowStrides) {
   auto tensors = data.tensors();
-  tensors[0].row_stride = 8; // shorter than a row
-  EXPECT_NE(runWith(tensors, 9), MOEC_OK);
-  EXPECT_THAT(message, HasSubstr("x"));
-  tensors = data.tensors();
-  tensors[2].row_stride = 32; // out has no stride of the caller's
-  EXPECT_NE(runWith(tensors, 9), MOEC_OK);
-  EXPECT_THAT(message, HasSubstr("out"));
+  const auto said = [&](size_t index, const std::vector<int64_t> &strides) {
+    auto changed = tensors;
+    changed[index] = withStrides(changed[index], strides);
+    EXPECT_EQ(runWith(changed, 9), MOEC_INVALID_ARGUMENT);
+    return message;
+  };
+  // Shorter than a row; turned; each second element.
+  const std::string ofX = "value 'x': expected strides [16, 1] or a larger "
+                          "outermost stride, got ";
+  const std::string rows = "; accepted: a contiguous tensor or rows of one";
+  EXPECT_EQ(said(0, {8, 1}), ofX + "[8, 1]" + rows);
+  EXPECT_EQ(said(0, {1, 9}), ofX + "[1, 9]" + rows);
+  EXPECT_EQ(said(0, {32, 2}), ofX + "[32, 2]" + rows);
+  EXPECT_EQ(said(0, {0, 1}), ofX + "[0, 1]" + rows);
+  EXPECT_EQ(said(0, {-16, 1}), ofX + "[-16, 1]" + rows);
+  // A stride of the caller's is for x alone.
+  EXPECT_EQ(said(2, {32, 1}),
+            "value 'out': expected strides [16, 1], got [32, 1]; accepted: a "
+            "contiguous tensor");
+  // Every row must be aligned, and lie in the address space.
+  auto changed = tensors;
+  changed[0] = withStrides(changed[0], {17, 1});
+  EXPECT_EQ(runWith(changed, 9), MOEC_MISALIGNED);
+  EXPECT_EQ(said(0, {INT64_MAX / 16 * 8, 1}),
+            fmt::format("value 'x': expected a row stride whose rows fit 64 "
+                        "bits, got {}",
+                        INT64_MAX / 16 * 8));
+  // What one row's stride is does not matter.
+  RunData one(tiny.shape, 1);
+  auto single = one.tensors();
+  single[0] = withStrides(single[0], {3, 1});
+  single[2] = withStrides(single[2], {0, 1});
+  EXPECT_EQ(runWith(single, 1), MOEC_OK) << message;
+}
+
+TEST_F(ApiErrors, Shapes) {
+  auto tensors = data.tensors();
+  const auto said = [&](const moec_tensor &changed) {
+    auto given = tensors;
+    given[0] = changed;
+    EXPECT_EQ(runWith(given, 9), MOEC_INVALID_ARGUMENT);
+    return message;
+  };
+  void *x = data.x.data();
+  EXPECT_EQ(said(tensor("x", x, {9})), "value 'x': expected [9, 16], got [9]");
+  EXPECT_EQ(said(tensor("x", x, {16, 9})),
+            "value 'x': expected [9, 16], got [16, 9]");
+  EXPECT_EQ(said(tensor("x", x, {1, 9, 16})),
+            "value 'x': expected [9, 16], got [1, 9, 16]");
+  EXPECT_EQ(said(tensor("x", x, {-9, 16})),
+            "value 'x': expected [9, 16], got [-9, 16]");
+  EXPECT_EQ(said(tensor("x", x, {})), "value 'x': expected [9, 16], got []");
+  // For another number of tokens than the run's.
+  EXPECT_EQ(said(tensor("x", x, {10, 16})),
+            "value 'x': expected [9, 16], got [10, 16]");
+  moec_tensor broken = tensors[0];
+  broken.rank = 9;
+  EXPECT_EQ(said(broken),
+            "moec_run: tensor 'x': expected a rank of 0 to 8, got 9");
+  broken.rank = -1;
+  EXPECT_EQ(said(broken),
+            "moec_run: tensor 'x': expected a rank of 0 to 8, got -1");
+  broken.rank = 2;
+  broken.shape = nullptr;
+  EXPECT_EQ(said(broken),
+            "moec_run: tensor 'x': shape is NULL; expected 2 extents");
+  EXPECT_EQ(said(tensor("x", x, {9, 16}, "u8")),
+            "value 'x': expected element type bf16, got 'u8'");
 }
 
 TEST_F(ApiErrors, UnknownTensor) {
   auto tensors = data.tensors();
-  tensors.push_back({"gate_logits", data.x.data(), nullptr, 0});
+  tensors.push_back(tensor("gate_logits", data.x.data(), {9, 16}));
   EXPECT_EQ(runWith(tensors, 9), MOEC_INVALID_ARGUMENT);
   EXPECT_EQ(
       message,
@@ -126,13 +188,13 @@ TEST_F(ApiErrors, OneGroupOfInputs) {
   EXPECT_EQ(message, either + "none of them was given");
   Buffer ids(9 * 2 * 4), routed(9 * 2 * 4);
   auto tensors = without("logits");
-  tensors.push_back({"given_ids", ids.data(), nullptr, 0});
+  tensors.push_back(tensor("given_ids", ids.data(), {9, 2}));
   EXPECT_EQ(runWith(tensors, 9), MOEC_INVALID_ARGUMENT);
   EXPECT_EQ(message, either + "one of these is incomplete or mixed with "
                               "another");
   tensors = data.tensors();
-  tensors.push_back({"given_ids", ids.data(), nullptr, 0});
-  tensors.push_back({"given_weights", routed.data(), nullptr, 0});
+  tensors.push_back(tensor("given_ids", ids.data(), {9, 2}));
+  tensors.push_back(tensor("given_weights", routed.data(), {9, 2}));
   EXPECT_EQ(runWith(tensors, 9), MOEC_INVALID_ARGUMENT);
   EXPECT_EQ(message, either + "more than one of these was given");
 }
@@ -164,6 +226,11 @@ TEST_F(ApiErrors, OptionsOfOtherVersions) {
   EXPECT_EQ(runWith(data.tensors(), 9, &options), MOEC_INVALID_ARGUMENT);
   EXPECT_EQ(message, "moec_run_options.struct_size is 0; set it to "
                      "sizeof(moec_run_options)");
+  // Of a struct that was never set: nothing behind it is read.
+  options.struct_size = SIZE_MAX;
+  EXPECT_EQ(runWith(data.tensors(), 9, &options), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(message, "moec_run_options.struct_size is 18446744073709551615; "
+                     "set it to sizeof(moec_run_options)");
   struct {
     moec_run_options options;
     int64_t later;
@@ -195,13 +262,37 @@ TEST_F(ApiErrors, Weights) {
   EXPECT_EQ(message, "weight 'w2' is missing; the weights of package tiny are "
                      "w13, w2, w13_packed");
   auto tensors = weights.tensors();
-  tensors.push_back({"w3", weights.w2.data(), nullptr, 0});
+  tensors.push_back(tensor("w3", weights.w2.data(), weights.w2Shape));
   EXPECT_EQ(create(tensors), MOEC_INVALID_ARGUMENT);
   EXPECT_EQ(message, "package tiny has no weight 'w3'; its weights are w13, "
                      "w2, w13_packed");
   tensors.back().name = "w2";
   EXPECT_EQ(create(tensors), MOEC_INVALID_ARGUMENT);
   EXPECT_EQ(message, "weight 'w2' was given twice");
+  // The other matrix, and the same one turned.
+  tensors = weights.tensors();
+  tensors[0] = tensor("w13", weights.w13.data(), weights.w2Shape);
+  EXPECT_EQ(create(tensors), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(message, "value 'w13': expected [4, 32, 16], got [4, 16, 16]");
+  tensors = weights.tensors();
+  tensors[1] = withStrides(tensors[1], {256, 1, 16});
+  EXPECT_EQ(create(tensors), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(message,
+            "value 'w2': expected strides [256, 16, 1], got [256, 1, 16]; "
+            "accepted: a contiguous tensor");
+  moec_layer_options ready = {};
+  ready.struct_size = sizeof(ready);
+  ready.already_packed = 1;
+  tensors = {tensor("w13_packed", weights.w13.data(), {4, 512}),
+             weights.tensors()[1]};
+  EXPECT_EQ(create(tensors, &ready), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(message, "value 'w13_packed': expected [4, 32, 16], got [4, 512]");
+  tensors = {tensor("w13", weights.w13.data(), {2, 32, 16})};
+  EXPECT_EQ(moec_layer_repack(layer.handle, tensors.data(), 1, 0, 2, nullptr, 0,
+                              nullptr),
+            MOEC_INVALID_ARGUMENT);
+  EXPECT_STREQ(moec_last_error(),
+               "value 'w13': expected [4, 32, 16], got [2, 32, 16]");
 
   moec_layer_options options = {};
   options.struct_size = sizeof(options);

@@ -136,7 +136,7 @@ TEST(Api, PackedToOtherMemoryIsTheSame) {
   Weights weights(tiny.shape, 1), pristine(tiny.shape, 1);
   Buffer packed(weights.w13.bytes());
   auto tensors = weights.tensors();
-  tensors.push_back({"w13_packed", packed.data(), nullptr, 0});
+  tensors.push_back(tensor("w13_packed", packed.data(), weights.w13Shape));
   LayerHandle layer(tiny.package, tensors);
   ASSERT_EQ(layer.status, MOEC_OK) << moec_last_error();
   EXPECT_TRUE(weights.w13 == pristine.w13) << "the stored weight stays";
@@ -151,8 +151,9 @@ TEST(Api, PackedToOtherMemoryIsTheSame) {
   moec_layer_options options = {};
   options.struct_size = sizeof(options);
   options.already_packed = 1;
-  std::vector<moec_tensor> ready = {{"w13_packed", packed.data(), nullptr, 0},
-                                    {"w2", other.w2.data(), nullptr, 0}};
+  std::vector<moec_tensor> ready = {
+      tensor("w13_packed", packed.data(), other.w13Shape),
+      tensor("w2", other.w2.data(), other.w2Shape)};
   LayerHandle bound(tiny.package, ready, &options);
   ASSERT_EQ(bound.status, MOEC_OK) << moec_last_error();
   RunData again(tiny.shape, 9);
@@ -167,7 +168,8 @@ TEST(Api, RepackSomeExperts) {
   LayerHandle layer(tiny.package, weights.tensors());
   ASSERT_EQ(layer.status, MOEC_OK);
   // Experts 1 to 3 become those of seed 2; w2 is not packed and is copied.
-  std::vector<moec_tensor> source = {{"w13", fresh.w13.data(), nullptr, 0}};
+  std::vector<moec_tensor> source = {
+      tensor("w13", fresh.w13.data(), fresh.w13Shape)};
   ASSERT_EQ(moec_layer_repack(layer.handle, source.data(), 1, 1, 3, nullptr, 0,
                               nullptr),
             MOEC_OK)
@@ -272,9 +274,9 @@ TEST(Api, GivenIdsAndStridesAndOptionalOutputs) {
   RunData data(s, 9);
   Buffer ids(9 * 2 * 4), routed(9 * 2 * 4), counts(4 * 4);
   auto tensors = data.tensors();
-  tensors.push_back({"ids", ids.data(), nullptr, 0});
-  tensors.push_back({"weights", routed.data(), nullptr, 0});
-  tensors.push_back({"counts", counts.data(), nullptr, 0});
+  tensors.push_back(tensor("ids", ids.data(), {9, 2}));
+  tensors.push_back(tensor("weights", routed.data(), {9, 2}));
+  tensors.push_back(tensor("counts", counts.data(), {4}));
   ASSERT_EQ(run(layer, context, tensors, 9), MOEC_OK) << moec_last_error();
   int total = 0;
   for (int i = 0; i < 4; ++i)
@@ -287,10 +289,11 @@ TEST(Api, GivenIdsAndStridesAndOptionalOutputs) {
     std::memcpy(wide.as<char>() + row * 48, data.x.as<char>() + row * 32, 32);
   for (int i = 0; i < 18; ++i)
     ids64.as<int64_t>()[i] = ids.as<int32_t>()[i];
-  std::vector<moec_tensor> given = {{"x", wide.data(), nullptr, 24},
-                                    {"given_ids", ids64.data(), "i64", 0},
-                                    {"given_weights", routed.data(), "f32", 0},
-                                    {"out", out.data(), "bf16", 0}};
+  std::vector<moec_tensor> given = {
+      withStrides(tensor("x", wide.data(), {9, 16}), {24, 1}),
+      tensor("given_ids", ids64.data(), {9, 2}, "i64"),
+      tensor("given_weights", routed.data(), {9, 2}, "f32"),
+      tensor("out", out.data(), {9, 16}, "bf16")};
   ASSERT_EQ(run(layer, context, given, 9), MOEC_OK) << moec_last_error();
   EXPECT_TRUE(out == data.out);
 }

@@ -20,6 +20,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <vector>
 
 namespace moec::test {
@@ -43,6 +45,27 @@ private:
   uint64_t size;
   std::unique_ptr<void, void (*)(void *)> memory;
 };
+
+/// Extents that stay where they are until the process ends.
+inline const int64_t *kept(const std::vector<int64_t> &extents) {
+  static std::mutex mutex;
+  static std::set<std::vector<int64_t>> all;
+  const std::lock_guard lock(mutex);
+  return all.insert(extents).first->data();
+}
+
+inline moec_tensor tensor(const char *name, void *data,
+                          const std::vector<int64_t> &shape,
+                          const char *elementType = nullptr) {
+  return {name,        data,   elementType, static_cast<int32_t>(shape.size()),
+          kept(shape), nullptr};
+}
+
+inline moec_tensor withStrides(moec_tensor given,
+                               const std::vector<int64_t> &strides) {
+  given.strides = kept(strides);
+  return given;
+}
 
 /// bf16 numbers in [-1, 1), the same for the same seed.
 inline Buffer randomBf16(uint64_t count, uint32_t seed) {
@@ -87,31 +110,35 @@ struct TinyLayer {
 /// Weights of one layer; packing in place changes w13.
 struct Weights {
   Buffer w13, w2;
+  std::vector<int64_t> w13Shape, w2Shape;
   Weights(const TinyShape &s, uint32_t seed)
       : w13(randomBf16(
             static_cast<uint64_t>(s.experts * 2 * s.intermediate * s.hidden),
             seed)),
         w2(randomBf16(
             static_cast<uint64_t>(s.experts * s.hidden * s.intermediate),
-            seed + 1)) {}
+            seed + 1)),
+        w13Shape{s.experts, 2 * s.intermediate, s.hidden},
+        w2Shape{s.experts, s.hidden, s.intermediate} {}
   std::vector<moec_tensor> tensors() const {
-    return {{"w13", w13.data(), nullptr, 0}, {"w2", w2.data(), nullptr, 0}};
+    return {tensor("w13", w13.data(), w13Shape),
+            tensor("w2", w2.data(), w2Shape)};
   }
 };
 
 /// Inputs and output of one run.
 struct RunData {
-  int64_t tokens;
+  int64_t tokens, hidden, experts;
   Buffer x, logits, out;
   RunData(const TinyShape &s, int64_t tokens, uint32_t seed = 5)
-      : tokens(tokens),
+      : tokens(tokens), hidden(s.hidden), experts(s.experts),
         x(randomBf16(static_cast<uint64_t>(tokens * s.hidden), seed)),
         logits(randomLogits(static_cast<uint64_t>(tokens * s.experts), seed)),
         out(static_cast<uint64_t>(tokens * s.hidden * 2)) {}
   std::vector<moec_tensor> tensors() const {
-    return {{"x", x.data(), nullptr, 0},
-            {"logits", logits.data(), nullptr, 0},
-            {"out", out.data(), nullptr, 0}};
+    return {tensor("x", x.data(), {tokens, hidden}),
+            tensor("logits", logits.data(), {tokens, experts}),
+            tensor("out", out.data(), {tokens, hidden})};
   }
 };
 

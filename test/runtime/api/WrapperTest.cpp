@@ -17,6 +17,21 @@
 
 using namespace moec::test;
 
+namespace {
+/// The same as the wrapper has it.
+std::vector<moec::api::Tensor> owned(const std::vector<moec_tensor> &given) {
+  std::vector<moec::api::Tensor> made;
+  for (const moec_tensor &one : given)
+    made.push_back({one.name, one.data, {one.shape, one.shape + one.rank}});
+  return made;
+}
+} // namespace
+
+// WrapperC.c, where MOEC_SHAPE is.
+extern "C" moec_status runFromC(const moec_layer *layer, moec_context *context,
+                                void *x, void *logits, void *out,
+                                int64_t tokens);
+
 TEST(Wrapper, LoadCreateRun) {
   auto files =
       moec::api::Files::wrap(MOEC_OK, new moec_package_files{tinyPackage()});
@@ -26,7 +41,8 @@ TEST(Wrapper, LoadCreateRun) {
   ASSERT_TRUE(package) << package.error().message;
   EXPECT_EQ(package->name(), "tiny");
   Weights weights({}, 1);
-  auto layer = moec::api::Layer::create(*package, weights.tensors(), nullptr);
+  auto layer =
+      moec::api::Layer::create(*package, owned(weights.tensors()), nullptr);
   ASSERT_TRUE(layer) << layer.error().message;
   auto bytes = package->workspaceBytes(7);
   ASSERT_TRUE(bytes);
@@ -34,11 +50,30 @@ TEST(Wrapper, LoadCreateRun) {
   auto context = moec::api::Context::create(*package, workspace.data(), *bytes);
   ASSERT_TRUE(context);
   RunData data({}, 7);
-  auto done = context->run(*layer, nullptr, data.tensors(), 7);
+  auto done = context->run(*layer, nullptr, owned(data.tensors()), 7);
   EXPECT_TRUE(done) << done.error().message;
   EXPECT_NE(data.out.as<uint16_t>()[0], 0xFFFF);
-  auto refused = context->run(*layer, nullptr, data.tensors(), 1000);
+  auto refused = context->run(*layer, nullptr, owned(data.tensors()), 1000);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().status, MOEC_TOO_MANY_TOKENS);
   EXPECT_FALSE(moec::api::Package::load("/nowhere", options));
+
+  auto shape = package->valueShape("w2", 7);
+  ASSERT_TRUE(shape);
+  EXPECT_EQ(*shape, (std::vector<int64_t>{4, 16, 16}));
+  EXPECT_EQ(package->valueShape("w3", 7).error().message,
+            "package tiny has no value 'w3'");
+  auto tensors = owned(data.tensors());
+  tensors[0].strides = {16};
+  EXPECT_EQ(context->run(*layer, nullptr, tensors, 7).error().message,
+            "tensor 'x': expected 2 strides, one for each extent, got 1");
+  tensors[0].strides = {8, 1};
+  EXPECT_EQ(context->run(*layer, nullptr, tensors, 7).error().status,
+            MOEC_INVALID_ARGUMENT);
+  Buffer out(data.out.bytes());
+  EXPECT_EQ(runFromC(layer->get(), context->get(), data.x.data(),
+                     data.logits.data(), out.data(), 7),
+            MOEC_OK)
+      << moec_last_error();
+  EXPECT_TRUE(out == data.out);
 }

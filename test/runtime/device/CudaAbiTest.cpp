@@ -25,6 +25,13 @@ TEST(CudaAbi, Structures) {
   static_assert(sizeof(ours::CUlaunchAttribute) == sizeof(::CUlaunchAttribute));
   static_assert(offsetof(ours::CUlaunchAttribute, value) ==
                 offsetof(::CUlaunchAttribute, value));
+  static_assert(sizeof(ours::CUexecAffinityParam) ==
+                sizeof(::CUexecAffinityParam));
+  static_assert(offsetof(ours::CUexecAffinityParam, smCount) ==
+                offsetof(::CUexecAffinityParam, param));
+  static_assert(sizeof(ours::CUdevResource) >= sizeof(::CUdevResource));
+  static_assert(offsetof(ours::CUdevResource, smCount) ==
+                offsetof(::CUdevResource, sm));
   static_assert(sizeof(ours::CUlaunchConfig) == sizeof(::CUlaunchConfig));
   static_assert(offsetof(ours::CUlaunchConfig, blockX) ==
                 offsetof(::CUlaunchConfig, blockDimX));
@@ -72,6 +79,8 @@ TEST(CudaAbi, Numbers) {
   EXPECT_EQ(ours::kDeviceCooperative, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH);
   EXPECT_EQ(ours::kDeviceSharedOptin,
             CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  EXPECT_EQ(ours::kAffinitySmCount, CU_EXEC_AFFINITY_TYPE_SM_COUNT);
+  EXPECT_EQ(ours::kResourceSm, CU_DEV_RESOURCE_TYPE_SM);
   EXPECT_EQ(ours::kCaptureModeThread, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   EXPECT_EQ(ours::kStreamNonBlocking, unsigned(CU_STREAM_NON_BLOCKING));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(ours::legacyStream()),

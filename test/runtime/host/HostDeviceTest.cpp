@@ -13,6 +13,7 @@
 
 #include "runtime/host/HostDevice.h"
 #include "runtime/host/Element.h"
+#include "runtime/package/ElementTypes.h"
 #include "test/runtime/TinyManifest.h"
 
 #include <array>
@@ -411,6 +412,38 @@ TEST(HostDevice, aPersistentGridTakesAllTilesWithFewCtas) {
       EXPECT_TRUE(!done || c.error() > 1e-2);
     }
   }
+}
+
+TEST(HostDevice, integersStayInTheirMemory) {
+  for (const char *type : {"i4", "i8", "i16", "bf16"}) {
+    Case c(40);
+    for (Value &value : c.manifest.values)
+      if (value.name == "counts")
+        value.elementTypes = {type};
+    EXPECT_THAT(messageOf(validate(c.manifest)), HasSubstr("expected 'counts' "
+                                                           "to be of i32"));
+    // Nor where nobody validates: a byte behind them is as it was.
+    c.skipValidation = true;
+    std::byte *behind = c.counts.span.data() +
+                        c.shape.experts * findElementType(type)->bits / 8;
+    *behind = std::byte{0x5a};
+    (void)static_cast<bool>(c.run());
+    EXPECT_EQ(*behind, std::byte{0x5a}) << type;
+  }
+}
+
+TEST(HostDevice, largeNumbersDoNotOverflow) {
+  Case c(40);
+  c.smCount = 1;
+  Grid &grid = c.manifest.targets[0].variants[1].launches[0].grid;
+  grid.persistent = true;
+  grid.tiles = Expression(int64_t(1) << 62);
+  grid.ctasPerSm = 1;
+  // More than INT64_MAX bytes of workspace are enough.
+  c.workspace.span = {c.workspace.span.data(), SIZE_MAX};
+  Result<void> done = c.run();
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_LT(c.error(), 1e-2);
 }
 
 TEST(HostDevice, aWrongAttributeGivesOtherResults) {

@@ -206,7 +206,7 @@ TEST_F(Cache, DiskFull) {
   // Nothing half-written is left, and the next one stores it.
   auto files = listFiles(folder.path);
   ASSERT_TRUE(files);
-  EXPECT_EQ(files->size(), 1u) << "only the lock";
+  EXPECT_TRUE(files->empty());
   ASSERT_TRUE(KernelCache(folder.path).get(tinyRecipe(), false, large));
   ASSERT_TRUE(KernelCache(folder.path).get(tinyRecipe(), true, large));
   EXPECT_EQ(compiles, 2);

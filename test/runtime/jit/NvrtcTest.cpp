@@ -97,6 +97,35 @@ TEST_F(NvrtcTest, CubinsOfThePackageComeFirst) {
   EXPECT_THAT(warnings.all, HasSubstr("has another hash"));
 }
 
+TEST_F(NvrtcTest, DeadlinesAreCompiledIn) {
+  PackageFiles package = realPackage();
+  Kernel &kernel = package.manifest.targets[0].kernels[1];
+  package.files[headerPath(kernel.headers[0])] =
+      "#ifndef MOEC_SPIN_DEADLINE\n#define MOEC_SPIN_DEADLINE 0\n#endif\n"
+      "constexpr int kAnswer = MOEC_SPIN_DEADLINE;\n";
+  hashFiles(package);
+  auto usual = compile(package);
+  ASSERT_TRUE(usual) << usual.error().message;
+  kernel.cubin = "sm_90a/" + kernel.name + ".cubin";
+  package.files[kernel.cubin] = usual->kernels[1].cubin;
+  hashFiles(package);
+  CompileSettings settings;
+  settings.cacheFolder = folder.path;
+  settings.spinDeadline = 2000;
+  auto slow = compileKernels(package, package.manifest.targets[0], settings);
+  ASSERT_TRUE(slow) << slow.error().message;
+  // Neither what the package holds nor what the cache has serves.
+  EXPECT_EQ(slow->kernels[0].source, CubinSource::Compiled);
+  EXPECT_EQ(slow->kernels[1].source, CubinSource::Compiled);
+  EXPECT_NE(slow->kernels[1].cubin, usual->kernels[1].cubin);
+  settings.spinDeadline = 0;
+  auto again = compileKernels(package, package.manifest.targets[0], settings);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->kernels[0].source, CubinSource::Cache);
+  EXPECT_EQ(again->kernels[1].source, CubinSource::Package);
+  EXPECT_EQ(again->kernels[1].cubin, usual->kernels[1].cubin);
+}
+
 TEST_F(NvrtcTest, ErrorsCarryTheLog) {
   PackageFiles package = realPackage();
   Kernel &kernel = package.manifest.targets[0].kernels[2];

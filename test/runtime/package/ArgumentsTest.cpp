@@ -11,9 +11,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/package/Arguments.h"
+#include "runtime/package/Limits.h"
 #include "test/runtime/TinyManifest.h"
 
 #include <cstring>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 using namespace moec;
@@ -40,9 +42,8 @@ TEST(Arguments, packsEveryKind) {
   map.value = "w2";
   t.tensorMaps = {map};
   BlockBuilder builder;
-  builder.pointer("x")
-      .rowStride("stride", "x")
-      .elementBytes("bytes", "given_ids");
+  builder.pointer("x").rowStride("stride", "x");
+  builder.add("type", ArgumentField::Kind::ElementType).value = "given_ids";
   builder.size("tokens", Expression::symbol("tokens")).firstExpert();
   for (const char *name : {"limit", "steps"}) {
     ArgumentField &p = builder.add(name, ArgumentField::Kind::Parameter);
@@ -62,7 +63,7 @@ TEST(Arguments, packsEveryKind) {
   ASSERT_TRUE(packer) << packer.error().message;
   std::vector<BoundValue> values(valueCount(m, t));
   values[valueIndex(m, t, "x")] = {0x1000, 24, 2};
-  values[valueIndex(m, t, "given_ids")] = {0, 0, 8};
+  values[valueIndex(m, t, "given_ids")] = {0, 0, 3};
   std::vector<double> parameters = {7.5, 3};
   std::function<Result<void>(size_t, std::byte *)> encode =
       [](size_t index, std::byte *destination) -> Result<void> {
@@ -79,7 +80,7 @@ TEST(Arguments, packsEveryKind) {
   ASSERT_TRUE(packer->pack(sources, block.data()));
   EXPECT_EQ(readAt<uint64_t>(block, 0), 0x1000u);
   EXPECT_EQ(readAt<int64_t>(block, 8), 24);
-  EXPECT_EQ(readAt<int32_t>(block, 16), 8);
+  EXPECT_EQ(readAt<int32_t>(block, 16), 3);
   EXPECT_EQ(readAt<int32_t>(block, 20), 9);
   EXPECT_EQ(readAt<int32_t>(block, 24), 5);
   EXPECT_EQ(readAt<float>(block, 28), 7.5f);
@@ -115,17 +116,46 @@ TEST(Arguments, bindingChecksTheCaller) {
   Result<BoundValue> bound = bindValue(x, symbols, 0x100, "", 24);
   ASSERT_TRUE(bound);
   EXPECT_EQ(bound->rowStride, 24);
-  EXPECT_EQ(bound->elementBytes, 2);
+  EXPECT_EQ(bound->elementCode, 2);
   EXPECT_EQ(bindValue(x, symbols, 0x101).error().code, ErrorCode::Misaligned);
   EXPECT_EQ(bindValue(x, symbols, 0x100, "", 20).error().code,
             ErrorCode::Misaligned);
   EXPECT_EQ(bindValue(x, symbols, 0).error().code, ErrorCode::InvalidArgument);
   EXPECT_EQ(bindValue(x, symbols, 0x100, "f32").error().message,
             "value 'x': expected element type bf16, got 'f32'");
-  const Value &logits = m.values[1];
+  // Kernels count the pieces of its rows in 32 bits.
+  const int64_t most = (kOperandBytes / 2 - 16) / 9 / 8 * 8;
+  EXPECT_TRUE(bindValue(x, symbols, 0x100, "", most));
+  Result<BoundValue> far = bindValue(x, symbols, 0x100, "", most + 8);
+  ASSERT_FALSE(far);
+  EXPECT_EQ(far.error().code, ErrorCode::InvalidArgument);
+  EXPECT_EQ(far.error().message,
+            "value 'x': expected less than 68719476736 bytes from the first "
+            "row to the last, got 68719476848 with a row stride of 3817748712 "
+            "elements");
+  Value logits = m.values[1];
   EXPECT_TRUE(bindValue(logits, symbols, 0));
   EXPECT_EQ(bindValue(logits, symbols, 0x100, "", 8).error().message,
             "value 'logits': expected row stride 4 (elements), got 8");
+  // Of several types, each needs its own size.
+  logits.alignment = 4;
+  for (auto [type, code, bytes] :
+       {std::tuple{"f32", 0, 4}, {"f16", 1, 2}, {"bf16", 2, 2}}) {
+    bound = bindValue(logits, symbols, 0x100 + uint64_t(bytes), type);
+    ASSERT_TRUE(bound);
+    EXPECT_EQ(bound->elementCode, code);
+    EXPECT_EQ(
+        bindValue(logits, symbols, 0x100 + uint64_t(bytes) / 2, type)
+            .error()
+            .message,
+        fmt::format("value 'logits': expected an address that is a multiple "
+                    "of {} bytes, got {:#x}",
+                    bytes, 0x100 + bytes / 2));
+  }
+  EXPECT_EQ(bindValue(logits, symbols, 0x100, "f64").error().message,
+            "value 'logits': expected element type f32 or f16 or bf16, got "
+            "'f64'");
+  EXPECT_EQ(*valueBytes(logits, symbols, "bf16"), 80);
   EXPECT_EQ(*valueBytes(x, symbols), 320);
   EXPECT_EQ(*valueBytes(x, symbols, "", 24), (9 * 24 + 16) * 2);
   symbols.tokens = 0;
@@ -179,4 +209,6 @@ TEST(Arguments, variantsOfManySmsAreForDevicesThatHaveThem) {
   EXPECT_EQ((*selectVariant(m, t, 32, 100))->name, "some");
   EXPECT_EQ((*selectVariant(m, t, 32, 99))->name, "large");
   EXPECT_EQ((*selectVariant(m, t, 33, 132))->name, "large");
+  const std::string unfit[] = {"", "it does not fit", ""};
+  EXPECT_EQ((*selectVariant(m, t, 16, 132, unfit))->name, "large");
 }

@@ -13,9 +13,18 @@
 
 #include "runtime/support/Files.h"
 #include "runtime/support/Sha256.h"
+#include "runtime/support/StagedFolder.h"
 #include "test/runtime/TinyManifest.h"
 
 #include <gmock/gmock.h>
+
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <mutex>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace moec;
@@ -143,6 +152,145 @@ TEST_F(PackageFolder, replacesNothingButAPackage) {
   EXPECT_EQ(listFiles(root)->size(), 1u);
   written = writePackage(tinyPackage(), at("thesis.txt"));
   EXPECT_THAT(written.error().message, HasSubstr("found a file"));
+}
+
+TEST_F(PackageFolder, keepsWhatItsManifestDoesNotList) {
+  write();
+  ASSERT_TRUE(createFolders(at("mine")));
+  ASSERT_TRUE(writeFile(at("mine/w"), "precious"));
+  Result<void> written = writePackage(tinyPackage(), folder);
+  ASSERT_FALSE(written);
+  EXPECT_THAT(written.error().message,
+              HasSubstr("found a package with the file 'mine/w', which its "
+                        "manifest does not list; remove it or choose"));
+  EXPECT_EQ(*readFile(at("mine/w")), "precious");
+  ASSERT_TRUE(removeAll(at("mine")));
+  write();
+  // A manifest.json that only mentions the word is no manifest.
+  ASSERT_TRUE(removeAll(folder));
+  ASSERT_TRUE(createFolders(folder));
+  ASSERT_TRUE(writeFile(at("manifest.json"), "{\"moec_manifest\": \"is\"}"));
+  ASSERT_TRUE(writeFile(at("data"), "precious"));
+  written = writePackage(tinyPackage(), folder);
+  ASSERT_FALSE(written);
+  EXPECT_THAT(written.error().message,
+              HasSubstr("found a folder without a moec manifest.json"));
+  EXPECT_EQ(*readFile(at("data")), "precious");
+}
+
+TEST_F(PackageFolder, aFailureLeavesNothing) {
+  // The last word before it appears.
+  Result<void> written = writePackage(tinyPackage(), folder, [] {
+    return Result<void>(Error{ErrorCode::FileSystem, "standard output"});
+  });
+  EXPECT_EQ(written.error().message, "standard output");
+  EXPECT_THAT(*listFiles(root), IsEmpty());
+  EXPECT_FALSE(fileExists(folder));
+  // A folder that cannot be renamed: the one where the process stands.
+  std::string before = std::filesystem::current_path();
+  ASSERT_EQ(::chdir(root.c_str()), 0);
+  written = writePackage(tinyPackage(), ".");
+  ASSERT_EQ(::chdir(before.c_str()), 0);
+  EXPECT_THAT(written.error().message,
+              HasSubstr("expected a path that ends in the folder's name, got "
+                        "'.'"));
+  EXPECT_TRUE(std::filesystem::is_empty(root));
+  written = writePackage(tinyPackage(), "/proc/self");
+  ASSERT_FALSE(written);
+}
+
+TEST_F(PackageFolder, theNextWriterRemovesWhatADeadOneLeft) {
+  pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    (void)static_cast<bool>(writePackage(tinyPackage(), folder, [] {
+      ::raise(SIGKILL);
+      return Result<void>();
+    }));
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_FALSE(listFiles(root)->empty());
+  EXPECT_FALSE(fileExists(folder));
+  // One that somebody holds stays, and what only looks like one.
+  Result<StagedFolder> held = StagedFolder::create(folder);
+  ASSERT_TRUE(held);
+  ASSERT_TRUE(createFolders(folder + ".tmp-mine"));
+  write();
+  size_t entries = 0;
+  for (const auto &entry : std::filesystem::directory_iterator(root)) {
+    (void)entry;
+    ++entries;
+  }
+  EXPECT_EQ(entries, 3u); // the package, the one held, the other's
+  EXPECT_TRUE(isFolder(held->path()));
+}
+
+TEST_F(PackageFolder, readersSeeOneOfTwoPackages) {
+  constexpr int kReplacements = 100, kReads = 1000, kReaders = 4;
+  auto numbered = [](int64_t number) {
+    PackageFiles package = tinyPackage();
+    package.manifest.compiler = std::to_string(number);
+    for (auto &[path, content] : package.files)
+      content += "// " + std::to_string(number) + "\n";
+    return package;
+  };
+  ASSERT_TRUE(writePackage(numbered(0), folder));
+  std::atomic<int> reads = 0, failed = 0;
+  std::atomic<bool> replaced = false;
+  std::mutex mutex;
+  std::string problem;
+  std::vector<std::thread> readers;
+  for (int i = 0; i < kReaders; ++i)
+    readers.emplace_back([&] {
+      while (reads++ < kReads || !replaced) {
+        Result<PackageFiles> read = readPackage(folder);
+        if (read && read->files.at("sm_90a/down.cu")
+                            .find("// " + read->manifest.compiler + "\n") !=
+                        std::string::npos)
+          continue;
+        ++failed;
+        std::lock_guard lock(mutex);
+        problem = read ? "mixed" : read.error().message;
+      }
+    });
+  for (int i = 1; i <= kReplacements; ++i) {
+    Result<void> written = writePackage(numbered(i), folder);
+    EXPECT_TRUE(written) << written.error().message;
+  }
+  replaced = true;
+  for (std::thread &reader : readers)
+    reader.join();
+  EXPECT_GE(reads, kReads);
+  EXPECT_EQ(failed, 0) << problem;
+  EXPECT_EQ(readPackage(folder)->manifest.compiler, "100");
+}
+
+TEST_F(PackageFolder, readsNoFifoAndNothingWithoutEnd) {
+  write();
+  std::string manifest = *readFile(at("manifest.json"));
+  ASSERT_TRUE(removeAll(at("manifest.json")));
+  ASSERT_EQ(::mkfifo(at("manifest.json").c_str(), 0600), 0);
+  EXPECT_THAT(readPackage(folder).error().message,
+              HasSubstr("manifest.json': expected a regular file, found a "
+                        "FIFO"));
+  ASSERT_TRUE(removeAll(at("manifest.json")));
+  ASSERT_EQ(::symlink("/dev/zero", at("manifest.json").c_str()), 0);
+  EXPECT_THAT(readPackage(folder).error().message,
+              HasSubstr("expected a regular file, found a link"));
+  ASSERT_TRUE(removeAll(at("manifest.json")));
+  ASSERT_TRUE(writeFile(at("manifest.json"), manifest));
+  ASSERT_TRUE(readPackage(folder));
+  // A terabyte that takes no disk.
+  ASSERT_EQ(::truncate(at("sm_90a/down.cu").c_str(), off_t(1) << 40), 0);
+  EXPECT_THAT(readPackage(folder).error().message,
+              HasSubstr("'sm_90a/down.cu': expected at most 268435456 bytes, "
+                        "got 1099511627776"));
+  ASSERT_EQ(::truncate(at("manifest.json").c_str(), off_t(1) << 40), 0);
+  EXPECT_THAT(readPackage(folder).error().message,
+              HasSubstr("'manifest.json': expected at most 16777216 bytes"));
 }
 
 //===----------------------------------------------------------------------===//

@@ -64,6 +64,10 @@ static std::vector<Row> rows() {
                        .arguments.fields) if (field.name == "out") field.value =
                   "ids")},
       // Regions.
+      {"targets[0].variants[0].regions", "at most 1000 regions, got 1001",
+       CHANGE(t.variants[0].regions.resize(1001))},
+      {"targets[0].state_regions", "at most 1000 regions, got 1001",
+       CHANGE(t.stateRegions.resize(1001))},
       {"targets[0].variants[0].regions[0].value", "workspace value",
        CHANGE(t.variants[0].regions[0].value = "x")},
       {"targets[0].variants[0].regions[0].offset", "multiple of 16",

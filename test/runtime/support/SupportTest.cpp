@@ -106,6 +106,24 @@ TEST(Files, readErrorsNameThePath) {
   EXPECT_EQ(folder.error().message, "cannot read '/': Is a directory");
 }
 
+TEST(Files, waitsForNothingAndReadsNothingWithoutEnd) {
+  TemporaryFolder folder;
+  std::string fifo = joinPath(folder.path, "fifo");
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_EQ(readFile(fifo).error().message,
+            "'" + fifo + "': expected a regular file, found a FIFO");
+  EXPECT_EQ(readFile("/dev/zero").error().message,
+            "'/dev/zero': expected a regular file, found a device");
+  std::string path = joinPath(folder.path, "file");
+  ASSERT_TRUE(writeFile(path, "12345"));
+  EXPECT_EQ(*readFile(path, 5), "12345");
+  EXPECT_EQ(readFile(path, 4).error().message,
+            "'" + path + "': expected at most 4 bytes, got 5");
+  // A size of 0, and content all the same.
+  EXPECT_FALSE(readFile("/proc/self/maps", 10));
+  EXPECT_TRUE(readFile("/proc/self/maps"));
+}
+
 TEST(Files, createsListsAndRemovesFolders) {
   TemporaryFolder folder;
   ASSERT_TRUE(createFolders(joinPath(folder.path, "a/b")));

@@ -56,6 +56,10 @@ TEST(LayerShape, Refused) {
   EXPECT_EQ(errorOf(described),
             "layer.hidden_size: expected an integer of at least 1");
   described = layer();
+  described["local_experts"]["stride"] = int64_t(1) << 62;
+  EXPECT_EQ(errorOf(described),
+            "layer.local_experts.stride: expected an integer below 2^31");
+  described = layer();
   described["local_experts"]["count"] = 3;
   EXPECT_EQ(errorOf(described),
             "layer.local_experts: expected experts of the layer");
@@ -81,14 +85,43 @@ TEST(WeightLoader, FloatsAreQuantizedOnce) {
       << std::string("\2\0\0\0\0\0\0\0{}", 10);
   Result<Checkpoint> checkpoint = Checkpoint::open(path);
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
-  json described = layer();
-  described["weights_type"] = "bf16";
-  Result<WeightLoader> made = WeightLoader::create(*checkpoint, described, -1,
-                                                   /*quantize=*/true);
+  Manifest manifest;
+  manifest.layer = layer();
+  manifest.layer["weights_type"] = "bf16";
+  LoadOptions options;
+  options.quantize = true;
+  Result<WeightLoader> made =
+      WeightLoader::create(*checkpoint, manifest, options);
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().message,
             "layer 'l' takes its weights as floats and quantizes them itself; "
             "accepted: no --quantize");
+}
+
+/// A manifest's layer may be any object.
+TEST(WeightLoader, LayoutsOfWrongTypesAreRefused) {
+  const std::string path = testing::TempDir() + "none.safetensors";
+  std::ofstream(path, std::ios::binary)
+      << std::string("\2\0\0\0\0\0\0\0{}", 10);
+  Result<Checkpoint> checkpoint = Checkpoint::open(path);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  const auto said = [&](const json &layout) {
+    Manifest manifest;
+    manifest.layer = layer();
+    manifest.layer["stored_layout"] = layout;
+    Result<WeightLoader> made = WeightLoader::create(*checkpoint, manifest);
+    return made ? "made" : made.error().message;
+  };
+  EXPECT_EQ(said("gptq"), "manifest: layer.stored_layout: expected an object, "
+                          "got the string \"gptq\"");
+  EXPECT_EQ(said({{"name", 7}}), "manifest: layer.stored_layout.name: expected "
+                                 "a string, got the number 7");
+  EXPECT_EQ(said({{"weights", "x"}}),
+            "manifest: layer.stored_layout.weights: expected an object, got "
+            "the string \"x\"");
+  EXPECT_EQ(said({{"scales", {{"rows_last", 1}}}}),
+            "manifest: layer.stored_layout.scales.rows_last: expected true or "
+            "false, got the number 1");
 }
 
 TEST(CopyMatrix, BetweenRowsAndColumns) {
@@ -126,6 +159,15 @@ TEST(CopyMatrix, Types) {
   EXPECT_EQ(conversionOf("I32", "i4", false), Conversion::None);
   EXPECT_EQ(conversionOf("U8", "i8", false), Conversion::None);
   EXPECT_EQ(conversionOf("BF16", "f8E4M3FN", false), Conversion::None);
+  // Codes are no floats, whichever type has as many bytes.
+  for (const char *type : {"F8_E4M3", "F8_E5M2", "I8", "U8", "BOOL", "I16"})
+    for (const char *element : {"f32", "f16", "bf16"})
+      EXPECT_EQ(conversionOf(type, element, false), Conversion::None)
+          << type << " as " << element;
+  EXPECT_EQ(conversionOf("I32", "f32", false), Conversion::None);
+  EXPECT_EQ(conversionOf("F8_E5M2", "f8E4M3FN", false), Conversion::None);
+  EXPECT_EQ(conversionOf("I8", "f8E4M3FN", false), Conversion::None);
+  EXPECT_EQ(conversionOf("F16", "bf16", false), Conversion::Exact);
 
   const auto copied = [](float number, const char *type, bool inverse) {
     float stored = 0;

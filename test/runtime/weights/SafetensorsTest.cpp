@@ -15,6 +15,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <random>
 
 using namespace moec;
@@ -42,6 +45,10 @@ std::string errorOf(const std::string &header, size_t dataBytes = 8) {
   return read.error().message;
 }
 
+std::string one(const std::string &fields) {
+  return errorOf(R"({"a":{)" + fields + "}}");
+}
+
 const std::string kGood =
     R"({"__metadata__":{"format":"pt"},)"
     R"("a":{"dtype":"BF16","shape":[2,1],"data_offsets":[0,4]},)"
@@ -65,9 +72,6 @@ TEST(Safetensors, Tensors) {
 }
 
 TEST(Safetensors, Refused) {
-  const auto one = [](const std::string &fields) {
-    return errorOf(R"({"a":{)" + fields + "}}");
-  };
   EXPECT_EQ(errorOf("{}", 3),
             "in: expected 0 bytes of tensors behind the header, as it says, "
             "got 3");
@@ -101,6 +105,59 @@ TEST(Safetensors, Refused) {
                     R"("b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})"),
             "in: tensor 'b': expected data_offsets that begin at 5, where the "
             "tensor before ends, got 4");
+}
+
+TEST(Safetensors, HeadersAreStrictJson) {
+  EXPECT_EQ(errorOf("[1]"), "in: header: expected a JSON object, got an array");
+  EXPECT_EQ(errorOf(R"({"a":{},"a":{}})"),
+            "in: header: line 1, column 9: expected each key once in an "
+            "object, got \"a\" twice");
+  const std::string deep = "in: header: line 1, column 69: expected at most 64 "
+                           "levels of nesting, got more";
+  EXPECT_EQ(errorOf(R"({"a":)" + std::string(70000, '[') +
+                    std::string(70000, ']') + "}"),
+            deep);
+  EXPECT_LT(one(R"("dtype":"F32","shape":[)" + std::string(70000, '[')).size(),
+            200u);
+}
+
+/// Models with this many tensors in one file are real.
+TEST(Safetensors, ManyTensorsTakeLinearTime) {
+  constexpr int kTensors = 20000;
+  std::string header = "{";
+  for (int i = 0; i < kTensors; ++i) {
+    header += i ? ",\"model.layers." : "\"model.layers.";
+    header += std::to_string(i) +
+              R"(.weight":{"dtype":"U8","shape":[1],"data_offsets":[)" +
+              std::to_string(i) + "," + std::to_string(i + 1) + "]}";
+  }
+  const std::string text = file(header + "}", kTensors);
+  const auto start = std::chrono::steady_clock::now();
+  Result<StoredTensors> read = parse(text);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->size(), size_t(kTensors));
+  // A tenth of a second; much more with sanitizers. Quadratic, it is a minute.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+TEST(Safetensors, IndicesAreStrictJson) {
+  const std::string folder = testing::TempDir() + "moec-index";
+  std::filesystem::create_directories(folder);
+  const std::string index = folder + "/model.safetensors.index.json";
+  const auto indexError = [&](const std::string &text) {
+    std::ofstream(index, std::ios::binary) << text;
+    Result<Checkpoint> read = Checkpoint::open(folder);
+    return read ? "read" : read.error().message;
+  };
+  EXPECT_EQ(indexError(R"({"weight_map":{"a":"a.safetensors"}})"), "read");
+  EXPECT_EQ(indexError(R"({"weight_map":{"a":)" + std::string(70000, '[') +
+                       std::string(70000, ']') + "}}"),
+            index + ": line 1, column 82: expected at most 64 levels of "
+                    "nesting, got more");
+  EXPECT_EQ(indexError(R"({"weight_map":{"a":"a","a":"b"}})"),
+            index + ": line 1, column 24: expected each key once in an object, "
+                    "got \"a\" twice");
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Safetensors, Damaged) {

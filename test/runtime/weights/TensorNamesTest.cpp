@@ -134,6 +134,55 @@ TEST(TensorNames, Others) {
     EXPECT_FALSE(readTensorName(name)) << name;
 }
 
+TEST(TensorNames, Places) {
+  struct PlaceRow {
+    const char *name;
+    Place place;
+    bool irrelevant;
+  };
+  const PlaceRow rows[] = {
+      {"model.layers.3.mlp.gate.weight", Place::Router, true},
+      {"model.layers.3.mlp.router.bias", Place::Router, true},
+      {"model.layers.3.mlp.gate.wg.weight", Place::Router, true},
+      {"model.layers.3.mlp.router.gate.weight", Place::Router, true},
+      {"model.layers.3.router.proj.weight", Place::Router, true},
+      {"model.layers.3.router.scale", Place::Router, true},
+      {"model.layers.3.block_sparse_moe.gate.weight", Place::Router, true},
+      {"model.layers.3.mlp.router.temperature", Place::Router, false},
+      {"model.layers.3.mlp.shared_expert_gate.weight", Place::SharedGate,
+       false},
+      {"model.layers.3.mlp.experts.1.up_proj.weight_shape", Place::Experts,
+       true},
+      {"model.layers.3.mlp.experts.1.up_proj.pre_quant_scale", Place::Experts,
+       false},
+      {"model.layers.3.mlp.experts.up_proj2.weight", Place::Experts, false},
+      {"model.layers.3.moe.up_proj.weight.absmax", Place::Experts, false},
+      {"model.layers.3.mlp.shared_experts.norm.weight", Place::SharedExperts,
+       false},
+  };
+  for (const PlaceRow &row : rows) {
+    const std::optional<TensorPlace> read = readTensorPlace(row.name);
+    ASSERT_TRUE(read) << row.name;
+    EXPECT_EQ(read->layer, 3) << row.name;
+    EXPECT_EQ(read->place, row.place) << row.name;
+    EXPECT_EQ(!read->irrelevant.empty(), row.irrelevant) << row.name;
+  }
+  for (const Row &row : kRows)
+    EXPECT_FALSE(readTensorPlace(row.name)) << row.name << " has a role";
+  for (const char *name :
+       {"model.layers.3.mlp.gate_proj.weight",
+        "model.layers.3.residual_mlp.w1.weight",
+        "model.layers.3.self_attn.gate.weight", "model.layers.3.norm.weight",
+        "model.mtp.layers.0.mlp.experts.0.up_proj.odd", "lm_head.weight"})
+    EXPECT_FALSE(readTensorPlace(name)) << name;
+
+  EXPECT_TRUE(hasWord("a.b.input_scale", "input_scale"));
+  EXPECT_TRUE(hasWord("a.experts.gate_up_proj_bias", "bias"));
+  EXPECT_TRUE(hasWord("a.shared_expert.w1.weight", "shared_expert"));
+  EXPECT_FALSE(hasWord("a.b.input_scale", "scale_2"));
+  EXPECT_FALSE(hasWord("a.b.unbias", "bias"));
+}
+
 TEST(TensorNames, Dimensions) {
   EXPECT_TRUE(readTensorName("h.0.ffn.experts.mlp.w2")->transposed);
   EXPECT_FALSE(readTensorName("h.0.ffn.experts.mlp.w1")->transposed);

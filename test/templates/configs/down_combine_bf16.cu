@@ -1,13 +1,12 @@
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "moe/kernel/down_combine.cuh"
-struct Args { const moe::bf16 * logits; const void * given_ids; int given_ids_bytes; const float * given_weights; const int * valid_tokens; int tokens; const moe::bf16 * lhs; const moe::bf16 * rhs; moe::bf16 * out; };
+struct Args { const void * logits; moe::ElementCode logits_type; const void * given_ids; moe::ElementCode given_ids_type; const void * given_weights; moe::ElementCode given_weights_type; const int * valid_tokens; int tokens; const moe::bf16 * lhs; const moe::bf16 * rhs; moe::bf16 * out; };
 struct Config {
   using Args = ::Args;
   static constexpr int kThreads = 512;
   static constexpr bool kProgrammatic = true;
   static constexpr bool kCpAsync = true;
-  using Logits = moe::bf16;
   using Score = moe::routing::Softmax;
   using Select = moe::routing::TopK;
   using Normalize = moe::routing::Sum;

@@ -1,13 +1,12 @@
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "moe/kernel/down_combine.cuh"
-struct Args { const float * logits; const void * given_ids; int given_ids_bytes; const float * given_weights; const int * valid_tokens; int tokens; const float * lhs; const float * rhs; const float * bias; float * out; };
+struct Args { const void * logits; moe::ElementCode logits_type; const void * given_ids; moe::ElementCode given_ids_type; const void * given_weights; moe::ElementCode given_weights_type; const int * valid_tokens; int tokens; const float * lhs; const float * rhs; const float * bias; float * out; };
 struct Config {
   using Args = ::Args;
   static constexpr int kThreads = 512;
   static constexpr bool kProgrammatic = true;
   static constexpr bool kCpAsync = true;
-  using Logits = float;
   using Score = moe::routing::Softmax;
   using Select = moe::routing::TopK;
   using Normalize = moe::routing::Sum;

@@ -14,7 +14,7 @@ struct Config {
   using Quant = moe::quant::None;
   using Activation = moe::activation::None;
   using Mma = moe::mma::Wgmma<moe::bf16>;
-  struct Schedule { static constexpr int kTileM = 128; static constexpr int kTileN = 64; static constexpr int kTileK = 64; static constexpr int kStages = 6; static constexpr int kBuffers = 3; static constexpr int kOtherWarpgroups = 2; static constexpr int kProducerRegisters = 88; static constexpr int kConsumerRegisters = 168; };
+  struct Schedule { static constexpr int kTileM = 128; static constexpr int kTileN = 64; static constexpr int kTileK = 64; static constexpr int kStages = 6; static constexpr int kBuffers = 3; static constexpr int kOtherWarpgroups = 2; static constexpr int kProducerRegisters = 88; static constexpr int kConsumerRegisters = 168; static constexpr int kCtasPerSm = 1; };
   static constexpr int kN = 256;
   static constexpr int kK = 136;
   static constexpr int kExperts = 8;

@@ -14,7 +14,7 @@ struct Config {
   using Quant = moe::quant::Fp8Block;
   using Activation = moe::activation::None;
   using Mma = moe::mma::Wgmma<moe::e4m3>;
-  struct Schedule { static constexpr int kTileM = 64; static constexpr int kTileN = 128; static constexpr int kTileK = 128; static constexpr int kStages = 4; static constexpr int kBuffers = 2; static constexpr int kOtherWarpgroups = 3; static constexpr int kProducerRegisters = 72; static constexpr int kConsumerRegisters = 128; };
+  struct Schedule { static constexpr int kTileM = 64; static constexpr int kTileN = 128; static constexpr int kTileK = 128; static constexpr int kStages = 4; static constexpr int kBuffers = 2; static constexpr int kOtherWarpgroups = 3; static constexpr int kProducerRegisters = 72; static constexpr int kConsumerRegisters = 128; static constexpr int kCtasPerSm = 1; };
   static constexpr int kN = 512;
   static constexpr int kK = 256;
   static constexpr int kExperts = 8;

@@ -1,7 +1,7 @@
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "moe/kernel/route.cuh"
-struct Args { const moe::bf16 * logits; const void * given_ids; int given_ids_bytes; const float * given_weights; const int * valid_tokens; int tokens; int * topk_ids; float * topk_weights; int * ids; float * weights; int * block_counts; const float * routing_bias; };
+struct Args { const void * logits; moe::ElementCode logits_type; const void * given_ids; moe::ElementCode given_ids_type; const void * given_weights; moe::ElementCode given_weights_type; const int * valid_tokens; int tokens; int * topk_ids; float * topk_weights; int * ids; float * weights; int * block_counts; const float * routing_bias; };
 struct Config {
   using Args = ::Args;
   static constexpr int kThreads = 512;
@@ -9,7 +9,6 @@ struct Config {
   static constexpr bool kCpAsync = true;
   static constexpr bool kRoutingBias = true;
   static constexpr float kRoutedScale = 2.5f;
-  using Logits = moe::bf16;
   using Score = moe::routing::Sigmoid;
   using Select = moe::routing::TopKOfGroups<8, 4>;
   using Normalize = moe::routing::SumEpsilon;

@@ -1,7 +1,7 @@
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "moe/kernel/route.cuh"
-struct Args { const moe::bf16 * logits; const void * given_ids; int given_ids_bytes; const float * given_weights; const int * valid_tokens; int tokens; int * topk_ids; float * topk_weights; int * ids; float * weights; int * block_counts; const void * token_ids; int token_ids_bytes; const int * hash_table; };
+struct Args { const void * logits; moe::ElementCode logits_type; const void * given_ids; moe::ElementCode given_ids_type; const void * given_weights; moe::ElementCode given_weights_type; const int * valid_tokens; int tokens; int * topk_ids; float * topk_weights; int * ids; float * weights; int * block_counts; const void * token_ids; moe::ElementCode token_ids_type; const int * hash_table; };
 struct Config {
   using Args = ::Args;
   static constexpr int kThreads = 512;
@@ -9,7 +9,6 @@ struct Config {
   static constexpr bool kCpAsync = true;
   static constexpr float kRoutedScale = 1.5f;
   static constexpr int kTableRows = 1000;
-  using Logits = moe::bf16;
   using Score = moe::routing::SqrtSoftplus;
   using Select = moe::routing::FromTable;
   using Normalize = moe::routing::SumEpsilon;

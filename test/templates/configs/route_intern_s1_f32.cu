@@ -1,13 +1,12 @@
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "moe/kernel/route.cuh"
-struct Args { const float * logits; const void * given_ids; int given_ids_bytes; const float * given_weights; const int * valid_tokens; int tokens; int * topk_ids; float * topk_weights; int * ids; float * weights; int * block_counts; };
+struct Args { const void * logits; moe::ElementCode logits_type; const void * given_ids; moe::ElementCode given_ids_type; const void * given_weights; moe::ElementCode given_weights_type; const int * valid_tokens; int tokens; int * topk_ids; float * topk_weights; int * ids; float * weights; int * block_counts; };
 struct Config {
   using Args = ::Args;
   static constexpr int kThreads = 512;
   static constexpr bool kProgrammatic = true;
   static constexpr bool kCpAsync = true;
-  using Logits = float;
   using Score = moe::routing::Softmax;
   using Select = moe::routing::TopKPerGroup<8>;
   using Normalize = moe::routing::None;

@@ -1,13 +1,12 @@
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "moe/kernel/route.cuh"
-struct Args { const moe::bf16 * logits; const void * given_ids; int given_ids_bytes; const float * given_weights; const int * valid_tokens; int tokens; int * topk_ids; float * topk_weights; int * ids; float * weights; int * rows; int * positions; int * offsets; int4 * tiles; int * tile_count; int * counts; const moe::bf16 * input; long long input_row_stride; moe::e4m3 * data; float * scale; };
+struct Args { const void * logits; moe::ElementCode logits_type; const void * given_ids; moe::ElementCode given_ids_type; const void * given_weights; moe::ElementCode given_weights_type; const int * valid_tokens; int tokens; int * topk_ids; float * topk_weights; int * ids; float * weights; int * rows; int * positions; int * offsets; int4 * tiles; int * tile_count; int * counts; const moe::bf16 * input; long long input_row_stride; moe::e4m3 * data; float * scale; };
 struct Config {
   using Args = ::Args;
   static constexpr int kThreads = 1024;
   static constexpr bool kProgrammatic = true;
   static constexpr bool kCpAsync = true;
-  using Logits = moe::bf16;
   using Score = moe::routing::Softmax;
   using Select = moe::routing::TopK;
   using Normalize = moe::routing::Sum;

@@ -14,7 +14,7 @@ struct Config {
   using Quant = moe::quant::None;
   using Activation = moe::activation::None;
   using Mma = moe::mma::Wgmma<moe::bf16>;
-  struct Schedule { static constexpr int kTileM = 256; static constexpr int kTileN = 128; static constexpr int kTileK = 64; static constexpr int kStages = 4; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 8; static constexpr int kProducerRegisters = 56; static constexpr int kConsumerRegisters = 224; static constexpr bool kPersistent = true; static constexpr int kGroupM = 4; };
+  struct Schedule { static constexpr int kTileM = 256; static constexpr int kTileN = 128; static constexpr int kTileK = 64; static constexpr int kStages = 4; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 8; static constexpr int kProducerRegisters = 56; static constexpr int kConsumerRegisters = 224; static constexpr int kCtasPerSm = 1; static constexpr bool kPersistent = true; static constexpr int kGroupM = 4; };
   static constexpr int kN = 2048;
   static constexpr int kK = 768;
   static constexpr int kExperts = 128;

@@ -14,7 +14,7 @@ struct Config {
   using Quant = moe::quant::Fp8Tensor;
   using Activation = moe::activation::Gated<moe::activation::Gelu>;
   using Mma = moe::mma::Wgmma<moe::e4m3>;
-  struct Schedule { static constexpr int kTileM = 32; static constexpr int kTileN = 64; static constexpr int kTileK = 128; static constexpr int kStages = 5; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 4; static constexpr int kProducerRegisters = 40; static constexpr int kConsumerRegisters = 216; static constexpr bool kPersistent = true; static constexpr int kGroupM = 8; };
+  struct Schedule { static constexpr int kTileM = 32; static constexpr int kTileN = 64; static constexpr int kTileK = 128; static constexpr int kStages = 5; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 4; static constexpr int kProducerRegisters = 40; static constexpr int kConsumerRegisters = 216; static constexpr int kCtasPerSm = 2; static constexpr bool kPersistent = true; static constexpr int kGroupM = 8; };
   static constexpr int kN = 400;
   static constexpr int kK = 336;
   static constexpr int kExperts = 5;

@@ -5,19 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Bytes that others wrote, checked while they are read: size, nesting and
-// duplicate keys of the text; presence, type and range of each field. The
-// first error stays, with the file, the JSON path, what was expected and what
+// Presence, type and range of each field, checked while it is read. The first
+// error stays, with the file, the JSON path, what was expected and what
 // came; reading goes on with defaults, so importers check once at the end.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_IMPORT_JSONREADER_H
-#define MOEC_COMPILER_IMPORT_JSONREADER_H
+#ifndef MOEC_RUNTIME_SUPPORT_JSONREADER_H
+#define MOEC_RUNTIME_SUPPORT_JSONREADER_H
 
-#include "runtime/support/Result.h"
-
-#include <nlohmann/json.hpp>
+#include "runtime/support/Json.h"
 
 #include <cstdint>
 #include <initializer_list>
@@ -27,28 +24,22 @@
 #include <string_view>
 #include <vector>
 
-namespace moec::compiler {
-
-/// No configuration of a model comes near these.
-inline constexpr size_t kMaxJsonBytes = size_t(16) << 20;
-inline constexpr int kMaxJsonDepth = 64;
-
-/// Parses a text whose outermost value is an object. Errors: too large, too
-/// deeply nested, a key twice in one object, no JSON (with line and column).
-Result<nlohmann::json> parseJsonObject(std::string_view text,
-                                       std::string_view name);
-
-/// A value as messages show it: 'the string "x"', 'the number 7', 'null'.
-std::string describeJson(const nlohmann::json &value);
+namespace moec {
 
 /// "a, b or c", each in double quotes when `quoted`.
 std::string listOf(std::span<const std::string_view> names,
                    std::string_view last = "or", bool quoted = true);
 
+/// The one of `names` that a misspelt `word` is nearest to; "" where none is
+/// near: about one letter in four may be another, absent or added.
+std::string_view nearestOf(std::string_view word,
+                           std::span<const std::string_view> names);
+
 /// The first error of a document; shared by the readers of its objects.
 struct JsonErrors {
   std::string name; ///< of the document, for messages
   std::optional<Error> first;
+  ErrorCode code = ErrorCode::Refused; ///< of `first`
 
   /// Records "name: path: text" unless an error is there already.
   void add(std::string_view path, std::string_view text);
@@ -69,6 +60,9 @@ public:
   /// Required fields: an absent one is an error.
   int64_t integer(std::string_view key, int64_t min, int64_t max);
   std::string text(std::string_view key);
+  bool boolean(std::string_view key);
+  std::vector<int64_t> integers(std::string_view key, size_t count, int64_t min,
+                                int64_t max);
 
   /// Optional fields; null counts as absent.
   int64_t integerOr(std::string_view key, int64_t otherwise, int64_t min,
@@ -90,17 +84,17 @@ public:
   void refuseUnknown();
 
   std::string pathOf(std::string_view key) const;
-  const nlohmann::json &value() const { return *object_; }
-  JsonErrors &errors() { return *errors_; }
-  bool failed() const { return errors_->first.has_value(); }
+  const nlohmann::json &value() const { return *fields; }
+  JsonErrors &errors() { return *problems; }
+  bool failed() const { return problems->first.has_value(); }
 
 private:
-  const nlohmann::json *object_;
-  std::string path_;
-  JsonErrors *errors_;
-  std::vector<std::string> asked_;
+  const nlohmann::json *fields;
+  std::string prefix;
+  JsonErrors *problems;
+  std::vector<std::string> asked;
 };
 
-} // namespace moec::compiler
+} // namespace moec
 
-#endif // MOEC_COMPILER_IMPORT_JSONREADER_H
+#endif // MOEC_RUNTIME_SUPPORT_JSONREADER_H

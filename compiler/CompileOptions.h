@@ -1,0 +1,38 @@
+//===- CompileOptions.h - what a compilation is asked for -------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_COMPILEOPTIONS_H
+#define MOEC_COMPILER_COMPILEOPTIONS_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace moec::compiler {
+
+/// Options of compiling, as opposed to options of the layer.
+struct CompileOptions {
+  /// Rows of the architecture table. May be empty where the module already
+  /// holds programs, which carry their targets.
+  std::vector<std::string> archs;
+  /// A row of the GPU table, or "" for the arch row's own.
+  std::string gpu;
+  int64_t maxTokens = 65536;
+  std::string backend; ///< forces a backend; "" chooses
+  std::string engine;  ///< forces an engine; "" chooses
+  /// A JSON file of measured schedules, read before those built in; "" none.
+  std::string tunedFile;
+  /// compile() also compiles each kernel and stores the cubins. Needs NVRTC,
+  /// no GPU.
+  bool cubins = true;
+  /// The folder that caches compiled kernels; "" takes the runtime's default.
+  std::string cacheFolder;
+};
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_COMPILEOPTIONS_H

@@ -1,0 +1,143 @@
+//===- ConfigOptions.cpp - options_json of moec_compile_config ------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A table of fields and what sets each; any other field is refused.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/capi/ConfigOptions.h"
+
+#include "runtime/support/Json.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <map>
+
+using namespace moec;
+using namespace moec::compiler;
+using nlohmann::json;
+
+namespace {
+/// Sets one option; returns what was expected instead, "" if it was right.
+using Setter = std::function<std::string_view(const json &)>;
+} // namespace
+
+static Setter string(std::string &into) {
+  return [&into](const json &value) -> std::string_view {
+    if (!value.is_string())
+      return "a string";
+    into = value.get<std::string>();
+    return "";
+  };
+}
+
+static Setter string(std::optional<std::string> &into) {
+  return [&into](const json &value) -> std::string_view {
+    if (!value.is_string())
+      return "a string";
+    into = value.get<std::string>();
+    return "";
+  };
+}
+
+template <typename Integer> static Setter integer(Integer &into) {
+  return [&into](const json &value) -> std::string_view {
+    if (!value.is_number_integer())
+      return "an integer";
+    // One that does not fit would become another.
+    if (value.is_number_unsigned() &&
+        value.get<uint64_t>() > uint64_t(INT64_MAX))
+      return "an integer below 2^63";
+    into = value.get<int64_t>();
+    return "";
+  };
+}
+
+static Setter boolean(bool &into) {
+  return [&into](const json &value) -> std::string_view {
+    if (!value.is_boolean())
+      return "true or false";
+    into = value.get<bool>();
+    return "";
+  };
+}
+
+/// One string or an array of strings.
+static Setter list(std::vector<std::string> &into) {
+  return [&into](const json &value) -> std::string_view {
+    into.clear();
+    if (value.is_string()) {
+      into.push_back(value.get<std::string>());
+      return "";
+    }
+    if (!value.is_array())
+      return "a string or an array of strings";
+    for (const json &item : value) {
+      if (!item.is_string())
+        return "a string or an array of strings";
+      into.push_back(item.get<std::string>());
+    }
+    return "";
+  };
+}
+
+Result<ConfigOptions> compiler::readConfigOptions(std::string_view text) {
+  ConfigOptions options;
+  options.compile.cubins = false;
+  if (text.empty())
+    return options;
+  constexpr size_t kMaxOptionsBytes = size_t(1) << 20;
+  Result<json> root = parseJsonObject(
+      text, "options", ErrorCode::InvalidArgument, {kMaxOptionsBytes});
+  if (!root)
+    return root.takeError();
+  ImportOptions &import = options.import;
+  CompileOptions &compile = options.compile;
+  const std::map<std::string, Setter> setters = {
+      {"arch", list(compile.archs)},
+      {"gpu", string(compile.gpu)},
+      {"scheme", string(import.scheme)},
+      {"dtype", string(import.dtype)},
+      {"logits_dtype", string(import.logitsDtype)},
+      {"weights_dtype", string(import.weightsDtype)},
+      {"accumulate", string(import.accumulate)},
+      {"tp", integer(import.tp)},
+      {"pcp", integer(import.pcp)},
+      {"dp", integer(import.dp)},
+      {"ep", boolean(import.ep)},
+      {"sp", integer(import.sp)},
+      {"placement", string(import.placement)},
+      {"all_to_all", string(import.allToAll)},
+      {"no_shared_experts", boolean(import.noSharedExperts)},
+      {"rank", integer(import.rank)},
+      {"layer", integer(import.layer)},
+      {"ignore_field", list(import.ignoreFields)},
+      {"max_tokens", integer(compile.maxTokens)},
+      {"backend", string(compile.backend)},
+      {"engine", string(compile.engine)},
+      {"tuned", string(compile.tunedFile)},
+      {"cache_dir", string(compile.cacheFolder)},
+      {"cubin", boolean(compile.cubins)},
+  };
+  for (const auto &item : root->items()) {
+    auto setter = setters.find(item.key());
+    if (setter == setters.end()) {
+      std::string known;
+      for (const auto &row : setters)
+        known.append(known.empty() ? "" : ", ").append(row.first);
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("options: unknown field '{}'; known fields: {}",
+                               shortText(item.key()), known)};
+    }
+    if (auto expected = setter->second(item.value()); !expected.empty())
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("options.{}: expected {}, got {}", item.key(),
+                               expected, shortJson(item.value()))};
+  }
+  return options;
+}

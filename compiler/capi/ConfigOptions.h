@@ -1,0 +1,34 @@
+//===- ConfigOptions.h - options_json of moec_compile_config ----*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The command line's options as a JSON object, without IR.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_CAPI_CONFIGOPTIONS_H
+#define MOEC_COMPILER_CAPI_CONFIGOPTIONS_H
+
+#include "compiler/CompileOptions.h"
+#include "compiler/import/ImportOptions.h"
+#include "runtime/support/Result.h"
+
+#include <string_view>
+
+namespace moec::compiler {
+
+struct ConfigOptions {
+  ImportOptions import;
+  CompileOptions compile;
+};
+
+/// "" gives the defaults, which compile no cubins. An error names the field,
+/// what was expected and what came.
+Result<ConfigOptions> readConfigOptions(std::string_view text);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_CAPI_CONFIGOPTIONS_H

@@ -1,0 +1,418 @@
+//===- CompressedTensors.cpp - quant_method compressed-tensors ------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// compressed_tensors' QuantizationConfig, QuantizationScheme (a group) and
+// QuantizationArgs (its weights, its activations). What a group says becomes
+// four descriptors; where they are a scheme of the catalog, its name.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/import/ModuleNames.h"
+#include "compiler/import/QuantizationReaders.h"
+#include "compiler/import/Vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <tuple>
+
+using namespace moec;
+using namespace moec::compiler;
+using nlohmann::json;
+
+namespace {
+
+/// How a CompressionFormat stores weights.
+struct StoredFormat {
+  std::string_view name;
+  std::string_view elements; ///< of weights, by the words of elementOf
+  std::string_view strategy; ///< that weights must have; "" for any
+  int64_t groupSize = 0;     ///< that weights must have; 0 for any
+};
+
+constexpr StoredFormat kFormats[] = {
+    {"float-quantized", "float8", ""},
+    {"int-quantized", "int8", ""},
+    {"naive-quantized", "float8 or int8", ""},
+    {"pack-quantized", "int4 or int8", ""},
+    {"mxfp4-pack-quantized", "float4", "group", 32},
+    {"mxfp8-quantized", "float8", "group", 32},
+    {"nvfp4-pack-quantized", "float4", "tensor_group", 16}};
+
+/// QuantizationArgs.
+struct Args {
+  std::string word; ///< "float8", "int4", ...
+  std::string strategy;
+  int64_t rows = 0, columns = 0; ///< that share a scale, -1 for all
+  bool isDynamic = false, isSymmetric = true;
+  bool powers = false; ///< scales are powers of two
+};
+
+std::string_view elementOf(std::string_view word) {
+  return word == "float8"   ? "f8E4M3FN"
+         : word == "float4" ? "f4E2M1FN"
+         : word == "int8"   ? "i8"
+                            : "i4";
+}
+
+/// "128x128", as block_structure may also be written.
+std::optional<std::pair<int64_t, int64_t>> parseBlock(std::string_view text) {
+  const size_t by = text.find('x');
+  if (by == std::string_view::npos)
+    return std::nullopt;
+  const auto number = [](std::string_view part) {
+    int64_t value = 0;
+    const char *begin = part.data(), *end = begin + part.size();
+    const auto [last, error] = std::from_chars(begin, end, value);
+    const bool isNumber = error == std::errc() && last == end;
+    return isNumber && value <= kMaxBlock ? value : 0;
+  };
+  const std::pair shape(number(text.substr(0, by)),
+                        number(text.substr(by + 1)));
+  return shape.first >= 1 && shape.second >= 1 ? std::optional(shape)
+                                               : std::nullopt;
+}
+
+/// The strategy, which QuantizationArgs infers from the size of groups where it
+/// is absent, and what of the operand shares a scale.
+void readStrategy(JsonReader &part, bool isWeight, Args &args) {
+  static constexpr std::array<std::string_view, 5> kOfWeights = {
+      "tensor", "channel", "group", "block", "tensor_group"};
+  static constexpr std::array<std::string_view, 4> kOfActivations = {
+      "tensor", "token", "group", "tensor_group"};
+  const int64_t size = part.integerOr("group_size", 0, -1, kMaxBlock);
+  const std::string_view inferred = size > 0    ? "group"
+                                    : size == 0 ? "tensor"
+                                                : "channel";
+  if (isWeight)
+    args.strategy = readName(part, "strategy", kOfWeights, inferred);
+  else
+    args.strategy = readName(part, "strategy", kOfActivations, inferred);
+  args.rows = args.strategy == "tensor" ? -1 : 1;
+  args.columns = -1;
+  if (args.strategy == "group" || args.strategy == "tensor_group") {
+    args.columns = size;
+    if (size <= 0)
+      part.expected("group_size", "an integer from 1, with groups");
+  } else if (size > 0) {
+    part.refuse("group_size", fmt::format("expected none with strategy \"{}\", "
+                                          "got {}",
+                                          args.strategy, size));
+  }
+  const json *block = part.find("block_structure");
+  if (args.strategy != "block") {
+    if (block)
+      part.refuse("block_structure",
+                  fmt::format("expected none with strategy \"{}\", got {}",
+                              args.strategy, describeJson(*block)));
+    return;
+  }
+  const auto shape = block && block->is_string()
+                         ? parseBlock(block->get_ref<const std::string &>())
+                         : readBlockShape(part, "block_structure");
+  if (shape)
+    std::tie(args.rows, args.columns) = *shape;
+  else
+    part.expected("block_structure",
+                  "rows and columns that share a scale, [128, 128] say");
+}
+
+/// Reads the type of stored scales; the format says it without scale_dtype.
+void readScaleType(JsonReader &part, const StoredFormat &format, Args &args) {
+  const bool isNested = args.strategy == "tensor_group";
+  const bool isMx = format.name.starts_with("mx") && args.strategy == "group" &&
+                    args.word.starts_with("float");
+  if (!part.has("scale_dtype")) {
+    args.powers = isMx;
+    return;
+  }
+  std::string spelled = part.text("scale_dtype");
+  if (spelled.starts_with("torch."))
+    spelled.erase(0, 6);
+  // One byte holds an exponent.
+  args.powers = spelled == "uint8" || spelled == "float8_e8m0fnu";
+  const std::string element = elementTypeOf(spelled);
+  const bool isFloat =
+      element == "f32" || element == "f16" || element == "bf16";
+  if (args.powers ? isNested
+      : isNested  ? element != "f8E4M3FN"
+      : isMx      ? true
+                  : !isFloat)
+    part.expected("scale_dtype",
+                  isNested ? "\"torch.float8_e4m3fn\" or none"
+                  : isMx   ? "\"torch.uint8\" or none"
+                           : "a float type of 16 or 32 bits, \"torch.uint8\" "
+                             "or none");
+}
+
+/// Weights or activations of a group; nullopt where they are not quantized.
+/// Defaults are those of QuantizationArgs.
+std::optional<Args> readArgs(JsonReader &group, std::string_view key,
+                             bool isWeight, const StoredFormat &format) {
+  std::optional<JsonReader> part = group.object(key);
+  if (!part)
+    return std::nullopt;
+  Args args;
+  static constexpr std::array<std::string_view, 2> kTypes = {"float", "int"};
+  const std::string type = readName(*part, "type", kTypes, "int");
+  const int64_t bits = part->integerOr("num_bits", 8, 1, 64);
+  if (bits != 4 && bits != 8)
+    part->expected("num_bits", "4 or 8");
+  args.word = fmt::format("{}{}", type, bits);
+  readStrategy(*part, isWeight, args);
+  readScaleType(*part, format, args);
+  const json *dynamic = part->find("dynamic");
+  // By group, below a static scale of the tensor.
+  const bool isLocal = dynamic && *dynamic == "local";
+  args.isDynamic = isLocal || part->booleanOr("dynamic", false);
+  args.isSymmetric = part->booleanOr("symmetric", true);
+  if (isWeight && args.isDynamic)
+    part->expected("dynamic", "false for weights");
+  if (isLocal && args.strategy != "tensor_group")
+    part->expected("dynamic", fmt::format("true or false with strategy \"{}\"",
+                                          args.strategy));
+  if (!isWeight && args.strategy == "token" && !args.isDynamic)
+    part->expected("dynamic", "true with strategy \"token\"");
+  if (!isWeight && args.strategy == "tensor_group" && !args.isDynamic)
+    part->expected("dynamic", "\"local\" or true with \"tensor_group\"");
+  if (!args.isSymmetric && (!isWeight || type == "float"))
+    part->expected("symmetric",
+                   isWeight ? "true for floats" : "true for activations");
+  // How it was calibrated is nobody's business; zp_dtype follows.
+  for (std::string_view without : {"observer", "observer_kwargs", "zp_dtype"})
+    (void)part->find(without);
+  if (isWeight)
+    (void)part->find("actorder"); // readOrder reads it
+  part->refuseUnknown();
+  return args;
+}
+
+/// Whether rows of k are in the groups that g_idx says: those of "weight" (or
+/// "static") were chosen in the order of activations, and stand in k's.
+bool readOrder(JsonReader &group) {
+  std::optional<JsonReader> part = group.object("weights");
+  if (!part || !part->has("actorder"))
+    return false;
+  if (part->find("actorder")->is_boolean())
+    return part->booleanOr("actorder", false);
+  static constexpr std::array<std::string_view, 4> kOrders = {
+      "group", "dynamic", "weight", "static"};
+  const std::string order = readName(*part, "actorder", kOrders, "weight");
+  return order == "group" || order == "dynamic";
+}
+
+/// Of experts, what the targets of a group name.
+struct Targets {
+  unsigned parts = 0;     ///< see ModuleMeaning
+  bool byClass = false;   ///< all linear modules
+  bool isUnclear = false; ///< some layers, or a pattern that is not understood
+};
+
+Targets readTargets(JsonReader &group) {
+  Targets result;
+  const json *list = group.find("targets");
+  const bool isList =
+      list && list->is_array() &&
+      std::all_of(list->begin(), list->end(),
+                  [](const json &target) { return target.is_string(); });
+  if (!isList || list->size() > kMaxPatterns) {
+    group.expected("targets", fmt::format("an array of at most {} names of "
+                                          "modules or of their classes",
+                                          kMaxPatterns));
+    return result;
+  }
+  for (const json &entry : *list) {
+    const auto &target = entry.get_ref<const std::string &>();
+    if (target == "Linear") {
+      result.byClass = true;
+      continue;
+    }
+    const ModuleMeaning meaning = meaningOfModules(target);
+    // The class of a model's experts, whatever it is called there.
+    const bool isClass = target.find('.') == std::string::npos &&
+                         (target.find("Expert") != std::string::npos ||
+                          target.find("MoE") != std::string::npos ||
+                          target.find("Moe") != std::string::npos);
+    result.parts |= meaning.routed;
+    result.isUnclear |=
+        !meaning.understood || isClass || (meaning.routed && meaning.ofSome);
+  }
+  return result;
+}
+
+/// The group that experts are in. As in vLLM, names of modules count more than
+/// their class.
+std::optional<std::string> groupOfExperts(JsonReader &quant,
+                                          JsonReader &groups) {
+  std::vector<std::string> byName, byClass;
+  for (const auto &[name, value] : groups.value().items()) {
+    std::optional<JsonReader> group = groups.object(name);
+    if (!group)
+      return std::nullopt;
+    const Targets targets = readTargets(*group);
+    if (quant.failed())
+      return std::nullopt;
+    const bool isPart =
+        targets.parts != 0 && targets.parts != ModuleMeaning::All;
+    if (targets.isUnclear || isPart) {
+      group->refuse("targets",
+                    fmt::format("names some experts or parts of them, or "
+                                "cannot be told from that; accepted: "
+                                "\"Linear\", or names of all routed experts; "
+                                "{}",
+                                orScheme()));
+      return std::nullopt;
+    }
+    if (targets.parts)
+      byName.push_back(name);
+    else if (targets.byClass)
+      byClass.push_back(name);
+  }
+  const std::vector<std::string> &found = byName.empty() ? byClass : byName;
+  if (found.size() == 1)
+    return found.front();
+  quant.refuse("config_groups",
+               fmt::format("expected one group whose targets are the experts "
+                           "(\"Linear\", or their names), got {} of {} groups; "
+                           "{}",
+                           found.size(), groups.value().size(), orScheme()));
+  return std::nullopt;
+}
+
+/// The stored format, of the group or else of all.
+const StoredFormat *readFormat(JsonReader &quant, JsonReader &group) {
+  (void)quant.find("format");
+  JsonReader &reader = group.has("format") ? group : quant;
+  const std::string name = reader.textOr("format", "");
+  std::vector<std::string_view> names;
+  for (const StoredFormat &format : kFormats) {
+    if (format.name == name)
+      return &format;
+    names.push_back(format.name);
+  }
+  reader.expected("format", listOf(names));
+  return nullptr;
+}
+
+DescriptorDescription operandOf(const Args &args) {
+  const bool isNested = args.strategy == "tensor_group";
+  DescriptorDescription operand =
+      scaledOperand(elementOf(args.word), args.rows, args.columns,
+                    isNested      ? "f8E4M3FN"
+                    : args.powers ? "f8E8M0FNU"
+                                  : "f32",
+                    args.isDynamic);
+  if (isNested)
+    operand.secondScale = "f32";
+  if (!args.isSymmetric)
+    operand.zeroPoint = "i8";
+  return operand;
+}
+
+/// Integers that words of 32 bits hold: scales have the model's type, groups
+/// any size.
+std::string packedScheme(const Args &weights,
+                         const std::optional<Args> &activations) {
+  if (!activations)
+    return weights.word == "int8" ? "int8_w8a16"
+           : weights.isSymmetric  ? "int4_w4a16"
+                                  : "int4_zp_w4a16";
+  const bool isToken = activations->strategy == "token";
+  if (!isToken || weights.word != "int4" || !weights.isSymmetric ||
+      activations->powers)
+    return "";
+  return activations->word == "int8"     ? "int4_w4aint8"
+         : activations->word == "float8" ? "int4_w4afp8"
+                                         : "";
+}
+
+/// Keys of QuantizationConfig that change what weights mean, and that no layer
+/// has.
+void refuseTransforms(JsonReader &quant) {
+  expectNothing(quant, "dequantize", "false");
+  if (std::optional<JsonReader> sparse = quant.object("sparsity_config"))
+    if (sparse->textOr("format", "dense") != "dense")
+      sparse->expected("format", "\"dense\"");
+  if (std::optional<JsonReader> turned = quant.object("transform_config"))
+    expectNothing(*turned, "config_groups",
+                  "none: rotations of weights and "
+                  "activations are no part of a "
+                  "layer");
+}
+
+} // namespace
+
+void moec::compiler::readCompressedTensors(JsonReader &quant,
+                                           ExpertQuantization &result) {
+  refuseTransforms(quant);
+  std::optional<JsonReader> groups = quant.object("config_groups");
+  if (!groups) {
+    quant.expected("config_groups", "an object with groups");
+    return;
+  }
+  const std::optional<std::string> name = groupOfExperts(quant, *groups);
+  if (!name)
+    return;
+  std::optional<JsonReader> group = groups->object(*name);
+  (void)group->find("targets");
+  const StoredFormat *format = readFormat(quant, *group);
+  if (!format)
+    return;
+  const std::optional<Args> weights =
+      readArgs(*group, "weights", true, *format);
+  const std::optional<Args> activations =
+      readArgs(*group, "input_activations", false, *format);
+  expectNothing(*group, "output_activations",
+                "null: outputs of experts are not quantized");
+  group->refuseUnknown();
+  if (quant.failed())
+    return;
+  if (!weights)
+    return group->expected("weights", "an object: experts are quantized");
+  if (format->elements.find(weights->word) == std::string_view::npos ||
+      (!format->strategy.empty() && weights->strategy != format->strategy) ||
+      (format->groupSize && weights->columns != format->groupSize)) {
+    const std::string groupsOf =
+        format->groupSize
+            ? fmt::format(" by {} of {}", format->strategy, format->groupSize)
+            : "";
+    return group->refuse(
+        "weights",
+        fmt::format("expected {}{} in format \"{}\", got {} by {} "
+                    "of {}; {}",
+                    format->elements, groupsOf, format->name, weights->word,
+                    weights->strategy, weights->columns, orScheme()));
+  }
+  const bool isPacked = format->name == "pack-quantized";
+  if (isPacked && weights->word == "int8" && !weights->isSymmetric)
+    return group->refuse("weights",
+                         "asymmetric integers of 8 bits in words of 32; "
+                         "accepted: \"symmetric\": true, or 4 bits");
+  // One group of all of k has no order.
+  result.groupIndex = readOrder(*group) && weights->strategy == "group";
+  if (!isPacked) {
+    result.quant = describeQuantization(activations ? operandOf(*activations)
+                                                    : DescriptorDescription(),
+                                        operandOf(*weights));
+    return;
+  }
+  result.storedLayout = "pack_quantized";
+  const bool hasGroups =
+      weights->strategy == "group" || weights->strategy == "channel";
+  const std::string scheme =
+      hasGroups && !weights->powers ? packedScheme(*weights, activations) : "";
+  if (scheme.empty()) {
+    result.quant = describeQuantization(activations ? operandOf(*activations)
+                                                    : DescriptorDescription(),
+                                        operandOf(*weights));
+    return;
+  }
+  result.quant.scheme = knownScheme(quant, "config_groups", scheme);
+  result.quant.groupSize = weights->columns;
+}

@@ -1,0 +1,145 @@
+//===- FindFamily.cpp - the family of a config.json -----------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/import/FindFamily.h"
+
+#include "dialect/catalog/Catalog.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+using namespace moec;
+using namespace moec::compiler;
+using nlohmann::json;
+
+namespace {
+
+constexpr std::string_view kDescribeDirectly =
+    "for another model describe the layer itself in a layer JSON "
+    "({\"moec_layer\": 1, \"num_experts\": ..., \"experts_per_token\": ..., "
+    "\"hidden_dim\": ..., \"intermediate_size\": ..., \"in_dtype\": ...}, see "
+    "docs/layer-json.md)";
+
+/// Every word of one column of the table, sorted.
+std::vector<std::string_view> wordsOf(std::string_view ModelFamily::*column) {
+  std::vector<std::string_view> names;
+  for (const ModelFamily &family : modelFamilies())
+    for (std::string_view rest = family.*column; !rest.empty();) {
+      names.push_back(firstWord(rest));
+      rest.remove_prefix(std::min(rest.size(), names.back().size() + 1));
+    }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+const ModelFamily *rowWith(std::string_view ModelFamily::*column,
+                           std::string_view name) {
+  for (const ModelFamily &family : modelFamilies())
+    if (catalog::hasWord(family.*column, name))
+      return &family;
+  return nullptr;
+}
+
+/// Whether a key of the config, or of an object in it, has to do with experts.
+bool speaksOfExperts(const json &object, bool isOuter = true) {
+  for (auto it = object.begin(); it != object.end(); ++it) {
+    std::string key = it.key();
+    std::transform(key.begin(), key.end(), key.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    if (key.find("expert") != std::string::npos ||
+        key.find("moe") != std::string::npos ||
+        (isOuter && it->is_object() && speaksOfExperts(*it, false)))
+      return true;
+  }
+  return false;
+}
+
+/// Why a name is none of the known ones, and what to do.
+void refuseUnknownModel(JsonReader &config, std::string_view key,
+                        const json &name, std::string_view kind,
+                        std::string_view ModelFamily::*column) {
+  if (!speaksOfExperts(config.value()))
+    return config.refuse(
+        key, fmt::format("expected a model with experts, got {}, and no key of "
+                         "this config speaks of experts; {}",
+                         describeJson(name), kDescribeDirectly));
+  const std::vector<std::string_view> known = wordsOf(column);
+  const std::string_view near =
+      nearestOf(name.get_ref<const std::string &>(), known);
+  config.refuse(
+      key,
+      fmt::format("unknown {} {}{}; known: {}; {}", kind, describeJson(name),
+                  near.empty() ? "" : fmt::format(" (did you mean {}?)", near),
+                  listOf(known, "and", false), kDescribeDirectly));
+}
+
+/// The model types of the config and of its part name no other family.
+void refuseOtherTypes(JsonReader &config, const ModelFamily &row,
+                      std::string_view model) {
+  const auto check = [&](JsonReader &reader, std::string_view more) {
+    const json *type = reader.find("model_type");
+    if (!type || !type->is_string())
+      return;
+    const auto &name = type->get_ref<const std::string &>();
+    const ModelFamily *other = rowWith(&ModelFamily::modelTypes, name);
+    if (other && other != &row && !catalog::hasWord(more, name))
+      reader.expected("model_type", fmt::format("a model type of {} ({})",
+                                                model, row.modelTypes));
+  };
+  check(config, {});
+  if (row.part.empty())
+    return;
+  if (std::optional<JsonReader> part = config.object(row.part))
+    check(*part, row.partTypes);
+}
+
+} // namespace
+
+std::string_view compiler::firstWord(std::string_view words) {
+  return words.substr(0, words.find(' '));
+}
+
+FoundFamily compiler::findFamily(JsonReader &config) {
+  FoundFamily found;
+  const json *architectures = config.find("architectures");
+  const json *type = config.find("model_type");
+  if (type && type->is_string())
+    found.shortName = type->get<std::string>();
+  if (architectures) {
+    if (!architectures->is_array() || architectures->empty() ||
+        !std::all_of(architectures->begin(), architectures->end(),
+                     [](const json &name) { return name.is_string(); })) {
+      config.expected("architectures", "an array of names");
+      return found;
+    }
+    if (architectures->size() > 1) {
+      config.refuse("architectures",
+                    fmt::format("expected one architecture, got {}",
+                                architectures->size()));
+      return found;
+    }
+    found.model = architectures->front().get<std::string>();
+    found.row = rowWith(&ModelFamily::architectures, found.model);
+    if (!found.row)
+      refuseUnknownModel(config, "architectures", architectures->front(),
+                         "architecture", &ModelFamily::architectures);
+  } else {
+    found.model = config.text("model_type");
+    found.row = rowWith(&ModelFamily::modelTypes, found.model);
+    if (!found.row && !config.failed())
+      refuseUnknownModel(config, "model_type", *type, "model type",
+                         &ModelFamily::modelTypes);
+  }
+  if (found.row) {
+    refuseOtherTypes(config, *found.row, found.model);
+    if (found.shortName.empty())
+      found.shortName = found.model;
+  }
+  return found;
+}

@@ -1,0 +1,37 @@
+//===- FindFamily.h - the family of a config.json ---------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// By its architecture, or where it names none by its model type. What a config
+// calls itself must not disagree with itself.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_IMPORT_FINDFAMILY_H
+#define MOEC_COMPILER_IMPORT_FINDFAMILY_H
+
+#include "compiler/import/Families.h"
+#include "runtime/support/JsonReader.h"
+
+namespace moec::compiler {
+
+struct FoundFamily {
+  const ModelFamily *row = nullptr;
+  /// The architecture or model type as the config says it.
+  std::string model;
+  /// A name for a layer whose file has none.
+  std::string shortName;
+};
+
+/// Without a row there is an error in the reader.
+FoundFamily findFamily(JsonReader &config);
+
+/// The first of the words in a list.
+std::string_view firstWord(std::string_view words);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_IMPORT_FINDFAMILY_H

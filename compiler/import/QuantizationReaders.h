@@ -1,0 +1,57 @@
+//===- QuantizationReaders.h - one for each format --------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the readers of a quantization_config share, and those that have a file
+// of their own. Defaults are those of the formats' own classes, which the
+// readers name.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_IMPORT_QUANTIZATIONREADERS_H
+#define MOEC_COMPILER_IMPORT_QUANTIZATIONREADERS_H
+
+#include "compiler/import/Quantization.h"
+
+namespace moec::compiler {
+
+/// Larger groups and blocks are no sizes of a layer.
+inline constexpr int64_t kMaxBlock = 1 << 20;
+/// Of one list; each is compared with all names that experts have.
+inline constexpr size_t kMaxPatterns = 1024;
+
+/// "another scheme of the expert weights is named with --scheme= ...".
+std::string orScheme();
+
+/// The name of a scheme if it has a row; else an error at `key`.
+std::string knownScheme(JsonReader &reader, std::string_view key,
+                        std::string_view scheme);
+
+/// Rows and columns of one scale; nullopt if the field is absent or wrong.
+std::optional<std::pair<int64_t, int64_t>> readBlockShape(JsonReader &reader,
+                                                          std::string_view key);
+
+/// An operand whose scales cover so many rows and columns, -1 for all.
+DescriptorDescription scaledOperand(std::string_view element, int64_t rows,
+                                    int64_t columns, std::string_view scale,
+                                    bool isDynamic = false);
+
+/// Both matmuls alike: by the name of a scheme if there is one, else spelled
+/// out. An activation without an element type is what the layer's input is.
+QuantDescription describeQuantization(DescriptorDescription activations,
+                                      DescriptorDescription weights);
+
+/// A key that may stand in the config, but only with the value that means
+/// nothing ("null", "false", ...).
+void expectNothing(JsonReader &reader, std::string_view key,
+                   std::string_view otherwise);
+
+void readCompressedTensors(JsonReader &quant, ExpertQuantization &result);
+std::string readQuark(JsonReader &quant);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_IMPORT_QUANTIZATIONREADERS_H

@@ -1,0 +1,207 @@
+//===- Quark.cpp - quant_method quark -------------------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// AMD's Quark: the specification of weights and of activations, for all
+// modules or for patterns of them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/import/ModuleNames.h"
+#include "compiler/import/QuantizationReaders.h"
+#include "compiler/import/Vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+using namespace moec;
+using namespace moec::compiler;
+using nlohmann::json;
+
+namespace {
+
+/// One row of what Quark says of weights and activations, as readQuarkSpec
+/// spells it.
+struct QuarkRow {
+  std::string_view weights, activations, scheme;
+};
+
+constexpr QuarkRow kQuarkRows[] = {
+    {"fp8_e4m3 per_tensor", "fp8_e4m3 per_tensor", "fp8_tensor"},
+    {"fp8_e4m3 per_tensor", "fp8_e4m3 per_tensor dynamic",
+     "fp8_tensor_dynamic"},
+    {"fp8_e4m3 per_channel", "fp8_e4m3 per_channel dynamic", "fp8_channel"},
+    {"fp8_e4m3 per_channel", "", "fp8_w8a16"},
+    {"fp8_e4m3 per_group 32 e8m0", "fp8_e4m3 per_group 32 e8m0 dynamic",
+     "mxfp8"},
+    {"int8 per_channel", "int8 per_channel dynamic", "int8_channel"},
+    {"int8 per_tensor", "int8 per_tensor", "int8_tensor"},
+    {"int8 per_tensor", "int8 per_tensor dynamic", "int8_tensor_dynamic"},
+    {"fp4 per_group 32 e8m0", "", "mxfp4_w4a16"},
+    {"fp4 per_group 32 e8m0", "fp4 per_group 32 e8m0 dynamic", "mxfp4"},
+    {"fp4 per_group 32 e8m0", "fp8_e4m3 per_group 32 e8m0 dynamic",
+     "mxfp4_mxfp8"},
+    {"fp4 per_group 32 e8m0", "fp8_e4m3 per_tensor", "mxfp4_fp8"},
+    {"fp6_e3m2 per_group 32 e8m0", "fp6_e3m2 per_group 32 e8m0 dynamic",
+     "mxfp6_e3m2"},
+    {"fp6_e2m3 per_group 32 e8m0", "fp6_e2m3 per_group 32 e8m0 dynamic",
+     "mxfp6_e2m3"},
+    {"fp4 per_group 16, fp8_e4m3 per_tensor", "", "nvfp4_w4a16"},
+    {"fp4 per_group 16, fp8_e4m3 per_tensor",
+     "fp4 per_group 16 dynamic, fp8_e4m3 per_tensor", "nvfp4"},
+};
+
+/// What Quark says of one tensor: the type, what shares a scale, the type of
+/// that where it is no float, then "dynamic" and "asymmetric" where they apply.
+std::string readQuarkSpec(JsonReader &spec, bool ofWeights) {
+  static constexpr std::array<std::string_view, 3> kSchemes = {
+      "per_tensor", "per_channel", "per_group"};
+  std::string text = spec.text("dtype");
+  const std::string shared = readName(spec, "qscheme", kSchemes, "");
+  if (shared.empty() && !spec.failed())
+    spec.expected("qscheme", listOf(kSchemes));
+  text += " " + shared;
+  if (shared == "per_group")
+    text += fmt::format(" {}", spec.integer("group_size", 1, kMaxBlock));
+  const bool powers = spec.textOr("scale_format", "") == "e8m0";
+  if (powers)
+    text += " e8m0";
+  const bool isDynamic = spec.booleanOr("is_dynamic", false);
+  if (isDynamic)
+    text += " dynamic";
+  // Integers alone could have zero points. Quark's class has no default.
+  if (text.starts_with("int") && !spec.has("symmetric"))
+    spec.expected("symmetric", "true or false for integers");
+  if (text.starts_with("int") && !spec.booleanOr("symmetric", true))
+    text += " asymmetric";
+  // Rows of weights have scales, and rows of activations, which are tokens.
+  const int64_t axis = spec.integerOr("ch_axis", ofWeights ? 0 : -1, -1, 1);
+  if (shared == "per_channel" && (ofWeights ? axis != 0 : axis == 0))
+    spec.expected("ch_axis", ofWeights ? "0 with per_channel"
+                                       : "1, -1 or null with per_channel");
+  // How powers of two follow from a maximum: of 8-bit elements ours is ceil.
+  static constexpr std::array<std::string_view, 3> kRules = {"even", "ceil",
+                                                             "floor"};
+  const std::string_view ours = text.starts_with("fp8") ? "ceil" : "even";
+  if (powers && isDynamic && spec.has("scale_calculation_mode") &&
+      readName(spec, "scale_calculation_mode", kRules, ours) != ours)
+    spec.refuse(
+        "scale_calculation_mode",
+        fmt::format("expected \"{}\" for scales of {}, got {}; a layer "
+                    "JSON can say another (scale_rule)",
+                    ours, spec.text("dtype"),
+                    describeJson(*spec.find("scale_calculation_mode"))));
+  return text;
+}
+
+/// Of weights or input_tensors; a list has the scales of scales behind them.
+std::string readQuarkTensor(JsonReader &config, std::string_view key) {
+  const json *value = config.find(key);
+  if (!value)
+    return "";
+  const bool ofWeights = key == "weight";
+  if (!value->is_array()) {
+    std::optional<JsonReader> spec = config.object(key);
+    return spec ? readQuarkSpec(*spec, ofWeights) : "";
+  }
+  std::string text;
+  for (size_t i = 0; i < value->size(); ++i) {
+    const std::string path = fmt::format("{}[{}]", config.pathOf(key), i);
+    if (!(*value)[i].is_object()) {
+      config.errors().add(path, fmt::format("expected an object, got {}",
+                                            describeJson((*value)[i])));
+      return "";
+    }
+    JsonReader spec((*value)[i], path, config.errors());
+    text += fmt::format("{}{}", i ? ", " : "", readQuarkSpec(spec, ofWeights));
+  }
+  return text;
+}
+
+/// Algorithms that leave something to do at run time.
+void refuseRotations(JsonReader &quant) {
+  const json *list = quant.find("algo_config");
+  if (!list || !list->is_array())
+    return;
+  for (const json &entry : *list) {
+    const auto name = entry.is_object() ? entry.find("name") : entry.end();
+    if (entry.is_object() && name != entry.end() && name->is_string() &&
+        name->get_ref<const std::string &>().find("rotation") !=
+            std::string::npos)
+      quant.refuse("algo_config",
+                   fmt::format("{} may rotate activations, which is no part of "
+                               "a layer; {}",
+                               describeJson(*name), orScheme()));
+  }
+}
+
+/// The one configuration of all experts: that of all modules, or what patterns
+/// say instead.
+std::optional<JsonReader> quarkConfigOfExperts(JsonReader &quant) {
+  std::optional<JsonReader> result = quant.object("global_quant_config");
+  if (!result && !quant.failed())
+    quant.expected("global_quant_config", "an object");
+  std::optional<JsonReader> layers = quant.object("layer_quant_config");
+  if (!result || !layers)
+    return result;
+  bool taken = false;
+  for (const auto &[pattern, config] : layers->value().items()) {
+    const ModuleMeaning meaning = meaningOfModules(pattern);
+    if (!meaning.routed)
+      continue;
+    std::optional<JsonReader> own = layers->object(pattern);
+    if (!own)
+      return std::nullopt;
+    const bool ofAll = !meaning.ofSome && meaning.routed == ModuleMeaning::All;
+    if ((taken || !ofAll) && own->value() != result->value()) {
+      layers->refuse(pattern, fmt::format("quantizes some experts in another "
+                                          "way than others; {}",
+                                          orScheme()));
+      return std::nullopt;
+    }
+    result = std::move(own);
+    taken = true;
+  }
+  return result;
+}
+
+} // namespace
+
+std::string moec::compiler::readQuark(JsonReader &quant) {
+  // What folds into weights needs no word; a rotation of activations does.
+  expectNothing(quant, "layer_type_quant_config",
+                "none: modules are told apart by layer_quant_config");
+  refuseRotations(quant);
+  std::optional<JsonReader> config = quarkConfigOfExperts(quant);
+  if (!config)
+    return "";
+  for (std::string_view key : {"output_tensors", "bias"})
+    if (config->has(key)) {
+      config->refuse(key,
+                     fmt::format("expected null: outputs and biases of "
+                                 "experts are not quantized, got {}; {}",
+                                 describeJson(*config->find(key)), orScheme()));
+      return "";
+    }
+  const std::string weights = readQuarkTensor(*config, "weight");
+  const std::string activations = readQuarkTensor(*config, "input_tensors");
+  if (quant.failed())
+    return "";
+  std::string accepted;
+  for (const QuarkRow &row : kQuarkRows) {
+    if (row.weights == weights && row.activations == activations)
+      return knownScheme(*config, "weight", row.scheme);
+    accepted += fmt::format(
+        "{}{} with {}", accepted.empty() ? "" : "; ", row.weights,
+        row.activations.empty() ? "no activations" : row.activations);
+  }
+  config->refuse("weight",
+                 fmt::format("no scheme has weights of \"{}\" with activations "
+                             "of \"{}\"; accepted: {}; {}",
+                             weights, activations, accepted, orScheme()));
+  return "";
+}

@@ -1,0 +1,285 @@
+//===- CheckProgram.cpp - whether a program is that of its layer ----------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A program that stands in the input may have been edited, or its layer, and
+// the manifest says what the layer says. So the layer is compiled once more,
+// and whatever is not the same is refused where it stands. Schedules and plans
+// of the workspace are judged by the passes that make them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Pipeline.h"
+#include "compiler/passes/Passes.h"
+#include "compiler/passes/ProgramValues.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace moec::compiler {
+#define GEN_PASS_DEF_CHECKPROGRAMPASS
+#include "compiler/passes/Passes.h.inc"
+} // namespace moec::compiler
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::compiler;
+
+namespace {
+/// What a layer becomes, in a module of its own.
+struct Derived {
+  OwningOpRef<ModuleOp> module;
+  moe::ProgramOp program() { return *module->getOps<moe::ProgramOp>().begin(); }
+};
+
+/// A program that stands against the one that its layer becomes.
+class Comparison {
+public:
+  Comparison(moe::ProgramOp stands, moe::ProgramOp stages,
+             moe::ProgramOp kernels)
+      : stands(stands), stages(stages), kernels(kernels) {}
+  LogicalResult run();
+
+private:
+  using Values = llvm::DenseMap<mlir::Value, mlir::Value>;
+
+  /// Begins a refusal at `where`.
+  InFlightDiagnostic differs(Operation *where) {
+    return where->emitError()
+           << "this is not what layer @" << stands.getLayer() << " becomes: ";
+  }
+  LogicalResult compareHead();
+  LogicalResult compareVariant(moe::VariantOp got, moe::VariantOp want);
+  LogicalResult compareOps(Block &got, Block &want, Values &same);
+  LogicalResult compareOp(Operation *got, Operation *want, Values &same);
+  LogicalResult compareKernel(moe::LaunchOp got, moe::LaunchOp want);
+  LogicalResult compareAttribute(Operation *where, StringRef name,
+                                 Attribute got, Attribute want);
+
+  moe::ProgramOp stands, stages, kernels;
+  Values fromStages, fromKernels; ///< of inputs and packed weights
+  llvm::StringSet<> launched;
+};
+} // namespace
+
+LogicalResult Comparison::compareAttribute(Operation *where, StringRef name,
+                                           Attribute got, Attribute want) {
+  if (got == want)
+    return success();
+  InFlightDiagnostic error = differs(where);
+  error << "expected " << name << " = ";
+  want ? error << want : error << "none";
+  error << ", got ";
+  got ? error << got : error << "none";
+  return error;
+}
+
+LogicalResult Comparison::compareOp(Operation *got, Operation *want,
+                                    Values &same) {
+  if (got->getName() != want->getName())
+    return differs(got) << "expected '" << want->getName() << "', got '"
+                        << got->getName() << "'";
+  const DictionaryAttr mine = got->getAttrDictionary();
+  const DictionaryAttr its = want->getAttrDictionary();
+  for (NamedAttribute attribute : its)
+    if (!isa<moe::LaunchOp>(got) || attribute.getName() != "kernel")
+      if (failed(compareAttribute(got, attribute.getName(),
+                                  mine.get(attribute.getName()),
+                                  attribute.getValue())))
+        return failure();
+  for (NamedAttribute attribute : mine)
+    if (!its.contains(attribute.getName()))
+      return compareAttribute(got, attribute.getName(), attribute.getValue(),
+                              Attribute());
+  if (!llvm::equal(got->getOperands(), want->getOperands(),
+                   [&](mlir::Value mine, mlir::Value its) {
+                     return same.lookup(mine) == its;
+                   }))
+    return differs(got) << "its operands are other values";
+  if (got->getResultTypes() != want->getResultTypes())
+    return differs(got) << "expected results of " << want->getResultTypes()
+                        << ", got " << got->getResultTypes();
+  for (auto [mine, its] : llvm::zip(got->getResults(), want->getResults()))
+    same[mine] = its;
+  return success();
+}
+
+LogicalResult Comparison::compareOps(Block &got, Block &want, Values &same) {
+  // Both end in a terminator: what is too much or too little meets it.
+  for (auto [mine, its] : llvm::zip(got, want)) {
+    if (failed(compareOp(&mine, &its, same)))
+      return failure();
+    if (auto launch = dyn_cast<moe::LaunchOp>(mine))
+      if (failed(compareKernel(launch, cast<moe::LaunchOp>(its))))
+        return failure();
+  }
+  return success();
+}
+
+LogicalResult Comparison::compareKernel(moe::LaunchOp got, moe::LaunchOp want) {
+  moe::KernelOp mine = got.getKernelOp(), its = want.getKernelOp();
+  launched.insert(mine.getSymName());
+  // Several variants may launch one, which has the name of the first.
+  if (!SymbolTable::lookupSymbolIn(kernels, mine.getSymName()))
+    return differs(mine) << "expected kernel @" << its.getSymName()
+                         << " or that of another variant, got @"
+                         << mine.getSymName();
+  if (failed(compareAttribute(mine, "fields", mine.getFieldsAttr(),
+                              its.getFieldsAttr())) ||
+      failed(compareAttribute(mine, "results", mine.getResultNamesAttr(),
+                              its.getResultNamesAttr())))
+    return failure();
+  Values same;
+  Block &block = mine.getBody().front(), &other = its.getBody().front();
+  for (auto [argument, expected] :
+       llvm::zip(block.getArguments(), other.getArguments()))
+    same[argument] = expected;
+  return compareOps(block, other, same);
+}
+
+LogicalResult Comparison::compareVariant(moe::VariantOp got,
+                                         moe::VariantOp want) {
+  const std::pair<Attribute, Attribute> attributes[] = {
+      {got.getSymNameAttr(), want.getSymNameAttr()},
+      {got.getMinTokensAttr(), want.getMinTokensAttr()},
+      {got.getMaxTokensAttr(), want.getMaxTokensAttr()},
+      {got.getEngineAttr(), want.getEngineAttr()},
+      {got.getMultiprocessorsAttr(), want.getMultiprocessorsAttr()}};
+  const StringRef names[] = {"name", "min_tokens", "max_tokens", "engine",
+                             "multiprocessors"};
+  for (auto [name, pair] : llvm::zip(names, attributes))
+    if (failed(compareAttribute(got, name, pair.first, pair.second)))
+      return failure();
+  Values same = want->getParentOp() == stages ? fromStages : fromKernels;
+  return compareOps(got.getBody().front(), want.getBody().front(), same);
+}
+
+LogicalResult Comparison::compareHead() {
+  if (failed(compareAttribute(stands, "name", stands.getSymNameAttr(),
+                              stages.getSymNameAttr())) ||
+      failed(compareAttribute(stands, "inputs", stands.getInputsAttr(),
+                              stages.getInputsAttr())))
+    return failure();
+  for (moe::ProgramOp derived : {stages, kernels}) {
+    Values &same = derived == stages ? fromStages : fromKernels;
+    for (auto [name, mine, its] :
+         llvm::zip(stands.getInputs(), stands.getBody().getArguments(),
+                   derived.getBody().getArguments())) {
+      if (mine.getType() != its.getType())
+        return differs(stands) << "expected input " << name << " of "
+                               << its.getType() << ", got " << mine.getType();
+      same[mine] = its;
+    }
+    const auto packing = [](moe::ProgramOp program) {
+      return llvm::to_vector(llvm::make_filter_range(
+          llvm::make_pointer_range(program.getBody().front()),
+          [](Operation *op) {
+            return !isa<moe::KernelOp, moe::VariantOp>(op);
+          }));
+    };
+    const auto mine = packing(stands), its = packing(derived);
+    if (mine.size() != its.size())
+      return differs(stands)
+             << "expected " << its.size() << " packings, got " << mine.size();
+    for (auto [got, want] : llvm::zip(mine, its))
+      if (failed(compareOp(got, want, same)))
+        return failure();
+  }
+  return success();
+}
+
+LogicalResult Comparison::run() {
+  if (failed(compareHead()))
+    return failure();
+  const auto variants = [](moe::ProgramOp program) {
+    return llvm::to_vector(program.getBody().getOps<moe::VariantOp>());
+  };
+  auto got = variants(stands), ofStages = variants(stages),
+       ofKernels = variants(kernels);
+  if (got.size() != ofStages.size())
+    return differs(stands) << "expected " << ofStages.size()
+                           << " variants, got " << got.size();
+  for (auto [variant, early, late] : llvm::zip(got, ofStages, ofKernels)) {
+    const bool isFormed =
+        !variant.getBody().front().getOps<moe::LaunchOp>().empty();
+    if (failed(compareVariant(variant, isFormed ? late : early)))
+      return failure();
+  }
+  for (auto kernel : stands.getBody().getOps<moe::KernelOp>())
+    if (!launched.contains(kernel.getSymName()))
+      return differs(kernel)
+             << "no variant launches kernel @" << kernel.getSymName();
+  return success();
+}
+
+namespace {
+struct CheckProgram : compiler::impl::CheckProgramPassBase<CheckProgram> {
+  using CheckProgramPassBase::CheckProgramPassBase;
+
+  void runOnOperation() override {
+    for (auto program : getOperation().getOps<moe::ProgramOp>())
+      if (failed(check(program)))
+        return signalPassFailure();
+  }
+
+  LogicalResult check(moe::ProgramOp program) {
+    if (!program.getReport())
+      return program.emitError() << "no backend is chosen; run "
+                                    "moe-choose-backend first";
+    // What was asked for when it was compiled the report says.
+    const moe::ReportAttr report = program.getReportAttr();
+    const std::string backend = report.getBackend().str();
+    const std::string engine = report.getEngine().str();
+    const std::pair<std::string, std::string> asked[] = {
+        {"", ""}, {backend, ""}, {"", engine}, {backend, engine}};
+    for (const auto &[itsBackend, itsEngine] : asked) {
+      Derived stages;
+      {
+        // Of what was not asked for nobody wants to hear.
+        ScopedDiagnosticHandler silent(&getContext(), [&](Diagnostic &) {
+          return success(!itsBackend.empty() || !itsEngine.empty());
+        });
+        stages = derive(program, itsBackend, itsEngine, Phase::Stages);
+      }
+      if (!stages.module && itsBackend.empty() && itsEngine.empty())
+        return failure();
+      if (!stages.module || stages.program().getReportAttr() != report)
+        continue;
+      Derived kernels = derive(program, itsBackend, itsEngine, Phase::Kernels);
+      if (!kernels.module)
+        return failure();
+      return Comparison(program, stages.program(), kernels.program()).run();
+    }
+    return program.emitError()
+           << "this is not what layer @" << program.getLayer()
+           << " becomes: its report is of another layer or target; compile the "
+              "layer again";
+  }
+
+  /// The layer compiled for the program's target; no module where that fails.
+  Derived derive(moe::ProgramOp program, const std::string &backend,
+                 const std::string &engine, Phase phase) {
+    Derived derived{ModuleOp::create(program.getLoc())};
+    OpBuilder::atBlockEnd(derived.module->getBody())
+        .clone(*program.getLayerOp());
+    PipelineOptions options;
+    options.archs = {program.getTarget().getArch().str()};
+    options.gpu = program.getTarget().getGpu().str();
+    options.maxTokens = program.getMaxTokens();
+    options.backend = backend;
+    options.engine = engine;
+    PassManager manager(&getContext(), ModuleOp::getOperationName());
+    buildPipeline(manager, options, phase);
+    if (failed(manager.run(*derived.module)))
+      derived.module = nullptr;
+    return derived;
+  }
+};
+} // namespace

@@ -1,0 +1,212 @@
+//===- KernelText.cpp - what a package may hand to NVRTC ------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// NVRTC has no option that keeps #include and __has_include away from the file
+// system (--no-source-include leaves absolute paths), so the text is checked.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/package/KernelText.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+using namespace moec;
+
+std::vector<std::string> moec::kernelOptions(std::string_view arch) {
+  return {"-std=c++20", fmt::format("-arch={}", arch), "-default-device"};
+}
+
+namespace {
+
+Error refuse(std::string_view expected, std::string_view found) {
+  // A line of foreign text may be of any length.
+  return {ErrorCode::InvalidManifest,
+          fmt::format("expected {}, got '{}'", expected, found.substr(0, 80))};
+}
+
+bool isBlank(char c) { return c == ' ' || c == '\t'; }
+
+bool isWordPart(char c) {
+  return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+         (c >= 'A' && c <= 'Z');
+}
+
+/// Words that reach a file, or make such a word. What they do needs no `#`.
+constexpr std::string_view kForbidden[] = {
+    "__has_",              // opens the file that it asks for
+    "_Pragma", "__pragma", // a directive without #
+    "%:",      "?\?=",     // other spellings of #
+    "?\?/",                // and of the backslash
+    "\\u",     "\\U",      // any letter
+};
+
+class TextCheck {
+public:
+  Result<std::set<std::string>> run(std::string_view given) {
+    if (Result<void> plain = splice(given); !plain)
+      return plain.takeError();
+    for (std::string_view word : kForbidden)
+      if (size_t at = text.find(word); at != std::string::npos)
+        return refuse(fmt::format("no '{}' in a kernel's text", word),
+                      lineFrom(at));
+    for (size_t at = text.find("import"); at != std::string::npos;
+         at = text.find("import", at + 1))
+      if (wordAt(at) == "import" && (at == 0 || !isWordPart(text[at - 1])))
+        return refuse("no 'import' in a kernel's text", lineFrom(at));
+    for (size_t at = text.find('#'); at != std::string::npos;) {
+      bool pastes = at + 1 < text.size() && text[at + 1] == '#';
+      Result<void> legal = pastes ? checkPaste(at) : checkDirective(at);
+      if (!legal)
+        return legal.takeError();
+      at = text.find('#', at + (pastes ? 2 : 1));
+    }
+    return std::move(names);
+  }
+
+private:
+  std::string text; ///< without line continuations
+  std::set<std::string> names;
+  size_t defineBegin = 0, defineEnd = 0; ///< the last #define, by its line
+
+  /// Joins continued lines. Bytes that compilers read differently are refused.
+  Result<void> splice(std::string_view given) {
+    text.reserve(given.size());
+    for (size_t i = 0; i < given.size(); ++i) {
+      unsigned char c = static_cast<unsigned char>(given[i]);
+      if (c == 0x7f || (c < ' ' && c != '\n' && c != '\t'))
+        return Error{ErrorCode::InvalidManifest,
+                     fmt::format("expected text with no control character but "
+                                 "newline and tab, got byte {:#04x} at {}",
+                                 c, i)};
+      if (c == '\\') {
+        size_t next = given.find_first_not_of(" \t", i + 1);
+        if (next != std::string_view::npos && given[next] == '\n') {
+          if (next != i + 1)
+            return refuse("no blank between a backslash and the line's end",
+                          given.substr(i, next - i));
+          i = next;
+          continue;
+        }
+      }
+      text += given[i];
+    }
+    return {};
+  }
+
+  std::string_view lineFrom(size_t at) const {
+    return std::string_view(text).substr(at, lineEnd(at) - at);
+  }
+  size_t lineEnd(size_t at) const {
+    return std::min(text.find('\n', at), text.size());
+  }
+  size_t skipBlanks(size_t at) const {
+    while (at < text.size() && isBlank(text[at]))
+      ++at;
+    return at;
+  }
+  std::string_view wordAt(size_t at) const {
+    size_t end = at;
+    while (end < text.size() && isWordPart(text[end]))
+      ++end;
+    return std::string_view(text).substr(at, end - at);
+  }
+
+  /// What follows a `#`, which may be a directive or make a string of a macro's
+  /// parameter.
+  Result<void> checkDirective(size_t at) {
+    size_t begin = skipBlanks(at + 1);
+    std::string_view word = wordAt(begin);
+    size_t behind = skipBlanks(begin + word.size());
+    if (begin < text.size() && text[begin] == '/')
+      return refuse("no comment behind '#'", lineFrom(at));
+    if (word == "include")
+      return checkInclude(at, behind);
+    if (word == "pragma") {
+      std::string_view what = wordAt(behind);
+      if (what != "once" && what != "unroll")
+        return refuse("#pragma once or unroll", lineFrom(at));
+      return {};
+    }
+    // #embed, #import and #include_next open files. #line and `# 1 "file"`
+    // rename one, #using and #ident are other compilers'.
+    for (std::string_view other :
+         {"include_next", "import", "embed", "line", "using", "ident"})
+      if (word == other)
+        return refuse(fmt::format("no #{} in a kernel's text", other),
+                      lineFrom(at));
+    if (!word.empty() && word[0] >= '0' && word[0] <= '9')
+      return refuse("no line marker in a kernel's text", lineFrom(at));
+    if (word == "define" && at >= defineEnd && beginsLine(at)) {
+      defineBegin = at;
+      defineEnd = lineEnd(at);
+    }
+    return {};
+  }
+
+  bool beginsLine(size_t at) const {
+    while (at > 0 && isBlank(text[at - 1]))
+      --at;
+    return at == 0 || text[at - 1] == '\n';
+  }
+
+  Result<void> checkInclude(size_t at, size_t behind) {
+    constexpr std::string_view kForm =
+        "#include \"NAME\" and nothing else on the line";
+    if (behind >= text.size() || text[behind] != '"')
+      return refuse(kForm, lineFrom(at));
+    size_t end = text.find_first_of("\"\n", behind + 1);
+    if (end == std::string::npos || text[end] != '"')
+      return refuse(kForm, lineFrom(at));
+    size_t rest = skipBlanks(end + 1);
+    if (rest < text.size() && text[rest] != '\n' &&
+        text.compare(rest, 2, "//") != 0)
+      return refuse(kForm, lineFrom(at));
+    names.insert(text.substr(behind + 1, end - behind - 1));
+    return {};
+  }
+
+  /// `##` may make a name that begins with MOE_, and no other: it could make
+  /// one of the forbidden words.
+  Result<void> checkPaste(size_t at) const {
+    constexpr std::string_view kRule =
+        "'##' in a #define alone, behind a word that begins with MOE_ and is "
+        "no parameter";
+    if (at < defineBegin || at >= defineEnd)
+      return refuse(kRule, lineFrom(at));
+    std::string_view line(text);
+    line = line.substr(defineBegin, defineEnd - defineBegin);
+    if (line.find("//") != line.npos || line.find("/*") != line.npos ||
+        line.find("*/") != line.npos)
+      return refuse("no comment on the line of a '##'", line);
+    size_t end = at;
+    while (end > defineBegin && isBlank(text[end - 1]))
+      --end;
+    size_t begin = end;
+    while (begin > defineBegin && isWordPart(text[begin - 1]))
+      --begin;
+    std::string_view left = std::string_view(text).substr(begin, end - begin);
+    // Behind `#define NAME` without a blank: the parameters.
+    size_t name = skipBlanks(skipBlanks(defineBegin + 1) + 6);
+    size_t open = name + wordAt(name).size();
+    std::string_view parameters;
+    if (open < text.size() && text[open] == '(')
+      parameters = std::string_view(text).substr(
+          open, std::min(text.find(')', open), defineEnd) - open);
+    if (left.substr(0, 4) != "MOE_" ||
+        parameters.find(left) != std::string_view::npos)
+      return refuse(kRule, line);
+    return {};
+  }
+};
+
+} // namespace
+
+Result<std::set<std::string>> moec::includedNames(std::string_view text) {
+  return TextCheck().run(text);
+}

@@ -1,0 +1,30 @@
+//===- Limits.h - what kernels count in so many bits ------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Sizes that no kernel of templates/moe may meet: the compiler refuses those
+// that follow from the layer, the runtime those that follow from a run.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_PACKAGE_LIMITS_H
+#define MOEC_RUNTIME_PACKAGE_LIMITS_H
+
+#include <cstdint>
+
+namespace moec {
+
+/// What an operand of a matmul stays below: its pieces of 16 bytes are counted
+/// in 32 bits.
+inline constexpr int64_t kOperandBytes = int64_t(16) << 32;
+
+/// Pairs of a token and an expert at most: below 2^31, also when they are
+/// rounded up to whole tiles and blocks.
+inline constexpr int64_t kMostRows = (int64_t(1) << 31) - (1 << 16);
+
+} // namespace moec
+
+#endif // MOEC_RUNTIME_PACKAGE_LIMITS_H

@@ -1,0 +1,225 @@
+//===- Descriptor.cpp - an open file that closes itself -------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// O_NONBLOCK lets open(2) return where a FIFO has no writer. For regular files
+// it has no meaning.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/support/Descriptor.h"
+
+#include "runtime/support/Files.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <memory>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace moec;
+
+static constexpr int kRead = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+/// Folders in folders, more than any package has.
+static constexpr size_t kDeepest = 64;
+
+Descriptor::~Descriptor() {
+  if (number >= 0)
+    ::close(number);
+}
+
+static std::string_view kindOf(mode_t mode) {
+  return S_ISFIFO(mode)   ? "a FIFO"
+         : S_ISSOCK(mode) ? "a socket"
+         : S_ISLNK(mode)  ? "a link"
+                          : "a device";
+}
+
+/// Checks what an opened file is.
+static Result<Descriptor> regular(int number, const std::string &shown) {
+  if (number < 0)
+    return fileError("cannot open", shown);
+  Descriptor file(number);
+  struct stat info;
+  if (::fstat(number, &info) != 0)
+    return fileError("cannot read", shown);
+  if (S_ISDIR(info.st_mode)) {
+    errno = EISDIR;
+    return fileError("cannot read", shown);
+  }
+  if (!S_ISREG(info.st_mode))
+    return Error{ErrorCode::FileSystem,
+                 fmt::format("'{}': expected a regular file, found {}", shown,
+                             kindOf(info.st_mode))};
+  return file;
+}
+
+Result<Descriptor> moec::openFolder(const std::string &path) {
+  int number = ::open(path.c_str(), kRead | O_DIRECTORY);
+  if (number < 0)
+    return fileError("cannot open folder", path);
+  return Descriptor(number);
+}
+
+Result<Descriptor> moec::openRegular(const std::string &path) {
+  return regular(::open(path.c_str(), kRead | O_NOCTTY), path);
+}
+
+/// The last part of `path` with `flags`, through folders that are no links.
+static int openBelow(const Descriptor &folder, std::string_view path,
+                     int flags) {
+  Descriptor parent;
+  int at = folder.get();
+  for (size_t slash; (slash = path.find('/')) != std::string_view::npos;
+       path.remove_prefix(slash + 1)) {
+    std::string name(path.substr(0, slash));
+    Descriptor next(
+        ::openat(at, name.c_str(), kRead | O_NOFOLLOW | O_DIRECTORY));
+    if (!next)
+      return -1;
+    parent = std::move(next);
+    at = parent.get();
+  }
+  return ::openat(at, std::string(path).c_str(), flags | O_NOFOLLOW);
+}
+
+Result<Descriptor> moec::openFolderAt(const Descriptor &folder,
+                                      const std::string &path,
+                                      const std::string &shown) {
+  int number = openBelow(folder, path, kRead | O_DIRECTORY);
+  if (number < 0)
+    return fileError("cannot open folder", joinPath(shown, path));
+  return Descriptor(number);
+}
+
+Result<Descriptor> moec::openRegularAt(const Descriptor &folder,
+                                       const std::string &path,
+                                       const std::string &shown) {
+  std::string full = joinPath(shown, path);
+  int number = openBelow(folder, path, kRead | O_NOCTTY);
+  if (number < 0 && errno == ELOOP)
+    return Error{
+        ErrorCode::FileSystem,
+        fmt::format("'{}': expected a regular file, found a link", full)};
+  return regular(number, full);
+}
+
+Result<std::string> moec::readAll(const Descriptor &file, uint64_t mostBytes,
+                                  const std::string &shown) {
+  auto tooLarge = [&](uint64_t bytes) {
+    return Error{ErrorCode::FileSystem,
+                 fmt::format("'{}': expected at most {} bytes, got {}", shown,
+                             mostBytes, bytes)};
+  };
+  std::string bytes;
+  struct stat info;
+  if (::fstat(file.get(), &info) == 0 && info.st_size > 0) {
+    if (static_cast<uint64_t>(info.st_size) > mostBytes)
+      return tooLarge(static_cast<uint64_t>(info.st_size));
+    bytes.reserve(static_cast<size_t>(info.st_size));
+  }
+  char buffer[65536];
+  while (true) {
+    ssize_t count = ::read(file.get(), buffer, sizeof(buffer));
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0)
+      return fileError("cannot read", shown);
+    if (count == 0)
+      return bytes;
+    // A file may grow, and those of /proc have no size.
+    if (bytes.size() + static_cast<size_t>(count) > mostBytes)
+      return tooLarge(bytes.size() + static_cast<size_t>(count));
+    bytes.append(buffer, static_cast<size_t>(count));
+  }
+}
+
+Result<std::vector<std::string>> moec::listNamesAt(const Descriptor &folder,
+                                                   const std::string &shown) {
+  // The position of a folder belongs to the open file, so open it anew.
+  int copy = ::openat(folder.get(), ".", kRead | O_DIRECTORY);
+  DIR *opened = copy < 0 ? nullptr : ::fdopendir(copy);
+  if (!opened) {
+    Error error = fileError("cannot list folder", shown);
+    if (copy >= 0)
+      ::close(copy);
+    return error;
+  }
+  std::unique_ptr<DIR, int (*)(DIR *)> guard(opened, ::closedir);
+  std::vector<std::string> names;
+  while (true) {
+    errno = 0;
+    const dirent *entry = ::readdir(opened);
+    if (!entry)
+      break;
+    std::string_view name = entry->d_name;
+    if (name != "." && name != "..")
+      names.emplace_back(name);
+  }
+  if (errno != 0)
+    return fileError("cannot list folder", shown);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+static Result<void> listInto(const Descriptor &folder, const std::string &shown,
+                             const std::string &prefix, size_t depth,
+                             std::vector<std::string> &files) {
+  if (depth > kDeepest)
+    return Error{ErrorCode::FileSystem,
+                 fmt::format("'{}': expected at most {} folders in each other",
+                             shown, kDeepest)};
+  Result<std::vector<std::string>> names = listNamesAt(folder, shown);
+  if (!names)
+    return names.takeError();
+  for (const std::string &name : *names) {
+    std::string path = prefix.empty() ? name : prefix + "/" + name;
+    struct stat info;
+    if (::fstatat(folder.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
+      return fileError("cannot read", joinPath(shown, path));
+    if (!S_ISDIR(info.st_mode)) {
+      files.push_back(std::move(path));
+      continue;
+    }
+    Result<Descriptor> below = openFolderAt(folder, name, shown);
+    if (!below)
+      return below.takeError();
+    if (Result<void> listed =
+            listInto(*below, joinPath(shown, name), path, depth + 1, files);
+        !listed)
+      return listed;
+  }
+  return {};
+}
+
+Result<std::vector<std::string>> moec::listFilesAt(const Descriptor &folder,
+                                                   const std::string &shown) {
+  std::vector<std::string> files;
+  if (Result<void> listed = listInto(folder, shown, "", 0, files); !listed)
+    return listed.takeError();
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+static bool isSame(const struct stat &a, const struct stat &b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+bool moec::isSameFile(const Descriptor &file, const Descriptor &other) {
+  struct stat a, b;
+  return ::fstat(file.get(), &a) == 0 && ::fstat(other.get(), &b) == 0 &&
+         isSame(a, b);
+}
+
+bool moec::isSameFile(const Descriptor &file, const std::string &path) {
+  struct stat a, b;
+  return ::fstat(file.get(), &a) == 0 && ::lstat(path.c_str(), &b) == 0 &&
+         isSame(a, b);
+}

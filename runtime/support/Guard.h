@@ -1,0 +1,43 @@
+//===- Guard.h - what every main begins with --------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// moec's own errors are values. Libraries throw, and so does memory that is not
+// there: without a handler the process ends by a signal and says nothing.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_SUPPORT_GUARD_H
+#define MOEC_RUNTIME_SUPPORT_GUARD_H
+
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <stdexcept>
+
+namespace moec {
+
+/// The exit status of `body`; 1, with the reason on standard error, where it
+/// throws.
+template <typename Body>
+int guarded(const char *program, const Body &body) noexcept {
+  try {
+    return body();
+  } catch (const std::bad_alloc &) {
+    std::fprintf(stderr, "%s: there is not enough memory for this\n", program);
+  } catch (const std::length_error &) {
+    std::fprintf(stderr, "%s: there is not enough memory for this\n", program);
+  } catch (const std::exception &exception) {
+    std::fprintf(stderr, "%s: %s\n", program, exception.what());
+  } catch (...) {
+    std::fprintf(stderr, "%s: an exception of unknown kind\n", program);
+  }
+  return 1;
+}
+
+} // namespace moec
+
+#endif // MOEC_RUNTIME_SUPPORT_GUARD_H

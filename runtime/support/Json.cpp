@@ -1,0 +1,321 @@
+//===- Json.cpp - the one reader of JSON ----------------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// nlohmann's lexer and grammar call the Builder below. Its own builder would
+// keep the last of two equal keys, and has no bound of depth.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/support/Json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <vector>
+
+using namespace moec;
+using nlohmann::json;
+
+namespace {
+
+/// Walks the text and says how far the parser has come: events carry no place.
+class Cursor {
+public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char *;
+  using reference = const char &;
+
+  Cursor(const char *at, const char **farthest) : at(at), farthest(farthest) {}
+  reference operator*() const { return *at; }
+  Cursor &operator++() {
+    *farthest = ++at;
+    return *this;
+  }
+  Cursor operator++(int) {
+    Cursor before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const Cursor &other) const { return at == other.at; }
+  bool operator!=(const Cursor &other) const { return at != other.at; }
+
+private:
+  const char *at;
+  const char **farthest;
+};
+
+/// "line 3, column 7" of a byte.
+std::string placeOf(std::string_view text, size_t offset) {
+  std::string_view before = text.substr(0, std::min(offset, text.size()));
+  size_t newline = before.rfind('\n');
+  size_t column = newline == std::string_view::npos ? before.size() + 1
+                                                    : before.size() - newline;
+  return fmt::format("line {}, column {}",
+                     1 + std::count(before.begin(), before.end(), '\n'),
+                     column);
+}
+
+/// nlohmann's reason without its prefix, its own place and the long token.
+std::string reasonOf(std::string_view message) {
+  for (std::string_view prefix : {"] ", "parse error at ", ": "})
+    if (size_t at = message.find(prefix); at != std::string_view::npos)
+      message.remove_prefix(at + prefix.size());
+  constexpr std::string_view kRead = "; last read: '", kNext = "; expected ";
+  std::string reason(message);
+  if (size_t at = message.find(kRead); at != std::string_view::npos) {
+    std::string_view token = message.substr(at + kRead.size());
+    size_t next = token.rfind(kNext);
+    std::string_view rest =
+        next == std::string_view::npos ? "" : token.substr(next);
+    token = token.substr(0, next);
+    token.remove_suffix(token.ends_with('\'') ? 1 : 0);
+    // What is wrong stands at the token's end.
+    constexpr size_t kTail = 24;
+    bool cut = token.size() > kTail;
+    if (cut)
+      token.remove_prefix(token.size() - kTail);
+    reason = fmt::format("{}; last read: '{}{}'{}", message.substr(0, at),
+                         cut ? "..." : "", token, rest);
+  }
+  std::string shown;
+  for (char c : reason) {
+    bool plain = c >= 0x20 && c < 0x7F; // the token may be no UTF-8
+    shown += plain ? std::string(1, c) : fmt::format("\\x{:02x}", uint8_t(c));
+  }
+  return shown;
+}
+
+/// Makes the value out of the parser's events; `problem` ends the parse.
+class Builder : public nlohmann::json_sax<json> {
+public:
+  Builder(std::string_view text, int maxDepth)
+      : text(text), maxDepth(maxDepth), farthest(text.data()) {}
+
+  Cursor begin() { return {std::to_address(text.begin()), &farthest}; }
+  Cursor end() { return {std::to_address(text.end()), &farthest}; }
+
+  json root;
+  std::string problem; ///< with its place; "" while there is none
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(int64_t value) override { return add(value); }
+  bool number_unsigned(uint64_t value) override { return add(value); }
+  bool number_float(double value, const std::string &token) override {
+    // An integer too large for 64 bits comes as a rounded double.
+    if (token.find_first_of(".eE") == std::string::npos)
+      return fail(startOf(token),
+                  fmt::format("expected an integer of 64 bits, got {}",
+                              shortText(token)));
+    // So does a number too small for a double, as 0.
+    std::string_view digits(token);
+    digits = digits.substr(0, digits.find_first_of("eE"));
+    if (value == 0 &&
+        digits.find_first_of("123456789") != std::string_view::npos)
+      return failRange(token);
+    return add(value);
+  }
+  bool string(std::string &value) override { return add(std::move(value)); }
+  bool binary(json::binary_t &) override { return false; } // not in a text
+
+  bool start_object(size_t) override { return open(json::object()); }
+  bool start_array(size_t) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(std::string &name) override {
+    auto &object = around.back()->get_ref<json::object_t &>();
+    auto [entry, isNew] = object.emplace(std::move(name), json());
+    if (!isNew)
+      return fail(startOfKey(),
+                  fmt::format("expected each key once in an object, got \"{}\" "
+                              "twice",
+                              shortText(entry->first)));
+    field = &entry->second;
+    return true;
+  }
+
+  bool parse_error(size_t position, const std::string &token,
+                   const nlohmann::detail::exception &error) override {
+    // Of the two kinds, the other is a number beyond the range of doubles.
+    constexpr int kOutOfRange = 406;
+    if (error.id == kOutOfRange)
+      return failRange(token);
+    return fail(position ? position - 1 : 0,
+                fmt::format("expected JSON, got a text that is not: {}",
+                            reasonOf(error.what())));
+  }
+
+private:
+  size_t offset() const { return size_t(farthest - text.data()); }
+  /// Behind a number the parser has read one byte more, if there is one.
+  size_t startOf(std::string_view token) const {
+    size_t end = offset();
+    if (end < token.size() ||
+        text.substr(end - token.size(), token.size()) != token)
+      --end;
+    return end - token.size();
+  }
+  /// A quote inside of a key has a backslash before it; its first has none.
+  size_t startOfKey() const {
+    size_t at = offset() - 1;
+    do
+      at = text.rfind('"', at - 1);
+    while (text[at - 1] == '\\');
+    return at;
+  }
+  bool fail(size_t where, std::string_view what) {
+    problem = fmt::format("{}: {}", placeOf(text, where), what);
+    return false;
+  }
+  bool failRange(const std::string &token) {
+    return fail(startOf(token),
+                fmt::format("expected a number that a double holds, got {}",
+                            shortText(token)));
+  }
+  /// The place of the next value: the outermost one, behind a key, or at the
+  /// end of an array.
+  json *slot() {
+    if (around.empty())
+      return &root;
+    if (around.back()->is_object())
+      return field;
+    return &around.back()->get_ref<json::array_t &>().emplace_back();
+  }
+  template <typename T> bool add(T &&item) {
+    *slot() = std::forward<T>(item);
+    return true;
+  }
+  bool open(json &&container) {
+    if (around.size() >= size_t(maxDepth))
+      return fail(offset() - 1,
+                  fmt::format("expected at most {} levels of nesting, got more",
+                              maxDepth));
+    json *place = slot();
+    *place = std::move(container);
+    around.push_back(place);
+    return true;
+  }
+  bool close() {
+    around.pop_back();
+    return true;
+  }
+
+  std::string_view text;
+  int maxDepth;
+  const char *farthest;
+  std::vector<json *> around; ///< the containers that are open
+  json *field = nullptr;      ///< of the last key
+};
+
+/// Appends until the text is long enough, so nesting cannot exhaust the stack:
+/// each level appends a bracket.
+void appendJson(const json &value, size_t longest, std::string &to) {
+  if (to.size() > longest)
+    return;
+  if (value.is_string()) {
+    to += '"' + shortText(value.get_ref<const std::string &>(), longest) + '"';
+  } else if (value.is_object()) {
+    to += '{';
+    for (auto it = value.begin(); it != value.end(); ++it) {
+      if (it != value.begin())
+        to += ',';
+      to += '"' + shortText(it.key(), longest) + "\":";
+      appendJson(it.value(), longest, to);
+      if (to.size() > longest)
+        return;
+    }
+    to += '}';
+  } else if (value.is_array()) {
+    to += '[';
+    for (size_t i = 0; i < value.size(); ++i) {
+      if (i)
+        to += ',';
+      appendJson(value[i], longest, to);
+      if (to.size() > longest)
+        return;
+    }
+    to += ']';
+  } else {
+    to += value.dump();
+  }
+}
+
+} // namespace
+
+Result<json> moec::parseJsonObject(std::string_view text, std::string_view name,
+                                   ErrorCode code, JsonBounds bounds) {
+  auto failure = [&](std::string_view what) {
+    return Error{code, fmt::format("{}: {}", name, what)};
+  };
+  if (text.size() > bounds.bytes)
+    return failure(fmt::format("expected at most {} bytes of JSON, got {}",
+                               bounds.bytes, text.size()));
+  // The parser takes a byte 0 for the end of the text.
+  if (size_t zero = text.find('\0'); zero != std::string_view::npos)
+    return failure(
+        fmt::format("{}: expected JSON, got a byte 0", placeOf(text, zero)));
+  Builder builder(text, bounds.depth);
+  bool parsed = json::sax_parse(builder.begin(), builder.end(), &builder);
+  if (!parsed)
+    return failure(builder.problem);
+  if (!builder.root.is_object())
+    return failure(fmt::format("expected a JSON object, got {}",
+                               describeJson(builder.root)));
+  return std::move(builder.root);
+}
+
+std::string moec::shortText(std::string_view text, size_t longest) {
+  std::string shown;
+  for (char c : text) {
+    // Not in the middle of a UTF-8 sequence.
+    if (shown.size() >= longest && (c & 0xC0) != 0x80)
+      return shown + "...";
+    auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F)
+      shown += fmt::format("\\x{:02x}", byte);
+    else
+      shown += c;
+  }
+  return shown;
+}
+
+std::string moec::describeJson(const json &value) {
+  switch (value.type()) {
+  case json::value_t::null:
+    return "null";
+  case json::value_t::object:
+    return "an object";
+  case json::value_t::array:
+    return "an array";
+  case json::value_t::string:
+    return fmt::format("the string \"{}\"",
+                       shortText(value.get_ref<const std::string &>()));
+  case json::value_t::boolean:
+    return value.get<bool>() ? "true" : "false";
+  default:
+    return fmt::format("the number {}", value.dump());
+  }
+}
+
+std::string moec::shortJson(const json &value, size_t longest) {
+  std::string text;
+  appendJson(value, longest, text);
+  if (text.size() > longest) {
+    // Not in the middle of a UTF-8 sequence.
+    while (longest > 0 && (text[longest] & 0xC0) == 0x80)
+      --longest;
+    text.resize(longest);
+    text += "...";
+  }
+  return text;
+}

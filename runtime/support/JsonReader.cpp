@@ -1,0 +1,222 @@
+//===- JsonReader.cpp - JSON objects read field by field ------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/support/JsonReader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+using namespace moec;
+using nlohmann::json;
+
+/// Levenshtein's: letters that are another, absent or added.
+static size_t distanceOf(std::string_view left, std::string_view right) {
+  std::vector<size_t> row(right.size() + 1);
+  std::iota(row.begin(), row.end(), size_t(0));
+  for (size_t i = 0; i < left.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < right.size(); ++j) {
+      const size_t changed = diagonal + (left[i] != right[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string_view moec::nearestOf(std::string_view word,
+                                 std::span<const std::string_view> names) {
+  constexpr size_t kLongest = 64, kPart = 4;
+  if (word.empty() || word.size() > kLongest)
+    return {};
+  size_t least = std::max<size_t>(1, word.size() / kPart) + 1;
+  std::string_view nearest;
+  for (std::string_view name : names)
+    if (const size_t distance = distanceOf(word, name); distance < least) {
+      least = distance;
+      nearest = name;
+    }
+  // Of one or two letters each is near to each.
+  return word.size() > 2 ? nearest : std::string_view();
+}
+
+std::string moec::listOf(std::span<const std::string_view> names,
+                         std::string_view last, bool quoted) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i)
+      text += i + 1 == names.size() ? fmt::format(" {} ", last) : ", ";
+    text += quoted ? fmt::format("\"{}\"", names[i]) : std::string(names[i]);
+  }
+  return text;
+}
+
+void JsonErrors::add(std::string_view path, std::string_view text) {
+  if (!first)
+    first = Error{code, fmt::format("{}: {}: {}", name, path, text)};
+}
+
+JsonReader::JsonReader(const json &object, std::string path, JsonErrors &errors)
+    : fields(&object), prefix(std::move(path)), problems(&errors) {}
+
+std::string JsonReader::pathOf(std::string_view key) const {
+  std::string field = shortText(key);
+  return prefix.empty() ? field : fmt::format("{}.{}", prefix, field);
+}
+
+const json *JsonReader::find(std::string_view key) {
+  std::string name(key);
+  if (!wasAsked(key))
+    asked.push_back(name);
+  auto it = fields->find(name);
+  return it == fields->end() || it->is_null() ? nullptr : &*it;
+}
+
+bool JsonReader::wasAsked(std::string_view key) const {
+  return std::find(asked.begin(), asked.end(), key) != asked.end();
+}
+
+void JsonReader::expected(std::string_view key, std::string_view what) {
+  auto it = fields->find(std::string(key));
+  problems->add(pathOf(key),
+                fmt::format("expected {}, got {}", what,
+                            it == fields->end() ? std::string("nothing")
+                                                : describeJson(*it)));
+}
+
+void JsonReader::refuse(std::string_view key, std::string_view text) {
+  problems->add(pathOf(key), text);
+}
+
+static std::string rangeText(int64_t min, int64_t max) {
+  return fmt::format("an integer from {} to {}", min, max);
+}
+
+static bool inRange(const json &value, int64_t min, int64_t max) {
+  if (!value.is_number_integer())
+    return false;
+  // Unsigned numbers beyond 2^63 would wrap when read as signed ones.
+  if (value.is_number_unsigned() &&
+      value.get<uint64_t>() > uint64_t(std::max<int64_t>(max, 0)))
+    return false;
+  int64_t number = value.get<int64_t>();
+  return number >= min && number <= max;
+}
+
+int64_t JsonReader::integer(std::string_view key, int64_t min, int64_t max) {
+  const json *field = find(key);
+  if (field && inRange(*field, min, max))
+    return field->get<int64_t>();
+  expected(key, rangeText(min, max));
+  return min;
+}
+
+int64_t JsonReader::integerOr(std::string_view key, int64_t otherwise,
+                              int64_t min, int64_t max) {
+  return has(key) ? integer(key, min, max) : otherwise;
+}
+
+std::string JsonReader::text(std::string_view key) {
+  const json *field = find(key);
+  if (field && field->is_string())
+    return field->get<std::string>();
+  expected(key, "a string");
+  return "";
+}
+
+std::string JsonReader::textOr(std::string_view key,
+                               std::string_view otherwise) {
+  return has(key) ? text(key) : std::string(otherwise);
+}
+
+bool JsonReader::boolean(std::string_view key) {
+  const json *field = find(key);
+  if (field && field->is_boolean())
+    return field->get<bool>();
+  expected(key, "true or false");
+  return false;
+}
+
+bool JsonReader::booleanOr(std::string_view key, bool otherwise) {
+  return has(key) ? boolean(key) : otherwise;
+}
+
+std::optional<double> JsonReader::number(std::string_view key) {
+  const json *field = find(key);
+  if (!field)
+    return std::nullopt;
+  if (field->is_number() && std::isfinite(field->get<double>()))
+    return field->get<double>();
+  expected(key, "a number");
+  return std::nullopt;
+}
+
+std::vector<int64_t> JsonReader::integersOr(std::string_view key,
+                                            std::vector<int64_t> otherwise,
+                                            int64_t min, int64_t max) {
+  const json *field = find(key);
+  if (!field)
+    return otherwise;
+  if (!field->is_array()) {
+    expected(key, "an array of integers");
+    return otherwise;
+  }
+  std::vector<int64_t> values;
+  for (size_t i = 0; i < field->size(); ++i) {
+    const json &element = (*field)[i];
+    if (!inRange(element, min, max)) {
+      problems->add(fmt::format("{}[{}]", pathOf(key), i),
+                    fmt::format("expected {}, got {}", rangeText(min, max),
+                                describeJson(element)));
+      return otherwise;
+    }
+    values.push_back(element.get<int64_t>());
+  }
+  return values;
+}
+
+std::vector<int64_t> JsonReader::integers(std::string_view key, size_t count,
+                                          int64_t min, int64_t max) {
+  std::vector<int64_t> values = integersOr(key, {}, min, max);
+  if (values.size() == count)
+    return values;
+  expected(key, fmt::format("{} integers", count));
+  return std::vector<int64_t>(count, min);
+}
+
+std::optional<JsonReader> JsonReader::object(std::string_view key) {
+  const json *field = find(key);
+  if (!field)
+    return std::nullopt;
+  if (!field->is_object()) {
+    expected(key, "an object");
+    return std::nullopt;
+  }
+  return JsonReader(*field, pathOf(key), *problems);
+}
+
+void JsonReader::refuseUnknown() {
+  for (auto it = fields->begin(); it != fields->end(); ++it) {
+    if (wasAsked(it.key()))
+      continue;
+    std::vector<std::string_view> known(asked.begin(), asked.end());
+    std::sort(known.begin(), known.end());
+    const std::string_view nearest = nearestOf(it.key(), known);
+    problems->add(
+        pathOf(it.key()),
+        fmt::format("unknown field; {}accepted here: {}",
+                    nearest.empty()
+                        ? ""
+                        : fmt::format("did you mean \"{}\"? ", nearest),
+                    listOf(known, "and", false)));
+    return;
+  }
+}

@@ -1,0 +1,494 @@
+//===- CheckTensors.cpp - that each tensor of the layer is taken ----------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A tensor that no value takes would change the layer if it were read: scales,
+// zero points, biases. So it is an error, unless it is known to say nothing.
+// Names of all experts are looked at; bytes of this rank's experts alone.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/weights/LoadWeights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+using namespace moec;
+using namespace moec::weights;
+using nlohmann::json;
+
+namespace {
+
+Error refusal(std::string text) {
+  return {ErrorCode::Refused, std::move(text)};
+}
+
+/// What is loaded in one go: of gates and ups, of downs, or of the router.
+Part takerOf(Part part) {
+  return part == Part::Down || part == Part::Routing ? part : Part::Gate;
+}
+
+/// Kinds that say the same of an expert's part; one of them may be there.
+constexpr std::initializer_list<Kind> kAlternatives[] = {
+    {Kind::Weight, Kind::Packed, Kind::ColumnsPacked},
+    {Kind::Scale},
+    {Kind::SecondScale, Kind::SecondDivisor},
+    {Kind::ZeroPoint},
+    {Kind::GroupIndex},
+    {Kind::InputScale, Kind::InputDivisor},
+    {Kind::Bias},
+};
+
+/// Behind the last dot, without the part in front of an underscore.
+std::string_view valueWord(std::string_view name) {
+  std::string_view word = name.substr(name.rfind('.') + 1);
+  for (std::string_view part :
+       {"gate_up_proj_", "gate_proj_", "up_proj_", "down_proj_"})
+    if (word.starts_with(part))
+      word.remove_prefix(part.size());
+  return word;
+}
+
+std::string_view nounOf(Kind kind) {
+  switch (kind) {
+  case Kind::Weight:
+  case Kind::Packed:
+  case Kind::ColumnsPacked:
+    return "weights";
+  case Kind::Scale:
+    return "scales";
+  case Kind::SecondScale:
+  case Kind::SecondDivisor:
+    return "scales of scales";
+  case Kind::ZeroPoint:
+    return "zero points";
+  case Kind::GroupIndex:
+    return "the groups of columns";
+  case Kind::InputScale:
+  case Kind::InputDivisor:
+    return "scales of activations";
+  case Kind::Bias:
+    return "biases";
+  case Kind::RoutingBias:
+    return "the bias that chooses experts";
+  case Kind::ExpertScale:
+    return "factors of experts";
+  case Kind::HashTable:
+    break;
+  }
+  return "a table of experts by token";
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// What is taken
+//===----------------------------------------------------------------------===//
+
+std::optional<Kind> WeightLoader::kindOfLayer(std::string_view value) {
+  constexpr std::pair<std::string_view, Kind> kOfLayer[] = {
+      {"routing_bias", Kind::RoutingBias},
+      {"per_expert_scale", Kind::ExpertScale},
+      {"hash_table", Kind::HashTable},
+  };
+  for (const auto &[name, kind] : kOfLayer)
+    if (value == name)
+      return kind;
+  return std::nullopt;
+}
+
+bool WeightLoader::isOfExperts(std::string_view value) {
+  return value.starts_with("w13") || value.starts_with("w2") ||
+         value == "b13" || value == "b2";
+}
+
+/// Pairs of takerOf() and a kind that the package's values are loaded from.
+std::set<std::pair<Part, Kind>> WeightLoader::takenBy(const Manifest &manifest,
+                                                      bool quantize) const {
+  std::set<std::pair<Part, Kind>> taken;
+  for (const Value &value : manifest.values) {
+    if (value.role != ValueRole::StoredWeight)
+      continue;
+    if (const std::optional<Kind> kind = kindOfLayer(value.name)) {
+      taken.insert({Part::Routing, *kind});
+      continue;
+    }
+    const std::string_view name = value.name;
+    const bool isFirst =
+        name.starts_with("w13") || name.starts_with("a1_") || name == "b13";
+    const Part part = isFirst ? Part::Gate : Part::Down;
+    if (name.starts_with("a1_") || name.starts_with("a2_")) {
+      taken.insert({part, Kind::InputScale});
+      taken.insert({part, Kind::InputDivisor});
+    } else if (name.ends_with("_group_index")) {
+      taken.insert({part, Kind::GroupIndex});
+    } else if (isOfExperts(name)) {
+      // An unknown name is an error when it is loaded.
+      const Result<Wanted> wanted = wantedOf(value);
+      if (!wanted)
+        continue;
+      const bool isMade = quantize && wanted->kinds.front() != Kind::Bias;
+      if (isMade && !wanted->packed)
+        continue;
+      for (Kind kind : wanted->kinds)
+        if (!isMade || kind == Kind::Weight)
+          taken.insert({part, kind});
+    }
+  }
+  return taken;
+}
+
+bool WeightLoader::isOfThisRank(const TensorRole &role) const {
+  if (role.expert == kAllExperts)
+    return true;
+  const int64_t behind =
+      role.expert + (role.shared ? shape.experts : 0) - shape.localBegin;
+  return behind >= 0 && behind % shape.localStride == 0 &&
+         behind / shape.localStride < shape.localCount;
+}
+
+//===----------------------------------------------------------------------===//
+// What says nothing
+//===----------------------------------------------------------------------===//
+
+/// Zero points of a symmetric layer: each must be the one that it has.
+Result<void> WeightLoader::checkSymmetric(const Found &found) {
+  Result<const StoredTensor *> known = tensorOf(found);
+  if (!known)
+    return known.takeError();
+  const StoredTensor &tensor = **known;
+  const json layout =
+      stored.is_object() ? stored.value("zero_points", json::object()) : json();
+  const int64_t added = layout.is_object() ? layout.value("added", 0) : 0;
+  // Codes without a sign have their zero in the middle; i8 has it at 0.
+  const bool areWords = tensor.type == "I32";
+  const bool isSigned = tensor.type == "I8" && shape.codeBits == 8;
+  const int64_t bits = areWords ? shape.codeBits : 8;
+  const int64_t expected =
+      isSigned ? 0 : (int64_t(1) << (shape.codeBits - 1)) - added;
+  if (!areWords && tensor.type != "I8" && tensor.type != "U8")
+    return refusal(fmt::format("{}: tensor '{}': expected zero points in I32, "
+                               "I8 or U8, got {}",
+                               checkpoint.path(), found.name,
+                               tensor.describe()));
+  for (const std::byte byte : tensor.bytes)
+    for (int64_t shift = 0; shift < 8; shift += bits) {
+      const int64_t got =
+          std::to_integer<int64_t>(byte) >> shift & ((int64_t(1) << bits) - 1);
+      if (got != expected)
+        return refusal(fmt::format(
+            "{}: tensor '{}' holds zero point {}, and layer '{}' is symmetric: "
+            "expected {} everywhere{}; accepted: a layer with zero points "
+            "(quant_config int4_zp_w4a16)",
+            checkpoint.path(), found.name, got, shape.name, expected,
+            stored.is_object()
+                ? fmt::format(" in stored_layout {}", stored.value("name", ""))
+                : ""));
+    }
+  return {};
+}
+
+/// Biases of a layer without biases: some quantizers write zeros.
+Result<bool> WeightLoader::isZero(const Found &found) {
+  Result<const StoredTensor *> known = tensorOf(found);
+  if (!known)
+    return known.takeError();
+  const StoredTensor &tensor = **known;
+  const host::Storage storage = storageOfType(tensor.type);
+  if (storage != host::Storage::F32 && storage != host::Storage::F16 &&
+      storage != host::Storage::BF16)
+    return false;
+  const int64_t count = int64_t(tensor.bytes.size()) * 8 / bitsOf(tensor.type);
+  std::vector<float> numbers(static_cast<size_t>(count));
+  host::loadFloats(storage, tensor.bytes.data(), count, numbers.data());
+  return std::all_of(numbers.begin(), numbers.end(),
+                     [](float number) { return number == 0; });
+}
+
+//===----------------------------------------------------------------------===//
+// What is refused
+//===----------------------------------------------------------------------===//
+
+/// The scheme whose scales these are, by the codes beside them.
+std::string WeightLoader::schemeOfScales(const Found &found) const {
+  if (hasWord(found.name, "weight_scale_inv"))
+    return "quant_config fp8_block";
+  TensorRole role = found.parsed.role;
+  for (Kind kind : {Kind::ColumnsPacked, Kind::Packed, Kind::Weight}) {
+    role.kind = kind;
+    const auto it = tensors.find(role);
+    if (it == tensors.end())
+      continue;
+    if (kind == Kind::ColumnsPacked)
+      return "quant_config int4_w4a16 with the checkpoint's stored_layout";
+    const Result<const StoredTensor *> tensor =
+        checkpoint.find(it->second.name);
+    const std::string type = tensor ? (*tensor)->type : std::string();
+    if (type == "F8_E4M3" || type == "F8_E5M2")
+      return "quant_config fp8_tensor, fp8_channel or fp8_block";
+    if (type == "I8")
+      return "quant_config int8_channel or int8_w8a16";
+    if (type == "I32")
+      return "quant_config int4_w4a16";
+    if (type == "U8")
+      return "quant_config mxfp4_w4a16 or nvfp4_w4a16";
+  }
+  return "quant_config of the checkpoint's scheme";
+}
+
+/// What would take a tensor of this kind.
+std::string WeightLoader::takerFor(const Found &found, bool quantize) const {
+  const TensorRole &role = found.parsed.role;
+  const bool isOfCodes =
+      role.kind == Kind::Scale || role.kind == Kind::SecondScale ||
+      role.kind == Kind::SecondDivisor || role.kind == Kind::ZeroPoint ||
+      role.kind == Kind::GroupIndex;
+  if (isOfCodes && quantize)
+    return "no --quantize, since these weights are quantized";
+  if (isOfCodes && shape.storesFloats)
+    return "a layer without weights_dtype, since these weights are quantized";
+  switch (role.kind) {
+  case Kind::Weight:
+  case Kind::Packed:
+    return "a layer whose stored_layout is rows";
+  case Kind::ColumnsPacked:
+    return "a layer with quant_config int4_w4a16 and stored_layout gptq, "
+           "gptq_v2 or awq";
+  case Kind::Scale:
+    return fmt::format("a layer with {}", schemeOfScales(found));
+  case Kind::SecondScale:
+  case Kind::SecondDivisor:
+    return "a layer with quant_config nvfp4 or nvfp4_w4a16";
+  case Kind::ZeroPoint:
+    return "a layer with zero points (quant_config int4_zp_w4a16)";
+  case Kind::GroupIndex:
+    return "a layer with group_index";
+  case Kind::InputScale:
+  case Kind::InputDivisor:
+    return "a layer with static scales of activations (quant_config "
+           "fp8_tensor, int8_tensor or nvfp4)";
+  case Kind::Bias:
+    return "a layer with has_bias";
+  case Kind::RoutingBias:
+    return "a layer with e_score_correction_bias";
+  case Kind::ExpertScale:
+    return "a layer with per_expert_scale";
+  case Kind::HashTable:
+    break;
+  }
+  return "a layer with hash_vocabulary";
+}
+
+Error WeightLoader::untaken(std::string_view name, std::string_view what,
+                            std::string_view accepted,
+                            std::string_view word) const {
+  return refusal(fmt::format(
+      "{}: tensor '{}' {}, and no value of layer '{}' takes it; accepted: {}, "
+      "or --ignore-tensor={} to leave it out",
+      checkpoint.path(), name, what, shape.name, accepted, word));
+}
+
+/// Of a role that no value takes: whether it may be left out.
+Result<void> WeightLoader::checkUntaken(const Found &found, bool quantize) {
+  const TensorRole &role = found.parsed.role;
+  const std::string &codes = takerOf(role.part) == Part::Down
+                                 ? shape.format2.element
+                                 : shape.format1.element;
+  const bool areIntegers =
+      !quantize && !shape.storesFloats && (codes == "i4" || codes == "i8");
+  // checkOrder() reads them beside the codes.
+  if (role.kind == Kind::GroupIndex && areIntegers)
+    return {};
+  if (role.kind == Kind::ZeroPoint && areIntegers)
+    return isOfThisRank(role) ? checkSymmetric(found) : Result<void>();
+  if (role.kind == Kind::Bias) {
+    if (!isOfThisRank(role))
+      return {};
+    Result<bool> zero = isZero(found);
+    if (!zero)
+      return zero.takeError();
+    if (*zero)
+      return {};
+  }
+  return untaken(found.name,
+                 fmt::format("holds {} of {}", nounOf(role.kind),
+                             role.part == Part::Routing ? "the router"
+                             : role.shared ? "the layer's shared experts"
+                                           : "the layer's experts"),
+                 takerFor(found, quantize), valueWord(found.name));
+}
+
+/// That the experts are the layer's: as many, with gates or without.
+Result<void> WeightLoader::checkExpert(const Found &found) const {
+  const TensorRole &role = found.parsed.role;
+  const int64_t count = role.shared ? shape.shared : shape.experts;
+  if (role.shared && count == 0)
+    return refusal(fmt::format(
+        "{}: tensor '{}' is a shared expert's, and layer '{}' has none; "
+        "accepted: a layer with n_shared_experts, or --no-shared-experts where "
+        "the caller computes them",
+        checkpoint.path(), found.name, shape.name));
+  if (role.expert >= count)
+    return refusal(fmt::format(
+        "{}: tensor '{}': expected {}experts 0 to {} of layer '{}', got expert "
+        "{}",
+        checkpoint.path(), found.name, role.shared ? "shared " : "", count - 1,
+        shape.name, role.expert));
+  if (role.part == Part::GateUp && !shape.gated)
+    return refusal(fmt::format(
+        "{}: tensor '{}' holds gates, and layer '{}' has none; accepted: a "
+        "layer with a gated activation",
+        checkpoint.path(), found.name, shape.name));
+  return {};
+}
+
+/// That nothing is said twice of a part of an expert.
+Result<void> WeightLoader::checkOneEach() const {
+  for (int64_t e = 0; e < shape.experts + shape.shared; ++e) {
+    const bool shared = e >= shape.experts;
+    const int64_t own = shared ? e - shape.experts : e;
+    for (Part part : {Part::Gate, Part::Up, Part::Down}) {
+      if (part == Part::Gate && !shape.gated)
+        continue;
+      for (const auto &kinds : kAlternatives) {
+        const Found *first = nullptr;
+        for (Part candidate : candidatesOf(part))
+          for (int64_t index : {own, kAllExperts})
+            for (Kind kind : kinds) {
+              const auto it = tensors.find({shared, index, candidate, kind});
+              if (it == tensors.end())
+                continue;
+              if (first)
+                return refusal(fmt::format(
+                    "{}: tensors '{}' and '{}' both hold {} of {}expert {}, "
+                    "{}; expected one of them",
+                    checkpoint.path(), first->name, it->second.name,
+                    nounOf(kind), shared ? "shared " : "", own,
+                    partName(part)));
+              first = &it->second;
+            }
+      }
+    }
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// All of the layer
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Words of --ignore-tensor, and which of them named something.
+class Ignored {
+public:
+  explicit Ignored(const std::vector<std::string> &words)
+      : words(words), used(words.size()) {}
+  bool has(std::string_view name) {
+    bool found = false;
+    for (size_t i = 0; i < words.size(); ++i)
+      if (hasWord(name, words[i]))
+        found = used[i] = true;
+    return found;
+  }
+  const std::string *unused() const {
+    for (size_t i = 0; i < words.size(); ++i)
+      if (!used[i])
+        return &words[i];
+    return nullptr;
+  }
+
+private:
+  const std::vector<std::string> &words;
+  std::vector<bool> used;
+};
+} // namespace
+
+Result<void> WeightLoader::checkTaken(const Manifest &manifest,
+                                      const LoadOptions &options) {
+  const auto taken = takenBy(manifest, options.quantize);
+  // Else the caller does, with what the router has.
+  const bool routes =
+      std::any_of(manifest.values.begin(), manifest.values.end(),
+                  [](const Value &value) { return value.name == "logits"; });
+  Ignored ignored(options.ignored);
+  std::set<std::string_view> prefixes;
+  const Found *first = nullptr;
+  for (auto it = tensors.begin(); it != tensors.end();) {
+    const auto &[role, found] = *it;
+    const bool isRouting = role.part == Part::Routing;
+    const bool isTaken = taken.contains({takerOf(role.part), role.kind}) &&
+                         (!role.shared || shape.shared > 0);
+    const bool isLeftOut =
+        (role.shared && options.noSharedExperts) || (isRouting && !routes);
+    if (!isTaken && (isLeftOut || ignored.has(found.name))) {
+      it = tensors.erase(it);
+      continue;
+    }
+    if (!first)
+      first = &found;
+    const auto prefixOf = [](const Found &of) {
+      return std::string_view(of.name).substr(0, of.parsed.prefix);
+    };
+    if (prefixOf(*first) != prefixOf(found))
+      return refusal(fmt::format(
+          "{}: tensors '{}' and '{}' are of two models' layers {}; expected "
+          "one of them",
+          checkpoint.path(), first->name, found.name, number));
+    if (!isRouting)
+      if (Result<void> ok = checkExpert(found); !ok)
+        return ok;
+    if (!isTaken)
+      if (Result<void> ok = checkUntaken(found, options.quantize); !ok)
+        return ok;
+    ++it;
+  }
+  if (Result<void> ok = checkOneEach(); !ok)
+    return ok;
+
+  // Names that no value has.
+  for (const auto &[name, file] : checkpoint.names()) {
+    const std::optional<TensorPlace> read = readTensorPlace(name);
+    if (!read || read->layer != number || !read->irrelevant.empty())
+      continue;
+    const bool isShared =
+        read->place == Place::SharedExperts || read->place == Place::SharedGate;
+    if ((isShared && options.noSharedExperts) || ignored.has(name) ||
+        (read->place == Place::SharedGate && shape.sharedGate))
+      continue;
+    if (read->place == Place::SharedGate)
+      return untaken(name, "weighs the layer's shared experts",
+                     "a layer with shared_expert_gate", "shared_expert_gate");
+    if (isShared && shape.shared == 0)
+      return refusal(fmt::format(
+          "{}: tensor '{}' is a shared expert's, and layer '{}' has none; "
+          "accepted: --no-shared-experts where the caller computes them",
+          checkpoint.path(), name, shape.name));
+    return untaken(name,
+                   fmt::format("belongs to the layer's {}",
+                               read->place == Place::Router ? "router"
+                               : isShared                   ? "shared experts"
+                                                            : "experts"),
+                   "tensors that docs/checkpoints.md lists", valueWord(name));
+  }
+  if (const std::string *word = ignored.unused())
+    return refusal(fmt::format("{}: --ignore-tensor={}: layer {} has no tensor "
+                               "of that word that no value takes",
+                               checkpoint.path(), *word, number));
+
+  // Shards and the index must agree on what this rank takes.
+  for (const auto &[role, found] : tensors)
+    if (isOfThisRank(role))
+      if (Result<const StoredTensor *> known = checkpoint.find(found.name);
+          !known)
+        return known.takeError();
+  return checkpoint.checkNames([&](std::string_view name) {
+    const std::optional<TensorName> read = readTensorName(name);
+    return read && read->layer == number;
+  });
+}

@@ -1,0 +1,73 @@
+//===- deadline.cuh - waits that fail in place of hanging -------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Every loop that waits for other threads asks a Deadline in each turn. That is
+// nothing, unless MOEC_SPIN_DEADLINE is the number of milliseconds after which
+// a wait has failed: an arrival or a count that is lost then ends the kernel
+// with an assertion that names the wait, where it would hang. Such a kernel is
+// slower: what calls a function does not overlap multiplies.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#ifdef MOEC_SPIN_DEADLINE
+/// Of the driver: prints all of this on stderr, and ends the kernel.
+extern "C" __device__ void __assertfail(const char *message, const char *file,
+                                        unsigned line, const char *function,
+                                        unsigned long charBytes)
+    __attribute__((noreturn));
+#endif
+
+namespace moe::ptx {
+
+/// A place in the source that waits; the default argument of what waits.
+struct Waiter {
+#ifdef MOEC_SPIN_DEADLINE
+  const char *file;
+  unsigned line;
+  static constexpr Waiter here(const char *file = __builtin_FILE(),
+                               unsigned line = __builtin_LINE()) {
+    return {file, line};
+  }
+#else
+  static constexpr Waiter here() { return {}; }
+#endif
+};
+
+/// Of a wait that begins here; it may last so many times as long as
+/// MOEC_SPIN_DEADLINE says. Waits for other CTAs get 1, those inside of a CTA
+/// more: most of them are for a thread that waits for another CTA.
+class Deadline {
+public:
+#ifdef MOEC_SPIN_DEADLINE
+  __device__ __forceinline__ Deadline(const char *what, Waiter waiter,
+                                      unsigned times = 1)
+      : what(what), waiter(waiter), end(now() + times * kNanoseconds) {}
+  __device__ __forceinline__ void check() const {
+    if (now() > end)
+      __assertfail(what, waiter.file, waiter.line, "wait", 1);
+  }
+
+private:
+  static constexpr unsigned long long kNanoseconds =
+      MOEC_SPIN_DEADLINE * 1000000ull;
+  static __device__ __forceinline__ unsigned long long now() {
+    unsigned long long nanoseconds;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(nanoseconds));
+    return nanoseconds;
+  }
+  const char *what;
+  Waiter waiter;
+  unsigned long long end;
+#else
+  __device__ __forceinline__ Deadline(const char *, Waiter, unsigned = 1) {}
+  __device__ __forceinline__ void check() const {}
+#endif
+};
+
+} // namespace moe::ptx

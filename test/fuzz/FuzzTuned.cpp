@@ -1,0 +1,51 @@
+//===- FuzzTuned.cpp - files of measured schedules ------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Rows are judged for the problem that they say they were measured on: a row
+// that is not legal is passed over, whatever its numbers are.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Candidates.h"
+#include "compiler/schedule/Problem.h"
+#include "compiler/schedule/Tuned.h"
+#include "test/fuzz/Fuzz.h"
+
+using namespace moec;
+using namespace moec::compiler;
+
+static const Hardware &gpu() {
+  static const Hardware hardware = [] {
+    Hardware found;
+    fuzz::require(findHardware("sm_90a", "h100_sxm", found),
+                  "the GPU is known");
+    return found;
+  }();
+  return hardware;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  auto rows = parseTuned(fuzz::textOf(data, size), "in.json");
+  if (!rows) {
+    fuzz::requireRefusal(rows.error());
+    return 0;
+  }
+  for (const TunedRow &row : *rows) {
+    MatmulProblem problem;
+    problem.minTokens = 1, problem.maxTokens = row.tokens;
+    problem.n = row.n, problem.k = row.k;
+    problem.experts = problem.localExperts = row.experts;
+    problem.topK = row.topK;
+    problem.elementType = row.elementType;
+    problem.gated = row.gated, problem.gather = row.gather;
+    problem.tileRows = row.schedule.tileM;
+    auto found = findTuned(*rows, problem, row.schedule.engine, gpu());
+    fuzz::require(!found || !whyIllegal(problem, *found, gpu()),
+                  "a schedule that is taken is legal");
+  }
+  return 0;
+}

@@ -1,0 +1,316 @@
+//===- CompressedTensorsTest.cpp - quant_method compressed-tensors --------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Schemes by the descriptors of a group, combinations without a name, and what
+// is refused.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/import/QuantizationTesting.h"
+
+#include <tuple>
+
+using namespace moec;
+using namespace moec::compiler;
+using namespace moec::compiler::testing;
+
+namespace {
+
+json compressed(const char *format, json weights, json activations = nullptr) {
+  return {{"quant_method", "compressed-tensors"},
+          {"format", format},
+          {"ignore", {"lm_head", "model.layers.0.mlp.gate"}},
+          {"config_groups",
+           {{"group_0",
+             {{"targets", {"Linear"}},
+              {"weights", std::move(weights)},
+              {"input_activations", std::move(activations)}}}}}};
+}
+
+json args(const char *type, int bits, const char *strategy,
+          const json &more = json::object()) {
+  return with({{"type", type},
+               {"num_bits", bits},
+               {"strategy", strategy},
+               {"symmetric", true}},
+              more);
+}
+
+const json kToken = args("float", 8, "token", {{"dynamic", true}});
+const json kTensor = args("float", 8, "tensor", {{"dynamic", false}});
+const json kTensorDynamic = args("float", 8, "tensor", {{"dynamic", true}});
+const json kChannel = args("float", 8, "channel");
+
+TEST(Quantization, CompressedTensors) {
+  const auto fp8 = [](const json &weights, const json &activations) {
+    return read(compressed("float-quantized", weights, activations));
+  };
+  EXPECT_EQ(fp8(kChannel, kToken), "fp8_channel");
+  EXPECT_EQ(fp8(kTensor, kTensor), "fp8_tensor");
+  EXPECT_EQ(fp8(kTensor, kTensorDynamic), "fp8_tensor_dynamic");
+  EXPECT_EQ(fp8(kChannel, nullptr), "fp8_w8a16");
+  const json block =
+      args("float", 8, "block", {{"block_structure", {128, 128}}});
+  const json group =
+      args("float", 8, "group", {{"group_size", 128}, {"dynamic", true}});
+  EXPECT_EQ(fp8(block, group), "fp8_block");
+  EXPECT_EQ(fp8(with(block, {{"block_structure", "128x128"}}), group),
+            "fp8_block");
+  const json token = args("int", 8, "token", {{"dynamic", true}});
+  const auto int8 = [](const json &weights, const json &activations) {
+    return read(compressed("int-quantized", weights, activations));
+  };
+  EXPECT_EQ(int8(args("int", 8, "channel"), token), "int8_channel");
+  EXPECT_EQ(int8(args("int", 8, "tensor"), args("int", 8, "tensor")),
+            "int8_tensor");
+  // The defaults of QuantizationArgs: integers of 8 bits, by tensor.
+  EXPECT_EQ(int8(json::object(), {{"dynamic", true}}), "int8_tensor_dynamic");
+  const json mxfp4 = args("float", 4, "group",
+                          {{"group_size", 32}, {"scale_dtype", "torch.uint8"}});
+  EXPECT_EQ(read(compressed("mxfp4-pack-quantized", mxfp4)), "mxfp4_w4a16");
+  EXPECT_EQ(read(compressed("mxfp4-pack-quantized", mxfp4,
+                            with(mxfp4, {{"dynamic", true}}))),
+            "mxfp4");
+  const json mxfp8 = with(mxfp4, {{"num_bits", 8}});
+  EXPECT_EQ(read(compressed("mxfp8-quantized", mxfp8,
+                            with(mxfp8, {{"dynamic", true}}))),
+            "mxfp8");
+  const json nvfp4 =
+      args("float", 4, "tensor_group",
+           {{"group_size", 16}, {"scale_dtype", "torch.float8_e4m3fn"}});
+  EXPECT_EQ(read(compressed("nvfp4-pack-quantized", nvfp4)), "nvfp4_w4a16");
+  EXPECT_EQ(read(compressed("nvfp4-pack-quantized", nvfp4,
+                            with(nvfp4, {{"dynamic", "local"}}))),
+            "nvfp4");
+  EXPECT_EQ(read(compressed("nvfp4-pack-quantized", nvfp4, kTensor)),
+            "nvfp4_fp8");
+}
+
+TEST(Quantization, CompressedTensorsInWords) {
+  const json int4 = args("int", 4, "group", {{"group_size", 32}});
+  const json asymmetric = with(int4, {{"symmetric", false}});
+  const auto packed = [](const json &weights, const json &activations) {
+    return read(compressed("pack-quantized", weights, activations));
+  };
+  EXPECT_EQ(packed(int4, nullptr), "int4_w4a16 32 pack_quantized");
+  // Without a strategy the size of groups says it.
+  EXPECT_EQ(packed(without(int4, "strategy"), nullptr),
+            "int4_w4a16 32 pack_quantized");
+  EXPECT_EQ(packed(args("int", 4, "channel"), nullptr),
+            "int4_w4a16 -1 pack_quantized");
+  EXPECT_EQ(packed(args("int", 8, "channel"), nullptr),
+            "int8_w8a16 -1 pack_quantized");
+  for (const auto &[order, isIndexed] : {std::pair<json, bool>("group", true),
+                                         {"dynamic", true},
+                                         {true, true},
+                                         {"weight", false},
+                                         {"static", false},
+                                         {false, false}})
+    EXPECT_EQ(packed(with(asymmetric, {{"actorder", order}}), nullptr),
+              std::string("int4_zp_w4a16 32 pack_quantized") +
+                  (isIndexed ? " index" : ""))
+        << order;
+  const json token = args("int", 8, "token", {{"dynamic", true}});
+  EXPECT_EQ(packed(int4, token), "int4_w4aint8 32 pack_quantized");
+  EXPECT_EQ(packed(args("int", 4, "channel"), kToken),
+            "int4_w4afp8 -1 pack_quantized");
+  EXPECT_EQ(packed(int4, kTensor),
+            "f8E4M3FN [-1, -1] f32 x i4 [1, 32] f32 pack_quantized");
+}
+
+TEST(Quantization, CompressedTensorsThatNoSchemeHas) {
+  const auto fp8 = [](const json &weights, const json &activations) {
+    return read(compressed("float-quantized", weights, activations));
+  };
+  EXPECT_EQ(fp8(kTensor, kToken),
+            "f8E4M3FN [1, -1] f32 dynamic x f8E4M3FN [-1, -1] f32");
+  EXPECT_EQ(fp8(kChannel, kTensor),
+            "f8E4M3FN [-1, -1] f32 x f8E4M3FN [1, -1] f32");
+  EXPECT_EQ(fp8(kChannel, kTensorDynamic),
+            "f8E4M3FN [-1, -1] f32 dynamic x f8E4M3FN [1, -1] f32");
+  EXPECT_EQ(
+      fp8(args("float", 8, "block", {{"block_structure", {64, 32}}}),
+          args("float", 8, "group", {{"group_size", 32}, {"dynamic", true}})),
+      "f8E4M3FN [1, 32] f32 dynamic x f8E4M3FN [64, 32] f32");
+  // Activations that are not quantized are what the layer's input is.
+  EXPECT_EQ(fp8(kTensor, nullptr), "bf16 x f8E4M3FN [-1, -1] f32");
+  ImportOptions half;
+  half.dtype = "f16";
+  EXPECT_EQ(read(compressed("float-quantized", kTensor), half),
+            "f16 x f8E4M3FN [-1, -1] f32");
+  EXPECT_EQ(read(compressed("int-quantized", args("int", 8, "tensor"),
+                            args("int", 8, "token", {{"dynamic", true}}))),
+            "i8 [1, -1] f32 dynamic x i8 [-1, -1] f32");
+  EXPECT_EQ(read(compressed("int-quantized",
+                            args("int", 8, "channel", {{"symmetric", false}}))),
+            "bf16 x i8 [1, -1] f32 zero i8");
+}
+
+TEST(Quantization, CompressedTensorsAreRefused) {
+  const auto refused = [](const json &weights, const json &activations,
+                          const char *format = "float-quantized") {
+    return read(compressed(format, weights, activations));
+  };
+  const std::string group = kPath + "config_groups.group_0.";
+  EXPECT_EQ(refused(kChannel, nullptr, "marlin-24"),
+            kPath + "format: expected \"float-quantized\", \"int-quantized\", "
+                    "\"naive-quantized\", \"pack-quantized\", "
+                    "\"mxfp4-pack-quantized\", \"mxfp8-quantized\" or "
+                    "\"nvfp4-pack-quantized\", got the string \"marlin-24\"");
+  EXPECT_EQ(refused(args("float", 4, "group", {{"group_size", 16}}), nullptr,
+                    "mxfp4-pack-quantized"),
+            group +
+                "weights: expected float4 by group of 32 in format "
+                "\"mxfp4-pack-quantized\", got float4 by group of 16; " +
+                schemes());
+  EXPECT_EQ(refused(args("int", 8, "channel"), nullptr),
+            group +
+                "weights: expected float8 in format \"float-quantized\", "
+                "got int8 by channel of -1; " +
+                schemes());
+  EXPECT_EQ(refused(args("int", 8, "channel", {{"symmetric", false}}), nullptr,
+                    "pack-quantized"),
+            group + "weights: asymmetric integers of 8 bits in words of 32; "
+                    "accepted: \"symmetric\": true, or 4 bits");
+  for (int bits : {5, 6, 7})
+    EXPECT_EQ(refused(args("int", bits, "channel"), nullptr, "pack-quantized"),
+              group + "weights.num_bits: expected 4 or 8, got the number " +
+                  std::to_string(bits));
+  const std::tuple<json, json, const char *> rows[] = {
+      {with(kChannel, {{"dynamic", true}}), kToken,
+       "weights.dynamic: expected false for weights, got true"},
+      {with(kChannel, {{"symmetric", false}}), kToken,
+       "weights.symmetric: expected true for floats, got false"},
+      {kChannel, with(kToken, {{"symmetric", false}}),
+       "input_activations.symmetric: expected true for activations, got false"},
+      {kChannel, with(kToken, {{"dynamic", false}}),
+       "input_activations.dynamic: expected true with strategy \"token\", got "
+       "false"},
+      {kChannel, with(kToken, {{"dynamic", "local"}}),
+       "input_activations.dynamic: expected true or false with strategy "
+       "\"token\", got the string \"local\""},
+      {with(kChannel, {{"strategy", "attn_head"}}), kToken,
+       "weights.strategy: expected \"tensor\", \"channel\", \"group\", "
+       "\"block\" or \"tensor_group\", got the string \"attn_head\""},
+      {with(kChannel, {{"group_size", 128}}), kToken,
+       "weights.group_size: expected none with strategy \"channel\", got 128"},
+      {with(kChannel, {{"strategy", "group"}}), kToken,
+       "weights.group_size: expected an integer from 1, with groups, got "
+       "nothing"},
+      {with(kChannel, {{"block_structure", {128, 128}}}), kToken,
+       "weights.block_structure: expected none with strategy \"channel\", got "
+       "an array"},
+      {with(kChannel, {{"strategy", "block"}, {"block_structure", "64"}}),
+       kToken,
+       "weights.block_structure: expected rows and columns that share a "
+       "scale, [128, 128] say, got the string \"64\""},
+      {with(kChannel, {{"scale_dtype", "torch.float8_e4m3fn"}}), kToken,
+       "weights.scale_dtype: expected a float type of 16 or 32 bits, "
+       "\"torch.uint8\" or none, got the string \"torch.float8_e4m3fn\""},
+      {kChannel, args("float", 4, "tensor_group", {{"group_size", 16}}),
+       "input_activations.dynamic: expected \"local\" or true with "
+       "\"tensor_group\", got nothing"}};
+  for (const auto &[weights, activations, message] : rows)
+    EXPECT_EQ(refused(weights, activations), group + message);
+  const std::string unknown =
+      refused(with(kChannel, {{"rounding", "floor"}}), kToken);
+  EXPECT_TRUE(unknown.starts_with(
+      group + "weights.rounding: unknown field; accepted here: actorder, "))
+      << unknown;
+  EXPECT_EQ(refused(args("int", 8, "channel"), nullptr, "mxfp8-quantized"),
+            group +
+                "weights: expected float8 by group of 32 in format "
+                "\"mxfp8-quantized\", got int8 by channel of -1; " +
+                schemes());
+  EXPECT_EQ(refused(kChannel, nullptr, "naive-quantized"), "fp8_w8a16");
+  EXPECT_EQ(refused(args("int", 4, "channel"), nullptr, "naive-quantized"),
+            group +
+                "weights: expected float8 or int8 in format "
+                "\"naive-quantized\", got int4 by channel of -1; " +
+                schemes());
+  EXPECT_EQ(refused(kChannel, nullptr, "pack-quantized"),
+            group +
+                "weights: expected int4 or int8 in format "
+                "\"pack-quantized\", got float8 by channel of -1; " +
+                schemes());
+  EXPECT_EQ(refused(args("float", 4, "tensor_group",
+                         {{"group_size", 16}, {"scale_dtype", "uint8"}}),
+                    nullptr, "nvfp4-pack-quantized"),
+            group + "weights.scale_dtype: expected \"torch.float8_e4m3fn\" or "
+                    "none, got the string \"uint8\"");
+  json quant = compressed("float-quantized", kChannel, kToken);
+  quant["config_groups"]["group_0"]["output_activations"] = kTensor;
+  EXPECT_EQ(read(quant),
+            group +
+                "output_activations: expected null: outputs of experts are "
+                "not quantized, got an object; " +
+                schemes());
+  quant = compressed("float-quantized", kChannel, kToken);
+  quant["sparsity_config"] = {{"format", "sparse-24-bitmask"}};
+  EXPECT_EQ(read(quant), kPath + "sparsity_config.format: expected \"dense\", "
+                                 "got the string \"sparse-24-bitmask\"");
+  quant["sparsity_config"] = json::object();
+  quant["transform_config"] = {{"config_groups", {{"R1", json::object()}}}};
+  EXPECT_EQ(read(quant),
+            kPath +
+                "transform_config.config_groups: expected none: rotations "
+                "of weights and activations are no part of a layer, got an "
+                "object; " +
+                schemes());
+  quant.erase("transform_config");
+  EXPECT_EQ(read(without(quant, "config_groups")),
+            kPath + "config_groups: expected an object with groups, got "
+                    "nothing");
+  quant["config_groups"]["group_0"].erase("weights");
+  EXPECT_EQ(read(quant), group + "weights: expected an object: experts are "
+                                 "quantized, got nothing");
+}
+
+TEST(Quantization, GroupsOfCompressedTensors) {
+  const auto targets = [](const json &first, const json &second = nullptr) {
+    json quant = compressed("float-quantized", kChannel, kToken);
+    quant["config_groups"]["group_0"]["targets"] = first;
+    if (!second.is_null())
+      quant["config_groups"]["group_1"] = {
+          {"targets", second},
+          {"format", "pack-quantized"},
+          {"weights", args("int", 4, "group", {{"group_size", 32}})}};
+    return read(quant);
+  };
+  // Attention in one way, experts in another; names count more than classes.
+  EXPECT_EQ(targets({"re:.*self_attn.*"}, {"re:.*mlp\\.experts.*"}),
+            "int4_w4a16 32 pack_quantized");
+  EXPECT_EQ(targets({"Linear"}, {"re:.*experts.*(gate|up|down)_proj$"}),
+            "int4_w4a16 32 pack_quantized");
+  EXPECT_EQ(targets({"Linear"}, {"re:.*self_attn.*"}), "fp8_channel");
+  EXPECT_EQ(targets({"re:.*self_attn.*"}),
+            kPath +
+                "config_groups: expected one group whose targets are the "
+                "experts (\"Linear\", or their names), got 0 of 1 groups; " +
+                schemes());
+  EXPECT_EQ(targets({"Linear"}, {"Linear"}),
+            kPath +
+                "config_groups: expected one group whose targets are the "
+                "experts (\"Linear\", or their names), got 2 of 2 groups; " +
+                schemes());
+  const std::string some =
+      kPath +
+      "config_groups.group_0.targets: names some experts or parts of "
+      "them, or cannot be told from that; accepted: \"Linear\", or "
+      "names of all routed experts; " +
+      schemes();
+  for (const char *target :
+       {"re:.*experts.*down_proj", "model.layers.3.mlp.experts",
+        "re:.*layers\\.[0-3]\\..*", "re:.*(?!attn)", "Qwen3MoeExperts"})
+    EXPECT_EQ(targets({target}), some) << target;
+  EXPECT_EQ(targets("Linear"),
+            kPath + "config_groups.group_0.targets: expected an array of at "
+                    "most 1024 names of modules or of their classes, got the "
+                    "string \"Linear\"");
+}
+
+} // namespace

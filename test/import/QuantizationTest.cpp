@@ -1,0 +1,374 @@
+//===- QuantizationTest.cpp - quantization_config of a config.json --------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What each format means, and that what it says otherwise is refused.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/import/ModuleNames.h"
+#include "test/import/QuantizationTesting.h"
+
+using namespace moec;
+using namespace moec::compiler;
+using namespace moec::compiler::testing;
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// fp8
+//===----------------------------------------------------------------------===//
+
+const json kFp8 = {{"quant_method", "fp8"},
+                   {"fmt", "e4m3"},
+                   {"activation_scheme", "dynamic"},
+                   {"modules_to_not_convert", {"model.layers.0.mlp.gate"}},
+                   {"weight_block_size", {128, 128}}};
+
+TEST(Quantization, Fp8) {
+  EXPECT_EQ(read(kFp8), "fp8_block");
+  // The default of FineGrainedFP8Config.
+  EXPECT_EQ(read(without(kFp8, "activation_scheme")), "fp8_block");
+  EXPECT_EQ(read(with(kFp8, {{"scale_fmt", "ue8m0"}})), "fp8_block_ue8m0");
+  EXPECT_EQ(read(with(kFp8, {{"dequantize", false}})), "fp8_block");
+  EXPECT_EQ(read(with(kFp8, {{"expert_dtype", "fp4"}})), "mxfp4_w4a16");
+  const json ofTensor = with(kFp8, {{"weight_block_size", nullptr}});
+  // merge_patch of a config would drop the null.
+  const auto readPlain = [](const json &quantization) {
+    json config = json::parse(modelText("qwen3-30b-a3b"));
+    config["quantization_config"] = quantization;
+    Result<LayerDescription> layer =
+        readDescription(config.dump(), "in.json", {});
+    return layer ? layer->quant.scheme : layer.error().message;
+  };
+  EXPECT_EQ(readPlain(ofTensor), "fp8_tensor_dynamic");
+  EXPECT_EQ(readPlain(with(ofTensor, {{"activation_scheme", "static"}})),
+            "fp8_tensor");
+  // Scales of powers of two are of blocks.
+  EXPECT_EQ(readPlain(with(ofTensor, {{"scale_fmt", "ue8m0"}})),
+            kPath + "scale_fmt: expected \"float\" without weight_block_size, "
+                    "got the string \"ue8m0\"");
+}
+
+TEST(Quantization, Fp8ThatNoSchemeHas) {
+  EXPECT_EQ(read(with(kFp8, {{"weight_block_size", {64, 64}}})),
+            "f8E4M3FN [1, 64] f32 dynamic x f8E4M3FN [64, 64] f32");
+  EXPECT_EQ(read(with(kFp8, {{"weight_block_size", {1, 32}},
+                             {"scale_fmt", "ue8m0"}})),
+            "mxfp8");
+  EXPECT_EQ(read(with(kFp8, {{"activation_scheme", "static"}})),
+            "f8E4M3FN [-1, -1] f32 x f8E4M3FN [128, 128] f32");
+}
+
+TEST(Quantization, Fp8IsRefused) {
+  // Transformers and vLLM read an absent key in two ways.
+  EXPECT_EQ(read({{"quant_method", "fp8"}}),
+            kPath + "weight_block_size: expected rows and columns that share "
+                    "a scale, [128, 128] say, or null for one scale a weight, "
+                    "got nothing");
+  EXPECT_EQ(read(with(kFp8, {{"weight_block_size", {128}}})),
+            kPath + "weight_block_size: expected two integers, rows and "
+                    "columns that share a scale, got an array");
+  EXPECT_EQ(read(with(kFp8, {{"dequantize", true}})),
+            kPath + "dequantize: expected false, got true; " + schemes());
+  EXPECT_EQ(read(with(kFp8, {{"fmt", "e5m2"}})),
+            kPath + "fmt: expected \"e4m3\" or \"float8_e4m3fn\", got the "
+                    "string \"e5m2\"");
+}
+
+//===----------------------------------------------------------------------===//
+// GPTQ and AWQ
+//===----------------------------------------------------------------------===//
+
+const json kGptq = {
+    {"quant_method", "gptq"}, {"bits", 4},   {"group_size", 64},
+    {"desc_act", false},      {"sym", true}, {"lm_head", false}};
+
+TEST(Quantization, Gptq) {
+  EXPECT_EQ(read(kGptq), "int4_w4a16 64 gptq");
+  EXPECT_EQ(read(without(kGptq, "sym")), "int4_w4a16 64 gptq");
+  EXPECT_EQ(
+      read(with(kGptq, {{"checkpoint_format", "gptq_v2"}, {"sym", false}})),
+      "int4_zp_w4a16 64 gptq_v2");
+  EXPECT_EQ(read(with(kGptq, {{"format", "gptq_v2"}})),
+            "int4_w4a16 64 gptq_v2");
+  EXPECT_EQ(read(with(kGptq, {{"group_size", -1}})), "int4_w4a16 -1 gptq");
+  // Rows of k are in groups that g_idx says; one group of all has no order.
+  const json ordered = with(kGptq, {{"desc_act", true}});
+  EXPECT_EQ(read(ordered), "int4_w4a16 64 gptq index");
+  EXPECT_EQ(read(with(ordered, {{"group_size", -1}})), "int4_w4a16 -1 gptq");
+  EXPECT_EQ(read(without(with(kGptq, {{"group_size", -1}}), "desc_act")),
+            "int4_w4a16 -1 gptq");
+  EXPECT_EQ(read(with(kGptq, {{"bits", 8}, {"group_size", -1}})),
+            "int8_w8a16 -1 gptq");
+  // What says nothing about experts.
+  EXPECT_EQ(read(with(kGptq, {{"dynamic",
+                               {{"-:.*self_attn.*", json::object()},
+                                {R"(-:.*\.mlp\.gate$)", json::object()}}},
+                              {"pack_dtype", "int32"},
+                              {"meta", {{"quantizer", {"gptqmodel:5.0"}}}},
+                              {"damp_percent", 0.05},
+                              {"rotation", nullptr}})),
+            "int4_w4a16 64 gptq");
+  EXPECT_EQ(
+      read(with(kGptq, {{"modules_in_block_to_quantize",
+                         {{"self_attn.q_proj"},
+                          {"mlp.experts.0.gate_proj", "mlp.experts.0.up_proj"},
+                          {"mlp.experts.0.down_proj"}}}})),
+      "int4_w4a16 64 gptq");
+}
+
+TEST(Quantization, GptqIsRefused) {
+  EXPECT_EQ(read(with(kGptq, {{"bits", 8}, {"sym", false}})),
+            kPath + "sym: expected true with 8 bits, got false; zero points of "
+                    "GPTQ are accepted with 4 bits");
+  for (int bits : {2, 3, 5, 6, 7})
+    EXPECT_EQ(read(with(kGptq, {{"bits", bits}})),
+              kPath + "bits: expected 4 or 8, got the number " +
+                  std::to_string(bits));
+  EXPECT_EQ(read(without(kGptq, "bits")),
+            kPath + "bits: expected an integer from 1 to 64, got nothing");
+  EXPECT_EQ(read(with(kGptq, {{"group_size", 0}})),
+            kPath + "group_size: expected -1 (all of K) or at least 1, got the "
+                    "number 0");
+  EXPECT_EQ(read(without(kGptq, "desc_act")),
+            kPath + "desc_act: expected true or false, got nothing");
+  EXPECT_EQ(read(with(kGptq, {{"checkpoint_format", "marlin"}})),
+            kPath + "checkpoint_format: expected \"gptq\" or \"gptq_v2\", got "
+                    "the string \"marlin\"");
+  EXPECT_EQ(
+      read(with(kGptq, {{"format", "gptq"}, {"checkpoint_format", "gptq_v2"}})),
+      kPath + "checkpoint_format: expected what format says, \"gptq\", "
+              "got the string \"gptq_v2\"");
+  EXPECT_EQ(read(with(kGptq, {{"pack_dtype", "int64"}})),
+            kPath + "pack_dtype: expected \"int32\" or \"torch.int32\", got "
+                    "the string \"int64\"");
+  EXPECT_EQ(read(with(kGptq, {{"is_marlin_format", true}})),
+            kPath + "is_marlin_format: expected false, got true; " + schemes());
+  EXPECT_EQ(read(with(kGptq, {{"act_bits", 8}})),
+            kPath + "act_bits: expected 16, got the number 8");
+  for (const char *key : {"adapter", "rotation"})
+    EXPECT_EQ(read(with(kGptq, {{key, "yes"}})),
+              kPath + key + ": expected null, got the string \"yes\"; " +
+                  schemes());
+  EXPECT_EQ(read(with(kGptq, {{"modules_in_block_to_quantize",
+                               {{"self_attn.q_proj"}}}})),
+            kPath +
+                "modules_in_block_to_quantize: does not name gate, up and "
+                "down of the experts, which are not quantized then; " +
+                schemes());
+  EXPECT_EQ(read(with(kGptq, {{"modules_in_block_to_quantize", "all"}})),
+            kPath + "modules_in_block_to_quantize: expected lists of module "
+                    "names, got the string \"all\"");
+  for (const char *rule :
+       {R"(-:.*\.experts\..*)", R"(+:.*\.layers\.(1|2)\..*)", ".*down_proj.*",
+        R"(.*\.(?:1[0-5])\..*)", ".*(?=x).*"})
+    EXPECT_EQ(read(with(kGptq, {{"dynamic", {{rule, {{"bits", 8}}}}}})),
+              kPath + "dynamic." + rule +
+                  ": may quantize experts in another way than others; " +
+                  schemes());
+}
+
+const json kAwq = {{"quant_method", "awq"},
+                   {"bits", 4},
+                   {"group_size", 64},
+                   {"zero_point", true},
+                   {"version", "gemm"}};
+
+TEST(Quantization, Awq) {
+  EXPECT_EQ(read(kAwq), "int4_zp_w4a16 64 awq");
+  EXPECT_EQ(read(with(kAwq, {{"version", "GEMM"}, {"zero_point", false}})),
+            "int4_w4a16 64 awq");
+  // The defaults of AwqConfig.
+  EXPECT_EQ(read({{"quant_method", "awq"}}), "int4_zp_w4a16 128 awq");
+  // AutoAWQ's own words; and what Transformers writes beside.
+  EXPECT_EQ(read({{"quant_method", "awq"}, {"w_bit", 4}, {"q_group_size", 32}}),
+            "int4_zp_w4a16 32 awq");
+  EXPECT_EQ(read(with(kAwq, {{"sym", true},
+                             {"desc_act", false},
+                             {"backend", "auto"},
+                             {"modules_to_not_convert", {"gate"}}})),
+            "int4_zp_w4a16 64 awq");
+}
+
+TEST(Quantization, AwqIsRefused) {
+  for (const char *version : {"gemv", "gemv_fast", "llm-awq", "marlin"})
+    EXPECT_EQ(read(with(kAwq, {{"version", version}})),
+              kPath +
+                  "version: expected \"gemm\", whose order of weights is "
+                  "stored_layout \"awq\", got the string \"" +
+                  version + "\"");
+  EXPECT_EQ(read(with(without(kAwq, "version"), {{"format", "gemv"}})),
+            kPath + "format: expected \"gemm\", whose order of weights is "
+                    "stored_layout \"awq\", got the string \"gemv\"");
+  EXPECT_EQ(read(with(kAwq, {{"backend", "llm-awq"}})),
+            kPath + "backend: expected one whose weights are stored as AutoAWQ "
+                    "stores them, got the string \"llm-awq\"");
+  for (int bits : {3, 5, 6, 7, 8})
+    EXPECT_EQ(read(with(kAwq, {{"bits", bits}})),
+              kPath + "bits: expected 4, got the number " +
+                  std::to_string(bits));
+  EXPECT_EQ(read(with(kAwq, {{"w_bit", 4}})),
+            kPath + "w_bit: expected either bits or w_bit, got both");
+  EXPECT_EQ(read(with(kAwq, {{"group_size", 0}})),
+            kPath + "group_size: expected -1 (all of K) or at least 1, got the "
+                    "number 0");
+  EXPECT_EQ(read(with(kAwq, {{"desc_act", true}})),
+            kPath +
+                "desc_act: expected false: AWQ has no order of groups, got "
+                "true; " +
+                schemes());
+}
+
+//===----------------------------------------------------------------------===//
+// Others
+//===----------------------------------------------------------------------===//
+
+TEST(Quantization, ModelOptAndMx) {
+  const json nvfp4 = {{"quant_method", "modelopt"},
+                      {"quant_algo", "NVFP4"},
+                      {"group_size", 16},
+                      {"kv_cache_scheme", {{"num_bits", 8}}},
+                      {"producer", {{"name", "modelopt"}}},
+                      {"ignore", {"lm_head", "model.layers.61*"}}};
+  EXPECT_EQ(read(nvfp4), "nvfp4");
+  EXPECT_EQ(
+      read(with(without(nvfp4, "group_size"), {{"quant_algo", "w4a16_nvfp4"}})),
+      "nvfp4_w4a16");
+  EXPECT_EQ(read({{"quant_method", "modelopt"},
+                  {"quantization", {{"quant_algo", "FP8"}}}}),
+            "fp8_tensor");
+  EXPECT_EQ(read({{"quant_method", "modelopt"},
+                  {"quantization", {{"quant_algo", "FP8"}, {"bits", 4}}}}),
+            kPath + "quantization.bits: moec knows no such key, and its name "
+                    "says that it may change the experts' weights; if it does "
+                    "not, pass --ignore-field=bits");
+  EXPECT_EQ(read(with(nvfp4, {{"quant_algo", "MIXED_PRECISION"}})),
+            kPath + "quant_algo: expected \"FP8\", "
+                    "\"FP8_PER_CHANNEL_PER_TOKEN\", \"NVFP4\", "
+                    "\"W4A16_NVFP4\", \"W4A8_NVFP4_FP8\" or \"MXFP8\", got the "
+                    "string \"MIXED_PRECISION\"");
+  EXPECT_EQ(read(with(nvfp4, {{"group_size", 32}})),
+            kPath + "group_size: expected 16 with NVFP4, got the number 32");
+  EXPECT_EQ(read(with(nvfp4, {{"quant_algo", "FP8"}})),
+            kPath + "group_size: expected none with FP8, got the number 16");
+  EXPECT_EQ(read(with(nvfp4, {{"pre_quant_scale", true}})),
+            kPath + "pre_quant_scale: expected false, got true; " + schemes());
+  EXPECT_EQ(read(with(nvfp4, {{"config_groups",
+                               {{"group_0", json::object()},
+                                {"group_1", json::object()}}}})),
+            kPath + "config_groups: expected one group, got 2; " + schemes());
+  EXPECT_EQ(read({{"quant_method", "mxfp4"}}), "mxfp4_w4a16");
+  const json mxfp8 = {{"quant_method", "mxfp8"},
+                      {"scale_fmt", "ue8m0"},
+                      {"weight_block_size", {1, 32}}};
+  EXPECT_EQ(read(mxfp8), "mxfp8");
+  EXPECT_EQ(read(with(mxfp8, {{"weight_block_size", {1, 64}}})),
+            kPath + "weight_block_size: expected [1, 32], got an array");
+  EXPECT_EQ(read(with(mxfp8, {{"scale_fmt", "float"}})),
+            kPath + "scale_fmt: expected \"ue8m0\", got the string \"float\"");
+  EXPECT_EQ(read(with(mxfp8, {{"activation_scheme", "static"}})),
+            kPath + "activation_scheme: expected \"dynamic\", got the string "
+                    "\"static\"");
+  EXPECT_EQ(read({{"quant_method", "quip"}}),
+            kPath +
+                "quant_method: no importer for quant_method \"quip\"; "
+                "known: awq, compressed-tensors, fp8, gptq, modelopt, "
+                "mxfp4, mxfp8 and quark; " +
+                schemes());
+  // A named scheme settles it.
+  ImportOptions options;
+  options.scheme = "bf16";
+  EXPECT_EQ(read({{"quant_method", "quip"}}, options), "bf16");
+}
+
+TEST(Quantization, ModulesThatStayAsTheyAre) {
+  const auto keeps = [](const json &names) {
+    return read(with(kFp8, {{"modules_to_not_convert", names}}));
+  };
+  EXPECT_EQ(keeps({"lm_head", "gate", "model.layers.0.input_layernorm",
+                   "re:.*self_attn.*", "model.layers.*.mlp.router",
+                   "re:.*mlp\\.(gate|up|gate_up|down)_proj.*", "re:.*mlp.gate$",
+                   "model.layers.47.mlp.gate",
+                   "model.layers.0.mlp.shared_expert_gate"}),
+            "fp8_block");
+  for (const char *name :
+       {"model.layers.3.mlp.experts.0", "mlp", "experts", "down_proj",
+        "re:.*mlp.*", "*mlp*", "re:.*gate_proj", "model.layers.*.mlp", "Linear",
+        "re:.*\\.experts(?!x)"})
+    EXPECT_EQ(keeps({name}), kPath + "modules_to_not_convert: the string \"" +
+                                 name +
+                                 "\" names experts, whose layers would differ "
+                                 "from the others; " +
+                                 schemes());
+  // A whole layer is of importance if it is this one.
+  EXPECT_EQ(keeps({"model.layers.48*", "model.layers.5"}), "fp8_block");
+  EXPECT_EQ(keeps({"model.layers.0"}),
+            "in.json: $.quantization_config: leaves all of layer 0 as it is; "
+            "accepted: --scheme=bf16, or --layer of another layer");
+  EXPECT_EQ(keeps("lm_head"),
+            kPath + "modules_to_not_convert: expected an array of module "
+                    "names, got the string \"lm_head\"");
+  EXPECT_EQ(keeps(json(2000, "*norm")),
+            kPath + "modules_to_not_convert: expected at most 1024 patterns");
+  // Shared experts may differ, if they are no part of the layer.
+  const json shared = {{"ignored_layers", {"re:.*shared_experts.*"}}};
+  EXPECT_EQ(read(shared, {}, "deepseek-v3"),
+            "in.json: $.quantization_config: leaves shared experts as they "
+            "are, so that they cannot be rows of the routed ones; accepted: "
+            "--no-shared-experts");
+  ImportOptions apart;
+  apart.noSharedExperts = true;
+  EXPECT_EQ(read(shared, apart, "deepseek-v3"), "fp8_block");
+}
+
+TEST(Quantization, KeysThatNobodyKnows) {
+  EXPECT_EQ(read(with(kGptq, {{"hadamard_size", 64}})),
+            kPath + "hadamard_size: moec knows no such key, and its name says "
+                    "that it may change the experts' weights; if it does not, "
+                    "pass --ignore-field=hadamard_size");
+  ImportOptions ignoring;
+  ignoring.ignoreFields = {"hadamard_size"};
+  EXPECT_EQ(read(with(kGptq, {{"hadamard_size", 64}}), ignoring),
+            "int4_w4a16 64 gptq");
+  for (const json &nothing : {json(false), json(""), json::object()})
+    EXPECT_EQ(read(with(kGptq, {{"outlier_groups", nothing}})),
+              "int4_w4a16 64 gptq");
+  EXPECT_EQ(read(with(kGptq, {{"author", "me"}, {"kv_cache_dtype", "fp8"}})),
+            "int4_w4a16 64 gptq");
+}
+
+TEST(Quantization, MeaningOfModules) {
+  using M = ModuleMeaning;
+  EXPECT_EQ(meaningOfModules("model.layers.3.mlp.experts").routed, M::All);
+  EXPECT_EQ(meaningOfModules("w1").routed, M::Gate);
+  EXPECT_EQ(meaningOfModules("re:.*experts.*w[13]$").routed, M::Gate | M::Up);
+  EXPECT_EQ(meaningOfModules("re:.*experts.*\\d+\\.w2$").routed, M::Down);
+  EXPECT_TRUE(meaningOfModules("*shared_experts*").shared);
+  EXPECT_EQ(meaningOfModules("*shared_experts*").routed, 0u);
+  EXPECT_EQ(meaningOfModules("model.layers.61*").layer, 61);
+  EXPECT_EQ(meaningOfModules("re:.*layers\\.3\\..*").layer, 3);
+  EXPECT_EQ(meaningOfModules("model.layers.3.mlp.experts.0").layer,
+            std::nullopt);
+  EXPECT_EQ(meaningOfModules("re:.*layers\\.(3|4)\\..*").layer, std::nullopt);
+  EXPECT_TRUE(meaningOfModules("re:.*layers\\.(3|4)\\..*").ofSome);
+  for (const char *broken : {"re:(", "re:[", "re:*", "re:a{2}", "re:a)",
+                             "re:\\", "re:(?<x>a)", "re:[a\\"})
+    EXPECT_FALSE(meaningOfModules(broken).understood) << broken;
+  // No pattern takes long, however many runs stand in it.
+  std::string runs = "re:";
+  for (int i = 0; i < 250; ++i)
+    runs += ".*";
+  EXPECT_EQ(meaningOfModules(runs + "~").routed, 0u);
+  std::string alternatives = "re:";
+  for (int i = 0; i < 60; ++i)
+    alternatives += "(a|b)";
+  EXPECT_FALSE(meaningOfModules(alternatives).understood);
+  EXPECT_FALSE(meaningOfModules("re:" + std::string(5000, '(')).understood);
+  EXPECT_EQ(meaningOfModules("").routed, 0u);
+}
+
+} // namespace

@@ -1,0 +1,512 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The families of models that are compared: which block of transformers, made how small, in which variants.
+
+A variant lays keys over the configuration. "a.b" is key b of the object a; "+key" goes into the text of the config alone,
+past the configuration class.
+"""
+
+import dataclasses
+from typing import Any
+
+HIDDEN, INTER = 128, 96
+Keys = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """One configuration class and its MoE block; names are those of transformers."""
+
+    block: str
+    config: str  # the class that the block takes
+    architecture: str
+    sizes: Keys  # what makes the model small
+    variants: dict[str, Keys] = dataclasses.field(default_factory=dict)
+    module: str = ""  # of transformers.models, where it is not the family's name
+    outer: str = ""  # the configuration class around it
+    part: str = "text_config"  # and under which key
+    transposed: bool = False  # experts are [experts, k, rows]
+    logits: int = 0  # which result of the router
+    layer: int | None = None  # asked of moec and of the block
+    gain: float = 2.0  # how far activations go beyond limits
+    small: Keys = dataclasses.field(default_factory=dict)  # of a whole model
+    dense: int | None = None  # a layer that transformers builds without experts
+    needed: Keys = dataclasses.field(default_factory=dict)  # what the class's default lacks to have experts
+
+
+def sizes(experts_key: str, **more: Any) -> Keys:
+    return {"num_hidden_layers": 4, "hidden_size": HIDDEN, experts_key: 16} | more
+
+
+DEEPSEEK: dict[str, Keys] = {
+    "no-renormalization": {"norm_topk_prob": False},
+    "renormalization": {"norm_topk_prob": True},
+    "scale-1": {"routed_scaling_factor": 1.0},
+    "scale-0.7": {"routed_scaling_factor": 0.7},
+    "one-group": {"n_group": 1, "topk_group": 1},
+    "groups-4-2": {"n_group": 4, "topk_group": 2},
+    "shared-1": {"n_shared_experts": 1},
+    "shared-2": {"n_shared_experts": 2},
+    "gelu": {"hidden_act": "gelu"},
+}
+SMALL_MLA = {
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "kv_lora_rank": 16,
+    "q_lora_rank": 16,
+    "qk_rope_head_dim": 16,
+    "qk_nope_head_dim": 16,
+    "v_head_dim": 16,
+    "intermediate_size": 64,
+    "vocab_size": 96,
+}
+SMALL = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "vocab_size": 96}
+NORM = {"renormalization": {"norm_topk_prob": True}, "no-renormalization": {"norm_topk_prob": False}}
+TOPK: dict[str, Keys] = {"top-1": {"num_experts_per_tok": 1}, "top-5": {"num_experts_per_tok": 5}}
+ACTS = {"gelu": {"hidden_act": "gelu"}, "gelu-tanh": {"hidden_act": "gelu_pytorch_tanh"}, "relu": {"hidden_act": "relu"}}
+
+
+def deepseek(prefix: str, architecture: str, experts: str = "n_routed_experts", dense: int | None = 0, **more: Any) -> Family:
+    return Family(
+        f"{prefix}MoE",
+        f"{prefix}Config",
+        architecture,
+        sizes(experts, moe_intermediate_size=INTER) | {experts: 32},
+        {**DEEPSEEK, **TOPK},
+        small=SMALL_MLA,
+        dense=dense,
+        **more,
+    )
+
+
+FAMILIES: dict[str, Family] = {
+    "mixtral": Family(
+        "MixtralSparseMoeBlock",
+        "MixtralConfig",
+        "MixtralForCausalLM",
+        sizes("num_local_experts", intermediate_size=INTER),
+        {**TOPK, **ACTS, "jitter": {"router_jitter_noise": 0.1}},
+        small=SMALL,
+    ),
+    "qwen2_moe": Family(
+        "Qwen2MoeSparseMoeBlock",
+        "Qwen2MoeConfig",
+        "Qwen2MoeForCausalLM",
+        sizes("num_experts", moe_intermediate_size=INTER, shared_expert_intermediate_size=INTER),
+        {
+            **NORM,
+            **TOPK,
+            "shared-3-wide": {"shared_expert_intermediate_size": 3 * INTER},
+            "shared-narrow": {"shared_expert_intermediate_size": 48},
+            "shared-default": {"shared_expert_intermediate_size": 5632},
+            "every-second": {"decoder_sparse_step": 2},
+            "dense-first": {"mlp_only_layers": [0]},
+        },
+        small={**SMALL, "intermediate_size": 64},
+    ),
+    "qwen3_moe": Family(
+        "Qwen3MoeSparseMoeBlock",
+        "Qwen3MoeConfig",
+        "Qwen3MoeForCausalLM",
+        sizes("num_experts", moe_intermediate_size=INTER),
+        {**NORM, **TOPK},
+        small={**SMALL, "intermediate_size": 64},
+    ),
+    "qwen3_next": Family(
+        "Qwen3NextSparseMoeBlock",
+        "Qwen3NextConfig",
+        "Qwen3NextForCausalLM",
+        sizes("num_experts", moe_intermediate_size=INTER, shared_expert_intermediate_size=INTER),
+        {
+            **NORM,
+            **TOPK,
+            "shared-2-wide": {"shared_expert_intermediate_size": 2 * INTER},
+            "widths-default": {"shared_expert_intermediate_size": 512, "moe_intermediate_size": 512},
+        },
+        small={
+            **SMALL,
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 4,
+            "linear_key_head_dim": 16,
+            "linear_value_head_dim": 16,
+        },
+    ),
+    "qwen3_vl_moe": Family(
+        "Qwen3VLMoeTextSparseMoeBlock",
+        "Qwen3VLMoeTextConfig",
+        "Qwen3VLMoeForConditionalGeneration",
+        sizes("num_experts", moe_intermediate_size=INTER),
+        {**TOPK},
+        outer="Qwen3VLMoeConfig",
+    ),
+    "qwen3_5_moe": Family(
+        "Qwen3_5MoeSparseMoeBlock",
+        "Qwen3_5MoeTextConfig",
+        "Qwen3_5MoeForConditionalGeneration",
+        sizes("num_experts", moe_intermediate_size=INTER, shared_expert_intermediate_size=INTER),
+        {**TOPK, "widths-default": {"shared_expert_intermediate_size": 512, "moe_intermediate_size": 512}},
+        outer="Qwen3_5MoeConfig",
+    ),
+    "qwen3_5_moe_text": Family(
+        "Qwen3_5MoeSparseMoeBlock",
+        "Qwen3_5MoeTextConfig",
+        "Qwen3_5MoeForCausalLM",
+        sizes("num_experts", moe_intermediate_size=INTER, shared_expert_intermediate_size=INTER),
+        {},
+        module="qwen3_5_moe",
+        small={
+            **SMALL,
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 4,
+            "linear_key_head_dim": 16,
+            "linear_value_head_dim": 16,
+        },
+    ),
+    "gpt_oss": Family(
+        "GptOssMLP",
+        "GptOssConfig",
+        "GptOssForCausalLM",
+        sizes("num_local_experts", intermediate_size=INTER),
+        {**TOPK, "limit-2": {"swiglu_limit": 2.0}, "alpha-1": {"swiglu_alpha": 1.0}},
+        transposed=True,
+        gain=6.0,
+        small=SMALL,
+    ),
+    "llama4": Family(
+        "Llama4TextMoe",
+        "Llama4TextConfig",
+        "Llama4ForConditionalGeneration",
+        sizes("num_local_experts", num_local_experts=8, intermediate_size=INTER),
+        {"top-2": {"num_experts_per_tok": 2}, "every-second": {"interleave_moe_layer_step": 2}},
+        outer="Llama4Config",
+        transposed=True,
+        logits=1,
+    ),
+    "llama4_text": Family(
+        "Llama4TextMoe",
+        "Llama4TextConfig",
+        "Llama4ForCausalLM",
+        sizes("num_local_experts", num_local_experts=8, intermediate_size=INTER),
+        {},
+        module="llama4",
+        transposed=True,
+        logits=1,
+        small={**SMALL, "intermediate_size_mlp": 64},
+    ),
+    "deepseek_v2": Family(
+        "DeepseekV2Moe",
+        "DeepseekV2Config",
+        "DeepseekV2ForCausalLM",
+        sizes("n_routed_experts", moe_intermediate_size=INTER, num_experts_per_tok=3),
+        {
+            "groups": {"topk_method": "group_limited_greedy", "n_group": 4, "topk_group": 2},
+            "groups-greedy": {"topk_method": "greedy", "n_group": 4, "topk_group": 2},
+            "scale-16": {"routed_scaling_factor": 16.0},
+            "renormalization": {"norm_topk_prob": True},
+            "shared-1": {"n_shared_experts": 1},
+            "gelu": {"hidden_act": "gelu"},
+        },
+        small=SMALL_MLA,
+        needed={"num_experts_per_tok": 6},
+    ),
+    "deepseek_v3": deepseek("DeepseekV3", "DeepseekV3ForCausalLM"),
+    "deepseek_v32": deepseek("DeepseekV32", "DeepseekV32ForCausalLM"),
+    "glm4_moe": deepseek("Glm4Moe", "Glm4MoeForCausalLM"),
+    "glm4_moe_lite": deepseek("Glm4MoeLite", "Glm4MoeLiteForCausalLM"),
+    "glm_moe_dsa": deepseek("GlmMoeDsa", "GlmMoeDsaForCausalLM"),
+    "glm4v_moe": deepseek("Glm4vMoeText", "Glm4vMoeForConditionalGeneration", outer="Glm4vMoeConfig"),
+    "kimi_linear": dataclasses.replace(
+        deepseek("KimiLinear", "KimiLinearForCausalLM", "num_experts"),
+        small={**SMALL_MLA, "pad_token_id": 0, "linear_head_dim": 16, "linear_num_heads": 4},
+    ),
+    "kimi_k25": dataclasses.replace(
+        deepseek("DeepseekV3", "Kimi_K25ForConditionalGeneration"), module="deepseek_v3", outer="Kimi_K25Config"
+    ),
+    "axk1": deepseek("AXK1", "AXK1ForCausalLM"),
+    "dots1": dataclasses.replace(
+        deepseek("Dots1", "Dots1ForCausalLM"),
+        sizes=sizes("n_routed_experts", moe_intermediate_size=INTER, num_experts_per_tok=4, n_shared_experts=1)
+        | {"n_routed_experts": 32},
+        dense=None,
+        needed={"n_routed_experts": 128, "num_experts_per_tok": 6},
+    ),
+    "deepseek_v4": Family(
+        "DeepseekV4SparseMoeBlock",
+        "DeepseekV4Config",
+        "DeepseekV4ForCausalLM",
+        sizes("n_routed_experts", num_hidden_layers=5, moe_intermediate_size=INTER, vocab_size=96),
+        {
+            "limit-2": {"swiglu_limit": 2.0},
+            "sigmoid": {"scoring_func": "sigmoid"},
+            "scale-1": {"routed_scaling_factor": 1.0},
+            "mlp-bias": {"mlp_bias": True},
+            **TOPK,
+        },
+        layer=4,
+        gain=6.0,
+        small={"num_attention_heads": 4, "head_dim": 32, "q_lora_rank": 16, "o_lora_rank": 16, "o_groups": 2},
+    ),
+    "deepseek_v4-hash": Family(
+        "DeepseekV4SparseMoeBlock",
+        "DeepseekV4Config",
+        "DeepseekV4ForCausalLM",
+        sizes("n_routed_experts", num_hidden_layers=5, moe_intermediate_size=INTER, vocab_size=96),
+        {"scale-1": {"routed_scaling_factor": 1.0}, "said-twice": {"+num_hash_layers": 3}},
+        module="deepseek_v4",
+        layer=0,
+        gain=6.0,
+    ),
+    "minimax_m2": Family(
+        "MiniMaxM2SparseMoeBlock",
+        "MiniMaxM2Config",
+        "MiniMaxM2ForCausalLM",
+        sizes("num_local_experts", intermediate_size=INTER),
+        {**TOPK},
+        small=SMALL,
+    ),
+    "minimax_m3_vl": Family(
+        "MiniMaxM3VLSparseMoeBlock",
+        "MiniMaxM3VLTextConfig",
+        "MiniMaxM3SparseForConditionalGeneration",
+        sizes("num_local_experts", intermediate_size=INTER, shared_intermediate_size=INTER),
+        {
+            **TOPK,
+            "scale-1": {"routed_scaling_factor": 1.0},
+            "limit-2": {"swiglu_limit": 2.0},
+            "alpha-1": {"swiglu_alpha": 1.0},
+            "shared-2-wide": {"shared_intermediate_size": 2 * INTER},
+            "said-shared": {"+text_config.n_shared_experts": 1},
+            "said-shared-limit-2": {"+text_config.n_shared_experts": 1, "swiglu_limit": 2.0},
+            "said-shared-alpha-1": {"+text_config.n_shared_experts": 1, "swiglu_alpha": 1.0},
+        },
+        outer="MiniMaxM3VLConfig",
+        gain=6.0,
+    ),
+    "dbrx": Family(
+        "DbrxFFN",
+        "DbrxConfig",
+        "DbrxForCausalLM",
+        {
+            "n_layers": 4,
+            "d_model": HIDDEN,
+            "ffn_config": {"hidden_size": HIDDEN, "moe_num_experts": 16, "moe_top_k": 3, "ffn_hidden_size": INTER},
+        },
+        {
+            "no-norm": {"ffn_config.moe_normalize_expert_weights": None},
+            "norm-2": {"ffn_config.moe_normalize_expert_weights": 2.0},
+            "jitter": {"ffn_config.moe_jitter_eps": 0.01},
+            "gelu": {"ffn_config.ffn_act_fn": {"name": "gelu"}},
+        },
+        small={"n_heads": 4, "vocab_size": 96, "attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0}},
+    ),
+    "phimoe": Family(
+        "PhimoeSparseMoeBlock",
+        "PhimoeConfig",
+        "PhimoeForCausalLM",
+        sizes("num_local_experts", num_local_experts=24, intermediate_size=INTER),
+        {
+            "threshold": {"router_jitter_noise": 0.1},
+            "input-jitter": {"input_jitter_noise": 0.1},
+            "gelu": {"hidden_act": "gelu"},
+        },
+        small=SMALL,
+    ),
+    "olmoe": Family(
+        "OlmoeSparseMoeBlock",
+        "OlmoeConfig",
+        "OlmoeForCausalLM",
+        sizes("num_experts", intermediate_size=INTER),
+        {**NORM, **TOPK},
+        small={"num_attention_heads": 4, "vocab_size": 96},
+    ),
+    "flex_olmo": Family(
+        "FlexOlmoSparseMoeBlock", "FlexOlmoConfig", "FlexOlmoForCausalLM", sizes("num_experts", intermediate_size=INTER), {}
+    ),
+    "jamba": Family(
+        "JambaSparseMoeBlock",
+        "JambaConfig",
+        "JambaForCausalLM",
+        sizes("num_experts", num_experts=8, intermediate_size=INTER),
+        {**TOPK, "offset-0": {"expert_layer_offset": 0}},
+        dense=0,
+        small={**{k: v for k, v in SMALL.items() if k != "head_dim"}, "mamba_d_state": 8},
+    ),
+    "granitemoe": Family(
+        "GraniteMoeMoE",
+        "GraniteMoeConfig",
+        "GraniteMoeForCausalLM",
+        sizes("num_local_experts", intermediate_size=INTER),
+        {**TOPK},
+        small={"num_attention_heads": 4, "vocab_size": 96},
+    ),
+    "granitemoeshared": Family(
+        "GraniteMoeSharedMoE",
+        "GraniteMoeSharedConfig",
+        "GraniteMoeSharedForCausalLM",
+        sizes("num_local_experts", intermediate_size=INTER, shared_intermediate_size=INTER),
+        {"no-shared": {"shared_intermediate_size": 0}, "shared-2-wide": {"shared_intermediate_size": 2 * INTER}},
+        small={"num_attention_heads": 4, "vocab_size": 96},
+    ),
+    "granitemoehybrid": Family(
+        "GraniteMoeHybridMoE",
+        "GraniteMoeHybridConfig",
+        "GraniteMoeHybridForCausalLM",
+        sizes("num_local_experts", intermediate_size=INTER, shared_intermediate_size=INTER),
+        {"shared-default": {"shared_intermediate_size": 1024}},
+        small={"num_attention_heads": 4, "vocab_size": 96, "mamba_n_heads": 16, "mamba_d_state": 8},
+    ),
+    "hunyuan_v1_moe": Family(
+        "HunYuanMoEV1Moe",
+        "HunYuanMoEV1Config",
+        "HunYuanMoEV1ForCausalLM",
+        sizes("num_experts", intermediate_size=INTER, moe_topk=3),
+        {
+            "list": {"moe_topk": [3, 3, 2, 2]},
+            "said-shared": {"+num_shared_expert": 1},
+            "list-said-shared": {"moe_topk": [3, 3, 2, 2], "+num_shared_expert": 1},
+        },
+        small={**SMALL, "intermediate_size": INTER},
+        layer=3,
+    ),
+    "hy_v3": Family(
+        "HYV3MoE",
+        "HYV3Config",
+        "HYV3ForCausalLM",
+        sizes("num_experts", moe_intermediate_size=INTER),
+        {
+            **TOPK,
+            "scale-1": {"router_scaling_factor": 1.0},
+            "shared-2": {"num_shared_experts": 2},
+            "f32-combine": {"enable_moe_fp32_combine": False},
+            "mlp-bias": {"mlp_bias": True},
+        },
+        small={**SMALL, "intermediate_size": 64},
+        dense=0,
+    ),
+    "ernie4_5_moe": Family(
+        "Ernie4_5_MoeSparseMoeBlock",
+        "Ernie4_5_MoeConfig",
+        "Ernie4_5_MoeForCausalLM",
+        sizes("moe_num_experts", moe_intermediate_size=INTER),
+        {
+            "no-shared": {"moe_num_shared_experts": 0},
+            "top-2": {"moe_k": 2},
+            "norm-min": {"moe_norm_min": 0.95},
+            "use-bias": {"use_bias": True},
+        },
+        dense=0,
+        small={**{k: v for k, v in SMALL.items() if k != "head_dim"}, "intermediate_size": 64},
+    ),
+    "nemotron_h": Family(
+        "NemotronHMoE",
+        "NemotronHConfig",
+        "NemotronHForCausalLM",
+        {
+            "hidden_size": HIDDEN,
+            "n_routed_experts": 16,
+            "moe_intermediate_size": INTER,
+            "moe_shared_expert_intermediate_size": INTER,
+            "layers_block_type": ["linear_attention", "moe", "full_attention", "moe"],
+        },
+        {
+            **{k: v for k, v in DEEPSEEK.items() if k != "gelu"},
+            **TOPK,
+            "silu": {"mlp_hidden_act": "silu"},
+            "shared-2-wide": {"moe_shared_expert_intermediate_size": 2 * INTER},
+            # Not used by transformers, where the width says it all.
+            "shared-2": {},
+            "mlp-bias": {"mlp_bias": True},
+            "latent": {"moe_latent_size": 64},
+        },
+        dense=0,
+        small={
+            **SMALL,
+            "mamba_num_heads": 4,
+            "mamba_head_dim": 16,
+            "ssm_state_size": 8,
+            "n_groups": 2,
+            "intermediate_size": 64,
+        },
+    ),
+    "lfm2_moe": Family(
+        "Lfm2MoeSparseMoeBlock",
+        "Lfm2MoeConfig",
+        "Lfm2MoeForCausalLM",
+        sizes("num_experts", moe_intermediate_size=INTER),
+        {**NORM, **TOPK, "no-bias": {"use_expert_bias": False}, "scale-2": {"routed_scaling_factor": 2.0}},
+        small={
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "vocab_size": 96,
+            "intermediate_size": 64,
+            "layer_types": ["conv", "conv", "full_attention", "conv"],
+        },
+        dense=0,
+    ),
+    "afmoe": Family(
+        "AfmoeSparseMoeBlock",
+        "AfmoeConfig",
+        "AfmoeForCausalLM",
+        sizes("num_experts", moe_intermediate_size=INTER),
+        {**TOPK, "scale-2": {"route_scale": 2.0}, "shared-1": {"num_shared_experts": 1}},
+        small={**SMALL, "intermediate_size": 64},
+        dense=0,
+    ),
+    "gemma4": Family(
+        "",
+        "Gemma4TextConfig",
+        "Gemma4ForConditionalGeneration",
+        sizes("num_experts", moe_intermediate_size=INTER, top_k_experts=3, enable_moe_block=True),
+        {"top-1": {"top_k_experts": 1}, "silu": {"hidden_activation": "silu"}},
+        outer="Gemma4Config",
+        needed={"num_experts": 16, "moe_intermediate_size": 96, "top_k_experts": 3, "enable_moe_block": True},
+    ),
+    "gemma4_text": Family(
+        "",
+        "Gemma4TextConfig",
+        "Gemma4ForCausalLM",
+        sizes("num_experts", moe_intermediate_size=INTER, top_k_experts=3, enable_moe_block=True),
+        {},
+        module="gemma4",
+        needed={"num_experts": 16, "moe_intermediate_size": 96, "top_k_experts": 3, "enable_moe_block": True},
+        small={**SMALL, "intermediate_size": 64, "hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 96},
+    ),
+    "laguna": Family(
+        "LagunaSparseMoeBlock",
+        "LagunaConfig",
+        "LagunaForCausalLM",
+        sizes("num_experts", moe_intermediate_size=INTER, shared_expert_intermediate_size=INTER),
+        {
+            **TOPK,
+            "scale-2": {"moe_routed_scaling_factor": 2.0},
+            "softcap": {"moe_router_logit_softcapping": 2.0},
+            "shared-2-wide": {"shared_expert_intermediate_size": 2 * INTER},
+            "widths-default": {"shared_expert_intermediate_size": 512, "moe_intermediate_size": 512},
+        },
+        small={**SMALL, "intermediate_size": 64},
+        dense=0,
+    ),
+    "longcat_flash": Family(
+        "LongcatFlashMoE",
+        "LongcatFlashConfig",
+        "LongcatFlashForCausalLM",
+        {
+            "num_layers": 2,
+            "hidden_size": HIDDEN,
+            "n_routed_experts": 16,
+            "expert_ffn_hidden_size": INTER,
+            "zero_expert_num": 8,
+            "moe_topk": 5,
+        },
+        {
+            "no-zero": {"zero_expert_num": 0},
+            "zero-default": {"zero_expert_num": 256, "routed_scaling_factor": 1.0},
+            "scale-1": {"routed_scaling_factor": 1.0},
+            "top-12": {"moe_topk": 12},
+        },
+        small={**{k: v for k, v in SMALL_MLA.items() if k != "intermediate_size"}, "ffn_hidden_size": 64},
+    ),
+    "minimax": Family(
+        "MiniMaxSparseMoeBlock", "MiniMaxConfig", "MiniMaxForCausalLM", sizes("num_local_experts", intermediate_size=INTER), {}
+    ),
+}

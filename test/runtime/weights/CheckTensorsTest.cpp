@@ -1,0 +1,547 @@
+//===- CheckTensorsTest.cpp - tensors that no value takes -----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Small checkpoints of two experts, each with one tensor too many, or with one
+// that is another than it should be.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/weights/LoadWeights.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+using namespace moec;
+using namespace moec::weights;
+using nlohmann::json;
+
+namespace {
+
+constexpr int64_t kExperts = 2, kHidden = 16, kInner = 8;
+const std::string kPrefix = "model.layers.3.mlp.experts.";
+const std::string kWhere = "DIR: tensor '" + kPrefix;
+
+struct Stored {
+  std::string type;
+  std::vector<int64_t> shape;
+  std::string bytes;
+};
+
+Stored filled(const std::string &type, std::vector<int64_t> shape,
+              char byte = 0) {
+  int64_t bits = bitsOf(type);
+  for (int64_t extent : shape)
+    bits *= extent;
+  return {type, std::move(shape), std::string(size_t(bits / 8), byte)};
+}
+
+std::string fileOf(const std::map<std::string, Stored> &tensors) {
+  json header = json::object();
+  std::string data;
+  for (const auto &[name, tensor] : tensors) {
+    header[name] = {
+        {"dtype", tensor.type},
+        {"shape", tensor.shape},
+        {"data_offsets", {data.size(), data.size() + tensor.bytes.size()}}};
+    data += tensor.bytes;
+  }
+  const std::string text = header.dump();
+  std::string made;
+  for (size_t i = 0; i < 8; ++i)
+    made += char(text.size() >> (8 * i) & 0xff);
+  return made + text + data;
+}
+
+/// A folder of a test's own.
+class Folder {
+public:
+  Folder()
+      : path(testing::TempDir() + "moec-" +
+             testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    std::filesystem::remove_all(path);
+    std::filesystem::create_directories(path);
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  Folder(const Folder &) = delete;
+  Folder &operator=(const Folder &) = delete;
+  void write(const std::string &name, const std::string &bytes) const {
+    std::ofstream(path + "/" + name, std::ios::binary) << bytes;
+  }
+  std::string path;
+};
+
+/// A layer, its values and its checkpoint.
+struct Model {
+  Manifest manifest;
+  std::map<std::string, Stored> tensors;
+  LoadOptions options;
+
+  explicit Model(const std::string &element = "bf16",
+                 const std::string &type = "BF16") {
+    const json weight = {{"group", json::array()}, {"element_type", element}};
+    manifest.layer = {{"name", "l"},
+                      {"num_experts", kExperts},
+                      {"hidden_size", kHidden},
+                      {"intermediate_size", kInner},
+                      {"intermediate_size_per_partition", kInner},
+                      {"local_experts", {{"begin", 0}, {"count", kExperts}}},
+                      {"activation", {{"gated", true}}},
+                      {"quant", {{"w1", weight}, {"w2", weight}}}};
+    value("w13", element, {kExperts, 2 * kInner, kHidden});
+    value("w2", element, {kExperts, kHidden, kInner});
+    value("logits", "bf16", {1, kExperts}, ValueRole::OptionalInput);
+    for (int64_t e = 0; e < kExperts; ++e) {
+      put(e, "gate_proj.weight", filled(type, {kInner, kHidden}));
+      put(e, "up_proj.weight", filled(type, {kInner, kHidden}));
+      put(e, "down_proj.weight", filled(type, {kHidden, kInner}));
+    }
+  }
+  void value(const std::string &name, const std::string &element,
+             std::vector<Expression> shape,
+             ValueRole role = ValueRole::StoredWeight) {
+    Value made;
+    made.name = name;
+    made.role = role;
+    made.elementTypes = {element};
+    made.shape = std::move(shape);
+    manifest.values.push_back(made);
+  }
+  void put(int64_t expert, const std::string &name, Stored tensor) {
+    tensors[fmt::format("{}{}.{}", kPrefix, expert, name)] = std::move(tensor);
+  }
+  void putInLayer(const std::string &name, Stored tensor) {
+    tensors["model.layers.3." + name] = std::move(tensor);
+  }
+  /// Of a layer whose codes are integers in groups of 8.
+  void scale(const char *layout, int64_t added) {
+    for (const char *which : {"w1", "w2"})
+      manifest.layer["quant"][which]["group"] = {1, 8};
+    manifest.layer["stored_layout"] = {
+        {"name", layout},
+        {"zero_points",
+         {{"rows_last", true}, {"packed", "rows"}, {"added", added}}}};
+    tensors.clear();
+    for (int64_t e = 0; e < kExperts; ++e)
+      for (const char *part : {"gate_proj.", "up_proj.", "down_proj."}) {
+        const bool isDown = part[0] == 'd';
+        const int64_t rows = isDown ? kHidden : kInner;
+        const int64_t columns = isDown ? kInner : kHidden;
+        put(e, part + std::string("qweight"),
+            filled("I32", {columns / 8, rows}));
+        put(e, part + std::string("scales"),
+            filled("BF16", {columns / 8, rows}));
+      }
+    for (const char *name : {"w13_scale", "w2_scale"})
+      value(name, "bf16", {1});
+  }
+
+  /// What loading the first matmul's weights said, "taken" if nothing.
+  std::string loaded() const {
+    const Folder folder;
+    folder.write("model.safetensors", fileOf(tensors));
+    Result<Checkpoint> checkpoint = Checkpoint::open(folder.path);
+    Result<WeightLoader> loader =
+        WeightLoader::create(*checkpoint, manifest, options);
+    if (!loader)
+      return loader.error().message;
+    std::vector<std::byte> to(size_t(kExperts * 2 * kInner * kHidden * 2));
+    Result<void> done = loader->load(manifest.values.front(), to);
+    return done ? "taken" : done.error().message.substr(folder.path.size() + 2);
+  }
+  /// What looking at the names said, "taken" if nothing.
+  std::string said() const {
+    const Folder folder;
+    folder.write("model.safetensors", fileOf(tensors));
+    return said(folder.path);
+  }
+  std::string said(const std::string &path) const {
+    Result<Checkpoint> checkpoint = Checkpoint::open(path);
+    std::string text = checkpoint ? "taken" : checkpoint.takeError().message;
+    if (checkpoint)
+      if (Result<WeightLoader> made =
+              WeightLoader::create(*checkpoint, manifest, options);
+          !made)
+        text = made.error().message;
+    for (size_t at = 0; (at = text.find(path, at)) != std::string::npos;)
+      text.replace(at, path.size(), "DIR");
+    return text;
+  }
+};
+
+std::string notTaken(const std::string &name, const std::string &what,
+                     const std::string &accepted, const std::string &word) {
+  return fmt::format("{}{}' {}, and no value of layer 'l' takes it; accepted: "
+                     "{}, or --ignore-tensor={} to leave it out",
+                     kWhere, name, what, accepted, word);
+}
+
+} // namespace
+
+TEST(CheckTensors, AllAreTaken) {
+  Model model;
+  EXPECT_EQ(model.said(), "taken");
+  // What is no expert's, what says nothing, other layers, other models.
+  model.putInLayer("mlp.gate.weight", filled("BF16", {kExperts, kHidden}));
+  model.putInLayer("mlp.gate.weight_scale", filled("F32", {1}));
+  model.putInLayer("mlp.router.bias", filled("BF16", {kExperts}));
+  model.putInLayer("self_attn.gate.qzeros", filled("I32", {1}));
+  model.putInLayer("mlp.gate_proj.weight_scale_inv", filled("F32", {1}));
+  model.put(0, "up_proj.weight_shape", filled("I64", {2}));
+  model.tensors["model.layers.30.mlp.experts.0.up_proj.weight_scale_inv"] =
+      filled("F32", {1});
+  model.tensors["mtp.layers.3.mlp.experts.0.up_proj.weight_scale_inv"] =
+      filled("F32", {1});
+  model.options.layer = 3;
+  EXPECT_EQ(model.said(), "taken");
+}
+
+TEST(CheckTensors, Scales) {
+  Model model;
+  model.put(1, "up_proj.weight_scale_inv", filled("F32", {1, 1}));
+  EXPECT_EQ(model.said(), notTaken("1.up_proj.weight_scale_inv",
+                                   "holds scales of the layer's experts",
+                                   "a layer with quant_config fp8_block",
+                                   "weight_scale_inv"));
+  // Ones, too: whoever wrote them has another layer in mind.
+  Model ofCodes("bf16", "F8_E4M3");
+  ofCodes.put(0, "gate_proj.weight_scale",
+              {"F32", {}, std::string("\0\0\x80\x3f", 4)});
+  EXPECT_EQ(ofCodes.said(),
+            notTaken("0.gate_proj.weight_scale",
+                     "holds scales of the layer's experts",
+                     "a layer with quant_config fp8_tensor, fp8_channel or "
+                     "fp8_block",
+                     "weight_scale"));
+  ofCodes.manifest.layer["weights_type"] = "bf16";
+  EXPECT_EQ(ofCodes.said(),
+            notTaken("0.gate_proj.weight_scale",
+                     "holds scales of the layer's experts",
+                     "a layer without weights_dtype, since these weights are "
+                     "quantized",
+                     "weight_scale"));
+  Model second;
+  second.put(0, "up_proj.weight_scale_2", filled("F32", {}));
+  EXPECT_EQ(second.said(),
+            notTaken("0.up_proj.weight_scale_2",
+                     "holds scales of scales of the layer's experts",
+                     "a layer with quant_config nvfp4 or nvfp4_w4a16",
+                     "weight_scale_2"));
+}
+
+TEST(CheckTensors, CodesAreNoFloats) {
+  EXPECT_EQ(Model().loaded(), "taken");
+  // Of these no scale is there that could be left out.
+  for (const char *type :
+       {"F8_E4M3", "F8_E5M2", "F8_E8M0", "I8", "U8", "I16"}) {
+    const Model model("bf16", type);
+    EXPECT_EQ(model.said(), "taken");
+    EXPECT_EQ(model.loaded(),
+              fmt::format("tensor '{}0.gate_proj.weight': expected bf16 [8, "
+                          "16] for value 'w13' of layer 'l', got {} [8, 16]",
+                          kPrefix, type));
+  }
+}
+
+TEST(CheckTensors, ScalesOfActivations) {
+  Model model;
+  model.put(0, "down_proj.input_scale", filled("F32", {}));
+  const std::string refused =
+      notTaken("0.down_proj.input_scale",
+               "holds scales of activations of the layer's experts",
+               "a layer with static scales of activations (quant_config "
+               "fp8_tensor, int8_tensor or nvfp4)",
+               "input_scale");
+  EXPECT_EQ(model.said(), refused);
+  // Of the first matmul alone.
+  model.value("a1_scale", "f32", {kExperts});
+  EXPECT_EQ(model.said(), refused);
+  model.options.ignored = {"input_scale"};
+  EXPECT_EQ(model.said(), "taken");
+  model.options.ignored = {"input_scale", "bias"};
+  EXPECT_EQ(model.said(), "DIR: --ignore-tensor=bias: layer 3 has no tensor of "
+                          "that word that no value takes");
+}
+
+TEST(CheckTensors, Biases) {
+  Model model;
+  model.putInLayer("mlp.experts.gate_up_proj_bias",
+                   filled("BF16", {kExperts, 2 * kInner}, 1));
+  EXPECT_EQ(model.said(),
+            notTaken("gate_up_proj_bias", "holds biases of the layer's experts",
+                     "a layer with has_bias", "bias"));
+  // Zeros add nothing; some quantizers write them, with either sign.
+  model.putInLayer("mlp.experts.gate_up_proj_bias",
+                   filled("BF16", {kExperts, 2 * kInner}));
+  EXPECT_EQ(model.said(), "taken");
+  model.tensors[kPrefix + "gate_up_proj_bias"].bytes[1] = char(0x80);
+  EXPECT_EQ(model.said(), "taken");
+  model.value("b13", "bf16", {kExperts, 2 * kInner});
+  model.putInLayer("mlp.experts.gate_up_proj_bias",
+                   filled("BF16", {kExperts, 2 * kInner}, 1));
+  EXPECT_EQ(model.said(), "taken");
+}
+
+TEST(CheckTensors, ZeroPoints) {
+  // Less by one in GPTQ's first format.
+  for (const auto &[layout, added, byte] :
+       {std::tuple("gptq", 1, 0x77), std::tuple("gptq_v2", 0, 0x88)}) {
+    Model model("i4");
+    model.scale(layout, added);
+    EXPECT_EQ(model.said(), "taken");
+    for (int64_t e = 0; e < kExperts; ++e)
+      model.put(e, "up_proj.qzeros", filled("I32", {2, 1}, char(byte)));
+    EXPECT_EQ(model.said(), "taken") << layout;
+    model.tensors[kPrefix + "1.up_proj.qzeros"].bytes[6] ^= 0x20;
+    EXPECT_EQ(model.said(),
+              fmt::format("{}1.up_proj.qzeros' holds zero point {}, and layer "
+                          "'l' is symmetric: expected {} everywhere in "
+                          "stored_layout {}; accepted: a layer with zero "
+                          "points (quant_config int4_zp_w4a16)",
+                          kWhere, added ? 5 : 10, added ? 7 : 8, layout));
+    // Those of another rank's experts are that rank's to look at.
+    model.manifest.layer["local_experts"]["count"] = 1;
+    EXPECT_EQ(model.said(), "taken");
+  }
+  Model floats;
+  floats.put(0, "up_proj.qzeros", filled("I32", {2, 1}, 0x77));
+  EXPECT_EQ(floats.said(),
+            notTaken("0.up_proj.qzeros",
+                     "holds zero points of the layer's experts",
+                     "a layer with zero points (quant_config int4_zp_w4a16)",
+                     "qzeros"));
+  // Bytes with a sign have their zero at 0.
+  Model bytes("i8", "I8");
+  bytes.put(0, "up_proj.weight_zero_point", filled("I8", {kInner, 1}));
+  EXPECT_EQ(bytes.said(), "taken");
+  bytes.put(0, "up_proj.weight_zero_point", filled("I8", {kInner, 1}, 1));
+  EXPECT_EQ(bytes.said(),
+            kWhere + "0.up_proj.weight_zero_point' holds zero point 1, and "
+                     "layer 'l' is symmetric: expected 0 everywhere; accepted: "
+                     "a layer with zero points (quant_config int4_zp_w4a16)");
+  bytes.put(0, "up_proj.weight_zero_point", filled("F32", {kInner, 1}));
+  EXPECT_EQ(bytes.said(),
+            kWhere + "0.up_proj.weight_zero_point': expected zero points in "
+                     "I32, I8 or U8, got F32 [8, 1]");
+}
+
+TEST(CheckTensors, OrderOfColumns) {
+  Model model;
+  model.put(0, "up_proj.g_idx", filled("I32", {kHidden}));
+  EXPECT_EQ(model.said(),
+            notTaken("0.up_proj.g_idx",
+                     "holds the groups of columns of the layer's experts",
+                     "a layer with group_index", "g_idx"));
+  // Beside integers its content is looked at, when they are loaded.
+  Model integers("i4");
+  integers.scale("gptq", 1);
+  integers.put(0, "up_proj.g_idx", filled("I32", {kHidden}));
+  EXPECT_EQ(integers.said(), "taken");
+}
+
+TEST(CheckTensors, Router) {
+  Model model;
+  model.putInLayer("mlp.gate.e_score_correction_bias",
+                   filled("F32", {kExperts}));
+  EXPECT_EQ(model.said(),
+            "DIR: tensor 'model.layers.3.mlp.gate.e_score_correction_bias' "
+            "holds the bias that chooses experts of the router, and no value "
+            "of layer 'l' takes it; accepted: a layer with "
+            "e_score_correction_bias, or "
+            "--ignore-tensor=e_score_correction_bias to leave it out");
+  // A layer that is given ids has no router.
+  Model given = model;
+  given.manifest.values.pop_back();
+  EXPECT_EQ(given.said(), "taken");
+  model.value("routing_bias", "f32", {kExperts});
+  EXPECT_EQ(model.said(), "taken");
+
+  Model table;
+  table.putInLayer("ffn.gate.tid2eid", filled("I32", {4, 1}));
+  EXPECT_NE(table.said().find("a layer with hash_vocabulary"),
+            std::string::npos);
+  Model factors;
+  factors.putInLayer("router.per_expert_scale", filled("F32", {kExperts}));
+  EXPECT_NE(factors.said().find("a layer with per_expert_scale"),
+            std::string::npos);
+  Model other;
+  other.putInLayer("mlp.router.temperature", filled("F32", {1}));
+  EXPECT_EQ(other.said(),
+            "DIR: tensor 'model.layers.3.mlp.router.temperature' belongs to "
+            "the layer's router, and no value of layer 'l' takes it; accepted: "
+            "tensors that docs/checkpoints.md lists, or "
+            "--ignore-tensor=temperature to leave it out");
+}
+
+TEST(CheckTensors, SharedExperts) {
+  Model model;
+  model.putInLayer("mlp.shared_experts.up_proj.weight",
+                   filled("BF16", {kInner, kHidden}));
+  EXPECT_EQ(model.said(),
+            "DIR: tensor 'model.layers.3.mlp.shared_experts.up_proj.weight' is "
+            "a shared expert's, and layer 'l' has none; accepted: a layer with "
+            "n_shared_experts, or --no-shared-experts where the caller "
+            "computes them");
+  model.putInLayer("mlp.shared_expert_gate.weight", filled("BF16", {1, 16}));
+  model.putInLayer("mlp.shared_experts.up_proj.odd", filled("BF16", {1}));
+  model.options.noSharedExperts = true;
+  EXPECT_EQ(model.said(), "taken");
+  // A gate that the layer does not have.
+  model.options.noSharedExperts = false;
+  model.manifest.layer["n_shared_experts"] = 1;
+  EXPECT_EQ(model.said(),
+            "DIR: tensor 'model.layers.3.mlp.shared_expert_gate.weight' weighs "
+            "the layer's shared experts, and no value of layer 'l' takes it; "
+            "accepted: a layer with shared_expert_gate, or "
+            "--ignore-tensor=shared_expert_gate to leave it out");
+  model.manifest.layer["shared_expert_gate"] = true;
+  EXPECT_EQ(model.said(),
+            "DIR: tensor 'model.layers.3.mlp.shared_experts.up_proj.odd' "
+            "belongs to the layer's shared experts, and no value of layer 'l' "
+            "takes it; accepted: tensors that docs/checkpoints.md lists, or "
+            "--ignore-tensor=odd to leave it out");
+}
+
+TEST(CheckTensors, UnknownNames) {
+  Model model;
+  model.put(0, "up_proj.pre_quant_scale", filled("BF16", {kHidden}));
+  EXPECT_EQ(model.said(), notTaken("0.up_proj.pre_quant_scale",
+                                   "belongs to the layer's experts",
+                                   "tensors that docs/checkpoints.md lists",
+                                   "pre_quant_scale"));
+  model.options.ignored = {"pre_quant_scale"};
+  EXPECT_EQ(model.said(), "taken");
+}
+
+TEST(CheckTensors, OtherExperts) {
+  Model model;
+  model.put(2, "up_proj.weight", filled("BF16", {kInner, kHidden}));
+  EXPECT_EQ(model.said(), kWhere + "2.up_proj.weight': expected experts 0 to 1 "
+                                   "of layer 'l', got expert 2");
+  // Another rank's experts need no bytes here, but must be of the same kinds.
+  Model rank;
+  rank.manifest.layer["local_experts"]["count"] = 1;
+  rank.put(1, "up_proj.weight", filled("F8_E4M3", {1, 1}));
+  EXPECT_EQ(rank.said(), "taken");
+  rank.put(1, "up_proj.weight_scale", filled("F32", {1}));
+  EXPECT_NE(rank.said(), "taken");
+  Model ungated;
+  ungated.manifest.layer["activation"]["gated"] = false;
+  ungated.putInLayer("mlp.experts.gate_up_proj", filled("BF16", {1}));
+  EXPECT_EQ(ungated.said(),
+            kWhere + "gate_up_proj' holds gates, and layer 'l' has none; "
+                     "accepted: a layer with a gated activation");
+}
+
+TEST(CheckTensors, SaidTwice) {
+  // Both halves together, and apart.
+  Model model;
+  model.putInLayer("mlp.experts.gate_up_proj",
+                   filled("BF16", {kExperts, 2 * kInner, kHidden}));
+  EXPECT_EQ(model.said(),
+            "DIR: tensors '" + kPrefix + "0.gate_proj.weight' and '" + kPrefix +
+                "gate_up_proj' both hold weights of expert 0, gate_proj (or "
+                "w1); expected one of them");
+  // Weights and their codes.
+  Model codes;
+  codes.put(1, "down_proj.weight_packed", filled("U8", {kHidden, kInner}));
+  EXPECT_EQ(codes.said(),
+            "DIR: tensors '" + kPrefix + "1.down_proj.weight' and '" + kPrefix +
+                "1.down_proj.weight_packed' both hold weights of expert 1, "
+                "down_proj (or w2, output_linear); expected one of them");
+  // One spelling beside another.
+  Model spelled;
+  spelled.put(1, "w2.weight", filled("BF16", {kHidden, kInner}));
+  EXPECT_EQ(spelled.said(), "DIR: tensors '" + kPrefix +
+                                "1.down_proj.weight' and '" + kPrefix +
+                                "1.w2.weight' are the same weight of layer 3; "
+                                "expected one of them");
+  // A gate where the layer has none.
+  Model ungated;
+  ungated.manifest.layer["activation"]["gated"] = false;
+  EXPECT_NE(ungated.said().find("both hold weights of expert 0"),
+            std::string::npos);
+  // The same layer of another model in the same files.
+  Model two;
+  two.tensors["draft_less.layers.3.mlp.experts.0.up_proj.bias"] =
+      filled("BF16", {kInner});
+  EXPECT_EQ(two.said(), "taken") << "drafts are other models";
+  two.tensors["teacher.layers.3.mlp.experts.0.up_proj.bias"] =
+      filled("BF16", {kInner});
+  EXPECT_EQ(
+      two.said(),
+      "DIR: tensors '" + kPrefix +
+          "0.gate_proj.weight' and "
+          "'teacher.layers.3.mlp.experts.0.up_proj.bias' are of two models' "
+          "layers 3; expected one of them");
+}
+
+TEST(CheckTensors, LayersByNumber) {
+  Model model;
+  for (const auto &[name, tensor] :
+       std::map<std::string, Stored>(model.tensors)) {
+    std::string other = name;
+    other.replace(other.find(".3."), 3, ".31.");
+    model.tensors[other] = tensor;
+  }
+  model.tensors["model.layers.31.mlp.experts.0.up_proj.bias"] =
+      filled("BF16", {kInner}, 1);
+  model.options.layer = 3;
+  EXPECT_EQ(model.said(), "taken");
+  model.options.layer = 31;
+  EXPECT_NE(model.said().find("'model.layers.31.mlp.experts.0.up_proj.bias'"),
+            std::string::npos);
+  model.options.layer = 1;
+  EXPECT_NE(model.said().find("expected experts' weights in layer 1"),
+            std::string::npos);
+}
+
+TEST(CheckTensors, Shards) {
+  const Model model;
+  std::map<std::string, Stored> first = model.tensors;
+  const std::string name = kPrefix + "1.up_proj.weight";
+  const std::map<std::string, Stored> second = {{name, first.at(name)}};
+  first.erase(name);
+  const auto index = [&](const std::string &left) {
+    json map = json::object();
+    for (const auto &[tensor, stored] : model.tensors)
+      if (tensor != left)
+        map[tensor] =
+            second.contains(tensor) ? "b.safetensors" : "a.safetensors";
+    return json{{"weight_map", map}}.dump();
+  };
+  const char *const kIndex = "model.safetensors.index.json";
+  const Folder folder;
+  folder.write("a.safetensors", fileOf(first));
+  folder.write("b.safetensors", fileOf(second));
+  EXPECT_EQ(model.said(folder.path), "taken");
+  folder.write(kIndex, index(""));
+  EXPECT_EQ(model.said(folder.path), "taken");
+  // A tensor that the index leaves out.
+  folder.write("a.safetensors", fileOf(model.tensors));
+  EXPECT_EQ(model.said(folder.path),
+            "tensor '" + name +
+                "' is in two files, DIR/b.safetensors and DIR/a.safetensors");
+  Model scaled = model;
+  std::map<std::string, Stored> more = first;
+  more[kPrefix + "0.up_proj.weight_scale"] = filled("F32", {1});
+  folder.write("a.safetensors", fileOf(more));
+  EXPECT_EQ(model.said(folder.path),
+            "DIR/a.safetensors holds tensor '" + kPrefix +
+                "0.up_proj.weight_scale', which the index of DIR does not "
+                "name");
+  // A shard without a tensor that the index promises.
+  folder.write("a.safetensors", fileOf(first));
+  folder.write("b.safetensors", fileOf({}));
+  EXPECT_EQ(model.said(folder.path),
+            "DIR/b.safetensors: expected tensor '" + name +
+                "', which the index says to be there, got a file without it");
+  std::filesystem::remove(folder.path + "/b.safetensors");
+  EXPECT_NE(model.said(folder.path).find("cannot open"), std::string::npos);
+}
