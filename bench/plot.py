@@ -41,7 +41,7 @@ def short(value):
 
 
 def series(package, rows, best, targets):
-    """What is drawn of one package: lists over its token counts, None where there is nothing."""
+    """The data to draw of one package: lists over its token counts, None where there is nothing."""
     shape = package.get("shape") or benchlib.shape_of(package["layer"], rows)
     scheme = package["layer"]["quant"]["name"]
     cells = sorted(package["cells"], key=lambda cell: cell["tokens"])

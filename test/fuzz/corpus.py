@@ -39,7 +39,7 @@ def json_blocks(path):
 
 
 class Compiled:
-    """What the compiler makes of the layers above; nothing where it is not built."""
+    """The compiler's output for the layers above; nothing if it is not built."""
 
     def __init__(self, moec):
         self.moec = moec if moec and pathlib.Path(moec).exists() else None

@@ -24,7 +24,7 @@ TABLE, CLASSES, REASONS, PAGE = (
     "docs/families.md",
 )
 COLUMN = re.compile(r'\.{}\s*=\s*((?:"[^"]*"\s*)+)')
-# Of a class that stands inside another, whose row reads it.
+# A class that stands inside another, and the model type whose row reads it.
 INNER = {"DbrxFFNConfig": "dbrx"}
 
 

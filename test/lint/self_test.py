@@ -148,6 +148,53 @@ class Words(LintTest):
         self.green("words.py", {"compiler/A.cpp": "int todos; // formal notes, nowhere\n"})
 
 
+class Prose(LintTest):
+    def test_long_sentence(self):
+        tree = {"docs/a.md": "# A\n\nShort.\n\n* " + "word " * 20 + "\n  " + "word " * 16 + ". End.\n"}
+        self.red("prose.py", tree, "docs/a.md:5: a sentence of 36 words, at most 35")
+
+    def test_long_cell(self):
+        self.red("prose.py", {"README.md": "| a | " + "word " * 36 + "|\n"}, "README.md:1: a sentence of 36 words")
+
+    def test_short_sentences(self):
+        text = "Word " * 35 + ". " + "Word " * 35 + "`a.b c`.\n\n```text\n" + "word " * 40 + "\n```\n\n    " + "word " * 40
+        spans = "\n\nIt takes " + "`a` number, `b`, " * 30 + "and `c`.\n"
+        self.green("prose.py", {"docs/a.md": text.replace("Word `", "`") + spans, "docs/generated/b.md": "word " * 40})
+
+    def test_words_behind_a_fence(self):
+        self.red("prose.py", {"docs/a.md": "```text\na\n```\n" + "word " * 36}, "docs/a.md:4: a sentence of 36 words")
+
+    def test_comments(self):
+        for path, text, line in (
+            ("runtime/A.h", "/// Of a layer,\nint x;\n", 1),
+            ("compiler/A.cpp", "int x; // Those that are.\n", 1),
+            ("dialect/A.td", "//\n// What it is.\n", 2),
+            ("test/a.py", 'def f():\n    """Where it is."""\n', 2),
+            ("test/b.py", "x = 1  # What it is\n", 1),
+            ("test/CMakeLists.txt", "# Of a test\nset(x 1)\n", 1),
+        ):
+            self.red("prose.py", {path: text}, f"{path}:{line}: a comment begins with")
+
+    def test_sound_comments(self):
+        tree = {
+            "runtime/A.h": "/// The bytes\n/// Of a layer. Offsets: one.\nconst char *x = \"// What\"; // whatever\n",
+            "test/a.py": 'x = """What\n# Of"""\nf("Of")\n',
+        }
+        self.green("prose.py", tree)
+
+    def test_allowed(self):
+        source = "// What it is.\nint x;\n// Of it.\n"
+        tree = {"runtime/A.h": source, "test/lint/prose_allowed.txt": "2 runtime/A.h\n"}
+        self.green("prose.py", tree)
+        self.red("prose.py", dict(tree, **{"runtime/A.h": source * 2}), "runtime/A.h:1: a comment begins with 'What'")
+        self.red("prose.py", dict(tree, **{"runtime/A.h": "// What\n"}), "runtime/A.h has 1 findings, not 2")
+
+    def test_list_does_not_grow(self):
+        tree = {"runtime/A.h": "// What\n\n// Of\n", "test/lint/prose_allowed.txt": "1 runtime/A.h\n"}
+        self.red("prose.py", tree, "it would grow from 1 to 2", "--fix")
+        self.green("prose.py", dict(tree, **{"runtime/A.h": "// What\n"}), "--fix")
+
+
 class Layering(LintTest):
     def test_runtime_that_knows_the_compiler(self):
         tree = {"runtime/A.cpp": '#include "compiler/Compiler.h"\n', "compiler/Compiler.h": ""}

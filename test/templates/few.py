@@ -13,7 +13,7 @@ MODELS = {"qwen3-30b": (128, 128, 8, 2048, 768, 4, 4),
           "dsv3-ep8": (256, 32, 8, 7168, 2048, 2, 4),
           "mixtral-8x7b": (8, 8, 2, 4096, 14336, 1, 2)}
 
-# Of each kernel: warps, stages, outputs of a lane, CTAs per SM; routed early.
+# For each kernel: warps, stages, outputs of a lane, CTAs per SM; routed early.
 VARIANTS = [((8, 8, 1, 1), (8, 16, 1, 1), True), ((8, 8, 1, 1), (8, 16, 1, 1), False),
             ((8, 12, 1, 1), (8, 24, 1, 1), True), ((8, 8, 1, 1), (8, 8, 2, 1), True),
             ((8, 4, 2, 1), (8, 8, 2, 1), True), ((16, 4, 1, 1), (16, 8, 1, 1), True),

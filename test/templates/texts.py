@@ -62,7 +62,7 @@ def quantize(name, columns, scaling, input="f32", byOffsets=True, experts=1, sca
 
 
 def routingFields(given=False):
-    """What a run routes by, with the types that it says."""
+    """The fields of a run's routing tensors, with their types."""
     fields = []
     for name in ([] if given else ["logits"]) + ["given_ids", "given_weights"]:
         fields += [("const void *", name), ("moe::ElementCode", f"{name}_type")]
