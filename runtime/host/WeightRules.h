@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The rules that docs/checkpoints.md lists, for one group of numbers at a time:
-// a scale is rounded to its type first, then every number is divided by what
-// the scale has become. All in f32, each step rounded once, so that any machine
-// and the kernels (templates/moe/quant/weight_scaling.cuh) make the same codes.
+// The rules that docs/reference/checkpoints.md lists, for one group of numbers
+// at a time: a scale is rounded to its type first, then every number is divided
+// by what the scale has become. All in f32, each step rounded once, so that any
+// machine and the kernels (templates/moe/quant/weight_scaling.cuh) make the
+// same codes.
 //
 //===----------------------------------------------------------------------===//
 

@@ -108,7 +108,7 @@ class FamiliesDoc(LintTest):
                  "test/oracle/unclaimed.json:1: 'olmoe' is imported: it needs no reason")
 
     def test_page_that_says_otherwise(self):
-        self.red("families_doc.py", self.table, "docs/families.md:1: is not what the table says")
+        self.red("families_doc.py", self.table, "docs/reference/families.md:1: is not what the table says")
 
 
 class Env(LintTest):
@@ -121,12 +121,12 @@ class Env(LintTest):
         self.green("env.py", {"runtime/support/Env.cpp": 'std::getenv("X");\n', "runtime/B.cpp": "// getenv(x)\n"})
 
     def test_variable_without_documentation(self):
-        tree = dict(self.table, **{"docs/debugging.md": "| `MOEC_Y` | path |\n"})
+        tree = dict(self.table, **{"docs/reference/environment.md": "| `MOEC_Y` | path |\n"})
         self.red("env.py", tree, "MOEC_X is in the table of runtime/support/Env.h and not here")
         self.red("env.py", tree, "MOEC_Y is not in the table of runtime/support/Env.h")
 
     def test_documented_variable(self):
-        self.green("env.py", dict(self.table, **{"docs/debugging.md": "| `MOEC_X` | path |\n"}))
+        self.green("env.py", dict(self.table, **{"docs/reference/environment.md": "| `MOEC_X` | path |\n"}))
 
 
 class JsonReader(LintTest):
@@ -137,6 +137,23 @@ class JsonReader(LintTest):
     def test_the_reader_and_tests(self):
         text = "bool parsed = json::sax_parse(text, &builder); // json::parse\n"
         self.green("json_reader.py", {"runtime/support/Json.cpp": text, "test/A.cpp": text, "runtime/B.cpp": "// json::parse\n"})
+
+
+class ApiDoc(LintTest):
+    header = "typedef enum moec_status {\n  MOEC_OK = 0,\n  MOEC_BAD = 1\n} moec_status;\nconst char *moec_f(int x);\n"
+
+    def tree(self, page):
+        return {"runtime/include/moec/moec.h": self.header, "docs/reference/c-api.md": page}
+
+    def test_compared(self):
+        self.green("api_doc.py", self.tree("| `moec_f` | f |\n| `MOEC_OK` | 0 |\n| `MOEC_BAD` | 1 |\n"))
+
+    def test_missing(self):
+        self.red("api_doc.py", self.tree("| `MOEC_OK` | 0 |\n| `MOEC_BAD` | 1 |\n"), "moec_f is in runtime/include/moec/moec.h and not here")
+        self.red("api_doc.py", self.tree("| `moec_f` | f |\n| `MOEC_OK` | 0 |\n| `MOEC_BAD` | 2 |\n"), "MOEC_BAD = 1 is in")
+
+    def test_stale(self):
+        self.red("api_doc.py", self.tree("| `moec_f`, `moec_g` | f |\n| `MOEC_OK` | 0 |\n| `MOEC_BAD` | 1 |\n"), "moec_g is not in")
 
 
 class Words(LintTest):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Layers drawn from the whole language.
 
-What can be drawn is read from the catalog's tables and from docs/schema/layer.schema.json: a new row or a new field is drawn
+What can be drawn is read from the catalog's tables and from docs/reference/layer.schema.json: a new row or a new field is drawn
 as soon as it is there. A layer that the compiler refuses with a reason loses one field after the other until it is taken, so
 that what is legal is found and not listed here.
 """
@@ -19,7 +19,7 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "conformance"))
 import moec_testing as testing  # noqa: E402
 
-SCHEMA = ROOT / "docs" / "schema" / "layer.schema.json"
+SCHEMA = ROOT / "docs" / "reference" / "layer.schema.json"
 # The required fields of a layer, in the order of drawing; all other fields of the schema are options.
 REQUIRED = ("moec_layer", "name", "num_experts", "experts_per_token", "hidden_dim", "intermediate_size", "in_dtype", "quant_config",
             "activation", "routing_method")

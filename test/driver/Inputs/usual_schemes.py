@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiles a layer of each row of a table of docs/layer-json.md, runs it on the host device and checks it.
+"""Compiles a layer of each row of a table of docs/reference/quantization.md, runs it on the host device and checks it.
 
   usual_schemes.py DOCUMENT FOLDER
 """
