@@ -156,6 +156,31 @@ class ApiDoc(LintTest):
         self.red("api_doc.py", self.tree("| `moec_f`, `moec_g` | f |\n| `MOEC_OK` | 0 |\n| `MOEC_BAD` | 1 |\n"), "moec_g is not in")
 
 
+class StatusDoc(LintTest):
+    runs = ("date,device,commit,run,cells,targets_met,faster,passed,failed,not_run,note\n"
+            "2026-01-01,A,aaa,a1,,,,1,0,0,\n2026-01-02,A,bbb,a2,,,,2,0,3,\n")
+    head = "| device | date | commit | checks passed | failed | not run | report |\n| --- | --- | --- | ---: | ---: | ---: | --- |\n"
+
+    def tree(self, status):
+        return {"bench/results/runs.csv": self.runs, "docs/status.md": f"a\n<!-- runs -->\n{status}<!-- end -->\n",
+                "bench/results/README.md": "<!-- runs -->\n<!-- end -->\n"}
+
+    def test_stale(self):
+        row = "| A | 2026-01-01 | aaa | 1 | 0 | 0 | [a1](../bench/results/2026-01-01-a1.md) |\n"
+        self.red("status_doc.py", self.tree(self.head + row), "docs/status.md:2: is not what bench/results/runs.csv says")
+
+    def test_newest(self):
+        row = "| A | 2026-01-02 | bbb | 2 | 0 | 3 | [a2](../bench/results/2026-01-02-a2.md) |\n"
+        _, output = run_lint("status_doc.py", self.tree(self.head + row))
+        self.assertNotIn("docs/status.md", output)
+
+    def test_no_place(self):
+        self.red("status_doc.py", dict(self.tree(""), **{"docs/status.md": ""}), "docs/status.md:1: has no '<!-- runs -->'")
+
+    def test_fix(self):
+        self.green("status_doc.py", self.tree(""), "--fix")
+
+
 class Words(LintTest):
     def test_promise(self):
         for word in ("TO" + "DO", "FIX" + "ME", "for " + "now", "not " + "implemented"):
