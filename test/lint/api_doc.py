@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-# ===- api_doc.py - the reference of the C API names what moec.h declares ----===#
+# ===- api_doc.py - the reference names every function and field -------------===#
 #
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""Compares the functions and statuses of moec.h with the tables of docs/reference/c-api.md."""
+"""Compares the functions and statuses of moec.h with docs/reference/c-api.md, and the schema of layer JSON with its pages."""
 
+import json
 import re
 import sys
 
@@ -14,13 +15,34 @@ from lintlib import Finding, main
 
 HEADER = "runtime/include/moec/moec.h"
 PAGE = "docs/reference/c-api.md"
+SCHEMA = "docs/reference/layer.schema.json"
+SCHEMA_PAGES = ("docs/reference/layer-json.md", "docs/reference/quantization.md")
 FUNCTION = re.compile(r"^[\w *]*?\b(moec_\w+)\(", re.MULTILINE)
 STATUS = re.compile(r"^  (MOEC_\w+) = (\d+),?$", re.MULTILINE)
 
 
+def fields_of(node):
+    """The names of all properties of a JSON schema."""
+    if isinstance(node, dict):
+        yield from node.get("properties", {})
+        for child in node.values():
+            yield from fields_of(child)
+    elif isinstance(node, list):
+        for child in node:
+            yield from fields_of(child)
+
+
 def check(root, files):
-    if HEADER not in files or PAGE not in files:
-        return
+    if SCHEMA in files:
+        text = "".join((root / path).read_text() for path in SCHEMA_PAGES if path in files)
+        for field in sorted(set(fields_of(json.loads((root / SCHEMA).read_text())))):
+            if not re.search(rf'[`"]{field}[`"]', text):
+                yield Finding(SCHEMA_PAGES[0], 1, f"field '{field}' is in {SCHEMA} and not here")
+    if HEADER in files and PAGE in files:
+        yield from check_header(root)
+
+
+def check_header(root):
     header, page = (root / HEADER).read_text(), (root / PAGE).read_text()
     functions = set(FUNCTION.findall(header))
     statuses = set(STATUS.findall(header.split("typedef enum moec_status {")[1].split("}")[0]))

@@ -152,6 +152,12 @@ class ApiDoc(LintTest):
         self.red("api_doc.py", self.tree("| `MOEC_OK` | 0 |\n| `MOEC_BAD` | 1 |\n"), "moec_f is in runtime/include/moec/moec.h and not here")
         self.red("api_doc.py", self.tree("| `moec_f` | f |\n| `MOEC_OK` | 0 |\n| `MOEC_BAD` | 2 |\n"), "MOEC_BAD = 1 is in")
 
+    def test_field_of_the_schema(self):
+        schema = json.dumps({"properties": {"a": {"properties": {"b": {}}}}})
+        tree = {"docs/reference/layer.schema.json": schema, "docs/reference/layer-json.md": "| `a` |\n"}
+        self.red("api_doc.py", tree, "docs/reference/layer-json.md:1: field 'b' is in")
+        self.green("api_doc.py", dict(tree, **{"docs/reference/quantization.md": '`{"b": 1}`'}))
+
     def test_stale(self):
         self.red("api_doc.py", self.tree("| `moec_f`, `moec_g` | f |\n| `MOEC_OK` | 0 |\n| `MOEC_BAD` | 1 |\n"), "moec_g is not in")
 
