@@ -158,6 +158,13 @@ class ApiDoc(LintTest):
         self.red("api_doc.py", tree, "docs/reference/layer-json.md:1: field 'b' is in")
         self.green("api_doc.py", dict(tree, **{"docs/reference/quantization.md": '`{"b": 1}`'}))
 
+    def test_row_of_the_matrix(self):
+        tree = {"docs/reference/support-matrix.md": "| scheme | sm_80, 86 | sm_90a |\n|---|---|---|\n| `a` | x, native | y, native |\n"}
+        self.green("api_doc.py", dict(tree, **{"README.md": "| scheme | sm_86 |\n| `a` | x, native |\n"}))
+        self.red("api_doc.py", dict(tree, **{"README.md": "| scheme | sm_90a |\n| `a` | x, native |\n"}),
+                 "README.md:1: `a` on sm_90a is 'y, native' in docs/reference/support-matrix.md, not 'x, native'")
+        self.red("api_doc.py", dict(tree, **{"README.md": ""}), "README.md:1: shows no row")
+
     def test_stale(self):
         self.red("api_doc.py", self.tree("| `moec_f`, `moec_g` | f |\n| `MOEC_OK` | 0 |\n| `MOEC_BAD` | 1 |\n"), "moec_g is not in")
 
