@@ -98,6 +98,8 @@ MUTANT_SHAPE_OF_BYTES = {"num_experts": 12, "experts_per_token": 3, "hidden_dim"
 MUTANT_EXPERTS = {"wgmma": 60}
 # Kernels whose waits fail after so many milliseconds.
 DEADLINE = {"MOEC_SPIN_DEADLINE": "2000"}
+# Schedules differ between GPUs of an arch, and some faults are of one schedule: the GPU that packages are made for.
+MUTANT_GPU = {"sm_90a": ["--gpu=h100_sxm"]}
 # Layers that a fault may need: (scheme, engine, changes, largest number of tokens).
 MUTANT_LAYERS = {
     "zero_experts": ("bf16", "mma_sync", {**conformance.NO_METHOD, "routing_method": "longcat", "num_zero_experts": 9}, 2048),
@@ -362,7 +364,8 @@ class Maker:
         layer = self.write_layer(name, {**testing.layer_json(
             name, shape, scheme, self.rows["activations"][0], self.rows["routing"][1], True), **changes})
         # The faults are in the skeleton of this engine.
-        made = self.compile(name, layer, [f"--max-tokens={most}", *testing.engine_options(self.rows, engine)])
+        made = self.compile(name, layer, [f"--max-tokens={most}", *MUTANT_GPU.get(self.arch, []),
+                                          *testing.engine_options(self.rows, engine)])
         self.mutant_packages[name] = name if made else None
         return self.mutant_packages[name]
 

@@ -54,8 +54,6 @@ ALLOWED = {
 }
 # Opened with dlopen; their headers would make a build need a toolkit.
 TOOLKIT = re.compile(r"^(cuda(_\w+)?\.h|nvrtc\.h|nccl\.h|nvJitLink\.h|cuda/.*)$")
-# Programs that no CMake target builds: measuring single kernels on a GPU machine that has a toolkit.
-BY_HAND = ("test/templates/",)
 ROOMS = ("dialect/", "compiler/", "runtime/", "templates/", "test/", "bench/", "examples/")
 
 
@@ -77,7 +75,7 @@ def check(root, files):
             quote, name = match.groups()
             # Tests may compare our declarations with the toolkit's, where there is one.
             optional = path.startswith("test/") and f"__has_include(<{name}>)" in lines[number - 2]
-            if TOOLKIT.match(name) and not path.startswith(BY_HAND) and not optional:
+            if TOOLKIT.match(name) and not optional:
                 yield Finding(path, number, f"includes {name}: the toolkit is opened at run time, its declarations are our own")
             elif quote == "<":
                 if name.startswith(ROOMS):

@@ -49,11 +49,11 @@ class LintTest(unittest.TestCase):
 
 
 class Length(LintTest):
-    def test_601_lines(self):
-        self.red("length.py", {"runtime/A.cpp": "\n" * 601}, "runtime/A.cpp:601: 601 lines; at most 600")
+    def test_1001_lines(self):
+        self.red("length.py", {"runtime/A.cpp": "\n" * 1001}, "runtime/A.cpp:1001: 1001 lines; at most 1000")
 
-    def test_600_lines(self):
-        self.green("length.py", {"runtime/A.cpp": "\n" * 600, "examples/a.json": "\n" * 9000})
+    def test_1000_lines(self):
+        self.green("length.py", {"runtime/A.cpp": "\n" * 1000, "examples/a.json": "\n" * 9000})
 
 
 class Verifiers(LintTest):

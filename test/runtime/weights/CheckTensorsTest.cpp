@@ -426,6 +426,12 @@ TEST(CheckTensors, OtherExperts) {
   model.put(2, "up_proj.weight", filled("BF16", {kInner, kHidden}));
   EXPECT_EQ(model.said(), kWhere + "2.up_proj.weight': expected experts 0 to 1 "
                                    "of layer 'l', got expert 2");
+  // Zero experts have no weights, whatever a checkpoint holds of them.
+  model.manifest.layer["routing"] = {{"zero_experts", 1}};
+  EXPECT_EQ(model.said(), "taken");
+  model.put(3, "up_proj.weight", filled("BF16", {kInner, kHidden}));
+  EXPECT_EQ(model.said(), kWhere + "3.up_proj.weight': expected experts 0 to 1 "
+                                   "of layer 'l', got expert 3");
   // Another rank's experts need no bytes here, but must be of the same kinds.
   Model rank;
   rank.manifest.layer["local_experts"]["count"] = 1;
