@@ -7,7 +7,7 @@ RULES = ("Even", "Ceil", "Floor")
 # Words that a number gives: what conversions.cpp reads, in this order.
 WORDS = 3 + len(CODES) + 2 * len(RULES) * (len(CODES) - 1) + len(CODES) + 1
 
-TEXT = """#include "moe/quant/weight_scaling.cuh"
+TEXT = """#include "moe/math/weight_scaling.cuh"
 struct Args {{ unsigned *out; }};
 template <class T, class Rule> __device__ void scales(float largest, unsigned *&to) {{
   moe::quant::Range range;
