@@ -14,14 +14,18 @@
 
 #pragma once
 
-#include "moe/core/codes.cuh"
-#include "moe/quant/emulated.cuh"
+#include "moe/math/codes.cuh"
+#include "moe/math/emulated.cuh"
 
 namespace moe::quant {
 
 /// The least and the greatest of the numbers that share a scale, and of 0.
 struct Range {
   float least = 0.0f, most = 0.0f;
+  __device__ __forceinline__ void take(float value) {
+    least = fminf(least, value);
+    most = fmaxf(most, value);
+  }
   __device__ __forceinline__ float largest() const {
     return fabsf(fmaxf(most, -least)); // the greater zero may be the other
   }

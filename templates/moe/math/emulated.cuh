@@ -20,8 +20,8 @@
 
 #pragma once
 
-#include "moe/core/codes.cuh"
-#include "moe/quant/scaling.cuh"
+#include "moe/math/codes.cuh"
+#include "moe/math/scaling.cuh"
 
 namespace moe::quant {
 
@@ -195,25 +195,5 @@ template <class T, int kGroup, bool kPerRow> struct TwoLevels : Emulated {
     return __fdiv_rn(__fmul_rn(code, scale), outer);
   }
 };
-
-/// Lanes that share a scale, with 8 values each.
-template <class Scaling>
-inline constexpr int kLanesOfScale =
-    Scaling::kColumns == 0 ? 1 : Scaling::kColumns / 8;
-
-/// Changes 8 neighbours of a row to what becomes of them, by a whole warp, of
-/// which those that share a scale are lanes. Values that do not exist are 0.
-template <class Scaling>
-__device__ __forceinline__ void emulate(float (&values)[8], float outer) {
-  static_assert(Scaling::kColumns % 8 == 0 && 32 % kLanesOfScale<Scaling> == 0,
-                "values that share a scale must be lanes of one warp");
-  float largest = 0.0f;
-  if constexpr (Scaling::kColumns != 0)
-    largest = largestOfLanes<kLanesOfScale<Scaling>>(values);
-  float scale = Scaling::scale(largest, outer);
-#pragma unroll
-  for (int i = 0; i < 8; ++i)
-    values[i] = Scaling::value(values[i], scale, outer);
-}
 
 } // namespace moe::quant

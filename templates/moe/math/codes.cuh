@@ -13,9 +13,9 @@
 
 #pragma once
 
-#include "moe/core/code_bytes.cuh"
-#include "moe/core/small_floats.cuh"
-#include "moe/core/types.cuh"
+#include "moe/math/code_bytes.cuh"
+#include "moe/math/small_floats.cuh"
+#include "moe/math/types.cuh"
 
 namespace moe {
 
