@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What moec-bench needs of a device besides the C ABI: buffers, one stream,
+// A device for moec-bench, beside the C ABI: buffers, one stream,
 // graphs and times. On CUDA through the driver, which is opened at run time;
 // the host device has plain memory and a clock, so that the program itself is
 // tested where there is no GPU.
@@ -48,7 +48,7 @@ struct Replays {
   int warmups = 3;
   int least = 7;        ///< timed ones, at least
   double budgetMs = 40; ///< and as many (up to 300) as take so long
-  /// Where the first replay takes over `idleAboveMs`, the device idles for
+  /// If the first replay takes over `idleAboveMs`, the device idles for
   /// `idleMs` before the others. 0: never.
   double idleAboveMs = 0, idleMs = 0;
 };

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The rules of the kernels (templates/moe/math/weight_scaling.cuh) by the words
-// of a layer, for one group of numbers at a time. docs/checkpoints.md lists
-// them.
+// of a layer, for one group of numbers at a time.
+// docs/reference/checkpoints.md lists them.
 //
 //===----------------------------------------------------------------------===//
 

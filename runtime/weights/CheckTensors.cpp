@@ -481,7 +481,8 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
                                read->place == Place::Router ? "router"
                                : isShared                   ? "shared experts"
                                                             : "experts"),
-                   "tensors that docs/checkpoints.md lists", valueWord(name));
+                   "tensors that docs/reference/checkpoints.md lists",
+                   valueWord(name));
   }
   if (const std::string *word = ignored.unused())
     return refusal(fmt::format("{}: --ignore-tensor={}: layer {} has no tensor "

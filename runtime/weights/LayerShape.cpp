@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The manifest's `layer`, which docs/manifest.md describes; compilers that know
-// less left fields out.
+// The manifest's `layer`, which docs/reference/manifest.md describes; compilers
+// that know less left fields out.
 //
 //===----------------------------------------------------------------------===//
 

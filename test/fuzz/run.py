@@ -105,7 +105,7 @@ def run(target, options):
                                 stderr=subprocess.STDOUT, env=quick).returncode
     text = log.read_text(encoding="utf-8", errors="replace")
     new = sorted(path.name for path in set(crashes.iterdir()) - before)
-    # What moec calls its own fault is to be read, and no death.
+    # An error that moec calls its own fault is to be read, and is no death.
     found = [name for name in new if not name.startswith("internal-")]
     line = {"target": target, "commit": commit(), "inputs": inputs_of(target, text), "seconds": round(time.monotonic() - start),
             "seed": options.seed, "status": status, "findings": found, "internal": len(new) - len(found)}

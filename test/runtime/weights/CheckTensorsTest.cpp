@@ -375,7 +375,7 @@ TEST(CheckTensors, Router) {
   EXPECT_EQ(other.said(),
             "DIR: tensor 'model.layers.3.mlp.router.temperature' belongs to "
             "the layer's router, and no value of layer 'l' takes it; accepted: "
-            "tensors that docs/checkpoints.md lists, or "
+            "tensors that docs/reference/checkpoints.md lists, or "
             "--ignore-tensor=temperature to leave it out");
 }
 
@@ -404,17 +404,19 @@ TEST(CheckTensors, SharedExperts) {
   EXPECT_EQ(model.said(),
             "DIR: tensor 'model.layers.3.mlp.shared_experts.up_proj.odd' "
             "belongs to the layer's shared experts, and no value of layer 'l' "
-            "takes it; accepted: tensors that docs/checkpoints.md lists, or "
+            "takes it; accepted: tensors that docs/reference/checkpoints.md "
+            "lists, or "
             "--ignore-tensor=odd to leave it out");
 }
 
 TEST(CheckTensors, UnknownNames) {
   Model model;
   model.put(0, "up_proj.pre_quant_scale", filled("BF16", {kHidden}));
-  EXPECT_EQ(model.said(), notTaken("0.up_proj.pre_quant_scale",
-                                   "belongs to the layer's experts",
-                                   "tensors that docs/checkpoints.md lists",
-                                   "pre_quant_scale"));
+  EXPECT_EQ(model.said(),
+            notTaken("0.up_proj.pre_quant_scale",
+                     "belongs to the layer's experts",
+                     "tensors that docs/reference/checkpoints.md lists",
+                     "pre_quant_scale"));
   model.options.ignored = {"pre_quant_scale"};
   EXPECT_EQ(model.said(), "taken");
 }
