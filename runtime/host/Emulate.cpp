@@ -43,7 +43,7 @@ template <class Element>
 bool Emulation::choose(const KernelRun &run, const Stage &stage) {
   const std::string rule = stage.attributes.value("scale_rule", "");
   const bool isDynamic = stage.attributes.value("dynamic", false);
-  // Of all sizes of groups 128 alone has a rule of its own.
+  // A group of 128 has a rule of its own.
   const auto powers = [&]<class Rule>(Rule) {
     if constexpr (!moe::kSame<Element, moe::i8>) {
       if (group == 128)

@@ -22,7 +22,7 @@
 
 namespace moec::host {
 
-/// What a weight becomes: a descriptor of the manifest's layer.
+/// The format of a packed weight: a descriptor of the manifest's layer.
 struct WeightFormat {
   std::string element; ///< of the codes
   std::string scale;   ///< of the scales; "" where weights stay floats
@@ -58,7 +58,7 @@ public:
   bool keptAsFloat(Storage kept) const {
     return scaleStorage == Storage::UE8M0 && kept == Storage::F32;
   }
-  /// What numbers are divided by. kept: one that `keeps` allows.
+  /// The divisor of numbers. A kept number is one that `keeps` allows.
   float factor(const std::byte *scale, float second) const {
     return rules.factor(scale, second);
   }
@@ -71,7 +71,7 @@ public:
   }
 
 private:
-  /// Of one WeightScaling.
+  /// The functions of one WeightScaling.
   struct Rules {
     float (*second)(float largest) = nullptr;
     void (*storeScale)(WeightRange range, float second,

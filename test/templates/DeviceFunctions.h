@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What NVRTC provides and templates outside of math/ need, so that unit tests
-// run these on the host. Included before them.
+// The functions of NVRTC that templates outside of math/ need, so that unit
+// tests run these on the host. Included before them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@
 #define __device__
 #define __forceinline__ inline
 
-/// Of the CTA whose turn it is.
+/// The index of the CTA whose turn it is.
 inline warps::Index blockIdx;
 struct alignas(16) int4 {
   int x, y, z, w;
@@ -28,7 +28,7 @@ struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
 
-// What stands outside of the namespace moe.
+// Names outside of the namespace moe.
 using moe::max;
 using moe::min;
 

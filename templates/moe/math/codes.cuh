@@ -49,7 +49,7 @@ template <> inline constexpr int kBits<e2m3> = 6;
 template <> inline constexpr int kBits<e2m1> = 4;
 template <> inline constexpr int kBits<i4> = 4;
 
-/// What is subtracted from codes that have no zero point.
+/// The number that is subtracted from codes without a zero point.
 template <class T> inline constexpr float kZero = 0.0f;
 template <> inline constexpr float kZero<i4> = 8.0f;
 

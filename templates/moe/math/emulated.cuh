@@ -11,7 +11,7 @@
 // is f32 with IEEE divisions, or what has their bits, so that every engine and
 // every arch leaves the same. T: the element type of the codes.
 //
-// What a Scaling has here: kColumns, elements of a row that share a scale (0:
+// A Scaling has here: kColumns, elements of a row that share a scale (0:
 // as many as share `outer`); kOuter, of which values there is a number beside;
 // outer(), that number from the largest magnitude or from a stored scale;
 // scale(), a group's from its largest magnitude; value(), what becomes of x.
@@ -88,10 +88,10 @@ struct Floor {
   }
 };
 
-/// Of which values there is a number beside the groups' scales.
+/// The values that share the number beside the groups' scales.
 enum class Outer { None, Row, Tensor };
 
-/// What emulated scalings share.
+/// The base of emulated scalings.
 struct Emulated {
   static constexpr bool kEmulated = true;
   static constexpr bool kOfMaxima = false; ///< of kernel amax

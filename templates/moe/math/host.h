@@ -34,7 +34,7 @@ inline unsigned __float_as_uint(float value) {
   return std::bit_cast<unsigned>(value);
 }
 
-/// Of a NaN and a number the number. Those of the C library are calls.
+/// The number, if the other operand is a NaN. The C library's are calls.
 inline float fmaxf(float a, float b) { return a > b || b != b ? a : b; }
 inline float fminf(float a, float b) { return a < b || b != b ? a : b; }
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What selection compares: unsigned keys of the order of logits, or of scores
+// Selection compares unsigned keys of the order of logits, or of scores
 // with a bias, NaN as -inf and -0 as +0.
 //
 //===----------------------------------------------------------------------===//

@@ -56,7 +56,7 @@ struct Token {
   }
 };
 
-/// Of integers, +-127 at most.
+/// Integers of at most +-127.
 struct TokenOfBytes {
   static __device__ __forceinline__ float scale(float largest) {
     return __fdiv_rn(fmaxf(largest, 1e-10f), 127.0f);

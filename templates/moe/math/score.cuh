@@ -71,8 +71,8 @@ struct SqrtSoftplus {
   }
 };
 
-/// Of each round, the softmax over the experts that are left and whose logits s
-/// lie near the best one's, m: (m - s) / max(|s|, m) <= 0.02.
+/// Each round takes the softmax over the experts that are left and whose logits
+/// s lie near the best one's, m: (m - s) / max(|s|, m) <= 0.02.
 struct SparseMixer {
   static constexpr bool kNeedsSum = false;
   static constexpr bool kByRound = true;

@@ -5,8 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What weights become that are stored as floats and quantized when a layer is
-// made. A scale is rounded to its type first; then every number is divided by
+// Weights that are stored as floats and quantized when a layer is made. A scale is rounded to its type first; then every number is divided by
 // what the scale has become. All in f32 with IEEE divisions, so that every arch
 // and the host make the same codes.
 //
@@ -31,7 +30,7 @@ struct Range {
   }
 };
 
-/// What shares a scale.
+/// The weights that share a scale.
 enum class Shares { Tensor, Channel, Group };
 
 /// The bias of a float type's exponents.
@@ -107,7 +106,7 @@ struct WeightScaling {
     }
   }
 
-  /// What numbers are divided by.
+  /// The divisor of numbers.
   static __device__ __forceinline__ float factor(Scale scale, float outer) {
     float made = toFloat(scale);
     if constexpr (kTwoLevels)
@@ -115,7 +114,7 @@ struct WeightScaling {
     return made;
   }
 
-  /// Of a power of two that is kept as f32.
+  /// The divisor for a power of two that is kept as f32.
   static __device__ __forceinline__ float factor(float scale, float)
     requires kSame<Scale, ue8m0>
   {
@@ -128,7 +127,7 @@ struct WeightScaling {
     return max(0, min(15, __float2int_rn(__fdiv_rn(-range.least, factor))));
   }
 
-  /// What is so small that its scale became 0 is 0.
+  /// A number so small that its scale became 0 is 0.
   static __device__ __forceinline__ unsigned code(float number, float factor,
                                                   int zeroPoint) {
     float divided = factor == 0.0f ? 0.0f : __fdiv_rn(number, factor);
