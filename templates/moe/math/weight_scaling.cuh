@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Weights that are stored as floats and quantized when a layer is made. A scale is rounded to its type first; then every number is divided by
-// what the scale has become. All in f32 with IEEE divisions, so that every arch
-// and the host make the same codes.
+// Weights that are stored as floats and quantized when a layer is made. A scale
+// is rounded to its type first; then every number is divided by what the scale
+// has become. All in f32 with IEEE divisions, so that every arch and the host
+// make the same codes.
 //
 //===----------------------------------------------------------------------===//
 
