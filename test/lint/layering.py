@@ -26,6 +26,9 @@ RULES = [
     ("compiler/tools/", ("compiler/", "dialect/", "runtime/", "moec/") + LLVM, ()),
     ("compiler/capi/", ("compiler/", "dialect/", "runtime/", "moec/") + LLVM, ()),
     ("compiler/", ("compiler/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
+    # The arithmetic of values also compiles on a host: this header brings what NVRTC has.
+    ("templates/moe/math/host.h", ("moe/math/",), LLVM),
+    ("templates/moe/math/", ("moe/math/",), ANY),
     # Kernels know nothing but each other.
     ("templates/", ("moe/",), ANY),
     ("runtime/include/", ("moec/",), LLVM),
@@ -33,6 +36,8 @@ RULES = [
     ("runtime/package/", ("runtime/package/", "runtime/support/"), LLVM),
     # moec-run --check is the one user of the reference outside of test/.
     ("runtime/tools/", ("runtime/", "moec/", "test/reference/"), LLVM),
+    # The host device computes values as kernels do.
+    ("runtime/host/", ("runtime/", "moec/", "templates/moe/math/host.h"), LLVM),
     ("runtime/", ("runtime/", "moec/"), LLVM),
     # The reference shares no code with what it judges.
     ("test/reference/", ("test/reference/", "runtime/package/", "runtime/support/"), LLVM),

@@ -141,7 +141,7 @@ std::string kernelText() {
             "  scales<moe::{}, moe::quant::{}>(fabsf(value), to);\n", code,
             rule);
   }
-  return fmt::format(R"(#include "moe/quant/weight_scaling.cuh"
+  return fmt::format(R"(#include "moe/math/weight_scaling.cuh"
 struct Args {{ unsigned *out; }};
 template <class T, class Rule> __device__ void scales(float largest, unsigned *&to) {{
   moe::quant::Range range;

@@ -6,35 +6,20 @@
 //===----------------------------------------------------------------------===//
 //
 // The scales of activations in e4m3, or of integers in 8 bits, from the largest
-// magnitude of what shares one: a group of 128 of a row, a row (token), or a
-// tensor. IEEE divisions, so that every engine and every arch quantizes to the
-// same bits.
+// magnitude of the values that share one: a group of 128 of a row, a row
+// (token), or a tensor. IEEE divisions, so that every engine and every arch
+// quantizes to the same bits.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
-#include "moe/core/small_floats.cuh"
+#include "moe/math/small_floats.cuh"
 
 namespace moe::quant {
 
 /// The largest value of e4m3.
 inline constexpr float kLargestE4m3 = 448.0f;
-
-/// The largest magnitude of 8 values of each of kLanes neighbours in a warp, in
-/// all of them. lanes: of the warp, those that ask.
-template <int kLanes>
-__device__ __forceinline__ float largestOfLanes(const float (&values)[8],
-                                                unsigned lanes = 0xffffffffu) {
-  float largest = 0.0f;
-#pragma unroll
-  for (int i = 0; i < 8; ++i)
-    largest = fmaxf(largest, fabsf(values[i]));
-#pragma unroll
-  for (int distance = kLanes / 2; distance > 0; distance /= 2)
-    largest = fmaxf(largest, __shfl_xor_sync(lanes, largest, distance));
-  return largest;
-}
 
 /// Values stay as they are.
 struct Unscaled {};
@@ -71,7 +56,7 @@ struct Token {
   }
 };
 
-/// Of integers, +-127 at most.
+/// Integers of at most +-127.
 struct TokenOfBytes {
   static __device__ __forceinline__ float scale(float largest) {
     return __fdiv_rn(fmaxf(largest, 1e-10f), 127.0f);

@@ -13,9 +13,9 @@
 
 #pragma once
 
-#include "moe/core/code_bytes.cuh"
-#include "moe/core/small_floats.cuh"
-#include "moe/core/types.cuh"
+#include "moe/math/code_bytes.cuh"
+#include "moe/math/small_floats.cuh"
+#include "moe/math/types.cuh"
 
 namespace moe {
 
@@ -49,7 +49,7 @@ template <> inline constexpr int kBits<e2m3> = 6;
 template <> inline constexpr int kBits<e2m1> = 4;
 template <> inline constexpr int kBits<i4> = 4;
 
-/// What is subtracted from codes that have no zero point.
+/// The number that is subtracted from codes without a zero point.
 template <class T> inline constexpr float kZero = 0.0f;
 template <> inline constexpr float kZero<i4> = 8.0f;
 

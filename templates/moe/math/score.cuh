@@ -16,7 +16,7 @@
 
 #pragma once
 
-#include "moe/core/ptx.cuh"
+#include "moe/math/instructions.cuh"
 
 namespace moe::routing {
 
@@ -55,8 +55,7 @@ private:
   /// cases occur for which the operator branches: rounded as by it but for
   /// values under 2^-100, which are 1 ulp off at most.
   static __device__ __forceinline__ float divide(float value, float by) {
-    float inverse;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(by));
+    float inverse = ptx::reciprocalApproximate(by);
     inverse = fmaf(fmaf(-by, inverse, 1.0f), inverse, inverse);
     float result = value * inverse;
     result = fmaf(fmaf(-by, result, value), inverse, result);
@@ -72,8 +71,8 @@ struct SqrtSoftplus {
   }
 };
 
-/// Of each round, the softmax over the experts that are left and whose logits s
-/// lie near the best one's, m: (m - s) / max(|s|, m) <= 0.02.
+/// Each round takes the softmax over the experts that are left and whose logits
+/// s lie near the best one's, m: (m - s) / max(|s|, m) <= 0.02.
 struct SparseMixer {
   static constexpr bool kNeedsSum = false;
   static constexpr bool kByRound = true;
@@ -95,8 +94,7 @@ struct Drawn {
   static __device__ __forceinline__ float score(float drawn, float, float) {
     return drawn;
   }
-  template <int kExperts>
-  static __device__ __forceinline__ float draw(int token, int expert) {
+  static __device__ __forceinline__ float draw(int token, int expert, int) {
     unsigned bits = unsigned(token) * 0x9e3779b9u + unsigned(expert);
     bits = (bits ^ bits >> 16) * 0x85ebca6bu;
     bits = (bits ^ bits >> 13) * 0xc2b2ae35u;
@@ -110,14 +108,19 @@ struct Drawn {
 /// of [0, 1] nearly the density of the sigmoid of a normal number, by steps
 /// that lose no digits.
 struct DrawnNormal : Drawn {
-  template <int kExperts>
-  static __device__ __forceinline__ float draw(int token, int expert) {
+  static __device__ __forceinline__ float draw(int token, int expert,
+                                               int experts) {
     // 4 at (1 - at), at the middle of the share: whole numbers up to here.
-    float hill = float((2 * expert + 1) * (2 * (kExperts - expert) - 1)) /
-                 float(kExperts * kExperts);
-    return hill * sqrtf(hill) / -logf(Drawn::draw<kExperts>(token, expert));
+    float hill = float((2 * expert + 1) * (2 * (experts - expert) - 1)) /
+                 float(experts * experts);
+    return hill * sqrtf(hill) / -logf(Drawn::draw(token, expert, experts));
   }
 };
+
+/// The weight of a shared expert with a gate.
+__device__ __forceinline__ float weightOfGate(float gate) {
+  return 1.0f / (1.0f + expf(-gate));
+}
 
 template <class Score>
 inline constexpr bool kIsDrawn = requires { requires Score::kDrawn; };

@@ -5,29 +5,33 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What weights become that are stored as floats and quantized when a layer is
-// made. A scale is rounded to its type first; then every number is divided by
-// what the scale has become. All in f32 with IEEE divisions, so that every arch
-// and the host make the same codes.
+// Weights that are stored as floats and quantized when a layer is made. A scale
+// is rounded to its type first; then every number is divided by what the scale
+// has become. All in f32 with IEEE divisions, so that every arch and the host
+// make the same codes.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
-#include "moe/core/codes.cuh"
-#include "moe/quant/emulated.cuh"
+#include "moe/math/codes.cuh"
+#include "moe/math/emulated.cuh"
 
 namespace moe::quant {
 
 /// The least and the greatest of the numbers that share a scale, and of 0.
 struct Range {
   float least = 0.0f, most = 0.0f;
+  __device__ __forceinline__ void take(float value) {
+    least = fminf(least, value);
+    most = fmaxf(most, value);
+  }
   __device__ __forceinline__ float largest() const {
     return fabsf(fmaxf(most, -least)); // the greater zero may be the other
   }
 };
 
-/// What shares a scale.
+/// The weights that share a scale.
 enum class Shares { Tensor, Channel, Group };
 
 /// The bias of a float type's exponents.
@@ -103,7 +107,7 @@ struct WeightScaling {
     }
   }
 
-  /// What numbers are divided by.
+  /// The divisor of numbers.
   static __device__ __forceinline__ float factor(Scale scale, float outer) {
     float made = toFloat(scale);
     if constexpr (kTwoLevels)
@@ -111,7 +115,7 @@ struct WeightScaling {
     return made;
   }
 
-  /// Of a power of two that is kept as f32.
+  /// The divisor for a power of two that is kept as f32.
   static __device__ __forceinline__ float factor(float scale, float)
     requires kSame<Scale, ue8m0>
   {
@@ -124,7 +128,7 @@ struct WeightScaling {
     return max(0, min(15, __float2int_rn(__fdiv_rn(-range.least, factor))));
   }
 
-  /// What is so small that its scale became 0 is 0.
+  /// A number so small that its scale became 0 is 0.
   static __device__ __forceinline__ unsigned code(float number, float factor,
                                                   int zeroPoint) {
     float divided = factor == 0.0f ? 0.0f : __fdiv_rn(number, factor);

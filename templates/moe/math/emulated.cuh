@@ -11,7 +11,7 @@
 // is f32 with IEEE divisions, or what has their bits, so that every engine and
 // every arch leaves the same. T: the element type of the codes.
 //
-// What a Scaling has here: kColumns, elements of a row that share a scale (0:
+// A Scaling has here: kColumns, elements of a row that share a scale (0:
 // as many as share `outer`); kOuter, of which values there is a number beside;
 // outer(), that number from the largest magnitude or from a stored scale;
 // scale(), a group's from its largest magnitude; value(), what becomes of x.
@@ -20,8 +20,8 @@
 
 #pragma once
 
-#include "moe/core/codes.cuh"
-#include "moe/quant/scaling.cuh"
+#include "moe/math/codes.cuh"
+#include "moe/math/scaling.cuh"
 
 namespace moe::quant {
 
@@ -88,10 +88,10 @@ struct Floor {
   }
 };
 
-/// Of which values there is a number beside the groups' scales.
+/// The values that share the number beside the groups' scales.
 enum class Outer { None, Row, Tensor };
 
-/// What emulated scalings share.
+/// The base of emulated scalings.
 struct Emulated {
   static constexpr bool kEmulated = true;
   static constexpr bool kOfMaxima = false; ///< of kernel amax
@@ -195,25 +195,5 @@ template <class T, int kGroup, bool kPerRow> struct TwoLevels : Emulated {
     return __fdiv_rn(__fmul_rn(code, scale), outer);
   }
 };
-
-/// Lanes that share a scale, with 8 values each.
-template <class Scaling>
-inline constexpr int kLanesOfScale =
-    Scaling::kColumns == 0 ? 1 : Scaling::kColumns / 8;
-
-/// Changes 8 neighbours of a row to what becomes of them, by a whole warp, of
-/// which those that share a scale are lanes. Values that do not exist are 0.
-template <class Scaling>
-__device__ __forceinline__ void emulate(float (&values)[8], float outer) {
-  static_assert(Scaling::kColumns % 8 == 0 && 32 % kLanesOfScale<Scaling> == 0,
-                "values that share a scale must be lanes of one warp");
-  float largest = 0.0f;
-  if constexpr (Scaling::kColumns != 0)
-    largest = largestOfLanes<kLanesOfScale<Scaling>>(values);
-  float scale = Scaling::scale(largest, outer);
-#pragma unroll
-  for (int i = 0; i < 8; ++i)
-    values[i] = Scaling::value(values[i], scale, outer);
-}
 
 } // namespace moe::quant
