@@ -56,7 +56,7 @@ LogicalResult checkStoredLayout(moe::LayerOp layer) {
   return success();
 }
 
-/// Floats: templates/moe/quant/weight_scaling.cuh has the rules.
+/// Floats: templates/moe/math/weight_scaling.cuh has the rules.
 LogicalResult checkQuantizedWeights(moe::LayerOp layer) {
   bool failed = false;
   for (moe::DescriptorAttr weight :

@@ -356,7 +356,7 @@ LogicalResult checkWeight(moe::LayerOp layer, StringRef name,
 }
 
 /// Activations that are emulated, one of the two
-/// (templates/moe/quant/emulated.cuh).
+/// (templates/moe/math/emulated.cuh).
 LogicalResult checkActivation(moe::LayerOp layer, StringRef name,
                               moe::DescriptorAttr activation) {
   bool failed = false;

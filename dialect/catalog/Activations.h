@@ -7,7 +7,7 @@
 //
 // A gated activation eats two halves, gate and up: f(gate) * up; the others
 // (suffix _no_mul) one. The formulas stand with the policies in
-// templates/moe/activation and, once more, in the reference.
+// templates/moe/math/activation.cuh and, once more, in the reference.
 //
 //===----------------------------------------------------------------------===//
 

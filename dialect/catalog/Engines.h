@@ -39,7 +39,7 @@ struct Engine {
   std::string_view weights = "";
 };
 
-/// All that templates/moe/core/codes.cuh decodes.
+/// All that templates/moe/math/codes.cuh decodes.
 inline constexpr std::string_view kCodes =
     "f8E4M3FN f8E5M2 f6E3M2FN f6E2M3FN f4E2M1FN i8 i4";
 

@@ -61,7 +61,7 @@ constexpr ScoreRow kScores[] = {scoreRow<routing::Softmax>("softmax"),
 struct NormalizeRow {
   std::string_view name;
   float (*term)(float score, float best);
-  float (*weight)(float term, float sum, int topK); ///< null: the term
+  float (*weight)(float term, float sum, float equal); ///< null: the term
 };
 
 template <class Normalize>
@@ -233,8 +233,9 @@ private:
     }
     for (int64_t k = 0; k < method.topK; ++k) {
       if (method.normalize.weight)
-        weights[k] = method.normalize.weight(
-            weights[k], static_cast<float>(terms), int(method.topK));
+        weights[k] =
+            method.normalize.weight(weights[k], static_cast<float>(terms),
+                                    1.0f / static_cast<float>(method.topK));
       weights[k] *= method.scale;
       if (ids[k] < 0)
         weights[k] = 0;

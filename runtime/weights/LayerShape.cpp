@@ -15,6 +15,7 @@
 #include "runtime/package/ElementTypes.h"
 #include "runtime/support/JsonReader.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 using namespace moec;

@@ -11,6 +11,8 @@
 
 #include "runtime/weights/QuantizeWeights.h"
 
+#include "runtime/host/WeightRules.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -12,7 +12,8 @@
 #ifndef MOEC_RUNTIME_WEIGHTS_QUANTIZEWEIGHTS_H
 #define MOEC_RUNTIME_WEIGHTS_QUANTIZEWEIGHTS_H
 
-#include "runtime/host/WeightRules.h"
+#include "runtime/host/WeightFormat.h"
+#include "runtime/support/Result.h"
 
 #include <cstddef>
 #include <cstdint>

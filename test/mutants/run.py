@@ -8,6 +8,7 @@ A mutant is a patch whose first lines say what it is:
     Fault: one sentence
     Kind: code | template | protocol
     Program: moec-run            (code: which program holds the mutated .cpp)
+    Sources: FILE FILE           (code: the .cpp that take a mutated header of templates/moe/math; the header is the kernels', too)
     Check: conformance REGEX     (code: the cases of conformance.py that must fail)
     Check: checkpoints NAME      (code: the cases of checkpoints.py that must fail)
     Check: unit PROGRAM FILTER   (code: the GoogleTest program and the cases of it that must fail)
@@ -53,6 +54,7 @@ class Mutant:
         head = self.text.split("\n--- ", 1)[0]
         self.fields = dict(re.findall(r"^(\w+): (.+)$", head, re.MULTILINE))
         self.files = re.findall(r"^\+\+\+ b/(\S+)", self.text, re.MULTILINE)
+        self.sources = [file for file in self.files if file.endswith(".cpp")] + self.fields.get("Sources", "").split()
         self.kind = self.fields.get("Kind", "")
         self.check = self.fields.get("Check", "").split()
         self.quick = self.fields.get("Quick") == "yes"
@@ -96,12 +98,17 @@ class Builder:
 
     def program(self, mutant, tree, program, output):
         objects = []
-        for file in mutant.files:
+        if not mutant.sources:
+            raise RuntimeError("no .cpp is mutated, and Sources names none")
+        for file in mutant.sources:
             entry = self.compile.get(str(ROOT / file))
             if not entry:
-                raise RuntimeError(f"{file} is not compiled by itself: mutate a .cpp")
+                raise RuntimeError(f"{file} is not compiled by itself: mutate a .cpp, or name one that takes the header in Sources")
             target = tree / (file.replace("/", "_") + ".o")
-            command = entry["command"].replace(shlex.quote(entry["file"]), shlex.quote(str(tree / file)))
+            command = entry["command"]
+            if file in mutant.files:
+                command = command.replace(shlex.quote(entry["file"]), shlex.quote(str(tree / file)))
+            command = command.replace(" -I", f" -I{shlex.quote(str(tree / 'templates'))} -I", 1)
             command = re.sub(r" -o \S+", f" -o {shlex.quote(str(target))}", command)
             command = re.sub(r" -M[DMTFP]\S* \S+\.d\b| -MD\b| -MT \S+| -MF \S+", "", command)
             self.run(command, entry["directory"])
@@ -111,7 +118,7 @@ class Builder:
         inserted = " ".join(shlex.quote(str(item)) for item in objects)
         line = re.sub(rf" -o bin/{re.escape(program)}(?= )", f" {inserted} -o {shlex.quote(str(output))}", line)
         # An object of the same source that is linked directly would clash: drop it.
-        for file in mutant.files:
+        for file in mutant.sources:
             line = re.sub(rf" \S*{re.escape(os.path.basename(file))}\.o(?= )", lambda match: match.group(0)
                           if str(tree) in match.group(0) else "", line)
         line = line.split(" && : ")[0] if line.endswith(" && :") else line

@@ -33,8 +33,8 @@ struct SoftmaxSelected {
     return expf(score - best);
   }
   static __device__ __forceinline__ float weight(float term, float sum,
-                                                 int topK) {
-    return sum > 0.0f ? term / sum : 1.0f / topK;
+                                                 float equal) {
+    return sum > 0.0f ? term / sum : equal;
   }
 };
 
@@ -45,16 +45,16 @@ struct Sum {
     return score;
   }
   static __device__ __forceinline__ float weight(float term, float sum,
-                                                 int topK) {
-    return sum != 0.0f ? term / sum : 1.0f / topK;
+                                                 float equal) {
+    return sum != 0.0f ? term / sum : equal;
   }
 };
 
 /// The same where scores are not of a sum of 1: the sum + 1e-20.
 struct SumEpsilon : Sum {
   static __device__ __forceinline__ float weight(float term, float sum,
-                                                 int topK) {
-    return sum != 0.0f ? term / (sum + 1e-20f) : 1.0f / topK;
+                                                 float equal) {
+    return sum != 0.0f ? term / (sum + 1e-20f) : equal;
   }
 };
 

@@ -30,7 +30,7 @@ __device__ __forceinline__ float weightOf(float score, bool finite,
     if constexpr (Normalize::kNeedsBest)
       best = ptx::warpMaximum(counts ? score : -3.402823466e38f);
     float term = counts ? Normalize::term(score, best) : 0.0f;
-    return Normalize::weight(term, ptx::warpSum(term), kTopK);
+    return Normalize::weight(term, ptx::warpSum(term), 1.0f / kTopK);
   }
 }
 
