@@ -1,0 +1,60 @@
+//===- HostWeights.h - the stored weights of a layer ------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Host copies, made by the counter-based generator of the reference (hence the
+// same on every machine) or read out of a checkpoint; the reference reads them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_TOOLS_MOECRUN_HOSTWEIGHTS_H
+#define MOEC_TOOLS_MOECRUN_HOSTWEIGHTS_H
+
+#include "runtime/Package.h"
+#include "runtime/weights/LoadWeights.h"
+#include "test/reference/Reference.h"
+#include "tools/moec-run/HostArray.h"
+
+#include <map>
+#include <set>
+#include <string>
+
+namespace moec::run {
+
+/// The stored weights of a layer by value name; made once for all runs.
+struct HostWeights {
+  std::map<std::string, HostArray> arrays; ///< as the reference reads them
+  /// Those that the layer stores in another way, so.
+  std::map<std::string, HostArray> stored;
+  /// Those that follow from weights which are stored as floats: no value of a
+  /// package.
+  std::set<std::string> derived;
+  /// What a device is given.
+  const HostArray &given(const std::string &name) const {
+    const auto found = stored.find(name);
+    return found == stored.end() ? arrays.at(name) : found->second;
+  }
+  static HostWeights make(const reference::Layer &layer, uint64_t seed);
+  /// Of `arrays`.
+  static int64_t bytesOf(const reference::Layer &layer);
+  /// Those that the package names, out of a checkpoint.
+  static Result<HostWeights> load(const runtime::Package &package,
+                                  weights::WeightLoader &loader);
+  /// SHA-256 of each.
+  std::map<std::string, std::string> digests() const;
+  /// These, with all that is one local expert's made anew.
+  HostWeights withExpert(const reference::Layer &layer, uint64_t seed,
+                         int64_t expert) const;
+  /// Points the weights of `inputs` here.
+  void describe(const reference::Layer &layer, reference::Inputs &inputs) const;
+};
+
+/// Those that each local expert has its own of.
+std::vector<std::string> weightsOfExperts(const reference::Layer &layer);
+
+} // namespace moec::run
+
+#endif // MOEC_TOOLS_MOECRUN_HOSTWEIGHTS_H
