@@ -7,7 +7,9 @@
 //
 // What an engine has already and a small program has not: memory on the device
 // and data in it. Opens the CUDA driver, so that the examples build where no
-// toolkit is; without a GPU it is host memory. Nothing here is moec.
+// toolkit is; without a GPU it is host memory. Nothing here is moec: an example
+// stands alone over the C ABI, so that it can be pasted into an engine. Hence
+// it does not share the device wrapper of tools/.
 //
 //===----------------------------------------------------------------------===//
 
