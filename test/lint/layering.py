@@ -53,7 +53,7 @@ ALLOWED = {
     # Cubins ahead of time come from the same recipe, cache and NVRTC as at load.
     ("compiler/Compiler.cpp", "runtime/jit/"),
     # The default of --gpu is the GPU that is here.
-    ("compiler/PresentGpu.cpp", "runtime/device/"),
+    ("compiler/PresentGpu.cpp", "runtime/cuda/"),
 }
 # Opened with dlopen; their headers would make a build need a toolkit.
 TOOLKIT = re.compile(r"^(cuda(_\w+)?\.h|nvrtc\.h|nccl\.h|nvJitLink\.h|cuda/.*)$")

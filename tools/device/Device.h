@@ -15,7 +15,7 @@
 #ifndef MOEC_TOOLS_DEVICE_DEVICE_H
 #define MOEC_TOOLS_DEVICE_DEVICE_H
 
-#include "runtime/Package.h"
+#include "runtime/api/Package.h"
 
 #include <cstdint>
 #include <functional>

@@ -13,7 +13,7 @@
 #ifndef MOEC_TOOLS_MOECRUN_HOSTWEIGHTS_H
 #define MOEC_TOOLS_MOECRUN_HOSTWEIGHTS_H
 
-#include "runtime/Package.h"
+#include "runtime/api/Package.h"
 #include "runtime/weights/LoadWeights.h"
 #include "test/reference/Reference.h"
 #include "tools/moec-run/HostArray.h"

@@ -13,7 +13,7 @@
 #ifndef MOEC_TOOLS_MOECRUN_LOADEDLAYER_H
 #define MOEC_TOOLS_MOECRUN_LOADEDLAYER_H
 
-#include "runtime/Context.h"
+#include "runtime/api/Context.h"
 #include "tools/moec-run/GuardedBuffer.h"
 #include "tools/moec-run/HostInputs.h"
 #include "tools/moec-run/HostWeights.h"

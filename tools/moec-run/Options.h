@@ -12,7 +12,7 @@
 #ifndef MOEC_TOOLS_MOECRUN_OPTIONS_H
 #define MOEC_TOOLS_MOECRUN_OPTIONS_H
 
-#include "runtime/Package.h"
+#include "runtime/api/Package.h"
 #include "tools/moec-run/HostInputs.h"
 
 #include <string>
