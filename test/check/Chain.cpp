@@ -30,7 +30,7 @@ Result<void> moec::check::runChain(const FinishedCase &finished,
   LoadedLayer &layer = finished.setup.layer;
   const int64_t tokens = finished.tokens;
   const std::string &variant = finished.setup.options.variant;
-  // What runs, with which variant, into which outputs. One workspace serves
+  // One run: its variant and its outputs. One workspace serves
   // all, as in an engine.
   struct Link {
     int64_t tokens;

@@ -44,8 +44,9 @@ private:
   DeviceTurn &turn;
   WeightBudget *budget;
   const CheckOptions *options = nullptr;
-  std::unique_ptr<run::LoadedLayer> against; ///< of --against
-  std::optional<OccupySms> occupy;           ///< of --chain
+  std::unique_ptr<run::LoadedLayer>
+      against;                     ///< the package that --against names
+  std::optional<OccupySms> occupy; ///< for --chain
 };
 
 } // namespace moec::check

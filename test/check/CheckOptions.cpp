@@ -7,6 +7,8 @@
 
 #include "test/check/CheckOptions.h"
 
+#include "tools/Counts.h"
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
@@ -32,10 +34,10 @@ static void addRunOptions(CLI::App &app, CheckOptions &options,
       ->check(floats);
   app.add_option("--row-stride", options.inputs.rowStride,
                  "Elements between rows of x beyond the row")
-      ->check(CLI::NonNegativeNumber);
+      ->check(tools::countFrom(0, std::numeric_limits<int64_t>::max()));
   app.add_option("--valid-tokens", options.inputs.validTokens,
                  "Tokens from here on route nowhere")
-      ->check(CLI::NonNegativeNumber);
+      ->check(tools::countFrom(0));
   app.add_flag("--no-poison", noPoison,
                "Leave outputs and workspace as allocated, for initcheck; the "
                "canaries around them stay");
@@ -43,7 +45,7 @@ static void addRunOptions(CLI::App &app, CheckOptions &options,
                "Run through a captured CUDA graph");
   app.add_option("--sample", options.sample,
                  "Tokens that the reference takes on a GPU")
-      ->check(CLI::PositiveNumber);
+      ->check(tools::countFrom(1));
 }
 
 static void addCheckOptions(CLI::App &app, CheckOptions &options) {
@@ -64,16 +66,16 @@ static void addCheckOptions(CLI::App &app, CheckOptions &options) {
                  "Lines of --cases at once (default 1): they share the cores; "
                  "a GPU is one's at a time. Lines of one package in a row "
                  "follow each other")
-      ->check(CLI::PositiveNumber);
+      ->check(tools::countFrom(1));
   app.add_option("--weights-at-once", options.weightsAtOnce,
                  "GiB of weights that lines at once may have together "
                  "(default 16; on the device up to four times that); a larger "
                  "layer runs alone")
-      ->check(CLI::PositiveNumber);
+      ->check(tools::checkPositive);
   app.add_option("--device-limit", options.deviceLimit,
                  "Seconds after which a line of --cases that keeps the device "
                  "ends the process (default: none)")
-      ->check(CLI::PositiveNumber);
+      ->check(tools::checkPositive);
 }
 
 bool moec::check::parseOptions(int argc, char **argv, CheckOptions &options,
@@ -109,7 +111,7 @@ bool moec::check::parseOptions(int argc, char **argv, CheckOptions &options,
   return true;
 }
 
-/// What is not given to a run has no type that could be chosen.
+/// A tensor that a run is not given has no type that could be chosen.
 static Result<void> checkTypes(const InputOptions &options,
                                const LoadedLayer &loaded) {
   const reference::Layer &layer = loaded.layer();

@@ -71,7 +71,7 @@ Result<void> moec::check::checkInPlace(const FinishedCase &finished,
   return runInPlace(finished, "x", result);
 }
 
-/// Of batched rows: with fewer slots taken, the others' rows stay as they are.
+/// Batched rows: with fewer slots taken, the others' rows stay as they are.
 static Result<void> checkFewerSlots(const FinishedCase &finished,
                                     CaseResult &result) {
   LoadedLayer &loaded = finished.setup.layer;
@@ -143,7 +143,7 @@ Result<void> moec::check::checkInvariance(const FinishedCase &finished,
     return {};
   if (layer.batched)
     return checkFewerSlots(finished, result);
-  // Where parts begin: every tensor's row there lies aligned.
+  // Parts begin at rows that lie aligned in every tensor.
   constexpr int64_t kAligned = 16;
   std::set<std::pair<int64_t, int64_t>> parts;
   for (int64_t count : {int64_t(1), tokens / 2, tokens - 1})

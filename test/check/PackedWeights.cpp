@@ -178,7 +178,7 @@ Result<void> moec::check::replaceExpert(LoadedLayer &layer,
     const HostArray &array = weights.given(name);
     const int64_t bytes = array.bytes / layer.layer().localExperts;
     void *to = layer.storedWeight(name);
-    // Where packing lies in place, the stored bytes are there no more.
+    // Packing in place has overwritten the stored bytes.
     if (std::any_of(packs.begin(), packs.end(), [&](const Pack &pack) {
           return std::find(pack.from.begin(), pack.from.end(), name) !=
                  pack.from.end();
@@ -186,7 +186,7 @@ Result<void> moec::check::replaceExpert(LoadedLayer &layer,
       auto memory = layer.device().allocate(array.bytes);
       if (!memory)
         return memory.takeError();
-      // What is another expert's must not matter.
+      // Other experts' bytes must not matter.
       constexpr int kNaN = 0xFF;
       if (auto ok = layer.device().fill(memory->data(), kNaN, array.bytes); !ok)
         return ok;

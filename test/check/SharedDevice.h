@@ -45,7 +45,7 @@ public:
 private:
   std::mutex *device;
   double total = 0;
-  std::atomic<int64_t> since = 0; ///< of the steady clock; 0: it has it not
+  std::atomic<int64_t> since = 0; ///< ticks of the steady clock; 0: not held
 };
 
 /// Lets so many bytes be in use at once; one who asks for more than that waits

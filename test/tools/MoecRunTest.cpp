@@ -5,111 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A tiny package on disk, and the command line that checks it: exit statuses,
-// JSON, and that a wrong layer description turns the check red.
+// Exit statuses, JSON, and that a wrong layer description turns the check red.
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/support/Files.h"
-#include "test/runtime/TinyManifest.h"
-
-#include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
-
-#include <cstdio>
-#include <cstdlib>
-#include <sys/wait.h>
+#include "test/tools/MoecRunTesting.h"
 
 using namespace moec;
 using namespace moec::test;
 using nlohmann::json;
 using testing::HasSubstr;
-
-/// What the reference reads of test/runtime/TinyManifest.h.
-static json tinyLayer(const TinyShape &s) {
-  json bf16 = {{"element_type", "bf16"},       {"group", json::array()},
-               {"scale_type", nullptr},        {"dynamic", false},
-               {"second_scale_type", nullptr}, {"zero_point_type", nullptr}};
-  return {
-      {"name", "tiny"},
-      {"num_experts", s.experts},
-      {"top_k", s.topK},
-      {"hidden_size", s.hidden},
-      {"intermediate_size", s.intermediate},
-      {"intermediate_size_per_partition", s.intermediate},
-      {"local_experts", {{"begin", 0}, {"count", s.experts}}},
-      {"input_type", "bf16"},
-      {"output_type", "bf16"},
-      {"logits_type", "f32"},
-      {"routing",
-       {{"name", "renormalize_naive"},
-        {"score", "softmax"},
-        {"select", "top_k"},
-        {"normalize", "sum"},
-        {"groups", 0},
-        {"top_groups", 0},
-        {"scale", 1.0},
-        {"bias", false}}},
-      {"activation",
-       {{"name", "silu"},
-        {"function", "silu"},
-        {"gated", true},
-        {"alpha", nullptr},
-        {"beta", nullptr},
-        {"limit", nullptr}}},
-      {"quant",
-       {{"name", "bf16"},
-        {"a1", bf16},
-        {"a2", bf16},
-        {"w1", bf16},
-        {"w2", bf16}}},
-      {"gate_up_order", "gate_first"},
-      {"has_bias", false},
-      {"add_w2_bias", true},
-      {"apply_router_weight_on_input", false},
-      {"parallel",
-       {{"tp_size", 1},
-        {"tp_rank", 0},
-        {"pcp_size", 1},
-        {"dp_size", 1},
-        {"ep_size", 1},
-        {"ep_rank", 0},
-        {"sp_size", 1}}},
-  };
-}
-
-namespace {
-class MoecRun : public testing::Test {
-protected:
-  void SetUp() override {
-    char name[] = "/tmp/moec-run-XXXXXX";
-    root = mkdtemp(name);
-    package = tinyPackage();
-    package.manifest.layer = tinyLayer({});
-    ASSERT_TRUE(writePackage(package, root + "/package"));
-  }
-  void TearDown() override { (void)removeAll(root); }
-
-  /// Exit status of moec-run; what it prints is in `output` and `errors`.
-  int run(const std::string &arguments) { return start("moec-run", arguments); }
-  /// The same of moec-check.
-  int check(const std::string &arguments) {
-    return start("moec-check", arguments);
-  }
-  int start(const std::string &program, const std::string &arguments) {
-    std::string command = std::string(getenv("MOEC_BINARY_DIR")) + "/bin/" +
-                          program + " " + root + "/package " + arguments +
-                          " >" + root + "/out 2>" + root + "/err";
-    int status = std::system(command.c_str());
-    output = readFile(root + "/out") ? *readFile(root + "/out") : "";
-    errors = readFile(root + "/err") ? *readFile(root + "/err") : "";
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
-  std::string root, output, errors;
-  PackageFiles package;
-};
-} // namespace
 
 TEST_F(MoecRun, ChecksEveryKindOfRun) {
   for (const char *arguments :
@@ -159,7 +64,7 @@ TEST_F(MoecRun, ChainPacksAndRunsAgain) {
 }
 
 TEST_F(MoecRun, RefreshReplacesAnExpert) {
-  // What has been freed is overwritten at once: names that outlive their
+  // Freed memory is overwritten at once: names that outlive their
   // strings would be seen.
   setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1);
   setenv("MALLOC_PERTURB_", "165", 1);
@@ -196,6 +101,28 @@ TEST_F(MoecRun, OptionsOfTestsAreNotTheProducts) {
     EXPECT_THAT(tests, HasSubstr(option));
     EXPECT_EQ(run(std::string("--device=host ") + option), 2);
   }
+}
+
+TEST_F(MoecRun, SaysItsVersion) {
+  EXPECT_EQ(run("--version"), 0);
+  EXPECT_THAT(output, testing::MatchesRegex("moec-run [0-9]+.[0-9]+.[0-9]+\n"));
+  EXPECT_EQ(check("--version"), 0);
+  EXPECT_THAT(output, HasSubstr("moec-check "));
+}
+
+TEST_F(MoecRun, WrongCountsAreRefusedInShort) {
+  EXPECT_EQ(run("--device=host --tokens=-1"), 2);
+  EXPECT_EQ(errors, "--tokens: expected an integer from 0 to 2147483647, got "
+                    "-1\nRun with --help for more information.\n");
+  EXPECT_EQ(run("--device=host --tokens=1,x"), 2);
+  EXPECT_THAT(errors, HasSubstr("got x\n"));
+  EXPECT_EQ(run("--device=host --jobs=99999999999999999999"), 2);
+  EXPECT_THAT(errors, HasSubstr("--jobs: expected an integer from 0 to "));
+  EXPECT_EQ(check("--device=host --cases=x --device-limit=0"), 2);
+  EXPECT_THAT(errors,
+              HasSubstr("--device-limit: expected a number above 0, got 0\n"));
+  EXPECT_EQ(check("--device=host --sample=0"), 2);
+  EXPECT_THAT(errors, HasSubstr("expected an integer from 1 to "));
 }
 
 TEST_F(MoecRun, ExitStatus) {

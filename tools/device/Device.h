@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What programs need of a device beside packages: buffers, copies, two streams,
+// Programs need this of a device beside packages: buffers, copies, two streams,
 // graphs and times. A GPU is driven through the driver, which is opened at run
 // time. The host has plain memory and a clock, so that the programs are tested
 // on a machine without a GPU.
@@ -48,7 +48,7 @@ struct Replays {
   int most = 300;       ///< and at most
   double budgetMs = 40; ///< timings go on for so long
   double eachMs = 0;    ///< a timing replays the graph until this has passed
-  /// Where the first replay takes over `idleAboveMs`, the device idles for
+  /// If the first replay takes over `idleAboveMs`, the device idles for
   /// `idleMs` before the others. 0: never.
   double idleAboveMs = 0, idleMs = 0;
 };

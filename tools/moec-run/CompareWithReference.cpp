@@ -36,7 +36,7 @@ static bool roundsPartials(const LoadedLayer &layer, const Variant &variant) {
       auto operand = stage.operands.find("partials");
       if (stage.op != "combine" || operand == stage.operands.end())
         continue;
-      // What stays inside a kernel is rounded where it goes through memory.
+      // A value inside a kernel is rounded where it goes through memory.
       std::string name = operand->second;
       if (name.starts_with('%'))
         name.erase(0, 1);

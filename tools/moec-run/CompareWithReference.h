@@ -21,7 +21,7 @@
 
 namespace moec::run {
 
-/// What a token count and a routing pattern gave.
+/// The result of a token count and a routing pattern.
 struct CaseResult {
   int64_t tokens = 0;
   std::string variant, routing, inputs;
@@ -30,7 +30,7 @@ struct CaseResult {
   /// Roundings of the intermediate that may go either way, and those that went
   /// otherwise than the reference's; looked for only where a rule fails.
   int64_t roundings = 0, roundingsTaken = 0;
-  std::string text;  ///< what the check says; "" without one
+  std::string text;  ///< the check's words; "" without a check
   std::string twice; ///< "identical", what differs, or "" if not run
   std::optional<double> medianMicroseconds;
 
@@ -38,7 +38,7 @@ struct CaseResult {
   void fail(const std::string &why);
 };
 
-/// What a variant's kernels do to the sums.
+/// How a variant's kernels treat the sums.
 struct Precision {
   /// The second matmul's results are rounded to the output type before they
   /// are summed.
@@ -55,16 +55,16 @@ struct Precision {
 void noteRoundings(const reference::Adopted &adopted, reference::Report &report,
                    CaseResult &result);
 
-/// Where weights multiply x, what comes next is rounded: the reference goes on
-/// with the device's weights, which are as right as its own, since their last
-/// bit decides every tie between two quantized values.
+/// Puts the device's router weights into `routing` if they multiply x. They are
+/// as right as the reference's, and their last bit decides every tie between
+/// two quantized values.
 void adoptWeights(const reference::Layer &layer, const HostOutputs &outputs,
                   reference::Routing &routing);
 
 /// A run of no tokens: every output is as it was.
 void checkUntouched(const HostOutputs &outputs, CaseResult &result);
 
-/// Where rows come by expert, slots that are not taken must be as they were
+/// If rows come by expert, slots that are not taken must be as they were
 /// (unless `poison` is false); in `outputs` they become zeros.
 void settleRows(const reference::Layer &layer, const reference::Inputs &inputs,
                 bool poison, HostOutputs &outputs, CaseResult &result);

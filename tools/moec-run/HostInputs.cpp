@@ -21,7 +21,7 @@ using namespace moec::run;
 using reference::Element;
 using reference::Layer;
 
-/// What parallelFor is told that it takes to draw a number, in multiplications.
+/// Multiplications that cost as much as drawing a number; for parallelFor.
 static constexpr int64_t kStepsOfDraw = 32;
 
 Result<HostInputs> moec::run::makeInputs(const Layer &layer, uint64_t seed,
@@ -38,7 +38,7 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer, uint64_t seed,
   int64_t stride = layer.hidden + options.rowStride;
   const Element *type = layer.inputQuantized ? layer.a1 : layer.inputType;
   inputs.x = HostArray(type->bytesOf(tokens * stride));
-  // What lies between rows must not matter.
+  // Bytes between rows must not matter.
   reference::poison(inputs.x.data.get(), inputs.x.bytes);
   if (layer.inputQuantized) {
     const int64_t group = layer.a1Scaling.columns;

@@ -15,15 +15,15 @@
 
 namespace moec::run {
 
-/// What a run is given to route by.
+/// The tensors that a run routes by.
 enum class RoutingInput { Logits, Ids32, Ids64 };
 
-/// What a run is given. moec-run has the defaults; test/check has options.
+/// The kind of inputs. moec-run has the defaults; test/check has options.
 struct InputOptions {
   RoutingInput routeBy = RoutingInput::Logits;
   std::string tokenIds = "i32"; ///< their type, where a table asks for them
   std::string logitsType;       ///< "": the layer's
-  std::string weightsType;      ///< of given weights; "": f32
+  std::string weightsType;      ///< type of given weights; "": f32
   int64_t rowStride = 0;        ///< elements of x beyond H
   int64_t validTokens = -1;     ///< -1: not given
 };
@@ -37,7 +37,7 @@ struct HostInputs {
   reference::Inputs described;
 };
 
-/// Of a run of so many tokens, or slots of each expert.
+/// Makes the inputs of a run of so many tokens, or slots of each expert.
 Result<HostInputs> makeInputs(const reference::Layer &layer, uint64_t seed,
                               const InputOptions &options, int64_t slots,
                               const std::string &pattern);

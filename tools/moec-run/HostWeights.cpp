@@ -26,8 +26,8 @@ using namespace moec::run;
 using reference::Element;
 using reference::Layer;
 
-// What parallelFor is told that it takes, in multiplications, to draw a number,
-// and to make a code or bring it to its place.
+// Multiplications that cost as much as drawing a number, and as making a code
+// or bringing it to its place; for parallelFor.
 static constexpr int64_t kStepsOfDraw = 32;
 static constexpr int64_t kStepsOfCode = 16;
 
@@ -63,7 +63,7 @@ static Fill fillOf(const Layer &layer, bool first) {
   };
 }
 
-/// What a layer's weights are as they are given.
+/// A layer's weights, as they are given.
 static std::vector<WeightShape> weightShapes(const Layer &layer) {
   std::vector<WeightShape> shapes;
   auto addOf = [&](int64_t experts, std::string name, int64_t rows,
@@ -283,10 +283,27 @@ Result<HostWeights> HostWeights::load(const runtime::Package &package,
   auto layer = reference::parseLayer(manifest.layer);
   if (!layer)
     return layer.takeError();
-  for (const WeightShape &shape : weightShapes(*layer))
-    readStored(*layer, shape, result);
-  quantize(*layer, result);
+  result.read(*layer);
   return result;
+}
+
+void HostWeights::read(const Layer &layer) {
+  for (const WeightShape &shape : weightShapes(layer))
+    readStored(layer, shape, *this);
+  quantize(layer, *this);
+}
+
+void HostWeights::replace(const Layer &layer,
+                          std::map<std::string, HostArray> others) {
+  for (auto &[name, array] : stored)
+    arrays.insert_or_assign(name, std::move(array));
+  stored.clear();
+  for (const std::string &name : derived)
+    arrays.erase(name);
+  derived.clear();
+  for (auto &[name, array] : others)
+    arrays.insert_or_assign(name, std::move(array));
+  read(layer);
 }
 
 std::map<std::string, std::string> HostWeights::digests() const {

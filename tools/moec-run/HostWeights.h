@@ -27,22 +27,25 @@ namespace moec::run {
 /// The stored weights of a layer by value name; made once for all runs.
 struct HostWeights {
   std::map<std::string, HostArray> arrays; ///< as the reference reads them
-  /// Those that the layer stores in another way, so.
+  /// The weights that the layer stores in another way, as it stores them.
   std::map<std::string, HostArray> stored;
-  /// Those that follow from weights which are stored as floats: no value of a
-  /// package.
+  /// Weights that follow from others which are stored as floats: no values of
+  /// a package.
   std::set<std::string> derived;
-  /// What a device is given.
+  /// The array that a device is given.
   const HostArray &given(const std::string &name) const {
     const auto found = stored.find(name);
     return found == stored.end() ? arrays.at(name) : found->second;
   }
   static HostWeights make(const reference::Layer &layer, uint64_t seed);
-  /// Of `arrays`.
+  /// The size of `arrays`.
   static int64_t bytesOf(const reference::Layer &layer);
-  /// Those that the package names, out of a checkpoint.
+  /// The weights that the package names, out of a checkpoint.
   static Result<HostWeights> load(const runtime::Package &package,
                                   weights::WeightLoader &loader);
+  /// Puts arrays, as they are given, in place of those of the same names.
+  void replace(const reference::Layer &layer,
+               std::map<std::string, HostArray> others);
   /// SHA-256 of each.
   std::map<std::string, std::string> digests() const;
   /// These, with all that is one local expert's made anew.
@@ -50,9 +53,13 @@ struct HostWeights {
                          int64_t expert) const;
   /// Points the weights of `inputs` here.
   void describe(const reference::Layer &layer, reference::Inputs &inputs) const;
+
+private:
+  /// `arrays` as they are given become those that the reference reads.
+  void read(const reference::Layer &layer);
 };
 
-/// Those that each local expert has its own of.
+/// The weights that each local expert has its own of.
 std::vector<std::string> weightsOfExperts(const reference::Layer &layer);
 
 } // namespace moec::run

@@ -27,7 +27,7 @@ struct DeviceInputs {
   std::vector<runtime::Tensor> tensors;
 };
 
-/// What a run writes: out, and ids, weights, counts where the package has them.
+/// A run writes out, and ids, weights, counts where the package has them.
 struct DeviceOutputs {
   std::map<std::string, GuardedBuffer> buffers;
   std::vector<runtime::Tensor> tensors() const;

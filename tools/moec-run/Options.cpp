@@ -13,6 +13,7 @@
 
 #include "runtime/support/Env.h"
 #include "test/reference/TestData.h"
+#include "tools/Counts.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -37,12 +38,14 @@ static std::string patternNames() {
 
 void moec::run::addOptions(CLI::App &app, Options &options) {
   app.footer(environmentHelp());
+  app.set_version_flag("--version",
+                       fmt::format("{} {}", options.program, MOEC_VERSION));
   app.add_option("package", options.package, "Folder of the package");
   app.add_option("--device", options.deviceName, "Where to run: host or cuda")
       ->check(CLI::IsMember({"host", "cuda"}));
   app.add_option("--tokens", options.tokens, "Token counts, 1,7,64 say")
       ->delimiter(',')
-      ->check(CLI::NonNegativeNumber);
+      ->check(tools::countFrom(0));
   app.add_option("--variant", options.variant,
                  "Force this variant; its range must hold the tokens");
   app.add_option("--arch", options.arch,
@@ -53,7 +56,7 @@ void moec::run::addOptions(CLI::App &app, Options &options) {
                  "files or one of them");
   app.add_option("--layer", options.layer,
                  "Of the checkpoint's layers (default: the first with experts)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(tools::countFrom(0));
   app.add_flag("--quantize", options.quantize,
                "The checkpoint's weights are floats: quantize them as the "
                "layer's scheme says");
@@ -65,6 +68,15 @@ void moec::run::addOptions(CLI::App &app, Options &options) {
                  "word, input_scale say; several with commas")
       ->delimiter(',')
       ->allow_extra_args(false);
+  app.add_option("--input", options.inputWords,
+                 "NAME=FILE: take this input or stored weight of the package "
+                 "from a .npy file; all others are random. bf16 and floats of "
+                 "8 bits are raw uint16 and uint8. The tokens are those of the "
+                 "file")
+      ->allow_extra_args(false);
+  app.add_option("--output", options.outputWords,
+                 "NAME=FILE: write this output to a .npy file")
+      ->allow_extra_args(false);
   app.add_flag("--check", options.check,
                "Compare with the reference, and run twice");
   app.add_flag("--time", options.time, "Median time of one run");
@@ -73,7 +85,7 @@ void moec::run::addOptions(CLI::App &app, Options &options) {
                "Only fill the kernel cache; needs no GPU");
   app.add_flag("--strict", options.strict, "Never compile");
   app.add_option("--jobs", options.jobs, "Compilations at once")
-      ->check(CLI::NonNegativeNumber);
+      ->check(tools::countFrom(0));
   app.add_option("--routing", options.routing,
                  "Patterns of the logits: " + patternNames())
       ->delimiter(',');
@@ -84,6 +96,44 @@ bool moec::run::refuseUsage(const Options &options, const std::string &text,
   fmt::print(stderr, "{}: {}\n", options.program, text);
   status = kUsage;
   return false;
+}
+
+/// Reads NAME=FILE; what is wrong, or "".
+static std::string readFiles(const char *option,
+                             const std::vector<std::string> &words,
+                             std::map<std::string, std::string> &files) {
+  for (const std::string &word : words) {
+    const size_t equals = word.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == word.size())
+      return fmt::format("{}: expected NAME=FILE, got '{}'", option, word);
+    const std::string name = word.substr(0, equals);
+    if (!files.emplace(name, word.substr(equals + 1)).second)
+      return fmt::format("{}: expected one file for '{}', got two", option,
+                         name);
+  }
+  return "";
+}
+
+/// Fills inputFiles and outputFiles; what is wrong with them, or "".
+static std::string checkFiles(const CLI::App &app, Options &options) {
+  for (const std::string &text :
+       {readFiles("--input", options.inputWords, options.inputFiles),
+        readFiles("--output", options.outputWords, options.outputFiles)})
+    if (!text.empty())
+      return text;
+  if (options.prebuild &&
+      !(options.inputFiles.empty() && options.outputFiles.empty()))
+    return "--input and --output are of a run, --prebuild runs nothing";
+  if (!options.outputFiles.empty() &&
+      (options.tokens.size() > 1 || options.routing.size() > 1))
+    return "--output writes one run: expected one token count and one routing "
+           "pattern";
+  const auto &files = options.inputFiles;
+  if (app.count("--routing") &&
+      (files.contains("logits") || files.contains("given_ids")))
+    return "--routing says how logits are drawn: expected none beside logits "
+           "or given_ids of --input";
+  return "";
 }
 
 bool moec::run::parseOptions(CLI::App &app, int argc, char **argv,
@@ -115,6 +165,12 @@ bool moec::run::parseOptions(CLI::App &app, int argc, char **argv,
     return refuseUsage(options,
                        "--quantize takes a checkpoint, which --weights names",
                        status);
+  if (const std::string text = checkFiles(app, options); !text.empty())
+    return refuseUsage(options, text, status);
+  options.tokensGiven = app.count("--tokens") > 0;
+  if (options.inputFiles.contains("given_ids") ||
+      options.inputFiles.contains("given_weights"))
+    options.inputs.routeBy = RoutingInput::Ids32;
   if (options.tokens.empty())
     return refuseUsage(options, "--tokens: expected at least one token count",
                        status);

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the user asked for, checked as far as that needs no package.
+// The options, checked as far as that needs no package.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,6 +15,7 @@
 #include "runtime/api/Package.h"
 #include "tools/moec-run/HostInputs.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,11 @@ struct Options {
   bool quantize = false;                   ///< that checkpoint's floats
   bool noSharedExperts = false;            ///< its shared experts are another's
   std::vector<std::string> ignoredTensors; ///< words of what is left out of it
-  int64_t layer = -1; ///< of it; -1: the first that has experts
+  int64_t layer = -1;       ///< its layer; -1: the first that has experts
+  bool tokensGiven = false; ///< on the command line
+  /// NAME=FILE of --input and --output, and .npy files by name.
+  std::vector<std::string> inputWords, outputWords;
+  std::map<std::string, std::string> inputFiles, outputFiles;
 
   // No option of moec-run sets these; test/check has some.
   InputOptions inputs;

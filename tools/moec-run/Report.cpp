@@ -88,7 +88,7 @@ void moec::run::printJson(const RunReport &report, int indent) {
   json["status"] = report.status;
   if (!report.error.empty())
     json["error"] = report.error;
-  // What ends the process, and with it the lines that were under way.
+  // Either ends the process, and with it the lines that were under way.
   if (report.driverFailed)
     json["driver_failed"] = true;
   if (report.hung)

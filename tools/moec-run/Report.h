@@ -20,7 +20,7 @@
 namespace moec::run {
 
 struct RunReport {
-  int64_t line = 0;              ///< of --cases, from 1; 0: none
+  int64_t line = 0;              ///< in the file of --cases, from 1; 0: none
   double wall = 0, onDevice = 0; ///< milliseconds of such a line
   std::string package, name, device, arch;
   double processStart = 0; ///< milliseconds from exec to main(), to 10 ms
@@ -28,11 +28,11 @@ struct RunReport {
   std::vector<runtime::LoadReport> loads; ///< more than one with prebuild
   std::vector<std::string> loadArchs;     ///< beside `loads`
   double weights = 0, pack = 0;           ///< milliseconds
-  std::string checkpoint; ///< what they came from, and which layer of it
+  std::string checkpoint; ///< the weights' checkpoint, and its layer
   int64_t checkpointLayer = 0;
   std::map<std::string, std::string> digests; ///< SHA-256 of each
   std::vector<CaseResult> cases;
-  int status = 0;            ///< what the program ends with
+  int status = 0;            ///< the exit status
   std::string error;         ///< why the rest was not run
   bool driverFailed = false; ///< and the error is the driver's
   bool hung = false;         ///< or that it did not end

@@ -151,7 +151,9 @@ Result<CaseResult> moec::run::runCase(RunSetup &setup, int64_t tokens,
   CaseResult result;
   result.tokens = tokens;
   result.inputs = inputsName(routeBy);
-  result.routing = routeBy == RoutingInput::Logits ? pattern : "given";
+  const bool isGiven =
+      routeBy != RoutingInput::Logits || setup.given.has("logits");
+  result.routing = isGiven ? "given" : pattern;
   Precision precision;
   if (tokens > 0) {
     auto index = layer.package().variantFor(tokens, options.variant);
@@ -168,6 +170,8 @@ Result<CaseResult> moec::run::runCase(RunSetup &setup, int64_t tokens,
   }();
   if (!inputs)
     return inputs.takeError();
+  if (auto ok = setup.given.replaceInputs(layer, tokens, *inputs); !ok)
+    return ok.takeError();
   auto device = layer.upload(*inputs);
   if (!device)
     return device.takeError();
@@ -185,6 +189,13 @@ Result<CaseResult> moec::run::runCase(RunSetup &setup, int64_t tokens,
     return ok.takeError();
   if (auto ok = machine.synchronizeAll(); !ok)
     return ok.takeError();
+  if (!options.outputFiles.empty()) {
+    auto outputs = download(buffers->outputs);
+    if (!outputs)
+      return outputs.takeError();
+    if (auto ok = writeOutputs(options, layer, tokens, *outputs); !ok)
+      return ok.takeError();
+  }
   if (options.check || options.twice || setup.hooks.checksCases()) {
     auto outputs = download(buffers->outputs);
     if (!outputs)

@@ -16,15 +16,17 @@
 #define MOEC_TOOLS_MOECRUN_RUNCASE_H
 
 #include "tools/moec-run/CompareWithReference.h"
+#include "tools/moec-run/GivenTensors.h"
 #include "tools/moec-run/RunHooks.h"
 
 namespace moec::run {
 
-/// What all cases of a run share.
+/// All cases of a run share this.
 struct RunSetup {
   RunHooks &hooks;
   const Options &options;
   const HostWeights &weights;
+  const GivenTensors &given;
   LoadedLayer &layer;
 };
 

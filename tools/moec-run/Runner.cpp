@@ -46,12 +46,13 @@ static bool shareLoad(const Options &a, const Options &b) {
          a.strict == b.strict && a.poison == b.poison && a.seed == b.seed &&
          a.weights == b.weights && a.layer == b.layer &&
          a.quantize == b.quantize && a.noSharedExperts == b.noSharedExperts &&
-         a.ignoredTensors == b.ignoredTensors;
+         a.ignoredTensors == b.ignoredTensors && a.inputFiles == b.inputFiles;
 }
 
 void Runner::drop() {
   layer.reset();
   weights = {};
+  given = {};
   weightsSet = false;
   if (reserved > 0)
     hooks.releaseWeights(reserved);
@@ -109,6 +110,12 @@ Result<void> Runner::makeWeights(const Options &options) {
     weights = HostWeights::make(layer->layer(), options.seed);
   else if (auto ok = loadCheckpoint(options); !ok)
     return ok;
+  auto read = GivenTensors::read(options, *layer);
+  if (!read)
+    return read.takeError();
+  given = std::move(*read);
+  if (auto ok = given.replaceWeights(*layer, weights); !ok)
+    return ok;
   weightsTime = std::chrono::duration<double, std::milli>(
                     std::chrono::steady_clock::now() - start)
                     .count();
@@ -133,8 +140,13 @@ Result<void> Runner::runCases(const Options &options, RunReport &report) {
   }
   if (auto ok = hooks.prepare(weights, *layer, fresh, report); !ok)
     return ok;
-  RunSetup setup{hooks, options, weights, *layer};
-  for (int64_t tokens : options.tokens)
+  RunSetup setup{hooks, options, weights, given, *layer};
+  auto counts = options.tokensGiven
+                    ? Result<std::vector<int64_t>>(options.tokens)
+                    : given.tokensOf(*layer, options.tokens);
+  if (!counts)
+    return counts.takeError();
+  for (int64_t tokens : *counts)
     for (const std::string &pattern : options.routing) {
       auto result = runCase(setup, tokens, pattern);
       if (!result)
@@ -165,13 +177,15 @@ int Runner::run(const Options &options, RunReport &report) {
     return refuse(options, ok.error(), report);
   if (auto ok = checkVariant(options, *layer); !ok)
     return refuse(options, ok.error(), report, kUsage);
+  if (auto ok = checkNames(options, *layer); !ok)
+    return refuse(options, ok.error(), report, kUsage);
   if (auto ok = hooks.checkUsage(*layer); !ok)
     return refuse(options, ok.error(), report, kUsage);
   auto done = runCases(options, report);
   hooks.finish();
   if (!done) {
-    // What of it may still be under way must not become another's error, and
-    // is not what a next run begins with.
+    // Work that is still under way must not become another run's error, and no
+    // next run begins with it.
     auto ended = device->synchronizeAll();
     drop();
     return refuse(options,

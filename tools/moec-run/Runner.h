@@ -5,14 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a run asks for, from the package to the report. What the next one can
-// use again, a loaded package with its weights, stays until then.
+// A run goes from the package to the report. A loaded package and its weights
+// stay for the next run, which may use them again.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOEC_TOOLS_MOECRUN_RUNNER_H
 #define MOEC_TOOLS_MOECRUN_RUNNER_H
 
+#include "tools/moec-run/GivenTensors.h"
 #include "tools/moec-run/Report.h"
 #include "tools/moec-run/RunHooks.h"
 
@@ -21,7 +22,7 @@
 
 namespace moec::run {
 
-/// What a run is refused or ended by, on stderr and in the report; its status.
+/// Says an error on stderr and in the report; returns the status.
 int refuse(const Options &options, const Error &error, RunReport &report,
            int status = 1);
 
@@ -47,6 +48,7 @@ private:
   RunHooks &hooks;
   std::optional<tools::Device> device;
   Options loadedFor;
+  GivenTensors given;
   HostWeights weights;
   std::unique_ptr<LoadedLayer> layer; ///< null: nothing is loaded
   bool weightsSet = false;

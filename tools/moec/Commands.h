@@ -24,7 +24,7 @@ struct CommandOptions {
   CompileOptions compile;
   Phase emit = Phase::Package;
   std::string output; ///< -o; "" = standard output, or <layer>.moec
-  bool json = false;  ///< of explain
+  bool json = false;  ///< explain prints JSON
 };
 
 /// `moec compile`: a package, or what --emit names.

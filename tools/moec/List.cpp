@@ -26,7 +26,7 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-/// What the command prints of a table: a head and a row for each row.
+/// A table as the command prints it: a head and a row for each row.
 struct Listing {
   std::string_view name;
   Row head;

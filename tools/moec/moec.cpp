@@ -14,33 +14,22 @@
 #include "compiler/PresentGpu.h"
 #include "runtime/support/Guard.h"
 #include "runtime/support/JsonReader.h"
+#include "tools/Counts.h"
+#include "tools/TerminalProgress.h"
 #include "tools/moec/Commands.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdio>
 #include <iostream>
-#include <limits>
 
 using namespace moec;
 using namespace moec::compiler;
 
 namespace {
 
-/// Of counts that a command line says: 1 to 2^31 - 1.
-std::string checkCount(const std::string &text) {
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  int64_t count = 0;
-  const char *end = text.data() + text.size();
-  const auto [last, error] = std::from_chars(text.data(), end, count);
-  if (error == std::errc() && last == end && count >= 1 && count <= kMost)
-    return "";
-  return fmt::format("expected an integer from 1 to {}, got {}", kMost, text);
-}
-
-/// What compile and explain have in common.
+/// The options that compile and explain share.
 void addInputOptions(CLI::App &command, CommandOptions &options) {
   ImportOptions &import = options.import;
   CompileOptions &compile = options.compile;
@@ -72,11 +61,11 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
                      "how products of 8-bit operands are added: f32, or fast, "
                      "as the tensor cores do");
   command.add_option("--tp", import.tp, "ranks that share each expert")
-      ->check(checkCount);
+      ->check(tools::countFrom(1));
   command.add_option("--pcp", import.pcp, "prefill-context parallel ranks")
-      ->check(checkCount);
+      ->check(tools::countFrom(1));
   command.add_option("--dp", import.dp, "data parallel ranks")
-      ->check(checkCount);
+      ->check(tools::countFrom(1));
   command.add_flag("--ep", import.ep,
                    "spread whole experts over all ranks (dp * pcp * tp)");
   command.add_option("--sp", import.sp,
@@ -96,7 +85,7 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
   command
       .add_option("--max-tokens", compile.maxTokens, "the most tokens of a run")
       ->capture_default_str()
-      ->check(checkCount);
+      ->check(tools::countFrom(1));
   command.add_option("--backend", compile.backend,
                      "forces a backend (moec list backends)");
   command.add_option("--engine", compile.engine,
@@ -185,6 +174,7 @@ static int runMain(int argc, char **argv) {
     options.compile.gpu = presentGpu(options.compile.archs);
   options.emit = *parsePhase(phase);
   options.compile.cubins = !noCubin;
+  tools::TerminalProgress progress;
   Result<void> done = list->parsed()      ? runList(table)
                       : explain->parsed() ? runExplain(options)
                                           : runCompile(options);
