@@ -17,7 +17,7 @@
 using namespace moec;
 using namespace moec::bench;
 
-/// What 8-bit matmuls reach, beside the rates that the catalog has measured.
+/// The measured rate of 8-bit matmuls; the catalog holds the other rates.
 struct MeasuredFp8 {
   std::string_view gpu;
   double rate; ///< TFLOP/s

@@ -21,7 +21,7 @@
 
 namespace moec::bench {
 
-/// What the GPU can do, by the catalog or as given.
+/// The rates of the GPU, by the catalog or as given.
 struct Rates {
   double bandwidth = 0;  ///< GB/s
   double matmulRate = 0; ///< TFLOP/s of 16-bit operands
@@ -35,8 +35,8 @@ struct GivenRates {
   double bandwidth = 0, matmulRate = 0, fp8Rate = 0;
 };
 
-/// Of the GPU that the driver calls `device`. Errors: no row for it, and not
-/// both of bandwidth and matmul rate given.
+/// The rates of the GPU that the driver calls `device`. Errors: no row for it,
+/// and not both of bandwidth and matmul rate given.
 Result<Rates> ratesOf(const std::string &device, const GivenRates &given);
 
 /// Whether both operands of the first matmul have 8 bits, by the manifest's

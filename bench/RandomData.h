@@ -30,7 +30,7 @@ enum class Kind {
   InputScale,  ///< uniform, what fits inputs into 8 bits
 };
 
-/// Of a stored weight, by its name.
+/// The kind of a stored weight, by its name.
 Kind kindOfWeight(const std::string &name);
 
 class RandomData {

@@ -37,7 +37,7 @@ struct WorkloadOptions {
   double idleMs = 100;
 };
 
-/// What one token count gave.
+/// The result of one token count.
 struct Measurement {
   int64_t tokens = 0;
   double microseconds = 0; ///< of one layer
@@ -67,7 +67,7 @@ public:
 private:
   struct Run; ///< inputs and outputs of one layer of a graph
 
-  /// What one layer of a graph does on this rank.
+  /// The work of one layer of a graph on this rank.
   struct Touched {
     int64_t experts = 0, pairs = 0;
   };

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""What the scripts of the bench share: its data files, the shape of a result's layer, and a floor from first principles,
+"""Helpers of the bench's scripts: its data files, the shape of a result's layer, and a floor from first principles,
 against which the tests hold what moec-bench and the baseline say."""
 
 import csv

@@ -28,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 
-# What is asked for, where the GPU has it: (key, metric).
+# The counters to ask for, if the GPU has them: (key, metric).
 METRICS = (
     ("ns", "gpu__time_duration.sum"),
     ("memory_read", "dram__bytes_read.sum"),
@@ -52,17 +52,17 @@ STALL = re.compile(r"^smsp__pcsamp_warps_issue_stalled_(?!selected|not_selected)
 SM_COUNT = "device__attribute_multiprocessor_count"
 # GB/s of a kernel that only reads, on an H100 SXM (bench/kernels/read.cu).
 PURE_READ = 3080
-# Those that every GPU since sm_70 has, should it refuse the others.
+# Every GPU since sm_70 has these; they serve if it refuses the others.
 CERTAIN = ("ns", "memory_read", "memory_written", "l2_sectors_read", "l2_sectors_written")
 SECTOR = 32
-# Of a unit as Nsight Compute may print it, to bytes or nanoseconds.
+# Factors from the units that Nsight Compute prints to bytes or nanoseconds.
 UNITS = {"byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "nsecond": 1, "usecond": 1e3, "msecond": 1e6, "second": 1e9,
          "ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "sector": 1, "Ksector": 1e3, "Msector": 1e6}
 BITS = {"f32": 32, "i32": 32, "bf16": 16, "f16": 16, "f8E4M3FN": 8, "i64": 64}
 
 
 def available(listing, metrics=METRICS):
-    """Those whose base name stands in the output of `ncu --query-metrics`."""
+    """The metrics whose base name stands in the output of `ncu --query-metrics`."""
     names = {line.split()[0] for line in listing.splitlines() if line.split()}
     return [(key, metric) for key, metric in metrics if metric.split(".")[0] in names]
 
@@ -135,7 +135,7 @@ def launches_of(target, variant):
 
 
 def scale_bytes(attributes):
-    """Of an expert's scales: f32, one for each group of `rhs_group_rows` x `rhs_group_columns`."""
+    """The bytes of an expert's scales: f32, one for each group of `rhs_group_rows` x `rhs_group_columns`."""
     rows, columns = attributes.get("rhs_group_rows", 0), attributes.get("rhs_group_columns", 0)
     if not rows and not columns:
         return 0
@@ -148,7 +148,7 @@ def is_of_x(stage):
 
 
 def floor_bytes(stages, layer, tokens, touched, weight_bits):
-    """What the floor counts of a launch: weights and scales of the touched experts, x, logits and out; no intermediates."""
+    """The bytes that the floor counts of a launch: weights and scales of the touched experts, x, logits and out; no intermediates."""
     counted = 0
     input_bits = BITS.get(layer.get("input_type"), 16)
     for stage in stages:
@@ -199,7 +199,7 @@ def kernels_of(manifest, tokens, rows, touched, arch=None, variant=""):
 
 
 def shared_percent(kernel):
-    """Of the shared memory's bandwidth: what its banks or its pipe for loads and stores were busy, whichever is more."""
+    """The busy share of shared memory: that of its banks or of its load-store pipe, whichever is more."""
     banks = [kernel[key] for key in ("shared_read_percent", "shared_write_percent") if key in kernel]
     every = ([sum(banks)] if banks else []) + ([kernel["shared_lsu_percent"]] if "shared_lsu_percent" in kernel else [])
     return max(every) if every else None
@@ -214,7 +214,7 @@ def waits_of(kernel, most=2):
 
 
 def bound_by(kernel, pure_read=PURE_READ):
-    """What bounds a kernel, by its counters alone; the first that holds:
+    """The bound of a kernel, by its counters alone; the first that holds:
 
     memory     read and written at 90 % of a pure read or more
     L2         its sectors, or the way from it to the SMs, busy 80 % or more

@@ -37,7 +37,7 @@ def cells_of(paths):
 
 
 def missed(cells):
-    """Those over their limit, worst first."""
+    """The cells over their limit, worst first."""
     found = [cell for cell in cells if cell.get("against") and not cell["against"]["met"]]
     return sorted(found, key=lambda cell: -cell["ratio"] / cell["against"]["limit"])
 
@@ -77,7 +77,7 @@ def summary(cells, layers):
 
 
 def bounds(cells, layers):
-    """Of the time that the missed cells take, by what bounds it."""
+    """The time that the missed cells take, by its bound."""
     spent = collections.Counter()
     for cell in cells:
         layer = layers.get(key_of(cell))

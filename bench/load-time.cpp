@@ -124,7 +124,7 @@ int failChild(std::string_view what) {
 }
 
 int runChild(const Options &options) {
-  // What the loader did before main counts as process start.
+  // The loader's work before main counts as process start.
   ordered_json report = {
       {"process_start_ms", double(now() - options.started) / 1e6}};
   Clock::time_point start = Clock::now();

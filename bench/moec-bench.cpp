@@ -46,7 +46,7 @@ struct Options {
   bool host = false, json = false;
 };
 
-/// Of shapes that the targets do not know.
+/// The token counts of shapes that the targets do not know.
 constexpr int64_t kTokens[] = {1, 8, 32, 128, 512, 2048, 8192};
 
 constexpr double kTolerance = 0.05;

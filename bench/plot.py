@@ -8,7 +8,7 @@
 """Draws one picture for each shape x scheme of a result: time of a layer against tokens, and below it the ratio to the
 floor, beside the best of today's systems and the targets.
 
-  bench/plot.py bench/results/2026-11-21-h100-mma_sync.json [--out=FOLDER] [--format=svg|png]
+  bench/plot.py bench/results/2026-11-22-h100_order.json [--out=FOLDER] [--format=svg|png]
 
 The pictures go to <result>-plots/ beside the result, or to --out. Needs matplotlib (Debian: python3-matplotlib)."""
 
@@ -41,7 +41,7 @@ def short(value):
 
 
 def series(package, rows, best, targets):
-    """What is drawn of one package: lists over its token counts, None where there is nothing."""
+    """The data to draw of one package: lists over its token counts, None where there is nothing."""
     shape = package.get("shape") or benchlib.shape_of(package["layer"], rows)
     scheme = package["layer"]["quant"]["name"]
     cells = sorted(package["cells"], key=lambda cell: cell["tokens"])

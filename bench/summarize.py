@@ -10,7 +10,7 @@
   bench/summarize.py --date=2026-11-21 --name=h100-mma_sync --bench bench-*.json --thermometer=thermometer.json \\
       --load cold.json aot.json --checks models.json limits.json rows.json mutants.json \\
       [--driver=580.1] [--note=TEXT] [--commit=REV]
-  bench/summarize.py --markdown=bench/results/2026-11-21-h100-mma_sync.json     # .md and plots anew from the .json
+  bench/summarize.py --markdown=bench/results/2026-11-22-h100_order.json     # .md and plots anew from the .json
 
 --bench and --load take what `moec-bench --json` and `load-time --json` printed, --thermometer what bench/thermometer.py
 wrote, --checks what the GPU suite and the mutants wrote. The tree hashes are those of --commit (default HEAD): name the

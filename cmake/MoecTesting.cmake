@@ -1,4 +1,4 @@
-# moec_add_unit_test(name source... [LIBS lib...] [LABEL label] [DEPENDS target...] [TIMEOUT seconds] [RUN_SERIAL])
+# moec_add_unit_test(name source... [LIBS lib...] [LABEL label] [DEPENDS target...] [TIMEOUT seconds] [RUN_SERIAL] [OPTIMIZED])
 #
 # A GoogleTest executable bin/<name>, one ctest entry a case, label `unit` unless another is given. Tests that need a
 # GPU carry the label `gpu` and call GTEST_SKIP() with a reason where there is none. The executable is part of
@@ -8,7 +8,7 @@ find_package(GTest REQUIRED)
 include(GoogleTest)
 
 function(moec_add_unit_test name)
-  cmake_parse_arguments(arg "RUN_SERIAL" "LABEL;TIMEOUT" "LIBS;DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "RUN_SERIAL;OPTIMIZED" "LABEL;TIMEOUT" "LIBS;DEPENDS" ${ARGN})
   if(NOT arg_LABEL)
     set(arg_LABEL unit)
   endif()
@@ -25,6 +25,10 @@ function(moec_add_unit_test name)
   endif()
   add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE moec_test_main ${arg_LIBS} GTest::gtest GTest::gmock)
+  # Most cases take milliseconds, and -O0 halves the time to compile them. OPTIMIZED is for cases that compute much themselves.
+  if(NOT arg_OPTIMIZED)
+    target_compile_options(${name} PRIVATE -O0)
+  endif()
   set(serial OFF)
   if(arg_RUN_SERIAL OR arg_LABEL STREQUAL "gpu")
     set(serial ON)

@@ -26,7 +26,7 @@
 
 namespace moec::compiler {
 
-/// The report as data; docs/explain.md lists its fields.
+/// The report as data; docs/reference/explain.md lists its fields.
 nlohmann::ordered_json explainJson(mlir::ModuleOp scheduled,
                                    const Manifest &manifest);
 

@@ -24,7 +24,7 @@ constexpr std::string_view kDescribeDirectly =
     "for another model describe the layer itself in a layer JSON "
     "({\"moec_layer\": 1, \"num_experts\": ..., \"experts_per_token\": ..., "
     "\"hidden_dim\": ..., \"intermediate_size\": ..., \"in_dtype\": ...}, see "
-    "docs/layer-json.md)";
+    "docs/reference/layer-json.md)";
 
 /// Every word of one column of the table, sorted.
 std::vector<std::string_view> wordsOf(std::string_view ModelFamily::*column) {

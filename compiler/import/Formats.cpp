@@ -41,7 +41,7 @@ moec::compiler::readDescription(std::string_view text, std::string_view name,
   return Error{
       ErrorCode::Refused,
       fmt::format("{}: expected an object with \"moec_layer\" (a layer JSON, "
-                  "docs/layer-json.md) or with \"architectures\" or "
+                  "docs/reference/layer-json.md) or with \"architectures\" or "
                   "\"model_type\" (a Hugging Face config.json), got one with "
                   "none of these keys",
                   name)};

@@ -8,9 +8,11 @@
 // The one door for inputs. `moec` and the C ABI (moec_compile_config) give it
 // a text; what kind of text it is, the content says, not the file's name:
 //
-//   a JSON object with "moec_layer"                    docs/layer-json.md
+//   a JSON object with "moec_layer"                    a layer JSON
 //   a JSON object with "architectures" or "model_type" Hugging Face config.json
 //   anything else                                      .mlir of any phase
+//
+// docs/reference/layer-json.md describes the first two.
 //
 //===----------------------------------------------------------------------===//
 

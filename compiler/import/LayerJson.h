@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Reads moec's own layer JSON (docs/layer-json.md and its schema,
-// docs/schema/layer.schema.json), whose fields are named as in vLLM's
+// Reads moec's own layer JSON (docs/reference/layer-json.md and its schema,
+// docs/reference/layer.schema.json), whose fields are named as in vLLM's
 // FusedMoEConfig and its parts. Called by Import.cpp.
 //
 //===----------------------------------------------------------------------===//

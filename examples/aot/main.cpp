@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What an engine does with a package that `moec compile` wrote ahead of time:
+// An engine's use of a package that `moec compile` wrote ahead of time:
 // load the folder, give it weights, run. Links libmoec-runtime.so alone; with
 // the package's cubins nothing is compiled and NVRTC is not even opened.
 //

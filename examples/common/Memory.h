@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What an engine has already and a small program has not: memory on the device
+// An engine has these already and a small program has not: memory on the device
 // and data in it. Opens the CUDA driver, so that the examples build where no
 // toolkit is; without a GPU it is host memory. Nothing here is moec: an example
 // stands alone over the C ABI, so that it can be pasted into an engine. Hence
@@ -60,7 +60,7 @@ public:
   }
 
   bool onGpu() const { return gpu; }
-  /// What moec calls this GPU's arch; from 9.0 on, the one with all features.
+  /// moec's name of this GPU's arch; from 9.0 on, the arch with all features.
   std::string arch() const {
     return "sm_" + std::to_string(major * 10 + minor) + (major >= 9 ? "a" : "");
   }

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What both examples do once they hold a package: hand over the weights of a
+// Both examples do this once they hold a package: hand over the weights of a
 // layer, make a context, run a batch. An engine does the first once for each
 // layer of its model (the package, with its code, is shared), the second once
 // for each stream, the third at every step.

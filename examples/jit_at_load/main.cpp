@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What an engine does at model load: hand the model's config.json to
+// An engine does this at model load: hand the model's config.json to
 // libmoec.so, get a package in memory, load it (kernels are compiled in
 // parallel, or come from the cache), give it weights, run. No files besides
 // the cache, no nvcc, no Python.

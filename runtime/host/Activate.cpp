@@ -5,93 +5,69 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// result = act(gate) * carry(up), or act(x) where the function is not gated, in
-// f32, rounded once to the result's type. Of silu alpha scales the argument of
-// the sigmoid, beta is added to up, and limit bounds the gate from above and up
-// on both sides; that of swiglustep bounds what silu leaves. situ bounds both
-// by tanh. Experts may have numbers of their own.
+// The activations of the kernels (templates/moe/math/activation.cuh) by the
+// names of a stage, rounded once to the result's type. Experts may have numbers
+// of their own.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/host/KernelRun.h"
 #include "runtime/host/Parallel.h"
+#include "templates/moe/math/host.h"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <fmt/format.h>
 
 using namespace moec;
 using namespace moec::host;
+namespace activation = moe::activation;
 
 namespace {
 
 constexpr std::array<const char *, 4> kNumbers = {"alpha", "beta",
                                                   "linear_beta", "limit"};
 
-/// The parameters of an activation; a limit of 0 is none.
-struct Numbers {
-  float alpha = 1, beta = 0, linearBeta = 0, limit = 0;
-  float &at(size_t i) {
-    return *std::array{&alpha, &beta, &linearBeta, &limit}[i];
-  }
+/// What a layer says nothing of; a limit of 0 is none.
+struct Defaults {
+  static constexpr float kAlpha = 1, kBeta = 0, kLinearBeta = 0, kLimit = 0;
 };
 
-float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
+/// The parameters of an activation.
+using Numbers = activation::OfExpert<Defaults>;
 
-/// Comparisons that let NaN pass.
-float below(float x, float limit) { return limit > 0 && x > limit ? limit : x; }
-float within(float x, float limit) { return -below(-below(x, limit), limit); }
+constexpr float Numbers::*kNumberFields[] = {
+    &Numbers::ofAlpha, &Numbers::ofBeta, &Numbers::ofLinearBeta,
+    &Numbers::ofLimit};
 
-float gelu(float x) {
-  // 1/sqrt(2); erfc keeps the relative accuracy of the left tail.
-  return 0.5f * x * std::erfc(-x * 0.70710678118654752f);
+template <class Function> float plain(float value) {
+  return Function::value(value);
 }
-
-float geluTanh(float x) {
-  // sqrt(2/pi) and the cubic term of the usual approximation. tanh as a
-  // sigmoid, 0.5 * (1 + tanh(u)) = 1 / (1 + exp(-2u)), for the same reason.
-  float inner = 0.79788456080286536f * (x + 0.044715f * x * x * x);
-  return x / (1.0f + std::exp(-2.0f * inner));
+template <class Function> float gated(float gate, float up, const Numbers &) {
+  return activation::Gated<Function>::apply(gate, up);
+}
+template <class Activation>
+float withNumbers(float gate, float up, const Numbers &numbers) {
+  return Activation{numbers}.apply(gate, up);
 }
 
 struct Function {
   std::string_view name;
   std::string_view takes; ///< of kNumbers
-  /// What becomes of the gate (or of all that there is), and of up.
-  float (*gate)(float x, const Numbers &numbers);
-  float (*up)(float x, const Numbers &numbers);
+  float (*gated)(float gate, float up, const Numbers &numbers);
+  float (*plain)(float value); ///< null: always gated
 };
 
-constexpr auto kAsItIs = [](float x, const Numbers &) { return x; };
-
 constexpr Function kFunctions[] = {
-    {"silu", "alpha beta limit",
-     [](float x, const Numbers &n) {
-       x = below(x, n.limit);
-       return x / (1.0f + std::exp(-n.alpha * x));
-     },
-     [](float x, const Numbers &n) { return within(x, n.limit) + n.beta; }},
-    {"gelu", "", [](float x, const Numbers &) { return gelu(x); }, kAsItIs},
-    {"gelu_tanh", "", [](float x, const Numbers &) { return geluTanh(x); },
-     kAsItIs},
-    {"relu2", "",
-     [](float x, const Numbers &) { return x > 0    ? x * x
-                                           : x <= 0 ? 0.0f
-                                                    : x; },
-     kAsItIs},
-    {"swiglustep", "limit",
-     [](float x, const Numbers &n) {
-       return below(x / (1.0f + std::exp(-x)), n.limit);
-     },
-     [](float x, const Numbers &n) { return within(x, n.limit); }},
-    {"situ", "beta linear_beta",
-     [](float x, const Numbers &n) {
-       return n.beta * std::tanh(x / n.beta) * sigmoid(x);
-     },
-     [](float x, const Numbers &n) {
-       return n.linearBeta > 0 ? n.linearBeta * std::tanh(x / n.linearBeta) : x;
-     }},
+    {"silu", "alpha beta limit", withNumbers<activation::Swiglu<Numbers>>,
+     plain<activation::Silu>},
+    {"gelu", "", gated<activation::Gelu>, plain<activation::Gelu>},
+    {"gelu_tanh", "", gated<activation::GeluTanh>, plain<activation::GeluTanh>},
+    {"relu2", "", gated<activation::Relu2>, plain<activation::Relu2>},
+    {"swiglustep", "limit", withNumbers<activation::SwigluStep<Numbers>>,
+     nullptr},
+    {"situ", "beta linear_beta", withNumbers<activation::Situ<Numbers>>,
+     nullptr},
 };
 
 bool hasWord(std::string_view list, std::string_view word) {
@@ -129,7 +105,7 @@ struct AllNumbers {
     for (size_t i = 0; i < kNumbers.size(); ++i)
       if (ofExperts[i])
         loadFloats(ofExperts[i].storage, ofExperts[i].at(0, expert), 1,
-                   &numbers.at(i));
+                   &(numbers.*kNumberFields[i]));
     return numbers;
   }
 };
@@ -148,7 +124,7 @@ Result<AllNumbers> numbersOf(KernelRun &run, const Stage &stage,
                                          kNumbers[i], function.name,
                                          gated ? "" : " without a gate"));
     if (isSaid)
-      all.ofLayer.at(i) = said->get<float>();
+      all.ofLayer.*kNumberFields[i] = said->get<float>();
     if (!ofExperts)
       continue;
     Result<int64_t> experts = run.columnsOf(stage, weight.c_str());
@@ -201,6 +177,9 @@ Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
     return function.takeError();
   bool gated = stage.attributes.value("gated", true);
   int64_t interleave = run.integer(stage, "interleave");
+  if (!gated && !(*function)->plain)
+    return run.fail(stage, fmt::format("expected function {} with a gate",
+                                       (*function)->name));
   Result<AllNumbers> numbers = numbersOf(run, stage, **function, gated);
   if (!numbers)
     return numbers.takeError();
@@ -280,7 +259,7 @@ Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
                    more.data());
       for (int64_t c = 0; c < outColumns; ++c) {
         if (!gated) {
-          out[c] = (*function)->gate(row[c] + more[c], ofRow);
+          out[c] = (*function)->plain(row[c] + more[c]);
           continue;
         }
         int64_t gateColumn = c, upColumn = outColumns + c;
@@ -288,8 +267,9 @@ Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
           gateColumn = c / interleave * 2 * interleave + c % interleave;
           upColumn = gateColumn + interleave;
         }
-        out[c] = (*function)->gate(row[gateColumn] + more[c], ofRow) *
-                 (*function)->up(row[upColumn] + more[outColumns + c], ofRow);
+        out[c] =
+            (*function)->gated(row[gateColumn] + more[c],
+                               row[upColumn] + more[outColumns + c], ofRow);
       }
       storeFloats(result->storage, out.data(), outColumns, result->at(r));
     }

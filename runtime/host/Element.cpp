@@ -6,18 +6,18 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// f16 is read through a table of its 65536 values, made at first use.
+// Codes of 8 bits and fewer are read through tables of their numbers, made at
+// first use.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/host/Element.h"
 
-#include <algorithm>
+#include "templates/moe/math/host.h"
+
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstring>
-#include <vector>
 
 using namespace moec::host;
 
@@ -54,115 +54,45 @@ int64_t moec::host::storageBits(Storage storage) {
 }
 
 uint16_t moec::host::toBf16(float value) {
-  uint32_t bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7fffffff) > 0x7f800000) // keep a NaN a NaN
-    return static_cast<uint16_t>(bits >> 16 | 0x40);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  return moe::fromFloat<moe::bf16>(value).bits;
 }
-
-float moec::host::fromBf16(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
-
 uint16_t moec::host::toF16(float value) {
-  uint32_t bits = std::bit_cast<uint32_t>(value);
-  uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
-  uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000)
-    return sign | 0x7e00;
-  if (magnitude >= 0x47800000) // 2^16: beyond the largest, also unrounded
-    return sign | 0x7c00;
-  if (magnitude < 0x38800000) {
-    // Below 2^-14 the result is a multiple of 2^-24; adding 0.5 (whose last
-    // bit weighs 2^-24) lets the float unit round it to nearest even.
-    float rounded = std::bit_cast<float>(magnitude) + 0.5f;
-    return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(rounded) -
-                                        std::bit_cast<uint32_t>(0.5f));
-  }
-  uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
-  // A carry into the exponent may reach infinity, which is right.
-  return sign | static_cast<uint16_t>((rounded >> 13) - (112 << 10));
+  return moe::fromFloat<moe::f16>(value).bits;
 }
-
+float moec::host::fromBf16(uint16_t bits) {
+  return moe::toFloat(moe::bf16{bits});
+}
 float moec::host::fromF16(uint16_t bits) {
-  uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
-  uint32_t exponent = bits >> 10 & 31, mantissa = bits & 0x3ff;
-  if (exponent == 31)
-    return std::bit_cast<float>(sign | 0x7f800000 | mantissa << 13);
-  if (exponent == 0) {
-    float value = std::ldexp(static_cast<float>(mantissa), -24);
-    return sign ? -value : value;
-  }
-  return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
+  return moe::toFloat(moe::f16{bits});
 }
-
 uint8_t moec::host::toE4m3(float value) {
-  if (std::isnan(value))
-    return 0x7f;
-  const uint8_t sign = std::signbit(value) ? 0x80 : 0;
-  const float size = std::fabs(value);
-  constexpr float largest = 448.0f;
-  if (size >= largest)
-    return sign | 0x7e;
-  // The spacing of the codes at this size: 8 steps a power of two, and below
-  // 2^-6 steps of 2^-9.
-  int exponent = size < 0x1p-6f ? -6 : std::ilogb(size);
-  const auto steps =
-      static_cast<int>(std::nearbyint(std::ldexp(size, 3 - exponent)));
-  // 16 steps are the next power of two, which is where its codes go on.
-  return sign | static_cast<uint8_t>(((exponent + 6) << 3) + steps);
+  return moe::fromFloat<moe::e4m3>(value).bits;
 }
-
-int8_t moec::host::toI8(float value) {
-  if (std::isnan(value))
-    return 0;
-  return static_cast<int8_t>(
-      std::clamp(std::nearbyint(value), -127.0f, 127.0f));
-}
-
 float moec::host::fromE4m3(uint8_t bits) {
-  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
-  if (exponent == 15 && mantissa == 7)
-    return std::nanf("");
-  const float size =
-      exponent == 0
-          ? std::ldexp(static_cast<float>(mantissa), -9)
-          : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
-  return bits & 0x80 ? -size : size;
+  return moe::toFloat(moe::e4m3{bits});
 }
-
-/// A float of a sign, `exponentBits` and `mantissaBits` without infinities and
-/// NaNs.
-static float fromSmall(uint8_t code, int exponentBits, int mantissaBits) {
-  const int mantissa = code & ((1 << mantissaBits) - 1);
-  const int exponent = code >> mantissaBits & ((1 << exponentBits) - 1);
-  const int bias = (1 << (exponentBits - 1)) - 1;
-  const float size =
-      exponent == 0
-          ? std::ldexp(static_cast<float>(mantissa), 1 - bias - mantissaBits)
-          : std::ldexp(static_cast<float>(mantissa + (1 << mantissaBits)),
-                       exponent - bias - mantissaBits);
-  return code >> (exponentBits + mantissaBits) & 1 ? -size : size;
+int8_t moec::host::toI8(float value) {
+  return moe::fromFloat<moe::i8>(value).bits;
 }
 
 float moec::host::fromCode(Storage storage, uint8_t code) {
   switch (storage) {
   case Storage::E4M3:
-    return fromE4m3(code);
-  case Storage::E5M2: // the upper half of an f16
-    return fromF16(static_cast<uint16_t>(code << 8));
+    return moe::decode<moe::e4m3>(code);
+  case Storage::E5M2:
+    return moe::decode<moe::e5m2>(code);
   case Storage::E3M2:
-    return fromSmall(code, 3, 2);
+    return moe::decode<moe::e3m2>(code);
   case Storage::E2M3:
-    return fromSmall(code, 2, 3);
+    return moe::decode<moe::e2m3>(code);
   case Storage::E2M1:
-    return fromSmall(code, 2, 1);
+    return moe::decode<moe::e2m1>(code);
   case Storage::UE8M0:
-    return code == 255 ? std::nanf("") : std::ldexp(1.0f, code - 127);
+    return moe::toFloat(moe::ue8m0{code});
   case Storage::I8:
-    return static_cast<int8_t>(code);
+    return moe::decode<moe::i8>(code);
   case Storage::I4:
-    return code & 15;
+    return moe::decode<moe::i4>(code);
   default:
     return std::nanf("");
   }
@@ -181,16 +111,6 @@ static const std::array<float, 256> &codeTable(Storage storage) {
   return tables[static_cast<size_t>(storage)];
 }
 
-static const std::vector<float> &f16Table() {
-  static const std::vector<float> table = [] {
-    std::vector<float> values(65536);
-    for (uint32_t i = 0; i < 65536; ++i)
-      values[i] = fromF16(static_cast<uint16_t>(i));
-    return values;
-  }();
-  return table;
-}
-
 template <typename T> static T loadAs(const std::byte *source, int64_t index) {
   T value;
   std::memcpy(&value, source + index * static_cast<int64_t>(sizeof(T)),
@@ -204,17 +124,29 @@ static void storeAs(std::byte *destination, int64_t index, T value) {
               sizeof(T));
 }
 
+/// Whole elements, each converted by itself.
+template <typename T>
+static void loadAll(const std::byte *source, int64_t count,
+                    float *destination) {
+  for (int64_t i = 0; i < count; ++i)
+    destination[i] = moe::toFloat(loadAs<T>(source, i));
+}
+
+template <typename T>
+static void storeAll(const float *source, int64_t count,
+                     std::byte *destination) {
+  for (int64_t i = 0; i < count; ++i)
+    storeAs(destination, i, moe::fromFloat<T>(source[i]));
+}
+
 void moec::host::loadFloats(Storage storage, const std::byte *source,
                             int64_t count, float *destination) {
   if (storage == Storage::F32) {
-    std::memcpy(destination, source, static_cast<size_t>(count) * 4);
+    loadAll<float>(source, count, destination);
   } else if (storage == Storage::BF16) {
-    for (int64_t i = 0; i < count; ++i)
-      destination[i] = fromBf16(loadAs<uint16_t>(source, i));
+    loadAll<moe::bf16>(source, count, destination);
   } else if (storage == Storage::F16) {
-    const float *table = f16Table().data();
-    for (int64_t i = 0; i < count; ++i)
-      destination[i] = table[loadAs<uint16_t>(source, i)];
+    loadAll<moe::f16>(source, count, destination);
   } else if (const int64_t bits = storageBits(storage); bits == 8) {
     const float *table = codeTable(storage).data();
     for (int64_t i = 0; i < count; ++i)
@@ -238,19 +170,15 @@ void moec::host::loadFloats(Storage storage, const std::byte *source,
 void moec::host::storeFloats(Storage storage, const float *source,
                              int64_t count, std::byte *destination) {
   if (storage == Storage::F32)
-    std::memcpy(destination, source, static_cast<size_t>(count) * 4);
+    storeAll<float>(source, count, destination);
   else if (storage == Storage::BF16)
-    for (int64_t i = 0; i < count; ++i)
-      storeAs(destination, i, toBf16(source[i]));
+    storeAll<moe::bf16>(source, count, destination);
   else if (storage == Storage::F16)
-    for (int64_t i = 0; i < count; ++i)
-      storeAs(destination, i, toF16(source[i]));
+    storeAll<moe::f16>(source, count, destination);
   else if (storage == Storage::E4M3)
-    for (int64_t i = 0; i < count; ++i)
-      storeAs(destination, i, toE4m3(source[i]));
+    storeAll<moe::e4m3>(source, count, destination);
   else if (storage == Storage::I8)
-    for (int64_t i = 0; i < count; ++i)
-      storeAs(destination, i, toI8(source[i]));
+    storeAll<moe::i8>(source, count, destination);
 }
 
 int64_t moec::host::loadInteger(Storage storage, const std::byte *source,

@@ -5,9 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Conversions of the host device between f32 and the storage types, in
-// software: round to nearest even, infinities and NaNs kept, subnormals exact.
-// The reference of the tests has its own; the two share nothing.
+// Conversions of the host device between f32 and the storage types: those of
+// the kernels (templates/moe/math), by the names of element types.
 //
 //===----------------------------------------------------------------------===//
 

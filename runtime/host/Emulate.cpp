@@ -5,147 +5,106 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Numbers are rounded to a format by counting in steps of its last bit, in
-// double precision; scales are f32, as kernels compute them.
+// The scalings of the kernels (templates/moe/math/emulated.cuh), by what a
+// stage says of them.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/host/Emulate.h"
 
-#include <algorithm>
-#include <cmath>
+#include "templates/moe/math/host.h"
+
 #include <fmt/format.h>
 
 using namespace moec;
 using namespace moec::host;
+namespace quant = moe::quant;
 
-namespace {
-
-struct Format {
-  std::string_view name;
-  double largest;
-  int mantissaBits, leastExponent;
-};
-
-constexpr Format kFormats[] = {
-    {"f8E4M3FN", 448, 3, -6}, {"f8E5M2", 57344, 2, -14},
-    {"f6E3M2FN", 28, 2, -2},  {"f6E2M3FN", 7.5, 3, 0},
-    {"f4E2M1FN", 6, 1, 0},    {"i8", 127, -1, 0}};
-
-double nearestOf(double value, double largest, int mantissaBits,
-                 int leastExponent) {
-  if (std::isnan(value))
-    return value;
-  const double size = std::min(std::fabs(value), largest);
-  int exponent = 0;
-  if (mantissaBits >= 0 && size > 0)
-    exponent = std::max(std::ilogb(size), leastExponent) - mantissaBits;
-  const double steps = std::nearbyint(std::ldexp(size, -exponent));
-  return std::copysign(std::ldexp(steps, exponent), value);
+template <class Scaling>
+static void emulateRow(float *values, int64_t count, int64_t group,
+                       float ofAll) {
+  const float outer = Scaling::outer(
+      Scaling::kOuter == quant::Outer::Row ? largestOf(values, count) : ofAll);
+  for (int64_t first = 0; first < count; first += group) {
+    const int64_t size = std::min(group, count - first);
+    const float scale = Scaling::scale(largestOf(values + first, size), outer);
+    for (int64_t i = first; i < first + size; ++i)
+      values[i] = Scaling::value(values[i], scale, outer);
+  }
 }
 
-float largestOf(const float *values, int64_t count) {
-  float largest = 0;
-  for (int64_t i = 0; i < count; ++i)
-    largest = std::fmax(largest, std::fabs(values[i]));
-  return largest;
+template <class Scaling> void Emulation::take() {
+  ofRow = Scaling::kOuter == quant::Outer::Row;
+  emulate = emulateRow<Scaling>;
 }
 
-} // namespace
+/// False where no scaling has these codes with the stage's rule.
+template <class Element>
+bool Emulation::choose(const KernelRun &run, const Stage &stage) {
+  const std::string rule = stage.attributes.value("scale_rule", "");
+  const bool isDynamic = stage.attributes.value("dynamic", false);
+  // A group of 128 has a rule of its own.
+  const auto powers = [&]<class Rule>(Rule) {
+    if constexpr (!moe::kSame<Element, moe::i8>) {
+      if (group == 128)
+        take<quant::PowerGroups<Element, Rule, 128>>();
+      else
+        take<quant::PowerGroups<Element, Rule, 32>>();
+    }
+  };
+  if (!rule.empty() && rule != "even" && rule != "ceil" && rule != "floor")
+    return false;
+  if (stage.attributes.contains("second_per_token")) {
+    if (stage.attributes.value("second_per_token", false))
+      take<quant::TwoLevels<Element, 16, true>>();
+    else
+      take<quant::TwoLevels<Element, 16, false>>();
+  } else if (group == 0 && run.integer(stage, "group_rows") == 0) {
+    if (isDynamic)
+      take<quant::FloatTensor<Element, true>>();
+    else
+      take<quant::FloatTensor<Element, false>>();
+  } else if (group == 0) {
+    take<quant::FloatRows<Element>>();
+  } else if (rule.empty()) {
+    take<quant::FloatGroups<Element, 32>>();
+  } else if (rule == "even") {
+    powers(quant::Even());
+  } else if (rule == "ceil") {
+    powers(quant::Ceil());
+  } else {
+    powers(quant::Floor());
+  }
+  return emulate != nullptr;
+}
 
 Result<Emulation> Emulation::read(const KernelRun &run, const Stage &stage) {
   Emulation made;
-  const std::string name = stage.attributes.value("emulates", "");
-  for (const Format &format : kFormats) {
-    if (format.name != name)
-      continue;
-    made.largest = format.largest;
-    made.mantissaBits = format.mantissaBits;
-    made.leastExponent = format.leastExponent;
-  }
-  made.isE4m3 = name == "f8E4M3FN";
-  const std::string rule = stage.attributes.value("scale_rule", "");
-  made.rule = rule == "even"    ? Rule::Even
-              : rule == "ceil"  ? Rule::Ceil
-              : rule == "floor" ? Rule::Floor
-                                : Rule::None;
-  if (made.largest == 0 || (!rule.empty() && made.rule == Rule::None))
-    return run.fail(stage,
-                    fmt::format("expected the name of an element type and "
-                                "scale_rule even, ceil or floor, got "
-                                "'{}' and '{}'",
-                                name, rule));
-  made.twoLevels = stage.attributes.contains("second_per_token");
-  made.perToken = stage.attributes.value("second_per_token", false);
   made.group = run.integer(stage, "group_columns");
-  made.ofTensor = run.integer(stage, "group_rows") == 0 && made.group == 0;
-  made.isDynamic = stage.attributes.value("dynamic", false);
+  const std::string name = stage.attributes.value("emulates", "");
+  const auto choose = [&] {
+    switch (storageOf(name)) {
+    case Storage::E4M3:
+      return made.choose<moe::e4m3>(run, stage);
+    case Storage::E5M2:
+      return made.choose<moe::e5m2>(run, stage);
+    case Storage::E3M2:
+      return made.choose<moe::e3m2>(run, stage);
+    case Storage::E2M3:
+      return made.choose<moe::e2m3>(run, stage);
+    case Storage::E2M1:
+      return made.choose<moe::e2m1>(run, stage);
+    case Storage::I8:
+      return made.choose<moe::i8>(run, stage);
+    default:
+      return false;
+    }
+  };
+  if (!choose())
+    return run.fail(
+        stage, fmt::format("expected the name of an element type and "
+                           "scale_rule even, ceil or floor, got "
+                           "'{}' and '{}'",
+                           name, stage.attributes.value("scale_rule", "")));
   return made;
-}
-
-float Emulation::nearest(float value) const {
-  return float(nearestOf(value, largest, mantissaBits, leastExponent));
-}
-
-float Emulation::outerFrom(float number) const {
-  const auto most = float(largest);
-  if (twoLevels && !perToken)
-    return 1.0f / number;
-  if (twoLevels)
-    return number == 0 ? 1.0f : 448.0f * most / number;
-  if (ofTensor)
-    return !isDynamic ? number : number == 0 ? 1.0f : number / most;
-  if (mantissaBits < 0)
-    return std::fmax(number, 1e-10f) / most;
-  return std::fmax(number / most, 1.0f / (most * 512.0f));
-}
-
-float Emulation::scaleFrom(float largestOfGroup, float outer) const {
-  const auto most = float(largest);
-  if (twoLevels)
-    return float(nearestOf(outer * largestOfGroup / most, 448, 3, -6));
-  if (group == 0)
-    return outer;
-  if (rule == Rule::None || (isE4m3 && group == 128))
-    largestOfGroup = std::fmax(largestOfGroup, 1e-10f);
-  if (rule == Rule::None)
-    return largestOfGroup / most;
-  // The exponent of a power of two from 2^-127 to 2^127.
-  const float size =
-      rule == Rule::Ceil ? largestOfGroup / most : largestOfGroup;
-  if (size == 0 || !std::isfinite(size))
-    return std::ldexp(1.0f, size == 0 ? -127 : 127);
-  int exponent = std::ilogb(size);
-  if (rule == Rule::Ceil) {
-    exponent += std::ldexp(1.0f, exponent) < size;
-  } else {
-    // Within half a step of the format's mantissa it is the next power.
-    exponent +=
-        rule == Rule::Even &&
-        size >= std::ldexp(2 - std::ldexp(1.0, -mantissaBits - 1), exponent);
-    exponent -= std::ilogb(largest);
-  }
-  return std::ldexp(1.0f, std::clamp(exponent, -127, 127));
-}
-
-float Emulation::valueFrom(float value, float scale, float outer) const {
-  if (twoLevels) {
-    const float code = scale == 0 ? 0 : nearest(value * outer / scale);
-    return code * scale / outer;
-  }
-  if (ofTensor)
-    return nearest(value * (1.0f / outer)) * outer;
-  return nearest(value / scale) * scale;
-}
-
-void Emulation::run(float *values, int64_t count, float ofAll) const {
-  const float outer =
-      outerFrom(takesWholeRows() ? largestOf(values, count) : ofAll);
-  const int64_t step = group == 0 ? count : group;
-  for (int64_t first = 0; first < count; first += step) {
-    const int64_t size = std::min(step, count - first);
-    const float scale = scaleFrom(largestOf(values + first, size), outer);
-    for (int64_t i = first; i < first + size; ++i)
-      values[i] = valueFrom(values[i], scale, outer);
-  }
 }

@@ -18,30 +18,28 @@
 namespace moec::host {
 
 /// What a stage's `emulates`, `scale_rule` and `second_per_token` say.
-struct Emulation {
-  double largest = 0;    ///< of the element type
-  int mantissaBits = -1; ///< -1: an integer
-  int leastExponent = 0; ///< of its normal numbers
-  enum class Rule { None, Even, Ceil, Floor } rule = Rule::None;
-  bool twoLevels = false, perToken = false;
-  bool isE4m3 = false;
-  int64_t group = 0; ///< elements along the row that share a scale, 0: all
-  bool ofTensor = false, isDynamic = false;
-
+class Emulation {
+public:
   static Result<Emulation> read(const KernelRun &run, const Stage &stage);
 
-  bool takesWholeRows() const { return perToken || (group == 0 && !ofTensor); }
+  bool takesWholeRows() const { return ofRow; }
   /// Values that share a scale, or that a thread has where more share one.
   int64_t unit() const { return group == 0 ? 8 : group; }
   /// Quantizes and dequantizes a row. `ofAll`: the stored scale, or the largest
   /// of all values, where there is one.
-  void run(float *values, int64_t count, float ofAll) const;
+  void run(float *values, int64_t count, float ofAll) const {
+    emulate(values, count, group == 0 ? count : group, ofAll);
+  }
 
 private:
-  float nearest(float value) const;
-  float outerFrom(float number) const;
-  float scaleFrom(float largestOfGroup, float outer) const;
-  float valueFrom(float value, float scale, float outer) const;
+  template <class Scaling> void take();
+  template <class Element>
+  bool choose(const KernelRun &run, const Stage &stage);
+
+  int64_t group = 0; ///< elements along the row that share a scale, 0: all
+  bool ofRow = false;
+  void (*emulate)(float *values, int64_t count, int64_t group,
+                  float ofAll) = nullptr;
 };
 
 } // namespace moec::host

@@ -145,6 +145,9 @@ Result<void> writeTiles(KernelRun &run, const Stage &stage,
 Result<std::vector<int64_t>>
 readExpertCounts(KernelRun &run, const Stage &stage, int64_t slots);
 
+/// The largest magnitude, of none 0; NaN does not count.
+float largestOf(const float *values, int64_t count);
+
 /// How many rows there are, and how many count for a scale of all. Of batched
 /// rows, an expert has the first so many of its slots as its count says.
 struct RowCount {

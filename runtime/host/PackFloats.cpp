@@ -155,9 +155,10 @@ Result<void> moec::host::runPackScales(KernelRun &run, const Stage &stage) {
                        : isZero ? Storage::I8
                                 : rules.scales();
   const bool keptAsFloat =
-      made == Storage::UE8M0 && destination->storage == Storage::F32;
+      !isSecond && !isZero && rules.keptAsFloat(destination->storage);
   if (!*source || !*destination ||
-      (destination->storage != made && !keptAsFloat) || bool(*scale) != isZero)
+      (destination->storage != made && !keptAsFloat) ||
+      bool(*scale) != isZero || (isZero && !rules.keeps(scale->storage)))
     return run.fail(stage, "expected memory for source and destination, of the "
                            "number's type, and scales beside zero points");
   parallelFor(run.threads, groups.experts, 1, [&](int64_t begin, int64_t end) {
@@ -233,7 +234,7 @@ Result<void> moec::host::runPackCodes(KernelRun &run, const Stage &stage) {
     return zero.takeError();
   const int64_t bits = storageBits(rules.codes());
   if (!*source || !*destination || !*scale || source->storage != Storage::I8 ||
-      destination->storage != rules.codes() ||
+      !rules.keeps(scale->storage) || destination->storage != rules.codes() ||
       bool(*zero) != groups.format.zeroPoint ||
       bool(*second) != groups.format.second || groups.columns * bits % 8 != 0)
     return run.fail(stage, "expected memory for a source of i8, scales as the "

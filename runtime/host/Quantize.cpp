@@ -16,9 +16,9 @@
 #include "runtime/host/Emulate.h"
 #include "runtime/host/KernelRun.h"
 #include "runtime/host/Parallel.h"
+#include "templates/moe/math/host.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
 #include <limits>
 #include <string>
@@ -26,6 +26,7 @@
 
 using namespace moec;
 using namespace moec::host;
+namespace quant = moe::quant;
 
 namespace {
 
@@ -77,6 +78,13 @@ struct Rows {
 };
 
 } // namespace
+
+float moec::host::largestOf(const float *values, int64_t count) {
+  float largest = 0;
+  for (int64_t i = 0; i < count; ++i)
+    largest = moe::fmaxf(largest, std::fabs(values[i]));
+  return largest;
+}
 
 bool RowCount::isRow(int64_t row) const {
   return ofExperts.empty() || row % slots < ofExperts[row / slots];
@@ -150,39 +158,19 @@ int64_t quantizingCtas(const KernelRun &run, int64_t tokens) {
   return std::max<int64_t>(run.ctas() - routing, 0);
 }
 
-float largestOf(const float *values, int64_t count) {
-  float largest = 0;
-  for (int64_t i = 0; i < count; ++i)
-    largest = std::fmax(largest, std::fabs(values[i]));
-  return largest;
-}
-
-/// What shares a dynamic scale.
-enum class Share { Group, Row, All };
-
-/// The least power of two that is no smaller, of those that f8E8M0FNU has.
-float raisedToPower(float scale) {
-  if (std::isinf(scale))
-    return std::ldexp(1.0f, 127);
-  int exponent = 0;
-  const float part = std::frexp(scale, &exponent);
-  return std::ldexp(1.0f, part == 0.5f ? exponent - 1 : exponent);
-}
-
-/// The scale of values of which the largest is `largest`, in this storage.
-float scaleOf(Storage storage, Share share, float largest) {
+/// How a dynamic scale follows from the largest magnitude. groupColumns: of
+/// values that share a scale of a row; 0: all of it.
+using ScaleOf = float (*)(float largest);
+ScaleOf scaleOf(Storage storage, bool ofTensor, int64_t groupColumns,
+                bool isPower) {
   if (storage == Storage::I8)
-    return std::fmax(largest, 1e-10f) / 127.0f;
-  constexpr float kLargest = 448.0f; // of e4m3
-  switch (share) {
-  case Share::Group:
-    return std::fmax(largest, 1e-10f) / kLargest;
-  case Share::Row:
-    return std::fmax(largest / kLargest, 1.0f / (kLargest * 512.0f));
-  case Share::All:
-    break;
-  }
-  return largest == 0 ? 1.0f : largest / kLargest;
+    return ofTensor ? quant::DynamicTensorOfBytes::scale
+                    : quant::TokenOfBytes::scale;
+  if (ofTensor)
+    return quant::DynamicTensor::scale;
+  if (groupColumns == 0)
+    return quant::Token::scale;
+  return isPower ? quant::PowerGroup128::scale : quant::Group128::scale;
 }
 
 } // namespace
@@ -220,7 +208,7 @@ Result<void> moec::host::runAmax(KernelRun &run, const Stage &stage) {
         if (!count->isRow(r))
           continue;
         input->load(r, 0, *columns, row.data());
-        largest = std::fmax(largest, largestOf(row.data(), *columns));
+        largest = moe::fmaxf(largest, largestOf(row.data(), *columns));
       }
       storeFloats(maxima->storage, &largest, 1, maxima->at(0, block));
     }
@@ -367,6 +355,8 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
     return {};
   if (!*data || (isScaled && !*scales))
     return run.fail(stage, "expected memory for data and scale");
+  const ScaleOf scale =
+      scaleOf(data->storage, ofTensor, groupColumns, !rule.empty());
   float all = 1;
   if (ofTensor && isScaled) {
     Result<float> number =
@@ -374,7 +364,7 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
                     isDynamic ? "block_amax" : "static_scale", blockRows);
     if (!number)
       return number.takeError();
-    all = isDynamic ? scaleOf(data->storage, Share::All, *number) : *number;
+    all = isDynamic ? scale(*number) : *number;
     storeFloats(scales->storage, &all, 1, scales->at(0));
   }
   parallelFor(run.threads, items, 64, [&](int64_t begin, int64_t end) {
@@ -390,14 +380,11 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
         for (int64_t i = 0; i < size; ++i)
           values[i] *= inverse;
       } else if (isScaled) {
-        float scale =
-            scaleOf(data->storage, groupColumns ? Share::Group : Share::Row,
-                    largestOf(values.data(), size));
-        if (!rule.empty())
-          scale = raisedToPower(scale);
+        const float divisor = scale(largestOf(values.data(), size));
         for (int64_t i = 0; i < size; ++i)
-          values[i] /= scale;
-        storeFloats(scales->storage, &scale, 1, scales->at(row, item % groups));
+          values[i] /= divisor;
+        storeFloats(scales->storage, &divisor, 1,
+                    scales->at(row, item % groups));
       }
       storeFloats(data->storage, values.data(), size, data->at(row, first));
     }

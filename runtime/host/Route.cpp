@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Chooses top_k experts for each token from its logits, or takes the ids and
-// weights that the caller gives. Keys are the logits, or with a bias the scores
+// weights that the caller gives. Scores, keys and weights are those of the
+// kernels (templates/moe/math). Keys are the logits, or with a bias the scores
 // and it: larger first, then lower index; NaN counts as -inf; sums run over
 // finite logits only; a selected expert whose score is not finite has weight 0;
 // a sum of 0 gives 1/top_k to each.
@@ -16,83 +17,109 @@
 
 #include "runtime/host/KernelRun.h"
 #include "runtime/host/Parallel.h"
+#include "templates/moe/math/host.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <fmt/format.h>
+#include <limits>
 #include <numeric>
 #include <string_view>
 
 using namespace moec;
 using namespace moec::host;
+namespace routing = moe::routing;
 
 namespace {
 
+/// A score policy of the kernels by its name.
+struct ScoreRow {
+  std::string_view name;
+  bool needsSum, isByRound;
+  float (*score)(float logit, float maximum, float sum);
+  float (*draw)(int token, int expert, int experts); ///< or null
+};
+
+template <class Score> constexpr ScoreRow scoreRow(std::string_view name) {
+  ScoreRow row = {name, Score::kNeedsSum, routing::kIsByRound<Score>,
+                  Score::score, nullptr};
+  if constexpr (routing::kIsDrawn<Score>)
+    row.draw = Score::draw;
+  return row;
+}
+
+constexpr ScoreRow kScores[] = {scoreRow<routing::Softmax>("softmax"),
+                                scoreRow<routing::Identity>("identity"),
+                                scoreRow<routing::Sigmoid>("sigmoid"),
+                                scoreRow<routing::SqrtSoftplus>("sqrtsoftplus"),
+                                scoreRow<routing::SparseMixer>("sparsemixer"),
+                                scoreRow<routing::Drawn>("drawn"),
+                                scoreRow<routing::DrawnNormal>("drawn_normal"),
+                                scoreRow<routing::Identity>("none")};
+
+/// A normalization policy of the kernels by its name.
+struct NormalizeRow {
+  std::string_view name;
+  float (*term)(float score, float best);
+  float (*weight)(float term, float sum, int topK); ///< null: the term
+};
+
+template <class Normalize>
+constexpr NormalizeRow normalizeRow(std::string_view name) {
+  NormalizeRow row = {name, Normalize::term, nullptr};
+  if constexpr (Normalize::kSums)
+    row.weight = Normalize::weight;
+  return row;
+}
+
+constexpr NormalizeRow kNormalizes[] = {
+    normalizeRow<routing::None>("none"),
+    normalizeRow<routing::SoftmaxSelected>("softmax"),
+    normalizeRow<routing::SigmoidSelected>("sigmoid"),
+    normalizeRow<routing::Sum>("sum"),
+    normalizeRow<routing::SumEpsilon>("sum_epsilon")};
+
+struct SelectRow {
+  std::string_view name;
+};
+constexpr SelectRow kSelects[] = {
+    {"top_k"}, {"top_k_per_group"}, {"table"}, {"given"}};
+
 struct Method {
-  std::string score, select, normalize;
+  ScoreRow score;
+  NormalizeRow normalize;
+  std::string_view select;
   int64_t experts = 0, topK = 0, groups = 0, topGroups = 0;
   float scale = 1, outputScale = 1;
   std::vector<float> bias, expertScale; ///< empty: none
   int64_t groupSize() const { return experts / groups; }
 };
 
-/// exp(x - max) for finite x, else 0.
-float expOf(float logit, float max) {
-  return std::isfinite(logit) ? std::exp(logit - max) : 0.0f;
-}
-
+/// The largest finite value; without one the least of all.
 float finiteMax(const std::vector<float> &values) {
-  float max = -INFINITY;
+  float max = -std::numeric_limits<float>::max();
   for (float value : values)
-    if (std::isfinite(value))
+    if (routing::isFinite(value))
       max = std::max(max, value);
   return max;
-}
-
-float sigmoid(float x) {
-  return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
-}
-
-/// A number between 0 and 1 for a token and an expert.
-float drawn(int64_t token, int64_t expert) {
-  uint32_t bits = static_cast<uint32_t>(token) * 0x9e3779b9u +
-                  static_cast<uint32_t>(expert);
-  bits = (bits ^ bits >> 16) * 0x85ebca6bu;
-  bits = (bits ^ bits >> 13) * 0xc2b2ae35u;
-  bits ^= bits >> 16;
-  return (static_cast<float>(bits >> 9) + 0.5f) / 8388608.0f;
-}
-
-/// One that is larger for experts in the middle: a density, over the time until
-/// something happens that does so at an even rate.
-float drawnNormal(int64_t token, int64_t expert, int64_t experts) {
-  const float hill =
-      static_cast<float>((2 * expert + 1) * (2 * (experts - expert) - 1)) /
-      static_cast<float>(experts * experts);
-  return hill * std::sqrt(hill) / -std::log(drawn(token, expert));
 }
 
 /// One token's working space.
 class TokenRouter {
 public:
   explicit TokenRouter(const Method &method)
-      : method(method), scores(method.experts), keys(method.experts),
-        order(method.experts) {}
+      : method(method), keys(method.experts), order(method.experts) {}
 
   /// `table`: the ids that are taken, or null.
   void route(std::vector<float> &logits, int64_t token, const View *table,
              int64_t row, int32_t *ids, float *weights) {
-    if (method.score.starts_with("drawn"))
+    if (method.score.draw)
       for (int64_t e = 0; e < method.experts; ++e)
-        logits[e] = method.score == "drawn"
-                        ? drawn(token, e)
-                        : drawnNormal(token, e, method.experts);
-    score(logits);
-    for (int64_t e = 0; e < method.experts; ++e) {
-      float key = method.bias.empty() ? logits[e] : scores[e] + method.bias[e];
-      keys[e] = std::isnan(key) ? -INFINITY : key;
-    }
+        logits[e] = method.score.draw(int(token), int(e), int(method.experts));
+    sumUp(logits);
+    for (int64_t e = 0; e < method.experts; ++e)
+      keys[e] = routing::keyOfLogit(
+          method.bias.empty() ? logits[e] : score(logits[e]) + method.bias[e]);
     if (table)
       look(*table, row, ids);
     else
@@ -101,24 +128,20 @@ public:
   }
 
 private:
-  void score(const std::vector<float> &logits) {
-    scores = logits;
-    if (method.score == "sigmoid")
-      std::transform(logits.begin(), logits.end(), scores.begin(), sigmoid);
-    if (method.score == "sqrtsoftplus")
-      std::transform(logits.begin(), logits.end(), scores.begin(), [](float x) {
-        return std::sqrt(x > 20 ? x : std::log1p(std::exp(x)));
-      });
-    if (method.score != "softmax")
+  void sumUp(const std::vector<float> &logits) {
+    if (!method.score.needsSum)
       return;
-    const float max = finiteMax(logits);
-    double sum = 0;
+    maximum = finiteMax(logits);
+    double all = 0;
     for (float logit : logits)
-      sum += expOf(logit, max);
-    for (int64_t e = 0; e < method.experts; ++e)
-      scores[e] = std::isnan(logits[e]) || logits[e] == INFINITY ? NAN
-                  : sum > 0 ? static_cast<float>(expOf(logits[e], max) / sum)
-                            : 0.0f;
+      if (routing::isFinite(logit))
+        all += std::exp(logit - maximum);
+    // Without a finite logit all scores are 0.
+    sum = std::max(static_cast<float>(all), 1.0f);
+  }
+
+  float score(float logit) const {
+    return method.score.score(logit, maximum, sum);
   }
 
   /// The `count` best of the experts [begin, end) that are not excluded.
@@ -146,16 +169,15 @@ private:
     std::vector<bool> isOut;
     if (method.groups > 0) {
       // Of the groups: worth their best key, with a bias their two best.
-      std::vector<float> worth(method.groups);
+      std::vector<uint32_t> worth(method.groups);
       for (int64_t g = 0; g < method.groups; ++g) {
-        std::vector<float> own(keys.begin() + g * method.groupSize(),
-                               keys.begin() + (g + 1) * method.groupSize());
+        std::vector<uint32_t> own(keys.begin() + g * method.groupSize(),
+                                  keys.begin() + (g + 1) * method.groupSize());
         std::sort(own.begin(), own.end(), std::greater<>());
         worth[g] = own[0];
         if (!method.bias.empty() && own.size() > 1)
-          worth[g] += own[1];
-        if (std::isnan(worth[g]))
-          worth[g] = -INFINITY;
+          worth[g] = routing::keyOfLogit(routing::logitOfKey(own[0]) +
+                                         routing::logitOfKey(own[1]));
       }
       isOut.assign(method.experts, false);
       for (int64_t g = 0; g < method.groups; ++g) {
@@ -182,17 +204,16 @@ private:
   /// and near it.
   float share(const std::vector<float> &logits, const int32_t *ids, int64_t k) {
     const float best = logits[ids[k]];
-    if (!std::isfinite(best))
-      return NAN;
-    double sum = 0;
+    if (!routing::isFinite(best))
+      return best;
+    double left = 0;
     for (int64_t e = 0; e < method.experts; ++e) {
       const bool isGone = std::find(ids, ids + k, e) != ids + k;
-      const float apart =
-          (best - logits[e]) / std::max(std::abs(logits[e]), best);
-      if (!isGone && std::isfinite(logits[e]) && !(apart > 0.02f))
-        sum += std::exp(logits[e] - best);
+      if (!isGone && routing::isFinite(logits[e]) &&
+          routing::SparseMixer::isNear(logits[e], best))
+        left += std::exp(logits[e] - best);
     }
-    return static_cast<float>(1 / sum);
+    return 1.0f / static_cast<float>(left);
   }
 
   void weigh(const std::vector<float> &logits, const int32_t *ids,
@@ -200,28 +221,20 @@ private:
     std::vector<float> chosen(method.topK, NAN);
     for (int64_t k = 0; k < method.topK; ++k)
       if (ids[k] >= 0)
-        chosen[k] = method.score == "sparsemixer" ? share(logits, ids, k)
-                                                  : scores[ids[k]];
+        chosen[k] = method.score.isByRound ? share(logits, ids, k)
+                                           : score(logits[ids[k]]);
     const float max = finiteMax(chosen);
-    double sum = 0;
+    double terms = 0;
     for (int64_t k = 0; k < method.topK; ++k) {
-      weights[k] = chosen[k];
-      if (method.normalize == "softmax")
-        weights[k] = expOf(chosen[k], max);
-      if (!std::isfinite(chosen[k]))
-        weights[k] = 0;
-      else if (method.normalize == "sigmoid")
-        weights[k] = sigmoid(chosen[k]);
-      sum += weights[k];
+      weights[k] = routing::isFinite(chosen[k])
+                       ? method.normalize.term(chosen[k], max)
+                       : 0;
+      terms += weights[k];
     }
-    const bool divides = method.normalize == "softmax" ||
-                         method.normalize == "sum" ||
-                         method.normalize == "sum_epsilon";
-    const double more = method.normalize == "sum_epsilon" ? 1e-20 : 0;
     for (int64_t k = 0; k < method.topK; ++k) {
-      if (divides)
-        weights[k] = sum == 0 ? 1.0f / static_cast<float>(method.topK)
-                              : static_cast<float>(weights[k] / (sum + more));
+      if (method.normalize.weight)
+        weights[k] = method.normalize.weight(
+            weights[k], static_cast<float>(terms), int(method.topK));
       weights[k] *= method.scale;
       if (ids[k] < 0)
         weights[k] = 0;
@@ -231,19 +244,23 @@ private:
   }
 
   const Method &method;
-  std::vector<float> scores, keys;
+  float maximum = 0, sum = 1; ///< over the finite logits
+  std::vector<uint32_t> keys;
   std::vector<int32_t> order;
 };
 
-/// `word` of the stage must be one of these.
-template <size_t N>
-Result<std::string> oneOf(KernelRun &run, const Stage &stage, const char *word,
-                          const std::array<std::string_view, N> &known) {
-  std::string value = run.word(stage, word);
-  if (std::find(known.begin(), known.end(), value) != known.end())
-    return value;
-  return run.fail(stage, fmt::format("expected {} {}, got '{}'", word,
-                                     fmt::join(known, ", "), value));
+/// The row that `word` of the stage names.
+template <typename Row, size_t N>
+Result<Row> rowOf(KernelRun &run, const Stage &stage, const char *word,
+                  const Row (&rows)[N]) {
+  std::string value = run.word(stage, word), known;
+  for (const Row &row : rows) {
+    if (row.name == value)
+      return row;
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
+  return run.fail(stage,
+                  fmt::format("expected {} {}, got '{}'", word, known, value));
 }
 
 Result<Method> readMethod(KernelRun &run, const Stage &stage) {
@@ -252,20 +269,16 @@ Result<Method> readMethod(KernelRun &run, const Stage &stage) {
   method.topK = run.integer(stage, "top_k");
   method.groups = run.integer(stage, "groups");
   method.topGroups = run.integer(stage, "top_groups");
-  static constexpr std::array<std::string_view, 8> kScores = {
-      "softmax",     "identity", "sigmoid",      "sqrtsoftplus",
-      "sparsemixer", "drawn",    "drawn_normal", "none"};
-  static constexpr std::array<std::string_view, 4> kSelects = {
-      "top_k", "top_k_per_group", "table", "given"};
-  static constexpr std::array<std::string_view, 5> kNormalizes = {
-      "none", "softmax", "sigmoid", "sum", "sum_epsilon"};
-  Result<std::string> score = oneOf(run, stage, "score", kScores),
-                      select = oneOf(run, stage, "select", kSelects),
-                      normalize = oneOf(run, stage, "normalize", kNormalizes);
-  for (Result<std::string> *word : {&score, &select, &normalize})
-    if (!*word)
-      return word->takeError();
-  method.score = *score, method.select = *select;
+  Result<ScoreRow> score = rowOf(run, stage, "score", kScores);
+  if (!score)
+    return score.takeError();
+  Result<SelectRow> select = rowOf(run, stage, "select", kSelects);
+  if (!select)
+    return select.takeError();
+  Result<NormalizeRow> normalize = rowOf(run, stage, "normalize", kNormalizes);
+  if (!normalize)
+    return normalize.takeError();
+  method.score = *score, method.select = select->name;
   method.normalize = *normalize;
   if (method.experts < 1 || method.topK < 1 || method.topK > method.experts)
     return run.fail(stage, fmt::format("expected 1 <= top_k <= experts, got {} "
@@ -375,7 +388,7 @@ struct Placement {
     if (!gate)
       return 1.0f;
     loadFloats(gate.storage, gate.at(token), 1, &value);
-    return 1.0f / (1.0f + std::exp(-value));
+    return routing::weightOfGate(value);
   }
 };
 

@@ -5,10 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The rules that docs/checkpoints.md lists, for one group of numbers at a time:
-// a scale is rounded to its type first, then every number is divided by what
-// the scale has become. All in f32, each step rounded once, so that any machine
-// and the kernels (templates/moe/quant/weight_scaling.cuh) make the same codes.
+// The rules of the kernels (templates/moe/math/weight_scaling.cuh) by the words
+// of a layer, for one group of numbers at a time.
+// docs/reference/checkpoints.md lists them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,14 +16,13 @@
 
 #include "runtime/host/Element.h"
 #include "runtime/support/Result.h"
+#include "templates/moe/math/host.h"
 
-#include <algorithm>
 #include <string>
-#include <vector>
 
 namespace moec::host {
 
-/// What a weight becomes: a descriptor of the manifest's layer.
+/// The format of a packed weight: a descriptor of the manifest's layer.
 struct WeightFormat {
   std::string element; ///< of the codes
   std::string scale;   ///< of the scales; "" where weights stay floats
@@ -37,14 +35,7 @@ struct WeightFormat {
 };
 
 /// The least and the greatest of the numbers that share a scale, and of 0.
-struct WeightRange {
-  float least = 0, most = 0;
-  void take(float value) {
-    least = std::min(least, value);
-    most = std::max(most, value);
-  }
-  float largest() const { return std::max(most, -least); }
-};
+using WeightRange = moe::quant::Range;
 
 class WeightRules {
 public:
@@ -55,29 +46,50 @@ public:
   Storage scales() const { return scaleStorage; }
 
   /// The scale of the scales of a matrix.
-  float secondScale(float largest) const;
+  float secondScale(float largest) const { return rules.second(largest); }
   /// Stores the scale of a group. second: 1 where there is none.
-  void storeScale(WeightRange range, float second, std::byte *to) const;
-  /// What numbers are divided by; of powers of two kept as F32 by that type.
+  void storeScale(WeightRange range, float second, std::byte *to) const {
+    rules.storeScale(range, second, to);
+  }
+  /// Whether scales may be kept so: powers of two also as f32.
+  bool keeps(Storage kept) const {
+    return kept == scaleStorage || keptAsFloat(kept);
+  }
+  bool keptAsFloat(Storage kept) const {
+    return scaleStorage == Storage::UE8M0 && kept == Storage::F32;
+  }
+  /// The divisor of numbers. A kept number is one that `keeps` allows.
   float factor(const std::byte *scale, float second) const {
-    return factor(scaleStorage, scale, second);
+    return rules.factor(scale, second);
   }
   float factor(Storage kept, const std::byte *scale, float second) const;
-  uint8_t zeroPoint(WeightRange range, float factor) const;
-  uint8_t code(float number, float factor, uint8_t zeroPoint) const;
+  uint8_t zeroPoint(WeightRange range, float factor) const {
+    return uint8_t(rules.zeroPoint(range, factor));
+  }
+  uint8_t code(float number, float factor, uint8_t zeroPoint) const {
+    return uint8_t(rules.code(number, factor, zeroPoint));
+  }
 
 private:
-  bool isInteger() const {
-    return storage == Storage::I8 || storage == Storage::I4;
-  }
-  float largestCode() const;
-  uint8_t nearest(float number) const;
-  uint8_t powerOfTwo(float largest) const;
+  /// The functions of one WeightScaling.
+  struct Rules {
+    float (*second)(float largest) = nullptr;
+    void (*storeScale)(WeightRange range, float second,
+                       std::byte *to) = nullptr;
+    float (*factor)(const std::byte *scale, float second) = nullptr;
+    int (*zeroPoint)(WeightRange range, float factor) = nullptr;
+    unsigned (*code)(float number, float factor, int zeroPoint) = nullptr;
+  };
+  template <class Code, class Scale, class Rule, moe::quant::Shares kShares,
+            bool kZeroPoints>
+  static Rules rulesOf();
+  template <class Code, class Scale>
+  static Rules choose(const WeightFormat &format);
+  template <class Code>
+  static Rules choose(const WeightFormat &format, Storage scale);
 
-  WeightFormat format;
   Storage storage = Storage::None, scaleStorage = Storage::None;
-  /// The numbers of codes of floats, without a sign.
-  std::vector<float> values;
+  Rules rules;
 };
 
 } // namespace moec::host

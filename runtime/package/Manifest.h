@@ -8,9 +8,10 @@
 // The one definition of the contract between compiler and runtime; both sides
 // compile it. A package is a folder with `manifest.json`, the generated `.cu`
 // files, the headers that they include and a `.cubin` for each kernel and arch
-// that was compiled ahead of time. docs/manifest.md explains every field with
-// an example; ManifestJson.cpp reads and writes it (an unknown, missing or
-// mistyped field is an error with its JSON path), Validate.cpp checks it.
+// that was compiled ahead of time. docs/reference/manifest.md explains every
+// field with an example; ManifestJson.cpp reads and writes it (an unknown,
+// missing or mistyped field is an error with its JSON path), Validate.cpp
+// checks it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -117,8 +118,8 @@ struct ArgumentBlock {
 /// A stage of the layer that a kernel performs, so that a device without a
 /// GPU can perform it too. `operands` and `results` map the op's own names to
 /// argument fields of the kernel, or to "%name": a value that lives inside
-/// this kernel alone. docs/manifest.md lists the kinds with their operands,
-/// results and attributes.
+/// this kernel alone. docs/reference/manifest-stages.md lists the kinds with
+/// their operands, results and attributes.
 struct Stage {
   std::string op; ///< route, count, permute, quantize, grouped_matmul, ...
   std::map<std::string, std::string> operands;

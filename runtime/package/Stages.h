@@ -7,7 +7,7 @@
 //
 // One row for each kind: its operands, results and attributes. The validator
 // holds every kernel's stages against it, the host device has one kernel a row,
-// and docs/manifest.md shows it as a table (a test compares the two).
+// and docs/reference/manifest-stages.md shows it (a test compares the two).
 //
 //===----------------------------------------------------------------------===//
 

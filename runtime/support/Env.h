@@ -53,8 +53,6 @@ inline constexpr EnvVariable kEnvVariables[] = {
      "Folder that receives every source, log and cubin of a load."},
     {"MOEC_LOG", "word", "warning",
      "What is written to stderr: none, error, warning, info or debug."},
-    {"MOEC_TUNED", "path", "",
-     "A file of tuned schedules that replaces the built-in ones."},
     {"CUDA_HOME", "path", "",
      "A CUDA toolkit, one of the places searched for NVRTC."},
     {"CUDA_PATH", "path", "", "The same, as other systems spell it."},

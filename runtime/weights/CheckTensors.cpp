@@ -424,6 +424,13 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
     const bool isRouting = role.part == Part::Routing;
     const bool isTaken = taken.contains({takerOf(role.part), role.kind}) &&
                          (!role.shared || shape.shared > 0);
+    // transformers saves weights of zero experts and never reads them.
+    const bool isZeroExpert = !role.shared && role.expert >= shape.experts &&
+                              role.expert - shape.experts < shape.zeroExperts;
+    if (isZeroExpert) {
+      it = tensors.erase(it);
+      continue;
+    }
     const bool isLeftOut =
         (role.shared && options.noSharedExperts) || (isRouting && !routes);
     if (!isTaken && (isLeftOut || ignored.has(found.name))) {
@@ -474,7 +481,8 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
                                read->place == Place::Router ? "router"
                                : isShared                   ? "shared experts"
                                                             : "experts"),
-                   "tensors that docs/checkpoints.md lists", valueWord(name));
+                   "tensors that docs/reference/checkpoints.md lists",
+                   valueWord(name));
   }
   if (const std::string *word = ignored.unused())
     return refusal(fmt::format("{}: --ignore-tensor={}: layer {} has no tensor "

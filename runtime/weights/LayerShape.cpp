@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The manifest's `layer`, which docs/manifest.md describes; compilers that know
-// less left fields out.
+// The manifest's `layer`, which docs/reference/manifest.md describes; compilers
+// that know less left fields out.
 //
 //===----------------------------------------------------------------------===//
 
@@ -114,6 +114,7 @@ Result<LayerShape> LayerShape::read(const json &layer) {
     made.name = *name;
   made.experts = reader.integer("num_experts", 1);
   made.shared = reader.integerOr("n_shared_experts", 0);
+  made.zeroExperts = reader.integerOr("routing.zero_experts", 0);
   made.localBegin = reader.integer("local_experts.begin", 0);
   made.localCount = reader.integer("local_experts.count", 0);
   made.localStride = reader.integerOr("local_experts.stride", 1);

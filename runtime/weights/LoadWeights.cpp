@@ -115,7 +115,8 @@ Result<void> WeightLoader::findLayer(int64_t layer) {
                         checkpoint.names().begin()->first);
   return refusal(fmt::format(
       "{}: expected experts' weights{}, names such as "
-      "'model.layers.3.mlp.experts.0.gate_proj.weight' (docs/checkpoints.md "
+      "'model.layers.3.mlp.experts.0.gate_proj.weight' "
+      "(docs/reference/checkpoints.md "
       "lists the words), got {}",
       checkpoint.path(), layer >= 0 ? fmt::format(" in layer {}", layer) : "",
       example));

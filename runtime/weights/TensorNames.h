@@ -7,7 +7,7 @@
 //
 // The names of Hugging Face checkpoints, read by their words: which layer,
 // which expert, which of gate, up and down, and what of it. One table of words
-// serves all families; docs/checkpoints.md lists them.
+// serves all families; docs/reference/checkpoints.md lists them.
 //
 //===----------------------------------------------------------------------===//
 

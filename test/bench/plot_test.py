@@ -16,7 +16,7 @@ sys.path.insert(0, str(BENCH))
 import benchlib  # noqa: E402
 import plot  # noqa: E402
 
-RESULT = BENCH / "results" / "2026-11-21-h100-mma_sync.json"
+RESULT = pathlib.Path(__file__).resolve().parent / "Inputs" / "result.json"
 
 
 class PlotTest(unittest.TestCase):

@@ -26,7 +26,7 @@ import summarize  # noqa: E402
 import targets  # noqa: E402
 import thermometer  # noqa: E402
 
-RESULT = BENCH / "results" / "2026-11-21-h100-mma_sync.json"
+RESULT = pathlib.Path(__file__).resolve().parent / "Inputs" / "result.json"
 SCHEMES = ("bf16", "fp8_block", "fp8_channel")
 
 

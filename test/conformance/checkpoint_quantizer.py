@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The rules of docs/checkpoints.md for weights that are quantized at load, once more: numbers as lists, f32 by struct."""
+"""The rules of docs/reference/checkpoints.md for weights that are quantized at load, once more: numbers as lists, f32 by struct."""
 
 import bisect
 import math

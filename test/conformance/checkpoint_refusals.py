@@ -95,7 +95,7 @@ REFUSALS = [
      "model.layers.0.mlp.experts.0.up_proj.weight_scale, model.layers.0.mlp.experts.0.down_proj.weight and 1 more [refused]"),
     ("layer", "int8_w8a16", damaged(lambda folder, writer, layer: None), ["--layer=7"],
      "DIR: expected experts' weights in layer 7, names such as 'model.layers.3.mlp.experts.0.gate_proj.weight' "
-     "(docs/checkpoints.md lists the words), got 18 tensors, 'model.layers.0.mlp.experts.0.down_proj.weight' among them [refused]"),
+     "(docs/reference/checkpoints.md lists the words), got 18 tensors, 'model.layers.0.mlp.experts.0.down_proj.weight' among them [refused]"),
     ("orders", "int4_w4a16", ordered(exchange), [],
      f"DIR: tensors 'model.layers.0.mlp.experts.1.gate_proj.g_idx' and '{UP_INDEX}' differ; expected one order of the columns of "
      "gate and up of expert 1 [refused]"),

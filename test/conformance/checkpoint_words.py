@@ -43,7 +43,7 @@ class WordLayer:
                 self.of[kind][part] = [
                     numbers.floats("bf16", *extents, 0.01, 0.03) if kind == "scale" else numbers.codes("i32", *extents)
                     for _ in range(self.experts)]
-        # Of gates and ups, and of downs: the group of each column, in no order where there is one.
+        # The group of each column, for gates and ups and for downs; shuffled if the layer has act-order.
         self.index, self.ordered = {}, ordered
         for key, columns in (("first", hidden), ("second", wide)):
             self.index[key] = [[column // GROUP for column in range(columns)] for _ in range(self.experts)]

@@ -26,7 +26,7 @@ SKIPPED = 77
 
 
 def weights_of(scheme):
-    """What of a scheme decides how its weights are loaded."""
+    """The parts of a scheme that decide how its weights are loaded."""
     return (*(scheme.get(key) or None for key in ("w", "scale", "group", "rule", "input")),
             bool(scheme.get("second")), bool(scheme.get("zero")))
 
@@ -48,7 +48,7 @@ def scheme_of_row(tools, work, scheme):
 
 
 def case_of(made):
-    """Of a scheme that no case names: its numbers under the words that most checkpoints have for them."""
+    """A case for a scheme that no case names: its numbers under the words that most checkpoints have for them."""
     row = {"name": f"row-{made['name']}", "scheme": made, "shape": SHAPE, "layer": {}, "expected_layer": 0}
     words = {"weight": "weight", "scale": "weight_scale", "zero": "weight_zero_point", "second": "weight_scale_2",
              "input": "input_scale"}
@@ -67,7 +67,7 @@ def check_case(tools, work, row, keep):
         layer = plain_layer(row)
     writer = layers.Writer()
     row["write"](writer, layer)
-    # What else a model has.
+    # Other tensors of a model.
     writer.put("model.embed_tokens.weight", [2, 2], bytes(8), "bfloat16")
     writer.put("model.layers.0.mlp.gate_proj.weight", [2, 2], bytes(8), "bfloat16")
     writer.put("mtp.layers.0.mlp.experts.0.gate_proj.weight", [2, 2], bytes(8), "bfloat16")

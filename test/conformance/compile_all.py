@@ -40,7 +40,7 @@ SHAPE_OF_BYTES = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 336, 
 REPRESENTATIVES = ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"]
 # Operands as they come, of 32 and of 16 bits, and scaled ones of 8 bits in the form that asks most of registers.
 LEADERS = ["f32", "bf16", "fp8_block"]
-# Those that no draw leaves out: the oldest with asynchronous copies, and the one with wgmma.
+# No draw leaves these archs out: the oldest with asynchronous copies, and the arch with wgmma.
 ALWAYS = ["sm_80", "sm_90a"]
 # The one that has all engines.
 ALL_WAYS = "sm_90a"
@@ -51,7 +51,7 @@ STRICT = ["-Xptxas=-warn-spills", "-Xptxas=-warn-lmem-usage", "-Xptxas=-Werror"]
 HGMMA = {0x9f0, 0xdf0}
 QGMMA = {0x9f3, 0xdf3}
 UTMALDG = 0x5b4
-# Of this file; what passed older ones is judged again.
+# The version of this file's rules; a kernel that passed an older version is judged again.
 RULES = "4"
 
 _library = None
@@ -94,7 +94,7 @@ def choose(rows, everything):
 
 
 def others(rows, arch, turn, scheme, once):
-    """What is compiled for an arch of a scheme that is no leader."""
+    """The kernels to compile for an arch of a scheme that is no leader."""
     number = rows["schemes"].index(scheme)
     ways, batched = testing.ways_on(rows, scheme, arch), testing.ways_on(rows, scheme, arch, ("batched",))
     if arch["name"] == ALL_WAYS:
@@ -196,7 +196,7 @@ def key_of(version, source, headers, options):
 
 
 def draw(kernels, places, seed):
-    """Of {(digest of the text, arch): kernel} those to compile; places: {place: [(text, arch)]} of the kernels of one place."""
+    """The kernels to compile of {(digest of the text, arch): kernel}; places: {place: [(text, arch)]}."""
     def lot(text, arch):
         return hashlib.sha256(f"{seed} {text} {arch}".encode()).digest()
 

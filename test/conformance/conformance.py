@@ -20,7 +20,7 @@ import time
 
 import moec_testing as testing
 
-# Of one way, at least.
+# The least number of layers for each way.
 LEAST_LAYERS = 2
 TOKENS = "0,1,2,7,8,33,65"
 MAX_TOKENS = 160
@@ -31,10 +31,10 @@ SHARES = [
     {"tp_size": 7, "tp_rank": 6, "use_ep": True},
     {"tp_size": 2, "dp_size": 30, "tp_rank": 1, "dp_rank": 29, "use_ep": True},  # one expert
 ]
-# Of another method than the case's.
+# Fields of another method than the case's.
 NO_METHOD = dict.fromkeys(("num_expert_group", "topk_group", "hash_vocabulary", "routed_scaling_factor", "apply_routed_scale_to_output",
                            "e_score_correction_bias"))
-# What layers may ask for beside sizes, several things at once; each way has one of them.
+# Options of layers beside sizes, several at once; each way has one of these sets.
 OPTIONS = [
     {"residual": True, "out_dtype": "float32", "latent_hidden_dim": 176},
     {"batch_invariant": True, "residual": True},
@@ -53,7 +53,7 @@ OPTIONS = [
     {**NO_METHOD, "routing_method": "llama4", "num_experts": 12, "experts_per_token": 1, "n_shared_experts": 1,
      "input_quantized": False},
 ]
-# Those that an engine of few tokens serves.
+# Options that the few-token engine serves.
 OPTIONS_OF_FEW = [
     {"residual": True, "out_dtype": "float32"},
     {"residual": True, "latent_hidden_dim": 176, "expert_map": True},
@@ -135,7 +135,7 @@ def cases(rows, product=True, every=False):
             def fits(pair, few=few):  # llama4 and the like have more launches than an engine of few tokens
                 return not (few and "weight_on_input" in pair[1]["needs"])
 
-            # Of a product each way has the same cases, whatever other rows there are.
+            # In a product each way has the same cases, whatever other rows there are.
             several = enumerate(filter(fits, pairs(rows)))
             if not (product or every):
                 several = ((next(turns), in_turn.take(fits)) for _ in range(layers_of_way(rows)))
@@ -208,7 +208,7 @@ def runs_of(case, manifest):
     variants = manifest["targets"][0]["variants"]
     routing = case["routing"]
     by_expert = case.get("options", {}).get("activation_format") == "batched"
-    # Of another type than the layer's, which is that of x or f32.
+    # Logits of another type than the layer's, which is that of x or f32.
     other = [] if by_expert else testing.logits_of(routing, "f16" if case["logits"] else "f32")
     if case["few_tokens"]:
         # The others are those of the engine beside it, which has cases of its own.

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the row-driven tests share: finding programs, layers as JSON, cases.
+"""Helpers of the row-driven tests: finding programs, layers as JSON, cases.
 
 A case is one (scheme, backend, engine, activation, routing, bias, shape). All names come from the catalog's tables
 (bin/moec-catalog-rows); nothing here lists them.
@@ -133,7 +133,7 @@ def wrong_run(moec_check, package, arguments, may_lack=False):
 
 
 def routing_json(shape, routing, more):
-    """What the method's row takes, as far as the shape allows; `more`: also what is no number of the method itself."""
+    """The options that the method's row takes, as far as the shape allows; `more`: also options beside the method's numbers."""
     experts, topk = shape["num_experts"], shape["experts_per_token"]
     options, fields = routing["options"], {}
     if "scale" in options:
@@ -199,7 +199,7 @@ def ways(rows, scheme, formats=("standard",)):
 
 
 def ways_on(rows, scheme, arch, formats=("standard",)):
-    """Those whose engine has what it needs of the arch, as a list."""
+    """The ways whose engine has what it needs of the arch, as a list."""
     features = {row["name"]: row["features"] for row in rows["engines"]}
     return [way for way in ways(rows, scheme, formats) if set(features[way[1]]) <= set(arch["features"])]
 
@@ -210,7 +210,7 @@ def is_of_few_tokens(rows, engine):
 
 
 def engine_options(rows, engine):
-    """Of the compiler, so that it takes the engine: one of few tokens is taken when none is asked for."""
+    """The compiler's options that select the engine; the few-token engine is selected when none is named."""
     return [] if is_of_few_tokens(rows, engine) else [f"--engine={engine}"]
 
 

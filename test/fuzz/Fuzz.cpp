@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include <fcntl.h>
+
 using namespace moec;
 
 void fuzz::require(bool holds, std::string_view what) {
@@ -35,6 +37,16 @@ uint64_t fuzz::hashOf(std::string_view text) {
   for (char c : text)
     hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
   return hash ^ hash >> 29;
+}
+
+void fuzz::writeFile(const std::string &path, std::string_view bytes) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (file < 0)
+    return; // a name too long, say
+  require(::write(file, bytes.data(), bytes.size()) ==
+              static_cast<ssize_t>(bytes.size()),
+          "a file can be written");
+  ::close(file);
 }
 
 const std::string &fuzz::scratchFolder() {

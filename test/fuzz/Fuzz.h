@@ -32,6 +32,9 @@ uint64_t hashOf(std::string_view text);
 /// A folder in memory for this process, which is removed when it ends.
 const std::string &scratchFolder();
 
+/// Writes a file of a scratch folder; a name that no file can have is left out.
+void writeFile(const std::string &path, std::string_view bytes);
+
 inline std::string_view textOf(const uint8_t *data, size_t size) {
   return {reinterpret_cast<const char *>(data), size};
 }

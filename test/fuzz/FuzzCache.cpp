@@ -14,18 +14,8 @@
 #include "runtime/support/Sha256.h"
 #include "test/fuzz/Fuzz.h"
 
-#include <fcntl.h>
-
 using namespace moec;
 using namespace moec::runtime;
-
-static void write(const std::string &path, std::string_view bytes) {
-  int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  fuzz::require(file >= 0 && ::write(file, bytes.data(), bytes.size()) ==
-                                 static_cast<ssize_t>(bytes.size()),
-                "a file can be written");
-  ::close(file);
-}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const std::string cubin = "the bytes of a kernel";
@@ -45,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const std::string folder = [] {
     std::string path = cache.entryFolder(known);
     fuzz::require(static_cast<bool>(createFolders(path)), "a folder is made");
-    write(path + "/kernel.cubin", cubin);
+    fuzz::writeFile(path + "/kernel.cubin", cubin);
     return path;
   }();
 
@@ -55,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         {"RECIPE", known.json()}})
     if (size_t at = text.find(word); at != std::string::npos)
       text.replace(at, word.size(), value);
-  write(folder + "/recipe.json", text);
+  fuzz::writeFile(folder + "/recipe.json", text);
   const auto never = [](const Recipe &) -> Result<Cubin> {
     fuzz::require(false, "strict mode does not compile");
     return Cubin();

@@ -14,22 +14,11 @@
 #include "runtime/support/Sha256.h"
 #include "test/fuzz/Fuzz.h"
 
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
 
 using namespace moec;
 using nlohmann::json;
-
-static void write(const std::string &path, std::string_view bytes) {
-  int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  if (file < 0)
-    return; // a name too long, say
-  fuzz::require(::write(file, bytes.data(), bytes.size()) ==
-                    static_cast<ssize_t>(bytes.size()),
-                "a file can be written");
-  ::close(file);
-}
 
 static void writeFolder(const std::string &folder, json &files) {
   json &manifest = files["manifest.json"];
@@ -45,8 +34,9 @@ static void writeFolder(const std::string &folder, json &files) {
     if (path.find('/') != std::string::npos)
       (void)static_cast<bool>(
           createFolders(parentFolder(joinPath(folder, path))));
-    write(joinPath(folder, path),
-          content.is_string() ? content.get<std::string>() : content.dump());
+    fuzz::writeFile(joinPath(folder, path), content.is_string()
+                                                ? content.get<std::string>()
+                                                : content.dump());
   }
 }
 

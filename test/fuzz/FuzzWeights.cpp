@@ -16,22 +16,11 @@
 #include "test/fuzz/Fuzz.h"
 
 #include <algorithm>
-#include <fcntl.h>
 #include <sys/stat.h>
 
 using namespace moec;
 using namespace moec::weights;
 using nlohmann::json;
-
-static void write(const std::string &path, std::string_view bytes) {
-  int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  if (file < 0)
-    return; // a name too long, say
-  fuzz::require(::write(file, bytes.data(), bytes.size()) ==
-                    static_cast<ssize_t>(bytes.size()),
-                "a file can be written");
-  ::close(file);
-}
 
 /// A file whose header fits: the bytes behind it are as many as it says.
 static std::string fileOf(const json &header) {
@@ -105,8 +94,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   ::mkdir(folder.c_str(), 0700);
   for (const auto &[name, content] : input["files"].items())
     if (isContainedPath(name) && name.find('/') == std::string::npos)
-      write(joinPath(folder, name),
-            name.ends_with(".json") ? content.dump() : fileOf(content));
+      fuzz::writeFile(joinPath(folder, name), name.ends_with(".json")
+                                                  ? content.dump()
+                                                  : fileOf(content));
   Result<Checkpoint> checkpoint = Checkpoint::open(folder);
   if (!checkpoint) {
     fuzz::requireRefusal(checkpoint.error());

@@ -39,7 +39,7 @@ def json_blocks(path):
 
 
 class Compiled:
-    """What the compiler makes of the layers above; nothing where it is not built."""
+    """The compiler's output for the layers above; nothing if it is not built."""
 
     def __init__(self, moec):
         self.moec = moec if moec and pathlib.Path(moec).exists() else None
@@ -129,7 +129,7 @@ def weights(compiled):
 
 
 def packages():
-    manifest = json.loads(json_blocks("docs/manifest.md")[0])
+    manifest = json.loads(json_blocks("docs/reference/manifest.md")[0])
     for one in (manifest, *single_kernels(json.loads(json.dumps(manifest)))):
         sources = {kernel["source"]: "// a kernel\n" for target in one["targets"] for kernel in target["kernels"]}
         yield json.dumps({"manifest.json": {**one, "files": {path: "" for path in sources}}, **sources})
@@ -164,7 +164,7 @@ def single_kernels(manifest):
 
 
 def manifests(compiled):
-    whole = [*json_blocks("docs/manifest.md")[:1], *compiled.manifests()]
+    whole = [*json_blocks("docs/reference/manifest.md")[:1], *compiled.manifests()]
     for text in whole:
         yield json.dumps(json.loads(text))
         yield from (json.dumps(manifest) for manifest in single_kernels(json.loads(text)))
@@ -201,7 +201,7 @@ def ir(compiled):
 def layers():
     yield from (json.dumps({**LAYER, **changes}) for changes in LAYERS.values())
     yield from texts_of("test/driver/Inputs/*.json", "test/import/Inputs/*.json")
-    yield from json_blocks("docs/layer-json.md")
+    yield from json_blocks("docs/reference/layer-json.md")
 
 
 def configs():

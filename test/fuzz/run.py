@@ -29,23 +29,24 @@ WHOLE = ("compile-config", "compile-ir")
 # Bytes of an input: what a small document of the format needs.
 MOST_BYTES = {"json": 256, "import": 2200, "options": 512, "tuned": 2048, "expression": 256, "manifest": 8192, "package": 16384,
               "safetensors": 2048, "weights": 16384, "cache": 1024, "build-id": 512, "environment": 64}
-SMOKE_SECONDS = 3
-SMOKE_RUNS = 3000
+SMOKE_SECONDS = 5
+SMOKE_RUNS = 20000
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("targets", nargs="*", help=f"of {', '.join(PLAIN + WHOLE)}")
+    parser.add_argument("targets", nargs="*", help=f"of {', '.join(PLAIN + WHOLE)}, or plain for all that need no compiler")
     parser.add_argument("--build", type=pathlib.Path, default=corpus.ROOT / "build/sanitize", help="folder of the build")
     parser.add_argument("--moec", type=pathlib.Path, help="the compiler that makes seeds (default: of this build, or of the one above)")
     parser.add_argument("--work", type=pathlib.Path, help="folder of corpora, findings and results (default: BUILD/fuzz-work)")
-    parser.add_argument("--runs", type=int, default=100000, help="inputs of each fuzzer")
+    parser.add_argument("--runs", type=int, default=100000, help="inputs of each fuzzer; 0 for no limit")
     parser.add_argument("--seconds", type=int, default=0, help="time of each fuzzer; 0 for no limit")
     parser.add_argument("--max-len", type=int, help="bytes of an input")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--smoke", action="store_true", help="a few seconds, nothing is kept")
     parser.add_argument("--table", action="store_true", help="print the sums of the results")
     options = parser.parse_args()
+    options.targets = [name for target in options.targets for name in (PLAIN if target == "plain" else [target])]
     options.build = options.build.resolve()
     options.work = (options.work or options.build / "fuzz-work").resolve()
     unknown = set(options.targets) - set(PLAIN + WHOLE)
@@ -58,13 +59,13 @@ def arguments():
 
 def command_of(target, options, folder, seeds, crashes):
     if target in WHOLE:
-        return [options.build / "bin/moec-fuzz-compile", seeds, f"--runs={options.runs}", f"--seconds={options.seconds}",
+        return [options.build / "bin/moec-fuzz-compile", seeds, f"--runs={options.runs or sys.maxsize}", f"--seconds={options.seconds}",
                 f"--seed={options.seed}", f"--crashes={crashes}", f"--max-len={options.max_len or 65536}"]
     command = [options.build / f"bin/fuzz-{target}"]
     if not options.smoke:
         (folder / "corpus").mkdir(exist_ok=True)
         command.append(folder / "corpus")
-    return command + [seeds, f"-runs={options.runs}", f"-max_total_time={options.seconds}", f"-seed={options.seed}",
+    return command + [seeds, f"-runs={options.runs or -1}", f"-max_total_time={options.seconds}", f"-seed={options.seed}",
                       f"-max_len={options.max_len or MOST_BYTES[target]}", f"-artifact_prefix={crashes}/", "-timeout=20",
                       "-rss_limit_mb=2048", "-print_final_stats=1", "-reload=0",
                       *([f"-dict={folder}/words"] if (folder / "words").stat().st_size else [])]
@@ -104,7 +105,7 @@ def run(target, options):
                                 stderr=subprocess.STDOUT, env=quick).returncode
     text = log.read_text(encoding="utf-8", errors="replace")
     new = sorted(path.name for path in set(crashes.iterdir()) - before)
-    # What moec calls its own fault is to be read, and no death.
+    # An error that moec calls its own fault is to be read, and is no death.
     found = [name for name in new if not name.startswith("internal-")]
     line = {"target": target, "commit": commit(), "inputs": inputs_of(target, text), "seconds": round(time.monotonic() - start),
             "seed": options.seed, "status": status, "findings": found, "internal": len(new) - len(found)}

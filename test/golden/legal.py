@@ -5,7 +5,7 @@
 
 One line for each scheme and arch; for each backend/engine what the compiler does: `native`, `dequantized`, `emulated`,
 or the code of its refusal. A set that shrinks is then a difference to review. --update writes the file anew, and
-docs/schemes.md, which is made of it.
+docs/reference/support-matrix.md, which is made of it.
 """
 
 import difflib
@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "conform
 import moec_testing as testing  # noqa: E402
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "legal.txt"
-PAGE = GOLDEN.parents[2] / "docs" / "schemes.md"
+PAGE = GOLDEN.parents[2] / "docs" / "reference" / "support-matrix.md"
 HEADER = """\
 # What the compiler does with each scheme on each arch, by backend/engine: native, dequantized, emulated, or the code of
 # the refusal. Checked by legal.py, and written by it: `test/golden/legal.py --bin=build/bin --work=/tmp/legal --update`.
@@ -29,24 +29,25 @@ SHAPE = {"num_experts": 16, "experts_per_token": 4, "hidden_dim": 512, "intermed
 
 SERVED = ("native", "dequantized", "emulated")
 PAGE_HEADER = """\
-# Schemes on archs
+# Support matrix
 
-What multiplies each scheme where nothing is asked for: the engine, and how it does. Written by `test/golden/legal.py` from
-`test/golden/legal.txt`, which has every backend and engine.
+The engine that multiplies each scheme on each arch when the user names no engine, and the realization.
+`test/golden/legal.py` writes this page from `test/golden/legal.txt`, which lists every backend and engine.
 
-* native: operands are multiplied as they are, or as numbers that they are exactly, by an instruction of the arch (simt: by one
-  for every element, or for four integers);
-* dequantized: weights, or both operands, become numbers of 16 bits first, which are multiplied;
-* emulated: activations are quantized, and become what they then stand for in 16 bits.
+| realization | meaning |
+|---|---|
+| native | an instruction of the arch multiplies the operands as stored, or as numbers that are exactly equal |
+| dequantized | the kernel converts weights, or both operands, to 16 bits, and multiplies 16-bit numbers |
+| emulated | the kernel quantizes activations, converts the codes to 16 bits at once, and multiplies 16-bit numbers |
 
-What a scheme is made of stands in [the catalog](generated/catalog.md), its scales and layouts in
-[layer JSON](layer-json.md#quant_config).
+`simt` is native with one scalar instruction for each element, or for four integers. [The catalog](../generated/catalog.md)
+lists the descriptors of each scheme. [Quantization](quantization.md#quant_config) lists scales and layouts.
 
 """
 
 
 def schemes_page(text):
-    """docs/schemes.md of the text of legal.txt: archs with the same answers share a column."""
+    """docs/reference/support-matrix.md of the text of legal.txt: archs with the same answers share a column."""
     table, archs = {}, []
     for line in text.splitlines():
         if line.startswith("#"):

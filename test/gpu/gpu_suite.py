@@ -43,7 +43,7 @@ def find_sanitizer():
     return next((path for path in candidates if path and os.path.exists(path)), None)
 
 
-# What compute-sanitizer says where kernels ran without it.
+# compute-sanitizer's messages if kernels ran without it.
 NOT_INSTRUMENTED = re.compile(r"before first instrumented|Internal Sanitizer Error|[Nn]ot supported|[Uu]nsupported|"
                               r"[Ff]ailed to (instrument|patch)|No attachable process")
 
@@ -53,7 +53,7 @@ TIMED_OUT = 124
 HANG = 40
 # That this process may use.
 CORES = len(os.sched_getaffinity(0))
-# Of moec-check: what was asked for has been judged.
+# moec-check's statuses after a verdict on what was asked for.
 STATUSES = (0, 1, 2)
 
 
@@ -68,7 +68,7 @@ def execute(command, folder, timeout, environment=None):
 
 
 def summary_of(text, sanitizer):
-    """What compute-sanitizer counted, or None where it gave no summary."""
+    """compute-sanitizer's count, or None if it gave no summary."""
     word = r"RACECHECK SUMMARY: (\d+) hazard" if sanitizer == "racecheck" else r"ERROR SUMMARY: (\d+) error"
     found = re.findall(word, text)
     return max(map(int, found)) if found else None
@@ -318,7 +318,7 @@ class Together:
         return None
 
     def result_of(self, i):
-        """Of the runs that have a report; those behind one that ended the process were not run."""
+        """The result of the runs that have a report; runs behind one that ended the process were not run."""
         entry, reports = self.waiting[i], self.reports[i]
         runs = lines_of(entry)
         result = judge_calls(entry, [call_of(entry, runs[j], *reports[j]) for j in sorted(reports)], self.options)
@@ -344,7 +344,7 @@ class Together:
             self.unjudged.append(entry)
 
     def look_again(self, red):
-        """What failed beside others is run alone, which says whether it was its own fault. It stays a failure, unless
+        """An entry that failed beside others is run alone, which says whether it was its own fault. It stays a failure, unless
         others had left no memory for it."""
         for entry, result in red:
             if limit_of(self.options) > 1:
@@ -376,7 +376,7 @@ def name_of(entry):
 
 
 def without(entries, results):
-    """Those that did not pass in these results; and planted faults, which say that their tools see kernels here."""
+    """The entries that did not pass in these results, and planted faults, which say that their tools see kernels here."""
     passed = {(result["group"], result["name"]) for result in results if result["passed"]}
     return [entry for entry in entries if is_planted(entry) or (entry["group"], name_of(entry)) not in passed]
 

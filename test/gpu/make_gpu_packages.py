@@ -94,11 +94,13 @@ TYPED_TOKENS = "1,2,7,64,500"
 # The layer that template mutants are made of: every tail that a fault could hide in.
 MUTANT_SHAPE = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 328, "intermediate_size": 200}
 MUTANT_SHAPE_OF_BYTES = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 336, "intermediate_size": 208}
-# Of engine wgmma: more tiles than CTAs, so that each takes some in turn.
+# Experts for engine wgmma: more tiles than CTAs, so that each CTA takes some in turn.
 MUTANT_EXPERTS = {"wgmma": 60}
 # Kernels whose waits fail after so many milliseconds.
 DEADLINE = {"MOEC_SPIN_DEADLINE": "2000"}
-# What else a fault may need of its layer: (scheme, engine, changes, largest number of tokens).
+# Schedules differ between GPUs of an arch, and some faults are of one schedule: the GPU that packages are made for.
+MUTANT_GPU = {"sm_90a": ["--gpu=h100_sxm"]}
+# Layers that a fault may need: (scheme, engine, changes, largest number of tokens).
 MUTANT_LAYERS = {
     "zero_experts": ("bf16", "mma_sync", {**conformance.NO_METHOD, "routing_method": "longcat", "num_zero_experts": 9}, 2048),
     "weight_on_input": ("fp8_block", "mma_sync", {**conformance.NO_METHOD, "routing_method": "llama4", "experts_per_token": 1}, 2048),
@@ -198,7 +200,7 @@ class Maker:
         """Layers of language.py with this --seed, those that the compiler takes."""
         indices = [index for index in range(self.layers) if self.named(f"random-{index}")]
         for name, drawn in self.draw("random", self.seed, indices, self.most_work):
-            # What a layer has no use for, given ids say, is refused and left out.
+            # An option that the layer has no use for (given ids, say) is refused and left out.
             self.add("random", name, drawn.runs, refusable=True)
 
     def make_rows(self):
@@ -331,7 +333,7 @@ class Maker:
                         [f"--tokens={count}", "--routing=skewed", "--sample=4", *self.sanitizer_arguments(sanitizer)]],
                         sanitizer=sanitizer, package=f"packages/{name}")
 
-        # What nobody wrote down: drawn layers, small ones, since a tool slows a kernel down by orders of magnitude.
+        # Drawn layers that nobody wrote down, small ones, since a tool slows a kernel down by orders of magnitude.
         for name, _ in self.draw("sanitized-random", f"sanitized {self.seed}", list(range(SANITIZED_LAYERS)), MOST_WORK):
             for sanitizer in SANITIZERS[:3]:
                 most = max(variant["max_tokens"] for variant in self.manifest(name)["targets"][0]["variants"])
@@ -345,7 +347,7 @@ class Maker:
 
     @staticmethod
     def kind_of(mutant):
-        """Of the layer that a fault is planted in: scheme, engine and what else it needs."""
+        """The layer that a fault is planted in: scheme, engine and what else it needs."""
         layer = mutant.fields.get("Layer", "")
         scheme, engine = MUTANT_LAYERS[layer][:2] if layer else ("bf16", "mma_sync")
         return mutant.fields.get("Scheme", scheme), mutant.fields.get("Engine", engine), layer
@@ -362,7 +364,8 @@ class Maker:
         layer = self.write_layer(name, {**testing.layer_json(
             name, shape, scheme, self.rows["activations"][0], self.rows["routing"][1], True), **changes})
         # The faults are in the skeleton of this engine.
-        made = self.compile(name, layer, [f"--max-tokens={most}", *testing.engine_options(self.rows, engine)])
+        made = self.compile(name, layer, [f"--max-tokens={most}", *MUTANT_GPU.get(self.arch, []),
+                                          *testing.engine_options(self.rows, engine)])
         self.mutant_packages[name] = name if made else None
         return self.mutant_packages[name]
 

@@ -145,7 +145,7 @@ class SuiteTest(unittest.TestCase):
         self.assertEqual((refused["calls"], refused["worst"]["runs"]), (2, 3))
         self.assertIn("row of token 5 [--tokens=3]", refused["text"])
         self.assertIn("expected logits, got ids [--tokens=2]", self.result(text, 2, runs=runs)["text"])
-        # What has no line was not run.
+        # A run without a line was not run.
         ended = self.result(json.dumps(GOOD), 139, runs=runs)
         self.assertFalse(ended["passed"])
         ended = self.result(json.dumps(GOOD), 0, runs=runs)

@@ -33,7 +33,7 @@ constexpr char kDirect[] =
     "for another model describe the layer itself in a layer JSON "
     "({\"moec_layer\": 1, \"num_experts\": ..., \"experts_per_token\": ..., "
     "\"hidden_dim\": ..., \"intermediate_size\": ..., \"in_dtype\": ...}, see "
-    "docs/layer-json.md)";
+    "docs/reference/layer-json.md)";
 
 /// A refusal that lists all that is known, without the list.
 std::string withoutList(std::string message) {

@@ -423,7 +423,8 @@ TEST(Formats, ToldApartByContent) {
 TEST(Formats, WhatIsNoConfiguration) {
   EXPECT_EQ(refusalOf("{}"),
             "in.json: expected an object with \"moec_layer\" (a layer JSON, "
-            "docs/layer-json.md) or with \"architectures\" or \"model_type\" "
+            "docs/reference/layer-json.md) or with \"architectures\" or "
+            "\"model_type\" "
             "(a Hugging Face config.json), got one with none of these keys");
   EXPECT_EQ(refusalOf("[1]"), "in.json: expected a JSON object, got an array");
   EXPECT_EQ(refusalOf("{\"moec_layer\": 1, \"moec_layer\": 1}"),

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-# ===- catalog_doc.py - docs/generated/catalog.md is what moec lists -----------===#
+# ===- catalog_doc.py - docs/generated is what the programs print --------------===#
 #
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""Compares docs/generated/catalog.md with what `moec list` prints; --fix rewrites it. (The dialect's and the passes' pages:
-dialect/generate_docs.py.)"""
+"""Compares docs/generated/catalog.md with `moec list`, and docs/generated/cli.md with the programs' --help; --fix rewrites them.
+
+dialect/generate_docs.py writes the pages of the dialect and of the passes.
+"""
 
 import pathlib
 import subprocess
@@ -15,6 +17,7 @@ import sys
 from lintlib import Finding, main
 
 TABLES = ("schemes", "routing", "activations", "engines", "backends", "archs", "gpus")
+COMMANDS = ("moec", "moec compile", "moec explain", "moec list", "moec-run")
 
 
 def output(command, root):
@@ -28,8 +31,21 @@ def catalog(root, build):
     return "\n".join(parts)
 
 
+def cli(root, build):
+    parts = ["# Command line\n\nWhat `--help` prints.\n"]
+    for command in COMMANDS:
+        program, *words = command.split()
+        text = output([str(build / "bin" / program), *words, "--help"], root)
+        # The reference lists the environment.
+        text = text.split("\nEnvironment:")[0]
+        lines = [line.rstrip() for line in text.strip().splitlines()]
+        parts.append(f"## {command}\n\n```text\n" + "\n".join(lines) + "\n```\n")
+    return "\n".join(parts)
+
+
 def check(root, files, options):
-    wanted = {"docs/generated/catalog.md": catalog(root, options.build.resolve())}
+    build = options.build.resolve()
+    wanted = {"docs/generated/catalog.md": catalog(root, build), "docs/generated/cli.md": cli(root, build)}
     for path, text in wanted.items():
         file = root / path
         if options.fix:

@@ -5,7 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""getenv, secure_getenv and environ stand in runtime/support/Env.cpp alone; docs/debugging.md shows the table of Env.h."""
+"""getenv, secure_getenv and environ stand in runtime/support/Env.cpp alone.
+
+docs/reference/environment.md shows the table of Env.h.
+"""
 
 import re
 import sys
@@ -17,7 +20,7 @@ READS = re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b")
 
 
 TABLE = "runtime/support/Env.h"
-DOCUMENT = "docs/debugging.md"
+DOCUMENT = "docs/reference/environment.md"
 
 
 def check(root, files):

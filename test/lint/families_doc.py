@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# ===- families_doc.py - docs/families.md is what the importers read --------===#
+# ===- families_doc.py - families.md is what the importers read -------------===#
 #
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -7,8 +7,8 @@
 # ===------------------------------------------------------------------------===#
 """Each configuration class of transformers with experts is a row of Families.cpp, or has a reason why it is none.
 
-The classes stand in test/oracle/classes.json, written by classes.py there; the reasons in unclaimed.json. Makes docs/families.md of
-both; --fix rewrites it.
+The classes stand in test/oracle/classes.json, written by classes.py there; the reasons in unclaimed.json. Makes
+docs/reference/families.md of both; --fix rewrites it.
 """
 
 import json
@@ -21,10 +21,10 @@ TABLE, CLASSES, REASONS, PAGE = (
     "compiler/import/Families.cpp",
     "test/oracle/classes.json",
     "test/oracle/unclaimed.json",
-    "docs/families.md",
+    "docs/reference/families.md",
 )
 COLUMN = re.compile(r'\.{}\s*=\s*((?:"[^"]*"\s*)+)')
-# Of a class that stands inside another, whose row reads it.
+# A class that stands inside another, and the model type whose row reads it.
 INNER = {"DbrxFFNConfig": "dbrx"}
 
 

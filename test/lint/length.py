@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-# ===- length.py - no file beyond 600 lines ---------------------------------===#
+# ===- length.py - files that a person can read -----------------------------===#
 #
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""A file that a person is to read holds at most 600 lines; measurements and models' configs are data, not text."""
+"""A file that a person is to read holds at most 1,000 lines. Above 600 a warning asks whether it has two topics. Measurements and
+models' configs are data, not text."""
 
 import sys
 
 from lintlib import Finding, main, read_lines
 
-LIMIT = 600
+ASKED = 600
+LIMIT = 1000
 KINDS = (".h", ".cpp", ".cuh", ".cu", ".c", ".td", ".def", ".inc", ".py", ".cmake", ".txt", ".md", ".mlir", ".test", ".sh")
 ALONE = ("LICENSE",)
 # Printed by tablegen from the .td files, which are under the limit themselves.
@@ -28,6 +30,8 @@ def check(root, files):
         count = len(read_lines(root, path))
         if count > LIMIT:
             yield Finding(path, count, f"{count} lines; at most {LIMIT}: split it by topic")
+        elif count > ASKED:
+            print(f"warning: {path}: {count} lines; does it have two topics?")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""Runs README.md and docs/*.md: every ```console block is executed ('$ ' begins a command, what follows is its
+"""Runs every .md file: each ```console block is executed ('$ ' begins a command, what follows is its
 output), every ```mlir block goes through moec-opt (also those of the .td files), every ```json block is parsed, and a
 ```cpp file=PATH block must stand in that file word for word. A block with save=NAME is written to that file first.
 Links to files must lead somewhere.
@@ -149,9 +149,8 @@ def check(root, files, options):
     for path in files:
         if path.endswith(".td"):
             yield from check_ods(root, path, options)
-        if path.endswith(".md") and (path == "README.md" or path.startswith(("docs/", "templates/", "examples/"))):
-            if not path.startswith("docs/generated/"):
-                yield from check_document(root, path, options)
+        if path.endswith(".md") and not path.startswith("docs/generated/"):
+            yield from check_document(root, path, options)
 
 
 def add_options(parser):

@@ -18,12 +18,12 @@ from lintlib import Finding, main
 
 SOURCES = re.compile(r"compiler/(?:passes|import)/\w+\.cpp|compiler/schedule/Resolver\.cpp")
 TESTS = re.compile(r"test/(?!golden/|lint/).*\.(?:mlir|test|cpp|h)")
-# What a list of names has not.
+# A list of names has none of these words.
 WORDS = re.compile(r"\b(?:a|an|the|of|is|are|with|to|in|no|not|or|and|that|it|its|must|expected|got|accepted)\b")
 LITERAL = re.compile(r'R"\w*\((.*?)\)\w*"|"((?:[^"\\\n]|\\.)*)"', re.DOTALL)
-# Of a string (kept) and a comment or an assertion (not).
+# Matches a string (kept), and a comment or an assertion (dropped).
 SKIPPED = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|\bassert\([^;]*;')
-# What no input leads to: guards between parts of the compiler.
+# No input leads to these guards between parts of the compiler.
 UNREACHABLE = {
     "no hardware is known for",  # targets are verified
     "which has no row in dialect/catalog/Schemes.h",  # each that is named has one

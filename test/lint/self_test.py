@@ -49,11 +49,11 @@ class LintTest(unittest.TestCase):
 
 
 class Length(LintTest):
-    def test_601_lines(self):
-        self.red("length.py", {"runtime/A.cpp": "\n" * 601}, "runtime/A.cpp:601: 601 lines; at most 600")
+    def test_1001_lines(self):
+        self.red("length.py", {"runtime/A.cpp": "\n" * 1001}, "runtime/A.cpp:1001: 1001 lines; at most 1000")
 
-    def test_600_lines(self):
-        self.green("length.py", {"runtime/A.cpp": "\n" * 600, "examples/a.json": "\n" * 9000})
+    def test_1000_lines(self):
+        self.green("length.py", {"runtime/A.cpp": "\n" * 1000, "examples/a.json": "\n" * 9000})
 
 
 class Verifiers(LintTest):
@@ -108,7 +108,7 @@ class FamiliesDoc(LintTest):
                  "test/oracle/unclaimed.json:1: 'olmoe' is imported: it needs no reason")
 
     def test_page_that_says_otherwise(self):
-        self.red("families_doc.py", self.table, "docs/families.md:1: is not what the table says")
+        self.red("families_doc.py", self.table, "docs/reference/families.md:1: is not what the table says")
 
 
 class Env(LintTest):
@@ -121,12 +121,12 @@ class Env(LintTest):
         self.green("env.py", {"runtime/support/Env.cpp": 'std::getenv("X");\n', "runtime/B.cpp": "// getenv(x)\n"})
 
     def test_variable_without_documentation(self):
-        tree = dict(self.table, **{"docs/debugging.md": "| `MOEC_Y` | path |\n"})
+        tree = dict(self.table, **{"docs/reference/environment.md": "| `MOEC_Y` | path |\n"})
         self.red("env.py", tree, "MOEC_X is in the table of runtime/support/Env.h and not here")
         self.red("env.py", tree, "MOEC_Y is not in the table of runtime/support/Env.h")
 
     def test_documented_variable(self):
-        self.green("env.py", dict(self.table, **{"docs/debugging.md": "| `MOEC_X` | path |\n"}))
+        self.green("env.py", dict(self.table, **{"docs/reference/environment.md": "| `MOEC_X` | path |\n"}))
 
 
 class JsonReader(LintTest):
@@ -139,6 +139,61 @@ class JsonReader(LintTest):
         self.green("json_reader.py", {"runtime/support/Json.cpp": text, "test/A.cpp": text, "runtime/B.cpp": "// json::parse\n"})
 
 
+class ApiDoc(LintTest):
+    header = "typedef enum moec_status {\n  MOEC_OK = 0,\n  MOEC_BAD = 1\n} moec_status;\nconst char *moec_f(int x);\n"
+
+    def tree(self, page):
+        return {"runtime/include/moec/moec.h": self.header, "docs/reference/c-api.md": page}
+
+    def test_compared(self):
+        self.green("api_doc.py", self.tree("| `moec_f` | f |\n| `MOEC_OK` | 0 |\n| `MOEC_BAD` | 1 |\n"))
+
+    def test_missing(self):
+        self.red("api_doc.py", self.tree("| `MOEC_OK` | 0 |\n| `MOEC_BAD` | 1 |\n"), "moec_f is in runtime/include/moec/moec.h and not here")
+        self.red("api_doc.py", self.tree("| `moec_f` | f |\n| `MOEC_OK` | 0 |\n| `MOEC_BAD` | 2 |\n"), "MOEC_BAD = 1 is in")
+
+    def test_field_of_the_schema(self):
+        schema = json.dumps({"properties": {"a": {"properties": {"b": {}}}}})
+        tree = {"docs/reference/layer.schema.json": schema, "docs/reference/layer-json.md": "| `a` |\n"}
+        self.red("api_doc.py", tree, "docs/reference/layer-json.md:1: field 'b' is in")
+        self.green("api_doc.py", dict(tree, **{"docs/reference/quantization.md": '`{"b": 1}`'}))
+
+    def test_row_of_the_matrix(self):
+        tree = {"docs/reference/support-matrix.md": "| scheme | sm_80, 86 | sm_90a |\n|---|---|---|\n| `a` | x, native | y, native |\n"}
+        self.green("api_doc.py", dict(tree, **{"README.md": "| scheme | sm_86 |\n| `a` | x, native |\n"}))
+        self.red("api_doc.py", dict(tree, **{"README.md": "| scheme | sm_90a |\n| `a` | x, native |\n"}),
+                 "README.md:1: `a` on sm_90a is 'y, native' in docs/reference/support-matrix.md, not 'x, native'")
+        self.red("api_doc.py", dict(tree, **{"README.md": ""}), "README.md:1: shows no row")
+
+    def test_stale(self):
+        self.red("api_doc.py", self.tree("| `moec_f`, `moec_g` | f |\n| `MOEC_OK` | 0 |\n| `MOEC_BAD` | 1 |\n"), "moec_g is not in")
+
+
+class StatusDoc(LintTest):
+    runs = ("date,device,commit,run,cells,targets_met,faster,passed,failed,not_run,note\n"
+            "2026-01-01,A,aaa,a1,,,,1,0,0,\n2026-01-02,A,bbb,a2,,,,2,0,3,\n")
+    head = "| device | date | commit | checks passed | failed | not run | report |\n| --- | --- | --- | ---: | ---: | ---: | --- |\n"
+
+    def tree(self, status):
+        return {"bench/results/runs.csv": self.runs, "docs/status.md": f"a\n<!-- runs -->\n{status}<!-- end -->\n",
+                "bench/results/README.md": "<!-- runs -->\n<!-- end -->\n"}
+
+    def test_stale(self):
+        row = "| A | 2026-01-01 | aaa | 1 | 0 | 0 | [a1](../bench/results/2026-01-01-a1.md) |\n"
+        self.red("status_doc.py", self.tree(self.head + row), "docs/status.md:2: is not what bench/results/runs.csv says")
+
+    def test_newest(self):
+        row = "| A | 2026-01-02 | bbb | 2 | 0 | 3 | [a2](../bench/results/2026-01-02-a2.md) |\n"
+        _, output = run_lint("status_doc.py", self.tree(self.head + row))
+        self.assertNotIn("docs/status.md", output)
+
+    def test_no_place(self):
+        self.red("status_doc.py", dict(self.tree(""), **{"docs/status.md": ""}), "docs/status.md:1: has no '<!-- runs -->'")
+
+    def test_fix(self):
+        self.green("status_doc.py", self.tree(""), "--fix")
+
+
 class Words(LintTest):
     def test_promise(self):
         for word in ("TO" + "DO", "FIX" + "ME", "for " + "now", "not " + "implemented"):
@@ -146,6 +201,53 @@ class Words(LintTest):
 
     def test_no_promise(self):
         self.green("words.py", {"compiler/A.cpp": "int todos; // formal notes, nowhere\n"})
+
+
+class Prose(LintTest):
+    def test_long_sentence(self):
+        tree = {"docs/a.md": "# A\n\nShort.\n\n* " + "word " * 20 + "\n  " + "word " * 16 + ". End.\n"}
+        self.red("prose.py", tree, "docs/a.md:5: a sentence of 36 words, at most 35")
+
+    def test_long_cell(self):
+        self.red("prose.py", {"README.md": "| a | " + "word " * 36 + "|\n"}, "README.md:1: a sentence of 36 words")
+
+    def test_short_sentences(self):
+        text = "Word " * 35 + ". " + "Word " * 35 + "`a.b c`.\n\n```text\n" + "word " * 40 + "\n```\n\n    " + "word " * 40
+        spans = "\n\nIt takes " + "`a` number, `b`, " * 30 + "and `c`.\n"
+        self.green("prose.py", {"docs/a.md": text.replace("Word `", "`") + spans, "docs/generated/b.md": "word " * 40})
+
+    def test_words_behind_a_fence(self):
+        self.red("prose.py", {"docs/a.md": "```text\na\n```\n" + "word " * 36}, "docs/a.md:4: a sentence of 36 words")
+
+    def test_comments(self):
+        for path, text, line in (
+            ("runtime/A.h", "/// Of a layer,\nint x;\n", 1),
+            ("compiler/A.cpp", "int x; // Those that are.\n", 1),
+            ("dialect/A.td", "//\n// What it is.\n", 2),
+            ("test/a.py", 'def f():\n    """Where it is."""\n', 2),
+            ("test/b.py", "x = 1  # What it is\n", 1),
+            ("test/CMakeLists.txt", "# Of a test\nset(x 1)\n", 1),
+        ):
+            self.red("prose.py", {path: text}, f"{path}:{line}: a comment begins with")
+
+    def test_sound_comments(self):
+        tree = {
+            "runtime/A.h": "/// The bytes\n/// Of a layer. Offsets: one.\nconst char *x = \"// What\"; // whatever\n",
+            "test/a.py": 'x = """What\n# Of"""\nf("Of")\n',
+        }
+        self.green("prose.py", tree)
+
+    def test_allowed(self):
+        source = "// What it is.\nint x;\n// Of it.\n"
+        tree = {"runtime/A.h": source, "test/lint/prose_allowed.txt": "2 runtime/A.h\n"}
+        self.green("prose.py", tree)
+        self.red("prose.py", dict(tree, **{"runtime/A.h": source * 2}), "runtime/A.h:1: a comment begins with 'What'")
+        self.red("prose.py", dict(tree, **{"runtime/A.h": "// What\n"}), "runtime/A.h has 1 findings, not 2")
+
+    def test_list_does_not_grow(self):
+        tree = {"runtime/A.h": "// What\n\n// Of\n", "test/lint/prose_allowed.txt": "1 runtime/A.h\n"}
+        self.red("prose.py", tree, "it would grow from 1 to 2", "--fix")
+        self.green("prose.py", dict(tree, **{"runtime/A.h": "// What\n"}), "--fix")
 
 
 class Layering(LintTest):

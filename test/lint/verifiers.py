@@ -14,7 +14,7 @@ from lintlib import Finding, main
 
 EMIT = re.compile(r"\bemit(?:Op)?Error\s*\(")
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
-# What a statement is made of, so that a ';' in a string does not end it.
+# The parts of a statement, so that a ';' in a string does not end it.
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|;|//[^\n]*')
 EXPECTED = re.compile(r"expected-error[^{\n]*\{\{(.*)\}\}")
 

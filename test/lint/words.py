@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""What is not done is refused by name or listed in README's status, not noted in a comment."""
+"""A missing feature is refused by name or listed in docs/status.md, not noted in a comment."""
 
 import re
 import sys
@@ -31,7 +31,7 @@ def check(root, files):
                 word = match.group(0)
                 if word.lower() in SHOUTED and not word.isupper():
                     continue
-                yield Finding(path, number, f"'{word}': do it, refuse it by name, or list it in README.md under Status")
+                yield Finding(path, number, f"'{word}': do it, refuse it by name, or list it in docs/status.md")
             if CONFLICT.match(line):
                 yield Finding(path, number, "a merge conflict's mark")
 

@@ -144,7 +144,7 @@ def run_check(check, folder, work):
 
 
 def protocol_violations(mutant, library, trees):
-    """Of the mutant's text, its headers taken from the first of the trees that has them."""
+    """Violations of the launch protocol in the mutant's text, its headers taken from the first of the trees that has them."""
     text = (ROOT / "test/templates/configs" / mutant.fields["Text"]).read_text()
     error, log, ptx, _ = library.compile(text, mutant.fields["Text"], {}, [
         "-std=c++20", "-default-device", "-arch=sm_90a", *[f"-I{tree / 'templates'}" for tree in trees]])
@@ -206,7 +206,7 @@ def main():
     if not (pathlib.Path(options.build) / "build.ninja").exists():
         print("SKIPPED: the build folder is not Ninja's")
         sys.exit(77)
-    # Where bootstrap puts PyPI's safetensors.
+    # bootstrap puts PyPI's safetensors into this folder.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(pathlib.Path(options.build) / "python"), os.environ.get("PYTHONPATH", "")])
     started = time.time()
     builder, failures, baseline, looked_at = Builder(options.build), [], {}, 0

@@ -154,7 +154,7 @@ def evaluate(name: str, family: Family, block: Any, x: torch.Tensor, token_ids: 
 
 @torch.no_grad()
 def silence_shared(block: Any) -> None:
-    """What a layer without its shared experts gives."""
+    """Makes the output that of a layer without shared experts."""
     if shared_of(block) is not None:
         for name, tensor in shared_of(block).named_parameters():
             if "down" in name or "output" in name:
@@ -193,7 +193,7 @@ def expert_weights(family: Family, block: Any) -> dict[str, torch.Tensor]:
 
 
 def stored(family: Family, block: Any, package: Package) -> tuple[dict[str, torch.Tensor], list[str]]:
-    """What the package calls its stored weights, out of the block; and what does not fit."""
+    """The block's weights by the names of the package's stored weights; and what does not fit."""
     made = expert_weights(family, block)
     shared = package.layer["n_shared_experts"]
     if shared:

@@ -5,7 +5,7 @@
 
     python3 test/oracle/classes.py
 
-test/lint/families_doc.py makes docs/families.md of it, and fails where a class is neither imported nor has a reason in
+test/lint/families_doc.py makes docs/reference/families.md of it, and fails where a class is neither imported nor has a reason in
 unclaimed.json. README.md says what this program needs.
 """
 

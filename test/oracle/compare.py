@@ -27,7 +27,7 @@ LIMITS = {"f32": 1e-5, "bf16": 0.02}
 
 @dataclasses.dataclass
 class Record:
-    """What became of a case.
+    """The outcome of a case.
 
     agrees: at once; asked: after a key that moec asked for, or without shared experts, as it said; refused; differs; dense:
     a layer without experts was taken; absent: transformers has no such class; harness: this program failed.

@@ -46,7 +46,7 @@ def merged(base: Keys, overrides: Keys) -> Keys:
 
 
 def past_the_class(overrides: Keys) -> Keys:
-    """Those of "+key", which the text alone has."""
+    """The overrides of "+key", which the text alone has."""
     return {key[1:]: value for key, value in overrides.items() if key.startswith("+")}
 
 
@@ -63,7 +63,7 @@ def make_config(name: str, family: Family, overrides: Keys) -> Any:
 
 
 def inner_config(family: Family, config: Any) -> Any:
-    """What the block takes; experts one after the other, which every device does."""
+    """The config that the block takes; experts one after the other, which every device does."""
     inner = getattr(config, family.part) if family.outer else config
     inner._experts_implementation = "eager"
     return inner
@@ -77,7 +77,7 @@ def written(config: Any) -> Keys:
 
 
 def without_defaults(full: Keys, default: Keys) -> Keys:
-    """What of a text the class would not say by itself."""
+    """The keys of a text that the class would not say by itself."""
     made: Keys = {}
     for key, value in full.items():
         if key in NAMES:

@@ -21,7 +21,7 @@ from configs import class_of, make_config, transformers, written
 from families import FAMILIES, Family, Keys
 
 PATH = pathlib.Path(__file__).resolve().parents[1] / "import" / "Inputs" / "class-defaults.json"
-# What every class has of its base, and parts of a model that have no experts.
+# Keys that every class has of its base, and parts of a model that have no experts.
 OTHER_PARTS = ("vision_config", "audio_config", "attn_config", "id2label", "label2id", "per_layer_config")
 
 

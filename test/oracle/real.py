@@ -58,7 +58,7 @@ def narrowed(config: Keys) -> Keys:
 
 
 def read_as(setup: Setup, text: Keys) -> str:
-    """What moec takes a config for, but for where it comes from; or the refusal."""
+    """The layer that moec reads from a config, without its origin; or the refusal."""
     record = Record("", "")
     package, options = compiled(setup, copy.deepcopy(text), {}, setup.options(None), record)
     if package is None:

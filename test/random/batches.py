@@ -20,12 +20,12 @@ from language import MOST_WORK, SLICED, Drawn, Language, settle
 # Seconds for a batch's compilations and for its runs: far more than they take.
 COMPILE_LIMIT, RUN_LIMIT = 600, 1200
 TIMED_OUT = 124
-# Of moec-check: each line was judged.
+# moec-check's statuses after a verdict on each line.
 STATUSES = (0, 1, 2)
 
 
 class Workshop:
-    """What a batch is made with and where."""
+    """The tools and the folder of a batch."""
 
     def __init__(self, tools, work, arch="sm_90a", most_work=MOST_WORK, sliced=SLICED, cubins=False):
         self.library, self.work, self.rows = tools.library, pathlib.Path(work), pathlib.Path(work) / "rows.json"

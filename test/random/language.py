@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Layers drawn from the whole language.
 
-What can be drawn is read from the catalog's tables and from docs/schema/layer.schema.json: a new row or a new field is drawn
+What can be drawn is read from the catalog's tables and from docs/reference/layer.schema.json: a new row or a new field is drawn
 as soon as it is there. A layer that the compiler refuses with a reason loses one field after the other until it is taken, so
 that what is legal is found and not listed here.
 """
@@ -19,8 +19,8 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "conformance"))
 import moec_testing as testing  # noqa: E402
 
-SCHEMA = ROOT / "docs" / "schema" / "layer.schema.json"
-# Of a layer, in which order they are drawn; all other fields of the schema are options.
+SCHEMA = ROOT / "docs" / "reference" / "layer.schema.json"
+# The required fields of a layer, in the order of drawing; all other fields of the schema are options.
 REQUIRED = ("moec_layer", "name", "num_experts", "experts_per_token", "hidden_dim", "intermediate_size", "in_dtype", "quant_config",
             "activation", "routing_method")
 TOKENS = (0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 160)
@@ -37,9 +37,9 @@ SLICED_ROWS, SLICED_GPU = (16384, 18432), "h100_pcie"
 SLICED, ZERO_EXPERTS, WEIGHT_ON_INPUT, TABLE, OTHER_INPUT, OTHER_GROUPS, ORDERED = 0.02, 0.08, 0.06, 0.5, 0.2, 0.4, 0.4
 # Numbers worth drawing for a field of which the schema says only that it is one.
 NUMBERS = (0.5, 1.0, 1.702, 2.5, 7.0)
-# What a refusal says: a code, what it got and what it takes, or what does not go together.
+# A refusal's words: a code, what it got and what it takes, or what does not go together.
 REFUSED = re.compile(r"\[\w+\]|expected|accepted|\bgot\b|do not|must|needs")
-# Of the width: the error of a tensor of fewer numbers is not that of many.
+# The least width: the error of a tensor of fewer numbers is not that of many.
 LEAST_HIDDEN = 64
 
 
@@ -54,7 +54,7 @@ class Drawn:
 
 
 class Language:
-    """What there is to draw from."""
+    """The tables to draw from."""
 
     def __init__(self, rows, schema=SCHEMA, sliced=SLICED):
         self.rows, self.sliced_share = rows, sliced
@@ -158,7 +158,7 @@ class Language:
         second = [f"--tokens={draw.choice(allowed)}", *draw.choice(
             (f"--inputs=ids32 --given-weights-dtype={floats}", f"--inputs=ids64 --given-weights-dtype={floats}",
              "--token-ids=i64" if layer.get("hash_vocabulary") else "--refresh", "--refresh",
-             # Of elements of 4, 6 and 8 bits: each whole rows of 16 bytes.
+             # A stride for elements of 4, 6 and 8 bits: each has whole rows of 16 bytes.
              "--row-stride=64", "--valid-tokens=0", "--valid-tokens=1", "--valid-tokens=20",
              f"--routing={draw.choice(PATTERNS)}")).split()]
         return [first, second]
@@ -187,7 +187,7 @@ def settle(attempt, drawn, draw):
             return drawn, ""
         if status != 1 or not REFUSED.search(errors):
             return drawn, f"moec exited with {status}: {errors[-400:]}"
-        # What the message names goes first.
+        # Options that the message names go first.
         optional = [field for field in drawn.layer if field not in REQUIRED]
         named = [field for field in optional if field in errors]
         if named or optional and draw.random() < 0.7:

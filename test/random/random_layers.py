@@ -49,7 +49,7 @@ def run_package(tools, drawn, folder):
 
 
 def failure_of(tools, drawn, folder):
-    """What is wrong with a layer that was taken: None, or a sentence."""
+    """The fault of a layer that was taken: None, or a sentence."""
     status, errors = compile_package(tools, drawn, folder)
     if status == 1 and REFUSED.search(errors):
         return None
@@ -181,7 +181,7 @@ def main():
         all_results += results
     print(summary(all_results))
     failures = [text for word, text, _ in all_results if word == "failed"]
-    # Where nearly nothing is legal the generator is wrong, and nothing is tested.
+    # If nearly nothing is legal the generator is wrong, and nothing is tested.
     refused = [text for word, text, _ in all_results if word == "refused"]
     if len(refused) * 4 > len(all_results):
         failures.append(f"more than a quarter was refused: {refused[0]}")

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // What becomes of a weight that is stored as floats, by the layer's descriptor
-// and the rules of docs/checkpoints.md: each number is what exact arithmetic
-// gives, rounded to f32 once for each step that the rule names.
+// and the rules of docs/reference/checkpoints.md: each number is what exact
+// arithmetic gives, rounded to f32 once for each step that the rule names.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,17 +5,17 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// From numbers to codes: in the templates (compiled for the host), the host
-// device and the reference, against a search in the numbers of all codes. From
-// codes to numbers: SmallFloatsTest.cpp and E4m3Test.cpp.
+// From numbers to codes: in the kernels' arithmetic, by the names of the host
+// device, and in the reference, against a search in the numbers of all codes.
+// From codes to numbers: SmallFloatsTest.cpp and E4m3Test.cpp.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/host/Element.h"
 #include "runtime/host/WeightRules.h"
+#include "templates/moe/math/host.h"
 #include "test/reference/Element.h"
 #include "test/reference/FirstHalf.h"
-#include "test/templates/DeviceFunctions.h"
 
 #include <algorithm>
 #include <array>
@@ -23,8 +23,6 @@
 #include <cstring>
 #include <functional>
 #include <gtest/gtest.h>
-
-#include "templates/moe/quant/weight_scaling.cuh"
 
 using namespace moec;
 

@@ -12,14 +12,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/host/Element.h"
+#include "templates/moe/math/host.h"
 #include "test/reference/Element.h"
-#include "test/templates/DeviceFunctions.h"
 
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
-
-#include "templates/moe/core/e4m3.cuh"
 
 using namespace moec;
 

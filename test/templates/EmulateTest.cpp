@@ -6,24 +6,21 @@
 //===----------------------------------------------------------------------===//
 //
 // What values become that are quantized and dequantized at once: every half and
-// every tie in the templates (compiled for the host) against the reference,
-// rows in the host device against the reference for each kind of scales, and
-// scales by hand.
+// every tie in the kernels' arithmetic against the reference, rows in the host
+// device against the reference for each kind of scales, and scales by hand.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/host/Emulate.h"
 #include "runtime/host/Element.h"
+#include "templates/moe/math/host.h"
 #include "test/reference/FirstHalf.h"
 #include "test/reference/TestData.h"
-#include "test/templates/DeviceFunctions.h"
 
 #include <bit>
 #include <cmath>
 #include <functional>
 #include <gtest/gtest.h>
-
-#include "templates/moe/core/small_floats.cuh"
 
 using namespace moec;
 

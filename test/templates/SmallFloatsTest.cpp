@@ -5,22 +5,19 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What each code of a format stands for, in the templates (compiled for the
-// host), the host device and the reference. There and back in the reference,
-// and its rounding of every half and of the ties between codes.
+// What each code of a format stands for, in the kernels' arithmetic, by its
+// name in the host device, and in the reference. There and back in the
+// reference, and its rounding of every half and of the ties between codes.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/host/Element.h"
+#include "templates/moe/math/host.h"
 #include "test/reference/Element.h"
-#include "test/templates/DeviceFunctions.h"
 
 #include <cmath>
 #include <functional>
 #include <gtest/gtest.h>
-
-#include "templates/moe/core/code_bytes.cuh"
-#include "templates/moe/core/small_floats.cuh"
 
 using namespace moec;
 

@@ -5,14 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The rules of the templates (compiled for the host) and those of the host
-// device make the same bits: scales of many sizes, and codes of every half and
-// of every tie.
+// The rules of the kernels, by the words of a layer, make the bits of the
+// reference: scales and codes of groups of many sizes.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/host/WeightRules.h"
-#include "test/templates/DeviceFunctions.h"
+#include "test/reference/QuantizeWeights.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,122 +19,125 @@
 #include <gtest/gtest.h>
 #include <random>
 
-#include "templates/moe/quant/weight_scaling.cuh"
-
 using namespace moec;
 
 namespace {
 
-template <class T> std::byte bytesOf(T value, size_t i) {
-  std::byte bytes[sizeof(T)];
-  std::memcpy(bytes, &value, sizeof(T));
-  return bytes[i];
-}
+constexpr int64_t kNumbers = 64;
 
-struct Names {
+struct Kind {
   const char *element, *scale;
   int64_t rows, columns;
-  const char *rule = "";
+  bool zeroPoint = false;
+
+  bool second() const { return std::string_view(scale) == "f8E4M3FN"; }
+  host::WeightFormat format() const {
+    host::WeightFormat made;
+    made.element = element, made.scale = scale;
+    made.groupRows = rows, made.groupColumns = columns;
+    made.second = second(), made.zeroPoint = zeroPoint;
+    return made;
+  }
+  /// A layer whose second weight is one row, and all of it one group.
+  reference::Layer layer() const {
+    reference::Layer made;
+    made.hidden = 1, made.intermediate = kNumbers;
+    made.storedWeightType = reference::findElement("f32");
+    made.weightType = reference::findElement(element);
+    made.w2Scaling.given = true;
+    made.w2Scaling.rows = rows;
+    made.w2Scaling.columns = columns == -1 ? -1 : kNumbers;
+    made.w2Scaling.scaleType = reference::findElement(scale);
+    made.w2Scaling.second = second(), made.w2Scaling.zeroPoint = zeroPoint;
+    return made;
+  }
 };
 
-template <class Code, class Scale, class Rule, moe::quant::Shares kShares,
-          bool kZeroPoints = false>
-void compare(const Names &names) {
-  using Scaling =
-      moe::quant::WeightScaling<Code, Scale, Rule, kShares, kZeroPoints>;
-  host::WeightFormat format;
-  format.element = names.element;
-  format.scale = names.scale;
-  format.groupRows = names.rows, format.groupColumns = names.columns;
-  format.second = Scaling::kTwoLevels;
-  format.zeroPoint = kZeroPoints;
-  format.scaleRule = names.rule;
-  const Result<host::WeightRules> rules = host::WeightRules::of(format);
+/// Code `i` of those that lie one behind the other.
+unsigned codeAt(const std::vector<std::byte> &codes, int64_t bits, int64_t i) {
+  unsigned code = 0;
+  for (int64_t bit = 0; bit < bits; ++bit) {
+    const int64_t at = i * bits + bit;
+    code |= unsigned(codes[size_t(at / 8)] >> at % 8 & std::byte(1)) << bit;
+  }
+  return code;
+}
+
+void compare(const Kind &kind, const std::vector<float> &numbers) {
+  const Result<host::WeightRules> rules = host::WeightRules::of(kind.format());
   ASSERT_TRUE(bool(rules)) << rules.error().message;
+  const reference::QuantizedWeight expected =
+      reference::quantizeWeight(kind.layer(), false, numbers.data());
+  host::WeightRange range;
+  for (float number : numbers)
+    range.take(number);
+  float second = 1;
+  if (kind.second()) {
+    second = rules->secondScale(range.largest());
+    float stored = 0;
+    std::memcpy(&stored, expected.secondScales.data(), sizeof(stored));
+    ASSERT_EQ(second, stored) << range.largest();
+  }
+  std::vector<std::byte> scale(expected.scales.size());
+  rules->storeScale(range, second, scale.data());
+  ASSERT_EQ(scale, expected.scales) << range.largest();
+  const float factor = rules->factor(scale.data(), second);
+  uint8_t zero = 0;
+  if (kind.zeroPoint) {
+    zero = rules->zeroPoint(range, factor);
+    ASSERT_EQ(std::byte(zero), expected.zeroPoints.at(0)) << range.largest();
+  }
+  for (int64_t i = 0; i < kNumbers; ++i)
+    ASSERT_EQ(unsigned(rules->code(numbers[size_t(i)], factor, zero)),
+              codeAt(expected.codes, host::storageBits(rules->codes()), i))
+        << kind.element << " of " << range.largest() << ": "
+        << numbers[size_t(i)];
+}
+
+void compareSizes(const Kind &kind) {
   std::mt19937 random(7);
   std::uniform_real_distribution<float> exponents(-40, 30), part(-1, 1);
   std::vector<float> sizes = {0,   1e-10f, 1e-30f, 1e-38f, 448,   28, 7.5f, 6,
                               127, 57344,  3e38f,  0.5f,   1e-3f, 3,  4096};
-  for (int i = 0; i < 500; ++i)
+  for (int i = 0; i < 1000; ++i)
     sizes.push_back(std::exp2(exponents(random)));
   for (float size : sizes) {
-    host::WeightRange range;
-    moe::quant::Range onDevice;
-    for (float value : {size * part(random), -size, size * part(random)}) {
-      range.take(value);
-      onDevice.least = std::min(onDevice.least, value);
-      onDevice.most = std::max(onDevice.most, value);
-    }
-    const float all = std::min(size, 1e38f) * 3;
-    const float second = Scaling::kTwoLevels ? Scaling::second(all) : 1;
-    if (Scaling::kTwoLevels) {
-      EXPECT_EQ(second, rules->secondScale(all));
-    }
-    const Scale scale = Scaling::scale(onDevice, second);
-    std::byte stored[4] = {};
-    rules->storeScale(range, second, stored);
-    for (size_t i = 0; i < sizeof(Scale); ++i)
-      ASSERT_EQ(stored[i], bytesOf(scale, i)) << size;
-    const float factor = Scaling::factor(scale, second);
-    ASSERT_EQ(factor, rules->factor(stored, second)) << size;
-    const int zero = kZeroPoints ? Scaling::zeroPoint(onDevice, factor) : 0;
-    if (kZeroPoints) {
-      ASSERT_EQ(zero, int(rules->zeroPoint(range, factor))) << size;
-    }
-    for (int i = 0; i < 64; ++i) {
-      // Halves of steps are ties of many types.
-      const float value = i % 2 ? size * part(random)
-                                : factor * std::round(part(random) * 40) / 4;
-      ASSERT_EQ(Scaling::code(value, factor, zero),
-                unsigned(rules->code(value, factor, uint8_t(zero))))
-          << size << " " << value;
-    }
-  }
-  // Every half, and the middles of codes' numbers.
-  for (unsigned bits = 0; bits < 1u << 16; ++bits) {
-    const float value = host::fromF16(uint16_t(bits));
-    if (std::isfinite(value)) {
-      ASSERT_EQ(Scaling::code(value, 1, 8), unsigned(rules->code(value, 1, 8)))
-          << value;
-    }
+    std::vector<float> numbers(kNumbers);
+    for (size_t i = 0; i < numbers.size(); ++i)
+      // 64ths of the largest are ties of many types.
+      numbers[i] = i % 2 ? size * part(random)
+                         : size * (std::round(part(random) * 64) / 64);
+    numbers[5] = -size;
+    numbers[6] = size * part(random) / 1024;
+    compare(kind, numbers);
+    if (testing::Test::HasFatalFailure())
+      return;
   }
 }
 
 TEST(WeightScaling, ScalesOfBlocksChannelsAndTensors) {
-  using enum moe::quant::Shares;
-  using moe::quant::Ceil;
-  compare<moe::e4m3, float, Ceil, Group>({"f8E4M3FN", "f32", 128, 128});
-  compare<moe::e4m3, float, Ceil, Channel>({"f8E4M3FN", "f32", 1, -1});
-  compare<moe::e4m3, float, Ceil, Tensor>({"f8E4M3FN", "f32", -1, -1});
-  compare<moe::e5m2, float, Ceil, Channel>({"f8E5M2", "f32", 1, -1});
-  compare<moe::i8, float, Ceil, Channel>({"i8", "f32", 1, -1});
-  compare<moe::i8, float, Ceil, Tensor>({"i8", "f32", -1, -1});
-  compare<moe::i8, moe::bf16, Ceil, Channel>({"i8", "bf16", 1, -1});
+  compareSizes({"f8E4M3FN", "f32", 128, 128});
+  compareSizes({"f8E4M3FN", "f32", 1, -1});
+  compareSizes({"f8E4M3FN", "f32", -1, -1});
+  compareSizes({"f8E5M2", "f32", 1, -1});
+  compareSizes({"i8", "f32", 1, -1});
+  compareSizes({"i8", "f32", -1, -1});
+  compareSizes({"i8", "bf16", 1, -1});
 }
 
 TEST(WeightScaling, CodesOfFourBits) {
-  using enum moe::quant::Shares;
-  using moe::quant::Ceil;
-  compare<moe::i4, moe::bf16, Ceil, Group>({"i4", "bf16", 1, 128});
-  compare<moe::i4, moe::f16, Ceil, Group>({"i4", "f16", 1, 32});
-  compare<moe::i4, moe::bf16, Ceil, Group, true>({"i4", "bf16", 1, 128});
-  compare<moe::i4, moe::f16, Ceil, Group, true>({"i4", "f16", 1, 64});
-  compare<moe::e2m1, moe::e4m3, moe::quant::Even, Group>(
-      {"f4E2M1FN", "f8E4M3FN", 1, 16});
+  compareSizes({"i4", "bf16", 1, 64});
+  compareSizes({"i4", "f16", 1, 64});
+  compareSizes({"i4", "bf16", 1, 64, true});
+  compareSizes({"i4", "f16", 1, 64, true});
+  compareSizes({"f4E2M1FN", "f8E4M3FN", 1, 64});
 }
 
 TEST(WeightScaling, PowersOfTwo) {
-  using enum moe::quant::Shares;
-  using moe::quant::Ceil;
-  using moe::quant::Even;
-  using moe::quant::Floor;
-  compare<moe::e2m1, moe::ue8m0, Even, Group>({"f4E2M1FN", "f8E8M0FNU", 1, 32});
-  compare<moe::e2m1, moe::ue8m0, Floor, Group>(
-      {"f4E2M1FN", "f8E8M0FNU", 1, 32, "floor"});
-  compare<moe::e4m3, moe::ue8m0, Ceil, Group>(
-      {"f8E4M3FN", "f8E8M0FNU", 128, 128});
-  compare<moe::e3m2, moe::ue8m0, Ceil, Group>({"f6E3M2FN", "f8E8M0FNU", 1, 32});
-  compare<moe::e2m3, moe::ue8m0, Ceil, Group>({"f6E2M3FN", "f8E8M0FNU", 1, 32});
+  compareSizes({"f4E2M1FN", "f8E8M0FNU", 1, 64});
+  compareSizes({"f8E4M3FN", "f8E8M0FNU", 128, 128});
+  compareSizes({"f6E3M2FN", "f8E8M0FNU", 1, 64});
+  compareSizes({"f6E2M3FN", "f8E8M0FNU", 1, 64});
 }
 
 } // namespace

@@ -43,7 +43,7 @@ def openNvrtc():
 
 
 class Compiled:
-    """What one compile gave: ok, log, ptx, cubin, milliseconds."""
+    """The result of one compile: ok, log, ptx, cubin, milliseconds."""
 
     def __init__(self, ok, log, ptx, cubin, milliseconds):
         self.ok, self.log, self.ptx = ok, log, ptx
@@ -72,7 +72,7 @@ class Compiled:
 
     @property
     def remarks(self):
-        """What ptxas says about wgmma and setmaxnreg that it could not use well."""
+        """ptxas's messages about wgmma and setmaxnreg that it could not use well."""
         return [line for line in self.log.splitlines() if re.search(r"\(C7\d\d\d\)", line)]
 
     @property

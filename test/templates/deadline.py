@@ -14,7 +14,7 @@ import compile as nvrtc
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "configs")
 BARRIER, COUNTER, SIGNALS = ("a barrier's phase ends in time", "a row tile's counter is reached in time",
                              "all CTAs signal in time")
-# What each kernel waits for.
+# The waits of each kernel.
 KERNELS = {"wgmma_fp8_block_down_128x128x128": {BARRIER, COUNTER},
            "wgmma_gate_up_bf16_16x128x64": {BARRIER},
            "down_slices_fp8_block_64x128x128": {BARRIER, SIGNALS}}

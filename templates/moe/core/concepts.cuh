@@ -57,12 +57,6 @@ template <class A> constexpr bool checkActivation() {
   return true;
 }
 
-/// An activation function of one variable.
-template <class F> constexpr bool checkFunction() {
-  static_assert(requires { F::value(0.0f); }, "F lacks value(float)");
-  return true;
-}
-
 /// A score policy: kSoftmax says whether scores need all logits of a token.
 template <class S> constexpr bool checkScorePolicy() {
   MOE_REQUIRE_VALUE(S, kNeedsSum, "whether scores need a sum over experts");
@@ -78,11 +72,18 @@ template <class S> constexpr bool checkSelectPolicy() {
   return true;
 }
 
-/// A normalization policy: weights from the scores of one token, by one warp.
+/// A normalization policy: weights from the scores of one token.
 template <class N> constexpr bool checkNormalizePolicy() {
+  MOE_REQUIRE_VALUE(N, kSums, "whether weights need the sum of all terms");
   static_assert(
-      requires { N::template weight<8>(0.0f, true, true); },
-      "N lacks weight<kTopK>(float score, bool finite, bool lane)");
+      requires { N::term(0.0f, 0.0f); },
+      "N lacks term(float score, float best)");
+  if constexpr (N::kSums) {
+    MOE_REQUIRE_VALUE(N, kNeedsBest, "whether terms need the best score");
+    static_assert(
+        requires { N::weight(0.0f, 0.0f, 8); },
+        "N lacks weight(float term, float sum, int topK)");
+  }
   return true;
 }
 

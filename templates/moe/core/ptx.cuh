@@ -6,96 +6,18 @@
 //===----------------------------------------------------------------------===//
 //
 // The inline PTX of the templates but for what only sm_90 has (ptx_async.cuh,
-// ptx_wgmma.cuh). Each function has a plain fallback where an older arch lacks
-// the instruction and a plain form exists; the tensor-core instructions have
-// none, and engines that use them are not legal there.
+// ptx_wgmma.cuh) and for arithmetic of values (math/instructions.cuh). Each
+// function has a plain fallback where an older arch lacks the instruction and a
+// plain form exists; the tensor-core instructions have none, and engines that
+// use them are not legal there.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
-#include "moe/core/e4m3.cuh"
+#include "moe/math/instructions.cuh"
 
 namespace moe::ptx {
-
-//===--- conversions ------------------------------------------------------===//
-
-__device__ __forceinline__ float floatFromHalf(unsigned short bits) {
-  float value;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-  return value;
-}
-
-__device__ __forceinline__ unsigned short halfFromFloat(float value) {
-  unsigned short bits;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
-  return bits;
-}
-
-/// Round to nearest even by integer arithmetic; right on every arch.
-__device__ __forceinline__ unsigned short bfloatByInteger(float value) {
-  unsigned bits = __float_as_uint(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u)
-    return 0x7fff;
-  return (unsigned short)((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);
-}
-
-__device__ __forceinline__ unsigned short bfloatFromFloat(float value) {
-#if __CUDA_ARCH__ >= 800
-  unsigned pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(0.0f), "f"(value));
-  return (unsigned short)(pair & 0xffff);
-#else
-  return bfloatByInteger(value);
-#endif
-}
-
-__device__ __forceinline__ unsigned bfloatPair(float low, float high) {
-#if __CUDA_ARCH__ >= 800
-  unsigned pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-#else
-  return unsigned(bfloatByInteger(low)) | unsigned(bfloatByInteger(high)) << 16;
-#endif
-}
-
-__device__ __forceinline__ unsigned halfPair(float low, float high) {
-#if __CUDA_ARCH__ >= 800
-  unsigned pair;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-#else
-  return unsigned(halfFromFloat(low)) | unsigned(halfFromFloat(high)) << 16;
-#endif
-}
-
-/// Two e4m3 codes as halves, exactly; the first in the lower half.
-__device__ __forceinline__ unsigned halvesFromE4m3(unsigned codes) {
-#if __CUDA_ARCH__ >= 890
-  unsigned pair;
-  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"((unsigned short)codes));
-  return pair;
-#else
-  unsigned scaled = detail::scaledHalves(codes), pair;
-  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(pair) : "r"(scaled), "r"(0x5c005c00u));
-  return pair | detail::halvesNan(scaled);
-#endif
-}
-
-/// Rounded to nearest even, saturated to +-448; the first in the lower byte.
-__device__ __forceinline__ unsigned e4m3Pair(float low, float high) {
-#if __CUDA_ARCH__ >= 890
-  unsigned short pair;
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;"
-      : "=h"(pair)
-      : "f"(high), "f"(low));
-  return pair;
-#else
-  return unsigned(detail::e4m3ByInteger(low)) |
-         unsigned(detail::e4m3ByInteger(high)) << 8;
-#endif
-}
 
 //===--- programmatic dependent launch ------------------------------------===//
 

@@ -1,12 +1,12 @@
-//===- types.cuh - storage types and their conversions ----------*- C++ -*-===//
+//===- types.cuh - vectors of storage types ---------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// bf16 and f16 as plain 16-bit storage, the conversions to and from f32 (round
-// to nearest even), and the 16-byte vector that all wide accesses use. No
+// The 16-byte vector that all wide accesses use, several storage types of
+// math/types.cuh in a word, and what a caller may choose at each run. No
 // toolkit header: a kernel then compiles in tens of milliseconds.
 //
 //===----------------------------------------------------------------------===//
@@ -14,28 +14,9 @@
 #pragma once
 
 #include "moe/core/ptx.cuh"
+#include "moe/math/types.cuh"
 
 namespace moe {
-
-/// bfloat16 storage: the upper half of an f32.
-struct bf16 {
-  unsigned short bits;
-};
-
-/// IEEE binary16 storage.
-struct f16 {
-  unsigned short bits;
-};
-
-/// 8-bit float storage, 1 sign, 4 exponent, 3 mantissa bits (f8E4M3FN).
-struct e4m3 {
-  unsigned char bits;
-};
-
-/// An integer, two's complement.
-struct i8 {
-  signed char bits;
-};
 
 /// 16 bytes, moved by one instruction.
 struct alignas(16) Vector16 {
@@ -56,9 +37,6 @@ struct alignas(8) Vector8 {
 /// Elements of T in 16 bytes.
 template <class T> inline constexpr int kPerVector = 16 / int(sizeof(T));
 
-template <class A, class B> inline constexpr bool kSame = false;
-template <class A> inline constexpr bool kSame<A, A> = true;
-
 namespace detail {
 template <class T> struct WithoutReference {
   using Type = T;
@@ -74,18 +52,6 @@ using RemoveReference = typename detail::WithoutReference<T>::Type;
 constexpr int ceilDiv(int a, int b) { return (a + b - 1) / b; }
 constexpr int maximum(int a, int b) { return a > b ? a : b; }
 constexpr int minimum(int a, int b) { return a < b ? a : b; }
-
-__device__ __forceinline__ float toFloat(float value) { return value; }
-__device__ __forceinline__ float toFloat(bf16 value) {
-  return __uint_as_float(unsigned(value.bits) << 16);
-}
-__device__ __forceinline__ float toFloat(f16 value) {
-  return ptx::floatFromHalf(value.bits);
-}
-__device__ __forceinline__ float toFloat(e4m3 value) {
-  return ptx::floatFromHalf(
-      (unsigned short)(ptx::halvesFromE4m3(value.bits) & 0xffffu));
-}
 
 /// The types that a caller may choose from at each run, by their codes in
 /// argument blocks: rows of runtime/package/ElementTypes.h.
@@ -133,28 +99,6 @@ __device__ __forceinline__ float loadFloat(const void *floats, ElementCode type,
              ? read(static_cast<const float *>(floats))
              : floatOfHalf(type,
                            read(static_cast<const unsigned short *>(floats)));
-}
-
-/// Rounds to nearest even; a NaN stays a NaN, an overflow becomes infinite (of
-/// e4m3, which has no infinity, the largest value).
-template <class T> __device__ __forceinline__ T fromFloat(float value);
-template <> __device__ __forceinline__ float fromFloat<float>(float value) {
-  return value;
-}
-template <> __device__ __forceinline__ bf16 fromFloat<bf16>(float value) {
-  return {ptx::bfloatFromFloat(value)};
-}
-template <> __device__ __forceinline__ f16 fromFloat<f16>(float value) {
-  return {ptx::halfFromFloat(value)};
-}
-
-template <> __device__ __forceinline__ e4m3 fromFloat<e4m3>(float value) {
-  return {(unsigned char)ptx::e4m3Pair(value, 0.0f)};
-}
-
-/// An integer, saturated to +-127; a NaN becomes 0.
-template <> __device__ __forceinline__ i8 fromFloat<i8>(float value) {
-  return {(signed char)max(-127, min(127, __float2int_rn(value)))};
 }
 
 /// Two neighbours in one 32-bit word, the first in the lower half.

@@ -19,7 +19,7 @@
 #include "moe/core/types.cuh"
 #include "moe/epilogue/store_chunk.cuh"
 #include "moe/epilogue/store_swapped.cuh"
-#include "moe/quant/scaling.cuh"
+#include "moe/math/scaling.cuh"
 
 namespace moe {
 

@@ -17,7 +17,7 @@
 
 #include "moe/core/ptx.cuh"
 #include "moe/core/types.cuh"
-#include "moe/quant/scaling.cuh"
+#include "moe/math/scaling.cuh"
 
 namespace moe {
 

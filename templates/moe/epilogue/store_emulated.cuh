@@ -17,7 +17,7 @@
 #include "moe/core/ptx.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/store_chunk.cuh"
-#include "moe/quant/emulated.cuh"
+#include "moe/quant/lanes.cuh"
 
 namespace moe {
 

@@ -11,14 +11,14 @@
 // Args, in order: input f32 [rows, kColumns], offsets [experts + 1], in a layer
 //   with adapters addend [pairs, kColumns] (null: none; gates before ups, of
 //   the pair rows[row]) and rows [rows], numbers of each expert (see
-//   activation/numbers.cuh), result [rows, kColumns / 2 if gated, else
+//   core/activation_numbers.cuh), result [rows, kColumns / 2 if gated, else
 //   kColumns]. Grid.x: capacity of rows.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
-#include "moe/activation/activation.cuh"
+#include "moe/core/activation_numbers.cuh"
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
 #include "moe/core/sorted_rows.cuh"

@@ -22,9 +22,9 @@
 
 #pragma once
 
-#include "moe/core/codes.cuh"
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
+#include "moe/math/codes.cuh"
 #include "moe/quant/quantize_rows.cuh"
 
 namespace moe {

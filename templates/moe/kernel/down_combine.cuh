@@ -25,10 +25,10 @@
 
 #pragma once
 
-#include "moe/activation/activation.cuh"
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
 #include "moe/core/types.cuh"
+#include "moe/math/activation.cuh"
 #include "moe/quant/stage.cuh"
 #include "moe/routing/few.cuh"
 #include "moe/skeleton/gemv.cuh"

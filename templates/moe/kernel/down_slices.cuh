@@ -28,8 +28,8 @@
 
 #pragma once
 
-#include "moe/activation/activation.cuh"
 #include "moe/core/concepts.cuh"
+#include "moe/math/activation.cuh"
 #include "moe/mma/wgmma.cuh"
 #include "moe/skeleton/stationary.cuh"
 

@@ -19,7 +19,7 @@
 //   rhs_scale (where Quant has them, see quant/none.cuh; of weights that are
 //   dequantized: quant/dequantize.cuh), bias [experts, kN] in stored order
 //   (kBias; GateUpOrder, where gates are not first), numbers of each expert
-//   (activation/numbers.cuh), result [rows, kN or kN / 2]. With a Scaling
+//   (core/activation_numbers.cuh), result [rows, kN or kN / 2]. With a Scaling
 //   (store_chunk.cuh), in place of result: static_scale float [kScales]
 //   (StaticTensor; FloatTensor), data [rows, kN or kN / 2], scale [1], or
 //   [rows, groups of 128] (Group128, warp-specialized), absent of emulated
@@ -35,7 +35,7 @@
 
 #pragma once
 
-#include "moe/activation/activation.cuh"
+#include "moe/core/activation_numbers.cuh"
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
 #include "moe/core/tile_order.cuh"

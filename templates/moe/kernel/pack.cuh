@@ -41,8 +41,8 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/gate_up.cuh"
 #include "moe/core/pdl.cuh"
-#include "moe/core/small_floats.cuh"
 #include "moe/core/types.cuh"
+#include "moe/math/small_floats.cuh"
 
 namespace moe {
 

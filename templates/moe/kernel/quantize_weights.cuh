@@ -33,7 +33,8 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/gate_up.cuh"
 #include "moe/core/pdl.cuh"
-#include "moe/quant/weight_scaling.cuh"
+#include "moe/core/types.cuh"
+#include "moe/math/weight_scaling.cuh"
 
 namespace moe {
 
@@ -201,10 +202,8 @@ __device__ __forceinline__ void packScales(const typename Config::Args &args) {
       detail::loadWeights(
           source + (long long)stored * Config::kColumns + column, values);
 #pragma unroll
-      for (int k = 0; k < kWide; ++k) {
-        range.least = fminf(range.least, values[k]);
-        range.most = fmaxf(range.most, values[k]);
-      }
+      for (int k = 0; k < kWide; ++k)
+        range.take(values[k]);
     }
   }
   range = detail::rangeOfGroup<Config::kThreads, kLanes>(range);

@@ -32,12 +32,12 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
 #include "moe/core/types.cuh"
+#include "moe/math/score.cuh"
 #include "moe/quant/emulate_rows.cuh"
 #include "moe/routing/arrange.cuh"
 #include "moe/routing/arrange_tokens.cuh"
 #include "moe/routing/normalize.cuh"
 #include "moe/routing/place.cuh"
-#include "moe/routing/score.cuh"
 #include "moe/routing/select.cuh"
 #include "moe/routing/token.cuh"
 

@@ -16,15 +16,15 @@
 //   (elements), static_scale float [kScales] (StaticTensor), rhs [experts, kN,
 //   kK], rhs_scale float (where Quant has one), bias [experts, kN] in stored
 //   order (kBias), in a layer with adapters addend [pairs, kN] (null: none;
-//   gates before ups), numbers of each expert (activation/numbers.cuh), result
-//   [pairs, kN or kN / 2].
+//   gates before ups), numbers of each expert (core/activation_numbers.cuh),
+//   result [pairs, kN or kN / 2].
 // Grid.x: persistent, any.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
-#include "moe/activation/activation.cuh"
+#include "moe/core/activation_numbers.cuh"
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
 #include "moe/core/types.cuh"

@@ -26,9 +26,9 @@
 
 #pragma once
 
-#include "moe/core/codes.cuh"
 #include "moe/core/concepts.cuh"
 #include "moe/core/ptx.cuh"
+#include "moe/math/codes.cuh"
 #include "moe/quant/scales.cuh"
 
 namespace moe {

@@ -13,7 +13,7 @@
 
 #pragma once
 
-#include "moe/quant/emulated.cuh"
+#include "moe/quant/lanes.cuh"
 #include "moe/quant/quantize_rows.cuh"
 
 namespace moe::detail {

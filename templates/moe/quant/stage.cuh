@@ -15,7 +15,7 @@
 #pragma once
 
 #include "moe/core/types.cuh"
-#include "moe/quant/scaling.cuh"
+#include "moe/quant/lanes.cuh"
 
 namespace moe::quant {
 

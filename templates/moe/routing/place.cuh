@@ -24,6 +24,7 @@
 
 #include "moe/core/ptx.cuh"
 #include "moe/core/types.cuh"
+#include "moe/math/score.cuh"
 
 namespace moe::routing {
 
@@ -115,9 +116,8 @@ placeToken(const typename Config::Args &args, int token, int lane, bool valid,
     shown = Config::kExperts + lane - kTopK;
     weight = 1.0f;
     if constexpr (requires { args.shared_gate; })
-      weight = 1.0f /
-               (1.0f + expf(-loadFloat<kFresh>(args.shared_gate,
-                                               args.shared_gate_type, token)));
+      weight = weightOfGate(
+          loadFloat<kFresh>(args.shared_gate, args.shared_gate_type, token));
   }
 }
 

@@ -5,11 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One warp selects for one token. Logits, or scores with a bias, become
-// unsigned keys of the same order: NaN as -inf, -0 as +0, and 0 for what may
-// not be taken (any more). Larger key first, then lower index; always kTopK
-// distinct experts. Policies that know groups (groups.cuh) build on the plain
-// one.
+// One warp selects for one token. Logits, or scores with a bias, become keys
+// (math/keys.cuh), 0 for what may not be taken (any more). Larger key first,
+// then lower index; always kTopK distinct experts. Policies that know groups
+// (groups.cuh) build on the plain one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,36 +16,9 @@
 
 #include "moe/core/ptx.cuh"
 #include "moe/core/types.cuh"
+#include "moe/math/keys.cuh"
 
 namespace moe::routing {
-
-/// An order-preserving key, never 0.
-__device__ __forceinline__ unsigned keyOfLogit(float logit) {
-  if (!(logit == logit))
-    logit = __uint_as_float(0xff800000u);
-  unsigned bits = __float_as_uint(logit + 0.0f);
-  return bits ^ (bits >> 31 ? 0xffffffffu : 0x80000000u);
-}
-
-/// The logit of a key; -inf for a NaN.
-__device__ __forceinline__ float logitOfKey(unsigned key) {
-  return __uint_as_float(key ^ (key >> 31 ? 0x80000000u : 0xffffffffu));
-}
-
-/// The same of 16 bits, of which `infinity` is the positive infinity; below
-/// 65536.
-__device__ __forceinline__ unsigned keyOfHalf(unsigned bits,
-                                              unsigned infinity) {
-  if ((bits & 0x7fffu) > infinity)
-    bits = 0x8000u | infinity;
-  if (bits == 0x8000u)
-    bits = 0;
-  return bits & 0x8000u ? bits ^ 0xffffu : bits | 0x8000u;
-}
-
-__device__ __forceinline__ unsigned halfOfKey(unsigned key) {
-  return key & 0x8000u ? key & 0x7fffu : key ^ 0xffffu;
-}
 
 /// Plain selection of the kTopK largest.
 struct TopK {

@@ -25,9 +25,9 @@
 #pragma once
 
 #include "moe/core/types.cuh"
+#include "moe/math/score.cuh"
 #include "moe/routing/groups.cuh"
 #include "moe/routing/normalize.cuh"
-#include "moe/routing/score.cuh"
 #include "moe/routing/select.cuh"
 
 namespace moe::routing {
@@ -182,7 +182,7 @@ routeToken(const typename Config::Args &args, const TokenLogits<Config> &logits,
   if constexpr (kIsDrawn<Score>) {
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i)
-      values[i] = Score::template draw<kExperts>(token, i * 32 + lane);
+      values[i] = Score::draw(token, i * 32 + lane, kExperts);
   } else {
     logits.convert(args.logits_type, lane, values);
   }
@@ -251,8 +251,8 @@ routeToken(const typename Config::Args &args, const TokenLogits<Config> &logits,
   bool active = lane < kTopK;
   if constexpr (Select::kFromTable)
     active = active && expert >= 0;
-  weight =
-      Config::Normalize::template weight<kTopK>(score, isFinite(score), active);
+  weight = weightOf<typename Config::Normalize, kTopK>(score, isFinite(score),
+                                                       active);
   if constexpr (Select::kFromTable)
     weight = active ? weight : 0.0f;
   weight = scaled<Config>(weight);

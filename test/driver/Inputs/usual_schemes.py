@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiles a layer of each row of a table of docs/layer-json.md, runs it on the host device and checks it.
+"""Compiles a layer of each row of a table of docs/reference/quantization.md, runs it on the host device and checks it.
 
   usual_schemes.py DOCUMENT FOLDER
 """
@@ -17,7 +17,7 @@ LAYER = {"moec_layer": 1, "num_experts": 4, "experts_per_token": 2, "hidden_dim"
 
 def rows(document):
     """(name, the fields that it adds) of the section; a row without a name belongs to the one before."""
-    section = document.split("### Schemes by their usual names")[1].split("\n### ")[0]
+    section = document.split("## Schemes by their usual names")[1].split("\n## ")[0]
     name = ""
     for line in section.splitlines():
         if found := re.fullmatch(r"\| ([^|]*) \| `(\".*)` \|", line):

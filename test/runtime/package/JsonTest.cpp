@@ -8,7 +8,7 @@
 //
 // Both ways byte for byte; every field missing, mistyped or unknown is an error
 // with its path; no bytes crash the reader or the validator. Also reads the
-// example of docs/manifest.md.
+// example of docs/reference/manifest.md.
 //
 //===----------------------------------------------------------------------===//
 
@@ -237,24 +237,24 @@ TEST(Json, randomBytesNeverCrash) {
 }
 
 //===----------------------------------------------------------------------===//
-// docs/manifest.md
+// docs/reference/manifest.md and manifest-stages.md
 //===----------------------------------------------------------------------===//
 
-static std::string manifestPage() {
+static std::string page(const char *name) {
   const char *source = std::getenv("MOEC_SOURCE_DIR");
   EXPECT_NE(source, nullptr);
-  Result<std::string> text =
-      readFile(joinPath(source ? source : "", "docs/manifest.md"));
+  Result<std::string> text = readFile(
+      joinPath(source ? source : "", std::string("docs/reference/") + name));
   EXPECT_TRUE(text) << text.error().message;
   return text ? *text : "";
 }
 
 TEST(Docs, theExampleIsAValidManifest) {
-  std::string page = manifestPage();
-  size_t begin = page.find("```json\n");
+  std::string whole = page("manifest.md");
+  size_t begin = whole.find("```json\n");
   ASSERT_NE(begin, std::string::npos);
   begin += 8;
-  std::string text = page.substr(begin, page.find("```", begin) - begin);
+  std::string text = whole.substr(begin, whole.find("```", begin) - begin);
   Result<Manifest> manifest = fromJson(text);
   ASSERT_TRUE(manifest) << manifest.error().message;
   Result<void> valid = validate(*manifest);
@@ -263,11 +263,11 @@ TEST(Docs, theExampleIsAValidManifest) {
 }
 
 TEST(Docs, everyStageKindAndFieldIsExplained) {
-  std::string page = manifestPage();
+  std::string fields = page("manifest.md"), stages = page("manifest-stages.md");
   for (const StageKind &kind : kStageKinds) {
     std::string row = "| `" + std::string(kind.op) + "` |";
-    ASSERT_THAT(page, HasSubstr(row));
-    std::string line = page.substr(page.find(row));
+    ASSERT_THAT(stages, HasSubstr(row));
+    std::string line = stages.substr(stages.find(row));
     line = line.substr(0, line.find('\n'));
     for (std::string_view list : {kind.operands, kind.results, kind.attributes})
       forEachWord(list, [&](std::string_view word) {
@@ -279,7 +279,7 @@ TEST(Docs, everyStageKindAndFieldIsExplained) {
   walk(document, "", [&](json &node, const std::string &path) {
     if (node.is_object() && !isFree(path) && !isInsideFree(path)) {
       for (const auto &item : node.items())
-        EXPECT_THAT(page, HasSubstr("`" + item.key() + "`")) << path;
+        EXPECT_THAT(fields + stages, HasSubstr("`" + item.key() + "`")) << path;
     }
   });
 }

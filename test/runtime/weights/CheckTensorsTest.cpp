@@ -375,7 +375,7 @@ TEST(CheckTensors, Router) {
   EXPECT_EQ(other.said(),
             "DIR: tensor 'model.layers.3.mlp.router.temperature' belongs to "
             "the layer's router, and no value of layer 'l' takes it; accepted: "
-            "tensors that docs/checkpoints.md lists, or "
+            "tensors that docs/reference/checkpoints.md lists, or "
             "--ignore-tensor=temperature to leave it out");
 }
 
@@ -404,17 +404,19 @@ TEST(CheckTensors, SharedExperts) {
   EXPECT_EQ(model.said(),
             "DIR: tensor 'model.layers.3.mlp.shared_experts.up_proj.odd' "
             "belongs to the layer's shared experts, and no value of layer 'l' "
-            "takes it; accepted: tensors that docs/checkpoints.md lists, or "
+            "takes it; accepted: tensors that docs/reference/checkpoints.md "
+            "lists, or "
             "--ignore-tensor=odd to leave it out");
 }
 
 TEST(CheckTensors, UnknownNames) {
   Model model;
   model.put(0, "up_proj.pre_quant_scale", filled("BF16", {kHidden}));
-  EXPECT_EQ(model.said(), notTaken("0.up_proj.pre_quant_scale",
-                                   "belongs to the layer's experts",
-                                   "tensors that docs/checkpoints.md lists",
-                                   "pre_quant_scale"));
+  EXPECT_EQ(model.said(),
+            notTaken("0.up_proj.pre_quant_scale",
+                     "belongs to the layer's experts",
+                     "tensors that docs/reference/checkpoints.md lists",
+                     "pre_quant_scale"));
   model.options.ignored = {"pre_quant_scale"};
   EXPECT_EQ(model.said(), "taken");
 }
@@ -424,6 +426,12 @@ TEST(CheckTensors, OtherExperts) {
   model.put(2, "up_proj.weight", filled("BF16", {kInner, kHidden}));
   EXPECT_EQ(model.said(), kWhere + "2.up_proj.weight': expected experts 0 to 1 "
                                    "of layer 'l', got expert 2");
+  // Zero experts have no weights, whatever a checkpoint holds of them.
+  model.manifest.layer["routing"] = {{"zero_experts", 1}};
+  EXPECT_EQ(model.said(), "taken");
+  model.put(3, "up_proj.weight", filled("BF16", {kInner, kHidden}));
+  EXPECT_EQ(model.said(), kWhere + "3.up_proj.weight': expected experts 0 to 1 "
+                                   "of layer 'l', got expert 3");
   // Another rank's experts need no bytes here, but must be of the same kinds.
   Model rank;
   rank.manifest.layer["local_experts"]["count"] = 1;

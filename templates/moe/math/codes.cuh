@@ -1,0 +1,106 @@
+//===- codes.cuh - elements of 8 bits and fewer as numbers ------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Storage types of weights that an engine multiplies as bf16 or f16 alone, and
+// of scales. Codes of 4 and 6 bits lie one behind the other, the first in the
+// lowest bits; a pointer to them counts bytes.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/math/code_bytes.cuh"
+#include "moe/math/small_floats.cuh"
+#include "moe/math/types.cuh"
+
+namespace moe {
+
+/// 8-bit float, 1 sign, 5 exponent, 2 mantissa bits (f8E5M2).
+struct e5m2 {
+  unsigned char bits;
+};
+/// 6-bit floats, no infinity, no NaN (f6E3M2FN, f6E2M3FN).
+struct e3m2 {
+  unsigned char bits;
+};
+struct e2m3 {
+  unsigned char bits;
+};
+/// 4-bit float, largest value 6 (f4E2M1FN).
+struct e2m1 {
+  unsigned char bits;
+};
+/// A power of two, 2^(bits - 127); 255 is NaN (f8E8M0FNU).
+struct ue8m0 {
+  unsigned char bits;
+};
+/// 0 to 15, of which a zero point is subtracted: 8 where there is none.
+struct i4 {
+  unsigned char bits;
+};
+
+template <class T> inline constexpr int kBits = 8 * int(sizeof(T));
+template <> inline constexpr int kBits<e3m2> = 6;
+template <> inline constexpr int kBits<e2m3> = 6;
+template <> inline constexpr int kBits<e2m1> = 4;
+template <> inline constexpr int kBits<i4> = 4;
+
+/// The number that is subtracted from codes without a zero point.
+template <class T> inline constexpr float kZero = 0.0f;
+template <> inline constexpr float kZero<i4> = 8.0f;
+
+/// The number that a code stands for; `code` is in the lowest bits, others
+/// above it are ignored.
+template <class T> __device__ __forceinline__ float decode(unsigned code);
+
+template <> __device__ __forceinline__ float decode<e4m3>(unsigned code) {
+  return toFloat(e4m3{(unsigned char)code});
+}
+// The upper half of an f16.
+template <> __device__ __forceinline__ float decode<e5m2>(unsigned code) {
+  return ptx::floatFromHalf((unsigned short)((code & 0xffu) << 8));
+}
+template <> __device__ __forceinline__ float decode<e3m2>(unsigned code) {
+  return detail::smallFloat<3, 2>(code);
+}
+template <> __device__ __forceinline__ float decode<e2m3>(unsigned code) {
+  return detail::smallFloat<2, 3>(code);
+}
+template <> __device__ __forceinline__ float decode<e2m1>(unsigned code) {
+  return detail::smallFloat<2, 1>(code);
+}
+template <> __device__ __forceinline__ float decode<i8>(unsigned code) {
+  return float((signed char)code);
+}
+template <> __device__ __forceinline__ float decode<i4>(unsigned code) {
+  return float(code & 15u);
+}
+
+__device__ __forceinline__ float toFloat(ue8m0 value) {
+  return detail::powerOfTwo(value.bits);
+}
+
+/// Four codes of i4, less 8, as integers or floats of 8 bits, exactly.
+template <class T> __device__ __forceinline__ unsigned bytesOf4(unsigned codes);
+template <> __device__ __forceinline__ unsigned bytesOf4<i8>(unsigned codes) {
+  return detail::integersOf4(codes);
+}
+template <> __device__ __forceinline__ unsigned bytesOf4<e4m3>(unsigned codes) {
+  return detail::floatsOf4(codes);
+}
+
+/// Number i of 8 codes that lie in two words.
+template <class T>
+__device__ __forceinline__ float decode8th(const unsigned (&words)[2], int i) {
+  int bit = i * kBits<T>;
+  unsigned code = words[bit / 32] >> bit % 32;
+  if (bit % 32 + kBits<T> > 32)
+    code |= words[1] << (32 - bit % 32);
+  return decode<T>(code);
+}
+
+} // namespace moe

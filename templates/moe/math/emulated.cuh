@@ -1,0 +1,199 @@
+//===- emulated.cuh - values as a quantization leaves them ------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Activations of a scheme whose weights are dequantized are emulated: each is
+// quantized and becomes at once the number that its code stands for, rounded
+// once to the 16-bit type that the engine multiplies. All before that rounding
+// is f32 with IEEE divisions, or what has their bits, so that every engine and
+// every arch leaves the same. T: the element type of the codes.
+//
+// A Scaling has here: kColumns, elements of a row that share a scale (0:
+// as many as share `outer`); kOuter, of which values there is a number beside;
+// outer(), that number from the largest magnitude or from a stored scale;
+// scale(), a group's from its largest magnitude; value(), what becomes of x.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/math/codes.cuh"
+#include "moe/math/scaling.cuh"
+
+namespace moe::quant {
+
+/// Numbers of an element type. kExponent: of its largest power of two.
+template <class T> struct Format;
+template <int kExponentBits, int kMantissa> struct FloatFormat {
+  static constexpr int kMantissaBits = kMantissa;
+  static __device__ __forceinline__ float nearest(float value, float largest) {
+    return detail::nearestSmallFloat<kExponentBits, kMantissa>(value, largest);
+  }
+};
+template <> struct Format<e4m3> : FloatFormat<4, 3> {
+  static constexpr float kLargest = 448.0f;
+  static constexpr int kExponent = 8;
+};
+template <> struct Format<e5m2> : FloatFormat<5, 2> {
+  static constexpr float kLargest = 57344.0f;
+  static constexpr int kExponent = 15;
+};
+template <> struct Format<e3m2> : FloatFormat<3, 2> {
+  static constexpr float kLargest = 28.0f;
+  static constexpr int kExponent = 4;
+};
+template <> struct Format<e2m3> : FloatFormat<2, 3> {
+  static constexpr float kLargest = 7.5f;
+  static constexpr int kExponent = 2;
+};
+template <> struct Format<e2m1> : FloatFormat<2, 1> {
+  static constexpr float kLargest = 6.0f;
+  static constexpr int kExponent = 2;
+};
+template <> struct Format<i8> {
+  static constexpr float kLargest = 127.0f;
+  static __device__ __forceinline__ float nearest(float value, float largest) {
+    return value != value ? value
+                          : fmaxf(-largest, fminf(largest, rintf(value)));
+  }
+};
+
+template <class T> __device__ __forceinline__ float nearest(float value) {
+  return Format<T>::nearest(value, Format<T>::kLargest);
+}
+
+/// Exponents of scales that are powers of two.
+struct Even { ///< of the largest value, rounded to the format's mantissa
+  template <class T> static __device__ __forceinline__ int of(float largest) {
+    unsigned half = 1u << (22 - Format<T>::kMantissaBits);
+    return int((__float_as_uint(largest) + half) >> 23) - 127 -
+           Format<T>::kExponent;
+  }
+};
+struct Ceil { ///< nothing saturates
+  template <class T> static __device__ __forceinline__ int of(float largest) {
+    unsigned bits = __float_as_uint(__fdiv_rn(largest, Format<T>::kLargest));
+    // 2^-127, the least of all, is a subnormal f32.
+    return bits <= 0x400000u
+               ? -127
+               : int(bits >> 23) - 127 + ((bits & 0x7fffffu) != 0);
+  }
+};
+struct Floor {
+  template <class T> static __device__ __forceinline__ int of(float largest) {
+    return int(__float_as_uint(largest) >> 23) - 127 - Format<T>::kExponent;
+  }
+};
+
+/// The values that share the number beside the groups' scales.
+enum class Outer { None, Row, Tensor };
+
+/// The base of emulated scalings.
+struct Emulated {
+  static constexpr bool kEmulated = true;
+  static constexpr bool kOfMaxima = false; ///< of kernel amax
+  static constexpr bool kStored = false;   ///< of the layer's weights
+  static constexpr Outer kOuter = Outer::None;
+  static __device__ __forceinline__ float outer(float) { return 1.0f; }
+};
+
+/// Codes times a scale.
+template <class T> struct Scaled : Emulated {
+  static __device__ __forceinline__ float value(float x, float scale, float) {
+    return __fmul_rn(nearest<T>(__fdiv_rn(x, scale)), scale);
+  }
+};
+
+/// Scales that are powers of two (ue8m0), of groups along the row.
+template <class T, class Rule, int kGroup> struct PowerGroups : Scaled<T> {
+  static constexpr int kColumns = kGroup;
+  static __device__ __forceinline__ float scale(float largest, float) {
+    // As with f32 scales of such groups.
+    if constexpr (kSame<T, e4m3> && kGroup == 128)
+      largest = fmaxf(largest, 1e-10f);
+    int exponent = Rule::template of<T>(largest);
+    return detail::powerOfTwo(unsigned(min(max(exponent + 127, 0), 254)));
+  }
+  /// Multiplied by the inverse, which is a power of two itself: the bits of the
+  /// division in a tenth of its instructions.
+  static __device__ __forceinline__ float value(float x, float scale, float) {
+    float inverse = detail::powerOfTwo(254 - (__float_as_uint(scale) >> 23));
+    return __fmul_rn(nearest<T>(__fmul_rn(x, inverse)), scale);
+  }
+};
+
+/// f32 scales of groups along the row.
+template <class T, int kGroup> struct FloatGroups : Scaled<T> {
+  static constexpr int kColumns = kGroup;
+  static __device__ __forceinline__ float scale(float largest, float) {
+    return __fdiv_rn(fmaxf(largest, 1e-10f), Format<T>::kLargest);
+  }
+};
+
+/// f32 scales of rows.
+template <class T> struct FloatRows : Scaled<T> {
+  static constexpr int kColumns = 0;
+  static constexpr Outer kOuter = Outer::Row;
+  static __device__ __forceinline__ float outer(float largest) {
+    constexpr float kLargest = Format<T>::kLargest;
+    if constexpr (kSame<T, i8>)
+      return __fdiv_rn(fmaxf(largest, 1e-10f), kLargest);
+    else
+      return fmaxf(__fdiv_rn(largest, kLargest), 1.0f / (kLargest * 512.0f));
+  }
+  static __device__ __forceinline__ float scale(float, float outer) {
+    return outer;
+  }
+};
+
+/// One f32 scale, stored or from the largest of all values.
+template <class T, bool kDynamic> struct FloatTensor : Emulated {
+  static constexpr int kColumns = 0;
+  static constexpr bool kOfMaxima = kDynamic, kStored = !kDynamic;
+  static constexpr Outer kOuter = Outer::Tensor;
+  static __device__ __forceinline__ float outer(float largest) {
+    if constexpr (kDynamic)
+      return largest == 0.0f ? 1.0f : __fdiv_rn(largest, Format<T>::kLargest);
+    else
+      return largest;
+  }
+  static __device__ __forceinline__ float scale(float, float outer) {
+    return outer;
+  }
+  static __device__ __forceinline__ float value(float x, float, float outer) {
+    return __fmul_rn(nearest<T>(__fmul_rn(x, __fdiv_rn(1.0f, outer))), outer);
+  }
+};
+
+/// e4m3 scales of groups along the row, which are scaled themselves: by a
+/// stored number, or by one a row. outer: that number's inverse.
+template <class T, int kGroup, bool kPerRow> struct TwoLevels : Emulated {
+  static constexpr int kColumns = kGroup;
+  static constexpr bool kStored = !kPerRow;
+  static constexpr Outer kOuter = kPerRow ? Outer::Row : Outer::Tensor;
+  static __device__ __forceinline__ float outer(float largest) {
+    if constexpr (kPerRow)
+      return largest == 0.0f
+                 ? 1.0f
+                 : __fdiv_rn(Format<e4m3>::kLargest * Format<T>::kLargest,
+                             largest);
+    else
+      return __fdiv_rn(1.0f, largest);
+  }
+  static __device__ __forceinline__ float scale(float largest, float outer) {
+    return nearest<e4m3>(
+        __fdiv_rn(__fmul_rn(outer, largest), Format<T>::kLargest));
+  }
+  static __device__ __forceinline__ float value(float x, float scale,
+                                                float outer) {
+    if (scale == 0.0f)
+      return 0.0f;
+    float code = nearest<T>(__fdiv_rn(__fmul_rn(x, outer), scale));
+    return __fdiv_rn(__fmul_rn(code, scale), outer);
+  }
+};
+
+} // namespace moe::quant

@@ -1,0 +1,69 @@
+//===- normalize.cuh - weights from the selected scores ---------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Normalization policies. term() is what a finite score counts; without kSums
+// it is the weight. With kSums weight() is the weight of a term beside the sum
+// of all terms of the token; where the sum is 0 each of topK weights is
+// 1 / topK. kNeedsBest: term() needs the largest selected score.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/math/score.cuh"
+
+namespace moe::routing {
+
+/// The score.
+struct None {
+  static constexpr bool kSums = false, kNeedsBest = false;
+  static __device__ __forceinline__ float term(float score, float) {
+    return score;
+  }
+};
+
+/// Softmax over the selected scores.
+struct SoftmaxSelected {
+  static constexpr bool kSums = true, kNeedsBest = true;
+  static __device__ __forceinline__ float term(float score, float best) {
+    return expf(score - best);
+  }
+  static __device__ __forceinline__ float weight(float term, float sum,
+                                                 int topK) {
+    return sum > 0.0f ? term / sum : 1.0f / topK;
+  }
+};
+
+/// The score over the sum of the selected scores.
+struct Sum {
+  static constexpr bool kSums = true, kNeedsBest = false;
+  static __device__ __forceinline__ float term(float score, float) {
+    return score;
+  }
+  static __device__ __forceinline__ float weight(float term, float sum,
+                                                 int topK) {
+    return sum != 0.0f ? term / sum : 1.0f / topK;
+  }
+};
+
+/// The same where scores are not of a sum of 1: the sum + 1e-20.
+struct SumEpsilon : Sum {
+  static __device__ __forceinline__ float weight(float term, float sum,
+                                                 int topK) {
+    return sum != 0.0f ? term / (sum + 1e-20f) : 1.0f / topK;
+  }
+};
+
+/// The sigmoid of a selected logit.
+struct SigmoidSelected {
+  static constexpr bool kSums = false, kNeedsBest = false;
+  static __device__ __forceinline__ float term(float score, float) {
+    return Sigmoid::score(score, 0.0f, 0.0f);
+  }
+};
+
+} // namespace moe::routing

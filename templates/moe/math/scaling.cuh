@@ -1,0 +1,87 @@
+//===- scaling.cuh - how a scale follows from values ------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The scales of activations in e4m3, or of integers in 8 bits, from the largest
+// magnitude of the values that share one: a group of 128 of a row, a row
+// (token), or a tensor. IEEE divisions, so that every engine and every arch
+// quantizes to the same bits.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/math/small_floats.cuh"
+
+namespace moe::quant {
+
+/// The largest value of e4m3.
+inline constexpr float kLargestE4m3 = 448.0f;
+
+/// Values stay as they are.
+struct Unscaled {};
+
+/// Values are rounded to the type of the result alone.
+struct Rounded {};
+
+struct Group128 {
+  static __device__ __forceinline__ float scale(float largest) {
+    return __fdiv_rn(fmaxf(largest, 1e-10f), kLargestE4m3);
+  }
+};
+
+/// Raised to a power of two (ue8m0): nothing saturates.
+struct PowerGroup128 {
+  static __device__ __forceinline__ float scale(float largest) {
+    return moe::detail::raisedToPower(Group128::scale(largest));
+  }
+};
+
+/// Whether 128 of a row share a scale that follows from them.
+template <class Scaling> inline constexpr bool ofGroup = false;
+template <> inline constexpr bool ofGroup<Group128> = true;
+template <> inline constexpr bool ofGroup<PowerGroup128> = true;
+
+/// Whether a Scaling is one of emulated.cuh.
+template <class Scaling>
+inline constexpr bool isEmulated = requires { Scaling::kEmulated; };
+
+struct Token {
+  static __device__ __forceinline__ float scale(float largest) {
+    return fmaxf(__fdiv_rn(largest, kLargestE4m3),
+                 1.0f / (kLargestE4m3 * 512.0f));
+  }
+};
+
+/// Integers of at most +-127.
+struct TokenOfBytes {
+  static __device__ __forceinline__ float scale(float largest) {
+    return __fdiv_rn(fmaxf(largest, 1e-10f), 127.0f);
+  }
+};
+
+/// Whether a row shares a scale that follows from it.
+template <class Scaling> inline constexpr bool ofToken = false;
+template <> inline constexpr bool ofToken<Token> = true;
+template <> inline constexpr bool ofToken<TokenOfBytes> = true;
+
+/// The scale is given.
+struct StaticTensor {};
+
+struct DynamicTensor {
+  static __device__ __forceinline__ float scale(float largest) {
+    return largest == 0.0f ? 1.0f : __fdiv_rn(largest, kLargestE4m3);
+  }
+};
+
+struct DynamicTensorOfBytes : TokenOfBytes {};
+
+/// Whether all values share a scale that follows from them.
+template <class Scaling> inline constexpr bool ofValues = false;
+template <> inline constexpr bool ofValues<DynamicTensor> = true;
+template <> inline constexpr bool ofValues<DynamicTensorOfBytes> = true;
+
+} // namespace moe::quant

@@ -1,0 +1,153 @@
+//===- weight_scaling.cuh - scales and codes of float weights ---*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Weights that are stored as floats and quantized when a layer is made. A scale
+// is rounded to its type first; then every number is divided by what the scale
+// has become. All in f32 with IEEE divisions, so that every arch and the host
+// make the same codes.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/math/codes.cuh"
+#include "moe/math/emulated.cuh"
+
+namespace moe::quant {
+
+/// The least and the greatest of the numbers that share a scale, and of 0.
+struct Range {
+  float least = 0.0f, most = 0.0f;
+  __device__ __forceinline__ void take(float value) {
+    least = fminf(least, value);
+    most = fmaxf(most, value);
+  }
+  __device__ __forceinline__ float largest() const {
+    return fabsf(fmaxf(most, -least)); // the greater zero may be the other
+  }
+};
+
+/// The weights that share a scale.
+enum class Shares { Tensor, Channel, Group };
+
+/// The bias of a float type's exponents.
+template <class T> inline constexpr int kExponentBias = 0;
+template <> inline constexpr int kExponentBias<e5m2> = 15;
+template <> inline constexpr int kExponentBias<e3m2> = 3;
+template <> inline constexpr int kExponentBias<e2m3> = 1;
+template <> inline constexpr int kExponentBias<e2m1> = 1;
+
+/// The code of the nearest number; of 4-bit integers -7 to 7 before 8 is added.
+template <class T> __device__ __forceinline__ unsigned codeOf(float number) {
+  if constexpr (kSame<T, i4>) {
+    return unsigned(max(-7, min(7, __float2int_rn(number))) + 8);
+  } else if constexpr (kSame<T, i8> || kSame<T, e4m3>) {
+    return (unsigned char)fromFloat<T>(number).bits;
+  } else {
+    // In the place of an f32's, the bits of a number that is smaller by the
+    // difference of the biases; exact, for subnormal ones too.
+    unsigned bits = __float_as_uint(nearest<T>(number));
+    float size = __uint_as_float(bits & 0x7fffffffu) *
+                 __uint_as_float(unsigned(kExponentBias<T>) << 23);
+    unsigned code = __float_as_uint(size) >> (23 - Format<T>::kMantissaBits);
+    return code | bits >> 31 << (kBits<T> - 1);
+  }
+}
+
+/// Code, Scale: types of codes and scales. Rule: Even, Ceil or Floor, of scales
+/// that are powers of two. kZeroPoints: of 4-bit integers, which are 0 to 15
+/// then.
+template <class Code, class Scale, class Rule, Shares kShares, bool kZeroPoints>
+struct WeightScaling {
+  static constexpr bool kInteger = kSame<Code, i8> || kSame<Code, i4>;
+  static constexpr bool kTwoLevels = kSame<Scale, e4m3>;
+
+  static constexpr float largestCode() {
+    if constexpr (kZeroPoints)
+      return 15.0f;
+    else if constexpr (kSame<Code, i4>)
+      return 7.0f;
+    else
+      return Format<Code>::kLargest;
+  }
+
+  /// The scale of the scales of a matrix, whose largest is then that type's
+  /// largest number.
+  static __device__ __forceinline__ float second(float largest) {
+    return largest == 0.0f
+               ? 1.0f
+               : __fdiv_rn(largest, Format<e4m3>::kLargest * largestCode());
+  }
+
+  /// outer: the second scale, of two levels.
+  static __device__ __forceinline__ Scale scale(Range range, float outer) {
+    constexpr float kMost = largestCode();
+    float largest = range.largest();
+    if constexpr (kSame<Scale, ue8m0>) {
+      int exponent = Rule::template of<Code>(largest);
+      return {(unsigned char)min(max(exponent + 127, 0), 254)};
+    } else if constexpr (kTwoLevels) {
+      return fromFloat<Scale>(__fdiv_rn(__fdiv_rn(largest, kMost), outer));
+    } else if constexpr (kInteger) {
+      if constexpr (kZeroPoints)
+        largest = range.most - range.least;
+      return fromFloat<Scale>(__fdiv_rn(fmaxf(largest, 1e-10f), kMost));
+    } else if constexpr (kShares == Shares::Tensor) {
+      return fromFloat<Scale>(largest == 0.0f ? 1.0f
+                                              : __fdiv_rn(largest, kMost));
+    } else if constexpr (kShares == Shares::Channel) {
+      return fromFloat<Scale>(
+          fmaxf(__fdiv_rn(largest, kMost), 1.0f / (kMost * 512.0f)));
+    } else {
+      return fromFloat<Scale>(__fdiv_rn(fmaxf(largest, 1e-10f), kMost));
+    }
+  }
+
+  /// The divisor of numbers.
+  static __device__ __forceinline__ float factor(Scale scale, float outer) {
+    float made = toFloat(scale);
+    if constexpr (kTwoLevels)
+      made = __fmul_rn(made, outer);
+    return made;
+  }
+
+  /// The divisor for a power of two that is kept as f32.
+  static __device__ __forceinline__ float factor(float scale, float)
+    requires kSame<Scale, ue8m0>
+  {
+    return scale;
+  }
+
+  static __device__ __forceinline__ int zeroPoint(Range range, float factor) {
+    if (factor == 0.0f)
+      return 0;
+    return max(0, min(15, __float2int_rn(__fdiv_rn(-range.least, factor))));
+  }
+
+  /// A number so small that its scale became 0 is 0.
+  static __device__ __forceinline__ unsigned code(float number, float factor,
+                                                  int zeroPoint) {
+    float divided = factor == 0.0f ? 0.0f : __fdiv_rn(number, factor);
+    // All of a tensor is multiplied by the inverse, as activations are, where
+    // there is one.
+    if constexpr (kShares == Shares::Tensor && !kInteger &&
+                  !kSame<Scale, ue8m0> && !kTwoLevels) {
+      float inverse = __fdiv_rn(1.0f, factor);
+      if (inverse <= 3.0e38f)
+        divided = __fmul_rn(number, inverse);
+    }
+    if constexpr (kZeroPoints) {
+      // In between, so that the sum is no larger than an int.
+      int steps = max(-16, min(16, __float2int_rn(divided)));
+      return unsigned(max(0, min(15, steps + zeroPoint)));
+    } else {
+      return codeOf<Code>(divided);
+    }
+  }
+};
+
+} // namespace moe::quant

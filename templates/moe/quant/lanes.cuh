@@ -1,0 +1,54 @@
+//===- lanes.cuh - a quantization by the lanes of a warp --------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A thread has 8 neighbours of a row, and the threads whose values share a
+// scale are lanes of a warp. math/ has what each value becomes.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/math/emulated.cuh"
+
+namespace moe::quant {
+
+/// The largest magnitude of 8 values of each of kLanes neighbours in a warp, in
+/// all of them. lanes: of the warp, those that ask.
+template <int kLanes>
+__device__ __forceinline__ float largestOfLanes(const float (&values)[8],
+                                                unsigned lanes = 0xffffffffu) {
+  float largest = 0.0f;
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    largest = fmaxf(largest, fabsf(values[i]));
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2)
+    largest = fmaxf(largest, __shfl_xor_sync(lanes, largest, distance));
+  return largest;
+}
+
+/// Lanes that share a scale, with 8 values each.
+template <class Scaling>
+inline constexpr int kLanesOfScale =
+    Scaling::kColumns == 0 ? 1 : Scaling::kColumns / 8;
+
+/// Changes 8 neighbours of a row to what becomes of them, by a whole warp, of
+/// which those that share a scale are lanes. Values that do not exist are 0.
+template <class Scaling>
+__device__ __forceinline__ void emulate(float (&values)[8], float outer) {
+  static_assert(Scaling::kColumns % 8 == 0 && 32 % kLanesOfScale<Scaling> == 0,
+                "values that share a scale must be lanes of one warp");
+  float largest = 0.0f;
+  if constexpr (Scaling::kColumns != 0)
+    largest = largestOfLanes<kLanesOfScale<Scaling>>(values);
+  float scale = Scaling::scale(largest, outer);
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    values[i] = Scaling::value(values[i], scale, outer);
+}
+
+} // namespace moe::quant

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Installs --build into a folder, moves the folder, and uses it as another project does: by find_package, by pkg-config, and by
+starting the programs."""
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CONSUMER = pathlib.Path(__file__).resolve().parent / "consumer"
+VERSION = 100  # 0.1.0
+CMAKE_TARGETS = {"moec": "moec::moec", "moec-runtime": "moec::runtime"}
+PROGRAMS = {"moec": ["moec", "moec-opt"], "moec-runtime": ["moec-run"]}
+
+
+def output_of(*command, **environment):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env={**os.environ, **environment})
+    if done.returncode != 0:
+        raise AssertionError(f"{command}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class Installed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.work = pathlib.Path(tempfile.mkdtemp(prefix="moec-install-"))
+        output_of("cmake", "--install", options.build, "--prefix", cls.work / "first")
+        cls.prefix = cls.work / "moved"
+        (cls.work / "first").rename(cls.prefix)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.work)
+
+    def check_consumer(self, program, **environment):
+        version, error = output_of(program, **environment).splitlines()
+        self.assertEqual(int(version), VERSION)
+        self.assertIn("no-such-package", error)
+
+    def test_find_package(self):
+        for library in options.libraries:
+            build = self.work / f"cmake-{library}"
+            output_of("cmake", "-S", CONSUMER, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}",
+                      f"-DLIBRARY={CMAKE_TARGETS[library]}")
+            output_of("cmake", "--build", build)
+            self.check_consumer(build / "consumer")
+
+    def test_a_newer_version_is_not_found(self):
+        for version, found in (("0.1", True), ("0.2", False), ("1.0", False)):
+            project = self.work / f"version-{version}"
+            shutil.copytree(CONSUMER, project)
+            text = (project / "CMakeLists.txt").read_text(encoding="utf-8")
+            (project / "CMakeLists.txt").write_text(text.replace("moec 0.1", f"moec {version}"), encoding="utf-8")
+            done = subprocess.run(["cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}",
+                                   "-DLIBRARY=moec::runtime"], capture_output=True, text=True)
+            self.assertEqual(done.returncode == 0, found, done.stderr)
+
+    def test_pkg_config(self):
+        if not shutil.which("pkg-config"):
+            self.skipTest("pkg-config is not installed (Debian: pkg-config)")
+        folder = next(self.prefix.glob("**/pkgconfig"))
+        for library in options.libraries:
+            flags = output_of("pkg-config", "--cflags", "--libs", library, PKG_CONFIG_PATH=str(folder)).split()
+            program = self.work / f"pkg-config-{library}"
+            output_of("cc", CONSUMER / "consumer.c", *flags, "-o", program)
+            self.check_consumer(program, LD_LIBRARY_PATH=str(folder.parent))
+
+    def test_soname(self):
+        for library in options.libraries:
+            file = next(self.prefix.glob(f"**/lib{library}.so"))
+            soname = re.search(r"SONAME\).*\[(.*)\]", output_of("readelf", "--dynamic", file)).group(1)
+            self.assertEqual(soname, f"lib{library}.so.0.1")
+            self.assertTrue((file.parent / soname).exists())
+
+    def test_programs(self):
+        for library in options.libraries:
+            for program in PROGRAMS[library]:
+                self.assertIn("--help", output_of(self.prefix / "bin" / program, "--help"))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="folder of a finished build")
+    parser.add_argument("--libraries", required=True, help="comma-separated: moec-runtime, moec")
+    options, rest = parser.parse_known_args()
+    options.libraries = options.libraries.split(",")
+    unittest.main(argv=[sys.argv[0], *rest])
