@@ -16,12 +16,14 @@
 
 using namespace moec;
 using namespace moec::bench;
+using tools::Buffer;
+using tools::Device;
 using namespace moec::runtime;
 using namespace moec::runtime::cuda;
 
 namespace {
 
-constexpr uint64_t kBlock = uint64_t(64) << 20;
+constexpr int64_t kBlock = int64_t(64) << 20;
 constexpr unsigned kThreads = 256, kCtasPerSm = 8;
 
 /// A loaded kernel; unloaded with the object.
@@ -67,12 +69,12 @@ static Result<unsigned> fill(const Device &device, const Buffer &data) {
   std::mt19937_64 engine(1);
   for (uint64_t &word : random)
     word = engine();
-  auto at = [&](uint64_t offset) {
+  auto at = [&](int64_t offset) {
     return static_cast<char *>(data.data()) + offset;
   };
   if (Result<void> ok = device.upload(at(0), random.data(), kBlock); !ok)
     return ok.takeError();
-  for (uint64_t done = kBlock; done < data.bytes(); done += kBlock)
+  for (int64_t done = kBlock; done < data.bytes(); done += kBlock)
     if (Result<void> ok = device.copy(at(done), at(0), kBlock); !ok)
       return ok.takeError();
   if (Result<void> ok = device.synchronize(); !ok)
@@ -88,8 +90,8 @@ static Result<unsigned> fill(const Device &device, const Buffer &data) {
 }
 
 static Result<Bandwidth> measureRead(const Device &device,
-                                     const std::string &cubin, uint64_t bytes) {
-  const CudaDriver &driver = *device.cuda();
+                                     const std::string &cubin, int64_t bytes) {
+  const CudaDriver &driver = *device.driver();
   ReadKernel kernel{driver};
   if (Result<void> ok =
           driver.check(driver.moduleLoadData(&kernel.module, cubin.data()),
@@ -120,7 +122,7 @@ static Result<Bandwidth> measureRead(const Device &device,
     return expected.takeError();
 
   void *dataPointer = data->data(), *sumPointer = sum->data();
-  unsigned long long count = bytes / 16;
+  auto count = static_cast<unsigned long long>(bytes / 16);
   void *arguments[] = {&dataPointer, &count, &sumPointer};
   CUlaunchConfig config;
   config.gridX = unsigned(sms) * kCtasPerSm;
@@ -152,7 +154,7 @@ static Result<Bandwidth> measureRead(const Device &device,
   return Bandwidth{double(bytes) / (*ms * 1e6), true, ""};
 }
 
-static Result<Bandwidth> measureCopy(const Device &device, uint64_t bytes) {
+static Result<Bandwidth> measureCopy(const Device &device, int64_t bytes) {
   Result<Buffer> data = device.allocate(bytes);
   if (!data)
     return data.takeError();
@@ -167,15 +169,15 @@ static Result<Bandwidth> measureCopy(const Device &device, uint64_t bytes) {
 }
 
 Result<Bandwidth> moec::bench::measureBandwidth(const Device &device) {
-  if (device.isHost())
+  if (device.onHost())
     return Bandwidth{0, false, "the host device has no bandwidth of its own"};
-  Result<uint64_t> available = device.freeBytes();
+  Result<int64_t> available = device.freeBytes();
   if (!available)
     return available.takeError();
   // An even number of blocks, see fill().
-  uint64_t bytes = std::clamp(*available / 4 / (2 * kBlock) * (2 * kBlock),
-                              2 * kBlock, uint64_t(4) << 30);
-  Result<std::string> cubin = compileReadKernel(*device.cuda());
+  int64_t bytes = std::clamp(*available / 4 / (2 * kBlock) * (2 * kBlock),
+                             2 * kBlock, int64_t(4) << 30);
+  Result<std::string> cubin = compileReadKernel(*device.driver());
   if (cubin)
     return measureRead(device, *cubin, bytes);
   if (cubin.error().code != ErrorCode::NoCompiler)

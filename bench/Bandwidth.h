@@ -15,7 +15,7 @@
 #ifndef MOEC_BENCH_BANDWIDTH_H
 #define MOEC_BENCH_BANDWIDTH_H
 
-#include "bench/Device.h"
+#include "tools/device/Device.h"
 
 namespace moec::bench {
 
@@ -30,7 +30,7 @@ extern const char *const kReadKernelText;
 
 /// Reads up to 4 GiB (at most a quarter of what is free) again and again in a
 /// graph; the median. Errors: the driver's, and a sum that is wrong.
-Result<Bandwidth> measureBandwidth(const Device &device);
+Result<Bandwidth> measureBandwidth(const tools::Device &device);
 
 } // namespace moec::bench
 

@@ -15,9 +15,11 @@
 
 using namespace moec;
 using namespace moec::bench;
+using tools::Buffer;
+using tools::Device;
 
 /// More than the L2 cache of any GPU of the catalog but two.
-static constexpr uint64_t kBlockBytes = uint64_t(64) << 20;
+static constexpr int64_t kBlockBytes = int64_t(64) << 20;
 
 static Result<const reference::Element *> floatType(const std::string &type) {
   const reference::Element *element = reference::findElement(type);
@@ -101,9 +103,9 @@ Result<void> RandomData::fill(const Buffer &buffer, const std::string &type,
     Result<const reference::Element *> element = floatType(type);
     if (!element)
       return element.takeError();
-    uint64_t bytes = device.isHost() ? uint64_t(1) << 20 : kBlockBytes;
+    int64_t bytes = device.onHost() ? int64_t(1) << 20 : kBlockBytes;
     Result<std::vector<char>> data =
-        randomElements(type, int64_t(bytes) / (*element)->bytes, kind, seed);
+        randomElements(type, bytes / (*element)->bytes, kind, seed);
     if (!data)
       return data.takeError();
     Result<Buffer> block = device.allocate(bytes);
@@ -115,9 +117,10 @@ Result<void> RandomData::fill(const Buffer &buffer, const std::string &type,
     found = blocks.emplace(key, std::move(*block)).first;
   }
   const Buffer &block = found->second;
-  uint64_t offset = stream * 7919 * 4096 % block.bytes() / 256 * 256;
-  for (uint64_t at = 0; at < buffer.bytes();) {
-    uint64_t part = std::min(block.bytes() - offset, buffer.bytes() - at);
+  auto offset = static_cast<int64_t>(stream * 7919 * 4096 %
+                                     uint64_t(block.bytes()) / 256 * 256);
+  for (int64_t at = 0; at < buffer.bytes();) {
+    int64_t part = std::min(block.bytes() - offset, buffer.bytes() - at);
     if (Result<void> copied =
             device.copy(static_cast<char *>(buffer.data()) + at,
                         static_cast<char *>(block.data()) + offset, part);

@@ -14,7 +14,7 @@
 #ifndef MOEC_BENCH_RANDOMDATA_H
 #define MOEC_BENCH_RANDOMDATA_H
 
-#include "bench/Device.h"
+#include "tools/device/Device.h"
 
 #include <map>
 #include <string>
@@ -35,18 +35,18 @@ Kind kindOfWeight(const std::string &name);
 
 class RandomData {
 public:
-  RandomData(const Device &device, uint64_t seed)
+  RandomData(const tools::Device &device, uint64_t seed)
       : device(device), seed(seed) {}
 
   /// Fills the whole buffer from the block of its type and kind, from an
   /// offset that `stream` says.
-  Result<void> fill(const Buffer &buffer, const std::string &type, Kind kind,
-                    uint64_t stream);
+  Result<void> fill(const tools::Buffer &buffer, const std::string &type,
+                    Kind kind, uint64_t stream);
 
 private:
-  const Device &device;
+  const tools::Device &device;
   uint64_t seed;
-  std::map<std::string, Buffer> blocks;
+  std::map<std::string, tools::Buffer> blocks;
 };
 
 /// `count` elements of a block. Errors: a type that is no float.

@@ -18,6 +18,8 @@
 
 using namespace moec;
 using namespace moec::bench;
+using tools::Buffer;
+using tools::Device;
 
 namespace {
 
@@ -96,7 +98,7 @@ Workload::load(const Device &device, const std::string &folder,
   std::unique_ptr<Workload> work(new Workload(device, options));
   moec_load_options load = {};
   load.struct_size = sizeof load;
-  load.device = device.isHost() ? MOEC_DEVICE_HOST : MOEC_DEVICE_CUDA;
+  load.device = device.onHost() ? MOEC_DEVICE_HOST : MOEC_DEVICE_CUDA;
   if (Result<void> ok =
           check(moec_package_load(folder.c_str(), &load, &work->package));
       !ok)
@@ -154,10 +156,11 @@ Result<void> Workload::makeLayers() {
   }
   // Two sets take turns where they fit, so that a layer never finds weights
   // that the layer before it has left in the L2 cache.
-  Result<uint64_t> available = device.freeBytes();
+  Result<int64_t> available = device.freeBytes();
   if (!available)
     return available.takeError();
-  size_t sets = !device.isHost() && *available > 3 * weightBytes ? 2 : 1;
+  size_t sets =
+      !device.onHost() && uint64_t(*available) > 3 * weightBytes ? 2 : 1;
   for (size_t set = 0; set < sets; ++set) {
     std::vector<moec_tensor> tensors;
     std::deque<Shape> shapes;
@@ -230,7 +233,7 @@ Result<Workload::Run> Workload::makeRun(int64_t tokens, int index) {
                    options.seed * 1000003 + uint64_t(index) * 131 + 2);
   if (!logits)
     return logits.takeError();
-  if (logits->size() != run.logits.bytes())
+  if (std::ssize(*logits) != run.logits.bytes())
     return Error{ErrorCode::InvalidManifest,
                  fmt::format("expected logits of {} bytes (tokens x experts of "
                              "{}), got {}",
@@ -299,14 +302,14 @@ Result<Measurement> Workload::measure(int64_t tokens) {
           check(moec_package_workspace_bytes(package, tokens, &needed));
       !ok)
     return ok.takeError();
-  if (needed > workspace.bytes() || !context) {
+  if (needed > uint64_t(workspace.bytes()) || !context) {
     Result<Buffer> larger = device.allocate(needed);
     if (!larger)
       return larger.takeError();
     moec_context_destroy(std::exchange(context, nullptr));
     workspace = std::move(*larger);
     if (Result<void> ok = check(moec_context_create(
-            package, workspace.data(), workspace.bytes(), &context));
+            package, workspace.data(), uint64_t(workspace.bytes()), &context));
         !ok)
       return ok.takeError();
   }
@@ -317,7 +320,7 @@ Result<Measurement> Workload::measure(int64_t tokens) {
     double bytes =
         perExpert * expectedTouched(tokens, topK, numExperts, localExperts);
     result.repeats =
-        device.isHost()
+        device.onHost()
             ? 1
             : int(std::clamp(std::ceil(double(options.touchedBytes) / bytes),
                              1.0, 64.0));
@@ -348,7 +351,7 @@ Result<Measurement> Workload::measure(int64_t tokens) {
           return {};
         },
         {.warmups = 3,
-         .least = device.isHost() ? 1 : 7,
+         .least = device.onHost() ? 1 : 7,
          .budgetMs = 40,
          .idleAboveMs = 0.4 * result.repeats,
          .idleMs = options.idleMs});
@@ -356,6 +359,6 @@ Result<Measurement> Workload::measure(int64_t tokens) {
       return ms.takeError();
     result.passes.push_back(*ms * 1000 / result.repeats);
   }
-  result.microseconds = medianOf(result.passes);
+  result.microseconds = tools::medianOf(result.passes);
   return result;
 }

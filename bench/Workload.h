@@ -14,9 +14,9 @@
 #ifndef MOEC_BENCH_WORKLOAD_H
 #define MOEC_BENCH_WORKLOAD_H
 
-#include "bench/Device.h"
 #include "bench/RandomData.h"
 #include "moec/moec.h"
+#include "tools/device/Device.h"
 
 #include <nlohmann/json.hpp>
 
@@ -52,7 +52,7 @@ struct Measurement {
 
 class Workload {
 public:
-  static Result<std::unique_ptr<Workload>> load(const Device &device,
+  static Result<std::unique_ptr<Workload>> load(const tools::Device &device,
                                                 const std::string &folder,
                                                 const WorkloadOptions &options);
   ~Workload();
@@ -72,7 +72,7 @@ private:
     int64_t experts = 0, pairs = 0;
   };
 
-  Workload(const Device &device, WorkloadOptions options)
+  Workload(const tools::Device &device, WorkloadOptions options)
       : device(device), options(std::move(options)),
         random(device, this->options.seed) {}
   Result<void> makeLayers();
@@ -83,16 +83,16 @@ private:
   /// At most as many dimensions as any value has.
   using Shape = std::array<int64_t, 8>;
   /// `shape` gets the extents and must stay where it is.
-  Result<moec_tensor> tensorOf(const char *name, const Buffer &buffer,
+  Result<moec_tensor> tensorOf(const char *name, const tools::Buffer &buffer,
                                int64_t tokens, Shape &shape) const;
 
-  const Device &device;
+  const tools::Device &device;
   WorkloadOptions options;
   moec_package *package = nullptr;
   moec_context *context = nullptr;
   std::vector<moec_layer *> layers;
-  std::vector<Buffer> weights;
-  Buffer workspace;
+  std::vector<tools::Buffer> weights;
+  tools::Buffer workspace;
   RandomData random;
   nlohmann::json manifestJson;
   int64_t numExperts = 0, localExperts = 0, localBegin = 0, topK = 0;

@@ -20,7 +20,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "moec/moec.h"
-#include "runtime/device/CudaDriver.h"
+#include "runtime/cuda/CudaDriver.h"
 #include "runtime/jit/CompilePool.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Guard.h"

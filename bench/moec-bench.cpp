@@ -33,6 +33,7 @@
 using namespace moec;
 using namespace moec::bench;
 using nlohmann::ordered_json;
+using tools::Device;
 
 namespace {
 
@@ -188,7 +189,7 @@ Result<ordered_json> benchCell(const Bench &bench, Workload &work,
       {"variant", cell->variant},
       {"regime", regimeOf(kernels)},
       {"schedules", schedulesInShort(kernels, variantsOf(work))}};
-  const Target *target =
+  const bench::Target *target =
       bench.targets
           ? bench.targets->find(package["shape"], package["scheme"], tokens)
           : nullptr;
@@ -313,11 +314,12 @@ Result<std::optional<Targets>> readTargets(const Options &options,
 }
 
 Result<bool> benchAll(const Options &options) {
-  Result<Device> device = Device::open(options.host);
+  Result<Device> device = Device::open(
+      options.host ? runtime::DeviceKind::Host : runtime::DeviceKind::Cuda);
   if (!device)
     return device.takeError();
   Rates rates;
-  if (!device->isHost()) {
+  if (!device->onHost()) {
     Result<Rates> found = ratesOf(device->name(), options.rates);
     if (!found)
       return found.takeError();
@@ -333,7 +335,7 @@ Result<bool> benchAll(const Options &options) {
   if (!before)
     return before.takeError();
   if (!options.json) {
-    if (device->isHost())
+    if (device->onHost())
       fmt::print("host device: these times say nothing about a GPU\n");
     else
       fmt::print("{}: floor by {} GB/s, {} TFLOP/s and, where both operands "
@@ -366,7 +368,7 @@ Result<bool> benchAll(const Options &options) {
     return Error{ErrorCode::InvalidArgument,
                  "expected --cells to name one of the packages (\"*\", shape, "
                  "scheme or shape/scheme), got none of them"};
-  if (!device->isHost() && timed) {
+  if (!device->onHost() && timed) {
     // Once more: a card that grew hot on the way shows here.
     Result<Bandwidth> after = measureBandwidth(*device);
     if (!after)

@@ -9,8 +9,8 @@
 
 #include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/Gpus.h"
-#include "runtime/device/CudaDriver.h"
-#include "runtime/device/DeviceInfo.h"
+#include "runtime/cuda/CudaDriver.h"
+#include "runtime/cuda/DeviceInfo.h"
 
 #include <algorithm>
 

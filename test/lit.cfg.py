@@ -1,6 +1,6 @@
 # Configuration of lit for every test folder.
 #
-# Tools      moec, moec-opt, moec-run (of this build), FileCheck, not, split-file
+# Tools      moec, moec-opt, moec-run, moec-check (of this build), FileCheck, not, split-file
 # Features   compiler  the dialect and the compiler are built
 #            gpu       a CUDA device answers
 #            nvrtc     an NVRTC library is found, so kernels can be compiled

@@ -14,7 +14,7 @@
 #include "compiler/PresentGpu.h"
 #include "compiler/capi/ConfigOptions.h"
 #include "compiler/import/Import.h"
-#include "runtime/Handles.h"
+#include "runtime/api/Handles.h"
 
 #include "moec/moec.h"
 

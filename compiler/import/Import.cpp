@@ -80,6 +80,11 @@ Result<OwningOpRef<ModuleOp>> parseModule(std::string_view text,
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
     return refusal(name, "expected a config.json, a layer JSON or a .mlir "
                          "file, got an empty text");
+  // What MLIR's parser says about another text helps nobody.
+  if (!looksLikeIr(text))
+    return refusal(name, "expected JSON (a config.json or a layer JSON) or a "
+                         ".mlir file with a moe.layer, got a text that is "
+                         "neither");
   if (Result<void> readable = checkIrText(text, name); !readable)
     return readable.takeError();
   std::string problem;
@@ -99,12 +104,6 @@ Result<OwningOpRef<ModuleOp>> parseModule(std::string_view text,
       llvm::SMLoc());
   OwningOpRef<ModuleOp> module =
       parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
-  // Whoever writes MLIR for moec names its dialect.
-  if (!module && text.find("moe.") == std::string_view::npos)
-    return refusal(name, fmt::format("expected JSON (a config.json or a layer "
-                                     "JSON) or a .mlir file with a moe.layer, "
-                                     "got a text that is neither; as MLIR: {}",
-                                     problem));
   if (!module)
     return Error{ErrorCode::Refused, problem};
   if (module->getOps<moe::LayerOp>().empty())

@@ -248,6 +248,24 @@ Result<void> Scanner::scan() {
   return {};
 }
 
+bool compiler::looksLikeIr(std::string_view text) {
+  while (true) {
+    text.remove_prefix(
+        std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+    if (!text.starts_with("//"))
+      break;
+    text.remove_prefix(std::min(text.find('\n'), text.size()));
+  }
+  if (text.starts_with("ML\xefR")) // bytecode, which checkIrText refuses
+    return true;
+  for (const std::string_view word :
+       {"module", "builtin.module", "moe.", "\"builtin.", "\"moe.", "#", "!",
+        "%", "{-#"})
+    if (text.starts_with(word))
+      return true;
+  return false;
+}
+
 Result<void> compiler::checkIrText(std::string_view text,
                                    std::string_view name) {
   return Scanner(text, name, /*ownForm=*/true).scan();

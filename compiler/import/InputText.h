@@ -37,6 +37,10 @@ Result<std::string> readInput(const std::string &path);
 /// freed memory in use where they are wrong.
 Result<void> checkIrText(std::string_view text, std::string_view name);
 
+/// Whether the first word of a text, behind comments, is one that IR begins
+/// with: module, an operation of moec, a name or an attribute.
+bool looksLikeIr(std::string_view text);
+
 /// The bounds alone.
 Result<void> checkIrBounds(std::string_view text, std::string_view name);
 

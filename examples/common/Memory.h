@@ -7,13 +7,17 @@
 //
 // An engine has these already and a small program has not: memory on the device
 // and data in it. Opens the CUDA driver, so that the examples build where no
-// toolkit is; without a GPU it is host memory. Nothing here is moec.
+// toolkit is; without a GPU it is host memory. Nothing here is moec: an example
+// stands alone over the C ABI, so that it can be pasted into an engine. Hence
+// it does not share the device wrapper of tools/.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOEC_EXAMPLES_COMMON_MEMORY_H
 #define MOEC_EXAMPLES_COMMON_MEMORY_H
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -87,30 +91,68 @@ public:
     return true;
   }
 
-  /// New memory with small random bf16 numbers: a checkpoint's stand-in.
-  void *randomBf16(uint64_t bytes, double scale) {
-    void *memory = allocate(bytes);
-    std::vector<uint16_t> block(std::min<uint64_t>(bytes, 1 << 24) / 2);
-    std::uniform_real_distribution<float> number(-1, 1);
-    for (uint16_t &element : block) {
-      float value = float(scale) * number(random);
-      uint32_t bits;
-      std::memcpy(&bits, &value, sizeof bits);
-      element = uint16_t(bits >> 16);
+  /// New memory with random numbers of an element type, as moec_value names
+  /// it, from -scale to scale, or from scale / 2 to scale where `positive`: a
+  /// checkpoint's stand-in. Codes of 4 and 6 bits are all numbers. Indices are
+  /// 0. Null: no memory, or no such type.
+  void *random(const std::string &type, uint64_t bytes, double scale,
+               bool positive) {
+    std::uniform_real_distribution<float> number(positive ? 0.5f : -1.0f, 1);
+    std::uniform_int_distribution<int> code(0, 255);
+    // All elements of a block are of the same size, 4 bytes at most.
+    std::vector<unsigned char> block(std::min<uint64_t>(bytes, 1 << 24));
+    size_t size = 1;
+    for (size_t at = 0; at < block.size(); at += size) {
+      const float value = float(scale) * number(generator);
+      uint32_t bits = 0;
+      if (type == "f32")
+        std::memcpy(&bits, &value, size = 4);
+      else if (type == "bf16")
+        bits = truncated(value, 8, 7), size = 2;
+      else if (type == "f16")
+        bits = truncated(value, 5, 10), size = 2;
+      else if (type == "f8E4M3FN")
+        bits = truncated(value, 4, 3);
+      else if (type == "f8E5M2")
+        bits = truncated(value, 5, 2);
+      else if (type == "f8E8M0FNU")
+        bits = uint32_t(127 + std::ilogb(value));
+      else if (type == "i8")
+        bits = uint32_t(code(generator) % 16);
+      else if (type == "i4" || type == "f4E2M1FN" || type.starts_with("f6"))
+        bits = uint32_t(code(generator));
+      else if (type != "i32" && type != "i64")
+        return nullptr;
+      std::memcpy(&block[at], &bits, std::min(size, block.size() - at));
     }
-    for (uint64_t at = 0; memory && at < bytes; at += block.size() * 2)
+    void *memory = allocate(bytes);
+    for (uint64_t at = 0; memory && at < bytes; at += block.size())
       upload(static_cast<char *>(memory) + at, block.data(),
-             std::min<uint64_t>(block.size() * 2, bytes - at));
+             std::min<uint64_t>(block.size(), bytes - at));
     return memory;
   }
 
 private:
+  /// A binary float of so many bits, without rounding; 0 below its normal
+  /// numbers.
+  static uint32_t truncated(float value, int exponentBits, int mantissaBits) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    const int exponent =
+        int(bits >> 23 & 255) - 127 + (1 << (exponentBits - 1)) - 1;
+    const uint32_t sign = bits >> 31 << (exponentBits + mantissaBits);
+    if (exponent < 1)
+      return sign;
+    return sign | uint32_t(exponent) << mantissaBits |
+           (bits & 0x7fffff) >> (23 - mantissaBits);
+  }
+
   bool gpu = false;
   int major = 0, minor = 0;
   int (*cuMemAlloc)(unsigned long long *, size_t) = nullptr;
   int (*cuMemcpyHtoD)(unsigned long long, const void *, size_t) = nullptr;
   int (*cuMemcpyDtoH)(void *, unsigned long long, size_t) = nullptr;
-  std::mt19937 random{1};
+  std::mt19937 generator{1};
 };
 
 inline float fromBf16(uint16_t element) {

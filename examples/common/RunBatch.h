@@ -24,10 +24,29 @@
 
 namespace example {
 
-/// Every weight that the package wants, at the size that it says, filled at
-/// random. An engine names the tensors of its checkpoint instead: w13 is
-/// [experts, 2 * intermediate, hidden], gate rows before up rows, w2 is
-/// [experts, hidden, intermediate].
+/// Random numbers for a value, at the size and of the type that the package
+/// says. A scale is positive; the default type stands first.
+inline moec::api::Expected<moec::api::Tensor>
+randomTensor(const moec::api::Package &package, Memory &memory,
+             const moec_value &value, int64_t tokens, double scale) {
+  auto bytes = package.valueBytes(value.name, tokens);
+  auto shape = package.valueShape(value.name, tokens);
+  if (!bytes || !shape)
+    return bytes ? shape.error() : bytes.error();
+  const std::string types = value.element_types;
+  const std::string type = types.substr(0, types.find(' '));
+  void *data = memory.random(type, *bytes, scale,
+                             std::string_view(value.name).ends_with("_scale"));
+  if (!data)
+    return moec::api::Failure{MOEC_INVALID_ARGUMENT,
+                              "no memory for " + std::string(value.name) +
+                                  " of type " + type};
+  return moec::api::Tensor{value.name, data, *shape};
+}
+
+/// Every weight that the package wants, filled at random. An engine names the
+/// tensors of its checkpoint instead: w13 is [experts, 2 * intermediate,
+/// hidden], gate rows before up rows, w2 is [experts, hidden, intermediate].
 inline moec::api::Expected<moec::api::Layer>
 makeLayer(const moec::api::Package &package, Memory &memory) {
   std::vector<moec::api::Tensor> weights;
@@ -37,11 +56,10 @@ makeLayer(const moec::api::Package &package, Memory &memory) {
     if (moec_package_value(package.get(), i, &value) != MOEC_OK ||
         value.role != MOEC_STORED_WEIGHT)
       continue;
-    auto bytes = package.valueBytes(value.name, 1);
-    auto shape = package.valueShape(value.name, 1);
-    if (!bytes || !shape)
-      return bytes ? shape.error() : bytes.error();
-    weights.push_back({value.name, memory.randomBf16(*bytes, 0.05), *shape});
+    auto tensor = randomTensor(package, memory, value, 1, 0.05);
+    if (!tensor)
+      return tensor.error();
+    weights.push_back(*tensor);
   }
   // Packs in place where the package allows it: no second copy of the weights.
   return moec::api::Layer::create(package, weights, /*stream=*/nullptr);
@@ -52,19 +70,30 @@ inline moec::api::Expected<void> runBatch(const moec::api::Package &package,
                                           const moec::api::Layer &layer,
                                           Memory &memory, int64_t tokens) {
   auto workspaceBytes = package.workspaceBytes(tokens);
-  auto inputBytes = package.valueBytes("x", tokens);
-  auto logitBytes = package.valueBytes("logits", tokens);
   auto outputBytes = package.valueBytes("out", tokens);
-  for (auto *bytes : {&workspaceBytes, &inputBytes, &logitBytes, &outputBytes})
+  for (auto *bytes : {&workspaceBytes, &outputBytes})
     if (!*bytes)
       return bytes->error();
   // An engine has its tensors' shapes: x and out are [tokens, hidden], logits
   // [tokens, experts]. They are compared with what the package says.
-  auto inputShape = package.valueShape("x", tokens);
-  auto logitShape = package.valueShape("logits", tokens);
-  for (auto *shape : {&inputShape, &logitShape})
-    if (!*shape)
-      return shape->error();
+  auto outputShape = package.valueShape("out", tokens);
+  if (!outputShape)
+    return outputShape.error();
+  std::vector<moec::api::Tensor> tensors;
+  for (size_t i = 0; i < moec_package_num_values(package.get()); ++i) {
+    moec_value value = {};
+    value.struct_size = sizeof value;
+    if (moec_package_value(package.get(), i, &value) != MOEC_OK)
+      continue;
+    const std::string_view name = value.name;
+    if (name != "x" && name != "logits")
+      continue;
+    auto tensor =
+        randomTensor(package, memory, value, tokens, name == "x" ? 1 : 4);
+    if (!tensor)
+      return tensor.error();
+    tensors.push_back(*tensor);
+  }
 
   // One context a stream; it may serve any number of layers, one after another.
   void *workspace = memory.allocate(*workspaceBytes);
@@ -74,12 +103,8 @@ inline moec::api::Expected<void> runBatch(const moec::api::Package &package,
     return context.error();
 
   void *out = memory.allocate(*outputBytes);
-  auto done =
-      context->run(layer, /*stream=*/nullptr,
-                   {{"x", memory.randomBf16(*inputBytes, 1), *inputShape},
-                    {"logits", memory.randomBf16(*logitBytes, 4), *logitShape},
-                    {"out", out, *inputShape}},
-                   tokens);
+  tensors.push_back({"out", out, *outputShape});
+  auto done = context->run(layer, /*stream=*/nullptr, tensors, tokens);
   if (!done)
     return done;
 

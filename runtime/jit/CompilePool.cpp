@@ -16,6 +16,7 @@
 #include "runtime/support/Env.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Log.h"
+#include "runtime/support/Progress.h"
 #include "runtime/support/Sha256.h"
 #include "runtime/support/Threads.h"
 
@@ -294,8 +295,12 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
   };
   std::vector<std::optional<Error>> errors(target.kernels.size());
   std::atomic<size_t> next = 0;
+  Progress progress(
+      fmt::format("{}: kernels for {}", files.manifest.name, target.arch),
+      static_cast<int64_t>(misses.size()));
   auto work = [&] {
-    for (size_t at = next++; at < misses.size(); at = next++) {
+    for (size_t at = next++; at < misses.size();
+         at = next++, progress.advance()) {
       size_t i = misses[at];
       auto cubin = cache.get(recipes[i], strict, compile);
       if (!cubin) {

@@ -20,6 +20,8 @@
 
 using namespace moec;
 using namespace moec::bench;
+using tools::Buffer;
+using tools::Device;
 
 namespace {
 
@@ -99,10 +101,10 @@ TEST(BenchRandomData, IntegersAreRefused) {
 }
 
 TEST(BenchRandomData, FillsBuffersLongerThanABlock) {
-  Result<Device> device = Device::open(/*host=*/true);
+  Result<Device> device = Device::open(runtime::DeviceKind::Host);
   ASSERT_TRUE(device);
   RandomData random(*device, 1);
-  const uint64_t bytes = (uint64_t(5) << 19) + 6;
+  const int64_t bytes = (int64_t(5) << 19) + 6;
   Result<Buffer> one = device->allocate(bytes), two = device->allocate(bytes);
   ASSERT_TRUE(one && two);
   ASSERT_TRUE(random.fill(*one, "bf16", Kind::Weight, 1));

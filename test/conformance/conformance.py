@@ -204,7 +204,7 @@ def share_name(case):
 
 
 def runs_of(case, manifest):
-    """Argument lists of moec-run."""
+    """Argument lists of moec-check."""
     variants = manifest["targets"][0]["variants"]
     routing = case["routing"]
     by_expert = case.get("options", {}).get("activation_format") == "batched"
@@ -262,9 +262,9 @@ def check_case(tools, work, case):
         if len(launches) != 2:
             return f"{name}: expected two launches for few tokens, got {[launch['kernel'] for launch in launches]}"
     for arguments in runs_of(case, manifest):
-        wrong = testing.wrong_run(tools.moec_run, package, arguments)
+        wrong = testing.wrong_run(tools.moec_check, package, arguments)
         if wrong:
-            return f"{name}: {wrong} in moec-run {package} {' '.join(map(str, arguments))}"
+            return f"{name}: {wrong} in moec-check {package} {' '.join(map(str, arguments))}"
     shutil.rmtree(folder)
     return None
 

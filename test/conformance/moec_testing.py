@@ -84,6 +84,7 @@ class Tools:
         self.folder = pathlib.Path(folder)
         self.moec = str(self.folder / "moec")
         self.moec_run = str(self.folder / "moec-run")
+        self.moec_check = str(self.folder / "moec-check")
         self.catalog_rows = str(self.folder / "moec-catalog-rows")
         self.library = str(self.folder.parent / "lib" / "libmoec.so")
 
@@ -93,7 +94,7 @@ class Tools:
 
 def parser(description):
     result = argparse.ArgumentParser(description=description)
-    result.add_argument("--bin", required=True, help="the folder with moec, moec-run and moec-catalog-rows, beside lib")
+    result.add_argument("--bin", required=True, help="the folder with moec, moec-run, moec-check and moec-catalog-rows, beside lib")
     result.add_argument("--work", required=True, help="a folder for what is made; kept, so that a failure can be looked at")
     result.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     return result
@@ -114,10 +115,10 @@ def logits_of(routing, dtype):
     return [] if routing["select"] == "given" else [f"--logits-dtype={dtype}"]
 
 
-def wrong_run(moec_run, package, arguments, may_lack=False):
+def wrong_run(moec_check, package, arguments, may_lack=False):
     """None, or what is wrong with the checked runs of a package on the host device. may_lack: a kind of run that the layer does not
     have, which is refused as usage, is nothing wrong."""
-    status, output, errors = run([moec_run, package, "--device=host", "--check", "--json", *arguments])
+    status, output, errors = run([moec_check, package, "--device=host", "--check", "--json", *arguments])
     said = errors.strip()[-300:]
     if may_lack and status == 2 and "expected" in errors:
         return None

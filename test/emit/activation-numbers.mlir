@@ -1,6 +1,6 @@
 // RUN: moec compile %s --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s
 // RUN: rm -rf %t && moec compile %s --arch=sm_90a --max-tokens=64 --no-cubin -o %t && FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
-// RUN: moec-run %t --device=host --check --tokens=1,40
+// RUN: moec-check %t --device=host --check --tokens=1,40
 
 // Rows that alternate as stored are a policy of whatever reads the bias; the
 // numbers that every expert has of its own are arguments, and those that it has

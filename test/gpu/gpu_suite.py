@@ -4,7 +4,7 @@
 """Runs the packages of make_gpu_packages.py on this machine's GPU and says what passed.
 
 Needs Python and the driver alone, compute-sanitizer for the group `sanitizers`, and NVRTC for `rows`. First all cores
-compile what the packages lack, each into the cache. Then three things run side by side: one process of moec-run for all
+compile what the packages lack, each into the cache. Then three things run side by side: one process of moec-check for all
 that should pass, many lines at once; one for planted faults, a line at a time, so that none counts as caught for what
 another wrote; and sanitizers, and what has an environment of its own, a process each. Where a process ends before its lines do, a new one goes on behind the
 line that ended it. Results go to --json as they come, a table is printed last. Exit status 1 when anything failed, 77
@@ -53,7 +53,7 @@ TIMED_OUT = 124
 HANG = 40
 # That this process may use.
 CORES = len(os.sched_getaffinity(0))
-# moec-run's statuses after a verdict on what was asked for.
+# moec-check's statuses after a verdict on what was asked for.
 STATUSES = (0, 1, 2)
 
 
@@ -97,7 +97,7 @@ def judge_sanitizer(status, output, errors, sanitizer):
 
 
 def judge(status, output, errors, sanitizer):
-    """(passed, one line, worst numbers, caught) of one call of moec-run. caught: the failure is a check's or the GPU's,
+    """(passed, one line, worst numbers, caught) of one call of moec-check. caught: the failure is a check's or the GPU's,
     so it counts where a fault was planted; wrong usage, an unreadable package or a crash of the host never does."""
     if sanitizer:
         return judge_sanitizer(status, output, errors, sanitizer)
@@ -132,7 +132,7 @@ def limit_of(options):
 
 
 def command_of(root, options, *arguments):
-    return [str(root / "bin" / "moec-run"), f"--device={options.device}", "--json", "--check", *arguments]
+    return [str(root / "bin" / "moec-check"), f"--device={options.device}", "--json", "--check", *arguments]
 
 
 def lines_of(entry):
@@ -475,7 +475,7 @@ def prebuild(entries, root, options, arch):
     def one(package):
         if time.time() - options.started > options.within:
             return None
-        status, _, errors = execute([str(root / "bin" / "moec-run"), package, "--prebuild", f"--arch={arch}", "--jobs=1"], root,
+        status, _, errors = execute([str(root / "bin" / "moec-check"), package, "--prebuild", f"--arch={arch}", "--jobs=1"], root,
                                     limit_of(options))
         if status:
             print(f"{package} is not compiled: {errors.strip()[-200:]}", flush=True)
@@ -512,7 +512,7 @@ def main():
     parser.add_argument("--planted-elsewhere", action="store_true", help="leave planted faults to a run beside this one")
     parser.add_argument("--without", default="", help="results of earlier runs, a.json,b.json: leave out what passed")
     parser.add_argument("--part", default="1/1", help="2/3: of three parts of the entries the second; planted faults are in all")
-    parser.add_argument("--timeout", type=float, default=300, help="seconds for one call of moec-run, or without news of one")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds for one call of moec-check, or without news of one")
     parser.add_argument("--within", type=float, default=1e9, help="cut off what still runs after this many seconds")
     parser.add_argument("--at-once", type=int, default=CORES, help="runs at once, in the one process of many")
     parser.add_argument("--jobs", type=int, default=1, help="sanitizers at once")
@@ -544,7 +544,7 @@ def main():
         entries = without(entries, json.loads(pathlib.Path(path).read_text())["results"])
     entries = part_of(entries, *map(int, options.part.split("/")))
     if entries and not options.prepare:
-        os.chmod(root / "bin" / "moec-run", 0o755)
+        os.chmod(root / "bin" / "moec-check", 0o755)
     os.environ.setdefault("MOEC_CACHE_DIR", tempfile.mkdtemp(prefix="moec-cache-"))
     options.started = time.time()
     if options.prebuild and options.device == "cuda":

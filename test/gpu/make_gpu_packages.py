@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Prepares what gpu_suite.py runs on a machine with a GPU: moec-run, packages, and index.json that says what to run.
+"""Prepares what gpu_suite.py runs on a machine with a GPU: moec-check, packages, and index.json that says what to run.
 
 Needs no GPU. Packages of models carry cubins for the arch; those of the catalog's rows are
 compiled where they run, if --cubins does not say otherwise; with --no-cubins, all are.
@@ -162,7 +162,7 @@ class Maker:
         return json.loads((self.out / "packages" / name / "manifest.json").read_text())
 
     def add(self, group, name, runs, expect="pass", both_ends=False, **more):
-        """`runs`: argument lists of moec-run; `both_ends` adds each variant forced at the ends of its range."""
+        """`runs`: argument lists of moec-check; `both_ends` adds each variant forced at the ends of its range."""
         runs = [list(run) for run in runs]
         if both_ends:
             for variant in self.manifest(name)["targets"][0]["variants"]:
@@ -421,7 +421,7 @@ class Maker:
 
     def finish(self):
         (self.out / "bin").mkdir(parents=True, exist_ok=True)
-        shutil.copy(self.tools.moec_run, self.out / "bin" / "moec-run")
+        shutil.copy(self.tools.moec_check, self.out / "bin" / "moec-check")
         shutil.copy(HERE / "gpu_suite.py", self.out / "gpu_suite.py")
         commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
         trees = {folder: subprocess.run(["git", "-C", ROOT, "rev-parse", f"HEAD:{folder}"], capture_output=True,

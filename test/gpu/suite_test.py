@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""gpu_suite.py judges rightly: a stand-in for moec-run says what each case needs. Needs no GPU."""
+"""gpu_suite.py judges rightly: a stand-in for moec-check says what each case needs. Needs no GPU."""
 
 import json
 import pathlib
@@ -19,7 +19,7 @@ GOOD = {"passed": True, "runs": [{"passed": True, "tokens": 7, "error": 1e-3, "w
 BAD = {"passed": False, "runs": [GOOD["runs"][0], {"passed": False, "tokens": 33, "routing": "skewed", "variant": "all", "text": "row of token 5"}]}
 MEMCHECK = "========= ERROR SUMMARY: {} errors"
 
-# Runs lines as moec-run does, one after the other; what happens to each its package's name says.
+# Runs lines as moec-check does, one after the other; what happens to each its package's name says.
 STAND_IN = """import json, os, pathlib, sys, time
 GOOD, BAD = map(json.loads, {reports!r})
 cases = next(word.split("=", 1)[1] for word in sys.argv if word.startswith("--cases="))
@@ -71,7 +71,7 @@ class SuiteTest(unittest.TestCase):
         return path
 
     def result(self, output, status, errors="", **entry):
-        self.script(self.root / "bin" / "moec-run", output if isinstance(output, str) else json.dumps(output), status,
+        self.script(self.root / "bin" / "moec-check", output if isinstance(output, str) else json.dumps(output), status,
                     errors)
         entry = {"group": "rows", "name": "x", "package": "p", "runs": [["--tokens=7"]], "expect": "pass", **entry}
         return gpu_suite.run_entry(entry, self.root, self.options)
@@ -102,7 +102,7 @@ class SuiteTest(unittest.TestCase):
         self.assertFalse(self.result(GOOD, 139, expect="fail")["passed"])
 
     def test_driver_errors_catch_mutants(self):
-        error = "moec-run: cuCtxSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS (700) [driver_failed]\n"
+        error = "moec-check: cuCtxSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS (700) [driver_failed]\n"
         for output in ("", BAD):
             result = self.result(output, 1, error, expect="fail")
             self.assertTrue(result["passed"])
@@ -113,7 +113,7 @@ class SuiteTest(unittest.TestCase):
             self.assertFalse(self.result(BAD, status, error, expect="fail")["passed"], status)
 
     def test_a_hang_is_caught_where_the_fault_may_hang(self):
-        path = self.script(self.root / "bin" / "moec-run", "", 0)
+        path = self.script(self.root / "bin" / "moec-check", "", 0)
         path.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(30)\n")
         entry = {"group": "mutants", "name": "x", "package": "p", "runs": [["--tokens=7"]], "expect": "fail"}
         self.options.timeout = 0.5
@@ -131,7 +131,7 @@ class SuiteTest(unittest.TestCase):
         self.assertIn("nothing says", self.result(BAD, 1, "CUDA_ERROR_ASSERT", **entry)["text"])
         self.assertFalse(self.result("", 1, "CUDA_ERROR_LAUNCH_FAILED", **entry)["passed"])
         # The environment is the process's own.
-        path = self.root / "bin" / "moec-run"
+        path = self.root / "bin" / "moec-check"
         path.write_text(f"#!{sys.executable}\nimport os\nprint({json.dumps(GOOD)!r} if 'MOEC_SPIN_DEADLINE' in os.environ else '')\n")
         whole = {"group": "mutants", "name": "x", "package": "p", "runs": [["--tokens=7"]], "expect": "pass"}
         self.assertTrue(gpu_suite.run_entry({**whole, "environment": entry["environment"]}, self.root, self.options)["passed"])
@@ -208,7 +208,7 @@ class SuiteTest(unittest.TestCase):
         """Results by package, entries that were not run, and how many lines each process was given."""
         log = self.root / "log"
         log.write_text("")
-        path = self.root / "bin" / "moec-run"
+        path = self.root / "bin" / "moec-check"
         path.write_text(f"#!{sys.executable}\n" + STAND_IN.format(
             reports=[json.dumps(GOOD), json.dumps(BAD)], log=str(log)))
         path.chmod(0o755)

@@ -37,6 +37,15 @@ std::string repeat(const std::string &piece, int64_t count) {
   return text;
 }
 
+TEST(InputText, IrBeginsWithItsWords) {
+  for (const char *text :
+       {"module {}", "builtin.module {}", " \n// a comment\n  moe.layer @l {",
+        "\"moe.layer\"()", "#a = 1", "!t = i32", "ML\xefR"})
+    EXPECT_TRUE(looksLikeIr(text)) << text;
+  for (const char *text : {"", "hello", "// a comment", "func", "[1]", "<a>"})
+    EXPECT_FALSE(looksLikeIr(text)) << text;
+}
+
 TEST(InputText, BracketsAreBounded) {
   const std::string deep =
       "expected brackets at most 64 deep, got a deeper one";

@@ -22,8 +22,7 @@ RULES = [
     # The vocabulary: plain tables.
     ("dialect/catalog/", ("dialect/catalog/",), LLVM),
     ("dialect/", ("dialect/",) + LLVM, ()),
-    # The driver and the C ABI of libmoec.so compile kernels and load layers, so they meet the whole runtime.
-    ("compiler/tools/", ("compiler/", "dialect/", "runtime/", "moec/") + LLVM, ()),
+    # The C ABI of libmoec.so compiles kernels and loads layers, so it meets the whole runtime.
     ("compiler/capi/", ("compiler/", "dialect/", "runtime/", "moec/") + LLVM, ()),
     ("compiler/", ("compiler/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
     # The arithmetic of values also compiles on a host: this header brings what NVRTC has.
@@ -34,19 +33,24 @@ RULES = [
     ("runtime/include/", ("moec/",), LLVM),
     ("runtime/support/", ("runtime/support/",), LLVM),
     ("runtime/package/", ("runtime/package/", "runtime/support/"), LLVM),
-    # moec-run --check is the one user of the reference outside of test/.
-    ("runtime/tools/", ("runtime/", "moec/", "test/reference/"), LLVM),
     # The host device computes values as kernels do.
     ("runtime/host/", ("runtime/", "moec/", "templates/moe/math/host.h"), LLVM),
     ("runtime/", ("runtime/", "moec/"), LLVM),
+    ("tools/device/", ("tools/device/", "runtime/"), LLVM),
+    # moec-run --check compares with the reference.
+    ("tools/moec-run/", ("tools/Counts.h", "tools/TerminalProgress.h", "tools/device/", "tools/moec-run/", "runtime/", "test/reference/"), LLVM),
+    ("tools/", ("tools/", "compiler/", "dialect/", "runtime/") + LLVM, ()),
     # The reference shares no code with what it judges.
     ("test/reference/", ("test/reference/", "runtime/package/", "runtime/support/"), LLVM),
     ("test/templates/configs/", ("moe/",), ANY),
-    ("test/bench/", ("test/", "bench/", "runtime/", "moec/", "dialect/") + LLVM, ()),
+    # moec-check is moec-run with the checks that tests need.
+    ("test/check/", ("test/check/", "test/reference/", "tools/Counts.h", "tools/device/", "tools/moec-run/", "runtime/"), LLVM),
+    ("test/tools/", ("test/", "tools/", "runtime/"), LLVM),
+    ("test/bench/", ("test/", "bench/", "tools/device/", "runtime/", "moec/", "dialect/") + LLVM, ()),
     # Conversions by integer arithmetic are tested on the host.
     ("test/templates/", ("test/", "runtime/", "templates/"), LLVM),
     ("test/", ("test/", "runtime/", "moec/", "compiler/", "dialect/") + LLVM, ()),
-    ("bench/", ("bench/", "test/reference/", "runtime/", "moec/", "compiler/", "dialect/") + LLVM, ()),
+    ("bench/", ("bench/", "test/reference/", "tools/device/", "runtime/", "moec/", "compiler/", "dialect/") + LLVM, ()),
     # Over the C ABI alone, as an engine would.
     ("examples/", ("examples/", "moec/"), LLVM),
 ]
@@ -55,11 +59,11 @@ ALLOWED = {
     # Cubins ahead of time come from the same recipe, cache and NVRTC as at load.
     ("compiler/Compiler.cpp", "runtime/jit/"),
     # The default of --gpu is the GPU that is here.
-    ("compiler/PresentGpu.cpp", "runtime/device/"),
+    ("compiler/PresentGpu.cpp", "runtime/cuda/"),
 }
 # Opened with dlopen; their headers would make a build need a toolkit.
 TOOLKIT = re.compile(r"^(cuda(_\w+)?\.h|nvrtc\.h|nccl\.h|nvJitLink\.h|cuda/.*)$")
-ROOMS = ("dialect/", "compiler/", "runtime/", "templates/", "test/", "bench/", "examples/")
+ROOMS = ("dialect/", "compiler/", "runtime/", "templates/", "test/", "bench/", "examples/", "tools/")
 
 
 def check(root, files):

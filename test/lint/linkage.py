@@ -17,7 +17,7 @@ from lintlib import Finding, main
 
 # The C library and its loader; libstdc++ and libgcc are linked in.
 NEEDED = re.compile(r"^(libc\.so\.6|libm\.so\.6|libdl\.so\.2|librt\.so\.1|libpthread\.so\.0|ld-linux-.*\.so\.\d)$")
-PROGRAMS = ("bin/moec", "bin/moec-opt", "bin/moec-run", "lib/libmoec.so", "lib/libmoec-runtime.so")
+PROGRAMS = ("bin/moec", "bin/moec-opt", "bin/moec-run", "bin/moec-check", "lib/libmoec.so", "lib/libmoec-runtime.so")
 
 
 def lines_of(*command):

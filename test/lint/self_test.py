@@ -278,6 +278,9 @@ class Layering(LintTest):
         tree = {"test/reference/A.cpp": '#include "runtime/host/HostDevice.h"\n', "runtime/host/HostDevice.h": ""}
         self.red("layering.py", tree, "test/reference/A.cpp:1")
 
+    def test_runtime_that_needs_the_reference(self):
+        self.red("layering.py", {"runtime/A.cpp": '#include "test/reference/R.h"\n', "test/reference/R.h": ""}, "runtime/A.cpp:1")
+
     def test_include_that_is_not_there(self):
         self.red("layering.py", {"runtime/A.cpp": '#include "runtime/B.h"\n'}, "which does not exist")
 
@@ -289,7 +292,7 @@ class Layering(LintTest):
             "compiler/A.cpp": '#include "runtime/package/M.h"\n#include "mlir/IR/Types.h"\n#include <vector>\n',
             "runtime/package/M.h": "#include <nlohmann/json.hpp>\n",
             "templates/moe/a.cuh": '#include "moe/b.cuh"\n',
-            "runtime/tools/moec-run.cpp": '#include "test/reference/R.h"\n',
+            "tools/moec-run/moec-run.cpp": '#include "test/reference/R.h"\n',
             "test/reference/R.h": "",
         }
         self.green("layering.py", tree)

@@ -7,8 +7,12 @@ A mutant is a patch whose first lines say what it is:
 
     Fault: one sentence
     Kind: code | template | protocol
+<<<<<<< HEAD
     Program: moec-run            (code: which program holds the mutated .cpp)
     Sources: FILE FILE           (code: the .cpp that take a mutated header of templates/moe/math; the header is the kernels', too)
+=======
+    Program: moec-check          (code: which program holds the mutated .cpp)
+>>>>>>> h-run
     Check: conformance REGEX     (code: the cases of conformance.py that must fail)
     Check: checkpoints NAME      (code: the cases of checkpoints.py that must fail)
     Check: unit PROGRAM FILTER   (code: the GoogleTest program and the cases of it that must fail)
@@ -20,7 +24,7 @@ A mutant is a patch whose first lines say what it is:
     Hangs: yes                   (template: a run without end counts as red)
     Deadline: WORDS              (template: kernels have a deadline, and the assertion that fails must say so)
     Sanitizer: synccheck         (template: the tool of compute-sanitizer that must flag it)
-    Arguments: --tokens=2000     (template: of moec-run, in place of the usual ones)
+    Arguments: --tokens=2000     (template: of moec-check, in place of the usual ones)
 
 `code` mutants are built beside the tree: the patched .cpp is compiled with its line of compile_commands.json and linked
 before the archives, so that the program takes the mutant's functions. Nothing in the source tree or the build changes.

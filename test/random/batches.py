@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Many layers in few processes.
 
-A worker (this file as a program) compiles a batch of drawn layers in one process through libmoec.so; one moec-run runs all of
+A worker (this file as a program) compiles a batch of drawn layers in one process through libmoec.so; one moec-check runs all of
 their lines. Where a process ends before its work does, what it was at is blamed, and a new one goes on behind it.
 """
 
@@ -20,7 +20,7 @@ from language import MOST_WORK, SLICED, Drawn, Language, settle
 # Seconds for a batch's compilations and for its runs: far more than they take.
 COMPILE_LIMIT, RUN_LIMIT = 600, 1200
 TIMED_OUT = 124
-# moec-run's statuses after a verdict on each line.
+# moec-check's statuses after a verdict on each line.
 STATUSES = (0, 1, 2)
 
 
@@ -119,12 +119,12 @@ def fault_of(report):
     return None
 
 
-def run_lines(moec_run, lines, file, device="host", at_once=1):
+def run_lines(moec_check, lines, file, device="host", at_once=1):
     """For each line, (package, arguments), None or what is wrong with it."""
     faults, done = [None] * len(lines), 0
     while done < len(lines):
         file.write_text("".join(" ".join([str(package), *arguments]) + "\n" for package, arguments in lines[done:]))
-        status, output, errors = execute([moec_run, f"--device={device}", "--check", "--json", f"--cases={file}", f"--at-once={at_once}"],
+        status, output, errors = execute([moec_check, f"--device={device}", "--check", "--json", f"--cases={file}", f"--at-once={at_once}"],
                                          RUN_LIMIT, MOEC_JOBS="1")
         seen = set()
         for text in output.splitlines():
@@ -138,7 +138,7 @@ def run_lines(moec_run, lines, file, device="host", at_once=1):
         if not missing:
             break
         # Lines are told in order: the process ended in the first that was not.
-        faults[done + missing[0]] = f"moec-run exited with {status}: {errors.strip()[-300:]}"
+        faults[done + missing[0]] = f"moec-check exited with {status}: {errors.strip()[-300:]}"
         done += missing[0] + 1
     return faults
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""batches.py blames the right layer and the right line: stand-ins for its worker and for moec-run end as they are told to."""
+"""batches.py blames the right layer and the right line: stand-ins for its worker and for moec-check end as they are told to."""
 
 import pathlib
 import sys
@@ -29,7 +29,7 @@ for index in map(int, indices.split(",")):
         os._exit(7)
     print(answer, flush=True)
 """
-# Runs lines as moec-run does.
+# Runs lines as moec-check does.
 MOEC_RUN = """#!{python}
 import json, os, pathlib, sys
 cases = next(word.split("=", 1)[1] for word in sys.argv if word.startswith("--cases="))
@@ -74,12 +74,12 @@ class BatchesTest(unittest.TestCase):
             batches.compile_batch(shop, "seed", [0, 1])
 
     def test_lines_are_judged_and_those_behind_a_dead_one_run(self):
-        program = self.root / "moec-run"
+        program = self.root / "moec-check"
         program.write_text(MOEC_RUN.format(python=sys.executable))
         program.chmod(0o755)
         packages = ["good", "wrong", "dies", "lacks", "good", "dies", "refuses"]
         faults = batches.run_lines(program, [(package, ["--tokens=1"]) for package in packages], self.root / "cases")
-        self.assertEqual(faults, [None, "row of token 5", "moec-run exited with -6: ", None, None, "moec-run exited with -6: ",
+        self.assertEqual(faults, [None, "row of token 5", "moec-check exited with -6: ", None, None, "moec-check exited with -6: ",
                                   "exit 2: no such thing"])
 
 

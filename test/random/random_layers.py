@@ -42,7 +42,7 @@ def compile_package(tools, drawn, folder, arch="sm_90a", cubins=False):
 def run_package(tools, drawn, folder):
     """None, or a sentence about the first run that is wrong; runs of a kind that the layer does not have are left out."""
     for arguments in drawn.runs:
-        wrong = testing.wrong_run(tools.moec_run, folder / "package", arguments, may_lack=True)
+        wrong = testing.wrong_run(tools.moec_check, folder / "package", arguments, may_lack=True)
         if wrong:
             return f"{wrong} [{' '.join(arguments)}]"
     return None
@@ -110,7 +110,7 @@ def text_of(drawn, failure, seed, index):
     run = drawn.runs[0] if drawn.runs else []
     return (f"layer {index} of --seed={seed}: {failure}\n  layer.json: {json.dumps(drawn.layer)}\n"
             f"  moec compile layer.json --arch=sm_90a {' '.join(drawn.options)} --max-tokens={drawn.max_tokens} --no-cubin -o package\n"
-            f"  moec-run package --device=host --check {' '.join(run)}")
+            f"  moec-check package --device=host --check {' '.join(run)}")
 
 
 def check(tools, shop, seed, indices):
@@ -121,7 +121,7 @@ def check(tools, shop, seed, indices):
     lines = [(index, run) for index, (word, _, drawn) in compiled.items() if word == "taken" for run in drawn.runs]
     faults = {}
     for (index, run), fault in zip(lines, batches.run_lines(
-            tools.moec_run, [(folders[index], run) for index, run in lines], folders[indices[0]].with_suffix(".cases"))):
+            tools.moec_check, [(folders[index], run) for index, run in lines], folders[indices[0]].with_suffix(".cases"))):
         if fault:
             faults.setdefault(index, f"{fault} [{' '.join(run)}]")
     results = []

@@ -11,6 +11,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "test/reference/Reference.h"
+
+#include "runtime/support/Progress.h"
 #include "test/reference/FirstHalf.h"
 
 #include <algorithm>
@@ -96,7 +98,9 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
   const WeightScales scales = scalesOfW2(layer, inputs);
   std::vector<double> t, y;
   std::vector<int64_t> ofExpert;
-  for (int64_t expert = 0; expert < layer.localExperts; ++expert) {
+  Progress progress("reference: experts", layer.localExperts);
+  for (int64_t expert = 0; expert < layer.localExperts;
+       ++expert, progress.advance()) {
     const std::vector<Pair> &mine = pairs[expert];
     const int64_t count = int64_t(mine.size());
     if (count == 0)

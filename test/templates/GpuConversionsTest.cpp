@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/device/DeviceInfo.h"
+#include "runtime/cuda/DeviceInfo.h"
 #include "runtime/jit/Nvrtc.h"
 #include "test/reference/FirstHalf.h"
 

@@ -33,7 +33,7 @@ def main(document, folder):
         layer, package = folder / f"{count}.json", folder / str(count)
         layer.write_text(json.dumps({**LAYER, "name": f"scheme_{count}", **fields}), encoding="utf-8")
         for command in (["moec", "compile", layer, "--arch=sm_90a", "--max-tokens=64", "--no-cubin", "-o", package],
-                        ["moec-run", package, "--device=host", "--tokens=1,9", "--check", "--json"]):
+                        ["moec-check", package, "--device=host", "--tokens=1,9", "--check", "--json"]):
             done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
             if done.returncode:
                 print(f"{name}: {json.dumps(fields)}: {command[0]} exited with {done.returncode}: {done.stderr}{done.stdout}")

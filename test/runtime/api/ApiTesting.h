@@ -13,8 +13,8 @@
 #ifndef MOEC_TEST_RUNTIME_API_APITESTING_H
 #define MOEC_TEST_RUNTIME_API_APITESTING_H
 
-#include "runtime/Handles.h"
-#include "runtime/launch/Constants.h"
+#include "runtime/api/Handles.h"
+#include "runtime/cuda/Constants.h"
 #include "test/runtime/TinyManifest.h"
 
 #include <cstdlib>

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/Tensor.h"
+#include "runtime/api/Tensor.h"
 
 #include <gtest/gtest.h>
 

@@ -14,10 +14,12 @@
 #include "runtime/support/Env.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Log.h"
+#include "runtime/support/Progress.h"
 #include "runtime/support/Sha256.h"
 
 #include <cstdlib>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <set>
 #include <sys/stat.h>
@@ -196,6 +198,28 @@ TEST(Env, everyVariableIsDescribedOnce) {
     EXPECT_THAT((std::set<std::string_view>{"path", "flag", "integer", "word"}),
                 testing::Contains(variable.type));
   }
+}
+
+TEST(Progress, countsToTheSink) {
+  std::vector<std::string> shown;
+  setProgressSink([&](std::string_view what, int64_t done, int64_t total) {
+    shown.push_back(fmt::format("{} {}/{}", what, done, total));
+  });
+  {
+    Progress progress("steps", 3);
+    progress.advance();
+    progress.advance(2);
+  }
+  {
+    Progress failed("others", 2);
+  }
+  setProgressSink({});
+  {
+    Progress unseen("unseen", 1);
+    unseen.advance();
+  }
+  EXPECT_EQ(shown,
+            (std::vector<std::string>{"steps 1/3", "steps 3/3", "others 2/2"}));
 }
 
 TEST(Log, handsMessagesToTheSink) {

@@ -1,0 +1,378 @@
+//===- CApi.cpp - the C interface: errors, layers, contexts ---------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Thin: checks handles, converts structs, keeps the error text.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/api/Handles.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+using namespace moec;
+using namespace moec::runtime;
+
+// Parameters are called as in moec.h, which is C.
+// NOLINTBEGIN(readability-identifier-naming)
+
+//===----------------------------------------------------------------------===//
+// Errors
+//===----------------------------------------------------------------------===//
+
+// The numbers of the header are those of ErrorCode.
+static_assert(MOEC_CONTEXT_IN_USE == static_cast<int>(ErrorCode::ContextInUse));
+static_assert(MOEC_STRICT_MISS == static_cast<int>(ErrorCode::StrictMiss));
+static_assert(MOEC_REFUSED == static_cast<int>(ErrorCode::Refused));
+static_assert(MOEC_INTERNAL == static_cast<int>(ErrorCode::Internal));
+
+// Callers of other languages lay the struct out by hand.
+static_assert(offsetof(moec_tensor, element_type) == 2 * sizeof(void *));
+static_assert(offsetof(moec_tensor, rank) == 3 * sizeof(void *));
+static_assert(offsetof(moec_tensor, shape) == 4 * sizeof(void *));
+static_assert(sizeof(moec_tensor) == 6 * sizeof(void *));
+
+static std::string &lastError() {
+  thread_local std::string text;
+  return text;
+}
+
+moec_status moec::runtime::fail(ErrorCode code, std::string message) {
+  lastError() = std::move(message);
+  return static_cast<moec_status>(code);
+}
+
+moec_status moec::runtime::fail(const Error &error) {
+  return fail(error.code, error.message);
+}
+
+Error moec::runtime::nullArgument(const char *function, const char *argument) {
+  return Error{ErrorCode::InvalidArgument,
+               fmt::format("{}: {} is NULL", function, argument)};
+}
+
+int32_t moec_version(void) {
+  return MOEC_VERSION_MAJOR * 10000 + MOEC_VERSION_MINOR * 100 +
+         MOEC_VERSION_PATCH;
+}
+
+const char *moec_status_name(moec_status status) {
+  // Names are literals, hence end in NUL.
+  return errorCodeName(static_cast<ErrorCode>(status)).data();
+}
+
+const char *moec_last_error(void) { return lastError().c_str(); }
+
+//===----------------------------------------------------------------------===//
+// Structs of the caller
+//===----------------------------------------------------------------------===//
+
+/// A copy of an options struct as this library knows it: what an older caller
+/// does not have is zero; NULL is all zero. A struct of a later version with
+/// fields that are set is refused rather than ignored.
+template <typename Options>
+static Result<Options> readOptions(const Options *given, const char *name) {
+  Options options;
+  std::memset(static_cast<void *>(&options), 0, sizeof(options));
+  if (!given)
+    return options;
+  size_t size = given->struct_size;
+  if (size < sizeof(size_t))
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("{}.struct_size is {}; set it to sizeof({})", name,
+                             size, name)};
+  // Far more than any version has: not set, and not to be read.
+  constexpr size_t kMostBytes = 4096;
+  if (size > kMostBytes)
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("{}.struct_size is {}; set it to sizeof({})", name,
+                             size, name)};
+  const auto *bytes = reinterpret_cast<const unsigned char *>(given);
+  for (size_t i = sizeof(options); i < size; ++i)
+    if (bytes[i] != 0)
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("{} has fields that this library ({}.{}.{}) "
+                               "does not know; leave them zero",
+                               name, MOEC_VERSION_MAJOR, MOEC_VERSION_MINOR,
+                               MOEC_VERSION_PATCH)};
+  std::memcpy(static_cast<void *>(&options), given,
+              std::min(size, sizeof(options)));
+  return options;
+}
+
+/// A tensor without copying texts.
+static Result<Tensor> readTensor(const moec_tensor &given,
+                                 const char *function) {
+  if (!given.name)
+    return nullArgument(function, "the name of a tensor");
+  const auto fail = [&](const std::string &what) {
+    return Error{
+        ErrorCode::InvalidArgument,
+        fmt::format("{}: tensor '{}': {}", function, given.name, what)};
+  };
+  if (given.rank < 0 || given.rank > kMaxRank)
+    return fail(fmt::format("expected a rank of 0 to {}, got {}", kMaxRank,
+                            given.rank));
+  if (!given.shape && given.rank > 0)
+    return fail(fmt::format("shape is NULL; expected {} extents", given.rank));
+  Tensor tensor;
+  tensor.name = given.name;
+  tensor.data = given.data;
+  if (given.element_type)
+    tensor.elementType = given.element_type;
+  tensor.rank = given.rank;
+  std::copy_n(given.shape, given.rank, tensor.shape.begin());
+  tensor.hasStrides = given.strides != nullptr;
+  if (given.strides)
+    std::copy_n(given.strides, given.rank, tensor.strides.begin());
+  return tensor;
+}
+
+/// Tensors by name; `storage` keeps them.
+static Result<std::span<const Tensor>>
+readTensors(const moec_tensor *tensors, size_t count, const char *function,
+            std::vector<Tensor> &storage) {
+  if (!tensors && count > 0)
+    return nullArgument(function, "the array of tensors");
+  storage.clear();
+  for (size_t i = 0; i < count; ++i) {
+    auto tensor = readTensor(tensors[i], function);
+    if (!tensor)
+      return tensor.takeError();
+    storage.push_back(*tensor);
+  }
+  return std::span<const Tensor>(storage);
+}
+
+//===----------------------------------------------------------------------===//
+// Loading
+//===----------------------------------------------------------------------===//
+
+static Result<LoadOptions> readLoadOptions(const moec_load_options *given) {
+  auto options = readOptions(given, "moec_load_options");
+  if (!options)
+    return options.takeError();
+  LoadOptions result;
+  if (options->device != MOEC_DEVICE_CUDA &&
+      options->device != MOEC_DEVICE_HOST)
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("moec_load_options.device is {}; expected "
+                             "MOEC_DEVICE_CUDA (0) or MOEC_DEVICE_HOST (1)",
+                             options->device)};
+  result.device =
+      options->device == MOEC_DEVICE_HOST ? DeviceKind::Host : DeviceKind::Cuda;
+  result.ordinal = options->ordinal_plus_one - 1;
+  result.strict = options->strict != 0;
+  result.jobs = options->jobs;
+  if (options->cache_dir)
+    result.cacheFolder = options->cache_dir;
+  if (options->arch)
+    result.arch = options->arch;
+  result.prebuild = options->prebuild != 0;
+  return result;
+}
+
+static moec_package *wrap(std::shared_ptr<const Package> package) {
+  auto handle = std::make_unique<moec_package>();
+  handle->manifestJson = toJson(package->manifest());
+  handle->reportJson = package->report().json();
+  for (size_t i = 0; i < valueCount(package->manifest(), package->target());
+       ++i) {
+    const Value &value = valueAt(package->manifest(), package->target(), i);
+    if (value.role > ValueRole::PackedWeight)
+      continue;
+    std::string types;
+    for (const std::string &type : value.elementTypes)
+      types += (types.empty() ? "" : " ") + type;
+    handle->values.push_back({&value, std::move(types)});
+  }
+  handle->package = std::move(package);
+  return handle.release();
+}
+
+moec_status moec_package_files_read(const char *folder,
+                                    moec_package_files **files) {
+  return guarded([&]() -> Result<void> {
+    if (!folder || !files)
+      return nullArgument("moec_package_files_read",
+                          folder ? "files" : "folder");
+    *files = nullptr;
+    auto read = readPackage(folder);
+    if (!read)
+      return read.takeError();
+    *files = new moec_package_files{std::move(*read)};
+    return {};
+  });
+}
+
+moec_status moec_package_files_write(const moec_package_files *files,
+                                     const char *folder) {
+  return guarded([&]() -> Result<void> {
+    if (!folder || !files)
+      return nullArgument("moec_package_files_write",
+                          folder ? "files" : "folder");
+    return writePackage(files->files, folder);
+  });
+}
+
+void moec_package_files_destroy(moec_package_files *files) { delete files; }
+
+moec_status moec_package_load(const char *folder,
+                              const moec_load_options *options,
+                              moec_package **package) {
+  return guarded([&]() -> Result<void> {
+    if (!folder || !package)
+      return nullArgument("moec_package_load", folder ? "package" : "folder");
+    *package = nullptr;
+    auto read = readLoadOptions(options);
+    if (!read)
+      return read.takeError();
+    auto loaded = Package::load(std::string(folder), *read);
+    if (!loaded)
+      return loaded.takeError();
+    *package = wrap(std::move(*loaded));
+    return {};
+  });
+}
+
+moec_status moec_package_load_files(const moec_package_files *files,
+                                    const moec_load_options *options,
+                                    moec_package **package) {
+  return guarded([&]() -> Result<void> {
+    if (!files || !package)
+      return nullArgument("moec_package_load_files",
+                          files ? "package" : "files");
+    *package = nullptr;
+    auto read = readLoadOptions(options);
+    if (!read)
+      return read.takeError();
+    auto loaded = Package::load(files->files, *read);
+    if (!loaded)
+      return loaded.takeError();
+    *package = wrap(std::move(*loaded));
+    return {};
+  });
+}
+
+void moec_package_destroy(moec_package *package) { delete package; }
+
+//===----------------------------------------------------------------------===//
+// Layer
+//===----------------------------------------------------------------------===//
+
+moec_status moec_layer_create(const moec_package *package,
+                              const moec_tensor *weights, size_t num_weights,
+                              const moec_layer_options *options, void *stream,
+                              moec_layer **layer) {
+  return guarded([&]() -> Result<void> {
+    if (!package || !layer)
+      return nullArgument("moec_layer_create", package ? "layer" : "package");
+    *layer = nullptr;
+    auto read = readOptions(options, "moec_layer_options");
+    if (!read)
+      return read.takeError();
+    LayerOptions given;
+    if (!read->parameters && read->num_parameters > 0)
+      return nullArgument("moec_layer_create", "options.parameters");
+    for (size_t i = 0; i < read->num_parameters; ++i) {
+      if (!read->parameters[i].name)
+        return nullArgument("moec_layer_create", "the name of a parameter");
+      given.parameters.emplace_back(read->parameters[i].name,
+                                    read->parameters[i].value);
+    }
+    given.scratch = read->scratch;
+    given.scratchBytes = read->scratch_bytes;
+    given.alreadyPacked = read->already_packed != 0;
+    std::vector<Tensor> storage;
+    auto tensors =
+        readTensors(weights, num_weights, "moec_layer_create", storage);
+    if (!tensors)
+      return tensors.takeError();
+    auto made = Layer::create(package->package, *tensors, given, stream);
+    if (!made)
+      return made.takeError();
+    *layer = new moec_layer{std::move(*made)};
+    return {};
+  });
+}
+
+moec_status moec_layer_repack(moec_layer *layer, const moec_tensor *weights,
+                              size_t num_weights, int64_t first_expert,
+                              int64_t num_experts, void *scratch,
+                              uint64_t scratch_bytes, void *stream) {
+  return guarded([&]() -> Result<void> {
+    if (!layer)
+      return nullArgument("moec_layer_repack", "layer");
+    std::vector<Tensor> storage;
+    auto tensors =
+        readTensors(weights, num_weights, "moec_layer_repack", storage);
+    if (!tensors)
+      return tensors.takeError();
+    return layer->layer->repack(*tensors, first_expert, num_experts, scratch,
+                                scratch_bytes, stream);
+  });
+}
+
+void moec_layer_destroy(moec_layer *layer) { delete layer; }
+
+//===----------------------------------------------------------------------===//
+// Context and run
+//===----------------------------------------------------------------------===//
+
+moec_status moec_context_create(const moec_package *package, void *workspace,
+                                uint64_t workspace_bytes,
+                                moec_context **context) {
+  return guarded([&]() -> Result<void> {
+    if (!package || !context)
+      return nullArgument("moec_context_create",
+                          package ? "context" : "package");
+    *context = nullptr;
+    auto made = Context::create(package->package, workspace, workspace_bytes);
+    if (!made)
+      return made.takeError();
+    *context = new moec_context{std::move(*made)};
+    return {};
+  });
+}
+
+moec_status moec_context_set_workspace(moec_context *context, void *workspace,
+                                       uint64_t workspace_bytes) {
+  return guarded([&]() -> Result<void> {
+    if (!context)
+      return nullArgument("moec_context_set_workspace", "context");
+    return context->context->setWorkspace(workspace, workspace_bytes);
+  });
+}
+
+void moec_context_destroy(moec_context *context) { delete context; }
+
+moec_status moec_run(const moec_layer *layer, moec_context *context,
+                     void *stream, const moec_tensor *tensors,
+                     size_t num_tensors, int64_t tokens,
+                     const moec_run_options *options) {
+  return guarded([&]() -> Result<void> {
+    if (!layer || !context)
+      return nullArgument("moec_run", layer ? "context" : "layer");
+    auto read = readOptions(options, "moec_run_options");
+    if (!read)
+      return read.takeError();
+    RunOptions given;
+    given.overlapPrevious = read->overlap_previous != 0;
+    if (read->variant)
+      given.variant = read->variant;
+    // Kept by the thread, so that a run allocates nothing after the first.
+    thread_local std::vector<Tensor> storage;
+    auto list = readTensors(tensors, num_tensors, "moec_run", storage);
+    if (!list)
+      return list.takeError();
+    return context->context->run(*layer->layer, stream, *list, tokens, given);
+  });
+}
+
+// NOLINTEND(readability-identifier-naming)

@@ -1,0 +1,427 @@
+//===- Context.cpp - workspace and state of one stream in flight ----------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One run: choose the variant, bind every value, launch. Nothing is allocated
+// unless it fails.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/api/Context.h"
+
+#include "runtime/cuda/TensorMaps.h"
+#include "runtime/package/ElementTypes.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+
+using namespace moec;
+using namespace moec::runtime;
+using namespace moec::runtime::cuda;
+
+static bool isTensorOfRun(const Value &value) {
+  return value.role == ValueRole::Input ||
+         value.role == ValueRole::OptionalInput ||
+         value.role == ValueRole::Output ||
+         value.role == ValueRole::OptionalOutput;
+}
+
+static std::string tensorNames(const Package &package) {
+  std::string names;
+  for (const Value &value : package.manifest().values)
+    if (isTensorOfRun(value))
+      names += (names.empty() ? "" : ", ") + value.name;
+  return names;
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+Result<std::unique_ptr<Context>>
+Context::create(std::shared_ptr<const Package> package, void *workspace,
+                uint64_t workspaceBytes) {
+  std::unique_ptr<Context> context(new Context);
+  context->code = std::move(package);
+  const Package &code = *context->code;
+  if (auto ok = context->setWorkspace(workspace, workspaceBytes); !ok)
+    return ok.takeError();
+  auto stateBytes = static_cast<size_t>(code.target().stateBytes);
+  if (const CudaCode *cuda = code.cuda()) {
+    const CudaPlace &place = cuda->place();
+    ContextScope scope(*place.driver, place.context);
+    if (auto ok = scope.status(); !ok)
+      return ok.takeError();
+    if (stateBytes > 0) {
+      auto memory = DeviceMemory::allocate(place, stateBytes);
+      if (!memory)
+        return memory.takeError();
+      if (auto ok = place.driver->check(
+              place.driver->memsetD8(memory->address(), 0, stateBytes),
+              "zeroing the state");
+          !ok)
+        return ok.takeError();
+      // cuMemsetD8 may return before the device is done; runs are on streams
+      // that need not wait for the null stream.
+      if (auto ok = place.driver->check(place.driver->ctxSynchronize(),
+                                        "zeroing the state");
+          !ok)
+        return ok.takeError();
+      context->state = std::move(*memory);
+    }
+    context->block.resize(
+        static_cast<size_t>(cuda->largestBlock()) / sizeof(CUtensorMap) + 1);
+  } else if (!code.onHost()) {
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("package {} was only prebuilt; load it on a "
+                             "device to make contexts",
+                             code.manifest().name)};
+  } else if (stateBytes > 0) {
+    constexpr auto kAlignment = static_cast<size_t>(Package::kMemoryAlignment);
+    size_t bytes = (stateBytes + kAlignment - 1) / kAlignment * kAlignment;
+    context->hostState = std::aligned_alloc(kAlignment, bytes);
+    if (!context->hostState)
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("no memory for {} bytes of state", bytes)};
+    std::memset(context->hostState, 0, bytes);
+  }
+  context->values.resize(valueCount(code.manifest(), code.target()));
+  context->maps.resize(code.target().tensorMaps.size());
+  return context;
+}
+
+Context::~Context() { std::free(hostState); }
+
+Result<void> Context::setWorkspace(void *memory, uint64_t bytes) {
+  if (busy)
+    return Error{ErrorCode::ContextInUse,
+                 "the workspace of a context cannot change while a run is "
+                 "being queued on it"};
+  if (!memory && bytes > 0)
+    return Error{
+        ErrorCode::InvalidArgument,
+        fmt::format("the workspace is null but {} bytes large", bytes)};
+  if (reinterpret_cast<uint64_t>(memory) % Package::kMemoryAlignment != 0)
+    return Error{ErrorCode::Misaligned,
+                 fmt::format("the workspace's address {} is not a multiple of "
+                             "{}",
+                             memory, Package::kMemoryAlignment)};
+  workspace = memory;
+  workspaceBytes = bytes;
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Binding
+//===----------------------------------------------------------------------===//
+
+Result<void> Context::bindTensors(std::span<const Tensor> tensors,
+                                  const Symbols &symbols) {
+  const Manifest &manifest = code->manifest();
+  const Target &target = code->target();
+  for (const Tensor &tensor : tensors) {
+    int64_t index = valueIndex(manifest, target, tensor.name);
+    if (index < 0 ||
+        !isTensorOfRun(valueAt(manifest, target, static_cast<size_t>(index))))
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("a run of package {} takes no tensor '{}'; it "
+                               "takes {}",
+                               manifest.name, tensor.name, tensorNames(*code))};
+    auto at = static_cast<size_t>(index);
+    if (values[at].address != 0)
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("tensor '{}' was given twice", tensor.name)};
+    const Value &value = valueAt(manifest, target, at);
+    bool optional = value.role == ValueRole::OptionalInput ||
+                    value.role == ValueRole::OptionalOutput;
+    if (!tensor.data && optional)
+      continue;
+    auto bound = bindTensor(value, symbols, tensor);
+    if (!bound)
+      return bound.takeError();
+    values[at] = *bound;
+  }
+  for (size_t i = 0; i < manifest.values.size(); ++i) {
+    const Value &value = manifest.values[i];
+    if ((value.role == ValueRole::Input || value.role == ValueRole::Output) &&
+        values[i].address == 0)
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("tensor '{}' is missing; a run of package {} "
+                               "takes {}",
+                               value.name, manifest.name, tensorNames(*code))};
+  }
+  if (manifest.oneOf.empty())
+    return {};
+  // Exactly one group complete, and nothing of the others.
+  size_t complete = 0;
+  bool partial = false;
+  std::string_view given;
+  for (const auto &group : manifest.oneOf) {
+    size_t present = 0;
+    for (const std::string &name : group) {
+      int64_t index = valueIndex(manifest, target, name);
+      if (index >= 0 && values[static_cast<size_t>(index)].address != 0) {
+        ++present;
+        given = name;
+      }
+    }
+    complete += present == group.size();
+    partial |= present != 0 && present != group.size();
+  }
+  if (complete == 1 && !partial)
+    return {};
+  std::string groups;
+  for (const auto &group : manifest.oneOf) {
+    std::string names;
+    for (const std::string &name : group)
+      names += (names.empty() ? "" : " and ") + name;
+    groups += (groups.empty() ? "" : ", or ") + names;
+  }
+  return Error{ErrorCode::InvalidArgument,
+               fmt::format("a run of package {} takes either {}; {}",
+                           manifest.name, groups,
+                           given.empty()  ? "none of them was given"
+                           : complete > 1 ? "more than one of these was given"
+                                          : "one of these is incomplete or "
+                                            "mixed with another")};
+}
+
+/// Bytes behind the address of a tensor of a run that was given.
+static Result<int64_t> bytesOf(const Value &value, const Symbols &symbols,
+                               const BoundValue &bound) {
+  return valueBytes(value, symbols, elementTypeOfCode(bound.elementCode)->name,
+                    bound.rowStride);
+}
+
+/// Inputs that `out` may be itself. Whoever writes an element of the output has
+/// read that element of these, and nobody reads another's afterwards.
+static bool mayBeOut(const Value &value) {
+  return value.name == "x" || value.name == "residual";
+}
+
+Result<void> Context::checkOverlaps(const Symbols &symbols) const {
+  const std::vector<Value> &all = code->manifest().values;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Value &output = all[i];
+    const BoundValue &written = values[i];
+    if ((output.role != ValueRole::Output &&
+         output.role != ValueRole::OptionalOutput) ||
+        written.address == 0)
+      continue;
+    auto writtenBytes = bytesOf(output, symbols, written);
+    if (!writtenBytes)
+      return writtenBytes.takeError();
+    for (size_t j = 0; j < all.size(); ++j) {
+      const Value &other = all[j];
+      const BoundValue &bound = values[j];
+      if (j == i || !isTensorOfRun(other) || bound.address == 0 ||
+          bound.address >=
+              written.address + static_cast<uint64_t>(*writtenBytes))
+        continue;
+      if (bound.address < written.address) {
+        auto bytes = bytesOf(other, symbols, bound);
+        if (!bytes)
+          return bytes.takeError();
+        if (bound.address + static_cast<uint64_t>(*bytes) <= written.address)
+          continue;
+      }
+      if (output.name == "out" && mayBeOut(other) &&
+          bound.address == written.address &&
+          bound.elementCode == written.elementCode &&
+          bound.rowStride == written.rowStride)
+        continue;
+      return Error{
+          ErrorCode::InvalidArgument,
+          fmt::format("tensor '{}' at {:#x} overlaps '{}' at {:#x}, which the "
+                      "run writes; only x and residual may share memory with "
+                      "out, at its address, of its element type and with "
+                      "contiguous rows",
+                      other.name, bound.address, output.name, written.address)};
+    }
+  }
+  return {};
+}
+
+Result<void> Context::bindWorkspace(const Variant &variant,
+                                    const Symbols &symbols) {
+  const Manifest &manifest = code->manifest();
+  const Target &target = code->target();
+  auto needed = variant.workspaceBytes.evaluate(symbols);
+  if (!needed)
+    return needed.takeError();
+  if (static_cast<uint64_t>(*needed) > workspaceBytes)
+    return Error{ErrorCode::WorkspaceTooSmall,
+                 fmt::format("variant {} of package {} needs {} bytes of "
+                             "workspace for {} tokens, and the context has {}; "
+                             "moec_package_workspace_bytes tells",
+                             variant.name, manifest.name, *needed,
+                             *symbols.tokens, workspaceBytes)};
+  auto base = reinterpret_cast<uint64_t>(workspace);
+  for (const Region &region : variant.regions) {
+    auto offset = region.offset.evaluate(symbols);
+    if (!offset)
+      return offset.takeError();
+    auto at = static_cast<size_t>(valueIndex(manifest, target, region.value));
+    auto bound = bindValue(valueAt(manifest, target, at), symbols,
+                           base + static_cast<uint64_t>(*offset));
+    if (!bound)
+      return bound.takeError();
+    values[at] = *bound;
+  }
+  for (const StateRegion &region : target.stateRegions) {
+    auto at = static_cast<size_t>(valueIndex(manifest, target, region.value));
+    auto bound =
+        bindValue(valueAt(manifest, target, at), symbols,
+                  state.address() + static_cast<uint64_t>(region.offset));
+    if (!bound)
+      return bound.takeError();
+    values[at] = *bound;
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+Result<void> Context::run(const Layer &layer, void *stream,
+                          std::span<const Tensor> tensors, int64_t tokens,
+                          const RunOptions &options) {
+  if (&layer.package() != code.get())
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("the layer belongs to package {} ({}), the "
+                             "context to another load of {}",
+                             layer.package().manifest().name,
+                             layer.package().target().arch,
+                             code->manifest().name)};
+  if (tokens < 0)
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("expected a token count >= 0, got {}", tokens)};
+  if (busy.exchange(true))
+    return Error{ErrorCode::ContextInUse,
+                 "this context is being used by another run; take one context "
+                 "for each stream in flight"};
+  struct Free {
+    std::atomic<bool> &busy;
+    ~Free() { busy = false; }
+  } guard{busy};
+  if (tokens == 0)
+    return {};
+  return runUnshared(layer, stream, tensors, tokens, options);
+}
+
+Result<void> Context::runUnshared(const Layer &layer, void *stream,
+                                  std::span<const Tensor> tensors,
+                                  int64_t tokens, const RunOptions &options) {
+  auto variantIndex = code->variantFor(tokens, options.variant);
+  if (!variantIndex)
+    return variantIndex.takeError();
+  const Variant &variant = code->target().variants[*variantIndex];
+  auto symbols = symbolsFor(code->manifest(), tokens, code->smCount());
+  if (!symbols)
+    return symbols.takeError();
+  std::copy(layer.values().begin(), layer.values().end(), values.begin());
+  if (auto ok = bindTensors(tensors, *symbols); !ok)
+    return ok;
+  if (auto ok = checkOverlaps(*symbols); !ok)
+    return ok;
+  if (code->onHost()) {
+    auto needed = variant.workspaceBytes.evaluate(*symbols);
+    if (!needed)
+      return needed.takeError();
+    if (static_cast<uint64_t>(*needed) > workspaceBytes)
+      return bindWorkspace(variant, *symbols); // says what is too small
+    return runHost(layer, tensors, tokens, variant);
+  }
+  if (auto ok = bindWorkspace(variant, *symbols); !ok)
+    return ok;
+  return launchAll(layer, *variantIndex, *symbols,
+                   static_cast<CUstream>(stream), options.overlapPrevious);
+}
+
+Result<void> Context::writeTensorMap(const Layer &layer, size_t index,
+                                     const Symbols &symbols, std::byte *to) {
+  const auto &encoded = layer.tensorMaps()[index];
+  if (encoded.encoded) {
+    std::memcpy(to, &encoded.map, sizeof(CUtensorMap));
+    return {};
+  }
+  const Manifest &manifest = code->manifest();
+  const Target &target = code->target();
+  const TensorMap &map = target.tensorMaps[index];
+  uint64_t address =
+      values[static_cast<size_t>(valueIndex(manifest, target, map.value))]
+          .address;
+  CachedMap &cached = maps[index];
+  if (cached.address != address || cached.tokens != *symbols.tokens) {
+    auto fresh = encode(*code->cuda()->place().driver, map, address, symbols);
+    if (!fresh)
+      return fresh.takeError();
+    cached = {address, *symbols.tokens, *fresh};
+  }
+  std::memcpy(to, &cached.map, sizeof(CUtensorMap));
+  return {};
+}
+
+Result<void> Context::launchAll(const Layer &layer, size_t variant,
+                                const Symbols &symbols, CUstream stream,
+                                bool overlapPrevious) {
+  const CudaCode &cuda = *code->cuda();
+  ContextScope scope(*cuda.place().driver, cuda.place().context);
+  if (auto ok = scope.status(); !ok)
+    return ok;
+  struct {
+    Context *context;
+    const Layer *layer;
+    const Symbols *symbols;
+  } self{this, &layer, &symbols};
+  // One captured pointer: fits into the function without an allocation.
+  const std::function<Result<void>(size_t, std::byte *)> writeMap =
+      [&self](size_t index, std::byte *to) {
+        return self.context->writeTensorMap(*self.layer, index, *self.symbols,
+                                            to);
+      };
+  ArgumentSources sources;
+  sources.values = values;
+  sources.parameters = layer.parameters();
+  sources.symbols = symbols;
+  sources.tensorMap = &writeMap;
+  bool overlap = overlapPrevious;
+  for (const LaunchStep &step : cuda.variantSteps(variant)) {
+    if (auto ok = cuda.launch(step, sources,
+                              reinterpret_cast<std::byte *>(block.data()),
+                              stream, overlap);
+        !ok)
+      return ok;
+    overlap = true;
+  }
+  return {};
+}
+
+Result<void> Context::runHost(const Layer &layer,
+                              std::span<const Tensor> tensors, int64_t tokens,
+                              const Variant &variant) {
+  host::Tensors all = layer.hostWeights();
+  for (const Tensor &tensor : tensors) {
+    if (!tensor.data)
+      continue;
+    const int64_t index =
+        valueIndex(code->manifest(), code->target(), tensor.name);
+    // Bytes that hold another type are that type.
+    const std::string_view type =
+        tensor.elementType == "u8" ? "" : tensor.elementType;
+    all[std::string(tensor.name)] = {tensor.data, std::string(type),
+                                     values[size_t(index)].rowStride};
+  }
+  return layer.runOnHost(tokens, all,
+                         {static_cast<std::byte *>(workspace),
+                          static_cast<size_t>(workspaceBytes)},
+                         {static_cast<std::byte *>(hostState),
+                          static_cast<size_t>(code->target().stateBytes)},
+                         variant);
+}

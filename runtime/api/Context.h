@@ -1,0 +1,85 @@
+//===- Context.h - workspace and state of one stream in flight --*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A run needs a workspace (the caller's memory, any content) and a state
+// (moec's memory, zeroed once). A Context holds both, and everything that a run
+// fills in, so that running allocates nothing. One run at a time: a second one
+// that begins while the first is being queued is ContextInUse; two streams that
+// use one context in turn must be ordered by the caller.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_API_CONTEXT_H
+#define MOEC_RUNTIME_API_CONTEXT_H
+
+#include "runtime/api/Layer.h"
+
+#include <atomic>
+
+namespace moec::runtime {
+
+struct RunOptions {
+  bool overlapPrevious = false;
+  std::string_view variant; ///< "" chooses by tokens
+};
+
+class Context {
+public:
+  /// The workspace's alignment is Package::kMemoryAlignment.
+  static Result<std::unique_ptr<Context>>
+  create(std::shared_ptr<const Package> package, void *workspace,
+         uint64_t workspaceBytes);
+  ~Context();
+
+  Result<void> setWorkspace(void *workspace, uint64_t bytes);
+
+  /// Queues one run of a layer of this context's package. Errors:
+  /// TooManyTokens, WorkspaceTooSmall, Misaligned, ContextInUse,
+  /// InvalidArgument, DriverFailed.
+  Result<void> run(const Layer &layer, void *stream,
+                   std::span<const Tensor> tensors, int64_t tokens,
+                   const RunOptions &options);
+
+private:
+  Context() = default;
+  Result<void> runUnshared(const Layer &layer, void *stream,
+                           std::span<const Tensor> tensors, int64_t tokens,
+                           const RunOptions &options);
+  Result<void> bindTensors(std::span<const Tensor> tensors,
+                           const Symbols &symbols);
+  /// What a run writes shares no memory with what it reads, but for `out`.
+  Result<void> checkOverlaps(const Symbols &symbols) const;
+  Result<void> bindWorkspace(const Variant &variant, const Symbols &symbols);
+  Result<void> launchAll(const Layer &layer, size_t variant,
+                         const Symbols &symbols, cuda::CUstream stream,
+                         bool overlapPrevious);
+  Result<void> writeTensorMap(const Layer &layer, size_t index,
+                              const Symbols &symbols, std::byte *to);
+  Result<void> runHost(const Layer &layer, std::span<const Tensor> tensors,
+                       int64_t tokens, const Variant &variant);
+
+  std::shared_ptr<const Package> code;
+  std::atomic<bool> busy = false;
+  void *workspace = nullptr;
+  uint64_t workspaceBytes = 0;
+  DeviceMemory state;
+  void *hostState = nullptr;
+  std::vector<BoundValue> values;
+  /// Tensor maps of this run's tensors, kept while address and tokens stay.
+  struct CachedMap {
+    uint64_t address = 0;
+    int64_t tokens = -1;
+    cuda::CUtensorMap map = {};
+  };
+  std::vector<CachedMap> maps;
+  /// The argument block: CUtensorMap is 128 bytes and aligned to 128.
+  std::vector<cuda::CUtensorMap> block;
+};
+
+} // namespace moec::runtime
+
+#endif // MOEC_RUNTIME_API_CONTEXT_H

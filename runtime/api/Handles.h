@@ -1,0 +1,69 @@
+//===- Handles.h - what stands behind the C interface -----------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The opaque handles of moec/moec.h and the last error of a thread, for those
+// who implement functions of that header: CApi*.cpp here, and the compiler's
+// section in libmoec.so.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_API_HANDLES_H
+#define MOEC_RUNTIME_API_HANDLES_H
+
+#include "runtime/api/Context.h"
+#include "runtime/include/moec/moec.h"
+
+#include <exception>
+
+struct moec_package_files {
+  moec::PackageFiles files;
+};
+
+struct moec_package {
+  std::shared_ptr<const moec::runtime::Package> package;
+  /// Texts that queries hand out.
+  std::string manifestJson, reportJson;
+  struct Line {
+    const moec::Value *value;
+    std::string elementTypes;
+  };
+  std::vector<Line> values; ///< what a caller hands over
+};
+
+struct moec_layer {
+  std::unique_ptr<moec::runtime::Layer> layer;
+};
+
+struct moec_context {
+  std::unique_ptr<moec::runtime::Context> context;
+};
+
+namespace moec::runtime {
+
+/// Keeps the error's text for moec_last_error() and returns its number.
+moec_status fail(const Error &error);
+moec_status fail(ErrorCode code, std::string message);
+
+/// Runs the body of a C function: a Result's error becomes a status, and an
+/// exception (out of memory, say) never leaves the library.
+template <typename Body> moec_status guarded(Body body) {
+  try {
+    Result<void> result = body();
+    return result ? MOEC_OK : fail(result.error());
+  } catch (const std::exception &exception) {
+    return fail(ErrorCode::Internal, exception.what());
+  } catch (...) {
+    return fail(ErrorCode::Internal, "an unknown exception");
+  }
+}
+
+/// The error for a NULL argument.
+Error nullArgument(const char *function, const char *argument);
+
+} // namespace moec::runtime
+
+#endif // MOEC_RUNTIME_API_HANDLES_H

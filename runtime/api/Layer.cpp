@@ -1,0 +1,446 @@
+//===- Layer.cpp - packed weights of one layer ----------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Bind, pack, encode. Names are looked up here, once; a run works on indices.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/api/Layer.h"
+
+#include "runtime/cuda/TensorMaps.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+using namespace moec;
+using namespace moec::runtime;
+using namespace moec::runtime::cuda;
+
+/// More than any layer has; each pack has its own number.
+static constexpr int64_t kAllExperts = int64_t(1) << 32;
+
+static bool isWeight(const Value &value) {
+  return value.role == ValueRole::StoredWeight ||
+         value.role == ValueRole::PackedWeight;
+}
+
+/// "w13, w2, ..." of the values that a caller may name here.
+static std::string weightNames(const Package &package) {
+  std::string names;
+  for (size_t i = 0; i < valueCount(package.manifest(), package.target()); ++i)
+    if (const Value &value = valueAt(package.manifest(), package.target(), i);
+        isWeight(value))
+      names += (names.empty() ? "" : ", ") + value.name;
+  return names;
+}
+
+/// Whether a kernel of a variant (not of a pack) reads this value.
+static bool readByVariants(const Target &target, const std::string &name) {
+  for (const Variant &variant : target.variants)
+    for (const Launch &launch : variant.launches) {
+      const Kernel *kernel = findKernel(target, launch.kernel);
+      if (!kernel)
+        continue;
+      for (const ArgumentField &field : kernel->arguments.fields)
+        if (field.value == name)
+          return true;
+      for (const TensorMap &map : target.tensorMaps)
+        if (map.value == name)
+          return true;
+    }
+  return false;
+}
+
+/// Binds what the caller names among `values`. Weights only.
+static Result<void> bindNamed(const Package &package,
+                              std::span<const Tensor> weights,
+                              std::vector<BoundValue> &values) {
+  const Manifest &manifest = package.manifest();
+  const Target &target = package.target();
+  auto symbols = symbolsFor(manifest, manifest.maxTokens, package.smCount());
+  if (!symbols)
+    return symbols.takeError();
+  std::vector<bool> seen(values.size());
+  for (const Tensor &weight : weights) {
+    int64_t index = valueIndex(manifest, target, weight.name);
+    if (index < 0 ||
+        !isWeight(valueAt(manifest, target, static_cast<size_t>(index))))
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("package {} has no weight '{}'; its weights are "
+                               "{}",
+                               manifest.name, weight.name,
+                               weightNames(package))};
+    auto at = static_cast<size_t>(index);
+    if (seen[at])
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("weight '{}' was given twice", weight.name)};
+    seen[at] = true;
+    auto value = bindTensor(valueAt(manifest, target, at), *symbols, weight);
+    if (!value)
+      return value.takeError();
+    values[at] = *value;
+  }
+  return {};
+}
+
+Result<void> Layer::bindWeights(std::span<const Tensor> weights,
+                                bool alreadyPacked) {
+  const Manifest &manifest = code->manifest();
+  const Target &target = code->target();
+  bound.assign(valueCount(manifest, target), BoundValue());
+  if (code->cuda())
+    bound = code->cuda()->constants();
+  if (auto ok = bindNamed(*code, weights, bound); !ok)
+    return ok;
+
+  auto at = [&](const std::string &name) -> BoundValue & {
+    return bound[static_cast<size_t>(valueIndex(manifest, target, name))];
+  };
+  for (const Pack &pack : target.pack) {
+    BoundValue &result = at(pack.result);
+    BoundValue &from = at(pack.from.front());
+    if (result.address == 0) {
+      if (!pack.inPlace)
+        return Error{ErrorCode::InvalidArgument,
+                     fmt::format("{} cannot be packed in place: give memory "
+                                 "under the name '{}'",
+                                 pack.from.front(), pack.result)};
+      result = from;
+    } else if (result.address == from.address && !pack.inPlace &&
+               !alreadyPacked) {
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("{} and {} have the same address, but {} cannot "
+                               "be packed in place",
+                               pack.result, pack.from.front(), pack.result)};
+    }
+  }
+  for (size_t i = 0; i < bound.size(); ++i) {
+    const Value &value = valueAt(manifest, target, i);
+    if (!isWeight(value) || bound[i].address != 0)
+      continue;
+    bool neededForPacking = false;
+    if (!alreadyPacked)
+      for (const Pack &pack : target.pack)
+        neededForPacking |= std::find(pack.from.begin(), pack.from.end(),
+                                      value.name) != pack.from.end();
+    if (neededForPacking || readByVariants(target, value.name))
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("weight '{}' is missing; the weights of package "
+                               "{} are {}",
+                               value.name, manifest.name, weightNames(*code))};
+  }
+  return {};
+}
+
+Result<void> Layer::bindParameters(
+    const std::vector<std::pair<std::string, double>> &given) {
+  const auto &parameters = code->manifest().parameters;
+  std::string known;
+  for (const Parameter &parameter : parameters) {
+    scalars.push_back(parameter.defaultValue);
+    known += (known.empty() ? "" : ", ") + parameter.name;
+  }
+  for (const auto &[name, value] : given) {
+    auto it = std::find_if(
+        parameters.begin(), parameters.end(),
+        [&](const Parameter &parameter) { return parameter.name == name; });
+    if (it == parameters.end())
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("package {} has no parameter '{}'; it has {}",
+                               code->manifest().name, name,
+                               known.empty() ? "none" : known)};
+    scalars[static_cast<size_t>(it - parameters.begin())] = value;
+  }
+  return {};
+}
+
+Result<void> Layer::encodeMaps() {
+  const Manifest &manifest = code->manifest();
+  const Target &target = code->target();
+  maps.resize(target.tensorMaps.size());
+  if (!code->cuda())
+    return {};
+  auto symbols = symbolsFor(manifest, manifest.maxTokens, code->smCount());
+  if (!symbols)
+    return symbols.takeError();
+  for (size_t i = 0; i < maps.size(); ++i) {
+    const TensorMap &map = target.tensorMaps[i];
+    int64_t index = valueIndex(manifest, target, map.value);
+    if (index < 0)
+      return Error{ErrorCode::InvalidManifest,
+                   fmt::format("tensor map {} names the unknown value '{}'",
+                               map.name, map.value)};
+    auto at = static_cast<size_t>(index);
+    const Value &value = valueAt(manifest, target, at);
+    if (!isWeight(value) && value.role != ValueRole::Constant)
+      continue;
+    auto encoded =
+        encode(*code->cuda()->place().driver, map, bound[at].address, *symbols);
+    if (!encoded)
+      return encoded.takeError();
+    maps[i] = {true, *encoded};
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Layer>>
+Layer::create(std::shared_ptr<const Package> package,
+              std::span<const Tensor> weights, const LayerOptions &options,
+              void *stream) {
+  std::unique_ptr<Layer> layer(new Layer);
+  layer->code = std::move(package);
+  const Package &code = *layer->code;
+  if (!code.cuda() && !code.onHost())
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("package {} was only prebuilt; load it on a "
+                             "device to make layers",
+                             code.manifest().name)};
+  if (auto ok = layer->bindWeights(weights, options.alreadyPacked); !ok)
+    return ok.takeError();
+  if (auto ok = layer->bindParameters(options.parameters); !ok)
+    return ok.takeError();
+
+  std::optional<ContextScope> scope;
+  if (code.cuda()) {
+    const CudaPlace &place = code.cuda()->place();
+    scope.emplace(*place.driver, place.context);
+    if (auto ok = scope->status(); !ok)
+      return ok.takeError();
+    if (auto ok = code.cuda()->refuseCapture(static_cast<CUstream>(stream),
+                                             "creating a layer");
+        !ok)
+      return ok.takeError();
+  } else {
+    host::Options hostOptions;
+    for (size_t i = 0; i < layer->scalars.size(); ++i)
+      hostOptions.parameters[code.manifest().parameters[i].name] =
+          layer->scalars[i];
+    auto device = host::HostDevice::create(code.manifest(), code.target(),
+                                           std::move(hostOptions));
+    if (!device)
+      return device.takeError();
+    layer->hostDevice = std::make_unique<host::HostDevice>(std::move(*device));
+    for (size_t i = 0; i < layer->bound.size(); ++i) {
+      const Value &value = valueAt(code.manifest(), code.target(), i);
+      if (isWeight(value) && layer->bound[i].address)
+        layer->hostTensors[value.name] = {
+            reinterpret_cast<void *>(layer->bound[i].address), "", 0};
+    }
+  }
+  if (!options.alreadyPacked) {
+    if (auto ok =
+            layer->packExperts(layer->bound, 0, kAllExperts, options.scratch,
+                               options.scratchBytes, stream);
+        !ok)
+      return ok.takeError();
+  }
+  if (auto ok = layer->encodeMaps(); !ok)
+    return ok.takeError();
+  return layer;
+}
+
+//===----------------------------------------------------------------------===//
+// Packing
+//===----------------------------------------------------------------------===//
+
+Result<void> Layer::checkScratch(void *scratch, uint64_t bytes) const {
+  auto needed = code->packScratchBytes();
+  if (!needed)
+    return needed.takeError();
+  if (bytes < static_cast<uint64_t>(*needed))
+    return Error{ErrorCode::WorkspaceTooSmall,
+                 fmt::format("packing needs {} bytes of scratch, and {} were "
+                             "given; moec_package_pack_scratch_bytes tells",
+                             *needed, bytes)};
+  if (reinterpret_cast<uint64_t>(scratch) % Package::kMemoryAlignment != 0)
+    return Error{ErrorCode::Misaligned,
+                 fmt::format("the scratch's address {} is not a multiple of {}",
+                             scratch, Package::kMemoryAlignment)};
+  return {};
+}
+
+namespace {
+/// Host memory aligned as scratch and state must be.
+struct AlignedDelete {
+  void operator()(std::byte *memory) const { std::free(memory); }
+};
+} // namespace
+
+Result<void> Layer::packExperts(const std::vector<BoundValue> &values,
+                                int64_t first, int64_t count, void *scratch,
+                                uint64_t scratchBytes, void *stream) {
+  const Target &target = code->target();
+  auto needed = code->packScratchBytes();
+  if (!needed)
+    return needed.takeError();
+  DeviceMemory deviceScratch;
+  std::unique_ptr<std::byte, AlignedDelete> hostScratch;
+  bool own = !scratch && *needed > 0;
+  if (own && code->cuda()) {
+    auto memory = DeviceMemory::allocate(code->cuda()->place(),
+                                         static_cast<uint64_t>(*needed));
+    if (!memory)
+      return memory.takeError();
+    deviceScratch = std::move(*memory);
+    scratch = reinterpret_cast<void *>(deviceScratch.address());
+    scratchBytes = static_cast<uint64_t>(*needed);
+  } else if (own) {
+    constexpr auto kAlignment = static_cast<size_t>(Package::kMemoryAlignment);
+    size_t bytes = (static_cast<size_t>(*needed) + kAlignment - 1) /
+                   kAlignment * kAlignment;
+    hostScratch.reset(
+        static_cast<std::byte *>(std::aligned_alloc(kAlignment, bytes)));
+    if (!hostScratch)
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("no memory for {} bytes of scratch", bytes)};
+    scratch = hostScratch.get();
+    scratchBytes = bytes;
+  }
+  if (auto ok = checkScratch(scratch, scratchBytes); !ok)
+    return ok;
+  for (size_t i = 0; i < target.pack.size(); ++i) {
+    int64_t last = std::min(first + count, target.pack[i].totalExperts);
+    Result<void> ok = code->cuda()
+                          ? packOnCuda(values, i, first, last,
+                                       reinterpret_cast<uint64_t>(scratch),
+                                       static_cast<CUstream>(stream))
+                          : packOnHost(values, i, first, last,
+                                       {static_cast<std::byte *>(scratch),
+                                        static_cast<size_t>(scratchBytes)});
+    if (!ok)
+      return ok;
+  }
+  if (own && code->cuda()) {
+    const CudaDriver &driver = *code->cuda()->place().driver;
+    return driver.check(driver.streamSynchronize(static_cast<CUstream>(stream)),
+                        "waiting for the weights to be packed");
+  }
+  return {};
+}
+
+Result<void> Layer::packOnCuda(const std::vector<BoundValue> &values,
+                               size_t packIndex, int64_t first, int64_t last,
+                               uint64_t scratch, CUstream stream) {
+  const Manifest &manifest = code->manifest();
+  const Target &target = code->target();
+  const CudaCode &cuda = *code->cuda();
+  const Pack &pack = target.pack[packIndex];
+  auto symbols = symbolsFor(manifest, manifest.maxTokens, code->smCount());
+  if (!symbols)
+    return symbols.takeError();
+
+  std::vector<BoundValue> local = values;
+  std::vector<CUtensorMap> block(
+      static_cast<size_t>(cuda.largestBlock()) / sizeof(CUtensorMap) + 1);
+  ArgumentSources sources;
+  sources.parameters = scalars;
+  // Maps of a pack step are encoded at each launch: packing is rare.
+  const std::function<Result<void>(size_t, std::byte *)> writeMap =
+      [&](size_t index, std::byte *to) -> Result<void> {
+    const TensorMap &map = target.tensorMaps[index];
+    auto at = static_cast<size_t>(valueIndex(manifest, target, map.value));
+    auto encoded =
+        encode(*cuda.place().driver, map, local[at].address, sources.symbols);
+    if (!encoded)
+      return encoded.takeError();
+    std::memcpy(to, &*encoded, sizeof(CUtensorMap));
+    return {};
+  };
+  sources.tensorMap = &writeMap;
+  int64_t stepSize = std::max<int64_t>(1, pack.expertsPerStep);
+  for (int64_t expert = first; expert < last; expert += stepSize) {
+    symbols->experts = std::min(stepSize, last - expert);
+    if (!pack.scratch.empty()) {
+      int64_t index = valueIndex(manifest, target, pack.scratch);
+      auto bound =
+          bindValue(valueAt(manifest, target, static_cast<size_t>(index)),
+                    *symbols, scratch);
+      if (!bound)
+        return bound.takeError();
+      local[static_cast<size_t>(index)] = *bound;
+    }
+    sources.values = local;
+    sources.symbols = *symbols;
+    sources.firstExpert = expert;
+    for (const LaunchStep &step : cuda.packSteps(packIndex))
+      if (auto ok = cuda.launch(step, sources,
+                                reinterpret_cast<std::byte *>(block.data()),
+                                stream, /*overlap=*/false);
+          !ok)
+        return ok;
+  }
+  return {};
+}
+
+Result<void> Layer::packOnHost(const std::vector<BoundValue> &values,
+                               size_t packIndex, int64_t first, int64_t last,
+                               std::span<std::byte> scratch) {
+  const Pack &pack = code->target().pack[packIndex];
+  host::Tensors tensors;
+  auto add = [&](const std::string &name) {
+    int64_t index = valueIndex(code->manifest(), code->target(), name);
+    tensors[name] = {
+        reinterpret_cast<void *>(values[static_cast<size_t>(index)].address),
+        "", 0};
+  };
+  add(pack.result);
+  for (const std::string &name : pack.from)
+    add(name);
+  std::lock_guard lock(hostMutex);
+  return hostDevice->pack(pack, tensors, scratch, first, last);
+}
+
+Result<void> Layer::repack(std::span<const Tensor> weights, int64_t first,
+                           int64_t count, void *scratch, uint64_t scratchBytes,
+                           void *stream) {
+  const Target &target = code->target();
+  int64_t experts = 0;
+  for (const Pack &pack : target.pack)
+    experts = std::max(experts, pack.totalExperts);
+  if (first < 0 || count < 0 || first > experts || count > experts - first)
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("expected experts within [0, {}), got [{}, {})",
+                             experts, first, first + count)};
+  // The layer's own memory stays; given stored weights are sources only.
+  std::vector<BoundValue> sources = bound;
+  if (auto ok = bindNamed(*code, weights, sources); !ok)
+    return ok;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const Value &value = valueAt(code->manifest(), target, i);
+    if (value.role == ValueRole::PackedWeight &&
+        sources[i].address != bound[i].address)
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("'{}' cannot move when a layer is packed again; "
+                               "give stored weights only",
+                               value.name)};
+  }
+  std::optional<ContextScope> scope;
+  if (code->cuda()) {
+    const CudaPlace &place = code->cuda()->place();
+    scope.emplace(*place.driver, place.context);
+    if (auto ok = scope->status(); !ok)
+      return ok;
+    if (!scratch)
+      if (auto ok = code->cuda()->refuseCapture(
+              static_cast<CUstream>(stream),
+              "packing a layer again without scratch");
+          !ok)
+        return ok;
+  }
+  return packExperts(sources, first, count, scratch, scratchBytes, stream);
+}
+
+Result<void> Layer::runOnHost(int64_t tokens, const host::Tensors &tensors,
+                              std::span<std::byte> workspace,
+                              std::span<std::byte> state,
+                              const Variant &variant) const {
+  std::lock_guard lock(hostMutex);
+  return hostDevice->run(tokens, tensors, workspace, state, &variant);
+}

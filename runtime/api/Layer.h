@@ -1,0 +1,95 @@
+//===- Layer.h - packed weights of one layer --------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Weights bound and packed, tensor maps of weights encoded, per-layer scalars.
+// Cheap: the memory is the caller's, the code the Package's. Const while it
+// runs; repack() is the one change, and the caller orders it against runs.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_API_LAYER_H
+#define MOEC_RUNTIME_API_LAYER_H
+
+#include "runtime/api/Package.h"
+#include "runtime/api/Tensor.h"
+
+#include <mutex>
+#include <span>
+
+namespace moec::runtime {
+
+struct LayerOptions {
+  std::vector<std::pair<std::string, double>> parameters;
+  void *scratch = nullptr; ///< null: allocated, waited for, freed
+  uint64_t scratchBytes = 0;
+  bool alreadyPacked = false;
+};
+
+class Layer {
+public:
+  /// Packs on `stream`, expert by expert. Errors: InvalidArgument (unknown,
+  /// missing or doubled names), Misaligned, WorkspaceTooSmall (the scratch),
+  /// Capturing.
+  static Result<std::unique_ptr<Layer>>
+  create(std::shared_ptr<const Package> package,
+         std::span<const Tensor> weights, const LayerOptions &options,
+         void *stream);
+
+  /// Packs experts [first, first + count) again.
+  Result<void> repack(std::span<const Tensor> weights, int64_t first,
+                      int64_t count, void *scratch, uint64_t scratchBytes,
+                      void *stream);
+
+  const Package &package() const { return *code; }
+  /// By valueIndex; constants and weights have addresses.
+  const std::vector<BoundValue> &values() const { return bound; }
+  const std::vector<double> &parameters() const { return scalars; }
+  /// By index into Target::tensorMaps; those of weights are encoded.
+  struct EncodedMap {
+    bool encoded = false;
+    cuda::CUtensorMap map = {};
+  };
+  const std::vector<EncodedMap> &tensorMaps() const { return maps; }
+
+  /// The host device's run; one at a time.
+  Result<void> runOnHost(int64_t tokens, const host::Tensors &tensors,
+                         std::span<std::byte> workspace,
+                         std::span<std::byte> state,
+                         const Variant &variant) const;
+  /// Weights as the host device takes them.
+  const host::Tensors &hostWeights() const { return hostTensors; }
+
+private:
+  Layer() = default;
+  Result<void> bindWeights(std::span<const Tensor> weights, bool alreadyPacked);
+  Result<void>
+  bindParameters(const std::vector<std::pair<std::string, double>> &given);
+  Result<void> encodeMaps();
+  Result<void> checkScratch(void *scratch, uint64_t bytes) const;
+  Result<void> packExperts(const std::vector<BoundValue> &values, int64_t first,
+                           int64_t count, void *scratch, uint64_t scratchBytes,
+                           void *stream);
+  Result<void> packOnCuda(const std::vector<BoundValue> &values, size_t pack,
+                          int64_t first, int64_t last, uint64_t scratch,
+                          cuda::CUstream stream);
+  Result<void> packOnHost(const std::vector<BoundValue> &values, size_t pack,
+                          int64_t first, int64_t last,
+                          std::span<std::byte> scratch);
+
+  std::shared_ptr<const Package> code;
+  std::vector<BoundValue> bound;
+  std::vector<double> scalars;
+  std::vector<EncodedMap> maps;
+  /// Its run() is not const; hostMutex orders the runs.
+  std::unique_ptr<host::HostDevice> hostDevice;
+  host::Tensors hostTensors;
+  mutable std::mutex hostMutex;
+};
+
+} // namespace moec::runtime
+
+#endif // MOEC_RUNTIME_API_LAYER_H

@@ -1,0 +1,305 @@
+//===- Package.cpp - a package loaded on a device -------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Choose the target, get the cubins, load them; and what can be asked of a
+// manifest at a token count.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/api/Package.h"
+
+#include "runtime/support/Env.h"
+#include "runtime/support/Log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+using namespace moec;
+using namespace moec::runtime;
+
+using Clock = std::chrono::steady_clock;
+
+static double since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start)
+      .count();
+}
+
+static Result<const Target *> targetByName(const Manifest &manifest,
+                                           const std::string &arch) {
+  std::string known;
+  for (const Target &target : manifest.targets) {
+    if (target.arch == arch)
+      return &target;
+    known += (known.empty() ? "" : ", ") + target.arch;
+  }
+  return Error{ErrorCode::NoMatchingTarget,
+               fmt::format("package {} has no target {}; it has {}",
+                           manifest.name, arch, known)};
+}
+
+Result<std::shared_ptr<const Package>>
+Package::load(const std::string &folder, const LoadOptions &options) {
+  auto start = Clock::now();
+  auto files = readPackage(folder);
+  if (!files)
+    return files.takeError();
+  LoadReport report;
+  report.read = since(start);
+  return loadTimed(*files, options, std::move(report));
+}
+
+Result<std::shared_ptr<const Package>>
+Package::load(const PackageFiles &files, const LoadOptions &options) {
+  auto start = Clock::now();
+  if (auto ok = validate(files); !ok)
+    return ok.takeError();
+  LoadReport report;
+  report.read = since(start);
+  return loadTimed(files, options, std::move(report));
+}
+
+Result<std::shared_ptr<const Package>>
+Package::loadTimed(const PackageFiles &files, const LoadOptions &options,
+                   LoadReport report) {
+  auto start = Clock::now();
+  std::shared_ptr<Package> package(new Package);
+  package->kind = options.device;
+  package->loadReport = std::move(report);
+  // Sources and cubins are needed for loading alone; the manifest stays.
+  package->contents = files.manifest;
+  const Manifest &manifest = package->contents;
+
+  std::optional<CudaPlace> place;
+  Result<const Target *> target = Error{};
+  if (options.prebuild && options.arch.empty())
+    return Error{ErrorCode::InvalidArgument,
+                 "prebuild compiles for an arch that need not be here: name "
+                 "it (\"sm_90a\" say)"};
+  if (options.device == DeviceKind::Cuda && !options.prebuild) {
+    auto found = CudaPlace::find(options.ordinal);
+    if (!found)
+      return found.takeError();
+    place = std::move(*found);
+    package->loadReport.driverOpen = place->driver->openMilliseconds;
+    package->loadReport.cuInit = place->driver->initMilliseconds;
+    package->device = place->info.name;
+    package->loadReport.context = since(start);
+  } else {
+    package->device = options.prebuild ? "none" : "host";
+  }
+  if (!options.arch.empty()) {
+    target = targetByName(manifest, options.arch);
+  } else if (place) {
+    target = selectTarget(manifest, place->info.computeMajor,
+                          place->info.computeMinor);
+  } else if (manifest.targets.empty()) {
+    target = Error{ErrorCode::NoMatchingTarget,
+                   fmt::format("package {} has no target", manifest.name)};
+  } else {
+    target = &manifest.targets.front();
+  }
+  if (!target) {
+    if (place && place->retained)
+      place->driver->primaryCtxRelease(place->device);
+    return target.takeError();
+  }
+  package->chosen = *target;
+  if (options.device == DeviceKind::Cuda || options.prebuild) {
+    if (auto ok = package->loadCuda(files, options, std::move(place)); !ok)
+      return ok.takeError();
+  }
+  package->loadReport.total = package->loadReport.read + since(start);
+  return std::shared_ptr<const Package>(std::move(package));
+}
+
+Result<void> Package::loadCuda(const PackageFiles &files,
+                               const LoadOptions &options,
+                               std::optional<CudaPlace> place) {
+  struct Release {
+    std::optional<CudaPlace> &place;
+    ~Release() {
+      if (place && place->retained)
+        place->driver->primaryCtxRelease(place->device);
+    }
+  } release{place};
+  if (place)
+    if (auto ok = validateForDevice(contents, *chosen, limitsOf(place->info));
+        !ok)
+      return ok;
+  CompileSettings settings;
+  auto strict = envFlag("MOEC_STRICT");
+  if (!strict)
+    return strict.takeError();
+  *strict |= options.strict;
+  settings.strict = *strict;
+  settings.jobs = options.jobs;
+  settings.cacheFolder = options.cacheFolder;
+  auto deadline = envInteger("MOEC_SPIN_DEADLINE");
+  if (!deadline)
+    return deadline.takeError();
+  settings.spinDeadline = *deadline;
+  if (settings.spinDeadline > 0)
+    log(LogLevel::Warning,
+        "MOEC_SPIN_DEADLINE: kernels of package {} are compiled with a "
+        "deadline "
+        "of {} ms for every wait; they are for debugging, not for timing",
+        contents.name, settings.spinDeadline);
+  auto compiled = compileKernels(files, *chosen, settings);
+  if (!compiled)
+    return compiled.takeError();
+  loadReport.jit = compiled->summary;
+  loadReport.compile = compiled->summary.compileMilliseconds;
+  for (const CompiledKernel &kernel : compiled->kernels)
+    loadReport.kernels.push_back(
+        {kernel.name, kernel.source, kernel.compileMilliseconds, {}});
+  if (!place)
+    return {};
+  auto start = Clock::now();
+  ContextScope scope(*place->driver, place->context);
+  if (auto ok = scope.status(); !ok)
+    return ok;
+  CudaPlace owned = *place;
+  place.reset(); // from here on CudaCode releases the context
+  // Kernels with deadlines keep the text that they fail with in local memory.
+  auto loaded =
+      CudaCode::load(contents, *chosen, compiled->kernels, std::move(owned),
+                     *strict && settings.spinDeadline == 0);
+  if (!loaded)
+    return loaded.takeError();
+  code = std::move(*loaded);
+  loadReport.smCount = smCount();
+  for (size_t i = 0; i < loadReport.kernels.size(); ++i)
+    loadReport.kernels[i].resources = code->resourcesOf(i);
+  for (size_t i = 0; i < chosen->variants.size(); ++i)
+    if (!whyUnfit()[i].empty())
+      loadReport.unfit.push_back({chosen->variants[i].name, whyUnfit()[i]});
+  loadReport.moduleLoad = since(start);
+  return {};
+}
+
+int64_t Package::smCount() const {
+  return code ? code->place().info.smCount : host::Options{}.smCount;
+}
+
+std::span<const std::string> Package::whyUnfit() const {
+  return code ? std::span<const std::string>(code->whyUnfit())
+              : std::span<const std::string>();
+}
+
+Result<size_t> Package::variantFor(int64_t tokens,
+                                   std::string_view forced) const {
+  if (tokens > contents.maxTokens || forced.empty()) {
+    auto variant =
+        selectVariant(contents, *chosen, tokens, smCount(), whyUnfit());
+    if (!variant)
+      return variant.takeError();
+    return static_cast<size_t>(*variant - chosen->variants.data());
+  }
+  std::string known;
+  for (size_t i = 0; i < chosen->variants.size(); ++i) {
+    const Variant &variant = chosen->variants[i];
+    if (variant.name == forced) {
+      if (variant.minSms > smCount())
+        return Error{ErrorCode::DeviceLimit,
+                     fmt::format("variant {} needs {} SMs, and the device has "
+                                 "{}",
+                                 forced, variant.minSms, smCount())};
+      if (i < whyUnfit().size() && !whyUnfit()[i].empty())
+        return Error{ErrorCode::DeviceLimit,
+                     fmt::format("variant {} cannot serve here: {}", forced,
+                                 whyUnfit()[i])};
+      if (tokens >= variant.minTokens && tokens <= variant.maxTokens)
+        return i;
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("variant {} serves {} to {} tokens, and {} were "
+                               "given",
+                               forced, variant.minTokens, variant.maxTokens,
+                               tokens)};
+    }
+    known += (known.empty() ? "" : ", ") + variant.name;
+  }
+  return Error{ErrorCode::InvalidArgument,
+               fmt::format("package {} has no variant '{}' for {}; it has {}",
+                           contents.name, forced, chosen->arch, known)};
+}
+
+Result<int64_t> Package::workspaceBytes(int64_t tokens) const {
+  if (tokens < 0)
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("expected a token count >= 0, got {}", tokens)};
+  if (tokens > 0)
+    if (auto variant = variantFor(tokens); !variant)
+      return variant.takeError();
+  // Within a variant the need grows with the tokens; over variants it may not.
+  int64_t most = 0;
+  for (const Variant &variant : chosen->variants) {
+    if (variant.minTokens > tokens || variant.minSms > smCount())
+      continue;
+    auto symbols =
+        symbolsFor(contents, std::min(tokens, variant.maxTokens), smCount());
+    if (!symbols)
+      return symbols.takeError();
+    auto bytes = variant.workspaceBytes.evaluate(*symbols);
+    if (!bytes)
+      return bytes;
+    most = std::max(most, *bytes);
+  }
+  return most;
+}
+
+Result<int64_t> Package::packScratchBytes() const {
+  int64_t most = 0;
+  for (const Pack &pack : chosen->pack) {
+    auto symbols = symbolsFor(contents, contents.maxTokens, smCount());
+    if (!symbols)
+      return symbols.takeError();
+    symbols->experts = std::min(pack.expertsPerStep, pack.totalExperts);
+    auto bytes = pack.scratchBytes.evaluate(*symbols);
+    if (!bytes)
+      return bytes;
+    most = std::max(most, *bytes);
+  }
+  return most;
+}
+
+std::string LoadReport::json() const {
+  nlohmann::ordered_json report = {
+      {"read_ms", read},
+      {"driver_open_ms", driverOpen},
+      {"cuinit_ms", cuInit},
+      {"context_ms", context},
+      {"nvrtc_open_ms", jit.nvrtcOpenMilliseconds},
+      {"compile_ms", compile},
+      {"module_load_ms", moduleLoad},
+      {"total_ms", total},
+      {"nvrtc", jit.nvrtcPath},
+      {"nvrtc_found_by", jit.nvrtcFoundBy},
+      {"jobs", jit.jobs},
+  };
+  auto list = nlohmann::ordered_json::array();
+  for (const KernelLine &kernel : kernels) {
+    list.push_back({{"name", kernel.name},
+                    {"source", cubinSourceName(kernel.source)},
+                    {"compile_ms", kernel.compileMilliseconds}});
+    if (smCount == 0)
+      continue;
+    list.back()["registers"] = kernel.resources.registers;
+    list.back()["local_bytes"] = kernel.resources.localBytes;
+    list.back()["ctas_per_sm"] = kernel.resources.ctasPerSm;
+  }
+  report["kernels"] = std::move(list);
+  if (smCount == 0) // nothing was loaded on a GPU
+    return report.dump();
+  report["sm_count"] = smCount;
+  auto others = nlohmann::ordered_json::array();
+  for (const auto &[variant, reason] : unfit)
+    others.push_back({{"name", variant}, {"reason", reason}});
+  report["variants_not_taken"] = std::move(others);
+  return report.dump();
+}

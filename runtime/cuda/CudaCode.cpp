@@ -1,0 +1,427 @@
+//===- CudaCode.cpp - a target's kernels, loaded on a GPU -----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Context, modules, functions, constants.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/cuda/CudaCode.h"
+
+#include "runtime/cuda/Constants.h"
+#include "runtime/support/Log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+using namespace moec;
+using namespace moec::runtime;
+using namespace moec::runtime::cuda;
+
+//===----------------------------------------------------------------------===//
+// Where
+//===----------------------------------------------------------------------===//
+
+Result<CudaPlace> CudaPlace::find(int ordinal) {
+  auto opened = CudaDriver::get();
+  if (!opened)
+    return opened.takeError();
+  CudaPlace place;
+  place.driver = *opened;
+  const CudaDriver &driver = **opened;
+  if (ordinal < 0)
+    if (auto ok = driver.check(driver.ctxGetCurrent(&place.context),
+                               "cuCtxGetCurrent");
+        !ok)
+      return ok.takeError();
+  if (place.context) {
+    if (auto ok =
+            driver.check(driver.ctxGetDevice(&place.device), "cuCtxGetDevice");
+        !ok)
+      return ok.takeError();
+  } else {
+    int count = 0;
+    if (auto ok =
+            driver.check(driver.deviceGetCount(&count), "cuDeviceGetCount");
+        !ok)
+      return ok.takeError();
+    int wanted = std::max(ordinal, 0);
+    if (wanted >= count)
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("device {} was asked for; this machine has {}",
+                               wanted, count)};
+    if (auto ok = driver.check(driver.deviceGet(&place.device, wanted),
+                               "cuDeviceGet");
+        !ok)
+      return ok.takeError();
+    if (auto ok =
+            driver.check(driver.primaryCtxRetain(&place.context, place.device),
+                         "cuDevicePrimaryCtxRetain");
+        !ok)
+      return ok.takeError();
+    place.retained = true;
+  }
+  auto info = readDeviceInfo(driver, place.device);
+  if (!info) {
+    if (place.retained)
+      driver.primaryCtxRelease(place.device);
+    return info.takeError();
+  }
+  place.info = std::move(*info);
+  ContextScope scope(driver, place.context);
+  const int64_t ofDevice = place.info.smCount;
+  place.info.smCount = smsOfContext(driver, place.context, ofDevice);
+  if (place.info.smCount < ofDevice)
+    log(LogLevel::Info, "the context has {} of the {} SMs of {}",
+        place.info.smCount, ofDevice, place.info.name);
+  return place;
+}
+
+DeviceLimits moec::runtime::limitsOf(const DeviceInfo &info) {
+  DeviceLimits limits;
+  limits.name = info.name;
+  limits.computeMajor = info.computeMajor;
+  limits.computeMinor = info.computeMinor;
+  limits.smCount = info.smCount;
+  limits.sharedBytesPerBlock = info.sharedBytesPerBlock;
+  limits.sharedBytesPerSm = info.sharedBytesPerSm;
+  limits.threadsPerBlock = info.maxThreadsPerBlock;
+  limits.threadsPerSm = info.maxThreadsPerSm;
+  // 8 CTAs is what every GPU with clusters can do; up to 16 is not portable
+  // and is asked for by attribute.
+  limits.maxCluster = info.computeMajor >= 9 ? 16 : 1;
+  limits.cooperative = info.cooperative;
+  return limits;
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+Result<DeviceMemory> DeviceMemory::allocate(const CudaPlace &place,
+                                            uint64_t bytes) {
+  DeviceMemory memory;
+  memory.driver = place.driver;
+  memory.context = place.context;
+  if (bytes == 0)
+    return memory;
+  if (auto ok = place.driver->check(
+          place.driver->memAlloc(&memory.pointer, bytes), "cuMemAlloc");
+      !ok)
+    return Error{ok.error().code, fmt::format("{} ({} bytes were asked for)",
+                                              ok.error().message, bytes)};
+  return memory;
+}
+
+DeviceMemory::DeviceMemory(DeviceMemory &&other) noexcept
+    : driver(other.driver), context(other.context),
+      pointer(std::exchange(other.pointer, 0)) {}
+
+DeviceMemory &DeviceMemory::operator=(DeviceMemory &&other) noexcept {
+  std::swap(driver, other.driver);
+  std::swap(context, other.context);
+  std::swap(pointer, other.pointer);
+  return *this;
+}
+
+DeviceMemory::~DeviceMemory() {
+  if (!pointer)
+    return;
+  ContextScope scope(*driver, context);
+  driver->memFree(pointer);
+}
+
+//===----------------------------------------------------------------------===//
+// Loading
+//===----------------------------------------------------------------------===//
+
+static Error beyondDevice(const Kernel &kernel, const DeviceInfo &info,
+                          std::string what) {
+  return Error{ErrorCode::DeviceLimit,
+               fmt::format("kernel {} does not fit {}: {}", kernel.name,
+                           info.name, what)};
+}
+
+Result<void> CudaCode::loadKernel(const Kernel &kernel,
+                                  const CompiledKernel &cubin,
+                                  LoadedKernel &loaded) {
+  const CudaDriver &driver = *where.driver;
+  auto check = [&](int status, const char *call) {
+    if (status == kSuccess)
+      return Result<void>();
+    auto failed = driver.check(status, call);
+    return Result<void>(
+        Error{failed.error().code,
+              fmt::format("kernel {} on {}: {}", kernel.name, where.info.name,
+                          failed.error().message)});
+  };
+  if (auto ok = check(driver.moduleLoadData(&loaded.module, cubin.cubin.data()),
+                      "cuModuleLoadData");
+      !ok)
+    return ok;
+  if (auto ok = check(driver.moduleGetFunction(&loaded.function, loaded.module,
+                                               kernel.entry.c_str()),
+                      "cuModuleGetFunction");
+      !ok)
+    return ok;
+  // With lazy loading the code would come at the first launch, perhaps inside
+  // a capture. Older drivers load when an attribute is set.
+  if (driver.funcLoad)
+    if (auto ok = check(driver.funcLoad(loaded.function), "cuFuncLoad"); !ok)
+      return ok;
+  if (auto ok =
+          check(driver.funcSetAttribute(loaded.function, kFuncMaxDynamicShared,
+                                        static_cast<int>(kernel.sharedBytes)),
+                "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)");
+      !ok)
+    return ok;
+  int64_t clusterCtas =
+      kernel.cluster[0] * kernel.cluster[1] * kernel.cluster[2];
+  constexpr int64_t kPortableCluster = 8;
+  if (clusterCtas > kPortableCluster)
+    if (auto ok = check(driver.funcSetAttribute(loaded.function,
+                                                kFuncNonPortableCluster, 1),
+                        "cuFuncSetAttribute(NON_PORTABLE_CLUSTER_SIZE)");
+        !ok)
+      return ok;
+  CudaCode::Resources &resources = loaded.resources;
+  if (auto ok = check(driver.funcGetAttribute(&resources.localBytes,
+                                              kFuncLocalBytes, loaded.function),
+                      "cuFuncGetAttribute(LOCAL_SIZE_BYTES)");
+      !ok)
+    return ok;
+  if (auto ok = check(driver.funcGetAttribute(&resources.registers,
+                                              kFuncRegisters, loaded.function),
+                      "cuFuncGetAttribute(NUM_REGS)");
+      !ok)
+    return ok;
+  if (auto ok = check(driver.occupancy(&resources.ctasPerSm, loaded.function,
+                                       static_cast<int>(kernel.threads),
+                                       static_cast<size_t>(kernel.sharedBytes)),
+                      "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+      !ok)
+    return ok;
+  if (resources.ctasPerSm < 1)
+    return beyondDevice(
+        kernel, where.info,
+        fmt::format("no CTA of {} threads and {} bytes of dynamic shared "
+                    "memory fits an SM",
+                    kernel.threads, kernel.sharedBytes));
+  return {};
+}
+
+/// No kernel is meant to use local memory: what is there was spilled, by an
+/// NVRTC that needs more registers than the one that kernels were measured
+/// with.
+Result<void> CudaCode::checkLocalMemory(bool strict) const {
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const int bytes = kernels[i].resources.localBytes;
+    if (bytes == 0)
+      continue;
+    const std::string text = fmt::format(
+        "kernel {} on {} uses {} bytes of local memory a thread beside {} "
+        "registers: it is right, and slower than it was measured",
+        target.kernels[i].name, where.info.name, bytes,
+        kernels[i].resources.registers);
+    if (strict)
+      return Error{ErrorCode::DeviceLimit,
+                   text + "; a strict load takes none that does, load without "
+                          "it or with the NVRTC that README names"};
+    log(LogLevel::Warning, "{}", text);
+  }
+  return {};
+}
+
+Result<std::vector<LaunchStep>>
+CudaCode::resolve(const std::vector<Launch> &launches) const {
+  std::vector<LaunchStep> steps;
+  for (const Launch &launch : launches) {
+    auto kernel = std::find_if(
+        target.kernels.begin(), target.kernels.end(),
+        [&](const Kernel &kernel) { return kernel.name == launch.kernel; });
+    if (kernel == target.kernels.end())
+      return Error{ErrorCode::InvalidManifest,
+                   fmt::format("a launch names the kernel '{}', which target "
+                               "{} does not have",
+                               launch.kernel, target.arch)};
+    size_t index = static_cast<size_t>(kernel - target.kernels.begin());
+    // A grid-wide wait with CTAs that are not resident would never end.
+    if (kernel->cooperative && launch.grid.persistent &&
+        kernels[index].resources.ctasPerSm < launch.grid.ctasPerSm)
+      return beyondDevice(
+          *kernel, where.info,
+          fmt::format("its grid-wide wait needs {} resident CTAs on each SM, "
+                      "and {} fit",
+                      launch.grid.ctasPerSm,
+                      kernels[index].resources.ctasPerSm));
+    steps.push_back({&launch, index});
+  }
+  return steps;
+}
+
+Result<void> CudaCode::uploadConstants(const Manifest &manifest) {
+  constantValues.resize(valueCount(manifest, target));
+  auto symbols = symbolsFor(manifest, manifest.maxTokens, where.info.smCount);
+  if (!symbols)
+    return symbols.takeError();
+  for (size_t i = 0; i < constantValues.size(); ++i) {
+    const Value &value = valueAt(manifest, target, i);
+    if (value.role != ValueRole::Constant)
+      continue;
+    auto bytes = encodeConstant(value);
+    if (!bytes)
+      return bytes.takeError();
+    auto memory = DeviceMemory::allocate(where, bytes->size());
+    if (!memory)
+      return memory.takeError();
+    if (auto ok = where.driver->upload(memory->address(), bytes->data(),
+                                       bytes->size());
+        !ok)
+      return ok;
+    auto bound = bindValue(value, *symbols, memory->address());
+    if (!bound)
+      return bound.takeError();
+    constantValues[i] = *bound;
+    constantMemory.push_back(std::move(*memory));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<CudaCode>>
+CudaCode::load(const Manifest &manifest, const Target &target,
+               std::span<const CompiledKernel> cubins, CudaPlace place,
+               bool strict) {
+  std::unique_ptr<CudaCode> code(new CudaCode(target, std::move(place)));
+  // The null stream cannot be asked while another stream captures; the driver
+  // then says so without harm to the capture.
+  int status = kCaptureNone;
+  if (auto ok = code->where.driver->check(
+          code->where.driver->streamIsCapturing(legacyStream(), &status),
+          "loading a package");
+      !ok && ok.error().code == ErrorCode::Capturing)
+    return ok.takeError();
+  code->kernels.resize(target.kernels.size());
+  for (size_t i = 0; i < target.kernels.size(); ++i) {
+    if (auto ok =
+            code->loadKernel(target.kernels[i], cubins[i], code->kernels[i]);
+        !ok)
+      return ok.takeError();
+    auto packer = ArgumentPacker::create(manifest, target, target.kernels[i]);
+    if (!packer)
+      return packer.takeError();
+    code->blockBytes = std::max(code->blockBytes, packer->bytes());
+    code->kernels[i].packer = std::move(*packer);
+  }
+  if (auto ok = code->checkLocalMemory(strict); !ok)
+    return ok.takeError();
+  code->unfit.resize(target.variants.size());
+  for (size_t i = 0; i < target.variants.size(); ++i) {
+    const Variant &variant = target.variants[i];
+    auto steps = code->resolve(variant.launches);
+    // What some GPUs alone take, another variant serves, too.
+    if (!steps && variant.minSms > 0 &&
+        steps.error().code == ErrorCode::DeviceLimit) {
+      code->unfit[i] = steps.error().message;
+      log(LogLevel::Warning, "variant {} is not taken: {}", variant.name,
+          code->unfit[i]);
+      code->variants.emplace_back();
+      continue;
+    }
+    if (!steps)
+      return steps.takeError();
+    code->variants.push_back(std::move(*steps));
+  }
+  for (const Pack &pack : target.pack) {
+    auto steps = code->resolve(pack.launches);
+    if (!steps)
+      return steps.takeError();
+    code->packs.push_back(std::move(*steps));
+  }
+  if (auto ok = code->uploadConstants(manifest); !ok)
+    return ok.takeError();
+  return code;
+}
+
+CudaCode::~CudaCode() {
+  const CudaDriver &driver = *where.driver;
+  {
+    ContextScope scope(driver, where.context);
+    constantMemory.clear();
+    for (LoadedKernel &kernel : kernels)
+      if (kernel.module)
+        driver.moduleUnload(kernel.module);
+  }
+  if (where.retained)
+    driver.primaryCtxRelease(where.device);
+}
+
+//===----------------------------------------------------------------------===//
+// Launching
+//===----------------------------------------------------------------------===//
+
+Result<void> CudaCode::refuseCapture(CUstream stream, const char *what) const {
+  int status = kCaptureNone;
+  if (auto ok = where.driver->check(
+          where.driver->streamIsCapturing(stream, &status), what);
+      !ok)
+    return ok;
+  if (status == kCaptureNone)
+    return {};
+  return Error{ErrorCode::Capturing,
+               fmt::format("{} while the stream is being captured into a "
+                           "graph: do it before the capture begins",
+                           what)};
+}
+
+Result<void> CudaCode::launch(const LaunchStep &step,
+                              const ArgumentSources &sources, std::byte *block,
+                              CUstream stream, bool overlap) const {
+  const Kernel &kernel = target.kernels[step.kernel];
+  const LoadedKernel &loaded = kernels[step.kernel];
+  auto grid = gridOf(*step.launch, kernel, sources.symbols);
+  if (!grid)
+    return grid.takeError();
+  if (auto ok = loaded.packer->pack(sources, block); !ok)
+    return ok;
+
+  CUlaunchAttribute attributes[3];
+  CUlaunchConfig config;
+  config.gridX = static_cast<unsigned>((*grid)[0]);
+  config.gridY = static_cast<unsigned>((*grid)[1]);
+  config.gridZ = static_cast<unsigned>((*grid)[2]);
+  config.blockX = static_cast<unsigned>(kernel.threads);
+  config.sharedBytes = static_cast<unsigned>(kernel.sharedBytes);
+  config.stream = stream;
+  config.attributes = attributes;
+  auto add = [&](int id) -> CUlaunchAttribute & {
+    CUlaunchAttribute &attribute = attributes[config.numAttributes++];
+    attribute.id = id;
+    return attribute;
+  };
+  // Programmatic launches exist since compute capability 9.0.
+  if (kernel.programmatic && overlap && where.info.computeMajor >= 9)
+    add(kLaunchProgrammatic).value.number = 1;
+  if (kernel.cooperative)
+    add(kLaunchCooperative).value.number = 1;
+  if (kernel.cluster != std::array<int64_t, 3>{1, 1, 1})
+    add(kLaunchCluster).value.cluster = {
+        static_cast<unsigned>(kernel.cluster[0]),
+        static_cast<unsigned>(kernel.cluster[1]),
+        static_cast<unsigned>(kernel.cluster[2])};
+  void *parameters[] = {block};
+  int status =
+      where.driver->launchKernelEx(&config, loaded.function, parameters,
+                                   /*extra=*/nullptr);
+  if (status == kSuccess)
+    return {};
+  auto failed = where.driver->check(status, "cuLaunchKernelEx");
+  return Error{failed.error().code,
+               fmt::format("kernel {} with grid {} x {} x {}: {}", kernel.name,
+                           (*grid)[0], (*grid)[1], (*grid)[2],
+                           failed.error().message)};
+}

@@ -1,0 +1,106 @@
+//===- CudaDriver.cpp - the CUDA driver, opened when needed ---------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// dlopen, dlsym over CudaSymbols.def, cuInit, and the words for a status.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/cuda/CudaDriver.h"
+
+#include "runtime/support/Env.h"
+
+#include <fmt/format.h>
+
+#include <dlfcn.h>
+
+#include <chrono>
+
+using namespace moec;
+using namespace moec::runtime::cuda;
+
+static double since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(
+             std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+static Result<CudaDriver> openDriver() {
+  auto start = std::chrono::steady_clock::now();
+  std::string path = envString("MOEC_CUDA_DRIVER_PATH");
+  if (path.empty())
+    path = "libcuda.so.1";
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char *reason = dlerror();
+    return Error{ErrorCode::NoDriver,
+                 fmt::format("the CUDA driver could not be opened: {}; a GPU "
+                             "needs NVIDIA's driver installed, without one use "
+                             "the host device",
+                             reason ? reason : path)};
+  }
+  CudaDriver driver;
+  const char *missing = nullptr;
+  // A function pointer from dlsym: the cast that POSIX prescribes.
+#define MOEC_CUDA(member, symbol, parameters)                                  \
+  driver.member =                                                              \
+      reinterpret_cast<decltype(driver.member)>(dlsym(library, #symbol));      \
+  if (!driver.member && !missing)                                              \
+    missing = #symbol;
+#define MOEC_CUDA_OPTIONAL(member, symbol, parameters)                         \
+  driver.member =                                                              \
+      reinterpret_cast<decltype(driver.member)>(dlsym(library, #symbol));
+#include "runtime/cuda/CudaSymbols.def"
+  if (missing)
+    return Error{ErrorCode::NoDriver,
+                 fmt::format("{} has no function {}: this driver is older than "
+                             "CUDA 12.0, which is the oldest that serves",
+                             path, missing)};
+  driver.openMilliseconds = since(start);
+  start = std::chrono::steady_clock::now();
+  if (int status = driver.init(0); status != kSuccess) {
+    const char *name = nullptr;
+    driver.getErrorName(status, &name);
+    return Error{ErrorCode::NoDriver,
+                 fmt::format("the CUDA driver is installed but cuInit failed "
+                             "with {} ({}); without a GPU use the host device",
+                             name ? name : "an unknown error", status)};
+  }
+  driver.initMilliseconds = since(start);
+  return driver;
+}
+
+Result<const CudaDriver *> CudaDriver::get() {
+  // The driver stays open: unloading libcuda is not supported by NVIDIA.
+  static const Result<CudaDriver> driver = openDriver();
+  if (!driver)
+    return driver.error();
+  return &*driver;
+}
+
+Result<void> CudaDriver::upload(CUdeviceptr to, const void *from,
+                                size_t bytes) const {
+  if (auto ok = check(memcpyHtoD(to, from, bytes), "cuMemcpyHtoD"); !ok)
+    return ok;
+  return check(streamSynchronize(legacyStream()), "cuStreamSynchronize");
+}
+
+Result<void> CudaDriver::check(CUresult status, const char *what) const {
+  if (status == kSuccess)
+    return {};
+  const char *name = nullptr, *text = nullptr;
+  getErrorName(status, &name);
+  getErrorString(status, &text);
+  bool capturing =
+      status >= kErrorCaptureUnsupported && status <= kErrorCaptureWrongThread;
+  return Error{capturing ? ErrorCode::Capturing : ErrorCode::DriverFailed,
+               fmt::format("{} failed: {} ({}): {}{}", what,
+                           name ? name : "unknown error", status,
+                           text ? text : "no text",
+                           capturing ? "; load packages and create layers "
+                                       "before a graph capture begins"
+                                     : "")};
+}

@@ -1,0 +1,148 @@
+//===- CudaDriver.h - the CUDA driver, opened when needed -------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// libcuda.so.1 through dlopen, with declarations of our own: the runtime builds
+// where no CUDA toolkit is, and starts where no driver is. Only the functions
+// of CudaSymbols.def are used. The few structures below are the driver's ABI
+// (stable since CUDA 12.0); a build that has cuda.h can compare them with
+// test/runtime/cuda/CudaAbiTest.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_CUDA_CUDADRIVER_H
+#define MOEC_RUNTIME_CUDA_CUDADRIVER_H
+
+#include "runtime/support/Result.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace moec::runtime::cuda {
+
+using CUresult = int;
+using CUdevice = int;
+using CUdeviceptr = unsigned long long;
+using CUcontext = struct ContextTag *;
+using CUmodule = struct ModuleTag *;
+using CUfunction = struct FunctionTag *;
+using CUstream = struct StreamTag *;
+using CUevent = struct EventTag *;
+using CUgraph = struct GraphTag *;
+using CUgraphExec = struct GraphExecTag *;
+
+/// A TMA descriptor. The driver writes to a multiple of 64; cuda.h says 128.
+struct alignas(128) CUtensorMap {
+  uint64_t opaque[16];
+};
+
+/// One attribute of a launch; the value is a union of 64 bytes.
+struct CUlaunchAttribute {
+  int id = 0;
+  int padding = 0;
+  union alignas(8) {
+    char bytes[64];
+    int number;
+    struct {
+      unsigned x, y, z;
+    } cluster;
+  } value = {};
+};
+
+struct CUlaunchConfig {
+  unsigned gridX = 1, gridY = 1, gridZ = 1;
+  unsigned blockX = 1, blockY = 1, blockZ = 1;
+  unsigned sharedBytes = 0;
+  CUstream stream = nullptr;
+  CUlaunchAttribute *attributes = nullptr;
+  unsigned numAttributes = 0;
+};
+
+/// How many SMs a context of MPS may use.
+struct CUexecAffinityParam {
+  int type = 0;
+  unsigned smCount = 0;
+};
+
+/// What a context may use of a device; of SMs, their number stands first. As
+/// large as a later driver may want.
+struct CUdevResource {
+  int type = 0;
+  unsigned char padding[92] = {};
+  unsigned smCount = 0;
+  unsigned char more[156] = {};
+};
+
+// Numbers of cuda.h that are used here, under its names.
+inline constexpr int kSuccess = 0;                   // CUDA_SUCCESS
+inline constexpr int kErrorNoDevice = 100;           // CUDA_ERROR_NO_DEVICE
+inline constexpr int kErrorCaptureUnsupported = 900; // STREAM_CAPTURE_*
+inline constexpr int kErrorCaptureInvalidated = 901;
+inline constexpr int kErrorCaptureImplicit = 906;
+inline constexpr int kErrorCaptureWrongThread = 908;
+
+inline constexpr int kLaunchCooperative = 2; // CU_LAUNCH_ATTRIBUTE_*
+inline constexpr int kLaunchCluster = 4;
+inline constexpr int kLaunchProgrammatic = 6;
+
+inline constexpr int kFuncMaxThreads = 0; // CU_FUNC_ATTRIBUTE_*
+inline constexpr int kFuncSharedBytes = 1;
+inline constexpr int kFuncLocalBytes = 3;
+inline constexpr int kFuncRegisters = 4;
+inline constexpr int kFuncMaxDynamicShared = 8;
+inline constexpr int kFuncNonPortableCluster = 14;
+
+inline constexpr int kDeviceWarpSize = 10; // CU_DEVICE_ATTRIBUTE_*
+inline constexpr int kDeviceSmCount = 16;
+inline constexpr int kDeviceMaxThreads = 1;
+inline constexpr int kDeviceL2Bytes = 38;
+inline constexpr int kDeviceThreadsPerSm = 39;
+inline constexpr int kDeviceMajor = 75;
+inline constexpr int kDeviceMinor = 76;
+inline constexpr int kDeviceSharedPerSm = 81;
+inline constexpr int kDeviceCooperative = 95;
+inline constexpr int kDeviceSharedOptin = 97;
+
+inline constexpr int kAffinitySmCount = 0; // CU_EXEC_AFFINITY_TYPE_SM_COUNT
+inline constexpr int kResourceSm = 1;      // CU_DEV_RESOURCE_TYPE_SM
+
+inline constexpr int kCaptureNone = 0;       // CU_STREAM_CAPTURE_STATUS_NONE
+inline constexpr int kCaptureModeThread = 1; // ..._MODE_THREAD_LOCAL
+inline constexpr unsigned kStreamNonBlocking = 1;
+/// CU_STREAM_LEGACY: the null stream, when asked whether others capture.
+inline CUstream legacyStream() { return reinterpret_cast<CUstream>(1); }
+
+/// The driver's functions; immutable once opened.
+struct CudaDriver {
+// The macro declares: `member` is a name and takes no parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
+#define MOEC_CUDA(member, symbol, parameters)                                  \
+  CUresult(*member) parameters = nullptr;
+#include "runtime/cuda/CudaSymbols.def"
+  // NOLINTEND(bugprone-macro-parentheses)
+
+  /// Opens the driver and calls cuInit, once a process. An absent library, a
+  /// missing function or a machine without a GPU is NoDriver with the reason.
+  static Result<const CudaDriver *> get();
+
+  /// Success, or DriverFailed (Capturing for the driver's capture errors) that
+  /// names `what` with the driver's own name and text of the status.
+  Result<void> check(CUresult status, const char *what) const;
+
+  /// Copies to the device and waits until the bytes are there. Alone,
+  /// cuMemcpyHtoD of pageable memory returns once the driver has read it: a
+  /// kernel in a stream that does not wait for the legacy one could still meet
+  /// what was there before.
+  Result<void> upload(CUdeviceptr to, const void *from, size_t bytes) const;
+
+  /// Milliseconds that dlopen and cuInit took.
+  double openMilliseconds = 0, initMilliseconds = 0;
+};
+
+} // namespace moec::runtime::cuda
+
+#endif // MOEC_RUNTIME_CUDA_CUDADRIVER_H

@@ -1,0 +1,99 @@
+//===- DeviceInfo.cpp - what a GPU is and how much it has -----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Attributes of a device from the driver, and the scope of a context.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/cuda/DeviceInfo.h"
+
+#include <algorithm>
+
+using namespace moec;
+using namespace moec::runtime;
+using namespace moec::runtime::cuda;
+
+Result<DeviceInfo> moec::runtime::readDeviceInfo(const CudaDriver &driver,
+                                                 CUdevice device) {
+  DeviceInfo info;
+  char name[256] = {};
+  if (auto ok = driver.check(driver.deviceGetName(name, sizeof(name), device),
+                             "cuDeviceGetName");
+      !ok)
+    return ok.takeError();
+  info.name = name;
+
+  int64_t cooperative = 0;
+  const struct {
+    int attribute;
+    int64_t *value;
+  } attributes[] = {
+      {kDeviceMajor, &info.computeMajor},
+      {kDeviceMinor, &info.computeMinor},
+      {kDeviceSmCount, &info.smCount},
+      {kDeviceMaxThreads, &info.maxThreadsPerBlock},
+      {kDeviceThreadsPerSm, &info.maxThreadsPerSm},
+      {kDeviceSharedOptin, &info.sharedBytesPerBlock},
+      {kDeviceSharedPerSm, &info.sharedBytesPerSm},
+      {kDeviceL2Bytes, &info.l2Bytes},
+      {kDeviceCooperative, &cooperative},
+  };
+  for (const auto &[attribute, value] : attributes) {
+    int number = 0;
+    if (auto ok =
+            driver.check(driver.deviceGetAttribute(&number, attribute, device),
+                         "cuDeviceGetAttribute");
+        !ok)
+      return ok.takeError();
+    *value = number;
+  }
+  info.cooperative = cooperative != 0;
+  size_t bytes = 0;
+  if (auto ok = driver.check(driver.deviceTotalMem(&bytes, device),
+                             "cuDeviceTotalMem");
+      !ok)
+    return ok.takeError();
+  info.memoryBytes = static_cast<int64_t>(bytes);
+  return info;
+}
+
+int64_t moec::runtime::smsOfContext(const CudaDriver &driver, CUcontext context,
+                                    int64_t smsOfDevice) {
+  int64_t sms = smsOfDevice;
+  // What a driver does not know or the device does not have limits nothing.
+  CUexecAffinityParam affinity;
+  if (driver.ctxGetExecAffinity &&
+      driver.ctxGetExecAffinity(&affinity, kAffinitySmCount) == kSuccess &&
+      affinity.smCount > 0)
+    sms = std::min<int64_t>(sms, affinity.smCount);
+  CUdevResource resource;
+  if (driver.ctxGetDevResource &&
+      driver.ctxGetDevResource(context, &resource, kResourceSm) == kSuccess &&
+      resource.smCount > 0)
+    sms = std::min<int64_t>(sms, resource.smCount);
+  return sms;
+}
+
+ContextScope::ContextScope(const CudaDriver &driver, CUcontext context)
+    : driver(driver) {
+  CUcontext current = nullptr;
+  code = driver.ctxGetCurrent(&current);
+  if (code != kSuccess || current == context)
+    return;
+  code = driver.ctxPushCurrent(context);
+  pushed = code == kSuccess;
+}
+
+ContextScope::~ContextScope() {
+  CUcontext popped = nullptr;
+  if (pushed)
+    driver.ctxPopCurrent(&popped);
+}
+
+Result<void> ContextScope::status() const {
+  return driver.check(code, "making the package's CUDA context current");
+}

@@ -1,0 +1,42 @@
+//===- Progress.cpp - how far a long step is ------------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/support/Progress.h"
+
+#include <mutex>
+
+using namespace moec;
+
+static std::atomic<bool> hasSink = false;
+static std::mutex mutex;
+
+static ProgressSink &theSink() {
+  static ProgressSink sink;
+  return sink;
+}
+
+void moec::setProgressSink(ProgressSink sink) {
+  std::lock_guard lock(mutex);
+  theSink() = std::move(sink);
+  hasSink = static_cast<bool>(theSink());
+}
+
+static void show(std::string_view what, int64_t done, int64_t total) {
+  if (!hasSink)
+    return;
+  std::lock_guard lock(mutex);
+  if (theSink())
+    theSink()(what, done, total);
+}
+
+void Progress::advance(int64_t count) {
+  const int64_t now = done += count;
+  if (now < total)
+    show(what, now, total);
+}
+
+Progress::~Progress() { show(what, total, total); }

@@ -1,0 +1,168 @@
+//===- FakeCuda.cpp - a driver of a GPU that is not there -----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One device with one context; a function is the name of its entry.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/runtime/cuda/FakeCuda.h"
+
+#include "runtime/cuda/CudaDriver.h"
+
+#include <cstring>
+#include <set>
+
+using namespace moec::runtime::cuda;
+
+static constexpr CUresult kNotSupported = 801; // CUDA_ERROR_NOT_SUPPORTED
+
+static CUcontext theContext() {
+  static int context;
+  return reinterpret_cast<CUcontext>(&context);
+}
+
+static const std::string &entryOf(CUfunction function) {
+  return *reinterpret_cast<const std::string *>(function);
+}
+
+static int lookUp(const std::map<std::string, int> &table, CUfunction function,
+                  int usual) {
+  auto found = table.find(entryOf(function));
+  return found == table.end() ? usual : found->second;
+}
+
+extern "C" {
+
+moec::test::FakeGpu *fakeGpu() {
+  static moec::test::FakeGpu gpu;
+  return &gpu;
+}
+
+CUresult cuInit(unsigned) { return kSuccess; }
+
+CUresult cuGetErrorName(CUresult, const char **name) {
+  *name = "FAKE_ERROR";
+  return kSuccess;
+}
+
+CUresult cuGetErrorString(CUresult, const char **text) {
+  *text = "a test asked for it";
+  return kSuccess;
+}
+
+CUresult cuDeviceGetCount(int *count) {
+  *count = 1;
+  return kSuccess;
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+  *device = ordinal;
+  return kSuccess;
+}
+
+CUresult cuDeviceGetName(char *name, int length, CUdevice) {
+  std::strncpy(name, "fake GPU", static_cast<size_t>(length));
+  return kSuccess;
+}
+
+CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice) {
+  const std::map<int, int> values = {
+      {kDeviceMajor, 9},
+      {kDeviceMinor, 0},
+      {kDeviceSmCount, fakeGpu()->sms},
+      {kDeviceMaxThreads, 1024},
+      {kDeviceThreadsPerSm, 2048},
+      {kDeviceSharedOptin, 232448},
+      {kDeviceSharedPerSm, 233472},
+      {kDeviceL2Bytes, 50 << 20},
+      {kDeviceCooperative, 1},
+  };
+  *value = values.at(attribute);
+  return kSuccess;
+}
+
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice) {
+  *bytes = size_t(80) << 30;
+  return kSuccess;
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice) {
+  *context = theContext();
+  return kSuccess;
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) { return kSuccess; }
+
+CUresult cuCtxGetCurrent(CUcontext *context) {
+  *context = nullptr;
+  return kSuccess;
+}
+
+CUresult cuCtxPushCurrent_v2(CUcontext) { return kSuccess; }
+
+CUresult cuCtxPopCurrent_v2(CUcontext *context) {
+  *context = theContext();
+  return kSuccess;
+}
+
+CUresult cuCtxGetExecAffinity(CUexecAffinityParam *affinity, int type) {
+  if (type != kAffinitySmCount || fakeGpu()->smsOfAffinity == 0)
+    return kNotSupported;
+  affinity->smCount = fakeGpu()->smsOfAffinity;
+  return kSuccess;
+}
+
+CUresult cuCtxGetDevResource(CUcontext context, CUdevResource *resource,
+                             int type) {
+  if (context != theContext() || type != kResourceSm ||
+      fakeGpu()->smsOfResource == 0)
+    return kNotSupported;
+  resource->smCount = fakeGpu()->smsOfResource;
+  return kSuccess;
+}
+
+CUresult cuStreamIsCapturing(CUstream, int *status) {
+  *status = kCaptureNone;
+  return kSuccess;
+}
+
+CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+  *module = static_cast<CUmodule>(const_cast<void *>(image));
+  return kSuccess;
+}
+
+CUresult cuModuleUnload(CUmodule) { return kSuccess; }
+
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule, const char *name) {
+  static std::set<std::string> entries;
+  const std::string *entry = &*entries.insert(name).first;
+  *function = reinterpret_cast<CUfunction>(const_cast<std::string *>(entry));
+  return kSuccess;
+}
+
+CUresult cuFuncLoad(CUfunction) { return kSuccess; }
+
+CUresult cuFuncSetAttribute(CUfunction, int, int) { return kSuccess; }
+
+CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction function) {
+  if (attribute == kFuncLocalBytes)
+    *value = lookUp(fakeGpu()->localBytes, function, 0);
+  else if (attribute == kFuncRegisters)
+    *value = 168;
+  else
+    return kNotSupported;
+  return kSuccess;
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks,
+                                                     CUfunction function, int,
+                                                     size_t) {
+  *blocks = lookUp(fakeGpu()->ctasPerSm, function, 2);
+  return kSuccess;
+}
+
+} // extern "C"

@@ -1,0 +1,34 @@
+//===- FakeCuda.h - a driver of a GPU that is not there ---------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A shared library in the place of libcuda.so.1 loads packages and launches
+// nothing; what it says of the GPU, its contexts and kernels, tests set.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_TEST_RUNTIME_CUDA_FAKECUDA_H
+#define MOEC_TEST_RUNTIME_CUDA_FAKECUDA_H
+
+#include <map>
+#include <string>
+
+namespace moec::test {
+
+struct FakeGpu {
+  int sms = 132;
+  unsigned smsOfAffinity = 0; ///< 0: the driver does not know of any
+  unsigned smsOfResource = 0;
+  /// By the name of an entry; others have none, and fit twice.
+  std::map<std::string, int> localBytes, ctasPerSm;
+};
+
+} // namespace moec::test
+
+/// What the library believes.
+extern "C" moec::test::FakeGpu *fakeGpu();
+
+#endif // MOEC_TEST_RUNTIME_CUDA_FAKECUDA_H

@@ -1,0 +1,186 @@
+//===- LoadTest.cpp - what a load asks the driver -------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Packages are loaded with the driver of FakeCuda.cpp: the SMs that a context
+// has, kernels with a grid-wide wait that do not fit, local memory.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/runtime/cuda/FakeCuda.h"
+
+#include "runtime/api/Package.h"
+#include "test/runtime/TinyManifest.h"
+#include "test/runtime/jit/JitTesting.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace moec;
+using namespace moec::runtime;
+using namespace moec::test;
+using testing::HasSubstr;
+using testing::Not;
+
+/// Before the runtime looks for a driver; this program is linked with that one.
+static const int kDriverIsSet =
+    ::setenv("MOEC_CUDA_DRIVER_PATH", MOEC_FAKE_CUDA, 1) +
+    ::unsetenv("MOEC_STRICT");
+
+namespace {
+/// A package with something for a cubin in the place of each kernel's, whose
+/// variant `of_some` serves what `large` does, by cooperative kernels, on GPUs
+/// of 100 SMs or more.
+PackageFiles loadablePackage() {
+  PackageFiles package = tinyPackage();
+  Target &target = package.manifest.targets[0];
+  const auto large = std::find_if(
+      target.variants.begin(), target.variants.end(),
+      [](const Variant &variant) { return variant.name == "large"; });
+  Variant ofSome = *large;
+  ofSome.name = "of_some";
+  ofSome.minSms = 100;
+  Kernel waits = *findKernel(target, ofSome.launches.back().kernel);
+  waits.name = "waits";
+  waits.entry = "moec_waits_90a";
+  waits.cooperative = true;
+  target.kernels.push_back(waits);
+  Launch &last = ofSome.launches.back();
+  last.kernel = waits.name;
+  last.grid = {};
+  last.grid.persistent = true;
+  last.grid.tiles = Expression::symbol("rows");
+  last.grid.ctasPerSm = 1;
+  target.variants.insert(large, ofSome);
+  for (Kernel &kernel : target.kernels) {
+    kernel.cubin = "sm_90a/" + kernel.name + ".cubin";
+    package.files[kernel.cubin] = "a cubin";
+  }
+  hashFiles(package);
+  return package;
+}
+
+class LoadTest : public testing::Test {
+protected:
+  void SetUp() override {
+    ASSERT_EQ(kDriverIsSet, 0);
+    *fakeGpu() = {};
+  }
+  Result<std::shared_ptr<const Package>> load(bool strict = false) {
+    LoadOptions options;
+    options.cacheFolder = "";
+    options.strict = strict;
+    return Package::load(package, options);
+  }
+  PackageFiles package = loadablePackage();
+  Warnings warnings;
+};
+} // namespace
+
+TEST_F(LoadTest, AsTheDriverSays) {
+  auto loaded = load(/*strict=*/true);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ((*loaded)->deviceName(), "fake GPU");
+  EXPECT_EQ((*loaded)->smCount(), 132);
+  EXPECT_EQ(warnings.all, "");
+  const auto &variants = (*loaded)->target().variants;
+  EXPECT_EQ(variants[*(*loaded)->variantFor(64)].name, "of_some");
+  auto report = nlohmann::json::parse((*loaded)->report().json());
+  EXPECT_EQ(report["sm_count"], 132);
+  EXPECT_EQ(report["variants_not_taken"].size(), 0u);
+  for (const auto &kernel : report["kernels"]) {
+    EXPECT_EQ(kernel["local_bytes"], 0);
+    EXPECT_EQ(kernel["registers"], 168);
+    EXPECT_EQ(kernel["ctas_per_sm"], 2);
+  }
+}
+
+TEST_F(LoadTest, SmsOfTheContext) {
+  struct {
+    unsigned affinity, resource;
+    int64_t sms;
+    const char *variant;
+  } rows[] = {
+      {0, 0, 132, "of_some"},    {0, 132, 132, "of_some"},
+      {0, 100, 100, "of_some"},  {0, 96, 96, "large"}, // a green context
+      {64, 0, 64, "large"},                            // a share of MPS
+      {64, 16, 16, "large"},     {16, 64, 16, "large"},
+      {500, 500, 132, "of_some"}};
+  for (const auto &row : rows) {
+    fakeGpu()->smsOfAffinity = row.affinity;
+    fakeGpu()->smsOfResource = row.resource;
+    auto loaded = load();
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    EXPECT_EQ((*loaded)->smCount(), row.sms);
+    auto variant = (*loaded)->variantFor(64);
+    ASSERT_TRUE(variant);
+    EXPECT_EQ((*loaded)->target().variants[*variant].name, row.variant)
+        << row.affinity << " " << row.resource;
+  }
+}
+
+TEST_F(LoadTest, DriversThatKnowNoShares) {
+  cuda::CudaDriver old;
+  EXPECT_EQ(smsOfContext(old, nullptr, 132), 132);
+}
+
+TEST_F(LoadTest, GridWideWaitThatDoesNotFit) {
+  fakeGpu()->ctasPerSm["moec_waits_90a"] = 1;
+  for (Variant &variant : package.manifest.targets[0].variants)
+    if (variant.name == "of_some")
+      variant.launches.back().grid.ctasPerSm = 2;
+  for (Kernel &kernel : package.manifest.targets[0].kernels)
+    if (kernel.name == "waits")
+      kernel.minCtasPerSm = 2;
+  auto loaded = load();
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_THAT(warnings.all,
+              HasSubstr("variant of_some is not taken: kernel waits does not "
+                        "fit fake GPU: its grid-wide wait needs 2 resident "
+                        "CTAs on each SM, and 1 fit"));
+  const auto &variants = (*loaded)->target().variants;
+  EXPECT_EQ(variants[*(*loaded)->variantFor(64)].name, "large");
+  auto forced = (*loaded)->variantFor(64, "of_some");
+  ASSERT_FALSE(forced);
+  EXPECT_EQ(forced.error().code, ErrorCode::DeviceLimit);
+  EXPECT_THAT(forced.error().message,
+              HasSubstr("variant of_some cannot serve here: kernel waits"));
+  EXPECT_TRUE((*loaded)->workspaceBytes(64));
+  auto report = nlohmann::json::parse((*loaded)->report().json());
+  ASSERT_EQ(report["variants_not_taken"].size(), 1u);
+  EXPECT_EQ(report["variants_not_taken"][0]["name"], "of_some");
+  // Nobody serves in place of a variant of all GPUs.
+  for (Variant &variant : package.manifest.targets[0].variants)
+    if (variant.name == "large")
+      variant.launches = package.manifest.targets[0].variants[1].launches;
+  loaded = load();
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().code, ErrorCode::DeviceLimit);
+  EXPECT_THAT(loaded.error().message, HasSubstr("kernel waits does not fit"));
+}
+
+TEST_F(LoadTest, LocalMemory) {
+  const std::string entry = "moec_waits_90a";
+  fakeGpu()->localBytes[entry] = 48;
+  auto loaded = load();
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_THAT(
+      warnings.all,
+      HasSubstr("kernel waits on fake GPU uses 48 bytes of local memory "
+                "a thread beside 168 registers"));
+  EXPECT_THAT(warnings.all, Not(HasSubstr("kernel route")));
+  auto report = nlohmann::json::parse((*loaded)->report().json());
+  EXPECT_EQ(report["kernels"].back()["local_bytes"], 48);
+  EXPECT_EQ(report["kernels"].front()["local_bytes"], 0);
+  auto strict = load(/*strict=*/true);
+  ASSERT_FALSE(strict);
+  EXPECT_EQ(strict.error().code, ErrorCode::DeviceLimit);
+  EXPECT_THAT(strict.error().message,
+              HasSubstr("kernel waits on fake GPU uses 48 bytes"));
+  ::setenv("MOEC_STRICT", "1", 1);
+  EXPECT_FALSE(load());
+  ::unsetenv("MOEC_STRICT");
+}

@@ -1,0 +1,193 @@
+//===- CompareWithReference.cpp - outputs against the reference -----------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/moec-run/CompareWithReference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+using namespace moec;
+using namespace moec::run;
+
+/// Row tiles of the schedules: their first and last rows are always sampled.
+static constexpr int64_t kTileRows[] = {16, 32, 64, 128};
+/// On the host device every token up to here is compared.
+static constexpr int64_t kHostSample = 4096;
+
+void CaseResult::fail(const std::string &why) {
+  passed = false;
+  text += (text.empty() ? "" : "; ") + why;
+}
+
+static bool roundsPartials(const LoadedLayer &layer, const Variant &variant) {
+  const reference::Layer &described = layer.layer();
+  const runtime::Package &package = layer.package();
+  if (described.deferFinalize)
+    return described.outputType->bytes < 4;
+  for (const Launch &launch : variant.launches) {
+    const Kernel *kernel = findKernel(package.target(), launch.kernel);
+    for (const Stage &stage : kernel ? kernel->stages : std::vector<Stage>()) {
+      auto operand = stage.operands.find("partials");
+      if (stage.op != "combine" || operand == stage.operands.end())
+        continue;
+      // A value inside a kernel is rounded where it goes through memory.
+      std::string name = operand->second;
+      if (name.starts_with('%'))
+        name.erase(0, 1);
+      for (const ArgumentField &field : kernel->arguments.fields) {
+        if (field.name != name)
+          continue;
+        const Value *value =
+            findValue(package.manifest(), package.target(), field.value);
+        if (value && value->elementTypes.front() != "f32")
+          return true;
+      }
+    }
+  }
+  return false;
+}
+
+static double errorOfSums(const LoadedLayer &layer, const Variant &variant) {
+  const reference::Layer &described = layer.layer();
+  const Target &target = layer.package().target();
+  // Only wgmma multiplies e4m3 as it is, and it is of sm_90 alone. Variants
+  // may have kernels of other engines, whose products are exact and whose sums
+  // are f32's. Fast sums have a bound of their own.
+  if (described.accumulatesFast)
+    return 0;
+  constexpr std::string_view kEngine = "wgmma";
+  const nlohmann::json &report = target.report;
+  if (layer.device().onHost() || !described.a1Scaling.given ||
+      report.value("realization", "") != "native")
+    return reference::kFloatError;
+  for (const Launch &launch : variant.launches) {
+    const Kernel *kernel = findKernel(target, launch.kernel);
+    for (const Stage &stage : kernel ? kernel->stages : std::vector<Stage>()) {
+      if (stage.op != "grouped_matmul")
+        continue;
+      // The first matmul, whose sums are quantized again.
+      const nlohmann::json::json_pointer path("/schedules/" + kernel->name +
+                                              "/engine");
+      return report.value(path, "") == kEngine ? reference::kNativeE4m3Error
+                                               : reference::kFloatError;
+    }
+  }
+  return reference::kFloatError;
+}
+
+Precision Precision::of(const LoadedLayer &layer, const Variant &variant) {
+  return {::roundsPartials(layer, variant), ::errorOfSums(layer, variant)};
+}
+
+void moec::run::noteRoundings(const reference::Adopted &adopted,
+                              reference::Report &report, CaseResult &result) {
+  result.roundings += adopted.candidates;
+  result.roundingsTaken += adopted.taken;
+  report.text += fmt::format(
+      "; {} of {} roundings beside a boundary are the output's, not the "
+      "reference's",
+      adopted.taken, adopted.candidates);
+}
+
+void moec::run::checkUntouched(const HostOutputs &outputs, CaseResult &result) {
+  for (const auto &[name, array] : outputs)
+    for (int64_t i = 0; i < array.bytes; ++i)
+      if (array.data[static_cast<size_t>(i)] != std::byte(0xFF))
+        return result.fail(
+            fmt::format("output {} was written with 0 tokens", name));
+  result.text = "0 tokens: nothing was written";
+}
+
+void moec::run::adoptWeights(const reference::Layer &layer,
+                             const HostOutputs &outputs,
+                             reference::Routing &routing) {
+  if (const auto *weights = find<float>(outputs, "weights");
+      weights && layer.weightOnInput)
+    std::copy_n(weights, routing.weights.size(), routing.weights.begin());
+}
+
+void moec::run::settleRows(const reference::Layer &layer,
+                           const reference::Inputs &inputs, bool poison,
+                           HostOutputs &outputs, CaseResult &result) {
+  if (!layer.batched)
+    return;
+  HostArray &out = outputs.at("out");
+  const int64_t rowBytes = layer.hidden * layer.outputType->bytes;
+  const int64_t slots = inputs.tokens / layer.localExperts;
+  for (int64_t row = 0; row < inputs.tokens; ++row) {
+    if (reference::isRow(layer, inputs, row))
+      continue;
+    std::byte *bytes = out.data.get() + row * rowBytes;
+    const bool untouched =
+        std::all_of(bytes, bytes + rowBytes,
+                    [](std::byte b) { return b == std::byte(0xFF); });
+    if (poison && !untouched && result.passed)
+      result.fail(fmt::format("slot {} of expert {} was written, of which "
+                              "{} are taken",
+                              row % slots, row / slots,
+                              inputs.expertCounts[row / slots]));
+    std::memset(bytes, 0, static_cast<size_t>(rowBytes));
+  }
+}
+
+Result<void> moec::run::compareWithReference(const LoadedLayer &loaded,
+                                             const reference::Inputs &inputs,
+                                             const HostOutputs &outputs,
+                                             const Precision &precision,
+                                             const Options &options,
+                                             CaseResult &result) {
+  const reference::Layer &layer = loaded.layer();
+  const auto *ids = find<int32_t>(outputs, "ids");
+  auto routing =
+      reference::route(layer, inputs, inputs.logits.data ? ids : nullptr);
+  if (!routing)
+    return routing.takeError();
+  if (std::string text = reference::compareRouting(
+          *routing, ids, find<float>(outputs, "weights"),
+          find<int32_t>(outputs, "counts"));
+      !text.empty())
+    result.fail(text);
+  adoptWeights(layer, outputs, *routing);
+
+  auto bound = reference::boundFor(layer, precision.roundsPartials);
+  if (!bound)
+    return bound.takeError();
+  int64_t limit = loaded.device().onHost() ? kHostSample : options.sample;
+  auto list = reference::sampleTokens(
+      layer, *routing, {std::begin(kTileRows), std::end(kTileRows)}, limit,
+      options.seed);
+  auto rows = reference::compute(layer, inputs, *routing, list);
+  if (!rows)
+    return rows.takeError();
+  const auto *out = find<std::byte>(outputs, "out");
+  auto compare = [&] {
+    return reference::compareRows(*rows, list, layer.hidden, out,
+                                  *layer.outputType, layer.hidden, *bound,
+                                  layer.valuesPerRow());
+  };
+  auto report = compare();
+  if (!report.passed && precision.errorOfSums > 0) {
+    auto adopted = reference::adoptRoundings(
+        layer, inputs, *routing, list, precision.errorOfSums, *bound, out,
+        *layer.outputType, layer.hidden, *rows);
+    if (!adopted)
+      return adopted.takeError();
+    report = compare();
+    noteRoundings(*adopted, report, result);
+  }
+  result.bound = report.bound;
+  result.error = report.whole;
+  result.worstRow = report.worstRow;
+  result.worstElement = report.worstElement;
+  if (!report.passed)
+    result.fail(report.text);
+  else if (result.text.empty())
+    result.text = report.text;
+  return {};
+}

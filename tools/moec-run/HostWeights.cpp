@@ -1,0 +1,385 @@
+//===- HostWeights.cpp - the stored weights of a layer --------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Filled by all cores; what is filled depends on seed and position alone.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/moec-run/HostWeights.h"
+
+#include "runtime/support/Sha256.h"
+#include "test/reference/Check.h"
+#include "test/reference/QuantizeWeights.h"
+#include "test/reference/Stored.h"
+#include "test/reference/TestData.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
+using namespace moec;
+using namespace moec::run;
+using reference::Element;
+using reference::Layer;
+
+// Multiplications that cost as much as drawing a number, and as making a code
+// or bringing it to its place; for parallelFor.
+static constexpr int64_t kStepsOfDraw = 32;
+static constexpr int64_t kStepsOfCode = 16;
+
+static std::string weightOfNumber(size_t number) {
+  return std::string("activation_") + reference::kActivationNumbers[number];
+}
+
+namespace {
+using Fill = std::function<void(const Layer &, uint64_t, int64_t, int64_t,
+                                int64_t, void *)>;
+
+/// A weight of a layer: [experts, rows, columns].
+struct WeightShape {
+  std::string name;
+  int64_t experts, rows, columns;
+  const Element *element;
+  Fill fill;
+  /// Not of all experts, or of the router, but of each local expert its own.
+  bool ofLocalExperts;
+
+  int64_t rowBytes() const { return element->bytesOf(columns); }
+  int64_t expertBytes() const { return rows * rowBytes(); }
+};
+} // namespace
+
+/// Codes, or the floats that they are made of.
+static Fill fillOf(const Layer &layer, bool first) {
+  if (!layer.storedWeightType)
+    return first ? reference::fillW13 : reference::fillW2;
+  return [first](const Layer &of, uint64_t seed, int64_t expert, int64_t row,
+                 int64_t rows, void *destination) {
+    reference::fillFloats(of, first, seed, expert, row, rows, destination);
+  };
+}
+
+/// A layer's weights, as they are given.
+static std::vector<WeightShape> weightShapes(const Layer &layer) {
+  std::vector<WeightShape> shapes;
+  auto addOf = [&](int64_t experts, std::string name, int64_t rows,
+                   int64_t columns, const Element &element, Fill fill,
+                   bool ofLocalExperts) {
+    shapes.push_back({std::move(name), experts, rows, columns, &element,
+                      std::move(fill), ofLocalExperts});
+  };
+  auto add = [&](std::string name, int64_t rows, int64_t columns,
+                 const Element &element, Fill fill) {
+    addOf(layer.localExperts, std::move(name), rows, columns, element,
+          std::move(fill), true);
+  };
+  auto addOnce = [&](const char *name, int64_t rows, int64_t columns,
+                     const Element &element, Fill fill) {
+    addOf(1, name, rows, columns, element, std::move(fill), false);
+  };
+  const Element &weight =
+      layer.storedWeightType ? *layer.storedWeightType : *layer.weightType;
+  add("w13", layer.gateUpRows(), layer.hidden, weight, fillOf(layer, true));
+  add("w2", layer.hidden, layer.intermediate, weight, fillOf(layer, false));
+  if (layer.hasBias) {
+    add("b13", layer.gateUpRows(), 1, *layer.inputType, reference::fillB13);
+    add("b2", layer.hidden, 1, *layer.inputType, reference::fillB2);
+  }
+  const Element &f32 = *reference::findElement("f32");
+  const bool areGiven = !layer.storedWeightType;
+  if (areGiven && layer.w1Scaling.given)
+    add("w13_scale", layer.w13ScaleRows(), layer.w13ScaleColumns(),
+        *layer.w1Scaling.scaleType, reference::fillW13Scale);
+  if (areGiven && layer.w2Scaling.given)
+    add("w2_scale", layer.w2ScaleRows(), layer.w2ScaleColumns(),
+        *layer.w2Scaling.scaleType, reference::fillW2Scale);
+  if (areGiven && layer.w1Scaling.second)
+    add("w13_second_scale", layer.gated ? 2 : 1, 1, f32,
+        reference::fillW13SecondScale);
+  if (areGiven && layer.w2Scaling.second)
+    add("w2_second_scale", 1, 1, f32, reference::fillW2SecondScale);
+  const Element &i8 = *reference::findElement("i8");
+  if (areGiven && layer.w1Scaling.zeroPoint)
+    add("w13_zero_point", layer.w13ScaleRows(), layer.w13ScaleColumns(), i8,
+        reference::fillW13ZeroPoint);
+  if (areGiven && layer.w2Scaling.zeroPoint)
+    add("w2_zero_point", layer.w2ScaleRows(), layer.w2ScaleColumns(), i8,
+        reference::fillW2ZeroPoint);
+  for (const bool first : {true, false})
+    if (layer.groupIndex)
+      add(first ? "w13_group_index" : "w2_group_index", 1,
+          first ? layer.hidden : layer.intermediate,
+          *reference::findElement("i32"),
+          [first](const Layer &of, uint64_t seed, int64_t expert, int64_t,
+                  int64_t, void *destination) {
+            reference::fillGroupIndex(of, first, seed, expert, destination);
+          });
+  if (layer.a1Scaling.storesNumber() && !layer.inputQuantized)
+    addOnce(layer.a1Scaling.dynamic ? "a1_second_scale" : "a1_scale",
+            layer.storedExperts(), 1, f32, reference::fillA1Scale);
+  if (layer.a2Scaling.storesNumber())
+    addOnce(layer.a2Scaling.dynamic ? "a2_second_scale" : "a2_scale",
+            layer.storedExperts(), 1, f32, reference::fillA2Scale);
+  if (layer.routingBias)
+    addOnce("routing_bias", layer.routedExperts(), 1, f32,
+            reference::fillRoutingBias);
+  if (layer.expertScale)
+    addOnce("per_expert_scale", layer.routedExperts(), 1, f32,
+            reference::fillPerExpertScale);
+  for (size_t i = 0; i < layer.ofExperts.size(); ++i)
+    if (layer.ofExperts[i])
+      add(weightOfNumber(i), 1, 1, f32,
+          [i](const Layer &, uint64_t seed, int64_t expert, int64_t, int64_t,
+              void *destination) {
+            *static_cast<float *>(destination) =
+                reference::numberOfExpert(seed, expert, i);
+          });
+  if (layer.tableRows)
+    addOnce("hash_table", layer.tableRows, layer.topK,
+            *reference::findElement("i32"), reference::fillHashTable);
+  return shapes;
+}
+
+/// Experts [first, last) of `array`, by all cores.
+static void fillExperts(const Layer &layer, const WeightShape &shape,
+                        uint64_t seed, int64_t first, int64_t last,
+                        HostArray &array) {
+  const int64_t rows = shape.rows, rowBytes = shape.rowBytes();
+  std::byte *data = array.data.get() + first * shape.expertBytes();
+  reference::parallelFor((last - first) * rows, shape.columns * kStepsOfDraw, 0,
+                         [&](int64_t begin, int64_t end) {
+                           // A thread's rows may span experts.
+                           for (int64_t row = begin; row < end;) {
+                             const int64_t expert = row / rows;
+                             const int64_t stop =
+                                 std::min(end, (expert + 1) * rows);
+                             shape.fill(layer, seed, first + expert, row % rows,
+                                        stop - row, data + row * rowBytes);
+                             row = stop;
+                           }
+                         });
+}
+
+/// All experts as the layer's checkpoint stores them.
+static void store(const Layer &layer, const WeightShape &shape,
+                  HostWeights &weights) {
+  const reference::StoredMatrix matrix = reference::storedMatrix(
+      layer, shape.name, shape.rows, shape.columns, *shape.element);
+  if (matrix.how.isRows())
+    return;
+  HostArray array(shape.experts * matrix.storedBytes());
+  const std::byte *rows = weights.arrays.at(shape.name).data.get();
+  reference::parallelFor(
+      shape.experts, shape.rows * shape.columns * kStepsOfCode, 0,
+      [&](int64_t first, int64_t last) {
+        for (int64_t expert = first; expert < last; ++expert)
+          reference::toStored(matrix, rows + expert * matrix.rowsBytes(),
+                              array.data.get() + expert * matrix.storedBytes());
+      });
+  weights.stored.emplace(shape.name, std::move(array));
+}
+
+/// The other way round, of an array that is as a checkpoint stores it.
+static void readStored(const Layer &layer, const WeightShape &shape,
+                       HostWeights &weights) {
+  const reference::StoredMatrix matrix = reference::storedMatrix(
+      layer, shape.name, shape.rows, shape.columns, *shape.element);
+  if (matrix.how.isRows())
+    return;
+  HostArray &array = weights.arrays.at(shape.name);
+  HostArray rows(shape.experts * matrix.rowsBytes());
+  reference::parallelFor(
+      shape.experts, shape.rows * shape.columns * kStepsOfCode, 0,
+      [&](int64_t first, int64_t last) {
+        for (int64_t expert = first; expert < last; ++expert)
+          reference::fromStored(
+              matrix, array.data.get() + expert * matrix.storedBytes(),
+              rows.data.get() + expert * matrix.rowsBytes());
+      });
+  weights.stored.emplace(shape.name, std::move(array));
+  array = std::move(rows);
+}
+
+/// Codes and scales in place of floats, which are given.
+static void quantize(const Layer &layer, HostWeights &weights) {
+  if (!layer.storedWeightType)
+    return;
+  for (const bool first : {true, false}) {
+    const std::string name = first ? "w13" : "w2";
+    HostArray &floats = weights.arrays.at(name);
+    const int64_t experts = layer.localExperts;
+    const int64_t each = floats.bytes / experts;
+    std::vector<reference::QuantizedWeight> made(static_cast<size_t>(experts));
+    reference::parallelFor(
+        experts, each * kStepsOfCode, 0, [&](int64_t begin, int64_t end) {
+          for (int64_t expert = begin; expert < end; ++expert)
+            made[static_cast<size_t>(expert)] = reference::quantizeWeight(
+                layer, first, floats.data.get() + expert * each);
+        });
+    const auto take = [&](const char *suffix, auto member) {
+      const int64_t bytes = static_cast<int64_t>((made[0].*member).size());
+      HostArray all(bytes * experts);
+      for (int64_t expert = 0; bytes > 0 && expert < experts; ++expert)
+        std::memcpy(all.data.get() + expert * bytes,
+                    (made[static_cast<size_t>(expert)].*member).data(),
+                    static_cast<size_t>(bytes));
+      if (bytes > 0)
+        weights.arrays.insert_or_assign(name + suffix, std::move(all));
+      if (bytes > 0 && *suffix)
+        weights.derived.insert(name + suffix);
+    };
+    weights.stored.insert_or_assign(name, std::move(floats));
+    using Made = reference::QuantizedWeight;
+    take("", &Made::codes);
+    take("_scale", &Made::scales);
+    take("_second_scale", &Made::secondScales);
+    take("_zero_point", &Made::zeroPoints);
+  }
+}
+
+HostWeights HostWeights::make(const Layer &layer, uint64_t seed) {
+  HostWeights result;
+  for (const WeightShape &shape : weightShapes(layer)) {
+    HostArray array(shape.experts * shape.expertBytes());
+    fillExperts(layer, shape, seed, 0, shape.experts, array);
+    result.arrays.emplace(shape.name, std::move(array));
+    store(layer, shape, result);
+  }
+  quantize(layer, result);
+  return result;
+}
+
+int64_t HostWeights::bytesOf(const Layer &layer) {
+  int64_t bytes = 0;
+  for (const WeightShape &shape : weightShapes(layer))
+    bytes += shape.experts * shape.expertBytes();
+  return bytes;
+}
+
+Result<HostWeights> HostWeights::load(const runtime::Package &package,
+                                      weights::WeightLoader &loader) {
+  HostWeights result;
+  const Manifest &manifest = package.manifest();
+  auto symbols = symbolsFor(manifest, 1, package.smCount());
+  if (!symbols)
+    return symbols.takeError();
+  for (const Value &value : manifest.values) {
+    if (value.role != ValueRole::StoredWeight)
+      continue;
+    auto bytes = valueBytes(value, *symbols);
+    if (!bytes)
+      return bytes.takeError();
+    HostArray array(*bytes);
+    if (auto ok = loader.load(
+            value, {array.data.get(), static_cast<size_t>(array.bytes)});
+        !ok)
+      return ok.takeError();
+    result.arrays.emplace(value.name, std::move(array));
+  }
+  auto layer = reference::parseLayer(manifest.layer);
+  if (!layer)
+    return layer.takeError();
+  result.read(*layer);
+  return result;
+}
+
+void HostWeights::read(const Layer &layer) {
+  for (const WeightShape &shape : weightShapes(layer))
+    readStored(layer, shape, *this);
+  quantize(layer, *this);
+}
+
+void HostWeights::replace(const Layer &layer,
+                          std::map<std::string, HostArray> others) {
+  for (auto &[name, array] : stored)
+    arrays.insert_or_assign(name, std::move(array));
+  stored.clear();
+  for (const std::string &name : derived)
+    arrays.erase(name);
+  derived.clear();
+  for (auto &[name, array] : others)
+    arrays.insert_or_assign(name, std::move(array));
+  read(layer);
+}
+
+std::map<std::string, std::string> HostWeights::digests() const {
+  std::map<std::string, std::string> result;
+  for (const auto &entry : arrays) {
+    if (derived.contains(entry.first))
+      continue;
+    const HostArray &array = given(entry.first);
+    result[entry.first] =
+        sha256({reinterpret_cast<const char *>(array.data.get()),
+                static_cast<size_t>(array.bytes)});
+  }
+  return result;
+}
+
+HostWeights HostWeights::withExpert(const Layer &layer, uint64_t seed,
+                                    int64_t expert) const {
+  HostWeights result;
+  for (const WeightShape &shape : weightShapes(layer)) {
+    // Rows are drawn as rows, whatever they are stored as.
+    const HostArray &before =
+        layer.storedWeightType ? given(shape.name) : arrays.at(shape.name);
+    HostArray array(before.bytes);
+    std::memcpy(array.data.get(), before.data.get(),
+                static_cast<size_t>(before.bytes));
+    if (shape.ofLocalExperts)
+      fillExperts(layer, shape, seed, expert, expert + 1, array);
+    result.arrays.emplace(shape.name, std::move(array));
+    store(layer, shape, result);
+  }
+  quantize(layer, result);
+  return result;
+}
+
+std::vector<std::string> moec::run::weightsOfExperts(const Layer &layer) {
+  std::vector<std::string> names;
+  for (const WeightShape &shape : weightShapes(layer))
+    if (shape.ofLocalExperts)
+      names.push_back(shape.name);
+  return names;
+}
+
+void HostWeights::describe(const Layer &layer,
+                           reference::Inputs &inputs) const {
+  auto point = [&](const char *name, const Element *element,
+                   reference::Weight &weight) {
+    if (auto it = arrays.find(name); it != arrays.end())
+      weight = {it->second.data.get(), element, nullptr};
+  };
+  point("w13", layer.weightType, inputs.w13);
+  point("w2", layer.weightType, inputs.w2);
+  point("b13", layer.inputType, inputs.b13);
+  point("b2", layer.inputType, inputs.b2);
+  const Element *f32 = reference::findElement("f32");
+  point("w13_scale", layer.w1Scaling.scaleType, inputs.w13Scale);
+  point("w2_scale", layer.w2Scaling.scaleType, inputs.w2Scale);
+  point("w13_second_scale", f32, inputs.w13SecondScale);
+  point("w2_second_scale", f32, inputs.w2SecondScale);
+  const Element *i8 = reference::findElement("i8");
+  point("w13_zero_point", i8, inputs.w13ZeroPoint);
+  point("w2_zero_point", i8, inputs.w2ZeroPoint);
+  const Element *i32 = reference::findElement("i32");
+  point("w13_group_index", i32, inputs.w13GroupIndex);
+  point("w2_group_index", i32, inputs.w2GroupIndex);
+  point("a1_scale", f32, inputs.a1Scale);
+  point("a2_scale", f32, inputs.a2Scale);
+  point("a1_second_scale", f32, inputs.a1Scale);
+  point("a2_second_scale", f32, inputs.a2Scale);
+  auto see = [&](const char *name, const char *element,
+                 reference::Matrix &matrix) {
+    if (auto it = arrays.find(name); it != arrays.end())
+      matrix = {it->second.data.get(), reference::findElement(element), 0};
+  };
+  see("routing_bias", "f32", inputs.routingBias);
+  see("per_expert_scale", "f32", inputs.expertScale);
+  see("hash_table", "i32", inputs.hashTable);
+  for (size_t i = 0; i < inputs.numbers.size(); ++i)
+    see(weightOfNumber(i).c_str(), "f32", inputs.numbers[i]);
+}

@@ -1,0 +1,282 @@
+//===- LoadedLayer.cpp - a loaded package with weights, ready to run ------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Everything goes through Package, Layer and Context as an engine would.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/moec-run/LoadedLayer.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+using namespace moec;
+using namespace moec::run;
+using namespace moec::runtime;
+using tools::Buffer;
+using tools::Device;
+
+Result<std::unique_ptr<LoadedLayer>>
+LoadedLayer::open(const Device &device, const Options &options,
+                  const std::string &folder) {
+  LoadOptions load;
+  load.device = options.device;
+  load.strict = options.strict;
+  load.jobs = options.jobs;
+  load.arch = options.arch;
+  std::unique_ptr<LoadedLayer> loaded(new LoadedLayer(device, options.poison));
+  auto package = Package::load(folder, load);
+  if (!package)
+    return package.takeError();
+  loaded->code = std::move(*package);
+  auto layer = reference::parseLayer(loaded->code->manifest().layer);
+  if (!layer)
+    return layer.takeError();
+  loaded->described = std::move(*layer);
+  return loaded;
+}
+
+Result<void> LoadedLayer::setShape(Tensor &tensor, int64_t tokens) const {
+  const Value *value = findValue(code->manifest(), code->target(), tensor.name);
+  auto symbols = symbolsFor(code->manifest(), tokens, code->smCount());
+  if (!symbols)
+    return symbols.takeError();
+  if (!value || value->shape.size() > size_t(kMaxRank))
+    return Error{ErrorCode::InvalidManifest,
+                 fmt::format("the package has no value {} of at most {} "
+                             "dimensions",
+                             tensor.name, kMaxRank)};
+  tensor.rank = static_cast<int32_t>(value->shape.size());
+  for (size_t i = 0; i < value->shape.size(); ++i) {
+    auto extent = value->shape[i].evaluate(*symbols);
+    if (!extent)
+      return extent.takeError();
+    tensor.shape[i] = *extent;
+  }
+  return {};
+}
+
+Result<void> LoadedLayer::addTensor(std::vector<Tensor> &tensors,
+                                    std::string_view name, void *data,
+                                    int64_t tokens) const {
+  Tensor tensor;
+  tensor.name = name;
+  tensor.data = data;
+  if (auto ok = setShape(tensor, tokens); !ok)
+    return ok;
+  tensors.push_back(tensor);
+  return {};
+}
+
+Result<void> LoadedLayer::setWeights(const HostWeights &weights) {
+  std::vector<Tensor> tensors;
+  for (const auto &[name, rows] : weights.arrays) {
+    if (weights.derived.contains(name))
+      continue;
+    const HostArray &array = weights.given(name);
+    const Value *value = findValue(code->manifest(), code->target(), name);
+    if (!value)
+      return Error{ErrorCode::InvalidManifest,
+                   fmt::format("the layer has a weight {}, the package has no "
+                               "value of that name",
+                               name)};
+    auto symbols = symbolsFor(code->manifest(), 1, code->smCount());
+    if (!symbols)
+      return symbols.takeError();
+    auto bytes = valueBytes(*value, *symbols);
+    if (!bytes)
+      return bytes.takeError();
+    if (*bytes != array.bytes)
+      return Error{
+          ErrorCode::InvalidManifest,
+          fmt::format("{} has {} bytes by the manifest's values and {} "
+                      "by its layer",
+                      name, *bytes, array.bytes)};
+    auto memory = owner.allocate(array.bytes);
+    if (!memory)
+      return memory.takeError();
+    if (auto ok = owner.upload(memory->data(), array.data.get(), array.bytes);
+        !ok)
+      return ok;
+    if (auto ok = addTensor(tensors, name, memory->data(), 1); !ok)
+      return ok;
+    storedAt[name] = memory->data();
+    weightMemory.push_back(std::move(*memory));
+  }
+  auto start = std::chrono::steady_clock::now();
+  // Packed weights that cannot lie in place get memory of their own.
+  for (const Pack &pack : code->target().pack) {
+    if (pack.inPlace)
+      continue;
+    const Value *value =
+        findValue(code->manifest(), code->target(), pack.result);
+    auto symbols = symbolsFor(code->manifest(), 1, code->smCount());
+    if (!value || !symbols)
+      return Error{ErrorCode::InvalidManifest,
+                   fmt::format("pack result {} is unknown", pack.result)};
+    auto bytes = valueBytes(*value, *symbols);
+    if (!bytes)
+      return bytes.takeError();
+    auto memory = owner.allocate(*bytes);
+    if (!memory)
+      return memory.takeError();
+    if (auto ok = addTensor(tensors, value->name, memory->data(), 1); !ok)
+      return ok;
+    weightMemory.push_back(std::move(*memory));
+  }
+  auto layer = Layer::create(code, tensors, {}, owner.stream(0));
+  if (!layer)
+    return layer.takeError();
+  packedLayer = std::move(*layer);
+  if (auto ok = owner.synchronize(0); !ok)
+    return ok;
+  packTime = std::chrono::duration<double, std::milli>(
+                 std::chrono::steady_clock::now() - start)
+                 .count();
+  return {};
+}
+
+Result<DeviceInputs> LoadedLayer::upload(const HostInputs &inputs) {
+  DeviceInputs result;
+  auto add = [&](const char *name, const void *data, int64_t bytes,
+                 std::string_view type) -> Result<void> {
+    auto memory = owner.allocate(bytes);
+    if (!memory)
+      return memory.takeError();
+    if (auto ok = owner.upload(memory->data(), data, bytes); !ok)
+      return ok;
+    Tensor tensor;
+    tensor.name = name;
+    tensor.data = memory->data();
+    tensor.elementType = type;
+    result.tensors.push_back(tensor);
+    result.memory.push_back(std::move(*memory));
+    return {};
+  };
+  const reference::Inputs &described = inputs.described;
+  Result<void> ok = add("x", inputs.x.data.get(), inputs.x.bytes, "");
+  if (ok) {
+    Tensor &x = result.tensors.back();
+    x.hasStrides = true;
+    x.strides = {described.x.rowStride, 1};
+  }
+  if (ok && described.logits.data)
+    ok = add("logits", inputs.logits.data.get(), inputs.logits.bytes,
+             described.logits.element->name);
+  if (ok && described.tokenIds.data)
+    ok = add("token_ids", inputs.tokenIds.data.get(), inputs.tokenIds.bytes,
+             described.tokenIds.element->name);
+  if (ok && described.givenIds.data)
+    ok = add("given_ids", inputs.ids.data.get(), inputs.ids.bytes,
+             described.givenIds.element->name);
+  if (ok && described.givenIds.data)
+    ok = add("given_weights", inputs.weights.data.get(), inputs.weights.bytes,
+             described.givenWeights.element->name);
+  auto addMap = [&](const char *name, const std::vector<int32_t> &map) {
+    if (ok && !map.empty())
+      ok = add(name, map.data(), int64_t(map.size() * sizeof(int32_t)), "");
+  };
+  addMap("logical_to_physical", described.logicalToPhysical);
+  addMap("replica_count", described.replicaCount);
+  addMap("expert_map", described.expertMap);
+  addMap("expert_num_tokens", described.expertCounts);
+  if (ok && described.xScale.data)
+    ok = add("x_scale", inputs.xScale.data.get(), inputs.xScale.bytes, "");
+  if (ok && described.xSecondScale.data)
+    ok = add("x_second_scale", inputs.xSecondScale.data.get(),
+             inputs.xSecondScale.bytes, "");
+  if (ok && described.sharedGate.data)
+    ok = add("shared_gate", inputs.sharedGate.data.get(),
+             inputs.sharedGate.bytes, described.sharedGate.element->name);
+  if (ok && described.gateUpAddend.data)
+    ok = add("gate_up_addend", inputs.gateUpAddend.data.get(),
+             inputs.gateUpAddend.bytes, "");
+  if (ok && described.downAddend.data)
+    ok = add("down_addend", inputs.downAddend.data.get(),
+             inputs.downAddend.bytes, "");
+  if (ok && described.residual.data)
+    ok = add("residual", inputs.residual.data.get(), inputs.residual.bytes, "");
+  if (ok && inputs.validTokens >= 0)
+    ok = add("valid_tokens", &inputs.validTokens, sizeof(int32_t), "");
+  if (!ok)
+    return ok.takeError();
+  return result;
+}
+
+Result<DeviceOutputs> LoadedLayer::makeOutputs(int64_t tokens) {
+  DeviceOutputs result;
+  auto symbols = symbolsFor(code->manifest(), tokens, code->smCount());
+  if (!symbols)
+    return symbols.takeError();
+  uint64_t seed = 1;
+  for (const Value &value : code->manifest().values) {
+    if (value.role != ValueRole::Output &&
+        value.role != ValueRole::OptionalOutput)
+      continue;
+    auto bytes = valueBytes(value, *symbols);
+    if (!bytes)
+      return bytes.takeError();
+    auto buffer = GuardedBuffer::create(owner, *bytes, ++seed, poison);
+    if (!buffer)
+      return buffer.takeError();
+    result.buffers.emplace(value.name, std::move(*buffer));
+  }
+  return result;
+}
+
+std::vector<Tensor> DeviceOutputs::tensors() const {
+  std::vector<Tensor> result;
+  for (const auto &[name, buffer] : buffers) {
+    Tensor tensor;
+    tensor.name = name;
+    tensor.data = buffer.data();
+    result.push_back(tensor);
+  }
+  return result;
+}
+
+Result<std::string> DeviceOutputs::damage() const {
+  for (const auto &[name, buffer] : buffers) {
+    auto text = buffer.damage();
+    if (!text)
+      return text;
+    if (!text->empty())
+      return fmt::format("output {}: {}", name, *text);
+  }
+  return std::string();
+}
+
+Result<GuardedBuffer> LoadedLayer::makeWorkspace(int64_t tokens) {
+  auto bytes = code->workspaceBytes(tokens);
+  if (!bytes)
+    return bytes.takeError();
+  return GuardedBuffer::create(owner, *bytes, /*seed=*/99, poison);
+}
+
+Result<std::unique_ptr<Context>>
+LoadedLayer::makeContext(const GuardedBuffer &memory) {
+  return Context::create(code, memory.data(),
+                         static_cast<uint64_t>(memory.bytes()));
+}
+
+Result<void> LoadedLayer::run(Context &context, int stream,
+                              const DeviceInputs &inputs,
+                              const DeviceOutputs &outputs, int64_t tokens,
+                              const std::string &variant, bool overlap) {
+  std::vector<Tensor> tensors = inputs.tensors;
+  for (const Tensor &tensor : outputs.tensors())
+    tensors.push_back(tensor);
+  for (Tensor &tensor : tensors)
+    if (auto ok = setShape(tensor, tokens); !ok)
+      return ok;
+  RunOptions options;
+  options.variant = variant;
+  options.overlapPrevious = overlap;
+  return context.run(*packedLayer, owner.stream(stream), tensors, tokens,
+                     options);
+}

@@ -1,0 +1,178 @@
+//===- Options.cpp - the command line of moec-run -------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// CLI11, and the environment's table below the options' help.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/moec-run/Options.h"
+
+#include "runtime/support/Env.h"
+#include "test/reference/TestData.h"
+#include "tools/Counts.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+
+using namespace moec;
+using namespace moec::run;
+
+static std::string environmentHelp() {
+  std::string text = "Environment:\n";
+  for (const EnvVariable &variable : kEnvVariables)
+    text += fmt::format("  {:<22} {}\n", variable.name, variable.help);
+  return text;
+}
+
+static std::string patternNames() {
+  return fmt::format("{}", fmt::join(reference::routingPatterns(), ", "));
+}
+
+void moec::run::addOptions(CLI::App &app, Options &options) {
+  app.footer(environmentHelp());
+  app.set_version_flag("--version",
+                       fmt::format("{} {}", options.program, MOEC_VERSION));
+  app.add_option("package", options.package, "Folder of the package");
+  app.add_option("--device", options.deviceName, "Where to run: host or cuda")
+      ->check(CLI::IsMember({"host", "cuda"}));
+  app.add_option("--tokens", options.tokens, "Token counts, 1,7,64 say")
+      ->delimiter(',')
+      ->check(tools::countFrom(0));
+  app.add_option("--variant", options.variant,
+                 "Force this variant; its range must hold the tokens");
+  app.add_option("--arch", options.arch,
+                 "Take this target of the package (default: by the device)");
+  app.add_option("--seed", options.seed, "Seed of weights and inputs");
+  app.add_option("--weights", options.weights,
+                 "Take weights out of this checkpoint: a folder of safetensors "
+                 "files or one of them");
+  app.add_option("--layer", options.layer,
+                 "Of the checkpoint's layers (default: the first with experts)")
+      ->check(tools::countFrom(0));
+  app.add_flag("--quantize", options.quantize,
+               "The checkpoint's weights are floats: quantize them as the "
+               "layer's scheme says");
+  app.add_flag("--no-shared-experts", options.noSharedExperts,
+               "Leave the checkpoint's shared experts out: another computes "
+               "them");
+  app.add_option("--ignore-tensor", options.ignoredTensors,
+                 "Leave tensors out that no value takes and that have this "
+                 "word, input_scale say; several with commas")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--input", options.inputWords,
+                 "NAME=FILE: take this input or stored weight of the package "
+                 "from a .npy file; all others are random. bf16 and floats of "
+                 "8 bits are raw uint16 and uint8. The tokens are those of the "
+                 "file")
+      ->allow_extra_args(false);
+  app.add_option("--output", options.outputWords,
+                 "NAME=FILE: write this output to a .npy file")
+      ->allow_extra_args(false);
+  app.add_flag("--check", options.check,
+               "Compare with the reference, and run twice");
+  app.add_flag("--time", options.time, "Median time of one run");
+  app.add_flag("--json", options.json, "One JSON object on stdout");
+  app.add_flag("--prebuild", options.prebuild,
+               "Only fill the kernel cache; needs no GPU");
+  app.add_flag("--strict", options.strict, "Never compile");
+  app.add_option("--jobs", options.jobs, "Compilations at once")
+      ->check(tools::countFrom(0));
+  app.add_option("--routing", options.routing,
+                 "Patterns of the logits: " + patternNames())
+      ->delimiter(',');
+}
+
+bool moec::run::refuseUsage(const Options &options, const std::string &text,
+                            int &status) {
+  fmt::print(stderr, "{}: {}\n", options.program, text);
+  status = kUsage;
+  return false;
+}
+
+/// Reads NAME=FILE; what is wrong, or "".
+static std::string readFiles(const char *option,
+                             const std::vector<std::string> &words,
+                             std::map<std::string, std::string> &files) {
+  for (const std::string &word : words) {
+    const size_t equals = word.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == word.size())
+      return fmt::format("{}: expected NAME=FILE, got '{}'", option, word);
+    const std::string name = word.substr(0, equals);
+    if (!files.emplace(name, word.substr(equals + 1)).second)
+      return fmt::format("{}: expected one file for '{}', got two", option,
+                         name);
+  }
+  return "";
+}
+
+/// Fills inputFiles and outputFiles; what is wrong with them, or "".
+static std::string checkFiles(const CLI::App &app, Options &options) {
+  for (const std::string &text :
+       {readFiles("--input", options.inputWords, options.inputFiles),
+        readFiles("--output", options.outputWords, options.outputFiles)})
+    if (!text.empty())
+      return text;
+  if (options.prebuild &&
+      !(options.inputFiles.empty() && options.outputFiles.empty()))
+    return "--input and --output are of a run, --prebuild runs nothing";
+  if (!options.outputFiles.empty() &&
+      (options.tokens.size() > 1 || options.routing.size() > 1))
+    return "--output writes one run: expected one token count and one routing "
+           "pattern";
+  const auto &files = options.inputFiles;
+  if (app.count("--routing") &&
+      (files.contains("logits") || files.contains("given_ids")))
+    return "--routing says how logits are drawn: expected none beside logits "
+           "or given_ids of --input";
+  return "";
+}
+
+bool moec::run::parseOptions(CLI::App &app, int argc, char **argv,
+                             Options &options, int &status) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    status = app.exit(error) == 0 ? 0 : kUsage;
+    return false;
+  }
+  if (options.deviceName.empty() && !options.prebuild)
+    return refuseUsage(options, "--device=host or --device=cuda is required",
+                       status);
+  if (options.deviceName == "cuda")
+    options.device = runtime::DeviceKind::Cuda;
+  const auto &known = reference::routingPatterns();
+  for (const std::string &name : options.routing)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return refuseUsage(options,
+                         fmt::format("--routing: expected one of {}, got '{}'",
+                                     patternNames(), name),
+                         status);
+  if (options.layer >= 0 && options.weights.empty())
+    return refuseUsage(options,
+                       "--layer is one of a checkpoint's, which --weights "
+                       "names",
+                       status);
+  if (options.quantize && options.weights.empty())
+    return refuseUsage(options,
+                       "--quantize takes a checkpoint, which --weights names",
+                       status);
+  if (const std::string text = checkFiles(app, options); !text.empty())
+    return refuseUsage(options, text, status);
+  options.tokensGiven = app.count("--tokens") > 0;
+  if (options.inputFiles.contains("given_ids") ||
+      options.inputFiles.contains("given_weights"))
+    options.inputs.routeBy = RoutingInput::Ids32;
+  if (options.tokens.empty())
+    return refuseUsage(options, "--tokens: expected at least one token count",
+                       status);
+  return true;
+}

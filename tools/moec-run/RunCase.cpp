@@ -1,0 +1,227 @@
+//===- RunCase.cpp - one token count, run and checked ---------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Run, download, compare; run again under disturbance; time.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/moec-run/RunCase.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+using namespace moec;
+using namespace moec::run;
+using namespace moec::runtime;
+
+/// Another stream, another workspace with other content, and on a GPU other
+/// kernels beside it; the bits must be the same.
+static Result<void> runTwice(RunSetup &setup, const DeviceInputs &inputs,
+                             const HostOutputs &first, int64_t tokens,
+                             CaseResult &result) {
+  LoadedLayer &layer = setup.layer;
+  auto buffers = RunBuffers::create(layer, tokens);
+  if (!buffers)
+    return buffers.takeError();
+  constexpr int kOtherContent = 0x5A;
+  if (setup.options.poison)
+    if (auto ok = buffers->workspace.refill(kOtherContent); !ok)
+      return ok;
+  std::optional<RunBuffers> beside;
+  constexpr int64_t kBesideTokens = 512;
+  int64_t besideTokens = std::min(tokens, kBesideTokens);
+  if (!layer.device().onHost()) {
+    auto made = RunBuffers::create(layer, besideTokens);
+    if (!made)
+      return made.takeError();
+    beside = std::move(*made);
+  }
+  auto disturb = [&]() -> Result<void> {
+    constexpr int kRuns = 3;
+    for (int i = 0; beside && i < kRuns; ++i)
+      if (auto ok = layer.run(*beside->context, 0, inputs, beside->outputs,
+                              besideTokens, "");
+          !ok)
+        return ok;
+    return {};
+  };
+  if (auto ok = disturb(); !ok)
+    return ok;
+  if (auto ok = layer.run(*buffers->context, 1, inputs, buffers->outputs,
+                          tokens, setup.options.variant);
+      !ok)
+    return ok;
+  if (auto ok = disturb(); !ok)
+    return ok;
+  if (auto ok = layer.device().synchronizeAll(); !ok)
+    return ok;
+  auto second = download(buffers->outputs);
+  if (!second)
+    return second.takeError();
+  result.twice = differing(first, *second);
+  if (!result.twice.empty())
+    result.fail("the second, disturbed run is not identical: " + result.twice);
+  else
+    result.twice = "identical";
+  for (auto damage : {buffers->workspace.damage(), buffers->outputs.damage()}) {
+    if (!damage)
+      return damage.takeError();
+    if (!damage->empty())
+      result.fail("the second run: " + *damage);
+  }
+  return {};
+}
+
+static std::string inputsName(RoutingInput inputs) {
+  switch (inputs) {
+  case RoutingInput::Logits:
+    return "logits";
+  case RoutingInput::Ids32:
+    return "ids32";
+  case RoutingInput::Ids64:
+    return "ids64";
+  }
+  return "";
+}
+
+/// Checks what a run of some tokens left in `buffers`.
+static Result<void> checkCase(RunSetup &setup, int64_t tokens,
+                              const Precision &precision,
+                              const HostInputs &inputs,
+                              const DeviceInputs &device, HostOutputs &outputs,
+                              CaseResult &result) {
+  const Options &options = setup.options;
+  const reference::Layer &layer = setup.layer.layer();
+  finishDeferred(layer, tokens, outputs);
+  // The bytes themselves are compared with those of other runs.
+  HostOutputs settled;
+  if (layer.batched) {
+    HostArray out(outputs.at("out").bytes);
+    std::memcpy(out.data.get(), outputs.at("out").data.get(),
+                static_cast<size_t>(out.bytes));
+    settled.emplace("out", std::move(out));
+    settleRows(layer, inputs.described, options.poison, settled, result);
+  }
+  const HostOutputs &judged = layer.batched ? settled : outputs;
+  if (options.check) {
+    HostWork work(setup.hooks);
+    reference::Inputs described = inputs.described;
+    setup.weights.describe(layer, described);
+    if (auto ok = compareWithReference(setup.layer, described, judged,
+                                       precision, options, result);
+        !ok)
+      return ok;
+  }
+  if (options.check || options.twice)
+    if (auto ok = runTwice(setup, device, outputs, tokens, result); !ok)
+      return ok;
+  if (!setup.hooks.checksCases())
+    return {};
+  return setup.hooks.check(
+      {setup, tokens, precision, inputs, device, outputs, judged}, result);
+}
+
+/// Whether something was written beside outputs and workspace.
+static Result<void> checkDamage(const RunBuffers &buffers, CaseResult &result) {
+  auto damaged = buffers.workspace.damage();
+  if (!damaged)
+    return damaged.takeError();
+  if (!damaged->empty())
+    result.fail("workspace: " + *damaged);
+  damaged = buffers.outputs.damage();
+  if (!damaged)
+    return damaged.takeError();
+  if (!damaged->empty())
+    result.fail(*damaged);
+  return {};
+}
+
+Result<CaseResult> moec::run::runCase(RunSetup &setup, int64_t tokens,
+                                      const std::string &pattern) {
+  const Options &options = setup.options;
+  LoadedLayer &layer = setup.layer;
+  const tools::Device &machine = layer.device();
+  const RoutingInput routeBy = options.inputs.routeBy;
+  CaseResult result;
+  result.tokens = tokens;
+  result.inputs = inputsName(routeBy);
+  const bool isGiven =
+      routeBy != RoutingInput::Logits || setup.given.has("logits");
+  result.routing = isGiven ? "given" : pattern;
+  Precision precision;
+  if (tokens > 0) {
+    auto index = layer.package().variantFor(tokens, options.variant);
+    if (!index)
+      return index.takeError();
+    const Variant &variant = layer.package().target().variants[*index];
+    result.variant = variant.name;
+    precision = Precision::of(layer, variant);
+  }
+  auto inputs = [&] {
+    HostWork work(setup.hooks);
+    return makeInputs(layer.layer(), options.seed, options.inputs, tokens,
+                      pattern);
+  }();
+  if (!inputs)
+    return inputs.takeError();
+  if (auto ok = setup.given.replaceInputs(layer, tokens, *inputs); !ok)
+    return ok.takeError();
+  auto device = layer.upload(*inputs);
+  if (!device)
+    return device.takeError();
+  auto buffers = RunBuffers::create(layer, tokens);
+  if (!buffers)
+    return buffers.takeError();
+
+  auto once = [&] {
+    return layer.run(*buffers->context, 0, *device, buffers->outputs, tokens,
+                     options.variant);
+  };
+  // A run of no tokens launches nothing, so there is nothing to capture.
+  const bool captured = options.capture && tokens > 0;
+  if (auto ok = captured ? machine.runCaptured(once) : once(); !ok)
+    return ok.takeError();
+  if (auto ok = machine.synchronizeAll(); !ok)
+    return ok.takeError();
+  if (!options.outputFiles.empty()) {
+    auto outputs = download(buffers->outputs);
+    if (!outputs)
+      return outputs.takeError();
+    if (auto ok = writeOutputs(options, layer, tokens, *outputs); !ok)
+      return ok.takeError();
+  }
+  if (options.check || options.twice || setup.hooks.checksCases()) {
+    auto outputs = download(buffers->outputs);
+    if (!outputs)
+      return outputs.takeError();
+    if (auto ok = checkDamage(*buffers, result); !ok)
+      return ok.takeError();
+    if (tokens > 0) {
+      if (auto ok = checkCase(setup, tokens, precision, *inputs, *device,
+                              *outputs, result);
+          !ok)
+        return ok.takeError();
+    } else if (options.poison) {
+      checkUntouched(*outputs, result);
+    } else {
+      // Without poison there is nothing to recognize.
+      result.text = "0 tokens: not checked without poison";
+    }
+  }
+  if (options.time && tokens > 0) {
+    constexpr int kOnHost = 3, kOnGpu = 15;
+    const int timings = machine.onHost() ? kOnHost : kOnGpu;
+    auto milliseconds = machine.median(
+        once, {.least = timings, .most = timings, .budgetMs = 0, .eachMs = 2});
+    if (!milliseconds)
+      return milliseconds.takeError();
+    result.medianMicroseconds = *milliseconds * 1e3;
+  }
+  return result;
+}

@@ -1,0 +1,226 @@
+//===- Runner.cpp - one package after the other on one device -------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/moec-run/Runner.h"
+
+#include "tools/moec-run/RunCase.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+
+using namespace moec;
+using namespace moec::run;
+
+int moec::run::refuse(const Options &options, const Error &error,
+                      RunReport &report, int status) {
+  report.driverFailed = error.code == ErrorCode::DriverFailed;
+  report.error =
+      fmt::format("{} [{}]", error.message, errorCodeName(error.code));
+  fmt::print(stderr, "{}: {}\n", options.program, report.error);
+  return report.status = status;
+}
+
+/// A forced variant that does not exist, or not for these tokens, is wrong
+/// usage; the package says which.
+static Result<void> checkVariant(const Options &options,
+                                 const LoadedLayer &layer) {
+  if (options.variant.empty())
+    return {};
+  for (int64_t tokens : options.tokens)
+    if (tokens > 0)
+      if (auto variant = layer.package().variantFor(tokens, options.variant);
+          !variant)
+        return variant.takeError();
+  return {};
+}
+
+/// Whether what is loaded for one serves the other.
+static bool shareLoad(const Options &a, const Options &b) {
+  return a.package == b.package && a.device == b.device && a.arch == b.arch &&
+         a.strict == b.strict && a.poison == b.poison && a.seed == b.seed &&
+         a.weights == b.weights && a.layer == b.layer &&
+         a.quantize == b.quantize && a.noSharedExperts == b.noSharedExperts &&
+         a.ignoredTensors == b.ignoredTensors && a.inputFiles == b.inputFiles;
+}
+
+void Runner::drop() {
+  layer.reset();
+  weights = {};
+  given = {};
+  weightsSet = false;
+  if (reserved > 0)
+    hooks.releaseWeights(reserved);
+  reserved = 0;
+}
+
+/// The layer's weights out of the checkpoint that --weights names.
+Result<void> Runner::loadCheckpoint(const Options &options) {
+  auto checkpoint = weights::Checkpoint::open(options.weights);
+  if (!checkpoint)
+    return checkpoint.takeError();
+  auto loader = weights::WeightLoader::create(
+      *checkpoint, layer->package().manifest(),
+      {options.layer, options.quantize, options.noSharedExperts,
+       options.ignoredTensors});
+  if (!loader)
+    return loader.takeError();
+  auto loaded = HostWeights::load(layer->package(), *loader);
+  if (!loaded)
+    return loaded.takeError();
+  weights = std::move(*loaded);
+  checkpointLayer = loader->layer();
+  digests.clear();
+  if (options.json)
+    digests = weights.digests();
+  return {};
+}
+
+Result<void> Runner::load(const Options &options, RunReport &report) {
+  if (!layer || !shareLoad(options, loadedFor)) {
+    drop();
+    auto opened = LoadedLayer::open(*device, options, options.package);
+    if (!opened)
+      return opened.takeError();
+    layer = std::move(*opened);
+    loadedFor = options;
+  }
+  const runtime::Package &package = layer->package();
+  report.name = package.manifest().name;
+  report.device = package.deviceName();
+  report.arch = package.target().arch;
+  report.loads.push_back(package.report());
+  report.loadArchs.push_back(report.arch);
+  report.driverOpen = package.report().driverOpen;
+  report.cuInit = package.report().cuInit;
+  return {};
+}
+
+Result<void> Runner::makeWeights(const Options &options) {
+  HostWork work(hooks);
+  reserved = HostWeights::bytesOf(layer->layer());
+  hooks.reserveWeights(reserved);
+  auto start = std::chrono::steady_clock::now();
+  if (options.weights.empty())
+    weights = HostWeights::make(layer->layer(), options.seed);
+  else if (auto ok = loadCheckpoint(options); !ok)
+    return ok;
+  auto read = GivenTensors::read(options, *layer);
+  if (!read)
+    return read.takeError();
+  given = std::move(*read);
+  if (auto ok = given.replaceWeights(*layer, weights); !ok)
+    return ok;
+  weightsTime = std::chrono::duration<double, std::milli>(
+                    std::chrono::steady_clock::now() - start)
+                    .count();
+  return {};
+}
+
+Result<void> Runner::runCases(const Options &options, RunReport &report) {
+  const bool fresh = !weightsSet;
+  if (fresh) {
+    if (auto ok = makeWeights(options); !ok)
+      return ok;
+    if (auto ok = layer->setWeights(weights); !ok)
+      return ok;
+    weightsSet = true;
+  }
+  report.weights = weightsTime;
+  report.pack = layer->packMilliseconds();
+  if (!options.weights.empty()) {
+    report.checkpoint = options.weights;
+    report.checkpointLayer = checkpointLayer;
+    report.digests = digests;
+  }
+  if (auto ok = hooks.prepare(weights, *layer, fresh, report); !ok)
+    return ok;
+  RunSetup setup{hooks, options, weights, given, *layer};
+  auto counts = options.tokensGiven
+                    ? Result<std::vector<int64_t>>(options.tokens)
+                    : given.tokensOf(*layer, options.tokens);
+  if (!counts)
+    return counts.takeError();
+  for (int64_t tokens : *counts)
+    for (const std::string &pattern : options.routing) {
+      auto result = runCase(setup, tokens, pattern);
+      if (!result)
+        return Error{result.error().code, fmt::format("{} tokens: {}", tokens,
+                                                      result.error().message)};
+      if (!result->passed)
+        fmt::print(stderr, "{}: {} tokens, routing {}, variant {}: {}\n",
+                   options.program, tokens, result->routing, result->variant,
+                   result->text);
+      report.cases.push_back(std::move(*result));
+      // Given ids know no patterns.
+      if (options.inputs.routeBy != RoutingInput::Logits)
+        break;
+    }
+  return {};
+}
+
+int Runner::run(const Options &options, RunReport &report) {
+  report.package = options.package;
+  if (!device) {
+    auto opened = tools::Device::open(options.device);
+    if (!opened)
+      return refuse(options, opened.error(), report);
+    device.emplace(std::move(*opened));
+  }
+  report.context = device->contextMilliseconds();
+  if (auto ok = load(options, report); !ok)
+    return refuse(options, ok.error(), report);
+  if (auto ok = checkVariant(options, *layer); !ok)
+    return refuse(options, ok.error(), report, kUsage);
+  if (auto ok = checkNames(options, *layer); !ok)
+    return refuse(options, ok.error(), report, kUsage);
+  if (auto ok = hooks.checkUsage(*layer); !ok)
+    return refuse(options, ok.error(), report, kUsage);
+  auto done = runCases(options, report);
+  hooks.finish();
+  if (!done) {
+    // Work that is still under way must not become another run's error, and no
+    // next run begins with it.
+    auto ended = device->synchronizeAll();
+    drop();
+    return refuse(options,
+                  done.error().code == ErrorCode::DriverFailed || ended
+                      ? done.error()
+                      : ended.error(),
+                  report);
+  }
+  return report.status = report.passed() ? 0 : 1;
+}
+
+int moec::run::prebuild(const Options &options, RunReport &report) {
+  auto files = readPackage(options.package);
+  if (!files)
+    return refuse(options, files.error(), report);
+  report.name = files->manifest.name;
+  report.device = "none (prebuild)";
+  std::vector<std::string> archs;
+  for (const Target &target : files->manifest.targets)
+    if (options.arch.empty() || target.arch == options.arch)
+      archs.push_back(target.arch);
+  if (archs.empty())
+    archs.push_back(options.arch); // load() says what there is
+  for (const std::string &arch : archs) {
+    runtime::LoadOptions load;
+    load.prebuild = true;
+    load.arch = arch;
+    load.jobs = options.jobs;
+    load.strict = options.strict;
+    auto package = runtime::Package::load(*files, load);
+    if (!package)
+      return refuse(options, package.error(), report);
+    report.arch += (report.arch.empty() ? "" : ",") + arch;
+    report.loads.push_back((*package)->report());
+    report.loadArchs.push_back(arch);
+  }
+  return 0;
+}

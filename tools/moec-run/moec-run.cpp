@@ -1,0 +1,52 @@
+//===- moec-run.cpp - runs, checks, times and prebuilds packages ----------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The driver: options, one run and its report. Exit status: 0, 1 (refused or a
+// check failed, with the reason on stderr), 2 (usage).
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/support/Guard.h"
+#include "tools/TerminalProgress.h"
+#include "tools/moec-run/Runner.h"
+
+#include <CLI/CLI.hpp>
+
+using namespace moec;
+using namespace moec::run;
+
+static int runMain(int argc, char **argv) {
+  RunReport report;
+  report.processStart = millisecondsSinceExec();
+  Options options;
+  CLI::App app("Runs, checks, times and prebuilds a package.", "moec-run");
+  addOptions(app, options);
+  int status = 0;
+  if (!parseOptions(app, argc, argv, options, status))
+    return status;
+  if (options.package.empty()) {
+    refuseUsage(options, "expected the folder of a package", status);
+    return status;
+  }
+  report.package = options.package;
+  tools::TerminalProgress progress;
+  RunHooks nothing;
+  Runner runner(nothing);
+  status = options.prebuild ? prebuild(options, report)
+                            : runner.run(options, report);
+  if (!report.error.empty())
+    return status;
+  if (options.json)
+    printJson(report);
+  else
+    printTable(report, options.time, options.check);
+  return status;
+}
+
+int main(int argc, char **argv) {
+  return guarded("moec-run", [&] { return runMain(argc, argv); });
+}

@@ -1,0 +1,44 @@
+//===- Commands.h - what `moec` can be told to do ---------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The commands behind moec.cpp, which only reads arguments. An error is the
+// reason for exit status 1; until a command succeeds it has written nothing.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_TOOLS_MOEC_COMMANDS_H
+#define MOEC_TOOLS_MOEC_COMMANDS_H
+
+#include "compiler/Compiler.h"
+#include "compiler/import/ImportOptions.h"
+
+namespace moec::compiler {
+
+struct CommandOptions {
+  std::string input; ///< a path, or "-" for standard input
+  ImportOptions import;
+  CompileOptions compile;
+  Phase emit = Phase::Package;
+  std::string output; ///< -o; "" = standard output, or <layer>.moec
+  bool json = false;  ///< explain prints JSON
+};
+
+/// `moec compile`: a package, or what --emit names.
+Result<void> runCompile(const CommandOptions &options);
+
+/// `moec explain`.
+Result<void> runExplain(const CommandOptions &options);
+
+/// `moec list [table]`; "" prints every table.
+Result<void> runList(const std::string &table);
+
+/// The tables that `moec list` knows.
+std::vector<std::string> listTables();
+
+} // namespace moec::compiler
+
+#endif // MOEC_TOOLS_MOEC_COMMANDS_H

@@ -1,0 +1,179 @@
+//===- Compile.cpp - moec compile and moec explain ------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Explain.h"
+#include "compiler/import/Import.h"
+#include "dialect/Moe.h"
+#include "runtime/support/Files.h"
+#include "runtime/support/StagedFolder.h"
+#include "tools/moec/Commands.h"
+
+#include "mlir/IR/MLIRContext.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+using namespace moec;
+using namespace moec::compiler;
+
+namespace {
+
+/// A context and the input in it, lowered to `phase`.
+class Input {
+public:
+  Input() : context(makeRegistry(), mlir::MLIRContext::Threading::DISABLED) {}
+
+  Result<void> read(const CommandOptions &options) {
+    auto imported = importFile(options.input, options.import, context);
+    if (!imported)
+      return imported.takeError();
+    module = std::move(*imported);
+    return {};
+  }
+
+  Result<void> lowerTo(Phase phase, const CompileOptions &options) {
+    // Programs carry their targets; a bare layer needs one from its first
+    // target-dependent phase on.
+    if (phase > Phase::Layer && options.archs.empty() &&
+        module->getOps<moe::ProgramOp>().empty())
+      return Error{ErrorCode::Refused,
+                   "expected --arch=NAME[,NAME...] (`moec list archs`) with an "
+                   "input that names no target, got none"};
+    return lower(*module, phase, options);
+  }
+
+  mlir::ModuleOp get() { return *module; }
+
+private:
+  static mlir::DialectRegistry makeRegistry() {
+    mlir::DialectRegistry registry;
+    registerDialects(registry);
+    return registry;
+  }
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+};
+
+Result<void> writeOutput(const std::string &path, std::string_view text) {
+  if (!path.empty() && path != "-")
+    return writeFileAtomically(path, text);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
+      std::fflush(stdout) != 0)
+    return fileError("cannot write", "standard output");
+  return {};
+}
+
+/// Texts by path: to standard output one after the other, or as a folder that
+/// appears at once.
+Result<void> writeTexts(const std::string &folder,
+                        const std::map<std::string, std::string> &texts) {
+  if (folder.empty() || folder == "-") {
+    std::string all;
+    for (const auto &[path, text] : texts)
+      all += fmt::format("// ---- {}\n{}", path, text);
+    return writeOutput("", all);
+  }
+  if (fileExists(folder)) {
+    Result<std::vector<std::string>> inside = listFiles(folder);
+    if (!isFolder(folder) || !inside || !inside->empty())
+      return Error{ErrorCode::FileSystem,
+                   fmt::format("-o {}: expected a path that does not exist or "
+                               "an empty folder",
+                               folder)};
+  }
+  Result<StagedFolder> staged = StagedFolder::create(folder);
+  if (!staged)
+    return staged.takeError();
+  for (const auto &[path, text] : texts) {
+    std::string file = joinPath(staged->path(), path);
+    if (Result<void> made = createFolders(parentFolder(file)); !made)
+      return made;
+    if (Result<void> written = writeFile(file, text); !written)
+      return written;
+  }
+  return staged->publish();
+}
+
+Result<void> writeSources(Input &input, const CommandOptions &options) {
+  Result<PackageFiles> files = emit(input.get());
+  if (!files)
+    return files.takeError();
+  if (options.emit == Phase::Ptx) {
+    Result<std::map<std::string, std::string>> ptx = compileToPtx(*files);
+    if (!ptx)
+      return ptx.takeError();
+    return writeTexts(options.output, *ptx);
+  }
+  // On the screen the generated text alone; in a folder with its headers, so
+  // that it can be compiled there with -I include.
+  std::map<std::string, std::string> texts;
+  for (const auto &[path, text] : files->files)
+    if (!options.output.empty() || path.ends_with(".cu"))
+      texts[path] = text;
+  return writeTexts(options.output, texts);
+}
+
+Result<void> writeCompiled(Input &input, const CommandOptions &options) {
+  Result<PackageFiles> files = makePackage(input.get(), options.compile);
+  if (!files)
+    return files.takeError();
+  const Manifest &manifest = files->manifest;
+  std::string folder =
+      options.output.empty() ? manifest.name + ".moec" : options.output;
+  std::string summary;
+  for (const Target &target : manifest.targets) {
+    size_t cubins = 0;
+    for (const Kernel &kernel : target.kernels)
+      cubins += !kernel.cubin.empty();
+    summary +=
+        fmt::format("{}: {} for {}: {} variants, {} kernels, {} cubins\n",
+                    folder, manifest.name, target.arch, target.variants.size(),
+                    target.kernels.size(), cubins);
+  }
+  return writePackage(std::move(*files), folder,
+                      [&] { return writeOutput("", summary); });
+}
+
+} // namespace
+
+Result<void> moec::compiler::runCompile(const CommandOptions &options) {
+  Input input;
+  if (Result<void> read = input.read(options); !read)
+    return read.takeError();
+  Phase last = std::min(options.emit, Phase::Scheduled);
+  if (Result<void> done = input.lowerTo(last, options.compile); !done)
+    return done.takeError();
+  switch (options.emit) {
+  case Phase::Cuda:
+  case Phase::Ptx:
+    return writeSources(input, options);
+  case Phase::Package:
+    return writeCompiled(input, options);
+  default: {
+    std::string text = print(input.get());
+    if (!text.ends_with('\n'))
+      text += '\n';
+    return writeOutput(options.output, text);
+  }
+  }
+}
+
+Result<void> moec::compiler::runExplain(const CommandOptions &options) {
+  Input input;
+  if (Result<void> read = input.read(options); !read)
+    return read.takeError();
+  if (Result<void> done = input.lowerTo(Phase::Scheduled, options.compile);
+      !done)
+    return done.takeError();
+  Result<PackageFiles> files = emit(input.get());
+  if (!files)
+    return files.takeError();
+  nlohmann::ordered_json report = explainJson(input.get(), files->manifest);
+  return writeOutput(options.output, options.json ? report.dump(2) + "\n"
+                                                  : explainText(report));
+}

@@ -1,0 +1,141 @@
+//===- List.cpp - moec list: the catalog ----------------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/catalog/Activations.h"
+#include "dialect/catalog/Architectures.h"
+#include "dialect/catalog/Backends.h"
+#include "dialect/catalog/Engines.h"
+#include "dialect/catalog/Gpus.h"
+#include "dialect/catalog/RoutingMethods.h"
+#include "dialect/catalog/Schemes.h"
+#include "tools/moec/Commands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+using namespace moec;
+using namespace moec::compiler;
+
+namespace {
+
+using Row = std::vector<std::string>;
+
+/// A table as the command prints it: a head and a row for each row.
+struct Listing {
+  std::string_view name;
+  Row head;
+  std::vector<Row> rows;
+};
+
+std::string orDash(std::string_view text) {
+  return text.empty() ? "-" : std::string(text);
+}
+
+std::string operandText(const catalog::SchemeDescriptor &operand) {
+  std::string text(operand.element);
+  if (!operand.scale.empty())
+    text += fmt::format(" {}x{} {}{}", operand.groupRows, operand.groupColumns,
+                        operand.scale, operand.dynamic ? " dynamic" : "");
+  if (!operand.secondScale.empty())
+    text += fmt::format(" of {}{}", operand.secondScale,
+                        operand.secondPerToken ? " per token" : "");
+  if (!operand.zeroPoint.empty())
+    text += fmt::format(" zero {}", operand.zeroPoint);
+  return text;
+}
+
+std::vector<Listing> listings() {
+  Listing schemes{"schemes", {"scheme", "a1", "a2", "w1", "w2"}, {}};
+  for (const auto &row : catalog::kSchemes)
+    schemes.rows.push_back({std::string(row.name), operandText(row.a1),
+                            operandText(row.a2), operandText(row.w1),
+                            operandText(row.w2)});
+
+  Listing routing{"routing", {"routing", "score", "select", "normalize"}, {}};
+  for (const auto &row : catalog::kRoutingMethods)
+    routing.rows.push_back({std::string(row.name), std::string(row.score),
+                            std::string(row.select),
+                            std::string(row.normalize)});
+
+  Listing activations{
+      "activations", {"activation", "function", "gated", "parameters"}, {}};
+  for (const auto &row : catalog::kActivations)
+    activations.rows.push_back(
+        {std::string(row.name), std::string(row.function),
+         row.gated ? "yes" : "no", orDash(row.parameters)});
+
+  Listing engines{"engines", {"engine", "multiplies", "needs"}, {}};
+  for (const auto &row : catalog::kEngines)
+    engines.rows.push_back({std::string(row.name), std::string(row.elements),
+                            orDash(row.features)});
+
+  Listing archs{
+      "archs", {"arch", "serves", "shared memory", "gpu", "features"}, {}};
+  for (const auto &row : catalog::kArchitectures)
+    archs.rows.push_back({std::string(row.name), std::string(row.compatibility),
+                          fmt::format("{} KiB", row.sharedPerBlock / 1024),
+                          orDash(row.gpu), orDash(row.features)});
+
+  Listing gpus{"gpus", {"gpu", "arch", "SMs", "GB/s", "TFLOP/s", "source"}, {}};
+  for (const auto &row : catalog::kGpus)
+    gpus.rows.push_back(
+        {std::string(row.name), std::string(row.arch),
+         fmt::format("{}", row.sms), fmt::format("{}", row.bandwidth),
+         fmt::format("{}", row.matmulRate), std::string(row.source)});
+
+  Listing backends{"backends",
+                   {"backend", "engines", "few tokens", "format", "what it is"},
+                   {}};
+  for (const auto &row : catalog::kBackends)
+    backends.rows.push_back({std::string(row.name), std::string(row.engines),
+                             orDash(row.fewTokens), std::string(row.format),
+                             std::string(row.summary)});
+  return {schemes, routing, activations, engines, archs, gpus, backends};
+}
+
+std::string textOf(const Listing &listing) {
+  std::vector<size_t> widths(listing.head.size(), 0);
+  auto measure = [&](const Row &row) {
+    for (size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], row[i].size());
+  };
+  measure(listing.head);
+  for (const Row &row : listing.rows)
+    measure(row);
+  std::string text;
+  auto print = [&](const Row &row) {
+    for (size_t i = 0; i < row.size(); ++i)
+      text += i + 1 == row.size() ? row[i] + "\n"
+                                  : fmt::format("{:<{}}  ", row[i], widths[i]);
+  };
+  print(listing.head);
+  for (const Row &row : listing.rows)
+    print(row);
+  return text;
+}
+
+} // namespace
+
+std::vector<std::string> moec::compiler::listTables() {
+  std::vector<std::string> names;
+  for (const Listing &listing : listings())
+    names.emplace_back(listing.name);
+  return names;
+}
+
+Result<void> moec::compiler::runList(const std::string &table) {
+  bool first = true;
+  for (const Listing &listing : listings()) {
+    if (!table.empty() && table != listing.name)
+      continue;
+    fmt::print("{}{}", first ? "" : "\n", textOf(listing));
+    first = false;
+  }
+  return {};
+}
