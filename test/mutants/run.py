@@ -7,12 +7,8 @@ A mutant is a patch whose first lines say what it is:
 
     Fault: one sentence
     Kind: code | template | protocol
-<<<<<<< HEAD
-    Program: moec-run            (code: which program holds the mutated .cpp)
-    Sources: FILE FILE           (code: the .cpp that take a mutated header of templates/moe/math; the header is the kernels', too)
-=======
     Program: moec-check          (code: which program holds the mutated .cpp)
->>>>>>> h-run
+    Sources: FILE FILE           (code: the .cpp that take a mutated header of templates/moe/math; the header is the kernels', too)
     Check: conformance REGEX     (code: the cases of conformance.py that must fail)
     Check: checkpoints NAME      (code: the cases of checkpoints.py that must fail)
     Check: unit PROGRAM FILTER   (code: the GoogleTest program and the cases of it that must fail)
