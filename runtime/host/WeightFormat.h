@@ -13,7 +13,7 @@
 
 namespace moec::host {
 
-/// What a weight becomes: a descriptor of the manifest's layer.
+/// The format of a packed weight: a descriptor of the manifest's layer.
 struct WeightFormat {
   std::string element; ///< of the codes
   std::string scale;   ///< of the scales; "" where weights stay floats
