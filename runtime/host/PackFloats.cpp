@@ -86,7 +86,7 @@ Result<Groups> Groups::of(KernelRun &run, const Stage &stage) {
   Result<WeightRules> rules = WeightRules::of(made.format);
   if (!rules)
     return run.fail(stage, rules.error().message);
-  made.rules = std::move(*rules);
+  made.rules = *rules;
   if (made.groupRows == 0)
     made.groupRows = made.partRows();
   if (made.groupColumns == 0)
