@@ -42,17 +42,19 @@ static LayerFacts factsOf(moe::LayerOp layer) {
   for (moe::DescriptorAttr descriptor :
        {quant.getA1(), quant.getW1(), quant.getA2(), quant.getW2()})
     facts.quantized |= !descriptor.isPlain();
-  if (!convertsWeights(quant)) {
+  if (quant.getRealization(true) == moe::Realization::Native) {
     for (moe::DescriptorAttr operand :
          {quant.getA1(), quant.getW1(), quant.getA2(), quant.getW2()})
       facts.elementTypes.push_back(elementTypeName(operand.getElement()));
     return facts;
   }
-  for (moe::DescriptorAttr activation : {quant.getA1(), quant.getA2()}) {
-    facts.emulated |= isEmulated(quant, activation);
+  for (const bool first : {true, false}) {
+    const bool emulated =
+        quant.getRealization(first) == moe::Realization::Emulated;
+    facts.emulated |= emulated;
     facts.elementTypes.push_back(elementTypeName(
-        isEmulated(quant, activation) ? layer.getComputeType()
-                                      : activation.getElement()));
+        emulated ? layer.getComputeType()
+                 : (first ? quant.getA1() : quant.getA2()).getElement()));
   }
   for (moe::DescriptorAttr weight : {quant.getW1(), quant.getW2()})
     facts.codes.push_back(elementTypeName(weight.getElement()));

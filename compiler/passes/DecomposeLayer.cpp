@@ -82,63 +82,10 @@ private:
   }
 
   void addInputs() {
-    const int64_t experts = *layer.getLocalExperts();
-    const int64_t rows = layer.getW13Rows();
-    const moe::QuantAttr quant = layer.getQuant();
-    const Type i32 = builder.getI32Type(), f32 = builder.getF32Type();
-    const moe::DescriptorAttr a1 = quant.getA1();
-    if (layer.getInputQuantized()) {
-      add("x", {kAny, layer.getWidth()}, a1.getElement());
-      addScalesOfX(a1);
-    } else {
-      add("x", {kAny, layer.getWidth()}, layer.getInputType());
-    }
-    if (layer.isBatched()) {
-      add("expert_num_tokens", {experts}, i32);
-      addWeights();
-      addOfExperts();
-      return;
-    }
-    const int64_t routed = layer.getRoutedExperts();
-    if (!compiler::takesGivenIdsAlone(layer.getRouting()))
-      add("logits", {kAny, routed}, layer.getLogitsType());
-    add("given_ids", {kAny, layer.getTopK()}, i32);
-    add("given_weights", {kAny, layer.getTopK()}, f32);
-    add("valid_tokens", {1}, i32);
-    const int64_t vocabulary = layer.getHashVocabulary().value_or(0);
-    if (vocabulary > 0)
-      add("token_ids", {kAny}, i32);
-    if (layer.getEplb()) {
-      add("logical_to_physical",
-          {layer.getExperts(), layer.getRedundantExperts().value_or(0) + 1},
-          i32);
-      add("replica_count", {layer.getExperts()}, i32);
-    }
-    if (layer.getExpertMap())
-      add("expert_map", {layer.getPhysicalExperts()}, i32);
-    if (layer.getSharedExpertGate())
-      add("shared_gate", {kAny, 1}, layer.getLogitsType());
-    if (layer.getLora()) {
-      add("gate_up_addend", {kAny, rows}, layer.getInputType());
-      add("down_addend", {kAny, layer.getWidth()}, layer.getInputType());
-    }
-    if (layer.getResidual())
-      add("residual", {kAny, layer.getWidth()}, layer.getOutputType());
-    addWeights();
-    // Of all experts: every rank routes alike.
-    if (layer.getRouting().getBias())
-      add("routing_bias", {routed}, f32);
-    if (layer.getPerExpertScale())
-      add("per_expert_scale", {routed}, f32);
-    if (vocabulary > 0)
-      add("hash_table", {vocabulary, layer.getTopK()}, i32);
-    addOfExperts();
-  }
-
-  void add(StringRef name, ArrayRef<int64_t> shape, Type type) {
-    const moe::LayoutAttr stored = layer.getStoredLayoutOf(name);
-    inputs.push_back(
-        {name.str(), RankedTensorType::get(shape, type, stored), {}});
+    for (const moe::LayerTensor &tensor : layer.getTensors())
+      if (tensor.role != moe::TensorRole::Output &&
+          tensor.role != moe::TensorRole::OptionalOutput)
+        inputs.push_back({tensor.name.str(), tensor.type, {}});
   }
 
   /// Matmuls read what becomes of a weight in place of the weight.
@@ -170,104 +117,6 @@ private:
     known->value = moe::PackOrderOp::create(
         builder, location, known->type,
         builder.getI64IntegerAttr(descriptor.getGroup()[1]), known->value);
-  }
-
-  void addWeights() {
-    const int64_t experts = *layer.getLocalExperts();
-    const int64_t rows = layer.getW13Rows();
-    const moe::QuantAttr quant = layer.getQuant();
-    const bool areFloats = layer.quantizesWeights();
-    add("w13", {experts, rows, layer.getWidth()},
-        areFloats ? *layer.getWeightsType() : quant.getW1().getElement());
-    add("w2", {experts, layer.getWidth(), *layer.getLocalIntermediate()},
-        areFloats ? *layer.getWeightsType() : quant.getW2().getElement());
-    const auto addScale = [&](StringRef name, ArrayRef<int64_t> shape,
-                              moe::DescriptorAttr descriptor) {
-      if (!descriptor.isPlain() && !descriptor.getDynamic())
-        add(name, shape, descriptor.getScale());
-    };
-    if (!areFloats)
-      addWeightScales();
-    if (layer.getGroupIndex()) {
-      add("w13_group_index", {experts, layer.getWidth()}, builder.getI32Type());
-      add("w2_group_index", {experts, *layer.getLocalIntermediate()},
-          builder.getI32Type());
-    }
-    // Of all experts, so that every rank quantizes alike.
-    if (!layer.getInputQuantized())
-      addScale("a1_scale", {layer.getStoredExperts()}, quant.getA1());
-    addScale("a2_scale", {layer.getStoredExperts()}, quant.getA2());
-    // Below dynamic ones.
-    if (quant.getA1().hasStoredSecondScale() && !layer.getInputQuantized())
-      add("a1_second_scale", {layer.getStoredExperts()},
-          quant.getA1().getSecondScale());
-    if (quant.getA2().hasStoredSecondScale())
-      add("a2_second_scale", {layer.getStoredExperts()},
-          quant.getA2().getSecondScale());
-  }
-
-  void addWeightScales() {
-    const int64_t experts = *layer.getLocalExperts();
-    const moe::QuantAttr quant = layer.getQuant();
-    if (!quant.getW1().isPlain() && !quant.getW1().getDynamic())
-      add("w13_scale", layer.getW13ScaleShape(), quant.getW1().getScale());
-    if (!quant.getW2().isPlain() && !quant.getW2().getDynamic())
-      add("w2_scale", layer.getW2ScaleShape(), quant.getW2().getScale());
-    // Gate and up have a scale of scales each.
-    if (const Type second = quant.getW1().getSecondScale())
-      add("w13_second_scale", {experts, layer.isGated() ? 2 : 1}, second);
-    if (const Type second = quant.getW2().getSecondScale())
-      add("w2_second_scale", {experts, 1}, second);
-    if (const Type zeroPoint = quant.getW1().getZeroPoint())
-      add("w13_zero_point", layer.getW13ScaleShape(), zeroPoint);
-    if (const Type zeroPoint = quant.getW2().getZeroPoint())
-      add("w2_zero_point", layer.getW2ScaleShape(), zeroPoint);
-  }
-
-  /// Numbers of the activation, and biases.
-  void addOfExperts() {
-    const int64_t experts = *layer.getLocalExperts();
-    for (StringRef name : numbersOfExperts())
-      add(name, {experts}, builder.getF32Type());
-    if (!layer.getHasBias())
-      return;
-    add("b13", {experts, layer.getW13Rows()}, layer.getInputType());
-    add("b2", {experts, layer.getWidth()}, layer.getInputType());
-  }
-
-  /// The weights of an activation whose experts have numbers of their own.
-  SmallVector<StringRef> numbersOfExperts() {
-    const moe::ActivationAttr activation = layer.getActivation();
-    SmallVector<StringRef> names;
-    if (activation.getPerExpert())
-      for (size_t i = 0;
-           i < catalog::countWords(activation.getRow().parameters); ++i)
-        names.push_back(compiler::numbersWeight(activation, i));
-    return names;
-  }
-
-  /// As moe.quantize would have made it.
-  RankedTensorType scaleTypeOf(moe::DescriptorAttr descriptor,
-                               int64_t columns) {
-    if (descriptor.getGroup()[0] == -1)
-      return tensor({1}, descriptor.getScaleAsRead());
-    const int64_t group = descriptor.getGroup()[1];
-    const int64_t groups = group == -1 ? 1 : llvm::divideCeil(columns, group);
-    return tensor({kAny, groups}, descriptor.getScaleAsRead());
-  }
-
-  /// What matmuls read is as moe.quantize leaves it, else as the scheme has it.
-  void addScalesOfX(moe::DescriptorAttr a1) {
-    RankedTensorType scale = scaleTypeOf(a1, layer.getWidth());
-    const bool emulated = compiler::isEmulated(layer.getQuant(), a1);
-    if (emulated)
-      scale = tensor(scale.getShape(), a1.getScale());
-    inputs.push_back({"x_scale", scale, {}});
-    if (const Type second = emulated ? a1.getSecondScale() : Type())
-      inputs.push_back({"x_second_scale",
-                        a1.getSecondPerToken() ? tensor({kAny, 1}, second)
-                                               : tensor({1}, second),
-                        {}});
   }
 
   Value input(StringRef name) {
@@ -315,10 +164,10 @@ private:
           builder, location, tensor({kAny}, builder.getF32Type()), kAmaxRows,
           input, weights, valid, rows.offsets, rows.counts);
     }
-    const bool emulated = compiler::isEmulated(layer.getQuant(), descriptor);
+    const bool emulated = layer.getQuant().dequantizesWeights();
     SmallVector<Type, 1> scales;
     if (!emulated)
-      scales.push_back(scaleTypeOf(descriptor, type.getDimSize(1)));
+      scales.push_back(moe::scalesOfRows(descriptor, type.getDimSize(1)));
     const auto stored = [&](StringRef suffix) {
       return this->input((which + suffix).str());
     };
@@ -337,7 +186,7 @@ private:
   Quantized quantizedX(const Rows &rows) {
     const moe::DescriptorAttr a1 = layer.getQuant().getA1();
     const Value x = input("x"), scale = input("x_scale");
-    if (!compiler::isEmulated(layer.getQuant(), a1))
+    if (layer.getQuant().getRealization(true) != moe::Realization::Emulated)
       return {x, scale};
     const Type data = tensor(cast<RankedTensorType>(x.getType()).getShape(),
                              layer.getComputeType());
@@ -457,7 +306,7 @@ private:
                a2.isPlain() ? a2.getElement() : builder.getF32Type()),
         layer.getActivation(), /*interleave=*/nullptr, h, rows.offsets,
         input("gate_up_addend"), pairs,
-        llvm::map_to_vector(numbersOfExperts(),
+        llvm::map_to_vector(layer.getActivation().getNumbersOfExperts(),
                             [&](StringRef name) { return input(name); }));
     Quantized t = quantize(a2, activate.getResult(), Value(), "a2", rows);
     t.data = permuteColumns(t.data, "w2", IntegerAttr(), Value(), rows);

@@ -140,9 +140,9 @@ static StringRef operandName(OpOperand &operand) {
       })
       .Case([&](moe::ActivateOp op) -> StringRef {
         if (llvm::is_contained(op.getNumbers(), value))
-          return compiler::numbersWeight(op.getActivation(),
-                                         llvm::find(op.getNumbers(), value) -
-                                             op.getNumbers().begin());
+          return op.getActivation()
+              .getNumbersOfExperts()[llvm::find(op.getNumbers(), value) -
+                                     op.getNumbers().begin()];
         return value == op.getInput()    ? "input"
                : value == op.getAddend() ? "addend"
                : value == op.getRows()   ? "rows"

@@ -176,14 +176,14 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
                               few.engine, missing, target.getArchRow().name));
   const std::string multiplied =
       compiler::elementTypeName(layer.getQuant().getA1().getElement());
-  if (!compiler::dequantizesWeights(layer.getQuant()) &&
+  if (!layer.getQuant().dequantizesWeights() &&
       !catalog::hasWord(engine->elements, multiplied))
     return refuse("dtype_not_supported",
                   fmt::format("engine '{}' does not multiply {}", few.engine,
                               multiplied));
   const std::string weight =
       compiler::elementTypeName(layer.getQuant().getW1().getElement());
-  if (compiler::convertsWeights(layer.getQuant()) &&
+  if (layer.getQuant().getRealization(true) != moe::Realization::Native &&
       !catalog::hasWord(engine->weights, weight))
     return refuse("dtype_not_supported",
                   fmt::format("engine '{}' does not convert weights of {} to "

@@ -12,15 +12,12 @@
 
 #include "compiler/passes/ProgramValues.h"
 
-#include "dialect/catalog/RoutingMethods.h"
-#include "dialect/catalog/Schemes.h"
 #include "runtime/package/ElementTypes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 using namespace mlir;
@@ -45,55 +42,6 @@ int64_t compiler::elementBits(StringRef elementType) {
 
 int64_t compiler::elementBytes(StringRef elementType) {
   return std::max<int64_t>(elementBits(elementType) / 8, 1);
-}
-
-bool compiler::dequantizesWeights(moe::QuantAttr quant) {
-  if (quant.getW1().isPlain() || quant.getW2().isPlain())
-    return false;
-  const catalog::Scheme *row =
-      catalog::find(catalog::kSchemes, std::string_view(quant.getScheme()));
-  return row ? row->policy == catalog::kWeightOnly : !multipliesCodes(quant);
-}
-
-bool compiler::multipliesCodes(moe::QuantAttr quant) {
-  const moe::DescriptorAttr a1 = quant.getA1();
-  const std::string element = elementTypeName(a1.getElement());
-  const bool ofTokens = a1.getDynamic() && a1.getScale().isF32() &&
-                        a1.getGroup() == ArrayRef<int64_t>{1, -1};
-  if (a1 != quant.getA2() || !ofTokens ||
-      (element != "i8" && element != "f8E4M3FN"))
-    return false;
-  return llvm::all_of(
-      std::array{quant.getW1(), quant.getW2()}, [](moe::DescriptorAttr w) {
-        return w.getElement().isInteger(4) && !w.isPlain() && !w.getDynamic() &&
-               !w.getSecondScale() && !w.getZeroPoint() &&
-               (w.getScale().isF32() || w.getScale().isF16() ||
-                w.getScale().isBF16()) &&
-               w.getGroup()[0] == 1 &&
-               (w.getGroup()[1] == -1 || w.getGroup()[1] == 64 ||
-                w.getGroup()[1] == 128);
-      });
-}
-
-bool compiler::isEmulated(moe::QuantAttr quant,
-                          moe::DescriptorAttr activation) {
-  return !activation.isPlain() && dequantizesWeights(quant);
-}
-
-bool compiler::convertsWeights(moe::QuantAttr quant) {
-  return dequantizesWeights(quant) || multipliesCodes(quant);
-}
-
-StringRef compiler::numbersWeight(moe::ActivationAttr activation, size_t i) {
-  return catalog::find(catalog::kActivationParameters,
-                       catalog::wordAt(activation.getRow().parameters, i))
-      ->weight;
-}
-
-bool compiler::takesGivenIdsAlone(moe::RoutingAttr routing) {
-  return catalog::find(catalog::kRoutingMethods,
-                       std::string_view(routing.getMethod()))
-             ->select == "given";
 }
 
 bool compiler::scalesByGroup(moe::LayerOp layer, moe::GroupedMatmulOp matmul) {

@@ -35,22 +35,6 @@ int64_t elementBytes(llvm::StringRef elementType);
 /// than 8 are not portable.
 inline constexpr int64_t kRoutingCluster = 8;
 
-/// Whether a method has no way to choose experts by itself.
-bool takesGivenIdsAlone(moe::RoutingAttr routing);
-
-/// The weight of the i-th number of an activation whose experts have their own.
-llvm::StringRef numbersWeight(moe::ActivationAttr activation, size_t i);
-/// Whether a matmul converts weights to the layer's type of 16 bits, be its
-/// activations quantized or not; those that are, are emulated in that type.
-bool dequantizesWeights(moe::QuantAttr quant);
-/// Whether activations of that descriptor are emulated.
-bool isEmulated(moe::QuantAttr quant, moe::DescriptorAttr activation);
-/// Whether codes of 4 bits become elements of the activations' 8 as they are,
-/// and scales multiply sums: of groups of 64 or 128 along k, or of rows.
-bool multipliesCodes(moe::QuantAttr quant);
-/// Whether a matmul converts weights to the type of its activations, that of 16
-/// bits or, codes of fewer bits, those of 8.
-bool convertsWeights(moe::QuantAttr quant);
 /// Bits of an element.
 int64_t elementBits(llvm::StringRef elementType);
 

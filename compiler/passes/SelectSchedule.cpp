@@ -113,7 +113,7 @@ static MatmulProblem problemOf(moe::KernelOp kernel,
   p.topK = layer.getRowsOfToken();
   p.elementType = elementTypeOf(matmul.getLhs());
   p.elementBytes = elementBytes(p.elementType);
-  if (convertsWeights(layer.getQuant())) {
+  if (layer.getQuant().getRealization(true) != moe::Realization::Native) {
     const std::string codes = elementTypeOf(matmul.getRhs());
     p.codeBits = elementBits(codes);
     // What was measured of plain weights says nothing of these.
@@ -121,7 +121,7 @@ static MatmulProblem problemOf(moe::KernelOp kernel,
     const moe::QuantAttr quant = layer.getQuant();
     const moe::DescriptorAttr weight =
         matmul.isFirst() ? quant.getW1() : quant.getW2();
-    if (multipliesCodes(quant) && weight.getGroup()[1] > 0)
+    if (quant.multipliesCodes() && weight.getGroup()[1] > 0)
       p.promoteK = weight.getGroup()[1];
   }
   p.resultBytes = elementBytes(elementTypeOf(resultOfMatmul(kernel)));

@@ -184,7 +184,7 @@ static std::vector<std::vector<std::string>> waysToRoute(moe::LayerOp layer) {
   if (layer.isBatched())
     return {};
   const std::vector<std::string> given = {"given_ids", "given_weights"};
-  if (takesGivenIdsAlone(layer.getRouting()))
+  if (layer.getRouting().takesGivenIdsAlone())
     return {given};
   if (layer.getHashVocabulary().value_or(0) > 0)
     return {{"logits", "token_ids"}, given};
@@ -202,7 +202,7 @@ Result<PackageFiles> PackageWriter::write(mlir::ModuleOp module) {
       manifest.layer = layerJson(layer);
       manifest.maxTokens = program.getMaxTokens();
       manifest.rows = rowCapacity(program);
-      manifest.values = callerValues(program);
+      manifest.values = callerValues(layer);
       manifest.oneOf = waysToRoute(layer);
     }
     if (program.getLayerOp() != layer)

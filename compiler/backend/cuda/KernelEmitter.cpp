@@ -93,8 +93,9 @@ void compiler::addActivation(moe::ActivationAttr activation,
 void compiler::addNumbers(
     moe::ActivateOp activate,
     llvm::function_ref<void(StringRef, StringRef)> pointer) {
-  for (size_t i = 0; activate && i < activate.getNumbers().size(); ++i)
-    pointer(numbersWeight(activate.getActivation(), i), "float");
+  if (activate)
+    for (StringRef name : activate.getActivation().getNumbersOfExperts())
+      pointer(name, "float");
 }
 
 void compiler::addGateUpOrder(StringRef order, ConfigPrinter &config) {
@@ -370,7 +371,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   moe::QuantAttr quant = layer.getQuant();
   const catalog::Scheme *scheme =
       catalog::find(catalog::kSchemes, std::string_view(quant.getScheme()));
-  const bool converts = convertsWeights(quant);
+  const bool converts = quant.getRealization(true) != moe::Realization::Native;
   int64_t n = matmul.getN(), k = matmul.getK();
   int64_t experts = matmul.getNumExperts();
   int64_t topK = matmul.getTopK().value_or(layer.getPairsOfToken());
@@ -380,8 +381,8 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   config.type("Result", cppType(result));
   moe::DescriptorAttr weight = matmul.isFirst() ? quant.getW1() : quant.getW2();
   const bool ofIntegers = elementTypeOf(matmul.getLhs()) == "i8";
-  config.type("Quant", dequantizesWeights(quant) ? catalog::kWeightOnly
-                       : multipliesCodes(quant)
+  config.type("Quant", quant.dequantizesWeights() ? catalog::kWeightOnly
+                       : quant.multipliesCodes()
                            ? codesPolicy(weight, ofIntegers)
                        : scheme ? std::string(scheme->policy)
                                 : "moe::quant::None");
@@ -461,7 +462,6 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   problem.groupScales = scalesByGroup(layer, matmul);
   problem.groupColumns = columnsOfGroup(kernel);
   out.text.sharedBytes = sharedBytes(problem, numbers);
-
   out.stages.push_back(matmulStage(matmul, layer));
   if (activate) {
     out.stages.back().results["result"] = "%h";

@@ -204,7 +204,8 @@ json compiler::layerJson(moe::LayerOp layer) {
         {"sp_size", parallel.getSp()}}},
   };
   // Of emulated activations: what codes become.
-  if (isEmulated(quant, quant.getA1()) || isEmulated(quant, quant.getA2()))
+  if (quant.getRealization(true) == moe::Realization::Emulated ||
+      quant.getRealization(false) == moe::Realization::Emulated)
     made["compute_type"] = elementTypeName(layer.getComputeType());
   // Written where it is another, so that older packages stay as they are.
   if (layer.isBatched())

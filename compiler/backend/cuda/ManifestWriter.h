@@ -22,8 +22,8 @@
 
 namespace moec::compiler {
 
-/// Inputs, stored weights and outputs, in the order of the program.
-std::vector<Value> callerValues(moe::ProgramOp program);
+/// Inputs, stored weights and outputs. The layer must be resolved.
+std::vector<Value> callerValues(moe::LayerOp layer);
 
 /// Packed weights and workspace.
 std::vector<Value> targetValues(moe::ProgramOp program);

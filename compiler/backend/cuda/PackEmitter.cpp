@@ -164,7 +164,8 @@ static std::vector<EmittedKernel> kernelsOf(moe::PackOp pack,
   const std::string elementType = elementTypeOf(pack.getResult());
   const int64_t bits = elementBits(elementType);
   // Codes are moved as bytes.
-  const bool asBytes = convertsWeights(program.getLayerOp().getQuant());
+  const bool asBytes = program.getLayerOp().getQuant().getRealization(true) !=
+                       moe::Realization::Native;
   const std::string element(asBytes ? "unsigned char"
                                     : cppElementType(elementType));
   const int64_t bytes = rows * columns * bits / 8;

@@ -200,10 +200,8 @@ Stage compiler::activateStage(moe::ActivateOp activate) {
     made.operands["addend"] = "addend";
     made.operands["rows"] = "rows";
   }
-  for (size_t i = 0; i < activate.getNumbers().size(); ++i) {
-    std::string name = numbersWeight(activation, i).str();
-    made.operands[name] = name;
-  }
+  for (llvm::StringRef name : activation.getNumbersOfExperts())
+    made.operands[name.str()] = name.str();
   // Which rows are an expert's: of a kernel of its own offsets say it.
   if (!activate.getNumbers().empty() && !activate.getOffsets()) {
     made.operands["tiles"] = "tiles";
