@@ -117,6 +117,7 @@ struct Schedule {
 #include "dialect/MoeEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialect/MoeAttrs.h.inc"
+#include "dialect/MoeInterfaces.h.inc"
 #define GET_OP_CLASSES
 #include "dialect/MoeOps.h.inc"
 #pragma GCC diagnostic pop

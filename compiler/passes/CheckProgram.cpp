@@ -164,6 +164,11 @@ LogicalResult Comparison::compareVariant(moe::VariantOp got,
 LogicalResult Comparison::compareHead() {
   if (failed(compareAttribute(stands, "name", stands.getSymNameAttr(),
                               stages.getSymNameAttr())) ||
+      failed(compareAttribute(stands, "scheme", stands.getSchemeAttr(),
+                              stages.getSchemeAttr())) ||
+      failed(compareAttribute(stands, "batch_invariant",
+                              stands.getBatchInvariantAttr(),
+                              stages.getBatchInvariantAttr())) ||
       failed(compareAttribute(stands, "inputs", stands.getInputsAttr(),
                               stages.getInputsAttr())))
     return failure();

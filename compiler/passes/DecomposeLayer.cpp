@@ -48,7 +48,8 @@ public:
       names.push_back(input.name);
     auto program = moe::ProgramOp::create(
         builder, location, StringRef(name), layer.getSymName(), target,
-        maxTokens, builder.getStrArrayAttr(names), moe::ReportAttr());
+        maxTokens, scheme(), bool(layer.getBatchInvariant()),
+        builder.getStrArrayAttr(names), moe::ReportAttr());
     Block *body = builder.createBlock(&program.getBody());
     for (Input &input : inputs)
       input.value = body->addArgument(input.type, location);
@@ -119,6 +120,17 @@ private:
         builder.getI64IntegerAttr(descriptor.getGroup()[1]), known->value);
   }
 
+  /// Its name, if it has one.
+  StringAttr scheme() {
+    const StringRef name = layer.getQuant().getScheme();
+    return name.empty() ? StringAttr() : builder.getStringAttr(name);
+  }
+
+  /// Null where the operand is not quantized.
+  static moe::DescriptorAttr quantized(moe::DescriptorAttr descriptor) {
+    return descriptor.isPlain() ? moe::DescriptorAttr() : descriptor;
+  }
+
   Value input(StringRef name) {
     for (const Input &input : inputs)
       if (input.name == name)
@@ -149,7 +161,7 @@ private:
     if (descriptor.isPlain())
       return {moe::QuantizeOp::create(
                   builder, location, type.clone(descriptor.getElement()),
-                  TypeRange{}, descriptor, input, weights, Value(), Value(),
+                  Type(), descriptor, input, weights, Value(), Value(),
                   IntegerAttr(), Value(), Value(), rows.offsets, rows.counts)
                   .getData(),
               Value()};
@@ -165,9 +177,9 @@ private:
           input, weights, valid, rows.offsets, rows.counts);
     }
     const bool emulated = layer.getQuant().dequantizesWeights();
-    SmallVector<Type, 1> scales;
-    if (!emulated)
-      scales.push_back(moe::scalesOfRows(descriptor, type.getDimSize(1)));
+    const Type scale =
+        emulated ? Type()
+                 : Type(moe::scalesOfRows(descriptor, type.getDimSize(1)));
     const auto stored = [&](StringRef suffix) {
       return this->input((which + suffix).str());
     };
@@ -175,11 +187,11 @@ private:
         builder, location,
         tensor(type.getShape(),
                emulated ? layer.getComputeType() : descriptor.getElement()),
-        scales, descriptor, input, weights,
+        scale, descriptor, input, weights,
         descriptor.getDynamic() ? Value() : stored("_scale"),
         stored("_second_scale"), blockRows, amax, amax ? valid : Value(),
         rows.offsets, rows.counts);
-    return {op.getData(), emulated ? Value() : op.getScales().front()};
+    return {op.getData(), op.getScale()};
   }
 
   /// x that came quantized; dequantized where no engine multiplies its codes.
@@ -212,15 +224,23 @@ private:
   Value matmul(IntegerAttr topK, Quantized lhs, Value gather, StringRef weight,
                Value bias, const Rows &rows) {
     const Value rhs = input(weight);
+    const moe::QuantAttr quant = layer.getQuant();
+    const bool first = weight == "w13";
+    const bool gateUp = first && layer.isGated();
     const auto with = [&](StringRef suffix) {
       return input((weight + suffix).str());
     };
     const int64_t n = cast<RankedTensorType>(rhs.getType()).getDimSize(1);
     return moe::GroupedMatmulOp::create(
-               builder, location, tensor({kAny, n}, builder.getF32Type()), topK,
-               lhs.data, gather, rows.tiles, rows.tileCount, rhs, lhs.scale,
-               Value(), with("_scale"), with("_second_scale"),
-               with("_zero_point"), bias)
+               builder, location, tensor({kAny, n}, builder.getF32Type()),
+               quant.getRealization(first),
+               topK ? topK : builder.getI64IntegerAttr(pairs()),
+               gateUp ? layer.getGateUpOrderAttr() : StringAttr(),
+               layer.accumulatesFast(),
+               quantized(first ? quant.getA1() : quant.getA2()),
+               quantized(first ? quant.getW1() : quant.getW2()), lhs.data,
+               gather, rows.tiles, rows.tileCount, rhs, lhs.scale,
+               with("_scale"), with("_second_scale"), with("_zero_point"), bias)
         .getResult();
   }
 
@@ -233,23 +253,29 @@ private:
     auto route = moe::RouteOp::create(
         builder, location, ids, tensor({kAny, topK}, f32), layer.getRouting(),
         builder.getI64IntegerAttr(layer.getTopK()),
+        input("logits") ? IntegerAttr()
+                        : builder.getI64IntegerAttr(layer.getRoutedExperts()),
         layer.getRoutedScaleOnOutput() ? layer.getRoutedScaleAttr()
                                        : FloatAttr(),
         input("logits"), input("given_ids"), input("given_weights"),
         input("valid_tokens"), input("routing_bias"), input("per_expert_scale"),
         input("token_ids"), input("hash_table"), input("logical_to_physical"),
         input("replica_count"), input("expert_map"),
-        layer.getZeroExperts().value_or(0) > 0 ? layer.getZeroExpertsAttr()
-                                               : IntegerAttr(),
-        layer.getNumSharedExpertsAttr(), input("shared_gate"));
-    auto count = moe::CountOp::create(builder, location,
-                                      tensor({kAny, experts}, i32), experts,
-                                      /*block_tokens=*/0, route.getTopkIds());
+        layer.getExpertMap() ? layer.getLocalBeginAttr() : IntegerAttr(),
+        experts != int64_t(layer.getExperts())
+            ? builder.getI64IntegerAttr(layer.getPhysicalExperts())
+            : IntegerAttr(),
+        positive(layer.getZeroExpertsAttr()),
+        positive(layer.getNumSharedExpertsAttr()), input("shared_gate"));
     IntegerAttr localBegin, localExperts;
     if (local != experts) {
       localBegin = builder.getI64IntegerAttr(*layer.getLocalBegin());
       localExperts = builder.getI64IntegerAttr(local);
     }
+    auto count = moe::CountOp::create(
+        builder, location, tensor({kAny, experts}, i32),
+        builder.getI64IntegerAttr(experts), builder.getI64IntegerAttr(0),
+        localBegin, localExperts, route.getTopkIds());
     auto permute = moe::PermuteOp::create(
         builder, location,
         TypeRange{tensor({kAny}, i32), ids, tensor({local + 1}, i32),
@@ -305,13 +331,21 @@ private:
         tensor({kAny, *layer.getLocalIntermediate()},
                a2.isPlain() ? a2.getElement() : builder.getF32Type()),
         layer.getActivation(), /*interleave=*/nullptr, h, rows.offsets,
-        input("gate_up_addend"), pairs,
+        input("gate_up_addend"), pairs, /*tiles=*/Value(),
+        /*tile_count=*/Value(),
         llvm::map_to_vector(layer.getActivation().getNumbersOfExperts(),
                             [&](StringRef name) { return input(name); }));
     Quantized t = quantize(a2, activate.getResult(), Value(), "a2", rows);
     t.data = permuteColumns(t.data, "w2", IntegerAttr(), Value(), rows);
     return matmul(IntegerAttr(), t, Value(), "w2",
                   *layer.getW2Bias() ? input("b2") : Value(), rows);
+  }
+
+  int64_t pairs() { return layer.getPairsOfToken(); }
+
+  /// Null where there are none.
+  static IntegerAttr positive(IntegerAttr count) {
+    return count && count.getInt() > 0 ? count : IntegerAttr();
   }
 
   /// What the second matmul leaves is an output, rounded to its type.

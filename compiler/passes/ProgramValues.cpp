@@ -44,12 +44,25 @@ int64_t compiler::elementBytes(StringRef elementType) {
   return std::max<int64_t>(elementBits(elementType) / 8, 1);
 }
 
-bool compiler::scalesByGroup(moe::LayerOp layer, moe::GroupedMatmulOp matmul) {
-  if (!matmul.getLhsScale())
-    return false;
-  moe::QuantAttr quant = layer.getQuant();
-  moe::DescriptorAttr lhs = matmul.isFirst() ? quant.getA1() : quant.getA2();
-  return lhs.getGroup()[1] > 0;
+bool compiler::isBatched(moe::ProgramOp program) {
+  return bool(findIn<moe::BatchOp>(program));
+}
+
+int64_t compiler::localExperts(moe::ProgramOp program) {
+  if (auto matmul = findIn<moe::GroupedMatmulOp>(program))
+    return matmul.getNumExperts();
+  auto permute = findIn<moe::PermuteOp>(program);
+  return permute ? permute.getNumLocal() : 0;
+}
+
+int64_t compiler::storedExperts(moe::ProgramOp program) {
+  auto permute = findIn<moe::PermuteOp>(program);
+  return permute ? int64_t(permute.getExperts()) : localExperts(program);
+}
+
+int64_t compiler::rowsOfToken(moe::ProgramOp program) {
+  auto permute = findIn<moe::PermuteOp>(program);
+  return permute ? permute.getPairs() : localExperts(program);
 }
 
 static StringRef nameAt(ArrayAttr names, unsigned index) {
@@ -61,16 +74,15 @@ bool compiler::isOfFewTokens(moe::KernelOp kernel) {
          findStage<moe::GroupedMatmulOp>(kernel);
 }
 
-GemvProblem compiler::gemvProblem(moe::LayerOp layer,
-                                  moe::GroupedMatmulOp matmul, int64_t tokens) {
+GemvProblem compiler::gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens) {
   GemvProblem problem;
-  const bool first = matmul.isFirst();
-  problem.rows = first ? tokens : tokens * layer.getPairsOfToken();
+  problem.rows =
+      matmul.isFirst() ? tokens : tokens * matmul.getTopK().value_or(1);
   problem.k = matmul.getK();
-  problem.parts = first && layer.isGated() ? 2 : 1;
+  problem.parts = matmul.getGateUp() ? 2 : 1;
   problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
   problem.scaled = bool(matmul.getLhsScale());
-  problem.groupScales = scalesByGroup(layer, matmul);
+  problem.groupScales = matmul.scalesByGroup();
   return problem;
 }
 
@@ -79,19 +91,17 @@ bool compiler::isOfSlices(moe::KernelOp kernel) {
          findStage<moe::CombineOp>(kernel);
 }
 
-MatmulProblem compiler::slicesProblem(moe::LayerOp layer,
-                                      moe::GroupedMatmulOp matmul,
-                                      int64_t tokens) {
+MatmulProblem compiler::slicesProblem(moe::GroupedMatmulOp matmul,
+                                      moe::CombineOp combine, int64_t tokens) {
   MatmulProblem problem;
   problem.maxTokens = tokens;
   problem.n = matmul.getN(), problem.k = matmul.getK();
-  problem.experts = layer.getStoredExperts();
-  problem.localExperts = matmul.getNumExperts();
-  problem.topK = layer.getPairsOfToken();
+  problem.experts = problem.localExperts = matmul.getNumExperts();
+  problem.topK = combine.getPairs();
   problem.elementType = elementTypeOf(matmul.getLhs());
   problem.elementBytes = elementBytes(problem.elementType);
-  problem.resultBytes = elementBytes(elementTypeName(layer.getOutputType()));
-  problem.groupScales = scalesByGroup(layer, matmul);
+  problem.resultBytes = elementBytes(elementTypeOf(combine.getOut()));
+  problem.groupScales = matmul.scalesByGroup();
   return problem;
 }
 
@@ -164,8 +174,7 @@ Expression compiler::tileCapacity(int64_t tileRows, int64_t experts) {
 }
 
 Expression compiler::rowCapacity(moe::ProgramOp program) {
-  return Expression::symbol("tokens") *
-         Expression(program.getLayerOp().getRowsOfToken());
+  return Expression::symbol("tokens") * Expression(rowsOfToken(program));
 }
 
 namespace {
@@ -185,14 +194,15 @@ static Expression leadingExtent(Value inKernel, const Smallest &smallest) {
   if (isa<moe::CountOp>(op))
     return ceilDiv(tokens, Expression(smallest.blockTokens));
   if (auto quantize = dyn_cast<moe::QuantizeOp>(op))
-    return quantize.getOffsets() || quantize.getCounts() ||
-                   quantize.getWeights()
+    return quantize.getOffsets() || quantize.getExpertNumTokens() ||
+                   quantize.getRowWeights()
                ? rows
                : tokens;
   if (auto dequantize = dyn_cast<moe::DequantizeOp>(op))
-    return dequantize.getCounts() ? rows : tokens;
+    return dequantize.getExpertNumTokens() ? rows : tokens;
   if (auto amax = dyn_cast<moe::AmaxOp>(op))
-    return ceilDiv(amax.getOffsets() || amax.getCounts() || amax.getWeights()
+    return ceilDiv(amax.getOffsets() || amax.getExpertNumTokens() ||
+                           amax.getRowWeights()
                        ? rows
                        : tokens,
                    Expression(int64_t(amax.getBlockRows())));

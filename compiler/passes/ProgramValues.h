@@ -38,20 +38,36 @@ inline constexpr int64_t kRoutingCluster = 8;
 /// Bits of an element.
 int64_t elementBits(llvm::StringRef elementType);
 
-/// Whether the scales of a matmul's lhs change along k.
-bool scalesByGroup(moe::LayerOp layer, moe::GroupedMatmulOp matmul);
+/// The first operation of a kind in a program, in its variants or kernels.
+template <typename Op> Op findIn(moe::ProgramOp program) {
+  Op found;
+  program.walk([&](Op op) {
+    found = op;
+    return mlir::WalkResult::interrupt();
+  });
+  return found;
+}
+
+/// Rows come by expert, with counts.
+bool isBatched(moe::ProgramOp program);
+/// Experts whose weights this rank has.
+int64_t localExperts(moe::ProgramOp program);
+/// Experts whose weights there are: of batched rows those of this rank.
+int64_t storedExperts(moe::ProgramOp program);
+/// Rows at most for each of a run's tokens, which are slots of an expert where
+/// rows come by expert.
+int64_t rowsOfToken(moe::ProgramOp program);
 
 /// Whether the kernel is one of the two of a few tokens: it routes them and
 /// multiplies.
 bool isOfFewTokens(moe::KernelOp kernel);
 /// A matmul in a kernel of so many tokens at most.
-GemvProblem gemvProblem(moe::LayerOp layer, moe::GroupedMatmulOp matmul,
-                        int64_t tokens);
+GemvProblem gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens);
 
 /// Whether the kernel multiplies and combines in slices of the result.
 bool isOfSlices(moe::KernelOp kernel);
 /// The second matmul of up to so many tokens, in slices.
-MatmulProblem slicesProblem(moe::LayerOp layer, moe::GroupedMatmulOp matmul,
+MatmulProblem slicesProblem(moe::GroupedMatmulOp matmul, moe::CombineOp combine,
                             int64_t tokens);
 
 /// What the epilogue of a matmul's kernel leaves: the result of the activation,

@@ -28,55 +28,6 @@ using mlir::RankedTensorType;
 using mlir::StringAttr;
 using mlir::StringRef;
 
-static std::vector<Expression> shapeOf(RankedTensorType type, bool ofRows) {
-  std::vector<Expression> shape;
-  for (int64_t extent : type.getShape())
-    shape.push_back(mlir::ShapedType::isDynamic(extent)
-                        ? Expression::symbol(ofRows ? "rows" : "tokens")
-                        : Expression(extent));
-  return shape;
-}
-
-static ValueRole roleOf(moe::TensorRole role) {
-  switch (role) {
-  case moe::TensorRole::Input:
-    return ValueRole::Input;
-  case moe::TensorRole::OptionalInput:
-    return ValueRole::OptionalInput;
-  case moe::TensorRole::StoredWeight:
-    return ValueRole::StoredWeight;
-  case moe::TensorRole::Output:
-    return ValueRole::Output;
-  case moe::TensorRole::OptionalOutput:
-    return ValueRole::OptionalOutput;
-  }
-  llvm_unreachable("a role of no row");
-}
-
-std::vector<Value> compiler::callerValues(moe::LayerOp layer) {
-  std::vector<Value> values;
-  for (const moe::LayerTensor &tensor : layer.getTensors()) {
-    Value &value = values.emplace_back();
-    value.name = tensor.name.str();
-    value.role = roleOf(tensor.role);
-    value.alignment = tensor.alignment;
-    value.callerRowStride = tensor.rowStride;
-    auto layout = dyn_cast_or_null<moe::LayoutAttr>(tensor.type.getEncoding());
-    if (layout && !layout.getStored().empty()) {
-      const StoredWeight stored =
-          storedWeight(tensor.name, tensor.type, layout.getStored());
-      value.elementTypes = {stored.elementType};
-      value.shape.assign(stored.shape.begin(), stored.shape.end());
-      continue;
-    }
-    value.elementTypes = {elementTypeName(tensor.type.getElementType())};
-    for (StringRef other : tensor.otherTypes)
-      value.elementTypes.push_back(other.str());
-    value.shape = shapeOf(tensor.type, tensor.ofRows);
-  }
-  return values;
-}
-
 /// A weight as kernels read it.
 static Value packedValue(mlir::Value weight) {
   auto type = cast<RankedTensorType>(weight.getType());
@@ -84,7 +35,7 @@ static Value packedValue(mlir::Value weight) {
   value.name = valueName(weight);
   value.role = ValueRole::PackedWeight;
   value.elementTypes = {elementTypeName(type.getElementType())};
-  value.shape = shapeOf(type, /*ofRows=*/false);
+  value.shape.assign(type.getShape().begin(), type.getShape().end());
   return value;
 }
 

@@ -22,9 +22,6 @@
 
 namespace moec::compiler {
 
-/// Inputs, stored weights and outputs. The layer must be resolved.
-std::vector<Value> callerValues(moe::LayerOp layer);
-
 /// Packed weights and workspace.
 std::vector<Value> targetValues(moe::ProgramOp program);
 
