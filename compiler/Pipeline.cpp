@@ -32,19 +32,21 @@ void compiler::buildPipeline(mlir::OpPassManager &manager,
   decompose.gpu = options.gpu;
   decompose.maxTokens = options.maxTokens;
   manager.addPass(createDecomposeLayerPass(decompose));
-  manager.addPass(createChooseWeightLayoutPass());
-  manager.addPass(createChooseBackendPass({options.backend, options.engine}));
-  manager.addPass(createMakeVariantsPass());
+  auto &stages = manager.nest<moe::ProgramOp>();
+  stages.addPass(createChooseWeightLayoutPass());
+  stages.addPass(createChooseBackendPass({options.backend, options.engine}));
+  stages.addPass(createMakeVariantsPass());
   if (options.checkPrograms)
     manager.addPass(createCheckProgramPass());
   if (stop == Phase::Stages)
     return;
 
-  manager.addPass(createFormKernelsPass());
+  auto &kernels = manager.nest<moe::ProgramOp>();
+  kernels.addPass(createFormKernelsPass());
   if (stop == Phase::Kernels)
     return;
 
-  manager.addPass(createSelectSchedulePass({options.tunedFile}));
-  manager.addPass(createPlanWorkspacePass());
-  manager.addPass(createMergeKernelsPass());
+  kernels.addPass(createSelectSchedulePass({options.tunedFile}));
+  kernels.addPass(createPlanWorkspacePass());
+  kernels.addPass(createMergeKernelsPass());
 }

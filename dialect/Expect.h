@@ -61,6 +61,17 @@ inline mlir::Type f32(mlir::Operation *op) {
   return mlir::Float32Type::get(op->getContext());
 }
 
+/// The number of tiles, and zeros that kernels count with: of both matmuls, at
+/// least.
+inline mlir::LogicalResult verifyTileCount(mlir::Operation *op,
+                                           mlir::Value value) {
+  constexpr int64_t kLeast = 3;
+  if (failed(expectRank(op, "tile_count", value, 1)))
+    return mlir::failure();
+  return expect(op, "tile_count", value,
+                {std::max(tensor(value).getDimSize(0), kLeast)}, i32(op));
+}
+
 } // namespace moec::moe::detail
 
 #endif // MOEC_DIALECT_EXPECT_H

@@ -47,6 +47,35 @@ llvm::SmallVector<int64_t, 3> scaleShape(DescriptorAttr descriptor,
                                          int64_t experts, int64_t parts,
                                          int64_t partRows, int64_t columns);
 
+/// The scales of activations of so many columns, as kernels read them: [1], or
+/// [?, groups].
+mlir::RankedTensorType scalesOfRows(DescriptorAttr descriptor, int64_t columns);
+
+/// Who gives a tensor of a layer, or takes it, and when.
+enum class TensorRole {
+  Input,          ///< at every run
+  OptionalInput,  ///< may be absent at a run
+  StoredWeight,   ///< once per layer, as the checkpoint holds it
+  Output,         ///< written by every run
+  OptionalOutput, ///< written where a run asks for it
+};
+
+/// A tensor between a layer and its caller. Its leading `?` is tokens or rows.
+struct LayerTensor {
+  llvm::StringRef name;
+  TensorRole role = TensorRole::Input;
+  mlir::RankedTensorType type;
+  /// Element types that a run may give besides the type's own.
+  llvm::SmallVector<llvm::StringRef, 2> otherTypes;
+  int64_t alignment = 16; ///< of the pointer, in bytes
+  bool rowStride = false; ///< the caller may give another stride of rows
+  bool ofRows = false;    ///< the leading `?` is rows
+};
+
+/// The tensor of that name, or null.
+const LayerTensor *findTensor(llvm::ArrayRef<LayerTensor> tensors,
+                              llvm::StringRef name);
+
 /// The fields of #moe.parallel.
 struct Parallel {
   int64_t tp = 1, tpRank = 0;
@@ -85,8 +114,10 @@ struct Schedule {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #include "dialect/MoeDialect.h.inc"
+#include "dialect/MoeEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialect/MoeAttrs.h.inc"
+#include "dialect/MoeInterfaces.h.inc"
 #define GET_OP_CLASSES
 #include "dialect/MoeOps.h.inc"
 #pragma GCC diagnostic pop

@@ -23,6 +23,7 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::moe;
 
+#include "dialect/MoeEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialect/MoeAttrs.cpp.inc"
 
@@ -187,6 +188,45 @@ QuantAttr QuantAttr::getSpelled(MLIRContext *context, DescriptorAttr a1,
   return get(context, "", a1, a2, w1, w2);
 }
 
+/// Weights of 4 bits whose scales multiply sums: those of groups of 64 or 128
+/// along k, or of rows.
+static bool scalesSums(DescriptorAttr weight) {
+  if (!weight.getElement().isInteger(4) || weight.isPlain() ||
+      weight.getDynamic() || weight.getSecondScale() || weight.getZeroPoint())
+    return false;
+  const Type scale = weight.getScale();
+  const int64_t columns = weight.getGroup()[1];
+  return (scale.isF32() || scale.isF16() || scale.isBF16()) &&
+         weight.getGroup()[0] == 1 &&
+         (columns == -1 || columns == 64 || columns == 128);
+}
+
+bool QuantAttr::multipliesCodes() const {
+  const DescriptorAttr a1 = getA1();
+  const bool ofTokens = a1.getDynamic() && a1.getScale().isF32() &&
+                        a1.getGroup() == ArrayRef<int64_t>{1, -1};
+  return a1 == getA2() && ofTokens &&
+         (a1.getElement().isInteger(8) ||
+          isa<Float8E4M3FNType>(a1.getElement())) &&
+         scalesSums(getW1()) && scalesSums(getW2());
+}
+
+bool QuantAttr::dequantizesWeights() const {
+  if (getW1().isPlain() || getW2().isPlain())
+    return false;
+  const catalog::Scheme *row =
+      catalog::find(catalog::kSchemes, std::string_view(getScheme()));
+  return row ? row->policy == catalog::kWeightOnly : !multipliesCodes();
+}
+
+Realization QuantAttr::getRealization(bool first) const {
+  const DescriptorAttr activation = first ? getA1() : getA2();
+  if (dequantizesWeights())
+    return activation.isPlain() ? Realization::Dequantized
+                                : Realization::Emulated;
+  return multipliesCodes() ? Realization::Codes : Realization::Native;
+}
+
 Attribute QuantAttr::parse(AsmParser &parser, Type) {
   std::string name;
   if (parser.parseLess())
@@ -247,6 +287,12 @@ LogicalResult QuantAttr::verify(EmitError emitError, StringRef name,
 //===----------------------------------------------------------------------===//
 // RoutingAttr
 //===----------------------------------------------------------------------===//
+
+bool RoutingAttr::takesGivenIdsAlone() const {
+  const catalog::RoutingMethod *row =
+      catalog::find(catalog::kRoutingMethods, std::string_view(getMethod()));
+  return row && row->select == "given";
+}
 
 Attribute RoutingAttr::parse(AsmParser &parser, Type) {
   std::string method, scoring;
@@ -370,6 +416,18 @@ moec::catalog::ActivationNumbers ActivationAttr::getNumbers() const {
   return {number(getAlpha(), row.alpha), number(getBeta(), row.beta),
           number(getLinearBeta(), row.linearBeta),
           number(getLimit(), row.limit)};
+}
+
+SmallVector<StringRef> ActivationAttr::getNumbersOfExperts() const {
+  SmallVector<StringRef> weights;
+  if (!getPerExpert())
+    return weights;
+  const std::string_view parameters = getRow().parameters;
+  for (size_t i = 0; i < catalog::countWords(parameters); ++i)
+    weights.push_back(catalog::find(catalog::kActivationParameters,
+                                    catalog::wordAt(parameters, i))
+                          ->weight);
+  return weights;
 }
 
 //===----------------------------------------------------------------------===//

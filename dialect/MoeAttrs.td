@@ -16,6 +16,7 @@
 #define MOEC_DIALECT_MOEATTRS_TD
 
 include "dialect/MoeDialect.td"
+include "mlir/IR/EnumAttr.td"
 include "mlir/IR/TensorEncoding.td"
 
 // What all attributes share: a hand-written parser that names fields in its
@@ -29,6 +30,14 @@ class Moe_FieldsAttr<string name, string attrMnemonic, list<Trait> traits = []>
 //===----------------------------------------------------------------------===//
 // What is computed
 //===----------------------------------------------------------------------===//
+
+def Moe_RealizationAttr : I32EnumAttr<"Realization", "how a matmul multiplies its operands", [
+    I32EnumAttrCase<"Native", 0, "native">,
+    I32EnumAttrCase<"Dequantized", 1, "dequantized">,
+    I32EnumAttrCase<"Codes", 2, "codes">,
+    I32EnumAttrCase<"Emulated", 3, "emulated">]> {
+  let cppNamespace = "::moec::moe";
+}
 
 def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor"> {
   let summary = "what one operand of a matmul is made of";
@@ -122,6 +131,13 @@ def Moe_QuantAttr : Moe_FieldsAttr<"Quant", "quant"> {
                                 DescriptorAttr a2, DescriptorAttr w1, DescriptorAttr w2);
     /// The row's name; empty when spelled out.
     ::llvm::StringRef getScheme() const { return getName(); }
+    /// How the layer's first or second matmul multiplies its operands.
+    Realization getRealization(bool first) const;
+    /// Weights become numbers of 16 bits before they are multiplied.
+    bool dequantizesWeights() const;
+    /// Codes of 4 bits become elements of the activations' 8 as they are, and
+    /// scales multiply sums.
+    bool multipliesCodes() const;
   }];
 }
 
@@ -163,6 +179,8 @@ def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing"> {
   ];
   let extraClassDeclaration = [{
     double getScaleValue() const { return getScale() ? getScale().getValueAsDouble() : 1.0; }
+    /// The method has no way to choose experts by itself.
+    bool takesGivenIdsAlone() const;
   }];
 }
 
@@ -202,6 +220,8 @@ def Moe_ActivationAttr : Moe_FieldsAttr<"Activation", "activation"> {
     bool isGated() const;
     /// The parameters, the row's where none is said.
     ::moec::catalog::ActivationNumbers getNumbers() const;
+    /// The weights that hold the parameters where each expert has its own.
+    ::llvm::SmallVector<::llvm::StringRef> getNumbersOfExperts() const;
   }];
 }
 

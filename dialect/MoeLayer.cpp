@@ -212,15 +212,6 @@ SmallVector<int64_t, 3> moec::moe::scaleShape(DescriptorAttr descriptor,
   return {experts, rows, int64_t(llvm::divideCeil(columns, groupColumns))};
 }
 
-LayoutAttr LayerOp::getStoredLayoutOf(StringRef input) {
-  const StringRef row = getStoredLayout();
-  const catalog::StoredLayout &layout =
-      *catalog::find(catalog::kStoredLayouts, std::string_view(row));
-  return catalog::storedTensor(layout, input).isAsRead()
-             ? LayoutAttr()
-             : LayoutAttr::getStored(getContext(), row);
-}
-
 SmallVector<int64_t, 3> LayerOp::getW13ScaleShape() {
   return scaleShape(getQuant().getW1(), *getLocalExperts(), isGated() ? 2 : 1,
                     *getLocalIntermediate(), getWidth());

@@ -166,8 +166,9 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     /// What matmuls multiply where weights are dequantized: activations as they
     /// come, or quantized ones, emulated, in the input's type of 16 bits.
     ::mlir::Type getComputeType();
-    /// How an input of that name is stored; null where kernels can read it so.
-    LayoutAttr getStoredLayoutOf(::llvm::StringRef input);
+    /// What goes into the layer, in the order of a program's arguments, and
+    /// what comes out of it. The layer must be resolved.
+    ::llvm::SmallVector<LayerTensor> getTensors();
     /// Weights are stored as floats, and their codes and scales made of these.
     bool quantizesWeights() { return bool(getWeightsType()); }
     bool accumulatesFast() { return getAccumulate() == "fast"; }

@@ -48,6 +48,7 @@ static void printIsolatedBody(OpAsmPrinter &printer, Operation *op,
   printBody(printer, op, body);
 }
 
+#include "dialect/MoeInterfaces.cpp.inc"
 #define GET_OP_CLASSES
 #include "dialect/MoeOps.cpp.inc"
 
@@ -79,8 +80,8 @@ void AmaxOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 }
 void QuantizeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getData(), "q");
-  for (Value scale : getScales())
-    setName(scale, "scale");
+  if (getScale())
+    setName(getScale(), "scale");
 }
 void DequantizeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getData(), "dequantized");
@@ -163,9 +164,4 @@ int64_t GroupedMatmulOp::getK() { return tensor(getRhs()).getDimSize(2); }
 int64_t GroupedMatmulOp::getInterleave() {
   auto layout = dyn_cast_or_null<LayoutAttr>(tensor(getRhs()).getEncoding());
   return layout ? layout.getInterleave() : 0;
-}
-
-StringRef GroupedMatmulOp::getGateUpOrder() {
-  auto layout = dyn_cast_or_null<LayoutAttr>(tensor(getRhs()).getEncoding());
-  return layout ? layout.getGateUpOrder() : StringRef("gate_first");
 }

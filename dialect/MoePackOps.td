@@ -15,7 +15,7 @@
 
 include "dialect/MoeStageOps.td"
 
-def Moe_PackOp : Moe_StageOp<"pack", [Pure]> {
+def Moe_PackOp : Moe_ValueOp<"pack", [Pure]> {
   let summary = "a stored weight in the layout that kernels read";
   let description = [{
     Weight preparation, once at load: shape and element type stay, but for
@@ -35,7 +35,7 @@ def Moe_PackOp : Moe_StageOp<"pack", [Pure]> {
   let assemblyFormat = "$source (`order` `(` $order^ `:` type($order) `)`)? attr-dict `:` type($source) `->` type($result)";
 }
 
-def Moe_PackOrderOp : Moe_StageOp<"pack_order", [Pure, AllTypesMatch<["index", "order"]>]> {
+def Moe_PackOrderOp : Moe_ValueOp<"pack_order", [Pure, AllTypesMatch<["index", "order"]>]> {
   let summary = "columns in the order of their groups";
   let description = [{
     Weight preparation, once at load: from the group of each column (`index`
@@ -54,7 +54,7 @@ def Moe_PackOrderOp : Moe_StageOp<"pack_order", [Pure, AllTypesMatch<["index", "
   let assemblyFormat = "`group` `=` $group $index attr-dict `:` type($index)";
 }
 
-def Moe_QuantizeWeightsOp : Moe_StageOp<"quantize_weights", [Pure]> {
+def Moe_QuantizeWeightsOp : Moe_ValueOp<"quantize_weights", [Pure]> {
   let summary = "a weight stored as floats, in codes and scales";
   let description = [{
     Weight preparation, once at load: of floats [experts, rows, columns] codes as

@@ -29,7 +29,9 @@ def Moe_ProgramOp : Moe_Op<"program", [
     The region's arguments are the layer's tensors, called as `inputs` says.
     It holds the packing of weights, variants with ascending ranges from 1 to
     `max_tokens` without a gap, but for those that some GPUs alone take, and,
-    once they are formed, kernels.
+    once they are formed, kernels. No pass behind `moe-decompose-layer` reads the
+    layer: `scheme` is the name of its scheme, if it has one, and
+    `batch_invariant` that a token's result may not depend on the batch.
 
     ```mlir
     moe.layer @tiny {experts = 4, top_k = 2, hidden = 64, intermediate = 32,
@@ -60,12 +62,15 @@ def Moe_ProgramOp : Moe_Op<"program", [
     FlatSymbolRefAttr:$layer,
     Moe_TargetAttr:$target,
     Moe_IntAttr:$max_tokens,
+    OptionalAttr<StrAttr>:$scheme,
+    UnitAttr:$batch_invariant,
     StrArrayAttr:$inputs,
     OptionalAttr<Moe_ReportAttr>:$report
   );
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `of` $layer `for` qualified($target) `max_tokens` $max_tokens
+    (`scheme` $scheme^)? (`batch_invariant` $batch_invariant^)?
     `inputs` $inputs (`report` qualified($report)^)? attr-dict-with-keyword custom<IsolatedBody>($body)
   }];
   let hasVerifier = 1;

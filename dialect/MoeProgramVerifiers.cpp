@@ -120,70 +120,54 @@ LogicalResult ProgramOp::verifyRegions() {
   return verifyPacking(*this);
 }
 
-/// Inputs that carry a name of the layer's tensors must have their shape.
-static LogicalResult verifyInputs(ProgramOp program, LayerOp layer) {
-  constexpr int64_t any = ShapedType::kDynamic;
-  Builder builder(program.getContext());
-  const QuantAttr quant = layer.getQuant();
-  const int64_t experts = *layer.getLocalExperts();
-  const int64_t rows = layer.getW13Rows();
-  const int64_t inner = *layer.getLocalIntermediate();
-  // What is stored in another way says so in its type.
-  struct Expected {
-    StringRef name;
-    SmallVector<int64_t, 3> shape;
-    Type element;
+/// Whether `type` is that of the layer's tensor of this name. `what`: "input"
+/// or "output".
+static LogicalResult verifyTensor(Operation *op, LayerOp layer,
+                                  ArrayRef<LayerTensor> tensors, StringRef what,
+                                  StringRef name, Type type) {
+  const bool isOutput = what == "output";
+  const auto isAsked = [&](const LayerTensor &tensor) {
+    return isOutput == (tensor.role == TensorRole::Output ||
+                        tensor.role == TensorRole::OptionalOutput);
   };
-  const Expected table[] = {
-      {"x",
-       {any, layer.getWidth()},
-       layer.getInputQuantized() ? quant.getA1().getElement()
-                                 : layer.getInputType()},
-      {"logits", {any, layer.getRoutedExperts()}, layer.getLogitsType()},
-      {"given_weights", {any, layer.getTopK()}, builder.getF32Type()},
-      {"valid_tokens", {1}, builder.getI32Type()},
-      {"w13",
-       {experts, rows, layer.getWidth()},
-       layer.getWeightsType().value_or(quant.getW1().getElement())},
-      {"w2",
-       {experts, layer.getWidth(), inner},
-       layer.getWeightsType().value_or(quant.getW2().getElement())},
-      {"w13_group_index", {experts, layer.getWidth()}, builder.getI32Type()},
-      {"w2_group_index", {experts, inner}, builder.getI32Type()},
-      {"w13_scale", layer.getW13ScaleShape(), quant.getW1().getScale()},
-      {"w2_scale", layer.getW2ScaleShape(), quant.getW2().getScale()},
-      {"w13_second_scale",
-       {experts, layer.isGated() ? 2 : 1},
-       quant.getW1().getSecondScale()},
-      {"w2_second_scale", {experts, 1}, quant.getW2().getSecondScale()},
-      {"w13_zero_point", layer.getW13ScaleShape(),
-       quant.getW1().getZeroPoint()},
-      {"w2_zero_point", layer.getW2ScaleShape(), quant.getW2().getZeroPoint()},
-      {"a1_scale", {layer.getStoredExperts()}, quant.getA1().getScale()},
-      {"a2_scale", {layer.getStoredExperts()}, quant.getA2().getScale()},
-      {"a1_second_scale",
-       {layer.getStoredExperts()},
-       quant.getA1().getSecondScale()},
-      {"a2_second_scale",
-       {layer.getStoredExperts()},
-       quant.getA2().getSecondScale()},
-      {"b13", {experts, rows}, layer.getInputType()},
-      {"b2", {experts, layer.getWidth()}, layer.getInputType()},
-      {"residual", {any, layer.getWidth()}, layer.getOutputType()},
-  };
-  for (const Expected &expected : table) {
-    const BlockArgument input = program.getInput(expected.name);
-    if (!input || expected.shape.empty() || !expected.element)
-      continue;
-    const auto type =
-        RankedTensorType::get(expected.shape, expected.element,
-                              layer.getStoredLayoutOf(expected.name));
-    if (input.getType() != type)
-      return program.emitOpError()
-             << "input '" << expected.name << "' must be " << type
-             << " as layer @" << layer.getSymName() << " says ("
-             << (layer.isGated() ? "gated" : "not gated") << "), got "
-             << input.getType();
+  const LayerTensor *tensor = findTensor(tensors, name);
+  if (!tensor || !isAsked(*tensor)) {
+    auto error = op->emitOpError()
+                 << what << " '" << name << "' is no tensor of layer @"
+                 << layer.getSymName() << "; it has ";
+    llvm::interleaveComma(llvm::make_filter_range(tensors, isAsked), error,
+                          [&](const LayerTensor &its) { error << its.name; });
+    return error;
+  }
+  if (type == tensor->type)
+    return success();
+  return op->emitOpError() << what << " '" << name << "' must be "
+                           << tensor->type << " as layer @"
+                           << layer.getSymName() << " says ("
+                           << (layer.isGated() ? "gated" : "not gated")
+                           << "), got " << type;
+}
+
+/// Inputs and what variants return are tensors of the layer.
+static LogicalResult verifyTensors(ProgramOp program, LayerOp layer) {
+  const SmallVector<LayerTensor> tensors = layer.getTensors();
+  for (auto [name, argument] :
+       llvm::zip(program.getInputs(), program.getBody().getArguments()))
+    if (failed(verifyTensor(program, layer, tensors, "input", text(name),
+                            argument.getType())))
+      return failure();
+  for (auto variant : program.getBody().getOps<VariantOp>()) {
+    auto ret = cast<ReturnOp>(variant.getBody().front().getTerminator());
+    for (auto [name, value] : llvm::zip(ret.getOutputNames(), ret.getOutputs()))
+      if (failed(verifyTensor(ret, layer, tensors, "output", text(name),
+                              value.getType())))
+        return failure();
+    const ArrayAttr optional =
+        ret.getOptionalNames().value_or(ArrayAttr::get(ret.getContext(), {}));
+    for (auto [name, value] : llvm::zip(optional, ret.getOptionalOutputs()))
+      if (failed(verifyTensor(ret, layer, tensors, "output", text(name),
+                              value.getType())))
+        return failure();
   }
   return success();
 }
@@ -194,7 +178,7 @@ LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto layer = dyn_cast_or_null<LayerOp>(found);
   if (!layer)
     return emitOpError() << "there is no layer @" << getLayer();
-  return layer.isResolved() ? verifyInputs(*this, layer) : success();
+  return layer.isResolved() ? verifyTensors(*this, layer) : success();
 }
 
 //===----------------------------------------------------------------------===//

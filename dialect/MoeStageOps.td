@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Stages in value form. Operands and results are called as in the manifest's
-// stages. Stages are pure, except those that communicate. Element types are
+// Stages in value form. Manifests call operands and results as they are called
+// here. Stages are pure, except those that communicate. Element types are
 // logical; how a packed weight is stored is its tensor type's encoding.
 //
 //===----------------------------------------------------------------------===//
@@ -15,13 +15,43 @@
 #define MOEC_DIALECT_MOESTAGEOPS_TD
 
 include "dialect/MoeAttrs.td"
+include "dialect/MoeInterfaces.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-class Moe_StageOp<string mnemonic, list<Trait> traits = []>
+// A stage of any kind.
+class Moe_ValueOp<string mnemonic, list<Trait> traits = []>
     : Moe_Op<mnemonic, !listconcat(traits, [
         DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>])> {
   let hasVerifier = 1;
+}
+
+// A name and, where the operand or result may be absent, '?'.
+class Moe_Word<dag values, int index> {
+  string word = !getdagname(values, index)
+    # !if(!initialized(!getdagarg<Optional>(values, index)), "?", "");
+}
+
+// A stage of a kernel. `own`: the methods of the interface that the op defines
+// in place of the usual ones. Members of the class go to `members`.
+class Moe_StageOp<string mnemonic, list<Trait> traits = [], list<string> own = []>
+    : Moe_ValueOp<mnemonic, !listconcat(traits, [
+        DeclareOpInterfaceMethods<Moe_StageOpInterface, own>])> {
+  list<string> operandWords = !foldl([]<string>, !range(!size(arguments)), words, index,
+    !if(!initialized(!getdagarg<TypeConstraint>(arguments, index)),
+        !listconcat(words, [Moe_Word<arguments, index>.word]), words));
+  list<string> resultWords = !foreach(index, !range(!size(results)), Moe_Word<results, index>.word);
+  code members = [{}];
+  let extraClassDeclaration = [{
+    static ::llvm::ArrayRef<::llvm::StringRef> getODSOperands() {
+      static constexpr ::llvm::StringRef words[] = {"}] # !interleave(operandWords, "\", \"") # [{"};
+      return words;
+    }
+    static ::llvm::ArrayRef<::llvm::StringRef> getODSResults() {
+      static constexpr ::llvm::StringRef words[] = {"}] # !interleave(resultWords, "\", \"") # [{"};
+      return words;
+    }
+  }] # members;
 }
 
 def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments]> {
@@ -29,8 +59,9 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments]> {
   let description = [{
     `top_k` distinct experts a token, by the method of `routing`, from the
     logits [tokens, experts]. Where ids and weights are `given`, those are
-    taken instead when the caller hands them over. Rows at and beyond the value
-    of `valid` route nowhere. The leading `?` is tokens. Besides:
+    taken instead when the caller hands them over. Without logits `experts` says
+    how many there are. Rows at and beyond the value of `valid` route nowhere.
+    The leading `?` is tokens. Besides:
 
     * `bias` [experts] counts in the selection, where the method takes one;
     * `expert_scale` [experts] are factors of the experts' weights;
@@ -42,8 +73,9 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments]> {
     What is counted and permuted are places of weights: with `replicas`, of the
     physical experts (map[e, i], i below count[e]) of the logical expert e the
     one that the index of the pair, modulo their count, picks; with `map`, the
-    local expert that it says, if any. `shared` experts follow, of each token,
-    behind the physical ones; their weight is 1, or the sigmoid of the `gate`.
+    local expert that it says, if any, whose first has the number `local_begin`.
+    `shared` experts follow, of each token, behind the `physical` ones; their
+    weight is 1, or the sigmoid of the `gate`.
     The last `zero` of the experts that the logits name have no weights, but
     hand the token on as it is: their place is -2, which nobody counts.
 
@@ -58,6 +90,7 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments]> {
   let arguments = (ins
     Moe_RoutingAttr:$routing,
     Moe_IntAttr:$top_k,
+    OptionalAttr<Moe_IntAttr>:$experts,
     OptionalAttr<F64Attr>:$output_scale,
     Optional<AnyRankedTensor>:$logits,
     Optional<AnyRankedTensor>:$given_ids,
@@ -70,21 +103,26 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments]> {
     Optional<AnyRankedTensor>:$logical_to_physical,
     Optional<AnyRankedTensor>:$replica_count,
     Optional<AnyRankedTensor>:$expert_map,
+    OptionalAttr<Moe_IntAttr>:$local_begin,
+    OptionalAttr<Moe_IntAttr>:$physical_experts,
     OptionalAttr<Moe_IntAttr>:$zero,
     OptionalAttr<Moe_IntAttr>:$shared,
     Optional<AnyRankedTensor>:$shared_gate
   );
   let results = (outs AnyRankedTensor:$topk_ids, AnyRankedTensor:$topk_weights);
   let assemblyFormat = [{
-    $routing `top_k` `=` $top_k (`output_scale` `=` $output_scale^)? ($logits^)?
+    $routing `top_k` `=` $top_k (`experts` `=` $experts^)? (`output_scale` `=` $output_scale^)? ($logits^)?
     (`given` `(` $given_ids^ `,` $given_weights `)`)? (`valid` $valid_tokens^)?
     (`bias` $routing_bias^)? (`expert_scale` $expert_scale^)?
     (`table` `(` $token_ids^ `,` $hash_table `)`)?
-    (`replicas` `(` $logical_to_physical^ `,` $replica_count `)`)? (`map` $expert_map^)?
+    (`replicas` `(` $logical_to_physical^ `,` $replica_count `)`)?
+    (`map` $expert_map^)? (`local_begin` `=` $local_begin^)? (`physical` `=` $physical_experts^)?
     (`zero` `=` $zero^)? (`shared` `=` $shared^)? (`gate` $shared_gate^)?
     attr-dict `:` functional-type(operands, results)
   }];
-  let extraClassDeclaration = [{
+  let members = [{
+    /// Experts that the method chooses among.
+    int64_t getNumExperts() { return getLogits() ? ::llvm::cast<::mlir::RankedTensorType>(getLogits().getType()).getDimSize(1) : int64_t(*getExperts()); }
     /// Columns of the map of replicas.
     int64_t getReplicaSlots() { return ::llvm::cast<::mlir::RankedTensorType>(getLogicalToPhysical().getType()).getDimSize(1); }
   }];
@@ -93,9 +131,10 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments]> {
 def Moe_CountOp : Moe_StageOp<"count", [Pure]> {
   let summary = "how many pairs each expert has, per block of tokens";
   let description = [{
-    From ids [tokens, top_k] to counts [blocks, experts], a block being
-    `block_tokens` tokens; 0 is not decided yet. The leading `?` of the ids is
-    tokens, of the counts ceildiv(tokens, block_tokens).
+    From ids [tokens, pairs] to counts [blocks, experts], a block being
+    `block_tokens` tokens; 0 is not decided yet. This rank holds the `local`
+    experts (begin, count; absent: all). The leading `?` of the ids is tokens, of
+    the counts ceildiv(tokens, block_tokens).
 
     ```mlir
     func.func private @count(%ids: tensor<?x8xi32>) {
@@ -107,22 +146,30 @@ def Moe_CountOp : Moe_StageOp<"count", [Pure]> {
   let arguments = (ins
     Moe_IntAttr:$experts,
     Moe_IntAttr:$block_tokens,
+    OptionalAttr<Moe_IntAttr>:$local_begin,
+    OptionalAttr<Moe_IntAttr>:$local_experts,
     AnyRankedTensor:$topk_ids
   );
   let results = (outs AnyRankedTensor:$block_counts);
   let assemblyFormat = [{
-    `experts` `=` $experts `block_tokens` `=` $block_tokens $topk_ids
+    `experts` `=` $experts `block_tokens` `=` $block_tokens
+    (`local` `[` $local_begin^ `,` $local_experts `]`)? $topk_ids
     attr-dict `:` functional-type(operands, results)
+  }];
+  let members = [{
+    /// The experts that this rank holds.
+    int64_t getFirstLocal() { return getLocalBegin().value_or(0); }
+    int64_t getNumLocal() { return getLocalExperts().value_or(getExperts()); }
   }];
 }
 
 def Moe_PermuteOp : Moe_StageOp<"permute", [Pure]> {
   let summary = "pairs sorted by expert, and the tiles of rows to multiply";
   let description = [{
-    A pair is (token, k), its index token * top_k + k. Results:
+    A pair is (token, k), its index token * pairs + k. Results:
 
     * `rows` [rows]: the pair of each sorted row; inside an expert pairs ascend;
-    * `positions` [tokens, top_k]: the row of each pair, -1 where its expert is
+    * `positions` [tokens, pairs]: the row of each pair, -1 where its expert is
       not one of the `local` ones (begin, count; absent: all);
     * `offsets` [local + 1]: the first row of each local expert;
     * `tiles` [tiles, 4]: {local expert, first row, end row, 0}, at most
@@ -166,12 +213,14 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure]> {
     `block_tokens` `=` $block_tokens (`local` `[` $local_begin^ `,` $local_experts `]`)?
     (`capacity` `=` $capacity^)? $topk_ids `,` $block_counts attr-dict `:` functional-type(operands, results)
   }];
-  let extraClassDeclaration = [{
+  let members = [{
     /// The experts that this rank holds.
     int64_t getFirstLocal() { return getLocalBegin().value_or(0); }
     int64_t getNumLocal() { return getLocalExperts().value_or(getExperts()); }
     /// By which the rows of an expert's tiles may differ from full ones.
     int64_t getStepOfRows() { return getRowStep().value_or(getTileRows()); }
+    /// The rows that a token brings.
+    int64_t getPairs() { return ::llvm::cast<::mlir::RankedTensorType>(getPositions().getType()).getDimSize(1); }
     /// Zeros behind the number of tiles.
     int64_t getCounters() { return ::mlir::cast<::mlir::RankedTensorType>(getTileCount().getType()).getDimSize(0) - 1; }
   }];
@@ -197,15 +246,15 @@ def Moe_BatchOp : Moe_StageOp<"batch", [Pure]> {
   let arguments = (ins
     Moe_IntAttr:$tile_rows,
     OptionalAttr<Moe_IntAttr>:$row_step,
-    AnyRankedTensor:$counts
+    AnyRankedTensor:$expert_num_tokens
   );
   let results = (outs AnyRankedTensor:$tiles, AnyRankedTensor:$tile_count);
   let assemblyFormat = [{
-    `tile_rows` `=` $tile_rows (`row_step` `=` $row_step^)? $counts
+    `tile_rows` `=` $tile_rows (`row_step` `=` $row_step^)? $expert_num_tokens
     attr-dict `:` functional-type(operands, results)
   }];
-  let extraClassDeclaration = [{
-    int64_t getNumLocal() { return ::llvm::cast<::mlir::RankedTensorType>(getCounts().getType()).getDimSize(0); }
+  let members = [{
+    int64_t getNumLocal() { return ::llvm::cast<::mlir::RankedTensorType>(getExpertNumTokens().getType()).getDimSize(0); }
     /// By which the rows of an expert's tiles may differ from full ones.
     int64_t getStepOfRows() { return getRowStep().value_or(getTileRows()); }
   }];
@@ -231,15 +280,15 @@ def Moe_AmaxOp : Moe_StageOp<"amax", [Pure, AttrSizedOperandSegments]> {
   let arguments = (ins
     Moe_IntAttr:$block_rows,
     AnyRankedTensor:$input,
-    Optional<AnyRankedTensor>:$weights,
+    Optional<AnyRankedTensor>:$row_weights,
     Optional<AnyRankedTensor>:$valid_tokens,
     Optional<AnyRankedTensor>:$offsets,
-    Optional<AnyRankedTensor>:$counts
+    Optional<AnyRankedTensor>:$expert_num_tokens
   );
   let results = (outs AnyRankedTensor:$block_amax);
   let assemblyFormat = [{
-    `block_rows` `=` $block_rows $input (`weights` $weights^)? (`valid` $valid_tokens^)?
-    (`offsets` $offsets^)? (`counts` $counts^)?
+    `block_rows` `=` $block_rows $input (`weights` $row_weights^)? (`valid` $valid_tokens^)?
+    (`offsets` $offsets^)? (`counts` $expert_num_tokens^)?
     attr-dict `:` functional-type(operands, results)
   }];
 }
@@ -248,8 +297,7 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments]> {
   let summary = "values as a descriptor says, with their scales";
   let description = [{
     The result is quantized as `descriptor` says; a static scale comes as an
-    operand, a dynamic one is a result, after it the scale of scales if that is
-    computed too. A static scale of the whole tensor may be given per expert: the
+    operand, a dynamic one is a result. A static scale of the whole tensor may be given per expert: the
     largest is used, and is a result. A dynamic one needs the block maxima of
     `moe.amax`. The leading `?` is tokens or rows, the same for all; of sorted
     rows `offsets` says how many there are, of batched ones `counts`.
@@ -275,23 +323,23 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments]> {
   let arguments = (ins
     Moe_DescriptorAttr:$descriptor,
     AnyRankedTensor:$input,
-    Optional<AnyRankedTensor>:$weights,
+    Optional<AnyRankedTensor>:$row_weights,
     Optional<AnyRankedTensor>:$static_scale,
     Optional<AnyRankedTensor>:$static_second_scale,
     OptionalAttr<Moe_IntAttr>:$block_rows,
     Optional<AnyRankedTensor>:$block_amax,
     Optional<AnyRankedTensor>:$valid_tokens,
     Optional<AnyRankedTensor>:$offsets,
-    Optional<AnyRankedTensor>:$counts
+    Optional<AnyRankedTensor>:$expert_num_tokens
   );
-  let results = (outs AnyRankedTensor:$data, Variadic<AnyRankedTensor>:$scales);
+  let results = (outs AnyRankedTensor:$data, Optional<AnyRankedTensor>:$scale);
   let assemblyFormat = [{
-    $descriptor $input (`weights` $weights^)? (`scale` $static_scale^)? (`second_scale` $static_second_scale^)?
+    $descriptor $input (`weights` $row_weights^)? (`scale` $static_scale^)? (`second_scale` $static_second_scale^)?
     (`block_rows` `=` $block_rows^)? (`amax` $block_amax^)?
-    (`valid` $valid_tokens^)? (`offsets` $offsets^)? (`counts` $counts^)?
+    (`valid` $valid_tokens^)? (`offsets` $offsets^)? (`counts` $expert_num_tokens^)?
     attr-dict `:` functional-type(operands, results)
   }];
-  let extraClassDeclaration = [{
+  let members = [{
     /// Whether the data are not codes, but what codes stand for.
     bool isEmulated();
   }];
@@ -318,12 +366,12 @@ def Moe_DequantizeOp : Moe_StageOp<"dequantize", [Pure, AttrSizedOperandSegments
     AnyRankedTensor:$input,
     AnyRankedTensor:$scale,
     Optional<AnyRankedTensor>:$second_scale,
-    Optional<AnyRankedTensor>:$counts
+    Optional<AnyRankedTensor>:$expert_num_tokens
   );
   let results = (outs AnyRankedTensor:$data);
   let assemblyFormat = [{
     $descriptor $input `scale` $scale (`second_scale` $second_scale^)?
-    (`counts` $counts^)? attr-dict `:` functional-type(operands, results)
+    (`counts` $expert_num_tokens^)? attr-dict `:` functional-type(operands, results)
   }];
 }
 
@@ -350,7 +398,7 @@ def Moe_PermuteColumnsOp : Moe_StageOp<"permute_columns", [Pure]> {
     (`top_k` `=` $top_k^)? $input (`gather` $rows^)? `offsets` $offsets `,` $order
     attr-dict `:` functional-type(operands, results)
   }];
-  let extraClassDeclaration = [{
+  let members = [{
     int64_t getNumExperts() { return ::llvm::cast<::mlir::RankedTensorType>(getOrder().getType()).getDimSize(0); }
     int64_t getColumns() { return ::llvm::cast<::mlir::RankedTensorType>(getOrder().getType()).getDimSize(1); }
   }];
@@ -361,11 +409,21 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
   let description = [{
     result[r, n] = sum over k of lhs[row of r, k] * rhs[expert of r, n, k]
     (+ bias[expert of r, n]). With `gather`, row r of the lhs is
-    rows[r] / top_k; else it is r. The weight is [experts, n, k]; where its
-    layout interleaves gate and up rows, the result's columns are interleaved
-    likewise; the bias and the weight's scales stand as the weight was stored. A
-    quantized operand comes with its scales as operands of their own. The
-    leading `?` of the result is rows, of the lhs tokens (gather) or rows.
+    rows[r] / top_k; else it is r. The weight is [experts, n, k]. Its rows may be
+    those of `gate_up`, stored in that order: where its layout interleaves them,
+    the result's columns are interleaved likewise; the bias and the weight's
+    scales stand as the weight was stored. The leading `?` of the result is rows,
+    of the lhs tokens (gather) or rows.
+
+    A quantized operand has a descriptor, and its scales as operands of their
+    own. `realization` says what is multiplied:
+
+    * `native` (default): both operands as they are;
+    * `dequantized`: what the weight's codes stand for, in the type of the lhs;
+    * `codes`: the weight's codes of 4 bits as elements of the lhs;
+    * `emulated`: as dequantized; the lhs is what its own codes stand for.
+
+    Products are added in f32, or with `fast` as the tensor core adds them.
 
     ```mlir
     func.func private @matmul(%x: tensor<?x2048xbf16>, %rows: tensor<?xi32>, %tiles: tensor<?x4xi32>, %tile_count: tensor<3xi32>, %w13: tensor<128x1536x2048xbf16, #moe.layout<interleave = 8>>) {
@@ -376,14 +434,18 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     ```
   }];
   let arguments = (ins
+    DefaultValuedAttr<Moe_RealizationAttr, "::moec::moe::Realization::Native">:$realization,
     OptionalAttr<Moe_IntAttr>:$top_k,
+    OptionalAttr<StrAttr>:$gate_up,
+    UnitAttr:$fast,
+    OptionalAttr<Moe_DescriptorAttr>:$lhs_descriptor,
+    OptionalAttr<Moe_DescriptorAttr>:$rhs_descriptor,
     AnyRankedTensor:$lhs,
     Optional<AnyRankedTensor>:$rows,
     AnyRankedTensor:$tiles,
     AnyRankedTensor:$tile_count,
     AnyRankedTensor:$rhs,
     Optional<AnyRankedTensor>:$lhs_scale,
-    Optional<AnyRankedTensor>:$lhs_second_scale,
     Optional<AnyRankedTensor>:$rhs_scale,
     Optional<AnyRankedTensor>:$rhs_second_scale,
     Optional<AnyRankedTensor>:$rhs_zero_point,
@@ -391,14 +453,14 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
   );
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
-    (`top_k` `=` $top_k^)? $lhs (`gather` $rows^)?
-    `tiles` `(` $tiles `,` $tile_count `)` `,` $rhs
-    (`lhs_scale` $lhs_scale^)? (`lhs_second_scale` $lhs_second_scale^)?
-    (`rhs_scale` $rhs_scale^)? (`rhs_second_scale` $rhs_second_scale^)?
+    (`realization` `=` $realization^)? (`top_k` `=` $top_k^)? (`gate_up` `=` $gate_up^)? (`fast` $fast^)?
+    (`lhs_descriptor` `=` $lhs_descriptor^)? (`rhs_descriptor` `=` $rhs_descriptor^)?
+    $lhs (`gather` $rows^)? `tiles` `(` $tiles `,` $tile_count `)` `,` $rhs
+    (`lhs_scale` $lhs_scale^)? (`rhs_scale` $rhs_scale^)? (`rhs_second_scale` $rhs_second_scale^)?
     (`rhs_zero_point` $rhs_zero_point^)? (`bias` $bias^)?
     attr-dict `:` functional-type(operands, results)
   }];
-  let extraClassDeclaration = [{
+  let members = [{
     /// Of the layer's two: the one that gathers, or whose result is activated.
     bool isFirst();
     /// Of the weight: experts, rows (n) and columns (k).
@@ -408,11 +470,13 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     /// Of the weight's layout; 0 where gate and up rows are not interleaved.
     int64_t getInterleave();
     /// Of the weight as stored, and of its scales and bias.
-    ::llvm::StringRef getGateUpOrder();
+    ::llvm::StringRef getGateUpOrder() { return getGateUp().value_or("gate_first"); }
+    /// The scales of the lhs change along k.
+    bool scalesByGroup() { return getLhsScale() && getLhsDescriptor()->getGroup()[1] > 0; }
   }];
 }
 
-def Moe_ActivateOp : Moe_StageOp<"activate", [Pure, AttrSizedOperandSegments]> {
+def Moe_ActivateOp : Moe_StageOp<"activate", [Pure, AttrSizedOperandSegments], ["getOperandName"]> {
   let summary = "the activation between the two matmuls";
   let description = [{
     A gated activation halves the columns: with `interleave` = n, n gate
@@ -420,8 +484,8 @@ def Moe_ActivateOp : Moe_StageOp<"activate", [Pure, AttrSizedOperandSegments]> {
     The leading `?` is rows; `offsets` tells a kernel of its own how many of
     them there are. Before it is activated, row r gets row rows[r] of the
     addend, if the caller gives one: that of its pair, gates before ups. An
-    activation with numbers for each expert has them as operands; in a kernel
-    with a matmul a row's expert is that of the matmul.
+    activation with numbers for each expert has them as operands; offsets say a
+    row's expert, or in a kernel with a matmul `tiles`.
 
     ```mlir
     func.func private @activate(%h: tensor<?x1536xf32>, %offsets: tensor<129xi32>) {
@@ -437,12 +501,15 @@ def Moe_ActivateOp : Moe_StageOp<"activate", [Pure, AttrSizedOperandSegments]> {
     Optional<AnyRankedTensor>:$offsets,
     Optional<AnyRankedTensor>:$addend,
     Optional<AnyRankedTensor>:$rows,
+    Optional<AnyRankedTensor>:$tiles,
+    Optional<AnyRankedTensor>:$tile_count,
     Variadic<AnyRankedTensor>:$numbers
   );
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
     $activation (`interleave` `=` $interleave^)? $input (`offsets` $offsets^)?
-    (`addend` `(` $addend^ `,` $rows `)`)? (`numbers` `(` $numbers^ `)`)?
+    (`addend` `(` $addend^ `,` $rows `)`)? (`tiles` `(` $tiles^ `,` $tile_count `)`)?
+    (`numbers` `(` $numbers^ `)`)?
     attr-dict `:` functional-type(operands, results)
   }];
 }
@@ -453,7 +520,7 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments]> {
     out[t] = sum over k = 0, 1, ... of weights[t, k] * partials[positions[t, k]],
     in f32 and in that order, skipping positions of -1; then residual[t] is
     added, if the caller gives one. So is, to the partials of pair
-    t * top_k + k, row t * top_k + k of an addend. Without weights each is 1.
+    t * pairs + k, row t * pairs + k of an addend. Without weights each is 1.
     With `identity` (x, ids) pairs whose id is -2 have row t of x as partials.
     The leading `?` of partials and addend is rows, of all else tokens.
 
@@ -473,9 +540,14 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments]> {
     $partials `,` $positions (`,` $topk_weights^)? (`residual` $residual^)? (`addend` $addend^)?
     (`identity` `(` $identity^ `,` $topk_ids `)`)? attr-dict `:` functional-type(operands, results)
   }];
+  let members = [{
+    /// The rows that a token brings, and the columns of each.
+    int64_t getPairs() { return ::llvm::cast<::mlir::RankedTensorType>(getPositions().getType()).getDimSize(1); }
+    int64_t getWidth() { return ::llvm::cast<::mlir::RankedTensorType>(getPartials().getType()).getDimSize(1); }
+  }];
 }
 
-def Moe_DispatchOp : Moe_StageOp<"dispatch"> {
+def Moe_DispatchOp : Moe_ValueOp<"dispatch"> {
   let summary = "tokens to the ranks that hold their experts";
   let description = [{
     Communication: each rank receives the rows, ids and weights of the tokens
@@ -499,7 +571,7 @@ def Moe_DispatchOp : Moe_StageOp<"dispatch"> {
   }];
 }
 
-def Moe_FinalizeOp : Moe_StageOp<"finalize"> {
+def Moe_FinalizeOp : Moe_ValueOp<"finalize"> {
   let summary = "partial sums back to the tokens' own ranks";
   let description = [{
     Communication, the way back of `moe.dispatch`: the sum over ranks of what

@@ -15,16 +15,6 @@ using namespace mlir;
 using namespace moec::moe;
 using namespace moec::moe::detail;
 
-/// The number of tiles, and zeros that kernels count with: of both matmuls, at
-/// least.
-static LogicalResult verifyTileCount(Operation *op, Value value) {
-  constexpr int64_t kLeast = 3;
-  if (failed(expectRank(op, "tile_count", value, 1)))
-    return failure();
-  return expect(op, "tile_count", value,
-                {std::max(tensor(value).getDimSize(0), kLeast)}, i32(op));
-}
-
 /// Ids are [tokens, top_k]; top_k of a value that has been checked to be so.
 static int64_t columns(Value value) { return tensor(value).getDimSize(1); }
 
@@ -68,18 +58,17 @@ static LogicalResult verifyLogits(RouteOp op) {
                 {tensor(op.getHashTable()).getDimSize(0), topK}, i32(op));
 }
 
-/// Experts as the logits say; without, as the map of replicas does.
-static int64_t expertsOf(RouteOp op) {
-  return op.getLogits() ? columns(op.getLogits())
-                        : tensor(op.getLogicalToPhysical()).getDimSize(0);
-}
-
 LogicalResult RouteOp::verify() {
   const int64_t topK = getTopK();
   if (!getLogits() && !getGivenIds())
     return emitOpError() << "needs logits, or ids and weights that are given";
   if (!getLogits() && (getRoutingBias() || getExpertScale() || getTokenIds()))
     return emitOpError() << "'bias', 'expert_scale' and 'table' need logits";
+  if (bool(getLogits()) == bool(getExperts()))
+    return emitOpError() << "'experts' must be given without logits, and "
+                            "without them alone";
+  if (getExperts() && failed(expectPositive(*this, "experts", *getExperts())))
+    return failure();
   if (getRouting().getBias() != bool(getRoutingBias()) && getLogits())
     return emitOpError() << "a bias is an operand exactly where 'routing' says "
                             "so";
@@ -105,15 +94,21 @@ LogicalResult RouteOp::verify() {
   if (getLogicalToPhysical() &&
       (failed(expectRank(*this, "replicas", getLogicalToPhysical(), 2)) ||
        failed(expect(*this, "replicas", getLogicalToPhysical(),
-                     {expertsOf(*this), columns(getLogicalToPhysical())},
+                     {getNumExperts(), columns(getLogicalToPhysical())},
                      integer)) ||
-       failed(expect(*this, "replicas", getReplicaCount(), {expertsOf(*this)},
+       failed(expect(*this, "replicas", getReplicaCount(), {getNumExperts()},
                      integer))))
     return failure();
   if (getExpertMap() &&
       (failed(expectRank(*this, "map", getExpertMap(), 1)) ||
        failed(expect(*this, "map", getExpertMap(),
                      tensor(getExpertMap()).getShape(), integer))))
+    return failure();
+  if (getLocalBegin() && (!getExpertMap() || *getLocalBegin() < 0))
+    return emitOpError() << "'local_begin' is of a 'map' and not negative, got "
+                         << *getLocalBegin();
+  if (getPhysicalExperts() &&
+      failed(expectPositive(*this, "physical", *getPhysicalExperts())))
     return failure();
   const int64_t zero = getZero().value_or(0);
   if (zero < 0 || (getLogits() && zero >= columns(getLogits())) ||
@@ -136,13 +131,24 @@ LogicalResult RouteOp::verify() {
                 f32(*this));
 }
 
+/// Local experts [begin, begin + count) must be some of the stage's.
+template <typename Op> static LogicalResult verifyLocal(Op op) {
+  const int64_t first = op.getFirstLocal(), local = op.getNumLocal();
+  if (first >= 0 && local >= 0 && first + local <= op.getExperts())
+    return success();
+  return op.emitOpError() << "local experts [" << first << ", " << local
+                          << "] (begin, count) do not lie in the "
+                          << op.getExperts() << " experts";
+}
+
 LogicalResult CountOp::verify() {
   if (failed(expectPositive(*this, "experts", getExperts())))
     return failure();
   if (getBlockTokens() < 0)
     return emitOpError() << "'block_tokens' must not be negative, got "
                          << getBlockTokens();
-  if (failed(expectRank(*this, "topk_ids", getTopkIds(), 2)) ||
+  if (failed(verifyLocal(*this)) ||
+      failed(expectRank(*this, "topk_ids", getTopkIds(), 2)) ||
       failed(expect(*this, "topk_ids", getTopkIds(),
                     {kAny, columns(getTopkIds())}, i32(*this))))
     return failure();
@@ -168,12 +174,8 @@ LogicalResult PermuteOp::verify() {
   if (failed(verifyRowStep(*this, getTileRows(), getRowStep())))
     return failure();
   const int64_t local = getNumLocal();
-  if (getFirstLocal() < 0 || local < 0 ||
-      getFirstLocal() + local > getExperts())
-    return emitOpError() << "local experts [" << getFirstLocal() << ", "
-                         << local << "] (begin, count) do not lie in the "
-                         << getExperts() << " experts";
-  if (failed(expectRank(*this, "topk_ids", getTopkIds(), 2)))
+  if (failed(verifyLocal(*this)) ||
+      failed(expectRank(*this, "topk_ids", getTopkIds(), 2)))
     return failure();
   const int64_t topK = columns(getTopkIds());
   const Type integer = i32(*this);
@@ -196,8 +198,9 @@ LogicalResult BatchOp::verify() {
                          << getTileRows();
   const Type integer = i32(*this);
   if (failed(verifyRowStep(*this, getTileRows(), getRowStep())) ||
-      failed(expectRank(*this, "counts", getCounts(), 1)) ||
-      failed(expect(*this, "counts", getCounts(), {getNumLocal()}, integer)) ||
+      failed(expectRank(*this, "counts", getExpertNumTokens(), 1)) ||
+      failed(expect(*this, "counts", getExpertNumTokens(), {getNumLocal()},
+                    integer)) ||
       failed(expect(*this, "tiles", getTiles(), {kAny, 4}, integer)))
     return failure();
   return expect(*this, "tile_count", getTileCount(), {3}, integer);
@@ -236,9 +239,9 @@ static LogicalResult verifyWeights(Operation *op, Value weights,
 LogicalResult AmaxOp::verify() {
   if (failed(expectPositive(*this, "block_rows", getBlockRows())) ||
       failed(expectRank(*this, "input", getInput(), 2)) ||
-      failed(verifyWeights(*this, getWeights(), getOffsets())) ||
-      failed(
-          verifyRowCount(*this, getValidTokens(), getOffsets(), getCounts())))
+      failed(verifyWeights(*this, getRowWeights(), getOffsets())) ||
+      failed(verifyRowCount(*this, getValidTokens(), getOffsets(),
+                            getExpertNumTokens())))
     return failure();
   return expect(*this, "block_amax", getBlockAmax(), {kAny}, f32(*this));
 }
@@ -251,24 +254,25 @@ bool QuantizeOp::isEmulated() {
 LogicalResult QuantizeOp::verify() {
   const DescriptorAttr descriptor = getDescriptor();
   const bool emulated = isEmulated();
-  if (descriptor.isPlain() && !getWeights() &&
+  if (descriptor.isPlain() && !getRowWeights() &&
       tensor(getInput()).getElementType() == descriptor.getElement())
     return emitOpError() << "a descriptor without a scale quantizes nothing "
                             "that is of its type";
   if (failed(expect(*this, "data", getData(), tensor(getInput()).getShape(),
                     emulated ? tensor(getData()).getElementType()
                              : descriptor.getElement())) ||
-      failed(verifyWeights(*this, getWeights(), getOffsets())))
+      failed(verifyWeights(*this, getRowWeights(), getOffsets())))
     return failure();
   if (bool(getStaticSecondScale()) !=
       (emulated && descriptor.hasStoredSecondScale()))
     return emitOpError() << "'second_scale' belongs to emulated data whose "
                             "descriptor has one that is stored";
   if (descriptor.isPlain()) {
-    if (!getScales().empty() || getStaticScale() || getBlockAmax())
+    if (getScale() || getStaticScale() || getBlockAmax())
       return emitOpError() << "a descriptor without a scale has none, neither "
                               "as an operand nor as a result";
-    return verifyRowCount(*this, getValidTokens(), getOffsets(), getCounts());
+    return verifyRowCount(*this, getValidTokens(), getOffsets(),
+                          getExpertNumTokens());
   }
   if (descriptor.getDynamic() == bool(getStaticScale()))
     return emitOpError() << (descriptor.getDynamic()
@@ -280,24 +284,17 @@ LogicalResult QuantizeOp::verify() {
       bool(getBlockAmax()) != bool(getBlockRows()))
     return emitOpError() << "'block_rows' and 'amax' belong to a dynamic scale "
                             "of the whole tensor, and to it alone";
-  if (failed(
-          verifyRowCount(*this, getValidTokens(), getOffsets(), getCounts())))
+  if (failed(verifyRowCount(*this, getValidTokens(), getOffsets(),
+                            getExpertNumTokens())))
     return failure();
-  const size_t most = emulated    ? 0
-                      : isDynamic ? (descriptor.getSecondScale() ? 2 : 1)
-                      : ofTensor  ? 1
-                                  : 0;
-  if (getScales().size() > most ||
-      (isDynamic && !emulated && getScales().empty()))
-    return emitOpError() << "must have "
-                         << (most == 0   ? "no scale"
-                             : most == 1 ? "one scale"
-                                         : "one scale, or two,")
-                         << " as a result, got " << getScales().size();
+  const bool mayHave = !emulated && (isDynamic || ofTensor);
+  const bool mustHave = !emulated && isDynamic;
+  if (getScale() ? !mayHave : mustHave)
+    return emitOpError() << "must have " << (mustHave ? "a" : "no")
+                         << " scale as a result";
   if (emulated && isDynamic)
     return success();
-  const Value scale =
-      isDynamic ? Value(getScales().front()) : Value(getStaticScale());
+  const Value scale = isDynamic ? getScale() : getStaticScale();
   const Type read = descriptor.getScaleAsRead();
   if (tensor(scale).getElementType() != read)
     return emitOpError() << "'scale' must be of " << read << ", got "
@@ -339,48 +336,7 @@ LogicalResult DequantizeOp::verify() {
   if (second && failed(expect(*this, "second_scale", getSecondScale(),
                               secondShape, second)))
     return failure();
-  return verifyRowCount(*this, Value(), Value(), getCounts());
-}
-
-LogicalResult GroupedMatmulOp::verify() {
-  if (failed(expectRank(*this, "rhs", getRhs(), 3)))
-    return failure();
-  if (!tensor(getRhs()).hasStaticShape())
-    return emitOpError() << "'rhs' must have static sizes, got "
-                         << tensor(getRhs());
-  if (bool(getRows()) != bool(getTopK()))
-    return emitOpError() << "'top_k' must be given with a gather, and with it "
-                            "alone";
-  if (getTopK() && failed(expectPositive(*this, "top_k", *getTopK())))
-    return failure();
-  const Type integer = i32(*this);
-  if (failed(expect(*this, "lhs", getLhs(), {kAny, getK()})) ||
-      (getRows() &&
-       failed(expect(*this, "rows", getRows(), {kAny}, integer))) ||
-      failed(expect(*this, "tiles", getTiles(), {kAny, 4}, integer)) ||
-      failed(verifyTileCount(*this, getTileCount())) ||
-      (getBias() &&
-       failed(expect(*this, "bias", getBias(), {getNumExperts(), getN()}))))
-    return failure();
-  if (getLhsScale() && !getRhsScale())
-    return emitOpError() << "'lhs_scale' must be given with 'rhs_scale'";
-  if ((getRhsSecondScale() || getRhsZeroPoint()) && !getRhsScale())
-    return emitOpError() << "'rhs_second_scale' and 'rhs_zero_point' must be "
-                            "given with 'rhs_scale'";
-  if (getRhsZeroPoint() &&
-      tensor(getRhsZeroPoint()).getShape() != tensor(getRhsScale()).getShape())
-    return emitOpError() << "'rhs_zero_point' must have the shape of "
-                            "'rhs_scale', got "
-                         << tensor(getRhsZeroPoint()) << " and "
-                         << tensor(getRhsScale());
-  if (getRhsScale() && tensor(getRhsScale()).getDimSize(0) != getNumExperts())
-    return emitOpError() << "'rhs_scale' must begin with the "
-                         << getNumExperts() << " experts, got "
-                         << tensor(getRhsScale());
-  if (!isa<FloatType>(tensor(getResult()).getElementType()))
-    return emitOpError() << "'result' must be floats, got "
-                         << tensor(getResult());
-  return expect(*this, "result", getResult(), {kAny, getN()});
+  return verifyRowCount(*this, Value(), Value(), getExpertNumTokens());
 }
 
 /// One number for each parameter of the row and expert, or none.
@@ -420,6 +376,13 @@ LogicalResult ActivateOp::verify() {
       (failed(expectRank(*this, "offsets", getOffsets(), 1)) ||
        failed(expect(*this, "offsets", getOffsets(),
                      tensor(getOffsets()).getShape(), i32(*this)))))
+    return failure();
+  if (bool(getTiles()) != bool(getTileCount()) || (getTiles() && getOffsets()))
+    return emitOpError() << "the two parts of 'tiles' must be given together, "
+                            "and without 'offsets'";
+  if (getTiles() &&
+      (failed(expect(*this, "tiles", getTiles(), {kAny, 4}, i32(*this))) ||
+       failed(verifyTileCount(*this, getTileCount()))))
     return failure();
   if (bool(getAddend()) != bool(getRows()))
     return emitOpError() << "'addend' and 'rows' must be given together";

@@ -91,7 +91,7 @@ LogicalResult checkGroupIndex(moe::LayerOp layer) {
                            "group_index: " + reason);
   };
   const moe::QuantAttr quant = layer.getQuant();
-  if (!compiler::dequantizesWeights(quant) || !quant.getA1().isPlain() ||
+  if (!quant.dequantizesWeights() || !quant.getA1().isPlain() ||
       !quant.getA2().isPlain())
     refuse("activations are of " +
            compiler::elementTypeName(quant.getA1().getElement()) + " and " +

@@ -198,7 +198,7 @@ LogicalResult checkTogether(moe::LayerOp layer) {
 /// Operands whose sums an engine may leave to its tensor cores: those of 8-bit
 /// floats. Scales that change along k are f32's to apply.
 bool mayAccumulateFast(moe::QuantAttr quant) {
-  if (compiler::dequantizesWeights(quant))
+  if (quant.dequantizesWeights())
     return false;
   for (moe::DescriptorAttr operand : {quant.getA1(), quant.getA2()})
     if (!llvm::isa<FloatType>(operand.getElement()) ||
@@ -417,7 +417,7 @@ LogicalResult checkActivation(moe::LayerOp layer, StringRef name,
 LogicalResult checkTypes(moe::LayerOp layer) {
   const moe::QuantAttr quant = layer.getQuant();
   bool failed = false;
-  if (compiler::dequantizesWeights(quant)) {
+  if (quant.dequantizesWeights()) {
     failed |= mlir::failed(checkActivation(layer, "a1", quant.getA1()));
     failed |= mlir::failed(checkActivation(layer, "a2", quant.getA2()));
     failed |= mlir::failed(checkWeight(layer, "w1", quant.getW1()));
@@ -430,7 +430,7 @@ LogicalResult checkTypes(moe::LayerOp layer) {
               compiler::elementTypeName(quant.getW1().getElement()) + " and " +
               compiler::elementTypeName(quant.getW2().getElement()));
     }
-  } else if (quant.getName().empty() && !compiler::multipliesCodes(quant)) {
+  } else if (quant.getName().empty() && !quant.multipliesCodes()) {
     return compiler::refuse(
         layer, "scheme_not_supported",
         "these descriptors are no scheme that a backend does; accepted: " +
@@ -463,7 +463,7 @@ constexpr int64_t kMaxTopK = 32;
 
 LogicalResult checkSizes(moe::LayerOp layer) {
   const moe::DescriptorAttr a1 = layer.getQuant().getA1();
-  const Type multiplied = compiler::dequantizesWeights(layer.getQuant())
+  const Type multiplied = layer.getQuant().dequantizesWeights()
                               ? layer.getComputeType()
                               : a1.getElement();
   int64_t bits = multiplied.getIntOrFloatBitWidth();

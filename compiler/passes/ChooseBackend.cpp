@@ -26,36 +26,28 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-static LayerFacts factsOf(moe::LayerOp layer) {
+/// The first of the two matmuls comes first.
+static LayerFacts factsOf(moe::ProgramOp program) {
   LayerFacts facts;
-  facts.name = layer.getSymName();
-  facts.experts = layer.getStoredExperts();
-  facts.localExperts = layer.getLocalExperts().value_or(facts.experts);
-  facts.topK = layer.getPairsOfToken();
-  facts.hidden = layer.getWidth();
-  facts.intermediate =
-      layer.getLocalIntermediate().value_or(layer.getIntermediate());
-  facts.gated = layer.isGated();
-  facts.format = layer.getActivationFormat();
-  moe::QuantAttr quant = layer.getQuant();
-  facts.scheme = quant.getScheme();
-  for (moe::DescriptorAttr descriptor :
-       {quant.getA1(), quant.getW1(), quant.getA2(), quant.getW2()})
-    facts.quantized |= !descriptor.isPlain();
-  if (!convertsWeights(quant)) {
-    for (moe::DescriptorAttr operand :
-         {quant.getA1(), quant.getW1(), quant.getA2(), quant.getW2()})
-      facts.elementTypes.push_back(elementTypeName(operand.getElement()));
-    return facts;
-  }
-  for (moe::DescriptorAttr activation : {quant.getA1(), quant.getA2()}) {
-    facts.emulated |= isEmulated(quant, activation);
-    facts.elementTypes.push_back(elementTypeName(
-        isEmulated(quant, activation) ? layer.getComputeType()
-                                      : activation.getElement()));
-  }
-  for (moe::DescriptorAttr weight : {quant.getW1(), quant.getW2()})
-    facts.codes.push_back(elementTypeName(weight.getElement()));
+  facts.name = program.getLayer();
+  facts.scheme = program.getScheme().value_or("");
+  facts.experts = storedExperts(program);
+  facts.localExperts = localExperts(program);
+  auto permute = findIn<moe::PermuteOp>(program);
+  facts.topK = permute ? permute.getPairs() : 1;
+  facts.format = isBatched(program) ? "batched" : "standard";
+  bool isFirst = true;
+  program.walk([&](moe::GroupedMatmulOp matmul) {
+    (isFirst ? facts.hidden : facts.intermediate) = matmul.getK();
+    isFirst = false;
+    facts.gated |= bool(matmul.getGateUp());
+    facts.quantized |= matmul.getLhsDescriptor() || matmul.getRhsDescriptor();
+    const moe::Realization realization = matmul.getRealization();
+    facts.emulated |= realization == moe::Realization::Emulated;
+    facts.elementTypes.push_back(elementTypeOf(matmul.getLhs()));
+    (realization == moe::Realization::Native ? facts.elementTypes : facts.codes)
+        .push_back(elementTypeOf(matmul.getRhs()));
+  });
   return facts;
 }
 
@@ -64,9 +56,8 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
   using ChooseBackendPassBase::ChooseBackendPassBase;
 
   void runOnOperation() override {
-    for (auto program : getOperation().getOps<moe::ProgramOp>())
-      if (failed(choose(program)))
-        return signalPassFailure();
+    if (failed(choose(getOperation())))
+      signalPassFailure();
   }
 
   LogicalResult choose(moe::ProgramOp program) {
@@ -80,11 +71,12 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
                   "to ask for another";
       return success();
     }
-    moe::LayerOp layer = program.getLayerOp();
+    if (!findIn<moe::GroupedMatmulOp>(program))
+      return program.emitError() << "no stage of the program is a matmul";
     auto resolution = resolve(
-        factsOf(layer), program.getTarget().getArch().str(), backend, engine);
+        factsOf(program), program.getTarget().getArch().str(), backend, engine);
     if (!resolution)
-      return layer.emitError() << resolution.error().message;
+      return program.emitError() << resolution.error().message;
     MLIRContext *context = &getContext();
     SmallVector<moe::RefusalAttr> refusals;
     for (const Refused &r : resolution->refused)

@@ -82,12 +82,11 @@ LogicalResult quantizeInto(moe::ProgramOp program,
       RankedTensorType::get(cast<RankedTensorType>(scale.getType()).getShape(),
                             elementAsRead(scale)));
   const auto type = cast<RankedTensorType>(quantize.getCodes().getType());
-  const SmallVector<moe::GroupedMatmulOp> readers =
-      gatedMatmuls(quantize.getCodes());
+  SmallVector<moe::GroupedMatmulOp> readers = gatedMatmuls(quantize.getCodes());
   if (readers.empty() || type.getEncoding())
     return success();
   const moe::LayoutAttr layout =
-      layoutFor(type, true, false, program.getLayerOp().getGateUpOrder());
+      layoutFor(type, true, false, readers.front().getGateUpOrder());
   if (failed(layout.verifyEncoding(type.getShape(), type.getElementType(),
                                    [&] { return program.emitError(); })))
     return failure();
@@ -121,13 +120,13 @@ LogicalResult pack(moe::ProgramOp program) {
                      llvm::IsaPred<moe::PackOp, moe::PackOrderOp,
                                    moe::QuantizeWeightsOp>))
       continue;
-    const SmallVector<moe::GroupedMatmulOp> readers = gatedMatmuls(weight);
+    SmallVector<moe::GroupedMatmulOp> readers = gatedMatmuls(weight);
     const auto type = cast<RankedTensorType>(weight.getType());
     const Type read = elementAsRead(weight);
     const Value order = orderOf(program, weight);
     const moe::LayoutAttr layout = layoutFor(
         type, !readers.empty(), order || read != type.getElementType(),
-        program.getLayerOp().getGateUpOrder());
+        readers.empty() ? "gate_first" : readers.front().getGateUpOrder());
     if (!layout)
       continue;
     if (failed(layout.verifyEncoding(type.getShape(), type.getElementType(),
@@ -148,9 +147,8 @@ struct ChooseWeightLayoutPass
   using Base::Base;
 
   void runOnOperation() override {
-    for (auto program : getOperation().getOps<moe::ProgramOp>())
-      if (failed(pack(program)))
-        return signalPassFailure();
+    if (failed(pack(getOperation())))
+      signalPassFailure();
   }
 };
 

@@ -48,7 +48,8 @@ public:
       names.push_back(input.name);
     auto program = moe::ProgramOp::create(
         builder, location, StringRef(name), layer.getSymName(), target,
-        maxTokens, builder.getStrArrayAttr(names), moe::ReportAttr());
+        maxTokens, scheme(), bool(layer.getBatchInvariant()),
+        builder.getStrArrayAttr(names), moe::ReportAttr());
     Block *body = builder.createBlock(&program.getBody());
     for (Input &input : inputs)
       input.value = body->addArgument(input.type, location);
@@ -82,63 +83,10 @@ private:
   }
 
   void addInputs() {
-    const int64_t experts = *layer.getLocalExperts();
-    const int64_t rows = layer.getW13Rows();
-    const moe::QuantAttr quant = layer.getQuant();
-    const Type i32 = builder.getI32Type(), f32 = builder.getF32Type();
-    const moe::DescriptorAttr a1 = quant.getA1();
-    if (layer.getInputQuantized()) {
-      add("x", {kAny, layer.getWidth()}, a1.getElement());
-      addScalesOfX(a1);
-    } else {
-      add("x", {kAny, layer.getWidth()}, layer.getInputType());
-    }
-    if (layer.isBatched()) {
-      add("expert_num_tokens", {experts}, i32);
-      addWeights();
-      addOfExperts();
-      return;
-    }
-    const int64_t routed = layer.getRoutedExperts();
-    if (!compiler::takesGivenIdsAlone(layer.getRouting()))
-      add("logits", {kAny, routed}, layer.getLogitsType());
-    add("given_ids", {kAny, layer.getTopK()}, i32);
-    add("given_weights", {kAny, layer.getTopK()}, f32);
-    add("valid_tokens", {1}, i32);
-    const int64_t vocabulary = layer.getHashVocabulary().value_or(0);
-    if (vocabulary > 0)
-      add("token_ids", {kAny}, i32);
-    if (layer.getEplb()) {
-      add("logical_to_physical",
-          {layer.getExperts(), layer.getRedundantExperts().value_or(0) + 1},
-          i32);
-      add("replica_count", {layer.getExperts()}, i32);
-    }
-    if (layer.getExpertMap())
-      add("expert_map", {layer.getPhysicalExperts()}, i32);
-    if (layer.getSharedExpertGate())
-      add("shared_gate", {kAny, 1}, layer.getLogitsType());
-    if (layer.getLora()) {
-      add("gate_up_addend", {kAny, rows}, layer.getInputType());
-      add("down_addend", {kAny, layer.getWidth()}, layer.getInputType());
-    }
-    if (layer.getResidual())
-      add("residual", {kAny, layer.getWidth()}, layer.getOutputType());
-    addWeights();
-    // Of all experts: every rank routes alike.
-    if (layer.getRouting().getBias())
-      add("routing_bias", {routed}, f32);
-    if (layer.getPerExpertScale())
-      add("per_expert_scale", {routed}, f32);
-    if (vocabulary > 0)
-      add("hash_table", {vocabulary, layer.getTopK()}, i32);
-    addOfExperts();
-  }
-
-  void add(StringRef name, ArrayRef<int64_t> shape, Type type) {
-    const moe::LayoutAttr stored = layer.getStoredLayoutOf(name);
-    inputs.push_back(
-        {name.str(), RankedTensorType::get(shape, type, stored), {}});
+    for (const moe::LayerTensor &tensor : layer.getTensors())
+      if (tensor.role != moe::TensorRole::Output &&
+          tensor.role != moe::TensorRole::OptionalOutput)
+        inputs.push_back({tensor.name.str(), tensor.type, {}});
   }
 
   /// Matmuls read what becomes of a weight in place of the weight.
@@ -172,102 +120,15 @@ private:
         builder.getI64IntegerAttr(descriptor.getGroup()[1]), known->value);
   }
 
-  void addWeights() {
-    const int64_t experts = *layer.getLocalExperts();
-    const int64_t rows = layer.getW13Rows();
-    const moe::QuantAttr quant = layer.getQuant();
-    const bool areFloats = layer.quantizesWeights();
-    add("w13", {experts, rows, layer.getWidth()},
-        areFloats ? *layer.getWeightsType() : quant.getW1().getElement());
-    add("w2", {experts, layer.getWidth(), *layer.getLocalIntermediate()},
-        areFloats ? *layer.getWeightsType() : quant.getW2().getElement());
-    const auto addScale = [&](StringRef name, ArrayRef<int64_t> shape,
-                              moe::DescriptorAttr descriptor) {
-      if (!descriptor.isPlain() && !descriptor.getDynamic())
-        add(name, shape, descriptor.getScale());
-    };
-    if (!areFloats)
-      addWeightScales();
-    if (layer.getGroupIndex()) {
-      add("w13_group_index", {experts, layer.getWidth()}, builder.getI32Type());
-      add("w2_group_index", {experts, *layer.getLocalIntermediate()},
-          builder.getI32Type());
-    }
-    // Of all experts, so that every rank quantizes alike.
-    if (!layer.getInputQuantized())
-      addScale("a1_scale", {layer.getStoredExperts()}, quant.getA1());
-    addScale("a2_scale", {layer.getStoredExperts()}, quant.getA2());
-    // Below dynamic ones.
-    if (quant.getA1().hasStoredSecondScale() && !layer.getInputQuantized())
-      add("a1_second_scale", {layer.getStoredExperts()},
-          quant.getA1().getSecondScale());
-    if (quant.getA2().hasStoredSecondScale())
-      add("a2_second_scale", {layer.getStoredExperts()},
-          quant.getA2().getSecondScale());
+  /// Its name, if it has one.
+  StringAttr scheme() {
+    const StringRef name = layer.getQuant().getScheme();
+    return name.empty() ? StringAttr() : builder.getStringAttr(name);
   }
 
-  void addWeightScales() {
-    const int64_t experts = *layer.getLocalExperts();
-    const moe::QuantAttr quant = layer.getQuant();
-    if (!quant.getW1().isPlain() && !quant.getW1().getDynamic())
-      add("w13_scale", layer.getW13ScaleShape(), quant.getW1().getScale());
-    if (!quant.getW2().isPlain() && !quant.getW2().getDynamic())
-      add("w2_scale", layer.getW2ScaleShape(), quant.getW2().getScale());
-    // Gate and up have a scale of scales each.
-    if (const Type second = quant.getW1().getSecondScale())
-      add("w13_second_scale", {experts, layer.isGated() ? 2 : 1}, second);
-    if (const Type second = quant.getW2().getSecondScale())
-      add("w2_second_scale", {experts, 1}, second);
-    if (const Type zeroPoint = quant.getW1().getZeroPoint())
-      add("w13_zero_point", layer.getW13ScaleShape(), zeroPoint);
-    if (const Type zeroPoint = quant.getW2().getZeroPoint())
-      add("w2_zero_point", layer.getW2ScaleShape(), zeroPoint);
-  }
-
-  /// Numbers of the activation, and biases.
-  void addOfExperts() {
-    const int64_t experts = *layer.getLocalExperts();
-    for (StringRef name : numbersOfExperts())
-      add(name, {experts}, builder.getF32Type());
-    if (!layer.getHasBias())
-      return;
-    add("b13", {experts, layer.getW13Rows()}, layer.getInputType());
-    add("b2", {experts, layer.getWidth()}, layer.getInputType());
-  }
-
-  /// The weights of an activation whose experts have numbers of their own.
-  SmallVector<StringRef> numbersOfExperts() {
-    const moe::ActivationAttr activation = layer.getActivation();
-    SmallVector<StringRef> names;
-    if (activation.getPerExpert())
-      for (size_t i = 0;
-           i < catalog::countWords(activation.getRow().parameters); ++i)
-        names.push_back(compiler::numbersWeight(activation, i));
-    return names;
-  }
-
-  /// As moe.quantize would have made it.
-  RankedTensorType scaleTypeOf(moe::DescriptorAttr descriptor,
-                               int64_t columns) {
-    if (descriptor.getGroup()[0] == -1)
-      return tensor({1}, descriptor.getScaleAsRead());
-    const int64_t group = descriptor.getGroup()[1];
-    const int64_t groups = group == -1 ? 1 : llvm::divideCeil(columns, group);
-    return tensor({kAny, groups}, descriptor.getScaleAsRead());
-  }
-
-  /// What matmuls read is as moe.quantize leaves it, else as the scheme has it.
-  void addScalesOfX(moe::DescriptorAttr a1) {
-    RankedTensorType scale = scaleTypeOf(a1, layer.getWidth());
-    const bool emulated = compiler::isEmulated(layer.getQuant(), a1);
-    if (emulated)
-      scale = tensor(scale.getShape(), a1.getScale());
-    inputs.push_back({"x_scale", scale, {}});
-    if (const Type second = emulated ? a1.getSecondScale() : Type())
-      inputs.push_back({"x_second_scale",
-                        a1.getSecondPerToken() ? tensor({kAny, 1}, second)
-                                               : tensor({1}, second),
-                        {}});
+  /// Null where the operand is not quantized.
+  static moe::DescriptorAttr quantized(moe::DescriptorAttr descriptor) {
+    return descriptor.isPlain() ? moe::DescriptorAttr() : descriptor;
   }
 
   Value input(StringRef name) {
@@ -300,7 +161,7 @@ private:
     if (descriptor.isPlain())
       return {moe::QuantizeOp::create(
                   builder, location, type.clone(descriptor.getElement()),
-                  TypeRange{}, descriptor, input, weights, Value(), Value(),
+                  Type(), descriptor, input, weights, Value(), Value(),
                   IntegerAttr(), Value(), Value(), rows.offsets, rows.counts)
                   .getData(),
               Value()};
@@ -315,10 +176,10 @@ private:
           builder, location, tensor({kAny}, builder.getF32Type()), kAmaxRows,
           input, weights, valid, rows.offsets, rows.counts);
     }
-    const bool emulated = compiler::isEmulated(layer.getQuant(), descriptor);
-    SmallVector<Type, 1> scales;
-    if (!emulated)
-      scales.push_back(scaleTypeOf(descriptor, type.getDimSize(1)));
+    const bool emulated = layer.getQuant().dequantizesWeights();
+    const Type scale =
+        emulated ? Type()
+                 : Type(moe::scalesOfRows(descriptor, type.getDimSize(1)));
     const auto stored = [&](StringRef suffix) {
       return this->input((which + suffix).str());
     };
@@ -326,18 +187,18 @@ private:
         builder, location,
         tensor(type.getShape(),
                emulated ? layer.getComputeType() : descriptor.getElement()),
-        scales, descriptor, input, weights,
+        scale, descriptor, input, weights,
         descriptor.getDynamic() ? Value() : stored("_scale"),
         stored("_second_scale"), blockRows, amax, amax ? valid : Value(),
         rows.offsets, rows.counts);
-    return {op.getData(), emulated ? Value() : op.getScales().front()};
+    return {op.getData(), op.getScale()};
   }
 
   /// x that came quantized; dequantized where no engine multiplies its codes.
   Quantized quantizedX(const Rows &rows) {
     const moe::DescriptorAttr a1 = layer.getQuant().getA1();
     const Value x = input("x"), scale = input("x_scale");
-    if (!compiler::isEmulated(layer.getQuant(), a1))
+    if (layer.getQuant().getRealization(true) != moe::Realization::Emulated)
       return {x, scale};
     const Type data = tensor(cast<RankedTensorType>(x.getType()).getShape(),
                              layer.getComputeType());
@@ -363,15 +224,23 @@ private:
   Value matmul(IntegerAttr topK, Quantized lhs, Value gather, StringRef weight,
                Value bias, const Rows &rows) {
     const Value rhs = input(weight);
+    const moe::QuantAttr quant = layer.getQuant();
+    const bool first = weight == "w13";
+    const bool gateUp = first && layer.isGated();
     const auto with = [&](StringRef suffix) {
       return input((weight + suffix).str());
     };
     const int64_t n = cast<RankedTensorType>(rhs.getType()).getDimSize(1);
     return moe::GroupedMatmulOp::create(
-               builder, location, tensor({kAny, n}, builder.getF32Type()), topK,
-               lhs.data, gather, rows.tiles, rows.tileCount, rhs, lhs.scale,
-               Value(), with("_scale"), with("_second_scale"),
-               with("_zero_point"), bias)
+               builder, location, tensor({kAny, n}, builder.getF32Type()),
+               quant.getRealization(first),
+               topK ? topK : builder.getI64IntegerAttr(pairs()),
+               gateUp ? layer.getGateUpOrderAttr() : StringAttr(),
+               layer.accumulatesFast(),
+               quantized(first ? quant.getA1() : quant.getA2()),
+               quantized(first ? quant.getW1() : quant.getW2()), lhs.data,
+               gather, rows.tiles, rows.tileCount, rhs, lhs.scale,
+               with("_scale"), with("_second_scale"), with("_zero_point"), bias)
         .getResult();
   }
 
@@ -384,23 +253,29 @@ private:
     auto route = moe::RouteOp::create(
         builder, location, ids, tensor({kAny, topK}, f32), layer.getRouting(),
         builder.getI64IntegerAttr(layer.getTopK()),
+        input("logits") ? IntegerAttr()
+                        : builder.getI64IntegerAttr(layer.getRoutedExperts()),
         layer.getRoutedScaleOnOutput() ? layer.getRoutedScaleAttr()
                                        : FloatAttr(),
         input("logits"), input("given_ids"), input("given_weights"),
         input("valid_tokens"), input("routing_bias"), input("per_expert_scale"),
         input("token_ids"), input("hash_table"), input("logical_to_physical"),
         input("replica_count"), input("expert_map"),
-        layer.getZeroExperts().value_or(0) > 0 ? layer.getZeroExpertsAttr()
-                                               : IntegerAttr(),
-        layer.getNumSharedExpertsAttr(), input("shared_gate"));
-    auto count = moe::CountOp::create(builder, location,
-                                      tensor({kAny, experts}, i32), experts,
-                                      /*block_tokens=*/0, route.getTopkIds());
+        layer.getExpertMap() ? layer.getLocalBeginAttr() : IntegerAttr(),
+        experts != int64_t(layer.getExperts())
+            ? builder.getI64IntegerAttr(layer.getPhysicalExperts())
+            : IntegerAttr(),
+        positive(layer.getZeroExpertsAttr()),
+        positive(layer.getNumSharedExpertsAttr()), input("shared_gate"));
     IntegerAttr localBegin, localExperts;
     if (local != experts) {
       localBegin = builder.getI64IntegerAttr(*layer.getLocalBegin());
       localExperts = builder.getI64IntegerAttr(local);
     }
+    auto count = moe::CountOp::create(
+        builder, location, tensor({kAny, experts}, i32),
+        builder.getI64IntegerAttr(experts), builder.getI64IntegerAttr(0),
+        localBegin, localExperts, route.getTopkIds());
     auto permute = moe::PermuteOp::create(
         builder, location,
         TypeRange{tensor({kAny}, i32), ids, tensor({local + 1}, i32),
@@ -456,13 +331,21 @@ private:
         tensor({kAny, *layer.getLocalIntermediate()},
                a2.isPlain() ? a2.getElement() : builder.getF32Type()),
         layer.getActivation(), /*interleave=*/nullptr, h, rows.offsets,
-        input("gate_up_addend"), pairs,
-        llvm::map_to_vector(numbersOfExperts(),
+        input("gate_up_addend"), pairs, /*tiles=*/Value(),
+        /*tile_count=*/Value(),
+        llvm::map_to_vector(layer.getActivation().getNumbersOfExperts(),
                             [&](StringRef name) { return input(name); }));
     Quantized t = quantize(a2, activate.getResult(), Value(), "a2", rows);
     t.data = permuteColumns(t.data, "w2", IntegerAttr(), Value(), rows);
     return matmul(IntegerAttr(), t, Value(), "w2",
                   *layer.getW2Bias() ? input("b2") : Value(), rows);
+  }
+
+  int64_t pairs() { return layer.getPairsOfToken(); }
+
+  /// Null where there are none.
+  static IntegerAttr positive(IntegerAttr count) {
+    return count && count.getInt() > 0 ? count : IntegerAttr();
   }
 
   /// What the second matmul leaves is an output, rounded to its type.

@@ -21,7 +21,6 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <string>
@@ -74,114 +73,35 @@ struct Group {
 };
 } // namespace
 
-/// The name of an operand in the kernel's argument block.
-static StringRef operandName(OpOperand &operand) {
-  Value value = operand.get();
-  return llvm::TypeSwitch<Operation *, StringRef>(operand.getOwner())
-      .Case([&](moe::RouteOp op) -> StringRef {
-        return value == op.getLogits()              ? "logits"
-               : value == op.getGivenIds()          ? "given_ids"
-               : value == op.getGivenWeights()      ? "given_weights"
-               : value == op.getLogicalToPhysical() ? "logical_to_physical"
-               : value == op.getReplicaCount()      ? "replica_count"
-               : value == op.getExpertMap()         ? "expert_map"
-               : value == op.getSharedGate()        ? "shared_gate"
-               : value == op.getRoutingBias()       ? "routing_bias"
-               : value == op.getExpertScale()       ? "expert_scale"
-               : value == op.getTokenIds()          ? "token_ids"
-               : value == op.getHashTable()         ? "hash_table"
-                                                    : "valid_tokens";
-      })
-      .Case([&](moe::CountOp) -> StringRef { return "topk_ids"; })
-      .Case([&](moe::PermuteOp op) -> StringRef {
-        return value == op.getTopkIds() ? "topk_ids" : "block_counts";
-      })
-      .Case([&](moe::BatchOp) -> StringRef { return "expert_num_tokens"; })
-      .Case([&](moe::GroupedMatmulOp op) -> StringRef {
-        return value == op.getLhs()              ? "lhs"
-               : value == op.getRows()           ? "rows"
-               : value == op.getTiles()          ? "tiles"
-               : value == op.getTileCount()      ? "tile_count"
-               : value == op.getRhs()            ? "rhs"
-               : value == op.getLhsScale()       ? "lhs_scale"
-               : value == op.getRhsScale()       ? "rhs_scale"
-               : value == op.getRhsSecondScale() ? "rhs_second_scale"
-               : value == op.getRhsZeroPoint()   ? "rhs_zero_point"
-                                                 : "bias";
-      })
-      .Case([&](moe::AmaxOp op) -> StringRef {
-        return value == op.getInput()         ? "input"
-               : value == op.getWeights()     ? "row_weights"
-               : value == op.getValidTokens() ? "valid_tokens"
-               : value == op.getOffsets()     ? "offsets"
-                                              : "expert_num_tokens";
-      })
-      .Case([&](moe::QuantizeOp op) -> StringRef {
-        return value == op.getInput()               ? "input"
-               : value == op.getWeights()           ? "row_weights"
-               : value == op.getStaticScale()       ? "static_scale"
-               : value == op.getStaticSecondScale() ? "static_second_scale"
-               : value == op.getBlockAmax()         ? "block_amax"
-               : value == op.getValidTokens()       ? "valid_tokens"
-               : value == op.getOffsets()           ? "offsets"
-                                                    : "expert_num_tokens";
-      })
-      .Case([&](moe::DequantizeOp op) -> StringRef {
-        return value == op.getInput()         ? "input"
-               : value == op.getScale()       ? "scale"
-               : value == op.getSecondScale() ? "second_scale"
-                                              : "expert_num_tokens";
-      })
-      .Case([&](moe::PermuteColumnsOp op) -> StringRef {
-        return value == op.getInput()     ? "input"
-               : value == op.getRows()    ? "rows"
-               : value == op.getOffsets() ? "offsets"
-                                          : "order";
-      })
-      .Case([&](moe::ActivateOp op) -> StringRef {
-        if (llvm::is_contained(op.getNumbers(), value))
-          return compiler::numbersWeight(op.getActivation(),
-                                         llvm::find(op.getNumbers(), value) -
-                                             op.getNumbers().begin());
-        return value == op.getInput()    ? "input"
-               : value == op.getAddend() ? "addend"
-               : value == op.getRows()   ? "rows"
-                                         : "offsets";
-      })
-      .Case([&](moe::CombineOp op) -> StringRef {
-        return value == op.getPartials()    ? "partials"
-               : value == op.getPositions() ? "positions"
-               : value == op.getResidual()  ? "residual"
-               : value == op.getAddend()    ? "addend"
-               : value == op.getIdentity()  ? "identity"
-               : value == op.getTopkIds()   ? "topk_ids"
-                                            : "topk_weights";
-      })
-      .Default([](Operation *) { return StringRef(); });
+/// What the caller calls a result that it may ask for, else "".
+static StringRef optionalName(OpResult result) {
+  for (OpOperand &use : result.getUses())
+    if (auto ret = dyn_cast<moe::ReturnOp>(use.getOwner()))
+      if (const unsigned first = ret.getOutputs().size();
+          use.getOperandNumber() >= first)
+        return cast<StringAttr>(
+                   (*ret.getOptionalNames())[use.getOperandNumber() - first])
+            .getValue();
+  return {};
 }
 
-/// The name of a result in the argument block of a kernel of that kind.
-static StringRef resultName(OpResult result, StringRef kind) {
+/// The name of an operand in the kernel's argument block.
+static StringRef fieldName(OpOperand &operand, const Group &group) {
+  const StringRef name = cast<moe::StageOpInterface>(operand.getOwner())
+                             .getOperandName(operand.getOperandNumber());
+  // What is quantized there is what their matmul reads.
+  return group.routesItself() && name == "input" ? "lhs" : name;
+}
+
+/// The name of a result in the argument block of a kernel.
+static StringRef fieldName(OpResult result, const Group &group) {
   // What routing found is written for the caller alone where every kernel
   // routes for itself.
-  static constexpr StringRef kTopk[] = {"topk_ids", "topk_weights"};
-  static constexpr StringRef kShown[] = {"ids", "weights"};
-  const StringRef *route = kind == kRouteGateUp ? kShown : kTopk;
-  static constexpr StringRef permute[] = {"rows",  "positions",  "offsets",
-                                          "tiles", "tile_count", "counts"};
-  unsigned index = result.getResultNumber();
-  return llvm::TypeSwitch<Operation *, StringRef>(result.getOwner())
-      .Case([&](moe::RouteOp) { return route[index]; })
-      .Case([&](moe::CountOp) { return StringRef("block_counts"); })
-      .Case([&](moe::PermuteOp) { return permute[index]; })
-      .Case([&](moe::BatchOp) { return permute[index == 0 ? 3 : 4]; })
-      .Case([&](moe::CombineOp) { return StringRef("out"); })
-      .Case([&](moe::AmaxOp) { return StringRef("block_amax"); })
-      .Case([&](moe::QuantizeOp) {
-        return StringRef(index == 0 ? "data" : "scale");
-      })
-      .Case([&](moe::DequantizeOp) { return StringRef("data"); })
-      .Default([](Operation *) { return StringRef("result"); });
+  if (group.routesItself())
+    if (const StringRef name = optionalName(result); !name.empty())
+      return name;
+  return cast<moe::StageOpInterface>(result.getOwner())
+      .getResultName(result.getResultNumber());
 }
 
 /// Whether an amax or a quantize is of the intermediate, not of x.
@@ -192,7 +112,8 @@ static bool isOfIntermediate(Operation *op) {
     return true;
   // Of batched rows both are: x is an argument of the program.
   const Value input = quantize ? quantize.getInput() : amax.getInput();
-  return (quantize ? quantize.getCounts() : amax.getCounts()) &&
+  return (quantize ? quantize.getExpertNumTokens()
+                   : amax.getExpertNumTokens()) &&
          !isa<BlockArgument>(input);
 }
 
@@ -207,8 +128,8 @@ static StringRef returnedName(OpResult result) {
 }
 
 /// The name of a result as a value of the program.
-static std::string launchResultName(OpResult result, StringRef kind) {
-  StringRef inKernel = resultName(result, kind);
+static std::string launchResultName(OpResult result, const Group &group) {
+  StringRef inKernel = fieldName(result, group);
   // "x_q", "x_scale", "t_amax": of the two values that are quantized.
   if (isa<moe::AmaxOp, moe::QuantizeOp>(result.getOwner())) {
     StringRef what = inKernel == "data"         ? "q"
@@ -227,7 +148,7 @@ static std::string launchResultName(OpResult result, StringRef kind) {
   if (StringRef returned = returnedName(result); !returned.empty())
     return returned.str();
   // Partials come in two types, so that no value has two.
-  if (kind == "down")
+  if (group.kind == "down")
     return "y_" + elementTypeOf(result);
   return "h";
 }
@@ -267,9 +188,10 @@ static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
     tileRows = permute.getTileRows();
   for (auto batch : variant.getBody().getOps<moe::BatchOp>())
     tileRows = batch.getTileRows();
+  auto activate = quantize.getInput().getDefiningOp<moe::ActivateOp>();
   return whyGroupsApart(program.getReportAttr().getEngine().str(), tileRows,
                         descriptor.getGroup()[1],
-                        program.getLayerOp().isGated())
+                        activate && activate.getActivation().isGated())
       .value_or(asked ? "as asked for" : "");
 }
 
@@ -277,8 +199,8 @@ static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
 /// waits for the other.
 static bool joinsRouting(moe::VariantOp variant, moe::QuantizeOp quantize) {
   // Nothing routes where rows come by expert.
-  return !quantize.getBlockAmax() && !quantize.getWeights() &&
-         !quantize.getCounts() &&
+  return !quantize.getBlockAmax() && !quantize.getRowWeights() &&
+         !quantize.getExpertNumTokens() &&
          int64_t(variant.getMaxTokens()) <= kQuantizedBesideRouting;
 }
 
@@ -346,6 +268,13 @@ static void groupFewTokens(moe::VariantOp variant,
 static LogicalResult groupStages(moe::VariantOp variant, bool fuse,
                                  bool fuseActivation, bool quantizeApart,
                                  SmallVectorImpl<Group> &groups) {
+  const auto refuse = [](Operation &op) {
+    return op.emitError() << "no backend forms a kernel of '" << op.getName()
+                          << "'";
+  };
+  for (Operation &op : variant.getBody().front().without_terminator())
+    if (!isa<moe::StageOpInterface>(op))
+      return refuse(op);
   if (variant.getEngine()) {
     groupFewTokens(variant, groups);
     return success();
@@ -395,8 +324,7 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuse,
         joins = fuse && joinsRouting(variant, quantize);
       }
     } else {
-      return op.emitError()
-             << "no backend forms a kernel of '" << op.getName() << "'";
+      return refuse(op);
     }
     if (!joins || groups.empty())
       groups.push_back({kind, {}, apart});
@@ -427,30 +355,41 @@ static void decideBlocks(moe::ProgramOp program, moe::VariantOp variant,
 /// bytes are worth one rounding.
 static void decidePartials(moe::ProgramOp program, moe::VariantOp variant) {
   const catalog::Gpu *gpu = program.getTarget().getGpuRow();
-  moe::LayerOp layer = program.getLayerOp();
-  Type output = layer.getOutputType();
-  double bytes = 4.0 * double(variant.getMaxTokens()) *
-                 double(layer.getPairsOfToken()) * double(layer.getWidth());
-  if (!gpu || output.isF32() || variant.getEngine() ||
-      (bytes <= gpu->l2 * 1024 * 1024 && !variant.getMultiprocessors()))
+  if (!gpu || variant.getEngine())
     return;
   for (auto combine : variant.getBody().getOps<moe::CombineOp>()) {
+    const Type output =
+        cast<RankedTensorType>(combine.getOut().getType()).getElementType();
+    const double bytes = 4.0 * double(variant.getMaxTokens()) *
+                         double(combine.getPairs()) *
+                         double(combine.getWidth());
+    if (output.isF32() ||
+        (bytes <= gpu->l2 * 1024 * 1024 && !variant.getMultiprocessors()))
+      continue;
     Value partials = combine.getPartials();
     auto type = cast<RankedTensorType>(partials.getType());
     partials.setType(type.clone(output));
   }
 }
 
-/// A kernel of its own tells rows from padding by the offsets.
+/// A kernel of its own tells rows from padding, and whose they are, by the
+/// offsets; in one with the matmul the tiles say whose.
 static void giveOffsets(moe::VariantOp variant, bool fuseActivation) {
   moe::PermuteOp permute;
   for (auto op : variant.getBody().getOps<moe::PermuteOp>())
     permute = op;
   for (auto activate : variant.getBody().getOps<moe::ActivateOp>()) {
-    if (fuseActivation)
-      activate.getOffsetsMutable().clear();
-    else if (!activate.getOffsets() && permute)
-      activate.getOffsetsMutable().assign(permute.getOffsets());
+    if (!fuseActivation) {
+      if (!activate.getOffsets() && permute)
+        activate.getOffsetsMutable().assign(permute.getOffsets());
+      continue;
+    }
+    activate.getOffsetsMutable().clear();
+    auto matmul = activate.getInput().getDefiningOp<moe::GroupedMatmulOp>();
+    if (!matmul || activate.getNumbers().empty())
+      continue;
+    activate.getTilesMutable().assign(matmul.getTiles());
+    activate.getTileCountMutable().assign(matmul.getTileCount());
   }
 }
 
@@ -468,7 +407,7 @@ static moe::KernelOp createKernel(OpBuilder &builder, StringRef symbol,
       if ((maker && llvm::is_contained(group.stages, maker)) ||
           !operands.insert(operand.get()))
         continue;
-      fields.push_back(builder.getStringAttr(operandName(operand)));
+      fields.push_back(builder.getStringAttr(fieldName(operand, group)));
       types.push_back(operand.get().getType());
       locations.push_back(operand.get().getLoc());
     }
@@ -476,7 +415,7 @@ static moe::KernelOp createKernel(OpBuilder &builder, StringRef symbol,
     for (OpResult result : stage->getResults())
       if (isWritten(result, group)) {
         results.push_back(result);
-        names.push_back(builder.getStringAttr(resultName(result, group.kind)));
+        names.push_back(builder.getStringAttr(fieldName(result, group)));
       }
 
   auto kernel = moe::KernelOp::create(builder, loc, symbol, moe::ScheduleAttr(),
@@ -503,17 +442,16 @@ struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
   using FormKernelsPassBase::FormKernelsPassBase;
 
   void runOnOperation() override {
-    for (auto program : getOperation().getOps<moe::ProgramOp>()) {
-      if (!program.getReport()) {
-        program.emitError() << "no backend is chosen; run moe-choose-backend "
-                               "first";
-        return signalPassFailure();
-      }
-      for (auto variant :
-           llvm::to_vector(program.getBody().getOps<moe::VariantOp>()))
-        if (failed(form(program, variant)))
-          return signalPassFailure();
+    moe::ProgramOp program = getOperation();
+    if (!program.getReport()) {
+      program.emitError() << "no backend is chosen; run moe-choose-backend "
+                             "first";
+      return signalPassFailure();
     }
+    for (auto variant :
+         llvm::to_vector(program.getBody().getOps<moe::VariantOp>()))
+      if (failed(form(program, variant)))
+        return signalPassFailure();
   }
 
   LogicalResult form(moe::ProgramOp program, moe::VariantOp variant) {
@@ -522,7 +460,10 @@ struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
       return success();
     bool fuse = program.getReportAttr().getBackend() != "unfused";
     // Adapters add to what the first matmul leaves.
-    const bool fuseActivation = fuse && !program.getLayerOp().getLora();
+    const bool adapts = llvm::any_of(
+        body.getOps<moe::ActivateOp>(),
+        [](moe::ActivateOp activate) { return bool(activate.getAddend()); });
+    const bool fuseActivation = fuse && !adapts;
     giveOffsets(variant, fuseActivation || variant.getEngine());
     decidePartials(program, variant);
     SmallVector<Group> groups;
@@ -543,8 +484,7 @@ struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
       SmallVector<Attribute> names;
       for (OpResult result : results) {
         types.push_back(result.getType());
-        names.push_back(
-            builder.getStringAttr(launchResultName(result, group.kind)));
+        names.push_back(builder.getStringAttr(launchResultName(result, group)));
       }
       builder.setInsertionPointAfter(group.stages.back());
       auto launch = moe::LaunchOp::create(

@@ -50,13 +50,25 @@ struct Range {
   TileRule rule;
 };
 
-SmallVector<Range> rangesFor(moe::LayerOp layer, StringRef engine,
-                             int64_t elementBytes, int64_t maxTokens) {
-  // Of an expert. Slots are so many at most.
+/// Of an element of what the matmuls read; both matmuls' are equal.
+int64_t operandBytes(moe::VariantOp variant) {
+  for (auto matmul : variant.getBody().getOps<moe::GroupedMatmulOp>())
+    return compiler::elementBytes(compiler::elementTypeOf(matmul.getLhs()));
+  return 0;
+}
+
+SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
+  const StringRef engine = program.getReportAttr().getEngine();
+  const int64_t elementBytes = operandBytes(stages);
+  const int64_t maxTokens = stages.getMaxTokens();
+  const bool isBatched = compiler::isBatched(program);
+  const bool addsFast =
+      compiler::findIn<moe::GroupedMatmulOp>(program).getFast();
+  // Mean rows of an expert. Slots are so many at most.
   const double rowsPerToken =
-      layer.isBatched()
-          ? 1
-          : double(layer.getPairsOfToken()) / double(layer.getStoredExperts());
+      isBatched ? 1
+                : double(compiler::rowsOfToken(program)) /
+                      double(compiler::storedExperts(program));
   SmallVector<Range> ranges;
   const auto add = [&](int64_t last, const TileRule &rule) {
     last = std::min(last, maxTokens);
@@ -64,17 +76,15 @@ SmallVector<Range> rangesFor(moe::LayerOp layer, StringRef engine,
       ranges.push_back({last, rule});
   };
   // Which tile serves may not depend on the number of tokens: that of the most.
-  if (layer.getBatchInvariant()) {
+  if (program.getBatchInvariant()) {
     for (const TileRule &rule : kTileRules)
       if (rule.most == kAnyRows &&
-          rule.serves(std::string_view(engine), elementBytes,
-                      layer.accumulatesFast()))
+          rule.serves(std::string_view(engine), elementBytes, addsFast))
         add(maxTokens, rule);
     return ranges;
   }
   for (const TileRule &rule : kTileRules) {
-    if (!rule.serves(std::string_view(engine), elementBytes,
-                     layer.accumulatesFast()))
+    if (!rule.serves(std::string_view(engine), elementBytes, addsFast))
       continue;
     int64_t last = maxTokens;
     if (rule.most < kAnyRows) {
@@ -83,18 +93,11 @@ SmallVector<Range> rangesFor(moe::LayerOp layer, StringRef engine,
         continue;
       last = static_cast<int64_t>(llvm::bit_floor(tokens));
     }
-    if (last > kFusedRouting && !layer.isBatched())
+    if (last > kFusedRouting && !isBatched)
       add(kFusedRouting, rule);
     add(last, rule);
   }
   return ranges;
-}
-
-/// Of an element of what the matmuls read; both matmuls' are equal.
-int64_t operandBytes(moe::VariantOp variant) {
-  for (auto matmul : variant.getBody().getOps<moe::GroupedMatmulOp>())
-    return compiler::elementBytes(compiler::elementTypeOf(matmul.getLhs()));
-  return 0;
 }
 
 /// Decided, or of a later phase: not to be cloned again.
@@ -115,12 +118,12 @@ struct FewTokens {
 };
 
 /// Whether both kernels fit the GPU with so many tokens.
-bool fits(moe::LayerOp layer, moe::VariantOp stages, int64_t tokens,
+bool fits(moe::VariantOp stages, int64_t tokens,
           const compiler::Hardware &hardware) {
   return llvm::all_of(
       stages.getBody().getOps<moe::GroupedMatmulOp>(), [&](auto matmul) {
-        return compiler::gemvSchedule(
-                   compiler::gemvProblem(layer, matmul, tokens), hardware)
+        return compiler::gemvSchedule(compiler::gemvProblem(matmul, tokens),
+                                      hardware)
             .has_value();
       });
 }
@@ -147,53 +150,61 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
     few.reason = std::move(reason);
     return few;
   };
-  moe::LayerOp layer = program.getLayerOp();
+  auto first = compiler::findIn<moe::GroupedMatmulOp>(program);
+  auto route = compiler::findIn<moe::RouteOp>(program);
+  moe::QuantizeOp weighs, converts; // x, before it is multiplied
+  for (auto quantize : stages.getBody().getOps<moe::QuantizeOp>()) {
+    if (quantize.getRowWeights())
+      weighs = quantize;
+    else if (quantize.getDescriptor().isPlain())
+      converts = quantize;
+  }
+  const bool defers = stages.getBody().getOps<moe::CombineOp>().empty();
   const std::pair<bool, StringRef> notDone[] = {
-      {layer.getBatchInvariant(), "batch_invariant"},
-      {layer.getDeferFinalize(), "defer_finalize"},
-      {layer.getInputQuantized(), "input_quantized"},
-      {layer.getGroupIndex(), "group_index"},
-      {layer.getApplyRouterWeightOnInput(), "apply_router_weight_on_input"},
-      {layer.getZeroExperts().value_or(0) > 0, "zero_experts"}};
+      {program.getBatchInvariant(), "batch_invariant"},
+      {defers, "defer_finalize"},
+      {bool(program.getInput("x_scale")), "input_quantized"},
+      {bool(compiler::findIn<moe::PermuteColumnsOp>(program)), "group_index"},
+      {bool(weighs), "apply_router_weight_on_input"},
+      {route && route.getZero(), "zero_experts"}};
   for (const auto &[asked, option] : notDone)
     if (asked)
       return refuse("option_not_supported",
                     fmt::format("engine '{}' does not do option '{}'",
                                 few.engine, option.str()));
-  if (const moe::DescriptorAttr a1 = layer.getQuant().getA1();
-      a1.isPlain() && a1.getElement() != layer.getInputType())
+  if (converts)
     return refuse("dtype_not_supported",
                   fmt::format("engine '{}' multiplies x as it comes, and does "
                               "not convert {} to {}",
                               few.engine,
-                              compiler::elementTypeName(layer.getInputType()),
-                              compiler::elementTypeName(a1.getElement())));
+                              compiler::elementTypeOf(converts.getInput()),
+                              compiler::elementTypeOf(converts.getData())));
   const std::string_view missing =
       catalog::firstMissing(target.getArchRow().features, engine->features);
   if (!missing.empty())
     return refuse("feature_missing",
                   fmt::format("engine '{}' needs {}, which {} lacks",
                               few.engine, missing, target.getArchRow().name));
-  const std::string multiplied =
-      compiler::elementTypeName(layer.getQuant().getA1().getElement());
-  if (!compiler::dequantizesWeights(layer.getQuant()) &&
-      !catalog::hasWord(engine->elements, multiplied))
+  const moe::Realization realization = first.getRealization();
+  const bool dequantizes = realization == moe::Realization::Dequantized ||
+                           realization == moe::Realization::Emulated;
+  const std::string multiplied = compiler::elementTypeOf(first.getLhs());
+  if (!dequantizes && !catalog::hasWord(engine->elements, multiplied))
     return refuse("dtype_not_supported",
                   fmt::format("engine '{}' does not multiply {}", few.engine,
                               multiplied));
-  const std::string weight =
-      compiler::elementTypeName(layer.getQuant().getW1().getElement());
-  if (compiler::convertsWeights(layer.getQuant()) &&
+  const std::string weight = compiler::elementTypeOf(first.getRhs());
+  if (realization != moe::Realization::Native &&
       !catalog::hasWord(engine->weights, weight))
     return refuse("dtype_not_supported",
                   fmt::format("engine '{}' does not convert weights of {} to "
                               "what it multiplies",
                               few.engine, weight));
-  if (layer.getWidth() % 8 != 0)
+  if (first.getK() % 8 != 0)
     return refuse("size_not_supported",
                   fmt::format("engine '{}' reads x 8 values at a time: hidden "
                               "size {} is no multiple of 8",
-                              few.engine, int64_t(layer.getWidth())));
+                              few.engine, first.getK()));
   for (auto matmul : stages.getBody().getOps<moe::GroupedMatmulOp>())
     if (const int64_t bytes = matmul.getNumExperts() * matmul.getN() *
                               matmul.getK() * operandBytes(stages);
@@ -207,13 +218,13 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   for (const compiler::FewTokensRule &rule : compiler::kFewTokensRules)
     if (rule.elementBytes == operandBytes(stages))
       most = std::min<int64_t>(rule.tokens, engine->mostTokens);
-  most = std::min({most, compiler::kFewPairs / layer.getPairsOfToken(),
+  most = std::min({most, compiler::kFewPairs / compiler::rowsOfToken(program),
                    int64_t(stages.getMaxTokens())});
   compiler::Hardware hardware;
   if (!compiler::findHardware(target.getArch().str(), target.getGpu().str(),
                               hardware))
     return few;
-  while (most > 0 && !fits(layer, stages, most, hardware))
+  while (most > 0 && !fits(stages, most, hardware))
     --most;
   if (most == 0)
     return refuse("shared_memory",
@@ -231,7 +242,6 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
 std::vector<compiler::SlicesRange> slicesOf(moe::ProgramOp program,
                                             moe::VariantOp stages,
                                             compiler::Hardware &hardware) {
-  moe::LayerOp layer = program.getLayerOp();
   const moe::ReportAttr report = program.getReportAttr();
   const moe::TargetAttr target = program.getTarget();
   const catalog::Engine *engine =
@@ -240,21 +250,23 @@ std::vector<compiler::SlicesRange> slicesOf(moe::ProgramOp program,
   // always made here, of weighted rows alone, rows of other ranks' experts are
   // never counted on, and one scale for all rows was not measured.
   if (report.getBackend() != "grouped" || !engine || !engine->warpSpecialized ||
-      layer.getBatchInvariant() || layer.getDeferFinalize() ||
-      layer.getLora() || layer.getResidual() || layer.accumulatesFast() ||
-      layer.getOutputType().isF32() ||
+      program.getBatchInvariant() ||
       !compiler::findHardware(target.getArch().str(), target.getGpu().str(),
                               hardware))
     return {};
-  for (auto combine : stages.getBody().getOps<moe::CombineOp>())
-    if (auto matmul =
-            combine.getPartials().getDefiningOp<moe::GroupedMatmulOp>();
-        matmul && matmul.getNumExperts() == layer.getStoredExperts() &&
-        combine.getTopkWeights() && !combine.getIdentity() &&
-        matmul.getLhsScale() && layer.getQuant().getA2().getGroup()[0] > 0)
+  const int64_t stored = compiler::storedExperts(program);
+  for (auto combine : stages.getBody().getOps<moe::CombineOp>()) {
+    auto matmul = combine.getPartials().getDefiningOp<moe::GroupedMatmulOp>();
+    const bool mayServe =
+        matmul && !matmul.getFast() && matmul.getNumExperts() == stored &&
+        matmul.getLhsScale() && matmul.getLhsDescriptor()->getGroup()[0] > 0;
+    if (mayServe && combine.getTopkWeights() && !combine.getIdentity() &&
+        !combine.getAddend() && !combine.getResidual() &&
+        compiler::elementTypeOf(combine.getOut()) != "f32")
       return compiler::slicesRanges(
-          compiler::slicesProblem(layer, matmul, stages.getMaxTokens()),
+          compiler::slicesProblem(matmul, combine, stages.getMaxTokens()),
           hardware);
+  }
   return {};
 }
 
@@ -312,9 +324,7 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages) {
       decide(batch);
     return variant;
   };
-  for (const Range &range :
-       rangesFor(program.getLayerOp(), program.getReportAttr().getEngine(),
-                 operandBytes(stages), stages.getMaxTokens())) {
+  for (const Range &range : rangesFor(program, stages)) {
     if (range.last < first)
       continue;
     for (const compiler::SlicesRange &part : slices) {
@@ -337,18 +347,17 @@ struct MakeVariantsPass
   using Base::Base;
 
   void runOnOperation() override {
-    for (auto program : getOperation().getOps<moe::ProgramOp>()) {
-      SmallVector<moe::VariantOp> variants(
-          program.getBody().getOps<moe::VariantOp>());
-      if (variants.size() != 1 || isDecided(variants.front()))
-        continue;
-      if (!program.getReport()) {
-        program.emitError() << "no backend is chosen; run moe-choose-backend "
-                               "first";
-        return signalPassFailure();
-      }
-      cloneStages(program, variants.front());
+    moe::ProgramOp program = getOperation();
+    SmallVector<moe::VariantOp> variants(
+        program.getBody().getOps<moe::VariantOp>());
+    if (variants.size() != 1 || isDecided(variants.front()))
+      return;
+    if (!program.getReport()) {
+      program.emitError() << "no backend is chosen; run moe-choose-backend "
+                             "first";
+      return signalPassFailure();
     }
+    cloneStages(program, variants.front());
   }
 };
 

@@ -73,10 +73,7 @@ namespace {
 struct MergeKernels : compiler::impl::MergeKernelsPassBase<MergeKernels> {
   using MergeKernelsPassBase::MergeKernelsPassBase;
 
-  void runOnOperation() override {
-    for (auto program : getOperation().getOps<moe::ProgramOp>())
-      merge(program);
-  }
+  void runOnOperation() override { merge(getOperation()); }
 
   void merge(moe::ProgramOp program) {
     llvm::MapVector<StringAttr, SmallVector<moe::LaunchOp>> launches;

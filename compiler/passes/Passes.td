@@ -20,6 +20,11 @@ class Moe_Pass<string name> : Pass<name, "::mlir::ModuleOp"> {
   let dependentDialects = ["::moec::moe::MoeDialect"];
 }
 
+// Of one program, so that those of several archs are compiled side by side.
+class Moe_ProgramPass<string name> : Pass<name, "::moec::moe::ProgramOp"> {
+  let dependentDialects = ["::moec::moe::MoeDialect"];
+}
+
 def ResolveParallelPass : Moe_Pass<"moe-resolve-parallel"> {
   let summary = "Write down what of each layer this rank holds";
   let description = [{
@@ -86,7 +91,7 @@ def DecomposeLayerPass : Moe_Pass<"moe-decompose-layer"> {
   ];
 }
 
-def ChooseWeightLayoutPass : Moe_Pass<"moe-choose-weight-layout"> {
+def ChooseWeightLayoutPass : Moe_ProgramPass<"moe-choose-weight-layout"> {
   let summary = "Pack each weight once, for all variants";
   let description = [{
     Decides how kernels read each weight. Gated weights of 8 bits and more
@@ -100,7 +105,7 @@ def ChooseWeightLayoutPass : Moe_Pass<"moe-choose-weight-layout"> {
   }];
 }
 
-def ChooseBackendPass : Moe_Pass<"moe-choose-backend"> {
+def ChooseBackendPass : Moe_ProgramPass<"moe-choose-backend"> {
   let summary = "Choose backend and engine of each program, and say why";
   let description = [{
     Before: a program without a report. After: `report #moe.report<...>` with the
@@ -112,7 +117,7 @@ def ChooseBackendPass : Moe_Pass<"moe-choose-backend"> {
   ];
 }
 
-def MakeVariantsPass : Moe_Pass<"moe-make-variants"> {
+def MakeVariantsPass : Moe_ProgramPass<"moe-make-variants"> {
   let summary = "Clone the stages once for each range of token counts";
   let description = [{
     The ranges follow from r, the mean number of rows of an expert, with limits
@@ -141,7 +146,7 @@ def CheckProgramPass : Moe_Pass<"moe-check-program"> {
   }];
 }
 
-def FormKernelsPass : Moe_Pass<"moe-form-kernels"> {
+def FormKernelsPass : Moe_ProgramPass<"moe-form-kernels"> {
   let summary = "Move the stages that run together into kernels";
   let description = [{
     Before: variants of stages. After: `moe.kernel` ops with the stages as their
@@ -156,7 +161,7 @@ def FormKernelsPass : Moe_Pass<"moe-form-kernels"> {
   ];
 }
 
-def SelectSchedulePass : Moe_Pass<"moe-select-schedule"> {
+def SelectSchedulePass : Moe_ProgramPass<"moe-select-schedule"> {
   let summary = "Write a schedule on each kernel that has none";
   let description = [{
     The table of good schedules (schedule/Candidates.cpp) says which engine
@@ -171,7 +176,7 @@ def SelectSchedulePass : Moe_Pass<"moe-select-schedule"> {
   ];
 }
 
-def PlanWorkspacePass : Moe_Pass<"moe-plan-workspace"> {
+def PlanWorkspacePass : Moe_ProgramPass<"moe-plan-workspace"> {
   let summary = "Give each workspace value its bytes while it lives";
   let description = [{
     Before: a variant of launches. After: besides its `workspace` size and its
@@ -180,7 +185,7 @@ def PlanWorkspacePass : Moe_Pass<"moe-plan-workspace"> {
   }];
 }
 
-def MergeKernelsPass : Moe_Pass<"moe-merge-kernels"> {
+def MergeKernelsPass : Moe_ProgramPass<"moe-merge-kernels"> {
   let summary = "Keep one of kernels that are equal";
   let description = [{
     Two kernels with equal regions, fields and schedules become one symbol,

@@ -36,12 +36,11 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
   using PlanWorkspacePassBase::PlanWorkspacePassBase;
 
   void runOnOperation() override {
-    for (auto program : getOperation().getOps<moe::ProgramOp>()) {
-      std::vector<WorkspaceValue> values = workspaceValues(program);
-      for (auto variant : program.getBody().getOps<moe::VariantOp>())
-        if (failed(plan(program, variant, values)))
-          return signalPassFailure();
-    }
+    moe::ProgramOp program = getOperation();
+    std::vector<WorkspaceValue> values = workspaceValues(program);
+    for (auto variant : program.getBody().getOps<moe::VariantOp>())
+      if (failed(plan(program, variant, values)))
+        return signalPassFailure();
   }
 
   /// A plan that stands must be the one that its launches need.
@@ -74,9 +73,8 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
                                    moe::VariantOp variant,
                                    const std::vector<WorkspaceValue> &values,
                                    const Symbols &largest) {
-    moe::LayerOp layer = program.getLayerOp();
     if (*largest.rows > kMostRows)
-      return refuse(layer, "size_not_supported",
+      return refuse(program, "size_not_supported",
                     Twine(*largest.rows) + " rows of a token and an expert " +
                         "follow from max_tokens " + Twine(*largest.tokens) +
                         "; accepted: at most " + Twine(kMostRows));
@@ -87,7 +85,7 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
           continue;
         auto type = cast<RankedTensorType>(value.getType());
         const int64_t columns = type.getDimSize(type.getRank() - 1);
-        const int64_t rows = isa<BlockArgument>(value) && !layer.isBatched()
+        const int64_t rows = isa<BlockArgument>(value) && !isBatched(program)
                                  ? *largest.tokens
                                  : *largest.rows;
         const auto known = llvm::find_if(values, [&](const WorkspaceValue &v) {
@@ -100,7 +98,7 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
         if (!bytes)
           return variant.emitError() << bytes.error().message;
         if (*bytes >= kOperandBytes)
-          return refuse(layer, "size_not_supported",
+          return refuse(program, "size_not_supported",
                         "a matmul reads '" + valueName(value) +
                             "', which has " + Twine(*bytes) +
                             " bytes with max_tokens " + Twine(*largest.tokens) +

@@ -12,15 +12,12 @@
 
 #include "compiler/passes/ProgramValues.h"
 
-#include "dialect/catalog/RoutingMethods.h"
-#include "dialect/catalog/Schemes.h"
 #include "runtime/package/ElementTypes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 using namespace mlir;
@@ -47,61 +44,25 @@ int64_t compiler::elementBytes(StringRef elementType) {
   return std::max<int64_t>(elementBits(elementType) / 8, 1);
 }
 
-bool compiler::dequantizesWeights(moe::QuantAttr quant) {
-  if (quant.getW1().isPlain() || quant.getW2().isPlain())
-    return false;
-  const catalog::Scheme *row =
-      catalog::find(catalog::kSchemes, std::string_view(quant.getScheme()));
-  return row ? row->policy == catalog::kWeightOnly : !multipliesCodes(quant);
+bool compiler::isBatched(moe::ProgramOp program) {
+  return bool(findIn<moe::BatchOp>(program));
 }
 
-bool compiler::multipliesCodes(moe::QuantAttr quant) {
-  const moe::DescriptorAttr a1 = quant.getA1();
-  const std::string element = elementTypeName(a1.getElement());
-  const bool ofTokens = a1.getDynamic() && a1.getScale().isF32() &&
-                        a1.getGroup() == ArrayRef<int64_t>{1, -1};
-  if (a1 != quant.getA2() || !ofTokens ||
-      (element != "i8" && element != "f8E4M3FN"))
-    return false;
-  return llvm::all_of(
-      std::array{quant.getW1(), quant.getW2()}, [](moe::DescriptorAttr w) {
-        return w.getElement().isInteger(4) && !w.isPlain() && !w.getDynamic() &&
-               !w.getSecondScale() && !w.getZeroPoint() &&
-               (w.getScale().isF32() || w.getScale().isF16() ||
-                w.getScale().isBF16()) &&
-               w.getGroup()[0] == 1 &&
-               (w.getGroup()[1] == -1 || w.getGroup()[1] == 64 ||
-                w.getGroup()[1] == 128);
-      });
+int64_t compiler::localExperts(moe::ProgramOp program) {
+  if (auto matmul = findIn<moe::GroupedMatmulOp>(program))
+    return matmul.getNumExperts();
+  auto permute = findIn<moe::PermuteOp>(program);
+  return permute ? permute.getNumLocal() : 0;
 }
 
-bool compiler::isEmulated(moe::QuantAttr quant,
-                          moe::DescriptorAttr activation) {
-  return !activation.isPlain() && dequantizesWeights(quant);
+int64_t compiler::storedExperts(moe::ProgramOp program) {
+  auto permute = findIn<moe::PermuteOp>(program);
+  return permute ? int64_t(permute.getExperts()) : localExperts(program);
 }
 
-bool compiler::convertsWeights(moe::QuantAttr quant) {
-  return dequantizesWeights(quant) || multipliesCodes(quant);
-}
-
-StringRef compiler::numbersWeight(moe::ActivationAttr activation, size_t i) {
-  return catalog::find(catalog::kActivationParameters,
-                       catalog::wordAt(activation.getRow().parameters, i))
-      ->weight;
-}
-
-bool compiler::takesGivenIdsAlone(moe::RoutingAttr routing) {
-  return catalog::find(catalog::kRoutingMethods,
-                       std::string_view(routing.getMethod()))
-             ->select == "given";
-}
-
-bool compiler::scalesByGroup(moe::LayerOp layer, moe::GroupedMatmulOp matmul) {
-  if (!matmul.getLhsScale())
-    return false;
-  moe::QuantAttr quant = layer.getQuant();
-  moe::DescriptorAttr lhs = matmul.isFirst() ? quant.getA1() : quant.getA2();
-  return lhs.getGroup()[1] > 0;
+int64_t compiler::rowsOfToken(moe::ProgramOp program) {
+  auto permute = findIn<moe::PermuteOp>(program);
+  return permute ? permute.getPairs() : localExperts(program);
 }
 
 static StringRef nameAt(ArrayAttr names, unsigned index) {
@@ -113,16 +74,15 @@ bool compiler::isOfFewTokens(moe::KernelOp kernel) {
          findStage<moe::GroupedMatmulOp>(kernel);
 }
 
-GemvProblem compiler::gemvProblem(moe::LayerOp layer,
-                                  moe::GroupedMatmulOp matmul, int64_t tokens) {
+GemvProblem compiler::gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens) {
   GemvProblem problem;
-  const bool first = matmul.isFirst();
-  problem.rows = first ? tokens : tokens * layer.getPairsOfToken();
+  problem.rows =
+      matmul.isFirst() ? tokens : tokens * matmul.getTopK().value_or(1);
   problem.k = matmul.getK();
-  problem.parts = first && layer.isGated() ? 2 : 1;
+  problem.parts = matmul.getGateUp() ? 2 : 1;
   problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
   problem.scaled = bool(matmul.getLhsScale());
-  problem.groupScales = scalesByGroup(layer, matmul);
+  problem.groupScales = matmul.scalesByGroup();
   return problem;
 }
 
@@ -131,19 +91,17 @@ bool compiler::isOfSlices(moe::KernelOp kernel) {
          findStage<moe::CombineOp>(kernel);
 }
 
-MatmulProblem compiler::slicesProblem(moe::LayerOp layer,
-                                      moe::GroupedMatmulOp matmul,
-                                      int64_t tokens) {
+MatmulProblem compiler::slicesProblem(moe::GroupedMatmulOp matmul,
+                                      moe::CombineOp combine, int64_t tokens) {
   MatmulProblem problem;
   problem.maxTokens = tokens;
   problem.n = matmul.getN(), problem.k = matmul.getK();
-  problem.experts = layer.getStoredExperts();
-  problem.localExperts = matmul.getNumExperts();
-  problem.topK = layer.getPairsOfToken();
+  problem.experts = problem.localExperts = matmul.getNumExperts();
+  problem.topK = combine.getPairs();
   problem.elementType = elementTypeOf(matmul.getLhs());
   problem.elementBytes = elementBytes(problem.elementType);
-  problem.resultBytes = elementBytes(elementTypeName(layer.getOutputType()));
-  problem.groupScales = scalesByGroup(layer, matmul);
+  problem.resultBytes = elementBytes(elementTypeOf(combine.getOut()));
+  problem.groupScales = matmul.scalesByGroup();
   return problem;
 }
 
@@ -216,8 +174,7 @@ Expression compiler::tileCapacity(int64_t tileRows, int64_t experts) {
 }
 
 Expression compiler::rowCapacity(moe::ProgramOp program) {
-  return Expression::symbol("tokens") *
-         Expression(program.getLayerOp().getRowsOfToken());
+  return Expression::symbol("tokens") * Expression(rowsOfToken(program));
 }
 
 namespace {
@@ -237,14 +194,15 @@ static Expression leadingExtent(Value inKernel, const Smallest &smallest) {
   if (isa<moe::CountOp>(op))
     return ceilDiv(tokens, Expression(smallest.blockTokens));
   if (auto quantize = dyn_cast<moe::QuantizeOp>(op))
-    return quantize.getOffsets() || quantize.getCounts() ||
-                   quantize.getWeights()
+    return quantize.getOffsets() || quantize.getExpertNumTokens() ||
+                   quantize.getRowWeights()
                ? rows
                : tokens;
   if (auto dequantize = dyn_cast<moe::DequantizeOp>(op))
-    return dequantize.getCounts() ? rows : tokens;
+    return dequantize.getExpertNumTokens() ? rows : tokens;
   if (auto amax = dyn_cast<moe::AmaxOp>(op))
-    return ceilDiv(amax.getOffsets() || amax.getCounts() || amax.getWeights()
+    return ceilDiv(amax.getOffsets() || amax.getExpertNumTokens() ||
+                           amax.getRowWeights()
                        ? rows
                        : tokens,
                    Expression(int64_t(amax.getBlockRows())));

@@ -35,39 +35,39 @@ int64_t elementBytes(llvm::StringRef elementType);
 /// than 8 are not portable.
 inline constexpr int64_t kRoutingCluster = 8;
 
-/// Whether a method has no way to choose experts by itself.
-bool takesGivenIdsAlone(moe::RoutingAttr routing);
-
-/// The weight of the i-th number of an activation whose experts have their own.
-llvm::StringRef numbersWeight(moe::ActivationAttr activation, size_t i);
-/// Whether a matmul converts weights to the layer's type of 16 bits, be its
-/// activations quantized or not; those that are, are emulated in that type.
-bool dequantizesWeights(moe::QuantAttr quant);
-/// Whether activations of that descriptor are emulated.
-bool isEmulated(moe::QuantAttr quant, moe::DescriptorAttr activation);
-/// Whether codes of 4 bits become elements of the activations' 8 as they are,
-/// and scales multiply sums: of groups of 64 or 128 along k, or of rows.
-bool multipliesCodes(moe::QuantAttr quant);
-/// Whether a matmul converts weights to the type of its activations, that of 16
-/// bits or, codes of fewer bits, those of 8.
-bool convertsWeights(moe::QuantAttr quant);
 /// Bits of an element.
 int64_t elementBits(llvm::StringRef elementType);
 
-/// Whether the scales of a matmul's lhs change along k.
-bool scalesByGroup(moe::LayerOp layer, moe::GroupedMatmulOp matmul);
+/// The first operation of a kind in a program, in its variants or kernels.
+template <typename Op> Op findIn(moe::ProgramOp program) {
+  Op found;
+  program.walk([&](Op op) {
+    found = op;
+    return mlir::WalkResult::interrupt();
+  });
+  return found;
+}
+
+/// Rows come by expert, with counts.
+bool isBatched(moe::ProgramOp program);
+/// Experts whose weights this rank has.
+int64_t localExperts(moe::ProgramOp program);
+/// Experts whose weights there are: of batched rows those of this rank.
+int64_t storedExperts(moe::ProgramOp program);
+/// Rows at most for each of a run's tokens, which are slots of an expert where
+/// rows come by expert.
+int64_t rowsOfToken(moe::ProgramOp program);
 
 /// Whether the kernel is one of the two of a few tokens: it routes them and
 /// multiplies.
 bool isOfFewTokens(moe::KernelOp kernel);
 /// A matmul in a kernel of so many tokens at most.
-GemvProblem gemvProblem(moe::LayerOp layer, moe::GroupedMatmulOp matmul,
-                        int64_t tokens);
+GemvProblem gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens);
 
 /// Whether the kernel multiplies and combines in slices of the result.
 bool isOfSlices(moe::KernelOp kernel);
 /// The second matmul of up to so many tokens, in slices.
-MatmulProblem slicesProblem(moe::LayerOp layer, moe::GroupedMatmulOp matmul,
+MatmulProblem slicesProblem(moe::GroupedMatmulOp matmul, moe::CombineOp combine,
                             int64_t tokens);
 
 /// What the epilogue of a matmul's kernel leaves: the result of the activation,

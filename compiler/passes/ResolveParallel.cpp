@@ -54,7 +54,7 @@ struct Shard {
 int64_t shardUnit(moe::LayerOp layer) {
   constexpr int64_t kRowBytes = 16, kInterleave = 8;
   const moe::QuantAttr quant = layer.getQuant();
-  const Type multiplied = compiler::dequantizesWeights(quant)
+  const Type multiplied = quant.dequantizesWeights()
                               ? layer.getComputeType()
                               : quant.getA2().getElement();
   int64_t unit = kRowBytes * 8 / multiplied.getIntOrFloatBitWidth();
@@ -65,7 +65,7 @@ int64_t shardUnit(moe::LayerOp layer) {
   if (!quant.getW2().isPlain() && quant.getW2().getGroup()[1] > 1)
     unit = std::lcm(unit, quant.getW2().getGroup()[1]);
   // Shards of an emulated intermediate are quantized as the whole of it.
-  if (compiler::isEmulated(quant, quant.getA2()) &&
+  if (quant.getRealization(false) == moe::Realization::Emulated &&
       quant.getA2().getGroup()[1] > 1)
     unit = std::lcm(unit, quant.getA2().getGroup()[1]);
   return unit;

@@ -102,35 +102,33 @@ static std::vector<std::string> servingEngines(moe::ReportAttr report) {
 
 static MatmulProblem problemOf(moe::KernelOp kernel,
                                moe::GroupedMatmulOp matmul, int64_t tileRows) {
-  moe::LayerOp layer = kernel->getParentOfType<moe::ProgramOp>().getLayerOp();
+  auto program = kernel->getParentOfType<moe::ProgramOp>();
   MatmulProblem p;
   std::tie(p.minTokens, p.maxTokens) = tokenRange(kernel);
   p.n = matmul.getN();
   p.k = matmul.getK();
   p.localExperts = matmul.getNumExperts();
   // Slots of an expert are rows of this rank's experts alone.
-  p.experts = layer.isBatched() ? p.localExperts : layer.getStoredExperts();
-  p.topK = layer.getRowsOfToken();
+  p.experts = storedExperts(program);
+  p.topK = rowsOfToken(program);
   p.elementType = elementTypeOf(matmul.getLhs());
   p.elementBytes = elementBytes(p.elementType);
-  if (convertsWeights(layer.getQuant())) {
+  if (matmul.getRealization() != moe::Realization::Native) {
     const std::string codes = elementTypeOf(matmul.getRhs());
     p.codeBits = elementBits(codes);
     // What was measured of plain weights says nothing of these.
     p.elementType += " " + codes;
-    const moe::QuantAttr quant = layer.getQuant();
-    const moe::DescriptorAttr weight =
-        matmul.isFirst() ? quant.getW1() : quant.getW2();
-    if (multipliesCodes(quant) && weight.getGroup()[1] > 0)
-      p.promoteK = weight.getGroup()[1];
+    const int64_t group = matmul.getRhsDescriptor()->getGroup()[1];
+    if (matmul.getRealization() == moe::Realization::Codes && group > 0)
+      p.promoteK = group;
   }
   p.resultBytes = elementBytes(elementTypeOf(resultOfMatmul(kernel)));
   p.first = matmul.isFirst();
   p.gather = bool(matmul.getRows());
   auto activate = findStage<moe::ActivateOp>(kernel);
   p.gated = activate && activate.getActivation().isGated();
-  p.groupScales = scalesByGroup(layer, matmul);
-  p.addsFast = layer.accumulatesFast();
+  p.groupScales = matmul.scalesByGroup();
+  p.addsFast = matmul.getFast();
   p.groupColumns = columnsOfGroup(kernel);
   p.tileRows = tileRows;
   return p;
@@ -141,11 +139,11 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
   using SelectSchedulePassBase::SelectSchedulePassBase;
 
   void runOnOperation() override {
-    for (auto program : getOperation().getOps<moe::ProgramOp>())
-      for (auto kernel : program.getBody().getOps<moe::KernelOp>())
-        if (failed(kernel.getSchedule() ? verify(program, kernel)
-                                        : select(program, kernel)))
-          return signalPassFailure();
+    moe::ProgramOp program = getOperation();
+    for (auto kernel : program.getBody().getOps<moe::KernelOp>())
+      if (failed(kernel.getSchedule() ? verify(program, kernel)
+                                      : select(program, kernel)))
+        return signalPassFailure();
   }
 
   static LogicalResult hardwareOf(moe::ProgramOp program, moe::KernelOp kernel,
@@ -231,7 +229,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
   static bool mayBeSplit(moe::ProgramOp program, const MatmulProblem &problem,
                          const Schedule &schedule, const Hardware &hardware) {
     // Sums of two halves differ in their last bits from those of a whole.
-    return !program.getLayerOp().getBatchInvariant() &&
+    return !program.getBatchInvariant() &&
            program.getTarget().getArchRow().has("clusters") &&
            maySplit(problem, schedule, hardware);
   }
@@ -358,10 +356,10 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     if (failed(hardwareOf(program, kernel, hardware)))
       return failure();
     int64_t tokens = tokenRange(kernel).second;
-    std::optional<Schedule> chosen = slicesSchedule(
-        slicesProblem(program.getLayerOp(),
-                      findStage<moe::GroupedMatmulOp>(kernel), tokens),
-        hardware);
+    std::optional<Schedule> chosen =
+        slicesSchedule(slicesProblem(findStage<moe::GroupedMatmulOp>(kernel),
+                                     findStage<moe::CombineOp>(kernel), tokens),
+                       hardware);
     if (!chosen)
       return kernel.emitError() << "no schedule of slices holds the rows of "
                                 << tokens << " tokens in the shared memory of "
@@ -373,10 +371,10 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
 
   /// At most so many that registers last: a lane holds every 32nd logit of its
   /// row and its key, and compares those of each group, or of each round.
-  static int64_t threadsToRoute(moe::LayerOp layer) {
-    const bool many = layer.getRoutedExperts() > 512;
-    const bool parts = layer.getRouting().getGroups() > 0 ||
-                       layer.getRouting().getMethod() == "sparsemixer";
+  static int64_t threadsToRoute(moe::RouteOp route) {
+    const bool many = route.getNumExperts() > 512;
+    const bool parts = route.getRouting().getGroups() > 0 ||
+                       route.getRouting().getMethod() == "sparsemixer";
     return many && parts ? 256 : many || parts ? 512 : 1024;
   }
 
@@ -385,7 +383,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
                             int64_t tokens, moe::Schedule &fields) {
     auto count = findStage<moe::CountOp>(kernel);
     fields.blockTokens = count ? int64_t(count.getBlockTokens()) : 0;
-    int64_t most = threadsToRoute(program.getLayerOp());
+    int64_t most = threadsToRoute(findStage<moe::RouteOp>(kernel));
     bool permutes = bool(findStage<moe::PermuteOp>(kernel));
     bool alone = permutes && fields.blockTokens >= tokens;
     fields.threads =
@@ -419,9 +417,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       return failure();
     int64_t tokens = tokenRange(kernel).second;
     std::optional<GemvSchedule> chosen = gemvSchedule(
-        gemvProblem(program.getLayerOp(),
-                    findStage<moe::GroupedMatmulOp>(kernel), tokens),
-        hardware);
+        gemvProblem(findStage<moe::GroupedMatmulOp>(kernel), tokens), hardware);
     if (!chosen)
       return kernel.emitError()
              << "no schedule of engine 'gemv' fits the shared memory of "
@@ -445,7 +441,6 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
   LogicalResult decide(moe::ProgramOp program, moe::KernelOp kernel,
                        moe::Schedule &fields) {
     moe::ReportAttr report = program.getReportAttr();
-    moe::LayerOp layer = program.getLayerOp();
     fields = common(program);
     int64_t tokens = tokenRange(kernel).second;
     if (isOfFewTokens(kernel)) {
@@ -469,14 +464,14 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
           llvm::PowerOf2Ceil(batch.getNumLocal()), 32, 1024);
     } else if (auto combine = findStage<moe::CombineOp>(kernel)) {
       // One CTA a token, or one for 512 columns where tokens are few.
-      int64_t hidden = layer.getWidth();
+      int64_t hidden = combine.getWidth();
       int64_t width =
           16 / std::min(elementBytes(elementTypeOf(combine.getOut())),
                         elementBytes(elementTypeOf(combine.getPartials())));
       int64_t vectors = (hidden + width - 1) / width;
       int64_t blocks = tokens <= 128 ? std::max<int64_t>(hidden / 512, 1) : 1;
       int64_t share = (vectors + blocks - 1) / blocks;
-      fields.tile = {1, share * width, layer.getPairsOfToken()};
+      fields.tile = {1, share * width, combine.getPairs()};
       fields.threads = std::clamp<int64_t>((share + 31) / 32 * 32, 32, 256);
     } else {
       fields.threads = 256;

@@ -58,8 +58,18 @@ compiler::targetsOf(Location location, ArrayRef<std::string> archs,
   return targets;
 }
 
+static LogicalResult refuseAt(Location location, StringRef layer,
+                              StringRef code, const Twine &reason) {
+  return emitError(location)
+         << "layer @" << layer << " refused [" << code << "]: " << reason;
+}
+
 LogicalResult compiler::refuse(moe::LayerOp layer, StringRef code,
                                const Twine &reason) {
-  return emitError(layer.getLoc()) << "layer @" << layer.getSymName()
-                                   << " refused [" << code << "]: " << reason;
+  return refuseAt(layer.getLoc(), layer.getSymName(), code, reason);
+}
+
+LogicalResult compiler::refuse(moe::ProgramOp program, StringRef code,
+                               const Twine &reason) {
+  return refuseAt(program.getLoc(), program.getLayer(), code, reason);
 }

@@ -33,6 +33,9 @@ targetsOf(mlir::Location location, llvm::ArrayRef<std::string> archs,
 /// An error at the layer: "refused [code]: reason". `code` is stable.
 mlir::LogicalResult refuse(moe::LayerOp layer, llvm::StringRef code,
                            const llvm::Twine &reason);
+/// The same of a program, by the name of its layer.
+mlir::LogicalResult refuse(moe::ProgramOp program, llvm::StringRef code,
+                           const llvm::Twine &reason);
 
 } // namespace moec::compiler
 

@@ -1,10 +1,10 @@
 // RUN: moec-opt --moe-choose-backend=engine=mma_sync --split-input-file --verify-diagnostics %s
 
-// expected-error @+1 {{no backend serves layer 'tiny' on sm_90a: grouped with mma_sync [dtype_not_supported]: engine 'mma_sync' multiplies f16, bf16, f8E4M3FN, i8, not f32}}
 moe.layer @tiny {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
   input_type = f32, output_type = f32, logits_type = f32, quant = #moe.quant<f32>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   local_intermediate = 32, local_begin = 0, local_experts = 8, w2_bias = true}
+// expected-error @+1 {{no backend serves layer 'tiny' on sm_90a: grouped with mma_sync [dtype_not_supported]: engine 'mma_sync' multiplies f16, bf16, f8E4M3FN, i8, not f32}}
 moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a> max_tokens 64 inputs ["x", "logits", "given_ids", "given_weights", "valid_tokens", "w13", "w2"] {
 ^bb0(%x: tensor<?x64xf32>, %logits: tensor<?x8xf32>, %given_ids: tensor<?x2xi32>, %given_weights: tensor<?x2xf32>, %valid: tensor<1xi32>,
      %w13: tensor<8x64x64xf32>, %w2: tensor<8x64x32xf32>):
@@ -51,5 +51,18 @@ moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a> max_tokens 64 inputs [
     %out = moe.combine %y, %positions, %weights : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
     moe.return %out outputs ["out"] optional %ids, %weights, %expert_counts as ["ids", "weights", "counts"]
         : (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8xi32>) -> ()
+  }
+}
+
+// -----
+
+moe.layer @tiny {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+// expected-error @+1 {{no stage of the program is a matmul}}
+moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
+^bb0(%x: tensor<?x64xbf16>):
+  moe.variant @all tokens [1, 64] {
+    moe.return %x outputs ["out"] : (tensor<?x64xbf16>) -> ()
   }
 }

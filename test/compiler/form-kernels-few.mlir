@@ -31,13 +31,13 @@ moe.layer @many {
   local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
 // Quantization stands in both kernels; the intermediate passes as f32.
-// CHECK: moe.kernel @up_to_1_route_gate_up fields ["logits", "given_ids", "given_weights", "valid_tokens", "input", "rhs", "rhs_scale"] results ["ids", "weights", "counts", "result"]
+// CHECK: moe.kernel @up_to_1_route_gate_up fields ["logits", "given_ids", "given_weights", "valid_tokens", "lhs", "rhs", "rhs_scale"] results ["ids", "weights", "counts", "result"]
 // CHECK: moe.amax
 // CHECK: moe.quantize
 // CHECK: moe.grouped_matmul
 // CHECK: moe.activate
 // CHECK-NOT: moe.quantize
-// CHECK: moe.kernel @up_to_1_down_combine fields ["logits", "given_ids", "given_weights", "valid_tokens", "input", "rhs", "rhs_scale"] results ["out"]
+// CHECK: moe.kernel @up_to_1_down_combine fields ["logits", "given_ids", "given_weights", "valid_tokens", "lhs", "rhs", "rhs_scale"] results ["out"]
 // CHECK: moe.amax
 // CHECK: moe.quantize
 // CHECK: moe.combine

@@ -1,4 +1,4 @@
-// RUN: moec-opt %s --pass-pipeline='builtin.module(moe-resolve-parallel,moe-check-target{arch=sm_90a},moe-decompose-layer{arch=sm_90a max-tokens=200},moe-choose-backend,moe-choose-weight-layout)' | FileCheck %s
+// RUN: moec-opt %s --pass-pipeline='builtin.module(moe-resolve-parallel,moe-check-target{arch=sm_90a},moe-decompose-layer{arch=sm_90a max-tokens=200},moe.program(moe-choose-backend,moe-choose-weight-layout))' | FileCheck %s
 // RUN: moec compile %s --arch=sm_90a --max-tokens=200 --emit=kernels | FileCheck %s --check-prefix=KERNELS
 
 // Columns are in groups that an index says: the order that follows from it is
@@ -17,10 +17,10 @@
 // CHECK-NEXT: %[[P2:.*]] = moe.pack %{{.*}} order(%[[O2]] : tensor<8x96xi32>)
 // CHECK: %{{.*}}, %{{.*}}, %{{.*}} = moe.permute {{.*}}
 // CHECK: %[[X:.*]] = moe.permute_columns top_k = 2 %x gather %[[ROWS:.*]] offsets %[[OFF:.*]], %[[O13]] : (tensor<?x128xbf16>, tensor<?xi32>, tensor<9xi32>, tensor<8x128xi32>) -> tensor<?x128xbf16>
-// CHECK-NEXT: moe.grouped_matmul top_k = 1 %[[X]] gather %[[ROWS]] {{.*}}, %[[P13]]
+// CHECK-NEXT: moe.grouped_matmul realization = dequantized top_k = 1 {{.*}} %[[X]] gather %[[ROWS]] {{.*}}, %[[P13]]
 // CHECK-NEXT: %[[T:.*]] = moe.activate
 // CHECK-NEXT: %[[U:.*]] = moe.permute_columns %[[T]] offsets %[[OFF]], %[[O2]] :
-// CHECK-NEXT: moe.grouped_matmul %[[U]] tiles({{.*}}), %[[P2]]
+// CHECK-NEXT: moe.grouped_matmul realization = dequantized {{.*}} %[[U]] tiles({{.*}}), %[[P2]]
 
 // A launch of its own each.
 // KERNELS: moe.kernel @up_to_128_order_x fields ["input", "rows", "offsets", "order"] results ["result"]

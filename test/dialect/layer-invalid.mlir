@@ -123,7 +123,7 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type
 
 func.func private @f(%h: tensor<?x64xf32>, %a: tensor<?x64xbf16>) {
   // expected-error@+1 {{'moe.activate' op 'addend' and 'rows' must be given together}}
-  %t = "moe.activate"(%h, %a) <{activation = #moe.activation<silu>, operandSegmentSizes = array<i32: 1, 0, 1, 0, 0>}> : (tensor<?x64xf32>, tensor<?x64xbf16>) -> tensor<?x32xbf16>
+  %t = "moe.activate"(%h, %a) <{activation = #moe.activation<silu>, operandSegmentSizes = array<i32: 1, 0, 1, 0, 0, 0, 0>}> : (tensor<?x64xf32>, tensor<?x64xbf16>) -> tensor<?x32xbf16>
   return
 }
 

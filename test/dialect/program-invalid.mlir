@@ -76,7 +76,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["w2"] {
 
 // -----
 
-moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, has_bias, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 // expected-error@+1 {{'moe.program' op input 'b13' must be 'tensor<4x64xbf16>' as layer @l says (gated), got 'tensor<4x32xbf16>'}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["b13"] {
 ^bb0(%x: tensor<4x32xbf16>):
@@ -84,7 +84,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["b13"] {
 
 // -----
 
-moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, has_bias, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 // expected-error@+1 {{'moe.program' op input 'b2' must be 'tensor<4x64xbf16>' as layer @l says (gated), got 'tensor<4x32xbf16>'}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["b2"] {
 ^bb0(%x: tensor<4x32xbf16>):
@@ -104,6 +104,52 @@ moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type
 // expected-error@+1 {{'moe.program' op input 'valid_tokens' must be 'tensor<1xi32>' as layer @l says (gated), got 'tensor<?xi32>'}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["valid_tokens"] {
 ^bb0(%x: tensor<?xi32>):
+}
+
+// -----
+
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+// expected-error@+1 {{'moe.program' op input 'expert_owner' is no tensor of layer @l; it has x, logits, given_ids, given_weights, valid_tokens, w13, w2}}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["expert_owner"] {
+^bb0(%x: tensor<4xi32>):
+}
+
+// -----
+
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+// expected-error@+1 {{'moe.program' op input 'b13' is no tensor of layer @l; it has x, logits, given_ids, given_weights, valid_tokens, w13, w2}}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["b13"] {
+^bb0(%x: tensor<4x64xbf16>):
+}
+
+// -----
+
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+// expected-error@+1 {{'moe.program' op input 'out' is no tensor of layer @l; it has x, logits, given_ids, given_weights, valid_tokens, w13, w2}}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["out"] {
+^bb0(%x: tensor<?x64xbf16>):
+}
+
+// -----
+
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
+^bb0(%x: tensor<?x64xbf16>):
+moe.variant @a tokens [1, 64] {
+  // expected-error@+1 {{'moe.return' op output 'sum' is no tensor of layer @l; it has out, ids, weights, counts}}
+  moe.return %x outputs ["sum"] : (tensor<?x64xbf16>) -> ()
+}
+}
+
+// -----
+
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["given_weights"] {
+^bb0(%x: tensor<?x2xf32>):
+moe.variant @a tokens [1, 64] {
+  // expected-error@+1 {{'moe.return' op output 'out' must be 'tensor<?x64xbf16>' as layer @l says (gated), got 'tensor<?x2xf32>'}}
+  moe.return %x outputs ["out"] : (tensor<?x2xf32>) -> ()
+}
 }
 
 // -----

@@ -61,3 +61,43 @@ func.func private @f(%l: tensor<?x4xf32>) {
   %i, %w = moe.route <default> top_k = 2 %l zero = 4 : (tensor<?x4xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   return
 }
+
+// -----
+
+func.func @experts_beside_logits(%l: tensor<?x4xf32>) {
+  // expected-error@+1 {{'moe.route' op 'experts' must be given without logits, and without them alone}}
+  %i, %w = moe.route <default> top_k = 2 experts = 4 %l : (tensor<?x4xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func @no_experts(%g: tensor<?x2xi32>, %v: tensor<?x2xf32>) {
+  // expected-error@+1 {{'moe.route' op 'experts' must be positive, got 0}}
+  %i, %w = moe.route <custom> top_k = 2 experts = 0 given (%g, %v) : (tensor<?x2xi32>, tensor<?x2xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func @begin_without_map(%l: tensor<?x4xf32>) {
+  // expected-error@+1 {{'moe.route' op 'local_begin' is of a 'map' and not negative, got 2}}
+  %i, %w = moe.route <default> top_k = 2 %l local_begin = 2 : (tensor<?x4xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func @no_physical_experts(%l: tensor<?x4xf32>) {
+  // expected-error@+1 {{'moe.route' op 'physical' must be positive, got 0}}
+  %i, %w = moe.route <default> top_k = 2 %l physical = 0 : (tensor<?x4xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func @count_of_others(%i: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.count' op local experts [2, 3] (begin, count) do not lie in the 4 experts}}
+  %c = moe.count experts = 4 block_tokens = 16 local [2, 3] %i : (tensor<?x2xi32>) -> tensor<?x4xi32>
+  return
+}

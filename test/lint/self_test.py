@@ -298,6 +298,19 @@ class Layering(LintTest):
         self.green("layering.py", tree)
 
 
+class LayerReaders(LintTest):
+    def test_emitter_that_reads_the_layer(self):
+        tree = {"compiler/backend/cuda/A.cpp": "auto layer = program.getLayerOp();\n"}
+        self.red("layer_readers.py", tree, "compiler/backend/cuda/A.cpp:1: reads moe.layer")
+
+    def test_pass_that_reads_the_layer(self):
+        self.red("layer_readers.py", {"compiler/passes/A.cpp": "void f(moe::LayerOp layer);\n"}, "compiler/passes/A.cpp:1")
+
+    def test_readers_and_comments(self):
+        tree = {"compiler/passes/DecomposeLayer.cpp": "moe::LayerOp layer;\n", "compiler/passes/A.cpp": "// of LayerOp\n"}
+        self.green("layer_readers.py", tree)
+
+
 class FileCheck(LintTest):
     run_line = "// RUN: moec-opt %s | FileCheck %s\n"
     verify = "// RUN: moec-opt %s -split-input-file -verify-diagnostics\n"

@@ -25,6 +25,7 @@
 
 #include <algorithm>
 
+using mlir::StringRef;
 using namespace moec;
 using namespace moec::compiler;
 
@@ -101,7 +102,7 @@ Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
   for (auto op : program.getBody().getOps<moe::QuantizeWeightsOp>())
     for (EmittedPack &pack : emitQuantizeWeights(op, scratchName))
       packs.push_back(std::move(pack));
-  const int64_t experts = *program.getLayerOp().getLocalExperts();
+  const int64_t experts = localExperts(program);
   int64_t scratchBytes = 0;
   for (const EmittedPack &emittedPack : packs) {
     const int64_t bytes = emittedPack.scratchBytes;
@@ -179,33 +180,18 @@ Result<void> PackageWriter::addTarget(moe::ProgramOp program) {
   return {};
 }
 
-/// Which inputs a run takes to route its tokens.
-static std::vector<std::vector<std::string>> waysToRoute(moe::LayerOp layer) {
-  if (layer.isBatched())
-    return {};
-  const std::vector<std::string> given = {"given_ids", "given_weights"};
-  if (takesGivenIdsAlone(layer.getRouting()))
-    return {given};
-  if (layer.getHashVocabulary().value_or(0) > 0)
-    return {{"logits", "token_ids"}, given};
-  return {{"logits"}, given};
-}
-
 Result<PackageFiles> PackageWriter::write(mlir::ModuleOp module) {
   Manifest &manifest = package.manifest;
   manifest.compiler = compilerVersion();
-  moe::LayerOp layer;
+  StringRef layer;
   for (auto program : module.getOps<moe::ProgramOp>()) {
-    if (!layer) {
-      layer = program.getLayerOp();
-      manifest.name = layer.getSymName().str();
-      manifest.layer = layerJson(layer);
+    if (layer.empty()) {
+      layer = program.getLayer();
+      describeLayer(program, manifest);
       manifest.maxTokens = program.getMaxTokens();
       manifest.rows = rowCapacity(program);
-      manifest.values = callerValues(program);
-      manifest.oneOf = waysToRoute(layer);
     }
-    if (program.getLayerOp() != layer)
+    if (program.getLayer() != layer)
       return Error{ErrorCode::Refused,
                    fmt::format("a package holds one layer, and the module has "
                                "programs of '{}' and of '{}'; compile them one "
@@ -220,7 +206,7 @@ Result<PackageFiles> PackageWriter::write(mlir::ModuleOp module) {
     if (auto added = addTarget(program); !added)
       return added.takeError();
   }
-  if (!layer)
+  if (layer.empty())
     return Error{ErrorCode::Refused,
                  "the module holds no program; give at least one arch "
                  "(--arch=sm_90a)"};

@@ -11,7 +11,6 @@
 
 #include "compiler/backend/cuda/DequantizeEmitter.h"
 
-#include "compiler/backend/cuda/StageWriter.h"
 #include "compiler/passes/ProgramValues.h"
 
 #include <fmt/format.h>
@@ -31,30 +30,21 @@ void compiler::emitDequantization(
     moe::KernelOp kernel, llvm::function_ref<std::string(StringRef)> boundTo,
     EmittedKernel &out) {
   auto dequantize = findStage<moe::DequantizeOp>(kernel);
-  moe::LayerOp layer = kernel->getParentOfType<moe::ProgramOp>().getLayerOp();
   const moe::DescriptorAttr descriptor = dequantize.getDescriptor();
-  out.stages.emplace_back();
-  Stage &stage = out.stages.back();
-  stage.op = "dequantize";
   ArgumentLayout &args = out.text.arguments;
   const auto operand = [&](StringRef field, mlir::Value value) {
     if (!value)
       return;
     args.pointer(field, cppElementType(elementTypeOf(value)), boundTo(field));
-    stage.operands[field.str()] = field.str();
   };
   operand("input", dequantize.getInput());
   args.rowStride("input_row_stride", boundTo("input"));
   operand("scale", dequantize.getScale());
   operand("second_scale", dequantize.getSecondScale());
-  operand("expert_num_tokens", dequantize.getCounts());
+  operand("expert_num_tokens", dequantize.getExpertNumTokens());
   args.size("tokens", Expression::symbol("tokens"));
   args.pointer("data", cppElementType(elementTypeOf(dequantize.getData())),
                boundTo("data"), /*written=*/true);
-  stage.results["data"] = "data";
-  addGroup(stage, "", descriptor);
-  if (dequantize.getSecondScale())
-    stage.attributes["second_per_token"] = descriptor.getSecondPerToken();
 
   const int64_t columns =
       cast<RankedTensorType>(dequantize.getInput().getType()).getDimSize(1);
@@ -65,11 +55,11 @@ void compiler::emitDequantization(
                 std::max<int64_t>(descriptor.getGroup()[1], 0));
   config.flag("kSecondPerToken", descriptor.getSecondPerToken());
   config.number("kExperts",
-                layer.getLocalExperts().value_or(layer.getExperts()));
+                localExperts(kernel->getParentOfType<moe::ProgramOp>()));
 
   out.tile = fmt::format("1x{}", kWidth);
   const Expression rows =
-      Expression::symbol(dequantize.getCounts() ? "rows" : "tokens");
+      Expression::symbol(dequantize.getExpertNumTokens() ? "rows" : "tokens");
   out.grid.ctas[0] = ceilDiv(rows * Expression(columns / kWidth),
                              Expression(out.text.threads));
 }

@@ -16,9 +16,7 @@
 #include "compiler/backend/cuda/PlacementEmitter.h"
 #include "compiler/backend/cuda/QuantizeEmitter.h"
 #include "compiler/backend/cuda/RoutingEmitter.h"
-#include "compiler/backend/cuda/StageWriter.h"
 #include "compiler/passes/ProgramValues.h"
-#include "dialect/catalog/Schemes.h"
 
 #include <fmt/format.h>
 
@@ -34,11 +32,10 @@ public:
                    llvm::function_ref<std::string(StringRef)> boundTo,
                    EmittedKernel &out)
       : kernel(kernel), boundTo(boundTo), out(out),
-        layer(kernel->getParentOfType<moe::ProgramOp>().getLayerOp()),
+        program(kernel->getParentOfType<moe::ProgramOp>()),
         schedule(kernel.getScheduleAttr()),
         route(findStage<moe::RouteOp>(kernel)),
         matmul(findStage<moe::GroupedMatmulOp>(kernel)),
-        amax(findStage<moe::AmaxOp>(kernel)),
         quantize(findStage<moe::QuantizeOp>(kernel)),
         activate(findStage<moe::ActivateOp>(kernel)),
         combine(findStage<moe::CombineOp>(kernel)) {}
@@ -46,10 +43,9 @@ public:
   void emit() {
     addFields();
     addConfig();
-    addStages();
     int64_t tokens = schedule.getBlockTokens();
     out.text.sharedBytes = sharedBytes(
-        gemvProblem(layer, matmul, tokens),
+        gemvProblem(matmul, tokens),
         {schedule.getThreads() / 32, int64_t(schedule.getStages())});
     out.tile = std::to_string(tokens);
     // As many CTAs as the GPU holds; fewer where there are fewer results.
@@ -77,17 +73,14 @@ private:
   }
   void addFields();
   void addConfig();
-  void addStages();
-  void addQuantization();
 
   moe::KernelOp kernel;
   llvm::function_ref<std::string(StringRef)> boundTo;
   EmittedKernel &out;
-  moe::LayerOp layer;
+  moe::ProgramOp program;
   moe::ScheduleAttr schedule;
   moe::RouteOp route;
   moe::GroupedMatmulOp matmul;
-  moe::AmaxOp amax;
   moe::QuantizeOp quantize;
   moe::ActivateOp activate;
   moe::CombineOp combine;
@@ -103,10 +96,9 @@ void FewTokensEmitter::addFields() {
     pointer("weights", "float", true);
     pointer("counts", "int", true);
   }
-  std::string lhs = boundTo(quantize ? "input" : "lhs");
-  args.pointer("lhs", cppType(input()), lhs);
+  pointer("lhs", cppType(input()));
   if (isFirst())
-    args.rowStride("lhs_row_stride", lhs);
+    args.rowStride("lhs_row_stride", boundTo("lhs"));
   if (quantize && quantize.getStaticScale())
     pointer("static_scale", "float");
   pointer("rhs", cppType(matmul.getRhs()));
@@ -125,9 +117,7 @@ void FewTokensEmitter::addFields() {
 }
 
 void FewTokensEmitter::addConfig() {
-  const catalog::Scheme *scheme = catalog::find(
-      catalog::kSchemes, std::string_view(layer.getQuant().getScheme()));
-  int64_t experts = layer.getRoutedExperts();
+  auto permute = findStage<moe::PermuteOp>(kernel);
   ConfigPrinter &config = out.text.config;
   addRoutingConfig(route, config);
   config.type("Scaling", quantize ? scalingPolicy(quantize.getDescriptor())
@@ -135,17 +125,16 @@ void FewTokensEmitter::addConfig() {
   config.type("Input", cppType(input()));
   config.type("Weight", cppType(matmul.getRhs()));
   config.type("Result", cppType(result()));
-  config.type("Quant", scheme ? scheme->policy : "moe::quant::None");
+  config.type("Quant", nativePolicy(program));
   addActivation(activate ? activate.getActivation() : moe::ActivationAttr(),
                 config);
   config.open("Schedule");
   config.number("kStages", schedule.getStages());
   config.number("kOutputs", 1);
   config.close();
-  config.number("kExperts", experts);
-  config.number("kLocalBegin", layer.getLocalBegin().value_or(0));
-  config.number("kLocalExperts",
-                layer.getLocalExperts().value_or(layer.getExperts()));
+  config.number("kExperts", route.getNumExperts());
+  config.number("kLocalBegin", permute.getFirstLocal());
+  config.number("kLocalExperts", permute.getNumLocal());
   config.number("kTopK", route.getTopK());
   config.number("kTokens", schedule.getBlockTokens());
   config.number("kN", matmul.getN());
@@ -153,83 +142,12 @@ void FewTokensEmitter::addConfig() {
   config.flag("kBias", bool(matmul.getBias()));
   config.number("kInterleave", matmul.getInterleave());
   addGateUpOrder(matmul.getGateUpOrder(), config);
-  config.number("kScales", quantize && quantize.getStaticScale()
-                               ? layer.getStoredExperts()
-                               : 1);
+  config.number("kScales",
+                scalesOf(quantize ? quantize.getStaticScale() : mlir::Value()));
   // The launch before this one is the other of the two, and writes only what
   // the caller may ask for.
   if (!isFirst())
     config.flag("kRouteEarly", out.programmatic);
-}
-
-void FewTokensEmitter::addQuantization() {
-  if (amax) {
-    Stage &stage = out.stages.emplace_back();
-    stage.op = "amax";
-    stage.operands = {{"input", "lhs"}};
-    stage.results = {{"block_amax", "%block_amax"}};
-    stage.attributes["block_rows"] = int64_t(amax.getBlockRows());
-  }
-  if (!quantize)
-    return;
-  Stage &stage = out.stages.emplace_back();
-  stage.op = "quantize";
-  stage.operands = {{"input", "lhs"}};
-  if (amax)
-    stage.operands["block_amax"] = "%block_amax";
-  if (quantize.getStaticScale())
-    stage.operands["static_scale"] = "static_scale";
-  stage.results = {{"data", "%lhs"}, {"scale", "%lhs_scale"}};
-  addQuantizeAttributes(stage, quantize.getDescriptor(),
-                        amax ? int64_t(amax.getBlockRows()) : 1);
-  for (Stage &each : out.stages) {
-    if (each.op != "amax" && each.op != "quantize")
-      continue;
-    if (!isFirst())
-      each.operands["offsets"] = "%offsets";
-    else if (amax)
-      each.operands["valid_tokens"] = "valid_tokens";
-  }
-}
-
-void FewTokensEmitter::addStages() {
-  out.stages.push_back(routeStage(route, layer));
-  out.stages.push_back(
-      countStage(findStage<moe::CountOp>(kernel), layer, "%block_counts"));
-  out.stages.push_back(
-      permuteStage(findStage<moe::PermuteOp>(kernel), layer, "%block_counts"));
-  addQuantization();
-  out.stages.push_back(matmulStage(matmul, layer));
-  Stage &product = out.stages.back();
-  if (quantize) {
-    product.operands["lhs"] = "%lhs";
-    product.operands["lhs_scale"] = "%lhs_scale";
-  }
-  if (isFirst()) {
-    product.results["result"] = "%h";
-    out.stages.push_back(activateStage(activate));
-    out.stages.back().operands["input"] = "%h";
-  } else {
-    product.results["result"] = "%partials";
-    out.stages.push_back(combineStage(combine, layer));
-    out.stages.back().operands["partials"] = "%partials";
-  }
-  // What is no field of the kernel stays inside of it, and what only the caller
-  // asks for is written once.
-  static constexpr StringRef kShown[] = {"ids", "weights", "counts"};
-  for (Stage &stage : out.stages)
-    for (auto *names : {&stage.operands, &stage.results})
-      for (auto it = names->begin(); it != names->end();) {
-        std::string &name = it->second;
-        bool inside = name[0] != '%' && !out.text.arguments.has(name);
-        if (inside && llvm::is_contained(kShown, StringRef(name))) {
-          it = names->erase(it);
-          continue;
-        }
-        if (inside)
-          name.insert(name.begin(), '%');
-        ++it;
-      }
 }
 
 void compiler::emitFewTokens(moe::KernelOp kernel,

@@ -14,12 +14,12 @@
 
 #include "compiler/backend/cuda/DequantizeEmitter.h"
 #include "compiler/backend/cuda/FewTokensEmitter.h"
+#include "compiler/backend/cuda/KernelStages.h"
 #include "compiler/backend/cuda/PermuteColumnsEmitter.h"
 #include "compiler/backend/cuda/PlacementEmitter.h"
 #include "compiler/backend/cuda/QuantizeEmitter.h"
 #include "compiler/backend/cuda/RoutingEmitter.h"
 #include "compiler/backend/cuda/SlicesEmitter.h"
-#include "compiler/backend/cuda/StageWriter.h"
 #include "compiler/passes/Overlap.h"
 #include "compiler/passes/ProgramValues.h"
 #include "compiler/schedule/SharedMemory.h"
@@ -40,9 +40,14 @@ using mlir::StringRef;
 using namespace moec;
 using namespace moec::compiler;
 
-std::string compiler::schemeName(moe::LayerOp layer) {
-  StringRef name = layer.getQuant().getScheme();
-  return name.empty() ? "custom" : name.str();
+std::string compiler::schemeName(moe::ProgramOp program) {
+  return program.getScheme().value_or("custom").str();
+}
+
+std::string compiler::nativePolicy(moe::ProgramOp program) {
+  const catalog::Scheme *row = catalog::find(
+      catalog::kSchemes, std::string_view(program.getScheme().value_or("")));
+  return std::string(row ? row->policy : "moe::quant::None");
 }
 
 std::string compiler::cppType(mlir::Value value) {
@@ -93,8 +98,9 @@ void compiler::addActivation(moe::ActivationAttr activation,
 void compiler::addNumbers(
     moe::ActivateOp activate,
     llvm::function_ref<void(StringRef, StringRef)> pointer) {
-  for (size_t i = 0; activate && i < activate.getNumbers().size(); ++i)
-    pointer(numbersWeight(activate.getActivation(), i), "float");
+  if (activate)
+    for (StringRef name : activate.getActivation().getNumbersOfExperts())
+      pointer(name, "float");
 }
 
 void compiler::addGateUpOrder(StringRef order, ConfigPrinter &config) {
@@ -133,8 +139,7 @@ class Emitter {
 public:
   Emitter(moe::KernelOp kernel, moe::LaunchOp launch)
       : kernel(kernel), launch(launch), schedule(kernel.getScheduleAttr()),
-        program(kernel->getParentOfType<moe::ProgramOp>()),
-        layer(program.getLayerOp()) {}
+        program(kernel->getParentOfType<moe::ProgramOp>()) {}
 
   Result<EmittedKernel> emit();
 
@@ -160,7 +165,6 @@ private:
   moe::LaunchOp launch;
   moe::ScheduleAttr schedule;
   moe::ProgramOp program;
-  moe::LayerOp layer;
   EmittedKernel out;
 };
 } // namespace
@@ -197,7 +201,7 @@ void Emitter::begin(std::string kind, const std::string &header,
                     const std::string &function) {
   const catalog::Architecture &arch = program.getTarget().getArchRow();
   out.kind = std::move(kind);
-  out.scheme = schemeName(layer);
+  out.scheme = schemeName(program);
   out.programmatic = schedule.getProgrammatic();
   out.cooperative = schedule.getCooperative();
   for (auto [i, extent] : llvm::enumerate(schedule.getCluster()))
@@ -242,7 +246,7 @@ void Emitter::emitRoute(moe::RouteOp route) {
   else
     pointer("block_counts", "int", true);
 
-  int64_t experts = layer.getRoutedExperts(), topK = route.getTopK();
+  int64_t experts = route.getNumExperts(), topK = route.getTopK();
   int64_t blockTokens = count ? int64_t(count.getBlockTokens()) : 1;
   ConfigPrinter &config = out.text.config;
   addRoutingConfig(route, config);
@@ -254,16 +258,8 @@ void Emitter::emitRoute(moe::RouteOp route) {
   config.number("kTileRows", permute ? int64_t(permute.getTileRows()) : 1);
   config.number("kRowStep", permute ? permute.getStepOfRows() : 1);
   config.number("kCounters", permute ? permute.getCounters() : 2);
-  config.number("kLocalBegin", layer.getLocalBegin().value_or(0));
-  config.number("kLocalExperts",
-                layer.getLocalExperts().value_or(layer.getExperts()));
-
-  out.stages.push_back(routeStage(route, layer));
-  std::string counts = permute ? "%block_counts" : "block_counts";
-  if (count)
-    out.stages.push_back(countStage(count, layer, counts));
-  if (permute)
-    out.stages.push_back(permuteStage(permute, layer, counts));
+  config.number("kLocalBegin", count ? count.getFirstLocal() : 0);
+  config.number("kLocalExperts", count ? count.getNumLocal() : experts);
   out.tile = fmt::format("{}", blockTokens);
   out.grid.ctas[0] =
       permute ? Expression(out.cluster[0])
@@ -282,12 +278,11 @@ void Emitter::emitPermute(moe::PermuteOp permute) {
   config.number("kExperts", permute.getExperts());
   config.number("kLocalBegin", permute.getFirstLocal());
   config.number("kLocalExperts", permute.getNumLocal());
-  config.number("kTopK", layer.getPairsOfToken());
+  config.number("kTopK", permute.getPairs());
   config.number("kBlockTokens", permute.getBlockTokens());
   config.number("kTileRows", permute.getTileRows());
   config.number("kRowStep", permute.getStepOfRows());
   config.number("kCounters", permute.getCounters());
-  out.stages.push_back(permuteStage(permute, layer, "block_counts"));
   int64_t blockTokens = permute.getBlockTokens();
   out.tile = fmt::format("{}x{}", blockTokens, int64_t(permute.getTileRows()));
   out.grid.ctas[0] =
@@ -304,7 +299,6 @@ void Emitter::emitBatch(moe::BatchOp batch) {
   config.number("kLocalExperts", batch.getNumLocal());
   config.number("kTileRows", batch.getTileRows());
   config.number("kRowStep", batch.getStepOfRows());
-  out.stages.push_back(batchStage(batch));
   out.tile = std::to_string(int64_t(batch.getTileRows()));
   out.grid.ctas[0] = Expression(1);
 }
@@ -339,52 +333,41 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   auto quantize = findStage<moe::QuantizeOp>(kernel);
   begin("grouped_matmul", "grouped_matmul.cuh", "groupedMatmul");
   ArgumentLayout &args = out.text.arguments;
-  pointer("lhs", cppType(matmul.getLhs()));
-  args.rowStride("lhs_row_stride", boundTo("lhs"));
-  if (gather)
-    pointer("rows", "int");
-  bool counts = countsColumnTiles(kernel);
-  pointer("tiles", "int4", /*written=*/counts);
-  bool specialized = schedule.getConsumerWarps() > 0;
-  pointer("tile_count", "int", /*written=*/schedule.getPersistent());
-  if (specialized)
-    addWeightMap(matmul, schedule, boundTo("rhs"), out);
-  else
-    pointer("rhs", cppType(matmul.getRhs()));
-  if (matmul.getLhsScale())
-    pointer("lhs_scale", cppType(matmul.getLhsScale()));
-  if (matmul.getRhsScale())
-    pointer("rhs_scale", cppType(matmul.getRhsScale()));
-  if (matmul.getRhsSecondScale())
-    pointer("rhs_second_scale", cppType(matmul.getRhsSecondScale()));
-  if (matmul.getRhsZeroPoint())
-    pointer("rhs_zero_point", cppType(matmul.getRhsZeroPoint()));
-  if (matmul.getBias())
-    pointer("bias", cppType(matmul.getBias()));
+  const bool counts = countsColumnTiles(kernel);
+  const bool specialized = schedule.getConsumerWarps() > 0;
+  for (mlir::OpOperand &operand : matmul->getOpOperands()) {
+    const StringRef name = matmul.getOperandName(operand.getOperandNumber());
+    if (name == "rhs" && specialized)
+      addWeightMap(matmul, schedule, boundTo(name), out);
+    else if (name == "tiles")
+      pointer(name, "int4", /*written=*/counts);
+    else
+      pointer(name, cppType(operand.get()),
+              /*written=*/name == "tile_count" && schedule.getPersistent());
+    if (name == "lhs")
+      args.rowStride("lhs_row_stride", boundTo(name));
+  }
   addNumbers(activate, [&](StringRef f, StringRef type) { pointer(f, type); });
   if (!quantize)
     pointer("result", cppType(result), true);
 
   const catalog::Engine *engine =
       catalog::find(catalog::kEngines, std::string_view(schedule.getEngine()));
-  moe::QuantAttr quant = layer.getQuant();
-  const catalog::Scheme *scheme =
-      catalog::find(catalog::kSchemes, std::string_view(quant.getScheme()));
-  const bool converts = convertsWeights(quant);
+  const moe::Realization realization = matmul.getRealization();
+  const bool converts = realization != moe::Realization::Native;
   int64_t n = matmul.getN(), k = matmul.getK();
   int64_t experts = matmul.getNumExperts();
-  int64_t topK = matmul.getTopK().value_or(layer.getPairsOfToken());
+  int64_t topK = matmul.getTopK().value_or(1);
   ConfigPrinter &config = out.text.config;
   config.type("Input", cppType(matmul.getLhs()));
   config.type("Weight", cppType(matmul.getRhs()));
   config.type("Result", cppType(result));
-  moe::DescriptorAttr weight = matmul.isFirst() ? quant.getW1() : quant.getW2();
   const bool ofIntegers = elementTypeOf(matmul.getLhs()) == "i8";
-  config.type("Quant", dequantizesWeights(quant) ? catalog::kWeightOnly
-                       : multipliesCodes(quant)
+  const moe::DescriptorAttr weight = matmul.getRhsDescriptorAttr();
+  config.type("Quant", !converts ? nativePolicy(program)
+                       : realization == moe::Realization::Codes
                            ? codesPolicy(weight, ofIntegers)
-                       : scheme ? std::string(scheme->policy)
-                                : "moe::quant::None");
+                           : std::string(catalog::kWeightOnly));
   if (converts) {
     config.type("Scale", cppType(matmul.getRhsScale()));
     config.number("kScaleRows", std::max<int64_t>(weight.getGroup()[0], 0));
@@ -394,7 +377,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   }
   addActivation(activate ? activate.getActivation() : moe::ActivationAttr(),
                 config);
-  bool fast = engine && engine->addsFast && layer.accumulatesFast();
+  bool fast = engine && engine->addsFast && matmul.getFast();
   Schedule numbers = numbersOf(schedule);
   int64_t atoms = specialized ? numbers.rowsOfWarpgroup() / 64 : 1;
   // Integers are summed exactly; where scales change along k, in groups.
@@ -458,18 +441,10 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   problem.codeBits = converts ? elementBits(elementTypeOf(matmul.getRhs())) : 0;
   problem.resultBytes = elementBytes(elementTypeOf(result));
   problem.gated = activate && activate.getActivation().isGated();
-  problem.groupScales = scalesByGroup(layer, matmul);
+  problem.groupScales = matmul.scalesByGroup();
   problem.groupColumns = columnsOfGroup(kernel);
   out.text.sharedBytes = sharedBytes(problem, numbers);
 
-  out.stages.push_back(matmulStage(matmul, layer));
-  if (activate) {
-    out.stages.back().results["result"] = "%h";
-    out.stages.push_back(activateStage(activate));
-    Stage &second = out.stages.back();
-    second.operands["input"] = "%h";
-    second.results["result"] = quantize ? "%t" : "result";
-  }
   if (quantize)
     emitQuantizedResult(kernel, [&](StringRef f) { return boundTo(f); }, out);
   out.tile = fmt::format("{}x{}x{}", schedule.getTileM(), schedule.getTileN(),
@@ -503,11 +478,8 @@ void Emitter::emitActivate(moe::ActivateOp activate) {
   config.number(
       "kColumns",
       cast<RankedTensorType>(activate.getInput().getType()).getDimSize(1));
-  config.number("kExperts",
-                layer.getLocalExperts().value_or(layer.getExperts()));
+  config.number("kExperts", localExperts(program));
   config.number("kInterleave", activate.getInterleave());
-  out.stages.push_back(activateStage(activate));
-  out.stages.back().operands["offsets"] = "offsets";
   out.grid.ctas[0] = Expression::symbol("rows");
 }
 
@@ -529,7 +501,7 @@ void Emitter::emitCombine(moe::CombineOp combine) {
     pointer("topk_ids", "int");
     out.text.config.type("Input", cppType(combine.getIdentity()));
   }
-  int64_t hidden = layer.getWidth(), topK = layer.getPairsOfToken();
+  int64_t hidden = combine.getWidth(), topK = combine.getPairs();
   int64_t columns = schedule.getTileN() ? schedule.getTileN() : hidden;
   int64_t columnBlocks = (hidden + columns - 1) / columns;
   ConfigPrinter &config = out.text.config;
@@ -541,7 +513,6 @@ void Emitter::emitCombine(moe::CombineOp combine) {
   config.flag("kPlacesEarly",
               out.programmatic &&
                   areOlder(kernel, {"positions", "topk_weights", "topk_ids"}));
-  out.stages.push_back(combineStage(combine, layer));
   out.tile = fmt::format("1x{}", columns);
   out.grid.ctas[0] = Expression::symbol("tokens") * Expression(columnBlocks);
 }
@@ -591,6 +562,9 @@ Result<EmittedKernel> Emitter::emit() {
     return Error{ErrorCode::Internal,
                  fmt::format("kernel '{}' holds no stage that a template does",
                              kernel.getSymName().str())};
+  out.stages = stagesOf(kernel, launch, out.text.arguments);
+  if (!isOfFewTokens(kernel))
+    addRowsOfCta(out.stages);
   return std::move(out);
 }
 

@@ -73,8 +73,10 @@ EmittedKernel emitPackCopy(moe::ProgramOp program,
 std::vector<EmittedPack> emitQuantizeWeights(moe::QuantizeWeightsOp op,
                                              const std::string &scratch);
 
-/// Name of the layer's scheme for entries: "bf16", or "custom".
-std::string schemeName(moe::LayerOp layer);
+/// Name of the program's scheme for entries: "bf16", or "custom".
+std::string schemeName(moe::ProgramOp program);
+/// The policy of that scheme for operands that are multiplied as they are.
+std::string nativePolicy(moe::ProgramOp program);
 
 /// What a kernel calls the element type of a value.
 std::string cppType(mlir::Value value);
@@ -86,6 +88,8 @@ void addActivation(moe::ActivationAttr activation, ConfigPrinter &config);
 void addNumbers(
     moe::ActivateOp activate,
     llvm::function_ref<void(llvm::StringRef, llvm::StringRef)> pointer);
+/// What a stage says of its weight's rows.
+void addRowOrder(Stage &stage, int64_t interleave, llvm::StringRef gateUpOrder);
 /// Adds GateUpOrder where it is not the usual one.
 void addGateUpOrder(llvm::StringRef order, ConfigPrinter &config);
 

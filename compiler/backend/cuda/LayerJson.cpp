@@ -20,15 +20,15 @@
 
 #include <algorithm>
 
+using mlir::cast;
+using mlir::dyn_cast_or_null;
 using mlir::FloatAttr;
+using mlir::RankedTensorType;
+using mlir::StringRef;
 using mlir::Type;
 using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;
-
-json compiler::numberOrNull(FloatAttr attribute) {
-  return attribute ? json(attribute.getValueAsDouble()) : json(nullptr);
-}
 
 static json typeOrNull(Type type) {
   return type ? json(elementTypeName(type)) : json(nullptr);
@@ -64,22 +64,15 @@ static json communicationJson(moe::LayerOp layer) {
           {"exchange", expected->exchange}};
 }
 
-std::string compiler::selectionOf(moe::RoutingAttr routing,
-                                  moe::LayerOp layer) {
-  if (layer.getHashVocabulary().value_or(0) > 0)
-    return "table";
-  return std::string(catalog::find(catalog::kRoutingMethods,
-                                   std::string_view(routing.getMethod()))
-                         ->select);
-}
-
 static json routingJson(moe::LayerOp layer) {
   moe::RoutingAttr routing = layer.getRouting();
   const catalog::RoutingMethod &row = *catalog::find(
       catalog::kRoutingMethods, std::string_view(routing.getMethod()));
   json made = {{"name", routing.getMethod().str()},
                {"score", row.score},
-               {"select", selectionOf(routing, layer)},
+               {"select", layer.getHashVocabulary().value_or(0) > 0
+                              ? "table"
+                              : row.select},
                {"normalize", row.normalize},
                {"groups", routing.getGroups()},
                {"top_groups", routing.getTopGroups()},
@@ -99,7 +92,7 @@ static json routingJson(moe::LayerOp layer) {
   return made;
 }
 
-void compiler::addActivationNumbers(moe::ActivationAttr activation, json &to) {
+static void addActivationNumbers(moe::ActivationAttr activation, json &to) {
   const catalog::ActivationNumbers numbers = activation.getNumbers();
   const bool isSitu = to["function"] == "situ";
   if (numbers.alpha != 1)
@@ -146,7 +139,7 @@ static json dataOf(mlir::Attribute attribute) {
   return nullptr;
 }
 
-json compiler::layerJson(moe::LayerOp layer) {
+static json layerJson(moe::LayerOp layer) {
   moe::QuantAttr quant = layer.getQuant();
   moe::ParallelAttr parallel = layer.getParallel();
   const int64_t rank = parallel.getFlatRank();
@@ -204,7 +197,8 @@ json compiler::layerJson(moe::LayerOp layer) {
         {"sp_size", parallel.getSp()}}},
   };
   // Of emulated activations: what codes become.
-  if (isEmulated(quant, quant.getA1()) || isEmulated(quant, quant.getA2()))
+  if (quant.getRealization(true) == moe::Realization::Emulated ||
+      quant.getRealization(false) == moe::Realization::Emulated)
     made["compute_type"] = elementTypeName(layer.getComputeType());
   // Written where it is another, so that older packages stay as they are.
   if (layer.isBatched())
@@ -218,4 +212,74 @@ json compiler::layerJson(moe::LayerOp layer) {
   if (layer.quantizesWeights())
     made["weights_type"] = elementTypeName(*layer.getWeightsType());
   return made;
+}
+
+static std::vector<Expression> shapeOf(RankedTensorType type, bool ofRows) {
+  std::vector<Expression> shape;
+  for (int64_t extent : type.getShape())
+    shape.push_back(mlir::ShapedType::isDynamic(extent)
+                        ? Expression::symbol(ofRows ? "rows" : "tokens")
+                        : Expression(extent));
+  return shape;
+}
+
+static ValueRole roleOf(moe::TensorRole role) {
+  switch (role) {
+  case moe::TensorRole::Input:
+    return ValueRole::Input;
+  case moe::TensorRole::OptionalInput:
+    return ValueRole::OptionalInput;
+  case moe::TensorRole::StoredWeight:
+    return ValueRole::StoredWeight;
+  case moe::TensorRole::Output:
+    return ValueRole::Output;
+  case moe::TensorRole::OptionalOutput:
+    return ValueRole::OptionalOutput;
+  }
+  llvm_unreachable("a role of no row");
+}
+
+/// Inputs, stored weights and outputs.
+static std::vector<Value> callerValues(moe::LayerOp layer) {
+  std::vector<Value> values;
+  for (const moe::LayerTensor &tensor : layer.getTensors()) {
+    Value &value = values.emplace_back();
+    value.name = tensor.name.str();
+    value.role = roleOf(tensor.role);
+    value.alignment = tensor.alignment;
+    value.callerRowStride = tensor.rowStride;
+    auto layout = dyn_cast_or_null<moe::LayoutAttr>(tensor.type.getEncoding());
+    if (layout && !layout.getStored().empty()) {
+      const StoredWeight stored =
+          storedWeight(tensor.name, tensor.type, layout.getStored());
+      value.elementTypes = {stored.elementType};
+      value.shape.assign(stored.shape.begin(), stored.shape.end());
+      continue;
+    }
+    value.elementTypes = {elementTypeName(tensor.type.getElementType())};
+    for (StringRef other : tensor.otherTypes)
+      value.elementTypes.push_back(other.str());
+    value.shape = shapeOf(tensor.type, tensor.ofRows);
+  }
+  return values;
+}
+
+/// Which inputs a run takes to route its tokens.
+static std::vector<std::vector<std::string>> waysToRoute(moe::LayerOp layer) {
+  if (layer.isBatched())
+    return {};
+  const std::vector<std::string> given = {"given_ids", "given_weights"};
+  if (layer.getRouting().takesGivenIdsAlone())
+    return {given};
+  if (layer.getHashVocabulary().value_or(0) > 0)
+    return {{"logits", "token_ids"}, given};
+  return {{"logits"}, given};
+}
+
+void compiler::describeLayer(moe::ProgramOp program, Manifest &manifest) {
+  moe::LayerOp layer = program.getLayerOp();
+  manifest.name = layer.getSymName().str();
+  manifest.layer = layerJson(layer);
+  manifest.values = callerValues(layer);
+  manifest.oneOf = waysToRoute(layer);
 }

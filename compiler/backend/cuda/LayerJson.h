@@ -14,22 +14,14 @@
 #define MOEC_COMPILER_BACKEND_CUDA_LAYERJSON_H
 
 #include "dialect/Moe.h"
-
-#include <nlohmann/json.hpp>
+#include "runtime/package/Manifest.h"
 
 namespace moec::compiler {
 
-/// The word for how experts are selected: that of the method's row, or "table".
-std::string selectionOf(moe::RoutingAttr routing, moe::LayerOp layer);
-
-/// Sets the parameters that differ from what the plain function has.
-void addActivationNumbers(moe::ActivationAttr activation, nlohmann::json &to);
-
-/// The layer must be resolved (moe-resolve-parallel, moe-infer-routing).
-nlohmann::json layerJson(moe::LayerOp layer);
-
-/// A number, or null for an absent attribute.
-nlohmann::json numberOrNull(mlir::FloatAttr attribute);
+/// Adds what the program's layer says: its name, its description, the values
+/// between caller and layer, and which of them a run needs. Nothing else behind
+/// moe-decompose-layer reads the layer. It must be resolved.
+void describeLayer(moe::ProgramOp program, Manifest &manifest);
 
 } // namespace moec::compiler
 

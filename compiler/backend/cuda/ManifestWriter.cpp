@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The roles of caller values follow from their names, which are interface.
+// What the caller gives and takes are the layer's tensors; the rest follows
+// from the program.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,152 +28,31 @@ using mlir::RankedTensorType;
 using mlir::StringAttr;
 using mlir::StringRef;
 
-namespace {
-/// What a name of the interface implies.
-struct CallerRow {
-  StringRef name;
-  ValueRole role;
-  int64_t alignment; ///< of the pointer; kernels load whole vectors or elements
-  bool rowStride;
-  /// Element types that the caller may give besides the program's.
-  StringRef otherTypes;
-  bool ofRows = false; ///< its dynamic extent is rows, not tokens
-};
-constexpr StringRef kFloats = "f32 f16 bf16";
-} // namespace
-
-static constexpr CallerRow kCallerRows[] = {
-    {"x", ValueRole::Input, 16, true, ""},
-    {"logits", ValueRole::OptionalInput, 4, false, kFloats},
-    {"given_ids", ValueRole::OptionalInput, 8, false, "i64"},
-    {"given_weights", ValueRole::OptionalInput, 4, false, kFloats},
-    {"valid_tokens", ValueRole::OptionalInput, 4, false, ""},
-    {"x_scale", ValueRole::Input, 16, false, ""},
-    {"x_second_scale", ValueRole::Input, 4, false, ""},
-    {"expert_num_tokens", ValueRole::Input, 4, false, ""},
-    {"logical_to_physical", ValueRole::Input, 4, false, ""},
-    {"replica_count", ValueRole::Input, 4, false, ""},
-    {"expert_map", ValueRole::Input, 4, false, ""},
-    {"shared_gate", ValueRole::Input, 4, false, kFloats},
-    {"gate_up_addend", ValueRole::OptionalInput, 16, false, "", true},
-    {"down_addend", ValueRole::OptionalInput, 16, false, "", true},
-    {"residual", ValueRole::OptionalInput, 16, false, ""},
-    {"token_ids", ValueRole::OptionalInput, 8, false, "i64"},
-    {"w13", ValueRole::StoredWeight, 16, false, ""},
-    {"w2", ValueRole::StoredWeight, 16, false, ""},
-    {"w13_group_index", ValueRole::StoredWeight, 16, false, ""},
-    {"w2_group_index", ValueRole::StoredWeight, 16, false, ""},
-    {"w13_scale", ValueRole::StoredWeight, 16, false, ""},
-    {"w2_scale", ValueRole::StoredWeight, 16, false, ""},
-    {"w13_second_scale", ValueRole::StoredWeight, 16, false, ""},
-    {"w2_second_scale", ValueRole::StoredWeight, 16, false, ""},
-    {"w13_zero_point", ValueRole::StoredWeight, 16, false, ""},
-    {"w2_zero_point", ValueRole::StoredWeight, 16, false, ""},
-    {"a1_scale", ValueRole::StoredWeight, 16, false, ""},
-    {"a2_scale", ValueRole::StoredWeight, 16, false, ""},
-    {"a1_second_scale", ValueRole::StoredWeight, 16, false, ""},
-    {"a2_second_scale", ValueRole::StoredWeight, 16, false, ""},
-    {"routing_bias", ValueRole::StoredWeight, 4, false, ""},
-    {"per_expert_scale", ValueRole::StoredWeight, 4, false, ""},
-    {"hash_table", ValueRole::StoredWeight, 4, false, ""},
-    {"activation_alpha", ValueRole::StoredWeight, 4, false, ""},
-    {"activation_beta", ValueRole::StoredWeight, 4, false, ""},
-    {"activation_linear_beta", ValueRole::StoredWeight, 4, false, ""},
-    {"activation_limit", ValueRole::StoredWeight, 4, false, ""},
-    {"b13", ValueRole::StoredWeight, 16, false, ""},
-    {"b2", ValueRole::StoredWeight, 16, false, ""},
-    {"out", ValueRole::Output, 16, false, ""},
-    {"partials", ValueRole::Output, 16, false, "", true},
-    {"positions", ValueRole::Output, 4, false, ""},
-    {"ids", ValueRole::OptionalOutput, 4, false, ""},
-    {"weights", ValueRole::OptionalOutput, 4, false, ""},
-    {"counts", ValueRole::OptionalOutput, 4, false, ""},
-};
-
-/// A value of the caller's; its only dynamic extent is tokens, or rows, which
-/// all are where they come by expert.
-static Value callerValue(StringRef name, mlir::Type type, ValueRole fallback,
-                         bool isBatched = false) {
-  auto tensor = cast<RankedTensorType>(type);
+/// A weight as kernels read it.
+static Value packedValue(mlir::Value weight) {
+  auto type = cast<RankedTensorType>(weight.getType());
   Value value;
-  value.name = name.str();
-  value.role = fallback;
-  bool ofRows = isBatched;
-  for (const CallerRow &row : kCallerRows) {
-    if (row.name != name)
-      continue;
-    value.role = row.role;
-    value.alignment = row.alignment;
-    value.callerRowStride = row.rowStride;
-    ofRows |= row.ofRows;
-    value.elementTypes.push_back(elementTypeName(tensor.getElementType()));
-    mlir::SmallVector<StringRef> others;
-    row.otherTypes.split(others, ' ', -1, /*KeepEmpty=*/false);
-    for (const StringRef other : others)
-      if (other != value.elementTypes.front())
-        value.elementTypes.push_back(other.str());
-  }
-  if (value.elementTypes.empty())
-    value.elementTypes.push_back(elementTypeName(tensor.getElementType()));
-  if (auto layout = dyn_cast_or_null<moe::LayoutAttr>(tensor.getEncoding());
-      layout && !layout.getStored().empty()) {
-    const StoredWeight stored = storedWeight(name, tensor, layout.getStored());
-    value.elementTypes = {stored.elementType};
-    value.shape.assign(stored.shape.begin(), stored.shape.end());
-    return value;
-  }
-  for (int64_t extent : tensor.getShape())
-    value.shape.push_back(mlir::ShapedType::isDynamic(extent)
-                              ? Expression::symbol(ofRows ? "rows" : "tokens")
-                              : Expression(extent));
+  value.name = valueName(weight);
+  value.role = ValueRole::PackedWeight;
+  value.elementTypes = {elementTypeName(type.getElementType())};
+  value.shape.assign(type.getShape().begin(), type.getShape().end());
   return value;
-}
-
-std::vector<Value> compiler::callerValues(moe::ProgramOp program) {
-  std::vector<Value> values;
-  const bool isBatched = program.getLayerOp().isBatched();
-  for (auto [name, argument] :
-       llvm::zip(program.getInputs(), program.getBody().getArguments()))
-    values.push_back(callerValue(cast<StringAttr>(name).getValue(),
-                                 argument.getType(), ValueRole::Input,
-                                 isBatched));
-  auto variants = program.getBody().getOps<moe::VariantOp>();
-  if (variants.empty())
-    return values;
-  auto ret = cast<moe::ReturnOp>(
-      (*variants.begin()).getBody().front().getTerminator());
-  for (auto [name, output] : llvm::zip(ret.getOutputNames(), ret.getOutputs()))
-    values.push_back(callerValue(cast<StringAttr>(name).getValue(),
-                                 output.getType(), ValueRole::Output,
-                                 isBatched));
-  if (ret.getOptionalNames())
-    for (auto [name, output] :
-         llvm::zip(*ret.getOptionalNames(), ret.getOptionalOutputs()))
-      values.push_back(callerValue(cast<StringAttr>(name).getValue(),
-                                   output.getType(),
-                                   ValueRole::OptionalOutput));
-  return values;
 }
 
 std::vector<Value> compiler::targetValues(moe::ProgramOp program) {
   std::vector<Value> values;
   for (auto pack : program.getBody().getOps<moe::PackOp>()) {
-    Value value =
-        callerValue(valueName(pack.getResult()), pack.getResult().getType(),
-                    ValueRole::PackedWeight);
+    Value value = packedValue(pack.getResult());
     // As many bytes in another order: the packed weight may replace the stored.
     if (packsInPlace(pack))
       value.mayAlias = valueName(pack.getSource());
     values.push_back(std::move(value));
   }
   for (auto op : program.getBody().getOps<moe::PackOrderOp>())
-    values.push_back(callerValue(valueName(op.getOrder()),
-                                 op.getOrder().getType(),
-                                 ValueRole::PackedWeight));
+    values.push_back(packedValue(op.getOrder()));
   for (auto op : program.getBody().getOps<moe::QuantizeWeightsOp>())
     for (mlir::OpResult result : op->getResults()) {
-      Value value = callerValue(valueName(result), result.getType(),
-                                ValueRole::PackedWeight);
+      Value value = packedValue(result);
       // Codes are smaller than floats.
       if (result == op.getCodes())
         value.mayAlias = valueName(op.getSource());

@@ -22,9 +22,6 @@
 
 namespace moec::compiler {
 
-/// Inputs, stored weights and outputs, in the order of the program.
-std::vector<Value> callerValues(moe::ProgramOp program);
-
 /// Packed weights and workspace.
 std::vector<Value> targetValues(moe::ProgramOp program);
 

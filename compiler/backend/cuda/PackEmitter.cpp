@@ -10,7 +10,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/backend/cuda/KernelEmitter.h"
-#include "compiler/backend/cuda/StageWriter.h"
 #include "compiler/backend/cuda/StoredWeights.h"
 #include "compiler/passes/ProgramValues.h"
 
@@ -22,12 +21,19 @@ using namespace moec::compiler;
 /// Bytes that a CTA of the pack kernels moves.
 static constexpr int64_t kPackBytesPerCta = 32768;
 
+void compiler::addRowOrder(Stage &stage, int64_t interleave,
+                           llvm::StringRef gateUpOrder) {
+  stage.attributes["interleave"] = interleave;
+  if (gateUpOrder != "gate_first")
+    stage.attributes["gate_up_order"] = gateUpOrder.str();
+}
+
 /// One kernel of a pack, without what is particular to it.
 static EmittedKernel begin(moe::ProgramOp program, const char *kind,
                            const char *function) {
   EmittedKernel out;
   out.kind = kind;
-  out.scheme = schemeName(program.getLayerOp());
+  out.scheme = schemeName(program);
   out.text.include = "moe/kernel/pack.cuh";
   out.text.function = function;
   out.text.threads = 256;
@@ -164,7 +170,9 @@ static std::vector<EmittedKernel> kernelsOf(moe::PackOp pack,
   const std::string elementType = elementTypeOf(pack.getResult());
   const int64_t bits = elementBits(elementType);
   // Codes are moved as bytes.
-  const bool asBytes = convertsWeights(program.getLayerOp().getQuant());
+  auto matmul = findIn<moe::GroupedMatmulOp>(program);
+  const bool asBytes =
+      matmul && matmul.getRealization() != moe::Realization::Native;
   const std::string element(asBytes ? "unsigned char"
                                     : cppElementType(elementType));
   const int64_t bytes = rows * columns * bits / 8;

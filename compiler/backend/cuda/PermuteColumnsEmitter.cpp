@@ -11,8 +11,6 @@
 
 #include "compiler/backend/cuda/PermuteColumnsEmitter.h"
 
-#include "compiler/backend/cuda/StageWriter.h"
-
 using namespace moec;
 using namespace moec::compiler;
 
@@ -34,6 +32,5 @@ void compiler::emitPermuteColumns(
   config.number("kColumns", permute.getColumns());
   config.number("kExperts", permute.getNumExperts());
   config.number("kTopK", permute.getTopK().value_or(1));
-  out.stages.push_back(permuteColumnsStage(permute));
   out.grid.ctas[0] = Expression::symbol("rows");
 }

@@ -16,7 +16,6 @@ void compiler::addPlacement(
     moe::RouteOp route,
     llvm::function_ref<std::string(llvm::StringRef)> boundTo,
     EmittedKernel &out) {
-  moe::LayerOp layer = route->getParentOfType<moe::ProgramOp>().getLayerOp();
   ConfigPrinter &config = out.text.config;
   const auto pointer = [&](const char *name, mlir::Value value) {
     if (value)
@@ -32,8 +31,8 @@ void compiler::addPlacement(
   }
   if (route.getLogicalToPhysical())
     config.number("kReplicaSlots", route.getReplicaSlots());
-  if (layer.getStoredExperts() != int64_t(layer.getExperts()))
-    config.number("kPhysical", layer.getPhysicalExperts());
+  if (route.getPhysicalExperts())
+    config.number("kPhysical", *route.getPhysicalExperts());
   if (int64_t zero = route.getZero().value_or(0))
     config.number("kZero", zero);
   if (int64_t shared = route.getShared().value_or(0))

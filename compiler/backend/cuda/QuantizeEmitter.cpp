@@ -12,7 +12,6 @@
 
 #include "compiler/backend/cuda/QuantizeEmitter.h"
 
-#include "compiler/backend/cuda/StageWriter.h"
 #include "compiler/passes/ProgramValues.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -82,21 +81,15 @@ StringRef compiler::scalingPolicy(moe::DescriptorAttr descriptor) {
                                       : "moe::quant::PowerGroup128";
 }
 
-void compiler::addQuantizeAttributes(Stage &stage,
-                                     moe::DescriptorAttr descriptor,
-                                     int64_t blockRows) {
-  if (descriptor.isPlain()) {
-    stage.attributes["group_rows"] = stage.attributes["group_columns"] = 0;
-    stage.attributes["dynamic"] = false;
-    stage.attributes["block_rows"] = blockRows;
-    return;
-  }
-  addGroup(stage, "", descriptor);
-  if (StringRef rule = descriptor.getRule(); !rule.empty())
-    stage.attributes["scale_rule"] = rule.str();
-  stage.attributes["dynamic"] = descriptor.getDynamic();
-  stage.attributes["block_rows"] =
-      descriptor.getGroup()[0] == -1 ? blockRows : 0;
+void compiler::addRowsOfCta(std::vector<Stage> &stages) {
+  for (Stage &stage : stages)
+    if (stage.op == "quantize" && !stage.operands.count("block_amax") &&
+        stage.attributes["block_rows"] == 1)
+      stage.attributes["block_rows"] = kRowsPerCta;
+}
+
+int64_t compiler::scalesOf(mlir::Value scale) {
+  return scale ? cast<RankedTensorType>(scale.getType()).getDimSize(0) : 1;
 }
 
 /// Whether emulated data need the largest value of a row.
@@ -105,60 +98,39 @@ static bool takesWholeRows(moe::DescriptorAttr descriptor) {
          (!descriptor.isOfTensor() && descriptor.getGroup()[1] == -1);
 }
 
-/// What a stage says of emulated data.
-static void addEmulation(Stage &stage, moe::DescriptorAttr descriptor) {
-  stage.attributes["emulates"] = elementTypeName(descriptor.getElement());
-  if (descriptor.getSecondScale())
-    stage.attributes["second_per_token"] = descriptor.getSecondPerToken();
-}
-
 void compiler::emitQuantizedResult(
     moe::KernelOp kernel, llvm::function_ref<std::string(StringRef)> boundTo,
     EmittedKernel &out) {
   auto quantize = findStage<moe::QuantizeOp>(kernel);
-  moe::LayerOp layer = kernel->getParentOfType<moe::ProgramOp>().getLayerOp();
-  out.stages.emplace_back();
-  Stage &stage = out.stages.back();
-  stage.op = "quantize";
   ArgumentLayout &args = out.text.arguments;
-  stage.operands = {{"input", "%t"}};
-  if (quantize.getStaticScale()) {
+  if (quantize.getStaticScale())
     args.pointer("static_scale", "float", boundTo("static_scale"));
-    stage.operands["static_scale"] = "static_scale";
-  }
   // The tile list says the rows; the stage by itself has them from here.
-  const char *rows = quantize.getCounts() ? "expert_num_tokens" : "offsets";
+  const bool byCounts = bool(quantize.getExpertNumTokens());
+  const char *rows = byCounts ? "expert_num_tokens" : "offsets";
   args.pointer(rows, "int", boundTo(rows));
-  stage.operands[rows] = rows;
-  if (quantize.getCounts())
+  if (byCounts)
     args.size("tokens", Expression::symbol("tokens"));
   args.pointer("data", cppType(quantize.getData()), boundTo("data"), true);
-  stage.results = {{"data", "data"}};
-  if (!quantize.getScales().empty()) {
+  if (quantize.getScale())
     args.pointer("scale", "float", boundTo("scale"), true);
-    stage.results["scale"] = "scale";
-  }
-  addQuantizeAttributes(stage, quantize.getDescriptor(), kRowsPerCta);
-  if (quantize.isEmulated())
-    addEmulation(stage, quantize.getDescriptor());
   ConfigPrinter &config = out.text.config;
   config.type("Scaling", scalingPolicy(quantize));
-  config.number("kScales",
-                quantize.getStaticScale() ? layer.getStoredExperts() : 1);
+  config.number("kScales", scalesOf(quantize.getStaticScale()));
 }
 
 void compiler::emitQuantization(
     moe::KernelOp kernel, llvm::function_ref<std::string(StringRef)> boundTo,
     EmittedKernel &out) {
   // Beside routing, whose fields and members are there already.
-  bool joins = !out.stages.empty();
+  const bool joins = bool(findStage<moe::RouteOp>(kernel));
   auto amax = findStage<moe::AmaxOp>(kernel);
   auto quantize = findStage<moe::QuantizeOp>(kernel);
-  moe::LayerOp layer = kernel->getParentOfType<moe::ProgramOp>().getLayerOp();
   mlir::Value input = amax ? amax.getInput() : quantize.getInput();
-  mlir::Value weights = amax ? amax.getWeights() : quantize.getWeights();
+  mlir::Value weights = amax ? amax.getRowWeights() : quantize.getRowWeights();
   mlir::Value offsets = amax ? amax.getOffsets() : quantize.getOffsets();
-  mlir::Value counts = amax ? amax.getCounts() : quantize.getCounts();
+  mlir::Value counts =
+      amax ? amax.getExpertNumTokens() : quantize.getExpertNumTokens();
   mlir::Value valid = amax ? amax.getValidTokens() : quantize.getValidTokens();
   mlir::Value staticScale = amax ? mlir::Value() : quantize.getStaticScale();
   bool ofMaxima = amax || quantize.getBlockAmax();
@@ -168,26 +140,19 @@ void compiler::emitQuantization(
                           : kRowsPerCta;
   int64_t columns = cast<RankedTensorType>(input.getType()).getDimSize(1);
 
-  out.stages.emplace_back();
-  Stage &stage = out.stages.back();
-  stage.op = amax ? "amax" : "quantize";
   ArgumentLayout &args = out.text.arguments;
   auto operand = [&](StringRef field, StringRef type) {
     args.pointer(field, type, boundTo(field));
-    stage.operands[field.str()] = field.str();
   };
   auto result = [&](StringRef field, StringRef type) {
     args.pointer(field, type, boundTo(field), /*written=*/true);
-    stage.results[field.str()] = field.str();
   };
   operand("input", cppType(input));
   args.rowStride("input_row_stride", boundTo("input"));
   const int64_t pairs =
       weights ? cast<RankedTensorType>(weights.getType()).getDimSize(1) : 1;
-  if (weights) {
+  if (weights)
     operand("row_weights", "float");
-    stage.attributes["pairs"] = pairs;
-  }
   if (staticScale)
     operand("static_scale", "float");
   const bool secondScale = quantize && quantize.getStaticSecondScale();
@@ -207,7 +172,7 @@ void compiler::emitQuantization(
     result("block_amax", "float");
   } else {
     result("data", cppType(quantize.getData()));
-    if (!quantize.getScales().empty())
+    if (quantize.getScale())
       result("scale", "float");
   }
 
@@ -221,10 +186,11 @@ void compiler::emitQuantization(
   if (!joins) {
     config.flag("kByOffsets", bool(offsets));
     config.number("kExperts",
-                  layer.getLocalExperts().value_or(layer.getExperts()));
+                  localExperts(kernel->getParentOfType<moe::ProgramOp>()));
   }
-  config.number("kScales",
-                staticScale || secondScale ? layer.getStoredExperts() : 1);
+  config.number(
+      "kScales",
+      scalesOf(secondScale ? quantize.getStaticSecondScale() : staticScale));
   config.number("kBlockRows", blockRows);
 
   Expression rows =
@@ -232,13 +198,9 @@ void compiler::emitQuantization(
   if (amax) {
     out.tile = std::to_string(blockRows);
     out.grid.ctas[0] = ceilDiv(rows, Expression(blockRows));
-    stage.attributes["block_rows"] = blockRows;
     return;
   }
   moe::DescriptorAttr descriptor = quantize.getDescriptor();
-  addQuantizeAttributes(stage, descriptor, blockRows);
-  if (quantize.isEmulated())
-    addEmulation(stage, descriptor);
   std::string tile;
   Expression ctas;
   if (quantize.isEmulated() && !takesWholeRows(descriptor)) {

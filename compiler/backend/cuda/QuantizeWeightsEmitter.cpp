@@ -13,7 +13,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/backend/cuda/KernelEmitter.h"
-#include "compiler/backend/cuda/StageWriter.h"
 #include "compiler/backend/cuda/StoredWeights.h"
 #include "compiler/passes/ProgramValues.h"
 
@@ -24,6 +23,14 @@ using mlir::dyn_cast_or_null;
 using mlir::RankedTensorType;
 using namespace moec;
 using namespace moec::compiler;
+
+/// 0 stands for the whole extent.
+static void addGroup(Stage &stage, const std::string &prefix,
+                     moe::DescriptorAttr descriptor) {
+  const llvm::ArrayRef<int64_t> group = descriptor.getGroup();
+  stage.attributes[prefix + "group_rows"] = std::max<int64_t>(group[0], 0);
+  stage.attributes[prefix + "group_columns"] = std::max<int64_t>(group[1], 0);
+}
 
 namespace {
 
@@ -36,7 +43,7 @@ constexpr int64_t kVectorsOfCta = 1024;
 class Emitter {
 public:
   explicit Emitter(moe::QuantizeWeightsOp op)
-      : op(op), layer(op->getParentOfType<moe::ProgramOp>().getLayerOp()),
+      : op(op), program(op->getParentOfType<moe::ProgramOp>()),
         descriptor(op.getDescriptor()),
         source(cast<RankedTensorType>(op.getSource().getType())),
         rows(source.getDimSize(1)), columns(source.getDimSize(2)),
@@ -56,13 +63,15 @@ private:
   void finish(EmittedKernel &out);
   std::string floats() { return elementTypeName(source.getElementType()); }
   bool alternate() {
-    return parts > 1 && layer.getGateUpOrder() == "interleaved";
+    auto layout = mlir::dyn_cast_or_null<moe::LayoutAttr>(
+        cast<RankedTensorType>(op.getCodes().getType()).getEncoding());
+    return parts > 1 && layout && layout.getGateUpOrder() == "interleaved";
   }
   void pointer(EmittedKernel &out, const char *name, mlir::Value value,
                const std::string &type);
 
   moe::QuantizeWeightsOp op;
-  moe::LayerOp layer;
+  moe::ProgramOp program;
   moe::DescriptorAttr descriptor;
   RankedTensorType source;
   int64_t rows, columns, parts, groupRows, groupColumns;
@@ -71,7 +80,7 @@ private:
 EmittedKernel Emitter::begin(const char *kind, const char *function) {
   EmittedKernel out;
   out.kind = kind;
-  out.scheme = schemeName(layer);
+  out.scheme = schemeName(program);
   out.text.include = "moe/kernel/quantize_weights.cuh";
   out.text.function = function;
   out.text.threads = kThreads;

@@ -12,11 +12,9 @@
 
 #include "compiler/backend/cuda/SlicesEmitter.h"
 
-#include "compiler/backend/cuda/StageWriter.h"
 #include "compiler/passes/ProgramValues.h"
 #include "compiler/schedule/Slices.h"
 #include "dialect/catalog/Engines.h"
-#include "dialect/catalog/Schemes.h"
 
 #include <fmt/format.h>
 
@@ -30,7 +28,7 @@ void compiler::emitSlices(moe::KernelOp kernel,
   auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
   auto combine = findStage<moe::CombineOp>(kernel);
   moe::ScheduleAttr schedule = kernel.getScheduleAttr();
-  moe::LayerOp layer = kernel->getParentOfType<moe::ProgramOp>().getLayerOp();
+  auto program = kernel->getParentOfType<moe::ProgramOp>();
   const auto pointer = [&](StringRef field, StringRef type,
                            bool written = false) {
     out.text.arguments.pointer(field, type, boundTo(field), written);
@@ -54,13 +52,11 @@ void compiler::emitSlices(moe::KernelOp kernel,
 
   const catalog::Engine *engine =
       catalog::find(catalog::kEngines, std::string_view(schedule.getEngine()));
-  const catalog::Scheme *scheme = catalog::find(
-      catalog::kSchemes, std::string_view(layer.getQuant().getScheme()));
   ConfigPrinter &config = out.text.config;
   config.type("Input", cppType(matmul.getLhs()));
   config.type("Result", cppType(combine.getPartials()));
   config.type("Output", cppType(combine.getOut()));
-  config.type("Quant", scheme ? scheme->policy : "moe::quant::None");
+  config.type("Quant", nativePolicy(program));
   config.type("Activation", "moe::activation::None");
   config.type("Mma", fmt::format("{}<{}>", engine ? engine->policy : "",
                                  cppType(matmul.getLhs())));
@@ -78,7 +74,7 @@ void compiler::emitSlices(moe::KernelOp kernel,
   config.number("kN", matmul.getN());
   config.number("kK", matmul.getK());
   config.number("kExperts", matmul.getNumExperts());
-  config.number("kTopK", layer.getPairsOfToken());
+  config.number("kTopK", combine.getPairs());
   config.flag("kBias", bool(matmul.getBias()));
   config.number("kInterleave", matmul.getInterleave());
   config.flag("kTilesEarly", tilesEarly);
@@ -93,12 +89,8 @@ void compiler::emitSlices(moe::KernelOp kernel,
   numbers.blockRows = schedule.getBlockRows();
   numbers.blockTokens = schedule.getBlockTokens();
   out.text.sharedBytes =
-      slicesSharedBytes(slicesProblem(layer, matmul, 0), numbers);
+      slicesSharedBytes(slicesProblem(matmul, combine, 0), numbers);
 
-  out.stages.push_back(matmulStage(matmul, layer));
-  out.stages.back().results["result"] = "%partials";
-  out.stages.push_back(combineStage(combine, layer));
-  out.stages.back().operands["partials"] = "%partials";
   out.tile = fmt::format("{}x{}x{}", schedule.getTileM(), schedule.getTileN(),
                          schedule.getTileK());
   // As many CTAs as the GPU holds.

@@ -1,0 +1,59 @@
+//===- MoeInterfaces.td - what all stages have -------------*- tablegen -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A stage says of itself what a manifest says of it. The names are those of
+// its operands and results in ODS.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_DIALECT_MOEINTERFACES_TD
+#define MOEC_DIALECT_MOEINTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def Moe_StageOpInterface : OpInterface<"StageOpInterface"> {
+  let cppNamespace = "::moec::moe";
+  let description = [{
+    A stage of a kernel. Operands, results and attributes are called as in
+    manifests; fields of argument blocks are called as the operand or the result
+    that they are.
+  }];
+  let methods = [
+    InterfaceMethod<"The names of the operands in ODS. '?' follows one that may be absent.",
+      "::llvm::ArrayRef<::llvm::StringRef>", "getOperandWords", (ins), "", [{
+        return ConcreteOp::getODSOperands();
+      }]>,
+    InterfaceMethod<"The names of the results in ODS. '?' follows one that may be absent.",
+      "::llvm::ArrayRef<::llvm::StringRef>", "getResultWords", (ins), "", [{
+        return ConcreteOp::getODSResults();
+      }]>,
+    InterfaceMethod<"The name of an operand.",
+      "::llvm::StringRef", "getOperandName", (ins "unsigned":$operand), "", [{
+        unsigned group = 0;
+        for (;; ++group) {
+          auto [first, length] = $_op.getODSOperandIndexAndLength(group);
+          if (operand < first + length)
+            break;
+        }
+        return ConcreteOp::getODSOperands()[group].rtrim('?');
+      }]>,
+    InterfaceMethod<"The name of a result.",
+      "::llvm::StringRef", "getResultName", (ins "unsigned":$result), "", [{
+        unsigned group = 0;
+        for (;; ++group) {
+          auto [first, length] = $_op.getODSResultIndexAndLength(group);
+          if (result < first + length)
+            break;
+        }
+        return ConcreteOp::getODSResults()[group].rtrim('?');
+      }]>,
+    InterfaceMethod<"Adds the attributes that a manifest has: integers, numbers, words and flags; a unit is null.",
+      "void", "addStageAttributes", (ins "::mlir::NamedAttrList &":$attributes)>
+  ];
+}
+
+#endif // MOEC_DIALECT_MOEINTERFACES_TD

@@ -1,0 +1,259 @@
+//===- MoeLayerTensors.cpp - the tensors of a layer -----------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The one list of what goes into a layer and comes out of it. The arguments of
+// programs, their verifier and the values of manifests are made of it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/Moe.h"
+#include "dialect/catalog/RoutingMethods.h"
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::moe;
+
+static constexpr int64_t kAny = ShapedType::kDynamic;
+static constexpr StringRef kFloats = "f32 f16 bf16";
+
+namespace {
+/// What a tensor has beside its name, role and type.
+struct Traits {
+  int64_t alignment = 16;
+  StringRef otherTypes = "";
+  bool rowStride = false;
+  bool ofRows = false;
+};
+
+class TensorList {
+public:
+  explicit TensorList(LayerOp layer)
+      : layer(layer), quant(layer.getQuant()), context(layer.getContext()),
+        i32(IntegerType::get(context, 32)), f32(Float32Type::get(context)),
+        experts(*layer.getLocalExperts()), width(layer.getWidth()),
+        inner(*layer.getLocalIntermediate()) {}
+
+  SmallVector<LayerTensor> build() {
+    addX();
+    if (layer.isBatched())
+      add("expert_num_tokens", TensorRole::Input, {experts}, i32, {4});
+    else
+      addRouting();
+    addWeights();
+    if (!layer.isBatched())
+      addWeightsOfRouting();
+    addWeightsOfExperts();
+    addOutputs();
+    return std::move(tensors);
+  }
+
+private:
+  void add(StringRef name, TensorRole role, ArrayRef<int64_t> shape, Type type,
+           Traits traits = {}) {
+    LayerTensor &tensor = tensors.emplace_back();
+    tensor.name = name;
+    tensor.role = role;
+    tensor.type = RankedTensorType::get(shape, type, storedLayoutOf(name));
+    tensor.alignment = traits.alignment;
+    tensor.rowStride = traits.rowStride;
+    // Where rows come by expert, there are no others.
+    tensor.ofRows = traits.ofRows || layer.isBatched();
+    const std::string own = toString(type);
+    SmallVector<StringRef> others;
+    traits.otherTypes.split(others, ' ', -1, /*KeepEmpty=*/false);
+    for (const StringRef other : others)
+      if (other != own)
+        tensor.otherTypes.push_back(other);
+  }
+
+  void addWeight(StringRef name, ArrayRef<int64_t> shape, Type type,
+                 int64_t alignment = 16) {
+    add(name, TensorRole::StoredWeight, shape, type, {alignment});
+  }
+
+  static std::string toString(Type type) {
+    std::string text;
+    llvm::raw_string_ostream(text) << type;
+    return text;
+  }
+
+  /// How a weight is stored; null where kernels can read it so.
+  LayoutAttr storedLayoutOf(StringRef name) {
+    const StringRef row = layer.getStoredLayout();
+    const catalog::StoredLayout &layout =
+        *catalog::find(catalog::kStoredLayouts, std::string_view(row));
+    return catalog::storedTensor(layout, name).isAsRead()
+               ? LayoutAttr()
+               : LayoutAttr::getStored(context, row);
+  }
+
+  void addX() {
+    const DescriptorAttr a1 = quant.getA1();
+    const Traits traits = {16, "", /*rowStride=*/true};
+    if (!layer.getInputQuantized()) {
+      add("x", TensorRole::Input, {kAny, width}, layer.getInputType(), traits);
+      return;
+    }
+    add("x", TensorRole::Input, {kAny, width}, a1.getElement(), traits);
+    // What matmuls read is as moe.quantize leaves it, else as the scheme says.
+    const bool emulated = quant.getRealization(true) == Realization::Emulated;
+    const RankedTensorType scale = scalesOfRows(a1, width);
+    add("x_scale", TensorRole::Input, scale.getShape(),
+        emulated ? a1.getScale() : scale.getElementType());
+    const Type second = emulated ? a1.getSecondScale() : Type();
+    if (second && a1.getSecondPerToken())
+      add("x_second_scale", TensorRole::Input, {kAny, 1}, second, {4});
+    else if (second)
+      add("x_second_scale", TensorRole::Input, {1}, second, {4});
+  }
+
+  /// What a run says of its tokens.
+  void addRouting() {
+    constexpr TensorRole input = TensorRole::Input,
+                         optional = TensorRole::OptionalInput;
+    if (!layer.getRouting().takesGivenIdsAlone())
+      add("logits", optional, {kAny, layer.getRoutedExperts()},
+          layer.getLogitsType(), {4, kFloats});
+    add("given_ids", optional, {kAny, layer.getTopK()}, i32, {8, "i64"});
+    add("given_weights", optional, {kAny, layer.getTopK()}, f32, {4, kFloats});
+    add("valid_tokens", optional, {1}, i32, {4});
+    if (vocabulary() > 0)
+      add("token_ids", optional, {kAny}, i32, {8, "i64"});
+    if (layer.getEplb()) {
+      add("logical_to_physical", input,
+          {layer.getExperts(), layer.getRedundantExperts().value_or(0) + 1},
+          i32, {4});
+      add("replica_count", input, {layer.getExperts()}, i32, {4});
+    }
+    if (layer.getExpertMap())
+      add("expert_map", input, {layer.getPhysicalExperts()}, i32, {4});
+    if (layer.getSharedExpertGate())
+      add("shared_gate", input, {kAny, 1}, layer.getLogitsType(), {4, kFloats});
+    const Traits ofRows = {16, "", false, /*ofRows=*/true};
+    if (layer.getLora()) {
+      add("gate_up_addend", optional, {kAny, layer.getW13Rows()},
+          layer.getInputType(), ofRows);
+      add("down_addend", optional, {kAny, width}, layer.getInputType(), ofRows);
+    }
+    if (layer.getResidual())
+      add("residual", optional, {kAny, width}, layer.getOutputType());
+  }
+
+  void addWeights() {
+    const DescriptorAttr a1 = quant.getA1(), a2 = quant.getA2();
+    const bool areFloats = layer.quantizesWeights();
+    addWeight("w13", {experts, layer.getW13Rows(), width},
+              areFloats ? *layer.getWeightsType() : quant.getW1().getElement());
+    addWeight("w2", {experts, width, inner},
+              areFloats ? *layer.getWeightsType() : quant.getW2().getElement());
+    if (!areFloats)
+      addWeightScales();
+    if (layer.getGroupIndex()) {
+      addWeight("w13_group_index", {experts, width}, i32);
+      addWeight("w2_group_index", {experts, inner}, i32);
+    }
+    // Of all experts, so that every rank quantizes alike.
+    const int64_t all = layer.getStoredExperts();
+    const bool quantizesX = !layer.getInputQuantized();
+    if (quantizesX && !a1.isPlain() && !a1.getDynamic())
+      addWeight("a1_scale", {all}, a1.getScale());
+    if (!a2.isPlain() && !a2.getDynamic())
+      addWeight("a2_scale", {all}, a2.getScale());
+    // Below dynamic ones.
+    if (quantizesX && a1.hasStoredSecondScale())
+      addWeight("a1_second_scale", {all}, a1.getSecondScale());
+    if (a2.hasStoredSecondScale())
+      addWeight("a2_second_scale", {all}, a2.getSecondScale());
+  }
+
+  void addWeightScales() {
+    const DescriptorAttr w1 = quant.getW1(), w2 = quant.getW2();
+    if (!w1.isPlain() && !w1.getDynamic())
+      addWeight("w13_scale", layer.getW13ScaleShape(), w1.getScale());
+    if (!w2.isPlain() && !w2.getDynamic())
+      addWeight("w2_scale", layer.getW2ScaleShape(), w2.getScale());
+    // Gate and up have a scale of scales each.
+    if (const Type second = w1.getSecondScale())
+      addWeight("w13_second_scale", {experts, layer.isGated() ? 2 : 1}, second);
+    if (const Type second = w2.getSecondScale())
+      addWeight("w2_second_scale", {experts, 1}, second);
+    if (const Type zeroPoint = w1.getZeroPoint())
+      addWeight("w13_zero_point", layer.getW13ScaleShape(), zeroPoint);
+    if (const Type zeroPoint = w2.getZeroPoint())
+      addWeight("w2_zero_point", layer.getW2ScaleShape(), zeroPoint);
+  }
+
+  /// Of all experts: every rank routes alike.
+  void addWeightsOfRouting() {
+    const int64_t routed = layer.getRoutedExperts();
+    if (layer.getRouting().getBias())
+      addWeight("routing_bias", {routed}, f32, 4);
+    if (layer.getPerExpertScale())
+      addWeight("per_expert_scale", {routed}, f32, 4);
+    if (vocabulary() > 0)
+      addWeight("hash_table", {vocabulary(), layer.getTopK()}, i32, 4);
+  }
+
+  void addWeightsOfExperts() {
+    for (StringRef name : layer.getActivation().getNumbersOfExperts())
+      addWeight(name, {experts}, f32, 4);
+    if (!layer.getHasBias())
+      return;
+    addWeight("b13", {experts, layer.getW13Rows()}, layer.getInputType());
+    addWeight("b2", {experts, width}, layer.getInputType());
+  }
+
+  void addOutputs() {
+    const Type type = layer.getOutputType();
+    const int64_t pairs = layer.getPairsOfToken();
+    if (layer.getDeferFinalize()) {
+      add("partials", TensorRole::Output, {kAny, width}, type,
+          {16, "", false, /*ofRows=*/true});
+      add("positions", TensorRole::Output, {kAny, pairs}, i32, {4});
+    } else {
+      add("out", TensorRole::Output, {kAny, width}, type);
+    }
+    if (layer.isBatched())
+      return;
+    add("ids", TensorRole::OptionalOutput, {kAny, pairs}, i32, {4});
+    add("weights", TensorRole::OptionalOutput, {kAny, pairs}, f32, {4});
+    add("counts", TensorRole::OptionalOutput, {experts}, i32, {4});
+  }
+
+  int64_t vocabulary() { return layer.getHashVocabulary().value_or(0); }
+
+  LayerOp layer;
+  QuantAttr quant;
+  MLIRContext *context;
+  Type i32, f32;
+  int64_t experts, width, inner;
+  SmallVector<LayerTensor> tensors;
+};
+} // namespace
+
+RankedTensorType moec::moe::scalesOfRows(DescriptorAttr descriptor,
+                                         int64_t columns) {
+  const Type scale = descriptor.getScaleAsRead();
+  if (descriptor.getGroup()[0] == -1)
+    return RankedTensorType::get({1}, scale);
+  const int64_t group = descriptor.getGroup()[1];
+  const int64_t groups =
+      group == -1 ? 1 : int64_t(llvm::divideCeil(columns, group));
+  return RankedTensorType::get({kAny, groups}, scale);
+}
+
+const LayerTensor *moec::moe::findTensor(ArrayRef<LayerTensor> tensors,
+                                         StringRef name) {
+  const auto *found = llvm::find_if(
+      tensors, [&](const LayerTensor &tensor) { return tensor.name == name; });
+  return found == tensors.end() ? nullptr : found;
+}
+
+SmallVector<LayerTensor> LayerOp::getTensors() {
+  assert(isResolved() && "what this rank holds is not known yet");
+  return TensorList(*this).build();
+}

@@ -1,0 +1,102 @@
+//===- MoeMatmulVerifiers.cpp - what a grouped matmul must agree on -------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Its operands against its descriptors, its realization and the weight.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/Expect.h"
+
+using namespace mlir;
+using namespace moec::moe;
+using namespace moec::moe::detail;
+
+/// What is multiplied is what descriptors and realization say.
+static LogicalResult verifyRealization(GroupedMatmulOp op) {
+  const std::optional<DescriptorAttr> lhs = op.getLhsDescriptor(),
+                                      rhs = op.getRhsDescriptor();
+  const Realization realization = op.getRealization();
+  const bool isNative = realization == Realization::Native;
+  const bool emulates = realization == Realization::Emulated;
+  for (auto [name, descriptor] :
+       {std::pair("lhs_descriptor", lhs), std::pair("rhs_descriptor", rhs)})
+    if (descriptor && descriptor->isPlain())
+      return op.emitOpError()
+             << "'" << name << "' is of a quantized operand, got "
+             << *descriptor;
+  if (!isNative && !rhs)
+    return op.emitOpError()
+           << "realization '" << stringifyRealization(realization)
+           << "' needs a weight with a 'rhs_descriptor'";
+  if (bool(rhs) != bool(op.getRhsScale()))
+    return op.emitOpError() << "'rhs_scale' must be given with a "
+                               "'rhs_descriptor', and with it alone";
+  // What codes of an emulated lhs stand for has no scale.
+  if (bool(op.getLhsScale()) != (lhs && !emulates))
+    return op.emitOpError() << "'lhs_scale' must be given with a "
+                               "'lhs_descriptor' that is not emulated, and "
+                               "with it alone";
+  if (emulates && !lhs)
+    return op.emitOpError() << "realization 'emulated' needs a "
+                               "'lhs_descriptor'";
+  if (rhs && tensor(op.getRhs()).getElementType() != rhs->getElement())
+    return op.emitOpError() << "'rhs' must be of " << rhs->getElement()
+                            << ", got " << tensor(op.getRhs());
+  if (lhs && !emulates &&
+      tensor(op.getLhs()).getElementType() != lhs->getElement())
+    return op.emitOpError() << "'lhs' must be of " << lhs->getElement()
+                            << ", got " << tensor(op.getLhs());
+  const StringRef order = op.getGateUpOrder();
+  if (!moec::catalog::find(moec::catalog::kGateUpOrders,
+                           std::string_view(order)))
+    return op.emitOpError()
+           << "unknown gate_up '" << order << "'; known: "
+           << moec::catalog::names(moec::catalog::kGateUpOrders);
+  return success();
+}
+
+LogicalResult GroupedMatmulOp::verify() {
+  if (failed(expectRank(*this, "rhs", getRhs(), 3)))
+    return failure();
+  if (!tensor(getRhs()).hasStaticShape())
+    return emitOpError() << "'rhs' must have static sizes, got "
+                         << tensor(getRhs());
+  if (getRows() && !getTopK())
+    return emitOpError() << "'top_k' must be given with a gather";
+  if (getTopK() && failed(expectPositive(*this, "top_k", *getTopK())))
+    return failure();
+  const Type integer = i32(*this);
+  if (failed(expect(*this, "lhs", getLhs(), {kAny, getK()})) ||
+      (getRows() &&
+       failed(expect(*this, "rows", getRows(), {kAny}, integer))) ||
+      failed(expect(*this, "tiles", getTiles(), {kAny, 4}, integer)) ||
+      failed(verifyTileCount(*this, getTileCount())) ||
+      (getBias() &&
+       failed(expect(*this, "bias", getBias(), {getNumExperts(), getN()}))))
+    return failure();
+  if (failed(verifyRealization(*this)))
+    return failure();
+  if (getLhsScale() && !getRhsScale())
+    return emitOpError() << "'lhs_scale' must be given with 'rhs_scale'";
+  if ((getRhsSecondScale() || getRhsZeroPoint()) && !getRhsScale())
+    return emitOpError() << "'rhs_second_scale' and 'rhs_zero_point' must be "
+                            "given with 'rhs_scale'";
+  if (getRhsZeroPoint() &&
+      tensor(getRhsZeroPoint()).getShape() != tensor(getRhsScale()).getShape())
+    return emitOpError() << "'rhs_zero_point' must have the shape of "
+                            "'rhs_scale', got "
+                         << tensor(getRhsZeroPoint()) << " and "
+                         << tensor(getRhsScale());
+  if (getRhsScale() && tensor(getRhsScale()).getDimSize(0) != getNumExperts())
+    return emitOpError() << "'rhs_scale' must begin with the "
+                         << getNumExperts() << " experts, got "
+                         << tensor(getRhsScale());
+  if (!isa<FloatType>(tensor(getResult()).getElementType()))
+    return emitOpError() << "'result' must be floats, got "
+                         << tensor(getResult());
+  return expect(*this, "result", getResult(), {kAny, getN()});
+}

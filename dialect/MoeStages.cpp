@@ -1,0 +1,197 @@
+//===- MoeStages.cpp - what manifests say of stages -----------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The attributes of each stage. Integers and numbers in ODS keep their names;
+// descriptors, methods and activations are taken apart.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/Moe.h"
+#include "dialect/catalog/RoutingMethods.h"
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::moe;
+
+namespace {
+/// Adds attributes of a stage by their names.
+class Writer {
+public:
+  Writer(Operation *op, NamedAttrList &to) : builder(op->getContext()), to(to) {
+    for (StringAttr name : op->getName().getAttributeNames()) {
+      const Attribute value = op->getAttr(name);
+      const auto integer = dyn_cast_or_null<IntegerAttr>(value);
+      if ((integer && integer.getType().isInteger(64)) ||
+          isa_and_nonnull<FloatAttr>(value))
+        to.set(name, value);
+    }
+  }
+
+  void integer(StringRef name, int64_t value) {
+    to.set(name, builder.getI64IntegerAttr(value));
+  }
+  void number(StringRef name, double value) {
+    to.set(name, builder.getF64FloatAttr(value));
+  }
+  void word(StringRef name, StringRef value) {
+    to.set(name, builder.getStringAttr(value));
+  }
+  void flag(StringRef name, bool value) {
+    to.set(name, builder.getBoolAttr(value));
+  }
+  void none(StringRef name) { to.set(name, builder.getUnitAttr()); }
+
+  /// The rows and columns that share a scale; 0 is the whole extent.
+  void group(const Twine &prefix, DescriptorAttr descriptor) {
+    const ArrayRef<int64_t> group = descriptor.getGroup();
+    integer((prefix + "group_rows").str(),
+            group.empty() ? 0 : std::max<int64_t>(group[0], 0));
+    integer((prefix + "group_columns").str(),
+            group.empty() ? 0 : std::max<int64_t>(group[1], 0));
+  }
+
+private:
+  Builder builder;
+  NamedAttrList &to;
+};
+} // namespace
+
+static int64_t extent(Value value, unsigned dimension) {
+  return cast<RankedTensorType>(value.getType()).getDimSize(dimension);
+}
+
+static std::string nameOf(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+void RouteOp::addStageAttributes(NamedAttrList &attributes) {
+  Writer writer(*this, attributes);
+  const RoutingAttr routing = getRouting();
+  const catalog::RoutingMethod *row = catalog::find(
+      catalog::kRoutingMethods, std::string_view(routing.getMethod()));
+  writer.word("score", row ? row->score : "");
+  writer.word("select", getHashTable() ? "table" : row ? row->select : "");
+  writer.word("normalize", row ? row->normalize : "");
+  writer.integer("experts", getNumExperts());
+  writer.integer("groups", routing.getGroups());
+  writer.integer("top_groups", routing.getTopGroups());
+  writer.number("scale", routing.getScaleValue());
+  if (getHashTable())
+    writer.integer("table_rows", extent(getHashTable(), 0));
+  if (getLogicalToPhysical())
+    writer.integer("replica_slots", getReplicaSlots());
+}
+
+void CountOp::addStageAttributes(NamedAttrList &attributes) {
+  Writer writer(*this, attributes);
+  writer.integer("local_begin", getFirstLocal());
+  writer.integer("local_experts", getNumLocal());
+}
+
+void PermuteOp::addStageAttributes(NamedAttrList &attributes) {
+  Writer writer(*this, attributes);
+  writer.integer("local_begin", getFirstLocal());
+  writer.integer("local_experts", getNumLocal());
+  writer.integer("top_k", getPairs());
+  if (getCounters() != 2)
+    writer.integer("counters", getCounters());
+}
+
+void BatchOp::addStageAttributes(NamedAttrList &attributes) {
+  Writer(*this, attributes).integer("experts", getNumLocal());
+}
+
+void AmaxOp::addStageAttributes(NamedAttrList &attributes) {
+  Writer writer(*this, attributes);
+  if (getRowWeights())
+    writer.integer("pairs", extent(getRowWeights(), 1));
+}
+
+void QuantizeOp::addStageAttributes(NamedAttrList &attributes) {
+  Writer writer(*this, attributes);
+  const DescriptorAttr descriptor = getDescriptor();
+  writer.group("", descriptor);
+  writer.flag("dynamic", descriptor.getDynamic());
+  const bool ofAll = descriptor.isPlain() || descriptor.getGroup()[0] == -1;
+  writer.integer("block_rows", getBlockRows().value_or(ofAll ? 1 : 0));
+  if (getRowWeights())
+    writer.integer("pairs", extent(getRowWeights(), 1));
+  if (const StringRef rule = descriptor.getRule(); !rule.empty())
+    writer.word("scale_rule", rule);
+  if (!isEmulated())
+    return;
+  writer.word("emulates", nameOf(descriptor.getElement()));
+  if (descriptor.getSecondScale())
+    writer.flag("second_per_token", descriptor.getSecondPerToken());
+}
+
+void DequantizeOp::addStageAttributes(NamedAttrList &attributes) {
+  Writer writer(*this, attributes);
+  writer.group("", getDescriptor());
+  if (getSecondScale())
+    writer.flag("second_per_token", getDescriptor().getSecondPerToken());
+}
+
+void PermuteColumnsOp::addStageAttributes(NamedAttrList &attributes) {
+  Writer writer(*this, attributes);
+  writer.integer("experts", getNumExperts());
+  writer.integer("columns", getColumns());
+}
+
+void GroupedMatmulOp::addStageAttributes(NamedAttrList &attributes) {
+  Writer writer(*this, attributes);
+  writer.integer("n", getN());
+  writer.integer("k", getK());
+  writer.integer("experts", getNumExperts());
+  writer.integer("top_k", getTopK().value_or(1));
+  writer.flag("gather", bool(getRows()));
+  writer.integer("interleave", getInterleave());
+  if (getGateUpOrder() != "gate_first")
+    writer.word("gate_up_order", getGateUpOrder());
+  if (getLhsScale())
+    writer.group("lhs_", *getLhsDescriptor());
+  if (!getRhsScale())
+    return;
+  writer.group("rhs_", *getRhsDescriptor());
+  writer.flag("gate_up", bool(getGateUp()));
+}
+
+StringRef ActivateOp::getOperandName(unsigned operand) {
+  const OperandRange numbers = getNumbers();
+  if (!numbers.empty() && operand >= numbers.getBeginOperandIndex())
+    return getActivation()
+        .getNumbersOfExperts()[operand - numbers.getBeginOperandIndex()];
+  return StageOpInterface::Trait<ActivateOp>::getOperandName(operand);
+}
+
+void ActivateOp::addStageAttributes(NamedAttrList &attributes) {
+  Writer writer(*this, attributes);
+  const ActivationAttr activation = getActivation();
+  const catalog::ActivationNumbers numbers = activation.getNumbers();
+  writer.word("function", activation.getRow().function);
+  writer.flag("gated", activation.isGated());
+  writer.integer("interleave", getInterleave());
+  const auto number = [&](StringRef name, double value, bool isGiven) {
+    if (isGiven)
+      writer.number(name, value);
+    else
+      writer.none(name);
+  };
+  number("alpha", numbers.alpha, numbers.alpha != 1);
+  number("beta", numbers.beta, numbers.beta != 0);
+  number("limit", numbers.limit, numbers.limit > 0);
+  if (activation.getRow().function == "situ")
+    writer.number("linear_beta", std::max(numbers.linearBeta, 0.0));
+}
+
+void CombineOp::addStageAttributes(NamedAttrList &attributes) {
+  Writer writer(*this, attributes);
+  writer.integer("top_k", getPairs());
+  writer.integer("hidden", getWidth());
+}

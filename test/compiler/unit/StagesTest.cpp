@@ -1,0 +1,75 @@
+//===- StagesTest.cpp - stages in ODS and in manifests --------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The rows of runtime/package/Stages.h, which the runtime has without MLIR, are
+// what ODS says of the stages.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/package/Stages.h"
+#include "dialect/Moe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+using namespace moec;
+using testing::UnorderedElementsAreArray;
+
+namespace {
+std::vector<std::string> wordsOf(std::string_view list) {
+  std::vector<std::string> words;
+  forEachWord(list, [&](std::string_view word) { words.emplace_back(word); });
+  return words;
+}
+
+std::vector<std::string> wordsOf(llvm::ArrayRef<llvm::StringRef> names) {
+  return {names.begin(), names.end()};
+}
+
+/// `shown`: results that a manifest has besides. `optional`: those that a
+/// kernel may leave out.
+template <typename Op>
+void compare(std::vector<std::string> shown = {}, std::string optional = {}) {
+  const StageKind *kind =
+      findStageKind(std::string_view(Op::getOperationName()).substr(4));
+  ASSERT_NE(kind, nullptr) << Op::getOperationName().str();
+  std::vector<std::string> operands, results = wordsOf(Op::getODSResults());
+  // A variadic operand is one for each number of an activation.
+  for (const std::string &word : wordsOf(Op::getODSOperands()))
+    if (word != "numbers")
+      operands.push_back(word);
+    else
+      for (const catalog::ActivationParameter &row :
+           catalog::kActivationParameters)
+        operands.push_back(std::string(row.weight) + "?");
+  for (std::string &word : results)
+    if (word == optional)
+      word += "?";
+  results.insert(results.end(), shown.begin(), shown.end());
+  EXPECT_THAT(wordsOf(kind->operands), UnorderedElementsAreArray(operands))
+      << kind->op;
+  EXPECT_THAT(wordsOf(kind->results), UnorderedElementsAreArray(results))
+      << kind->op;
+}
+} // namespace
+
+TEST(Stages, AreCalledInManifestsAsInODS) {
+  compare<moe::RouteOp>({"ids?", "weights?"});
+  compare<moe::CountOp>();
+  compare<moe::PermuteOp>({}, "counts");
+  compare<moe::BatchOp>();
+  compare<moe::AmaxOp>();
+  compare<moe::QuantizeOp>();
+  compare<moe::DequantizeOp>();
+  compare<moe::PermuteColumnsOp>();
+  compare<moe::GroupedMatmulOp>();
+  compare<moe::ActivateOp>();
+  compare<moe::CombineOp>();
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Behind moe-decompose-layer nothing reads moe.layer but the manifest's layer: programs say what passes and emitters need."""
+
+import re
+import sys
+
+from lintlib import HOST, Finding, main, read_lines
+
+READS = re.compile(r"\b(LayerOp|getLayerOp)\b")
+ROOMS = ("compiler/passes/", "compiler/schedule/", "compiler/backend/")
+# Passes up to moe-decompose-layer with what they share, the pass that compares a program with its layer, and the manifest's layer.
+READERS = {
+    "compiler/passes/CheckProgram.cpp",
+    "compiler/passes/CheckStoredWeights.cpp",
+    "compiler/passes/CheckStoredWeights.h",
+    "compiler/passes/CheckTarget.cpp",
+    "compiler/passes/Communication.cpp",
+    "compiler/passes/Communication.h",
+    "compiler/passes/DecomposeLayer.cpp",
+    "compiler/passes/InferRouting.cpp",
+    "compiler/passes/ResolveParallel.cpp",
+    "compiler/passes/Targets.cpp",
+    "compiler/passes/Targets.h",
+    "compiler/backend/cuda/LayerJson.cpp",
+    "compiler/backend/cuda/StoredWeights.cpp",
+    "compiler/backend/cuda/StoredWeights.h",
+}
+
+
+def check(root, files):
+    for path in files:
+        if not path.startswith(ROOMS) or not path.endswith(HOST) or path in READERS:
+            continue
+        for number, line in enumerate(read_lines(root, path), 1):
+            if READS.search(line.split("//")[0]):
+                yield Finding(path, number, "reads moe.layer: behind moe-decompose-layer the program says what a pass or an emitter needs")
+
+
+if __name__ == "__main__":
+    sys.exit(main(check))
