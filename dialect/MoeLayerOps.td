@@ -163,11 +163,11 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     /// Rows at most for each of a run's tokens, which are slots of an expert
     /// where rows come by expert. The layer must be resolved.
     int64_t getRowsOfToken() { return isBatched() ? *getLocalExperts() : getPairsOfToken(); }
-    /// What matmuls multiply where weights are dequantized: activations as they
-    /// come, or quantized ones, emulated, in the input's type of 16 bits.
+    /// The type that matmuls multiply where weights are dequantized: the
+    /// activations', or of emulated ones the input's type of 16 bits.
     ::mlir::Type getComputeType();
-    /// What goes into the layer, in the order of a program's arguments, and
-    /// what comes out of it. The layer must be resolved.
+    /// The layer's inputs in the order of a program's arguments, then its
+    /// outputs. The layer must be resolved.
     ::llvm::SmallVector<LayerTensor> getTensors();
     /// Weights are stored as floats, and their codes and scales made of these.
     bool quantizesWeights() { return bool(getWeightsType()); }

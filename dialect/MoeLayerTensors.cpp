@@ -21,7 +21,7 @@ static constexpr int64_t kAny = ShapedType::kDynamic;
 static constexpr StringRef kFloats = "f32 f16 bf16";
 
 namespace {
-/// What a tensor has beside its name, role and type.
+/// The properties of a tensor beside its name, role and type.
 struct Traits {
   int64_t alignment = 16;
   StringRef otherTypes = "";
@@ -60,7 +60,7 @@ private:
     tensor.type = RankedTensorType::get(shape, type, storedLayoutOf(name));
     tensor.alignment = traits.alignment;
     tensor.rowStride = traits.rowStride;
-    // Where rows come by expert, there are no others.
+    // All rows of a batched layer come by expert.
     tensor.ofRows = traits.ofRows || layer.isBatched();
     const std::string own = toString(type);
     SmallVector<StringRef> others;
@@ -99,7 +99,7 @@ private:
       return;
     }
     add("x", TensorRole::Input, {kAny, width}, a1.getElement(), traits);
-    // What matmuls read is as moe.quantize leaves it, else as the scheme says.
+    // Matmuls read the result of moe.quantize, else the scheme's type.
     const bool emulated = quant.getRealization(true) == Realization::Emulated;
     const RankedTensorType scale = scalesOfRows(a1, width);
     add("x_scale", TensorRole::Input, scale.getShape(),
@@ -111,7 +111,7 @@ private:
       add("x_second_scale", TensorRole::Input, {1}, second, {4});
   }
 
-  /// What a run says of its tokens.
+  /// The caller's tensors about tokens.
   void addRouting() {
     constexpr TensorRole input = TensorRole::Input,
                          optional = TensorRole::OptionalInput;
@@ -156,7 +156,7 @@ private:
       addWeight("w13_group_index", {experts, width}, i32);
       addWeight("w2_group_index", {experts, inner}, i32);
     }
-    // Of all experts, so that every rank quantizes alike.
+    // The scales cover all experts, so that every rank quantizes alike.
     const int64_t all = layer.getStoredExperts();
     const bool quantizesX = !layer.getInputQuantized();
     if (quantizesX && !a1.isPlain() && !a1.getDynamic())
@@ -187,7 +187,7 @@ private:
       addWeight("w2_zero_point", layer.getW2ScaleShape(), zeroPoint);
   }
 
-  /// Of all experts: every rank routes alike.
+  /// The tensors cover all experts: every rank routes alike.
   void addWeightsOfRouting() {
     const int64_t routed = layer.getRoutedExperts();
     if (layer.getRouting().getBias())

@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace moec::moe;
 using namespace moec::moe::detail;
 
-/// What is multiplied is what descriptors and realization say.
+/// The operands' types follow from the descriptors and the realization.
 static LogicalResult verifyRealization(GroupedMatmulOp op) {
   const std::optional<DescriptorAttr> lhs = op.getLhsDescriptor(),
                                       rhs = op.getRhsDescriptor();
@@ -35,7 +35,7 @@ static LogicalResult verifyRealization(GroupedMatmulOp op) {
   if (bool(rhs) != bool(op.getRhsScale()))
     return op.emitOpError() << "'rhs_scale' must be given with a "
                                "'rhs_descriptor', and with it alone";
-  // What codes of an emulated lhs stand for has no scale.
+  // The values of an emulated lhs have no scale.
   if (bool(op.getLhsScale()) != (lhs && !emulates))
     return op.emitOpError() << "'lhs_scale' must be given with a "
                                "'lhs_descriptor' that is not emulated, and "

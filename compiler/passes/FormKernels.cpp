@@ -43,7 +43,7 @@ static constexpr int64_t kQuantizedBesideRouting = 512;
 /// Up to here one CTA is done before two could tell each other their counts.
 static constexpr int64_t kTokensOfOneCta = 8;
 
-/// What one CTA routes where others, or a launch of its own, permute with it.
+/// The tokens that one CTA routes where others, or another launch, permute.
 static int64_t blockTokensFor(int64_t maxTokens, bool fused, bool clusters) {
   if (fused)
     return clusters && maxTokens > kTokensOfOneCta
@@ -66,14 +66,14 @@ struct Group {
   /// Why it has a launch of its own where it may share one, "" elsewhere.
   std::string apart;
 
-  /// Of a variant of few tokens.
+  /// Whether the kernel belongs to the few-token path.
   bool routesItself() const {
     return kind == kRouteGateUp || kind == kDownCombine;
   }
 };
 } // namespace
 
-/// What the caller calls a result that it may ask for, else "".
+/// The caller's name of a result that it may ask for, else "".
 static StringRef optionalName(OpResult result) {
   for (OpOperand &use : result.getUses())
     if (auto ret = dyn_cast<moe::ReturnOp>(use.getOwner()))
@@ -89,14 +89,14 @@ static StringRef optionalName(OpResult result) {
 static StringRef fieldName(OpOperand &operand, const Group &group) {
   const StringRef name = cast<moe::StageOpInterface>(operand.getOwner())
                              .getOperandName(operand.getOperandNumber());
-  // What is quantized there is what their matmul reads.
+  // The matmul of these kernels reads the quantized operand.
   return group.routesItself() && name == "input" ? "lhs" : name;
 }
 
 /// The name of a result in the argument block of a kernel.
 static StringRef fieldName(OpResult result, const Group &group) {
-  // What routing found is written for the caller alone where every kernel
-  // routes for itself.
+  // Where every kernel routes for itself, the results of routing are written
+  // for the caller alone.
   if (group.routesItself())
     if (const StringRef name = optionalName(result); !name.empty())
       return name;
@@ -110,14 +110,14 @@ static bool isOfIntermediate(Operation *op) {
   auto amax = dyn_cast<moe::AmaxOp>(op);
   if (quantize ? quantize.getOffsets() : amax.getOffsets())
     return true;
-  // Of batched rows both are: x is an argument of the program.
+  // Batched rows have both: x is an argument of the program.
   const Value input = quantize ? quantize.getInput() : amax.getInput();
   return (quantize ? quantize.getExpertNumTokens()
                    : amax.getExpertNumTokens()) &&
          !isa<BlockArgument>(input);
 }
 
-/// What a stage's result is called where it is the caller's, else "".
+/// The caller's name of a stage's result, else "".
 static StringRef returnedName(OpResult result) {
   for (OpOperand &use : result.getUses())
     if (auto ret = dyn_cast<moe::ReturnOp>(use.getOwner()))

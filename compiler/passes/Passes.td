@@ -20,7 +20,7 @@ class Moe_Pass<string name> : Pass<name, "::mlir::ModuleOp"> {
   let dependentDialects = ["::moec::moe::MoeDialect"];
 }
 
-// Of one program, so that those of several archs are compiled side by side.
+// A pass over one program. Programs of several archs are compiled in parallel.
 class Moe_ProgramPass<string name> : Pass<name, "::moec::moe::ProgramOp"> {
   let dependentDialects = ["::moec::moe::MoeDialect"];
 }

@@ -28,8 +28,8 @@ struct EmittedKernel {
   std::string tile;   ///< for the entry's name, "16x64x64" or ""
   KernelText text;
   std::vector<Stage> stages;
-  /// Those of its arguments; kernels that need the same one say so in the same
-  /// words.
+  /// The tensor maps of its arguments. Kernels that need the same map describe
+  /// it in the same words.
   std::vector<TensorMap> tensorMaps;
   Grid grid; ///< in x alone
   bool programmatic = false;
@@ -41,7 +41,7 @@ struct EmittedKernel {
 /// of one kernel binds the same (moe-merge-kernels sees to it).
 Result<EmittedKernel> emitKernel(moe::KernelOp kernel, moe::LaunchOp launch);
 
-/// What the copy engine is told of the weights: 128 bytes of each weight row of
+/// The tensor map of the weights: 128 bytes of each weight row of
 /// a tile at a time, swizzled as the tensor cores read them.
 /// `weight`: the program's name for them. Adds the map and its argument.
 void addWeightMap(moe::GroupedMatmulOp matmul, moe::ScheduleAttr schedule,
@@ -69,7 +69,7 @@ EmittedKernel emitPackCopy(moe::ProgramOp program,
                            int64_t columns, const std::string &source,
                            const std::string &scratch);
 
-/// What the weight becomes, in the order in which it is made.
+/// The launches that quantize a weight, in their order.
 std::vector<EmittedPack> emitQuantizeWeights(moe::QuantizeWeightsOp op,
                                              const std::string &scratch);
 
@@ -78,7 +78,7 @@ std::string schemeName(moe::ProgramOp program);
 /// The policy of that scheme for operands that are multiplied as they are.
 std::string nativePolicy(moe::ProgramOp program);
 
-/// What a kernel calls the element type of a value.
+/// The kernel's name of the element type of a value.
 std::string cppType(mlir::Value value);
 
 /// Adds Activation, and the numbers that it has; null is none.
@@ -88,7 +88,7 @@ void addActivation(moe::ActivationAttr activation, ConfigPrinter &config);
 void addNumbers(
     moe::ActivateOp activate,
     llvm::function_ref<void(llvm::StringRef, llvm::StringRef)> pointer);
-/// What a stage says of its weight's rows.
+/// Adds the attributes of the rows of a stage's weight.
 void addRowOrder(Stage &stage, int64_t interleave, llvm::StringRef gateUpOrder);
 /// Adds GateUpOrder where it is not the usual one.
 void addGateUpOrder(llvm::StringRef order, ConfigPrinter &config);
