@@ -267,47 +267,51 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
 
   constexpr int64_t chunkColumns = 64;
   int64_t chunks = (n + chunkColumns - 1) / chunkColumns;
-  const int64_t items = static_cast<int64_t>(work.size()) * chunks;
-  Progress progress("host device: tiles of a matmul", items);
-  parallelFor(run.threads, items, 1, [&](int64_t item, int64_t) {
-    const Tile &tile = work[item / chunks];
-    int64_t begin = item % chunks * chunkColumns;
-    int64_t end = std::min(begin + chunkColumns, n);
-    int64_t rowCount = tile.end - tile.begin;
-    std::vector<float> left(rowCount * k), weight(k), biases(n);
-    std::vector<float> products(rowCount * (end - begin));
-    for (int64_t r = 0; r < rowCount; ++r)
-      loadFloats(lhs->storage, lhs->at(source[tile.begin + r]), k,
-                 &left[r * k]);
-    if (*bias)
-      loadFloats(bias->storage, bias->at(tile.expert), n, biases.data());
-    for (int64_t c = begin; c < end; ++c) {
-      loadFloats(rhs->storage, rhs->at(tile.expert * n + c), k, weight.data());
-      RowOrder::Row stored = order->at(c);
-      if (scales->given)
-        for (float &value : weight)
-          value -= middleOf(rhs->storage);
-      if (scales->ofWeights)
-        scales->dequantize(rhs->storage, lhs->storage, tile.expert, stored,
-                           weight);
-      const int64_t step = scales->given ? scales->step : k;
-      for (int64_t r = 0; r < rowCount; ++r) {
-        float sum = 0;
-        for (int64_t at = 0; at < k; at += step) {
-          float part =
-              dot(&left[r * k + at], &weight[at], std::min(step, k - at));
+  Progress progress("host device: tiles of a matmul",
+                    static_cast<int64_t>(work.size()) * chunks);
+  parallelFor(
+      run.threads, static_cast<int64_t>(work.size()) * chunks, 1,
+      [&](int64_t item, int64_t) {
+        const Tile &tile = work[item / chunks];
+        int64_t begin = item % chunks * chunkColumns;
+        int64_t end = std::min(begin + chunkColumns, n);
+        int64_t rowCount = tile.end - tile.begin;
+        std::vector<float> left(rowCount * k), weight(k), biases(n);
+        std::vector<float> products(rowCount * (end - begin));
+        for (int64_t r = 0; r < rowCount; ++r)
+          loadFloats(lhs->storage, lhs->at(source[tile.begin + r]), k,
+                     &left[r * k]);
+        if (*bias)
+          loadFloats(bias->storage, bias->at(tile.expert), n, biases.data());
+        for (int64_t c = begin; c < end; ++c) {
+          loadFloats(rhs->storage, rhs->at(tile.expert * n + c), k,
+                     weight.data());
+          RowOrder::Row stored = order->at(c);
           if (scales->given)
-            part *= scales->ofLhs(source[tile.begin + r], at) *
-                    scales->ofRhs(tile.expert, stored, at);
-          sum += part;
+            for (float &value : weight)
+              value -= middleOf(rhs->storage);
+          if (scales->ofWeights)
+            scales->dequantize(rhs->storage, lhs->storage, tile.expert, stored,
+                               weight);
+          const int64_t step = scales->given ? scales->step : k;
+          for (int64_t r = 0; r < rowCount; ++r) {
+            float sum = 0;
+            for (int64_t at = 0; at < k; at += step) {
+              float part =
+                  dot(&left[r * k + at], &weight[at], std::min(step, k - at));
+              if (scales->given)
+                part *= scales->ofLhs(source[tile.begin + r], at) *
+                        scales->ofRhs(tile.expert, stored, at);
+              sum += part;
+            }
+            products[r * (end - begin) + c - begin] =
+                sum + biases[stored.stored];
+          }
         }
-        products[r * (end - begin) + c - begin] = sum + biases[stored.stored];
-      }
-    }
-    for (int64_t r = 0; r < rowCount; ++r)
-      storeFloats(result->storage, &products[r * (end - begin)], end - begin,
-                  result->at(tile.begin + r, begin));
-    progress.advance();
-  });
+        for (int64_t r = 0; r < rowCount; ++r)
+          storeFloats(result->storage, &products[r * (end - begin)],
+                      end - begin, result->at(tile.begin + r, begin));
+        progress.advance();
+      });
   return {};
 }
