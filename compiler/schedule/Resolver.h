@@ -27,7 +27,7 @@ struct LayerFacts {
   std::string name;
   int64_t experts = 1, localExperts = 1, topK = 1;
   int64_t hidden = 0, intermediate = 0; ///< of this rank
-  bool gated = true;
+  bool gated = false;
   std::string format = "standard"; ///< activation_format
   bool quantized = false;          ///< some descriptor has a scale
   std::string scheme; ///< a row of Schemes.h, or "" when spelled out

@@ -21,6 +21,7 @@ static LayerFacts layerOf(const std::string &type) {
   layer.name = "tiny";
   layer.experts = layer.localExperts = 8;
   layer.topK = 2;
+  layer.gated = true;
   layer.hidden = 64;
   layer.intermediate = 32;
   layer.elementTypes = {type, type, type, type};
