@@ -278,14 +278,6 @@ moec_status moec_layer_create(const moec_package *package,
     if (!read)
       return read.takeError();
     LayerOptions given;
-    if (!read->parameters && read->num_parameters > 0)
-      return nullArgument("moec_layer_create", "options.parameters");
-    for (size_t i = 0; i < read->num_parameters; ++i) {
-      if (!read->parameters[i].name)
-        return nullArgument("moec_layer_create", "the name of a parameter");
-      given.parameters.emplace_back(read->parameters[i].name,
-                                    read->parameters[i].value);
-    }
     given.scratch = read->scratch;
     given.scratchBytes = read->scratch_bytes;
     given.alreadyPacked = read->already_packed != 0;

@@ -388,7 +388,6 @@ Result<void> Context::launchAll(const Layer &layer, size_t variant,
       };
   ArgumentSources sources;
   sources.values = values;
-  sources.parameters = layer.parameters();
   sources.symbols = symbols;
   sources.tensorMap = &writeMap;
   bool overlap = overlapPrevious;

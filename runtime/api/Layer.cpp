@@ -95,8 +95,6 @@ Result<void> Layer::bindWeights(std::span<const Tensor> weights,
   const Manifest &manifest = code->manifest();
   const Target &target = code->target();
   bound.assign(valueCount(manifest, target), BoundValue());
-  if (code->cuda())
-    bound = code->cuda()->constants();
   if (auto ok = bindNamed(*code, weights, bound); !ok)
     return ok;
 
@@ -139,28 +137,6 @@ Result<void> Layer::bindWeights(std::span<const Tensor> weights,
   return {};
 }
 
-Result<void> Layer::bindParameters(
-    const std::vector<std::pair<std::string, double>> &given) {
-  const auto &parameters = code->manifest().parameters;
-  std::string known;
-  for (const Parameter &parameter : parameters) {
-    scalars.push_back(parameter.defaultValue);
-    known += (known.empty() ? "" : ", ") + parameter.name;
-  }
-  for (const auto &[name, value] : given) {
-    auto it = std::find_if(
-        parameters.begin(), parameters.end(),
-        [&](const Parameter &parameter) { return parameter.name == name; });
-    if (it == parameters.end())
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("package {} has no parameter '{}'; it has {}",
-                               code->manifest().name, name,
-                               known.empty() ? "none" : known)};
-    scalars[static_cast<size_t>(it - parameters.begin())] = value;
-  }
-  return {};
-}
-
 Result<void> Layer::encodeMaps() {
   const Manifest &manifest = code->manifest();
   const Target &target = code->target();
@@ -179,7 +155,7 @@ Result<void> Layer::encodeMaps() {
                                map.name, map.value)};
     auto at = static_cast<size_t>(index);
     const Value &value = valueAt(manifest, target, at);
-    if (!isWeight(value) && value.role != ValueRole::Constant)
+    if (!isWeight(value))
       continue;
     auto encoded =
         encode(*code->cuda()->place().driver, map, bound[at].address, *symbols);
@@ -204,8 +180,6 @@ Layer::create(std::shared_ptr<const Package> package,
                              code.manifest().name)};
   if (auto ok = layer->bindWeights(weights, options.alreadyPacked); !ok)
     return ok.takeError();
-  if (auto ok = layer->bindParameters(options.parameters); !ok)
-    return ok.takeError();
 
   std::optional<ContextScope> scope;
   if (code.cuda()) {
@@ -219,9 +193,6 @@ Layer::create(std::shared_ptr<const Package> package,
       return ok.takeError();
   } else {
     host::Options hostOptions;
-    for (size_t i = 0; i < layer->scalars.size(); ++i)
-      hostOptions.parameters[code.manifest().parameters[i].name] =
-          layer->scalars[i];
     auto device = host::HostDevice::create(code.manifest(), code.target(),
                                            std::move(hostOptions));
     if (!device)
@@ -340,7 +311,6 @@ Result<void> Layer::packOnCuda(const std::vector<BoundValue> &values,
   std::vector<CUtensorMap> block(
       static_cast<size_t>(cuda.largestBlock()) / sizeof(CUtensorMap) + 1);
   ArgumentSources sources;
-  sources.parameters = scalars;
   // Maps of a pack step are encoded at each launch: packing is rare.
   const std::function<Result<void>(size_t, std::byte *)> writeMap =
       [&](size_t index, std::byte *to) -> Result<void> {

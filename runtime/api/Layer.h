@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Weights bound and packed, tensor maps of weights encoded, per-layer scalars.
+// Weights bound and packed, tensor maps of weights encoded.
 // Cheap: the memory is the caller's, the code the Package's. Const while it
 // runs; repack() is the one change, and the caller orders it against runs.
 //
@@ -23,7 +23,6 @@
 namespace moec::runtime {
 
 struct LayerOptions {
-  std::vector<std::pair<std::string, double>> parameters;
   void *scratch = nullptr; ///< null: allocated, waited for, freed
   uint64_t scratchBytes = 0;
   bool alreadyPacked = false;
@@ -45,9 +44,8 @@ public:
                       void *stream);
 
   const Package &package() const { return *code; }
-  /// By valueIndex; constants and weights have addresses.
+  /// By valueIndex; weights have addresses.
   const std::vector<BoundValue> &values() const { return bound; }
-  const std::vector<double> &parameters() const { return scalars; }
   /// By index into Target::tensorMaps; those of weights are encoded.
   struct EncodedMap {
     bool encoded = false;
@@ -66,8 +64,6 @@ public:
 private:
   Layer() = default;
   Result<void> bindWeights(std::span<const Tensor> weights, bool alreadyPacked);
-  Result<void>
-  bindParameters(const std::vector<std::pair<std::string, double>> &given);
   Result<void> encodeMaps();
   Result<void> checkScratch(void *scratch, uint64_t bytes) const;
   Result<void> packExperts(const std::vector<BoundValue> &values, int64_t first,
@@ -82,7 +78,6 @@ private:
 
   std::shared_ptr<const Package> code;
   std::vector<BoundValue> bound;
-  std::vector<double> scalars;
   std::vector<EncodedMap> maps;
   /// Its run() is not const; hostMutex orders the runs.
   std::unique_ptr<host::HostDevice> hostDevice;

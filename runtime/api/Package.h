@@ -44,7 +44,7 @@ struct LoadReport {
   double cuInit = 0;     ///< once a process
   double context = 0;    ///< finding or making the CUDA context
   double compile = 0;    ///< all kernels to cubins, NVRTC's opening with it
-  double moduleLoad = 0; ///< modules, functions, constants
+  double moduleLoad = 0; ///< modules, functions
   double total = 0;      ///< from the call to all functions loaded
   CompileSummary jit;
   struct KernelLine {

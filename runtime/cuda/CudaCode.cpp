@@ -5,13 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Context, modules, functions, constants.
+// Context, modules, functions.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/cuda/CudaCode.h"
 
-#include "runtime/cuda/Constants.h"
 #include "runtime/support/Log.h"
 
 #include <fmt/format.h>
@@ -264,34 +263,6 @@ CudaCode::resolve(const std::vector<Launch> &launches) const {
   return steps;
 }
 
-Result<void> CudaCode::uploadConstants(const Manifest &manifest) {
-  constantValues.resize(valueCount(manifest, target));
-  auto symbols = symbolsFor(manifest, manifest.maxTokens, where.info.smCount);
-  if (!symbols)
-    return symbols.takeError();
-  for (size_t i = 0; i < constantValues.size(); ++i) {
-    const Value &value = valueAt(manifest, target, i);
-    if (value.role != ValueRole::Constant)
-      continue;
-    auto bytes = encodeConstant(value);
-    if (!bytes)
-      return bytes.takeError();
-    auto memory = DeviceMemory::allocate(where, bytes->size());
-    if (!memory)
-      return memory.takeError();
-    if (auto ok = where.driver->upload(memory->address(), bytes->data(),
-                                       bytes->size());
-        !ok)
-      return ok;
-    auto bound = bindValue(value, *symbols, memory->address());
-    if (!bound)
-      return bound.takeError();
-    constantValues[i] = *bound;
-    constantMemory.push_back(std::move(*memory));
-  }
-  return {};
-}
-
 Result<std::unique_ptr<CudaCode>>
 CudaCode::load(const Manifest &manifest, const Target &target,
                std::span<const CompiledKernel> cubins, CudaPlace place,
@@ -342,8 +313,6 @@ CudaCode::load(const Manifest &manifest, const Target &target,
       return steps.takeError();
     code->packs.push_back(std::move(*steps));
   }
-  if (auto ok = code->uploadConstants(manifest); !ok)
-    return ok.takeError();
   return code;
 }
 
@@ -351,7 +320,6 @@ CudaCode::~CudaCode() {
   const CudaDriver &driver = *where.driver;
   {
     ContextScope scope(driver, where.context);
-    constantMemory.clear();
     for (LoadedKernel &kernel : kernels)
       if (kernel.module)
         driver.moduleUnload(kernel.module);

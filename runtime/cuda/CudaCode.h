@@ -100,8 +100,6 @@ public:
   std::span<const LaunchStep> packSteps(size_t pack) const {
     return packs[pack];
   }
-  /// Constants by valueIndex; all else has address 0.
-  const std::vector<BoundValue> &constants() const { return constantValues; }
   int64_t largestBlock() const { return blockBytes; }
   const CudaPlace &place() const { return where; }
 
@@ -121,7 +119,6 @@ private:
   Result<void> loadKernel(const Kernel &kernel, const CompiledKernel &cubin,
                           LoadedKernel &loaded);
   Result<void> checkLocalMemory(bool strict) const;
-  Result<void> uploadConstants(const Manifest &manifest);
   Result<std::vector<LaunchStep>>
   resolve(const std::vector<Launch> &launches) const;
 
@@ -130,8 +127,6 @@ private:
   std::vector<LoadedKernel> kernels;
   std::vector<std::vector<LaunchStep>> variants, packs;
   std::vector<std::string> unfit;
-  std::vector<DeviceMemory> constantMemory;
-  std::vector<BoundValue> constantValues;
   int64_t blockBytes = 0;
 };
 

@@ -77,16 +77,10 @@ struct HostDevice::Impl {
   const Manifest &manifest;
   const Target &target;
   Options options;
-  std::vector<double> parameters;
   std::map<std::string, ArgumentPacker> packers; ///< by kernel
-  /// Element storage of the constants, by value index; aligned by operator new
-  /// to 16 and over-allocated for more.
-  std::map<size_t, std::vector<std::byte>> constants;
-
   Impl(const Manifest &manifest, const Target &target)
       : manifest(manifest), target(target) {}
 
-  Result<void> makeConstant(size_t index, const Value &value);
   Result<void> bind(Binding &binding, size_t index, const Symbols &symbols,
                     const Tensor &tensor) const;
   Result<Binding> bindCommon(const Symbols &symbols,
@@ -105,30 +99,6 @@ HostDevice &HostDevice::operator=(HostDevice &&) noexcept = default;
 // Setting up
 //===----------------------------------------------------------------------===//
 
-Result<void> HostDevice::Impl::makeConstant(size_t index, const Value &value) {
-  Storage storage = storageOf(value.elementTypes.front());
-  if (storage == Storage::None)
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("constant '{}': the host device has no element "
-                             "type {}",
-                             value.name, value.elementTypes.front())};
-  std::vector<std::byte> &memory = constants[index];
-  int64_t size = storageBytes(storage);
-  memory.resize(value.data.size() * size + kBaseAlignment);
-  std::byte *base = memory.data() + (kBaseAlignment -
-                                     addressOf(memory.data()) % kBaseAlignment);
-  for (size_t i = 0; i < value.data.size(); ++i) {
-    if (storage == Storage::I32 || storage == Storage::I64) {
-      int64_t number = static_cast<int64_t>(value.data[i]);
-      std::memcpy(base + i * size, &number, size); // little endian
-    } else {
-      float number = static_cast<float>(value.data[i]);
-      storeFloats(storage, &number, 1, base + i * size);
-    }
-  }
-  return {};
-}
-
 Result<HostDevice> HostDevice::create(const Manifest &manifest,
                                       const Target &target, Options options) {
   auto impl = std::make_unique<Impl>(manifest, target);
@@ -138,29 +108,12 @@ Result<HostDevice> HostDevice::create(const Manifest &manifest,
       return jobs.takeError();
     options.threads = *jobs > 0 ? *jobs : usableThreads();
   }
-  for (const Parameter &parameter : manifest.parameters) {
-    auto given = options.parameters.find(parameter.name);
-    impl->parameters.push_back(given == options.parameters.end()
-                                   ? parameter.defaultValue
-                                   : given->second);
-  }
-  for (const auto &[name, value] : options.parameters)
-    if (std::none_of(manifest.parameters.begin(), manifest.parameters.end(),
-                     [&](const Parameter &row) { return row.name == name; }))
-      return invalidArgument(
-          fmt::format("the layer has no parameter '{}'", name));
   for (const Kernel &kernel : target.kernels) {
     Result<ArgumentPacker> packer =
         ArgumentPacker::create(manifest, target, kernel);
     if (!packer)
       return packer.takeError();
     impl->packers.emplace(kernel.name, std::move(*packer));
-  }
-  for (size_t i = 0; i < valueCount(manifest, target); ++i) {
-    const Value &value = valueAt(manifest, target, i);
-    if (value.role == ValueRole::Constant)
-      if (Result<void> made = impl->makeConstant(i, value); !made)
-        return made.takeError();
   }
   impl->options = std::move(options);
   return HostDevice(std::move(impl));
@@ -213,7 +166,7 @@ Result<void> HostDevice::Impl::bind(Binding &binding, size_t index,
   return {};
 }
 
-/// Constants and the caller's tensors. What the caller leaves out stays without
+/// The caller's tensors. What the caller leaves out stays without
 /// memory; the packer refuses a kernel that needs it.
 Result<Binding> HostDevice::Impl::bindCommon(const Symbols &symbols,
                                              const Tensors &tensors) const {
@@ -227,17 +180,9 @@ Result<Binding> HostDevice::Impl::bindCommon(const Symbols &symbols,
       return invalidArgument(
           fmt::format("the package has no value '{}'", name));
     ValueRole role = valueAt(manifest, target, index).role;
-    if (role == ValueRole::Workspace || role == ValueRole::State ||
-        role == ValueRole::Constant)
+    if (role == ValueRole::Workspace || role == ValueRole::State)
       return invalidArgument(fmt::format(
           "expected inputs, outputs and weights, '{}' is none of them", name));
-    if (Result<void> bound = bind(binding, index, symbols, tensor); !bound)
-      return bound.takeError();
-  }
-  for (const auto &[index, memory] : constants) {
-    Tensor tensor;
-    tensor.data = const_cast<std::byte *>(memory.data()) +
-                  (kBaseAlignment - addressOf(memory.data()) % kBaseAlignment);
     if (Result<void> bound = bind(binding, index, symbols, tensor); !bound)
       return bound.takeError();
   }
@@ -294,7 +239,6 @@ Result<void> HostDevice::Impl::launch(const Launch &launch,
   };
   ArgumentSources sources;
   sources.values = binding.values;
-  sources.parameters = parameters;
   sources.symbols = symbols;
   sources.firstExpert = firstExpert;
   sources.tensorMap = &tensorMap;

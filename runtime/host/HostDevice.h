@@ -39,8 +39,6 @@ using Tensors = std::map<std::string, Tensor, std::less<>>;
 struct Options {
   int64_t smCount = 132; ///< what `sm_count` is
   int64_t threads = 0;   ///< 0 = MOEC_JOBS, else usableThreads()
-  /// Values of the layer's parameters that differ from their defaults.
-  std::map<std::string, double> parameters;
 };
 
 class HostDevice {

@@ -271,11 +271,6 @@ Result<ArgumentPacker> ArgumentPacker::create(const Manifest &manifest,
       if (out.index < 0)
         return unknown("tensor map", field.tensorMap);
       break;
-    case ArgumentField::Kind::Parameter:
-      out.index = indexOf(manifest.parameters, field.parameter);
-      if (out.index < 0)
-        return unknown("parameter", field.parameter);
-      break;
     case ArgumentField::Kind::Size:
     case ArgumentField::Kind::FirstExpert:
       break;
@@ -341,16 +336,6 @@ Result<void> ArgumentPacker::pack(const ArgumentSources &sources,
       if (!writeInteger(field, *size))
         return fail(field, fmt::format("expected a 32-bit size, got {} = {}",
                                        field.expression.text(), *size));
-      break;
-    }
-    case ArgumentField::Kind::Parameter: {
-      double number = sources.parameters[field.index];
-      if (field.elementType == 'f')
-        write(field, static_cast<float>(number));
-      else if (!(number >= -0x1p53 && number <= 0x1p53) ||
-               number != std::trunc(number) ||
-               !writeInteger(field, static_cast<int64_t>(number)))
-        return fail(field, fmt::format("expected an integer, got {}", number));
       break;
     }
     case ArgumentField::Kind::FirstExpert:

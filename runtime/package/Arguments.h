@@ -69,7 +69,6 @@ const Value &valueAt(const Manifest &manifest, const Target &target,
 /// What the fields of an argument block are filled from.
 struct ArgumentSources {
   std::span<const BoundValue> values; ///< by valueIndex
-  std::span<const double> parameters; ///< as Manifest::parameters
   Symbols symbols;                    ///< with `experts` in a pack step
   int64_t firstExpert = 0;            ///< of a pack step
   /// Writes the 128 bytes of target.tensorMaps[index]; needed only by kernels
@@ -99,7 +98,7 @@ private:
   struct Field {
     ArgumentField::Kind kind;
     int64_t offset;
-    int64_t index;    ///< of the value, tensor map or parameter
+    int64_t index;    ///< of the value or tensor map
     bool optional;    ///< the value may be absent
     char elementType; ///< 'i' i32, 'l' i64, 'f' f32
     Expression expression;

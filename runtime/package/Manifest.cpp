@@ -25,7 +25,6 @@ int64_t ArgumentField::bytes() const {
   case Kind::FirstExpert:
     return 4;
   case Kind::Size:
-  case Kind::Parameter:
     return elementType == "i64" ? 8 : 4;
   }
   return 0;

@@ -33,7 +33,7 @@
 namespace moec {
 
 /// Raised with every change that an older reader would misunderstand.
-inline constexpr int kManifestVersion = 1;
+inline constexpr int kManifestVersion = 2;
 
 /// No manifest comes near; what is larger is none.
 inline constexpr size_t kMaxManifestBytes = size_t(16) << 20;
@@ -49,7 +49,6 @@ enum class ValueRole {
   OptionalOutput, ///< written when given
   StoredWeight,   ///< as the checkpoint holds it; given once per layer
   PackedWeight,   ///< made by `pack` from stored weights; once per layer
-  Constant,       ///< `data`, uploaded once per package
   Workspace,      ///< content undefined before and after a run
   State,          ///< zeroed once per context, left zero by every run
 };
@@ -72,15 +71,6 @@ struct Value {
   /// Another value that may share this one's memory ("" for none): a packed
   /// weight that replaces its stored one in place.
   std::string mayAlias;
-  std::vector<double> data; ///< of a constant, row-major; else empty
-};
-
-/// A scalar that belongs to a layer, not to the code: activation limits,
-/// the routed scale. Layers of one package may differ in it.
-struct Parameter {
-  std::string name;
-  std::string elementType; ///< f32 or i32
-  double defaultValue = 0;
 };
 
 //===----------------------------------------------------------------------===//
@@ -95,7 +85,6 @@ struct ArgumentField {
     Size,        ///< `expression`, as `elementType`
     RowStride,   ///< the outermost stride of `value` in elements, i64
     ElementType, ///< code of `value`'s element type as given at this run, i32
-    Parameter,   ///< the layer's `parameter`, as `elementType`
     FirstExpert, ///< of a pack step, i32
   };
   std::string name; ///< of the C++ field, and of the stage operand or result
@@ -103,9 +92,8 @@ struct ArgumentField {
   Kind kind = Kind::Pointer;
   std::string value;
   std::string tensorMap;
-  std::string parameter;
   Expression expression;
-  std::string elementType; ///< of Size and Parameter: i32, i64 or f32
+  std::string elementType; ///< of Size: i32, i64 or f32
   int64_t bytes() const;   ///< from kind and element type
 };
 
@@ -251,7 +239,6 @@ struct Manifest {
   std::vector<Value> values;
   /// Exactly one of these groups of optional inputs is given at each run.
   std::vector<std::vector<std::string>> oneOf;
-  std::vector<Parameter> parameters;
   std::vector<Target> targets;
   /// Lower-case hex SHA-256 of every other file of the package, by path.
   std::map<std::string, std::string> files;

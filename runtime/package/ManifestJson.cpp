@@ -38,7 +38,6 @@ constexpr std::pair<ValueRole, std::string_view> kRoles[] = {
     {ValueRole::OptionalOutput, "optional_output"},
     {ValueRole::StoredWeight, "stored_weight"},
     {ValueRole::PackedWeight, "packed_weight"},
-    {ValueRole::Constant, "constant"},
     {ValueRole::Workspace, "workspace"},
     {ValueRole::State, "state"},
 };
@@ -49,7 +48,6 @@ constexpr std::pair<ArgumentField::Kind, std::string_view> kFieldKinds[] = {
     {ArgumentField::Kind::Size, "size"},
     {ArgumentField::Kind::RowStride, "row_stride"},
     {ArgumentField::Kind::ElementType, "element_type"},
-    {ArgumentField::Kind::Parameter, "parameter"},
     {ArgumentField::Kind::FirstExpert, "first_expert"},
 };
 
@@ -65,15 +63,6 @@ template <typename Archive> void fields(Archive &archive, Value &value) {
   archive("caller_row_stride", value.callerRowStride);
   archive("alignment", value.alignment);
   archive("may_alias", value.mayAlias);
-  if (value.role == ValueRole::Constant)
-    archive("data", value.data);
-}
-
-template <typename Archive>
-void fields(Archive &archive, Parameter &parameter) {
-  archive("name", parameter.name);
-  archive("element_type", parameter.elementType);
-  archive("default", parameter.defaultValue);
 }
 
 template <typename Archive>
@@ -90,9 +79,6 @@ void fields(Archive &archive, ArgumentField &field) {
     return archive("tensor_map", field.tensorMap);
   case ArgumentField::Kind::Size:
     archive("expression", field.expression);
-    return archive("element_type", field.elementType);
-  case ArgumentField::Kind::Parameter:
-    archive("parameter", field.parameter);
     return archive("element_type", field.elementType);
   case ArgumentField::Kind::FirstExpert:
     return;
@@ -216,7 +202,6 @@ template <typename Archive> void fields(Archive &archive, Manifest &manifest) {
   archive("layer", manifest.layer);
   archive("values", manifest.values);
   archive("one_of", manifest.oneOf);
-  archive("parameters", manifest.parameters);
   archive("targets", manifest.targets);
   archive("files", manifest.files);
 }

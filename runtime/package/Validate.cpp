@@ -112,11 +112,11 @@ static bool hasConstantShape(const Value &value) {
 bool Checker::checkValue(const std::string &path, const Value &value,
                          bool ofTarget) {
   using enum ValueRole;
-  bool belongsToTarget = value.role == PackedWeight || value.role == Constant ||
+  bool belongsToTarget = value.role == PackedWeight ||
                          value.role == Workspace || value.role == State;
   if (belongsToTarget != ofTarget)
     return fail(path + ".role", "expected {}, which stand in {}",
-                ofTarget ? "packed_weight, constant, workspace or state"
+                ofTarget ? "packed_weight, workspace or state"
                          : "an input, an output or stored_weight",
                 ofTarget ? "targets[].values" : "values");
   bool isInput = value.role == Input || value.role == OptionalInput;
@@ -184,18 +184,7 @@ bool Checker::checkValue(const std::string &path, const Value &value,
     Result<int64_t> bytes = valueBytes(value, allowed);
     if (!bytes)
       return fail(path + ".shape", "{}", bytes.error().message);
-    Result<int64_t> count = elementCount(value, allowed);
-    if (value.role == Constant && count &&
-        *count != static_cast<int64_t>(value.data.size()))
-      return fail(path + ".data", "expected {} numbers as in the shape, got {}",
-                  *count, value.data.size());
   }
-  if (value.role == Constant && !value.strides.empty())
-    return fail(path + ".strides", "expected none: a constant is contiguous");
-  for (size_t i = 0; i < value.data.size(); ++i)
-    if (!std::isfinite(value.data[i]))
-      return fail(fmt::format("{}.data[{}]", path, i),
-                  "expected a finite number");
   return true;
 }
 
@@ -341,22 +330,6 @@ bool Checker::checkManifest() {
       if (!checkName(path, name, names))
         return false;
     }
-  }
-  seen.clear();
-  for (size_t i = 0; i < manifest.parameters.size(); ++i) {
-    const Parameter &parameter = manifest.parameters[i];
-    std::string path = fmt::format("parameters[{}]", i);
-    if (!checkName(path + ".name", parameter.name, seen) ||
-        !checkWord(path + ".element_type", parameter.elementType,
-                   {"f32", "i32"}))
-      return false;
-    if (!std::isfinite(parameter.defaultValue))
-      return fail(path + ".default", "expected a finite number");
-    if (parameter.elementType == "i32" &&
-        (parameter.defaultValue != std::trunc(parameter.defaultValue) ||
-         std::abs(parameter.defaultValue) > 2147483647))
-      return fail(path + ".default", "expected a 32-bit integer, got {}",
-                  parameter.defaultValue);
   }
   for (const auto &[file, hash] : manifest.files) {
     constexpr size_t kLongest = 1024;

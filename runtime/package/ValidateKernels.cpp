@@ -175,21 +175,6 @@ bool Checker::checkArguments(const std::string &path, const Target &target,
                      {"i32", "i64", "f32"}))
         return false;
       break;
-    case Kind::Parameter: {
-      auto parameter = std::find_if(
-          manifest.parameters.begin(), manifest.parameters.end(),
-          [&](const Parameter &row) { return row.name == field.parameter; });
-      if (parameter == manifest.parameters.end())
-        return fail(where + ".parameter",
-                    "expected the name of a parameter, got '{}'",
-                    field.parameter);
-      if (field.elementType != parameter->elementType)
-        return fail(where + ".element_type",
-                    "expected '{}' as '{}' has, got "
-                    "'{}'",
-                    parameter->elementType, field.parameter, field.elementType);
-      break;
-    }
     case Kind::FirstExpert:
       break;
     }
@@ -355,7 +340,7 @@ bool Checker::checkStages(const std::string &path, const Target &target,
           continue;
         ValueRole role = findValue(manifest, target, argument->value)->role;
         if (role == ValueRole::Input || role == ValueRole::OptionalInput ||
-            role == ValueRole::StoredWeight || role == ValueRole::Constant)
+            role == ValueRole::StoredWeight)
           return fail(at,
                       "expected a value that may be written, '{}' is read "
                       "only",

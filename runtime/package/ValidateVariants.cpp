@@ -353,13 +353,11 @@ bool Checker::checkPack(const std::string &path, const Target &target,
     for (const std::string &name : touchedValues(target, kernel)) {
       bool isFrom = std::find(pack.from.begin(), pack.from.end(), name) !=
                     pack.from.end();
-      ValueRole role = *roleOf(name);
       written |= name == pack.result;
-      if (name != pack.result && name != pack.scratch && !isFrom &&
-          role != ValueRole::Constant)
+      if (name != pack.result && name != pack.scratch && !isFrom)
         return fail(where + ".kernel",
-                    "expected a kernel that touches only '{}', its sources, "
-                    "scratch and constants; '{}' touches '{}'",
+                    "expected a kernel that touches only '{}', its sources "
+                    "and scratch; '{}' touches '{}'",
                     pack.result, kernel.name, name);
     }
   }

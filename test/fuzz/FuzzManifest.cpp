@@ -95,7 +95,7 @@ private:
     const bool optional =
         value.role == OptionalInput || value.role == OptionalOutput;
     if (value.role == Workspace || value.role == State ||
-        value.role == Constant || (optional && draw() % 2))
+        (optional && draw() % 2))
       return true;
     const std::string &type =
         value.elementTypes[draw() % value.elementTypes.size()];

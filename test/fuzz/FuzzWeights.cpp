@@ -72,7 +72,6 @@ static std::vector<Value> valuesOf(const json &values) {
                    {"layer", json::object()},
                    {"values", values},
                    {"one_of", json::array()},
-                   {"parameters", json::array()},
                    {"targets", json::array()},
                    {"files", json::object()}};
   Result<Manifest> read = fromJson(manifest.dump());

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The tiny manifest plus what it does not need itself: state, a constant,
-// parameters, a tensor map, and a cooperative kernel with clusters.
+// The tiny manifest plus what it does not need itself: state, a tensor map, and
+// a cooperative kernel with clusters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,14 +17,11 @@
 
 namespace moec::test {
 
-/// The tiny manifest with a state value, a constant, a parameter, and a kernel
+/// The tiny manifest with a state value and a kernel
 /// (number 8) that uses them, a tensor map and a cluster; the last launch.
 inline Manifest richManifest() {
   Manifest m = tinyManifest();
-  m.parameters = {{"limit", "f32", 7.25}, {"count", "i32", -3}};
   Target &t = m.targets[0];
-  t.values.push_back(value("table", ValueRole::Constant, {"f32"}, {2, 2}));
-  t.values.back().data = {0.1, -1e-9, 3, 4e20};
   t.values.push_back(value("barrier", ValueRole::State, {"i32"}, {64}));
   t.values.push_back(value("flags", ValueRole::State, {"i32"}, {4}));
   t.stateBytes = 272;
@@ -43,10 +40,7 @@ inline Manifest richManifest() {
   map.outOfBoundsFill = "zeros";
   t.tensorMaps = {map};
   BlockBuilder block;
-  block.pointer("table").pointer("barrier").pointer("flags");
-  ArgumentField &p = block.add("limit", ArgumentField::Kind::Parameter);
-  p.parameter = "limit";
-  p.elementType = "f32";
+  block.pointer("barrier").pointer("flags");
   block.add("w2", ArgumentField::Kind::TensorMap).tensorMap = "w2_map";
   block.pointer("partials", "y_f32").pointer("positions");
   block.pointer("topk_weights").size("tokens", Expression::symbol("tokens"));

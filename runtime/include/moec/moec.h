@@ -247,16 +247,8 @@ typedef struct moec_tensor {
   }
 #endif
 
-/** A per-layer scalar by name (activation limits, the routed scale). */
-typedef struct moec_parameter {
-  const char *name;
-  double value;
-} moec_parameter;
-
 typedef struct moec_layer_options {
   size_t struct_size;
-  const moec_parameter *parameters; /**< absent ones: the manifest's default */
-  size_t num_parameters;
   /** Memory for packing, moec_package_pack_scratch_bytes() large; NULL: moec
    *  allocates it, waits for the stream and frees it. */
   void *scratch;

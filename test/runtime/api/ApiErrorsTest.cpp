@@ -296,14 +296,7 @@ TEST_F(ApiErrors, Weights) {
 
   moec_layer_options options = {};
   options.struct_size = sizeof(options);
-  moec_parameter parameter = {"limit", 7};
-  options.parameters = &parameter;
-  options.num_parameters = 1;
-  EXPECT_EQ(create(weights.tensors(), &options), MOEC_INVALID_ARGUMENT);
-  EXPECT_EQ(message, "package tiny has no parameter 'limit'; it has none");
-
   Buffer scratch(256);
-  options = {};
   options.struct_size = sizeof(options);
   options.scratch = scratch.data();
   options.scratch_bytes = 256;

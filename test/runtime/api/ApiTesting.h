@@ -14,7 +14,7 @@
 #define MOEC_TEST_RUNTIME_API_APITESTING_H
 
 #include "runtime/api/Handles.h"
-#include "runtime/cuda/Constants.h"
+#include "runtime/host/Element.h"
 #include "test/runtime/TinyManifest.h"
 
 #include <cstdlib>
@@ -73,7 +73,7 @@ inline Buffer randomBf16(uint64_t count, uint32_t seed) {
   uint32_t state = seed * 2654435761u + 1;
   for (uint64_t i = 0; i < count; ++i) {
     state = state * 1664525u + 1013904223u;
-    buffer.as<uint16_t>()[i] = runtime::toBf16(
+    buffer.as<uint16_t>()[i] = host::toBf16(
         static_cast<float>(static_cast<int32_t>(state)) / 2147483648.0f);
   }
   return buffer;

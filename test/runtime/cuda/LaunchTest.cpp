@@ -1,87 +1,22 @@
-//===- LaunchTest.cpp - constants and tensor maps without a GPU -----------===//
+//===- LaunchTest.cpp - tensor maps without a GPU -------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Rounding of constants, and the arguments that cuTensorMapEncodeTiled gets.
+// The arguments that cuTensorMapEncodeTiled gets.
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/cuda/Constants.h"
 #include "runtime/cuda/TensorMaps.h"
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
 #include <limits>
 
 using namespace moec;
 using namespace moec::runtime;
-
-TEST(Constants, Bf16) {
-  EXPECT_EQ(toBf16(1.0f), 0x3f80);
-  EXPECT_EQ(toBf16(-2.0f), 0xc000);
-  EXPECT_EQ(toBf16(1.00390625f), 0x3f80); // a tie goes to even
-  EXPECT_EQ(toBf16(1.01171875f), 0x3f82);
-  EXPECT_EQ(toBf16(std::numeric_limits<float>::max()), 0x7f80);
-  EXPECT_EQ(toBf16(std::numeric_limits<float>::infinity()), 0x7f80);
-  EXPECT_GT(toBf16(std::numeric_limits<float>::quiet_NaN()) & 0x7fff, 0x7f80);
-}
-
-/// A half's value, for comparing.
-static double fromF16(uint16_t bits) {
-  int exponent = (bits >> 10) & 31, fraction = bits & 1023;
-  double magnitude = exponent == 0 ? std::ldexp(fraction, -24)
-                                   : std::ldexp(1024 + fraction, exponent - 25);
-  return bits & 0x8000 ? -magnitude : magnitude;
-}
-
-TEST(Constants, F16) {
-  EXPECT_EQ(toF16(0.0f), 0);
-  EXPECT_EQ(toF16(-0.0f), 0x8000);
-  EXPECT_EQ(toF16(1.0f), 0x3c00);
-  EXPECT_EQ(toF16(65504.0f), 0x7bff);
-  EXPECT_EQ(toF16(65519.0f), 0x7bff);
-  EXPECT_EQ(toF16(65520.0f), 0x7c00);
-  EXPECT_EQ(toF16(-1e30f), 0xfc00);
-  EXPECT_EQ(toF16(std::ldexp(1.0f, -24)), 1);
-  EXPECT_EQ(toF16(std::ldexp(1.0f, -25)), 0); // a tie goes to even
-  EXPECT_EQ(toF16(std::ldexp(1.5f, -24)), 2);
-  // Every half is a float that rounds to itself.
-  for (uint32_t bits = 0; bits < 0x7c00; ++bits)
-    ASSERT_EQ(toF16(static_cast<float>(fromF16(static_cast<uint16_t>(bits)))),
-              bits);
-  // What lies between two halves goes to the nearer one.
-  for (uint32_t bits = 0; bits < 0x7bff; ++bits) {
-    double low = fromF16(static_cast<uint16_t>(bits));
-    double high = fromF16(static_cast<uint16_t>(bits + 1));
-    auto at = [&](double part) {
-      return toF16(static_cast<float>(low + (high - low) * part));
-    };
-    ASSERT_EQ(at(0.25), bits);
-    ASSERT_EQ(at(0.75), bits + 1);
-    ASSERT_EQ(at(0.5), bits % 2 == 0 ? bits : bits + 1);
-  }
-}
-
-TEST(Constants, Bytes) {
-  Value value;
-  value.name = "table";
-  value.elementTypes = {"i32"};
-  value.data = {1, -2};
-  auto bytes = encodeConstant(value);
-  ASSERT_TRUE(bytes);
-  EXPECT_EQ(*bytes, std::string("\1\0\0\0\xfe\xff\xff\xff", 8));
-  value.elementTypes = {"f4E2M1FN"};
-  bytes = encodeConstant(value);
-  ASSERT_FALSE(bytes);
-  EXPECT_EQ(bytes.error().message,
-            "constant table has element type 'f4E2M1FN'; constants may be f32, "
-            "f16, bf16, i64, i32, i16 or i8");
-}
 
 static TensorMap weightMap() {
   TensorMap map;

@@ -35,7 +35,6 @@ T readAt(const std::vector<std::byte> &block, int64_t offset) {
 
 TEST(Arguments, packsEveryKind) {
   Manifest m = tinyManifest();
-  m.parameters = {{"limit", "f32", 7.5}, {"steps", "i32", 3}};
   Target &t = m.targets[0];
   TensorMap map;
   map.name = "map";
@@ -45,11 +44,6 @@ TEST(Arguments, packsEveryKind) {
   builder.pointer("x").rowStride("stride", "x");
   builder.add("type", ArgumentField::Kind::ElementType).value = "given_ids";
   builder.size("tokens", Expression::symbol("tokens")).firstExpert();
-  for (const char *name : {"limit", "steps"}) {
-    ArgumentField &p = builder.add(name, ArgumentField::Kind::Parameter);
-    p.parameter = name;
-    p.elementType = std::string(name) == "limit" ? "f32" : "i32";
-  }
   ArgumentField &wide = builder.add("wide", ArgumentField::Kind::Size);
   wide.expression = Expression(int64_t(1) << 40);
   wide.elementType = "i64";
@@ -64,7 +58,6 @@ TEST(Arguments, packsEveryKind) {
   std::vector<BoundValue> values(valueCount(m, t));
   values[valueIndex(m, t, "x")] = {0x1000, 24, 2};
   values[valueIndex(m, t, "given_ids")] = {0, 0, 3};
-  std::vector<double> parameters = {7.5, 3};
   std::function<Result<void>(size_t, std::byte *)> encode =
       [](size_t index, std::byte *destination) -> Result<void> {
     std::memset(destination, static_cast<int>(0xa0 + index), 128);
@@ -72,7 +65,6 @@ TEST(Arguments, packsEveryKind) {
   };
   ArgumentSources sources;
   sources.values = values;
-  sources.parameters = parameters;
   sources.symbols.tokens = 9;
   sources.firstExpert = 5;
   sources.tensorMap = &encode;
@@ -83,11 +75,9 @@ TEST(Arguments, packsEveryKind) {
   EXPECT_EQ(readAt<int32_t>(block, 16), 3);
   EXPECT_EQ(readAt<int32_t>(block, 20), 9);
   EXPECT_EQ(readAt<int32_t>(block, 24), 5);
-  EXPECT_EQ(readAt<float>(block, 28), 7.5f);
-  EXPECT_EQ(readAt<int32_t>(block, 32), 3);
-  EXPECT_EQ(readAt<int32_t>(block, 36), 0); // a gap
-  EXPECT_EQ(readAt<int64_t>(block, 40), int64_t(1) << 40);
-  EXPECT_EQ(readAt<uint64_t>(block, 48), 0u); // an absent optional input
+  EXPECT_EQ(readAt<int32_t>(block, 28), 0); // a gap
+  EXPECT_EQ(readAt<int64_t>(block, 32), int64_t(1) << 40);
+  EXPECT_EQ(readAt<uint64_t>(block, 40), 0u); // an absent optional input
   EXPECT_EQ(readAt<uint8_t>(block, 64), 0xa0);
   EXPECT_EQ(readAt<uint8_t>(block, 191), 0xa0);
 
@@ -99,9 +89,6 @@ TEST(Arguments, packsEveryKind) {
   EXPECT_EQ(problem(), "kernel 'k', argument 'tokens': expected a 32-bit size, "
                        "got tokens = 2147483648");
   sources.symbols.tokens = 9;
-  parameters[1] = 2.5;
-  EXPECT_THAT(problem(), HasSubstr("'steps': expected an integer, got 2.5"));
-  parameters[1] = 3;
   sources.tensorMap = nullptr;
   EXPECT_THAT(problem(), HasSubstr("encodes tensor maps"));
   values[valueIndex(m, t, "x")].address = 0;

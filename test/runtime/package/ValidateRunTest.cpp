@@ -132,7 +132,7 @@ static std::vector<Row> rows() {
        CHANGE(t.stateRegions[1].value = "barrier")},
       {"targets[0].state_regions[1].value", "a state value",
        CHANGE(t.stateRegions[1].value = "x")},
-      {"targets[0].values[14]", "places 'flags'",
+      {"targets[0].values[13]", "places 'flags'",
        CHANGE(t.stateRegions.pop_back())}};
 }
 
