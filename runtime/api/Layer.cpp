@@ -192,9 +192,8 @@ Layer::create(std::shared_ptr<const Package> package,
         !ok)
       return ok.takeError();
   } else {
-    host::Options hostOptions;
     auto device = host::HostDevice::create(code.manifest(), code.target(),
-                                           std::move(hostOptions));
+                                           host::Options());
     if (!device)
       return device.takeError();
     layer->hostDevice = std::make_unique<host::HostDevice>(std::move(*device));

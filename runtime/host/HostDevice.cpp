@@ -115,7 +115,7 @@ Result<HostDevice> HostDevice::create(const Manifest &manifest,
       return packer.takeError();
     impl->packers.emplace(kernel.name, std::move(*packer));
   }
-  impl->options = std::move(options);
+  impl->options = options;
   return HostDevice(std::move(impl));
 }
 
