@@ -207,7 +207,7 @@ bool readOrder(JsonReader &group) {
   return order == "group" || order == "dynamic";
 }
 
-/// Of experts, what the targets of a group name.
+/// The parts of experts that the targets of a group name.
 struct Targets {
   unsigned parts = 0;     ///< see ModuleMeaning
   bool byClass = false;   ///< all linear modules

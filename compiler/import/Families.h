@@ -25,14 +25,14 @@ namespace moec::compiler {
 /// A number that may be none; none is not 0.
 using Number = std::optional<double>;
 
-/// What a config says under a key, and what holds where it does not. A key
-/// cannot be named without the latter: there is no constructor that forgets it.
+/// A key of a config, and the value that holds if the config lacks the key.
+/// There is no constructor that leaves the latter out.
 template <typename T> struct Key {
   /// Words, all of them names of this one thing; "": no config says it.
   std::string_view names;
-  /// Where no name is there; none: one must be.
+  /// The value if no name is there; none: a name must be there.
   std::optional<T> absent;
-  /// Where the value is null; none: null is refused.
+  /// The value in place of null; none: null is refused.
   std::optional<T> null;
 };
 

@@ -264,7 +264,7 @@ static std::vector<Value> callerValues(moe::LayerOp layer) {
   return values;
 }
 
-/// Which inputs a run takes to route its tokens.
+/// The groups of inputs of which a run takes one to route its tokens.
 static std::vector<std::vector<std::string>> waysToRoute(moe::LayerOp layer) {
   if (layer.isBatched())
     return {};

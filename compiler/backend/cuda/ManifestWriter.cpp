@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the caller gives and takes are the layer's tensors; the rest follows
-// from the program.
+// The caller's values are the layer's tensors. The other values follow from the
+// program.
 //
 //===----------------------------------------------------------------------===//
 
