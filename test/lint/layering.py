@@ -48,7 +48,7 @@ RULES = [
     ("test/tools/", ("test/", "tools/", "runtime/"), LLVM),
     ("test/bench/", ("test/", "bench/", "tools/device/", "runtime/", "moec/", "dialect/") + LLVM, ()),
     # Conversions by integer arithmetic are tested on the host.
-    ("test/templates/", ("test/", "runtime/", "templates/"), LLVM),
+    ("test/templates/", ("test/", "tools/device/", "runtime/", "templates/"), LLVM),
     ("test/", ("test/", "runtime/", "moec/", "compiler/", "dialect/") + LLVM, ()),
     ("bench/", ("bench/", "test/reference/", "tools/device/", "runtime/", "moec/", "compiler/", "dialect/") + LLVM, ()),
     # Over the C ABI alone, as an engine would.

@@ -11,9 +11,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/cuda/DeviceInfo.h"
 #include "runtime/jit/Nvrtc.h"
 #include "test/reference/FirstHalf.h"
+#include "tools/device/Device.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -123,7 +123,7 @@ constexpr const char *kTemplateCodes[] = {"e4m3", "e5m2", "e3m2",
                                           "e2m3", "e2m1", "i8"};
 constexpr const char *kRules[] = {"Even", "Ceil", "Floor"};
 constexpr size_t kCodeCount = std::size(kTemplateCodes);
-/// Of each number: what checkNumber() reads, then what checkCode() reads.
+/// The words of a number: checkNumber() reads the first, checkCode() the rest.
 constexpr size_t kWords =
     3 + kCodeCount + 2 * std::size(kRules) * (kCodeCount - 1) + kCodeCount + 1;
 constexpr unsigned kThreads = 256;
@@ -179,72 +179,65 @@ Result<Cubin> compileFor(const std::string &arch) {
   return (*nvrtc)->compile(recipe);
 }
 
-/// A context of the first GPU, and what the test allocates in it.
-class Gpu {
-public:
-  explicit Gpu(const cuda::CudaDriver &driver) : driver(driver) {}
-  ~Gpu() {
-    if (out)
-      driver.memFree(out);
-    if (context)
-      driver.primaryCtxRelease(0);
-  }
-  Gpu(const Gpu &) = delete;
-  Gpu &operator=(const Gpu &) = delete;
-
-  void ok(cuda::CUresult status, const char *what) {
-    if (Result<void> done = driver.check(status, what); !done)
-      throw std::runtime_error(done.error().message);
-  }
-  std::vector<unsigned> run(const std::string &cubin) {
-    ok(driver.primaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
-    const ContextScope scope(driver, context);
-    constexpr size_t kBytes = kNumbers * kWords * sizeof(unsigned);
-    ok(driver.memAlloc(&out, kBytes), "cuMemAlloc");
-    cuda::CUmodule module = nullptr;
-    cuda::CUfunction function = nullptr;
-    ok(driver.moduleLoadData(&module, cubin.data()), "cuModuleLoadData");
-    ok(driver.moduleGetFunction(&function, module, "moec_conversions"),
-       "cuModuleGetFunction");
-    cuda::CUlaunchConfig config;
-    config.gridX = kNumbers / kThreads;
-    config.blockX = kThreads;
-    void *parameters[] = {&out};
-    ok(driver.launchKernelEx(&config, function, parameters, nullptr),
-       "cuLaunchKernelEx");
-    ok(driver.ctxSynchronize(), "cuCtxSynchronize");
-    std::vector<unsigned> words(kNumbers * kWords);
-    ok(driver.memcpyDtoH(words.data(), out, kBytes), "cuMemcpyDtoH");
-    return words;
-  }
-
-private:
-  const cuda::CudaDriver &driver;
-  cuda::CUcontext context = nullptr;
-  cuda::CUdeviceptr out = 0;
-};
+/// The words of all numbers, by the kernel on the device.
+Result<std::vector<unsigned>> runOn(const tools::Device &device,
+                                    const std::string &cubin) {
+  const cuda::CudaDriver &driver = *device.driver();
+  std::vector<unsigned> words(kNumbers * kWords);
+  const auto bytes = static_cast<int64_t>(words.size() * sizeof(unsigned));
+  Result<tools::Buffer> out = device.allocate(bytes);
+  if (!out)
+    return out.takeError();
+  cuda::CUmodule module = nullptr;
+  if (auto ok = driver.check(driver.moduleLoadData(&module, cubin.data()),
+                             "cuModuleLoadData");
+      !ok)
+    return ok.takeError();
+  cuda::CUfunction function = nullptr;
+  if (auto ok = driver.check(
+          driver.moduleGetFunction(&function, module, "moec_conversions"),
+          "cuModuleGetFunction");
+      !ok)
+    return ok.takeError();
+  void *address = out->data();
+  void *parameters[] = {&address};
+  cuda::CUlaunchConfig config;
+  config.gridX = kNumbers / kThreads;
+  config.blockX = kThreads;
+  config.stream = static_cast<cuda::CUstream>(device.stream());
+  if (auto ok = driver.check(
+          driver.launchKernelEx(&config, function, parameters, nullptr),
+          "cuLaunchKernelEx");
+      !ok)
+    return ok.takeError();
+  if (auto ok = device.synchronize(); !ok)
+    return ok.takeError();
+  if (auto ok = device.download(words.data(), out->data(), bytes); !ok)
+    return ok.takeError();
+  return words;
+}
 
 } // namespace
 
 TEST(GpuConversions, AreTheReferences) {
-  Result<const cuda::CudaDriver *> driver = cuda::CudaDriver::get();
-  if (!driver)
+  if (auto driver = cuda::CudaDriver::get(); !driver)
     GTEST_SKIP() << driver.error().message;
-  Result<DeviceInfo> device = readDeviceInfo(**driver, 0);
+  Result<tools::Device> device = tools::Device::open(DeviceKind::Cuda);
   ASSERT_TRUE(device) << device.error().message;
-  Result<Cubin> cubin = compileFor(
-      fmt::format("sm_{}{}", device->computeMajor, device->computeMinor));
+  Result<Cubin> cubin = compileFor(fmt::format(
+      "sm_{}{}", device->info().computeMajor, device->info().computeMinor));
   ASSERT_TRUE(cubin) << cubin.error().message;
-  const std::vector<unsigned> words = Gpu(**driver).run(cubin->bytes);
+  Result<std::vector<unsigned>> words = runOn(*device, cubin->bytes);
+  ASSERT_TRUE(words) << words.error().message;
   for (int number = 0; number < kNumbers; ++number) {
-    const unsigned *of = &words[size_t(number) * kWords];
+    const unsigned *of = &(*words)[size_t(number) * kWords];
     checkNumber(number, of);
     checkCode(number, of + kWords - kCodeCount - 1);
   }
   EXPECT_EQ(failures, 0);
 }
 
-/// Where no GPU is, the kernel is compiled all the same.
+/// A machine without a GPU compiles the kernel, too.
 TEST(GpuConversions, Compile) {
   if (Result<NvrtcLocation> found = findNvrtc(); !found)
     GTEST_SKIP() << found.error().message;
