@@ -158,8 +158,8 @@ class Language:
         second = [f"--tokens={draw.choice(allowed)}", *draw.choice(
             (f"--inputs=ids32 --given-weights-dtype={floats}", f"--inputs=ids64 --given-weights-dtype={floats}",
              "--token-ids=i64" if layer.get("hash_vocabulary") else "--refresh", "--refresh",
-             # A stride for elements of 4, 6 and 8 bits: each has whole rows of 16 bytes.
-             "--row-stride=64", "--valid-tokens=0", "--valid-tokens=1", "--valid-tokens=20",
+             # Rows of whole 16 bytes for elements of 4, 6 and 8 bits.
+             f"--row-stride={64 + -layer['hidden_dim'] % 64}", "--valid-tokens=0", "--valid-tokens=1", "--valid-tokens=20",
              f"--routing={draw.choice(PATTERNS)}")).split()]
         return [first, second]
 

@@ -244,7 +244,9 @@ Report compareRows(const std::vector<double> &reference,
               },
               element);
       });
-  return judge(rows, [&](size_t i) { return list[i]; }, bound, valuesPerRow);
+  return judge(
+      rows, [&](size_t i) { return list[i]; }, bound,
+      std::min(valuesPerRow, double(columns)));
 }
 
 Report compareDevices(const void *trusted, const void *out,
@@ -259,7 +261,9 @@ Report compareDevices(const void *trusted, const void *out,
           [&](int64_t c) { return load(element, out, i * columns + c); },
           element);
   });
-  return judge(rows, [](size_t i) { return int64_t(i); }, bound, valuesPerRow);
+  return judge(
+      rows, [](size_t i) { return int64_t(i); }, bound,
+      std::min(valuesPerRow, double(columns)));
 }
 
 std::string compareRouting(const Routing &routing, const int32_t *ids,

@@ -30,8 +30,8 @@ namespace moec::reference {
 /// than the larger of their own size and their row's root mean square.
 inline constexpr double kRowFactor = 2.5;
 inline constexpr double kElementFactor = 16;
-/// With fewer values of the intermediate behind it the whole is judged as a row
-/// is: one rounding to bf16 moves a value by up to 2^-8, 1.6 times the bound of
+/// With fewer values of the intermediate behind it, or fewer elements of its
+/// own, the whole is judged as a row is: one rounding to bf16 moves a value by up to 2^-8, 1.6 times the bound of
 /// bf16, and only the mean over many is 2^-8 / sqrt(12). Rows count as often as
 /// others of their norm would have to stand beside them, (sum of squares)^2 /
 /// (sum of fourth powers): of four tokens one may carry all.

@@ -208,25 +208,26 @@ TEST(Check, WhatDoesNotFitIsAnInfinity) {
   EXPECT_FALSE(passes(70000, 0x7e00)); // NaN
 }
 
-TEST(Check, OfFewValuesTheWholeIsARow) {
-  // Two rows; the first one has nearly all of the norm.
-  const std::vector<double> reference = {64, 64, 64, 64, 1, 1, 1, 1};
-  std::vector<float> out(reference.begin(), reference.end());
-  for (int64_t c = 0; c < 4; ++c)
-    out[c] += 0.25f; // 3.9e-3 of the row
-  auto passes = [&](double valuesPerRow) {
-    return compareRows(reference, {0, 1}, 4, out.data(), *findElement("f32"), 4,
-                       kBf16, valuesPerRow)
+TEST(Check, TheWholeOfFewValuesIsJudgedAsARow) {
+  const auto kColumns = int64_t(kFewValues);
+  // Two rows; the first one has nearly all of the norm if `first` is large.
+  auto passes = [&](double first, int64_t columns, double valuesPerRow) {
+    std::vector<double> reference(2 * columns, 1);
+    std::fill_n(reference.begin(), columns, first);
+    std::vector<float> out(reference.begin(), reference.end());
+    for (float &value : out)
+      value *= 1.0039f;
+    return compareRows(reference, {0, 1}, columns, out.data(),
+                       *findElement("f32"), columns, kBf16, valuesPerRow)
         .passed;
   };
-  EXPECT_TRUE(passes(kFewValues / 2));
-  EXPECT_FALSE(passes(kFewValues));
+  EXPECT_TRUE(passes(64, kColumns, kFewValues / 2));
+  EXPECT_FALSE(passes(64, kColumns, kFewValues));
   // Rows of one size count as two.
-  std::vector<double> equal(8, 1);
-  std::fill(out.begin(), out.end(), 1.0039f);
-  EXPECT_FALSE(compareRows(equal, {0, 1}, 4, out.data(), *findElement("f32"), 4,
-                           kBf16, kFewValues / 2)
-                   .passed);
+  EXPECT_FALSE(passes(1, kColumns, kFewValues / 2));
+  // Elements of the output count as values of the intermediate do.
+  EXPECT_TRUE(passes(64, kColumns / 2, kFewValues));
+  EXPECT_FALSE(passes(1, kColumns / 2, kFewValues));
 }
 
 TEST(Check, DevicesAreComparedRowByRow) {
