@@ -117,6 +117,18 @@ def shared_of(block: Any) -> Any:
     return None
 
 
+def logits_of(family: Family, router: Any, x: torch.Tensor, result: Any) -> torch.Tensor:
+    """The logits, whose place among the router's results differs between releases."""
+    if hasattr(router, "classifier"):  # longcat_flash; some releases do not give them
+        return nn.functional.linear(x.float(), router.classifier.weight.float())
+    if not isinstance(result, tuple):
+        return result
+    widest = max(part.shape[-1] for part in result)
+    floats = [part for part in result if part.is_floating_point() and part.shape[-1] == widest]
+    given = result[family.logits]
+    return given if any(part is given for part in floats) else floats[0]
+
+
 @torch.no_grad()
 def evaluate(name: str, family: Family, block: Any, x: torch.Tensor, token_ids: torch.Tensor) -> dict[str, Any]:
     """The block's output, the logits of its router, and what went into its experts."""
@@ -137,11 +149,11 @@ def evaluate(name: str, family: Family, block: Any, x: torch.Tensor, token_ids: 
     for hook in hooks:
         hook.remove()
     out = out[0] if isinstance(out, tuple) else out
-    result = seen["router"]
-    logits = result[family.logits] if isinstance(result, tuple) else result
-    made = {"out": out.reshape(len(x), -1), "logits": logits.reshape(len(x), -1), "x": x}
-    if isinstance(result, tuple) and len(result) == 3:
-        made["ids"] = result[2]
+    logits = logits_of(family, router, x, seen["router"]).reshape(len(x), -1)
+    made = {"out": out.reshape(len(x), -1), "logits": logits, "x": x}
+    if family.rounds_scores:
+        scores = logits.float().sigmoid() + getattr(block, "expert_bias", 0)
+        made["margin"] = -scores.topk(router.top_k + 1).values[:, -2:].diff(dim=-1)[:, 0]
     is_latent = "x" in seen and seen["x"].shape[-1] != x.shape[-1]
     if is_latent or isinstance(block, BesideNorm):
         made["x"] = seen["x"].reshape(len(x), -1)

@@ -27,6 +27,7 @@ class Family:
     part: str = "text_config"  # and under which key
     transposed: bool = False  # experts are [experts, k, rows]
     logits: int = 0  # which result of the router
+    rounds_scores: bool = False  # scores of the block's type choose experts, not scores of f32
     layer: int | None = None  # asked of moec and of the block
     gain: float = 2.0  # how far activations go beyond limits
     small: Keys = dataclasses.field(default_factory=dict)  # of a whole model
@@ -441,6 +442,7 @@ FAMILIES: dict[str, Family] = {
             "intermediate_size": 64,
             "layer_types": ["conv", "conv", "full_attention", "conv"],
         },
+        rounds_scores=True,
         dense=0,
     ),
     "afmoe": Family(
