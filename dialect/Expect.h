@@ -15,6 +15,8 @@
 
 #include "dialect/Moe.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 namespace moec::moe::detail {
 
 inline constexpr int64_t kAny = mlir::ShapedType::kDynamic;
@@ -44,6 +46,21 @@ inline mlir::LogicalResult expectRank(mlir::Operation *op, mlir::StringRef name,
     return mlir::success();
   return op->emitOpError() << "'" << name << "' must have " << rank
                            << " dimensions, got " << tensor(value);
+}
+
+/// Symbols are names in the manifest and parts of kernels' names.
+inline mlir::LogicalResult expectSymbol(mlir::Operation *op,
+                                        mlir::StringRef name) {
+  constexpr size_t kLongest = 160;
+  if (name.size() > kLongest)
+    return op->emitOpError() << "expected a name of at most " << kLongest
+                             << " characters, got " << name.size();
+  const auto mayStand = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+  if (!name.empty() && !llvm::isDigit(name.front()) &&
+      llvm::all_of(name, mayStand))
+    return mlir::success();
+  return op->emitOpError()
+         << "expected a name of letters, digits and '_', got '" << name << "'";
 }
 
 inline mlir::LogicalResult expectPositive(mlir::Operation *op,

@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialect/Expect.h"
 #include "dialect/Moe.h"
 
 using namespace mlir;
@@ -233,6 +234,8 @@ Type LayerOp::getComputeType() {
 }
 
 LogicalResult LayerOp::verify() {
+  if (failed(detail::expectSymbol(*this, getSymName())))
+    return failure();
   for (NamedAttribute attr : (*this)->getDiscardableAttrs())
     if (!attr.getName().getValue().contains('.'))
       return emitOpError() << "unknown layer option '"

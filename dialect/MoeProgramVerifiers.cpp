@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialect/Expect.h"
 #include "dialect/Moe.h"
 #include "dialect/catalog/Engines.h"
 
@@ -267,6 +268,8 @@ LogicalResult ReturnOp::verify() {
 //===----------------------------------------------------------------------===//
 
 LogicalResult KernelOp::verify() {
+  if (failed(detail::expectSymbol(*this, getSymName())))
+    return failure();
   return verifyNames(*this, "fields", getFields(), getBody().getNumArguments(),
                      "arguments");
 }

@@ -236,35 +236,31 @@ def runs_of(case, manifest):
         yield ["--tokens=8", "--seed=77", "--refresh", "--token-ids=i64"]
 
 
-def check_case(tools, work, case):
+def check_case(tools, library, work, case):
     """None, or a sentence about the first thing that is wrong."""
     name = name_of(case)
     folder = work / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    layer = folder / "layer.json"
-    text = testing.layer_json(name, case["shape"], case["scheme"], case["activation"], case["routing"], case["bias"],
-                              case["logits"])
+    layer = testing.layer_json(name, case["shape"], case["scheme"], case["activation"], case["routing"], case["bias"], case["logits"])
     if case.get("share"):
-        text["moe_parallel_config"] = case["share"]
-    text.update(case.get("options", {}))
-    layer.write_text(json.dumps(text))
+        layer["moe_parallel_config"] = case["share"]
+    layer.update(case.get("options", {}))
+    (folder / "layer.json").write_text(json.dumps(layer))
     package = folder / "package"
-    engine = [] if case["few_tokens"] else [f"--engine={case['engine']}"]
-    compile_command = [tools.moec, "compile", layer, "--arch=sm_90a", f"--backend={case['backend']}", *engine,
-                       f"--max-tokens={MAX_TOKENS}", "--no-cubin", "-o", package]
-    status, _, errors = testing.run(compile_command)
+    words = [f"--backend={case['backend']}", *([] if case["few_tokens"] else [f"--engine={case['engine']}"])]
+    status, errors = library.compile(layer, words, MAX_TOKENS, package)
     if status:
-        return f"{name}: moec exited with {status}: {errors.strip()}"
+        return f"{name}: {errors.strip()} in moec compile {folder / 'layer.json'} {' '.join(words)}"
     manifest = json.loads((package / "manifest.json").read_text())
     if case["few_tokens"]:
         launches = manifest["targets"][0]["variants"][0]["launches"]
         if len(launches) != 2:
             return f"{name}: expected two launches for few tokens, got {[launch['kernel'] for launch in launches]}"
-    for arguments in runs_of(case, manifest):
-        wrong = testing.wrong_run(tools.moec_check, package, arguments)
-        if wrong:
-            return f"{name}: {wrong} in moec-check {package} {' '.join(map(str, arguments))}"
+    runs = list(runs_of(case, manifest))
+    for run, fault in zip(runs, testing.run_lines(tools.moec_check, [(package, run) for run in runs], folder / "lines.cases")):
+        if fault:
+            return f"{name}: {fault} in moec-check {package} --device=host --check {' '.join(run)}"
     shutil.rmtree(folder)
     return None
 
@@ -276,10 +272,11 @@ def main():
     arguments.add_argument("--filter", default="", help="only cases whose name this regular expression is found in")
     options = arguments.parse_args()
     tools = testing.Tools(options.bin)
+    library = testing.Library(tools.library)
     work = pathlib.Path(options.work)
     started = time.time()
     chosen = [case for case in cases(tools.rows(), options.product, options.all) if re.search(options.filter, name_of(case))]
-    results = testing.parallel(lambda case: check_case(tools, work, case), chosen, options.jobs)
+    results = testing.parallel(lambda case: check_case(tools, library, work, case), chosen, options.jobs)
     testing.finish("conformance on the host device", len(chosen), [text for text in results if text], started,
                    time.time())
 

@@ -8,6 +8,7 @@ A case is one (scheme, backend, engine, activation, routing, bias, shape). All n
 
 import argparse
 import concurrent.futures
+import ctypes
 import itertools
 import json
 import math
@@ -35,6 +36,8 @@ SHAPES_OF_BYTES = [
     {"num_experts": 8, "experts_per_token": 8, "hidden_dim": 400, "intermediate_size": 208},
 ]
 FLOATS = ("f32", "f16", "bf16")
+# Seconds for a file of lines of moec-check: far more than they take.
+RUN_LIMIT = 1200
 
 
 def is_emulated(scheme):
@@ -100,14 +103,37 @@ def parser(description):
     return result
 
 
-def run(command, timeout=300):
-    """Exit status and the output of a command; a timeout is status 124."""
+def run(command, timeout=300, **environment):
+    """Exit status, output and errors of a command; a timeout is status 124, and what was printed before it stays."""
     try:
         done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=timeout,
-                              stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired:
-        return 124, "", f"no end after {timeout} s"
+                              stdin=subprocess.DEVNULL, env={**os.environ, **environment})
+    except subprocess.TimeoutExpired as expired:
+        return 124, (expired.stdout or b"").decode(errors="replace"), f"no end after {timeout} s"
     return done.returncode, done.stdout, done.stderr
+
+
+class Library:
+    """The compiler in this process."""
+
+    def __init__(self, path):
+        self.library = ctypes.CDLL(str(path))
+        self.library.moec_last_error.restype = ctypes.c_char_p
+        self.library.moec_package_files_write.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+        self.library.moec_package_files_destroy.argtypes = [ctypes.c_void_p]
+
+    def compile(self, layer, words, max_tokens, folder, arch="sm_90a", cubins=False):
+        """(exit status, what moec said), as of `moec compile` with these words."""
+        options = {"arch": [arch], "max_tokens": max_tokens, "cubin": cubins}
+        for word in words:
+            name, _, value = word.removeprefix("--").partition("=")
+            options[name.replace("-", "_")] = value
+        files = ctypes.c_void_p()
+        status = self.library.moec_compile_config(json.dumps(layer).encode(), json.dumps(options).encode(), ctypes.byref(files))
+        if not status:
+            status = self.library.moec_package_files_write(files, str(folder).encode())
+            self.library.moec_package_files_destroy(files)
+        return (1, self.library.moec_last_error().decode()) if status else (0, "")
 
 
 def logits_of(routing, dtype):
@@ -115,21 +141,42 @@ def logits_of(routing, dtype):
     return [] if routing["select"] == "given" else [f"--logits-dtype={dtype}"]
 
 
-def wrong_run(moec_check, package, arguments, may_lack=False):
-    """None, or what is wrong with the checked runs of a package on the host device. may_lack: a kind of run that the layer does not
-    have, which is refused as usage, is nothing wrong."""
-    status, output, errors = run([moec_check, package, "--device=host", "--check", "--json", *arguments])
-    said = errors.strip()[-300:]
-    if may_lack and status == 2 and "expected" in errors:
+def fault_of(report, may_lack):
+    """None, or what is wrong with the report of a line of moec-check. may_lack: a kind of run that the layer does not have, which is
+    refused as usage, is nothing wrong."""
+    if may_lack and report["status"] == 2 and "expected" in report.get("error", ""):
         return None
-    try:
-        report = json.loads(output)
-    except ValueError:
-        return f"no JSON, exit {status}: {said}"
     wrong = [entry for entry in report["runs"] if not entry["passed"]]
     if wrong:
         return str(wrong[0].get("text", wrong[0]))
-    return f"exit {status}: {said}" if status or not report["runs"] else None
+    if report["status"] or not report["runs"]:
+        return f"exit {report['status']}: {report.get('error', '').strip()[-300:]}"
+    return None
+
+
+def run_lines(moec_check, lines, file, may_lack=False):
+    """For each line, (package, arguments), None or what is wrong with its checked runs on the host device. One process runs the lines;
+    where it ends before they do, a new one goes on behind the line that ended it."""
+    faults, done = [None] * len(lines), 0
+    while done < len(lines):
+        file.write_text("".join(" ".join([str(package), *arguments]) + "\n" for package, arguments in lines[done:]))
+        status, output, errors = run([moec_check, "--device=host", "--check", "--json", f"--cases={file}", "--at-once=1"],
+                                     RUN_LIMIT, MOEC_JOBS="1")
+        seen = set()
+        for text in output.splitlines():
+            try:
+                report = json.loads(text)
+            except ValueError:
+                break
+            seen.add(report["line"] - 1)
+            faults[done + report["line"] - 1] = fault_of(report, may_lack)
+        missing = [i for i in range(len(lines) - done) if i not in seen]
+        if not missing:
+            break
+        # Lines are told in order: the process ended in the first that was not.
+        faults[done + missing[0]] = f"moec-check exited with {status}: {errors.strip()[-300:]}"
+        done += missing[0] + 1
+    return faults
 
 
 def routing_json(shape, routing, more):

@@ -7,21 +7,16 @@ their lines. Where a process ends before its work does, what it was at is blamed
 """
 
 import argparse
-import ctypes
 import json
-import os
 import pathlib
 import random
-import subprocess
 import sys
 
-from language import MOST_WORK, SLICED, Drawn, Language, settle
+from language import MOST_WORK, SLICED, Drawn, Language, settle  # finds moec_testing, too
+from moec_testing import Library, run
 
-# Seconds for a batch's compilations and for its runs: far more than they take.
-COMPILE_LIMIT, RUN_LIMIT = 600, 1200
-TIMED_OUT = 124
-# moec-check's statuses after a verdict on each line.
-STATUSES = (0, 1, 2)
+# Seconds for a batch's compilations: far more than they take.
+COMPILE_LIMIT = 600
 
 
 class Workshop:
@@ -35,39 +30,6 @@ class Workshop:
 
     def package(self, seed, index):
         return self.work / f"{seed}-{index}"
-
-
-class Library:
-    """The compiler in this process."""
-
-    def __init__(self, path):
-        self.library = ctypes.CDLL(str(path))
-        self.library.moec_last_error.restype = ctypes.c_char_p
-        self.library.moec_package_files_write.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
-        self.library.moec_package_files_destroy.argtypes = [ctypes.c_void_p]
-
-    def compile(self, drawn, folder, arch, cubins):
-        """(exit status, what moec said), as of the command."""
-        options = {"arch": [arch], "max_tokens": drawn.max_tokens, "cubin": cubins}
-        for word in drawn.options:
-            name, _, value = word.removeprefix("--").partition("=")
-            options[name.replace("-", "_")] = value
-        files = ctypes.c_void_p()
-        status = self.library.moec_compile_config(json.dumps(drawn.layer).encode(), json.dumps(options).encode(), ctypes.byref(files))
-        if not status:
-            status = self.library.moec_package_files_write(files, str(folder).encode())
-            self.library.moec_package_files_destroy(files)
-        return (1, self.library.moec_last_error().decode()) if status else (0, "")
-
-
-def execute(command, limit, **environment):
-    """(exit status, output, errors); what was printed before a limit stays."""
-    try:
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=limit, stdin=subprocess.DEVNULL,
-                              env={**os.environ, **environment})
-    except subprocess.TimeoutExpired as expired:
-        return TIMED_OUT, (expired.stdout or b"").decode(errors="replace"), f"no end after {limit} s"
-    return done.returncode, done.stdout, done.stderr
 
 
 def fields_of(drawn):
@@ -86,7 +48,7 @@ def compile_batch(shop, seed, indices):
         command = [sys.executable, __file__, "--library", shop.library, "--rows", shop.rows, "--work", shop.work, "--arch", shop.arch,
                    "--most-work", shop.most_work, "--sliced", shop.sliced, "--seed", seed, "--indices", ",".join(map(str, left)),
                    *(["--cubins"] if shop.cubins else [])]
-        status, output, errors = execute(command, COMPILE_LIMIT)
+        status, output, errors = run(command, COMPILE_LIMIT)
         trying = {}
         for line in output.splitlines():
             try:
@@ -107,42 +69,6 @@ def compile_batch(shop, seed, indices):
     return results
 
 
-def fault_of(report):
-    """None, or what is wrong with a line's report; a kind of run that the layer does not have is nothing wrong."""
-    if report["status"] == 2 and "expected" in report.get("error", ""):
-        return None
-    wrong = [run for run in report["runs"] if not run["passed"]]
-    if wrong:
-        return str(wrong[0].get("text", wrong[0]))
-    if report["status"] or not report["runs"]:
-        return f"exit {report['status']}: {report.get('error', '')[-300:]}"
-    return None
-
-
-def run_lines(moec_check, lines, file, device="host", at_once=1):
-    """For each line, (package, arguments), None or what is wrong with it."""
-    faults, done = [None] * len(lines), 0
-    while done < len(lines):
-        file.write_text("".join(" ".join([str(package), *arguments]) + "\n" for package, arguments in lines[done:]))
-        status, output, errors = execute([moec_check, f"--device={device}", "--check", "--json", f"--cases={file}", f"--at-once={at_once}"],
-                                         RUN_LIMIT, MOEC_JOBS="1")
-        seen = set()
-        for text in output.splitlines():
-            try:
-                report = json.loads(text)
-            except ValueError:
-                break
-            seen.add(report["line"] - 1)
-            faults[done + report["line"] - 1] = fault_of(report)
-        missing = [i for i in range(len(lines) - done) if i not in seen]
-        if not missing:
-            break
-        # Lines are told in order: the process ended in the first that was not.
-        faults[done + missing[0]] = f"moec-check exited with {status}: {errors.strip()[-300:]}"
-        done += missing[0] + 1
-    return faults
-
-
 def work(options):
     """A worker's: one line of JSON before each compilation, and one for each layer."""
     library = Library(options.library)
@@ -156,7 +82,7 @@ def work(options):
 
         def attempt(drawn, index=index, folder=folder):
             tell(index=index, **fields_of(drawn))
-            return library.compile(drawn, folder, options.arch, options.cubins)
+            return library.compile(drawn.layer, drawn.options, drawn.max_tokens, folder, options.arch, options.cubins)
 
         drawn, said = settle(attempt, language.draw(options.seed, index, options.most_work),
                                            random.Random(f"settle {options.seed}-{index}"))

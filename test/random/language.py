@@ -43,6 +43,10 @@ REFUSED = re.compile(r"\[\w+\]|expected|accepted|\bgot\b|do not|must|needs")
 LEAST_HIDDEN = 64
 
 
+# Elements between rows of x: a number once the layer is settled.
+ROW_STRIDE = "--row-stride"
+
+
 class Drawn:
     """One layer, how to compile it, and how to run it."""
 
@@ -51,6 +55,12 @@ class Drawn:
 
     def copy(self):
         return Drawn(copy.deepcopy(self.layer), list(self.options), self.max_tokens, [list(run) for run in self.runs])
+
+    def align_rows(self):
+        """Gives ROW_STRIDE the number that makes rows of whole 16 bytes, of elements of 4, 6 and 8 bits too."""
+        width = self.layer.get("latent_hidden_dim", self.layer["hidden_dim"])
+        stride = f"--row-stride={64 + -width % 64}"
+        self.runs = [[stride if word == ROW_STRIDE else word for word in run] for run in self.runs]
 
 
 class Language:
@@ -158,8 +168,7 @@ class Language:
         second = [f"--tokens={draw.choice(allowed)}", *draw.choice(
             (f"--inputs=ids32 --given-weights-dtype={floats}", f"--inputs=ids64 --given-weights-dtype={floats}",
              "--token-ids=i64" if layer.get("hash_vocabulary") else "--refresh", "--refresh",
-             # Rows of whole 16 bytes for elements of 4, 6 and 8 bits.
-             f"--row-stride={64 + -layer['hidden_dim'] % 64}", "--valid-tokens=0", "--valid-tokens=1", "--valid-tokens=20",
+             ROW_STRIDE, "--valid-tokens=0", "--valid-tokens=1", "--valid-tokens=20",
              f"--routing={draw.choice(PATTERNS)}")).split()]
         return [first, second]
 
@@ -184,6 +193,7 @@ def settle(attempt, drawn, draw):
     while True:
         status, errors = attempt(drawn)
         if status == 0:
+            drawn.align_rows()
             return drawn, ""
         if status != 1 or not REFUSED.search(errors):
             return drawn, f"moec exited with {status}: {errors[-400:]}"

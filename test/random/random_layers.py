@@ -41,11 +41,8 @@ def compile_package(tools, drawn, folder, arch="sm_90a", cubins=False):
 
 def run_package(tools, drawn, folder):
     """None, or a sentence about the first run that is wrong; runs of a kind that the layer does not have are left out."""
-    for arguments in drawn.runs:
-        wrong = testing.wrong_run(tools.moec_check, folder / "package", arguments, may_lack=True)
-        if wrong:
-            return f"{wrong} [{' '.join(arguments)}]"
-    return None
+    faults = testing.run_lines(tools.moec_check, [(folder / "package", run) for run in drawn.runs], folder / "lines.cases", may_lack=True)
+    return next((f"{fault} [{' '.join(run)}]" for run, fault in zip(drawn.runs, faults) if fault), None)
 
 
 def failure_of(tools, drawn, folder):
@@ -120,8 +117,8 @@ def check(tools, shop, seed, indices):
     folders = {index: shop.package(seed, index) for index in indices}
     lines = [(index, run) for index, (word, _, drawn) in compiled.items() if word == "taken" for run in drawn.runs]
     faults = {}
-    for (index, run), fault in zip(lines, batches.run_lines(
-            tools.moec_check, [(folders[index], run) for index, run in lines], folders[indices[0]].with_suffix(".cases"))):
+    for (index, run), fault in zip(lines, testing.run_lines(
+            tools.moec_check, [(folders[index], run) for index, run in lines], folders[indices[0]].with_suffix(".cases"), may_lack=True)):
         if fault:
             faults.setdefault(index, f"{fault} [{' '.join(run)}]")
     results = []
