@@ -8,7 +8,8 @@
 #
 # Reads every JUnit file of a folder (ctest's and lit's), prints the skipped
 # tests with their reasons and the failed ones with the end of what they said,
-# and ends with the line 'N passed, N failed, N skipped'. Exit status 0 only if
+# and ends with the line 'N passed, N failed, N skipped'. Further arguments are
+# tiers that could not run; the last line names them. Exit status 0 only if
 # nothing failed and something passed: an empty result is a failure, not a
 # success.
 #
@@ -64,7 +65,7 @@ def read(path):
             yield f"{source}: {name}", "failed", f"did not run (status {status})", said(case)
 
 
-def main(folder):
+def main(folder, *absent):
     count = collections.Counter()
     skipped = collections.defaultdict(list)
     failed = []
@@ -85,9 +86,9 @@ def main(folder):
             print(f"  {line}")
     for name, _ in failed:
         print(f"failed: {name}")
-    print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
+    print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped{'; not run: ' if absent else ''}{', '.join(absent)}")
     return 0 if count["passed"] and not count["failed"] else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))
