@@ -18,7 +18,7 @@
 #include <fstream>
 #include <string>
 
-/// What the driver keeps for the life of a process is not ours.
+/// Leaks of the driver, which it keeps for the life of a process, are not ours.
 extern "C" const char *__lsan_default_suppressions() {
   return "leak:libcuda\n";
 }

@@ -110,9 +110,9 @@ struct Rank {
     stride = files.manifest.layer["local_experts"]["stride"];
   }
 
-  /// What each expert has a matrix of, and in which units: rows of gate and up
-  /// (`runs` of them, one behind the other) and columns of the second matmul
-  /// are those of the intermediate, `unit` of which share a row or a column.
+  /// A matrix of each expert, and its units. Rows of gate and up (`runs` of
+  /// them, one behind the other) and columns of the second matmul are columns
+  /// of the intermediate. `unit` of these share a row or a column.
   struct Part {
     const char *name;
     const reference::Element *element;
@@ -158,7 +158,7 @@ struct Rank {
     }
   }
 
-  /// What this rank holds of the whole layer's weights.
+  /// Takes this rank's share of the whole layer's weights.
   void takeWeights(const Rank &whole) {
     const std::vector<Part> wholes = whole.parts();
     for (const Part &part : parts()) {
@@ -216,8 +216,8 @@ struct Rank {
     return run(tokens, std::move(tensors));
   }
 
-  /// Of rows that were sent: [experts of this rank, slots], and how many there
-  /// are of each.
+  /// Runs rows that were sent: [experts of this rank, slots], and how many
+  /// there are of each.
   Result<void> runBatched(int64_t slots, const Bytes &rows,
                           const Bytes &taken) {
     out = Bytes(layer.localExperts * slots * layer.hidden * 4);

@@ -23,7 +23,7 @@ namespace moec::fuzz {
 /// Ends the process where something that must hold does not: a finding.
 void require(bool holds, std::string_view what);
 
-/// What every refusal promises: a code, and a sentence that a terminal bears.
+/// Every refusal has a code, and a sentence that a terminal can show.
 void requireRefusal(const Error &error);
 
 /// A number that the input alone decides, to draw options by.

@@ -49,7 +49,7 @@ struct Arguments {
   size_t mostBytes = 65536;
 };
 
-/// What the handler of signals may touch.
+/// The handler of signals may touch these.
 std::string gInput;
 std::string gCrashPath;
 

@@ -31,8 +31,8 @@ SERVED = ("native", "dequantized", "emulated")
 PAGE_HEADER = """\
 # Support matrix
 
-The engine that multiplies each scheme on each arch when the user names no engine, and the realization.
-`test/golden/legal.py` writes this page from `test/golden/legal.txt`, which lists every backend and engine.
+A cell names the engine that moec chooses for a scheme on an arch, if the user forces none, and the realization. `test/golden/legal.py`
+writes this page from `test/golden/legal.txt`, which lists every backend and engine.
 
 | realization | meaning |
 |---|---|
@@ -40,7 +40,7 @@ The engine that multiplies each scheme on each arch when the user names no engin
 | dequantized | the kernel converts weights, or both operands, to 16 bits, and multiplies 16-bit numbers |
 | emulated | the kernel quantizes activations, converts the codes to 16 bits at once, and multiplies 16-bit numbers |
 
-`simt` is native with one scalar instruction for each element, or for four integers. [The catalog](../generated/catalog.md)
+`simt` multiplies with one scalar instruction for each element, or for four integers. [The catalog](../generated/catalog.md)
 lists the descriptors of each scheme. [Quantization](quantization.md#quant_config) lists scales and layouts.
 
 """

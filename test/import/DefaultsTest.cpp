@@ -30,7 +30,7 @@ json classes() {
   return json::parse(file)["classes"];
 }
 
-/// What a config means; none where it is refused.
+/// The layer of a config; none if it is refused.
 std::optional<LayerDescription> meaning(const json &config) {
   Result<LayerDescription> layer =
       readDescription(config.dump(), "in.json", {});

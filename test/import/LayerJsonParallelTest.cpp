@@ -17,7 +17,7 @@ using namespace moec::compiler::testing;
 
 namespace {
 
-/// What FusedMoEParallelConfig of vLLM holds on a rank of tp * dp, without EP.
+/// FusedMoEParallelConfig of vLLM on a rank of tp * dp, without EP.
 json flattened(int64_t tp, int64_t dp, int64_t rank) {
   return {{"tp_size", tp * dp},
           {"tp_rank", rank},
@@ -44,7 +44,7 @@ TEST(LayerJson, FlattenedShards) {
     EXPECT_EQ(read.rank(), rank);
   }
   EXPECT_EQ(parallel(flattened(1, 1, 0)).ranks(), 1);
-  // What the user chose has no ep_size, or a rank that flattened ones have not.
+  // A user's config has no ep_size, or a rank that flattened ones have not.
   json chosen = flattened(1, 2, 0);
   chosen.erase("ep_size");
   chosen.erase("ep_rank");
@@ -70,7 +70,7 @@ TEST(LayerJson, ExpertRanks) {
   auto parallel = [](const json &config) {
     return accepted({{"moe_parallel_config", config}}).parallel;
   };
-  // What the user chose, and what vLLM's own object holds after flattening.
+  // A user's config, and vLLM's own object after flattening, mean the same.
   for (int64_t rank = 0; rank < 8; ++rank) {
     for (const json &config : {json{{"use_ep", true},
                                     {"tp_size", 2},

@@ -291,7 +291,7 @@ TEST(LayerJson, SigmoidOfOneExpert) {
             "is 1) or false (the sigmoid is the weight) with \"sigmoid\" and "
             "one expert a token, or routing_method = \"llama4\" (the sigmoid "
             "multiplies the input), got nothing");
-  // What is said is meant.
+  // A field that is given holds.
   for (bool renormalize : {false, true}) {
     json said = sigmoid;
     said["renormalize"] = renormalize;

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What each format means, and that what it says otherwise is refused.
+// Each format becomes its scheme, and all else that it may say is refused.
 //
 //===----------------------------------------------------------------------===//
 
@@ -104,7 +104,7 @@ TEST(Quantization, Gptq) {
             "int4_w4a16 -1 gptq");
   EXPECT_EQ(read(with(kGptq, {{"bits", 8}, {"group_size", -1}})),
             "int8_w8a16 -1 gptq");
-  // What says nothing about experts.
+  // These rules say nothing about experts.
   EXPECT_EQ(read(with(kGptq, {{"dynamic",
                                {{"-:.*self_attn.*", json::object()},
                                 {R"(-:.*\.mlp\.gate$)", json::object()}}},

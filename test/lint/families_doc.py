@@ -41,9 +41,10 @@ def page(data, reasons, types):
     lines = [
         "# Families of models",
         "",
-        "Which configuration classes of transformers moec imports. Written by `test/lint/families_doc.py --fix` from the table of",
-        f"`compiler/import/Families.cpp` and the classes of transformers {data['transformers']} that speak of experts "
-        "(`test/oracle/classes.json`).",
+        f"The table lists the configuration classes of transformers {data['transformers']} that mention experts. The last column says",
+        "whether moec imports the class. \"the block\" is the MoE block of that class in transformers, the source of the comparison.",
+        "",
+        "`test/lint/families_doc.py --fix` writes the table from `compiler/import/Families.cpp` and `test/oracle/classes.json`.",
         "",
         "| class | model type | imported |",
         "|---|---|---|",

@@ -46,10 +46,11 @@ constexpr std::pair<std::string_view, double> kEmulatedBounds[] = {
     {"f8E4M3FN", 6e-3}, {"f8E5M2", 6e-3},   {"i8", 6e-3},  {"f6E3M2FN", 6e-3},
     {"f6E2M3FN", 6e-3}, {"f4E2M1FN", 2e-2}, {"f16", 5e-3}, {"bf16", 5e-3}};
 
-/// Where the tensor cores keep the sums of all of k, with the bits they have.
+/// The bound if tensor cores keep the sums of all of k, with the bits they
+/// have.
 constexpr double kFastBound = 2.5e-2;
 
-/// What one row contributes.
+/// The share of one row in the error.
 struct RowError {
   double error2 = 0, norm2 = 0; ///< sums of squares
   double worst = 0;             ///< element error over max(|ref|, rms)

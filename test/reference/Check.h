@@ -31,10 +31,11 @@ namespace moec::reference {
 inline constexpr double kRowFactor = 2.5;
 inline constexpr double kElementFactor = 16;
 /// With fewer values of the intermediate behind it, or fewer elements of its
-/// own, the whole is judged as a row is: one rounding to bf16 moves a value by up to 2^-8, 1.6 times the bound of
-/// bf16, and only the mean over many is 2^-8 / sqrt(12). Rows count as often as
-/// others of their norm would have to stand beside them, (sum of squares)^2 /
-/// (sum of fourth powers): of four tokens one may carry all.
+/// own, the whole is judged as a row is: one rounding to bf16 moves a value by
+/// up to 2^-8, 1.6 times the bound of bf16, and only the mean over many is 2^-8
+/// / sqrt(12). Rows count as often as others of their norm would have to stand
+/// beside them, (sum of squares)^2 / (sum of fourth powers): of four tokens one
+/// may carry all.
 inline constexpr double kFewValues = 1024;
 /// Routing weights agree within this, relative.
 inline constexpr double kWeightTolerance = 2e-6;
@@ -44,7 +45,7 @@ inline constexpr double kWeightTolerance = 2e-6;
 /// results are rounded to the output type before they are summed.
 Result<double> boundFor(const Layer &layer, bool partialsRounded);
 
-/// What a comparison found. Errors are ||out - ref|| / ||ref|| over the whole
+/// A comparison's result. Errors are ||out - ref|| / ||ref|| over the whole
 /// and per row; an element's is |out - ref| / max(|ref|, rms of its row). A
 /// reference below the output type's smallest normal number, other than 0, has
 /// that number's size here: below it rounding costs the same, not in
@@ -59,7 +60,7 @@ struct Report {
   int64_t worstRowToken = -1;
   int64_t worstElementToken = -1, worstElementColumn = -1;
   int64_t notFinite = 0; ///< elements of the output that are NaN or infinite
-  /// Where a rule failed: tokens beyond the row or the element rule, then the
+  /// If a rule failed: tokens beyond the row or the element rule, then the
   /// others by what they add to the error of the whole, most first.
   std::vector<int64_t> suspects;
   std::string text; ///< one line; names what failed, where, by how much

@@ -254,7 +254,7 @@ TEST(Check, BoundsFollowTheStructure) {
   EXPECT_EQ(*bound("f16", "f16", false), 4e-4);
   EXPECT_EQ(*bound("bf16", "bf16", false), 2.5e-3);
   EXPECT_EQ(*bound("bf16", "bf16", true), 3e-3);
-  // Of an output with fewer bits, its own; of one with more, the operands'.
+  // An output with fewer bits has its own bound, one with more the operands'.
   layer.outputType = findElement("f16");
   EXPECT_EQ(*bound("f32", "f32", false), 4e-4);
   EXPECT_EQ(*bound("bf16", "bf16", false), 2.5e-3);

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the reference needs to know about an element type: its name, its size,
+// An element type, as the reference needs it: its name, its size,
 // how its bytes become a double and how a double is rounded to it. Written
 // from the formats' definitions (exponent and mantissa widths), on purpose
 // without the conversions that host device and kernels use.
@@ -38,7 +38,7 @@ struct Element {
   int64_t fewBits = 0; ///< where there are fewer than 8
 
   int64_t bits() const { return fewBits ? fewBits : 8 * bytes; }
-  /// Of `count` elements, the first of which begins a byte.
+  /// The bytes of `count` elements, the first of which begins a byte.
   int64_t bytesOf(int64_t count) const { return (count * bits() + 7) / 8; }
 };
 

@@ -346,7 +346,7 @@ void FirstHalf::scaleToken(int64_t token, double *row) {
   for (int64_t c = 0; c < layer.hidden; ++c) {
     row[c] *= load(*inputs.xScale.element, inputs.xScale.data,
                    scaling.ofTensor() ? 0 : token * groups + c / group);
-    // Where no engine multiplies codes, products are f32 and then 16 bits.
+    // Products are f32 and then 16 bits if no engine multiplies codes.
     if (layer.computeType)
       row[c] = roundTo(*layer.computeType,
                        double(float(double(float(row[c])) * outer)));

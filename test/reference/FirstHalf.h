@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What Reference.cpp and Rounding.cpp both compute with: weights dequantized,
+// The code that Reference.cpp and Rounding.cpp share: weights dequantized,
 // matmuls, quantized rows, and the layer up to what the second matmul reads.
 // Internal to the reference.
 //
@@ -47,7 +47,7 @@ struct WeightScales {
   const Element *roundsTo = nullptr; ///< of weights alone: what is multiplied
 };
 
-/// Of the second matmul's weight.
+/// The scales of the second matmul's weight.
 WeightScales scalesOfW2(const Layer &layer, const Inputs &inputs);
 
 /// Reads rows of a weight of one expert as doubles, not dequantized.
@@ -61,7 +61,7 @@ void dequantize(const WeightScales &scales, int64_t expert, int64_t row,
                 int64_t columns, std::vector<char> &bytes,
                 std::vector<double> &values);
 
-/// What multiply takes of each product: itself, or its square.
+/// The term that multiply adds for each product: itself, or its square.
 enum class Terms { Products, Squares };
 
 /// result[p][n] = sum over c of lhs[p][c] * weight[n][c], + bias[n].
@@ -73,7 +73,8 @@ void multiply(const std::vector<double> &lhs, int64_t count, int64_t columns,
 
 bool present(const Weight &weight);
 
-/// What of a row shares a scale, and that scale, in f32 as devices compute it.
+/// The columns of a row that share a scale, and the scale in f32, as on
+/// devices.
 struct QuantizedGroup {
   int64_t first = 0, size = 0;
   float scale = 1;

@@ -19,7 +19,7 @@ namespace moec::reference {
 
 namespace {
 
-/// What one weight of the layer is made of.
+/// One weight of the layer, and its parts.
 struct Weights {
   const Scaling &scaling;
   const Element &code;
@@ -38,7 +38,7 @@ struct Weights {
   int64_t stored(int64_t part, int64_t row) const {
     return alternate ? row * parts + part : part * partRows() + row;
   }
-  /// Where the scale of that row's groups stands.
+  /// The row of the scales of that row's groups.
   int64_t scaleRow(int64_t part, int64_t row) const {
     if (tall() == 1)
       return stored(part, row);

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What becomes of a weight that is stored as floats, by the layer's descriptor
+// Quantizes a weight that is stored as floats, by the layer's descriptor
 // and the rules of docs/reference/checkpoints.md: each number is what exact
 // arithmetic gives, rounded to f32 once for each step that the rule names.
 //
@@ -23,7 +23,7 @@ struct QuantizedWeight {
   std::vector<std::byte> codes, scales, secondScales, zeroPoints;
 };
 
-/// Of w13 or w2; `floats` are rows of Layer::storedWeightType.
+/// Quantizes w13 or w2; `floats` are rows of Layer::storedWeightType.
 QuantizedWeight quantizeWeight(const Layer &layer, bool first,
                                const void *floats);
 

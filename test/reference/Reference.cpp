@@ -19,7 +19,7 @@
 
 namespace moec::reference {
 
-/// What zero experts hand on of a token: its row of x, times their weights.
+/// Adds the zero experts' part of a token: its row of x, times their weights.
 static void addOwn(const Layer &layer, const Inputs &inputs,
                    const Routing &routing, int64_t token, double *out) {
   double own = 0;

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a layer means, computed from the manifest's `layer` alone: routing with
+// The layer's outputs, computed from the manifest's `layer` alone: routing with
 // scores in f32, everything after it in double, rounded only where the scheme
 // rounds (the operand of the second matmul). It shares no code with the host
 // device or the kernels, so that the three check each other. Slow by design,
@@ -41,8 +41,8 @@ struct Scaling {
   /// up or the second weight), and whether there are zero points.
   const Element *scaleType = findElement("f32");
   bool second = false, zeroPoint = false;
-  /// Of emulated activations: even, ceil or floor where scales are powers of
-  /// two; and whether the scale of scales is computed, one a token.
+  /// For emulated activations: even, ceil or floor if scales are powers of
+  /// two; and whether the second scale is computed, one a token.
   std::string rule = {};
   bool secondPerToken = false;
   bool ofTensor() const { return rows == -1 && columns == -1; }
@@ -53,8 +53,8 @@ struct Scaling {
   }
 };
 
-/// Where a checkpoint has the elements of a weight, of its scales or of its
-/// zero points; else they are rows.
+/// The places of the elements of a weight, of its scales or of its zero points
+/// in a checkpoint; else they are rows.
 struct StoredTensor {
   bool rowsLast = false;      ///< in memory it is [columns, rows]
   std::string packed;         ///< rows or columns: 32 bits hold several of them
@@ -112,8 +112,8 @@ struct Layer {
   /// Floats that weights are stored as and quantized from; null where they are
   /// stored as codes.
   const Element *storedWeightType = nullptr;
-  /// What codes of activations and weights become before they are multiplied,
-  /// where activations are emulated; null elsewhere.
+  /// The type that codes of activations and weights become before they are
+  /// multiplied, if activations are emulated; else null.
   const Element *computeType = nullptr;
   Scaling a1Scaling, a2Scaling, w1Scaling, w2Scaling;
   bool accumulatesFast = false; ///< sums are left to the tensor cores
@@ -164,15 +164,15 @@ struct Layer {
   int64_t w13ScaleColumns() const;
   int64_t w2ScaleRows() const;
   int64_t w2ScaleColumns() const;
-  /// What the router chooses from.
+  /// The experts that the router chooses from.
   int64_t routedExperts() const { return experts + zeroExperts; }
   /// Such weights are rounded to the type of the activations, which are as
   /// they came.
   bool quantizesWeightsAlone() const {
     return w1Scaling.given && !a1Scaling.given && !a2Scaling.given;
   }
-  /// What weights are rounded to once they are dequantized; null: they are
-  /// multiplied as codes are.
+  /// The type that dequantized weights are rounded to; null: codes are
+  /// multiplied.
   const Element *weightsRoundTo() const {
     return quantizesWeightsAlone() ? a1 : computeType;
   }
@@ -214,8 +214,8 @@ struct Inputs {
   /// Addends of pairs [tokens * K, w13's rows] and [tokens * K, H], data null:
   /// none.
   Matrix gateUpAddend, downAddend;
-  /// Of a quantized x: of Scaling::scaleType [tokens, groups] or [1]; and where
-  /// Scaling::second says so, f32 [tokens, 1] or [1].
+  /// The scales of a quantized x: Scaling::scaleType [tokens, groups] or [1];
+  /// and if Scaling::second says so, f32 [tokens, 1] or [1].
   Matrix xScale, xSecondScale;
   Matrix sharedGate; ///< [tokens, 1], only with Layer::sharedGate
   /// [E, Layer::redundantExperts + 1] and [E], only with Layer::eplb; [physical

@@ -208,7 +208,7 @@ TEST(Reference, ColumnsSayTheirGroups) {
   }
   json["group_index"] = true;
   const Element *i8 = findElement("i8"), *i32 = findElement("i32");
-  // Of expert 0: gate (1, 1), up (1, -1); w2 1 and 2. Column 0 is of group 1.
+  // Expert 0 has gate (1, 1), up (1, -1); w2 1 and 2. Column 0 is of group 1.
   const std::vector<int8_t> w13 = {1, 1, 1, -1}, w2 = {1, 2};
   const std::vector<float> w13Scale = {2, 3, 5, 7}, w2Scale = {1, 1};
   const std::vector<int32_t> first = {1, 0}, second = {0};

@@ -41,9 +41,9 @@ double stepAcross(const Element &element, double quotient, double off) {
   return roundTo(element, above ? quotient + off : quotient - off) - here;
 }
 
-/// Of a quotient, however exact its sums are: it, the value and the scale are
-/// each rounded to f32. Where an activation clamps, many values are the same
-/// part of the largest, and may be at a boundary all at once.
+/// The error of a quotient, however exact its sums are: it, the value and the
+/// scale are each rounded to f32. If an activation clamps, many values are the
+/// same part of the largest, and may be at a boundary all at once.
 constexpr double kRoundedToFloat = 0x1p-22;
 
 /// Appends the candidates of one row of t.

@@ -34,7 +34,7 @@ inline constexpr double kNativeE4m3Error = 0x1p-10;
 /// 2^-24, eight times.
 inline constexpr double kFloatError = 0x1p-18;
 
-/// What adoptRoundings found.
+/// The result of adoptRoundings.
 struct Adopted {
   int64_t candidates = 0; ///< values beside a boundary
   int64_t taken = 0;      ///< of them, on the other side than the reference's

@@ -24,7 +24,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// What all tokens are routed with.
+/// The settings that all tokens are routed with.
 struct Router {
   const Layer &layer;
   std::vector<float> bias, factors; ///< empty: none
@@ -70,7 +70,7 @@ std::vector<float> softmax(const std::vector<float> &values) {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-/// What `drawn` scores are: bits of token and expert, mixed.
+/// A score of `drawn`: bits of token and expert, mixed.
 float draw(int64_t token, int64_t expert) {
   uint32_t bits = uint32_t(token) * 2654435769u + uint32_t(expert);
   const std::pair<int, uint32_t> steps[] = {
@@ -80,7 +80,7 @@ float draw(int64_t token, int64_t expert) {
   return float((double(bits >> 9) + 0.5) / 8388608);
 }
 
-/// What `drawn_normal` scores are.
+/// A score of `drawn_normal`.
 float drawNormal(int64_t token, int64_t expert, int64_t experts) {
   const double at = (double(expert) + 0.5) / double(experts);
   const double hill = std::pow(4 * at * (1 - at), 1.5);
@@ -129,7 +129,7 @@ struct Group {
   double worth = 0, tolerance = 0;
 };
 
-/// What each group is worth: its best key, with a bias the sum of its two best.
+/// The score of each group: its best key, with a bias the sum of its two best.
 std::vector<Group> groupsOf(const Router &router, const TokenKeys &token) {
   std::vector<Group> groups(router.layer.groups);
   const size_t counted = router.bias.empty() ? 1 : 2;
@@ -268,8 +268,8 @@ bool openGroupsOf(const Router &router, TokenKeys &token, const int32_t *ids,
                ? a.worth > b.worth
                : a.worth - b.worth > std::max(a.tolerance, b.tolerance);
   };
-  // Those with fewer than topGroups that are better for certain may be in;
-  // those with fewer than topGroups that are not worse for certain must be.
+  // Groups with fewer than topGroups that are better for certain may be in;
+  // groups with fewer than topGroups that are not worse for certain must be.
   std::vector<bool> may(groups.size());
   int64_t count = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -529,7 +529,7 @@ Result<Routing> route(const Layer &layer, const Inputs &inputs,
         for (int64_t k = 0; k < topK; ++k) {
           const double id =
               load(*inputs.givenIds.element, inputs.givenIds.data, idRow + k);
-          // What 32 bits cannot hold names no expert.
+          // An id that 32 bits cannot hold names no expert.
           ids[k] = id >= -0x1p31 && id < 0x1p31 ? int32_t(id) : -1;
           weights[k] = float(load(*inputs.givenWeights.element,
                                   inputs.givenWeights.data, weightRow + k));

@@ -78,7 +78,7 @@ static void writeBits(void *memory, int64_t at, int64_t bits, uint64_t value) {
   *bytes = uint8_t((*bytes & ~mask) | (unsigned(value) << at % 8 & mask));
 }
 
-/// Of integers whose sign is an offset as stored.
+/// The bits to flip in integers whose sign is an offset as stored.
 static uint64_t flipped(const StoredMatrix &matrix) {
   return !matrix.how.packed.empty() && matrix.storedBits == 8 ? 0x80 : 0;
 }

@@ -30,12 +30,12 @@ struct StoredMatrix {
 
   int64_t rowsBytes() const { return rows * columns * bits / 8; }
   int64_t storedBytes() const { return rows * columns * storedBits / 8; }
-  /// Where an element's bits begin as stored.
+  /// The place where an element's bits begin as stored.
   int64_t placeOf(int64_t row, int64_t column) const;
 };
 
-/// Of a weight of the layer by its name, w13_zero_point or another, of `rows` x
-/// `columns` elements.
+/// The stored matrix of a weight by its name, w13_zero_point or another, of
+/// `rows` x `columns` elements.
 StoredMatrix storedMatrix(const Layer &layer, std::string_view name,
                           int64_t rows, int64_t columns,
                           const Element &element);

@@ -32,7 +32,7 @@ Layer layerOf(const char *element, const StoredTensor &weights,
 
 const std::vector<int64_t> kAwq = {0, 4, 1, 5, 2, 6, 3, 7};
 
-/// What `rows` are as stored, after they were found again.
+/// The stored form of `rows`, after they were found again.
 template <typename To, typename From>
 std::vector<To> stored(const Layer &layer, const char *name, int64_t rows,
                        int64_t columns, const char *element,

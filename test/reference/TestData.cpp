@@ -147,7 +147,7 @@ void fillMaps(const Layer &layer, uint64_t seed, Inputs &inputs) {
   }
   if (layer.expertMap) {
     inputs.expertMap = shuffled(seed, Stream::ExpertMap, physical);
-    // What is no local expert is another rank's.
+    // An id of no local expert is another rank's.
     const int64_t local = layer.localExperts - layer.sharedExperts;
     for (int32_t &place : inputs.expertMap)
       if (place >= local)
@@ -374,7 +374,7 @@ static double unevenFactor(uint64_t seed, Stream stream, int64_t parity,
   return parity % 2 == 0 ? 1 + 0.5 * draw : std::exp2(-1 - 4.39 * draw);
 }
 
-/// What a code is multiplied by so that deviations are `scale` / sqrt(columns).
+/// The factor of a code that makes deviations `scale` / sqrt(columns).
 static double perCode(const Layer &layer, uint64_t seed, int64_t expert,
                       int64_t columns, double scale) {
   return scale * expertScale(seed, expert) /
@@ -411,7 +411,7 @@ void fillW13Scale(const Layer &layer, uint64_t seed, int64_t expert,
       layer, layer.w1Scaling, seed, Stream::W13Scale, expert, all,
       layer.w13ScaleColumns(), layer.hidden, row, rows,
       [&](int64_t n) {
-        // Of each row, or of parts that follow each other.
+        // Gates are every other row, or parts that follow each other.
         bool isGate = layer.isGate(n);
         if (layer.gated && all != layer.gateUpRows())
           isGate = (n < all / 2) != (layer.gateUpOrder == "up_first");

@@ -118,8 +118,8 @@ void fillW13(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
              int64_t rows, void *destination);
 void fillW2(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
             int64_t rows, void *destination);
-/// Those of Layer::storedWeightType, w13 or w2: 16 neighbours are up to 64
-/// times as large as others.
+/// Fills floats of Layer::storedWeightType, w13 or w2: 16 neighbours are up to
+/// 64 times as large as others.
 void fillFloats(const Layer &layer, bool first, uint64_t seed, int64_t expert,
                 int64_t row, int64_t rows, void *destination);
 /// Fills elements [row, row + rows) of a local expert's b13 or b2.

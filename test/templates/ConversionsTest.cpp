@@ -117,7 +117,7 @@ TEST(Conversions, EveryHalfAndBfloat16ToCodes) {
       ASSERT_EQ(format.code(value), expected) << format.name << " " << value;
       ASSERT_EQ(unsigned(rules->code(value, 1, 0)), expected)
           << format.name << " " << value;
-      // Of e5m2 the reference has infinities, to which it rounds.
+      // The reference rounds to the infinities of e5m2.
       const double most = search.largest();
       uint8_t stored = 0;
       reference::store(element, &stored, 0,

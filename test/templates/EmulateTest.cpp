@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What values become that are quantized and dequantized at once: every half and
+// Values that are quantized and dequantized at once: every half and
 // every tie in the kernels' arithmetic against the reference, rows in the host
 // device against the reference for each kind of scales, and scales by hand.
 //

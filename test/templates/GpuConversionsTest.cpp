@@ -59,7 +59,7 @@ unsigned bitsOf(double value) {
   return std::bit_cast<unsigned>(static_cast<float>(value));
 }
 
-/// What one number gave; numbers that are none only have to stay so.
+/// The results of one number; a NaN only has to stay a NaN.
 void checkNumber(int number, const unsigned *words) {
   const reference::Element &f16 = *reference::findElement("f16");
   const reference::Element &bf16 = *reference::findElement("bf16");

@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kColumns = 72, kGroup = 16, kGroups = 5, kExperts = 3;
 
-/// What all of these kernels have.
+/// The members that all of these kernels' Configs have.
 struct Common {
   static constexpr int kThreads = 32;
   static constexpr bool kProgrammatic = false, kCpAsync = true;
@@ -54,7 +54,7 @@ std::vector<int> randomGroups() {
   return groups;
 }
 
-/// What the order must be, found by sorting.
+/// The expected order, found by sorting.
 std::vector<int> sorted(const std::vector<int> &groups) {
   std::vector<int> order(groups.size());
   for (int e = 0; e < kExperts; ++e) {
@@ -189,7 +189,7 @@ TEST(Order, weightsArePackedByIt) {
   for (uint32_t &word : stored)
     word = random();
   std::vector<unsigned char> packed(size_t(kExperts * kRows * kRowBytes), 0);
-  // Of experts 1 and 2.
+  // The weights of experts 1 and 2.
   const StoredConfig::Args args = {
       reinterpret_cast<const unsigned char *>(stored.data()), packed.data(),
       order.data(), 1, 2};

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What each code of a format stands for, in the kernels' arithmetic, by its
+// The number of each code of a format, in the kernels' arithmetic, by its
 // name in the host device, and in the reference. There and back in the
 // reference, and its rounding of every half and of the ties between codes.
 //

@@ -62,7 +62,7 @@ void stage(const std::vector<float> &values, int rows, int firstColumn) {
   for (int row = 0; row < Tile::kTileM; ++row)
     for (int column = 0; column < Tile::kTileColumns; ++column) {
       const int of = firstColumn + column;
-      // What a CTA leaves behind the last row and column counts for nothing.
+      // The values behind the last row and column do not count.
       const float value = row < rows && of < Tile::kColumns
                               ? values[row * Tile::kColumns + of]
                               : 1e30f;

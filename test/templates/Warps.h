@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What code of the templates asks of a CTA: its index, shared memory, and the
+// A CTA, as code of the templates sees it: its index, shared memory, and the
 // other lanes of a warp, each of which is a thread of the host.
 //
 //===----------------------------------------------------------------------===//
@@ -20,7 +20,7 @@
 
 namespace warps {
 
-/// What lanes of a warp tell each other.
+/// The values that lanes of a warp exchange.
 struct Warp {
   std::barrier<> barrier{32};
   float told[32];

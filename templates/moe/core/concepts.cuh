@@ -23,7 +23,7 @@
 
 namespace moe {
 
-/// What every kernel's Config holds.
+/// The members of every kernel's Config.
 template <class Config> constexpr bool checkCommonConfig() {
   MOE_REQUIRE_TYPE(Config, Args, "the argument block of the kernel");
   MOE_REQUIRE_VALUE(Config, kThreads, "threads of a CTA");

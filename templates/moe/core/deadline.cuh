@@ -16,7 +16,7 @@
 #pragma once
 
 #ifdef MOEC_SPIN_DEADLINE
-/// Of the driver: prints all of this on stderr, and ends the kernel.
+/// The driver's assertion: prints all of this on stderr, and ends the kernel.
 extern "C" __device__ void __assertfail(const char *message, const char *file,
                                         unsigned line, const char *function,
                                         unsigned long charBytes)
@@ -39,8 +39,8 @@ struct Waiter {
 #endif
 };
 
-/// Of a wait that begins here; it may last so many times as long as
-/// MOEC_SPIN_DEADLINE says. Waits for other CTAs get 1, those inside of a CTA
+/// The deadline of a wait that begins here, as a multiple of
+/// MOEC_SPIN_DEADLINE. Waits for other CTAs get 1, waits inside of a CTA
 /// more: most of them are for a thread that waits for another CTA.
 class Deadline {
 public:

@@ -66,7 +66,7 @@ __device__ __forceinline__ GateUpRow gateUpRow(int packedRow) {
   return {up, block * kInterleave + inBlock - (up ? kInterleave : 0)};
 }
 
-/// Where a weight row stands as stored, of a Config with kN, kInterleave and
+/// The stored place of a weight row, for a Config with kN, kInterleave and
 /// perhaps GateUpOrder.
 template <class Config>
 __device__ __forceinline__ int storedRow(int weightRow) {

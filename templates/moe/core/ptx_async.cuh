@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a warp-specialized skeleton is made of: barriers in shared memory that
+// The parts of a warp-specialized skeleton: barriers in shared memory that
 // count arrivals and bytes, tile copies by the copy engine, named barriers of
 // some warps, and the hand-over of registers between warpgroups. All of sm_90,
 // the last of sm_90a.
@@ -103,8 +103,8 @@ __device__ __forceinline__ void arriveAt(int number, int threads) {
 
 //===--- counters in global memory ----------------------------------------===//
 
-/// What this thread wrote, and what others wrote and it knows of, is seen by
-/// whoever sees the counter one higher.
+/// A thread that sees the counter one higher also sees what this thread wrote,
+/// and what others wrote and this thread knows of.
 __device__ __forceinline__ void countUp(int *counter) {
   asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(counter)
                : "memory");

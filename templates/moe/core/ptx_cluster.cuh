@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What CTAs of a cluster do with each other, from sm_90 on.
+// Synchronization and exchange of the CTAs of a cluster, from sm_90 on.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +22,8 @@ __device__ __forceinline__ int clusterRank() {
   return rank;
 }
 
-/// What this thread wrote, to whatever memory, is known to every thread of the
-/// cluster behind its waitForCluster. By all threads of all CTAs.
+/// Every thread of the cluster sees what this thread wrote, to whatever memory,
+/// after its own waitForCluster. All threads of all CTAs call it.
 __device__ __forceinline__ void arriveAtCluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }

@@ -27,7 +27,7 @@ template <int kRowBytes> struct Swizzle {
   /// The pattern repeats after this many rows.
   static constexpr int kPeriod = 8;
 
-  /// What chunk indices of a row are exclusive-ored with.
+  /// The number that chunk indices of a row are exclusive-ored with.
   static __device__ __forceinline__ int bits(int row) {
     return (row / kRowsPerLine) & kMask;
   }

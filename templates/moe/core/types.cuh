@@ -23,7 +23,7 @@ struct alignas(16) Vector16 {
   unsigned words[4];
 };
 
-/// What the copy engine knows of a tensor, encoded by the host; an argument by
+/// A tensor map of the copy engine (TMA), encoded by the host; an argument by
 /// value.
 struct alignas(64) TensorMap {
   unsigned long long opaque[16];

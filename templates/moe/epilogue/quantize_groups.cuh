@@ -39,8 +39,8 @@ template <class Config> struct GroupStaging {
                 "a warpgroup leaves the columns of 64 weight rows");
   static_assert(kColumns % 16 == 0, "rows must be whole 16-byte chunks");
 
-  /// Where a value lies: lanes that hold neighbouring pairs of tokens write to
-  /// different banks, and 8 neighbouring columns stay together.
+  /// The place of a value: lanes that hold neighbouring pairs of tokens write
+  /// to different banks, and 8 neighbouring columns stay together.
   static __device__ __forceinline__ unsigned offset(int token, int column) {
     return unsigned(token * kRowBytes + (column ^ token / 2 % 4 * 8) * 4);
   }

@@ -44,7 +44,7 @@ template <class Config> struct SwappedStaging {
                 "result rows must be whole 16-byte chunks");
 };
 
-/// What becomes of a thread's sums: bias and activation.
+/// The results of a thread's sums: bias and activation.
 template <class Config, class Fragment, class Bias> struct SwappedValues {
   using Activation = typename Config::Activation;
   const Fragment &fragment;
@@ -103,7 +103,7 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
 
   SwappedValues<Config, Fragment, Bias> finished(fragment, firstN, bias,
                                                  activation);
-  // Where this warp's columns begin in the staging tile, and the chunk that
+  // The begin of this warp's columns in the staging tile, and the chunk that
   // this thread stores of every kRowsAtOnce-th token.
   unsigned own =
       shared + unsigned(warp * (S::kAtomColumns / 4) * int(sizeof(Result)));

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What every kernel that combines does with the partial sums of one pair, so
+// The addition of one pair's partial sums, for every kernel that combines, so
 // that all of them give the same bits.
 //
 //===----------------------------------------------------------------------===//

@@ -71,7 +71,7 @@ __device__ __forceinline__ void activate(const typename Config::Args &args) {
   Result *result = args.result + (long long)row * kColumns;
   auto activation =
       activationOf<Config>(args, detail::expertOf<Config>(args.offsets, row));
-  // Of stored column c: gates before ups.
+  // Adds the addend of stored column c: gates before ups.
   auto added = [&](float value, int c) {
     if constexpr (requires { args.addend; })
       if (args.addend)

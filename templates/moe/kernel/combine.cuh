@@ -77,7 +77,7 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
       args.positions + (long long)(isToken ? token : 0) * kTopK;
   int rows[kBatch];
   float scales[kBatch];
-  /// Of x, so far.
+  /// The sum of the zero experts' weights, which multiplies x.
   float own = 0.0f;
   auto fetchPlaces = [&](int first) {
     long long pair = (long long)(isToken ? token : 0) * kTopK + first;

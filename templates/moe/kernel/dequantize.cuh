@@ -76,7 +76,7 @@ __device__ __forceinline__ void loadCodes8(const T *codes, long long at,
     values[i] = decode8th<T>(words, i);
 }
 
-/// Where in a scale's array that of an element is.
+/// The index of an element's scale.
 template <class Config>
 __device__ __forceinline__ long long scaleAt(long long row, int column) {
   if constexpr (Config::kScaleRows == 0)

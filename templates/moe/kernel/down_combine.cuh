@@ -169,7 +169,7 @@ template <class Config> struct DownCombine {
     }
   }
 
-  /// What adapters give the pairs of rows firstRow .., likewise.
+  /// The adapters' addends of the pairs of rows firstRow .., likewise.
   static __device__ __forceinline__ void
   addAddend(const Args &args, float (&sums)[G::kTileRows][G::kRows],
             const routing::FewPairs &pairs, int firstRow, int rows, int unit,

@@ -38,7 +38,7 @@
 
 namespace moe {
 
-/// What packScales makes.
+/// The number that packScales computes for each group.
 enum class WeightNumber { SecondScale, Scale, ZeroPoint };
 
 template <class Config> constexpr bool checkQuantizedWeights() {

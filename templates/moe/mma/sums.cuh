@@ -17,7 +17,7 @@
 
 namespace moe::mma {
 
-/// What an engine adds products of such elements up in.
+/// The type in which an engine sums products of such elements.
 template <class Element> struct SumOf {
   using Type = float;
 };

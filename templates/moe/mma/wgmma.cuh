@@ -50,7 +50,7 @@ struct Wgmma {
     static constexpr bool kSwapped = Wgmma::kSwapped;
     static constexpr int kRun = 2;
     static constexpr int kColumns = kSwapped ? kTokens : kWeightColumns;
-    /// What an instruction multiplies: 64 rows by so many columns. Sums that
+    /// The piece of one instruction: 64 rows by so many columns. Sums that
     /// are promoted are those of one such piece at a time.
     static constexpr int kPieceColumns =
         kPromoted && kColumns > 128 ? kColumns / 2 : kColumns;
@@ -62,7 +62,7 @@ struct Wgmma {
     static constexpr int kSize = kAtoms * kAtomSize;
 
     int firstRow, firstCol; ///< of this lane's sums
-    /// What instructions add to, and the totals, if there are any.
+    /// The sums that instructions add to, and the totals, if there are any.
     float sums[kBuffers][kPieceSize];
     float totals[kPromoted ? kSize : 1];
 
@@ -177,7 +177,8 @@ struct Wgmma {
     __device__ __forceinline__ int col(int i) const {
       return firstCol + i % kAtomSize / 4 * 8 + i % 2;
     }
-    /// Of a gate and its up value, 8 weight rows apart.
+    /// The distance between a gate's sum and its up value's, 8 weight rows
+    /// apart.
     static constexpr int kPartner = kSwapped ? 2 : 4;
     static constexpr bool isGate(int i) { return i / kPartner % 2 == 0; }
     static constexpr int partner(int i) { return i + kPartner; }

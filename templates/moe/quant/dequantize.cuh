@@ -160,7 +160,7 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
   }
 };
 
-/// Of a Config that multiplies weights as they are.
+/// The dequantizer of a Config that multiplies weights as they are.
 struct NoDequantizer {};
 
 } // namespace moe

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a CTA does of kernel quantize, or beside routing, where the Scaling is
-// one of emulated.cuh: data gets 16-bit values, and there is no scale. A thread
+// A CTA's share of kernel quantize, or of quantization beside routing, for a
+// Scaling of emulated.cuh: data are 16-bit values without a scale. A thread
 // has 8 neighbours of a row, and those that share a scale are lanes of a warp.
 //
 //===----------------------------------------------------------------------===//

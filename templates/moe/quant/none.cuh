@@ -14,7 +14,7 @@
 
 namespace moe::quant {
 
-/// What a scale of the lhs (activations) covers.
+/// The values that share a scale of the lhs (activations).
 enum class LhsScale {
   None,
   Tensor,  ///< [1]
@@ -22,7 +22,7 @@ enum class LhsScale {
   Group128 ///< [lhs rows, ceildiv(k, 128)]
 };
 
-/// What a scale of the rhs (weights) covers. Where gate and up rows are
+/// The values that share a scale of the rhs (weights). If gate and up rows are
 /// interleaved, scales are as stored: all gates, then all ups.
 enum class RhsScale {
   None,

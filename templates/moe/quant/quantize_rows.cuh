@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a CTA does that quantizes its share of a matrix in memory: of kernel
-// quantize, and of kernel route beside the CTAs that route. `block` counts such
+// A CTA quantizes its share of a matrix in memory: in kernel quantize, and in
+// kernel route beside the CTAs that route. `block` counts such
 // CTAs from 0.
 //
 //===----------------------------------------------------------------------===//

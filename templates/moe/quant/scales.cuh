@@ -78,7 +78,7 @@ struct NoScales {
   __device__ __forceinline__ float ofResult(int, int) const { return 1.0f; }
 };
 
-/// Of a Config without one, f32.
+/// The type of scales: f32 for a Config that names none.
 template <class Config> struct RhsScaleOf {
   using Type = float;
 };
@@ -156,7 +156,7 @@ template <class Config, class Fragment> struct Scales {
     }
   }
 
-  /// What partial sum i of the fetched group is multiplied by.
+  /// The factor of partial sum i of the fetched group.
   __device__ __forceinline__ float ofGroup(int i) const {
     if constexpr (Layout::kByGroup) {
       int part = Layout::kParts == 2 && !Fragment::isGate(i) ? 1 : 0;
@@ -178,7 +178,7 @@ template <class Config, class Fragment> struct Scales {
     }
   }
 
-  /// What finished sum i is multiplied by; n: its weight row, below kN.
+  /// The factor of finished sum i; n: its weight row, below kN.
   __device__ __forceinline__ float ofResult(int i, int n) const {
     if constexpr (Layout::kByGroup)
       return 1.0f;

@@ -45,7 +45,7 @@ template <class Config, class Fragment> struct RowScales {
     if constexpr (kParts == 2)
       next[1] = from[Layout::kToUp];
   }
-  /// Those that were asked for are now the weights'.
+  /// The scales that were asked for are now those of the weights.
   __device__ __forceinline__ void nextWeights() {
 #pragma unroll
     for (int part = 0; part < kParts; ++part)
@@ -58,11 +58,11 @@ template <class Config, class Fragment> struct RowScales {
   struct OfTokens {
     float scales[2];
   };
-  /// Where this thread's begin, of a piece. shared: those of the tile.
+  /// The begin of this thread's scales of a piece. shared: those of the tile.
   static __device__ __forceinline__ unsigned
   ofThread(unsigned shared, int piece, const Fragment &fragment) {
     int row = fragment.firstRow;
-    // Where registers are few it is computed anew.
+    // The index is computed anew if registers are few.
     if constexpr (Config::Mma::kRows > 64)
       row = Fragment::rowOfThread(ptx::threadIndex() - kProducers);
     return shared + unsigned(row + piece * 64) * 4;
@@ -75,7 +75,7 @@ template <class Config, class Fragment> struct RowScales {
       to.scales[slot] =
           __uint_as_float(ptx::loadShared(from + unsigned(slot * 8 * 4)));
   }
-  /// What partial sum i is multiplied by.
+  /// The factor of partial sum i.
   __device__ __forceinline__ float ofGroup(const OfTokens &of, int i) const {
     int part = kParts == 2 && !Fragment::isGate(i) ? 1 : 0;
     return of.scales[i % 4 / 2] * rhsScale[part];

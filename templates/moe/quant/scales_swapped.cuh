@@ -22,7 +22,7 @@
 
 namespace moe {
 
-/// Where the scale of a token lies among those of a tile whose columns are
+/// The place of a token's scale among those of a tile whose columns are
 /// tokens: the four of a thread (columns q * 2, + 1, + 8, + 9 of 16) are
 /// neighbours.
 __device__ __forceinline__ unsigned tokenScaleOffset(int token) {
@@ -99,7 +99,7 @@ template <class Config, class Fragment> struct SwappedScales {
     }
   }
 
-  /// Those that were asked for are now the weights'.
+  /// The scales that were asked for are now those of the weights.
   __device__ __forceinline__ void nextWeights() {
     if constexpr (Layout::kByGroup) {
       rhsScale[0] = next[0];
@@ -133,10 +133,10 @@ template <class Config, class Fragment> struct SwappedScales {
   struct OfTokens {
     float scales[kChunk / 2];
   };
-  /// Where this thread's begin, of a piece. shared: those of the tile.
+  /// The begin of this thread's scales of a piece. shared: those of the tile.
   static __device__ __forceinline__ unsigned
   ofThread(unsigned shared, int piece, const Fragment &fragment) {
-    // Where registers are few the thread's index is read anew.
+    // The thread's index is read anew if registers are few.
     int quad = kAtoms > 1 ? ptx::threadIndex() % 4 : fragment.firstCol / 2;
     return shared + unsigned(piece % Fragment::kPiecesOfAtom *
                                  Fragment::kPieceColumns * 4 +
@@ -149,7 +149,7 @@ template <class Config, class Fragment> struct SwappedScales {
       load(from + unsigned(chunk * kChunk * 2 * 4), to.scales);
   }
 
-  /// What partial sum i of a chunk is multiplied by.
+  /// The factor of partial sum i of a chunk.
   __device__ __forceinline__ float ofGroup(const OfTokens &of, int i) const {
     if constexpr (Layout::kByGroup)
       return of.scales[i / 4 * 2 + i % 2] * rhsScale[i % 4 / 2];

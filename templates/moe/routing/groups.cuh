@@ -17,8 +17,8 @@
 
 namespace moe::routing {
 
-/// Of the kTopGroups best groups the kTopK largest. A group is worth its best
-/// key, or, with a bias, the sum of its two best.
+/// Selects the kTopK largest of the kTopGroups best groups. A group's score is
+/// its best key, or, with a bias, the sum of its two best.
 template <int kGroups, int kTopGroups> struct TopKOfGroups {
   static constexpr bool kGrouped = true;
   static constexpr bool kFromTable = false;
@@ -138,7 +138,7 @@ template <int kGroups, int kTopGroups> struct TopKOfGroups {
   }
 };
 
-/// Of each group the kTopK / kGroups largest, group after group.
+/// Selects the kTopK / kGroups largest of each group, group after group.
 template <int kGroups> struct TopKPerGroup {
   static constexpr bool kGrouped = true;
   static constexpr bool kFromTable = false;

@@ -25,9 +25,9 @@ struct TopK {
   static constexpr bool kGrouped = false;
   static constexpr bool kFromTable = false;
 
-  /// Of 16-bit logits, whose key and index fit into one word: keys[i] is the
-  /// key in the upper half, 65535 - expert in the lower one, or 0 beyond the
-  /// last expert. Lane k < kTopK receives the word of the k-th best.
+  /// Selects by 16-bit logits, whose key and index fit into one word: keys[i]
+  /// is the key in the upper half, 65535 - expert in the lower one, or 0 beyond
+  /// the last expert. Lane k < kTopK receives the word of the k-th best.
   template <int kTopK, int kExperts, bool kTwo, int kPerLane>
   static __device__ __forceinline__ unsigned
   selectWords(unsigned (&keys)[kPerLane], int lane) {
@@ -78,13 +78,13 @@ struct TopK {
   }
 };
 
-/// What a table says for the token's id, whatever the logits.
+/// Selects what a table says for the token's id, whatever the logits.
 struct FromTable {
   static constexpr bool kGrouped = false;
   static constexpr bool kFromTable = true;
 };
 
-/// What the caller gives, and never logits: Args has none.
+/// Selects what the caller gives, and never by logits: Args has none.
 struct Given {
   static constexpr bool kGrouped = false;
   static constexpr bool kFromTable = false;

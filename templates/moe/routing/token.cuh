@@ -100,7 +100,7 @@ private:
   }
 };
 
-/// What a Config may leave away.
+/// The members that a Config may omit.
 template <class Config>
 inline constexpr bool kHasRoutingBias =
     requires { requires Config::kRoutingBias; };

@@ -28,7 +28,7 @@
 
 namespace moe {
 
-/// What the Config of a kernel of few tokens holds.
+/// The members of the Config of a few-token kernel.
 template <class Config> constexpr bool checkFewConfig() {
   MOE_REQUIRE_TYPE(Config, Score, "score policy");
   MOE_REQUIRE_TYPE(Config, Select, "selection policy");
@@ -110,7 +110,7 @@ template <class Config> struct Gemv {
   static_assert(kParts == 1 || Config::kInterleave == 8,
                 "gate and up rows must be interleaved by 8");
   static_assert(kStages >= 2 && kRows <= 8);
-  // Of which 16-byte chunks are counted in 32 bits.
+  // The 16-byte chunks of the weights are counted in 32 bits.
   static_assert((long long)Config::kLocalExperts * Config::kN * kVectors <
                     1ll << 32,
                 "weights of all experts must be below 64 GiB");

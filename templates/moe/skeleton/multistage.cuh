@@ -39,7 +39,7 @@ template <class Config> struct Ring {
   static constexpr int kRhsRowBytes =
       kCodes ? Layout::kChunks * kCodePitch<Weight, Input> : kRowBytes;
   static constexpr int kRhsPitch = Config::kK * kBits<Weight> / 8;
-  /// Of k, in global memory.
+  /// The bytes of a tile's weight row along k, in global memory.
   static constexpr int kRhsTileBytes = Schedule::kTileK * kBits<Weight> / 8;
   static constexpr int kStageBytes =
       kLhsBytes + Schedule::kTileN * kRhsRowBytes;
@@ -165,7 +165,7 @@ template <class Config> struct Copier {
     }
   }
 
-  /// Where pass i of a stage's codes lies.
+  /// The place of pass i of a stage's codes.
   __device__ __forceinline__ unsigned codesOf(int i, int stage) const {
     return codes + unsigned(stage * R::kStageBytes) +
            i * R::kRowsPerPass * R::kRhsRowBytes;

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What lies where in the shared memory of warp_specialized.cuh, which places of
-// it are whose turn, and which choices of a Config it can be instantiated with.
+// The shared memory of warp_specialized.cuh: what lies in which place, whose
+// turn a place is, and which choices of a Config it can be instantiated with.
 //
 //===----------------------------------------------------------------------===//
 
@@ -68,7 +68,7 @@ struct SlotTile {
   }
 };
 
-/// What lies where in the shared memory of a Config.
+/// The layout of shared memory for a Config.
 template <class Config> struct Specialized {
   using Schedule = typename Config::Schedule;
   using Input = typename Config::Input;

@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Where the tiles are so few that three quarters of the CTAs would have none, a
-// cluster of two takes one tile: each CTA has a half of k, the second one
-// leaves its sums in its ring, which is idle by then, and the first one adds
-// them to its own and stores. Whether tiles are split follows from their
-// number, which routing wrote, so all CTAs agree; sums are of two halves in a
-// fixed order. From a quarter of the CTAs on those that have a tile read nearly
-// as fast as all do: 32 tiles on 132 multiprocessors gain by it, 48 lose.
+// Split-K by clusters: if three quarters of the CTAs would have no tile, a
+// cluster of two takes one tile. Each CTA has a half of k. The second one
+// leaves its sums in its ring, which is idle by then. The first one adds them
+// to its own, in this fixed order, and stores. All CTAs agree on splitting: it
+// follows from the number of tiles, which routing wrote. A quarter of the CTAs
+// reads memory nearly as fast as all do: 32 tiles on 132 multiprocessors gain
+// by splitting, 48 lose.
 //
 //===----------------------------------------------------------------------===//
 
@@ -61,7 +61,7 @@ __device__ __forceinline__ SplitSteps splitSteps(bool isSplit) {
   }
 }
 
-/// Of a thread that does not multiply.
+/// The part of a thread that does not multiply.
 __device__ __forceinline__ void passExchange() {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {

@@ -26,7 +26,7 @@ template <class Config> struct SliceOf : Config {
   static constexpr int kN = Config::Schedule::kTileN;
 };
 
-/// What lies where in the shared memory of a Config.
+/// The layout of shared memory for a Config.
 template <class Config> struct Stationary {
   using Schedule = typename Config::Schedule;
   using Input = typename Config::Input;

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Of the skeleton that keeps token rows (stationary.cuh): an even share of the
-// sorted rows for each CTA, those of an expert from a multiple of 8 on.
+// The rows of the skeleton that keeps token rows (stationary.cuh): an even
+// share of the sorted rows for each CTA, those of an expert from a multiple of
+// 8 on.
 //
 //===----------------------------------------------------------------------===//
 

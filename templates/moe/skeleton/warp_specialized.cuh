@@ -150,8 +150,8 @@ template <class Config> struct WarpSpecialized {
     int chunk = int(threadIdx.x) % S::Layout::kChunks;
     unsigned destination =
         shared + S::kWeightBytes + S::Layout::offset(row, chunk);
-    // Where a thread's rows are stays in its registers; where those are few, a
-    // lane keeps that of another row, and hands it over each time.
+    // The places of a thread's rows stay in its registers. If registers are
+    // few, a lane keeps the place of one row, and hands it over each time.
     constexpr bool kOwnRows = Schedule::kProducerRegisters >= 48;
     constexpr int kHeld = kOwnRows ? S::kPasses : ceilDiv(S::kPasses, 8);
     constexpr int kBatch = kOwnRows ? S::kPasses : minimum(S::kPasses, 2);
@@ -385,7 +385,7 @@ template <class Config> struct WarpSpecialized {
       return cta.shared + (kSwapped ? S::kWeightBytes : 0);
     }
 
-    /// Where this warpgroup turns its results over.
+    /// The place where this warpgroup transposes its results.
     __device__ __forceinline__ unsigned staging() const {
       return cta.shared + S::kStaging +
              unsigned(warpgroup * SwappedStaging<Config>::kBytes);

@@ -190,7 +190,7 @@ TEST(Candidates, WhyGroupsAreQuantizedApart) {
   EXPECT_NE(whyGroupsApart("mma_sync", 128, 48, false), std::nullopt);
 }
 
-/// Where groups are quantized by the epilogue, there are tiles that have them.
+/// Groups that the epilogue quantizes have tiles that hold them.
 TEST(Candidates, EveryGroupThatFitsHasATile) {
   for (const char *arch : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_120a"}) {
     Hardware hardware;

@@ -174,7 +174,7 @@ private:
   std::unique_ptr<void, void (*)(void *)> memory;
 };
 
-/// What a layer holds once it is made, and what a run of it gave.
+/// The packed weights of a layer, and the outputs of a run of it.
 using Made = std::map<std::string, std::string>;
 
 const char *const kBlocks = R"({

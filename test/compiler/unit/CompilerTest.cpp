@@ -30,7 +30,7 @@ struct LayerText {
   std::string routing = "renormalize", options;
   int64_t experts = 8, topK = 2, hidden = 64, intermediate = 32;
 
-  /// Of the input: quantized schemes take any float.
+  /// The type of the input: quantized schemes take any float.
   std::string inputType() const {
     const catalog::Scheme *row = catalog::find(catalog::kSchemes, scheme);
     return std::string(row && row->a1.scale.empty() ? row->a1.element : "bf16");

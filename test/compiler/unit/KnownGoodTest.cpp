@@ -41,13 +41,13 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
   EXPECT_EQ(knownGood(p, both, h100())->groupM, 1);
   p.n = 28672, p.k = 4096;
   EXPECT_EQ(knownGood(p, both, h100())->groupM, 4);
-  // What has 8 bits, wgmma multiplies as such.
+  // Operands of 8 bits are multiplied by wgmma as they are.
   for (const TileRule &rule : kTileRules)
     if (rule.serves("wgmma", 1)) {
       MatmulProblem bytes = ofBytes(gateUp(1, 512, rule.rows));
       EXPECT_EQ(knownGood(bytes, both, h100())->engine, "wgmma");
     }
-  // Where its sums need no totals tiles are larger; the expert's weight of a
+  // Tiles are larger if their sums need no totals; the expert's weight of a
   // large one is shared.
   MatmulProblem fast = ofBytes(gateUp(1024, 65536, 192));
   EXPECT_FALSE(knownGood(fast, both, h100()));
@@ -85,7 +85,7 @@ TEST(KnownGood, ShortRowsOfTheSecondMatmulAreMultipliedBesideAnEpilogue) {
     down.resultBytes = 2;
     down.n = 2048, down.k = 768;
     EXPECT_TRUE(isWhole(down));
-    // Those of 64 rows where k is short.
+    // Tiles have 64 rows if k is short.
     down.tileRows = 64;
     EXPECT_FALSE(isWhole(down));
     down.n = 7168, down.k = 256;

@@ -45,7 +45,7 @@ inline MatmulProblem gateUp(int64_t minTokens, int64_t maxTokens,
   return p;
 }
 
-/// What the table says for wgmma tiles of so many rows.
+/// The table's roles for wgmma tiles of `tileRows` rows.
 inline Schedule roles(int64_t tileRows, int64_t elementBytes = 2) {
   Schedule s;
   s.engine = "wgmma";

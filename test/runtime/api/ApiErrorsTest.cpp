@@ -113,7 +113,7 @@ TEST_F(ApiErrors, RowStrides) {
             fmt::format("value 'x': expected a row stride whose rows fit 64 "
                         "bits, got {}",
                         INT64_MAX / 16 * 8));
-  // What one row's stride is does not matter.
+  // The stride of a single row does not matter.
   RunData one(tiny.shape, 1);
   auto single = one.tensors();
   single[0] = withStrides(single[0], {3, 1});
@@ -226,7 +226,7 @@ TEST_F(ApiErrors, OptionsOfOtherVersions) {
   EXPECT_EQ(runWith(data.tensors(), 9, &options), MOEC_INVALID_ARGUMENT);
   EXPECT_EQ(message, "moec_run_options.struct_size is 0; set it to "
                      "sizeof(moec_run_options)");
-  // Of a struct that was never set: nothing behind it is read.
+  // A struct that was never set: nothing behind it is read.
   options.struct_size = SIZE_MAX;
   EXPECT_EQ(runWith(data.tensors(), 9, &options), MOEC_INVALID_ARGUMENT);
   EXPECT_EQ(message, "moec_run_options.struct_size is 18446744073709551615; "

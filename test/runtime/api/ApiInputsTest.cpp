@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What moec.h says of moec_run: which types logits and given weights may have,
+// The promises of moec.h on moec_run: which types logits and weights may have,
 // what an id of no expert does, and which tensors may share memory.
 //
 //===----------------------------------------------------------------------===//

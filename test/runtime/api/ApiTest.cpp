@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What an engine does with a package, a layer and a context, without a GPU.
+// An inference engine's use of package, layer and context, without a GPU.
 //
 //===----------------------------------------------------------------------===//
 
@@ -146,7 +146,7 @@ TEST(Api, PackedToOtherMemoryIsTheSame) {
   ASSERT_EQ(run(layer, context, data.tensors(), 9), MOEC_OK);
   EXPECT_TRUE(data.out == expectedOutput(tiny, 1, 9));
 
-  // What is packed already is only bound.
+  // Weights that are packed already are only bound.
   Weights other(tiny.shape, 1);
   moec_layer_options options = {};
   options.struct_size = sizeof(options);

@@ -28,7 +28,7 @@ struct FakeGpu {
 
 } // namespace moec::test
 
-/// What the library believes.
+/// The state of the fake library.
 extern "C" moec::test::FakeGpu *fakeGpu();
 
 #endif // MOEC_TEST_RUNTIME_CUDA_FAKECUDA_H

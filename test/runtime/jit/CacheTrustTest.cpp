@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What other users can put into a folder of the cache, and what a fork leaves
-// behind. The compiler is a function, so every case runs without NVRTC.
+// Entries that other users put into a folder of the cache, and files that a
+// fork leaves behind. The compiler is a function, so every case runs without
+// NVRTC.
 //
 //===----------------------------------------------------------------------===//
 
@@ -61,7 +62,7 @@ protected:
   std::atomic<int> compiles = 0;
 };
 
-/// What a child did: its exit status, or 1000 where it hung or died.
+/// A child's exit status, or 1000 if it hung or died.
 int statusOf(const std::function<int()> &body) {
   pid_t child = ::fork();
   if (child == 0) {

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What is asked for, then MOEC_JOBS, then the threads that the affinity mask
+// The jobs asked for, then MOEC_JOBS, then the threads that the affinity mask
 // leaves; never more than there is work.
 //
 //===----------------------------------------------------------------------===//

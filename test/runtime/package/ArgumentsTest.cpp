@@ -124,7 +124,7 @@ TEST(Arguments, bindingChecksTheCaller) {
   EXPECT_TRUE(bindValue(logits, symbols, 0));
   EXPECT_EQ(bindValue(logits, symbols, 0x100, "", 8).error().message,
             "value 'logits': expected row stride 4 (elements), got 8");
-  // Of several types, each needs its own size.
+  // A value of several types needs the alignment of the given one.
   logits.alignment = 4;
   for (auto [type, code, bytes] :
        {std::tuple{"f32", 0, 4}, {"f16", 1, 2}, {"bf16", 2, 2}}) {

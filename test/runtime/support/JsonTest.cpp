@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What is no strict JSON is refused at its place; what is comes as it stands;
-// large texts take time that is linear in their size.
+// A text that is no strict JSON is refused at its place; others come as they
+// are; large texts take time that is linear in their size.
 //
 //===----------------------------------------------------------------------===//
 
@@ -156,7 +156,7 @@ TEST(StrictJson, MessagesStayShort) {
             R"({"a":[1,2.5,null],"b":"x"})");
 }
 
-/// What was written is read again as it was, whatever is in it.
+/// A text that was written is read again as it was, whatever is in it.
 TEST(StrictJson, ReadsWhatWasWritten) {
   json value = {{"", {{"\"\\\n\x01", json::array({json::object(), -1})}}},
                 {"numbers", {0, -0.0, 1e-310, 1.7976931348623157e308}}};

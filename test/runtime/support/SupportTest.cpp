@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the runtime stands on: errors that name the path, writes that are there
+// The base of the runtime: errors that name the path, writes that are there
 // wholly or not at all, hashes of known texts.
 //
 //===----------------------------------------------------------------------===//

@@ -119,7 +119,7 @@ struct Model {
   void putInLayer(const std::string &name, Stored tensor) {
     tensors["model.layers.3." + name] = std::move(tensor);
   }
-  /// Of a layer whose codes are integers in groups of 8.
+  /// Makes the codes integers in groups of 8, with scales.
   void scale(const char *layout, int64_t added) {
     for (const char *which : {"w1", "w2"})
       manifest.layer["quant"][which]["group"] = {1, 8};
@@ -142,7 +142,7 @@ struct Model {
       value(name, "bf16", {1});
   }
 
-  /// What loading the first matmul's weights said, "taken" if nothing.
+  /// The error of loading the first matmul's weights, "taken" if none.
   std::string loaded() const {
     const Folder folder;
     folder.write("model.safetensors", fileOf(tensors));
@@ -155,7 +155,7 @@ struct Model {
     Result<void> done = loader->load(manifest.values.front(), to);
     return done ? "taken" : done.error().message.substr(folder.path.size() + 2);
   }
-  /// What looking at the names said, "taken" if nothing.
+  /// The error of the check of names, "taken" if none.
   std::string said() const {
     const Folder folder;
     folder.write("model.safetensors", fileOf(tensors));
@@ -187,7 +187,7 @@ std::string notTaken(const std::string &name, const std::string &what,
 TEST(CheckTensors, AllAreTaken) {
   Model model;
   EXPECT_EQ(model.said(), "taken");
-  // What is no expert's, what says nothing, other layers, other models.
+  // Tensors of no expert, tensors without facts, other layers, other models.
   model.putInLayer("mlp.gate.weight", filled("BF16", {kExperts, kHidden}));
   model.putInLayer("mlp.gate.weight_scale", filled("F32", {1}));
   model.putInLayer("mlp.router.bias", filled("BF16", {kExperts}));
@@ -237,7 +237,7 @@ TEST(CheckTensors, Scales) {
 
 TEST(CheckTensors, CodesAreNoFloats) {
   EXPECT_EQ(Model().loaded(), "taken");
-  // Of these no scale is there that could be left out.
+  // These types have no scale that could be left out.
   for (const char *type :
        {"F8_E4M3", "F8_E5M2", "F8_E8M0", "I8", "U8", "I16"}) {
     const Model model("bf16", type);
@@ -259,7 +259,7 @@ TEST(CheckTensors, ScalesOfActivations) {
                "fp8_tensor, int8_tensor or nvfp4)",
                "input_scale");
   EXPECT_EQ(model.said(), refused);
-  // Of the first matmul alone.
+  // The first matmul alone has a scale.
   model.value("a1_scale", "f32", {kExperts});
   EXPECT_EQ(model.said(), refused);
   model.options.ignored = {"input_scale"};
@@ -305,7 +305,7 @@ TEST(CheckTensors, ZeroPoints) {
                           "stored_layout {}; accepted: a layer with zero "
                           "points (quant_config int4_zp_w4a16)",
                           kWhere, added ? 5 : 10, added ? 7 : 8, layout));
-    // Those of another rank's experts are that rank's to look at.
+    // Another rank's experts are that rank's to check.
     model.manifest.layer["local_experts"]["count"] = 1;
     EXPECT_EQ(model.said(), "taken");
   }
