@@ -7,8 +7,8 @@
 
 #include "compiler/passes/Overlap.h"
 
+#include "compiler/engine/Problem.h"
 #include "compiler/passes/ProgramValues.h"
-#include "compiler/schedule/Problem.h"
 
 using namespace mlir;
 using namespace moec;

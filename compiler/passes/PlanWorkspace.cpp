@@ -15,7 +15,7 @@
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/ProgramValues.h"
 #include "compiler/passes/Targets.h"
-#include "compiler/schedule/Liveness.h"
+#include "compiler/plan/Liveness.h"
 #include "runtime/package/Limits.h"
 
 #include "mlir/IR/BuiltinOps.h"

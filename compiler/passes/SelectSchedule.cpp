@@ -12,13 +12,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/engine/CostModel.h"
+#include "compiler/engine/Engine.h"
+#include "compiler/engine/Slices.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/ProgramValues.h"
-#include "compiler/schedule/Candidates.h"
-#include "compiler/schedule/CostModel.h"
-#include "compiler/schedule/SharedMemory.h"
-#include "compiler/schedule/Slices.h"
-#include "compiler/schedule/Tuned.h"
+#include "compiler/plan/Tuned.h"
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"
 #include "runtime/support/Files.h"
@@ -199,11 +198,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
         return kernel.emitError()
                << "no schedule of engine '" << engine << "' is legal for tiles "
                << "of " << problem.tileRows << " rows on " << target.getArch()
-               << "; "
-               << (!catalog::find(catalog::kEngines, engine)->warpSpecialized
-                       ? "tiles of 16, 32, 64 and 128 rows"
-                   : problem.elementBytes == 1 ? "multiples of 16 up to 128"
-                                               : "multiples of 16 up to 256")
+               << "; " << findEngine(engine)->possibleTileRows(problem)
                << " are";
       chosen = best(problem, legal, hardware);
     }
@@ -273,11 +268,6 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     if (auto reason = whyIllegal(problem, s, hardware))
       return kernel.emitError()
              << "the schedule that stands is not legal: " << *reason;
-    if (const int64_t most = occupancy(problem, s, hardware);
-        s.ctasPerSm > most)
-      return kernel.emitError()
-             << "the schedule that stands is not legal: " << s.ctasPerSm
-             << " CTAs a multiprocessor; " << most << " fit";
     moe::Schedule whole = common(program);
     take(s, whole);
     if (mayBeSplit(program, problem, s, hardware) && !stands.cluster.empty())

@@ -20,9 +20,9 @@
 #include "compiler/backend/cuda/QuantizeEmitter.h"
 #include "compiler/backend/cuda/RoutingEmitter.h"
 #include "compiler/backend/cuda/SlicesEmitter.h"
+#include "compiler/engine/Engine.h"
 #include "compiler/passes/Overlap.h"
 #include "compiler/passes/ProgramValues.h"
-#include "compiler/schedule/SharedMemory.h"
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/Engines.h"
 #include "dialect/catalog/Schemes.h"
@@ -310,6 +310,7 @@ void Emitter::emitBatch(moe::BatchOp batch) {
 /// What shared memory and fragments depend on.
 static Schedule numbersOf(moe::ScheduleAttr schedule) {
   Schedule numbers;
+  numbers.engine = schedule.getEngine();
   numbers.tileM = schedule.getTileM(), numbers.tileN = schedule.getTileN();
   numbers.tileK = schedule.getTileK();
   numbers.stages = schedule.getStages();

@@ -14,7 +14,7 @@
 
 #include "compiler/backend/cuda/StoredWeights.h"
 #include "compiler/passes/ProgramValues.h"
-#include "compiler/schedule/Liveness.h"
+#include "compiler/plan/Liveness.h"
 
 #include <fmt/format.h>
 

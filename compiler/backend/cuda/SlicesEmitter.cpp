@@ -12,8 +12,8 @@
 
 #include "compiler/backend/cuda/SlicesEmitter.h"
 
+#include "compiler/engine/Slices.h"
 #include "compiler/passes/ProgramValues.h"
-#include "compiler/schedule/Slices.h"
 #include "dialect/catalog/Engines.h"
 
 #include <fmt/format.h>
