@@ -26,73 +26,25 @@ namespace {
 /// One row: serves operands of 16 bits and m tiles of so many rows, for at most
 /// `rowsPerExpert` rows an expert in the mean.
 struct Row {
-  int64_t tileM;
+  int64_t tileM = 0;
   double rowsPerExpert = kAnyRows;
-  int64_t tileN, tileK, stages, warpsM, warpsN, ctasPerSm, groupM;
-  Measured measured;
+  int64_t tileN = 0, tileK = 0, stages = 0;
+  int64_t warpsM = 1, warpsN = 4, ctasPerSm = 2, groupM = 1;
+  Measured measured = {"bench/notes/mma_sync-h100.md", "2026-11-21"};
 };
-
-constexpr Measured kSchedules = {"bench/notes/mma_sync-h100.md", "2026-11-21"};
 
 /// Best first. Where the weight of an expert outgrows the L2, tiles share it
 /// while it passes.
+// clang-format off
 constexpr Row kRows[] = {
-    {.tileM = 16,
-     .tileN = 64,
-     .tileK = 128,
-     .stages = 4,
-     .warpsM = 1,
-     .warpsN = 4,
-     .ctasPerSm = 3,
-     .groupM = 1,
-     .measured = kSchedules},
-    {.tileM = 32,
-     .tileN = 64,
-     .tileK = 128,
-     .stages = 4,
-     .warpsM = 1,
-     .warpsN = 4,
-     .ctasPerSm = 2,
-     .groupM = 1,
-     .measured = kSchedules},
-    {.tileM = 64,
-     .rowsPerExpert = 64,
-     .tileN = 64,
-     .tileK = 128,
-     .stages = 3,
-     .warpsM = 1,
-     .warpsN = 4,
-     .ctasPerSm = 2,
-     .groupM = 1,
-     .measured = kSchedules},
-    {.tileM = 64,
-     .tileN = 128,
-     .tileK = 64,
-     .stages = 3,
-     .warpsM = 1,
-     .warpsN = 4,
-     .ctasPerSm = 2,
-     .groupM = 4,
-     .measured = kSchedules},
-    {.tileM = 128,
-     .tileN = 256,
-     .tileK = 64,
-     .stages = 3,
-     .warpsM = 2,
-     .warpsN = 4,
-     .ctasPerSm = 1,
-     .groupM = 4,
-     .measured = kSchedules},
-    {.tileM = 128,
-     .tileN = 256,
-     .tileK = 32,
-     .stages = 4,
-     .warpsM = 2,
-     .warpsN = 4,
-     .ctasPerSm = 1,
-     .groupM = 4,
-     .measured = kSchedules},
+    {.tileM = 16, .tileN = 64, .tileK = 128, .stages = 4, .ctasPerSm = 3},
+    {.tileM = 32, .tileN = 64, .tileK = 128, .stages = 4},
+    {.tileM = 64, .rowsPerExpert = 64, .tileN = 64, .tileK = 128, .stages = 3},
+    {.tileM = 64, .tileN = 128, .tileK = 64, .stages = 3, .groupM = 4},
+    {.tileM = 128, .tileN = 256, .tileK = 64, .stages = 3, .warpsM = 2, .ctasPerSm = 1, .groupM = 4},
+    {.tileM = 128, .tileN = 256, .tileK = 32, .stages = 4, .warpsM = 2, .ctasPerSm = 1, .groupM = 4},
 };
+// clang-format on
 
 class MmaSync final : public Multistage {
 public:
