@@ -138,8 +138,8 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
                  << "'; each value has one writer";
         live.push_back({name, known->bytes(), index, index});
       }
-      moe::ScheduleAttr schedule = launch.getKernelOp().getScheduleAttr();
-      if (schedule && schedule.getBuffers() > 0)
+      if (isa_and_nonnull<moe::SlicesScheduleAttr>(
+              launch.getKernelOp().getScheduleAttr()))
         for (const WorkspaceValue &value : values)
           if (value.name == kSlices)
             live.push_back({value.name, value.bytes(), index, index});
