@@ -49,13 +49,15 @@ void addSchedule(ordered_json &kernel, moe::ScheduleAttr schedule) {
   kernel["engine"] = schedule.getEngine().str();
   if (!schedule.getTile().empty())
     kernel["tile"] = std::vector<int64_t>(schedule.getTile());
+  if (auto combine = mlir::dyn_cast<moe::CombineScheduleAttr>(schedule))
+    kernel["columns"] = combine.getColumns();
   if (schedule.getStages())
     kernel["pipeline_stages"] = schedule.getStages();
-  if (!schedule.getWarps().empty())
-    kernel["warps"] = std::vector<int64_t>(schedule.getWarps());
-  if (schedule.getConsumerWarps()) {
-    kernel["producer_warps"] = schedule.getProducerWarps();
-    kernel["consumer_warps"] = schedule.getConsumerWarps();
+  if (auto warps = mlir::dyn_cast<moe::WarpsScheduleAttr>(schedule))
+    kernel["warps"] = std::vector<int64_t>(warps.getWarps());
+  if (const moe::Roles *roles = schedule.getRoles()) {
+    kernel["producer_warps"] = roles->producerWarps;
+    kernel["consumer_warps"] = roles->consumerWarps;
   }
   if (schedule.getSwap())
     kernel["swap"] = true;
@@ -186,6 +188,8 @@ std::string kernelText(const ordered_json &kernel) {
     text += textOf(kernel, "engine") + ", ";
   if (kernel.contains("tile"))
     text += fmt::format("tile {}, ", joined(kernel["tile"], "x"));
+  if (kernel.contains("columns"))
+    text += fmt::format("{} columns, ", kernel["columns"].dump());
   if (kernel.contains("pipeline_stages"))
     text +=
         fmt::format("{} pipeline stages, ", kernel["pipeline_stages"].dump());

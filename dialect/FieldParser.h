@@ -64,13 +64,15 @@ class FieldParser {
 public:
   explicit FieldParser(mlir::AsmParser &parser) : parser(parser) {}
 
-  void word(llvm::StringRef name, std::string &value) {
+  /// The default is the printer's.
+  void word(llvm::StringRef name, std::string &value,
+            llvm::StringRef /*absent*/ = "") {
     field(name, [this, &value] { return parser.parseKeywordOrString(&value); });
   }
   void text(llvm::StringRef name, std::string &value) {
     field(name, [this, &value] { return parser.parseString(&value); });
   }
-  void integer(llvm::StringRef name, int64_t &value) {
+  void integer(llvm::StringRef name, int64_t &value, int64_t /*absent*/ = 0) {
     field(name, [this, &value] { return parser.parseInteger(value); });
   }
   void integer(llvm::StringRef name, std::optional<int64_t> &value) {

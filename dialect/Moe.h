@@ -13,6 +13,7 @@
 #ifndef MOEC_DIALECT_MOE_H
 #define MOEC_DIALECT_MOE_H
 
+#include "dialect/Schedules.h"
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/GateUpOrders.h"
@@ -87,27 +88,6 @@ struct Parallel {
   std::optional<int64_t> rank;
 };
 
-/// The fields of #moe.schedule. Empty and 0: does not apply or not decided.
-struct Schedule {
-  std::string engine;
-  llvm::SmallVector<int64_t, 3> tile; ///< m, n, k
-  int64_t stages = 0;
-  llvm::SmallVector<int64_t, 2> warps; ///< m, n
-  int64_t group = 0;                   ///< m tiles that share a traversal of n
-  bool swap = false;
-  int64_t blockTokens = 0;
-  int64_t blockRows = 0, buffers = 0; ///< of a matmul that combines
-  int64_t threads = 0;
-  int64_t ctasPerSm = 1;
-  llvm::SmallVector<int64_t, 3> cluster; ///< x, y, z
-  int64_t producerWarps = 0, consumerWarps = 0;
-  llvm::SmallVector<int64_t, 2> registers; ///< of producers, of consumers
-  bool programmatic = false;
-  bool cooperative = false;
-  bool persistent = false;
-  std::string source = "default"; ///< tuned, modelled or default
-};
-
 } // namespace moec::moe
 
 // Generated code names parameters that it does not use.
@@ -115,6 +95,7 @@ struct Schedule {
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #include "dialect/MoeDialect.h.inc"
 #include "dialect/MoeEnums.h.inc"
+#include "dialect/MoeSchedules.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialect/MoeAttrs.h.inc"
 #include "dialect/MoeInterfaces.h.inc"

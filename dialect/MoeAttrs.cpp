@@ -13,6 +13,7 @@
 #include "dialect/FieldParser.h"
 #include "dialect/Moe.h"
 #include "dialect/catalog/Activations.h"
+#include "dialect/catalog/Engines.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 
@@ -24,6 +25,7 @@ using namespace moec;
 using namespace moec::moe;
 
 #include "dialect/MoeEnums.cpp.inc"
+#include "dialect/MoeSchedules.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialect/MoeAttrs.cpp.inc"
 
@@ -32,6 +34,41 @@ void MoeDialect::registerAttributes() {
 #define GET_ATTRDEF_LIST
 #include "dialect/MoeAttrs.cpp.inc"
       >();
+}
+
+/// Ends the mnemonic of a matmul's schedule, behind its engine.
+static constexpr llvm::StringLiteral kSchedule = "_schedule";
+
+Attribute MoeDialect::parseAttribute(DialectAsmParser &parser,
+                                     Type type) const {
+  StringRef mnemonic;
+  Attribute attribute;
+  const SMLoc at = parser.getCurrentLocation();
+  if (generatedAttributeParser(parser, &mnemonic, type, attribute).has_value())
+    return attribute;
+  StringRef name = mnemonic;
+  if (!name.consume_back(kSchedule)) {
+    parser.emitError(at) << "unknown attribute '" << mnemonic << "'";
+    return {};
+  }
+  const catalog::Engine *engine =
+      catalog::find(catalog::kEngines, std::string_view(name));
+  if (!engine) {
+    parser.emitError(at) << "unknown engine '" << name
+                         << "'; known: " << catalog::names(catalog::kEngines);
+    return {};
+  }
+  return engine->warpSpecialized ? RolesScheduleAttr::parse(parser, name)
+                                 : WarpsScheduleAttr::parse(parser, name);
+}
+
+void MoeDialect::printAttribute(Attribute attribute,
+                                DialectAsmPrinter &printer) const {
+  if (succeeded(generatedAttributePrinter(attribute, printer)))
+    return;
+  printer << cast<ScheduleAttr>(attribute).getEngine() << kSchedule;
+  TypeSwitch<Attribute>(attribute).Case<WarpsScheduleAttr, RolesScheduleAttr>(
+      [&](auto schedule) { schedule.print(printer); });
 }
 
 //===----------------------------------------------------------------------===//

@@ -16,6 +16,7 @@
 #define MOEC_DIALECT_MOEATTRS_TD
 
 include "dialect/MoeDialect.td"
+include "dialect/MoeSchedules.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/TensorEncoding.td"
 
@@ -341,71 +342,6 @@ def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [
   let extraClassDeclaration = [{
     /// Of a weight before it is packed.
     static LayoutAttr getStored(::mlir::MLIRContext *context, ::llvm::StringRef row);
-  }];
-}
-
-def Moe_ScheduleAttr : Moe_FieldsAttr<"Schedule", "schedule"> {
-  let summary = "how a kernel does its work";
-  let description = [{
-    * `engine`: the instruction family, a row of Engines.h;
-    * `tile = [m, n, k]`, `stages`, `warps = [m, n]`, `group` (m tiles that
-      share a traversal of n): of kernels with a matmul. m counts token rows, n
-      weight rows, also where `swap` puts the weight rows on the M side of the
-      instruction's tile;
-    * `block_tokens`: tokens of one CTA, of route, count, permute and of a
-      second matmul that combines; `block_rows`: rows of its lhs that a CTA of
-      that one keeps in shared memory, while the result is made in slices of n
-      columns, of which `buffers` are in memory at a time;
-    * `threads` of a CTA, `ctas_per_sm` (at least, as __launch_bounds__ says);
-    * `cluster = [x, y, z]`, `persistent` (as many CTAs as the GPU holds),
-      `cooperative` (has a grid-wide wait), `programmatic` (may start before
-      its predecessor has finished);
-    * `producer_warps`, `consumer_warps` and the `registers` of a thread of
-      each: the roles of a warp-specialized main loop, in place of `warps`. A
-      warpgroup of 4 consuming warps takes 64 or 128 weight rows with `swap`,
-      and as many token rows without; no other engine has `swap`.
-      Where there are slices, producers also talk to other CTAs and combine;
-    * `source`: `tuned`, `modelled` or `default`.
-
-    ```mlir
-    #decode = #moe.schedule<engine = mma_sync, tile = [16, 64, 64], stages = 4, warps = [1, 4], group = 8, threads = 128, ctas_per_sm = 2, programmatic, source = modelled>
-    #route = #moe.schedule<engine = simt, block_tokens = 64, threads = 256, source = default>
-    #roles = #moe.schedule<engine = wgmma, tile = [256, 128, 64], stages = 4, group = 4, swap, threads = 384, producer_warps = 4, consumer_warps = 8, registers = [56, 224], programmatic, persistent, source = tuned>
-    #slices = #moe.schedule<engine = wgmma, tile = [64, 128, 128], stages = 4, group = 1, swap, block_tokens = 63, block_rows = 512, buffers = 2, threads = 640, producer_warps = 12, consumer_warps = 8, registers = [72, 128], programmatic, cooperative, persistent>
-    module attributes {moe.example = [#decode, #route, #roles, #slices]} {}
-    ```
-  }];
-  let parameters = (ins
-    StringRefParameter<"a row of Engines.h">:$engine,
-    OptionalArrayRefParameter<"int64_t">:$tile,
-    OptionalParameter<"int64_t", "0">:$stages,
-    OptionalArrayRefParameter<"int64_t">:$warps,
-    OptionalParameter<"int64_t", "0">:$group,
-    OptionalParameter<"bool">:$swap,
-    OptionalParameter<"int64_t", "0">:$blockTokens,
-    OptionalParameter<"int64_t", "0">:$blockRows,
-    OptionalParameter<"int64_t", "0">:$buffers,
-    OptionalParameter<"int64_t", "0">:$threads,
-    OptionalParameter<"int64_t", "1">:$ctasPerSm,
-    OptionalArrayRefParameter<"int64_t">:$cluster,
-    OptionalParameter<"int64_t", "0">:$producerWarps,
-    OptionalParameter<"int64_t", "0">:$consumerWarps,
-    OptionalArrayRefParameter<"int64_t">:$registers,
-    OptionalParameter<"bool">:$programmatic,
-    OptionalParameter<"bool">:$cooperative,
-    OptionalParameter<"bool">:$persistent,
-    StringRefParameter<"tuned, modelled or default", "\"default\"">:$source
-  );
-  let builders = [
-    AttrBuilder<(ins "const ::moec::moe::Schedule &":$fields)>
-  ];
-  let extraClassDeclaration = [{
-    Schedule getFields() const;
-    int64_t getTileM() const { return getTile().empty() ? 0 : getTile()[0]; }
-    int64_t getTileN() const { return getTile().empty() ? 0 : getTile()[1]; }
-    int64_t getTileK() const { return getTile().empty() ? 0 : getTile()[2]; }
-    int64_t getWarpsM() const { return getWarps().empty() ? 0 : getWarps()[0]; }
-    int64_t getWarpsN() const { return getWarps().empty() ? 0 : getWarps()[1]; }
   }];
 }
 

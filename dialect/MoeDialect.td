@@ -34,9 +34,15 @@ def Moe_Dialect : Dialect {
     A leading `?` in a tensor type is a number of tokens or of rows (pairs of a
     token and one of its experts, sorted by expert); each operation says which.
   }];
-  let useDefaultAttributePrinterParser = 1;
   let usePropertiesForAttributes = 1;
-  let extraClassDeclaration = "void registerAttributes();";
+  let extraClassDeclaration = [{
+    void registerAttributes();
+    /// Schedules of a matmul are called as their engine, a row of Engines.h.
+    ::mlir::Attribute parseAttribute(::mlir::DialectAsmParser &parser,
+                                     ::mlir::Type type) const override;
+    void printAttribute(::mlir::Attribute attribute,
+                        ::mlir::DialectAsmPrinter &printer) const override;
+  }];
 }
 
 class Moe_Attr<string name, string attrMnemonic, list<Trait> traits = []>

@@ -146,7 +146,7 @@ def Moe_KernelOp : Moe_Op<"kernel", [
       routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>}
     moe.program @tiny_sm_80 of @tiny for #moe.target<sm_80> max_tokens 64 inputs ["y", "positions", "weights"] {
     ^bb0(%y: tensor<?x64xf32>, %positions: tensor<?x2xi32>, %weights: tensor<?x2xf32>):
-      moe.kernel @combine schedule #moe.schedule<engine = simt, threads = 128> fields ["partials", "positions", "topk_weights"] results ["out"] {
+      moe.kernel @combine schedule #moe.combine_schedule<columns = 64, threads = 128> fields ["partials", "positions", "topk_weights"] results ["out"] {
       ^bb0(%partials: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
         %0 = moe.combine %partials, %p, %w : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xf32>
         moe.yield %0 : tensor<?x64xf32>

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Asks the resolver (schedule/Resolver.h) and writes its answer on the
+// Asks the resolver (plan/Resolver.h) and writes its answer on the
 // program, refusals included. The choice is per program, so that all variants
 // read the same packed weights.
 //
@@ -13,7 +13,7 @@
 
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/ProgramValues.h"
-#include "compiler/schedule/Resolver.h"
+#include "compiler/plan/Resolver.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

@@ -14,9 +14,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/engine/Engine.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/ProgramValues.h"
-#include "compiler/schedule/Candidates.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"

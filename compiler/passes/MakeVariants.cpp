@@ -6,19 +6,18 @@
 //===----------------------------------------------------------------------===//
 //
 // The ranges and their tiles follow from the rules of the program's engine and
-// the size of its operands' elements (schedule/TileRules.h). Before them comes
-// a range of a few tokens with an engine of its own (schedule/Gemv.h), or a
-// refusal in the report that says why there is none. Where the second matmul
-// and combine pay as one kernel, GPUs that are large enough have ranges more
-// (schedule/Slices.h), which come before those of all.
+// the size of its operands' elements (engine/Engine.h). Before them comes a
+// range of a few tokens with an engine of its own (engine/Gemv.h), or a refusal
+// in the report that says why there is none. Where the second matmul and
+// combine pay as one kernel, GPUs that are large enough have ranges more
+// (engine/Slices.h), which come before those of all.
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/engine/Gemv.h"
+#include "compiler/engine/Slices.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/ProgramValues.h"
-#include "compiler/schedule/Gemv.h"
-#include "compiler/schedule/Slices.h"
-#include "compiler/schedule/TileRules.h"
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"
 #include "runtime/package/Limits.h"
@@ -36,7 +35,6 @@ namespace moec::compiler {
 using namespace mlir;
 using namespace moec;
 using compiler::kAnyRows;
-using compiler::kTileRules;
 using compiler::TileRule;
 
 namespace {
@@ -58,7 +56,8 @@ int64_t operandBytes(moe::VariantOp variant) {
 }
 
 SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
-  const StringRef engine = program.getReportAttr().getEngine();
+  const compiler::Engine *engine =
+      compiler::findEngine(program.getReportAttr().getEngine());
   const int64_t elementBytes = operandBytes(stages);
   const int64_t maxTokens = stages.getMaxTokens();
   const bool isBatched = compiler::isBatched(program);
@@ -70,6 +69,11 @@ SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
                 : double(compiler::rowsOfToken(program)) /
                       double(compiler::storedExperts(program));
   SmallVector<Range> ranges;
+  SmallVector<TileRule> rules;
+  if (engine)
+    for (const TileRule &rule : engine->tileRules())
+      if (rule.serves(elementBytes, addsFast))
+        rules.push_back(rule);
   const auto add = [&](int64_t last, const TileRule &rule) {
     last = std::min(last, maxTokens);
     if (last > (ranges.empty() ? 0 : ranges.back().last))
@@ -77,15 +81,12 @@ SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
   };
   // Which tile serves may not depend on the number of tokens: that of the most.
   if (program.getBatchInvariant()) {
-    for (const TileRule &rule : kTileRules)
-      if (rule.most == kAnyRows &&
-          rule.serves(std::string_view(engine), elementBytes, addsFast))
+    for (const TileRule &rule : rules)
+      if (rule.most == kAnyRows)
         add(maxTokens, rule);
     return ranges;
   }
-  for (const TileRule &rule : kTileRules) {
-    if (!rule.serves(std::string_view(engine), elementBytes, addsFast))
-      continue;
+  for (const TileRule &rule : rules) {
     int64_t last = maxTokens;
     if (rule.most < kAnyRows) {
       const auto tokens = static_cast<uint64_t>(rule.most / rowsPerToken);
@@ -237,19 +238,18 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   return few;
 }
 
-/// The ranges of slices: where the engine is warp-specialized and nobody asks
-/// for what their kernel does not do.
+/// The ranges of slices: where they serve beside the engine and nobody asks for
+/// what their kernel does not do.
 std::vector<compiler::SlicesRange> slicesOf(moe::ProgramOp program,
                                             moe::VariantOp stages,
                                             compiler::Hardware &hardware) {
   const moe::ReportAttr report = program.getReportAttr();
   const moe::TargetAttr target = program.getTarget();
-  const catalog::Engine *engine =
-      catalog::find(catalog::kEngines, std::string_view(report.getEngine()));
+  const compiler::Engine *engine = compiler::findEngine(report.getEngine());
   // Which kernels serve may not depend on the number of tokens, sums are not
   // always made here, of weighted rows alone, rows of other ranks' experts are
   // never counted on, and one scale for all rows was not measured.
-  if (report.getBackend() != "grouped" || !engine || !engine->warpSpecialized ||
+  if (report.getBackend() != "grouped" || !engine || !engine->hasSlices() ||
       program.getBatchInvariant() ||
       !compiler::findHardware(target.getArch().str(), target.getGpu().str(),
                               hardware))

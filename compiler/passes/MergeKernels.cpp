@@ -43,12 +43,9 @@ static std::string boundNames(moe::LaunchOp launch) {
 }
 
 /// The schedule of a kernel, wherever it is from.
-static moe::ScheduleAttr withoutSource(moe::KernelOp kernel) {
-  if (!kernel.getScheduleAttr())
-    return {};
-  moe::Schedule fields = kernel.getScheduleAttr().getFields();
-  fields.source = "default";
-  return moe::ScheduleAttr::get(kernel.getContext(), fields);
+static Attribute withoutSource(moe::KernelOp kernel) {
+  moe::ScheduleAttr schedule = kernel.getScheduleAttr();
+  return schedule ? schedule.withoutSource() : Attribute();
 }
 
 static bool areEqual(moe::KernelOp a, moe::KernelOp b) {

@@ -7,8 +7,8 @@
 
 #include "compiler/passes/Overlap.h"
 
+#include "compiler/engine/Problem.h"
 #include "compiler/passes/ProgramValues.h"
-#include "compiler/schedule/Problem.h"
 
 using namespace mlir;
 using namespace moec;
@@ -40,7 +40,7 @@ static constexpr int64_t kOverlappedTileRows = 16;
 /// nothing else.
 static bool isPersistentMatmul(moe::KernelOp kernel) {
   moe::ScheduleAttr schedule = kernel ? kernel.getScheduleAttr() : nullptr;
-  return schedule && schedule.getConsumerWarps() > 0 &&
+  return schedule && isa<moe::RolesScheduleAttr>(schedule) &&
          schedule.getProgrammatic() &&
          schedule.getTileM() <= kOverlappedTileRows &&
          findStage<moe::GroupedMatmulOp>(kernel) &&

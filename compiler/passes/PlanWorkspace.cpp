@@ -15,7 +15,7 @@
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/ProgramValues.h"
 #include "compiler/passes/Targets.h"
-#include "compiler/schedule/Liveness.h"
+#include "compiler/plan/Liveness.h"
 #include "runtime/package/Limits.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -138,8 +138,8 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
                  << "'; each value has one writer";
         live.push_back({name, known->bytes(), index, index});
       }
-      moe::ScheduleAttr schedule = launch.getKernelOp().getScheduleAttr();
-      if (schedule && schedule.getBuffers() > 0)
+      if (isa_and_nonnull<moe::SlicesScheduleAttr>(
+              launch.getKernelOp().getScheduleAttr()))
         for (const WorkspaceValue &value : values)
           if (value.name == kSlices)
             live.push_back({value.name, value.bytes(), index, index});

@@ -271,13 +271,13 @@ std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
                 : Expression(extent));
       addValue(values, std::move(made));
     }
-    moe::ScheduleAttr schedule = kernel.getScheduleAttr();
-    if (schedule && schedule.getBuffers() > 0)
+    if (auto schedule =
+            dyn_cast_or_null<moe::SlicesScheduleAttr>(kernel.getScheduleAttr()))
       addValue(values,
                {kSlices.str(),
                 elementTypeOf(findStage<moe::CombineOp>(kernel).getPartials()),
                 {Expression(schedule.getBuffers()), Expression::symbol("rows"),
-                 Expression(schedule.getTileN())}});
+                 Expression(schedule.getTile()[1])}});
   });
   return values;
 }

@@ -14,8 +14,8 @@
 #ifndef MOEC_COMPILER_PASSES_PROGRAMVALUES_H
 #define MOEC_COMPILER_PASSES_PROGRAMVALUES_H
 
-#include "compiler/schedule/Gemv.h"
-#include "compiler/schedule/Problem.h"
+#include "compiler/engine/Gemv.h"
+#include "compiler/engine/Problem.h"
 #include "dialect/Moe.h"
 #include "runtime/package/Expression.h"
 

@@ -12,13 +12,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/engine/CostModel.h"
+#include "compiler/engine/Engine.h"
+#include "compiler/engine/Slices.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/ProgramValues.h"
-#include "compiler/schedule/Candidates.h"
-#include "compiler/schedule/CostModel.h"
-#include "compiler/schedule/SharedMemory.h"
-#include "compiler/schedule/Slices.h"
-#include "compiler/schedule/Tuned.h"
+#include "compiler/plan/Schedules.h"
+#include "compiler/plan/Tuned.h"
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"
 #include "runtime/support/Files.h"
@@ -175,21 +175,19 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     return add(builtinTuned());
   }
 
-  LogicalResult selectMatmul(moe::ProgramOp program, moe::KernelOp kernel,
-                             moe::GroupedMatmulOp matmul,
-                             moe::Schedule &fields) {
-    moe::TargetAttr target = program.getTarget();
+  FailureOr<moe::ScheduleAttr> selectMatmul(moe::ProgramOp program,
+                                            moe::KernelOp kernel,
+                                            moe::GroupedMatmulOp matmul) {
+    moe::ReportAttr report = program.getReportAttr();
     Hardware hardware;
-    if (failed(hardwareOf(program, kernel, hardware)))
-      return failure();
     MatmulProblem problem;
-    if (failed(fillProblem(kernel, matmul, problem)))
-      return failure();
-    if (failed(readTuned(kernel)))
+    if (failed(hardwareOf(program, kernel, hardware)) ||
+        failed(fillProblem(kernel, matmul, problem)) ||
+        failed(readTuned(kernel)))
       return failure();
     std::optional<Schedule> good =
-        knownGood(problem, servingEngines(program.getReportAttr()), hardware);
-    std::string engine = good ? good->engine : fields.engine;
+        knownGood(problem, servingEngines(report), hardware);
+    std::string engine = good ? good->engine : report.getEngine().str();
     std::optional<Schedule> chosen = findTuned(rows, problem, engine, hardware);
     if (!chosen)
       chosen = good;
@@ -198,19 +196,13 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       if (legal.empty())
         return kernel.emitError()
                << "no schedule of engine '" << engine << "' is legal for tiles "
-               << "of " << problem.tileRows << " rows on " << target.getArch()
-               << "; "
-               << (!catalog::find(catalog::kEngines, engine)->warpSpecialized
-                       ? "tiles of 16, 32, 64 and 128 rows"
-                   : problem.elementBytes == 1 ? "multiples of 16 up to 128"
-                                               : "multiples of 16 up to 256")
+               << "of " << problem.tileRows << " rows on " << hardware.arch
+               << "; " << findEngine(engine)->possibleTileRows(problem)
                << " are";
       chosen = best(problem, legal, hardware);
     }
-    take(*chosen, fields);
-    if (mayBeSplit(program, problem, *chosen, hardware))
-      fields.cluster = {kSplit, 1, 1};
-    return success();
+    return attributeOf(&getContext(), *chosen, isProgrammatic(program),
+                       mayBeSplit(program, problem, *chosen, hardware));
   }
 
   static LogicalResult fillProblem(moe::KernelOp kernel,
@@ -237,7 +229,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
   /// A schedule that stands, of a matmul: any that is legal.
   LogicalResult verifyMatmul(moe::ProgramOp program, moe::KernelOp kernel,
                              moe::GroupedMatmulOp matmul,
-                             const moe::Schedule &stands) {
+                             moe::ScheduleAttr stands) {
     Hardware hardware;
     MatmulProblem problem;
     if (failed(hardwareOf(program, kernel, hardware)) ||
@@ -245,49 +237,24 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       return failure();
     const std::vector<std::string> engines =
         servingEngines(program.getReportAttr());
-    if (!llvm::is_contained(engines, stands.engine))
+    const bool isOfMatmul =
+        isa<moe::WarpsScheduleAttr, moe::RolesScheduleAttr>(stands);
+    if (!isOfMatmul || !llvm::is_contained(engines, stands.getEngine()))
       return kernel.emitError()
-             << "engine '" << stands.engine
-             << "' does not serve this matmul; the report admits "
+             << stands << " does not serve this matmul; the report admits "
              << llvm::join(engines, ", ");
-    const bool hasRoles = stands.consumerWarps > 0;
-    if (stands.tile.empty() || (!hasRoles && stands.warps.empty()))
-      return kernel.emitError()
-             << "the schedule of a matmul needs 'tile' and, without roles, "
-                "'warps'; got "
-             << kernel.getScheduleAttr();
-    Schedule s;
-    s.engine = stands.engine, s.source = stands.source;
-    s.tileM = stands.tile[0], s.tileN = stands.tile[1],
-    s.tileK = stands.tile[2];
-    s.stages = stands.stages, s.groupM = stands.group;
-    s.ctasPerSm = stands.ctasPerSm, s.swap = stands.swap || !hasRoles;
-    s.warpsM = hasRoles ? 0 : stands.warps[0];
-    s.warpsN = hasRoles ? 0 : stands.warps[1];
-    s.producerWarps = stands.producerWarps;
-    s.consumerWarps = stands.consumerWarps;
-    if (hasRoles) {
-      s.producerRegisters = stands.registers[0];
-      s.consumerRegisters = stands.registers[1];
-    }
+    const Schedule s = scheduleOf(stands);
     if (auto reason = whyIllegal(problem, s, hardware))
       return kernel.emitError()
              << "the schedule that stands is not legal: " << *reason;
-    if (const int64_t most = occupancy(problem, s, hardware);
-        s.ctasPerSm > most)
-      return kernel.emitError()
-             << "the schedule that stands is not legal: " << s.ctasPerSm
-             << " CTAs a multiprocessor; " << most << " fit";
-    moe::Schedule whole = common(program);
-    take(s, whole);
-    if (mayBeSplit(program, problem, s, hardware) && !stands.cluster.empty())
-      whole.cluster = {kSplit, 1, 1};
-    return compare(kernel, whole);
+    const bool split = !stands.getCluster().empty() &&
+                       mayBeSplit(program, problem, s, hardware);
+    return compare(
+        kernel, attributeOf(&getContext(), s, isProgrammatic(program), split));
   }
 
   /// What else a schedule says follows from what was judged.
-  LogicalResult compare(moe::KernelOp kernel, const moe::Schedule &whole) {
-    const auto wanted = moe::ScheduleAttr::get(&getContext(), whole);
+  static LogicalResult compare(moe::KernelOp kernel, moe::ScheduleAttr wanted) {
     if (kernel.getScheduleAttr() == wanted)
       return success();
     return kernel.emitError() << "the schedule that stands is not one of this "
@@ -300,15 +267,11 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
   LogicalResult verify(moe::ProgramOp program, moe::KernelOp kernel) {
     if (failed(hasReport(program)))
       return failure();
-    const moe::Schedule stands = kernel.getScheduleAttr().getFields();
     auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
     if (matmul && !isOfFewTokens(kernel) && !isOfSlices(kernel))
-      return verifyMatmul(program, kernel, matmul, stands);
-    moe::Schedule made;
-    if (failed(decide(program, kernel, made)))
-      return failure();
-    made.source = stands.source;
-    return compare(kernel, made);
+      return verifyMatmul(program, kernel, matmul, kernel.getScheduleAttr());
+    const FailureOr<moe::ScheduleAttr> made = decide(program, kernel);
+    return failed(made) ? failure() : compare(kernel, *made);
   }
 
   static LogicalResult hasReport(moe::ProgramOp program) {
@@ -318,40 +281,13 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
                                   "moe-choose-backend first";
   }
 
-  static moe::Schedule common(moe::ProgramOp program) {
-    moe::Schedule fields;
-    fields.engine = "simt";
-    fields.programmatic =
-        program.getTarget().getArchRow().has("programmatic_launch");
-    return fields;
-  }
-
-  static void take(const Schedule &chosen, moe::Schedule &fields) {
-    fields.tile = {chosen.tileM, chosen.tileN, chosen.tileK};
-    fields.stages = chosen.stages;
-    if (chosen.hasRoles()) {
-      fields.producerWarps = chosen.producerWarps;
-      fields.consumerWarps = chosen.consumerWarps;
-      fields.registers = {chosen.producerRegisters, chosen.consumerRegisters};
-      fields.swap = chosen.swap;
-      fields.persistent = true;
-    } else {
-      fields.warps = {chosen.warpsM, chosen.warpsN};
-    }
-    fields.engine = chosen.engine;
-    fields.group = chosen.groupM;
-    fields.threads = chosen.threads();
-    fields.ctasPerSm = chosen.ctasPerSm;
-    fields.source = chosen.source;
-    fields.buffers = chosen.buffers;
-    fields.blockRows = chosen.blockRows;
-    if (chosen.buffers)
-      fields.blockTokens = chosen.blockTokens;
+  static bool isProgrammatic(moe::ProgramOp program) {
+    return program.getTarget().getArchRow().has("programmatic_launch");
   }
 
   /// The second matmul and combine by one kernel.
-  LogicalResult selectSlices(moe::ProgramOp program, moe::KernelOp kernel,
-                             moe::Schedule &fields) {
+  FailureOr<moe::ScheduleAttr> selectSlices(moe::ProgramOp program,
+                                            moe::KernelOp kernel) {
     Hardware hardware;
     if (failed(hardwareOf(program, kernel, hardware)))
       return failure();
@@ -364,9 +300,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       return kernel.emitError() << "no schedule of slices holds the rows of "
                                 << tokens << " tokens in the shared memory of "
                                 << hardware.sms << " multiprocessors";
-    take(*chosen, fields);
-    fields.cooperative = true;
-    return success();
+    return attributeOfSlices(&getContext(), *chosen, isProgrammatic(program));
   }
 
   /// At most so many that registers last: a lane holds every 32nd logit of its
@@ -380,7 +314,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
 
   /// One warp a token at a time; CTAs that permute are one, or one cluster.
   LogicalResult selectRoute(moe::ProgramOp program, moe::KernelOp kernel,
-                            int64_t tokens, moe::Schedule &fields) {
+                            int64_t tokens, moe::BlockSchedule &fields) {
     auto count = findStage<moe::CountOp>(kernel);
     fields.blockTokens = count ? int64_t(count.getBlockTokens()) : 0;
     int64_t most = threadsToRoute(findStage<moe::RouteOp>(kernel));
@@ -409,9 +343,8 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
   }
 
   /// One of the two kernels of a few tokens.
-  LogicalResult selectGemv(moe::ProgramOp program, moe::KernelOp kernel,
-                           moe::Schedule &fields) {
-    moe::TargetAttr target = program.getTarget();
+  FailureOr<moe::ScheduleAttr> selectGemv(moe::ProgramOp program,
+                                          moe::KernelOp kernel) {
     Hardware hardware;
     if (failed(hardwareOf(program, kernel, hardware)))
       return failure();
@@ -421,48 +354,35 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     if (!chosen)
       return kernel.emitError()
              << "no schedule of engine 'gemv' fits the shared memory of "
-             << target.getArch() << " with " << tokens << " tokens";
-    fields.engine = "gemv";
-    fields.stages = chosen->stages;
-    fields.blockTokens = tokens;
-    fields.threads = chosen->threads();
-    fields.persistent = true;
-    return success();
+             << hardware.arch << " with " << tokens << " tokens";
+    return attribute<moe::GemvScheduleAttr>(
+        {chosen->stages, tokens, chosen->threads(), isProgrammatic(program)});
+  }
+
+  template <typename Attr>
+  moe::ScheduleAttr attribute(typename Attr::Fields fields) {
+    return Attr::get(&getContext(), fields);
   }
 
   LogicalResult select(moe::ProgramOp program, moe::KernelOp kernel) {
-    moe::Schedule fields;
-    if (failed(hasReport(program)) || failed(decide(program, kernel, fields)))
+    if (failed(hasReport(program)))
       return failure();
-    kernel.setScheduleAttr(moe::ScheduleAttr::get(&getContext(), fields));
-    return success();
+    const FailureOr<moe::ScheduleAttr> made = decide(program, kernel);
+    if (succeeded(made))
+      kernel.setScheduleAttr(*made);
+    return made;
   }
 
-  LogicalResult decide(moe::ProgramOp program, moe::KernelOp kernel,
-                       moe::Schedule &fields) {
-    moe::ReportAttr report = program.getReportAttr();
-    fields = common(program);
-    int64_t tokens = tokenRange(kernel).second;
-    if (isOfFewTokens(kernel)) {
-      if (failed(selectGemv(program, kernel, fields)))
-        return failure();
-    } else if (isOfSlices(kernel)) {
-      if (failed(selectSlices(program, kernel, fields)))
-        return failure();
-    } else if (auto matmul = findStage<moe::GroupedMatmulOp>(kernel)) {
-      fields.engine = report.getEngine();
-      if (failed(selectMatmul(program, kernel, matmul, fields)))
-        return failure();
-    } else if (findStage<moe::RouteOp>(kernel)) {
-      if (failed(selectRoute(program, kernel, tokens, fields)))
-        return failure();
-    } else if (auto permute = findStage<moe::PermuteOp>(kernel)) {
-      fields.blockTokens = permute.getBlockTokens();
-      fields.threads = tokens > 512 || permute.getNumLocal() > 512 ? 1024 : 512;
-    } else if (auto batch = findStage<moe::BatchOp>(kernel)) {
-      fields.threads = std::clamp<int64_t>(
-          llvm::PowerOf2Ceil(batch.getNumLocal()), 32, 1024);
-    } else if (auto combine = findStage<moe::CombineOp>(kernel)) {
+  FailureOr<moe::ScheduleAttr> decide(moe::ProgramOp program,
+                                      moe::KernelOp kernel) {
+    const int64_t tokens = tokenRange(kernel).second;
+    if (isOfFewTokens(kernel))
+      return selectGemv(program, kernel);
+    if (isOfSlices(kernel))
+      return selectSlices(program, kernel);
+    if (auto matmul = findStage<moe::GroupedMatmulOp>(kernel))
+      return selectMatmul(program, kernel, matmul);
+    if (auto combine = findStage<moe::CombineOp>(kernel)) {
       // One CTA a token, or one for 512 columns where tokens are few.
       int64_t hidden = combine.getWidth();
       int64_t width =
@@ -471,12 +391,24 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       int64_t vectors = (hidden + width - 1) / width;
       int64_t blocks = tokens <= 128 ? std::max<int64_t>(hidden / 512, 1) : 1;
       int64_t share = (vectors + blocks - 1) / blocks;
-      fields.tile = {1, share * width, combine.getPairs()};
-      fields.threads = std::clamp<int64_t>((share + 31) / 32 * 32, 32, 256);
-    } else {
-      fields.threads = 256;
+      return attribute<moe::CombineScheduleAttr>(
+          {share * width, std::clamp<int64_t>((share + 31) / 32 * 32, 32, 256),
+           isProgrammatic(program)});
     }
-    return success();
+    moe::BlockSchedule fields;
+    fields.threads = 256;
+    fields.programmatic = isProgrammatic(program);
+    if (findStage<moe::RouteOp>(kernel)) {
+      if (failed(selectRoute(program, kernel, tokens, fields)))
+        return failure();
+    } else if (auto permute = findStage<moe::PermuteOp>(kernel)) {
+      fields.blockTokens = permute.getBlockTokens();
+      fields.threads = tokens > 512 || permute.getNumLocal() > 512 ? 1024 : 512;
+    } else if (auto batch = findStage<moe::BatchOp>(kernel)) {
+      fields.threads = std::clamp<int64_t>(
+          llvm::PowerOf2Ceil(batch.getNumLocal()), 32, 1024);
+    }
+    return attribute<moe::BlockScheduleAttr>(fields);
   }
 
   std::vector<TunedRow> rows;

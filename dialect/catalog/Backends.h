@@ -13,7 +13,7 @@
 #ifndef MOEC_DIALECT_CATALOG_BACKENDS_H
 #define MOEC_DIALECT_CATALOG_BACKENDS_H
 
-#include "dialect/catalog/Catalog.h"
+#include "dialect/catalog/Engines.h"
 
 namespace moec::catalog {
 
@@ -27,10 +27,10 @@ struct Backend {
 };
 
 inline constexpr Backend kBackends[] = {
-    {"grouped", "wgmma mma_sync simt", 10,
+    {"grouped", kTileEngines, 10,
      "rows sorted by expert, gather and activation fused into the matmuls",
      "gemv"},
-    {"batched", "wgmma mma_sync simt", 10,
+    {"batched", kTileEngines, 10,
      "rows come and go by expert, with counts; routing is the sender's", "",
      "batched"},
     {"unfused", "simt", 0, "one kernel a stage: the slow truth"},

@@ -43,6 +43,9 @@ struct Engine {
 inline constexpr std::string_view kCodes =
     "f8E4M3FN f8E5M2 f6E3M2FN f6E2M3FN f4E2M1FN i8 i4";
 
+/// Engines that multiply tiles: what backends with tiles admit.
+inline constexpr std::string_view kTileEngines = "wgmma mma_sync simt";
+
 inline constexpr Engine kEngines[] = {
     {"wgmma", "f16 bf16 f8E4M3FN", "wgmma tma", "moe::mma::Wgmma", 20, true,
      true},

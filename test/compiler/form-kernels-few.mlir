@@ -22,8 +22,8 @@
 // CHECK-NEXT: moe.return %out outputs ["out"] optional %ids, %weights, %counts as ["ids", "weights", "counts"]
 // CHECK: moe.kernel @up_to_128_route_permute
 
-// LATER: moe.kernel @up_to_4_route_gate_up schedule #moe.schedule<engine = gemv, stages = 6, block_tokens = 4, threads = 512, programmatic, persistent>
-// LATER: moe.kernel @up_to_4_down_combine schedule #moe.schedule<engine = gemv, stages = 12, block_tokens = 4, threads = 512, programmatic, persistent>
+// LATER: moe.kernel @up_to_4_route_gate_up schedule #moe.gemv_schedule<stages = 6, block_tokens = 4, threads = 512, programmatic>
+// LATER: moe.kernel @up_to_4_down_combine schedule #moe.gemv_schedule<stages = 12, block_tokens = 4, threads = 512, programmatic>
 // LATER: moe.variant @up_to_4 tokens[1, 4] engine "gemv" workspace "{{.*}}" regions [#moe.region<"t", offset = "0", bytes = "rows * 1536", first = 0, last = 1>] {
 moe.layer @many {
   experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,

@@ -185,98 +185,88 @@ module attributes {a = #moe.layout<interleave = 8, stored = gptq>} {}
 
 // -----
 
-// expected-error@+1 {{unknown engine 'wmma'; known: wgmma, mma_sync, simt}}
-module attributes {a = #moe.schedule<engine = wmma>} {}
+// expected-error@+1 {{unknown attribute 'nothing'}}
+module attributes {a = #moe.nothing<>} {}
 
 // -----
 
-// expected-error@+1 {{field 'engine' is missing}}
-module attributes {a = #moe.schedule<threads = 128>} {}
+// expected-error@+1 {{unknown engine 'wmma'; known: wgmma, mma_sync, simt}}
+module attributes {a = #moe.wmma_schedule<tile = [16, 64, 64]>} {}
+
+// -----
+
+// expected-error@+1 {{field 'tile' is missing}}
+module attributes {a = #moe.mma_sync_schedule<warps = [1, 4]>} {}
 
 // -----
 
 // expected-error@+1 {{'tile' must have 3 numbers, got 2}}
-module attributes {a = #moe.schedule<engine = simt, tile = [16, 64]>} {}
+module attributes {a = #moe.simt_schedule<tile = [16, 64], warps = [1, 4]>} {}
 
 // -----
 
 // expected-error@+1 {{'tile' must be positive, got 0}}
-module attributes {a = #moe.schedule<engine = simt, tile = [16, 0, 64]>} {}
+module attributes {a = #moe.simt_schedule<tile = [16, 0, 64], warps = [1, 4]>} {}
 
 // -----
 
 // expected-error@+1 {{'ctas_per_sm' must be at most 32, got 288230376151711744}}
-module attributes {a = #moe.schedule<engine = wgmma, tile = [64, 128, 64], ctas_per_sm = 288230376151711744, swap, producer_warps = 4, consumer_warps = 8, registers = [56, 224]>} {}
+module attributes {a = #moe.wgmma_schedule<tile = [64, 128, 64], stages = 4, group = 1, swap, producer_warps = 4, consumer_warps = 8, registers = [56, 224], ctas_per_sm = 288230376151711744>} {}
 
 // -----
 
 // expected-error@+1 {{'warps' must be at most 32, got 1152921504606846976}}
-module attributes {a = #moe.schedule<engine = mma_sync, tile = [16, 64, 64], warps = [1152921504606846976, 4]>} {}
+module attributes {a = #moe.mma_sync_schedule<tile = [16, 64, 64], warps = [1152921504606846976, 4]>} {}
 
 // -----
 
 // expected-error@+1 {{'stages' must be at least 0, got -1}}
-module attributes {a = #moe.schedule<engine = simt, stages = -1>} {}
+module attributes {a = #moe.simt_schedule<tile = [16, 64, 64], stages = -1, warps = [1, 4]>} {}
 
 // -----
 
 // expected-error@+1 {{'threads' must be a multiple of 32 up to 1024, got 100}}
-module attributes {a = #moe.schedule<engine = simt, threads = 100>} {}
+module attributes {a = #moe.block_schedule<threads = 100>} {}
 
 // -----
 
-// expected-error@+1 {{'threads' is 128, but 'warps' are 2 x 4 of 32 threads}}
-module attributes {a = #moe.schedule<engine = simt, threads = 128, warps = [2, 4]>} {}
+// expected-error@+1 {{unknown field 'threads'; known fields: tile, stages, warps, group, ctas_per_sm, programmatic, source}}
+module attributes {a = #moe.simt_schedule<tile = [16, 64, 64], threads = 128, warps = [2, 4]>} {}
 
 // -----
 
-// expected-error@+1 {{'producer_warps' and 'consumer_warps' must be given together}}
-module attributes {a = #moe.schedule<engine = simt, producer_warps = 4>} {}
+// expected-error@+1 {{roles must be whole warpgroups of 4 warps, got 4 and 0}}
+module attributes {a = #moe.wgmma_schedule<tile = [64, 128, 64], stages = 4, group = 1, swap, producer_warps = 4, registers = [56, 224]>} {}
 
 // -----
 
-// expected-error@+1 {{'threads' is 128, but the roles have 12 warps of 32 threads}}
-module attributes {a = #moe.schedule<engine = wgmma, threads = 128, producer_warps = 4, consumer_warps = 8>} {}
+// expected-error@+1 {{'threads' must be a multiple of 32 up to 1024, got 1152}}
+module attributes {a = #moe.wgmma_schedule<tile = [64, 128, 64], stages = 4, group = 1, swap, producer_warps = 4, consumer_warps = 32, registers = [24, 24]>} {}
 
 // -----
 
-// expected-error@+1 {{engine 'mma_sync' has neither roles nor swapped operands: 'producer_warps', 'consumer_warps', 'registers' and 'swap' must be absent}}
-module attributes {a = #moe.schedule<engine = mma_sync, tile = [64, 64, 64], swap>} {}
+// expected-error@+1 {{unknown field 'swap'; known fields: tile, stages, warps, group, ctas_per_sm, programmatic, source}}
+module attributes {a = #moe.mma_sync_schedule<tile = [64, 64, 64], warps = [1, 4], swap>} {}
 
 // -----
 
-// expected-error@+1 {{a tile of engine 'wgmma' needs 'producer_warps', 'consumer_warps' and 'registers', and no 'warps'}}
-module attributes {a = #moe.schedule<engine = wgmma, tile = [64, 128, 64], warps = [1, 4]>} {}
+// expected-error@+1 {{unknown field 'warps'; known fields: tile, stages, group, swap, producer_warps, consumer_warps, registers, ctas_per_sm, cluster, programmatic, source}}
+module attributes {a = #moe.wgmma_schedule<tile = [64, 128, 64], warps = [1, 4]>} {}
 
 // -----
 
 // expected-error@+1 {{roles must be whole warpgroups of 4 warps, got 2 and 8}}
-module attributes {a = #moe.schedule<engine = wgmma, tile = [64, 128, 64], swap, producer_warps = 2, consumer_warps = 8, registers = [56, 224]>} {}
+module attributes {a = #moe.wgmma_schedule<tile = [64, 128, 64], stages = 4, group = 1, swap, producer_warps = 2, consumer_warps = 8, registers = [56, 224]>} {}
 
 // -----
 
-// expected-error@+1 {{'consumer_warps' must be a warpgroup for each 64 or 128 of 256 weight rows, got 12 warps}}
-module attributes {a = #moe.schedule<engine = wgmma, tile = [64, 256, 64], swap, producer_warps = 4, consumer_warps = 12, registers = [56, 128]>} {}
-
-// -----
-
-// expected-error@+1 {{'consumer_warps' must be a warpgroup for each 64 or 128 of 128 token rows, got 16 warps}}
-module attributes {a = #moe.schedule<engine = wgmma, tile = [128, 256, 128], producer_warps = 4, consumer_warps = 16, registers = [40, 104]>} {}
-
-// -----
-
-// expected-error@+1 {{'registers' must be multiples of 8 from 24 to 256, got 60}}
-module attributes {a = #moe.schedule<engine = wgmma, tile = [64, 128, 64], swap, producer_warps = 4, consumer_warps = 8, registers = [60, 224]>} {}
-
-// -----
-
-// expected-error@+1 {{the roles take 64512 registers, and one of 2 CTAs of 384 threads has 30720}}
-module attributes {a = #moe.schedule<engine = wgmma, tile = [64, 128, 64], swap, ctas_per_sm = 2, producer_warps = 4, consumer_warps = 8, registers = [56, 224]>} {}
+// expected-error@+1 {{field 'registers' is missing}}
+module attributes {a = #moe.wgmma_schedule<tile = [64, 128, 64], stages = 4, group = 1, swap, producer_warps = 4, consumer_warps = 8>} {}
 
 // -----
 
 // expected-error@+1 {{unknown source 'guessed'; known: tuned, modelled, default}}
-module attributes {a = #moe.schedule<engine = simt, source = guessed>} {}
+module attributes {a = #moe.simt_schedule<tile = [16, 64, 64], warps = [1, 4], source = guessed>} {}
 
 // -----
 
@@ -341,4 +331,4 @@ module attributes {a = #moe.report<backend = grouped, engine = mma_sync, realiza
 // -----
 
 // expected-error@+1 {{a schedule of slices needs 'block_tokens', 'block_rows' and 'buffers', got 0, 512 and 2}}
-module attributes {a = #moe.schedule<engine = wgmma, block_rows = 512, buffers = 2>} {}
+module attributes {a = #moe.slices_schedule<tile = [64, 128, 128], stages = 4, block_rows = 512, buffers = 2, producer_warps = 4, consumer_warps = 8, registers = [56, 224]>} {}

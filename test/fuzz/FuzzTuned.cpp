@@ -10,9 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/schedule/Candidates.h"
-#include "compiler/schedule/Problem.h"
-#include "compiler/schedule/Tuned.h"
+#include "compiler/engine/Engine.h"
+#include "compiler/engine/Problem.h"
+#include "compiler/plan/Tuned.h"
 #include "test/fuzz/Fuzz.h"
 
 using namespace moec;

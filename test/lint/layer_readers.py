@@ -9,7 +9,7 @@ import sys
 from lintlib import HOST, Finding, main, read_lines
 
 READS = re.compile(r"\b(LayerOp|getLayerOp)\b")
-ROOMS = ("compiler/passes/", "compiler/schedule/", "compiler/backend/")
+ROOMS = ("compiler/passes/", "compiler/engine/", "compiler/plan/", "compiler/backend/")
 # Passes up to moe-decompose-layer with what they share, the pass that compares a program with its layer, and the manifest's layer.
 READERS = {
     "compiler/passes/CheckProgram.cpp",

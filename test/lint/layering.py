@@ -24,6 +24,9 @@ RULES = [
     ("dialect/", ("dialect/",) + LLVM, ()),
     # The C ABI of libmoec.so compiles kernels and loads layers, so it meets the whole runtime.
     ("compiler/capi/", ("compiler/", "dialect/", "runtime/", "moec/") + LLVM, ()),
+    # Engines and plans know nothing of passes and emitters.
+    ("compiler/engine/", ("compiler/engine/", "dialect/", "runtime/package/", "runtime/support/"), LLVM),
+    ("compiler/plan/", ("compiler/engine/", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
     ("compiler/", ("compiler/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
     # The arithmetic of values also compiles on a host: this header brings what NVRTC has.
     ("templates/moe/math/host.h", ("moe/math/",), LLVM),

@@ -15,35 +15,12 @@
 #define MOEC_COMPILER_BACKEND_CUDA_CONFIGPRINTER_H
 
 #include "compiler/backend/cuda/ArgumentBlock.h"
+#include "compiler/engine/Config.h"
 
 #include <string>
 #include <string_view>
 
 namespace moec::compiler {
-
-/// Collects the members of struct Config.
-class ConfigPrinter {
-public:
-  ConfigPrinter();
-  void type(std::string_view name, std::string_view cppType);
-  /// A member of an enum.
-  void choice(std::string_view name, std::string_view cppEnum,
-              std::string_view member);
-  void number(std::string_view name, int64_t value);
-  void flag(std::string_view name, bool value);
-  /// An f32, with all its digits.
-  void real(std::string_view name, double value);
-  /// Members that follow are those of a nested struct.
-  void open(std::string_view nested);
-  void close();
-  /// "struct Config {...};", complete.
-  std::string text() const;
-
-private:
-  void line(const std::string &text);
-  std::string lines;
-  int depth = 1;
-};
 
 /// One kernel before its name is known.
 struct KernelText {

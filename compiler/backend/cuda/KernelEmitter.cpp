@@ -20,9 +20,10 @@
 #include "compiler/backend/cuda/QuantizeEmitter.h"
 #include "compiler/backend/cuda/RoutingEmitter.h"
 #include "compiler/backend/cuda/SlicesEmitter.h"
+#include "compiler/engine/Engine.h"
 #include "compiler/passes/Overlap.h"
 #include "compiler/passes/ProgramValues.h"
-#include "compiler/schedule/SharedMemory.h"
+#include "compiler/plan/Schedules.h"
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/Engines.h"
 #include "dialect/catalog/Schemes.h"
@@ -307,18 +308,6 @@ void Emitter::emitBatch(moe::BatchOp batch) {
 // Matmul and activation
 //===----------------------------------------------------------------------===//
 
-/// What shared memory and fragments depend on.
-static Schedule numbersOf(moe::ScheduleAttr schedule) {
-  Schedule numbers;
-  numbers.tileM = schedule.getTileM(), numbers.tileN = schedule.getTileN();
-  numbers.tileK = schedule.getTileK();
-  numbers.stages = schedule.getStages();
-  numbers.producerWarps = schedule.getProducerWarps();
-  numbers.consumerWarps = schedule.getConsumerWarps();
-  numbers.swap = schedule.getSwap();
-  return numbers;
-}
-
 /// The policy in code_groups.cuh of codes that are multiplied as they are.
 static std::string codesPolicy(moe::DescriptorAttr weight, bool ofIntegers) {
   if (weight.getGroup()[1] == -1)
@@ -334,16 +323,16 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   begin("grouped_matmul", "grouped_matmul.cuh", "groupedMatmul");
   ArgumentLayout &args = out.text.arguments;
   const bool counts = countsColumnTiles(kernel);
-  const bool specialized = schedule.getConsumerWarps() > 0;
+  const Engine &engine = *findEngine(schedule.getEngine());
   for (mlir::OpOperand &operand : matmul->getOpOperands()) {
     const StringRef name = matmul.getOperandName(operand.getOperandNumber());
-    if (name == "rhs" && specialized)
+    if (name == "rhs" && engine.isPersistent())
       addWeightMap(matmul, schedule, boundTo(name), out);
     else if (name == "tiles")
       pointer(name, "int4", /*written=*/counts);
     else
       pointer(name, cppType(operand.get()),
-              /*written=*/name == "tile_count" && schedule.getPersistent());
+              /*written=*/name == "tile_count" && engine.isPersistent());
     if (name == "lhs")
       args.rowStride("lhs_row_stride", boundTo(name));
   }
@@ -351,8 +340,6 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   if (!quantize)
     pointer("result", cppType(result), true);
 
-  const catalog::Engine *engine =
-      catalog::find(catalog::kEngines, std::string_view(schedule.getEngine()));
   const moe::Realization realization = matmul.getRealization();
   const bool converts = realization != moe::Realization::Native;
   int64_t n = matmul.getN(), k = matmul.getK();
@@ -377,44 +364,17 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   }
   addActivation(activate ? activate.getActivation() : moe::ActivationAttr(),
                 config);
-  bool fast = engine && engine->addsFast && matmul.getFast();
-  Schedule numbers = numbersOf(schedule);
-  int64_t atoms = specialized ? numbers.rowsOfWarpgroup() / 64 : 1;
   // Integers are summed exactly; where scales change along k, in groups.
   const bool byGroup = converts && ofIntegers && weight.getGroup()[1] > 0;
-  std::string choices = fast || byGroup ? ", true" : "";
-  if (catalog::choosesNative(engine, elementTypeOf(matmul.getLhs()),
-                             program.getTarget().getArchRow().features))
-    choices = ", true, true";
-  if (specialized && !numbers.swap) // tokens are rows
-    choices = fmt::format(", {}, {}, {}", fast, atoms, numbers.tileN);
-  else if (atoms > 1)
-    choices = fmt::format(", {}, {}", fast, atoms);
-  config.type("Mma", fmt::format("{}<{}{}>", engine ? engine->policy : "",
-                                 cppType(matmul.getLhs()), choices));
-  config.open("Schedule");
-  config.number("kTileM", schedule.getTileM());
-  config.number("kTileN", schedule.getTileN());
-  config.number("kTileK", schedule.getTileK());
-  config.number("kStages", schedule.getStages());
-  if (!specialized) {
-    config.number("kWarpsM", schedule.getWarpsM());
-    config.number("kWarpsN", schedule.getWarpsN());
-  }
-  config.number("kGroupM", schedule.getGroup());
-  if (specialized) {
-    config.number("kProducerWarps", schedule.getProducerWarps());
-    config.number("kConsumerWarps", schedule.getConsumerWarps());
-    config.number("kProducerRegisters", schedule.getRegisters()[0]);
-    config.number("kConsumerRegisters", schedule.getRegisters()[1]);
-    config.number("kCtasPerSm", schedule.getCtasPerSm());
-    config.flag("kPersistent", schedule.getPersistent());
-  }
-  config.close();
+  const Schedule numbers = scheduleOf(schedule);
+  engine.addConfig(
+      {cppType(matmul.getLhs()), matmul.getFast(), byGroup,
+       catalog::choosesNative(&engine.row, elementTypeOf(matmul.getLhs()),
+                              program.getTarget().getArchRow().features)},
+      numbers, config);
   // Which word of tile_count counts the tiles that CTAs have taken.
-  if (schedule.getPersistent())
+  if (engine.isPersistent()) {
     config.number("kCursor", matmul.isFirst() ? 1 : 2);
-  if (specialized) {
     config.flag("kCounts", counts);
     config.number("kAwaited", awaitedColumnTiles(kernel));
     Hardware hardware;
@@ -453,7 +413,7 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   int64_t columnTiles = (n + taken - 1) / taken;
   Expression tiles =
       Expression(columnTiles) * tileCapacity(schedule.getTileM(), experts);
-  if (!schedule.getPersistent()) {
+  if (!engine.isPersistent()) {
     out.grid.ctas[0] = tiles;
     return;
   }
@@ -502,7 +462,7 @@ void Emitter::emitCombine(moe::CombineOp combine) {
     out.text.config.type("Input", cppType(combine.getIdentity()));
   }
   int64_t hidden = combine.getWidth(), topK = combine.getPairs();
-  int64_t columns = schedule.getTileN() ? schedule.getTileN() : hidden;
+  int64_t columns = cast<moe::CombineScheduleAttr>(schedule).getColumns();
   int64_t columnBlocks = (hidden + columns - 1) / columns;
   ConfigPrinter &config = out.text.config;
   config.type("Partial", cppType(combine.getPartials()));

@@ -14,7 +14,7 @@
 
 #include "compiler/backend/cuda/StoredWeights.h"
 #include "compiler/passes/ProgramValues.h"
-#include "compiler/schedule/Liveness.h"
+#include "compiler/plan/Liveness.h"
 
 #include <fmt/format.h>
 
@@ -133,26 +133,26 @@ static json scheduleJson(moe::KernelOp kernel) {
                {"threads", s.getThreads()},
                {"ctas_per_sm", s.getCtasPerSm()},
                {"source", s.getSource().str()}};
-  if (s.getBuffers()) {
-    made["buffers"] = s.getBuffers();
-    made["block_rows"] = s.getBlockRows();
-  }
-  if (isOfFewTokens(kernel)) {
-    made["stages"] = s.getStages();
-    made["persistent"] = s.getPersistent();
-  } else if (findStage<moe::GroupedMatmulOp>(kernel)) {
-    made["tile"] = {s.getTileM(), s.getTileN(), s.getTileK()};
-    made["stages"] = s.getStages();
-    if (s.getConsumerWarps()) {
-      made["producer_warps"] = s.getProducerWarps();
-      made["consumer_warps"] = s.getConsumerWarps();
-      made["registers"] = {s.getRegisters()[0], s.getRegisters()[1]};
-      made["swap"] = s.getSwap();
-      made["persistent"] = s.getPersistent();
-    } else {
-      made["warps"] = {s.getWarpsM(), s.getWarpsN()};
-    }
+  if (!s.getTile().empty()) {
+    made["tile"] = std::vector<int64_t>(s.getTile());
     made["group"] = s.getGroup();
+  }
+  if (s.getStages())
+    made["stages"] = s.getStages();
+  if (s.getPersistent())
+    made["persistent"] = true;
+  if (auto warps = mlir::dyn_cast<moe::WarpsScheduleAttr>(s))
+    made["warps"] = std::vector<int64_t>(warps.getWarps());
+  if (const moe::Roles *roles = s.getRoles()) {
+    made["producer_warps"] = roles->producerWarps;
+    made["consumer_warps"] = roles->consumerWarps;
+    made["registers"] =
+        std::vector<int64_t>(roles->registers.begin(), roles->registers.end());
+    made["swap"] = s.getSwap();
+  }
+  if (auto slices = mlir::dyn_cast<moe::SlicesScheduleAttr>(s)) {
+    made["buffers"] = slices.getBuffers();
+    made["block_rows"] = slices.getBlockRows();
   }
   if (s.getBlockTokens())
     made["block_tokens"] = s.getBlockTokens();

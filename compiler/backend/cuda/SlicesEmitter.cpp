@@ -12,9 +12,9 @@
 
 #include "compiler/backend/cuda/SlicesEmitter.h"
 
+#include "compiler/engine/Slices.h"
 #include "compiler/passes/ProgramValues.h"
-#include "compiler/schedule/Slices.h"
-#include "dialect/catalog/Engines.h"
+#include "compiler/plan/Schedules.h"
 
 #include <fmt/format.h>
 
@@ -27,7 +27,8 @@ void compiler::emitSlices(moe::KernelOp kernel,
                           bool tilesEarly, EmittedKernel &out) {
   auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
   auto combine = findStage<moe::CombineOp>(kernel);
-  moe::ScheduleAttr schedule = kernel.getScheduleAttr();
+  auto schedule = mlir::cast<moe::SlicesScheduleAttr>(kernel.getScheduleAttr());
+  const Schedule numbers = scheduleOf(schedule);
   auto program = kernel->getParentOfType<moe::ProgramOp>();
   const auto pointer = [&](StringRef field, StringRef type,
                            bool written = false) {
@@ -50,26 +51,25 @@ void compiler::emitSlices(moe::KernelOp kernel,
   args.size("tokens", Expression::symbol("tokens"));
   pointer("out", cppType(combine.getOut()), true);
 
-  const catalog::Engine *engine =
-      catalog::find(catalog::kEngines, std::string_view(schedule.getEngine()));
   ConfigPrinter &config = out.text.config;
   config.type("Input", cppType(matmul.getLhs()));
   config.type("Result", cppType(combine.getPartials()));
   config.type("Output", cppType(combine.getOut()));
   config.type("Quant", nativePolicy(program));
   config.type("Activation", "moe::activation::None");
-  config.type("Mma", fmt::format("{}<{}>", engine ? engine->policy : "",
-                                 cppType(matmul.getLhs())));
+  config.type("Mma",
+              fmt::format("{}<{}>", findEngine(numbers.engine)->row.policy,
+                          cppType(matmul.getLhs())));
   config.open("Schedule");
-  config.number("kTileM", schedule.getTileM());
-  config.number("kTileN", schedule.getTileN());
-  config.number("kTileK", schedule.getTileK());
-  config.number("kStages", schedule.getStages());
-  config.number("kBuffers", schedule.getBuffers());
-  config.number("kOtherWarpgroups", schedule.getProducerWarps() / 4);
-  config.number("kProducerRegisters", schedule.getRegisters()[0]);
-  config.number("kConsumerRegisters", schedule.getRegisters()[1]);
-  config.number("kCtasPerSm", schedule.getCtasPerSm());
+  config.number("kTileM", numbers.tileM);
+  config.number("kTileN", numbers.tileN);
+  config.number("kTileK", numbers.tileK);
+  config.number("kStages", numbers.stages);
+  config.number("kBuffers", numbers.buffers);
+  config.number("kOtherWarpgroups", numbers.producerWarps / 4);
+  config.number("kProducerRegisters", numbers.producerRegisters);
+  config.number("kConsumerRegisters", numbers.consumerRegisters);
+  config.number("kCtasPerSm", numbers.ctasPerSm);
   config.close();
   config.number("kN", matmul.getN());
   config.number("kK", matmul.getK());
@@ -78,23 +78,16 @@ void compiler::emitSlices(moe::KernelOp kernel,
   config.flag("kBias", bool(matmul.getBias()));
   config.number("kInterleave", matmul.getInterleave());
   config.flag("kTilesEarly", tilesEarly);
-  config.number("kRows", schedule.getBlockRows());
-  config.number("kTokens", schedule.getBlockTokens());
+  config.number("kRows", numbers.blockRows);
+  config.number("kTokens", numbers.blockTokens);
 
-  Schedule numbers;
-  numbers.tileM = schedule.getTileM(), numbers.tileN = schedule.getTileN();
-  numbers.stages = schedule.getStages();
-  numbers.consumerWarps = schedule.getConsumerWarps();
-  numbers.buffers = schedule.getBuffers();
-  numbers.blockRows = schedule.getBlockRows();
-  numbers.blockTokens = schedule.getBlockTokens();
   out.text.sharedBytes =
       slicesSharedBytes(slicesProblem(matmul, combine, 0), numbers);
 
-  out.tile = fmt::format("{}x{}x{}", schedule.getTileM(), schedule.getTileN(),
-                         schedule.getTileK());
+  out.tile =
+      fmt::format("{}x{}x{}", numbers.tileM, numbers.tileN, numbers.tileK);
   // As many CTAs as the GPU holds.
   out.grid.persistent = true;
   out.grid.tiles = Expression::symbol("rows");
-  out.grid.ctasPerSm = schedule.getCtasPerSm();
+  out.grid.ctasPerSm = numbers.ctasPerSm;
 }

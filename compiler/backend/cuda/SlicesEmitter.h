@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // The kernel that makes the result in slices of its columns and sums each over
-// a token's experts (schedule/Slices.h).
+// a token's experts (engine/Slices.h).
 //
 //===----------------------------------------------------------------------===//
 

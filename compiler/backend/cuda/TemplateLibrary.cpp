@@ -12,7 +12,7 @@
 
 #include "compiler/backend/cuda/TemplateLibrary.h"
 
-#include "compiler/schedule/Embedded.h"
+#include "compiler/plan/Embedded.h"
 
 #include <fmt/format.h>
 

@@ -9,8 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/schedule/Candidates.h"
-#include "compiler/schedule/SharedMemory.h"
+#include "compiler/engine/Engine.h"
 #include "test/compiler/unit/ScheduleTesting.h"
 
 #include <gtest/gtest.h>

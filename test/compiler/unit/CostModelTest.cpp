@@ -10,11 +10,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/schedule/CostModel.h"
-#include "compiler/schedule/Candidates.h"
-#include "compiler/schedule/Gemv.h"
-#include "compiler/schedule/SharedMemory.h"
-#include "compiler/schedule/Slices.h"
+#include "compiler/engine/CostModel.h"
+#include "compiler/engine/Engine.h"
+#include "compiler/engine/Gemv.h"
+#include "compiler/engine/Slices.h"
 #include "test/compiler/unit/ScheduleTesting.h"
 
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@
 
 #include "compiler/backend/cuda/ConfigPrinter.h"
 #include "compiler/backend/cuda/TemplateLibrary.h"
-#include "compiler/schedule/Embedded.h"
+#include "compiler/plan/Embedded.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

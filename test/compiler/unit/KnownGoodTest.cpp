@@ -10,9 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/schedule/Candidates.h"
-#include "compiler/schedule/SharedMemory.h"
-#include "compiler/schedule/TileRules.h"
+#include "compiler/engine/Engine.h"
 #include "test/compiler/unit/ScheduleTesting.h"
 
 #include <gtest/gtest.h>
@@ -42,8 +40,8 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
   p.n = 28672, p.k = 4096;
   EXPECT_EQ(knownGood(p, both, h100())->groupM, 4);
   // Operands of 8 bits are multiplied by wgmma as they are.
-  for (const TileRule &rule : kTileRules)
-    if (rule.serves("wgmma", 1)) {
+  for (const TileRule &rule : findEngine("wgmma")->tileRules())
+    if (rule.serves(1)) {
       MatmulProblem bytes = ofBytes(gateUp(1, 512, rule.rows));
       EXPECT_EQ(knownGood(bytes, both, h100())->engine, "wgmma");
     }
@@ -56,18 +54,19 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
   fast.n = 28672, fast.k = 4096;
   EXPECT_EQ(knownGood(fast, both, h100())->groupM, 4);
   // Forced, each serves all tiles of its rules.
-  for (const TileRule &rule : kTileRules)
-    if (rule.serves("wgmma", 2) || rule.serves("mma_sync", 2))
-      for (int64_t resultBytes : {2, 4})
-        for (bool gated : {false, true}) {
-          MatmulProblem p = gateUp(1, 512, rule.rows);
-          p.gated = p.gather = p.first = gated;
-          p.resultBytes = resultBytes;
-          auto s = knownGood(p, {std::string(rule.engine)}, h100());
-          ASSERT_TRUE(s) << rule.engine << rule.rows;
-          EXPECT_EQ(s->engine, rule.engine);
-          EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
-        }
+  for (std::string engine : both)
+    for (const TileRule &rule : findEngine(engine)->tileRules())
+      if (rule.serves(2))
+        for (int64_t resultBytes : {2, 4})
+          for (bool gated : {false, true}) {
+            MatmulProblem p = gateUp(1, 512, rule.rows);
+            p.gated = p.gather = p.first = gated;
+            p.resultBytes = resultBytes;
+            auto s = knownGood(p, {engine}, h100());
+            ASSERT_TRUE(s) << engine << rule.rows;
+            EXPECT_EQ(s->engine, engine);
+            EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
+          }
 }
 
 TEST(KnownGood, ShortRowsOfTheSecondMatmulAreMultipliedBesideAnEpilogue) {

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/schedule/Liveness.h"
+#include "compiler/plan/Liveness.h"
 
 #include <gtest/gtest.h>
 

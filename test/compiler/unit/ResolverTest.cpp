@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/schedule/Resolver.h"
+#include "compiler/plan/Resolver.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #ifndef MOEC_TEST_COMPILER_UNIT_SCHEDULETESTING_H
 #define MOEC_TEST_COMPILER_UNIT_SCHEDULETESTING_H
 
-#include "compiler/schedule/Problem.h"
+#include "compiler/engine/Problem.h"
 
 namespace moec::test {
 

@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/schedule/Tuned.h"
-#include "compiler/schedule/Candidates.h"
+#include "compiler/plan/Tuned.h"
+#include "compiler/engine/Engine.h"
 #include "test/compiler/unit/ScheduleTesting.h"
 
 #include <gtest/gtest.h>

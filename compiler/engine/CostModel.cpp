@@ -10,9 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/schedule/CostModel.h"
+#include "compiler/engine/CostModel.h"
 
-#include "compiler/schedule/SharedMemory.h"
+#include "compiler/engine/Engine.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,22 +20,13 @@
 using namespace moec;
 using namespace moec::compiler;
 
-/// What a kernel that reads 1 MB takes above bytes / bandwidth.
+/// A kernel that reads 1 MB takes this above bytes / bandwidth.
 static constexpr double kRampSeconds = 1.6e-6;
-/// Filling the ring and draining the epilogue of one CTA.
-static constexpr double kTileSeconds = 1.0e-6;
 /// Bytes in flight on an SM at which half of the bandwidth is reached.
 static constexpr double kHalfBandwidthBytes = 8 << 10;
-/// What L2 (and the L1 hits of CTAs that share a tile) delivers against memory:
+/// The L2 (and the L1 hits of CTAs that share a tile) delivers against memory:
 /// 128x128 tiles reach 500 TFLOP/s on an H100, which is 8.5 TB/s.
 static constexpr double kL2OverMemory = 3.5;
-/// mma.sync reaches this part of the row's dense rate on the GPUs whose rate
-/// needs wgmma or tcgen05; the ranking does not depend on it elsewhere.
-static constexpr double kMmaSyncEfficiency = 0.65;
-/// What wgmma reaches of it with tiles of 128 weight rows by 256 tokens.
-static constexpr double kWgmmaEfficiency = 0.85;
-/// Shared memory: 128 bytes a clock against 1024 multiply-adds a clock.
-static constexpr double kBytesPerMultiplyAdd = 0.125;
 
 double compiler::touchedExperts(const MatmulProblem &p, int64_t tokens) {
   double share = double(p.topK) / double(p.experts);
@@ -84,43 +75,12 @@ Cost compiler::estimate(const MatmulProblem &p, const Schedule &s,
   cost.memorySeconds = std::max(bytes / (hw.bandwidth * reach * busy),
                                 throughL2 / (hw.bandwidth * kL2OverMemory));
 
-  if (s.hasRoles()) {
-    // Producers run ahead over the ends of tiles, and operands come out of
-    // shared memory without passing through registers.
-    double flops = 2.0 * double(s.tileM) * double(s.tileN) * double(p.k);
-    cost.computeSeconds =
-        tilesPerSm * flops / (hw.tensorFlops * kWgmmaEfficiency / sms);
-    double longer = std::max(cost.memorySeconds, cost.computeSeconds);
-    cost.seconds = longer +
-                   0.1 * std::min(cost.memorySeconds, //
-                                  cost.computeSeconds) +
-                   0.2 * tilesPerSm * kTileSeconds + kRampSeconds;
-    return cost;
-  }
-
-  double warpM = double(s.tileM) / double(s.warpsM);
-  double warpN = double(s.tileN) / double(s.warpsN);
-  bool simt = s.engine == "simt";
-  double rate = simt ? hw.scalarFlops : hw.tensorFlops * kMmaSyncEfficiency;
-  // Clocks of one k element of a warp's tile on the multipliers and on shared
-  // memory; the two overlap in part.
-  double multiply = warpM * warpN / (1024.0 * kMmaSyncEfficiency);
-  double load = (warpM + warpN) * eb * kBytesPerMultiplyAdd / 16.0;
-  double efficiency = simt ? 0.5 : multiply / (multiply + 0.35 * load);
-  // Each k tile ends in a barrier, which other CTAs hide.
-  double barrier =
-      1.0 + 24.0 / (double(s.tileK) * warpM * warpN / 64.0) / resident;
-  double warps = resident * double(s.warpsM * s.warpsN);
-  double filled = std::min(1.0, warps / 8.0);
-  double tileFlops = 2.0 * double(s.tileM) * double(s.tileN) * double(p.k);
-  cost.computeSeconds =
-      tilesPerSm * tileFlops * barrier / (rate / sms * efficiency * filled);
-
-  // Alone on its SM a CTA leaves it idle at its ends; neighbours fill in.
-  double fill = tilesPerSm * kTileSeconds / (resident * resident);
+  EngineCost ofEngine =
+      findEngine(s.engine)->cost(p, s, hw, tilesPerSm, resident);
+  cost.computeSeconds = ofEngine.computeSeconds;
   double longer = std::max(cost.memorySeconds, cost.computeSeconds);
   double shorter = std::min(cost.memorySeconds, cost.computeSeconds);
-  cost.seconds = longer + 0.1 * shorter + fill + kRampSeconds;
+  cost.seconds = longer + 0.1 * shorter + ofEngine.fillSeconds + kRampSeconds;
   return cost;
 }
 

@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_SCHEDULE_LIVENESS_H
-#define MOEC_COMPILER_SCHEDULE_LIVENESS_H
+#ifndef MOEC_COMPILER_PLAN_LIVENESS_H
+#define MOEC_COMPILER_PLAN_LIVENESS_H
 
 #include "runtime/package/Expression.h"
 
@@ -44,4 +44,4 @@ Result<WorkspacePlan> planWorkspace(const std::vector<LiveValue> &values,
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_SCHEDULE_LIVENESS_H
+#endif // MOEC_COMPILER_PLAN_LIVENESS_H

@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_SCHEDULE_EMBEDDED_H
-#define MOEC_COMPILER_SCHEDULE_EMBEDDED_H
+#ifndef MOEC_COMPILER_PLAN_EMBEDDED_H
+#define MOEC_COMPILER_PLAN_EMBEDDED_H
 
 #include <span>
 #include <string_view>
@@ -31,4 +31,4 @@ std::span<const EmbeddedFile> embeddedTuned();
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_SCHEDULE_EMBEDDED_H
+#endif // MOEC_COMPILER_PLAN_EMBEDDED_H

@@ -12,14 +12,17 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_SCHEDULE_COSTMODEL_H
-#define MOEC_COMPILER_SCHEDULE_COSTMODEL_H
+#ifndef MOEC_COMPILER_ENGINE_COSTMODEL_H
+#define MOEC_COMPILER_ENGINE_COSTMODEL_H
 
-#include "compiler/schedule/Problem.h"
+#include "compiler/engine/Problem.h"
 
 #include <vector>
 
 namespace moec::compiler {
+
+/// Filling the ring and draining the epilogue of one CTA.
+inline constexpr double kTileSeconds = 1.0e-6;
 
 struct Cost {
   double memorySeconds = 0;
@@ -44,4 +47,4 @@ Schedule best(const MatmulProblem &problem,
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_SCHEDULE_COSTMODEL_H
+#endif // MOEC_COMPILER_ENGINE_COSTMODEL_H

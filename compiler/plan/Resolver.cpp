@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/schedule/Resolver.h"
+#include "compiler/plan/Resolver.h"
 
 #include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/Backends.h"
@@ -225,7 +225,7 @@ Result<Resolution> compiler::resolve(const LayerFacts &layer,
       Refused refused{std::string(candidate.backend->name),
                       std::string(candidate.engine->name), reason->code,
                       reason->sentence};
-      // What the user did not want is no degradation.
+      // A candidate that the user did not want is no degradation.
       if (resolution.backend.empty() && resolution.degraded.empty() &&
           reason->code != "not_requested")
         resolution.degraded =

@@ -12,10 +12,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_SCHEDULE_SLICES_H
-#define MOEC_COMPILER_SCHEDULE_SLICES_H
+#ifndef MOEC_COMPILER_ENGINE_SLICES_H
+#define MOEC_COMPILER_ENGINE_SLICES_H
 
-#include "compiler/schedule/Problem.h"
+#include "compiler/engine/Engine.h"
 
 #include <optional>
 #include <vector>
@@ -49,4 +49,4 @@ int64_t slicesSharedBytes(const MatmulProblem &problem,
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_SCHEDULE_SLICES_H
+#endif // MOEC_COMPILER_ENGINE_SLICES_H

@@ -12,10 +12,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_SCHEDULE_TUNED_H
-#define MOEC_COMPILER_SCHEDULE_TUNED_H
+#ifndef MOEC_COMPILER_PLAN_TUNED_H
+#define MOEC_COMPILER_PLAN_TUNED_H
 
-#include "compiler/schedule/Problem.h"
+#include "compiler/engine/Problem.h"
 #include "runtime/support/Result.h"
 
 #include <optional>
@@ -52,4 +52,4 @@ std::optional<Schedule> findTuned(const std::vector<TunedRow> &rows,
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_SCHEDULE_TUNED_H
+#endif // MOEC_COMPILER_PLAN_TUNED_H

@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/schedule/Liveness.h"
+#include "compiler/plan/Liveness.h"
 
 #include <algorithm>
 #include <numeric>

@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_SCHEDULE_PROBLEM_H
-#define MOEC_COMPILER_SCHEDULE_PROBLEM_H
+#ifndef MOEC_COMPILER_ENGINE_PROBLEM_H
+#define MOEC_COMPILER_ENGINE_PROBLEM_H
 
 #include <cstdint>
 #include <string>
@@ -33,8 +33,8 @@ struct MatmulProblem {
   int64_t topK = 1;
   std::string elementType; ///< of lhs and weights, "bf16"
   int64_t elementBytes = 2;
-  /// Of weights that become elements of lhs's type in shared memory; 0: they
-  /// are stored as such.
+  /// Bits of weights that become elements of lhs's type in shared memory; 0:
+  /// they are stored as such.
   int64_t codeBits = 0;
   int64_t resultBytes = 2;
   bool first = false;  ///< of the layer's two matmuls
@@ -53,7 +53,7 @@ struct MatmulProblem {
   /// Elements of k after which sums are promoted, where they are.
   int64_t promoteK = 128;
 
-  /// What the layer allows: see the engine's addsFast.
+  /// The layer allows sums without totals: see the engine's addsFast.
   bool addsFast = false;
 
   /// Sums of 8-bit operands keep fewer bits than f32: they are added to totals,
@@ -65,7 +65,7 @@ struct MatmulProblem {
   int64_t tileRows = 16;
 };
 
-/// What schedules need to know of a GPU. Sizes in bytes.
+/// Schedules need to know this of a GPU. Sizes in bytes.
 struct Hardware {
   std::string gpu;                   ///< row of the GPU table
   std::string arch;                  ///< row of the architecture table
@@ -91,8 +91,7 @@ int64_t takenWeightRows(const MatmulProblem &problem, int64_t tileN);
 bool findHardware(const std::string &arch, const std::string &gpu,
                   Hardware &hardware);
 
-/// How one matmul kernel is built. An engine that is warp-specialized has
-/// producers and consumers and a persistent grid; others have a grid of warps.
+/// How one matmul kernel is built. Members that its engine does not read are 0.
 struct Schedule {
   std::string engine = "mma_sync";
   int64_t tileM = 16, tileN = 64, tileK = 64;
@@ -102,17 +101,17 @@ struct Schedule {
   int64_t ctasPerSm = 1;
   int64_t producerWarps = 0, consumerWarps = 0;
   int64_t producerRegisters = 0, consumerRegisters = 0; ///< of a thread
-  /// Where there are roles: weight rows are the rows of an instruction, and
-  /// tokens its columns; else the other way round.
+  /// With roles: weight rows are the rows of an instruction, and tokens its
+  /// columns; else the other way round.
   bool swap = true;
-  /// Of a kernel that combines too (Slices.h): slices in memory at a time, rows
-  /// that a CTA keeps, tokens that it sums.
+  /// For a kernel that combines too (Slices.h): slices in memory at a time,
+  /// rows that a CTA keeps, tokens that it sums.
   int64_t buffers = 0, blockRows = 0, blockTokens = 0;
   std::string source = "default"; ///< tuned, modelled or default
 
   bool hasRoles() const { return consumerWarps > 0; }
   int64_t threads() const {
-    return 32 * (hasRoles() ? producerWarps + consumerWarps : warpsM * warpsN);
+    return 32 * (producerWarps + consumerWarps + warpsM * warpsN);
   }
   /// Rows of an instruction's tile that a consuming warpgroup multiplies: 64,
   /// or 128 where it has the CTA's tile to itself.
@@ -134,17 +133,6 @@ inline constexpr int64_t kSplit = 2;
 /// multiprocessors a layer gains 5 %, with a third it loses 1 %
 /// (bench/notes/decode-h100.md).
 int64_t mostTilesToSplit(const Hardware &hardware);
-/// Whether a cluster shares the k of a tile where a run touches so few experts
-/// that there are no more tiles than that (templates' skeleton/split.cuh). Of
-/// the first matmul, whose k is long; the column tiles of the second one fill a
-/// GPU.
-bool maySplit(const MatmulProblem &problem, const Schedule &schedule,
-              const Hardware &hardware);
-
-/// "mma_sync 16x64x64 stages 4 warps 1x4", for reports and messages; roles
-/// are "warps 4+8", and "warps 4+8 of tokens" where operands are not swapped.
-std::string describe(const Schedule &schedule);
-
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_SCHEDULE_PROBLEM_H
+#endif // MOEC_COMPILER_ENGINE_PROBLEM_H

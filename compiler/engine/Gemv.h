@@ -11,10 +11,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_SCHEDULE_GEMV_H
-#define MOEC_COMPILER_SCHEDULE_GEMV_H
+#ifndef MOEC_COMPILER_ENGINE_GEMV_H
+#define MOEC_COMPILER_ENGINE_GEMV_H
 
-#include "compiler/schedule/Problem.h"
+#include "compiler/engine/Engine.h"
 
 #include <optional>
 
@@ -27,12 +27,17 @@ inline constexpr int64_t kFewTileRows = 4;
 
 /// Operands of so many bytes go through dot products for so many tokens at
 /// most. Above that the tensor cores are faster: e4m3 is unpacked once for each
-/// row of x (bench/notes/gemv-h100.md).
+/// row of x.
 struct FewTokensRule {
   int64_t elementBytes, tokens;
+  Measured measured = {"bench/notes/gemv-h100.md", "2026-11-21"};
 };
 
-inline constexpr FewTokensRule kFewTokensRules[] = {{1, 1}, {2, 4}, {4, 4}};
+inline constexpr FewTokensRule kFewTokensRules[] = {
+    {.elementBytes = 1, .tokens = 1},
+    {.elementBytes = 2, .tokens = 4},
+    {.elementBytes = 4, .tokens = 4},
+};
 
 /// One of the two matmuls.
 struct GemvProblem {
@@ -46,6 +51,7 @@ struct GemvProblem {
 
 struct GemvSchedule {
   int64_t warps = 0, stages = 0;
+  Measured measured = {};
   int64_t threads() const { return 32 * warps; }
 };
 
@@ -58,4 +64,4 @@ std::optional<GemvSchedule> gemvSchedule(const GemvProblem &problem,
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_SCHEDULE_GEMV_H
+#endif // MOEC_COMPILER_ENGINE_GEMV_H

@@ -10,12 +10,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/schedule/Tuned.h"
+#include "compiler/plan/Tuned.h"
 
-#include "compiler/schedule/Candidates.h"
-#include "compiler/schedule/Embedded.h"
-#include "compiler/schedule/SharedMemory.h"
-#include "dialect/catalog/Engines.h"
+#include "compiler/engine/Engine.h"
+#include "compiler/plan/Embedded.h"
 #include "runtime/support/JsonReader.h"
 
 #include <fmt/format.h>
@@ -44,29 +42,15 @@ static void readProblem(JsonReader &problem, TunedRow &row) {
 }
 
 static void readSchedule(JsonReader &schedule, Schedule &s) {
-  auto number = [&](const char *key) {
-    return schedule.integer(key, 0, kMaxNumber);
-  };
-  auto numbers = [&](const char *key, size_t count) {
-    return schedule.integers(key, count, 0, kMaxNumber);
-  };
   s.engine = schedule.text("engine");
-  std::vector<int64_t> tile = numbers("tile", 3);
+  const Engine *engine = findEngine(s.engine);
+  if (!engine)
+    return schedule.expected("engine", "an engine of grouped matmuls");
+  std::vector<int64_t> tile = schedule.integers("tile", 3, 0, kMaxNumber);
   s.tileM = tile[0], s.tileN = tile[1], s.tileK = tile[2];
-  s.stages = number("stages");
-  const catalog::Engine *engine =
-      catalog::find(catalog::kEngines, std::string_view(s.engine));
-  if (engine && engine->warpSpecialized) {
-    s.producerWarps = number("producer_warps");
-    s.consumerWarps = number("consumer_warps");
-    std::vector<int64_t> registers = numbers("registers", 2);
-    s.producerRegisters = registers[0], s.consumerRegisters = registers[1];
-    s.ctasPerSm = number("ctas_per_sm");
-  } else {
-    std::vector<int64_t> warps = numbers("warps", 2);
-    s.warpsM = warps[0], s.warpsN = warps[1];
-  }
-  s.groupM = number("group");
+  s.stages = schedule.integer("stages", 0, kMaxNumber);
+  s.groupM = schedule.integer("group", 0, kMaxNumber);
+  engine->read(schedule, s);
   s.source = "tuned";
   schedule.refuseUnknown();
 }
@@ -154,7 +138,6 @@ std::optional<Schedule> compiler::findTuned(const std::vector<TunedRow> &rows,
   if (!chosen)
     return std::nullopt;
   Schedule s = chosen->schedule;
-  if (!s.hasRoles())
-    s.ctasPerSm = std::min<int64_t>(occupancy(p, s, hw), 8);
+  s.ctasPerSm = findEngine(engine)->ctasPerSm(p, s, hw);
   return s;
 }

@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_SCHEDULE_RESOLVER_H
-#define MOEC_COMPILER_SCHEDULE_RESOLVER_H
+#ifndef MOEC_COMPILER_PLAN_RESOLVER_H
+#define MOEC_COMPILER_PLAN_RESOLVER_H
 
 #include "runtime/support/Result.h"
 
@@ -22,7 +22,7 @@
 
 namespace moec::compiler {
 
-/// What predicates may ask of a layer on this rank.
+/// Predicates may ask this of a layer on this rank.
 struct LayerFacts {
   std::string name;
   int64_t experts = 1, localExperts = 1, topK = 1;
@@ -34,7 +34,7 @@ struct LayerFacts {
   /// Element types of x, unless it is quantized, and of what the two matmuls
   /// multiply: a1, w1, a2, w2.
   std::vector<std::string> elementTypes;
-  /// Where weights are dequantized: their element types. They are then none of
+  /// Element types of weights that are dequantized. They are then none of
   /// the others.
   std::vector<std::string> codes;
   /// Whether activations are quantized and dequantized before they are
@@ -51,7 +51,7 @@ struct Refused {
 struct Resolution {
   std::string backend, engine;
   std::vector<Refused> refused; ///< every candidate that cannot serve
-  /// What would have been taken first, and why it was not; "" if it was.
+  /// The first choice, and why it was not taken; "" if it was.
   std::string degraded;
   /// "native" or "dequantized": see catalog::realizationOf; or "emulated", of
   /// activations too.
@@ -68,4 +68,4 @@ Result<Resolution> resolve(const LayerFacts &layer, const std::string &arch,
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_SCHEDULE_RESOLVER_H
+#endif // MOEC_COMPILER_PLAN_RESOLVER_H

@@ -9,18 +9,24 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/schedule/Gemv.h"
+#include "compiler/engine/Gemv.h"
 
 using namespace moec;
 using namespace moec::compiler;
 
-/// What the kernels keep besides: the pairs, their order, and maxima.
+/// The kernels keep this besides: the pairs, their order, and maxima.
 static constexpr int64_t kStaticBytes = 2048;
 
-/// Best first: warps and stages of a kernel with two weight rows a result; one
-/// with a single row has twice the stages. Less on its way is slower than the
-/// kernels for more tokens. Measured on an H100 (bench/notes/gemv-h100.md).
-static constexpr GemvSchedule kGemvSchedules[] = {{16, 6}, {16, 4}};
+static constexpr Measured kMeasured = {"bench/notes/gemv-h100.md",
+                                       "2026-11-21"};
+
+/// Best first, for a kernel with two weight rows a result; one with a single
+/// row has twice the stages. Less on its way is slower than the kernels for
+/// more tokens.
+static constexpr GemvSchedule kGemvSchedules[] = {
+    {.warps = 16, .stages = 6, .measured = kMeasured},
+    {.warps = 16, .stages = 4, .measured = kMeasured},
+};
 
 int64_t compiler::sharedBytes(const GemvProblem &problem,
                               const GemvSchedule &schedule) {

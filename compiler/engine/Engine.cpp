@@ -1,0 +1,137 @@
+//===- Engine.cpp - what all engines are asked ----------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The registry follows the order of the catalog, which is that of priority.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/engine/Engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+using namespace moec;
+using namespace moec::compiler;
+
+std::span<const Engine *const> compiler::allEngines() {
+  static const std::vector<const Engine *> all = [] {
+    std::vector<const Engine *> made = {
+#define MOEC_ENGINE(name) &engines::name(),
+#include "compiler/engine/Engines.inc"
+#undef MOEC_ENGINE
+    };
+    std::sort(made.begin(), made.end(), [](const Engine *a, const Engine *b) {
+      return &a->row < &b->row;
+    });
+    return made;
+  }();
+  return all;
+}
+
+const Engine *compiler::findEngine(std::string_view name) {
+  for (const Engine *engine : allEngines())
+    if (engine->row.name == name)
+      return engine;
+  return nullptr;
+}
+
+std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
+                                                const Schedule &s,
+                                                const Hardware &hardware) {
+  // Kernels multiply it by the column tiles in 32 bits.
+  constexpr int64_t kMostOfGroup = 1024;
+  const Engine *engine = findEngine(s.engine);
+  if (!engine)
+    return fmt::format("engine '{}' has no grouped matmul", s.engine);
+  if (s.groupM > kMostOfGroup)
+    return fmt::format("a group of {} m tiles; up to {} are possible", s.groupM,
+                       kMostOfGroup);
+  if (s.tileM < 1 || s.tileN < 1 || s.tileK < 1 || s.stages < 1 ||
+      s.groupM < 1 || s.ctasPerSm < 1)
+    return "tile, stages, group and CTAs must be positive";
+  if (problem.codeBits > 0 && engine->row.weights.empty())
+    return fmt::format("engine '{}' does not convert weights of {} bits",
+                       s.engine, problem.codeBits);
+  if (s.tileM != problem.tileRows)
+    return fmt::format("tile m {} differs from the variant's tile rows {}",
+                       s.tileM, problem.tileRows);
+  if (auto reason = engine->whyIllegal(problem, s))
+    return reason;
+  int64_t shared = engine->sharedBytes(problem, s);
+  if (shared > hardware.sharedPerBlock)
+    return fmt::format("{} bytes of shared memory; {} has {}", shared,
+                       hardware.arch, hardware.sharedPerBlock);
+  if (int64_t most = occupancy(problem, s, hardware); most < s.ctasPerSm)
+    return fmt::format("{} CTAs a multiprocessor; {} fit", s.ctasPerSm, most);
+  return std::nullopt;
+}
+
+std::optional<std::string> compiler::whyGroupsApart(const std::string &engine,
+                                                    int64_t tileRows,
+                                                    int64_t columns,
+                                                    bool gated) {
+  const Engine *found = findEngine(engine);
+  return found ? found->whyGroupsApart(tileRows, columns, gated)
+               : fmt::format("engine '{}' has no grouped matmul", engine);
+}
+
+std::vector<Schedule> compiler::candidates(const MatmulProblem &problem,
+                                           const std::string &engine,
+                                           const Hardware &hardware) {
+  const Engine *found = findEngine(engine);
+  return found ? found->candidates(problem, hardware) : std::vector<Schedule>();
+}
+
+std::optional<Schedule>
+compiler::knownGood(const MatmulProblem &problem,
+                    const std::vector<std::string> &engines,
+                    const Hardware &hardware) {
+  for (bool behindOthers : {false, true})
+    for (const Engine *engine : allEngines()) {
+      if (std::find(engines.begin(), engines.end(), engine->row.name) ==
+          engines.end())
+        continue;
+      for (const GoodSchedule &good : engine->goodSchedules(problem, hardware))
+        if (good.behindOthers == behindOthers &&
+            !whyIllegal(problem, good.schedule, hardware))
+          return good.schedule;
+    }
+  return std::nullopt;
+}
+
+bool compiler::maySplit(const MatmulProblem &problem, const Schedule &schedule,
+                        const Hardware &hardware) {
+  return findEngine(schedule.engine)->maySplit(problem, schedule, hardware);
+}
+
+int64_t compiler::sharedBytes(const MatmulProblem &problem,
+                              const Schedule &schedule) {
+  return findEngine(schedule.engine)->sharedBytes(problem, schedule);
+}
+
+int64_t compiler::occupancy(const MatmulProblem &problem,
+                            const Schedule &schedule,
+                            const Hardware &hardware) {
+  const Engine &engine = *findEngine(schedule.engine);
+  int64_t shared = engine.sharedBytes(problem, schedule);
+  if (shared > hardware.sharedPerBlock)
+    return 0;
+  // The driver keeps 1 KiB of each block for itself.
+  int64_t byShared = hardware.sharedPerSm / (shared + 1024);
+  int64_t byRegisters =
+      hardware.registersPerSm /
+      (engine.registers(problem, schedule) * schedule.threads());
+  int64_t byThreads = hardware.threadsPerSm / schedule.threads();
+  return std::min({byShared, byRegisters, byThreads, hardware.ctasPerSm});
+}
+
+std::string compiler::describe(const Schedule &s) {
+  return fmt::format("{} {}x{}x{} stages {} warps {}", s.engine, s.tileM,
+                     s.tileN, s.tileK, s.stages,
+                     findEngine(s.engine)->warps(s));
+}

@@ -1,0 +1,198 @@
+//===- Engine.h - what multiplies the tiles of a matmul ---------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// An engine says which tiles serve a problem, which schedules are legal, which
+// are good, what they need and cost, and how a kernel's Config names them. It
+// is a file that is called as its row of Engines.h, `wgmma.cpp`; what engines
+// of one skeleton share is in Multistage.h and WarpSpecialized.h.
+//
+// No engines in this sense are Gemv.h (two kernels of a few tokens, with sizes
+// of their own) and Slices.h (one kernel of a matmul and its combine).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_ENGINE_ENGINE_H
+#define MOEC_COMPILER_ENGINE_ENGINE_H
+
+#include "compiler/engine/Config.h"
+#include "compiler/engine/Problem.h"
+#include "dialect/catalog/Engines.h"
+
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace moec {
+class JsonReader;
+}
+
+namespace moec::compiler {
+
+/// A file of bench/notes with the measurements behind a row, and their date.
+struct Measured {
+  std::string_view source, date;
+};
+
+inline constexpr double kAnyRows = std::numeric_limits<double>::infinity();
+
+/// Tiles of `rows` serve up to `most` rows an expert in the mean. Rows beyond
+/// an expert's end are computed for nothing, and an expert of more rows than a
+/// tile has its weight read more than once. The counts scatter, so a small tile
+/// is left before the mean fills it.
+struct TileRule {
+  int64_t elementBytes = 0; ///< of operands; 0: any
+  int64_t rows = 0;
+  double most = kAnyRows;
+  /// Serves layers alone that allow sums without totals (accumulate = fast). A
+  /// rule for any operands serves both.
+  bool addsFast = false;
+  /// An expert's tiles are alike, in steps of so many rows; 0: full ones and a
+  /// last one.
+  int64_t step = 0;
+  Measured measured;
+
+  constexpr bool serves(int64_t bytes, bool fast = false) const {
+    return elementBytes == 0 || (elementBytes == bytes && addsFast == fast);
+  }
+};
+
+/// A schedule that measured well over several layers on GPUs with large shared
+/// memory.
+struct GoodSchedule {
+  Schedule schedule;
+  bool behindOthers = false; ///< the other engines' are tried first
+};
+
+/// `Mma` of a Config depends on these, and on the schedule.
+struct MmaOperands {
+  std::string type;      ///< of the kernel's C++
+  bool addsFast = false; ///< the layer allows sums without totals
+  bool byGroup = false;  ///< integers are summed by the groups of their scales
+  bool native = false;   ///< see catalog::choosesNative
+};
+
+struct EngineCost {
+  double computeSeconds = 0;
+  double fillSeconds = 0; ///< at the ends of CTAs
+};
+
+class Engine {
+public:
+  explicit Engine(std::string_view name)
+      : row(*catalog::find(catalog::kEngines, name)) {}
+  virtual ~Engine() = default;
+  const catalog::Engine &row;
+
+  /// They ascend; the last one serves all the rest.
+  virtual std::span<const TileRule> tileRules() const = 0;
+  /// "multiples of 16 up to 256", the tiles of a problem for messages.
+  virtual std::string possibleTileRows(const MatmulProblem &problem) const = 0;
+  /// Schedules that serve the problem, best first. They need not be legal.
+  virtual std::vector<GoodSchedule> goodSchedules(const MatmulProblem &,
+                                                  const Hardware &) const {
+    return {};
+  }
+  /// Legal schedules, for the cost model to rank.
+  virtual std::vector<Schedule> candidates(const MatmulProblem &problem,
+                                           const Hardware &hardware) const = 0;
+
+  /// Why not, besides what whyIllegal() below asks all engines.
+  virtual std::optional<std::string>
+  whyIllegal(const MatmulProblem &problem, const Schedule &schedule) const = 0;
+  virtual std::optional<std::string>
+  whyGroupsApart(int64_t tileRows, int64_t columns, bool gated) const = 0;
+  /// Whether a cluster shares the k of a tile where a run touches so few
+  /// experts that there are no more tiles than that (templates'
+  /// skeleton/split.cuh).
+  virtual bool maySplit(const MatmulProblem &, const Schedule &,
+                        const Hardware &) const {
+    return false;
+  }
+  /// Slices.h serves beside it.
+  virtual bool hasSlices() const { return false; }
+  /// Its CTAs take tiles until none is left, and weights by a tensor map.
+  virtual bool isPersistent() const = 0;
+
+  /// Dynamic shared memory. The host's copy of moe::sharedBytes of the
+  /// templates: every emitted .cu asserts that both agree.
+  virtual int64_t sharedBytes(const MatmulProblem &problem,
+                              const Schedule &schedule) const = 0;
+  /// Registers of a thread when its CTA begins.
+  virtual int64_t registers(const MatmulProblem &problem,
+                            const Schedule &schedule) const = 0;
+  /// CTAs of a measured schedule on a multiprocessor.
+  virtual int64_t ctasPerSm(const MatmulProblem &problem,
+                            const Schedule &schedule,
+                            const Hardware &hardware) const = 0;
+  /// With so many tiles for each multiprocessor, so many of them at a time.
+  virtual EngineCost cost(const MatmulProblem &problem,
+                          const Schedule &schedule, const Hardware &hardware,
+                          double tilesPerSm, double resident) const = 0;
+
+  /// "1x4" or "4+8", for messages.
+  virtual std::string warps(const Schedule &schedule) const = 0;
+  /// Reads the members of a row of tuned/ but for engine, tile, stages, group.
+  virtual void read(JsonReader &row, Schedule &schedule) const = 0;
+  /// Adds `Mma` and `Schedule`.
+  virtual void addConfig(const MmaOperands &operands, const Schedule &schedule,
+                         ConfigPrinter &config) const = 0;
+};
+
+/// All, as Engines.h orders them.
+std::span<const Engine *const> allEngines();
+/// The engine of grouped matmuls that is called so, or null.
+const Engine *findEngine(std::string_view name);
+
+// These ask the engine that the schedule or the argument names.
+
+/// A sentence saying why the schedule cannot serve the problem, or nullopt.
+std::optional<std::string> whyIllegal(const MatmulProblem &problem,
+                                      const Schedule &schedule,
+                                      const Hardware &hardware);
+
+/// A sentence saying why kernels of `engine` leave it to a launch of its own to
+/// quantize a result of which so many columns share a scale, with m tiles of so
+/// many rows; nullopt where a CTA's tile has whole groups and its epilogue does
+/// it. Every such problem has candidates.
+std::optional<std::string> whyGroupsApart(const std::string &engine,
+                                          int64_t tileRows, int64_t columns,
+                                          bool gated);
+
+/// Legal schedules of the engine, ctasPerSm filled in. Never empty for a
+/// problem with a tile row count that its rules have on a catalog GPU.
+std::vector<Schedule> candidates(const MatmulProblem &problem,
+                                 const std::string &engine,
+                                 const Hardware &hardware);
+
+/// The first good schedule that is legal (source "default"), with one of these
+/// engines.
+std::optional<Schedule> knownGood(const MatmulProblem &problem,
+                                  const std::vector<std::string> &engines,
+                                  const Hardware &hardware);
+
+bool maySplit(const MatmulProblem &problem, const Schedule &schedule,
+              const Hardware &hardware);
+int64_t sharedBytes(const MatmulProblem &problem, const Schedule &schedule);
+/// CTAs that fit one SM by shared memory, registers and threads; 0 if none.
+int64_t occupancy(const MatmulProblem &problem, const Schedule &schedule,
+                  const Hardware &hardware);
+
+/// "mma_sync 16x64x64 stages 4 warps 1x4", for reports and messages; roles
+/// are "warps 4+8", and "warps 4+8 of tokens" where operands are not swapped.
+std::string describe(const Schedule &schedule);
+
+/// The engines themselves: Engines.inc lists the files.
+namespace engines {
+#define MOEC_ENGINE(name) const Engine &name();
+#include "compiler/engine/Engines.inc"
+#undef MOEC_ENGINE
+} // namespace engines
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_ENGINE_ENGINE_H

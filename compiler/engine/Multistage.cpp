@@ -1,0 +1,208 @@
+//===- Multistage.cpp - engines with a grid of warps ----------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Sizes mirror templates/moe/kernel/grouped_matmul.cuh; emitted code asserts
+// them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/engine/Multistage.h"
+
+#include "compiler/engine/CostModel.h"
+#include "runtime/support/JsonReader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+using namespace moec;
+using namespace moec::compiler;
+
+/// Weight rows that a group may have: those of the narrowest tile. For wider
+/// groups a launch of its own is faster (docs/decisions/020).
+static constexpr int64_t kMostRowsOfGroup = 64;
+
+static constexpr Measured kTiles = {"bench/notes/mma_sync-h100.md",
+                                    "2026-11-21"};
+
+/// Tiles of 32 rows are nowhere more than 1 % better than these, and each size
+/// costs two compilations. One worker serves few rows and one all.
+static constexpr TileRule kTileRules[] = {
+    {.rows = 16, .most = 8, .measured = kTiles},
+    {.rows = 64, .most = 48, .measured = kTiles},
+    {.rows = 128, .measured = kTiles},
+};
+
+std::span<const TileRule> Multistage::tileRules() const { return kTileRules; }
+
+std::optional<std::string> Multistage::whyGroupsApart(int64_t, int64_t columns,
+                                                      bool gated) const {
+  const int64_t rows = columns * (gated ? 2 : 1);
+  if (rows >= 1 && kMostRowsOfGroup % rows == 0)
+    return std::nullopt;
+  return fmt::format("{} columns that share a scale are {} weight rows; engine "
+                     "'{}' quantizes a divisor of {}",
+                     columns, rows, row.name, kMostRowsOfGroup);
+}
+
+std::optional<std::string> Multistage::whyIllegal(const MatmulProblem &problem,
+                                                  const Schedule &s) const {
+  if (s.hasRoles())
+    return fmt::format("engine '{}' has no warps with roles", s.engine);
+  const Granularity grain = granularity(problem);
+  if (s.warpsM < 1 || s.warpsN < 1)
+    return "warps must be positive";
+  if (s.tileM % (s.warpsM * grain.m) || s.tileN % (s.warpsN * grain.n))
+    return fmt::format("a warp's tile of {}x{} over {}x{} warps is no multiple "
+                       "of {}x{}",
+                       s.tileM, s.tileN, s.warpsM, s.warpsN, grain.m, grain.n);
+  int64_t made = s.tileN / (problem.gated ? 2 : 1);
+  if (problem.quantizesGroups() && made % problem.groupColumns)
+    return fmt::format("tile n {} makes {} columns; {} share a scale", s.tileN,
+                       made, problem.groupColumns);
+  // Steps alternate between two sets of fragments.
+  if (s.tileK % (2 * grain.k))
+    return fmt::format("tile k {} is no multiple of {}", s.tileK, 2 * grain.k);
+  int64_t rowBytes = s.tileK * problem.elementBytes;
+  if (s.threads() * 16 % (8 * rowBytes))
+    return fmt::format("{} threads cannot share rows of {} bytes evenly",
+                       s.threads(), rowBytes);
+  if (s.stages < 2 || s.stages > 8)
+    return fmt::format("{} stages; 2 to 8 are possible", s.stages);
+  if (s.threads() > 256)
+    return fmt::format("{} threads; at most 256 are possible", s.threads());
+  // 128 accumulators leave room for fragments of a 64x64 warp tile. Sums of
+  // 8-bit operands are promoted to totals, which take twice the registers, and
+  // so do the scales of weights that are converted.
+  bool promoted = problem.isPromoted();
+  int64_t most = promoted || problem.codeBits > 0 ? 64 : 128;
+  if (s.tileM * s.tileN / s.threads() > most)
+    return fmt::format("{} accumulators a thread; at most {} fit",
+                       s.tileM * s.tileN / s.threads(), most);
+  if (promoted && problem.promoteK % s.tileK)
+    return fmt::format("tile k {} does not divide the {} after which sums are "
+                       "promoted",
+                       s.tileK, problem.promoteK);
+  return std::nullopt;
+}
+
+std::vector<Schedule> Multistage::candidates(const MatmulProblem &problem,
+                                             const Hardware &hardware) const {
+  std::vector<Schedule> result;
+  Choices all = choices(problem);
+  // Without cp.async a deep ring only costs shared memory.
+  if (!hardware.asyncCopy)
+    all.minStages = all.maxStages = 2;
+  for (int64_t tileN : all.tileNs)
+    for (int64_t tileK : all.tileKs)
+      for (int64_t stages = all.minStages; stages <= all.maxStages; ++stages)
+        for (auto [warpsM, warpsN] : all.warps) {
+          Schedule s;
+          s.engine = row.name;
+          s.tileM = problem.tileRows, s.tileN = tileN, s.tileK = tileK;
+          s.stages = stages;
+          s.warpsM = warpsM, s.warpsN = warpsN;
+          s.source = "modelled";
+          if (compiler::whyIllegal(problem, s, hardware))
+            continue;
+          s.ctasPerSm = std::min(ctasPerSm(problem, s, hardware),
+                                 mostCtas(problem, s, hardware));
+          result.push_back(s);
+        }
+  return result;
+}
+
+int64_t Multistage::sharedBytes(const MatmulProblem &problem,
+                                const Schedule &schedule) const {
+  // A ring of stages, each with a tile of lhs and a tile of weights; after it
+  // the same bytes hold the result, 16 bytes of padding a row.
+  int64_t rowBytes = schedule.tileK * problem.elementBytes;
+  int64_t ring = schedule.stages * (schedule.tileM + schedule.tileN) * rowBytes;
+  // Codes lie in words of 4 or 8 bytes for 8 of them, and behind the ring there
+  // are two tiles of what they become.
+  if (problem.codeBits > 0)
+    ring = schedule.stages * (schedule.tileM * rowBytes +
+                              schedule.tileN * (schedule.tileK / 8) *
+                                  (problem.codeBits == 4 ? 4 : 8)) +
+           2 * schedule.tileN * rowBytes;
+  int64_t columns = problem.gated ? schedule.tileN / 2 : schedule.tileN;
+  int64_t staging = schedule.tileM * (columns * problem.resultBytes + 16);
+  return std::max(ring, staging);
+}
+
+/// An upper estimate, from accumulators and fragments, that decides how many
+/// CTAs an SM is asked to hold.
+int64_t Multistage::registers(const MatmulProblem &problem,
+                              const Schedule &schedule) const {
+  int64_t accumulators = schedule.tileM * schedule.tileN /
+                         std::max<int64_t>(schedule.threads(), 1);
+  // Addresses, loop and predicates take the rest.
+  int64_t addresses = problem.gather ? 44 : 40;
+  // Totals beside the sums, and the scales.
+  if (problem.elementBytes == 1) {
+    accumulators *= 2;
+    addresses += 40;
+  }
+  // Scales, zero points and their places.
+  if (problem.codeBits > 0)
+    addresses += 64;
+  int64_t estimate = accumulators + addresses +
+                     fragments(problem, schedule.tileM / schedule.warpsM,
+                               schedule.tileN / schedule.warpsN);
+  return std::min<int64_t>((estimate + 7) / 8 * 8, 255);
+}
+
+/// More than 8 leave each too few registers to be worth it.
+int64_t Multistage::ctasPerSm(const MatmulProblem &problem,
+                              const Schedule &schedule,
+                              const Hardware &hardware) const {
+  return std::min<int64_t>(occupancy(problem, schedule, hardware), 8);
+}
+
+EngineCost Multistage::cost(const MatmulProblem &problem, const Schedule &s,
+                            const Hardware &hardware, double tilesPerSm,
+                            double resident) const {
+  double warpM = double(s.tileM) / double(s.warpsM);
+  double warpN = double(s.tileN) / double(s.warpsN);
+  // Each k tile ends in a barrier, which other CTAs hide.
+  double barrier =
+      1.0 + 24.0 / (double(s.tileK) * warpM * warpN / 64.0) / resident;
+  double filled = std::min(1.0, resident * double(s.warpsM * s.warpsN) / 8.0);
+  double tileFlops =
+      2.0 * double(s.tileM) * double(s.tileN) * double(problem.k);
+  // Alone on its SM a CTA leaves it idle at its ends; neighbours fill in.
+  return {tilesPerSm * tileFlops * barrier /
+              (rate(problem, hardware, warpM, warpN) * filled),
+          tilesPerSm * kTileSeconds / (resident * resident)};
+}
+
+std::string Multistage::warps(const Schedule &schedule) const {
+  return fmt::format("{}x{}", schedule.warpsM, schedule.warpsN);
+}
+
+void Multistage::read(JsonReader &row, Schedule &schedule) const {
+  std::vector<int64_t> warps = row.integers("warps", 2, 0, INT32_MAX);
+  schedule.warpsM = warps[0], schedule.warpsN = warps[1];
+}
+
+void Multistage::addConfig(const MmaOperands &operands,
+                           const Schedule &schedule,
+                           ConfigPrinter &config) const {
+  config.type("Mma", fmt::format("{}<{}{}>", row.policy, operands.type,
+                                 operands.native    ? ", true, true"
+                                 : operands.byGroup ? ", true"
+                                                    : ""));
+  config.open("Schedule");
+  config.number("kTileM", schedule.tileM);
+  config.number("kTileN", schedule.tileN);
+  config.number("kTileK", schedule.tileK);
+  config.number("kStages", schedule.stages);
+  config.number("kWarpsM", schedule.warpsM);
+  config.number("kWarpsN", schedule.warpsN);
+  config.number("kGroupM", schedule.groupM);
+  config.close();
+}

@@ -1,0 +1,81 @@
+//===- Multistage.h - engines with a grid of warps --------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Every warp of a CTA copies and multiplies; stages of shared memory are filled
+// ahead (templates/moe/skeleton/multistage.cuh).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_ENGINE_MULTISTAGE_H
+#define MOEC_COMPILER_ENGINE_MULTISTAGE_H
+
+#include "compiler/engine/Engine.h"
+
+#include <utility>
+
+namespace moec::compiler {
+
+class Multistage : public Engine {
+public:
+  using Engine::Engine;
+
+  std::span<const TileRule> tileRules() const override;
+  std::string possibleTileRows(const MatmulProblem &) const override {
+    return "tiles of 16, 32, 64 and 128 rows";
+  }
+  std::vector<Schedule> candidates(const MatmulProblem &problem,
+                                   const Hardware &hardware) const override;
+  std::optional<std::string>
+  whyIllegal(const MatmulProblem &problem,
+             const Schedule &schedule) const override;
+  std::optional<std::string> whyGroupsApart(int64_t tileRows, int64_t columns,
+                                            bool gated) const override;
+  bool isPersistent() const override { return false; }
+  int64_t sharedBytes(const MatmulProblem &problem,
+                      const Schedule &schedule) const override;
+  int64_t registers(const MatmulProblem &problem,
+                    const Schedule &schedule) const override;
+  int64_t ctasPerSm(const MatmulProblem &problem, const Schedule &schedule,
+                    const Hardware &hardware) const override;
+  EngineCost cost(const MatmulProblem &problem, const Schedule &schedule,
+                  const Hardware &hardware, double tilesPerSm,
+                  double resident) const override;
+  std::string warps(const Schedule &schedule) const override;
+  void read(JsonReader &row, Schedule &schedule) const override;
+  void addConfig(const MmaOperands &operands, const Schedule &schedule,
+                 ConfigPrinter &config) const override;
+
+protected:
+  /// Smallest pieces of a warp's tile that fragments are made of.
+  struct Granularity {
+    int64_t m, n, k;
+  };
+  /// The choices worth ranking for an m tile: what was seen to work on GPUs,
+  /// not all that is legal.
+  struct Choices {
+    std::vector<int64_t> tileNs, tileKs;
+    int64_t minStages, maxStages;
+    std::vector<std::pair<int64_t, int64_t>> warps;
+  };
+  virtual Granularity granularity(const MatmulProblem &problem) const = 0;
+  virtual Choices choices(const MatmulProblem &problem) const = 0;
+  /// Registers of a step's operands.
+  virtual int64_t fragments(const MatmulProblem &problem, int64_t warpM,
+                            int64_t warpN) const = 0;
+  /// CTAs of a candidate at most, so that ptxas does not spill.
+  virtual int64_t mostCtas(const MatmulProblem &, const Schedule &,
+                           const Hardware &) const {
+    return 8;
+  }
+  /// Operations a second, as a warp of this tile reaches them.
+  virtual double rate(const MatmulProblem &problem, const Hardware &hardware,
+                      double warpM, double warpN) const = 0;
+};
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_ENGINE_MULTISTAGE_H

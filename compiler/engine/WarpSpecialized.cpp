@@ -1,0 +1,228 @@
+//===- WarpSpecialized.cpp - engines whose warps have roles ---------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Sizes mirror templates/moe/kernel/grouped_matmul.cuh; emitted code asserts
+// them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/engine/WarpSpecialized.h"
+
+#include "compiler/engine/CostModel.h"
+#include "runtime/support/JsonReader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+using namespace moec;
+using namespace moec::compiler;
+
+/// Groups of the result are quantized in tiles of so many rows at most: 1 to
+/// 3 % of a layer's time, and with 128 rows 2 to 13 % are lost to half as many
+/// tiles, each twice as long.
+static constexpr int64_t kGroupedTileRows = 64;
+/// wgmma reaches this part of the row's dense rate with tiles of 128 weight
+/// rows by 256 tokens.
+static constexpr double kWgmmaEfficiency = 0.85;
+
+void Schedule::setRoles(int64_t rowsOfWarpgroup) {
+  warpsM = warpsN = 0;
+  producerWarps = 4;
+  consumerWarps = (swap ? tileN : tileM) * 4 / rowsOfWarpgroup;
+  // With a CTA alone on its SM there is room for the producers' addresses of
+  // 256 rows; they spill with fewer, and those of 64 rows and their scales do
+  // with fewer than 48. Sums of 128 rows take what there is: producers
+  // then hand each other the addresses.
+  producerRegisters = rowsOfWarpgroup == 128 ? 40 : ctasPerSm == 1 ? 56 : 48;
+  int64_t rest = registersOfCta() - 32 * producerWarps * producerRegisters;
+  consumerRegisters = std::min<int64_t>(
+      rest / std::max<int64_t>(32 * consumerWarps, 1) / 8 * 8, 240);
+}
+
+int64_t Schedule::registersOfCta() const {
+  int64_t all = std::max<int64_t>(threads() * ctasPerSm, 1);
+  return threads() * std::min<int64_t>((64 << 10) / all / 8 * 8, 248);
+}
+
+std::optional<std::string>
+WarpSpecialized::whyGroupsApart(int64_t tileRows, int64_t columns, bool) const {
+  if (columns != kScaledColumns)
+    return fmt::format("engine '{}' quantizes groups of {} columns, not {}",
+                       row.name, kScaledColumns, columns);
+  if (tileRows < 1 || tileRows > kGroupedTileRows)
+    return fmt::format("engine '{}' quantizes groups in tiles of up to {} rows",
+                       row.name, kGroupedTileRows);
+  return std::nullopt;
+}
+
+std::optional<std::string>
+WarpSpecialized::whyIllegal(const MatmulProblem &problem,
+                            const Schedule &s) const {
+  constexpr int64_t kRowBytes = 128;
+  if (!s.hasRoles())
+    return fmt::format("engine '{}' needs warps with roles", s.engine);
+  if (auto reason = whyNoTile(problem, s))
+    return reason;
+  bool whole = s.rowsOfWarpgroup() == 128 && s.consumerWarps == 4;
+  int64_t rows = s.swap ? s.tileN : s.tileM;
+  if (s.producerWarps != 4 || (s.consumerWarps * 16 != rows && !whole))
+    return fmt::format("{} producing and {} consuming warps; tile {} {} takes "
+                       "4 and {}",
+                       s.producerWarps, s.consumerWarps, s.swap ? "n" : "m",
+                       rows, rows / 16);
+  if (whole && s.tileM > 128)
+    return fmt::format("tile m {} of 128 weight rows a warpgroup; up to 128 "
+                       "are possible",
+                       s.tileM);
+  if (whole && problem.quantizesGroups())
+    return "128 weight rows a warpgroup leave no registers for a result that "
+           "is quantized by groups";
+  int64_t made = s.tileN / (problem.gated ? 2 : 1);
+  if (problem.quantizesGroups() && problem.groupColumns != kScaledColumns)
+    return whyGroupsApart(s.tileM, problem.groupColumns, problem.gated);
+  if (problem.quantizesGroups() && made > kScaledColumns)
+    return fmt::format("tile n {} makes {} columns; {} share a scale", s.tileN,
+                       made, kScaledColumns);
+  if (s.tileK * problem.elementBytes != kRowBytes)
+    return fmt::format("tile k {} is not {} bytes of a row", s.tileK,
+                       kRowBytes);
+  if (s.stages < 2 || s.stages > 10)
+    return fmt::format("{} stages; 2 to 10 are possible", s.stages);
+  for (int64_t registers : {s.producerRegisters, s.consumerRegisters})
+    if (registers < 24 || registers > 240 || registers % 8)
+      return fmt::format("{} registers; multiples of 8 from 24 to 240 are "
+                         "possible",
+                         registers);
+  int64_t registers = 32 * (s.producerWarps * s.producerRegisters +
+                            s.consumerWarps * s.consumerRegisters);
+  // More and the warps that ask for them wait for ever.
+  if (registers > s.registersOfCta())
+    return fmt::format("{} registers in all; a CTA has {}", registers,
+                       s.registersOfCta());
+  const Sums taken = sums(problem, s);
+  if (taken.registers + taken.others > s.consumerRegisters)
+    return fmt::format("{} {} a thread; {} registers hold {}", taken.registers,
+                       taken.words, s.consumerRegisters,
+                       s.consumerRegisters - taken.others);
+  return std::nullopt;
+}
+
+bool WarpSpecialized::maySplit(const MatmulProblem &problem,
+                               const Schedule &schedule,
+                               const Hardware &hardware) const {
+  constexpr int64_t kMostRows = 16, kFewestSteps = 8;
+  // The column tiles of the second matmul fill a GPU, and its k is short.
+  if (!schedule.swap || !problem.gather || schedule.ctasPerSm != 1 ||
+      schedule.tileM > kMostRows || schedule.rowsOfWarpgroup() != 64 ||
+      takenWeightRows(problem, schedule.tileN) != schedule.tileN ||
+      problem.k < kFewestSteps * schedule.tileK)
+    return false;
+  // All tokens take so many experts: of a rank with some of the experts, one.
+  int64_t experts = problem.localExperts < problem.experts ? 1 : problem.topK;
+  int64_t columnTiles = (problem.n + schedule.tileN - 1) / schedule.tileN;
+  return experts * columnTiles <= mostTilesToSplit(hardware);
+}
+
+std::vector<Schedule>
+WarpSpecialized::candidates(const MatmulProblem &problem,
+                            const Hardware &hardware) const {
+  std::vector<Schedule> result;
+  for (int64_t stages = 10; stages >= 2; --stages) {
+    Schedule s;
+    s.engine = row.name;
+    s.tileM = problem.tileRows, s.tileN = 128;
+    s.tileK = 128 / problem.elementBytes;
+    s.stages = stages;
+    s.groupM = 1;
+    s.setRoles();
+    s.source = "modelled";
+    if (!compiler::whyIllegal(problem, s, hardware))
+      result.push_back(s);
+  }
+  return result;
+}
+
+/// Behind the ring there are a staging tile for each consuming warpgroup, or
+/// one of 8 tokens for each warp whose rows are tokens, two slots for tiles,
+/// the scales of the tokens of each stage, and the barriers.
+int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
+                                     const Schedule &schedule) const {
+  constexpr int64_t kSlot = 16, kBarrier = 8;
+  int64_t rows = schedule.rowsOfWarpgroup();
+  int64_t ring = schedule.stages * (schedule.tileM + schedule.tileN) *
+                 schedule.tileK * problem.elementBytes;
+  int64_t columns = problem.gated ? rows / 2 : rows;
+  int64_t tokens = std::min<int64_t>(
+      schedule.tileM, problem.resultBytes == 4 || columns > 64 ? 32 : 64);
+  int64_t staging = tokens * (columns * problem.resultBytes + 16);
+  staging *= schedule.tileN / rows;
+  if (!schedule.swap)
+    staging = schedule.consumerWarps * 8 *
+              (schedule.tileN / (problem.gated ? 2 : 1) + 8) *
+              problem.resultBytes;
+  // One of f32 for all warpgroups.
+  if (problem.quantizesGroups())
+    staging = schedule.tileM * kScaledColumns * 4;
+  int64_t scales =
+      problem.groupScales ? schedule.stages * schedule.tileM * 4 : 0;
+  return ring + staging + 2 * kSlot + scales +
+         (2 * schedule.stages + 4) * kBarrier;
+}
+
+/// Producers run ahead over the ends of tiles, and operands come out of shared
+/// memory without passing through registers.
+EngineCost WarpSpecialized::cost(const MatmulProblem &problem,
+                                 const Schedule &s, const Hardware &hardware,
+                                 double tilesPerSm, double) const {
+  double flops = 2.0 * double(s.tileM) * double(s.tileN) * double(problem.k);
+  return {tilesPerSm * flops /
+              (hardware.tensorFlops * kWgmmaEfficiency / double(hardware.sms)),
+          0.2 * tilesPerSm * kTileSeconds};
+}
+
+std::string WarpSpecialized::warps(const Schedule &schedule) const {
+  return fmt::format("{}+{}{}", schedule.producerWarps, schedule.consumerWarps,
+                     schedule.swap ? "" : " of tokens");
+}
+
+void WarpSpecialized::read(JsonReader &row, Schedule &schedule) const {
+  schedule.warpsM = schedule.warpsN = 0;
+  schedule.producerWarps = row.integer("producer_warps", 0, INT32_MAX);
+  schedule.consumerWarps = row.integer("consumer_warps", 0, INT32_MAX);
+  std::vector<int64_t> registers = row.integers("registers", 2, 0, INT32_MAX);
+  schedule.producerRegisters = registers[0];
+  schedule.consumerRegisters = registers[1];
+  schedule.ctasPerSm = row.integer("ctas_per_sm", 0, INT32_MAX);
+}
+
+void WarpSpecialized::addConfig(const MmaOperands &operands,
+                                const Schedule &schedule,
+                                ConfigPrinter &config) const {
+  const bool fast = row.addsFast && operands.addsFast;
+  const int64_t atoms = schedule.rowsOfWarpgroup() / 64;
+  std::string choices = fast ? ", true" : "";
+  if (!schedule.swap) // tokens are rows
+    choices = fmt::format(", {}, {}, {}", fast, atoms, schedule.tileN);
+  else if (atoms > 1)
+    choices = fmt::format(", {}, {}", fast, atoms);
+  config.type("Mma",
+              fmt::format("{}<{}{}>", row.policy, operands.type, choices));
+  config.open("Schedule");
+  config.number("kTileM", schedule.tileM);
+  config.number("kTileN", schedule.tileN);
+  config.number("kTileK", schedule.tileK);
+  config.number("kStages", schedule.stages);
+  config.number("kGroupM", schedule.groupM);
+  config.number("kProducerWarps", schedule.producerWarps);
+  config.number("kConsumerWarps", schedule.consumerWarps);
+  config.number("kProducerRegisters", schedule.producerRegisters);
+  config.number("kConsumerRegisters", schedule.consumerRegisters);
+  config.number("kCtasPerSm", schedule.ctasPerSm);
+  config.flag("kPersistent", true);
+  config.close();
+}

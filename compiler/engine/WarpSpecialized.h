@@ -1,0 +1,70 @@
+//===- WarpSpecialized.h - engines whose warps have roles -------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Some warps of a CTA copy and the others multiply, and CTAs stay until no tile
+// is left (templates/moe/skeleton/warp_specialized.cuh).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_ENGINE_WARPSPECIALIZED_H
+#define MOEC_COMPILER_ENGINE_WARPSPECIALIZED_H
+
+#include "compiler/engine/Engine.h"
+
+namespace moec::compiler {
+
+class WarpSpecialized : public Engine {
+public:
+  using Engine::Engine;
+
+  /// Two consuming warpgroups, and every depth of the ring that fits.
+  std::vector<Schedule> candidates(const MatmulProblem &problem,
+                                   const Hardware &hardware) const override;
+  std::optional<std::string>
+  whyIllegal(const MatmulProblem &problem,
+             const Schedule &schedule) const override;
+  std::optional<std::string> whyGroupsApart(int64_t tileRows, int64_t columns,
+                                            bool gated) const override;
+  bool maySplit(const MatmulProblem &problem, const Schedule &schedule,
+                const Hardware &hardware) const override;
+  bool isPersistent() const override { return true; }
+  int64_t sharedBytes(const MatmulProblem &problem,
+                      const Schedule &schedule) const override;
+  /// The launch allots so many; warps hand registers to each other later.
+  int64_t registers(const MatmulProblem &,
+                    const Schedule &schedule) const override {
+    return schedule.registersOfCta() / schedule.threads();
+  }
+  int64_t ctasPerSm(const MatmulProblem &, const Schedule &schedule,
+                    const Hardware &) const override {
+    return schedule.ctasPerSm;
+  }
+  EngineCost cost(const MatmulProblem &problem, const Schedule &schedule,
+                  const Hardware &hardware, double tilesPerSm,
+                  double resident) const override;
+  std::string warps(const Schedule &schedule) const override;
+  void read(JsonReader &row, Schedule &schedule) const override;
+  void addConfig(const MmaOperands &operands, const Schedule &schedule,
+                 ConfigPrinter &config) const override;
+
+protected:
+  /// Why the instruction cannot multiply the tile.
+  virtual std::optional<std::string>
+  whyNoTile(const MatmulProblem &problem, const Schedule &schedule) const = 0;
+  /// Registers of a consumer for sums and what stands beside them, and those
+  /// for addresses and the epilogue.
+  struct Sums {
+    int64_t registers, others;
+    std::string_view words; ///< "accumulators", for messages
+  };
+  virtual Sums sums(const MatmulProblem &problem,
+                    const Schedule &schedule) const = 0;
+};
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_ENGINE_WARPSPECIALIZED_H

@@ -1,0 +1,81 @@
+//===- simt.cpp - multiplies on the scalar units --------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Serves every arch, and element types that no tensor core multiplies.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/engine/Multistage.h"
+
+#include <algorithm>
+
+using namespace moec;
+using namespace moec::compiler;
+
+namespace {
+class Simt final : public Multistage {
+public:
+  Simt() : Multistage("simt") {}
+
+private:
+  // Each k step is one 16-byte load.
+  Granularity granularity(const MatmulProblem &problem) const override {
+    return {4, 16, 16 / problem.elementBytes};
+  }
+
+  Choices choices(const MatmulProblem &problem) const override {
+    Choices c = {{64},
+                 {64 / problem.elementBytes},
+                 2,
+                 3,
+                 {problem.tileRows <= 32 ? std::pair<int64_t, int64_t>{1, 4}
+                  : problem.tileRows <= 64
+                      ? std::pair<int64_t, int64_t>{2, 4}
+                      : std::pair<int64_t, int64_t>{4, 2}}};
+    // Totals and twice as many elements in a chunk: fewer columns a thread.
+    if (problem.elementBytes == 1 && problem.tileRows > 64)
+      c.tileNs = {32};
+    return c;
+  }
+
+  int64_t fragments(const MatmulProblem &, int64_t warpM,
+                    int64_t warpN) const override {
+    return (warpM + warpN) / 8;
+  }
+
+  int64_t mostCtas(const MatmulProblem &problem, const Schedule &s,
+                   const Hardware &hardware) const override {
+    // Two sets of 16 bytes of each of a lane's rows of lhs and of weights; what
+    // is narrower than float is widened, all weights and a row of lhs at once.
+    int64_t rowsOfLhs = s.tileM / s.warpsM / 4;
+    int64_t rowsOfWeights = s.tileN / s.warpsN / 8;
+    int64_t operands = 2 * 4 * (rowsOfLhs + rowsOfWeights);
+    if (problem.elementBytes < 4)
+      operands += 16 / problem.elementBytes * (rowsOfWeights + 1);
+    constexpr int64_t kAddresses = 48;
+    // Sums of 8-bit operands have totals beside them, and scales.
+    int64_t sums = rowsOfLhs * rowsOfWeights;
+    if (problem.elementBytes == 1)
+      sums = 2 * sums + 2 * rowsOfLhs;
+    if (problem.codeBits > 0)
+      sums += 24; // scales, zero points and their places
+    int64_t registers = operands + sums + kAddresses;
+    return std::max<int64_t>(
+        hardware.registersPerSm / (registers * s.threads()), 1);
+  }
+
+  double rate(const MatmulProblem &, const Hardware &hardware, double,
+              double) const override {
+    return hardware.scalarFlops / double(hardware.sms) * 0.5;
+  }
+};
+} // namespace
+
+const Engine &engines::simt() {
+  static const Simt engine;
+  return engine;
+}
