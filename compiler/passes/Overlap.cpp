@@ -43,8 +43,7 @@ static bool isPersistentMatmul(moe::KernelOp kernel) {
   return schedule && schedule.getConsumerWarps() > 0 &&
          schedule.getProgrammatic() &&
          schedule.getTileM() <= kOverlappedTileRows &&
-         findStage<moe::GroupedMatmulOp>(kernel) &&
-         !findStage<moe::CombineOp>(kernel);
+         kernel.getKind() == "grouped_matmul";
 }
 
 int64_t compiler::awaitedColumnTiles(moe::LaunchOp launch) {
@@ -65,12 +64,9 @@ int64_t compiler::awaitedColumnTiles(moe::LaunchOp launch) {
   if (auto quantize = findStage<moe::QuantizeOp>(first);
       quantize && quantize.getStaticScale())
     return 0;
-  MatmulProblem problem;
-  auto activate = findStage<moe::ActivateOp>(first);
-  problem.gated = activate && activate.getActivation().isGated();
-  problem.groupColumns = columnsOfGroup(first);
+  const MatmulProblem problem = problemOf(first);
   int64_t taken = takenWeightRows(problem, first.getScheduleAttr().getTileN());
-  return (int64_t(matmul.getN()) + taken - 1) / taken;
+  return (problem.n + taken - 1) / taken;
 }
 
 int64_t compiler::awaitedColumnTiles(moe::KernelOp kernel) {

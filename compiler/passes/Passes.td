@@ -193,4 +193,18 @@ def MergeKernelsPass : Moe_ProgramPass<"moe-merge-kernels"> {
   }];
 }
 
+def PlanLaunchesPass : Moe_ProgramPass<"moe-plan-launches"> {
+  let summary = "Write down what a launch of each kernel takes";
+  let description = [{
+    Shared memory, the grid, and how a kernel works beside the launches around
+    it: what it reads early, which word counts the tiles that persistent CTAs take,
+    which column tiles it counts and awaits. A kernel that several variants launch
+    does what is right in each.
+
+    Before: `moe.kernel @down kind = grouped_matmul schedule #moe.schedule<...>`.
+    After: besides `plan #moe.plan<grid = "...", shared_bytes = 192704, cursor = 2, awaits = 12, ...>`.
+    A plan that stands in the module must be the one that would be made.
+  }];
+}
+
 #endif // MOEC_COMPILER_PASSES_PASSES_TD

@@ -69,9 +69,34 @@ static StringRef nameAt(ArrayAttr names, unsigned index) {
   return cast<StringAttr>(names[index]).getValue();
 }
 
-bool compiler::isOfFewTokens(moe::KernelOp kernel) {
-  return findStage<moe::RouteOp>(kernel) &&
-         findStage<moe::GroupedMatmulOp>(kernel);
+MatmulProblem compiler::problemOf(moe::KernelOp kernel) {
+  auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
+  auto activate = findStage<moe::ActivateOp>(kernel);
+  MatmulProblem problem;
+  problem.n = matmul.getN(), problem.k = matmul.getK();
+  problem.localExperts = matmul.getNumExperts();
+  problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
+  if (matmul.getRealization() != moe::Realization::Native)
+    problem.codeBits = elementBits(elementTypeOf(matmul.getRhs()));
+  problem.resultBytes = elementBytes(elementTypeOf(resultOfMatmul(kernel)));
+  problem.gated = activate && activate.getActivation().isGated();
+  problem.groupScales = matmul.scalesByGroup();
+  problem.groupColumns = columnsOfGroup(kernel);
+  return problem;
+}
+
+Schedule compiler::numbersOf(moe::ScheduleAttr schedule) {
+  Schedule numbers;
+  numbers.tileM = schedule.getTileM(), numbers.tileN = schedule.getTileN();
+  numbers.tileK = schedule.getTileK();
+  numbers.stages = schedule.getStages();
+  numbers.producerWarps = schedule.getProducerWarps();
+  numbers.consumerWarps = schedule.getConsumerWarps();
+  numbers.swap = schedule.getSwap();
+  numbers.buffers = schedule.getBuffers();
+  numbers.blockRows = schedule.getBlockRows();
+  numbers.blockTokens = schedule.getBlockTokens();
+  return numbers;
 }
 
 GemvProblem compiler::gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens) {
@@ -84,11 +109,6 @@ GemvProblem compiler::gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens) {
   problem.scaled = bool(matmul.getLhsScale());
   problem.groupScales = matmul.scalesByGroup();
   return problem;
-}
-
-bool compiler::isOfSlices(moe::KernelOp kernel) {
-  return !isOfFewTokens(kernel) && findStage<moe::GroupedMatmulOp>(kernel) &&
-         findStage<moe::CombineOp>(kernel);
 }
 
 MatmulProblem compiler::slicesProblem(moe::GroupedMatmulOp matmul,

@@ -58,14 +58,13 @@ int64_t storedExperts(moe::ProgramOp program);
 /// rows come by expert.
 int64_t rowsOfToken(moe::ProgramOp program);
 
-/// Whether the kernel is one of the two of a few tokens: it routes them and
-/// multiplies.
-bool isOfFewTokens(moe::KernelOp kernel);
+/// What shared memory, fragments and grids of a kernel's matmul depend on.
+MatmulProblem problemOf(moe::KernelOp kernel);
+Schedule numbersOf(moe::ScheduleAttr schedule);
+
 /// A matmul in a kernel of so many tokens at most.
 GemvProblem gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens);
 
-/// Whether the kernel multiplies and combines in slices of the result.
-bool isOfSlices(moe::KernelOp kernel);
 /// The second matmul of up to so many tokens, in slices.
 MatmulProblem slicesProblem(moe::GroupedMatmulOp matmul, moe::CombineOp combine,
                             int64_t tokens);

@@ -302,7 +302,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       return failure();
     const moe::Schedule stands = kernel.getScheduleAttr().getFields();
     auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
-    if (matmul && !isOfFewTokens(kernel) && !isOfSlices(kernel))
+    if (kernel.getKind() == "grouped_matmul")
       return verifyMatmul(program, kernel, matmul, stands);
     moe::Schedule made;
     if (failed(decide(program, kernel, made)))
@@ -443,10 +443,10 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     moe::ReportAttr report = program.getReportAttr();
     fields = common(program);
     int64_t tokens = tokenRange(kernel).second;
-    if (isOfFewTokens(kernel)) {
+    if (kernel.getRow().routesItself) {
       if (failed(selectGemv(program, kernel, fields)))
         return failure();
-    } else if (isOfSlices(kernel)) {
+    } else if (kernel.getKind() == "down_slices") {
       if (failed(selectSlices(program, kernel, fields)))
         return failure();
     } else if (auto matmul = findStage<moe::GroupedMatmulOp>(kernel)) {

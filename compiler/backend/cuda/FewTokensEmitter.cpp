@@ -43,23 +43,10 @@ public:
   void emit() {
     addFields();
     addConfig();
-    int64_t tokens = schedule.getBlockTokens();
-    out.text.sharedBytes = sharedBytes(
-        gemvProblem(matmul, tokens),
-        {schedule.getThreads() / 32, int64_t(schedule.getStages())});
-    out.tile = std::to_string(tokens);
-    // As many CTAs as the GPU holds; fewer where there are fewer results.
-    int64_t warps = schedule.getThreads() / 32;
-    int64_t results = int64_t(matmul.getN()) / (isGated() ? 2 : 1);
-    out.grid.persistent = true;
-    out.grid.tiles =
-        Expression::symbol("rows") * Expression((results + warps - 1) / warps);
-    out.grid.ctasPerSm = schedule.getCtasPerSm();
   }
 
 private:
   bool isFirst() const { return !combine; }
-  bool isGated() { return activate && activate.getActivation().isGated(); }
   /// Before it is quantized.
   mlir::Value input() {
     return quantize ? quantize.getInput() : matmul.getLhs();
@@ -144,10 +131,8 @@ void FewTokensEmitter::addConfig() {
   addGateUpOrder(matmul.getGateUpOrder(), config);
   config.number("kScales",
                 scalesOf(quantize ? quantize.getStaticScale() : mlir::Value()));
-  // The launch before this one is the other of the two, and writes only what
-  // the caller may ask for.
   if (!isFirst())
-    config.flag("kRouteEarly", out.programmatic);
+    config.flag("kRouteEarly", kernel.getPlanAttr().getEarly());
 }
 
 void compiler::emitFewTokens(moe::KernelOp kernel,

@@ -12,20 +12,20 @@
 
 #include "compiler/backend/cuda/KernelEmitter.h"
 
-#include "compiler/backend/cuda/DequantizeEmitter.h"
 #include "compiler/backend/cuda/FewTokensEmitter.h"
 #include "compiler/backend/cuda/KernelStages.h"
-#include "compiler/backend/cuda/PermuteColumnsEmitter.h"
 #include "compiler/backend/cuda/PlacementEmitter.h"
 #include "compiler/backend/cuda/QuantizeEmitter.h"
 #include "compiler/backend/cuda/RoutingEmitter.h"
 #include "compiler/backend/cuda/SlicesEmitter.h"
-#include "compiler/passes/Overlap.h"
 #include "compiler/passes/ProgramValues.h"
-#include "compiler/schedule/SharedMemory.h"
+#include "compiler/plan/KernelFacts.h"
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/Engines.h"
 #include "dialect/catalog/Schemes.h"
+#include "runtime/package/Stages.h"
+
+#include "llvm/ADT/StringExtras.h"
 
 #include <fmt/format.h>
 
@@ -50,24 +50,25 @@ std::string compiler::nativePolicy(moe::ProgramOp program) {
   return std::string(row ? row->policy : "moe::quant::None");
 }
 
-std::string compiler::cppType(mlir::Value value) {
-  return std::string(cppElementType(elementTypeOf(value)));
+void compiler::beginKernel(moe::ProgramOp program, StringRef kind,
+                           int64_t threads, bool programmatic,
+                           EmittedKernel &out) {
+  const catalog::KernelKind &row =
+      *catalog::find(catalog::kKernelKinds, std::string_view(kind));
+  out.kind = row.name;
+  out.scheme = schemeName(program);
+  out.programmatic = programmatic;
+  out.text.include = fmt::format("moe/kernel/{}", row.header);
+  out.text.function = fmt::format("moe::{}", row.function);
+  out.text.threads = threads;
+  ConfigPrinter &config = out.text.config;
+  config.number("kThreads", threads);
+  config.flag("kProgrammatic", programmatic);
+  config.flag("kCpAsync", program.getTarget().getArchRow().has("cp_async"));
 }
 
-/// Whether, wherever the kernel is launched, the launch right before it wrote
-/// none of these fields: then what follows from them may be fetched while that
-/// launch still runs (templates/moe/core/pdl.cuh).
-static bool areOlder(moe::KernelOp kernel, llvm::ArrayRef<StringRef> fields) {
-  bool older = true;
-  kernel->getParentOfType<moe::ProgramOp>().walk([&](moe::LaunchOp launch) {
-    if (launch.getKernel() != kernel.getSymName())
-      return;
-    for (auto [name, value] :
-         llvm::zip(kernel.getFields(), launch.getArguments()))
-      if (llvm::is_contained(fields, cast<StringAttr>(name).getValue()))
-        older &= value.getDefiningOp() != launch->getPrevNode();
-  });
-  return older;
+std::string compiler::cppType(mlir::Value value) {
+  return std::string(cppElementType(elementTypeOf(value)));
 }
 
 void compiler::addActivation(moe::ActivationAttr activation,
@@ -139,17 +140,18 @@ class Emitter {
 public:
   Emitter(moe::KernelOp kernel, moe::LaunchOp launch)
       : kernel(kernel), launch(launch), schedule(kernel.getScheduleAttr()),
+        plan(kernel.getPlanAttr()),
         program(kernel->getParentOfType<moe::ProgramOp>()) {}
 
   Result<EmittedKernel> emit();
 
 private:
-  void emitRoute(moe::RouteOp route);
-  void emitPermute(moe::PermuteOp permute);
-  void emitBatch(moe::BatchOp batch);
-  void emitMatmul(moe::GroupedMatmulOp matmul);
-  void emitActivate(moe::ActivateOp activate);
-  void emitCombine(moe::CombineOp combine);
+  void emitRoute();
+  void emitMatmul();
+  void emitFewTokens();
+  void emitSlices();
+  void emitQuantization();
+  void emitActivate();
 
   /// The program's name for what is bound to a field, "" if there is none.
   std::string boundTo(StringRef field);
@@ -158,12 +160,14 @@ private:
   void pointer(StringRef field, StringRef type, bool written = false);
   void placesOfPermutation();
 
-  void begin(std::string kind, const std::string &header,
-             const std::string &function);
+  void begin(const Expression &grid);
+  void addArguments();
+  void addMembers();
 
   moe::KernelOp kernel;
   moe::LaunchOp launch;
   moe::ScheduleAttr schedule;
+  moe::PlanAttr plan;
   moe::ProgramOp program;
   EmittedKernel out;
 };
@@ -197,24 +201,63 @@ void Emitter::pointer(StringRef field, StringRef type, bool written) {
   out.text.arguments.pointer(field, type, boundTo(field), written);
 }
 
-void Emitter::begin(std::string kind, const std::string &header,
-                    const std::string &function) {
-  const catalog::Architecture &arch = program.getTarget().getArchRow();
-  out.kind = std::move(kind);
-  out.scheme = schemeName(program);
-  out.programmatic = schedule.getProgrammatic();
+void Emitter::begin(const Expression &grid) {
+  compiler::beginKernel(program, kernel.getKind(), schedule.getThreads(),
+                        schedule.getProgrammatic(), out);
   out.cooperative = schedule.getCooperative();
   for (auto [i, extent] : llvm::enumerate(schedule.getCluster()))
     if (i < 3)
       out.cluster[i] = extent;
-  out.text.include = "moe/kernel/" + header;
-  out.text.function = "moe::" + function;
-  out.text.threads = schedule.getThreads();
   out.text.minCtasPerSm = schedule.getCtasPerSm();
+  out.text.sharedBytes = plan.getSharedBytes();
+  out.tile = plan.getLabel();
+  out.grid.persistent = schedule.getPersistent();
+  if (out.grid.persistent) {
+    out.grid.tiles = grid;
+    out.grid.ctasPerSm = schedule.getCtasPerSm();
+  } else {
+    out.grid.ctas[0] = grid;
+  }
+}
+
+/// The argument block that the kind's row says.
+void Emitter::addArguments() {
+  forEachWord(kernel.getRow().arguments, [&](StringRef word) {
+    ArgumentLayout &args = out.text.arguments;
+    if (word == "tokens") {
+      args.size(word, Expression::symbol(word));
+      return;
+    }
+    const bool isStride = word.consume_back(".stride");
+    const mlir::Value value = valueOf(kernel, word);
+    if (value && isStride)
+      args.rowStride((word + "_row_stride").str(), boundTo(word));
+    else if (value)
+      pointer(word, word == "tiles" ? "int4" : cppType(value),
+              /*written=*/mlir::isa<mlir::OpResult>(value));
+  });
+}
+
+/// The members of Config that the kind's row says.
+void Emitter::addMembers() {
   ConfigPrinter &config = out.text.config;
-  config.number("kThreads", schedule.getThreads());
-  config.flag("kProgrammatic", out.programmatic);
-  config.flag("kCpAsync", arch.has("cp_async"));
+  forEachWord(kernel.getRow().members, [&](StringRef word) {
+    if (auto [type, operand] = word.split(':'); !operand.empty()) {
+      if (const mlir::Value value = valueOf(kernel, operand))
+        config.type(type, cppType(value));
+      return;
+    }
+    auto [name, other] = word.split('=');
+    mlir::Attribute fact = factOf(kernel, name);
+    if (!fact)
+      fact = factOf(kernel, other);
+    const std::string member =
+        "k" + llvm::convertToCamelFromSnakeCase(name, /*capitalizeFirst=*/true);
+    if (auto flag = mlir::dyn_cast<mlir::BoolAttr>(fact))
+      config.flag(member, flag.getValue());
+    else
+      config.number(member, cast<mlir::IntegerAttr>(fact).getInt());
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -230,10 +273,10 @@ void Emitter::placesOfPermutation() {
   pointer("counts", "int", true);
 }
 
-void Emitter::emitRoute(moe::RouteOp route) {
+void Emitter::emitRoute() {
+  auto route = findStage<moe::RouteOp>(kernel);
   auto count = findStage<moe::CountOp>(kernel);
   auto permute = findStage<moe::PermuteOp>(kernel);
-  begin(permute ? "route_permute" : "route", "route.cuh", "route");
   ArgumentLayout &args = out.text.arguments;
   addRoutingFields(route, [&](StringRef f) { return boundTo(f); }, args);
   addPlacement(route, [&](StringRef f) { return boundTo(f); }, out);
@@ -247,77 +290,25 @@ void Emitter::emitRoute(moe::RouteOp route) {
     pointer("block_counts", "int", true);
 
   int64_t experts = route.getNumExperts(), topK = route.getTopK();
-  int64_t blockTokens = count ? int64_t(count.getBlockTokens()) : 1;
   ConfigPrinter &config = out.text.config;
   addRoutingConfig(route, config);
   config.number("kExperts", experts);
   config.number("kTopK", topK);
-  config.number("kBlockTokens", blockTokens);
+  config.number("kBlockTokens", count.getBlockTokens());
   config.flag("kPermute", bool(permute));
   config.number("kCluster", out.cluster[0]);
   config.number("kTileRows", permute ? int64_t(permute.getTileRows()) : 1);
   config.number("kRowStep", permute ? permute.getStepOfRows() : 1);
   config.number("kCounters", permute ? permute.getCounters() : 2);
-  config.number("kLocalBegin", count ? count.getFirstLocal() : 0);
-  config.number("kLocalExperts", count ? count.getNumLocal() : experts);
-  out.tile = fmt::format("{}", blockTokens);
-  out.grid.ctas[0] =
-      permute ? Expression(out.cluster[0])
-              : ceilDiv(Expression::symbol("tokens"), Expression(blockTokens));
+  config.number("kLocalBegin", count.getFirstLocal());
+  config.number("kLocalExperts", count.getNumLocal());
   if (findStage<moe::QuantizeOp>(kernel))
-    emitQuantization(kernel, [&](StringRef f) { return boundTo(f); }, out);
-}
-
-void Emitter::emitPermute(moe::PermuteOp permute) {
-  begin("permute", "permute.cuh", "permute");
-  pointer("topk_ids", "int");
-  pointer("block_counts", "int");
-  out.text.arguments.size("tokens", Expression::symbol("tokens"));
-  placesOfPermutation();
-  ConfigPrinter &config = out.text.config;
-  config.number("kExperts", permute.getExperts());
-  config.number("kLocalBegin", permute.getFirstLocal());
-  config.number("kLocalExperts", permute.getNumLocal());
-  config.number("kTopK", permute.getPairs());
-  config.number("kBlockTokens", permute.getBlockTokens());
-  config.number("kTileRows", permute.getTileRows());
-  config.number("kRowStep", permute.getStepOfRows());
-  config.number("kCounters", permute.getCounters());
-  int64_t blockTokens = permute.getBlockTokens();
-  out.tile = fmt::format("{}x{}", blockTokens, int64_t(permute.getTileRows()));
-  out.grid.ctas[0] =
-      ceilDiv(Expression::symbol("tokens"), Expression(blockTokens));
-}
-
-void Emitter::emitBatch(moe::BatchOp batch) {
-  begin("batch", "batch.cuh", "batch");
-  pointer("expert_num_tokens", "int");
-  out.text.arguments.size("tokens", Expression::symbol("tokens"));
-  pointer("tiles", "int4", true);
-  pointer("tile_count", "int", true);
-  ConfigPrinter &config = out.text.config;
-  config.number("kLocalExperts", batch.getNumLocal());
-  config.number("kTileRows", batch.getTileRows());
-  config.number("kRowStep", batch.getStepOfRows());
-  out.tile = std::to_string(int64_t(batch.getTileRows()));
-  out.grid.ctas[0] = Expression(1);
+    emitQuantization();
 }
 
 //===----------------------------------------------------------------------===//
 // Matmul and activation
 //===----------------------------------------------------------------------===//
-
-/// What shared memory and fragments depend on.
-static Schedule numbersOf(moe::ScheduleAttr schedule) {
-  Schedule numbers;
-  numbers.tileM = schedule.getTileM(), numbers.tileN = schedule.getTileN();
-  numbers.tileK = schedule.getTileK();
-  numbers.stages = schedule.getStages();
-  numbers.producerWarps = schedule.getProducerWarps();
-  numbers.consumerWarps = schedule.getConsumerWarps();
-  numbers.swap = schedule.getSwap();
-  return numbers;
-}
 
 /// The policy in code_groups.cuh of codes that are multiplied as they are.
 static std::string codesPolicy(moe::DescriptorAttr weight, bool ofIntegers) {
@@ -326,21 +317,20 @@ static std::string codesPolicy(moe::DescriptorAttr weight, bool ofIntegers) {
   return fmt::format("moe::quant::CodeGroups<{}>", weight.getGroup()[1]);
 }
 
-void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
+void Emitter::emitMatmul() {
+  auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
   auto activate = findStage<moe::ActivateOp>(kernel);
   bool gather = bool(matmul.getRows());
   mlir::Value result = resultOfMatmul(kernel);
   auto quantize = findStage<moe::QuantizeOp>(kernel);
-  begin("grouped_matmul", "grouped_matmul.cuh", "groupedMatmul");
   ArgumentLayout &args = out.text.arguments;
-  const bool counts = countsColumnTiles(kernel);
   const bool specialized = schedule.getConsumerWarps() > 0;
   for (mlir::OpOperand &operand : matmul->getOpOperands()) {
     const StringRef name = matmul.getOperandName(operand.getOperandNumber());
     if (name == "rhs" && specialized)
       addWeightMap(matmul, schedule, boundTo(name), out);
     else if (name == "tiles")
-      pointer(name, "int4", /*written=*/counts);
+      pointer(name, "int4", /*written=*/plan.getCounts());
     else
       pointer(name, cppType(operand.get()),
               /*written=*/name == "tile_count" && schedule.getPersistent());
@@ -411,18 +401,14 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
     config.flag("kPersistent", schedule.getPersistent());
   }
   config.close();
-  // Which word of tile_count counts the tiles that CTAs have taken.
-  if (schedule.getPersistent())
-    config.number("kCursor", matmul.isFirst() ? 1 : 2);
+  if (plan.getCursor())
+    config.number("kCursor", plan.getCursor());
   if (specialized) {
-    config.flag("kCounts", counts);
-    config.number("kAwaited", awaitedColumnTiles(kernel));
-    Hardware hardware;
-    if (out.cluster[0] > 1 &&
-        findHardware(program.getTarget().getArch().str(),
-                     program.getTarget().getGpu().str(), hardware)) {
+    config.flag("kCounts", plan.getCounts());
+    config.number("kAwaited", plan.getAwaits());
+    if (plan.getSplitTiles()) {
       config.number("kSplit", out.cluster[0]);
-      config.number("kSplitTiles", mostTilesToSplit(hardware));
+      config.number("kSplitTiles", plan.getSplitTiles());
     }
   }
   config.number("kN", n);
@@ -433,45 +419,13 @@ void Emitter::emitMatmul(moe::GroupedMatmulOp matmul) {
   config.flag("kBias", bool(matmul.getBias()));
   config.number("kInterleave", matmul.getInterleave());
   addGateUpOrder(matmul.getGateUpOrder(), config);
-  config.flag("kTilesEarly",
-              out.programmatic && areOlder(kernel, {"tiles", "tile_count"}));
-
-  MatmulProblem problem;
-  problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
-  problem.codeBits = converts ? elementBits(elementTypeOf(matmul.getRhs())) : 0;
-  problem.resultBytes = elementBytes(elementTypeOf(result));
-  problem.gated = activate && activate.getActivation().isGated();
-  problem.groupScales = matmul.scalesByGroup();
-  problem.groupColumns = columnsOfGroup(kernel);
-  out.text.sharedBytes = sharedBytes(problem, numbers);
-
+  config.flag("kTilesEarly", plan.getEarly());
   if (quantize)
     emitQuantizedResult(kernel, [&](StringRef f) { return boundTo(f); }, out);
-  out.tile = fmt::format("{}x{}x{}", schedule.getTileM(), schedule.getTileN(),
-                         schedule.getTileK());
-  int64_t taken = takenWeightRows(problem, schedule.getTileN());
-  int64_t columnTiles = (n + taken - 1) / taken;
-  Expression tiles =
-      Expression(columnTiles) * tileCapacity(schedule.getTileM(), experts);
-  if (!schedule.getPersistent()) {
-    out.grid.ctas[0] = tiles;
-    return;
-  }
-  out.grid.persistent = true;
-  out.grid.tiles = Expression(out.cluster[0]) * tiles;
-  out.grid.ctasPerSm = schedule.getCtasPerSm();
 }
 
-void Emitter::emitActivate(moe::ActivateOp activate) {
-  begin("activate", "activate.cuh", "activate");
-  pointer("input", "float");
-  pointer("offsets", "int");
-  if (activate.getAddend()) {
-    pointer("addend", cppType(activate.getAddend()));
-    pointer("rows", "int");
-  }
-  addNumbers(activate, [&](StringRef f, StringRef type) { pointer(f, type); });
-  pointer("result", cppType(activate.getResult()), true);
+void Emitter::emitActivate() {
+  auto activate = findStage<moe::ActivateOp>(kernel);
   ConfigPrinter &config = out.text.config;
   config.type("Result", cppType(activate.getResult()));
   addActivation(activate.getActivation(), config);
@@ -480,92 +434,54 @@ void Emitter::emitActivate(moe::ActivateOp activate) {
       cast<RankedTensorType>(activate.getInput().getType()).getDimSize(1));
   config.number("kExperts", localExperts(program));
   config.number("kInterleave", activate.getInterleave());
-  out.grid.ctas[0] = Expression::symbol("rows");
-}
-
-void Emitter::emitCombine(moe::CombineOp combine) {
-  begin("combine", "combine.cuh", "combine");
-  pointer("partials", cppType(combine.getPartials()));
-  pointer("positions", "int");
-  if (combine.getTopkWeights())
-    pointer("topk_weights", "float");
-  out.text.arguments.size("tokens", Expression::symbol("tokens"));
-  pointer("out", cppType(combine.getOut()), true);
-  if (combine.getResidual())
-    pointer("residual", cppType(combine.getResidual()));
-  if (combine.getAddend())
-    pointer("addend", cppType(combine.getAddend()));
-  if (combine.getIdentity()) {
-    pointer("identity", cppType(combine.getIdentity()));
-    out.text.arguments.rowStride("identity_row_stride", boundTo("identity"));
-    pointer("topk_ids", "int");
-    out.text.config.type("Input", cppType(combine.getIdentity()));
-  }
-  int64_t hidden = combine.getWidth(), topK = combine.getPairs();
-  int64_t columns = schedule.getTileN() ? schedule.getTileN() : hidden;
-  int64_t columnBlocks = (hidden + columns - 1) / columns;
-  ConfigPrinter &config = out.text.config;
-  config.type("Partial", cppType(combine.getPartials()));
-  config.type("Output", cppType(combine.getOut()));
-  config.number("kTopK", topK);
-  config.number("kHidden", hidden);
-  config.number("kColumnBlocks", columnBlocks);
-  config.flag("kPlacesEarly",
-              out.programmatic &&
-                  areOlder(kernel, {"positions", "topk_weights", "topk_ids"}));
-  out.tile = fmt::format("1x{}", columns);
-  out.grid.ctas[0] = Expression::symbol("tokens") * Expression(columnBlocks);
 }
 
 Result<EmittedKernel> Emitter::emit() {
-  if (!schedule)
+  if (!schedule || !plan)
     return Error{ErrorCode::InvalidArgument,
-                 fmt::format("kernel '{}' has no schedule; run "
-                             "moe-select-schedule first",
+                 fmt::format("kernel '{}' has no plan; run "
+                             "moe-select-schedule and moe-plan-launches first",
                              kernel.getSymName().str())};
-  const auto bound = [&](StringRef field) { return boundTo(field); };
-  if (isOfFewTokens(kernel)) {
-    if (findStage<moe::CombineOp>(kernel))
-      begin("down_combine", "down_combine.cuh", "downCombine");
-    else
-      begin("route_gate_up", "route_gate_up.cuh", "routeGateUp");
-    emitFewTokens(kernel, bound, out);
-  } else if (isOfSlices(kernel)) {
-    begin("down_slices", "down_slices.cuh", "downSlices");
-    bool early = out.programmatic && areOlder(kernel, {"tiles", "tile_count"});
-    emitSlices(kernel, bound, early, out);
-  } else if (auto route = findStage<moe::RouteOp>(kernel))
-    emitRoute(route);
-  else if (auto permute = findStage<moe::PermuteOp>(kernel))
-    emitPermute(permute);
-  else if (auto batch = findStage<moe::BatchOp>(kernel))
-    emitBatch(batch);
-  else if (auto matmul = findStage<moe::GroupedMatmulOp>(kernel))
-    emitMatmul(matmul);
-  else if (auto activate = findStage<moe::ActivateOp>(kernel))
-    emitActivate(activate);
-  else if (auto combine = findStage<moe::CombineOp>(kernel))
-    emitCombine(combine);
-  else if (auto columns = findStage<moe::PermuteColumnsOp>(kernel)) {
-    begin("permute_columns", "permute_columns.cuh", "permuteColumns");
-    emitPermuteColumns(columns, bound, out);
-  } else if (findStage<moe::AmaxOp>(kernel)) {
-    begin("amax", "quantize.cuh", "amax");
-    emitQuantization(kernel, bound, out);
-  } else if (findStage<moe::QuantizeOp>(kernel)) {
-    begin("quantize", "quantize.cuh", "quantize");
-    emitQuantization(kernel, bound, out);
-  } else if (findStage<moe::DequantizeOp>(kernel)) {
-    begin("dequantize", "dequantize.cuh", "dequantize");
-    emitDequantization(kernel, bound, out);
-  } else
-    return Error{ErrorCode::Internal,
-                 fmt::format("kernel '{}' holds no stage that a template does",
-                             kernel.getSymName().str())};
+  auto grid = Expression::parse(plan.getGrid().str());
+  if (!grid)
+    return grid.takeError();
+  struct Row {
+    StringRef kind;
+    void (Emitter::*emit)();
+  };
+  static constexpr Row rows[] = {{"route", &Emitter::emitRoute},
+                                 {"route_permute", &Emitter::emitRoute},
+                                 {"grouped_matmul", &Emitter::emitMatmul},
+                                 {"activate", &Emitter::emitActivate},
+                                 {"amax", &Emitter::emitQuantization},
+                                 {"quantize", &Emitter::emitQuantization},
+                                 {"route_gate_up", &Emitter::emitFewTokens},
+                                 {"down_combine", &Emitter::emitFewTokens},
+                                 {"down_slices", &Emitter::emitSlices}};
+  begin(*grid);
+  addArguments();
+  addMembers();
+  const auto row =
+      llvm::find_if(rows, [&](auto &r) { return r.kind == kernel.getKind(); });
+  if (row != std::end(rows))
+    (this->*row->emit)();
   out.stages = stagesOf(kernel, launch, out.text.arguments);
-  if (!isOfFewTokens(kernel))
-    addRowsOfCta(out.stages);
   return std::move(out);
+}
+
+void Emitter::emitFewTokens() {
+  compiler::emitFewTokens(
+      kernel, [&](StringRef field) { return boundTo(field); }, out);
+}
+
+void Emitter::emitSlices() {
+  compiler::emitSlices(
+      kernel, [&](StringRef field) { return boundTo(field); }, out);
+}
+
+void Emitter::emitQuantization() {
+  compiler::emitQuantization(
+      kernel, [&](StringRef field) { return boundTo(field); }, out);
 }
 
 Result<EmittedKernel> compiler::emitKernel(moe::KernelOp kernel,

@@ -73,6 +73,10 @@ EmittedKernel emitPackCopy(moe::ProgramOp program,
 std::vector<EmittedPack> emitQuantizeWeights(moe::QuantizeWeightsOp op,
                                              const std::string &scratch);
 
+/// Fills what all kernels of a kind have.
+void beginKernel(moe::ProgramOp program, llvm::StringRef kind, int64_t threads,
+                 bool programmatic, EmittedKernel &out);
+
 /// Name of the program's scheme for entries: "bf16", or "custom".
 std::string schemeName(moe::ProgramOp program);
 /// The policy of that scheme for operands that are multiplied as they are.

@@ -14,6 +14,7 @@
 
 #include "compiler/backend/cuda/StoredWeights.h"
 #include "compiler/passes/ProgramValues.h"
+#include "compiler/plan/Regions.h"
 #include "compiler/schedule/Liveness.h"
 
 #include <fmt/format.h>
@@ -70,14 +71,6 @@ std::vector<Value> compiler::targetValues(moe::ProgramOp program) {
   return values;
 }
 
-static Result<Expression> parseAttribute(StringRef text, StringRef where) {
-  auto parsed = Expression::parse(text.str());
-  if (!parsed)
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("{}: {}", where.str(), parsed.error().message)};
-  return parsed;
-}
-
 Result<Variant>
 compiler::writeVariant(moe::VariantOp op,
                        const std::map<std::string, Grid> &grids) {
@@ -103,24 +96,23 @@ compiler::writeVariant(moe::VariantOp op,
                  fmt::format("variant '{}' has no workspace plan; run "
                              "moe-plan-workspace first",
                              variant.name)};
-  mlir::ArrayAttr regions = *op.getRegions();
-  for (mlir::Attribute attribute : regions) {
-    auto regionAttr = cast<moe::RegionAttr>(attribute);
-    Region region;
-    region.value = regionAttr.getValue().str();
-    auto offset = parseAttribute(regionAttr.getOffset(), region.value);
-    auto bytes = parseAttribute(regionAttr.getBytes(), region.value);
-    if (!offset)
-      return offset.takeError();
+  std::vector<PlacedRegion> placed;
+  for (auto region : op.getRegions()->getAsRange<moe::RegionAttr>()) {
+    auto bytes = Expression::parse(region.getBytes().str());
     if (!bytes)
       return bytes.takeError();
-    region.offset = *offset;
-    region.bytes = *bytes;
-    region.firstLaunch = regionAttr.getFirst();
-    region.lastLaunch = regionAttr.getLast();
-    variant.regions.push_back(std::move(region));
+    placed.push_back(
+        {region.getValue().str(), region.getOffset().str(), *bytes});
   }
-  auto total = parseAttribute(*op.getWorkspaceBytes(), variant.name);
+  for (auto [attribute, its] :
+       llvm::zip(op.getRegions()->getAsRange<moe::RegionAttr>(), placed)) {
+    auto offset = withoutEnds(its.offset, placed);
+    if (!offset)
+      return offset.takeError();
+    variant.regions.push_back({its.value, *offset, its.bytes,
+                               attribute.getFirst(), attribute.getLast()});
+  }
+  auto total = withoutEnds(*op.getWorkspaceBytes(), placed);
   if (!total)
     return total.takeError();
   variant.workspaceBytes = *total;
@@ -137,7 +129,7 @@ static json scheduleJson(moe::KernelOp kernel) {
     made["buffers"] = s.getBuffers();
     made["block_rows"] = s.getBlockRows();
   }
-  if (isOfFewTokens(kernel)) {
+  if (kernel.getRow().routesItself) {
     made["stages"] = s.getStages();
     made["persistent"] = s.getPersistent();
   } else if (findStage<moe::GroupedMatmulOp>(kernel)) {
@@ -159,7 +151,7 @@ static json scheduleJson(moe::KernelOp kernel) {
   if (!s.getCluster().empty())
     made["cluster"] = std::vector<int64_t>(s.getCluster());
   if (auto combine = findStage<moe::CombineOp>(kernel);
-      combine && !isOfFewTokens(kernel))
+      combine && !kernel.getRow().routesItself)
     made["partials"] = elementTypeOf(combine.getPartials());
   return made;
 }

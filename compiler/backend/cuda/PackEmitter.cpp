@@ -29,18 +29,9 @@ void compiler::addRowOrder(Stage &stage, int64_t interleave,
 }
 
 /// One kernel of a pack, without what is particular to it.
-static EmittedKernel begin(moe::ProgramOp program, const char *kind,
-                           const char *function) {
+static EmittedKernel begin(moe::ProgramOp program, const char *kind) {
   EmittedKernel out;
-  out.kind = kind;
-  out.scheme = schemeName(program);
-  out.text.include = "moe/kernel/pack.cuh";
-  out.text.function = function;
-  out.text.threads = 256;
-  ConfigPrinter &config = out.text.config;
-  config.number("kThreads", out.text.threads);
-  config.flag("kProgrammatic", false);
-  config.flag("kCpAsync", program.getTarget().getArchRow().has("cp_async"));
+  beginKernel(program, kind, /*threads=*/256, /*programmatic=*/false, out);
   return out;
 }
 
@@ -83,7 +74,7 @@ static EmittedKernel emitCopy(moe::ProgramOp program,
                               int64_t columns, int64_t configColumns,
                               int64_t bytes, const std::string &source,
                               const std::string &scratch) {
-  EmittedKernel out = begin(program, "pack_copy", "moe::packCopy");
+  EmittedKernel out = begin(program, "pack_copy");
   ConfigPrinter &config = out.text.config;
   config.type("Element", element);
   config.number("kRows", rows);
@@ -111,8 +102,8 @@ static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
   const int64_t rows = type.getDimSize(1);
   const int64_t columns = type.getRank() > 2 ? type.getDimSize(2) : 1;
   const int64_t bits = elementBits(elementTypeOf(pack.getResult()));
-  EmittedKernel out = begin(pack->getParentOfType<moe::ProgramOp>(),
-                            "pack_stored", "moe::packStored");
+  EmittedKernel out =
+      begin(pack->getParentOfType<moe::ProgramOp>(), "pack_stored");
   ConfigPrinter &config = out.text.config;
   config.number("kRows", rows);
   config.number("kColumns", columns);
@@ -177,8 +168,7 @@ static std::vector<EmittedKernel> kernelsOf(moe::PackOp pack,
                                     : cppElementType(elementType));
   const int64_t bytes = rows * columns * bits / 8;
   const int64_t configColumns = asBytes ? columns * bits / 8 : columns;
-  EmittedKernel second =
-      begin(program, "pack_interleave", "moe::packInterleave");
+  EmittedKernel second = begin(program, "pack_interleave");
   ConfigPrinter &config = second.text.config;
   config.type("Element", element);
   config.number("kRows", rows);
@@ -197,8 +187,8 @@ static std::vector<EmittedKernel> kernelsOf(moe::PackOp pack,
 EmittedPack compiler::emitPackOrder(moe::PackOrderOp order) {
   auto type = cast<RankedTensorType>(order.getOrder().getType());
   const int64_t columns = type.getDimSize(1), group = order.getGroup();
-  EmittedKernel out = begin(order->getParentOfType<moe::ProgramOp>(),
-                            "pack_order", "moe::packOrder");
+  EmittedKernel out =
+      begin(order->getParentOfType<moe::ProgramOp>(), "pack_order");
   out.text.config.number("kColumns", columns);
   out.text.config.number("kGroup", group);
   addStage(out, "int", valueName(order.getIndex()), valueName(order.getOrder()))

@@ -14,29 +14,13 @@
 
 #include "compiler/passes/ProgramValues.h"
 
-#include "llvm/Support/MathExtras.h"
-
 #include <fmt/format.h>
-
-#include <algorithm>
 
 using mlir::cast;
 using mlir::RankedTensorType;
 using mlir::StringRef;
 using namespace moec;
 using namespace moec::compiler;
-
-/// Rows that a CTA quantizes where no block of maxima says it.
-static constexpr int64_t kRowsPerCta = 16;
-/// Columns of a thread whose data are emulated.
-static constexpr int64_t kWidth = 8;
-/// Threads that share a group of 128 (kernel quantize).
-static constexpr int64_t kLanesPerGroup = 16;
-
-/// Threads that share a row (Token): at most 16 columns each, up to 256.
-static int64_t threadsPerRow(int64_t columns) {
-  return std::clamp<int64_t>(llvm::PowerOf2Ceil((columns + 15) / 16), 32, 256);
-}
 
 /// The policy in emulated.cuh.
 static std::string emulatedPolicy(moe::DescriptorAttr descriptor) {
@@ -81,21 +65,8 @@ StringRef compiler::scalingPolicy(moe::DescriptorAttr descriptor) {
                                       : "moe::quant::PowerGroup128";
 }
 
-void compiler::addRowsOfCta(std::vector<Stage> &stages) {
-  for (Stage &stage : stages)
-    if (stage.op == "quantize" && !stage.operands.count("block_amax") &&
-        stage.attributes["block_rows"] == 1)
-      stage.attributes["block_rows"] = kRowsPerCta;
-}
-
 int64_t compiler::scalesOf(mlir::Value scale) {
   return scale ? cast<RankedTensorType>(scale.getType()).getDimSize(0) : 1;
-}
-
-/// Whether emulated data need the largest value of a row.
-static bool takesWholeRows(moe::DescriptorAttr descriptor) {
-  return descriptor.getSecondPerToken() ||
-         (!descriptor.isOfTensor() && descriptor.getGroup()[1] == -1);
 }
 
 void compiler::emitQuantizedResult(
@@ -134,10 +105,8 @@ void compiler::emitQuantization(
   mlir::Value valid = amax ? amax.getValidTokens() : quantize.getValidTokens();
   mlir::Value staticScale = amax ? mlir::Value() : quantize.getStaticScale();
   bool ofMaxima = amax || quantize.getBlockAmax();
-  int64_t blockRows = amax ? int64_t(amax.getBlockRows())
-                      : quantize.getBlockRows()
-                          ? int64_t(*quantize.getBlockRows())
-                          : kRowsPerCta;
+  int64_t blockRows =
+      amax ? int64_t(amax.getBlockRows()) : int64_t(*quantize.getBlockRows());
   int64_t columns = cast<RankedTensorType>(input.getType()).getDimSize(1);
 
   ArgumentLayout &args = out.text.arguments;
@@ -192,41 +161,4 @@ void compiler::emitQuantization(
       "kScales",
       scalesOf(secondScale ? quantize.getStaticSecondScale() : staticScale));
   config.number("kBlockRows", blockRows);
-
-  Expression rows =
-      Expression::symbol(offsets || counts || weights ? "rows" : "tokens");
-  if (amax) {
-    out.tile = std::to_string(blockRows);
-    out.grid.ctas[0] = ceilDiv(rows, Expression(blockRows));
-    return;
-  }
-  moe::DescriptorAttr descriptor = quantize.getDescriptor();
-  std::string tile;
-  Expression ctas;
-  if (quantize.isEmulated() && !takesWholeRows(descriptor)) {
-    // A thread has 8 columns; groups end with the row.
-    int64_t group = std::max<int64_t>(descriptor.getGroup()[1], kWidth);
-    tile = fmt::format("1x{}", group);
-    ctas = ceilDiv(rows * Expression((columns + group - 1) / group),
-                   Expression(out.text.threads / (group / kWidth)));
-  } else if (descriptor.isPlain() || descriptor.getGroup()[0] == -1) {
-    tile = std::to_string(blockRows);
-    ctas = ceilDiv(rows, Expression(blockRows));
-  } else if (int64_t group = descriptor.getGroup()[1];
-             group == -1 || descriptor.getSecondPerToken()) {
-    int64_t rowsPerCta =
-        std::max<int64_t>(out.text.threads / threadsPerRow(columns), 1);
-    tile = fmt::format("{}x{}", rowsPerCta, columns);
-    ctas = ceilDiv(rows, Expression(rowsPerCta));
-  } else {
-    tile = fmt::format("1x{}", group);
-    ctas = ceilDiv(rows * Expression((columns + group - 1) / group),
-                   Expression(out.text.threads / kLanesPerGroup));
-  }
-  if (joins && out.cluster[0] > 1)
-    ctas =
-        ceilDiv(ctas, Expression(out.cluster[0])) * Expression(out.cluster[0]);
-  out.grid.ctas[0] = joins ? out.grid.ctas[0] + ctas : ctas;
-  if (!joins)
-    out.tile = tile;
 }

@@ -37,10 +37,6 @@ llvm::StringRef scalingPolicy(moe::DescriptorAttr descriptor);
 /// The same of a stage, whose data may be emulated.
 std::string scalingPolicy(moe::QuantizeOp quantize);
 
-/// Says of stages that quantize how many rows a CTA takes, where no block of
-/// maxima says it.
-void addRowsOfCta(std::vector<Stage> &stages);
-
 /// The numbers in a scale that is given; 1 for null.
 int64_t scalesOf(mlir::Value scale);
 

@@ -59,7 +59,7 @@ public:
   EmittedKernel codes(const std::string &scratch);
 
 private:
-  EmittedKernel begin(const char *kind, const char *function);
+  EmittedKernel begin(const char *kind);
   void finish(EmittedKernel &out);
   std::string floats() { return elementTypeName(source.getElementType()); }
   bool alternate() {
@@ -77,13 +77,9 @@ private:
   int64_t rows, columns, parts, groupRows, groupColumns;
 };
 
-EmittedKernel Emitter::begin(const char *kind, const char *function) {
+EmittedKernel Emitter::begin(const char *kind) {
   EmittedKernel out;
-  out.kind = kind;
-  out.scheme = schemeName(program);
-  out.text.include = "moe/kernel/quantize_weights.cuh";
-  out.text.function = function;
-  out.text.threads = kThreads;
+  beginKernel(program, kind, kThreads, /*programmatic=*/false, out);
   const std::string code = elementTypeName(descriptor.getElement());
   const std::string scale = elementTypeName(descriptor.getScale());
   const bool isFloat = mlir::isa<mlir::FloatType>(descriptor.getElement());
@@ -93,12 +89,6 @@ EmittedKernel Emitter::begin(const char *kind, const char *function) {
       descriptor.getGroup()[0] == 1 && descriptor.getGroup()[1] == -1;
   const bool hasZeros = bool(descriptor.getZeroPoint());
   ConfigPrinter &config = out.text.config;
-  config.number("kThreads", kThreads);
-  config.flag("kProgrammatic", false);
-  config.flag(
-      "kCpAsync",
-      op->getParentOfType<moe::ProgramOp>().getTarget().getArchRow().has(
-          "cp_async"));
   config.type("Element", cppElementType(floats()));
   config.type("Code", cppElementType(code));
   config.type("Scale", cppElementType(scale));
@@ -151,7 +141,7 @@ EmittedKernel Emitter::numbers(mlir::OpResult result) {
       op.getSuffix(result.getResultNumber()).drop_front().str();
   const bool isSecond = number == "second_scale";
   const bool isZero = number == "zero_point";
-  EmittedKernel out = begin("pack_scales", "moe::packScales");
+  EmittedKernel out = begin("pack_scales");
   const int64_t tall = isSecond ? rows / parts : groupRows;
   const int64_t wide = isSecond ? columns : groupColumns;
   ConfigPrinter &config = out.text.config;
@@ -197,7 +187,7 @@ EmittedKernel Emitter::numbers(mlir::OpResult result) {
 }
 
 EmittedKernel Emitter::codes(const std::string &scratch) {
-  EmittedKernel out = begin("pack_codes", "moe::packCodes");
+  EmittedKernel out = begin("pack_codes");
   auto layout = dyn_cast_or_null<moe::LayoutAttr>(
       cast<RankedTensorType>(op.getCodes().getType()).getEncoding());
   const int64_t interleave = layout ? layout.getInterleave() : 0;

@@ -13,7 +13,6 @@
 #include "compiler/backend/cuda/SlicesEmitter.h"
 
 #include "compiler/passes/ProgramValues.h"
-#include "compiler/schedule/Slices.h"
 #include "dialect/catalog/Engines.h"
 
 #include <fmt/format.h>
@@ -24,7 +23,7 @@ using namespace moec::compiler;
 
 void compiler::emitSlices(moe::KernelOp kernel,
                           llvm::function_ref<std::string(StringRef)> boundTo,
-                          bool tilesEarly, EmittedKernel &out) {
+                          EmittedKernel &out) {
   auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
   auto combine = findStage<moe::CombineOp>(kernel);
   moe::ScheduleAttr schedule = kernel.getScheduleAttr();
@@ -77,24 +76,7 @@ void compiler::emitSlices(moe::KernelOp kernel,
   config.number("kTopK", combine.getPairs());
   config.flag("kBias", bool(matmul.getBias()));
   config.number("kInterleave", matmul.getInterleave());
-  config.flag("kTilesEarly", tilesEarly);
+  config.flag("kTilesEarly", kernel.getPlanAttr().getEarly());
   config.number("kRows", schedule.getBlockRows());
   config.number("kTokens", schedule.getBlockTokens());
-
-  Schedule numbers;
-  numbers.tileM = schedule.getTileM(), numbers.tileN = schedule.getTileN();
-  numbers.stages = schedule.getStages();
-  numbers.consumerWarps = schedule.getConsumerWarps();
-  numbers.buffers = schedule.getBuffers();
-  numbers.blockRows = schedule.getBlockRows();
-  numbers.blockTokens = schedule.getBlockTokens();
-  out.text.sharedBytes =
-      slicesSharedBytes(slicesProblem(matmul, combine, 0), numbers);
-
-  out.tile = fmt::format("{}x{}x{}", schedule.getTileM(), schedule.getTileN(),
-                         schedule.getTileK());
-  // As many CTAs as the GPU holds.
-  out.grid.persistent = true;
-  out.grid.tiles = Expression::symbol("rows");
-  out.grid.ctasPerSm = schedule.getCtasPerSm();
 }

@@ -20,10 +20,10 @@
 namespace moec::compiler {
 
 /// Adds everything but what all kernels have. boundTo: the program's name for
-/// what is bound to a field. tilesEarly: the launch before did not sort rows.
+/// what is bound to a field.
 void emitSlices(moe::KernelOp kernel,
                 llvm::function_ref<std::string(llvm::StringRef)> boundTo,
-                bool tilesEarly, EmittedKernel &out);
+                EmittedKernel &out);
 
 } // namespace moec::compiler
 
