@@ -13,7 +13,7 @@
 #include "compiler/Compiler.h"
 
 #include "compiler/Pipeline.h"
-#include "compiler/backend/cuda/CudaBackend.h"
+#include "compiler/emit/CudaBackend.h"
 #include "dialect/Moe.h"
 #include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/Gpus.h"
@@ -196,7 +196,7 @@ Result<void> compiler::lower(mlir::ModuleOp module, Phase phase,
 }
 
 Result<PackageFiles> compiler::emit(mlir::ModuleOp module) {
-  return emitCudaPackage(module);
+  return emitCudaPackage(module, compilerVersion());
 }
 
 Result<void> compiler::addCubins(PackageFiles &files,

@@ -7,7 +7,7 @@
 
 #include "compiler/Explain.h"
 
-#include "compiler/passes/ProgramValues.h"
+#include "compiler/plan/ProgramValues.h"
 #include "dialect/Moe.h"
 #include "runtime/package/ElementTypes.h"
 
@@ -68,7 +68,7 @@ void addSchedule(ordered_json &kernel, moe::ScheduleAttr schedule) {
   kernel["schedule_source"] = schedule.getSource().str();
 }
 
-/// What a launch takes; fields that do not apply are absent.
+/// The fields of a plan; those that do not apply are absent.
 void addPlan(ordered_json &kernel, moe::PlanAttr plan) {
   kernel["grid"] = plan.getGrid().str();
   const auto number = [&](const char *name, int64_t value) {

@@ -15,7 +15,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/ProgramValues.h"
+#include "compiler/plan/ProgramValues.h"
 #include "compiler/schedule/Candidates.h"
 
 #include "mlir/IR/BuiltinOps.h"

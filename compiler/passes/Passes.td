@@ -140,9 +140,9 @@ def CheckProgramPass : Moe_Pass<"moe-check-program"> {
   let description = [{
     Before: programs that stood in the input, with a report and variants of
     stages or launches. Each layer is compiled once more for the program's
-    target, and what differs is refused where it stands. Two things may be
-    edited: schedules, which `moe-select-schedule` judges, and, by taking it
-    away, the workspace's plan, which `moe-plan-workspace` then makes again.
+    target, and what differs is refused where it stands. Schedules may be
+    edited: `moe-select-schedule` judges them. The plans of the workspace and of
+    launches may be taken away: they are then made again.
   }];
 }
 

@@ -11,10 +11,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/passes/Overlap.h"
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/ProgramValues.h"
 #include "compiler/plan/KernelFacts.h"
+#include "compiler/plan/Overlap.h"
+#include "compiler/plan/ProgramValues.h"
 #include "compiler/schedule/SharedMemory.h"
 #include "compiler/schedule/Slices.h"
 

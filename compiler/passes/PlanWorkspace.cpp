@@ -11,10 +11,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/passes/Overlap.h"
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/ProgramValues.h"
 #include "compiler/passes/Targets.h"
+#include "compiler/plan/Overlap.h"
+#include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Regions.h"
 #include "compiler/schedule/Liveness.h"
 #include "runtime/package/Limits.h"

@@ -13,7 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/ProgramValues.h"
+#include "compiler/plan/ProgramValues.h"
 #include "compiler/schedule/Candidates.h"
 #include "compiler/schedule/CostModel.h"
 #include "compiler/schedule/SharedMemory.h"

@@ -11,7 +11,7 @@
 
 #include "compiler/plan/KernelFacts.h"
 
-#include "compiler/passes/ProgramValues.h"
+#include "compiler/plan/ProgramValues.h"
 
 using namespace mlir;
 using namespace moec;

@@ -16,6 +16,7 @@
 #include "runtime/package/Expression.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <string>
 #include <vector>

@@ -43,10 +43,10 @@ moe.layer @many {
 // or more, and beside routing the grid is of both.
 // CHECK: moe.program @rows_sm_90a
 // CHECK: kind = route_permute schedule
-// CHECK-NEXT: plan #moe.plan<grid = "ceildiv(ceildiv(tokens, {{[0-9]+}}), 8) * 8 + 8", label
+// CHECK-NEXT: plan #moe.plan<grid = "8 + ceildiv(ceildiv(tokens, 4), 8) * 8", label = "16">
 moe.layer @rows {
   experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
-  quant = #moe.quant<fp8_token>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
+  quant = #moe.quant<fp8_channel>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
 // CHECK: moe.program @dynamic_sm_90a
