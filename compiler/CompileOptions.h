@@ -14,6 +14,10 @@
 
 namespace moec::compiler {
 
+/// The stops of compiling, in order. The first four are IR, and what they
+/// print may be given to the compiler again.
+enum class Phase { Layer, Stages, Kernels, Scheduled, Cuda, Ptx, Package };
+
 /// Options of compiling, as opposed to options of the layer.
 struct CompileOptions {
   /// Rows of the architecture table. May be empty where the module already

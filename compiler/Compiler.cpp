@@ -13,7 +13,7 @@
 #include "compiler/Compiler.h"
 
 #include "compiler/Pipeline.h"
-#include "compiler/backend/cuda/CudaBackend.h"
+#include "compiler/emit/CudaBackend.h"
 #include "dialect/Moe.h"
 #include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/Gpus.h"
@@ -23,6 +23,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
@@ -115,11 +116,35 @@ compiler::parse(std::string_view text, std::string_view name,
   return module;
 }
 
+/// The line in several where it is too long to read, cut behind commas outside
+/// of strings.
+static std::string broken(llvm::StringRef line) {
+  constexpr size_t kLongest = 400, kColumns = 120;
+  if (line.size() <= kLongest)
+    return line.str();
+  const std::string indent(line.size() - line.ltrim().size() + 4, ' ');
+  std::string made;
+  size_t begin = 0, blank = 0;
+  bool quoted = false;
+  for (size_t i = 1; i < line.size(); ++i) {
+    if (line[i] == '"' && line[i - 1] != '\\')
+      quoted = !quoted;
+    if (line[i] == ' ' && line[i - 1] == ',' && !quoted)
+      blank = i;
+    if (i - begin < kColumns || blank <= begin + indent.size())
+      continue;
+    made += line.slice(begin, blank).str() + "\n" + indent;
+    begin = blank + 1;
+  }
+  return made + line.substr(begin).str();
+}
+
 std::string compiler::print(mlir::ModuleOp module) {
-  std::string text;
+  std::string text, lines;
   llvm::raw_string_ostream(text) << *module.getOperation();
-  text += "\n";
-  return text;
+  for (llvm::StringRef line : llvm::split(text, '\n'))
+    lines += broken(line) + "\n";
+  return lines;
 }
 
 /// Names of the tables, before any attribute is made of them.
@@ -171,7 +196,7 @@ Result<void> compiler::lower(mlir::ModuleOp module, Phase phase,
 }
 
 Result<PackageFiles> compiler::emit(mlir::ModuleOp module) {
-  return emitCudaPackage(module);
+  return emitCudaPackage(module, compilerVersion());
 }
 
 Result<void> compiler::addCubins(PackageFiles &files,

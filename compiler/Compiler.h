@@ -30,10 +30,6 @@
 
 namespace moec::compiler {
 
-/// Where compiling may stop, in order. The first four are IR, and what they
-/// print may be given to the compiler again.
-enum class Phase { Layer, Stages, Kernels, Scheduled, Cuda, Ptx, Package };
-
 /// The name as --emit spells it; nullopt for an unknown one.
 std::optional<Phase> parsePhase(std::string_view name);
 std::string_view phaseName(Phase phase);

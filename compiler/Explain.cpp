@@ -7,7 +7,7 @@
 
 #include "compiler/Explain.h"
 
-#include "compiler/passes/ProgramValues.h"
+#include "compiler/plan/ProgramValues.h"
 #include "dialect/Moe.h"
 #include "runtime/package/ElementTypes.h"
 
@@ -70,6 +70,23 @@ void addSchedule(ordered_json &kernel, moe::ScheduleAttr schedule) {
   kernel["schedule_source"] = schedule.getSource().str();
 }
 
+/// The fields of a plan; those that do not apply are absent.
+void addPlan(ordered_json &kernel, moe::PlanAttr plan) {
+  kernel["grid"] = plan.getGrid().str();
+  const auto number = [&](const char *name, int64_t value) {
+    if (value)
+      kernel[name] = value;
+  };
+  number("column_blocks", plan.getColumnBlocks());
+  number("cursor", plan.getCursor());
+  number("awaits", plan.getAwaits());
+  number("split_tiles", plan.getSplitTiles());
+  if (plan.getEarly())
+    kernel["early"] = true;
+  if (plan.getCounts())
+    kernel["counts"] = true;
+}
+
 ordered_json kernelJson(const Kernel &kernel, moe::ProgramOp program) {
   ordered_json json;
   json["name"] = kernel.name;
@@ -80,8 +97,11 @@ ordered_json kernelJson(const Kernel &kernel, moe::ProgramOp program) {
     for (moe::KernelOp op : program.getBody().getOps<moe::KernelOp>()) {
       if (op.getSymName() != llvm::StringRef(kernel.name))
         continue;
+      json["kind"] = op.getKind().str();
       if (op.getSchedule())
         addSchedule(json, *op.getSchedule());
+      if (op.getPlan())
+        addPlan(json, *op.getPlan());
       if (auto why = op->getAttrOfType<mlir::StringAttr>(kApart))
         json["apart"] = why.getValue().str();
     }
@@ -180,6 +200,26 @@ std::string joined(const ordered_json &array, const char *separator) {
   return text;
 }
 
+std::string planText(const ordered_json &kernel) {
+  std::string text = fmt::format(
+      "    {:<22} {}: {} CTAs{}", "", textOf(kernel, "kind"),
+      textOf(kernel, "grid"),
+      kernel.contains("persistent") ? " at most, as many as fit" : "");
+  if (kernel.contains("early"))
+    text += ", begins before the launch in front ends";
+  if (kernel.contains("awaits"))
+    text += fmt::format(", awaits {} column tiles of a row tile",
+                        kernel["awaits"].dump());
+  if (kernel.contains("counts"))
+    text += ", counts its column tiles";
+  if (kernel.contains("cursor"))
+    text += fmt::format(", cursor {}", kernel["cursor"].dump());
+  if (kernel.contains("split_tiles"))
+    text += fmt::format(", splits k of up to {} tiles",
+                        kernel["split_tiles"].dump());
+  return text + "\n";
+}
+
 std::string kernelText(const ordered_json &kernel) {
   std::string text = fmt::format("    {:<22} {}\n", textOf(kernel, "name"),
                                  joined(kernel["stages"], ", "));
@@ -212,6 +252,8 @@ std::string kernelText(const ordered_json &kernel) {
   if (kernel.contains("schedule_source"))
     text += fmt::format(" ({})", textOf(kernel, "schedule_source"));
   text += "\n";
+  if (kernel.contains("grid"))
+    text += planText(kernel);
   if (kernel.contains("apart"))
     text += fmt::format("    {:<22} a launch of its own: {}\n", "",
                         textOf(kernel, "apart"));

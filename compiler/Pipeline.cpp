@@ -49,4 +49,5 @@ void compiler::buildPipeline(mlir::OpPassManager &manager,
   kernels.addPass(createSelectSchedulePass({options.tunedFile}));
   kernels.addPass(createPlanWorkspacePass());
   kernels.addPass(createMergeKernelsPass());
+  kernels.addPass(createPlanLaunchesPass());
 }

@@ -13,7 +13,7 @@
 #ifndef MOEC_COMPILER_PIPELINE_H
 #define MOEC_COMPILER_PIPELINE_H
 
-#include "compiler/Compiler.h"
+#include "compiler/CompileOptions.h"
 
 #include "mlir/Pass/PassManager.h"
 

@@ -18,6 +18,7 @@
 #include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/GateUpOrders.h"
 #include "dialect/catalog/Gpus.h"
+#include "dialect/catalog/Kernels.h"
 #include "dialect/catalog/StoredLayouts.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"

@@ -345,6 +345,46 @@ def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [
   }];
 }
 
+def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
+  let summary = "what a launch of a kernel takes";
+  let description = [{
+    Everything that follows from the kernel, its schedule and the launches beside
+    it (`moe-plan-launches`):
+
+    * `grid`: CTAs, as an expression over tokens and rows; of a persistent
+      kernel as many as have work, of which a GPU starts those that it holds;
+    * `shared_bytes`: dynamic shared memory of a CTA;
+    * `early`: rows, tiles or places are read before the launch in front has
+      ended, which does not write them;
+    * `cursor`: the word of `tile_count` that counts the tiles that persistent CTAs
+      have taken;
+    * `counts`: column tiles of a row tile are counted as they are stored, for the
+      next launch; `awaits`: so many of them are waited for, in place of the end of
+      the launch in front;
+    * `split_tiles`: a cluster shares the k of a tile where a run has no more tiles;
+    * `column_blocks`: CTAs of a token;
+    * `label`: the sizes in the name of the entry.
+
+    ```mlir
+    #gate_up = #moe.plan<grid = "min(rows, ceildiv(rows, 16) + 128) * 12", shared_bytes = 94784, cursor = 1, counts = true, label = "16x128x64">
+    #combine = #moe.plan<grid = "tokens * 4", early = true, column_blocks = 4, label = "1x512">
+    module attributes {moe.example = [#gate_up, #combine]} {}
+    ```
+  }];
+  let parameters = (ins
+    StringRefParameter<"expression">:$grid,
+    OptionalParameter<"int64_t", "0">:$shared_bytes,
+    OptionalParameter<"bool">:$early,
+    OptionalParameter<"int64_t", "0">:$cursor,
+    OptionalParameter<"bool">:$counts,
+    OptionalParameter<"int64_t", "0">:$awaits,
+    OptionalParameter<"int64_t", "0">:$split_tiles,
+    OptionalParameter<"int64_t", "0">:$column_blocks,
+    StringRefParameter<"sizes joined by x", "\"\"">:$label
+  );
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 def Moe_RegionAttr : Moe_FieldsAttr<"Region", "region"> {
   let summary = "where a workspace value lies, and when";
   let description = [{

@@ -48,6 +48,47 @@ static void printIsolatedBody(OpAsmPrinter &printer, Operation *op,
   printBody(printer, op, body);
 }
 
+/// The name of a row of the catalog.
+static ParseResult parseWord(OpAsmParser &parser, StringAttr &word) {
+  std::string text;
+  if (parser.parseKeywordOrString(&text))
+    return failure();
+  word = parser.getBuilder().getStringAttr(text);
+  return success();
+}
+
+static void printWord(OpAsmPrinter &printer, Operation *, StringAttr word) {
+  printer.printKeywordOrString(word.getValue());
+}
+
+/// Decisions of a kernel take a line each, and its fields come behind them.
+static ParseResult parseFields(OpAsmParser &parser, ScheduleAttr &schedule,
+                               PlanAttr &plan, ArrayAttr &fields) {
+  if (succeeded(parser.parseOptionalKeyword("schedule")) &&
+      parser.parseAttribute(schedule))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("plan")) &&
+      parser.parseAttribute(plan))
+    return failure();
+  return failure(parser.parseKeyword("fields") ||
+                 parser.parseAttribute(fields));
+}
+
+static void printFields(OpAsmPrinter &printer, Operation *,
+                        ScheduleAttr schedule, PlanAttr plan,
+                        ArrayAttr fields) {
+  const auto decision = [&](StringRef name, Attribute attribute) {
+    if (!attribute)
+      return;
+    printer << name << ' ' << attribute;
+    printer.printNewline();
+    printer << "    ";
+  };
+  decision("schedule", schedule);
+  decision("plan", plan);
+  printer << "fields " << fields;
+}
+
 #include "dialect/MoeInterfaces.cpp.inc"
 #define GET_OP_CLASSES
 #include "dialect/MoeOps.cpp.inc"

@@ -55,6 +55,11 @@ YieldOp KernelOp::getYield() {
   return cast<YieldOp>(getBody().front().getTerminator());
 }
 
+const moec::catalog::KernelKind &KernelOp::getRow() {
+  return *moec::catalog::find(moec::catalog::kKernelKinds,
+                              std::string_view(getKind()));
+}
+
 //===----------------------------------------------------------------------===//
 // LaunchOp
 //===----------------------------------------------------------------------===//

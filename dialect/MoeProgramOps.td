@@ -136,9 +136,10 @@ def Moe_KernelOp : Moe_Op<"kernel", [
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
   let summary = "stages that run as one kernel";
   let description = [{
-    The region is what the kernel does. Its arguments are called as `fields`
-    says, which are the names in the kernel's argument block; `results` names
-    what it yields. Several variants may launch one kernel.
+    The region is what the kernel does: the stages that its `kind`, a row of
+    Kernels.h, may hold. Its arguments are called as `fields` says, which are the
+    names in the kernel's argument block; `results` names what it yields. `plan`
+    is what a launch takes. Several variants may launch one kernel.
 
     ```mlir
     moe.layer @tiny {experts = 4, top_k = 2, hidden = 64, intermediate = 32,
@@ -146,7 +147,8 @@ def Moe_KernelOp : Moe_Op<"kernel", [
       routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>}
     moe.program @tiny_sm_80 of @tiny for #moe.target<sm_80> max_tokens 64 inputs ["y", "positions", "weights"] {
     ^bb0(%y: tensor<?x64xf32>, %positions: tensor<?x2xi32>, %weights: tensor<?x2xf32>):
-      moe.kernel @combine schedule #moe.combine_schedule<columns = 64, threads = 128> fields ["partials", "positions", "topk_weights"] results ["out"] {
+      moe.kernel @combine kind = combine schedule #moe.combine_schedule<columns = 64, threads = 128>
+        plan #moe.plan<grid = "tokens", column_blocks = 1, label = "1x64"> fields ["partials", "positions", "topk_weights"] results ["out"] {
       ^bb0(%partials: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
         %0 = moe.combine %partials, %p, %w : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xf32>
         moe.yield %0 : tensor<?x64xf32>
@@ -160,13 +162,15 @@ def Moe_KernelOp : Moe_Op<"kernel", [
   }];
   let arguments = (ins
     SymbolNameAttr:$sym_name,
+    StrAttr:$kind,
     OptionalAttr<Moe_ScheduleAttr>:$schedule,
+    OptionalAttr<Moe_PlanAttr>:$plan,
     StrArrayAttr:$fields,
     OptionalAttr<StrArrayAttr>:$result_names
   );
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $sym_name (`schedule` qualified($schedule)^)? `fields` $fields (`results` $result_names^)?
+    $sym_name `kind` `=` custom<Word>($kind) custom<Fields>($schedule, $plan, $fields) (`results` $result_names^)?
     attr-dict-with-keyword custom<IsolatedBody>($body)
   }];
   let hasVerifier = 1;
@@ -174,6 +178,7 @@ def Moe_KernelOp : Moe_Op<"kernel", [
   let extraClassDeclaration = [{
     /// The terminator: what the kernel yields.
     YieldOp getYield();
+    const ::moec::catalog::KernelKind &getRow();
   }];
 }
 

@@ -270,6 +270,10 @@ LogicalResult ReturnOp::verify() {
 LogicalResult KernelOp::verify() {
   if (failed(detail::expectSymbol(*this, getSymName())))
     return failure();
+  if (!catalog::find(catalog::kKernelKinds, std::string_view(getKind())))
+    return emitOpError() << "unknown kind of kernel '" << getKind()
+                         << "'; known: "
+                         << catalog::names(catalog::kKernelKinds);
   return verifyNames(*this, "fields", getFields(), getBody().getNumArguments(),
                      "arguments");
 }
@@ -277,6 +281,13 @@ LogicalResult KernelOp::verify() {
 LogicalResult KernelOp::verifyRegions() {
   if (getBody().front().empty() || !isa<YieldOp>(getBody().front().back()))
     return emitOpError() << "must end in moe.yield";
+  std::string stages;
+  for (Operation &op : getBody().front().without_terminator())
+    stages.append(stages.empty() ? "" : " ")
+        .append(op.getName().stripDialect().str());
+  if (!catalog::holds(getRow(), stages))
+    return emitOpError() << "of kind '" << getKind() << "' holds the stages '"
+                         << getRow().stages << "', got '" << stages << "'";
   if (getResultNames())
     return verifyNames(*this, "results", *getResultNames(),
                        getYield().getValues().size(), "yielded values");

@@ -119,7 +119,7 @@ void QuantizeOp::addStageAttributes(NamedAttrList &attributes) {
   writer.group("", descriptor);
   writer.flag("dynamic", descriptor.getDynamic());
   const bool ofAll = descriptor.isPlain() || descriptor.getGroup()[0] == -1;
-  writer.integer("block_rows", getBlockRows().value_or(ofAll ? 1 : 0));
+  writer.integer("block_rows", ofAll ? getBlockRows().value_or(1) : 0);
   if (getRowWeights())
     writer.integer("pairs", extent(getRowWeights(), 1));
   if (const StringRef rule = descriptor.getRule(); !rule.empty())

@@ -280,10 +280,11 @@ LogicalResult QuantizeOp::verify() {
                                  : "a static scale must be an operand");
   const bool ofTensor = llvm::equal(descriptor.getGroup(), ArrayRef{-1L, -1L});
   const bool isDynamic = descriptor.getDynamic();
-  if (bool(getBlockAmax()) != (isDynamic && ofTensor) ||
-      bool(getBlockAmax()) != bool(getBlockRows()))
-    return emitOpError() << "'block_rows' and 'amax' belong to a dynamic scale "
-                            "of the whole tensor, and to it alone";
+  if (bool(getBlockAmax()) != (isDynamic && ofTensor))
+    return emitOpError() << "'amax' belongs to a dynamic scale of the whole "
+                            "tensor, and to it alone";
+  if (getBlockAmax() && !getBlockRows())
+    return emitOpError() << "'amax' needs 'block_rows', of each of its numbers";
   if (failed(verifyRowCount(*this, getValidTokens(), getOffsets(),
                             getExpertNumTokens())))
     return failure();

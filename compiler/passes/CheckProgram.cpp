@@ -14,7 +14,7 @@
 
 #include "compiler/Pipeline.h"
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/ProgramValues.h"
+#include "compiler/plan/ProgramValues.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"

@@ -7,8 +7,8 @@
 
 #include "compiler/passes/CheckStoredWeights.h"
 
-#include "compiler/passes/ProgramValues.h"
 #include "compiler/passes/Targets.h"
+#include "compiler/plan/ProgramValues.h"
 
 using namespace mlir;
 using namespace moec;

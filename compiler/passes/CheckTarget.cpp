@@ -13,8 +13,8 @@
 
 #include "compiler/passes/CheckStoredWeights.h"
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/ProgramValues.h"
 #include "compiler/passes/Targets.h"
+#include "compiler/plan/ProgramValues.h"
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/Engines.h"
 #include "dialect/catalog/RoutingMethods.h"

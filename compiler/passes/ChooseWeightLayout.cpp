@@ -15,7 +15,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/ProgramValues.h"
+#include "compiler/plan/ProgramValues.h"
 
 #include "mlir/IR/Builders.h"
 

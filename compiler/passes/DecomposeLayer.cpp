@@ -11,8 +11,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/ProgramValues.h"
 #include "compiler/passes/Targets.h"
+#include "compiler/plan/ProgramValues.h"
 
 #include "mlir/IR/Builders.h"
 

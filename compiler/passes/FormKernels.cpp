@@ -16,7 +16,8 @@
 
 #include "compiler/engine/Engine.h"
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/ProgramValues.h"
+#include "compiler/engine/Engine.h"
+#include "compiler/plan/ProgramValues.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -54,22 +55,17 @@ static int64_t blockTokensFor(int64_t maxTokens, bool fused, bool clusters) {
   return maxTokens <= 2048 ? 16 : maxTokens <= 8192 ? 32 : 64;
 }
 
-/// The two kernels of a few tokens.
-static constexpr StringRef kRouteGateUp = "route_gate_up";
-static constexpr StringRef kDownCombine = "down_combine";
+/// Rows that a CTA quantizes where no block of maxima says it.
+static constexpr int64_t kRowsOfCta = 16;
 
 namespace {
-/// Stages of one kernel, and what it is called.
+/// Stages of one kernel.
 struct Group {
-  std::string kind;
+  std::string name; ///< behind the variant's
   SmallVector<Operation *> stages;
   /// Why it has a launch of its own where it may share one, "" elsewhere.
   std::string apart;
-
-  /// Whether the kernel belongs to the few-token path.
-  bool routesItself() const {
-    return kind == kRouteGateUp || kind == kDownCombine;
-  }
+  const catalog::KernelKind *kind = nullptr;
 };
 } // namespace
 
@@ -90,14 +86,14 @@ static StringRef fieldName(OpOperand &operand, const Group &group) {
   const StringRef name = cast<moe::StageOpInterface>(operand.getOwner())
                              .getOperandName(operand.getOperandNumber());
   // The matmul of these kernels reads the quantized operand.
-  return group.routesItself() && name == "input" ? "lhs" : name;
+  return group.kind->routesItself && name == "input" ? "lhs" : name;
 }
 
 /// The name of a result in the argument block of a kernel.
 static StringRef fieldName(OpResult result, const Group &group) {
   // Where every kernel routes for itself, the results of routing are written
   // for the caller alone.
-  if (group.routesItself())
+  if (group.kind->routesItself)
     if (const StringRef name = optionalName(result); !name.empty())
       return name;
   return cast<moe::StageOpInterface>(result.getOwner())
@@ -148,7 +144,7 @@ static std::string launchResultName(OpResult result, const Group &group) {
   if (StringRef returned = returnedName(result); !returned.empty())
     return returned.str();
   // Partials come in two types, so that no value has two.
-  if (group.kind == "down")
+  if (group.name == "down")
     return "y_" + elementTypeOf(result);
   return "h";
 }
@@ -156,7 +152,7 @@ static std::string launchResultName(OpResult result, const Group &group) {
 /// Route and permute write every result, but where every kernel routes for
 /// itself; others write what is used.
 static bool isWritten(OpResult result, const Group &group) {
-  if (!group.routesItself() &&
+  if (!group.kind->routesItself &&
       isa<moe::RouteOp, moe::PermuteOp>(result.getOwner()))
     return true;
   return llvm::any_of(result.getUsers(), [&](Operation *user) {
@@ -257,10 +253,29 @@ static void groupFewTokens(moe::VariantOp variant,
   for (Operation &op : variant.getBody().front().without_terminator()) {
     if (isa<moe::RouteOp>(op))
       groups.push_back(
-          {(groups.empty() ? kRouteGateUp : kDownCombine).str(), {}, {}});
+          {groups.empty() ? "route_gate_up" : "down_combine", {}, {}});
     if (!groups.empty())
       groups.back().stages.push_back(&op);
   }
+}
+
+/// Behind the variant's name: which of the stages of its kind it is.
+static std::string nameOf(moe::VariantOp variant, Operation &op) {
+  const std::string stage = op.getName().stripDialect().str();
+  if (auto matmul = dyn_cast<moe::GroupedMatmulOp>(op)) {
+    const bool last =
+        llvm::any_of(matmul.getResult().getUsers(), [](Operation *user) {
+          return isa<moe::CombineOp, moe::ReturnOp>(user);
+        });
+    return !last                          ? "gate_up"
+           : variant.getMultiprocessors() ? "down_slices"
+                                          : "down";
+  }
+  if (auto columns = dyn_cast<moe::PermuteColumnsOp>(op))
+    return columns.getRows() ? "order_x" : "order_t";
+  if (isa<moe::AmaxOp, moe::QuantizeOp>(op))
+    return stage + (isOfIntermediate(&op) ? "_t" : "_x");
+  return isa<moe::DequantizeOp>(op) ? stage + "_x" : stage;
 }
 
 /// `fuseActivation`: with the first matmul, and only where anything is fused.
@@ -268,78 +283,71 @@ static void groupFewTokens(moe::VariantOp variant,
 static LogicalResult groupStages(moe::VariantOp variant, bool fuse,
                                  bool fuseActivation, bool quantizeApart,
                                  SmallVectorImpl<Group> &groups) {
-  const auto refuse = [](Operation &op) {
-    return op.emitError() << "no backend forms a kernel of '" << op.getName()
-                          << "'";
-  };
   for (Operation &op : variant.getBody().front().without_terminator())
     if (!isa<moe::StageOpInterface>(op))
-      return refuse(op);
+      return op.emitError()
+             << "no backend forms a kernel of '" << op.getName() << "'";
   if (variant.getEngine()) {
     groupFewTokens(variant, groups);
     return success();
   }
-  bool fuseRouting = false;
+  const bool fuseRouting =
+      fuse && int64_t(variant.getMaxTokens()) <= kFusedTokens;
   if (fuse)
     moveToRouting(variant);
   for (Operation &op : variant.getBody().front().without_terminator()) {
-    bool joins = false;
-    std::string kind, apart;
-    if (auto route = dyn_cast<moe::RouteOp>(op)) {
-      fuseRouting = fuse && int64_t(variant.getMaxTokens()) <= kFusedTokens;
-      kind = fuseRouting ? "route_permute" : "route";
-    } else if (isa<moe::CountOp>(op)) {
-      joins = true;
-    } else if (isa<moe::PermuteOp>(op)) {
-      kind = "permute";
-      joins = fuseRouting;
-    } else if (isa<moe::BatchOp>(op)) {
-      kind = "batch";
-    } else if (auto matmul = dyn_cast<moe::GroupedMatmulOp>(op)) {
-      bool last = llvm::any_of(matmul.getResult().getUsers(), [](Operation *u) {
-        return isa<moe::CombineOp, moe::ReturnOp>(u);
-      });
-      kind = !last                          ? "gate_up"
-             : variant.getMultiprocessors() ? "down_slices"
-                                            : "down";
-    } else if (isa<moe::ActivateOp>(op)) {
-      kind = "activate";
-      joins = fuseActivation;
-    } else if (auto columns = dyn_cast<moe::PermuteColumnsOp>(op)) {
-      kind = columns.getRows() ? "order_x" : "order_t";
-    } else if (isa<moe::CombineOp>(op)) {
-      kind = "combine";
-      joins = bool(variant.getMultiprocessors());
-    } else if (isa<moe::DequantizeOp>(op)) {
-      kind = "dequantize_x";
-    } else if (isa<moe::AmaxOp, moe::QuantizeOp>(op)) {
-      auto quantize = dyn_cast<moe::QuantizeOp>(op);
-      bool sorted = isOfIntermediate(&op);
-      kind = quantize ? "quantize" : "amax";
-      kind += sorted ? "_t" : "_x";
-      if (quantize && sorted && fuseActivation) {
+    std::string name = nameOf(variant, op), apart;
+    bool joins = isa<moe::CountOp>(op) ||
+                 (isa<moe::PermuteOp>(op) && fuseRouting) ||
+                 (isa<moe::ActivateOp>(op) && fuseActivation) ||
+                 (isa<moe::CombineOp>(op) && variant.getMultiprocessors());
+    if (isa<moe::RouteOp>(op) && fuseRouting)
+      name = "route_permute";
+    if (auto quantize = dyn_cast<moe::QuantizeOp>(op)) {
+      const bool sorted = isOfIntermediate(&op);
+      if (sorted && fuseActivation) {
         apart = whyApart(variant, quantize, quantizeApart);
         joins = apart.empty();
-      } else if (quantize && !sorted) {
+      } else if (!sorted) {
         joins = fuse && joinsRouting(variant, quantize);
       }
-    } else {
-      return refuse(op);
     }
     if (!joins || groups.empty())
-      groups.push_back({kind, {}, apart});
+      groups.push_back({name, {}, apart});
     groups.back().stages.push_back(&op);
   }
   return success();
+}
+
+/// The row of the catalog that holds the stages of a kernel.
+static LogicalResult findKind(Group &group) {
+  std::string stages;
+  for (Operation *op : group.stages)
+    stages.append(stages.empty() ? "" : " ")
+        .append(op->getName().stripDialect().str());
+  group.kind = catalog::kindOf(stages);
+  if (!group.kind)
+    return group.stages.front()->emitError()
+           << "no kind of kernel holds the stages '" << stages << "'";
+  return success();
+}
+
+/// Rows of a CTA where no block of maxima says them.
+static void decideRows(const Group &group) {
+  if (!group.kind->routesItself)
+    for (Operation *stage : group.stages)
+      if (auto quantize = dyn_cast<moe::QuantizeOp>(stage))
+        if (!quantize.getBlockRows())
+          quantize.setBlockRows(kRowsOfCta);
 }
 
 /// Blocks of tokens: an even share of the variant's where the CTAs permute, all
 /// of them where every CTA routes for itself.
 static void decideBlocks(moe::ProgramOp program, moe::VariantOp variant,
                          const Group &group) {
-  bool fused = group.kind == "route_permute" || group.routesItself();
-  bool clusters =
-      program.getTarget().getArchRow().has("clusters") && !group.routesItself();
+  bool fused = group.kind->name == "route_permute" || group.kind->routesItself;
+  bool clusters = program.getTarget().getArchRow().has("clusters") &&
+                  !group.kind->routesItself;
   int64_t tokens = blockTokensFor(variant.getMaxTokens(), fused, clusters);
   for (Operation *stage : group.stages) {
     if (auto count = dyn_cast<moe::CountOp>(stage))
@@ -418,9 +426,10 @@ static moe::KernelOp createKernel(OpBuilder &builder, StringRef symbol,
         names.push_back(builder.getStringAttr(fieldName(result, group)));
       }
 
-  auto kernel = moe::KernelOp::create(builder, loc, symbol, moe::ScheduleAttr(),
-                                      builder.getArrayAttr(fields),
-                                      builder.getArrayAttr(names));
+  auto kernel = moe::KernelOp::create(
+      builder, loc, symbol, StringRef(group.kind->name), moe::ScheduleAttr(),
+      moe::PlanAttr(), builder.getArrayAttr(fields),
+      builder.getArrayAttr(names));
   if (!group.apart.empty())
     kernel->setAttr(kApart, builder.getStringAttr(group.apart));
   OpBuilder::InsertionGuard guard(builder);
@@ -473,10 +482,13 @@ struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
 
     OpBuilder builder(variant);
     for (Group &group : groups) {
+      if (failed(findKind(group)))
+        return failure();
       decideBlocks(program, variant, group);
+      decideRows(group);
       llvm::SetVector<Value> operands;
       SmallVector<OpResult> results;
-      std::string symbol = variant.getSymName().str() + "_" + group.kind;
+      std::string symbol = variant.getSymName().str() + "_" + group.name;
       builder.setInsertionPoint(variant);
       createKernel(builder, symbol, group, operands, results);
 

@@ -16,19 +16,6 @@ namespace moec::compiler {
 #define GEN_PASS_REGISTRATION
 #include "compiler/passes/Passes.h.inc"
 
-void registerPasses() {
-  registerResolveParallelPass();
-  registerInferRoutingPass();
-  registerCheckTargetPass();
-  registerDecomposeLayerPass();
-  registerChooseWeightLayoutPass();
-  registerMakeVariantsPass();
-  registerChooseBackendPass();
-  registerCheckProgramPass();
-  registerFormKernelsPass();
-  registerSelectSchedulePass();
-  registerPlanWorkspacePass();
-  registerMergeKernelsPass();
-}
+void registerPasses() { registerMoePasses(); }
 
 } // namespace moec::compiler

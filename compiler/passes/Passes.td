@@ -140,9 +140,9 @@ def CheckProgramPass : Moe_Pass<"moe-check-program"> {
   let description = [{
     Before: programs that stood in the input, with a report and variants of
     stages or launches. Each layer is compiled once more for the program's
-    target, and what differs is refused where it stands. Two things may be
-    edited: schedules, which `moe-select-schedule` judges, and, by taking it
-    away, the workspace's plan, which `moe-plan-workspace` then makes again.
+    target, and what differs is refused where it stands. Schedules may be
+    edited: `moe-select-schedule` judges them. The plans of the workspace and of
+    launches may be taken away: they are then made again.
   }];
 }
 
@@ -190,6 +190,20 @@ def MergeKernelsPass : Moe_ProgramPass<"moe-merge-kernels"> {
   let description = [{
     Two kernels with equal regions, fields and schedules become one symbol,
     launched by several variants.
+  }];
+}
+
+def PlanLaunchesPass : Moe_ProgramPass<"moe-plan-launches"> {
+  let summary = "Write down what a launch of each kernel takes";
+  let description = [{
+    Shared memory, the grid, and how a kernel works beside the launches around
+    it: what it reads early, which word counts the tiles that persistent CTAs take,
+    which column tiles it counts and awaits. A kernel that several variants launch
+    does what is right in each.
+
+    Before: `moe.kernel @down kind = grouped_matmul schedule #moe.schedule<...>`.
+    After: besides `plan #moe.plan<grid = "...", shared_bytes = 192704, cursor = 2, awaits = 12, ...>`.
+    A plan that stands in the module must be the one that would be made.
   }];
 }
 

@@ -11,11 +11,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/passes/Overlap.h"
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/ProgramValues.h"
 #include "compiler/passes/Targets.h"
 #include "compiler/plan/Liveness.h"
+#include "compiler/plan/Overlap.h"
+#include "compiler/plan/ProgramValues.h"
+#include "compiler/plan/Regions.h"
 #include "runtime/package/Limits.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -159,12 +160,16 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
     if (!planned)
       return variant.emitError() << planned.error().message;
     MLIRContext *context = &getContext();
+    std::vector<PlacedRegion> placed;
+    for (auto [value, offset] : llvm::zip(live, planned->offsets))
+      placed.push_back({value.name, offset.text(), value.bytes});
     SmallVector<Attribute> regions;
     for (auto [value, offset] : llvm::zip(live, planned->offsets))
       regions.push_back(moe::RegionAttr::get(
-          context, value.name, offset.text(), value.bytes.text(),
+          context, value.name, withEnds(offset, placed), value.bytes.text(),
           value.firstLaunch, value.lastLaunch));
-    const auto bytes = StringAttr::get(context, planned->bytes.text());
+    const auto bytes =
+        StringAttr::get(context, withEnds(planned->bytes, placed));
     if (variant.getRegionsAttr() || variant.getWorkspaceBytesAttr())
       return compare(variant, bytes, regions);
     variant.setRegionsAttr(ArrayAttr::get(context, regions));

@@ -11,10 +11,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/passes/Communication.h"
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/ProgramValues.h"
 #include "compiler/passes/Targets.h"
+#include "compiler/plan/Communication.h"
+#include "compiler/plan/ProgramValues.h"
 
 #include <numeric>
 

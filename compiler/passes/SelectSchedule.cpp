@@ -16,7 +16,10 @@
 #include "compiler/engine/Engine.h"
 #include "compiler/engine/Slices.h"
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/ProgramValues.h"
+#include "compiler/engine/CostModel.h"
+#include "compiler/engine/Engine.h"
+#include "compiler/engine/Slices.h"
+#include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Schedules.h"
 #include "compiler/plan/Tuned.h"
 #include "dialect/catalog/Backends.h"
@@ -268,7 +271,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     if (failed(hasReport(program)))
       return failure();
     auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
-    if (matmul && !isOfFewTokens(kernel) && !isOfSlices(kernel))
+    if (kernel.getKind() == "grouped_matmul")
       return verifyMatmul(program, kernel, matmul, kernel.getScheduleAttr());
     const FailureOr<moe::ScheduleAttr> made = decide(program, kernel);
     return failed(made) ? failure() : compare(kernel, *made);
@@ -376,9 +379,9 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
   FailureOr<moe::ScheduleAttr> decide(moe::ProgramOp program,
                                       moe::KernelOp kernel) {
     const int64_t tokens = tokenRange(kernel).second;
-    if (isOfFewTokens(kernel))
+    if (kernel.getRow().routesItself)
       return selectGemv(program, kernel);
-    if (isOfSlices(kernel))
+    if (kernel.getKind() == "down_slices")
       return selectSlices(program, kernel);
     if (auto matmul = findStage<moe::GroupedMatmulOp>(kernel))
       return selectMatmul(program, kernel, matmul);

@@ -4,14 +4,14 @@
 // A few tokens: two kernels, each of which routes. What routing finds is an
 // output of the first alone, and the intermediate is all the workspace.
 
-// CHECK: moe.kernel @up_to_4_route_gate_up fields ["logits", "given_ids", "given_weights", "valid_tokens", "lhs", "rhs"] results ["ids", "weights", "counts", "result"]
+// CHECK: moe.kernel @up_to_4_route_gate_up kind = route_gate_up fields ["logits", "given_ids", "given_weights", "valid_tokens", "lhs", "rhs"] results ["ids", "weights", "counts", "result"]
 // CHECK: moe.route
 // CHECK: moe.count experts = 128 block_tokens = 4
 // CHECK: moe.permute experts = 128 tile_rows = 4 block_tokens = 4
 // CHECK: %[[H:.*]] = moe.grouped_matmul top_k = 8
 // CHECK: %[[T:.*]] = moe.activate <silu> interleave = 8 %[[H]]
 // CHECK: moe.yield %{{.*}}, %{{.*}}, %{{.*}}, %[[T]]
-// CHECK: moe.kernel @up_to_4_down_combine fields ["logits", "given_ids", "given_weights", "valid_tokens", "lhs", "rhs"] results ["out"]
+// CHECK: moe.kernel @up_to_4_down_combine kind = down_combine fields ["logits", "given_ids", "given_weights", "valid_tokens", "lhs", "rhs"] results ["out"]
 // CHECK: moe.route
 // CHECK: moe.permute experts = 128 tile_rows = 4 block_tokens = 4
 // CHECK: moe.grouped_matmul
@@ -20,10 +20,10 @@
 // CHECK-NEXT: moe.launch @up_to_4_route_gate_up(%logits, %given_ids, %given_weights, %valid_tokens, %x, %{{.*}}) results ["ids", "weights", "counts", "t"]
 // CHECK-NEXT: moe.launch @up_to_4_down_combine(%logits, %given_ids, %given_weights, %valid_tokens, %t, %w2) results ["out"]
 // CHECK-NEXT: moe.return %out outputs ["out"] optional %ids, %weights, %counts as ["ids", "weights", "counts"]
-// CHECK: moe.kernel @up_to_128_route_permute
+// CHECK: moe.kernel @up_to_128_route_permute kind = route_permute
 
-// LATER: moe.kernel @up_to_4_route_gate_up schedule #moe.gemv_schedule<stages = 6, block_tokens = 4, threads = 512, programmatic>
-// LATER: moe.kernel @up_to_4_down_combine schedule #moe.gemv_schedule<stages = 12, block_tokens = 4, threads = 512, programmatic>
+// LATER: moe.kernel @up_to_4_route_gate_up kind = route_gate_up schedule #moe.gemv_schedule<stages = 6, block_tokens = 4, threads = 512, programmatic>
+// LATER: moe.kernel @up_to_4_down_combine kind = down_combine schedule #moe.gemv_schedule<stages = 12, block_tokens = 4, threads = 512, programmatic>
 // LATER: moe.variant @up_to_4 tokens[1, 4] engine "gemv" workspace "{{.*}}" regions [#moe.region<"t", offset = "0", bytes = "rows * 1536", first = 0, last = 1>] {
 moe.layer @many {
   experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
@@ -31,13 +31,13 @@ moe.layer @many {
   local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
 // Quantization stands in both kernels; the intermediate passes as f32.
-// CHECK: moe.kernel @up_to_1_route_gate_up fields ["logits", "given_ids", "given_weights", "valid_tokens", "lhs", "rhs", "rhs_scale"] results ["ids", "weights", "counts", "result"]
+// CHECK: moe.kernel @up_to_1_route_gate_up kind = route_gate_up fields ["logits", "given_ids", "given_weights", "valid_tokens", "lhs", "rhs", "rhs_scale"] results ["ids", "weights", "counts", "result"]
 // CHECK: moe.amax
 // CHECK: moe.quantize
 // CHECK: moe.grouped_matmul
 // CHECK: moe.activate
 // CHECK-NOT: moe.quantize
-// CHECK: moe.kernel @up_to_1_down_combine fields ["logits", "given_ids", "given_weights", "valid_tokens", "lhs", "rhs", "rhs_scale"] results ["out"]
+// CHECK: moe.kernel @up_to_1_down_combine kind = down_combine fields ["logits", "given_ids", "given_weights", "valid_tokens", "lhs", "rhs", "rhs_scale"] results ["out"]
 // CHECK: moe.amax
 // CHECK: moe.quantize
 // CHECK: moe.combine

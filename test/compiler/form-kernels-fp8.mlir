@@ -10,10 +10,10 @@
 // multiply of e4m3 by mma.sync.
 // CHECK: moe.program @l_sm_90 {{.*}} report #moe.report<backend = grouped, engine = mma_sync{{.*}}realization = dequantized>
 // CHECK: %[[P:.*]] = moe.pack %{{.*}} : tensor<8x416x336xf8E4M3FN> -> tensor<8x416x336xf8E4M3FN, #moe.layout<interleave = 8>>
-// CHECK: moe.kernel @all_quantize_x fields ["input"] results ["data", "scale"]
-// CHECK: moe.kernel @all_gate_up fields ["lhs", "rows", "tiles", "tile_count", "rhs", "lhs_scale", "rhs_scale"] results ["result"]
-// CHECK: moe.kernel @all_quantize_t fields ["input", "offsets"] results ["data", "scale"]
-// CHECK: moe.kernel @all_down fields ["lhs", "tiles", "tile_count", "rhs", "lhs_scale", "rhs_scale"] results ["result"]
+// CHECK: moe.kernel @all_quantize_x kind = quantize fields ["input"] results ["data", "scale"]
+// CHECK: moe.kernel @all_gate_up kind = grouped_matmul fields ["lhs", "rows", "tiles", "tile_count", "rhs", "lhs_scale", "rhs_scale"] results ["result"]
+// CHECK: moe.kernel @all_quantize_t kind = quantize fields ["input", "offsets"] results ["data", "scale"]
+// CHECK: moe.kernel @all_down kind = grouped_matmul fields ["lhs", "tiles", "tile_count", "rhs", "lhs_scale", "rhs_scale"] results ["result"]
 // CHECK: moe.launch @all_quantize_x(%x) results ["x_q", "x_scale"]
 // CHECK: moe.launch @all_gate_up(%x_q, %rows, %tiles, %tile_count, %[[P]], %x_scale, %w13_scale) results ["t"] : {{.*}} -> tensor<?x208xf32>
 // CHECK: moe.launch @all_quantize_t(%t, %offsets) results ["t_q", "t_scale"]
@@ -28,14 +28,14 @@
 // kernel, or in that of routing alone. A CTA of engine wgmma with tiles
 // of up to 64 rows computes all columns that share a scale and quantizes them;
 // others leave that to a launch.
-// FEW: moe.kernel @all_route_permute fields ["logits", "given_ids", "given_weights", "valid_tokens", "input"] results ["topk_ids", "topk_weights", "rows", "positions", "offsets", "tiles", "tile_count", "counts", "data", "scale"] {
+// FEW: moe.kernel @all_route_permute kind = route_permute fields ["logits", "given_ids", "given_weights", "valid_tokens", "input"] results ["topk_ids", "topk_weights", "rows", "positions", "offsets", "tiles", "tile_count", "counts", "data", "scale"] {
 // FEW: moe.permute
 // FEW-NEXT: moe.quantize
 // FEW-NEXT: moe.yield
 // FEW: %x_q, %x_scale = moe.launch @all_route_permute(%logits, %given_ids, %given_weights, %valid_tokens, %x)
 // FEW-NEXT: %t = moe.launch @all_gate_up(%x_q,
 // FEW-NEXT: moe.launch @all_quantize_t(%t, %offsets) results ["t_q", "t_scale"]
-// MORE: moe.kernel @all_route fields ["logits", "given_ids", "given_weights", "valid_tokens", "input"] results ["topk_ids", "topk_weights", "block_counts", "data", "scale"] {
+// MORE: moe.kernel @all_route kind = route fields ["logits", "given_ids", "given_weights", "valid_tokens", "input"] results ["topk_ids", "topk_weights", "block_counts", "data", "scale"] {
 // MORE: %x_q, %x_scale = moe.launch @all_route(%logits, %given_ids, %given_weights, %valid_tokens, %x)
 // MORE-NEXT: moe.launch @all_permute(
 // MORE-NEXT: %t = moe.launch @all_gate_up(%x_q,
@@ -64,8 +64,8 @@ moe.layer @dynamic {
 
 // Scales that are given: of x beside routing, of t in the epilogue.
 // FEW-LABEL: moe.program @given_sm_90a
-// FEW: moe.kernel @all_route_permute fields ["logits", "given_ids", "given_weights", "valid_tokens", "input", "static_scale"]
-// FEW: moe.kernel @all_gate_up fields ["lhs", "rows", "tiles", "tile_count", "rhs", "lhs_scale", "rhs_scale", "static_scale", "offsets"] results ["data", "scale"] {
+// FEW: moe.kernel @all_route_permute kind = route_permute fields ["logits", "given_ids", "given_weights", "valid_tokens", "input", "static_scale"]
+// FEW: moe.kernel @all_gate_up kind = grouped_matmul fields ["lhs", "rows", "tiles", "tile_count", "rhs", "lhs_scale", "rhs_scale", "static_scale", "offsets"] results ["data", "scale"] {
 // FEW: moe.activate
 // FEW-NEXT: moe.quantize
 // FEW-NEXT: moe.yield

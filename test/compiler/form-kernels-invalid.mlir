@@ -25,3 +25,15 @@ moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a> max_tokens 64 inputs [
         : (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8xi32>) -> ()
   }
 }
+
+// -----
+
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x", "given_ids"] report #moe.report<backend = grouped, engine = wgmma> {
+^bb0(%x: tensor<?x64xbf16>, %ids: tensor<?x2xi32>):
+  moe.variant @all tokens [1, 64] {
+    // expected-error @+1 {{no kind of kernel holds the stages 'count'}}
+    %counts = moe.count experts = 4 block_tokens = 0 %ids : (tensor<?x2xi32>) -> tensor<?x4xi32>
+    moe.return %x outputs ["out"] : (tensor<?x64xbf16>) -> ()
+  }
+}

@@ -5,18 +5,18 @@
 // Few tokens: one cluster of 8 CTAs routes and permutes. The activation is the epilogue of
 // the first matmul.
 
-// CHECK: moe.kernel @decode_route_permute fields ["logits", "given_ids", "given_weights", "valid_tokens"]
+// CHECK: moe.kernel @decode_route_permute kind = route_permute fields ["logits", "given_ids", "given_weights", "valid_tokens"]
 // CHECK-SAME: results ["topk_ids", "topk_weights", "rows", "positions", "offsets", "tiles", "tile_count", "counts"]
 // CHECK: moe.route
 // CHECK: moe.count experts = 8 block_tokens = 8
 // CHECK: moe.permute experts = 8 tile_rows = 16 block_tokens = 8
 // CHECK: moe.yield
-// CHECK: moe.kernel @decode_gate_up fields ["lhs", "rows", "tiles", "tile_count", "rhs"] results ["result"]
+// CHECK: moe.kernel @decode_gate_up kind = grouped_matmul fields ["lhs", "rows", "tiles", "tile_count", "rhs"] results ["result"]
 // CHECK: %[[H:.*]] = moe.grouped_matmul
 // CHECK: %[[T:.*]] = moe.activate <silu> interleave = 8 %[[H]]
 // CHECK: moe.yield %[[T]]
-// CHECK: moe.kernel @decode_down fields ["lhs", "tiles", "tile_count", "rhs"] results ["result"]
-// CHECK: moe.kernel @decode_combine fields ["partials", "positions", "topk_weights"] results ["out"]
+// CHECK: moe.kernel @decode_down kind = grouped_matmul fields ["lhs", "tiles", "tile_count", "rhs"] results ["result"]
+// CHECK: moe.kernel @decode_combine kind = combine fields ["partials", "positions", "topk_weights"] results ["out"]
 // CHECK: moe.variant @decode tokens{{ ?}}[1, 64]
 // CHECK: moe.launch @decode_route_permute(%logits, %given_ids, %given_weights, %valid_tokens) results ["topk_ids", "topk_weights", "rows", "positions", "offsets", "tiles", "tile_count", "counts"]
 // CHECK: moe.launch @decode_gate_up(%x, %rows, %tiles, %tile_count, %{{.*}}) results ["t"]
@@ -26,23 +26,23 @@
 
 // Many tokens: routing counts per block; partial sums beyond L2 are rounded.
 
-// CHECK: moe.kernel @prefill_route {{.*}} results ["topk_ids", "topk_weights", "block_counts"]
+// CHECK: moe.kernel @prefill_route kind = route {{.*}} results ["topk_ids", "topk_weights", "block_counts"]
 // CHECK: moe.count experts = 8 block_tokens = 64
-// CHECK: moe.kernel @prefill_permute fields ["topk_ids", "block_counts"] results ["rows", "positions", "offsets", "tiles", "tile_count", "counts"]
+// CHECK: moe.kernel @prefill_permute kind = permute fields ["topk_ids", "block_counts"] results ["rows", "positions", "offsets", "tiles", "tile_count", "counts"]
 // CHECK: moe.permute experts = 8 tile_rows = 128 block_tokens = 64
-// CHECK: moe.kernel @prefill_down
+// CHECK: moe.kernel @prefill_down kind = grouped_matmul
 // CHECK: -> tensor<?x512xbf16>
 // CHECK: moe.variant @prefill tokens{{ ?}}[65, 65536]
 // CHECK: moe.launch @prefill_down({{.*}}) results ["y_bf16"]
 
 // The slow truth: one kernel a stage, but for counting.
 
-// UNFUSED: moe.kernel @decode_route fields
-// UNFUSED: moe.kernel @decode_permute fields
-// UNFUSED: moe.kernel @decode_gate_up fields ["lhs", "rows", "tiles", "tile_count", "rhs"]
-// UNFUSED: moe.kernel @decode_activate fields ["input", "offsets"]
-// UNFUSED: moe.kernel @decode_down
-// UNFUSED: moe.kernel @decode_combine
+// UNFUSED: moe.kernel @decode_route kind = route fields
+// UNFUSED: moe.kernel @decode_permute kind = permute fields
+// UNFUSED: moe.kernel @decode_gate_up kind = grouped_matmul fields ["lhs", "rows", "tiles", "tile_count", "rhs"]
+// UNFUSED: moe.kernel @decode_activate kind = activate fields ["input", "offsets"]
+// UNFUSED: moe.kernel @decode_down kind = grouped_matmul
+// UNFUSED: moe.kernel @decode_combine kind = combine
 // UNFUSED: moe.launch @decode_gate_up({{.*}}) results ["h"]
 // UNFUSED: moe.launch @decode_activate(%h, %offsets) results ["t"]
 

@@ -23,9 +23,9 @@
 // CHECK-NEXT: moe.grouped_matmul realization = dequantized {{.*}} %[[U]] tiles({{.*}}), %[[P2]]
 
 // A launch of its own each.
-// KERNELS: moe.kernel @up_to_128_order_x fields ["input", "rows", "offsets", "order"] results ["result"]
-// KERNELS: moe.kernel @up_to_128_gate_up
-// KERNELS: moe.kernel @up_to_128_order_t fields ["input", "offsets", "order"] results ["result"]
+// KERNELS: moe.kernel @up_to_128_order_x kind = permute_columns fields ["input", "rows", "offsets", "order"] results ["result"]
+// KERNELS: moe.kernel @up_to_128_gate_up kind = grouped_matmul
+// KERNELS: moe.kernel @up_to_128_order_t kind = permute_columns fields ["input", "offsets", "order"] results ["result"]
 // KERNELS: moe.launch @up_to_128_order_x(
 // KERNELS-SAME: results ["x_ordered"]
 // KERNELS: moe.launch @up_to_128_order_t(

@@ -3,13 +3,13 @@
 // Equal stages, schedules and bound values: one symbol. Routing and combining
 // do not depend on the tile; permuting and multiplying do.
 
-// CHECK: moe.kernel @a_route schedule
-// CHECK: moe.kernel @a_permute schedule
-// CHECK: moe.kernel @a_combine schedule
-// CHECK-NOT: moe.kernel @b_route
-// CHECK: moe.kernel @b_permute schedule
-// CHECK: moe.kernel @b_gate_up schedule
-// CHECK-NOT: moe.kernel @b_combine
+// CHECK: moe.kernel @a_route kind = route schedule
+// CHECK: moe.kernel @a_permute kind = permute schedule
+// CHECK: moe.kernel @a_combine kind = combine schedule
+// CHECK-NOT: moe.kernel @b_route kind = route
+// CHECK: moe.kernel @b_permute kind = permute schedule
+// CHECK: moe.kernel @b_gate_up kind = grouped_matmul schedule
+// CHECK-NOT: moe.kernel @b_combine kind = combine
 // CHECK: moe.variant @b
 // CHECK: moe.launch @a_route
 // CHECK: moe.launch @b_permute

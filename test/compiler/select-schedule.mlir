@@ -9,20 +9,20 @@
 // else the cost model's. Few rows of a small expert go through wgmma as
 // many do, unless mma_sync is what was asked for.
 
-// CHECK: moe.kernel @decode_route_permute schedule #moe.block_schedule<block_tokens = 8, threads = 256, cluster = [8, 1, 1], programmatic>
-// CHECK: moe.kernel @decode_gate_up schedule #moe.wgmma_schedule<tile = [16, 128, 64], stages = {{[0-9]+}}, group = 1, swap, producer_warps = 4, {{.*}}source = tuned>
-// CHECK: moe.kernel @decode_combine schedule #moe.combine_schedule<columns = {{[0-9]+}}, threads
-// CHECK: moe.kernel @prefill_route schedule #moe.block_schedule<block_tokens = 64, threads = 1024, programmatic>
-// CHECK: moe.kernel @prefill_permute schedule #moe.block_schedule<block_tokens = 64, threads = 1024, programmatic>
-// CHECK: moe.kernel @prefill_gate_up schedule #moe.wgmma_schedule<tile = [128, 128, 64], stages = {{[0-9]+}}, group = {{[0-9]+}}, swap, producer_warps = 4, consumer_warps = 8, registers = [56, 224], programmatic, source = tuned>
-// CHECK: moe.kernel @prefill_down schedule #moe.wgmma_schedule<tile = [128, 128, 64]
-// WGMMA: moe.kernel @decode_gate_up schedule #moe.wgmma_schedule<tile = [16, 128, 64], stages = 10,
-// MMA: moe.kernel @decode_gate_up schedule #moe.mma_sync_schedule<tile = [16,
-// MMA: moe.kernel @prefill_gate_up schedule #moe.mma_sync_schedule<tile = [128, {{128|256}}, {{[0-9]+}}]
-// MMA: moe.kernel @prefill_down schedule #moe.mma_sync_schedule<tile = [128, 256, 64]
-// SIMT: moe.kernel @decode_gate_up schedule #moe.simt_schedule<tile = [16, 64, 32]{{.*}} source = modelled>
-// TUNED: moe.kernel @decode_gate_up schedule #moe.mma_sync_schedule<tile = [16, 64, 64], stages = 5, warps = [1, 4], group = 4, {{.*}}source = tuned>
-// TUNED: moe.kernel @decode_down schedule {{.*}} group = 1,
+// CHECK: moe.kernel @decode_route_permute kind = route_permute schedule #moe.block_schedule<block_tokens = 8, threads = 256, cluster = [8, 1, 1], programmatic>
+// CHECK: moe.kernel @decode_gate_up kind = grouped_matmul schedule #moe.wgmma_schedule<tile = [16, 128, 64], stages = {{[0-9]+}}, group = 1, swap, producer_warps = 4, {{.*}}source = tuned>
+// CHECK: moe.kernel @decode_combine kind = combine schedule #moe.combine_schedule<columns = {{[0-9]+}}, threads
+// CHECK: moe.kernel @prefill_route kind = route schedule #moe.block_schedule<block_tokens = 64, threads = 1024, programmatic>
+// CHECK: moe.kernel @prefill_permute kind = permute schedule #moe.block_schedule<block_tokens = 64, threads = 1024, programmatic>
+// CHECK: moe.kernel @prefill_gate_up kind = grouped_matmul schedule #moe.wgmma_schedule<tile = [128, 128, 64], stages = {{[0-9]+}}, group = {{[0-9]+}}, swap, producer_warps = 4, consumer_warps = 8, registers = [56, 224], programmatic, source = tuned>
+// CHECK: moe.kernel @prefill_down kind = grouped_matmul schedule #moe.wgmma_schedule<tile = [128, 128, 64]
+// WGMMA: moe.kernel @decode_gate_up kind = grouped_matmul schedule #moe.wgmma_schedule<tile = [16, 128, 64], stages = 10,
+// MMA: moe.kernel @decode_gate_up kind = grouped_matmul schedule #moe.mma_sync_schedule<tile = [16,
+// MMA: moe.kernel @prefill_gate_up kind = grouped_matmul schedule #moe.mma_sync_schedule<tile = [128, {{128|256}}, {{[0-9]+}}]
+// MMA: moe.kernel @prefill_down kind = grouped_matmul schedule #moe.mma_sync_schedule<tile = [128, 256, 64]
+// SIMT: moe.kernel @decode_gate_up kind = grouped_matmul schedule #moe.simt_schedule<tile = [16, 64, 32]{{.*}} source = modelled>
+// TUNED: moe.kernel @decode_gate_up kind = grouped_matmul schedule #moe.mma_sync_schedule<tile = [16, 64, 64], stages = 5, warps = [1, 4], group = 4, {{.*}}source = tuned>
+// TUNED: moe.kernel @decode_down kind = grouped_matmul schedule {{.*}} group = 1,
 
 moe.layer @tiny {experts = 128, top_k = 8, hidden = 2048, intermediate = 768,
   input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,

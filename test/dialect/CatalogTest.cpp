@@ -15,6 +15,7 @@
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"
 #include "dialect/catalog/Gpus.h"
+#include "dialect/catalog/Kernels.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 
@@ -48,8 +49,31 @@ TEST(Catalog, NamesAreUnique) {
   expectUniqueNames(catalog::kActivations);
   expectUniqueNames(catalog::kEngines);
   expectUniqueNames(catalog::kBackends);
+  expectUniqueNames(catalog::kKernelKinds);
   expectUniqueNames(catalog::kArchitectures);
   expectUniqueNames(catalog::kGpus);
+}
+
+TEST(Catalog, KindsOfKernelHoldTheirStagesInOrder) {
+  const auto kind = [](std::string_view stages) {
+    const catalog::KernelKind *row = catalog::kindOf(stages);
+    return row ? row->name : "";
+  };
+  EXPECT_EQ(kind("route count"), "route");
+  EXPECT_EQ(kind("route count permute quantize"), "route_permute");
+  EXPECT_EQ(kind("grouped_matmul quantize"), "grouped_matmul");
+  EXPECT_EQ(kind("grouped_matmul combine"), "down_slices");
+  EXPECT_EQ(kind("route"), "");
+  EXPECT_EQ(kind("quantize grouped_matmul"), "");
+  EXPECT_EQ(kind(""), "");
+  // No row holds what another one holds.
+  for (const catalog::KernelKind &row : catalog::kKernelKinds) {
+    std::string stages;
+    for (const std::string &word : words(row.stages))
+      if (!word.ends_with('?'))
+        stages.append(stages.empty() ? "" : " ").append(word);
+    EXPECT_EQ(kind(stages), row.name);
+  }
 }
 
 TEST(Catalog, ListsOfWordsAreSearchedByWholeWords) {

@@ -6,7 +6,7 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
   // expected-error@+1 {{'moe.kernel' op must end in moe.yield}}
-  moe.kernel @k schedule #moe.block_schedule<threads = 128> fields ["x"] {
+  moe.kernel @k kind = combine schedule #moe.block_schedule<threads = 128> fields ["x"] {
   ^bb0(%i: tensor<?x64xbf16>):
     "test.end"() : () -> ()
   }

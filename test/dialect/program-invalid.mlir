@@ -279,8 +279,36 @@ builtin.module {}
 moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
+// expected-error@+1 {{'moe.kernel' op unknown kind of kernel 'sum'; known: route, route_permute, permute, batch, grouped_matmul, activate, combine, permute_columns, amax, quantize, dequantize, route_gate_up, down_combine, down_slices, pack_copy, pack_interleave, pack_stored, pack_order, pack_scales, pack_codes}}
+moe.kernel @k kind = sum fields ["y", "positions", "weights"] results ["out"] {
+^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
+  %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+  moe.yield %d : tensor<?x64xbf16>
+}
+}
+
+
+// -----
+
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
+^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
+// expected-error@+1 {{'moe.kernel' op of kind 'activate' holds the stages 'activate', got 'combine'}}
+moe.kernel @k kind = activate fields ["y", "positions", "weights"] results ["out"] {
+^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
+  %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+  moe.yield %d : tensor<?x64xbf16>
+}
+}
+
+
+// -----
+
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
+^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 // expected-error@+1 {{'moe.kernel' op 'fields' has 2 names for 3 arguments}}
-moe.kernel @k fields ["y", "positions"] results ["out"] {
+moe.kernel @k kind = combine fields ["y", "positions"] results ["out"] {
 ^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
   %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
   moe.yield %d : tensor<?x64xbf16>
@@ -293,7 +321,7 @@ moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 // expected-error@+1 {{'moe.kernel' op 'fields' holds 'y' twice}}
-moe.kernel @k fields ["y", "y", "weights"] results ["out"] {
+moe.kernel @k kind = combine fields ["y", "y", "weights"] results ["out"] {
 ^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
   %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
   moe.yield %d : tensor<?x64xbf16>
@@ -306,7 +334,7 @@ moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 // expected-error@+1 {{'moe.kernel' op 'results' has 2 names for 1 yielded values}}
-moe.kernel @k fields ["y", "positions", "weights"] results ["out", "ids"] {
+moe.kernel @k kind = combine fields ["y", "positions", "weights"] results ["out", "ids"] {
 ^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
   %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
   moe.yield %d : tensor<?x64xbf16>
@@ -318,7 +346,7 @@ moe.kernel @k fields ["y", "positions", "weights"] results ["out", "ids"] {
 moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-moe.kernel @k fields ["y", "positions", "weights"] results ["out"] {
+moe.kernel @k kind = combine fields ["y", "positions", "weights"] results ["out"] {
 ^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
   %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
   moe.yield %d : tensor<?x64xbf16>
@@ -335,7 +363,7 @@ moe.variant @a tokens [1, 64] {
 moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-moe.kernel @k fields ["y", "positions", "weights"] results ["out"] {
+moe.kernel @k kind = combine fields ["y", "positions", "weights"] results ["out"] {
 ^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
   %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
   moe.yield %d : tensor<?x64xbf16>
@@ -352,7 +380,7 @@ moe.variant @a tokens [1, 64] {
 moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-moe.kernel @k fields ["y", "positions", "weights"] results ["out"] {
+moe.kernel @k kind = combine fields ["y", "positions", "weights"] results ["out"] {
 ^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
   %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
   moe.yield %d : tensor<?x64xbf16>
@@ -369,7 +397,7 @@ moe.variant @a tokens [1, 64] {
 moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-moe.kernel @k fields ["y", "positions", "weights"] results ["out"] {
+moe.kernel @k kind = combine fields ["y", "positions", "weights"] results ["out"] {
 ^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
   %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
   moe.yield %d : tensor<?x64xbf16>
@@ -386,7 +414,7 @@ moe.variant @a tokens [1, 64] {
 moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-moe.kernel @k fields ["y", "positions", "weights"] results ["out"] {
+moe.kernel @k kind = combine fields ["y", "positions", "weights"] results ["out"] {
 ^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
   %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
   moe.yield %d : tensor<?x64xbf16>
@@ -403,7 +431,7 @@ moe.variant @a tokens [1, 64] {
 moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-moe.kernel @k fields ["y", "positions", "weights"] results ["out"] {
+moe.kernel @k kind = combine fields ["y", "positions", "weights"] results ["out"] {
 ^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
   %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
   moe.yield %d : tensor<?x64xbf16>
@@ -421,7 +449,7 @@ moe.variant @a tokens [1, 64] workspace "128" regions [#moe.region<"t", offset =
 moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-moe.kernel @k fields ["y", "positions", "weights"] results ["out"] {
+moe.kernel @k kind = combine fields ["y", "positions", "weights"] results ["out"] {
 ^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
   %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
   moe.yield %d : tensor<?x64xbf16>
@@ -507,7 +535,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
   // expected-error@+1 {{use of undeclared SSA value name}}
   %ids, %weights = moe.route <renormalize> top_k = 2 %logits : (tensor<?x4xbf16>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
-  moe.kernel @k fields ["logits"] results ["topk_ids"] {
+  moe.kernel @k kind = combine fields ["logits"] results ["topk_ids"] {
   ^bb0(%logits: tensor<?x4xbf16>):
     moe.yield %logits : tensor<?x4xbf16>
   }

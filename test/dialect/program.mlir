@@ -5,7 +5,9 @@
 // bytes where they share no launch.
 // CHECK-LABEL: moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] report #moe.report<backend = grouped, engine = simt> {
 // CHECK-NEXT: ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-// CHECK-NEXT: moe.kernel @k schedule #moe.block_schedule<threads = 128> fields ["y", "positions", "weights"] results ["out"] {
+// CHECK-NEXT: moe.kernel @k kind = combine schedule #moe.block_schedule<threads = 128>{{$}}
+// CHECK-NEXT: plan #moe.plan<grid = "tokens", early = true, column_blocks = 1, label = "1x64">{{$}}
+// CHECK-NEXT: fields ["y", "positions", "weights"] results ["out"] {
 // CHECK-NEXT: ^bb0(%{{y.*}}: tensor<?x64xf32>, %{{positions.*}}: tensor<?x2xi32>, %{{weights.*}}: tensor<?x2xf32>):
 // CHECK-NEXT: moe.combine
 // CHECK-NEXT: moe.yield
@@ -16,7 +18,8 @@
 moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] report #moe.report<backend = grouped, engine = simt> {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-moe.kernel @k schedule #moe.block_schedule<threads = 128> fields ["y", "positions", "weights"] results ["out"] {
+moe.kernel @k kind = combine schedule #moe.block_schedule<threads = 128> plan #moe.plan<label = "1x64", grid = "tokens", column_blocks = 1, early = true>
+  fields ["y", "positions", "weights"] results ["out"] {
 ^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
   %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
   moe.yield %d : tensor<?x64xbf16>

@@ -560,8 +560,16 @@ func.func @amax_type(%x: tensor<?x64xbf16>) {
 
 // -----
 
+func.func @quantize_without_block_rows(%x: tensor<?x64xbf16>, %a: tensor<?xf32>) {
+  // expected-error@+1 {{'moe.quantize' op 'amax' needs 'block_rows', of each of its numbers}}
+  %q, %s = moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32, dynamic> %x amax %a : (tensor<?x64xbf16>, tensor<?xf32>) -> (tensor<?x64xf8E4M3FN>, tensor<1xf32>)
+  return
+}
+
+// -----
+
 func.func @quantize_without_amax(%x: tensor<?x64xbf16>) {
-  // expected-error@+1 {{'moe.quantize' op 'block_rows' and 'amax' belong to a dynamic scale of the whole tensor, and to it alone}}
+  // expected-error@+1 {{'moe.quantize' op 'amax' belongs to a dynamic scale of the whole tensor, and to it alone}}
   %q, %s = moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32, dynamic> %x : (tensor<?x64xbf16>) -> (tensor<?x64xf8E4M3FN>, tensor<1xf32>)
   return
 }

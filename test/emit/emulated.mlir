@@ -58,6 +58,7 @@
 // APART: gate_up grouped_matmul, activate{{$}}
 // APART: quantize_t quantize
 // APART-NEXT: threads
+// APART-NEXT: quantize: ceildiv(rows, {{[0-9]+}}) CTAs{{$}}
 // APART-NEXT: a launch of its own: a scale follows from more values than a CTA has
 
 moe.layer @codes {experts = 8, top_k = 2, hidden = 336, intermediate = 208,

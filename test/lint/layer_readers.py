@@ -9,23 +9,23 @@ import sys
 from lintlib import HOST, Finding, main, read_lines
 
 READS = re.compile(r"\b(LayerOp|getLayerOp)\b")
-ROOMS = ("compiler/passes/", "compiler/engine/", "compiler/plan/", "compiler/backend/")
+ROOMS = ("compiler/passes/", "compiler/engine/", "compiler/plan/", "compiler/emit/")
 # Passes up to moe-decompose-layer with what they share, the pass that compares a program with its layer, and the manifest's layer.
 READERS = {
     "compiler/passes/CheckProgram.cpp",
     "compiler/passes/CheckStoredWeights.cpp",
     "compiler/passes/CheckStoredWeights.h",
     "compiler/passes/CheckTarget.cpp",
-    "compiler/passes/Communication.cpp",
-    "compiler/passes/Communication.h",
+    "compiler/plan/Communication.cpp",
+    "compiler/plan/Communication.h",
     "compiler/passes/DecomposeLayer.cpp",
     "compiler/passes/InferRouting.cpp",
     "compiler/passes/ResolveParallel.cpp",
     "compiler/passes/Targets.cpp",
     "compiler/passes/Targets.h",
-    "compiler/backend/cuda/LayerJson.cpp",
-    "compiler/backend/cuda/StoredWeights.cpp",
-    "compiler/backend/cuda/StoredWeights.h",
+    "compiler/emit/LayerJson.cpp",
+    "compiler/emit/StoredWeights.cpp",
+    "compiler/emit/StoredWeights.h",
 }
 
 

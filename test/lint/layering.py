@@ -24,9 +24,10 @@ RULES = [
     ("dialect/", ("dialect/",) + LLVM, ()),
     # The C ABI of libmoec.so compiles kernels and loads layers, so it meets the whole runtime.
     ("compiler/capi/", ("compiler/", "dialect/", "runtime/", "moec/") + LLVM, ()),
-    # Engines and plans know nothing of passes and emitters.
+    # Engines and plans know nothing of passes and emitters; emitters print what passes decided.
     ("compiler/engine/", ("compiler/engine/", "dialect/", "runtime/package/", "runtime/support/"), LLVM),
     ("compiler/plan/", ("compiler/engine/", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
+    ("compiler/emit/", ("compiler/emit/", "compiler/engine/", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
     ("compiler/", ("compiler/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
     # The arithmetic of values also compiles on a host: this header brings what NVRTC has.
     ("templates/moe/math/host.h", ("moe/math/",), LLVM),
@@ -64,12 +65,46 @@ ALLOWED = {
     # The default of --gpu is the GPU that is here.
     ("compiler/PresentGpu.cpp", "runtime/cuda/"),
 }
+# Rooms in which no file needs itself: a source and its header are one file.
+ACYCLIC = ("dialect/", "compiler/", "runtime/", "tools/")
+# One topic in two files.
+ALLOWED_CIRCLES = (
+    # Descriptors list folders as files do, and files are read by descriptors.
+    {"runtime/support/Descriptor", "runtime/support/Files"},
+    # The readers of foreign quantizations call the common parts of the first.
+    {"compiler/import/Quantization", "compiler/import/QuantizationReaders"},
+)
 # Opened with dlopen; their headers would make a build need a toolkit.
 TOOLKIT = re.compile(r"^(cuda(_\w+)?\.h|nvrtc\.h|nccl\.h|nvJitLink\.h|cuda/.*)$")
 ROOMS = ("dialect/", "compiler/", "runtime/", "templates/", "test/", "bench/", "examples/", "tools/")
 
 
+def circles(root, files):
+    """The includes of a file that lead back to it."""
+    includes = {}  # of a file without its suffix: (path, line, file)
+    for path in files:
+        if path.startswith(ACYCLIC) and path.endswith((".h", ".cpp")):
+            for number, line in enumerate(read_lines(root, path), 1):
+                match = INCLUDE.match(line)
+                if match and match.group(2).startswith(ACYCLIC) and match.group(2).endswith(".h"):
+                    includes.setdefault(path.rsplit(".", 1)[0], []).append((path, number, match.group(2)[:-2]))
+    reached = {}
+    for start in includes:
+        seen, pending = set(), [start]
+        while pending:
+            for _, _, name in includes.get(pending.pop(), ()):
+                if name not in seen:
+                    seen.add(name)
+                    pending.append(name)
+        reached[start] = seen
+    for start, its in includes.items():
+        for path, number, name in its:
+            if name != start and start in reached.get(name, ()) and {start, name} not in ALLOWED_CIRCLES:
+                yield Finding(path, number, f'includes "{name}.h", which needs {start}: two files that need each other are one, or three')
+
+
 def check(root, files):
+    yield from circles(root, files)
     existing = set(files)
     for path in files:
         if not path.endswith(CPP):

@@ -287,6 +287,16 @@ class Layering(LintTest):
     def test_relative_include(self):
         self.red("layering.py", {"runtime/A.cpp": '#include "B.h"\n', "runtime/B.h": ""}, "runtime/A.cpp:1")
 
+    def test_emitter_that_knows_a_pass(self):
+        tree = {"compiler/emit/A.cpp": '#include "compiler/passes/B.h"\n', "compiler/passes/B.h": ""}
+        self.red("layering.py", tree, 'compiler/emit/A.cpp:1: includes "compiler/passes/B.h"')
+
+    def test_circle(self):
+        tree = {"compiler/A.h": "", "compiler/A.cpp": '#include "compiler/A.h"\n#include "compiler/B.h"\n',
+                "compiler/B.h": '#include "compiler/C.h"\n', "compiler/C.h": '#include "compiler/A.h"\n'}
+        self.red("layering.py", tree, 'compiler/A.cpp:2: includes "compiler/B.h", which needs compiler/A')
+        self.green("layering.py", dict(tree, **{"compiler/C.h": ""}))
+
     def test_good_includes(self):
         tree = {
             "compiler/A.cpp": '#include "runtime/package/M.h"\n#include "mlir/IR/Types.h"\n#include <vector>\n',
@@ -298,10 +308,23 @@ class Layering(LintTest):
         self.green("layering.py", tree)
 
 
+class IrLines(LintTest):
+    option = f"--moec={sys.executable} @ROOT@/moec.py"
+
+    def test_long_line(self):
+        self.red("ir_lines.py", {"moec.py": "print('moe.layer @a')\nprint('x' * 401)\n"}, "prints a line of 401 characters, number 2: xxx", self.option)
+
+    def test_short_lines(self):
+        self.green("ir_lines.py", {"moec.py": "print('x' * 400)\n"}, self.option)
+
+    def test_no_ir(self):
+        self.red("ir_lines.py", {"moec.py": "raise SystemExit('no')\n"}, "--emit=layer fails: no", self.option)
+
+
 class LayerReaders(LintTest):
     def test_emitter_that_reads_the_layer(self):
-        tree = {"compiler/backend/cuda/A.cpp": "auto layer = program.getLayerOp();\n"}
-        self.red("layer_readers.py", tree, "compiler/backend/cuda/A.cpp:1: reads moe.layer")
+        tree = {"compiler/emit/A.cpp": "auto layer = program.getLayerOp();\n"}
+        self.red("layer_readers.py", tree, "compiler/emit/A.cpp:1: reads moe.layer")
 
     def test_pass_that_reads_the_layer(self):
         self.red("layer_readers.py", {"compiler/passes/A.cpp": "void f(moe::LayerOp layer);\n"}, "compiler/passes/A.cpp:1")

@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/backend/cuda/ConfigPrinter.h"
-#include "compiler/backend/cuda/TemplateLibrary.h"
+#include "compiler/emit/ConfigPrinter.h"
+#include "compiler/emit/TemplateLibrary.h"
 #include "compiler/plan/Embedded.h"
 
 #include <gmock/gmock.h>

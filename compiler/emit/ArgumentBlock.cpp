@@ -1,0 +1,167 @@
+//===- ArgumentBlock.cpp - a kernel's only parameter ----------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The layout rules are those of C++ for these few field types.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/emit/ArgumentBlock.h"
+
+#include "runtime/package/ElementTypes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+using namespace moec;
+using namespace moec::compiler;
+
+std::string_view compiler::cppElementType(std::string_view elementType) {
+  struct Row {
+    std::string_view name, cpp;
+  };
+  static constexpr Row rows[] = {{"f32", "float"},
+                                 {"f16", "moe::f16"},
+                                 {"bf16", "moe::bf16"},
+                                 {"f8E4M3FN", "moe::e4m3"},
+                                 {"i32", "int"},
+                                 {"i64", "long long"},
+                                 {"f8E5M2", "moe::e5m2"},
+                                 {"i8", "moe::i8"},
+                                 {"i4", "moe::i4"},
+                                 {"f6E3M2FN", "moe::e3m2"},
+                                 {"f6E2M3FN", "moe::e2m3"},
+                                 {"f4E2M1FN", "moe::e2m1"},
+                                 {"f8E8M0FNU", "moe::ue8m0"}};
+  for (const Row &row : rows)
+    if (row.name == elementType)
+      return row.cpp;
+  return {};
+}
+
+/// Of the C++ type; moe::TensorMap is declared alignas(64).
+static int64_t alignmentOf(const ArgumentField &field) {
+  return field.kind == ArgumentField::Kind::TensorMap ? 64 : field.bytes();
+}
+
+void ArgumentLayout::add(ArgumentField field, std::string cppType) {
+  int64_t bytes = field.bytes(), alignment = alignmentOf(field);
+  layout.bytes = (layout.bytes + alignment - 1) / alignment * alignment;
+  field.offset = layout.bytes;
+  layout.bytes += bytes;
+  layout.fields.push_back(std::move(field));
+  cppTypes.push_back(std::move(cppType));
+}
+
+void ArgumentLayout::pointer(std::string_view name, std::string_view cppType,
+                             std::string_view value, bool written) {
+  ArgumentField field;
+  field.name = name;
+  field.kind = ArgumentField::Kind::Pointer;
+  field.value = value;
+  add(std::move(field),
+      fmt::format("{}{} *", written ? "" : "const ", cppType));
+}
+
+void ArgumentLayout::size(std::string_view name, const Expression &expression,
+                          std::string_view elementType) {
+  ArgumentField field;
+  field.name = name;
+  field.kind = ArgumentField::Kind::Size;
+  field.expression = expression;
+  field.elementType = elementType;
+  add(std::move(field), std::string(cppElementType(elementType)) + " ");
+}
+
+void ArgumentLayout::rowStride(std::string_view name, std::string_view value) {
+  ArgumentField field;
+  field.name = name;
+  field.kind = ArgumentField::Kind::RowStride;
+  field.value = value;
+  add(std::move(field), "long long ");
+}
+
+void ArgumentLayout::elementType(std::string_view name,
+                                 std::string_view value) {
+  ArgumentField field;
+  field.name = name;
+  field.kind = ArgumentField::Kind::ElementType;
+  field.value = value;
+  add(std::move(field), "moe::ElementCode ");
+}
+
+void ArgumentLayout::firstExpert(std::string_view name) {
+  ArgumentField field;
+  field.name = name;
+  field.kind = ArgumentField::Kind::FirstExpert;
+  add(std::move(field), "int ");
+}
+
+void ArgumentLayout::tensorMap(std::string_view name, std::string_view map) {
+  ArgumentField field;
+  field.name = name;
+  field.kind = ArgumentField::Kind::TensorMap;
+  field.tensorMap = map;
+  add(std::move(field), "moe::TensorMap ");
+}
+
+ArgumentBlock ArgumentLayout::block() const {
+  ArgumentBlock block = layout;
+  for (const ArgumentField &field : block.fields)
+    block.alignment = std::max(block.alignment, alignmentOf(field));
+  block.bytes =
+      (block.bytes + block.alignment - 1) / block.alignment * block.alignment;
+  return block;
+}
+
+bool ArgumentLayout::has(std::string_view name) const {
+  return std::any_of(layout.fields.begin(), layout.fields.end(),
+                     [&](const ArgumentField &f) { return f.name == name; });
+}
+
+/// Size of the C++ struct: its last field may leave it at a multiple of 4.
+static int64_t structBytes(const ArgumentBlock &block) {
+  int64_t alignment = 1;
+  for (const ArgumentField &field : block.fields)
+    alignment = std::max(alignment, alignmentOf(field));
+  return (block.bytes + alignment - 1) / alignment * alignment;
+}
+
+// NVRTC has no offsetof; __INTADDR__ is what its front end makes of one.
+std::string ArgumentLayout::text() const {
+  std::string text = "struct Args {\n";
+  for (size_t i = 0; i < cppTypes.size(); ++i)
+    text += fmt::format("  {}{};\n", cppTypes[i], layout.fields[i].name);
+  text += "};\n";
+  text += fmt::format("static_assert(sizeof(Args) == {}", structBytes(layout));
+  for (const ArgumentField &field : layout.fields)
+    text += fmt::format(
+        " &&\n                  __INTADDR__(&((Args *)0)->{}) == {}",
+        field.name, field.offset);
+  text += ",\n              \"manifest and kernel disagree on the argument "
+          "block\");\n";
+  if (std::none_of(layout.fields.begin(), layout.fields.end(),
+                   [](const ArgumentField &field) {
+                     return field.kind == ArgumentField::Kind::ElementType;
+                   }))
+    return text;
+  static constexpr std::pair<std::string_view, std::string_view> kCodes[] = {
+      {"F32", "f32"},
+      {"F16", "f16"},
+      {"BF16", "bf16"},
+      {"I64", "i64"},
+      {"I32", "i32"}};
+  std::string_view separator = "static_assert(";
+  for (auto [code, name] : kCodes) {
+    text += fmt::format("{}int(moe::ElementCode::{}) == {}", separator, code,
+                        codeOf(*findElementType(name)));
+    separator = " &&\n                  ";
+  }
+  return text + ",\n              \"manifest and kernel disagree on the codes "
+                "of element types\");\n";
+}

@@ -1,0 +1,225 @@
+//===- CudaBackend.cpp - from scheduled IR to package files ---------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Names every entry by its content, so that a profiler's list can be matched
+// with a package and two kernels of one name are one kernel.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/emit/CudaBackend.h"
+
+#include "compiler/emit/KernelEmitter.h"
+#include "compiler/emit/LayerJson.h"
+#include "compiler/emit/ManifestWriter.h"
+#include "compiler/emit/PackEmitter.h"
+#include "compiler/emit/QuantizeWeightsEmitter.h"
+#include "compiler/emit/TemplateLibrary.h"
+#include "compiler/plan/ProgramValues.h"
+#include "runtime/package/KernelText.h"
+#include "runtime/support/Sha256.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+using mlir::StringRef;
+using namespace moec;
+using namespace moec::compiler;
+
+/// Scratch of a packing step stays below this, unless one expert is larger.
+static constexpr int64_t kPackScratchBytes = 64 << 20;
+static constexpr std::string_view kPackScratch = "pack_scratch";
+
+namespace {
+class PackageWriter {
+public:
+  Result<PackageFiles> write(mlir::ModuleOp module, std::string_view version);
+
+private:
+  Result<void> addTarget(moe::ProgramOp program);
+  Result<void> addKernel(Target &target, const std::string &name,
+                         const EmittedKernel &emitted);
+  Result<void> addPacks(Target &target, moe::ProgramOp program);
+
+  PackageFiles package;
+};
+} // namespace
+
+Result<void> PackageWriter::addKernel(Target &target, const std::string &name,
+                                      const EmittedKernel &emitted) {
+  std::string stem = fmt::format("moec_{}_{}", emitted.kind, emitted.scheme);
+  if (!emitted.tile.empty())
+    stem += "_" + emitted.tile;
+  // The arch takes part: one entry name is one cubin.
+  std::string hash = sha256(target.arch + "\n" + emitted.text.source(stem));
+  // Kernels of one text that are bound to other values have names of their own.
+  const auto isTaken = [&](const Kernel &other) {
+    return other.entry == stem + "_" + hash.substr(0, 8);
+  };
+  if (std::any_of(target.kernels.begin(), target.kernels.end(), isTaken))
+    hash = sha256(name + "\n" + hash);
+  Kernel kernel;
+  kernel.name = name;
+  kernel.entry = stem + "_" + hash.substr(0, 8);
+  kernel.source = fmt::format("{}/{}.cu", target.arch, name);
+  kernel.options = kernelOptions(target.arch);
+  kernel.threads = emitted.text.threads;
+  kernel.sharedBytes = emitted.text.sharedBytes;
+  kernel.cluster = emitted.cluster;
+  kernel.minCtasPerSm = emitted.text.minCtasPerSm;
+  kernel.cooperative = emitted.cooperative;
+  kernel.programmatic = emitted.programmatic;
+  kernel.arguments = emitted.text.arguments.block();
+  kernel.stages = emitted.stages;
+
+  std::string source = emitted.text.source(kernel.entry);
+  auto headers = includeClosure(source);
+  if (!headers)
+    return headers.takeError();
+  kernel.headers = *headers;
+  for (const std::string &header : kernel.headers)
+    package.files[headerPath(header)] = std::string(*findTemplate(header));
+  package.files[kernel.source] = std::move(source);
+  for (const TensorMap &map : emitted.tensorMaps)
+    if (std::none_of(target.tensorMaps.begin(), target.tensorMaps.end(),
+                     [&](const TensorMap &m) { return m.name == map.name; }))
+      target.tensorMaps.push_back(map);
+  target.kernels.push_back(std::move(kernel));
+  return {};
+}
+
+Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
+  const std::string scratchName(kPackScratch);
+  std::vector<EmittedPack> packs;
+  // What weights are packed by comes first.
+  for (auto op : program.getBody().getOps<moe::PackOrderOp>())
+    packs.push_back(emitPackOrder(op));
+  for (auto op : program.getBody().getOps<moe::PackOp>())
+    packs.push_back(emitPack(op, scratchName));
+  for (auto op : program.getBody().getOps<moe::QuantizeWeightsOp>())
+    for (EmittedPack &pack : emitQuantizeWeights(op, scratchName))
+      packs.push_back(std::move(pack));
+  const int64_t experts = localExperts(program);
+  int64_t scratchBytes = 0;
+  for (const EmittedPack &emittedPack : packs) {
+    const int64_t bytes = emittedPack.scratchBytes;
+    Pack pack;
+    pack.result = emittedPack.result;
+    pack.from = emittedPack.from;
+    pack.inPlace = emittedPack.inPlace;
+    pack.totalExperts = experts;
+    pack.expertsPerStep = experts;
+    if (bytes > 0) {
+      pack.expertsPerStep =
+          std::clamp<int64_t>(kPackScratchBytes / bytes, 1, experts);
+      pack.scratch = kPackScratch;
+      pack.scratchBytes = Expression::symbol("experts") * Expression(bytes);
+      scratchBytes = std::max(scratchBytes, pack.expertsPerStep * bytes);
+    }
+    for (const EmittedKernel &emitted : emittedPack.kernels) {
+      // By what it makes where there are several of a source.
+      const bool isNumber = emitted.kind == "pack_scales";
+      std::string name =
+          (isNumber ? pack.result : pack.from[0]) + "_" + emitted.kind;
+      if (auto added = addKernel(target, name, emitted); !added)
+        return added;
+      Launch launch;
+      launch.kernel = name;
+      launch.grid = emitted.grid;
+      pack.launches.push_back(std::move(launch));
+    }
+    target.pack.push_back(std::move(pack));
+  }
+  if (scratchBytes == 0)
+    return {};
+  Value scratch;
+  scratch.name = kPackScratch;
+  scratch.role = ValueRole::Workspace;
+  scratch.elementTypes = {"i8"};
+  scratch.shape = {Expression(scratchBytes)};
+  scratch.alignment = 256;
+  target.values.push_back(std::move(scratch));
+  return {};
+}
+
+Result<void> PackageWriter::addTarget(moe::ProgramOp program) {
+  Target target = beginTarget(program);
+  target.values = targetValues(program);
+  target.report = reportJson(program);
+
+  std::map<std::string, moe::LaunchOp> launches;
+  program.walk([&](moe::LaunchOp launch) {
+    launches.emplace(launch.getKernel().str(), launch);
+  });
+  std::map<std::string, Grid> grids;
+  for (auto kernel : program.getBody().getOps<moe::KernelOp>()) {
+    std::string name = kernel.getSymName().str();
+    auto launch = launches.find(name);
+    // A kernel that nobody launches is no part of the package.
+    if (launch == launches.end())
+      continue;
+    auto emitted = emitKernel(kernel, launch->second);
+    if (!emitted)
+      return emitted.takeError();
+    grids.emplace(name, emitted->grid);
+    if (auto added = addKernel(target, name, *emitted); !added)
+      return added;
+  }
+  if (auto added = addPacks(target, program); !added)
+    return added;
+  for (auto op : program.getBody().getOps<moe::VariantOp>()) {
+    auto variant = writeVariant(op, grids);
+    if (!variant)
+      return variant.takeError();
+    target.variants.push_back(std::move(*variant));
+  }
+  package.manifest.targets.push_back(std::move(target));
+  return {};
+}
+
+Result<PackageFiles> PackageWriter::write(mlir::ModuleOp module,
+                                          std::string_view version) {
+  Manifest &manifest = package.manifest;
+  manifest.compiler = version;
+  StringRef layer;
+  for (auto program : module.getOps<moe::ProgramOp>()) {
+    if (layer.empty()) {
+      layer = program.getLayer();
+      describeLayer(program, manifest);
+      manifest.maxTokens = program.getMaxTokens();
+      manifest.rows = rowCapacity(program);
+    }
+    if (program.getLayer() != layer)
+      return Error{ErrorCode::Refused,
+                   fmt::format("a package holds one layer, and the module has "
+                               "programs of '{}' and of '{}'; compile them one "
+                               "by one",
+                               manifest.name, program.getLayer().str())};
+    if (int64_t(program.getMaxTokens()) != manifest.maxTokens)
+      return Error{ErrorCode::Refused,
+                   fmt::format("all targets of a package have one max_tokens, "
+                               "got {} and {}",
+                               manifest.maxTokens,
+                               int64_t(program.getMaxTokens()))};
+    if (auto added = addTarget(program); !added)
+      return added.takeError();
+  }
+  if (layer.empty())
+    return Error{ErrorCode::Refused,
+                 "the module holds no program; give at least one arch "
+                 "(--arch=sm_90a)"};
+  hashFiles(package);
+  if (auto valid = validate(package); !valid)
+    return Error{ErrorCode::Internal,
+                 "the emitted manifest is not valid: " + valid.error().message};
+  return std::move(package);
+}
+
+Result<PackageFiles> compiler::emitCudaPackage(mlir::ModuleOp module,
+                                               std::string_view version) {
+  return PackageWriter().write(module, version);
+}

@@ -1,0 +1,30 @@
+//===- CudaBackend.h - from scheduled IR to package files -------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The last step of the compiler: no decision is made here, everything is read
+// from the module.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_EMIT_CUDABACKEND_H
+#define MOEC_COMPILER_EMIT_CUDABACKEND_H
+
+#include "runtime/package/Package.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace moec::compiler {
+
+/// Manifest, one .cu per kernel and arch, and the headers that they include.
+/// The module holds the programs of one layer, one per target. The result has
+/// been validated. `version`: of the compiler, for the manifest.
+Result<PackageFiles> emitCudaPackage(mlir::ModuleOp module,
+                                     std::string_view version);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_EMIT_CUDABACKEND_H

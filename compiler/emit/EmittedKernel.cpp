@@ -1,0 +1,126 @@
+//===- EmittedKernel.cpp - one kernel as text -----------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Members and fields that several headers of templates name.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/emit/EmittedKernel.h"
+
+#include "compiler/plan/ProgramValues.h"
+#include "dialect/catalog/Activations.h"
+#include "dialect/catalog/Schemes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+using mlir::StringRef;
+using namespace moec;
+using namespace moec::compiler;
+
+std::string compiler::schemeName(moe::ProgramOp program) {
+  return program.getScheme().value_or("custom").str();
+}
+
+std::string compiler::nativePolicy(moe::ProgramOp program) {
+  const catalog::Scheme *row = catalog::find(
+      catalog::kSchemes, std::string_view(program.getScheme().value_or("")));
+  return std::string(row ? row->policy : "moe::quant::None");
+}
+
+void compiler::beginKernel(moe::ProgramOp program, StringRef kind,
+                           int64_t threads, bool programmatic,
+                           EmittedKernel &out) {
+  const catalog::KernelKind &row =
+      *catalog::find(catalog::kKernelKinds, std::string_view(kind));
+  out.kind = row.name;
+  out.scheme = schemeName(program);
+  out.programmatic = programmatic;
+  out.text.include = fmt::format("moe/kernel/{}", row.header);
+  out.text.function = fmt::format("moe::{}", row.function);
+  out.text.threads = threads;
+  ConfigPrinter &config = out.text.config;
+  config.number("kThreads", threads);
+  config.flag("kProgrammatic", programmatic);
+  config.flag("kCpAsync", program.getTarget().getArchRow().has("cp_async"));
+}
+
+std::string compiler::cppType(mlir::Value value) {
+  return std::string(cppElementType(elementTypeOf(value)));
+}
+
+void compiler::addActivation(moe::ActivationAttr activation,
+                             ConfigPrinter &config) {
+  if (!activation) {
+    config.type("Activation", "moe::activation::None");
+    return;
+  }
+  const catalog::Activation &row = activation.getRow();
+  const catalog::ActivationNumbers numbers = activation.getNumbers();
+  if (!activation.getPerExpert() && !row.policy.empty() && numbers.limit == 0) {
+    config.type("Activation",
+                fmt::format("moe::activation::{}<{}>",
+                            row.gated ? "Gated" : "Ungated", row.policy));
+    return;
+  }
+  config.open("Numbers");
+  config.real("kAlpha", numbers.alpha);
+  config.real("kBeta", numbers.beta);
+  config.real("kLinearBeta", std::max(numbers.linearBeta, 0.0));
+  config.real("kLimit", std::max(numbers.limit, 0.0));
+  config.close();
+  config.type("Activation",
+              fmt::format("{}<moe::activation::{}<Numbers>>", row.numbersPolicy,
+                          activation.getPerExpert() ? "OfExpert" : "OfLayer"));
+}
+
+void compiler::addNumbers(
+    moe::ActivateOp activate,
+    llvm::function_ref<void(StringRef, StringRef)> pointer) {
+  if (activate)
+    for (StringRef name : activate.getActivation().getNumbersOfExperts())
+      pointer(name, "float");
+}
+
+void compiler::addGateUpOrder(StringRef order, ConfigPrinter &config) {
+  if (order != "gate_first")
+    config.type("GateUpOrder",
+                std::string(catalog::find(catalog::kGateUpOrders,
+                                          std::string_view(order))
+                                ->policy));
+}
+
+void compiler::addWeightMap(moe::GroupedMatmulOp matmul,
+                            moe::ScheduleAttr schedule, std::string weight,
+                            EmittedKernel &out) {
+  int64_t n = matmul.getN(), k = matmul.getK();
+  TensorMap map;
+  map.value = std::move(weight);
+  map.name = fmt::format("{}_{}x{}", map.value, schedule.getTileN(),
+                         schedule.getTileK());
+  map.elementType = elementTypeOf(matmul.getRhs());
+  int64_t bytes = elementBytes(map.elementType);
+  map.extents = {Expression(k), Expression(n),
+                 Expression(int64_t(matmul.getNumExperts()))};
+  map.strides = {Expression(k * bytes), Expression(n * k * bytes)};
+  map.box = {schedule.getTileK(), schedule.getTileN(), 1};
+  map.elementStrides = {1, 1, 1};
+  map.interleave = "none";
+  map.swizzle = "128b";
+  map.l2Promotion = "256b";
+  map.outOfBoundsFill = "zeros";
+  out.text.arguments.tensorMap("rhs", map.name);
+  out.tensorMaps.push_back(std::move(map));
+}
+
+void compiler::addRowOrder(Stage &stage, int64_t interleave,
+                           llvm::StringRef gateUpOrder) {
+  stage.attributes["interleave"] = interleave;
+  if (gateUpOrder != "gate_first")
+    stage.attributes["gate_up_order"] = gateUpOrder.str();
+}

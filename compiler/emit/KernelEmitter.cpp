@@ -1,0 +1,367 @@
+//===- KernelEmitter.cpp - one scheduled kernel as text -------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The order of fields and the members of each Config are those that the header
+// of the template names.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/emit/KernelEmitter.h"
+
+#include "compiler/emit/FewTokensEmitter.h"
+#include "compiler/emit/KernelStages.h"
+#include "compiler/emit/PlacementEmitter.h"
+#include "compiler/emit/QuantizeEmitter.h"
+#include "compiler/emit/RoutingEmitter.h"
+#include "compiler/emit/SlicesEmitter.h"
+#include "compiler/engine/Engine.h"
+#include "compiler/plan/KernelFacts.h"
+#include "compiler/plan/ProgramValues.h"
+#include "compiler/plan/Schedules.h"
+#include "dialect/catalog/Engines.h"
+#include "dialect/catalog/Schemes.h"
+#include "runtime/package/Stages.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+using mlir::ArrayAttr;
+using mlir::cast;
+using mlir::dyn_cast_or_null;
+using mlir::RankedTensorType;
+using mlir::StringAttr;
+using mlir::StringRef;
+using namespace moec;
+using namespace moec::compiler;
+
+namespace {
+class Emitter {
+public:
+  Emitter(moe::KernelOp kernel, moe::LaunchOp launch)
+      : kernel(kernel), launch(launch), schedule(kernel.getScheduleAttr()),
+        plan(kernel.getPlanAttr()),
+        program(kernel->getParentOfType<moe::ProgramOp>()) {}
+
+  Result<EmittedKernel> emit();
+
+private:
+  void emitRoute();
+  void emitMatmul();
+  void emitFewTokens();
+  void emitSlices();
+  void emitQuantization();
+  void emitActivate();
+
+  /// The program's name for what is bound to a field, "" if there is none.
+  std::string boundTo(StringRef field);
+  /// The optional output that repeats a result, "ids" of "topk_ids".
+  std::string outputOf(StringRef result);
+  void pointer(StringRef field, StringRef type, bool written = false);
+  void placesOfPermutation();
+
+  void begin(const Expression &grid);
+  void addArguments();
+  void addMembers();
+
+  moe::KernelOp kernel;
+  moe::LaunchOp launch;
+  moe::ScheduleAttr schedule;
+  moe::PlanAttr plan;
+  moe::ProgramOp program;
+  EmittedKernel out;
+};
+} // namespace
+
+std::string Emitter::boundTo(StringRef field) {
+  for (auto [name, value] :
+       llvm::zip(kernel.getFields(), launch.getArguments()))
+    if (cast<StringAttr>(name).getValue() == field)
+      return valueName(value);
+  if (ArrayAttr results = kernel.getResultNamesAttr())
+    for (auto [name, value] : llvm::zip(results, launch.getValues()))
+      if (cast<StringAttr>(name).getValue() == field)
+        return valueName(value);
+  return {};
+}
+
+std::string Emitter::outputOf(StringRef result) {
+  auto ret = cast<moe::ReturnOp>(launch->getBlock()->getTerminator());
+  if (!ret.getOptionalNames())
+    return {};
+  for (auto [name, value] :
+       llvm::zip(*ret.getOptionalNames(), ret.getOptionalOutputs()))
+    if (value.getDefiningOp() == launch.getOperation() &&
+        valueName(value) == result)
+      return cast<StringAttr>(name).getValue().str();
+  return {};
+}
+
+void Emitter::pointer(StringRef field, StringRef type, bool written) {
+  out.text.arguments.pointer(field, type, boundTo(field), written);
+}
+
+void Emitter::begin(const Expression &grid) {
+  compiler::beginKernel(program, kernel.getKind(), schedule.getThreads(),
+                        schedule.getProgrammatic(), out);
+  out.cooperative = schedule.getCooperative();
+  for (auto [i, extent] : llvm::enumerate(schedule.getCluster()))
+    if (i < 3)
+      out.cluster[i] = extent;
+  out.text.minCtasPerSm = schedule.getCtasPerSm();
+  out.text.sharedBytes = plan.getSharedBytes();
+  out.tile = plan.getLabel();
+  out.grid.persistent = schedule.getPersistent();
+  if (out.grid.persistent) {
+    out.grid.tiles = grid;
+    out.grid.ctasPerSm = schedule.getCtasPerSm();
+  } else {
+    out.grid.ctas[0] = grid;
+  }
+}
+
+/// The argument block that the kind's row says.
+void Emitter::addArguments() {
+  forEachWord(kernel.getRow().arguments, [&](StringRef word) {
+    ArgumentLayout &args = out.text.arguments;
+    if (word == "tokens") {
+      args.size(word, Expression::symbol(word));
+      return;
+    }
+    const bool isStride = word.consume_back(".stride");
+    const mlir::Value value = valueOf(kernel, word);
+    if (value && isStride)
+      args.rowStride((word + "_row_stride").str(), boundTo(word));
+    else if (value)
+      pointer(word, word == "tiles" ? "int4" : cppType(value),
+              /*written=*/mlir::isa<mlir::OpResult>(value));
+  });
+}
+
+/// The members of Config that the kind's row says.
+void Emitter::addMembers() {
+  ConfigPrinter &config = out.text.config;
+  forEachWord(kernel.getRow().members, [&](StringRef word) {
+    if (auto [type, operand] = word.split(':'); !operand.empty()) {
+      if (const mlir::Value value = valueOf(kernel, operand))
+        config.type(type, cppType(value));
+      return;
+    }
+    auto [name, other] = word.split('=');
+    mlir::Attribute fact = factOf(kernel, name);
+    if (!fact)
+      fact = factOf(kernel, other);
+    const std::string member =
+        "k" + llvm::convertToCamelFromSnakeCase(name, /*capitalizeFirst=*/true);
+    if (auto flag = mlir::dyn_cast<mlir::BoolAttr>(fact))
+      config.flag(member, flag.getValue());
+    else
+      config.number(member, cast<mlir::IntegerAttr>(fact).getInt());
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Routing and permutation
+//===----------------------------------------------------------------------===//
+
+void Emitter::placesOfPermutation() {
+  pointer("rows", "int", true);
+  pointer("positions", "int", true);
+  pointer("offsets", "int", true);
+  pointer("tiles", "int4", true);
+  pointer("tile_count", "int", true);
+  pointer("counts", "int", true);
+}
+
+void Emitter::emitRoute() {
+  auto route = findStage<moe::RouteOp>(kernel);
+  auto count = findStage<moe::CountOp>(kernel);
+  auto permute = findStage<moe::PermuteOp>(kernel);
+  ArgumentLayout &args = out.text.arguments;
+  addRoutingFields(route, [&](StringRef f) { return boundTo(f); }, args);
+  addPlacement(route, [&](StringRef f) { return boundTo(f); }, out);
+  pointer("topk_ids", "int", true);
+  pointer("topk_weights", "float", true);
+  args.pointer("ids", "int", outputOf("topk_ids"), true);
+  args.pointer("weights", "float", outputOf("topk_weights"), true);
+  if (permute)
+    placesOfPermutation();
+  else
+    pointer("block_counts", "int", true);
+
+  int64_t experts = route.getNumExperts(), topK = route.getTopK();
+  ConfigPrinter &config = out.text.config;
+  addRoutingConfig(route, config);
+  config.number("kExperts", experts);
+  config.number("kTopK", topK);
+  config.number("kBlockTokens", count.getBlockTokens());
+  config.flag("kPermute", bool(permute));
+  config.number("kCluster", out.cluster[0]);
+  config.number("kTileRows", permute ? int64_t(permute.getTileRows()) : 1);
+  config.number("kRowStep", permute ? permute.getStepOfRows() : 1);
+  config.number("kCounters", permute ? permute.getCounters() : 2);
+  config.number("kLocalBegin", count.getFirstLocal());
+  config.number("kLocalExperts", count.getNumLocal());
+  if (findStage<moe::QuantizeOp>(kernel))
+    emitQuantization();
+}
+
+//===----------------------------------------------------------------------===//
+// Matmul and activation
+//===----------------------------------------------------------------------===//
+
+/// The policy in code_groups.cuh of codes that are multiplied as they are.
+static std::string codesPolicy(moe::DescriptorAttr weight, bool ofIntegers) {
+  if (weight.getGroup()[1] == -1)
+    return fmt::format("moe::quant::CodeChannel<{}>", ofIntegers ? 0 : 128);
+  return fmt::format("moe::quant::CodeGroups<{}>", weight.getGroup()[1]);
+}
+
+void Emitter::emitMatmul() {
+  auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
+  auto activate = findStage<moe::ActivateOp>(kernel);
+  bool gather = bool(matmul.getRows());
+  mlir::Value result = resultOfMatmul(kernel);
+  auto quantize = findStage<moe::QuantizeOp>(kernel);
+  ArgumentLayout &args = out.text.arguments;
+  const Engine &engine = *findEngine(schedule.getEngine());
+  for (mlir::OpOperand &operand : matmul->getOpOperands()) {
+    const StringRef name = matmul.getOperandName(operand.getOperandNumber());
+    if (name == "rhs" && engine.isPersistent())
+      addWeightMap(matmul, schedule, boundTo(name), out);
+    else if (name == "tiles")
+      pointer(name, "int4", /*written=*/plan.getCounts());
+    else
+      pointer(name, cppType(operand.get()),
+              /*written=*/name == "tile_count" && engine.isPersistent());
+    if (name == "lhs")
+      args.rowStride("lhs_row_stride", boundTo(name));
+  }
+  addNumbers(activate, [&](StringRef f, StringRef type) { pointer(f, type); });
+  if (!quantize)
+    pointer("result", cppType(result), true);
+
+  const moe::Realization realization = matmul.getRealization();
+  const bool converts = realization != moe::Realization::Native;
+  int64_t n = matmul.getN(), k = matmul.getK();
+  int64_t experts = matmul.getNumExperts();
+  int64_t topK = matmul.getTopK().value_or(1);
+  ConfigPrinter &config = out.text.config;
+  config.type("Input", cppType(matmul.getLhs()));
+  config.type("Weight", cppType(matmul.getRhs()));
+  config.type("Result", cppType(result));
+  const bool ofIntegers = elementTypeOf(matmul.getLhs()) == "i8";
+  const moe::DescriptorAttr weight = matmul.getRhsDescriptorAttr();
+  config.type("Quant", !converts ? nativePolicy(program)
+                       : realization == moe::Realization::Codes
+                           ? codesPolicy(weight, ofIntegers)
+                           : std::string(catalog::kWeightOnly));
+  if (converts) {
+    config.type("Scale", cppType(matmul.getRhsScale()));
+    config.number("kScaleRows", std::max<int64_t>(weight.getGroup()[0], 0));
+    config.number("kScaleColumns", std::max<int64_t>(weight.getGroup()[1], 0));
+    config.flag("kZeroPoint", bool(matmul.getRhsZeroPoint()));
+    config.flag("kSecondScale", bool(matmul.getRhsSecondScale()));
+  }
+  addActivation(activate ? activate.getActivation() : moe::ActivationAttr(),
+                config);
+  // Integers are summed exactly; where scales change along k, in groups.
+  const bool byGroup = converts && ofIntegers && weight.getGroup()[1] > 0;
+  engine.addConfig(
+      {cppType(matmul.getLhs()), matmul.getFast(), byGroup,
+       catalog::choosesNative(&engine.row, elementTypeOf(matmul.getLhs()),
+                              program.getTarget().getArchRow().features)},
+      scheduleOf(schedule), config);
+  if (plan.getCursor())
+    config.number("kCursor", plan.getCursor());
+  if (engine.isPersistent()) {
+    config.flag("kCounts", plan.getCounts());
+    config.number("kAwaited", plan.getAwaits());
+    if (plan.getSplitTiles()) {
+      config.number("kSplit", out.cluster[0]);
+      config.number("kSplitTiles", plan.getSplitTiles());
+    }
+  }
+  config.number("kN", n);
+  config.number("kK", k);
+  config.number("kExperts", experts);
+  config.number("kTopK", topK);
+  config.flag("kGather", gather);
+  config.flag("kBias", bool(matmul.getBias()));
+  config.number("kInterleave", matmul.getInterleave());
+  addGateUpOrder(matmul.getGateUpOrder(), config);
+  config.flag("kTilesEarly", plan.getEarly());
+  if (quantize)
+    emitQuantizedResult(kernel, [&](StringRef f) { return boundTo(f); }, out);
+}
+
+void Emitter::emitActivate() {
+  auto activate = findStage<moe::ActivateOp>(kernel);
+  ConfigPrinter &config = out.text.config;
+  config.type("Result", cppType(activate.getResult()));
+  addActivation(activate.getActivation(), config);
+  config.number(
+      "kColumns",
+      cast<RankedTensorType>(activate.getInput().getType()).getDimSize(1));
+  config.number("kExperts", localExperts(program));
+  config.number("kInterleave", activate.getInterleave());
+}
+
+Result<EmittedKernel> Emitter::emit() {
+  if (!schedule || !plan)
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("kernel '{}' has no plan; run "
+                             "moe-select-schedule and moe-plan-launches first",
+                             kernel.getSymName().str())};
+  auto grid = Expression::parse(plan.getGrid().str());
+  if (!grid)
+    return grid.takeError();
+  struct Row {
+    StringRef kind;
+    void (Emitter::*emit)();
+  };
+  static constexpr Row rows[] = {{"route", &Emitter::emitRoute},
+                                 {"route_permute", &Emitter::emitRoute},
+                                 {"grouped_matmul", &Emitter::emitMatmul},
+                                 {"activate", &Emitter::emitActivate},
+                                 {"amax", &Emitter::emitQuantization},
+                                 {"quantize", &Emitter::emitQuantization},
+                                 {"route_gate_up", &Emitter::emitFewTokens},
+                                 {"down_combine", &Emitter::emitFewTokens},
+                                 {"down_slices", &Emitter::emitSlices}};
+  begin(*grid);
+  addArguments();
+  addMembers();
+  const auto row =
+      llvm::find_if(rows, [&](auto &r) { return r.kind == kernel.getKind(); });
+  if (row != std::end(rows))
+    (this->*row->emit)();
+  out.stages = stagesOf(kernel, launch, out.text.arguments);
+  return std::move(out);
+}
+
+void Emitter::emitFewTokens() {
+  compiler::emitFewTokens(
+      kernel, [&](StringRef field) { return boundTo(field); }, out);
+}
+
+void Emitter::emitSlices() {
+  compiler::emitSlices(
+      kernel, [&](StringRef field) { return boundTo(field); }, out);
+}
+
+void Emitter::emitQuantization() {
+  compiler::emitQuantization(
+      kernel, [&](StringRef field) { return boundTo(field); }, out);
+}
+
+Result<EmittedKernel> compiler::emitKernel(moe::KernelOp kernel,
+                                           moe::LaunchOp launch) {
+  return Emitter(kernel, launch).emit();
+}

@@ -1,0 +1,154 @@
+//===- KernelStages.cpp - stages of a kernel for the manifest -------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Names and attributes are those that the stages say
+// (dialect/MoeInterfaces.td). A value that stays inside of the kernel is
+// "%name".
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/emit/KernelStages.h"
+
+#include "compiler/plan/ProgramValues.h"
+#include "runtime/package/Stages.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+using mlir::cast;
+using mlir::dyn_cast;
+using mlir::StringAttr;
+using mlir::StringRef;
+using namespace moec;
+using namespace moec::compiler;
+using nlohmann::json;
+
+/// An attribute of a stage; null for a unit.
+static json dataOf(mlir::Attribute attribute) {
+  if (auto flag = dyn_cast<mlir::BoolAttr>(attribute))
+    return flag.getValue();
+  if (auto integer = dyn_cast<mlir::IntegerAttr>(attribute))
+    return integer.getInt();
+  if (auto number = dyn_cast<mlir::FloatAttr>(attribute))
+    return number.getValueAsDouble();
+  if (auto word = dyn_cast<StringAttr>(attribute))
+    return word.str();
+  return nullptr;
+}
+
+/// Whether a kind of stage may lack the result.
+static bool mayLack(StringRef op, StringRef result) {
+  const StageKind *kind = findStageKind(std::string_view(op));
+  bool optional = false;
+  if (kind)
+    forEachWord(kind->results, [&](std::string_view word) {
+      optional |= StringRef(word) == (result + "?").str();
+    });
+  return optional;
+}
+
+/// A value inside of a kernel: as the stage calls it that reads it, an `input`
+/// as it is printed, one that no stage reads as the stage that makes it does.
+static std::string localName(moe::StageOpInterface stage,
+                             mlir::OpResult result) {
+  for (mlir::OpOperand &use : result.getUses()) {
+    auto reader = dyn_cast<moe::StageOpInterface>(use.getOwner());
+    if (!reader)
+      continue;
+    const StringRef name = reader.getOperandName(use.getOperandNumber());
+    if (name != "input")
+      return ("%" + name).str();
+    std::string printed;
+    cast<mlir::OpAsmOpInterface>(stage.getOperation())
+        .getAsmResultNames([&](mlir::Value value, StringRef its) {
+          if (value == result)
+            printed = its.str();
+        });
+    return "%" + printed;
+  }
+  return ("%" + stage.getResultName(result.getResultNumber())).str();
+}
+
+namespace {
+class Writer {
+public:
+  Writer(moe::KernelOp kernel, moe::LaunchOp launch,
+         const ArgumentLayout &arguments)
+      : kernel(kernel), launch(launch), arguments(arguments) {
+    for (auto [argument, field] :
+         llvm::zip(kernel.getBody().getArguments(), kernel.getFields()))
+      names[argument] = cast<StringAttr>(field).str();
+  }
+
+  Stage write(moe::StageOpInterface stage) {
+    Stage made;
+    made.op = stage->getName().stripDialect().str();
+    for (mlir::OpOperand &operand : stage->getOpOperands())
+      made.operands[stage.getOperandName(operand.getOperandNumber()).str()] =
+          names.lookup(operand.get());
+    for (mlir::OpResult result : stage->getResults())
+      addResult(stage, result, made);
+    mlir::NamedAttrList attributes;
+    stage.addStageAttributes(attributes);
+    for (mlir::NamedAttribute attribute : attributes)
+      made.attributes[attribute.getName().str()] = dataOf(attribute.getValue());
+    return made;
+  }
+
+private:
+  void addResult(moe::StageOpInterface stage, mlir::OpResult result,
+                 Stage &made) {
+    const std::string own = stage.getResultName(result.getResultNumber()).str();
+    std::string &name = names[result];
+    bool isRead = false;
+    for (mlir::OpOperand &use : result.getUses()) {
+      if (!mlir::isa<moe::YieldOp>(use.getOwner())) {
+        isRead = true;
+        continue;
+      }
+      const unsigned index = use.getOperandNumber();
+      const std::string field =
+          cast<StringAttr>((*kernel.getResultNames())[index]).str();
+      made.results[field] = field;
+      if (field == own)
+        name = field;
+      addCopies(index, field, made);
+    }
+    if (!name.empty() || (!isRead && mayLack(made.op, own)))
+      return;
+    name = localName(stage, result);
+    made.results[own] = name;
+  }
+
+  /// A result that the caller may ask for under another name has a field more.
+  void addCopies(unsigned index, StringRef field, Stage &made) {
+    auto ret = cast<moe::ReturnOp>(launch->getBlock()->getTerminator());
+    if (!ret.getOptionalNames())
+      return;
+    for (auto [name, value] :
+         llvm::zip(*ret.getOptionalNames(), ret.getOptionalOutputs()))
+      if (const std::string shown = cast<StringAttr>(name).str();
+          value == launch.getValues()[index] && shown != field &&
+          arguments.has(shown))
+        made.results[shown] = shown;
+  }
+
+  moe::KernelOp kernel;
+  moe::LaunchOp launch;
+  const ArgumentLayout &arguments;
+  llvm::DenseMap<mlir::Value, std::string> names;
+};
+} // namespace
+
+std::vector<Stage> compiler::stagesOf(moe::KernelOp kernel,
+                                      moe::LaunchOp launch,
+                                      const ArgumentLayout &arguments) {
+  Writer writer(kernel, launch, arguments);
+  std::vector<Stage> stages;
+  for (auto stage : kernel.getBody().front().getOps<moe::StageOpInterface>())
+    stages.push_back(writer.write(stage));
+  return stages;
+}

@@ -1,0 +1,285 @@
+//===- LayerJson.cpp - the resolved layer for the reference ---------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The fields are listed in docs/reference/manifest.md.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/emit/LayerJson.h"
+
+#include "compiler/emit/StoredWeights.h"
+#include "compiler/plan/Communication.h"
+#include "compiler/plan/ProgramValues.h"
+#include "dialect/Origin.h"
+#include "dialect/catalog/Activations.h"
+#include "dialect/catalog/RoutingMethods.h"
+
+#include <algorithm>
+
+using mlir::cast;
+using mlir::dyn_cast_or_null;
+using mlir::FloatAttr;
+using mlir::RankedTensorType;
+using mlir::StringRef;
+using mlir::Type;
+using namespace moec;
+using namespace moec::compiler;
+using nlohmann::json;
+
+static json typeOrNull(Type type) {
+  return type ? json(elementTypeName(type)) : json(nullptr);
+}
+
+static json descriptorJson(moe::DescriptorAttr descriptor) {
+  json group = json::array();
+  for (int64_t extent : descriptor.getGroup())
+    group.push_back(extent);
+  json made = {{"element_type", elementTypeName(descriptor.getElement())},
+               {"group", group},
+               {"scale_type", typeOrNull(descriptor.getScale())},
+               {"dynamic", descriptor.getDynamic()},
+               {"second_scale_type", typeOrNull(descriptor.getSecondScale())},
+               {"zero_point_type", typeOrNull(descriptor.getZeroPoint())}};
+  // Written where there are some, so that older packages stay as they are.
+  if (!descriptor.getRule().empty())
+    made["scale_rule"] = descriptor.getRule().str();
+  if (descriptor.getSecondPerToken())
+    made["second_per_token"] = true;
+  return made;
+}
+
+/// What the caller moves between ranks; null for a rank alone.
+static json communicationJson(moe::LayerOp layer) {
+  const std::optional<Communication> expected = communicationOf(layer);
+  if (!expected)
+    return nullptr;
+  return {{"gather_ranks", expected->gather},
+          {"scatter_ranks", expected->scatter},
+          {"reduce_ranks", expected->reduce},
+          {"reduce_deferred", expected->deferred},
+          {"exchange", expected->exchange}};
+}
+
+static json routingJson(moe::LayerOp layer) {
+  moe::RoutingAttr routing = layer.getRouting();
+  const catalog::RoutingMethod &row = *catalog::find(
+      catalog::kRoutingMethods, std::string_view(routing.getMethod()));
+  json made = {{"name", routing.getMethod().str()},
+               {"score", row.score},
+               {"select", layer.getHashVocabulary().value_or(0) > 0
+                              ? "table"
+                              : row.select},
+               {"normalize", row.normalize},
+               {"groups", routing.getGroups()},
+               {"top_groups", routing.getTopGroups()},
+               {"scale", routing.getScaleValue()},
+               {"bias", routing.getBias()}};
+  // Written where there are some, so that older packages stay as they are.
+  if (layer.getPerExpertScale())
+    made["expert_scale"] = true;
+  if (int64_t rows = layer.getHashVocabulary().value_or(0))
+    made["table_rows"] = rows;
+  if (int64_t identities = layer.getZeroExperts().value_or(0))
+    made["zero_experts"] = identities;
+  if (layer.getZeroExperts().value_or(0) > 0)
+    made["add_zero_experts"] = layer.addsZeroExperts();
+  if (layer.getRoutedScaleOnOutput() && layer.getRoutedScaleAttr())
+    made["output_scale"] = layer.getRoutedScaleAttr().getValueAsDouble();
+  return made;
+}
+
+static void addActivationNumbers(moe::ActivationAttr activation, json &to) {
+  const catalog::ActivationNumbers numbers = activation.getNumbers();
+  const bool isSitu = to["function"] == "situ";
+  if (numbers.alpha != 1)
+    to["alpha"] = numbers.alpha;
+  if (numbers.beta != 0)
+    to["beta"] = numbers.beta;
+  if (numbers.limit > 0)
+    to["limit"] = numbers.limit;
+  if (isSitu)
+    to["linear_beta"] = std::max(numbers.linearBeta, 0.0);
+}
+
+static json activationJson(moe::ActivationAttr activation) {
+  const std::string_view parameters = activation.getRow().parameters;
+  json made = {{"name", activation.getFunction().str()},
+               {"function", activation.getRow().function},
+               {"gated", activation.isGated()},
+               {"alpha", nullptr},
+               {"beta", nullptr},
+               {"limit", nullptr}};
+  addActivationNumbers(activation, made);
+  if (activation.getPerExpert())
+    for (size_t i = 0; i < catalog::countWords(parameters); ++i)
+      made["per_expert"].push_back(catalog::wordAt(parameters, i));
+  return made;
+}
+
+/// An attribute as data; null for a unit, and for what JSON has not.
+static json dataOf(mlir::Attribute attribute) {
+  if (auto fields = mlir::dyn_cast<mlir::DictionaryAttr>(attribute)) {
+    json made = json::object();
+    for (mlir::NamedAttribute field : fields)
+      made[field.getName().str()] = dataOf(field.getValue());
+    return made;
+  }
+  if (auto flag = mlir::dyn_cast<mlir::BoolAttr>(attribute))
+    return flag.getValue();
+  if (auto number = mlir::dyn_cast<mlir::IntegerAttr>(attribute))
+    return number.getType().isInteger(64) ? json(number.getInt()) : json();
+  if (auto number = mlir::dyn_cast<FloatAttr>(attribute))
+    return number.getValueAsDouble();
+  if (auto text = mlir::dyn_cast<mlir::StringAttr>(attribute))
+    return text.str();
+  return nullptr;
+}
+
+static json layerJson(moe::LayerOp layer) {
+  moe::QuantAttr quant = layer.getQuant();
+  moe::ParallelAttr parallel = layer.getParallel();
+  const int64_t rank = parallel.getFlatRank();
+  json made = {
+      {"name", layer.getSymName().str()},
+      {"num_experts", int64_t(layer.getExperts())},
+      {"top_k", int64_t(layer.getTopK())},
+      {"hidden_size", layer.getWidth()},
+      {"intermediate_size", int64_t(layer.getIntermediate())},
+      {"intermediate_size_per_partition",
+       int64_t(layer.getLocalIntermediate().value_or(layer.getIntermediate()))},
+      {"intermediate_begin", firstColumnOf(layer)},
+      {"local_experts",
+       {{"begin", int64_t(layer.getLocalBegin().value_or(0))},
+        {"count",
+         int64_t(layer.getLocalExperts().value_or(layer.getExperts()))},
+        {"stride", int64_t(layer.getLocalStride().value_or(1))}}},
+      {"input_type", elementTypeName(layer.getInputType())},
+      {"output_type", elementTypeName(layer.getOutputType())},
+      {"logits_type", elementTypeName(layer.getLogitsType())},
+      {"routing", routingJson(layer)},
+      {"activation", activationJson(layer.getActivation())},
+      {"quant",
+       {{"name", quant.getScheme().str()},
+        {"a1", descriptorJson(quant.getA1())},
+        {"a2", descriptorJson(quant.getA2())},
+        {"w1", descriptorJson(quant.getW1())},
+        {"w2", descriptorJson(quant.getW2())}}},
+      {"gate_up_order", layer.getGateUpOrder().str()},
+      {"accumulate", layer.getAccumulate().str()},
+      {"residual", bool(layer.getResidual())},
+      {"defer_finalize", bool(layer.getDeferFinalize())},
+      {"batch_invariant", bool(layer.getBatchInvariant())},
+      {"lora", bool(layer.getLora())},
+      {"input_quantized", bool(layer.getInputQuantized())},
+      {"eplb", bool(layer.getEplb())},
+      {"num_redundant_experts", layer.getRedundantExperts().value_or(0)},
+      {"expert_map", bool(layer.getExpertMap())},
+      {"n_shared_experts", layer.getNumSharedExperts().value_or(0)},
+      {"shared_expert_gate", bool(layer.getSharedExpertGate())},
+      {"has_bias", bool(layer.getHasBias())},
+      {"add_w2_bias", layer.getW2Bias().value_or(true)},
+      {"apply_router_weight_on_input",
+       bool(layer.getApplyRouterWeightOnInput())},
+      {"communication", communicationJson(layer)},
+      {"parallel",
+       {{"tp_size", parallel.getTp()},
+        {"tp_rank", rank % parallel.getTp()},
+        {"pcp_size", parallel.getPcp()},
+        {"pcp_rank", rank / parallel.getTp() % parallel.getPcp()},
+        {"dp_size", parallel.getDp()},
+        {"dp_rank", rank / (parallel.getTp() * parallel.getPcp())},
+        {"ep_size", parallel.getExpertSize()},
+        {"ep_rank", parallel.getExpertRank()},
+        {"sp_size", parallel.getSp()}}},
+  };
+  // Of emulated activations: what codes become.
+  if (quant.getRealization(true) == moe::Realization::Emulated ||
+      quant.getRealization(false) == moe::Realization::Emulated)
+    made["compute_type"] = elementTypeName(layer.getComputeType());
+  // Written where it is another, so that older packages stay as they are.
+  if (layer.isBatched())
+    made["activation_format"] = layer.getActivationFormat().str();
+  if (layer.getStoredLayout() != "rows")
+    made["stored_layout"] = storedLayoutJson(layer);
+  if (layer.getGroupIndex())
+    made["group_index"] = true;
+  if (auto origin = layer->getAttrOfType<mlir::DictionaryAttr>(moe::kOrigin))
+    made["origin"] = dataOf(origin);
+  if (layer.quantizesWeights())
+    made["weights_type"] = elementTypeName(*layer.getWeightsType());
+  return made;
+}
+
+static std::vector<Expression> shapeOf(RankedTensorType type, bool ofRows) {
+  std::vector<Expression> shape;
+  for (int64_t extent : type.getShape())
+    shape.push_back(mlir::ShapedType::isDynamic(extent)
+                        ? Expression::symbol(ofRows ? "rows" : "tokens")
+                        : Expression(extent));
+  return shape;
+}
+
+static ValueRole roleOf(moe::TensorRole role) {
+  switch (role) {
+  case moe::TensorRole::Input:
+    return ValueRole::Input;
+  case moe::TensorRole::OptionalInput:
+    return ValueRole::OptionalInput;
+  case moe::TensorRole::StoredWeight:
+    return ValueRole::StoredWeight;
+  case moe::TensorRole::Output:
+    return ValueRole::Output;
+  case moe::TensorRole::OptionalOutput:
+    return ValueRole::OptionalOutput;
+  }
+  llvm_unreachable("a role of no row");
+}
+
+/// Inputs, stored weights and outputs.
+static std::vector<Value> callerValues(moe::LayerOp layer) {
+  std::vector<Value> values;
+  for (const moe::LayerTensor &tensor : layer.getTensors()) {
+    Value &value = values.emplace_back();
+    value.name = tensor.name.str();
+    value.role = roleOf(tensor.role);
+    value.alignment = tensor.alignment;
+    value.callerRowStride = tensor.rowStride;
+    auto layout = dyn_cast_or_null<moe::LayoutAttr>(tensor.type.getEncoding());
+    if (layout && !layout.getStored().empty()) {
+      const StoredWeight stored =
+          storedWeight(tensor.name, tensor.type, layout.getStored());
+      value.elementTypes = {stored.elementType};
+      value.shape.assign(stored.shape.begin(), stored.shape.end());
+      continue;
+    }
+    value.elementTypes = {elementTypeName(tensor.type.getElementType())};
+    for (StringRef other : tensor.otherTypes)
+      value.elementTypes.push_back(other.str());
+    value.shape = shapeOf(tensor.type, tensor.ofRows);
+  }
+  return values;
+}
+
+/// The groups of inputs of which a run takes one to route its tokens.
+static std::vector<std::vector<std::string>> waysToRoute(moe::LayerOp layer) {
+  if (layer.isBatched())
+    return {};
+  const std::vector<std::string> given = {"given_ids", "given_weights"};
+  if (layer.getRouting().takesGivenIdsAlone())
+    return {given};
+  if (layer.getHashVocabulary().value_or(0) > 0)
+    return {{"logits", "token_ids"}, given};
+  return {{"logits"}, given};
+}
+
+void compiler::describeLayer(moe::ProgramOp program, Manifest &manifest) {
+  moe::LayerOp layer = program.getLayerOp();
+  manifest.name = layer.getSymName().str();
+  manifest.layer = layerJson(layer);
+  manifest.values = callerValues(layer);
+  manifest.oneOf = waysToRoute(layer);
+}

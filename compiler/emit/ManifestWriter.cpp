@@ -1,0 +1,191 @@
+//===- ManifestWriter.cpp - the manifest of a program ---------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The caller's values are the layer's tensors. The other values follow from the
+// program.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/emit/ManifestWriter.h"
+
+#include "compiler/emit/StoredWeights.h"
+#include "compiler/plan/Liveness.h"
+#include "compiler/plan/ProgramValues.h"
+#include "compiler/plan/Regions.h"
+
+#include <fmt/format.h>
+
+using namespace moec;
+using namespace moec::compiler;
+using nlohmann::json;
+
+using mlir::cast;
+using mlir::dyn_cast_or_null;
+using mlir::RankedTensorType;
+using mlir::StringAttr;
+using mlir::StringRef;
+
+/// A weight as kernels read it.
+static Value packedValue(mlir::Value weight) {
+  auto type = cast<RankedTensorType>(weight.getType());
+  Value value;
+  value.name = valueName(weight);
+  value.role = ValueRole::PackedWeight;
+  value.elementTypes = {elementTypeName(type.getElementType())};
+  value.shape.assign(type.getShape().begin(), type.getShape().end());
+  return value;
+}
+
+std::vector<Value> compiler::targetValues(moe::ProgramOp program) {
+  std::vector<Value> values;
+  for (auto pack : program.getBody().getOps<moe::PackOp>()) {
+    Value value = packedValue(pack.getResult());
+    // As many bytes in another order: the packed weight may replace the stored.
+    if (packsInPlace(pack))
+      value.mayAlias = valueName(pack.getSource());
+    values.push_back(std::move(value));
+  }
+  for (auto op : program.getBody().getOps<moe::PackOrderOp>())
+    values.push_back(packedValue(op.getOrder()));
+  for (auto op : program.getBody().getOps<moe::QuantizeWeightsOp>())
+    for (mlir::OpResult result : op->getResults()) {
+      Value value = packedValue(result);
+      // Codes are smaller than floats.
+      if (result == op.getCodes())
+        value.mayAlias = valueName(op.getSource());
+      values.push_back(std::move(value));
+    }
+  for (const WorkspaceValue &workspace : workspaceValues(program)) {
+    Value value;
+    value.name = workspace.name;
+    value.role = ValueRole::Workspace;
+    value.elementTypes = {workspace.elementType};
+    value.shape = workspace.shape;
+    value.alignment = kRegionAlignment;
+    values.push_back(std::move(value));
+  }
+  return values;
+}
+
+Result<Variant>
+compiler::writeVariant(moe::VariantOp op,
+                       const std::map<std::string, Grid> &grids) {
+  Variant variant;
+  variant.name = op.getSymName().str();
+  variant.minTokens = op.getMinTokens();
+  variant.maxTokens = op.getMaxTokens();
+  variant.minSms = op.getMultiprocessors().value_or(0);
+  for (auto launchOp : op.getBody().getOps<moe::LaunchOp>()) {
+    Launch launch;
+    launch.kernel = launchOp.getKernel().str();
+    auto grid = grids.find(launch.kernel);
+    if (grid == grids.end())
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("variant '{}' launches '{}', which is no kernel "
+                               "of its program",
+                               variant.name, launch.kernel)};
+    launch.grid = grid->second;
+    variant.launches.push_back(std::move(launch));
+  }
+  if (!op.getRegions() || !op.getWorkspaceBytes())
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("variant '{}' has no workspace plan; run "
+                             "moe-plan-workspace first",
+                             variant.name)};
+  std::vector<PlacedRegion> placed;
+  for (auto region : op.getRegions()->getAsRange<moe::RegionAttr>()) {
+    auto bytes = Expression::parse(region.getBytes().str());
+    if (!bytes)
+      return bytes.takeError();
+    placed.push_back(
+        {region.getValue().str(), region.getOffset().str(), *bytes});
+  }
+  for (auto [attribute, its] :
+       llvm::zip(op.getRegions()->getAsRange<moe::RegionAttr>(), placed)) {
+    auto offset = withoutEnds(its.offset, placed);
+    if (!offset)
+      return offset.takeError();
+    variant.regions.push_back({its.value, *offset, its.bytes,
+                               attribute.getFirst(), attribute.getLast()});
+  }
+  auto total = withoutEnds(*op.getWorkspaceBytes(), placed);
+  if (!total)
+    return total.takeError();
+  variant.workspaceBytes = *total;
+  return variant;
+}
+
+static json scheduleJson(moe::KernelOp kernel) {
+  moe::ScheduleAttr s = kernel.getScheduleAttr();
+  json made = {{"engine", s.getEngine().str()},
+               {"threads", s.getThreads()},
+               {"ctas_per_sm", s.getCtasPerSm()},
+               {"source", s.getSource().str()}};
+  if (!s.getTile().empty()) {
+    made["tile"] = std::vector<int64_t>(s.getTile());
+    made["group"] = s.getGroup();
+  }
+  if (s.getStages())
+    made["stages"] = s.getStages();
+  if (s.getPersistent())
+    made["persistent"] = true;
+  if (auto warps = mlir::dyn_cast<moe::WarpsScheduleAttr>(s))
+    made["warps"] = std::vector<int64_t>(warps.getWarps());
+  if (const moe::Roles *roles = s.getRoles()) {
+    made["producer_warps"] = roles->producerWarps;
+    made["consumer_warps"] = roles->consumerWarps;
+    made["registers"] =
+        std::vector<int64_t>(roles->registers.begin(), roles->registers.end());
+    made["swap"] = s.getSwap();
+  }
+  if (auto slices = mlir::dyn_cast<moe::SlicesScheduleAttr>(s)) {
+    made["buffers"] = slices.getBuffers();
+    made["block_rows"] = slices.getBlockRows();
+  }
+  if (s.getBlockTokens())
+    made["block_tokens"] = s.getBlockTokens();
+  if (!s.getCluster().empty())
+    made["cluster"] = std::vector<int64_t>(s.getCluster());
+  if (auto combine = findStage<moe::CombineOp>(kernel);
+      combine && !kernel.getRow().routesItself)
+    made["partials"] = elementTypeOf(combine.getPartials());
+  return made;
+}
+
+json compiler::reportJson(moe::ProgramOp program) {
+  moe::ReportAttr report = program.getReportAttr();
+  json refused = json::array();
+  if (report)
+    for (moe::RefusalAttr r : report.getRefused())
+      refused.push_back({{"backend", r.getBackend().str()},
+                         {"engine", r.getEngine().str()},
+                         {"code", r.getCode().str()},
+                         {"reason", r.getReason().str()}});
+  json schedules = json::object();
+  for (auto kernel : program.getBody().getOps<moe::KernelOp>())
+    if (kernel.getSchedule())
+      schedules[kernel.getSymName().str()] = scheduleJson(kernel);
+  return {{"backend", report ? report.getBackend().str() : ""},
+          {"engine", report ? report.getEngine().str() : ""},
+          {"refused", refused},
+          {"degraded", report ? report.getDegraded().str() : ""},
+          {"realization", report ? report.getRealization().str() : ""},
+          {"schedules", schedules}};
+}
+
+Target compiler::beginTarget(moe::ProgramOp program) {
+  moe::TargetAttr attribute = program.getTarget();
+  const catalog::Architecture &arch = attribute.getArchRow();
+  Target target;
+  target.arch = attribute.getArch().str();
+  if (const catalog::Gpu *gpu = attribute.getGpuRow())
+    target.gpu = gpu->name;
+  target.compatibility = arch.compatibility;
+  target.computeMajor = arch.major;
+  target.computeMinor = arch.minor;
+  return target;
+}

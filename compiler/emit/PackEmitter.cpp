@@ -1,0 +1,211 @@
+//===- PackEmitter.cpp - the text of weight preparation -------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The fields and members here are those that pack.cuh lists.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/emit/PackEmitter.h"
+
+#include "compiler/emit/StoredWeights.h"
+#include "compiler/plan/ProgramValues.h"
+
+using mlir::cast;
+using mlir::RankedTensorType;
+using namespace moec;
+using namespace moec::compiler;
+
+/// Bytes that a CTA of the pack kernels moves.
+static constexpr int64_t kPackBytesPerCta = 32768;
+
+/// One kernel of a pack, without what is particular to it.
+static EmittedKernel begin(moe::ProgramOp program, const char *kind) {
+  EmittedKernel out;
+  beginKernel(program, kind, /*threads=*/256, /*programmatic=*/false, out);
+  return out;
+}
+
+/// Its arguments, and the stage without attributes.
+static Stage &addStage(EmittedKernel &out, const std::string &element,
+                       const std::string &source,
+                       const std::string &destination,
+                       const std::string &order = {}) {
+  ArgumentLayout &args = out.text.arguments;
+  args.pointer("source", element, source);
+  args.pointer("destination", element, destination, true);
+  if (!order.empty())
+    args.pointer("order", "int", order);
+  args.firstExpert("first_expert");
+  args.size("experts", Expression::symbol("experts"));
+  Stage stage;
+  stage.op = out.kind;
+  stage.operands = {{"source", "source"}};
+  stage.results = {{"destination", "destination"}};
+  if (!order.empty())
+    stage.operands["order"] = "order";
+  out.stages.push_back(std::move(stage));
+  return out.stages.back();
+}
+
+static void finish(EmittedKernel &out, const std::string &element,
+                   const std::string &source, const std::string &destination,
+                   int64_t rows, int64_t columns, int64_t bytes,
+                   const std::string &order = {}) {
+  out.text.config.number("kBytesPerCta", kPackBytesPerCta);
+  addStage(out, element, source, destination, order).attributes = {
+      {"rows", rows}, {"columns", columns}};
+  out.grid.ctas[0] = ceilDiv(Expression::symbol("experts") * Expression(bytes),
+                             Expression(kPackBytesPerCta));
+}
+
+/// Stored experts to scratch: `rows` and `columns` are those in memory.
+static EmittedKernel emitCopy(moe::ProgramOp program,
+                              const std::string &element, int64_t rows,
+                              int64_t columns, int64_t configColumns,
+                              int64_t bytes, const std::string &source,
+                              const std::string &scratch) {
+  EmittedKernel out = begin(program, "pack_copy");
+  ConfigPrinter &config = out.text.config;
+  config.type("Element", element);
+  config.number("kRows", rows);
+  config.number("kColumns", configColumns);
+  config.number("kInterleave", 0);
+  finish(out, element, source, scratch, rows, columns, bytes);
+  return out;
+}
+
+EmittedKernel compiler::emitPackCopy(moe::ProgramOp program,
+                                     const std::string &elementType,
+                                     int64_t rows, int64_t columns,
+                                     const std::string &source,
+                                     const std::string &scratch) {
+  return emitCopy(program, std::string(cppElementType(elementType)), rows,
+                  columns, columns, rows * columns * elementBytes(elementType),
+                  source, scratch);
+}
+
+/// Scratch with elements as a checkpoint stores them to packed experts.
+static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
+                                const std::string &scratch) {
+  auto type = cast<RankedTensorType>(pack.getResult().getType());
+  auto layout = cast<moe::LayoutAttr>(type.getEncoding());
+  const int64_t rows = type.getDimSize(1);
+  const int64_t columns = type.getRank() > 2 ? type.getDimSize(2) : 1;
+  const int64_t bits = elementBits(elementTypeOf(pack.getResult()));
+  EmittedKernel out =
+      begin(pack->getParentOfType<moe::ProgramOp>(), "pack_stored");
+  ConfigPrinter &config = out.text.config;
+  config.number("kRows", rows);
+  config.number("kColumns", columns);
+  config.number("kBits", bits);
+  config.number("kStoredBits", stored.bits);
+  config.flag("kRowsLast", stored.rowsLast);
+  config.number("kRowsPerWord", stored.rowsPerWord);
+  config.number("kColumnsPerWord", stored.columnsPerWord);
+  int64_t slots = 0;
+  for (size_t i = 0; i < catalog::countWords(stored.slots); ++i)
+    slots |= int64_t(catalog::wordAt(stored.slots, i)[0] - '0') << 4 * i;
+  config.number("kSlots", slots);
+  config.number("kAdded", stored.added);
+  config.number("kFlipped", stored.flipped);
+  if (stored.powers)
+    config.flag("kPowers", true);
+  config.number("kInterleave", layout.getInterleave());
+  addGateUpOrder(layout.getGateUpOrder(), config);
+  finish(out, "unsigned char", scratch, valueName(pack.getResult()), rows,
+         columns, rows * columns * bits / 8,
+         pack.getOrder() ? valueName(pack.getOrder()) : std::string());
+  Stage &stage = out.stages.back();
+  addRowOrder(stage, layout.getInterleave(), layout.getGateUpOrder());
+  stage.attributes["bits"] = stored.bits;
+  stage.attributes["rows_last"] = stored.rowsLast;
+  stage.attributes["rows_per_word"] = stored.rowsPerWord;
+  stage.attributes["columns_per_word"] = stored.columnsPerWord;
+  stage.attributes["slots"] = stored.slots;
+  stage.attributes["added"] = stored.added;
+  stage.attributes["flipped"] = stored.flipped;
+  if (stored.powers)
+    stage.attributes["powers"] = true;
+  return out;
+}
+
+/// The kernels of a packing step.
+static std::vector<EmittedKernel> kernelsOf(moe::PackOp pack,
+                                            const std::string &scratch) {
+  auto program = pack->getParentOfType<moe::ProgramOp>();
+  const std::string source = valueName(pack.getSource());
+  if (const std::optional<StoredWeight> stored = storedWeight(pack)) {
+    const int64_t wide = elementBits(stored->elementType) / 8;
+    // In elements of the value, which are words where it is stored in them.
+    const bool areCodes =
+        !cast<RankedTensorType>(pack.getSource().getType()).getEncoding();
+    return {emitCopy(program, "unsigned char", stored->shape[1],
+                     stored->shape[2] * (areCodes ? stored->columnsPerWord : 1),
+                     stored->shape[2] * wide, stored->bytesOfExpert(), source,
+                     scratch),
+            emitStored(pack, *stored, scratch)};
+  }
+  auto type = cast<RankedTensorType>(pack.getResult().getType());
+  auto layout = cast<moe::LayoutAttr>(type.getEncoding());
+  const int64_t rows = type.getDimSize(1), columns = type.getDimSize(2);
+  const std::string elementType = elementTypeOf(pack.getResult());
+  const int64_t bits = elementBits(elementType);
+  // Codes are moved as bytes.
+  auto matmul = findIn<moe::GroupedMatmulOp>(program);
+  const bool asBytes =
+      matmul && matmul.getRealization() != moe::Realization::Native;
+  const std::string element(asBytes ? "unsigned char"
+                                    : cppElementType(elementType));
+  const int64_t bytes = rows * columns * bits / 8;
+  const int64_t configColumns = asBytes ? columns * bits / 8 : columns;
+  EmittedKernel second = begin(program, "pack_interleave");
+  ConfigPrinter &config = second.text.config;
+  config.type("Element", element);
+  config.number("kRows", rows);
+  config.number("kColumns", configColumns);
+  config.number("kInterleave", layout.getInterleave());
+  addGateUpOrder(layout.getGateUpOrder(), config);
+  finish(second, element, scratch, valueName(pack.getResult()), rows, columns,
+         bytes);
+  addRowOrder(second.stages.back(), layout.getInterleave(),
+              layout.getGateUpOrder());
+  return {emitCopy(program, element, rows, columns, configColumns, bytes,
+                   source, scratch),
+          second};
+}
+
+EmittedPack compiler::emitPackOrder(moe::PackOrderOp order) {
+  auto type = cast<RankedTensorType>(order.getOrder().getType());
+  const int64_t columns = type.getDimSize(1), group = order.getGroup();
+  EmittedKernel out =
+      begin(order->getParentOfType<moe::ProgramOp>(), "pack_order");
+  out.text.config.number("kColumns", columns);
+  out.text.config.number("kGroup", group);
+  addStage(out, "int", valueName(order.getIndex()), valueName(order.getOrder()))
+      .attributes = {{"columns", columns}, {"group", group}};
+  out.grid.ctas[0] = Expression::symbol("experts");
+  EmittedPack made;
+  made.result = valueName(order.getOrder());
+  made.from = {valueName(order.getIndex())};
+  made.kernels = {std::move(out)};
+  return made;
+}
+
+EmittedPack compiler::emitPack(moe::PackOp pack, const std::string &scratch) {
+  // Scratch holds what is stored.
+  const std::optional<StoredWeight> stored = storedWeight(pack);
+  EmittedPack made;
+  made.result = valueName(pack.getResult());
+  made.from = {valueName(pack.getSource())};
+  if (pack.getOrder())
+    made.from.push_back(valueName(pack.getOrder()));
+  made.inPlace = packsInPlace(pack);
+  made.scratchBytes =
+      stored ? stored->bytesOfExpert() : packedBytesOfExpert(pack);
+  made.kernels = kernelsOf(pack, scratch);
+  return made;
+}

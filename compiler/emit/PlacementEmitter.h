@@ -1,0 +1,28 @@
+//===- PlacementEmitter.h - which weights a chosen expert means -*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What kernels that route are told of replicas, maps of experts and shared
+// experts; nothing where a layer has none.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_EMIT_PLACEMENTEMITTER_H
+#define MOEC_COMPILER_EMIT_PLACEMENTEMITTER_H
+
+#include "compiler/emit/EmittedKernel.h"
+
+namespace moec::compiler {
+
+/// Adds the fields and members that templates/moe/routing/place.cuh lists.
+/// `boundTo`: the program's name for what is bound to a field.
+void addPlacement(moe::RouteOp route,
+                  llvm::function_ref<std::string(llvm::StringRef)> boundTo,
+                  EmittedKernel &out);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_EMIT_PLACEMENTEMITTER_H

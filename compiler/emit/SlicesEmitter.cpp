@@ -1,0 +1,84 @@
+//===- SlicesEmitter.cpp - second matmul and combine as one kernel --------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The fields and members here are those that down_slices.cuh lists. Partial
+// sums stay inside of the kernel, in memory that is its own.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/emit/SlicesEmitter.h"
+
+#include "compiler/engine/Slices.h"
+#include "compiler/plan/ProgramValues.h"
+#include "compiler/plan/Schedules.h"
+#include "dialect/catalog/Engines.h"
+
+#include <fmt/format.h>
+
+using mlir::StringRef;
+using namespace moec;
+using namespace moec::compiler;
+
+void compiler::emitSlices(moe::KernelOp kernel,
+                          llvm::function_ref<std::string(StringRef)> boundTo,
+                          EmittedKernel &out) {
+  auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
+  auto combine = findStage<moe::CombineOp>(kernel);
+  auto schedule = mlir::cast<moe::SlicesScheduleAttr>(kernel.getScheduleAttr());
+  const Schedule numbers = scheduleOf(schedule);
+  auto program = kernel->getParentOfType<moe::ProgramOp>();
+  const auto pointer = [&](StringRef field, StringRef type,
+                           bool written = false) {
+    out.text.arguments.pointer(field, type, boundTo(field), written);
+  };
+  ArgumentLayout &args = out.text.arguments;
+  pointer("lhs", cppType(matmul.getLhs()));
+  pointer("tiles", "int4");
+  pointer("tile_count", "int", /*written=*/true);
+  addWeightMap(matmul, schedule, boundTo("rhs"), out);
+  if (matmul.getLhsScale()) {
+    pointer("lhs_scale", cppType(matmul.getLhsScale()));
+    pointer("rhs_scale", cppType(matmul.getRhsScale()));
+  }
+  if (matmul.getBias())
+    pointer("bias", cppType(matmul.getBias()));
+  args.pointer("partials", cppType(combine.getPartials()), kSlices.str(), true);
+  pointer("positions", "int");
+  pointer("topk_weights", "float");
+  args.size("tokens", Expression::symbol("tokens"));
+  pointer("out", cppType(combine.getOut()), true);
+
+  ConfigPrinter &config = out.text.config;
+  config.type("Input", cppType(matmul.getLhs()));
+  config.type("Result", cppType(combine.getPartials()));
+  config.type("Output", cppType(combine.getOut()));
+  config.type("Quant", nativePolicy(program));
+  config.type("Activation", "moe::activation::None");
+  config.type("Mma",
+              fmt::format("{}<{}>", findEngine(numbers.engine)->row.policy,
+                          cppType(matmul.getLhs())));
+  config.open("Schedule");
+  config.number("kTileM", numbers.tileM);
+  config.number("kTileN", numbers.tileN);
+  config.number("kTileK", numbers.tileK);
+  config.number("kStages", numbers.stages);
+  config.number("kBuffers", numbers.buffers);
+  config.number("kOtherWarpgroups", numbers.producerWarps / 4);
+  config.number("kProducerRegisters", numbers.producerRegisters);
+  config.number("kConsumerRegisters", numbers.consumerRegisters);
+  config.number("kCtasPerSm", numbers.ctasPerSm);
+  config.close();
+  config.number("kN", matmul.getN());
+  config.number("kK", matmul.getK());
+  config.number("kExperts", matmul.getNumExperts());
+  config.number("kTopK", combine.getPairs());
+  config.flag("kBias", bool(matmul.getBias()));
+  config.number("kInterleave", matmul.getInterleave());
+  config.flag("kTilesEarly", kernel.getPlanAttr().getEarly());
+  config.number("kRows", numbers.blockRows);
+  config.number("kTokens", numbers.blockTokens);
+}

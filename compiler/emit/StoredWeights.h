@@ -1,0 +1,61 @@
+//===- StoredWeights.h - weights as a checkpoint has them -------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the layout of a stored weight, of its scales or zero points means in
+// memory: the value that the caller gives, and the numbers of the kernel that
+// packs it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_EMIT_STOREDWEIGHTS_H
+#define MOEC_COMPILER_EMIT_STOREDWEIGHTS_H
+
+#include "dialect/Moe.h"
+
+#include <nlohmann/json.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moec::compiler {
+
+struct StoredWeight {
+  std::string elementType;    ///< i32 where that holds several elements
+  std::vector<int64_t> shape; ///< [experts, ., .]
+  int64_t bits = 0;           ///< of one element
+  /// Elements in one of elementType, along rows and along columns.
+  int64_t rowsPerWord = 1, columnsPerWord = 1;
+  bool rowsLast = false;
+  std::string slots; ///< of the elements of a word, by number
+  int64_t added = 0;
+  /// Codes of 8 bits have their offset in 32 bits and a sign elsewhere.
+  int64_t flipped = 0;
+  bool powers = false; ///< exponents (f8E8M0FNU), which become f32
+
+  int64_t bytesOfExpert() const;
+};
+
+/// Of an input of the layer as it is stored; `type` is its logical type.
+StoredWeight storedWeight(llvm::StringRef input, mlir::RankedTensorType type,
+                          llvm::StringRef layout);
+
+/// Of what a pack reads; nothing where kernels could read it so.
+std::optional<StoredWeight> storedWeight(moe::PackOp pack);
+
+/// Bytes of one expert of a weight.
+int64_t packedBytes(mlir::RankedTensorType weight);
+/// Of one as packed, and whether they fit where it is stored.
+int64_t packedBytesOfExpert(moe::PackOp pack);
+bool packsInPlace(moe::PackOp pack);
+
+/// The layer's layout, for the manifest.
+nlohmann::json storedLayoutJson(moe::LayerOp layer);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_EMIT_STOREDWEIGHTS_H

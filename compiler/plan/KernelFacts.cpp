@@ -1,0 +1,89 @@
+//===- KernelFacts.cpp - numbers of a kernel by name ----------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Facts of stages are those that manifests have.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/plan/KernelFacts.h"
+
+#include "compiler/plan/ProgramValues.h"
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::compiler;
+
+Attribute compiler::factOf(moe::KernelOp kernel, StringRef name) {
+  Builder builder(kernel.getContext());
+  const moe::ScheduleAttr schedule = kernel.getScheduleAttr();
+  const moe::PlanAttr plan = kernel.getPlanAttr();
+  for (auto stage : kernel.getBody().front().getOps<moe::StageOpInterface>()) {
+    NamedAttrList attributes;
+    stage.addStageAttributes(attributes);
+    if (const Attribute fact = attributes.get(name))
+      return fact;
+    if (name == "columns")
+      return builder.getI64IntegerAttr(
+          cast<RankedTensorType>(stage->getOperand(0).getType()).getDimSize(1));
+  }
+  if (name == "rank_experts")
+    return builder.getI64IntegerAttr(
+        localExperts(kernel->getParentOfType<moe::ProgramOp>()));
+  if (name == "threads")
+    return builder.getI64IntegerAttr(schedule.getThreads());
+  if (name == "schedule_tokens")
+    return builder.getI64IntegerAttr(schedule.getBlockTokens());
+  if (plan && name == "early")
+    return builder.getBoolAttr(plan.getEarly());
+  if (plan && name == "column_blocks")
+    return builder.getI64IntegerAttr(plan.getColumnBlocks());
+  if (name == "true" || name == "false")
+    return builder.getBoolAttr(name == "true");
+  int64_t number = 0;
+  return name.getAsInteger(10, number)
+             ? Attribute()
+             : Attribute(builder.getI64IntegerAttr(number));
+}
+
+std::string compiler::withFacts(moe::KernelOp kernel, StringRef text) {
+  std::string made;
+  while (true) {
+    auto [before, behind] = text.split('{');
+    made += before;
+    if (behind.empty())
+      return made;
+    auto [name, rest] = behind.split('}');
+    made += std::to_string(cast<IntegerAttr>(factOf(kernel, name)).getInt());
+    text = rest;
+  }
+}
+
+Value compiler::valueOf(moe::KernelOp kernel, StringRef name) {
+  for (auto stage : kernel.getBody().front().getOps<moe::StageOpInterface>()) {
+    for (OpOperand &operand : stage->getOpOperands())
+      if (stage.getOperandName(operand.getOperandNumber()) == name)
+        return operand.get();
+    for (OpResult result : stage->getResults())
+      if (stage.getResultName(result.getResultNumber()) == name)
+        return result;
+  }
+  return {};
+}
+
+bool compiler::areOlder(moe::KernelOp kernel, StringRef fields) {
+  bool older = true;
+  kernel->getParentOfType<moe::ProgramOp>().walk([&](moe::LaunchOp launch) {
+    if (launch.getKernel() != kernel.getSymName())
+      return;
+    for (auto [name, value] :
+         llvm::zip(kernel.getFields(), launch.getArguments()))
+      if (catalog::hasWord(std::string_view(fields),
+                           std::string_view(cast<StringAttr>(name).getValue())))
+        older &= value.getDefiningOp() != launch->getPrevNode();
+  });
+  return older;
+}

@@ -1,0 +1,91 @@
+//===- Overlap.cpp - matmuls that run beside each other -------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/plan/Overlap.h"
+
+#include "compiler/engine/Problem.h"
+#include "compiler/plan/ProgramValues.h"
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::compiler;
+
+static moe::KernelOp kernelOf(moe::LaunchOp launch) {
+  auto program = launch->getParentOfType<moe::ProgramOp>();
+  for (auto kernel : program.getBody().getOps<moe::KernelOp>())
+    if (kernel.getSymName() == launch.getKernel())
+      return kernel;
+  return {};
+}
+
+/// What a launch binds to a field of its kernel, or null.
+static Value boundTo(moe::LaunchOp launch, moe::KernelOp kernel,
+                     StringRef field) {
+  for (auto [name, value] :
+       llvm::zip(kernel.getFields(), launch.getArguments()))
+    if (cast<StringAttr>(name).getValue() == field)
+      return value;
+  return {};
+}
+
+/// Rows of a tile at most. With more, each tile's look at its counter costs
+/// what the end of the first matmul saves (bench/notes/decode-h100.md).
+static constexpr int64_t kOverlappedTileRows = 16;
+
+/// Whether the kernel is a persistent matmul that can run beside another, and
+/// nothing else.
+static bool isPersistentMatmul(moe::KernelOp kernel) {
+  moe::ScheduleAttr schedule = kernel ? kernel.getScheduleAttr() : nullptr;
+  return schedule && isa<moe::RolesScheduleAttr>(schedule) &&
+         schedule.getProgrammatic() &&
+         schedule.getTileM() <= kOverlappedTileRows &&
+         kernel.getKind() == "grouped_matmul";
+}
+
+int64_t compiler::awaitedColumnTiles(moe::LaunchOp launch) {
+  auto before = dyn_cast_or_null<moe::LaunchOp>(launch->getPrevNode());
+  if (!before)
+    return 0;
+  moe::KernelOp second = kernelOf(launch), first = kernelOf(before);
+  if (!isPersistentMatmul(first) || !isPersistentMatmul(second))
+    return 0;
+  auto matmul = findStage<moe::GroupedMatmulOp>(first);
+  Value tiles = boundTo(launch, second, "tiles");
+  Value lhs = boundTo(launch, second, "lhs");
+  if (!matmul.isFirst() || findStage<moe::GroupedMatmulOp>(second).isFirst() ||
+      !tiles || tiles != boundTo(before, first, "tiles") || !lhs ||
+      lhs.getDefiningOp() != before)
+    return 0;
+  // A scale of the whole result is written once, and counted by no tile.
+  if (auto quantize = findStage<moe::QuantizeOp>(first);
+      quantize && quantize.getStaticScale())
+    return 0;
+  const MatmulProblem problem = problemOf(first);
+  int64_t taken = takenWeightRows(problem, first.getScheduleAttr().getTileN());
+  return (problem.n + taken - 1) / taken;
+}
+
+int64_t compiler::awaitedColumnTiles(moe::KernelOp kernel) {
+  int64_t tiles = -1;
+  kernel->getParentOfType<moe::ProgramOp>().walk([&](moe::LaunchOp launch) {
+    if (launch.getKernel() != kernel.getSymName())
+      return;
+    int64_t its = awaitedColumnTiles(launch);
+    tiles = tiles < 0 || tiles == its ? its : 0;
+  });
+  return tiles < 0 ? 0 : tiles;
+}
+
+bool compiler::countsColumnTiles(moe::KernelOp kernel) {
+  bool counts = false;
+  kernel->getParentOfType<moe::ProgramOp>().walk([&](moe::LaunchOp launch) {
+    auto next = dyn_cast_or_null<moe::LaunchOp>(launch->getNextNode());
+    if (launch.getKernel() == kernel.getSymName() && next)
+      counts |= awaitedColumnTiles(kernelOf(next)) > 0;
+  });
+  return counts;
+}

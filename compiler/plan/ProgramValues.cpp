@@ -1,0 +1,289 @@
+//===- ProgramValues.cpp - the values of a program by name ----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A leading '?' is read as tokens, rows, blocks or tiles from the op that
+// makes the value.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/plan/ProgramValues.h"
+
+#include "runtime/package/ElementTypes.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::compiler;
+
+std::string compiler::elementTypeName(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+std::string compiler::elementTypeOf(Value value) {
+  return elementTypeName(
+      cast<RankedTensorType>(value.getType()).getElementType());
+}
+
+int64_t compiler::elementBits(StringRef elementType) {
+  const ElementType *row = findElementType(elementType);
+  return row ? row->bits : 8;
+}
+
+int64_t compiler::elementBytes(StringRef elementType) {
+  return std::max<int64_t>(elementBits(elementType) / 8, 1);
+}
+
+bool compiler::isBatched(moe::ProgramOp program) {
+  return bool(findIn<moe::BatchOp>(program));
+}
+
+int64_t compiler::localExperts(moe::ProgramOp program) {
+  if (auto matmul = findIn<moe::GroupedMatmulOp>(program))
+    return matmul.getNumExperts();
+  auto permute = findIn<moe::PermuteOp>(program);
+  return permute ? permute.getNumLocal() : 0;
+}
+
+int64_t compiler::storedExperts(moe::ProgramOp program) {
+  auto permute = findIn<moe::PermuteOp>(program);
+  return permute ? int64_t(permute.getExperts()) : localExperts(program);
+}
+
+int64_t compiler::rowsOfToken(moe::ProgramOp program) {
+  auto permute = findIn<moe::PermuteOp>(program);
+  return permute ? permute.getPairs() : localExperts(program);
+}
+
+static StringRef nameAt(ArrayAttr names, unsigned index) {
+  return cast<StringAttr>(names[index]).getValue();
+}
+
+MatmulProblem compiler::problemOf(moe::KernelOp kernel) {
+  auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
+  auto activate = findStage<moe::ActivateOp>(kernel);
+  MatmulProblem problem;
+  problem.n = matmul.getN(), problem.k = matmul.getK();
+  problem.localExperts = matmul.getNumExperts();
+  problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
+  if (matmul.getRealization() != moe::Realization::Native)
+    problem.codeBits = elementBits(elementTypeOf(matmul.getRhs()));
+  problem.resultBytes = elementBytes(elementTypeOf(resultOfMatmul(kernel)));
+  problem.gated = activate && activate.getActivation().isGated();
+  problem.groupScales = matmul.scalesByGroup();
+  problem.groupColumns = columnsOfGroup(kernel);
+  return problem;
+}
+
+GemvProblem compiler::gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens) {
+  GemvProblem problem;
+  problem.rows =
+      matmul.isFirst() ? tokens : tokens * matmul.getTopK().value_or(1);
+  problem.k = matmul.getK();
+  problem.parts = matmul.getGateUp() ? 2 : 1;
+  problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
+  problem.scaled = bool(matmul.getLhsScale());
+  problem.groupScales = matmul.scalesByGroup();
+  return problem;
+}
+
+MatmulProblem compiler::slicesProblem(moe::GroupedMatmulOp matmul,
+                                      moe::CombineOp combine, int64_t tokens) {
+  MatmulProblem problem;
+  problem.maxTokens = tokens;
+  problem.n = matmul.getN(), problem.k = matmul.getK();
+  problem.experts = problem.localExperts = matmul.getNumExperts();
+  problem.topK = combine.getPairs();
+  problem.elementType = elementTypeOf(matmul.getLhs());
+  problem.elementBytes = elementBytes(problem.elementType);
+  problem.resultBytes = elementBytes(elementTypeOf(combine.getOut()));
+  problem.groupScales = matmul.scalesByGroup();
+  return problem;
+}
+
+Value compiler::resultOfMatmul(moe::KernelOp kernel) {
+  if (auto activate = findStage<moe::ActivateOp>(kernel))
+    return activate.getResult();
+  return findStage<moe::GroupedMatmulOp>(kernel).getResult();
+}
+
+int64_t compiler::columnsOfGroup(moe::KernelOp kernel) {
+  auto quantize = findStage<moe::QuantizeOp>(kernel);
+  if (!quantize || !findStage<moe::GroupedMatmulOp>(kernel))
+    return 0;
+  return std::max<int64_t>(quantize.getDescriptor().getGroup()[1], 0);
+}
+
+std::string compiler::valueName(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto program = dyn_cast<moe::ProgramOp>(argument.getOwner()->getParentOp());
+    return program ? nameAt(program.getInputs(), argument.getArgNumber()).str()
+                   : std::string();
+  }
+  unsigned index = cast<OpResult>(value).getResultNumber();
+  if (auto launch = value.getDefiningOp<moe::LaunchOp>())
+    return nameAt(launch.getResultNames(), index).str();
+  if (auto pack = value.getDefiningOp<moe::PackOp>())
+    return valueName(pack.getSource()) + "_packed";
+  if (auto order = value.getDefiningOp<moe::PackOrderOp>())
+    return valueName(order.getIndex()) + "_packed";
+  if (auto quantize = value.getDefiningOp<moe::QuantizeWeightsOp>())
+    return valueName(quantize.getSource()) + quantize.getSuffix(index).str() +
+           "_packed";
+  return {};
+}
+
+bool compiler::isOutput(moe::LaunchOp launch, unsigned result) {
+  Value value = launch.getValues()[result];
+  std::string name = valueName(value);
+  for (OpOperand &use : value.getUses()) {
+    auto ret = dyn_cast<moe::ReturnOp>(use.getOwner());
+    if (!ret)
+      continue;
+    unsigned index = use.getOperandNumber();
+    unsigned outputs = ret.getOutputs().size();
+    StringRef returned = index < outputs
+                             ? nameAt(ret.getOutputNames(), index)
+                             : nameAt(*ret.getOptionalNames(), index - outputs);
+    if (returned == name)
+      return true;
+  }
+  return false;
+}
+
+Expression WorkspaceValue::bytes() const {
+  // Constants in one factor, so that texts stay short.
+  Expression varying(1);
+  int64_t constant = elementBytes(elementType);
+  for (const Expression &extent : shape) {
+    if (auto number = extent.constant())
+      constant *= *number;
+    else
+      varying = varying * extent;
+  }
+  return varying * Expression(constant);
+}
+
+Expression compiler::tileCapacity(int64_t tileRows, int64_t experts) {
+  Expression rows = Expression::symbol("rows");
+  return min(rows, ceilDiv(rows, Expression(tileRows)) + Expression(experts));
+}
+
+Expression compiler::rowCapacity(moe::ProgramOp program) {
+  return Expression::symbol("tokens") * Expression(rowsOfToken(program));
+}
+
+namespace {
+/// The smallest blocks and tiles of any variant need the most memory.
+struct Smallest {
+  int64_t tileRows = std::numeric_limits<int64_t>::max();
+  int64_t blockTokens = std::numeric_limits<int64_t>::max();
+};
+} // namespace
+
+static Expression leadingExtent(Value inKernel, const Smallest &smallest) {
+  Operation *op = inKernel.getDefiningOp();
+  Expression tokens = Expression::symbol("tokens");
+  Expression rows = Expression::symbol("rows");
+  if (isa<moe::RouteOp, moe::CombineOp>(op))
+    return tokens;
+  if (isa<moe::CountOp>(op))
+    return ceilDiv(tokens, Expression(smallest.blockTokens));
+  if (auto quantize = dyn_cast<moe::QuantizeOp>(op))
+    return quantize.getOffsets() || quantize.getExpertNumTokens() ||
+                   quantize.getRowWeights()
+               ? rows
+               : tokens;
+  if (auto dequantize = dyn_cast<moe::DequantizeOp>(op))
+    return dequantize.getExpertNumTokens() ? rows : tokens;
+  if (auto amax = dyn_cast<moe::AmaxOp>(op))
+    return ceilDiv(amax.getOffsets() || amax.getExpertNumTokens() ||
+                           amax.getRowWeights()
+                       ? rows
+                       : tokens,
+                   Expression(int64_t(amax.getBlockRows())));
+  if (auto batch = dyn_cast<moe::BatchOp>(op))
+    return tileCapacity(smallest.tileRows, batch.getNumLocal());
+  if (auto permute = dyn_cast<moe::PermuteOp>(op)) {
+    if (inKernel == permute.getPositions())
+      return tokens;
+    if (inKernel == permute.getTiles())
+      return tileCapacity(smallest.tileRows, permute.getNumLocal());
+  }
+  return rows;
+}
+
+/// Adds a value, or the larger ones of its constant extents to the one of its
+/// name.
+static void addValue(std::vector<WorkspaceValue> &values, WorkspaceValue made) {
+  auto known =
+      llvm::find_if(values, [&](auto &v) { return v.name == made.name; });
+  if (known == values.end()) {
+    values.push_back(std::move(made));
+    return;
+  }
+  for (auto [extent, other] : llvm::zip(known->shape, made.shape))
+    if (extent.constant() && other.constant() &&
+        *extent.constant() < *other.constant())
+      extent = other;
+}
+
+std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
+  Smallest smallest;
+  // What stays inside a kernel takes no workspace.
+  auto leaves = [](Value value) {
+    return llvm::any_of(value.getUsers(), [](Operation *user) {
+      return isa<moe::YieldOp>(user);
+    });
+  };
+  program.walk([&](Operation *op) {
+    if (auto permute = dyn_cast<moe::PermuteOp>(op);
+        permute && leaves(permute.getTiles()))
+      smallest.tileRows =
+          std::min<int64_t>(smallest.tileRows, permute.getTileRows());
+    if (auto batch = dyn_cast<moe::BatchOp>(op))
+      smallest.tileRows =
+          std::min<int64_t>(smallest.tileRows, batch.getTileRows());
+    if (auto count = dyn_cast<moe::CountOp>(op);
+        count && leaves(count.getBlockCounts()))
+      smallest.blockTokens =
+          std::min<int64_t>(smallest.blockTokens, count.getBlockTokens());
+  });
+  std::vector<WorkspaceValue> values;
+  program.walk([&](moe::LaunchOp launch) {
+    moe::KernelOp kernel = launch.getKernelOp();
+    if (!kernel)
+      return;
+    for (auto [index, value] : llvm::enumerate(launch.getValues())) {
+      if (isOutput(launch, index))
+        continue;
+      auto type = cast<RankedTensorType>(value.getType());
+      WorkspaceValue made{
+          valueName(value), elementTypeName(type.getElementType()), {}};
+      for (int64_t extent : type.getShape())
+        made.shape.push_back(
+            ShapedType::isDynamic(extent)
+                ? leadingExtent(kernel.getYield().getValues()[index], smallest)
+                : Expression(extent));
+      addValue(values, std::move(made));
+    }
+    if (auto schedule =
+            dyn_cast_or_null<moe::SlicesScheduleAttr>(kernel.getScheduleAttr()))
+      addValue(values,
+               {kSlices.str(),
+                elementTypeOf(findStage<moe::CombineOp>(kernel).getPartials()),
+                {Expression(schedule.getBuffers()), Expression::symbol("rows"),
+                 Expression(schedule.getTile()[1])}});
+  });
+  return values;
+}

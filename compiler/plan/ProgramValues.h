@@ -1,0 +1,120 @@
+//===- ProgramValues.h - the values of a program by name --------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// From level 3 on every value has a name: inputs, results of launches, packed
+// weights. What memory each needs is read from the op that makes it. The
+// workspace planner and the manifest writer both ask here, so they agree.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_PLAN_PROGRAMVALUES_H
+#define MOEC_COMPILER_PLAN_PROGRAMVALUES_H
+
+#include "compiler/engine/Gemv.h"
+#include "compiler/engine/Problem.h"
+#include "dialect/Moe.h"
+#include "runtime/package/Expression.h"
+
+#include <string>
+#include <vector>
+
+namespace moec::compiler {
+
+/// "bf16", "i32": a type as manifests spell it.
+std::string elementTypeName(mlir::Type type);
+/// Of a tensor.
+std::string elementTypeOf(mlir::Value value);
+/// Bytes of one element of whole bytes.
+int64_t elementBytes(llvm::StringRef elementType);
+
+/// CTAs of the cluster that routes and permutes where one CTA does not; more
+/// than 8 are not portable.
+inline constexpr int64_t kRoutingCluster = 8;
+
+/// Bits of an element.
+int64_t elementBits(llvm::StringRef elementType);
+
+/// The first operation of a kind in a program, in its variants or kernels.
+template <typename Op> Op findIn(moe::ProgramOp program) {
+  Op found;
+  program.walk([&](Op op) {
+    found = op;
+    return mlir::WalkResult::interrupt();
+  });
+  return found;
+}
+
+/// Rows come by expert, with counts.
+bool isBatched(moe::ProgramOp program);
+/// Experts whose weights this rank has.
+int64_t localExperts(moe::ProgramOp program);
+/// Experts whose weights there are: of batched rows those of this rank.
+int64_t storedExperts(moe::ProgramOp program);
+/// Rows at most for each of a run's tokens, which are slots of an expert where
+/// rows come by expert.
+int64_t rowsOfToken(moe::ProgramOp program);
+
+/// A kernel's matmul, as shared memory, fragments and grid depend on it.
+MatmulProblem problemOf(moe::KernelOp kernel);
+
+/// A matmul in a kernel of so many tokens at most.
+GemvProblem gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens);
+
+/// The second matmul of up to so many tokens, in slices.
+MatmulProblem slicesProblem(moe::GroupedMatmulOp matmul, moe::CombineOp combine,
+                            int64_t tokens);
+
+/// What the epilogue of a matmul's kernel leaves: the result of the activation,
+/// if there is one, before it is quantized.
+mlir::Value resultOfMatmul(moe::KernelOp kernel);
+/// How many columns of it share a scale where the matmul's kernel quantizes it
+/// by groups, else 0.
+int64_t columnsOfGroup(moe::KernelOp kernel);
+
+/// The name of an argument of the program, a result of a launch, or a packed
+/// weight ("w13_packed").
+std::string valueName(mlir::Value value);
+
+/// Whether a result of a launch is itself an output of the variant, under the
+/// same name; all other results are workspace.
+bool isOutput(moe::LaunchOp launch, unsigned result);
+
+/// A tensor in the workspace; sizes are those of the neediest variant.
+struct WorkspaceValue {
+  std::string name, elementType;
+  std::vector<Expression> shape; ///< outermost first
+  Expression bytes() const;
+};
+
+/// The attribute of a kernel that says why its stage has a launch of its own,
+/// where it may share one.
+inline constexpr llvm::StringLiteral kApart = "moe.apart";
+
+/// What a kernel of slices keeps in memory while it runs.
+inline constexpr llvm::StringLiteral kSlices = "slices";
+
+/// The workspace of a program whose kernels are formed, by first use.
+std::vector<WorkspaceValue> workspaceValues(moe::ProgramOp program);
+
+/// Bound on the tiles of the rows of `experts` experts, of `rows`.
+Expression tileCapacity(int64_t tileRows, int64_t experts);
+
+/// The bound on rows: tokens * top_k, or slots * experts where rows come by
+/// expert.
+Expression rowCapacity(moe::ProgramOp program);
+
+/// The stages in a kernel, in order.
+template <typename Op> Op findStage(moe::KernelOp kernel) {
+  for (mlir::Operation &op : kernel.getBody().front())
+    if (auto found = llvm::dyn_cast<Op>(op))
+      return found;
+  return {};
+}
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_PLAN_PROGRAMVALUES_H

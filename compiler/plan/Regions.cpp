@@ -1,0 +1,95 @@
+//===- Regions.cpp - offsets of regions in few words ----------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A text is shortened only where it can be read back as it was.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/plan/Regions.h"
+
+#include "compiler/plan/Liveness.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <fmt/format.h>
+
+using llvm::StringRef;
+using namespace moec;
+using namespace moec::compiler;
+
+/// The whole text; `depth` ends circles.
+static Result<std::string>
+expand(StringRef text, llvm::ArrayRef<PlacedRegion> regions, size_t depth) {
+  std::string made;
+  while (true) {
+    auto [before, behind] = text.split("end(");
+    made += before;
+    if (behind.empty())
+      return made;
+    auto [name, rest] = behind.split(')');
+    const auto *region = llvm::find_if(
+        regions, [&](const PlacedRegion &r) { return r.value == name; });
+    if (region == regions.end() || depth == 0)
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("'end({})' is the end of no region in front",
+                               name.str())};
+    auto offset = expand(region->offset, regions, depth - 1);
+    if (!offset)
+      return offset;
+    made +=
+        fmt::format("({} + ceildiv({}, {}) * {})", *offset,
+                    region->bytes.text(), kRegionAlignment, kRegionAlignment);
+    text = rest;
+  }
+}
+
+Result<Expression> compiler::withoutEnds(StringRef text,
+                                         llvm::ArrayRef<PlacedRegion> regions) {
+  auto whole = expand(text, regions, regions.size());
+  if (!whole)
+    return whole.takeError();
+  return Expression::parse(*whole);
+}
+
+/// `text` with `word` in place of whole operands that read `part`.
+static std::string replaced(StringRef text, StringRef part, StringRef word) {
+  const auto isPart = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+  std::string made;
+  for (size_t at = 0; at < text.size();) {
+    const StringRef rest = text.substr(at);
+    if (rest.starts_with(part) && (at == 0 || !isPart(text[at - 1])) &&
+        (rest.size() == part.size() || !isPart(rest[part.size()]))) {
+      made += word;
+      at += part.size();
+    } else {
+      made += text[at++];
+    }
+  }
+  return made;
+}
+
+std::string compiler::withEnds(const Expression &expression,
+                               llvm::ArrayRef<PlacedRegion> regions) {
+  std::vector<std::pair<std::string, std::string>> ends;
+  for (const PlacedRegion &region : regions) {
+    auto end = withoutEnds("end(" + region.value + ")", regions);
+    if (end && !end->constant())
+      ends.emplace_back(end->text(), "end(" + region.value + ")");
+  }
+  // The longest first: it may hold others.
+  llvm::stable_sort(
+      ends, [](auto &a, auto &b) { return a.first.size() > b.first.size(); });
+  std::string made = expression.text();
+  for (const auto &[part, word] : ends) {
+    std::string shorter = replaced(made, part, word);
+    auto same = withoutEnds(shorter, regions);
+    if (same && *same == expression)
+      made = std::move(shorter);
+  }
+  return made;
+}

@@ -1,0 +1,199 @@
+//===- Kernels.h - kinds of kernel ------------------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A kind is a template and the stages that it does. moe.kernel names its row;
+// passes and emitters ask the row. A kind whose row has arguments, members and
+// a grid needs no other line of the compiler.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_DIALECT_CATALOG_KERNELS_H
+#define MOEC_DIALECT_CATALOG_KERNELS_H
+
+#include "dialect/catalog/Catalog.h"
+
+namespace moec::catalog {
+
+struct KernelKind {
+  std::string_view name;
+  std::string_view header;   ///< in templates/moe/kernel
+  std::string_view function; ///< in namespace moe
+  /// The stages in their order. A '?' follows one that may be absent.
+  std::string_view stages;
+  /// Fields that a programmatic launch reads before the launch in front of it
+  /// has ended, where that one does not write them.
+  std::string_view early = "";
+  /// Every CTA routes the few tokens for itself.
+  bool routesItself = false;
+  /// The argument block: operands and results by name, `x.stride` for the
+  /// stride of the rows of x, `tokens` for their number. An operand that a
+  /// stage lacks has no field. Empty: the emitter knows the block.
+  std::string_view arguments = "";
+  /// Members of Config: `Type:operand` is the element type of an operand,
+  /// `number` a fact of the kernel (compiler/plan/KernelFacts.h) as kNumber,
+  /// `number=other` takes another fact, a number or a flag where that is
+  /// absent.
+  std::string_view members = "";
+  /// CTAs, with facts in braces. Empty: moe-plan-launches knows them.
+  std::string_view grid = "";
+  /// The sizes in the name of the entry, likewise.
+  std::string_view label = "";
+};
+
+inline constexpr std::string_view kRoutingInputs =
+    "logits given_ids given_weights valid_tokens";
+
+inline constexpr KernelKind kKernelKinds[] = {
+    {.name = "route",
+     .header = "route.cuh",
+     .function = "route",
+     .stages = "route count quantize?",
+     .label = "{block_tokens}"},
+    {.name = "route_permute",
+     .header = "route.cuh",
+     .function = "route",
+     .stages = "route count permute quantize?",
+     .label = "{block_tokens}"},
+    {.name = "permute",
+     .header = "permute.cuh",
+     .function = "permute",
+     .stages = "permute",
+     .arguments = "topk_ids block_counts tokens rows positions offsets tiles "
+                  "tile_count counts",
+     .members = "experts local_begin local_experts top_k block_tokens "
+                "tile_rows row_step=tile_rows counters=2",
+     .grid = "ceildiv(tokens, {block_tokens})",
+     .label = "{block_tokens}x{tile_rows}"},
+    {.name = "batch",
+     .header = "batch.cuh",
+     .function = "batch",
+     .stages = "batch",
+     .arguments = "expert_num_tokens tokens tiles tile_count",
+     .members = "local_experts=experts tile_rows row_step=tile_rows",
+     .grid = "1",
+     .label = "{tile_rows}"},
+    {.name = "grouped_matmul",
+     .header = "grouped_matmul.cuh",
+     .function = "groupedMatmul",
+     .stages = "grouped_matmul activate? quantize?",
+     .early = "tiles tile_count"},
+    {.name = "activate",
+     .header = "activate.cuh",
+     .function = "activate",
+     .stages = "activate",
+     .arguments = "input offsets addend rows activation_alpha activation_beta "
+                  "activation_linear_beta activation_limit result",
+     .grid = "rows"},
+    {.name = "combine",
+     .header = "combine.cuh",
+     .function = "combine",
+     .stages = "combine",
+     .early = "positions topk_weights topk_ids",
+     .arguments = "partials positions topk_weights tokens out residual addend "
+                  "identity identity.stride topk_ids",
+     .members = "Input:identity Partial:partials Output:out top_k hidden "
+                "column_blocks places_early=early",
+     .grid = "tokens * {column_blocks}"},
+    {.name = "permute_columns",
+     .header = "permute_columns.cuh",
+     .function = "permuteColumns",
+     .stages = "permute_columns",
+     .arguments = "input input.stride rows offsets order result",
+     .members = "Element:input columns experts top_k=1",
+     .grid = "rows"},
+    {.name = "amax",
+     .header = "quantize.cuh",
+     .function = "amax",
+     .stages = "amax"},
+    {.name = "quantize",
+     .header = "quantize.cuh",
+     .function = "quantize",
+     .stages = "quantize"},
+    {.name = "dequantize",
+     .header = "dequantize.cuh",
+     .function = "dequantize",
+     .stages = "dequantize",
+     .arguments = "input input.stride scale second_scale expert_num_tokens "
+                  "tokens data",
+     .members = "columns scale_rows=group_rows scale_columns=group_columns "
+                "second_per_token=false experts=rank_experts",
+     .label = "1x8"},
+    {.name = "route_gate_up",
+     .header = "route_gate_up.cuh",
+     .function = "routeGateUp",
+     .stages = "route count permute amax? quantize? grouped_matmul activate",
+     .routesItself = true,
+     .label = "{schedule_tokens}"},
+    {.name = "down_combine",
+     .header = "down_combine.cuh",
+     .function = "downCombine",
+     .stages = "route count permute amax? quantize? grouped_matmul combine",
+     .early = kRoutingInputs,
+     .routesItself = true,
+     .label = "{schedule_tokens}"},
+    {.name = "down_slices",
+     .header = "down_slices.cuh",
+     .function = "downSlices",
+     .stages = "grouped_matmul combine",
+     .early = "tiles tile_count"},
+    // Packing, once a layer: of the steps of moe.pack, moe.pack_order and
+    // moe.quantize_weights.
+    {.name = "pack_copy",
+     .header = "pack.cuh",
+     .function = "packCopy",
+     .stages = "pack_copy"},
+    {.name = "pack_interleave",
+     .header = "pack.cuh",
+     .function = "packInterleave",
+     .stages = "pack_interleave"},
+    {.name = "pack_stored",
+     .header = "pack.cuh",
+     .function = "packStored",
+     .stages = "pack_stored"},
+    {.name = "pack_order",
+     .header = "pack.cuh",
+     .function = "packOrder",
+     .stages = "pack_order"},
+    {.name = "pack_scales",
+     .header = "quantize_weights.cuh",
+     .function = "packScales",
+     .stages = "pack_scales"},
+    {.name = "pack_codes",
+     .header = "quantize_weights.cuh",
+     .function = "packCodes",
+     .stages = "pack_codes"},
+};
+
+/// Whether a kernel of the kind holds these stages, words in their order.
+constexpr bool holds(const KernelKind &kind, std::string_view stages) {
+  std::string_view left = kind.stages;
+  while (!left.empty()) {
+    std::string_view word = wordAt(left, 0);
+    left.remove_prefix(word.size() < left.size() ? word.size() + 1
+                                                 : word.size());
+    const bool optional = word.ends_with('?');
+    word = optional ? word.substr(0, word.size() - 1) : word;
+    if (wordAt(stages, 0) == word)
+      stages.remove_prefix(word.size() < stages.size() ? word.size() + 1
+                                                       : word.size());
+    else if (!optional)
+      return false;
+  }
+  return stages.empty();
+}
+
+/// The kind that holds these stages, or null.
+constexpr const KernelKind *kindOf(std::string_view stages) {
+  for (const KernelKind &kind : kKernelKinds)
+    if (holds(kind, stages))
+      return &kind;
+  return nullptr;
+}
+
+} // namespace moec::catalog
+
+#endif // MOEC_DIALECT_CATALOG_KERNELS_H

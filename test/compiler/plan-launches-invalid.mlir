@@ -1,0 +1,33 @@
+// RUN: moec-opt --moe-plan-launches --split-input-file --verify-diagnostics %s
+
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
+^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
+  // expected-error@+1 {{kernel has no schedule; run moe-select-schedule first}}
+  moe.kernel @combine kind = combine fields ["partials", "positions", "topk_weights"] results ["out"] {
+  ^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
+    %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+    moe.yield %d : tensor<?x64xbf16>
+  }
+  moe.variant @all tokens [1, 64] {
+    %out = moe.launch @combine(%y, %p, %w) results ["out"] : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+    moe.return %out outputs ["out"] : (tensor<?x64xbf16>) -> ()
+  }
+}
+
+// -----
+
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
+^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
+  // expected-error@+1 {{the plan that stands is not one of this kernel: expected #moe.plan<grid = "tokens", column_blocks = 1, label = "1x64">, got #moe.plan<grid = "tokens * 2", column_blocks = 2, label = "1x32">; take 'plan' away to have it made again}}
+  moe.kernel @combine kind = combine schedule #moe.schedule<engine = simt, threads = 128, programmatic> plan #moe.plan<grid = "tokens * 2", column_blocks = 2, label = "1x32"> fields ["partials", "positions", "topk_weights"] results ["out"] {
+  ^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
+    %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+    moe.yield %d : tensor<?x64xbf16>
+  }
+  moe.variant @all tokens [1, 64] {
+    %out = moe.launch @combine(%y, %p, %w) results ["out"] : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
+    moe.return %out outputs ["out"] : (tensor<?x64xbf16>) -> ()
+  }
+}
