@@ -201,7 +201,7 @@ def PlanLaunchesPass : Moe_ProgramPass<"moe-plan-launches"> {
     which column tiles it counts and awaits. A kernel that several variants launch
     does what is right in each.
 
-    Before: `moe.kernel @down kind = grouped_matmul schedule #moe.schedule<...>`.
+    Before: `moe.kernel @down kind = grouped_matmul schedule #moe.wgmma_schedule<...>`.
     After: besides `plan #moe.plan<grid = "...", shared_bytes = 192704, cursor = 2, awaits = 12, ...>`.
     A plan that stands in the module must be the one that would be made.
   }];

@@ -140,7 +140,7 @@ std::vector<int64_t> suspectsOf(const std::vector<RowError> &rows,
 /// Applies the rules to the rows' errors; tokenOf(i) names row i.
 template <typename TokenOf>
 Report judge(const std::vector<RowError> &rows, TokenOf tokenOf, double bound,
-             double valuesPerRow) {
+             double valuesPerRow, int64_t columns) {
   Report report;
   report.bound = bound;
   double error2 = 0, norm2 = 0, norm4 = 0;
@@ -162,8 +162,10 @@ Report judge(const std::vector<RowError> &rows, TokenOf tokenOf, double bound,
     }
   }
   report.whole = ratio(error2, norm2);
-  const bool few = norm2 * norm2 * valuesPerRow < kFewValues * norm4;
-  const double wholeBound = few ? kRowFactor * bound : bound;
+  const double evenRows = norm4 > 0 ? norm2 * norm2 / norm4 : 1;
+  const bool few = evenRows * valuesPerRow < kFewValues;
+  const double scatter = kScatter / std::sqrt(evenRows * double(columns));
+  const double wholeBound = bound * (few ? kRowFactor : 1 + scatter);
 
   std::string failures;
   // Written so that a NaN fails.
@@ -246,8 +248,7 @@ Report compareRows(const std::vector<double> &reference,
               element);
       });
   return judge(
-      rows, [&](size_t i) { return list[i]; }, bound,
-      std::min(valuesPerRow, double(columns)));
+      rows, [&](size_t i) { return list[i]; }, bound, valuesPerRow, columns);
 }
 
 Report compareDevices(const void *trusted, const void *out,
@@ -263,8 +264,7 @@ Report compareDevices(const void *trusted, const void *out,
           element);
   });
   return judge(
-      rows, [](size_t i) { return int64_t(i); }, bound,
-      std::min(valuesPerRow, double(columns)));
+      rows, [](size_t i) { return int64_t(i); }, bound, valuesPerRow, columns);
 }
 
 std::string compareRouting(const Routing &routing, const int32_t *ids,

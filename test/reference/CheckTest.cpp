@@ -63,7 +63,7 @@ TEST(Check, WholeRuleSeesASmallErrorEverywhere) {
     value *= 1.003f; // within the row rule and the element rule
   const Report report = output.check(kBf16);
   EXPECT_FALSE(report.passed);
-  EXPECT_THAT(report.text, HasSubstr("whole tensor 0.003 > 0.0025"));
+  EXPECT_THAT(report.text, HasSubstr("whole tensor 0.003 > 0.002"));
   EXPECT_LE(report.worstRow, kRowFactor * kBf16);
   EXPECT_LE(report.worstElement, kElementFactor * kBf16);
 }
@@ -225,9 +225,19 @@ TEST(Check, TheWholeOfFewValuesIsJudgedAsARow) {
   EXPECT_FALSE(passes(64, kColumns, kFewValues));
   // Rows of one size count as two.
   EXPECT_FALSE(passes(1, kColumns, kFewValues / 2));
-  // Elements of the output count as values of the intermediate do.
-  EXPECT_TRUE(passes(64, kColumns / 2, kFewValues));
-  EXPECT_FALSE(passes(1, kColumns / 2, kFewValues));
+}
+
+TEST(Check, TheBoundOfTheWholeGrowsForFewElements) {
+  auto passes = [&](int64_t columns, float factor) {
+    const std::vector<double> reference(columns, 1);
+    const std::vector<float> out(columns, factor);
+    return compareRows(reference, {0}, columns, out.data(), *findElement("f32"),
+                       columns, kBf16)
+        .passed;
+  };
+  EXPECT_TRUE(passes(400, 1 + 1.09f * float(kBf16)));
+  EXPECT_FALSE(passes(400, 1 + 1.11f * float(kBf16)));
+  EXPECT_FALSE(passes(40000, 1 + 1.09f * float(kBf16)));
 }
 
 TEST(Check, DevicesAreComparedRowByRow) {
