@@ -127,20 +127,14 @@ moec_status moec_package_value_shape(const moec_package *package,
                                      const char *name, int64_t tokens,
                                      int64_t *shape) {
   return guarded([&]() -> Result<void> {
-    auto value = namedValue(package, "moec_package_value_shape", name);
-    if (!value)
-      return value.takeError();
+    auto value = TRY(namedValue(package, "moec_package_value_shape", name));
     if (!shape)
       return nullArgument("moec_package_value_shape", "shape");
-    auto symbols = symbolsOf(package, tokens);
-    if (!symbols)
-      return symbols.takeError();
+    auto symbols = TRY(symbolsOf(package, tokens));
     std::vector<int64_t> extents;
-    for (const Expression &expression : (*value)->shape) {
-      auto extent = expression.evaluate(*symbols);
-      if (!extent)
-        return extent.takeError();
-      extents.push_back(*extent);
+    for (const Expression &expression : value->shape) {
+      auto extent = TRY(expression.evaluate(symbols));
+      extents.push_back(extent);
     }
     std::copy(extents.begin(), extents.end(), shape);
     return {};
@@ -151,18 +145,12 @@ moec_status moec_package_value_bytes(const moec_package *package,
                                      const char *name, int64_t tokens,
                                      uint64_t *bytes) {
   return guarded([&]() -> Result<void> {
-    auto value = namedValue(package, "moec_package_value_bytes", name);
-    if (!value)
-      return value.takeError();
+    auto value = TRY(namedValue(package, "moec_package_value_bytes", name));
     if (!bytes)
       return nullArgument("moec_package_value_bytes", "bytes");
-    auto symbols = symbolsOf(package, tokens);
-    if (!symbols)
-      return symbols.takeError();
-    auto size = valueBytes(**value, *symbols);
-    if (!size)
-      return size.takeError();
-    *bytes = static_cast<uint64_t>(*size);
+    auto symbols = TRY(symbolsOf(package, tokens));
+    auto size = TRY(valueBytes(*value, symbols));
+    *bytes = static_cast<uint64_t>(size);
     return {};
   });
 }
@@ -196,10 +184,8 @@ moec_status moec_package_variant_for(const moec_package *package,
     if (!package || !index)
       return nullArgument("moec_package_variant_for",
                           package ? "index" : "package");
-    auto variant = package->package->variantFor(tokens);
-    if (!variant)
-      return variant.takeError();
-    *index = *variant;
+    auto variant = TRY(package->package->variantFor(tokens));
+    *index = variant;
     return {};
   });
 }
@@ -210,10 +196,8 @@ moec_status moec_package_workspace_bytes(const moec_package *package,
     if (!package || !bytes)
       return nullArgument("moec_package_workspace_bytes",
                           package ? "bytes" : "package");
-    auto size = package->package->workspaceBytes(tokens);
-    if (!size)
-      return size.takeError();
-    *bytes = static_cast<uint64_t>(*size);
+    auto size = TRY(package->package->workspaceBytes(tokens));
+    *bytes = static_cast<uint64_t>(size);
     return {};
   });
 }
@@ -224,10 +208,8 @@ moec_status moec_package_pack_scratch_bytes(const moec_package *package,
     if (!package || !bytes)
       return nullArgument("moec_package_pack_scratch_bytes",
                           package ? "bytes" : "package");
-    auto size = package->package->packScratchBytes();
-    if (!size)
-      return size.takeError();
-    *bytes = static_cast<uint64_t>(*size);
+    auto size = TRY(package->package->packScratchBytes());
+    *bytes = static_cast<uint64_t>(size);
     return {};
   });
 }

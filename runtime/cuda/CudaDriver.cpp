@@ -75,16 +75,13 @@ static Result<CudaDriver> openDriver() {
 
 Result<const CudaDriver *> CudaDriver::get() {
   // The driver stays open: unloading libcuda is not supported by NVIDIA.
-  static const Result<CudaDriver> driver = openDriver();
-  if (!driver)
-    return driver.error();
-  return &*driver;
+  static const CudaDriver driver = TRY(openDriver());
+  return &driver;
 }
 
 Result<void> CudaDriver::upload(CUdeviceptr to, const void *from,
                                 size_t bytes) const {
-  if (auto ok = check(memcpyHtoD(to, from, bytes), "cuMemcpyHtoD"); !ok)
-    return ok;
+  TRY(check(memcpyHtoD(to, from, bytes), "cuMemcpyHtoD"));
   return check(streamSynchronize(legacyStream()), "cuStreamSynchronize");
 }
 

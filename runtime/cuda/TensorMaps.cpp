@@ -87,18 +87,14 @@ Result<TensorMapShape> moec::runtime::shapeOf(const TensorMap &map,
        &shape.outOfBoundsFill},
   };
   for (const auto &entry : names) {
-    auto value = number(map, entry.field, entry.name, entry.table);
-    if (!value)
-      return value.takeError();
-    *entry.to = *value;
+    auto value = TRY(number(map, entry.field, entry.name, entry.table));
+    *entry.to = value;
   }
   for (size_t i = 0; i < rank; ++i) {
-    auto extent = map.extents[i].evaluate(symbols);
-    if (!extent)
-      return extent.takeError();
-    if (*extent < 1 || *extent > (int64_t(1) << 32))
+    auto extent = TRY(map.extents[i].evaluate(symbols));
+    if (extent < 1 || extent > (int64_t(1) << 32))
       return invalid(
-          map, fmt::format("extent {} is {}, expected 1 to 2^32", i, *extent));
+          map, fmt::format("extent {} is {}, expected 1 to 2^32", i, extent));
     if (map.box[i] < 1 || map.box[i] > 256)
       return invalid(map, fmt::format("box extent {} is {}, expected 1 to 256",
                                       i, map.box[i]));
@@ -106,19 +102,17 @@ Result<TensorMapShape> moec::runtime::shapeOf(const TensorMap &map,
       return invalid(map,
                      fmt::format("element stride {} is {}, expected 1 to 8", i,
                                  map.elementStrides[i]));
-    shape.extents[i] = static_cast<uint64_t>(*extent);
+    shape.extents[i] = static_cast<uint64_t>(extent);
     shape.box[i] = static_cast<uint32_t>(map.box[i]);
     shape.elementStrides[i] = static_cast<uint32_t>(map.elementStrides[i]);
     if (i + 1 == rank)
       break;
-    auto stride = map.strides[i].evaluate(symbols);
-    if (!stride)
-      return stride.takeError();
-    if (*stride <= 0 || *stride % 16 != 0 || *stride >= (int64_t(1) << 40))
+    auto stride = TRY(map.strides[i].evaluate(symbols));
+    if (stride <= 0 || stride % 16 != 0 || stride >= (int64_t(1) << 40))
       return invalid(map, fmt::format("stride {} is {} bytes, expected a "
                                       "multiple of 16 below 2^40",
-                                      i + 1, *stride));
-    shape.strides[i] = static_cast<uint64_t>(*stride);
+                                      i + 1, stride));
+    shape.strides[i] = static_cast<uint64_t>(stride);
   }
   return shape;
 }
@@ -132,9 +126,7 @@ Result<CUtensorMap> moec::runtime::encode(const CudaDriver &driver,
                  fmt::format("tensor map {}: this driver has no "
                              "cuTensorMapEncodeTiled (CUDA 12.0 or later has)",
                              map.name)};
-  auto shape = shapeOf(map, symbols);
-  if (!shape)
-    return shape.takeError();
+  auto shape = TRY(shapeOf(map, symbols));
   uint64_t alignment = map.interleave == "32b" ? 32 : 16;
   if (address == 0 || address % alignment != 0)
     return Error{ErrorCode::Misaligned,
@@ -143,11 +135,11 @@ Result<CUtensorMap> moec::runtime::encode(const CudaDriver &driver,
                              map.name, address, map.value, alignment)};
   CUtensorMap result;
   auto ok = driver.check(driver.tensorMapEncodeTiled(
-                             &result, shape->dataType, shape->rank,
-                             reinterpret_cast<void *>(address), shape->extents,
-                             shape->strides, shape->box, shape->elementStrides,
-                             shape->interleave, shape->swizzle,
-                             shape->l2Promotion, shape->outOfBoundsFill),
+                             &result, shape.dataType, shape.rank,
+                             reinterpret_cast<void *>(address), shape.extents,
+                             shape.strides, shape.box, shape.elementStrides,
+                             shape.interleave, shape.swizzle, shape.l2Promotion,
+                             shape.outOfBoundsFill),
                          "cuTensorMapEncodeTiled");
   if (!ok)
     return invalid(map, ok.error().message);

@@ -136,31 +136,22 @@ Result<Scales> scalesOf(KernelRun &run, const Stage &stage, int64_t lhsRows,
                                 scales.rhsRows, scales.rhsColumns, n));
   scales.perExpert =
       scales.parts * ((scales.partRows + scales.rhsRows - 1) / scales.rhsRows);
-  Result<View> lhs =
-      run.operand(stage, "lhs_scale", scales.lhsRows ? lhsRows : 1,
-                  (k + scales.lhsColumns - 1) / scales.lhsColumns);
-  if (!lhs)
-    return lhs.takeError();
+  View lhs = TRY(run.operand(stage, "lhs_scale", scales.lhsRows ? lhsRows : 1,
+                             (k + scales.lhsColumns - 1) / scales.lhsColumns));
   auto ofWeight = [&](const char *name) {
     return scales.twoDimensions
                ? run.operand(stage, name, experts, scales.perExpert)
                : run.operand(stage, name, experts * scales.perExpert,
                              (k + scales.rhsColumns - 1) / scales.rhsColumns);
   };
-  Result<View> rhs = ofWeight("rhs_scale");
-  if (!rhs)
-    return rhs.takeError();
-  Result<View> zeroPoint = ofWeight("rhs_zero_point");
-  if (!zeroPoint)
-    return zeroPoint.takeError();
-  Result<View> second =
-      run.operand(stage, "rhs_second_scale", experts, scales.parts);
-  if (!second)
-    return second.takeError();
-  scales.lhs = *lhs;
-  scales.rhs = *rhs;
-  scales.zeroPoint = *zeroPoint;
-  scales.second = *second;
+  View rhs = TRY(ofWeight("rhs_scale"));
+  View zeroPoint = TRY(ofWeight("rhs_zero_point"));
+  View second =
+      TRY(run.operand(stage, "rhs_second_scale", experts, scales.parts));
+  scales.lhs = lhs;
+  scales.rhs = rhs;
+  scales.zeroPoint = zeroPoint;
+  scales.second = second;
   if (lhsRows == 0)
     return scales;
   for (auto [name, view] : {std::pair("lhs_scale", &scales.lhs),
@@ -183,31 +174,24 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
     return run.fail(stage, fmt::format("expected n, k, experts and top_k of at "
                                        "least 1, got {}, {}, {}, {}",
                                        n, k, experts, topK));
-  Result<RowOrder> order = RowOrder::of(run, stage, n);
-  if (!order)
-    return order.takeError();
-  Result<View> count = run.operand(stage, "tile_count", 1, 3);
+  RowOrder order = TRY(RowOrder::of(run, stage, n));
+  View count = TRY(run.operand(stage, "tile_count", 1, 3));
   if (!count)
-    return count.takeError();
-  if (!*count)
     return run.fail(stage, "expected memory for tile_count");
-  int64_t tileCount = count->integer(0);
+  int64_t tileCount = count.integer(0);
   if (tileCount < 0)
     return run.fail(
         stage, fmt::format("expected a tile count >= 0, got {}", tileCount));
   // Every tile needs at least one CTA; what the grid lacks is not computed.
   tileCount = std::min(tileCount, run.ctas());
-  Result<View> tiles = run.operand(stage, "tiles", tileCount, 4);
-  if (!tiles)
-    return tiles.takeError();
+  View tiles = TRY(run.operand(stage, "tiles", tileCount, 4));
   struct Tile {
     int64_t expert, begin, end;
   };
   std::vector<Tile> work;
   int64_t endRow = 0;
   for (int64_t i = 0; i < tileCount; ++i) {
-    Tile tile = {tiles->integer(i, 0), tiles->integer(i, 1),
-                 tiles->integer(i, 2)};
+    Tile tile = {tiles.integer(i, 0), tiles.integer(i, 1), tiles.integer(i, 2)};
     if (tile.expert < 0 || tile.expert >= experts || tile.begin < 0 ||
         tile.end <= tile.begin)
       return run.fail(stage, fmt::format("expected a tile of one of {} experts "
@@ -223,15 +207,13 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
   std::vector<int64_t> source(endRow, 0);
   int64_t lhsRows = endRow;
   if (gather) {
-    Result<View> rows = run.operand(stage, "rows", 1, endRow);
-    if (!rows)
-      return rows.takeError();
+    View rows = TRY(run.operand(stage, "rows", 1, endRow));
     lhsRows = 0;
-    if (endRow && !*rows)
+    if (endRow && !rows)
       return run.fail(stage, "expected memory for rows");
     for (const Tile &tile : work)
       for (int64_t row = tile.begin; row < tile.end; ++row) {
-        int64_t pair = rows->integer(0, row);
+        int64_t pair = rows.integer(0, row);
         if (pair < 0)
           return run.fail(stage, fmt::format("expected pairs >= 0 in rows, got "
                                              "{} at {}",
@@ -243,26 +225,16 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
     for (int64_t row = 0; row < endRow; ++row)
       source[row] = row;
   }
-  Result<View> lhs = run.operand(stage, "lhs", lhsRows, k);
-  if (!lhs)
-    return lhs.takeError();
-  Result<View> rhs = run.operand(stage, "rhs", experts * n, k);
-  if (!rhs)
-    return rhs.takeError();
-  Result<Scales> scales = scalesOf(run, stage, lhsRows, n, k, experts);
-  if (!scales)
-    return scales.takeError();
-  Result<View> bias = run.operand(stage, "bias", experts, n);
-  if (!bias)
-    return bias.takeError();
-  if (stage.operands.count("bias") && !*bias)
+  View lhs = TRY(run.operand(stage, "lhs", lhsRows, k));
+  View rhs = TRY(run.operand(stage, "rhs", experts * n, k));
+  Scales scales = TRY(scalesOf(run, stage, lhsRows, n, k, experts));
+  View bias = TRY(run.operand(stage, "bias", experts, n));
+  if (stage.operands.count("bias") && !bias)
     return run.fail(stage, "expected memory for bias");
-  Result<View> result = run.result(stage, "result", endRow, n);
-  if (!result)
-    return result.takeError();
+  View result = TRY(run.result(stage, "result", endRow, n));
   if (work.empty())
     return {};
-  if (!*lhs || !*rhs || !*result)
+  if (!lhs || !rhs || !result)
     return run.fail(stage, "expected memory for lhs, rhs and result");
 
   constexpr int64_t chunkColumns = 64;
@@ -277,36 +249,35 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
     std::vector<float> left(rowCount * k), weight(k), biases(n);
     std::vector<float> products(rowCount * (end - begin));
     for (int64_t r = 0; r < rowCount; ++r)
-      loadFloats(lhs->storage, lhs->at(source[tile.begin + r]), k,
-                 &left[r * k]);
-    if (*bias)
-      loadFloats(bias->storage, bias->at(tile.expert), n, biases.data());
+      loadFloats(lhs.storage, lhs.at(source[tile.begin + r]), k, &left[r * k]);
+    if (bias)
+      loadFloats(bias.storage, bias.at(tile.expert), n, biases.data());
     for (int64_t c = begin; c < end; ++c) {
-      loadFloats(rhs->storage, rhs->at(tile.expert * n + c), k, weight.data());
-      RowOrder::Row stored = order->at(c);
-      if (scales->given)
+      loadFloats(rhs.storage, rhs.at(tile.expert * n + c), k, weight.data());
+      RowOrder::Row stored = order.at(c);
+      if (scales.given)
         for (float &value : weight)
-          value -= middleOf(rhs->storage);
-      if (scales->ofWeights)
-        scales->dequantize(rhs->storage, lhs->storage, tile.expert, stored,
-                           weight);
-      const int64_t step = scales->given ? scales->step : k;
+          value -= middleOf(rhs.storage);
+      if (scales.ofWeights)
+        scales.dequantize(rhs.storage, lhs.storage, tile.expert, stored,
+                          weight);
+      const int64_t step = scales.given ? scales.step : k;
       for (int64_t r = 0; r < rowCount; ++r) {
         float sum = 0;
         for (int64_t at = 0; at < k; at += step) {
           float part =
               dot(&left[r * k + at], &weight[at], std::min(step, k - at));
-          if (scales->given)
-            part *= scales->ofLhs(source[tile.begin + r], at) *
-                    scales->ofRhs(tile.expert, stored, at);
+          if (scales.given)
+            part *= scales.ofLhs(source[tile.begin + r], at) *
+                    scales.ofRhs(tile.expert, stored, at);
           sum += part;
         }
         products[r * (end - begin) + c - begin] = sum + biases[stored.stored];
       }
     }
     for (int64_t r = 0; r < rowCount; ++r)
-      storeFloats(result->storage, &products[r * (end - begin)], end - begin,
-                  result->at(tile.begin + r, begin));
+      storeFloats(result.storage, &products[r * (end - begin)], end - begin,
+                  result.at(tile.begin + r, begin));
     progress.advance();
   });
   return {};

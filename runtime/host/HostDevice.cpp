@@ -103,17 +103,13 @@ Result<HostDevice> HostDevice::create(const Manifest &manifest,
                                       const Target &target, Options options) {
   auto impl = std::make_unique<Impl>(manifest, target);
   if (options.threads < 1) {
-    Result<int64_t> jobs = envInteger("MOEC_JOBS");
-    if (!jobs)
-      return jobs.takeError();
-    options.threads = *jobs > 0 ? *jobs : usableThreads();
+    int64_t jobs = TRY(envInteger("MOEC_JOBS"));
+    options.threads = jobs > 0 ? jobs : usableThreads();
   }
   for (const Kernel &kernel : target.kernels) {
-    Result<ArgumentPacker> packer =
-        ArgumentPacker::create(manifest, target, kernel);
-    if (!packer)
-      return packer.takeError();
-    impl->packers.emplace(kernel.name, std::move(*packer));
+    ArgumentPacker packer =
+        TRY(ArgumentPacker::create(manifest, target, kernel));
+    impl->packers.emplace(kernel.name, std::move(packer));
   }
   impl->options = options;
   return HostDevice(std::move(impl));
@@ -124,17 +120,12 @@ Result<int64_t> HostDevice::workspaceBytes(int64_t tokens,
   if (tokens == 0)
     return 0;
   if (!variant) {
-    Result<const Variant *> chosen = selectVariant(
-        impl->manifest, impl->target, tokens, impl->options.smCount);
-    if (!chosen)
-      return chosen.takeError();
-    variant = *chosen;
+    variant = TRY(selectVariant(impl->manifest, impl->target, tokens,
+                                impl->options.smCount));
   }
-  Result<Symbols> symbols =
-      symbolsFor(impl->manifest, tokens, impl->options.smCount);
-  if (!symbols)
-    return symbols.takeError();
-  return variant->workspaceBytes.evaluate(*symbols);
+  Symbols symbols =
+      TRY(symbolsFor(impl->manifest, tokens, impl->options.smCount));
+  return variant->workspaceBytes.evaluate(symbols);
 }
 
 Result<int64_t> HostDevice::scratchBytes(const Pack &pack) const {
@@ -153,16 +144,12 @@ Result<void> HostDevice::Impl::bind(Binding &binding, size_t index,
                                     const Symbols &symbols,
                                     const Tensor &tensor) const {
   const Value &value = valueAt(manifest, target, index);
-  Result<BoundValue> bound = bindValue(value, symbols, addressOf(tensor.data),
-                                       tensor.elementType, tensor.rowStride);
-  if (!bound)
-    return bound.takeError();
-  Result<int64_t> bytes =
-      valueBytes(value, symbols, tensor.elementType, tensor.rowStride);
-  if (!bytes)
-    return bytes.takeError();
-  binding.values[index] = *bound;
-  binding.bytes[index] = *bytes;
+  BoundValue bound = TRY(bindValue(value, symbols, addressOf(tensor.data),
+                                   tensor.elementType, tensor.rowStride));
+  int64_t bytes =
+      TRY(valueBytes(value, symbols, tensor.elementType, tensor.rowStride));
+  binding.values[index] = bound;
+  binding.bytes[index] = bytes;
   return {};
 }
 
@@ -183,8 +170,7 @@ Result<Binding> HostDevice::Impl::bindCommon(const Symbols &symbols,
     if (role == ValueRole::Workspace || role == ValueRole::State)
       return invalidArgument(fmt::format(
           "expected inputs, outputs and weights, '{}' is none of them", name));
-    if (Result<void> bound = bind(binding, index, symbols, tensor); !bound)
-      return bound.takeError();
+    TRY(bind(binding, index, symbols, tensor));
   }
   return binding;
 }
@@ -224,9 +210,7 @@ Result<void> HostDevice::Impl::launch(const Launch &launch,
   if (!kernel || packer == packers.end())
     return Error{ErrorCode::InvalidManifest,
                  fmt::format("unknown kernel '{}'", launch.kernel)};
-  Result<std::array<int64_t, 3>> grid = gridOf(launch, *kernel, symbols);
-  if (!grid)
-    return grid.takeError();
+  std::array<int64_t, 3> grid = TRY(gridOf(launch, *kernel, symbols));
 
   // The host's idea of a tensor map is the address alone.
   std::function<Result<void>(size_t, std::byte *)> tensorMap =
@@ -243,18 +227,15 @@ Result<void> HostDevice::Impl::launch(const Launch &launch,
   sources.firstExpert = firstExpert;
   sources.tensorMap = &tensorMap;
   std::vector<std::byte> block(packer->second.bytes());
-  if (Result<void> packed = packer->second.pack(sources, block.data()); !packed)
-    return packed.takeError();
+  TRY(packer->second.pack(sources, block.data()));
 
   KernelRun run(manifest, target, *kernel);
   run.symbols = symbols;
-  run.grid = *grid;
+  run.grid = grid;
   // The CTAs of a persistent grid take tiles until there are none.
   if (launch.grid.persistent) {
-    Result<int64_t> tiles = launch.grid.tiles.evaluate(symbols);
-    if (!tiles)
-      return tiles.takeError();
-    run.grid = {*tiles, 1, 1};
+    int64_t tiles = TRY(launch.grid.tiles.evaluate(symbols));
+    run.grid = {tiles, 1, 1};
   }
   run.arguments = block;
   run.threads = options.threads;
@@ -269,8 +250,7 @@ Result<void> HostDevice::Impl::launch(const Launch &launch,
     if (row == std::end(kStages))
       return Error{ErrorCode::InvalidManifest,
                    fmt::format("the host device has no stage '{}'", stage.op)};
-    if (Result<void> done = row->run(run, stage); !done)
-      return done.takeError();
+    TRY(row->run(run, stage));
   }
   return {};
 }
@@ -292,17 +272,13 @@ Result<void> HostDevice::pack(const Pack &pack, const Tensors &weights,
     symbols.maxTokens = self.manifest.maxTokens;
     symbols.smCount = self.options.smCount;
     symbols.experts = std::min(pack.expertsPerStep, end - first);
-    Result<Binding> binding = self.bindCommon(symbols, weights);
-    if (!binding)
-      return binding.takeError();
-    Result<int64_t> bytes = pack.scratchBytes.evaluate(symbols);
-    if (!bytes)
-      return bytes.takeError();
-    if (std::cmp_greater(*bytes, scratch.size()))
+    Binding binding = TRY(self.bindCommon(symbols, weights));
+    int64_t bytes = TRY(pack.scratchBytes.evaluate(symbols));
+    if (std::cmp_greater(bytes, scratch.size()))
       return Error{ErrorCode::WorkspaceTooSmall,
                    fmt::format("pack of '{}': expected {} bytes of scratch, "
                                "got {}",
-                               pack.result, *bytes, scratch.size())};
+                               pack.result, bytes, scratch.size())};
     if (!pack.scratch.empty()) {
       int64_t index = valueIndex(self.manifest, self.target, pack.scratch);
       if (index < 0)
@@ -310,15 +286,11 @@ Result<void> HostDevice::pack(const Pack &pack, const Tensors &weights,
                      fmt::format("unknown value '{}'", pack.scratch)};
       Tensor tensor;
       tensor.data = scratch.data();
-      if (Result<void> bound = self.bind(*binding, index, symbols, tensor);
-          !bound)
-        return bound;
-      binding->bytes[index] = *bytes;
+      TRY(self.bind(binding, index, symbols, tensor));
+      binding.bytes[index] = bytes;
     }
     for (const Launch &launch : pack.launches)
-      if (Result<void> done = self.launch(launch, symbols, *binding, first);
-          !done)
-        return done;
+      TRY(self.launch(launch, symbols, binding, first));
   }
   return {};
 }
@@ -331,22 +303,16 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
   if (tokens == 0)
     return {};
   if (!variant) {
-    Result<const Variant *> chosen =
-        selectVariant(self.manifest, self.target, tokens, self.options.smCount);
-    if (!chosen)
-      return chosen.takeError();
-    variant = *chosen;
+    variant = TRY(selectVariant(self.manifest, self.target, tokens,
+                                self.options.smCount));
   } else if (tokens < variant->minTokens || tokens > variant->maxTokens) {
     return invalidArgument(fmt::format(
         "variant '{}' serves {} to {} tokens, got {}", variant->name,
         variant->minTokens, variant->maxTokens, tokens));
   }
-  Result<Symbols> symbols =
-      symbolsFor(self.manifest, tokens, self.options.smCount);
-  if (!symbols)
-    return symbols.takeError();
-  if (Result<void> chosen = self.checkOneOf(tensors); !chosen)
-    return chosen;
+  Symbols symbols =
+      TRY(symbolsFor(self.manifest, tokens, self.options.smCount));
+  TRY(self.checkOneOf(tensors));
   for (const Value &value : self.manifest.values) {
     if (value.role != ValueRole::Input && value.role != ValueRole::Output)
       continue;
@@ -355,18 +321,14 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
       return invalidArgument(
           fmt::format("value '{}': expected a tensor, got none", value.name));
   }
-  Result<Binding> binding = self.bindCommon(*symbols, tensors);
-  if (!binding)
-    return binding.takeError();
+  Binding binding = TRY(self.bindCommon(symbols, tensors));
 
-  Result<int64_t> bytes = variant->workspaceBytes.evaluate(*symbols);
-  if (!bytes)
-    return bytes.takeError();
-  if (std::cmp_less(workspace.size(), *bytes))
+  int64_t bytes = TRY(variant->workspaceBytes.evaluate(symbols));
+  if (std::cmp_less(workspace.size(), bytes))
     return Error{ErrorCode::WorkspaceTooSmall,
                  fmt::format("expected {} bytes of workspace for {} tokens, "
                              "got {}",
-                             *bytes, tokens, workspace.size())};
+                             bytes, tokens, workspace.size())};
   if (std::cmp_less(state.size(), self.target.stateBytes))
     return Error{ErrorCode::WorkspaceTooSmall,
                  fmt::format("expected {} bytes of state, got {}",
@@ -384,40 +346,31 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
     if (index < 0)
       return Error{ErrorCode::InvalidManifest,
                    fmt::format("unknown value '{}'", region.value)};
-    if (Result<void> bound = self.bind(*binding, index, *symbols, tensor);
-        !bound)
-      return bound;
+    TRY(self.bind(binding, index, symbols, tensor));
   }
 
   for (size_t i = 0; i < variant->launches.size(); ++i) {
     // Workspace values exist only while their region lives.
-    Binding now = *binding;
+    Binding now = binding;
     for (const Region &region : variant->regions) {
       if (static_cast<int64_t>(i) < region.firstLaunch ||
           static_cast<int64_t>(i) > region.lastLaunch)
         continue;
-      Result<int64_t> offset = region.offset.evaluate(*symbols);
-      Result<int64_t> size = region.bytes.evaluate(*symbols);
-      if (!offset)
-        return offset.takeError();
-      if (!size)
-        return size.takeError();
+      int64_t offset = TRY(region.offset.evaluate(symbols));
+      int64_t size = TRY(region.bytes.evaluate(symbols));
       int64_t index = valueIndex(self.manifest, self.target, region.value);
-      if (index < 0 || *offset < 0 || *size < 0 || *size > *bytes - *offset)
+      if (index < 0 || offset < 0 || size < 0 || size > bytes - offset)
         return Error{ErrorCode::InvalidManifest,
                      fmt::format("variant '{}': region of '{}' at {} with {} "
                                  "bytes is not within the workspace of {}",
-                                 variant->name, region.value, *offset, *size,
-                                 *bytes)};
+                                 variant->name, region.value, offset, size,
+                                 bytes)};
       Tensor tensor;
-      tensor.data = workspace.data() + *offset;
-      if (Result<void> bound = self.bind(now, index, *symbols, tensor); !bound)
-        return bound;
-      now.bytes[index] = *size;
+      tensor.data = workspace.data() + offset;
+      TRY(self.bind(now, index, symbols, tensor));
+      now.bytes[index] = size;
     }
-    if (Result<void> done = self.launch(variant->launches[i], *symbols, now, 0);
-        !done)
-      return done;
+    TRY(self.launch(variant->launches[i], symbols, now, 0));
   }
   return {};
 }

@@ -78,13 +78,9 @@ Result<int64_t> KernelRun::size(const char *name) const {
 }
 
 Result<KernelRun::Experts> KernelRun::experts() const {
-  Result<int64_t> first = size("first_expert");
-  if (!first)
-    return first.takeError();
-  Result<int64_t> count = size("experts");
-  if (!count)
-    return count.takeError();
-  return Experts{*first, *count};
+  int64_t first = TRY(size("first_expert"));
+  int64_t count = TRY(size("experts"));
+  return Experts{first, count};
 }
 
 int64_t KernelRun::integer(const Stage &stage, const char *attribute) const {
@@ -170,42 +166,35 @@ Result<View> KernelRun::view(const Stage &stage, const char *name,
   if (!value)
     return fail(stage,
                 fmt::format("argument '{}' names no value", found->second));
-  Result<int64_t> address = readField(*field);
-  if (!address)
-    return address.takeError();
+  int64_t address = TRY(readField(*field));
   View view;
   view.rows = rows;
   view.columns = columns;
-  if (*address == 0)
+  if (address == 0)
     return view;
 
   // Where the kernel is told the element type or the row stride of this run,
   // take it from there as the kernel does.
   view.storage = storageOf(value->elementTypes.front());
-  Result<int64_t> stride = rowStride(*value, symbols);
-  if (!stride)
-    return stride.takeError();
-  view.rowStride = *stride;
+  view.rowStride = TRY(rowStride(*value, symbols));
   if (value->shape.size() != 2)
     view.rowStride = columns;
   for (const ArgumentField &other : kernel.arguments.fields) {
     if (other.value != value->name ||
         (other.kind != Kind::RowStride && other.kind != Kind::ElementType))
       continue;
-    Result<int64_t> number = readField(other);
-    if (!number)
-      return number.takeError();
+    int64_t number = TRY(readField(other));
     if (other.kind == Kind::RowStride) {
-      view.rowStride = *number;
+      view.rowStride = number;
       continue;
     }
-    const ElementType *type = elementTypeOfCode(*number);
+    const ElementType *type = elementTypeOfCode(number);
     if (!type ||
         std::find(value->elementTypes.begin(), value->elementTypes.end(),
                   type->name) == value->elementTypes.end())
       return fail(stage, fmt::format("expected the code of {} for '{}', got {}",
                                      fmt::join(value->elementTypes, " or "),
-                                     value->name, *number));
+                                     value->name, number));
     view.storage = storageOf(type->name);
   }
   if (view.storage == Storage::None)
@@ -223,7 +212,7 @@ Result<View> KernelRun::view(const Stage &stage, const char *name,
            storageBits(view.storage) +
        7) /
       8;
-  uint64_t begin = static_cast<uint64_t>(*address);
+  uint64_t begin = static_cast<uint64_t>(address);
   for (const Range &range : ranges)
     if (range.value == value->name && begin >= range.begin &&
         begin <= range.end && bytes <= range.end - begin) {

@@ -25,30 +25,24 @@ using namespace moec::host;
 Result<void> moec::host::runPackOrder(KernelRun &run, const Stage &stage) {
   const int64_t columns = run.integer(stage, "columns");
   const int64_t group = run.integer(stage, "group");
-  Result<KernelRun::Experts> experts = run.experts();
-  if (!experts)
-    return experts.takeError();
-  if (columns < 1 || group < 1 || experts->first < 0 || experts->count < 1)
-    return run.fail(stage, fmt::format("expected columns, groups and experts "
-                                       "of at least 1, got {}, {}, {} from "
-                                       "expert {}",
-                                       columns, group, experts->count,
-                                       experts->first));
-  const int64_t last = experts->first + experts->count;
-  Result<View> index = run.operand(stage, "source", last, columns);
-  if (!index)
-    return index.takeError();
-  Result<View> order =
-      run.result(stage, "destination", last, columns, Storage::I32);
-  if (!order)
-    return order.takeError();
-  if (!*index || !*order)
+  KernelRun::Experts experts = TRY(run.experts());
+  if (columns < 1 || group < 1 || experts.first < 0 || experts.count < 1)
+    return run.fail(stage,
+                    fmt::format("expected columns, groups and experts "
+                                "of at least 1, got {}, {}, {} from "
+                                "expert {}",
+                                columns, group, experts.count, experts.first));
+  const int64_t last = experts.first + experts.count;
+  View index = TRY(run.operand(stage, "source", last, columns));
+  View order =
+      TRY(run.result(stage, "destination", last, columns, Storage::I32));
+  if (!index || !order)
     return run.fail(stage, "expected memory for source and destination");
   const int64_t groups = (columns + group - 1) / group;
-  for (int64_t e = experts->first; e < last; ++e) {
+  for (int64_t e = experts.first; e < last; ++e) {
     std::vector<std::vector<int64_t>> members(static_cast<size_t>(groups));
     for (int64_t c = 0; c < columns; ++c) {
-      const int64_t g = index->integer(e, c);
+      const int64_t g = index.integer(e, c);
       if (g < 0 || g >= groups)
         return run.fail(stage, fmt::format("expected groups below {}, column "
                                            "{} of expert {} has {}",
@@ -64,7 +58,7 @@ Result<void> moec::host::runPackOrder(KernelRun &run, const Stage &stage) {
                                            "expert {}, got {}",
                                            expected, g, e, of.size()));
       for (int64_t c : of)
-        order->setInteger(e, next++, c);
+        order.setInteger(e, next++, c);
     }
   }
   return {};
@@ -89,12 +83,10 @@ Result<View> moec::host::readOrder(KernelRun &run, const Stage &stage,
 /// Where each sorted row goes: to its pair where the stage has `rows`.
 static Result<std::vector<int64_t>>
 readPlaces(KernelRun &run, const Stage &stage, int64_t rows) {
-  Result<View> pairs = run.operand(stage, "rows", 1, rows);
-  if (!pairs)
-    return pairs.takeError();
+  View pairs = TRY(run.operand(stage, "rows", 1, rows));
   std::vector<int64_t> places(static_cast<size_t>(rows));
   for (int64_t r = 0; r < rows; ++r) {
-    const int64_t place = *pairs ? pairs->integer(0, r) : r;
+    const int64_t place = pairs ? pairs.integer(0, r) : r;
     if (place < 0)
       return run.fail(
           stage, fmt::format("expected pairs >= 0, row {} has {}", r, place));
@@ -112,52 +104,42 @@ Result<void> moec::host::runPermuteColumns(KernelRun &run, const Stage &stage) {
     return run.fail(stage, fmt::format("expected experts, columns and top_k of "
                                        "at least 1, got {}, {}, {}",
                                        experts, columns, topK));
-  Result<View> offsets = run.operand(stage, "offsets", 1, experts + 1);
-  if (!offsets)
-    return offsets.takeError();
-  Result<View> order = readOrder(run, stage, 0, experts, columns);
-  if (!order)
-    return order.takeError();
-  if (!*offsets || !*order)
+  View offsets = TRY(run.operand(stage, "offsets", 1, experts + 1));
+  View order = TRY(readOrder(run, stage, 0, experts, columns));
+  if (!offsets || !order)
     return run.fail(stage, "expected memory for offsets and order");
   // One CTA a row.
-  const int64_t rows = std::min(offsets->integer(0, experts), run.ctas());
+  const int64_t rows = std::min(offsets.integer(0, experts), run.ctas());
   if (rows < 0)
     return run.fail(stage, fmt::format("expected rows >= 0, offsets end with "
                                        "{}",
                                        rows));
-  Result<std::vector<int64_t>> places = readPlaces(run, stage, rows);
-  if (!places)
-    return places.takeError();
+  std::vector<int64_t> places = TRY(readPlaces(run, stage, rows));
   int64_t written = 0;
-  for (int64_t place : *places)
+  for (int64_t place : places)
     written = std::max(written, place + 1);
-  Result<View> input =
-      run.operand(stage, "input", (written + topK - 1) / topK, columns);
-  if (!input)
-    return input.takeError();
-  Result<View> result =
-      run.result(stage, "result", written, columns, input->storage);
-  if (!result)
-    return result.takeError();
+  View input =
+      TRY(run.operand(stage, "input", (written + topK - 1) / topK, columns));
+  View result =
+      TRY(run.result(stage, "result", written, columns, input.storage));
   if (rows == 0)
     return {};
-  if (!*input || !*result || input->storage != result->storage)
+  if (!input || !result || input.storage != result.storage)
     return run.fail(stage, "expected memory for input and result, of one "
                            "element type");
   std::vector<int64_t> expertOf(static_cast<size_t>(rows), 0);
   for (int64_t e = 0; e < experts; ++e)
-    for (int64_t r = std::max<int64_t>(offsets->integer(0, e), 0);
-         r < std::min(offsets->integer(0, e + 1), rows); ++r)
+    for (int64_t r = std::max<int64_t>(offsets.integer(0, e), 0);
+         r < std::min(offsets.integer(0, e + 1), rows); ++r)
       expertOf[static_cast<size_t>(r)] = e;
-  const auto bytes = static_cast<size_t>(storageBytes(input->storage, 1));
+  const auto bytes = static_cast<size_t>(storageBytes(input.storage, 1));
   parallelFor(run.threads, rows, 16, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const int64_t place = (*places)[static_cast<size_t>(r)];
+      const int64_t place = places[static_cast<size_t>(r)];
       const int64_t expert = expertOf[static_cast<size_t>(r)];
       for (int64_t c = 0; c < columns; ++c)
-        std::memcpy(result->at(place, c),
-                    input->at(place / topK, order->integer(expert, c)), bytes);
+        std::memcpy(result.at(place, c),
+                    input.at(place / topK, order.integer(expert, c)), bytes);
     }
   });
   return {};

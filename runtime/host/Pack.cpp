@@ -34,11 +34,9 @@ Result<PackStep> stepOf(KernelRun &run, const Stage &stage) {
   PackStep step;
   step.rows = run.integer(stage, "rows");
   step.columns = run.integer(stage, "columns");
-  Result<KernelRun::Experts> experts = run.experts();
-  if (!experts)
-    return experts.takeError();
-  step.firstExpert = experts->first;
-  step.experts = experts->count;
+  KernelRun::Experts experts = TRY(run.experts());
+  step.firstExpert = experts.first;
+  step.experts = experts.count;
   if (step.rows < 1 || step.columns < 1 || step.firstExpert < 0 ||
       step.experts < 1)
     return run.fail(stage, fmt::format("expected rows, columns and experts of "
@@ -93,44 +91,28 @@ Result<View> scratchOf(KernelRun &run, const Stage &stage, const PackStep &step,
 } // namespace
 
 Result<void> moec::host::runPackCopy(KernelRun &run, const Stage &stage) {
-  Result<PackStep> step = stepOf(run, stage);
-  if (!step)
-    return step.takeError();
-  Result<View> weight = run.operand(
-      stage, "source", (step->firstExpert + step->experts) * step->rows,
-      step->columns);
-  if (!weight)
-    return weight.takeError();
-  Result<View> scratch =
-      scratchOf(run, stage, *step, *weight, /*isResult=*/true);
-  if (!scratch)
-    return scratch.takeError();
-  return copyRows(run, *step, weight->at(step->firstExpert * step->rows),
-                  scratch->data, weight->storage,
+  PackStep step = TRY(stepOf(run, stage));
+  View weight = TRY(run.operand(stage, "source",
+                                (step.firstExpert + step.experts) * step.rows,
+                                step.columns));
+  View scratch = TRY(scratchOf(run, stage, step, weight, /*isResult=*/true));
+  return copyRows(run, step, weight.at(step.firstExpert * step.rows),
+                  scratch.data, weight.storage,
                   [](int64_t row) { return row; });
 }
 
 Result<void> moec::host::runPackInterleave(KernelRun &run, const Stage &stage) {
-  Result<PackStep> step = stepOf(run, stage);
-  if (!step)
-    return step.takeError();
-  Result<RowOrder> order = RowOrder::of(run, stage, step->rows);
-  if (!order)
-    return order.takeError();
-  if (order->interleave < 1)
+  PackStep step = TRY(stepOf(run, stage));
+  RowOrder order = TRY(RowOrder::of(run, stage, step.rows));
+  if (order.interleave < 1)
     return run.fail(stage, "expected rows that are interleaved, got 0");
-  Result<View> weight = run.result(
-      stage, "destination", (step->firstExpert + step->experts) * step->rows,
-      step->columns);
-  if (!weight)
-    return weight.takeError();
-  Result<View> scratch =
-      scratchOf(run, stage, *step, *weight, /*isResult=*/false);
-  if (!scratch)
-    return scratch.takeError();
-  return copyRows(run, *step, scratch->data,
-                  weight->at(step->firstExpert * step->rows), weight->storage,
-                  [&](int64_t row) { return order->at(row).stored; });
+  View weight = TRY(run.result(stage, "destination",
+                               (step.firstExpert + step.experts) * step.rows,
+                               step.columns));
+  View scratch = TRY(scratchOf(run, stage, step, weight, /*isResult=*/false));
+  return copyRows(run, step, scratch.data,
+                  weight.at(step.firstExpert * step.rows), weight.storage,
+                  [&](int64_t row) { return order.at(row).stored; });
 }
 
 namespace {
@@ -212,54 +194,40 @@ Result<StoredMatrix> storedMatrix(KernelRun &run, const Stage &stage,
 } // namespace
 
 Result<void> moec::host::runPackStored(KernelRun &run, const Stage &stage) {
-  Result<PackStep> step = stepOf(run, stage);
-  if (!step)
-    return step.takeError();
-  Result<StoredMatrix> matrix = storedMatrix(run, stage, *step);
-  if (!matrix)
-    return matrix.takeError();
-  Result<RowOrder> order = RowOrder::of(run, stage, step->rows);
-  if (!order)
-    return order.takeError();
+  PackStep step = TRY(stepOf(run, stage));
+  StoredMatrix matrix = TRY(storedMatrix(run, stage, step));
+  RowOrder order = TRY(RowOrder::of(run, stage, step.rows));
   // Of one expert all elements stand behind each other, whatever their shape.
-  Result<View> weight =
-      run.result(stage, "destination", step->firstExpert + step->experts,
-                 step->rows * step->columns);
-  if (!weight)
-    return weight.takeError();
-  Result<View> scratch =
-      run.operand(stage, "source", 1, step->experts * matrix->bytes());
-  if (!scratch)
-    return scratch.takeError();
-  if (!*scratch || !*weight || scratch->storage != Storage::I8)
+  View weight =
+      TRY(run.result(stage, "destination", step.firstExpert + step.experts,
+                     step.rows * step.columns));
+  View scratch =
+      TRY(run.operand(stage, "source", 1, step.experts * matrix.bytes()));
+  if (!scratch || !weight || scratch.storage != Storage::I8)
     return run.fail(stage, "expected memory for source and destination, and "
                            "a source of i8");
-  Result<View> columns =
-      readOrder(run, stage, step->firstExpert, step->experts, step->columns);
-  if (!columns)
-    return columns.takeError();
-  if (matrix->powers && (matrix->bits != 8 || weight->storage != Storage::F32))
+  View columns =
+      TRY(readOrder(run, stage, step.firstExpert, step.experts, step.columns));
+  if (matrix.powers && (matrix.bits != 8 || weight.storage != Storage::F32))
     return run.fail(stage,
                     fmt::format("expected powers of two of 8 bits that become "
                                 "f32, got {} bits",
-                                matrix->bits));
-  const int64_t bits = storageBits(weight->storage);
-  const int64_t rowBytes = storageBytes(weight->storage, step->columns);
-  std::byte *destination = weight->at(step->firstExpert);
+                                matrix.bits));
+  const int64_t bits = storageBits(weight.storage);
+  const int64_t rowBytes = storageBytes(weight.storage, step.columns);
+  std::byte *destination = weight.at(step.firstExpert);
   parallelFor(
-      run.threads, step->experts * step->rows, 16,
+      run.threads, step.experts * step.rows, 16,
       [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
-          const std::byte *from =
-              scratch->data + i / step->rows * matrix->bytes();
+          const std::byte *from = scratch.data + i / step.rows * matrix.bytes();
           std::byte *row = destination + i * rowBytes;
-          const int64_t stored = order->at(i % step->rows).stored;
-          for (int64_t c = 0; c < step->columns; ++c) {
+          const int64_t stored = order.at(i % step.rows).stored;
+          for (int64_t c = 0; c < step.columns; ++c) {
             const int64_t column =
-                *columns
-                    ? columns->integer(step->firstExpert + i / step->rows, c)
-                    : c;
-            const uint32_t element = matrix->load(from, stored, column);
+                columns ? columns.integer(step.firstExpert + i / step.rows, c)
+                        : c;
+            const uint32_t element = matrix.load(from, stored, column);
             if (bits == 4) {
               const auto nibble = static_cast<uint8_t>(element << c % 2 * 4);
               row[c / 2] = (c % 2 ? row[c / 2] : std::byte{0}) |

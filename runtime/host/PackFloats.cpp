@@ -59,11 +59,9 @@ Result<Groups> Groups::of(KernelRun &run, const Stage &stage) {
   made.alternate = stage.attributes.at("alternate").get<bool>();
   made.groupRows = run.integer(stage, "group_rows");
   made.groupColumns = run.integer(stage, "group_columns");
-  Result<KernelRun::Experts> experts = run.experts();
-  if (!experts)
-    return experts.takeError();
-  made.firstExpert = experts->first;
-  made.experts = experts->count;
+  KernelRun::Experts experts = TRY(run.experts());
+  made.firstExpert = experts.first;
+  made.experts = experts.count;
   const bool right = made.rows >= 1 && made.columns >= 1 && made.parts >= 1 &&
                      made.rows % made.parts == 0 && made.groupRows >= 0 &&
                      made.groupColumns >= 0 && made.firstExpert >= 0 &&
@@ -122,10 +120,8 @@ Result<View> numbersOf(KernelRun &run, const Stage &stage, const char *name,
 } // namespace
 
 Result<void> moec::host::runPackScales(KernelRun &run, const Stage &stage) {
-  Result<Groups> read = Groups::of(run, stage);
-  if (!read)
-    return read.takeError();
-  const Groups &groups = *read;
+  Groups read = TRY(Groups::of(run, stage));
+  const Groups &groups = read;
   const std::string number = run.word(stage, "number");
   const WeightRules &rules = groups.rules;
   const bool isSecond = number == "second_scale";
@@ -136,29 +132,20 @@ Result<void> moec::host::runPackScales(KernelRun &run, const Stage &stage) {
                                        number));
   const int64_t perExpert = groups.count();
   const int64_t all = groups.firstExpert + groups.experts;
-  Result<View> source =
-      run.operand(stage, "source", all * groups.rows, groups.columns);
-  if (!source)
-    return source.takeError();
-  Result<View> destination =
-      run.result(stage, "destination", 1, all * perExpert);
-  if (!destination)
-    return destination.takeError();
-  Result<View> scale = numbersOf(run, stage, "scale", groups, perExpert);
-  if (!scale)
-    return scale.takeError();
-  Result<View> second =
-      numbersOf(run, stage, "second_scale", groups, groups.parts);
-  if (!second)
-    return second.takeError();
+  View source =
+      TRY(run.operand(stage, "source", all * groups.rows, groups.columns));
+  View destination = TRY(run.result(stage, "destination", 1, all * perExpert));
+  View scale = TRY(numbersOf(run, stage, "scale", groups, perExpert));
+  View second =
+      TRY(numbersOf(run, stage, "second_scale", groups, groups.parts));
   const Storage made = isSecond ? Storage::F32
                        : isZero ? Storage::I8
                                 : rules.scales();
   const bool keptAsFloat =
-      !isSecond && !isZero && rules.keptAsFloat(destination->storage);
-  if (!*source || !*destination ||
-      (destination->storage != made && !keptAsFloat) ||
-      bool(*scale) != isZero || (isZero && !rules.keeps(scale->storage)))
+      !isSecond && !isZero && rules.keptAsFloat(destination.storage);
+  if (!source || !destination ||
+      (destination.storage != made && !keptAsFloat) || bool(scale) != isZero ||
+      (isZero && !rules.keeps(scale.storage)))
     return run.fail(stage, "expected memory for source and destination, of the "
                            "number's type, and scales beside zero points");
   parallelFor(run.threads, groups.experts, 1, [&](int64_t begin, int64_t end) {
@@ -168,7 +155,7 @@ Result<void> moec::host::runPackScales(KernelRun &run, const Stage &stage) {
       std::vector<int64_t> parts(static_cast<size_t>(perExpert));
       for (int64_t r = 0; r < groups.rows; ++r) {
         const std::vector<float> values = rowOf(
-            source->storage, source->data, groups, expert * groups.rows + r);
+            source.storage, source.data, groups, expert * groups.rows + r);
         for (int64_t c = 0; c < groups.columns; ++c) {
           const auto at = static_cast<size_t>(groups.numberOf(r, c));
           ranges[at].take(values[static_cast<size_t>(c)]);
@@ -178,15 +165,15 @@ Result<void> moec::host::runPackScales(KernelRun &run, const Stage &stage) {
       for (int64_t i = 0; i < perExpert; ++i) {
         const WeightRange range = ranges[static_cast<size_t>(i)];
         const int64_t at = expert * perExpert + i;
-        std::byte *to = destination->at(0, at);
+        std::byte *to = destination.at(0, at);
         const float outer =
-            secondOf(*second, groups, expert, parts[static_cast<size_t>(i)]);
+            secondOf(second, groups, expert, parts[static_cast<size_t>(i)]);
         if (isSecond) {
           const float value = rules.secondScale(range.largest());
           storeFloats(Storage::F32, &value, 1, to);
         } else if (isZero) {
           *to = static_cast<std::byte>(rules.zeroPoint(
-              range, rules.factor(scale->storage, scale->at(0, at), outer)));
+              range, rules.factor(scale.storage, scale.at(0, at), outer)));
         } else if (keptAsFloat) {
           std::byte power = {};
           rules.storeScale(range, outer, &power);
@@ -202,41 +189,27 @@ Result<void> moec::host::runPackScales(KernelRun &run, const Stage &stage) {
 }
 
 Result<void> moec::host::runPackCodes(KernelRun &run, const Stage &stage) {
-  Result<Groups> read = Groups::of(run, stage);
-  if (!read)
-    return read.takeError();
-  const Groups &groups = *read;
+  Groups read = TRY(Groups::of(run, stage));
+  const Groups &groups = read;
   const WeightRules &rules = groups.rules;
-  Result<RowOrder> order = RowOrder::of(run, stage, groups.rows);
-  if (!order)
-    return order.takeError();
+  RowOrder order = TRY(RowOrder::of(run, stage, groups.rows));
   const Storage stored = storageOf(run.word(stage, "stored"));
   const int64_t all = groups.firstExpert + groups.experts;
   const int64_t perExpert = groups.count();
-  Result<View> source = run.operand(stage, "source", 1,
-                                    groups.experts * groups.rows *
-                                        storageBytes(stored, groups.columns));
-  if (!source)
-    return source.takeError();
-  Result<View> destination =
-      run.result(stage, "destination", all * groups.rows, groups.columns);
-  if (!destination)
-    return destination.takeError();
-  Result<View> scale = numbersOf(run, stage, "scale", groups, perExpert);
-  if (!scale)
-    return scale.takeError();
-  Result<View> second =
-      numbersOf(run, stage, "second_scale", groups, groups.parts);
-  if (!second)
-    return second.takeError();
-  Result<View> zero = numbersOf(run, stage, "zero_point", groups, perExpert);
-  if (!zero)
-    return zero.takeError();
+  View source = TRY(run.operand(stage, "source", 1,
+                                groups.experts * groups.rows *
+                                    storageBytes(stored, groups.columns)));
+  View destination =
+      TRY(run.result(stage, "destination", all * groups.rows, groups.columns));
+  View scale = TRY(numbersOf(run, stage, "scale", groups, perExpert));
+  View second =
+      TRY(numbersOf(run, stage, "second_scale", groups, groups.parts));
+  View zero = TRY(numbersOf(run, stage, "zero_point", groups, perExpert));
   const int64_t bits = storageBits(rules.codes());
-  if (!*source || !*destination || !*scale || source->storage != Storage::I8 ||
-      !rules.keeps(scale->storage) || destination->storage != rules.codes() ||
-      bool(*zero) != groups.format.zeroPoint ||
-      bool(*second) != groups.format.second || groups.columns * bits % 8 != 0)
+  if (!source || !destination || !scale || source.storage != Storage::I8 ||
+      !rules.keeps(scale.storage) || destination.storage != rules.codes() ||
+      bool(zero) != groups.format.zeroPoint ||
+      bool(second) != groups.format.second || groups.columns * bits % 8 != 0)
     return run.fail(stage, "expected memory for a source of i8, scales as the "
                            "format has them and a destination of its codes, "
                            "rows of which are whole bytes");
@@ -246,22 +219,22 @@ Result<void> moec::host::runPackCodes(KernelRun &run, const Stage &stage) {
         for (int64_t i = begin; i < end; ++i) {
           const int64_t inStep = i / groups.rows;
           const int64_t expert = groups.firstExpert + inStep;
-          const int64_t row = order->at(i % groups.rows).stored;
+          const int64_t row = order.at(i % groups.rows).stored;
           const std::vector<float> values =
-              rowOf(stored, source->data, groups, inStep * groups.rows + row);
+              rowOf(stored, source.data, groups, inStep * groups.rows + row);
           const float outer =
-              secondOf(*second, groups, expert, groups.partOf(row));
+              secondOf(second, groups, expert, groups.partOf(row));
           std::byte *to =
-              destination->at(expert * groups.rows + i % groups.rows);
+              destination.at(expert * groups.rows + i % groups.rows);
           std::fill_n(to, groups.columns * bits / 8, std::byte{0});
           for (int64_t c = 0; c < groups.columns; ++c) {
             const int64_t at = expert * perExpert + groups.numberOf(row, c);
             const auto middle =
-                *zero ? static_cast<uint8_t>(*zero->at(0, at)) : uint8_t{0};
+                zero ? static_cast<uint8_t>(*zero.at(0, at)) : uint8_t{0};
             const unsigned code =
                 unsigned{rules.code(
                     values[static_cast<size_t>(c)],
-                    rules.factor(scale->storage, scale->at(0, at), outer),
+                    rules.factor(scale.storage, scale.at(0, at), outer),
                     middle)}
                 << c * bits % 8;
             to[c * bits / 8] |= static_cast<std::byte>(code & 0xff);

@@ -51,17 +51,11 @@ struct Rows {
     Rows made;
     made.pairs = std::max<int64_t>(run.integer(stage, "pairs"), 1);
     const int64_t inputs = (rows + made.pairs - 1) / made.pairs;
-    Result<View> input = run.operand(stage, "input", inputs, columns),
-                 weights =
-                     run.operand(stage, "row_weights", inputs, made.pairs);
-    if (!input)
-      return input.takeError();
-    if (!weights)
-      return weights.takeError();
+    made.input = TRY(run.operand(stage, "input", inputs, columns));
+    made.weights = TRY(run.operand(stage, "row_weights", inputs, made.pairs));
     if (rows > 0 &&
-        (!*input || (stage.operands.count("row_weights") && !*weights)))
+        (!made.input || (stage.operands.count("row_weights") && !made.weights)))
       return run.fail(stage, "expected memory for input and row_weights");
-    made.input = *input, made.weights = *weights;
     return made;
   }
 
@@ -93,28 +87,19 @@ bool RowCount::isRow(int64_t row) const {
 Result<RowCount> moec::host::countRows(KernelRun &run, const Stage &stage) {
   RowCount count;
   if (stage.operands.count("offsets")) {
-    Result<int64_t> entries = run.columnsOf(stage, "offsets");
-    if (!entries)
-      return entries.takeError();
-    Result<View> offsets = run.operand(stage, "offsets", 1, *entries);
-    if (!offsets)
-      return offsets.takeError();
-    if (!*offsets || *entries < 1)
+    int64_t entries = TRY(run.columnsOf(stage, "offsets"));
+    View offsets = TRY(run.operand(stage, "offsets", 1, entries));
+    if (!offsets || entries < 1)
       return run.fail(stage, "expected memory for offsets");
-    count.rows = offsets->integer(0, *entries - 1);
+    count.rows = offsets.integer(0, entries - 1);
   } else {
-    Result<int64_t> tokens = run.size("tokens");
-    if (!tokens)
-      return tokens.takeError();
-    count.rows = *tokens;
+    count.rows = TRY(run.size("tokens"));
   }
   if (stage.operands.count("expert_num_tokens")) {
-    Result<std::vector<int64_t>> ofExperts =
-        readExpertCounts(run, stage, count.rows);
-    if (!ofExperts)
-      return ofExperts.takeError();
+    std::vector<int64_t> ofExperts =
+        TRY(readExpertCounts(run, stage, count.rows));
     count.slots = count.rows;
-    count.ofExperts = std::move(*ofExperts);
+    count.ofExperts = std::move(ofExperts);
     // Up to the last one that there is.
     count.rows = 0;
     for (size_t e = 0; e < count.ofExperts.size(); ++e)
@@ -126,11 +111,9 @@ Result<RowCount> moec::host::countRows(KernelRun &run, const Stage &stage) {
     return run.fail(stage,
                     fmt::format("expected rows >= 0, got {}", count.rows));
   count.counted = count.rows;
-  Result<View> valid = run.operand(stage, "valid_tokens", 1, 1);
-  if (!valid)
-    return valid.takeError();
-  if (*valid)
-    count.counted = std::clamp<int64_t>(valid->integer(0), 0, count.rows);
+  View valid = TRY(run.operand(stage, "valid_tokens", 1, 1));
+  if (valid)
+    count.counted = std::clamp<int64_t>(valid.integer(0), 0, count.rows);
   count.rows *= pairs;
   count.counted *= pairs;
   return count;
@@ -181,36 +164,28 @@ Result<void> moec::host::runAmax(KernelRun &run, const Stage &stage) {
     return run.fail(stage, fmt::format("expected block_rows of at least 1, got "
                                        "{}",
                                        blockRows));
-  Result<RowCount> count = countRows(run, stage);
-  if (!count)
-    return count.takeError();
-  Result<int64_t> columns = run.columnsOf(stage, "input");
-  if (!columns)
-    return columns.takeError();
-  int64_t rows = count->counted;
+  RowCount count = TRY(countRows(run, stage));
+  int64_t columns = TRY(run.columnsOf(stage, "input"));
+  int64_t rows = count.counted;
   int64_t blocks = std::min((rows + blockRows - 1) / blockRows, run.ctas());
-  Result<Rows> input = Rows::read(run, stage, rows, *columns);
-  if (!input)
-    return input.takeError();
-  Result<View> maxima = run.result(stage, "block_amax", 1, blocks);
-  if (!maxima)
-    return maxima.takeError();
+  Rows input = TRY(Rows::read(run, stage, rows, columns));
+  View maxima = TRY(run.result(stage, "block_amax", 1, blocks));
   if (blocks == 0)
     return {};
-  if (!*maxima)
+  if (!maxima)
     return run.fail(stage, "expected memory for block_amax");
   parallelFor(run.threads, blocks, 1, [&](int64_t begin, int64_t end) {
-    std::vector<float> row(*columns);
+    std::vector<float> row(columns);
     for (int64_t block = begin; block < end; ++block) {
       float largest = 0;
       int64_t last = std::min((block + 1) * blockRows, rows);
       for (int64_t r = block * blockRows; r < last; ++r) {
-        if (!count->isRow(r))
+        if (!count.isRow(r))
           continue;
-        input->load(r, 0, *columns, row.data());
-        largest = moe::fmaxf(largest, largestOf(row.data(), *columns));
+        input.load(r, 0, columns, row.data());
+        largest = moe::fmaxf(largest, largestOf(row.data(), columns));
       }
-      storeFloats(maxima->storage, &largest, 1, maxima->at(0, block));
+      storeFloats(maxima.storage, &largest, 1, maxima.at(0, block));
     }
   });
   return {};
@@ -226,71 +201,55 @@ static Result<float> numberOfAll(KernelRun &run, const Stage &stage,
     return entries.takeError();
   if (std::string_view(name) == "block_amax")
     entries = (count.counted + blockRows - 1) / blockRows;
-  Result<View> view = run.operand(stage, name, 1, *entries);
-  if (!view)
-    return view.takeError();
-  if (*entries > 0 && !*view)
+  View view = TRY(run.operand(stage, name, 1, *entries));
+  if (*entries > 0 && !view)
     return run.fail(stage, fmt::format("expected memory for {}", name));
   std::vector<float> values(*entries);
   if (*entries > 0)
-    loadFloats(view->storage, view->at(0), *entries, values.data());
+    loadFloats(view.storage, view.at(0), *entries, values.data());
   return largestOf(values.data(), *entries);
 }
 
 /// Data that are what codes stand for.
 static Result<void> runEmulated(KernelRun &run, const Stage &stage) {
-  Result<Emulation> emulation = Emulation::read(run, stage);
-  if (!emulation)
-    return emulation.takeError();
-  Result<RowCount> count = countRows(run, stage);
-  if (!count)
-    return count.takeError();
-  Result<int64_t> columns = run.columnsOf(stage, "input");
-  if (!columns)
-    return columns.takeError();
+  Emulation emulation = TRY(Emulation::read(run, stage));
+  RowCount count = TRY(countRows(run, stage));
+  int64_t columns = TRY(run.columnsOf(stage, "input"));
   // What the grid lacks stays as it was.
-  const int64_t ctas = quantizingCtas(run, count->rows);
-  const int64_t unit = emulation->unit();
-  const int64_t units = (*columns + unit - 1) / unit;
-  const bool wholeRows = emulation->takesWholeRows();
+  const int64_t ctas = quantizingCtas(run, count.rows);
+  const int64_t unit = emulation.unit();
+  const int64_t units = (columns + unit - 1) / unit;
+  const bool wholeRows = emulation.takesWholeRows();
   const int64_t ofCta =
       wholeRows
-          ? std::max<int64_t>(run.kernel.threads / threadsPerRow(*columns), 1)
+          ? std::max<int64_t>(run.kernel.threads / threadsPerRow(columns), 1)
           : run.kernel.threads / (unit / 8);
   const int64_t items =
-      std::min(count->rows * (wholeRows ? 1 : units), ctas * ofCta);
+      std::min(count.rows * (wholeRows ? 1 : units), ctas * ofCta);
   const int64_t rows = wholeRows ? items : (items + units - 1) / units;
-  Result<Rows> input = Rows::read(run, stage, rows, *columns);
-  if (!input)
-    return input.takeError();
-  Result<View> data = run.result(stage, "data", rows, *columns);
-  if (!data)
-    return data.takeError();
+  Rows input = TRY(Rows::read(run, stage, rows, columns));
+  View data = TRY(run.result(stage, "data", rows, columns));
   if (rows == 0)
     return {};
-  if (!*data)
+  if (!data)
     return run.fail(stage, "expected memory for data");
   float ofAll = 0;
   for (const char *name : {"static_scale", "static_second_scale", "block_amax"})
     if (stage.operands.count(name)) {
-      Result<float> number =
-          numberOfAll(run, stage, *count, name,
-                      std::max<int64_t>(run.integer(stage, "block_rows"), 1));
-      if (!number)
-        return number.takeError();
-      ofAll = *number;
+      ofAll = TRY(
+          numberOfAll(run, stage, count, name,
+                      std::max<int64_t>(run.integer(stage, "block_rows"), 1)));
     }
   parallelFor(run.threads, rows, 4, [&](int64_t begin, int64_t end) {
-    std::vector<float> values(*columns);
+    std::vector<float> values(columns);
     for (int64_t row = begin; row < end; ++row) {
-      if (!count->isRow(row))
+      if (!count.isRow(row))
         continue;
-      input->load(row, 0, *columns, values.data());
-      emulation->run(values.data(), *columns, ofAll);
+      input.load(row, 0, columns, values.data());
+      emulation.run(values.data(), columns, ofAll);
       const int64_t there =
-          wholeRows ? *columns
-                    : std::min(*columns, (items - row * units) * unit);
-      storeFloats(data->storage, values.data(), there, data->at(row, 0));
+          wholeRows ? columns : std::min(columns, (items - row * units) * unit);
+      storeFloats(data.storage, values.data(), there, data.at(row, 0));
     }
   });
   return {};
@@ -321,15 +280,11 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
     return run.fail(stage, fmt::format("expected block_rows of at least 1, got "
                                        "{}",
                                        blockRows));
-  Result<RowCount> count = countRows(run, stage);
-  if (!count)
-    return count.takeError();
-  Result<int64_t> columns = run.columnsOf(stage, "input");
-  if (!columns)
-    return columns.takeError();
-  int64_t group = groupColumns ? groupColumns : *columns;
-  int64_t groups = (*columns + group - 1) / group;
-  int64_t rows = count->rows;
+  RowCount count = TRY(countRows(run, stage));
+  int64_t columns = TRY(run.columnsOf(stage, "input"));
+  int64_t group = groupColumns ? groupColumns : columns;
+  int64_t groups = (columns + group - 1) / group;
+  int64_t rows = count.rows;
   // What the grid lacks is not quantized.
   int64_t ctas = quantizingCtas(run, rows);
   int64_t threads = run.kernel.threads;
@@ -337,44 +292,36 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
     rows = std::min(rows, ctas * blockRows);
   else if (groupColumns == 0)
     rows = std::min(
-        rows, ctas * std::max<int64_t>(threads / threadsPerRow(*columns), 1));
+        rows, ctas * std::max<int64_t>(threads / threadsPerRow(columns), 1));
   int64_t items = rows * groups;
   if (!ofTensor && groupColumns != 0)
     items = std::min(items, ctas * (threads / kLanesPerGroup));
-  Result<Rows> input = Rows::read(run, stage, rows, *columns);
-  if (!input)
-    return input.takeError();
-  Result<View> data = run.result(stage, "data", rows, *columns, Storage::E4M3);
-  if (!data)
-    return data.takeError();
-  Result<View> scales =
-      run.result(stage, "scale", ofTensor ? 1 : rows, ofTensor ? 1 : groups);
-  if (!scales)
-    return scales.takeError();
+  Rows input = TRY(Rows::read(run, stage, rows, columns));
+  View data = TRY(run.result(stage, "data", rows, columns, Storage::E4M3));
+  View scales = TRY(
+      run.result(stage, "scale", ofTensor ? 1 : rows, ofTensor ? 1 : groups));
   if (rows == 0)
     return {};
-  if (!*data || (isScaled && !*scales))
+  if (!data || (isScaled && !scales))
     return run.fail(stage, "expected memory for data and scale");
   const ScaleOf scale =
-      scaleOf(data->storage, ofTensor, groupColumns, !rule.empty());
+      scaleOf(data.storage, ofTensor, groupColumns, !rule.empty());
   float all = 1;
   if (ofTensor && isScaled) {
-    Result<float> number =
-        numberOfAll(run, stage, *count,
-                    isDynamic ? "block_amax" : "static_scale", blockRows);
-    if (!number)
-      return number.takeError();
-    all = isDynamic ? scale(*number) : *number;
-    storeFloats(scales->storage, &all, 1, scales->at(0));
+    float number =
+        TRY(numberOfAll(run, stage, count,
+                        isDynamic ? "block_amax" : "static_scale", blockRows));
+    all = isDynamic ? scale(number) : number;
+    storeFloats(scales.storage, &all, 1, scales.at(0));
   }
   parallelFor(run.threads, items, 64, [&](int64_t begin, int64_t end) {
     std::vector<float> values(group);
     for (int64_t item = begin; item < end; ++item) {
       int64_t row = item / groups, first = item % groups * group;
-      if (!count->isRow(row))
+      if (!count.isRow(row))
         continue;
-      int64_t size = std::min(group, *columns - first);
-      input->load(row, first, size, values.data());
+      int64_t size = std::min(group, columns - first);
+      input.load(row, first, size, values.data());
       if (ofTensor && isScaled) {
         float inverse = 1.0f / all;
         for (int64_t i = 0; i < size; ++i)
@@ -383,10 +330,9 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
         const float divisor = scale(largestOf(values.data(), size));
         for (int64_t i = 0; i < size; ++i)
           values[i] /= divisor;
-        storeFloats(scales->storage, &divisor, 1,
-                    scales->at(row, item % groups));
+        storeFloats(scales.storage, &divisor, 1, scales.at(row, item % groups));
       }
-      storeFloats(data->storage, values.data(), size, data->at(row, first));
+      storeFloats(data.storage, values.data(), size, data.at(row, first));
     }
   });
   return {};

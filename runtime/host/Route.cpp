@@ -270,17 +270,11 @@ Result<Method> readMethod(KernelRun &run, const Stage &stage) {
   method.topK = run.integer(stage, "top_k");
   method.groups = run.integer(stage, "groups");
   method.topGroups = run.integer(stage, "top_groups");
-  Result<ScoreRow> score = rowOf(run, stage, "score", kScores);
-  if (!score)
-    return score.takeError();
-  Result<SelectRow> select = rowOf(run, stage, "select", kSelects);
-  if (!select)
-    return select.takeError();
-  Result<NormalizeRow> normalize = rowOf(run, stage, "normalize", kNormalizes);
-  if (!normalize)
-    return normalize.takeError();
-  method.score = *score, method.select = select->name;
-  method.normalize = *normalize;
+  ScoreRow score = TRY(rowOf(run, stage, "score", kScores));
+  SelectRow select = TRY(rowOf(run, stage, "select", kSelects));
+  NormalizeRow normalize = TRY(rowOf(run, stage, "normalize", kNormalizes));
+  method.score = score, method.select = select.name;
+  method.normalize = normalize;
   if (method.experts < 1 || method.topK < 1 || method.topK > method.experts)
     return run.fail(stage, fmt::format("expected 1 <= top_k <= experts, got {} "
                                        "and {}",
@@ -307,13 +301,11 @@ Result<Method> readMethod(KernelRun &run, const Stage &stage) {
                               std::pair{"expert_scale", &method.expertScale}}) {
     if (!stage.operands.count(name))
       continue;
-    Result<View> view = run.operand(stage, name, 1, method.experts);
+    View view = TRY(run.operand(stage, name, 1, method.experts));
     if (!view)
-      return view.takeError();
-    if (!*view)
       return run.fail(stage, fmt::format("expected memory for {}", name));
     values->resize(method.experts);
-    loadFloats(view->storage, view->at(0), method.experts, values->data());
+    loadFloats(view.storage, view.at(0), method.experts, values->data());
   }
   return method;
 }
@@ -351,12 +343,10 @@ struct Placement {
           {"shared_gate", tokens, 1, &made.gate}}) {
       if (!stage.operands.count(row.name))
         continue;
-      Result<View> view = run.operand(stage, row.name, row.rows, row.columns);
-      if (!view)
-        return view.takeError();
-      if (tokens > 0 && !*view)
+      View view = TRY(run.operand(stage, row.name, row.rows, row.columns));
+      if (tokens > 0 && !view)
         return run.fail(stage, fmt::format("expected memory for {}", row.name));
-      *row.view = *view;
+      *row.view = view;
     }
     if (made.replicas && (slots < 1 || !made.replicaCount))
       return run.fail(stage, "expected replica_count and replica_slots of at "
@@ -396,72 +386,45 @@ struct Placement {
 } // namespace
 
 Result<void> moec::host::runRoute(KernelRun &run, const Stage &stage) {
-  Result<Method> read = readMethod(run, stage);
-  if (!read)
-    return read.takeError();
-  const Method &method = *read;
+  Method read = TRY(readMethod(run, stage));
+  const Method &method = read;
 
-  Result<int64_t> size = run.size("tokens");
-  if (!size)
-    return size.takeError();
+  int64_t size = TRY(run.size("tokens"));
   // The stage that groups tokens in blocks says how many a CTA takes.
-  int64_t tokens = *size;
+  int64_t tokens = size;
   for (const Stage &other : run.kernel.stages)
     if (int64_t block = run.integer(other, "block_tokens"))
-      tokens = run.coveredTokens(*size, block);
+      tokens = run.coveredTokens(size, block);
 
-  Result<View> logits = run.operand(stage, "logits", tokens, method.experts);
-  if (!logits)
-    return logits.takeError();
-  Result<View> givenIds = run.operand(stage, "given_ids", tokens, method.topK);
-  if (!givenIds)
-    return givenIds.takeError();
-  Result<View> givenWeights =
-      run.operand(stage, "given_weights", tokens, method.topK);
-  if (!givenWeights)
-    return givenWeights.takeError();
-  Result<View> valid = run.operand(stage, "valid_tokens", 1, 1);
-  if (!valid)
-    return valid.takeError();
-  Result<Placement> placement =
-      Placement::read(run, stage, method.experts, tokens);
-  if (!placement)
-    return placement.takeError();
-  const int64_t pairs = method.topK + placement->shared;
+  View logits = TRY(run.operand(stage, "logits", tokens, method.experts));
+  View givenIds = TRY(run.operand(stage, "given_ids", tokens, method.topK));
+  View givenWeights =
+      TRY(run.operand(stage, "given_weights", tokens, method.topK));
+  View valid = TRY(run.operand(stage, "valid_tokens", 1, 1));
+  Placement placement =
+      TRY(Placement::read(run, stage, method.experts, tokens));
+  const int64_t pairs = method.topK + placement.shared;
   // Token ids, and the rows of the table that they name.
   View tokenIds, table;
   if (method.select == "table") {
     const int64_t known = run.integer(stage, "table_rows");
-    Result<View> ids = run.operand(stage, "token_ids", 1, tokens),
-                 rows = run.operand(stage, "hash_table", known, method.topK);
-    if (!ids)
-      return ids.takeError();
-    if (!rows)
-      return rows.takeError();
-    tokenIds = *ids, table = *rows;
-    if (*logits && (!tokenIds || !table))
+    tokenIds = TRY(run.operand(stage, "token_ids", 1, tokens));
+    table = TRY(run.operand(stage, "hash_table", known, method.topK));
+    if (logits && (!tokenIds || !table))
       return run.fail(stage, "expected memory for token_ids and hash_table");
   }
-  Result<View> topkIds =
-      run.result(stage, "topk_ids", tokens, pairs, Storage::I32);
-  if (!topkIds)
-    return topkIds.takeError();
-  Result<View> topkWeights = run.result(stage, "topk_weights", tokens, pairs);
-  if (!topkWeights)
-    return topkWeights.takeError();
-  Result<View> ids = run.result(stage, "ids", tokens, pairs);
-  if (!ids)
-    return ids.takeError();
-  Result<View> weights = run.result(stage, "weights", tokens, pairs);
-  if (!weights)
-    return weights.takeError();
-  if (!*logits && (!*givenIds || !*givenWeights))
+  View topkIds =
+      TRY(run.result(stage, "topk_ids", tokens, pairs, Storage::I32));
+  View topkWeights = TRY(run.result(stage, "topk_weights", tokens, pairs));
+  View ids = TRY(run.result(stage, "ids", tokens, pairs));
+  View weights = TRY(run.result(stage, "weights", tokens, pairs));
+  if (!logits && (!givenIds || !givenWeights))
     return Error{
         ErrorCode::InvalidArgument,
         "expected logits, or given_ids and given_weights, got neither"};
-  if (!*topkIds || !*topkWeights)
+  if (!topkIds || !topkWeights)
     return run.fail(stage, "expected memory for topk_ids and topk_weights");
-  int64_t validTokens = *valid ? valid->integer(0) : *size;
+  int64_t validTokens = valid ? valid.integer(0) : size;
 
   parallelFor(run.threads, tokens, 64, [&](int64_t begin, int64_t end) {
     std::vector<float> row(method.experts), chosen(pairs);
@@ -471,43 +434,43 @@ Result<void> moec::host::runRoute(KernelRun &run, const Stage &stage) {
       if (token >= validTokens) {
         std::fill(selected.begin(), selected.end(), -1);
         std::fill(chosen.begin(), chosen.end(), 0.0f);
-      } else if (*logits) {
-        loadFloats(logits->storage, logits->at(token), method.experts,
+      } else if (logits) {
+        loadFloats(logits.storage, logits.at(token), method.experts,
                    row.data());
         router.route(row, token, table ? &table : nullptr,
                      tokenIds ? tokenIds.integer(0, token) : 0, selected.data(),
                      chosen.data());
       } else {
         for (int64_t k = 0; k < method.topK; ++k) {
-          int64_t id = givenIds->integer(token, k);
+          int64_t id = givenIds.integer(token, k);
           // Whatever 32 bits cannot hold names no expert.
           selected[k] =
               id == static_cast<int32_t>(id) ? static_cast<int32_t>(id) : -1;
         }
-        loadFloats(givenWeights->storage, givenWeights->at(token), method.topK,
+        loadFloats(givenWeights.storage, givenWeights.at(token), method.topK,
                    chosen.data());
       }
       for (int64_t k = 0; k < method.topK; ++k)
-        placed[k] = placement->placeOf(selected[k], token * method.topK + k);
-      for (int64_t j = 0; j < placement->shared && token < validTokens; ++j) {
+        placed[k] = placement.placeOf(selected[k], token * method.topK + k);
+      for (int64_t j = 0; j < placement.shared && token < validTokens; ++j) {
         const int64_t k = method.topK + j;
         selected[k] = static_cast<int32_t>(method.experts + j);
-        placed[k] = static_cast<int32_t>(placement->physical + j);
-        chosen[k] = placement->sharedWeight(token);
+        placed[k] = static_cast<int32_t>(placement.physical + j);
+        chosen[k] = placement.sharedWeight(token);
       }
       if (token >= validTokens)
         std::fill(placed.begin(), placed.end(), -1);
       for (int64_t k = 0; k < pairs; ++k) {
-        topkIds->setInteger(token, k, placed[k]);
-        if (*ids)
-          ids->setInteger(token, k, selected[k]);
+        topkIds.setInteger(token, k, placed[k]);
+        if (ids)
+          ids.setInteger(token, k, selected[k]);
       }
-      if (*weights)
-        storeFloats(weights->storage, chosen.data(), pairs, weights->at(token));
+      if (weights)
+        storeFloats(weights.storage, chosen.data(), pairs, weights.at(token));
       for (int64_t k = 0; k < method.topK; ++k)
         chosen[k] *= method.outputScale;
-      storeFloats(topkWeights->storage, chosen.data(), pairs,
-                  topkWeights->at(token));
+      storeFloats(topkWeights.storage, chosen.data(), pairs,
+                  topkWeights.at(token));
     }
   });
   return {};

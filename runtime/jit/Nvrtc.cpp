@@ -188,8 +188,6 @@ Result<Cubin> Nvrtc::compile(const Recipe &recipe) const {
 }
 
 Result<std::string> Nvrtc::compileToPtx(const Recipe &recipe) const {
-  auto result = run(recipe, /*ptx=*/true);
-  if (!result)
-    return result.takeError();
-  return std::move(result->bytes);
+  auto result = TRY(run(recipe, /*ptx=*/true));
+  return std::move(result.bytes);
 }

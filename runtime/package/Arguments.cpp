@@ -34,10 +34,7 @@ Result<Symbols> moec::symbolsFor(const Manifest &manifest, int64_t tokens,
   symbols.tokens = tokens;
   symbols.maxTokens = manifest.maxTokens;
   symbols.smCount = smCount;
-  Result<int64_t> rows = manifest.rows.evaluate(symbols);
-  if (!rows)
-    return rows.takeError();
-  symbols.rows = *rows;
+  symbols.rows = TRY(manifest.rows.evaluate(symbols));
   return symbols;
 }
 
@@ -46,14 +43,12 @@ static Result<int64_t> product(const Value &value, const Symbols &symbols,
                                size_t first) {
   int64_t count = 1;
   for (size_t i = first; i < value.shape.size(); ++i) {
-    Result<int64_t> extent = value.shape[i].evaluate(symbols);
-    if (!extent)
-      return extent.takeError();
-    if (*extent < 0)
+    int64_t extent = TRY(value.shape[i].evaluate(symbols));
+    if (extent < 0)
       return invalid(fmt::format(
           "value '{}': expected an extent >= 0 for dimension {}, got {} = {}",
-          value.name, i, value.shape[i].text(), *extent));
-    if (__builtin_mul_overflow(count, *extent, &count))
+          value.name, i, value.shape[i].text(), extent));
+    if (__builtin_mul_overflow(count, extent, &count))
       return invalid(fmt::format("value '{}': the number of elements overflows "
                                  "64 bits",
                                  value.name));
@@ -81,33 +76,26 @@ Result<int64_t> moec::valueBytes(const Value &value, const Symbols &symbols,
     return invalid(fmt::format("value '{}': expected an element type out of "
                                "{}, got '{}'",
                                value.name, elementTypeNames(), elementType));
-  Result<int64_t> count = elementCount(value, symbols);
-  if (!count)
-    return count;
-  if (*count == 0)
+  int64_t count = TRY(elementCount(value, symbols));
+  if (count == 0)
     return 0;
   // The last element lies at the sum of (extent - 1) * stride.
   int64_t last = 0, contiguous = 1;
   for (size_t i = value.shape.size(); i-- > 0;) {
-    Result<int64_t> extent = value.shape[i].evaluate(symbols);
-    if (!extent)
-      return extent;
+    int64_t extent = TRY(value.shape[i].evaluate(symbols));
     int64_t stride = contiguous;
     if (!value.strides.empty()) {
-      Result<int64_t> given = value.strides[i].evaluate(symbols);
-      if (!given)
-        return given;
-      stride = *given;
+      stride = TRY(value.strides[i].evaluate(symbols));
     }
     if (i == 0 && givenRowStride)
       stride = givenRowStride;
     int64_t span;
-    if (stride < 0 || __builtin_mul_overflow(*extent - 1, stride, &span) ||
+    if (stride < 0 || __builtin_mul_overflow(extent - 1, stride, &span) ||
         __builtin_add_overflow(last, span, &last))
       return invalid(fmt::format(
           "value '{}': expected strides >= 0 that fit 64 bits, got {}",
           value.name, stride));
-    contiguous *= *extent;
+    contiguous *= extent;
   }
   int64_t bits;
   if (__builtin_mul_overflow(last + 1, type->bits, &bits) ||
@@ -134,9 +122,7 @@ Result<BoundValue> moec::bindValue(const Value &value, const Symbols &symbols,
                     fmt::format("expected element type {}, got '{}'",
                                 fmt::join(value.elementTypes, " or "),
                                 elementType));
-  Result<int64_t> own = rowStride(value, symbols);
-  if (!own)
-    return own.takeError();
+  int64_t own = TRY(rowStride(value, symbols));
   // What comes in several types is read element by element: each needs its own
   // size.
   const int64_t alignment =
@@ -145,7 +131,7 @@ Result<BoundValue> moec::bindValue(const Value &value, const Symbols &symbols,
           : value.alignment;
   BoundValue bound;
   bound.address = address;
-  bound.rowStride = *own;
+  bound.rowStride = own;
   bound.elementCode = codeOf(*type);
   if (!address) {
     if (value.role == ValueRole::OptionalInput ||
@@ -159,16 +145,16 @@ Result<BoundValue> moec::bindValue(const Value &value, const Symbols &symbols,
                     fmt::format("expected an address that is a multiple of {} "
                                 "bytes, got {:#x}",
                                 alignment, address));
-  if (givenRowStride && givenRowStride != *own) {
+  if (givenRowStride && givenRowStride != own) {
     if (!value.callerRowStride)
       return argument(ErrorCode::InvalidArgument,
                       fmt::format("expected row stride {} (elements), got {}",
-                                  *own, givenRowStride));
-    if (givenRowStride < *own)
+                                  own, givenRowStride));
+    if (givenRowStride < own)
       return argument(ErrorCode::InvalidArgument,
                       fmt::format("expected a row stride of at least {} "
                                   "elements, got {}",
-                                  *own, givenRowStride));
+                                  own, givenRowStride));
     // Every row must be as aligned as the first one.
     if (static_cast<__int128>(givenRowStride) * type->bits % (alignment * 8))
       return argument(
@@ -323,10 +309,7 @@ Result<void> ArgumentPacker::pack(const ArgumentSources &sources,
       if (!sources.tensorMap || !*sources.tensorMap)
         return fail(field, "expected a device that encodes tensor maps, and "
                            "this one does not");
-      if (Result<void> made =
-              (*sources.tensorMap)(field.index, block + field.offset);
-          !made)
-        return made.takeError();
+      TRY((*sources.tensorMap)(field.index, block + field.offset));
       break;
     }
     case ArgumentField::Kind::Size: {

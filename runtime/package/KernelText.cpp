@@ -49,8 +49,7 @@ constexpr std::string_view kForbidden[] = {
 class TextCheck {
 public:
   Result<std::set<std::string>> run(std::string_view given) {
-    if (Result<void> plain = splice(given); !plain)
-      return plain.takeError();
+    TRY(splice(given));
     for (std::string_view word : kForbidden)
       if (size_t at = text.find(word); at != std::string::npos)
         return refuse(fmt::format("no '{}' in a kernel's text", word),
@@ -61,9 +60,7 @@ public:
         return refuse("no 'import' in a kernel's text", lineFrom(at));
     for (size_t at = text.find('#'); at != std::string::npos;) {
       bool pastes = at + 1 < text.size() && text[at + 1] == '#';
-      Result<void> legal = pastes ? checkPaste(at) : checkDirective(at);
-      if (!legal)
-        return legal.takeError();
+      TRY(pastes ? checkPaste(at) : checkDirective(at));
       at = text.find('#', at + (pastes ? 2 : 1));
     }
     return std::move(names);

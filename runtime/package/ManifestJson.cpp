@@ -434,12 +434,10 @@ std::string moec::toJson(const Manifest &manifest) {
 }
 
 Result<Manifest> moec::fromJson(std::string_view text) {
-  Result<json> document = parseJsonObject(
-      text, "manifest", ErrorCode::InvalidManifest, {kMaxManifestBytes});
-  if (!document)
-    return document.takeError();
-  auto version = document->find(kVersionField);
-  if (version == document->end())
+  json document = TRY(parseJsonObject(
+      text, "manifest", ErrorCode::InvalidManifest, {kMaxManifestBytes}));
+  auto version = document.find(kVersionField);
+  if (version == document.end())
     return malformed(fmt::format(
         "{}: expected the format version of a moec manifest, and there is "
         "none; this reader accepts version {}",
@@ -453,7 +451,7 @@ Result<Manifest> moec::fromJson(std::string_view text) {
   Manifest manifest;
   std::string path, problem;
   int64_t ignored = 0;
-  Reader reader(*document, path, problem);
+  Reader reader(document, path, problem);
   reader(kVersionField, ignored);
   fields(reader, manifest);
   reader.refuseUnknown();

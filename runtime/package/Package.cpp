@@ -58,16 +58,12 @@ static Result<void> checkReferences(const Manifest &manifest) {
                                        "`files`",
                                        t, k, field, path)};
       };
-      if (Result<void> found = listed("source", kernel.source); !found)
-        return found;
+      TRY(listed("source", kernel.source));
       for (size_t h = 0; h < kernel.headers.size(); ++h)
-        if (Result<void> found = listed(fmt::format("headers[{}]", h),
-                                        headerPath(kernel.headers[h]));
-            !found)
-          return found;
+        TRY(listed(fmt::format("headers[{}]", h),
+                   headerPath(kernel.headers[h])));
       if (!kernel.cubin.empty())
-        if (Result<void> found = listed("cubin", kernel.cubin); !found)
-          return found;
+        TRY(listed("cubin", kernel.cubin));
     }
   }
   return {};
@@ -112,8 +108,7 @@ static Result<void> checkTexts(const PackageFiles &package) {
 }
 
 Result<void> moec::validate(const PackageFiles &package) {
-  if (Result<void> valid = validate(package.manifest); !valid)
-    return valid;
+  TRY(validate(package.manifest));
   for (const auto &[path, content] : package.files) {
     auto listed = package.manifest.files.find(path);
     if (listed == package.manifest.files.end())
@@ -129,8 +124,7 @@ Result<void> moec::validate(const PackageFiles &package) {
       return damaged(fmt::format(
           "file '{}': expected it, since the manifest lists it; it is missing",
           path));
-  if (Result<void> named = checkReferences(package.manifest); !named)
-    return named;
+  TRY(checkReferences(package.manifest));
   return checkTexts(package);
 }
 
@@ -148,27 +142,19 @@ static Result<Manifest> readManifest(const Descriptor &folder,
   if (::fstatat(folder.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 &&
       errno == ENOENT)
     return damaged("file 'manifest.json' is missing");
-  Result<Descriptor> file = openRegularAt(folder, name, shown);
-  if (!file)
-    return file.takeError();
-  Result<std::string> text = readAll(*file, kMaxManifestBytes, name);
-  if (!text)
-    return text.takeError();
-  return fromJson(*text);
+  Descriptor file = TRY(openRegularAt(folder, name, shown));
+  std::string text = TRY(readAll(file, kMaxManifestBytes, name));
+  return fromJson(text);
 }
 
 /// Reads what an open folder holds.
 static Result<PackageFiles> readPackage(const Descriptor &folder,
                                         const std::string &shown) {
-  Result<Manifest> manifest = readManifest(folder, shown);
-  if (!manifest)
-    return manifest.takeError();
+  Manifest manifest = TRY(readManifest(folder, shown));
   PackageFiles package;
-  package.manifest = std::move(*manifest);
-  Result<std::vector<std::string>> present = listFilesAt(folder, shown);
-  if (!present)
-    return present.takeError();
-  for (const std::string &path : *present) {
+  package.manifest = std::move(manifest);
+  std::vector<std::string> present = TRY(listFilesAt(folder, shown));
+  for (const std::string &path : present) {
     if (path == kManifestFile)
       continue;
     // Only listed paths are opened, and only regular files: a link could lead
@@ -179,13 +165,9 @@ static Result<PackageFiles> readPackage(const Descriptor &folder,
     Result<Descriptor> file = openRegularAt(folder, path, shown);
     if (!file)
       return damaged(file.error().message);
-    Result<std::string> content = readAll(*file, kMostPackageFileBytes, path);
-    if (!content)
-      return content.takeError();
-    package.files[path] = std::move(*content);
+    package.files[path] = TRY(readAll(*file, kMostPackageFileBytes, path));
   }
-  if (Result<void> valid = validate(package); !valid)
-    return valid.takeError();
+  TRY(validate(package));
   return package;
 }
 
@@ -198,14 +180,12 @@ Result<PackageFiles> moec::readPackage(const std::string &path) {
     if (!isFolder(path))
       return Error{ErrorCode::FileSystem,
                    fmt::format("package '{}': expected a folder", path)};
-    Result<Descriptor> folder = openFolder(path);
-    if (!folder)
-      return folder.takeError();
-    Result<PackageFiles> read = ::readPackage(*folder, path);
+    Descriptor folder = TRY(openFolder(path));
+    Result<PackageFiles> read = ::readPackage(folder, path);
     if (read)
       return read;
     Result<Descriptor> now = openFolder(path);
-    if (attempt < kMostReplacements && now && !isSameFile(*folder, *now))
+    if (attempt < kMostReplacements && now && !isSameFile(folder, *now))
       continue;
     Error error = read.takeError();
     error.message = fmt::format("package '{}': {}", path, error.message);
@@ -232,18 +212,14 @@ static Result<void> checkReplaceable(const std::string &path) {
   };
   if (!S_ISDIR(info.st_mode))
     return refuse(S_ISLNK(info.st_mode) ? "a link" : "a file");
-  Result<Descriptor> folder = openFolder(path);
-  if (!folder)
-    return folder.takeError();
-  Result<std::vector<std::string>> files = listFilesAt(*folder, path);
-  if (!files)
-    return files.takeError();
-  if (files->empty())
+  Descriptor folder = TRY(openFolder(path));
+  std::vector<std::string> files = TRY(listFilesAt(folder, path));
+  if (files.empty())
     return {};
-  Result<Manifest> manifest = readManifest(*folder, path);
+  Result<Manifest> manifest = readManifest(folder, path);
   if (!manifest)
     return refuse("a folder without a moec manifest.json");
-  for (const std::string &file : *files)
+  for (const std::string &file : files)
     if (file != kManifestFile && !manifest->files.count(file))
       return refuse(
           fmt::format("a package with the file '{}', which its manifest does "
@@ -258,15 +234,10 @@ static Result<void> fill(const PackageFiles &package,
   for (const auto &[path, content] : package.files) {
     std::string full = joinPath(folder, path);
     if (folders.insert(parentFolder(full)).second)
-      if (Result<void> made = createFolders(parentFolder(full)); !made)
-        return made;
-    if (Result<void> written = writeFile(full, content); !written)
-      return written;
+      TRY(createFolders(parentFolder(full)));
+    TRY(writeFile(full, content));
   }
-  if (Result<void> written =
-          writeFile(joinPath(folder, kManifestFile), toJson(package.manifest));
-      !written)
-    return written;
+  TRY(writeFile(joinPath(folder, kManifestFile), toJson(package.manifest)));
   return syncFolder(folder);
 }
 
@@ -277,20 +248,13 @@ moec::writePackage(PackageFiles package, const std::string &folder,
     return Error{ErrorCode::InvalidArgument,
                  "expected a path for the package, got an empty one"};
   hashFiles(package);
-  if (Result<void> valid = validate(package); !valid)
-    return valid;
-  if (Result<void> free = checkReplaceable(folder); !free)
-    return free;
-  Result<StagedFolder> staged = StagedFolder::create(folder);
-  if (!staged)
-    return staged.takeError();
-  if (Result<void> filled = fill(package, staged->path()); !filled)
-    return filled;
+  TRY(validate(package));
+  TRY(checkReplaceable(folder));
+  StagedFolder staged = TRY(StagedFolder::create(folder));
+  TRY(fill(package, staged.path()));
   if (beforeItAppears)
-    if (Result<void> agreed = beforeItAppears(); !agreed)
-      return agreed;
-  if (Result<void> replaced = staged->replace(); !replaced)
-    return replaced;
+    TRY(beforeItAppears());
+  TRY(staged.replace());
   std::string bare = folder;
   while (bare.size() > 1 && bare.back() == '/')
     bare.pop_back();

@@ -33,19 +33,17 @@ static Error tooMuch(const DeviceLimits &limits, std::string_view kernel,
 static Result<void> checkLaunch(const Launch &launch, const Kernel &kernel,
                                 const Symbols &symbols,
                                 const DeviceLimits &limits) {
-  Result<std::array<int64_t, 3>> grid = gridOf(launch, kernel, symbols);
-  if (!grid)
-    return grid.takeError();
+  std::array<int64_t, 3> grid = TRY(gridOf(launch, kernel, symbols));
   for (size_t i = 0; i < 3; ++i)
-    if ((*grid)[i] > limits.maxGrid[i])
+    if (grid[i] > limits.maxGrid[i])
       return tooMuch(limits, kernel.name,
                      fmt::format("needs {} CTAs in {} with {}, the device "
                                  "allows {}",
-                                 (*grid)[i], "xyz"[i], describe(symbols),
+                                 grid[i], "xyz"[i], describe(symbols),
                                  limits.maxGrid[i]));
   if (!kernel.cooperative)
     return {};
-  int64_t ctas = (*grid)[0] * (*grid)[1] * (*grid)[2];
+  int64_t ctas = grid[0] * grid[1] * grid[2];
   int64_t resident = limits.smCount * kernel.minCtasPerSm;
   if (ctas > resident)
     return tooMuch(limits, kernel.name,
@@ -101,16 +99,11 @@ Result<void> moec::validateForDevice(const Manifest &manifest,
   for (const Variant &variant : target.variants) {
     if (variant.minSms > limits.smCount)
       continue;
-    Result<Symbols> symbols =
-        symbolsFor(manifest, variant.maxTokens, limits.smCount);
-    if (!symbols)
-      return symbols.takeError();
+    Symbols symbols =
+        TRY(symbolsFor(manifest, variant.maxTokens, limits.smCount));
     for (const Launch &launch : variant.launches)
       if (const Kernel *kernel = findKernel(target, launch.kernel))
-        if (Result<void> checked =
-                checkLaunch(launch, *kernel, *symbols, limits);
-            !checked)
-          return checked;
+        TRY(checkLaunch(launch, *kernel, symbols, limits));
   }
   for (const Pack &pack : target.pack) {
     Symbols symbols;
@@ -119,10 +112,7 @@ Result<void> moec::validateForDevice(const Manifest &manifest,
     symbols.experts = pack.expertsPerStep;
     for (const Launch &launch : pack.launches)
       if (const Kernel *kernel = findKernel(target, launch.kernel))
-        if (Result<void> checked =
-                checkLaunch(launch, *kernel, symbols, limits);
-            !checked)
-          return checked;
+        TRY(checkLaunch(launch, *kernel, symbols, limits));
   }
   return {};
 }

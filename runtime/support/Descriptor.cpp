@@ -176,10 +176,8 @@ static Result<void> listInto(const Descriptor &folder, const std::string &shown,
     return Error{ErrorCode::FileSystem,
                  fmt::format("'{}': expected at most {} folders in each other",
                              shown, kDeepest)};
-  Result<std::vector<std::string>> names = listNamesAt(folder, shown);
-  if (!names)
-    return names.takeError();
-  for (const std::string &name : *names) {
+  std::vector<std::string> names = TRY(listNamesAt(folder, shown));
+  for (const std::string &name : names) {
     std::string path = prefix.empty() ? name : prefix + "/" + name;
     struct stat info;
     if (::fstatat(folder.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
@@ -188,13 +186,8 @@ static Result<void> listInto(const Descriptor &folder, const std::string &shown,
       files.push_back(std::move(path));
       continue;
     }
-    Result<Descriptor> below = openFolderAt(folder, name, shown);
-    if (!below)
-      return below.takeError();
-    if (Result<void> listed =
-            listInto(*below, joinPath(shown, name), path, depth + 1, files);
-        !listed)
-      return listed;
+    Descriptor below = TRY(openFolderAt(folder, name, shown));
+    TRY(listInto(below, joinPath(shown, name), path, depth + 1, files));
   }
   return {};
 }
@@ -202,8 +195,7 @@ static Result<void> listInto(const Descriptor &folder, const std::string &shown,
 Result<std::vector<std::string>> moec::listFilesAt(const Descriptor &folder,
                                                    const std::string &shown) {
   std::vector<std::string> files;
-  if (Result<void> listed = listInto(folder, shown, "", 0, files); !listed)
-    return listed.takeError();
+  TRY(listInto(folder, shown, "", 0, files));
   std::sort(files.begin(), files.end());
   return files;
 }

@@ -56,10 +56,8 @@ bool moec::isFolder(const std::string &path) {
 
 Result<std::string> moec::readFile(const std::string &path,
                                    uint64_t mostBytes) {
-  Result<Descriptor> file = openRegular(path);
-  if (!file)
-    return file.takeError();
-  return readAll(*file, mostBytes, path);
+  Descriptor file = TRY(openRegular(path));
+  return readAll(file, mostBytes, path);
 }
 
 /// Writes, fsyncs and closes; errno is that of the first failure.
@@ -140,8 +138,7 @@ Result<std::string> moec::createTemporaryFolderBeside(const std::string &path) {
   std::string_view bare = path;
   while (bare.size() > 1 && bare.back() == '/')
     bare.remove_suffix(1);
-  if (Result<void> made = createFolders(parentFolder(bare)); !made)
-    return made.takeError();
+  TRY(createFolders(parentFolder(bare)));
   std::string folder;
   int status = 0;
   do {
@@ -184,10 +181,8 @@ Result<void> moec::removeAll(const std::string &path) {
 }
 
 Result<std::vector<std::string>> moec::listFiles(const std::string &path) {
-  Result<Descriptor> folder = openFolder(path);
-  if (!folder)
-    return folder.takeError();
-  return listFilesAt(*folder, path);
+  Descriptor folder = TRY(openFolder(path));
+  return listFilesAt(folder, path);
 }
 
 std::string moec::joinPath(std::string_view folder, std::string_view name) {

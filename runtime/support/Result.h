@@ -78,6 +78,7 @@ public:
     assert(!*this && "no error");
     return std::move(std::get<1>(storage));
   }
+  T take() { return std::move(get()); }
 
 private:
   T &get() {
@@ -101,6 +102,7 @@ public:
     assert(failed && "no error");
     return std::move(failure);
   }
+  void take() {}
 
 private:
   Error failure;
@@ -108,5 +110,15 @@ private:
 };
 
 } // namespace moec
+
+/// The value of a Result. Its error is returned from this function instead. It
+/// stands alone, behind `=` or behind `return`, never within an expression.
+#define TRY(...)                                                               \
+  ({                                                                           \
+    auto tried = (__VA_ARGS__);                                                \
+    if (!tried)                                                                \
+      return tried.takeError();                                                \
+    tried.take();                                                              \
+  })
 
 #endif // MOEC_RUNTIME_SUPPORT_RESULT_H

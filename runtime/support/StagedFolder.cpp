@@ -93,8 +93,7 @@ Result<StagedFolder> StagedFolder::create(const std::string &target,
                  fmt::format("expected a path that ends in the folder's name, "
                              "got '{}'",
                              target)};
-  if (Result<void> made = createFolders(parentFolder(staged.target)); !made)
-    return made.takeError();
+  TRY(createFolders(parentFolder(staged.target)));
   removeAbandoned(staged.target);
   while (true) {
     std::string path = temporaryName(staged.target);
@@ -118,8 +117,7 @@ StagedFolder::~StagedFolder() {
 }
 
 Result<void> StagedFolder::publish() {
-  if (Result<void> renamed = renamePath(temporary, target); !renamed)
-    return renamed;
+  TRY(renamePath(temporary, target));
   temporary.clear();
   return {};
 }
@@ -149,8 +147,7 @@ Result<void> StagedFolder::replace() {
     if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
       return failed();
     old = temporaryName(target);
-    if (Result<void> moved = renamePath(target, old); !moved)
-      return moved;
+    TRY(renamePath(target, old));
     if (::rename(temporary.c_str(), target.c_str()) != 0) {
       Error error = failed();
       (void)static_cast<bool>(renamePath(old, target));

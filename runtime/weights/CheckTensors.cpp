@@ -159,10 +159,8 @@ bool WeightLoader::isOfThisRank(const TensorRole &role) const {
 
 /// Zero points of a symmetric layer: each must be the one that it has.
 Result<void> WeightLoader::checkSymmetric(const Found &found) {
-  Result<const StoredTensor *> known = tensorOf(found);
-  if (!known)
-    return known.takeError();
-  const StoredTensor &tensor = **known;
+  const StoredTensor *known = TRY(tensorOf(found));
+  const StoredTensor &tensor = *known;
   const json layout =
       stored.is_object() ? stored.value("zero_points", json::object()) : json();
   const int64_t added = layout.is_object() ? layout.value("added", 0) : 0;
@@ -196,10 +194,8 @@ Result<void> WeightLoader::checkSymmetric(const Found &found) {
 
 /// Biases of a layer without biases: some quantizers write zeros.
 Result<bool> WeightLoader::isZero(const Found &found) {
-  Result<const StoredTensor *> known = tensorOf(found);
-  if (!known)
-    return known.takeError();
-  const StoredTensor &tensor = **known;
+  const StoredTensor *known = TRY(tensorOf(found));
+  const StoredTensor &tensor = *known;
   const host::Storage storage = storageOfType(tensor.type);
   if (storage != host::Storage::F32 && storage != host::Storage::F16 &&
       storage != host::Storage::BF16)
@@ -310,10 +306,8 @@ Result<void> WeightLoader::checkUntaken(const Found &found, bool quantize) {
   if (role.kind == Kind::Bias) {
     if (!isOfThisRank(role))
       return {};
-    Result<bool> zero = isZero(found);
-    if (!zero)
-      return zero.takeError();
-    if (*zero)
+    bool zero = TRY(isZero(found));
+    if (zero)
       return {};
   }
   return untaken(found.name,
@@ -448,15 +442,12 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
           "one of them",
           checkpoint.path(), first->name, found.name, number));
     if (!isRouting)
-      if (Result<void> ok = checkExpert(found); !ok)
-        return ok;
+      TRY(checkExpert(found));
     if (!isTaken)
-      if (Result<void> ok = checkUntaken(found, options.quantize); !ok)
-        return ok;
+      TRY(checkUntaken(found, options.quantize));
     ++it;
   }
-  if (Result<void> ok = checkOneEach(); !ok)
-    return ok;
+  TRY(checkOneEach());
 
   // Names that no value has.
   for (const auto &[name, file] : checkpoint.names()) {

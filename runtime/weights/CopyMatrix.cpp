@@ -155,12 +155,9 @@ Result<void> weights::copyMatrix(const SourceMatrix &from,
   }
   for (int64_t row = 0; row < from.rows; ++row)
     for (int64_t column = 0; column < from.columns; ++column)
-      if (Result<void> ok = copyNumber(
-              at(from, row * from.rowStride + column * from.columnStride),
-              from.storage,
-              at(to, row * to.rowStride + column * to.columnStride), to.storage,
-              conversion, inverse);
-          !ok)
-        return ok;
+      TRY(copyNumber(
+          at(from, row * from.rowStride + column * from.columnStride),
+          from.storage, at(to, row * to.rowStride + column * to.columnStride),
+          to.storage, conversion, inverse));
   return {};
 }

@@ -127,28 +127,19 @@ Result<WeightLoader> WeightLoader::create(Checkpoint &checkpoint,
                                           const LoadOptions &options) {
   const json &described = manifest.layer;
   WeightLoader made(checkpoint);
-  Result<LayerShape> shape = LayerShape::read(described);
-  if (!shape)
-    return shape.takeError();
-  made.shape = std::move(*shape);
+  made.shape = TRY(LayerShape::read(described));
   if (options.quantize && described.contains("weights_type"))
     return refusal(fmt::format("layer '{}' takes its weights as floats and "
                                "quantizes them itself; accepted: no --quantize",
                                made.shape.name));
   if (auto it = described.find("stored_layout");
       it != described.end() && !it->is_null()) {
-    Result<json> read = readStoredLayout(*it);
-    if (!read)
-      return read.takeError();
-    made.stored = std::move(*read);
+    made.stored = TRY(readStoredLayout(*it));
   }
-  if (Result<void> ok = made.findLayer(options.layer); !ok)
-    return ok.takeError();
-  if (Result<void> ok = made.checkTaken(manifest, options); !ok)
-    return ok.takeError();
+  TRY(made.findLayer(options.layer));
+  TRY(made.checkTaken(manifest, options));
   if (options.quantize)
-    if (Result<void> ok = made.quantizeExperts(); !ok)
-      return ok.takeError();
+    TRY(made.quantizeExperts());
   return made;
 }
 
@@ -268,10 +259,8 @@ Result<bool> WeightLoader::bareAreTransposed() {
     if (!found.parsed.bare || !isWeight || role.shared ||
         role.expert != kAllExperts)
       continue;
-    Result<const StoredTensor *> tensor = tensorOf(found);
-    if (!tensor)
-      return tensor.takeError();
-    const std::vector<int64_t> &extents = (*tensor)->shape;
+    const StoredTensor *tensor = TRY(tensorOf(found));
+    const std::vector<int64_t> &extents = tensor->shape;
     const int64_t rows = role.part == Part::Down     ? shape.hidden
                          : role.part == Part::GateUp ? 2 * shape.intermediate
                                                      : shape.intermediate;
@@ -288,10 +277,8 @@ Result<bool> WeightLoader::bareAreTransposed() {
 Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
                                                 const Found &found,
                                                 int64_t expert, Part part) {
-  Result<const StoredTensor *> known = tensorOf(found);
-  if (!known)
-    return known.takeError();
-  const StoredTensor &tensor = **known;
+  const StoredTensor *known = TRY(tensorOf(found));
+  const StoredTensor &tensor = *known;
   const TensorRole &role = found.parsed.role;
   const bool ofAll = role.expert == kAllExperts;
   // Shared experts of one tensor stand behind each other in the intermediate.
@@ -342,10 +329,8 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
     if (mayTurn && (!fits || found.parsed.bare)) {
       const bool fitsTurned = ordersAlike(extents, {experts, b, a});
       if (fits && fitsTurned && a != 1 && b != 1) {
-        Result<bool> areTransposed = bareAreTransposed();
-        if (!areTransposed)
-          return areTransposed.takeError();
-        turned = *areTransposed != (wanted.rowAxis == 2);
+        bool areTransposed = TRY(bareAreTransposed());
+        turned = areTransposed != (wanted.rowAxis == 2);
       } else if (!fits && fitsTurned &&
                  (found.parsed.bare || onlyColumnsFirst)) {
         fits = turned = true;
@@ -417,15 +402,13 @@ Result<void> WeightLoader::loadExperts(const Wanted &wanted,
     const int64_t expert = shape.localBegin + i * shape.localStride;
     int64_t elements = 0;
     for (Part part : parts) {
-      Result<Source> from = find(wanted, expert, part);
-      if (!from)
-        return from.takeError();
+      Source from = TRY(find(wanted, expert, part));
       TargetMatrix target;
       target.data = to.data();
       target.bits = wanted.bits;
       target.storage = host::storageOf(wanted.element);
       const int64_t count = int64_t(parts.size());
-      const int64_t rows = from->matrix.rows, columns = from->matrix.columns;
+      const int64_t rows = from.matrix.rows, columns = from.matrix.columns;
       const int64_t all = count * rows;
       elements = all * columns;
       if ((done + elements) * wanted.bits > int64_t(to.size()) * 8)
@@ -452,7 +435,7 @@ Result<void> WeightLoader::loadExperts(const Wanted &wanted,
                                                             : 0;
       }
       target = target.part(first, rows, step, 0, columns);
-      pieces.push_back({std::move(*from), target});
+      pieces.push_back({std::move(from), target});
     }
     done += elements;
   }
@@ -498,18 +481,13 @@ Result<void> WeightLoader::loadInputScales(const Wanted &wanted,
   for (int64_t expert = 0; expert < experts; ++expert) {
     float largest = 0;
     for (Part part : parts) {
-      Result<Source> from = find(wanted, expert, part);
-      if (!from)
-        return from.takeError();
+      Source from = TRY(find(wanted, expert, part));
       float number = 0;
       TargetMatrix target;
       target.data = reinterpret_cast<std::byte *>(&number);
       target.bits = 32;
       target.storage = host::Storage::F32;
-      if (Result<void> ok =
-              copyMatrix(from->matrix, target, from->conversion, from->inverse);
-          !ok)
-        return ok;
+      TRY(copyMatrix(from.matrix, target, from.conversion, from.inverse));
       largest = std::max(largest, number);
     }
     std::memcpy(to.data() + expert * int64_t(sizeof(float)), &largest,
@@ -527,13 +505,11 @@ Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
                                "called {}, got none",
                                checkpoint.path(), number, value.name,
                                kindName(kind)));
-  Result<const StoredTensor *> tensor = tensorOf(it->second);
-  if (!tensor)
-    return tensor.takeError();
+  const StoredTensor *tensor = TRY(tensorOf(it->second));
   const std::string &element = value.elementTypes.front();
-  const Conversion conversion = conversionFor(kind, (*tensor)->type, element);
-  const int64_t bits = bitsOf((*tensor)->type);
-  const int64_t count = int64_t((*tensor)->bytes.size()) * 8 / bits;
+  const Conversion conversion = conversionFor(kind, tensor->type, element);
+  const int64_t bits = bitsOf(tensor->type);
+  const int64_t count = int64_t(tensor->bytes.size()) * 8 / bits;
   TargetMatrix target;
   target.data = to.data();
   target.bits = findElementType(element)->bits;
@@ -545,11 +521,11 @@ Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
                     "'{}', got {}",
                     checkpoint.path(), it->second.name,
                     int64_t(to.size()) * 8 / target.bits, element, value.name,
-                    shape.name, (*tensor)->describe()));
+                    shape.name, tensor->describe()));
   SourceMatrix source;
-  source.data = (*tensor)->bytes.data();
+  source.data = tensor->bytes.data();
   source.bits = bits;
-  source.storage = storageOfType((*tensor)->type);
+  source.storage = storageOfType(tensor->type);
   source.rows = target.rows = 1;
   source.columns = target.columns = count;
   Result<void> ok = copyMatrix(source, target, conversion, /*inverse=*/false);
@@ -581,11 +557,8 @@ Result<void> WeightLoader::load(const Value &value, std::span<std::byte> to) {
     return refusal(fmt::format("value '{}': no checkpoint's name is known for "
                                "it; accepted: a layer without it",
                                value.name));
-  Result<Wanted> wanted = wantedOf(value);
-  if (!wanted)
-    return wanted.takeError();
-  if (wanted->packed)
-    if (Result<void> ok = checkOrder(*wanted); !ok)
-      return ok;
-  return loadExperts(*wanted, to);
+  Wanted wanted = TRY(wantedOf(value));
+  if (wanted.packed)
+    TRY(checkOrder(wanted));
+  return loadExperts(wanted, to);
 }

@@ -172,23 +172,18 @@ Result<StoredTensors> HeaderReader::read() {
                             "{}",
                             std::min(rest, kMaxHeaderBytes), length));
   data = file.subspan(kLengthBytes + length);
-  Result<json> header = parseJsonObject(
+  json header = TRY(parseJsonObject(
       {reinterpret_cast<const char *>(file.data()) + kLengthBytes, length},
       fmt::format("{}: header", name), ErrorCode::InvalidArgument,
-      {kMaxHeaderBytes});
-  if (!header)
-    return header.takeError();
+      {kMaxHeaderBytes}));
   StoredTensors made;
-  for (const auto &[key, entry] : header->items()) {
+  for (const auto &[key, entry] : header.items()) {
     if (key == "__metadata__") // texts for people
       continue;
-    Result<StoredTensor> one = tensor(key, entry);
-    if (!one)
-      return one.takeError();
-    made.emplace(key, std::move(*one));
+    StoredTensor one = TRY(tensor(key, entry));
+    made.emplace(key, std::move(one));
   }
-  if (Result<void> ok = checkCoverage(); !ok)
-    return ok.takeError();
+  TRY(checkCoverage());
   return made;
 }
 
@@ -212,25 +207,20 @@ Result<StoredTensors> weights::parseSafetensors(std::span<const std::byte> file,
 
 Result<std::unique_ptr<SafetensorsFile>>
 SafetensorsFile::open(const std::string &path) {
-  Result<Descriptor> file = openRegular(path);
-  if (!file)
-    return file.takeError();
+  Descriptor file = TRY(openRegular(path));
   struct stat info;
-  if (::fstat(file->get(), &info) != 0)
+  if (::fstat(file.get(), &info) != 0)
     return fileError("cannot read", path);
   const auto bytes = static_cast<size_t>(info.st_size);
   // Nothing is mapped of an empty file; the parser says what is missing.
   void *address = bytes == 0 ? nullptr
                              : ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE,
-                                      file->get(), 0);
+                                      file.get(), 0);
   if (address == MAP_FAILED)
     return fileError("cannot map", path);
   std::unique_ptr<SafetensorsFile> made(new SafetensorsFile(address, bytes));
-  Result<StoredTensors> tensors =
-      parseSafetensors({static_cast<const std::byte *>(address), bytes}, path);
-  if (!tensors)
-    return tensors.takeError();
-  made->stored = std::move(*tensors);
+  made->stored = TRY(
+      parseSafetensors({static_cast<const std::byte *>(address), bytes}, path));
   return made;
 }
 
@@ -242,19 +232,14 @@ SafetensorsFile::~SafetensorsFile() {
 Result<SafetensorsFile *> Checkpoint::openFile(const std::string &path) {
   std::unique_ptr<SafetensorsFile> &file = opened[path];
   if (!file) {
-    Result<std::unique_ptr<SafetensorsFile>> made = SafetensorsFile::open(path);
-    if (!made)
-      return made.takeError();
-    file = std::move(*made);
+    file = TRY(SafetensorsFile::open(path));
   }
   return file.get();
 }
 
 Result<void> Checkpoint::addFile(const std::string &path) {
-  Result<SafetensorsFile *> file = openFile(path);
-  if (!file)
-    return file.takeError();
-  for (const auto &[name, tensor] : (*file)->tensors())
+  SafetensorsFile *file = TRY(openFile(path));
+  for (const auto &[name, tensor] : file->tensors())
     if (auto [known, isNew] = files.emplace(name, path); !isNew)
       return Error{ErrorCode::InvalidArgument,
                    fmt::format("tensor '{}' is in two files, {} and {}", name,
@@ -265,15 +250,11 @@ Result<void> Checkpoint::addFile(const std::string &path) {
 Result<void> Checkpoint::readIndex(const std::string &folder,
                                    const std::string &index) {
   const std::string path = joinPath(folder, index);
-  Result<std::string> text = readFile(path);
-  if (!text)
-    return text.takeError();
-  Result<json> read = parseJsonObject(*text, path, ErrorCode::InvalidArgument,
-                                      {kMaxHeaderBytes});
-  if (!read)
-    return read.takeError();
-  const auto map = read->find("weight_map");
-  if (map == read->end() || !map->is_object())
+  std::string text = TRY(readFile(path));
+  json read = TRY(parseJsonObject(text, path, ErrorCode::InvalidArgument,
+                                  {kMaxHeaderBytes}));
+  const auto map = read.find("weight_map");
+  if (map == read.end() || !map->is_object())
     return Error{ErrorCode::InvalidArgument,
                  fmt::format("{}: expected a JSON object with \"weight_map\", "
                              "an object of tensors' names and their files",
@@ -294,15 +275,12 @@ Result<Checkpoint> Checkpoint::open(const std::string &path) {
   Checkpoint made;
   made.root = path;
   if (!isFolder(path)) {
-    if (Result<void> ok = made.addFile(path); !ok)
-      return ok.takeError();
+    TRY(made.addFile(path));
     return made;
   }
-  Result<std::vector<std::string>> list = listFiles(path);
-  if (!list)
-    return list.takeError();
+  std::vector<std::string> list = TRY(listFiles(path));
   std::vector<std::string> shards, indices;
-  for (const std::string &file : *list) {
+  for (const std::string &file : list) {
     if (file.find('/') != std::string::npos)
       continue; // an original's copy below, or something else
     if (file.ends_with(kIndexSuffix))
@@ -319,13 +297,11 @@ Result<Checkpoint> Checkpoint::open(const std::string &path) {
                         ? "neither"
                         : fmt::format("{}", fmt::join(indices, ", ")))};
   if (!indices.empty()) {
-    if (Result<void> ok = made.readIndex(path, indices.front()); !ok)
-      return ok.takeError();
+    TRY(made.readIndex(path, indices.front()));
     return made;
   }
   for (const std::string &shard : shards)
-    if (Result<void> ok = made.addFile(joinPath(path, shard)); !ok)
-      return ok.takeError();
+    TRY(made.addFile(joinPath(path, shard)));
   return made;
 }
 
@@ -334,11 +310,9 @@ Result<const StoredTensor *> Checkpoint::find(std::string_view name) {
   if (where == files.end())
     return Error{ErrorCode::InvalidArgument,
                  fmt::format("{} has no tensor '{}'", root, name)};
-  Result<SafetensorsFile *> file = openFile(where->second);
-  if (!file)
-    return file.takeError();
-  auto tensor = (*file)->tensors().find(name);
-  if (tensor == (*file)->tensors().end())
+  SafetensorsFile *file = TRY(openFile(where->second));
+  auto tensor = file->tensors().find(name);
+  if (tensor == file->tensors().end())
     return Error{ErrorCode::InvalidArgument,
                  fmt::format("{}: expected tensor '{}', which the index says "
                              "to be there, got a file without it",

@@ -77,13 +77,8 @@ checkNamesOf(const char *option, const std::map<std::string, std::string> &said,
 Result<void> moec::run::checkNames(const Options &options,
                                    const LoadedLayer &layer) {
   const Manifest &manifest = layer.package().manifest();
-  if (auto ok = checkNamesOf("--input", options.inputFiles, manifest, isInput);
-      !ok)
-    return ok;
-  if (auto ok =
-          checkNamesOf("--output", options.outputFiles, manifest, isOutput);
-      !ok)
-    return ok;
+  TRY(checkNamesOf("--input", options.inputFiles, manifest, isInput));
+  TRY(checkNamesOf("--output", options.outputFiles, manifest, isOutput));
   const auto &files = options.inputFiles;
   if (files.contains("logits") &&
       (files.contains("given_ids") || files.contains("given_weights")))
@@ -107,24 +102,22 @@ Result<GivenTensors> GivenTensors::read(const Options &options,
     const auto value =
         std::find_if(manifest.values.begin(), manifest.values.end(),
                      [&](const Value &each) { return each.name == name; });
-    Result<NpyArray> array = readNpy(path);
-    if (!array)
-      return array.takeError();
+    NpyArray array = TRY(readNpy(path));
     std::string elementType;
     std::vector<std::string> accepted;
     for (const std::string &type : value->elementTypes) {
       const ElementType &known = *findElementType(type);
       accepted.push_back(describeType(known));
-      if (array->dtype == dtypeOf(known))
+      if (array.dtype == dtypeOf(known))
         elementType = type;
     }
     if (elementType.empty())
       return refuse(fmt::format("'{}': expected {} for value '{}', got dtype "
                                 "'{}'",
                                 path, fmt::join(accepted, " or "), name,
-                                array->dtype));
+                                array.dtype));
     result.arrays.emplace(name,
-                          Given{&*value, path, elementType, std::move(*array)});
+                          Given{&*value, path, elementType, std::move(array)});
   }
   return result;
 }
@@ -134,16 +127,12 @@ static Result<std::vector<int64_t>> shapeOf(const Value &value,
                                             std::string_view elementType,
                                             const LoadedLayer &layer,
                                             int64_t tokens) {
-  auto symbols =
-      symbolsFor(layer.package().manifest(), tokens, layer.package().smCount());
-  if (!symbols)
-    return symbols.takeError();
+  auto symbols = TRY(symbolsFor(layer.package().manifest(), tokens,
+                                layer.package().smCount()));
   std::vector<int64_t> shape;
   for (const Expression &extent : value.shape) {
-    auto number = extent.evaluate(*symbols);
-    if (!number)
-      return number.takeError();
-    shape.push_back(*number);
+    auto number = TRY(extent.evaluate(symbols));
+    shape.push_back(number);
   }
   const int64_t bits = findElementType(elementType)->bits;
   if (bits >= 8)
@@ -159,15 +148,13 @@ static Result<std::vector<int64_t>> shapeOf(const Value &value,
 Result<void> GivenTensors::checkShape(const Given &given,
                                       const LoadedLayer &layer,
                                       int64_t tokens) {
-  auto expected = shapeOf(*given.value, given.elementType, layer, tokens);
-  if (!expected)
-    return expected.takeError();
-  if (*expected == given.array.shape)
+  auto expected = TRY(shapeOf(*given.value, given.elementType, layer, tokens));
+  if (expected == given.array.shape)
     return {};
   const bool isWeight = given.value->role == ValueRole::StoredWeight;
   return refuse(fmt::format(
       "'{}': expected shape {}{} for value '{}'{}, got {}", given.path,
-      shapeText(*expected),
+      shapeText(expected),
       findElementType(given.elementType)->bits < 8 ? " of bytes" : "",
       given.value->name,
       isWeight ? std::string() : fmt::format(" with {} tokens", tokens),
@@ -208,8 +195,7 @@ Result<void> GivenTensors::replaceWeights(const LoadedLayer &layer,
   for (auto &[name, each] : arrays) {
     if (each.value->role != ValueRole::StoredWeight)
       continue;
-    if (auto ok = checkShape(each, layer, 1); !ok)
-      return ok;
+    TRY(checkShape(each, layer, 1));
     given.emplace(name, std::move(each.array.elements));
   }
   if (!given.empty())
@@ -248,8 +234,7 @@ Result<void> GivenTensors::replaceInputs(const LoadedLayer &layer,
   for (const auto &[name, given] : arrays) {
     if (given.value->role == ValueRole::StoredWeight)
       continue;
-    if (auto ok = checkShape(given, layer, tokens); !ok)
-      return ok;
+    TRY(checkShape(given, layer, tokens));
     const HostArray &elements = given.array.elements;
     bool taken = false;
     for (const Place &place : places) {
@@ -293,13 +278,9 @@ Result<void> moec::run::writeOutputs(const Options &options,
     const Value &value =
         *findValue(layer.package().manifest(), layer.package().target(), name);
     const std::string &type = value.elementTypes.front();
-    auto shape = shapeOf(value, type, layer, tokens);
-    if (!shape)
-      return shape.takeError();
-    if (auto ok = writeNpy(path, dtypeOf(*findElementType(type)), *shape,
-                           outputs.at(name));
-        !ok)
-      return ok;
+    auto shape = TRY(shapeOf(value, type, layer, tokens));
+    TRY(writeNpy(path, dtypeOf(*findElementType(type)), shape,
+                 outputs.at(name)));
   }
   return {};
 }

@@ -30,22 +30,15 @@ LoadedLayer::open(const Device &device, const Options &options,
   load.jobs = options.jobs;
   load.arch = options.arch;
   std::unique_ptr<LoadedLayer> loaded(new LoadedLayer(device, options.poison));
-  auto package = Package::load(folder, load);
-  if (!package)
-    return package.takeError();
-  loaded->code = std::move(*package);
-  auto layer = reference::parseLayer(loaded->code->manifest().layer);
-  if (!layer)
-    return layer.takeError();
-  loaded->described = std::move(*layer);
+  loaded->code = TRY(Package::load(folder, load));
+  loaded->described =
+      TRY(reference::parseLayer(loaded->code->manifest().layer));
   return loaded;
 }
 
 Result<void> LoadedLayer::setShape(Tensor &tensor, int64_t tokens) const {
   const Value *value = findValue(code->manifest(), code->target(), tensor.name);
-  auto symbols = symbolsFor(code->manifest(), tokens, code->smCount());
-  if (!symbols)
-    return symbols.takeError();
+  auto symbols = TRY(symbolsFor(code->manifest(), tokens, code->smCount()));
   if (!value || value->shape.size() > size_t(kMaxRank))
     return Error{ErrorCode::InvalidManifest,
                  fmt::format("the package has no value {} of at most {} "
@@ -53,10 +46,7 @@ Result<void> LoadedLayer::setShape(Tensor &tensor, int64_t tokens) const {
                              tensor.name, kMaxRank)};
   tensor.rank = static_cast<int32_t>(value->shape.size());
   for (size_t i = 0; i < value->shape.size(); ++i) {
-    auto extent = value->shape[i].evaluate(*symbols);
-    if (!extent)
-      return extent.takeError();
-    tensor.shape[i] = *extent;
+    tensor.shape[i] = TRY(value->shape[i].evaluate(symbols));
   }
   return {};
 }
@@ -67,8 +57,7 @@ Result<void> LoadedLayer::addTensor(std::vector<Tensor> &tensors,
   Tensor tensor;
   tensor.name = name;
   tensor.data = data;
-  if (auto ok = setShape(tensor, tokens); !ok)
-    return ok;
+  TRY(setShape(tensor, tokens));
   tensors.push_back(tensor);
   return {};
 }
@@ -85,28 +74,19 @@ Result<void> LoadedLayer::setWeights(const HostWeights &weights) {
                    fmt::format("the layer has a weight {}, the package has no "
                                "value of that name",
                                name)};
-    auto symbols = symbolsFor(code->manifest(), 1, code->smCount());
-    if (!symbols)
-      return symbols.takeError();
-    auto bytes = valueBytes(*value, *symbols);
-    if (!bytes)
-      return bytes.takeError();
-    if (*bytes != array.bytes)
+    auto symbols = TRY(symbolsFor(code->manifest(), 1, code->smCount()));
+    auto bytes = TRY(valueBytes(*value, symbols));
+    if (bytes != array.bytes)
       return Error{
           ErrorCode::InvalidManifest,
           fmt::format("{} has {} bytes by the manifest's values and {} "
                       "by its layer",
-                      name, *bytes, array.bytes)};
-    auto memory = owner.allocate(array.bytes);
-    if (!memory)
-      return memory.takeError();
-    if (auto ok = owner.upload(memory->data(), array.data.get(), array.bytes);
-        !ok)
-      return ok;
-    if (auto ok = addTensor(tensors, name, memory->data(), 1); !ok)
-      return ok;
-    storedAt[name] = memory->data();
-    weightMemory.push_back(std::move(*memory));
+                      name, bytes, array.bytes)};
+    auto memory = TRY(owner.allocate(array.bytes));
+    TRY(owner.upload(memory.data(), array.data.get(), array.bytes));
+    TRY(addTensor(tensors, name, memory.data(), 1));
+    storedAt[name] = memory.data();
+    weightMemory.push_back(std::move(memory));
   }
   auto start = std::chrono::steady_clock::now();
   // Packed weights that cannot lie in place get memory of their own.
@@ -119,22 +99,13 @@ Result<void> LoadedLayer::setWeights(const HostWeights &weights) {
     if (!value || !symbols)
       return Error{ErrorCode::InvalidManifest,
                    fmt::format("pack result {} is unknown", pack.result)};
-    auto bytes = valueBytes(*value, *symbols);
-    if (!bytes)
-      return bytes.takeError();
-    auto memory = owner.allocate(*bytes);
-    if (!memory)
-      return memory.takeError();
-    if (auto ok = addTensor(tensors, value->name, memory->data(), 1); !ok)
-      return ok;
-    weightMemory.push_back(std::move(*memory));
+    auto bytes = TRY(valueBytes(*value, *symbols));
+    auto memory = TRY(owner.allocate(bytes));
+    TRY(addTensor(tensors, value->name, memory.data(), 1));
+    weightMemory.push_back(std::move(memory));
   }
-  auto layer = Layer::create(code, tensors, {}, owner.stream(0));
-  if (!layer)
-    return layer.takeError();
-  packedLayer = std::move(*layer);
-  if (auto ok = owner.synchronize(0); !ok)
-    return ok;
+  packedLayer = TRY(Layer::create(code, tensors, {}, owner.stream(0)));
+  TRY(owner.synchronize(0));
   packTime = std::chrono::duration<double, std::milli>(
                  std::chrono::steady_clock::now() - start)
                  .count();
@@ -145,17 +116,14 @@ Result<DeviceInputs> LoadedLayer::upload(const HostInputs &inputs) {
   DeviceInputs result;
   auto add = [&](const char *name, const void *data, int64_t bytes,
                  std::string_view type) -> Result<void> {
-    auto memory = owner.allocate(bytes);
-    if (!memory)
-      return memory.takeError();
-    if (auto ok = owner.upload(memory->data(), data, bytes); !ok)
-      return ok;
+    auto memory = TRY(owner.allocate(bytes));
+    TRY(owner.upload(memory.data(), data, bytes));
     Tensor tensor;
     tensor.name = name;
-    tensor.data = memory->data();
+    tensor.data = memory.data();
     tensor.elementType = type;
     result.tensors.push_back(tensor);
-    result.memory.push_back(std::move(*memory));
+    result.memory.push_back(std::move(memory));
     return {};
   };
   const reference::Inputs &described = inputs.described;
@@ -210,21 +178,15 @@ Result<DeviceInputs> LoadedLayer::upload(const HostInputs &inputs) {
 
 Result<DeviceOutputs> LoadedLayer::makeOutputs(int64_t tokens) {
   DeviceOutputs result;
-  auto symbols = symbolsFor(code->manifest(), tokens, code->smCount());
-  if (!symbols)
-    return symbols.takeError();
+  auto symbols = TRY(symbolsFor(code->manifest(), tokens, code->smCount()));
   uint64_t seed = 1;
   for (const Value &value : code->manifest().values) {
     if (value.role != ValueRole::Output &&
         value.role != ValueRole::OptionalOutput)
       continue;
-    auto bytes = valueBytes(value, *symbols);
-    if (!bytes)
-      return bytes.takeError();
-    auto buffer = GuardedBuffer::create(owner, *bytes, ++seed, poison);
-    if (!buffer)
-      return buffer.takeError();
-    result.buffers.emplace(value.name, std::move(*buffer));
+    auto bytes = TRY(valueBytes(value, symbols));
+    auto buffer = TRY(GuardedBuffer::create(owner, bytes, ++seed, poison));
+    result.buffers.emplace(value.name, std::move(buffer));
   }
   return result;
 }
@@ -242,20 +204,16 @@ std::vector<Tensor> DeviceOutputs::tensors() const {
 
 Result<std::string> DeviceOutputs::damage() const {
   for (const auto &[name, buffer] : buffers) {
-    auto text = buffer.damage();
-    if (!text)
-      return text;
-    if (!text->empty())
-      return fmt::format("output {}: {}", name, *text);
+    auto text = TRY(buffer.damage());
+    if (!text.empty())
+      return fmt::format("output {}: {}", name, text);
   }
   return std::string();
 }
 
 Result<GuardedBuffer> LoadedLayer::makeWorkspace(int64_t tokens) {
-  auto bytes = code->workspaceBytes(tokens);
-  if (!bytes)
-    return bytes.takeError();
-  return GuardedBuffer::create(owner, *bytes, /*seed=*/99, poison);
+  auto bytes = TRY(code->workspaceBytes(tokens));
+  return GuardedBuffer::create(owner, bytes, /*seed=*/99, poison);
 }
 
 Result<std::unique_ptr<Context>>
@@ -272,8 +230,7 @@ Result<void> LoadedLayer::run(Context &context, int stream,
   for (const Tensor &tensor : outputs.tensors())
     tensors.push_back(tensor);
   for (Tensor &tensor : tensors)
-    if (auto ok = setShape(tensor, tokens); !ok)
-      return ok;
+    TRY(setShape(tensor, tokens));
   RunOptions options;
   options.variant = variant;
   options.overlapPrevious = overlap;
