@@ -53,8 +53,7 @@ moec_status moec::runtime::fail(const Error &error) {
 }
 
 Error moec::runtime::nullArgument(const char *function, const char *argument) {
-  return Error{ErrorCode::InvalidArgument,
-               fmt::format("{}: {} is NULL", function, argument)};
+  return invalidArgument("{}: {} is NULL", function, argument);
 }
 
 int32_t moec_version(void) {
@@ -84,23 +83,20 @@ static Result<Options> readOptions(const Options *given, const char *name) {
     return options;
   size_t size = given->struct_size;
   if (size < sizeof(size_t))
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("{}.struct_size is {}; set it to sizeof({})", name,
-                             size, name)};
+    return invalidArgument("{}.struct_size is {}; set it to sizeof({})", name,
+                           size, name);
   // Far more than any version has: not set, and not to be read.
   constexpr size_t kMostBytes = 4096;
   if (size > kMostBytes)
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("{}.struct_size is {}; set it to sizeof({})", name,
-                             size, name)};
+    return invalidArgument("{}.struct_size is {}; set it to sizeof({})", name,
+                           size, name);
   const auto *bytes = reinterpret_cast<const unsigned char *>(given);
   for (size_t i = sizeof(options); i < size; ++i)
     if (bytes[i] != 0)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("{} has fields that this library ({}.{}.{}) "
-                               "does not know; leave them zero",
-                               name, MOEC_VERSION_MAJOR, MOEC_VERSION_MINOR,
-                               MOEC_VERSION_PATCH)};
+      return invalidArgument("{} has fields that this library ({}.{}.{}) does "
+                             "not know; leave them zero",
+                             name, MOEC_VERSION_MAJOR, MOEC_VERSION_MINOR,
+                             MOEC_VERSION_PATCH);
   std::memcpy(static_cast<void *>(&options), given,
               std::min(size, sizeof(options)));
   return options;
@@ -112,9 +108,7 @@ static Result<Tensor> readTensor(const moec_tensor &given,
   if (!given.name)
     return nullArgument(function, "the name of a tensor");
   const auto fail = [&](const std::string &what) {
-    return Error{
-        ErrorCode::InvalidArgument,
-        fmt::format("{}: tensor '{}': {}", function, given.name, what)};
+    return invalidArgument("{}: tensor '{}': {}", function, given.name, what);
   };
   if (given.rank < 0 || given.rank > kMaxRank)
     return fail(fmt::format("expected a rank of 0 to {}, got {}", kMaxRank,
@@ -156,10 +150,9 @@ static Result<LoadOptions> readLoadOptions(const moec_load_options *given) {
   auto options = TRY(readOptions(given, "moec_load_options"));
   LoadOptions result;
   if (options.device != MOEC_DEVICE_CUDA && options.device != MOEC_DEVICE_HOST)
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("moec_load_options.device is {}; expected "
-                             "MOEC_DEVICE_CUDA (0) or MOEC_DEVICE_HOST (1)",
-                             options.device)};
+    return invalidArgument("moec_load_options.device is {}; expected "
+                           "MOEC_DEVICE_CUDA (0) or MOEC_DEVICE_HOST (1)",
+                           options.device);
   result.device =
       options.device == MOEC_DEVICE_HOST ? DeviceKind::Host : DeviceKind::Cuda;
   result.ordinal = options.ordinal_plus_one - 1;

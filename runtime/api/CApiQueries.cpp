@@ -58,18 +58,16 @@ static Result<void> writeStruct(const Struct &from, Struct *to,
                                 const char *name) {
   size_t size = to->struct_size;
   if (size < sizeof(size_t))
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("{}.struct_size is {}; set it to sizeof({})", name,
-                             size, name)};
+    return invalidArgument("{}.struct_size is {}; set it to sizeof({})", name,
+                           size, name);
   std::memcpy(static_cast<void *>(to), &from, std::min(size, sizeof(from)));
   to->struct_size = size;
   return {};
 }
 
 static Error outOfRange(const char *what, size_t index, size_t count) {
-  return Error{ErrorCode::InvalidArgument,
-               fmt::format("expected the index of a {} below {}, got {}", what,
-                           count, index)};
+  return invalidArgument("expected the index of a {} below {}, got {}", what,
+                         count, index);
 }
 
 size_t moec_package_num_values(const moec_package *package) {
@@ -108,9 +106,8 @@ static Result<const Value *> namedValue(const moec_package *package,
       return line.value;
     known += (known.empty() ? "" : ", ") + line.value->name;
   }
-  return Error{ErrorCode::InvalidArgument,
-               fmt::format("package {} has no value '{}'; it has {}",
-                           package->package->manifest().name, name, known)};
+  return invalidArgument("package {} has no value '{}'; it has {}",
+                         package->package->manifest().name, name, known);
 }
 
 static Result<Symbols> symbolsOf(const moec_package *package, int64_t tokens) {

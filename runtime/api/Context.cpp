@@ -69,17 +69,15 @@ Context::create(std::shared_ptr<const Package> package, void *workspace,
     context->block.resize(
         static_cast<size_t>(cuda->largestBlock()) / sizeof(CUtensorMap) + 1);
   } else if (!code.onHost()) {
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("package {} was only prebuilt; load it on a "
-                             "device to make contexts",
-                             code.manifest().name)};
+    return invalidArgument(
+        "package {} was only prebuilt; load it on a device to make contexts",
+        code.manifest().name);
   } else if (stateBytes > 0) {
     constexpr auto kAlignment = static_cast<size_t>(Package::kMemoryAlignment);
     size_t bytes = (stateBytes + kAlignment - 1) / kAlignment * kAlignment;
     context->hostState = std::aligned_alloc(kAlignment, bytes);
     if (!context->hostState)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("no memory for {} bytes of state", bytes)};
+      return invalidArgument("no memory for {} bytes of state", bytes);
     std::memset(context->hostState, 0, bytes);
   }
   context->values.resize(valueCount(code.manifest(), code.target()));
@@ -95,14 +93,11 @@ Result<void> Context::setWorkspace(void *memory, uint64_t bytes) {
                  "the workspace of a context cannot change while a run is "
                  "being queued on it"};
   if (!memory && bytes > 0)
-    return Error{
-        ErrorCode::InvalidArgument,
-        fmt::format("the workspace is null but {} bytes large", bytes)};
+    return invalidArgument("the workspace is null but {} bytes large", bytes);
   if (reinterpret_cast<uint64_t>(memory) % Package::kMemoryAlignment != 0)
-    return Error{ErrorCode::Misaligned,
-                 fmt::format("the workspace's address {} is not a multiple of "
-                             "{}",
-                             memory, Package::kMemoryAlignment)};
+    return Error(ErrorCode::Misaligned,
+                 "the workspace's address {} is not a multiple of {}", memory,
+                 Package::kMemoryAlignment);
   workspace = memory;
   workspaceBytes = bytes;
   return {};
@@ -120,14 +115,12 @@ Result<void> Context::bindTensors(std::span<const Tensor> tensors,
     int64_t index = valueIndex(manifest, target, tensor.name);
     if (index < 0 ||
         !isTensorOfRun(valueAt(manifest, target, static_cast<size_t>(index))))
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("a run of package {} takes no tensor '{}'; it "
-                               "takes {}",
-                               manifest.name, tensor.name, tensorNames(*code))};
+      return invalidArgument(
+          "a run of package {} takes no tensor '{}'; it takes {}",
+          manifest.name, tensor.name, tensorNames(*code));
     auto at = static_cast<size_t>(index);
     if (values[at].address != 0)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("tensor '{}' was given twice", tensor.name)};
+      return invalidArgument("tensor '{}' was given twice", tensor.name);
     const Value &value = valueAt(manifest, target, at);
     bool optional = value.role == ValueRole::OptionalInput ||
                     value.role == ValueRole::OptionalOutput;
@@ -139,10 +132,9 @@ Result<void> Context::bindTensors(std::span<const Tensor> tensors,
     const Value &value = manifest.values[i];
     if ((value.role == ValueRole::Input || value.role == ValueRole::Output) &&
         values[i].address == 0)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("tensor '{}' is missing; a run of package {} "
-                               "takes {}",
-                               value.name, manifest.name, tensorNames(*code))};
+      return invalidArgument(
+          "tensor '{}' is missing; a run of package {} takes {}", value.name,
+          manifest.name, tensorNames(*code));
   }
   if (manifest.oneOf.empty())
     return {};
@@ -171,13 +163,11 @@ Result<void> Context::bindTensors(std::span<const Tensor> tensors,
       names += (names.empty() ? "" : " and ") + name;
     groups += (groups.empty() ? "" : ", or ") + names;
   }
-  return Error{ErrorCode::InvalidArgument,
-               fmt::format("a run of package {} takes either {}; {}",
-                           manifest.name, groups,
-                           given.empty()  ? "none of them was given"
-                           : complete > 1 ? "more than one of these was given"
-                                          : "one of these is incomplete or "
-                                            "mixed with another")};
+  return invalidArgument(
+      "a run of package {} takes either {}; {}", manifest.name, groups,
+      given.empty()  ? "none of them was given"
+      : complete > 1 ? "more than one of these was given"
+                     : "one of these is incomplete or mixed with another");
 }
 
 /// Bytes behind the address of a tensor of a run that was given.
@@ -220,13 +210,11 @@ Result<void> Context::checkOverlaps(const Symbols &symbols) const {
           bound.elementCode == written.elementCode &&
           bound.rowStride == written.rowStride)
         continue;
-      return Error{
-          ErrorCode::InvalidArgument,
-          fmt::format("tensor '{}' at {:#x} overlaps '{}' at {:#x}, which the "
-                      "run writes; only x and residual may share memory with "
-                      "out, at its address, of its element type and with "
-                      "contiguous rows",
-                      other.name, bound.address, output.name, written.address)};
+      return invalidArgument(
+          "tensor '{}' at {:#x} overlaps '{}' at {:#x}, which the run writes; "
+          "only x and residual may share memory with out, at its address, of "
+          "its element type and with contiguous rows",
+          other.name, bound.address, output.name, written.address);
     }
   }
   return {};
@@ -238,12 +226,11 @@ Result<void> Context::bindWorkspace(const Variant &variant,
   const Target &target = code->target();
   auto needed = TRY(variant.workspaceBytes.evaluate(symbols));
   if (static_cast<uint64_t>(needed) > workspaceBytes)
-    return Error{ErrorCode::WorkspaceTooSmall,
-                 fmt::format("variant {} of package {} needs {} bytes of "
-                             "workspace for {} tokens, and the context has {}; "
-                             "moec_package_workspace_bytes tells",
-                             variant.name, manifest.name, needed,
-                             *symbols.tokens, workspaceBytes)};
+    return Error(
+        ErrorCode::WorkspaceTooSmall,
+        "variant {} of package {} needs {} bytes of workspace for {} tokens, "
+        "and the context has {}; moec_package_workspace_bytes tells",
+        variant.name, manifest.name, needed, *symbols.tokens, workspaceBytes);
   auto base = reinterpret_cast<uint64_t>(workspace);
   for (const Region &region : variant.regions) {
     auto offset = TRY(region.offset.evaluate(symbols));
@@ -268,15 +255,13 @@ Result<void> Context::run(const Layer &layer, void *stream,
                           std::span<const Tensor> tensors, int64_t tokens,
                           const RunOptions &options) {
   if (&layer.package() != code.get())
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("the layer belongs to package {} ({}), the "
-                             "context to another load of {}",
-                             layer.package().manifest().name,
-                             layer.package().target().arch,
-                             code->manifest().name)};
+    return invalidArgument("the layer belongs to package {} ({}), the context "
+                           "to another load of {}",
+                           layer.package().manifest().name,
+                           layer.package().target().arch,
+                           code->manifest().name);
   if (tokens < 0)
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("expected a token count >= 0, got {}", tokens)};
+    return invalidArgument("expected a token count >= 0, got {}", tokens);
   if (busy.exchange(true))
     return Error{ErrorCode::ContextInUse,
                  "this context is being used by another run; take one context "

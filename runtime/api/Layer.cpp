@@ -71,15 +71,12 @@ static Result<void> bindNamed(const Package &package,
     int64_t index = valueIndex(manifest, target, weight.name);
     if (index < 0 ||
         !isWeight(valueAt(manifest, target, static_cast<size_t>(index))))
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("package {} has no weight '{}'; its weights are "
-                               "{}",
-                               manifest.name, weight.name,
-                               weightNames(package))};
+      return invalidArgument(
+          "package {} has no weight '{}'; its weights are {}", manifest.name,
+          weight.name, weightNames(package));
     auto at = static_cast<size_t>(index);
     if (seen[at])
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("weight '{}' was given twice", weight.name)};
+      return invalidArgument("weight '{}' was given twice", weight.name);
     seen[at] = true;
     values[at] =
         TRY(bindTensor(valueAt(manifest, target, at), symbols, weight));
@@ -102,17 +99,15 @@ Result<void> Layer::bindWeights(std::span<const Tensor> weights,
     BoundValue &from = at(pack.from.front());
     if (result.address == 0) {
       if (!pack.inPlace)
-        return Error{ErrorCode::InvalidArgument,
-                     fmt::format("{} cannot be packed in place: give memory "
-                                 "under the name '{}'",
-                                 pack.from.front(), pack.result)};
+        return invalidArgument(
+            "{} cannot be packed in place: give memory under the name '{}'",
+            pack.from.front(), pack.result);
       result = from;
     } else if (result.address == from.address && !pack.inPlace &&
                !alreadyPacked) {
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("{} and {} have the same address, but {} cannot "
-                               "be packed in place",
-                               pack.result, pack.from.front(), pack.result)};
+      return invalidArgument(
+          "{} and {} have the same address, but {} cannot be packed in place",
+          pack.result, pack.from.front(), pack.result);
     }
   }
   for (size_t i = 0; i < bound.size(); ++i) {
@@ -125,10 +120,9 @@ Result<void> Layer::bindWeights(std::span<const Tensor> weights,
         neededForPacking |= std::find(pack.from.begin(), pack.from.end(),
                                       value.name) != pack.from.end();
     if (neededForPacking || readByVariants(target, value.name))
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("weight '{}' is missing; the weights of package "
-                               "{} are {}",
-                               value.name, manifest.name, weightNames(*code))};
+      return invalidArgument(
+          "weight '{}' is missing; the weights of package {} are {}",
+          value.name, manifest.name, weightNames(*code));
   }
   return {};
 }
@@ -144,9 +138,8 @@ Result<void> Layer::encodeMaps() {
     const TensorMap &map = target.tensorMaps[i];
     int64_t index = valueIndex(manifest, target, map.value);
     if (index < 0)
-      return Error{ErrorCode::InvalidManifest,
-                   fmt::format("tensor map {} names the unknown value '{}'",
-                               map.name, map.value)};
+      return invalidManifest("tensor map {} names the unknown value '{}'",
+                             map.name, map.value);
     auto at = static_cast<size_t>(index);
     const Value &value = valueAt(manifest, target, at);
     if (!isWeight(value))
@@ -166,10 +159,9 @@ Layer::create(std::shared_ptr<const Package> package,
   layer->code = std::move(package);
   const Package &code = *layer->code;
   if (!code.cuda() && !code.onHost())
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("package {} was only prebuilt; load it on a "
-                             "device to make layers",
-                             code.manifest().name)};
+    return invalidArgument(
+        "package {} was only prebuilt; load it on a device to make layers",
+        code.manifest().name);
   TRY(layer->bindWeights(weights, options.alreadyPacked));
 
   std::optional<ContextScope> scope;
@@ -205,14 +197,14 @@ Layer::create(std::shared_ptr<const Package> package,
 Result<void> Layer::checkScratch(void *scratch, uint64_t bytes) const {
   auto needed = TRY(code->packScratchBytes());
   if (bytes < static_cast<uint64_t>(needed))
-    return Error{ErrorCode::WorkspaceTooSmall,
-                 fmt::format("packing needs {} bytes of scratch, and {} were "
-                             "given; moec_package_pack_scratch_bytes tells",
-                             needed, bytes)};
+    return Error(ErrorCode::WorkspaceTooSmall,
+                 "packing needs {} bytes of scratch, and {} were given; "
+                 "moec_package_pack_scratch_bytes tells",
+                 needed, bytes);
   if (reinterpret_cast<uint64_t>(scratch) % Package::kMemoryAlignment != 0)
-    return Error{ErrorCode::Misaligned,
-                 fmt::format("the scratch's address {} is not a multiple of {}",
-                             scratch, Package::kMemoryAlignment)};
+    return Error(ErrorCode::Misaligned,
+                 "the scratch's address {} is not a multiple of {}", scratch,
+                 Package::kMemoryAlignment);
   return {};
 }
 
@@ -243,8 +235,7 @@ Result<void> Layer::packExperts(const std::vector<BoundValue> &values,
     hostScratch.reset(
         static_cast<std::byte *>(std::aligned_alloc(kAlignment, bytes)));
     if (!hostScratch)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("no memory for {} bytes of scratch", bytes)};
+      return invalidArgument("no memory for {} bytes of scratch", bytes);
     scratch = hostScratch.get();
     scratchBytes = bytes;
   }
@@ -337,9 +328,8 @@ Result<void> Layer::repack(std::span<const Tensor> weights, int64_t first,
   for (const Pack &pack : target.pack)
     experts = std::max(experts, pack.totalExperts);
   if (first < 0 || count < 0 || first > experts || count > experts - first)
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("expected experts within [0, {}), got [{}, {})",
-                             experts, first, first + count)};
+    return invalidArgument("expected experts within [0, {}), got [{}, {})",
+                           experts, first, first + count);
   // The layer's own memory stays; given stored weights are sources only.
   std::vector<BoundValue> sources = bound;
   TRY(bindNamed(*code, weights, sources));
@@ -347,10 +337,9 @@ Result<void> Layer::repack(std::span<const Tensor> weights, int64_t first,
     const Value &value = valueAt(code->manifest(), target, i);
     if (value.role == ValueRole::PackedWeight &&
         sources[i].address != bound[i].address)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("'{}' cannot move when a layer is packed again; "
-                               "give stored weights only",
-                               value.name)};
+      return invalidArgument("'{}' cannot move when a layer is packed again; "
+                             "give stored weights only",
+                             value.name);
   }
   std::optional<ContextScope> scope;
   if (code->cuda()) {

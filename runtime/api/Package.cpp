@@ -38,9 +38,9 @@ static Result<const Target *> targetByName(const Manifest &manifest,
       return &target;
     known += (known.empty() ? "" : ", ") + target.arch;
   }
-  return Error{ErrorCode::NoMatchingTarget,
-               fmt::format("package {} has no target {}; it has {}",
-                           manifest.name, arch, known)};
+  return Error(ErrorCode::NoMatchingTarget,
+               "package {} has no target {}; it has {}", manifest.name, arch,
+               known);
 }
 
 Result<std::shared_ptr<const Package>>
@@ -75,9 +75,9 @@ Package::loadTimed(const PackageFiles &files, const LoadOptions &options,
   std::optional<CudaPlace> place;
   Result<const Target *> target = Error{};
   if (options.prebuild && options.arch.empty())
-    return Error{ErrorCode::InvalidArgument,
-                 "prebuild compiles for an arch that need not be here: name "
-                 "it (\"sm_90a\" say)"};
+    return invalidArgument(
+        "prebuild compiles for an arch that need not be here: name "
+        "it (\"sm_90a\" say)");
   if (options.device == DeviceKind::Cuda && !options.prebuild) {
     place = TRY(CudaPlace::find(options.ordinal));
     package->loadReport.driverOpen = place->driver->openMilliseconds;
@@ -93,8 +93,8 @@ Package::loadTimed(const PackageFiles &files, const LoadOptions &options,
     target = selectTarget(manifest, place->info.computeMajor,
                           place->info.computeMinor);
   } else if (manifest.targets.empty()) {
-    target = Error{ErrorCode::NoMatchingTarget,
-                   fmt::format("package {} has no target", manifest.name)};
+    target = Error(ErrorCode::NoMatchingTarget, "package {} has no target",
+                   manifest.name);
   } else {
     target = &manifest.targets.front();
   }
@@ -184,33 +184,27 @@ Result<size_t> Package::variantFor(int64_t tokens,
     const Variant &variant = chosen->variants[i];
     if (variant.name == forced) {
       if (variant.minSms > smCount())
-        return Error{ErrorCode::DeviceLimit,
-                     fmt::format("variant {} needs {} SMs, and the device has "
-                                 "{}",
-                                 forced, variant.minSms, smCount())};
+        return Error(ErrorCode::DeviceLimit,
+                     "variant {} needs {} SMs, and the device has {}", forced,
+                     variant.minSms, smCount());
       if (i < whyUnfit().size() && !whyUnfit()[i].empty())
-        return Error{ErrorCode::DeviceLimit,
-                     fmt::format("variant {} cannot serve here: {}", forced,
-                                 whyUnfit()[i])};
+        return Error(ErrorCode::DeviceLimit, "variant {} cannot serve here: {}",
+                     forced, whyUnfit()[i]);
       if (tokens >= variant.minTokens && tokens <= variant.maxTokens)
         return i;
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("variant {} serves {} to {} tokens, and {} were "
-                               "given",
-                               forced, variant.minTokens, variant.maxTokens,
-                               tokens)};
+      return invalidArgument(
+          "variant {} serves {} to {} tokens, and {} were given", forced,
+          variant.minTokens, variant.maxTokens, tokens);
     }
     known += (known.empty() ? "" : ", ") + variant.name;
   }
-  return Error{ErrorCode::InvalidArgument,
-               fmt::format("package {} has no variant '{}' for {}; it has {}",
-                           contents.name, forced, chosen->arch, known)};
+  return invalidArgument("package {} has no variant '{}' for {}; it has {}",
+                         contents.name, forced, chosen->arch, known);
 }
 
 Result<int64_t> Package::workspaceBytes(int64_t tokens) const {
   if (tokens < 0)
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("expected a token count >= 0, got {}", tokens)};
+    return invalidArgument("expected a token count >= 0, got {}", tokens);
   if (tokens > 0)
     TRY(variantFor(tokens));
   // Within a variant the need grows with the tokens; over variants it may not.

@@ -35,10 +35,8 @@ Result<Layout> layoutOf(const Value &value, const Symbols &symbols) {
   Layout made;
   made.rank = value.shape.size();
   if (made.rank > size_t(kMaxRank))
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("value '{}': expected at most {} dimensions, got "
-                             "{}",
-                             value.name, kMaxRank, made.rank)};
+    return invalidManifest("value '{}': expected at most {} dimensions, got {}",
+                           value.name, kMaxRank, made.rank);
   int64_t contiguous = 1;
   for (size_t i = made.rank; i-- > 0;) {
     int64_t extent = TRY(value.shape[i].evaluate(symbols));
@@ -48,10 +46,8 @@ Result<Layout> layoutOf(const Value &value, const Symbols &symbols) {
       made.strides[i] = TRY(value.strides[i].evaluate(symbols));
     }
     if (__builtin_mul_overflow(contiguous, extent, &contiguous))
-      return Error{ErrorCode::InvalidManifest,
-                   fmt::format("value '{}': the number of elements overflows "
-                               "64 bits",
-                               value.name)};
+      return invalidManifest(
+          "value '{}': the number of elements overflows 64 bits", value.name);
   }
   return made;
 }
@@ -95,16 +91,14 @@ Result<BoundValue> runtime::bindTensor(const Value &value,
                                        const Symbols &symbols,
                                        const Tensor &tensor) {
   const auto refused = [&](std::string what) {
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("value '{}': {}", value.name, std::move(what))};
+    return invalidArgument("value '{}': {}", value.name, std::move(what));
   };
   const auto address = reinterpret_cast<uint64_t>(tensor.data);
   Layout layout = TRY(layoutOf(value, symbols));
   const ElementType *type = findElementType(value.elementTypes.front());
   if (!type)
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("value '{}': unknown element type '{}'",
-                             value.name, value.elementTypes.front())};
+    return invalidManifest("value '{}': unknown element type '{}'", value.name,
+                           value.elementTypes.front());
   const int64_t bits = type->bits;
   const bool areBytes = tensor.elementType == "u8" && mayBeBytes(*type);
   if (areBytes && !countBytes(layout, bits))

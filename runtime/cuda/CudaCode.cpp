@@ -40,9 +40,8 @@ Result<CudaPlace> CudaPlace::find(int ordinal) {
     TRY(driver.check(driver.deviceGetCount(&count), "cuDeviceGetCount"));
     int wanted = std::max(ordinal, 0);
     if (wanted >= count)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("device {} was asked for; this machine has {}",
-                               wanted, count)};
+      return invalidArgument("device {} was asked for; this machine has {}",
+                             wanted, count);
     TRY(driver.check(driver.deviceGet(&place.device, wanted), "cuDeviceGet"));
     TRY(driver.check(driver.primaryCtxRetain(&place.context, place.device),
                      "cuDevicePrimaryCtxRetain"));
@@ -95,8 +94,8 @@ Result<DeviceMemory> DeviceMemory::allocate(const CudaPlace &place,
   if (auto ok = place.driver->check(
           place.driver->memAlloc(&memory.pointer, bytes), "cuMemAlloc");
       !ok)
-    return Error{ok.error().code, fmt::format("{} ({} bytes were asked for)",
-                                              ok.error().message, bytes)};
+    return Error(ok.error().code, "{} ({} bytes were asked for)",
+                 ok.error().message, bytes);
   return memory;
 }
 
@@ -124,9 +123,8 @@ DeviceMemory::~DeviceMemory() {
 
 static Error beyondDevice(const Kernel &kernel, const DeviceInfo &info,
                           std::string what) {
-  return Error{ErrorCode::DeviceLimit,
-               fmt::format("kernel {} does not fit {}: {}", kernel.name,
-                           info.name, what)};
+  return Error(ErrorCode::DeviceLimit, "kernel {} does not fit {}: {}",
+               kernel.name, info.name, what);
 }
 
 Result<void> CudaCode::loadKernel(const Kernel &kernel,
@@ -137,10 +135,9 @@ Result<void> CudaCode::loadKernel(const Kernel &kernel,
     if (status == kSuccess)
       return Result<void>();
     auto failed = driver.check(status, call);
-    return Result<void>(
-        Error{failed.error().code,
-              fmt::format("kernel {} on {}: {}", kernel.name, where.info.name,
-                          failed.error().message)});
+    return Result<void>(Error(failed.error().code, "kernel {} on {}: {}",
+                              kernel.name, where.info.name,
+                              failed.error().message));
   };
   TRY(check(driver.moduleLoadData(&loaded.module, cubin.cubin.data()),
             "cuModuleLoadData"));
@@ -211,10 +208,9 @@ CudaCode::resolve(const std::vector<Launch> &launches) const {
         target.kernels.begin(), target.kernels.end(),
         [&](const Kernel &kernel) { return kernel.name == launch.kernel; });
     if (kernel == target.kernels.end())
-      return Error{ErrorCode::InvalidManifest,
-                   fmt::format("a launch names the kernel '{}', which target "
-                               "{} does not have",
-                               launch.kernel, target.arch)};
+      return invalidManifest(
+          "a launch names the kernel '{}', which target {} does not have",
+          launch.kernel, target.arch);
     size_t index = static_cast<size_t>(kernel - target.kernels.begin());
     // A grid-wide wait with CTAs that are not resident would never end.
     if (kernel->cooperative && launch.grid.persistent &&
@@ -298,10 +294,10 @@ Result<void> CudaCode::refuseCapture(CUstream stream, const char *what) const {
                           what));
   if (status == kCaptureNone)
     return {};
-  return Error{ErrorCode::Capturing,
-               fmt::format("{} while the stream is being captured into a "
-                           "graph: do it before the capture begins",
-                           what)};
+  return Error(ErrorCode::Capturing,
+               "{} while the stream is being captured into a graph: do it "
+               "before the capture begins",
+               what);
 }
 
 Result<void> CudaCode::launch(const LaunchStep &step,
@@ -343,7 +339,6 @@ Result<void> CudaCode::launch(const LaunchStep &step,
   if (status == kSuccess)
     return {};
   auto failed = where.driver->check(status, "cuLaunchKernelEx");
-  return Error{failed.error().code,
-               fmt::format("kernel {} with grid {} x {} x {}: {}", kernel.name,
-                           grid[0], grid[1], grid[2], failed.error().message)};
+  return Error(failed.error().code, "kernel {} with grid {} x {} x {}: {}",
+               kernel.name, grid[0], grid[1], grid[2], failed.error().message);
 }

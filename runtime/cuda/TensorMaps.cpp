@@ -42,8 +42,7 @@ static constexpr NamedNumber kL2Promotions[] = {
 static constexpr NamedNumber kFills[] = {{"zeros", 0}, {"nan", 1}};
 
 static Error invalid(const TensorMap &map, std::string what) {
-  return Error{ErrorCode::InvalidManifest,
-               fmt::format("tensor map {}: {}", map.name, what)};
+  return invalidManifest("tensor map {}: {}", map.name, what);
 }
 
 static Result<int> number(const TensorMap &map, std::string_view field,
@@ -122,17 +121,17 @@ Result<CUtensorMap> moec::runtime::encode(const CudaDriver &driver,
                                           uint64_t address,
                                           const Symbols &symbols) {
   if (!driver.tensorMapEncodeTiled)
-    return Error{ErrorCode::DeviceLimit,
-                 fmt::format("tensor map {}: this driver has no "
-                             "cuTensorMapEncodeTiled (CUDA 12.0 or later has)",
-                             map.name)};
+    return Error(ErrorCode::DeviceLimit,
+                 "tensor map {}: this driver has no cuTensorMapEncodeTiled "
+                 "(CUDA 12.0 or later has)",
+                 map.name);
   auto shape = TRY(shapeOf(map, symbols));
   uint64_t alignment = map.interleave == "32b" ? 32 : 16;
   if (address == 0 || address % alignment != 0)
-    return Error{ErrorCode::Misaligned,
-                 fmt::format("tensor map {}: the address {:#x} of {} is not a "
-                             "multiple of {}",
-                             map.name, address, map.value, alignment)};
+    return Error(
+        ErrorCode::Misaligned,
+        "tensor map {}: the address {:#x} of {} is not a multiple of {}",
+        map.name, address, map.value, alignment);
   CUtensorMap result;
   auto ok = driver.check(driver.tensorMapEncodeTiled(
                              &result, shape.dataType, shape.rank,

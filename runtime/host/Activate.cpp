@@ -87,8 +87,7 @@ Result<const Function *> functionOf(KernelRun &run, const Stage &stage) {
       return &function;
     known += (known.empty() ? "" : ", ") + std::string(function.name);
   }
-  return run.fail(
-      stage, fmt::format("expected a function of {}, got '{}'", known, name));
+  return run.fail(stage, "expected a function of {}, got '{}'", known, name);
 }
 
 /// The numbers of the layer, and of each expert where it has its own.
@@ -120,9 +119,8 @@ Result<AllNumbers> numbersOf(KernelRun &run, const Stage &stage,
     const bool ofExperts = stage.operands.count(weight) != 0;
     if ((isSaid || ofExperts) &&
         (!gated || !hasWord(function.takes, kNumbers[i])))
-      return run.fail(stage, fmt::format("expected no {} with function {}{}",
-                                         kNumbers[i], function.name,
-                                         gated ? "" : " without a gate"));
+      return run.fail(stage, "expected no {} with function {}{}", kNumbers[i],
+                      function.name, gated ? "" : " without a gate");
     if (isSaid)
       all.ofLayer.*kNumberFields[i] = said->get<float>();
     if (!ofExperts)
@@ -130,7 +128,7 @@ Result<AllNumbers> numbersOf(KernelRun &run, const Stage &stage,
     int64_t experts = TRY(run.columnsOf(stage, weight.c_str()));
     View view = TRY(run.operand(stage, weight.c_str(), 1, experts));
     if (!view)
-      return run.fail(stage, fmt::format("expected memory for {}", weight));
+      return run.fail(stage, "expected memory for {}", weight);
     all.ofExperts[i] = view;
   }
   return all;
@@ -168,16 +166,15 @@ Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
   bool gated = stage.attributes.value("gated", true);
   int64_t interleave = run.integer(stage, "interleave");
   if (!gated && !function->plain)
-    return run.fail(
-        stage, fmt::format("expected function {} with a gate", function->name));
+    return run.fail(stage, "expected function {} with a gate", function->name);
   AllNumbers numbers = TRY(numbersOf(run, stage, *function, gated));
 
   int64_t columns = TRY(run.columnsOf(stage, "input"));
   if (columns < 1 || (gated && columns % 2) ||
       (gated && interleave && columns % (2 * interleave)))
-    return run.fail(stage, fmt::format("expected gate and up in blocks of {}, "
-                                       "got {} columns",
-                                       interleave, columns));
+    return run.fail(stage,
+                    "expected gate and up in blocks of {}, got {} columns",
+                    interleave, columns);
   int64_t rows = 0;
   View ends;
   if (stage.operands.count("offsets")) {
@@ -188,9 +185,7 @@ Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
     ends = offsets;
     rows = offsets.integer(0, entries - 1);
     if (rows < 0)
-      return run.fail(stage, fmt::format("expected rows >= 0, offsets end with "
-                                         "{}",
-                                         rows));
+      return run.fail(stage, "expected rows >= 0, offsets end with {}", rows);
     // One CTA a row in a kernel of its own.
     rows = std::min(rows, run.ctas());
   } else {

@@ -31,15 +31,14 @@ Result<void> moec::host::writeTiles(KernelRun &run, const Stage &stage,
   int64_t tileRows = run.integer(stage, "tile_rows");
   int64_t rowStep = run.integer(stage, "row_step");
   if (tileRows < 1)
-    return run.fail(stage, fmt::format("expected tile_rows of at least 1, got "
-                                       "{}",
-                                       tileRows));
+    return run.fail(stage, "expected tile_rows of at least 1, got {}",
+                    tileRows);
   if (rowStep == 0)
     rowStep = tileRows;
   if (tileRows % rowStep)
-    return run.fail(stage, fmt::format("expected row_step to divide the {} "
-                                       "tile_rows, got {}",
-                                       tileRows, rowStep));
+    return run.fail(stage,
+                    "expected row_step to divide the {} tile_rows, got {}",
+                    tileRows, rowStep);
   int64_t total = 0;
   for (int64_t count : counts)
     total += (count + tileRows - 1) / tileRows;
@@ -85,8 +84,8 @@ Result<void> moec::host::runBatch(KernelRun &run, const Stage &stage) {
   std::vector<int64_t> counts = TRY(readExpertCounts(run, stage, slots));
   if (int64_t experts = run.integer(stage, "experts");
       experts != int64_t(counts.size()))
-    return run.fail(stage, fmt::format("expected counts of {} experts, got {}",
-                                       experts, counts.size()));
+    return run.fail(stage, "expected counts of {} experts, got {}", experts,
+                    counts.size());
   std::vector<int64_t> first(counts.size());
   for (size_t e = 0; e < first.size(); ++e)
     first[e] = int64_t(e) * slots;

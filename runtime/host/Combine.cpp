@@ -26,9 +26,9 @@ Result<void> moec::host::runCombine(KernelRun &run, const Stage &stage) {
   int64_t topK = run.integer(stage, "top_k");
   int64_t hidden = run.integer(stage, "hidden");
   if (topK < 1 || hidden < 1)
-    return run.fail(stage, fmt::format("expected top_k and hidden of at least "
-                                       "1, got {} and {}",
-                                       topK, hidden));
+    return run.fail(stage,
+                    "expected top_k and hidden of at least 1, got {} and {}",
+                    topK, hidden);
   int64_t size = TRY(run.size("tokens"));
   int64_t tokens = std::min(size, run.ctas());
   View positions = TRY(run.operand(stage, "positions", tokens, topK));
@@ -45,9 +45,8 @@ Result<void> moec::host::runCombine(KernelRun &run, const Stage &stage) {
     for (int64_t k = 0; k < topK; ++k) {
       int64_t position = positions.integer(token, k);
       if (position < -1)
-        return run.fail(stage, fmt::format("expected positions >= -1, got {} "
-                                           "for token {}",
-                                           position, token));
+        return run.fail(stage, "expected positions >= -1, got {} for token {}",
+                        position, token);
       rows = std::max(rows, position + 1);
     }
   View partials = TRY(run.operand(stage, "partials", rows, hidden));

@@ -24,9 +24,9 @@ Result<void> moec::host::runCount(KernelRun &run, const Stage &stage) {
   int64_t size = TRY(run.size("tokens"));
   int64_t topK = TRY(run.columnsOf(stage, "topk_ids"));
   if (experts < 1 || blockTokens < 1)
-    return run.fail(stage, fmt::format("expected experts and block_tokens of "
-                                       "at least 1, got {} and {}",
-                                       experts, blockTokens));
+    return run.fail(
+        stage, "expected experts and block_tokens of at least 1, got {} and {}",
+        experts, blockTokens);
   int64_t tokens = run.coveredTokens(size, blockTokens);
   int64_t blocks = (tokens + blockTokens - 1) / blockTokens;
   View ids = TRY(run.operand(stage, "topk_ids", tokens, topK));

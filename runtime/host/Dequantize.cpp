@@ -29,9 +29,10 @@ Result<void> moec::host::runDequantize(KernelRun &run, const Stage &stage) {
   const int64_t groupColumns = run.integer(stage, "group_columns");
   const bool ofTensor = groupRows == 0 && groupColumns == 0;
   if (!ofTensor && groupRows != 1)
-    return run.fail(stage, fmt::format("expected a scale of all values or of "
-                                       "one row, got groups of {} x {}",
-                                       groupRows, groupColumns));
+    return run.fail(
+        stage,
+        "expected a scale of all values or of one row, got groups of {} x {}",
+        groupRows, groupColumns);
   RowCount count = TRY(countRows(run, stage));
   int64_t columns = TRY(run.columnsOf(stage, "input"));
   // What the grid lacks stays as it was.

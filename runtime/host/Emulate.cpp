@@ -101,10 +101,9 @@ Result<Emulation> Emulation::read(const KernelRun &run, const Stage &stage) {
     }
   };
   if (!choose())
-    return run.fail(
-        stage, fmt::format("expected the name of an element type and "
-                           "scale_rule even, ceil or floor, got "
-                           "'{}' and '{}'",
-                           name, stage.attributes.value("scale_rule", "")));
+    return run.fail(stage,
+                    "expected the name of an element type and scale_rule even, "
+                    "ceil or floor, got '{}' and '{}'",
+                    name, stage.attributes.value("scale_rule", ""));
   return made;
 }

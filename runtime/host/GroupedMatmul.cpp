@@ -128,12 +128,12 @@ Result<Scales> scalesOf(KernelRun &run, const Stage &stage, int64_t lhsRows,
   const int64_t wider = std::max(scales.lhsColumns, scales.rhsColumns);
   if (scales.lhsRows > 1 || n % scales.parts ||
       (scales.given && wider < k && wider % scales.step))
-    return run.fail(stage,
-                    fmt::format("expected scales of a row of lhs, of whole "
-                                "gates and ups, and groups that divide each "
-                                "other, got {} x {} and {} x {} of {} rows",
-                                scales.lhsRows, scales.lhsColumns,
-                                scales.rhsRows, scales.rhsColumns, n));
+    return run.fail(
+        stage,
+        "expected scales of a row of lhs, of whole gates and ups, and groups "
+        "that divide each other, got {} x {} and {} x {} of {} rows",
+        scales.lhsRows, scales.lhsColumns, scales.rhsRows, scales.rhsColumns,
+        n);
   scales.perExpert =
       scales.parts * ((scales.partRows + scales.rhsRows - 1) / scales.rhsRows);
   View lhs = TRY(run.operand(stage, "lhs_scale", scales.lhsRows ? lhsRows : 1,
@@ -159,7 +159,7 @@ Result<Scales> scalesOf(KernelRun &run, const Stage &stage, int64_t lhsRows,
                             {"rhs_second_scale", &scales.second},
                             {"rhs_zero_point", &scales.zeroPoint}})
     if (stage.operands.count(name) && !*view)
-      return run.fail(stage, fmt::format("expected memory for {}", name));
+      return run.fail(stage, "expected memory for {}", name);
   return scales;
 }
 
@@ -171,17 +171,17 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
   int64_t topK = run.integer(stage, "top_k");
   bool gather = stage.attributes.value("gather", false);
   if (n < 1 || k < 1 || experts < 1 || topK < 1)
-    return run.fail(stage, fmt::format("expected n, k, experts and top_k of at "
-                                       "least 1, got {}, {}, {}, {}",
-                                       n, k, experts, topK));
+    return run.fail(
+        stage,
+        "expected n, k, experts and top_k of at least 1, got {}, {}, {}, {}", n,
+        k, experts, topK);
   RowOrder order = TRY(RowOrder::of(run, stage, n));
   View count = TRY(run.operand(stage, "tile_count", 1, 3));
   if (!count)
     return run.fail(stage, "expected memory for tile_count");
   int64_t tileCount = count.integer(0);
   if (tileCount < 0)
-    return run.fail(
-        stage, fmt::format("expected a tile count >= 0, got {}", tileCount));
+    return run.fail(stage, "expected a tile count >= 0, got {}", tileCount);
   // Every tile needs at least one CTA; what the grid lacks is not computed.
   tileCount = std::min(tileCount, run.ctas());
   View tiles = TRY(run.operand(stage, "tiles", tileCount, 4));
@@ -194,11 +194,10 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
     Tile tile = {tiles.integer(i, 0), tiles.integer(i, 1), tiles.integer(i, 2)};
     if (tile.expert < 0 || tile.expert >= experts || tile.begin < 0 ||
         tile.end <= tile.begin)
-      return run.fail(stage, fmt::format("expected a tile of one of {} experts "
-                                         "with rows, tile {} is expert {}, "
-                                         "rows {} to {}",
-                                         experts, i, tile.expert, tile.begin,
-                                         tile.end));
+      return run.fail(stage,
+                      "expected a tile of one of {} experts with rows, tile {} "
+                      "is expert {}, rows {} to {}",
+                      experts, i, tile.expert, tile.begin, tile.end);
     endRow = std::max(endRow, tile.end);
     work.push_back(tile);
   }
@@ -215,9 +214,8 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
       for (int64_t row = tile.begin; row < tile.end; ++row) {
         int64_t pair = rows.integer(0, row);
         if (pair < 0)
-          return run.fail(stage, fmt::format("expected pairs >= 0 in rows, got "
-                                             "{} at {}",
-                                             pair, row));
+          return run.fail(stage, "expected pairs >= 0 in rows, got {} at {}",
+                          pair, row);
         source[row] = pair / topK;
         lhsRows = std::max(lhsRows, source[row] + 1);
       }

@@ -57,10 +57,6 @@ constexpr StageRow kStages[] = {
     {"pack_codes", runPackCodes},
 };
 
-Error invalidArgument(std::string message) {
-  return {ErrorCode::InvalidArgument, std::move(message)};
-}
-
 uint64_t addressOf(const void *pointer) {
   return reinterpret_cast<uint64_t>(pointer);
 }
@@ -164,12 +160,11 @@ Result<Binding> HostDevice::Impl::bindCommon(const Symbols &symbols,
   for (const auto &[name, tensor] : tensors) {
     int64_t index = valueIndex(manifest, target, name);
     if (index < 0)
-      return invalidArgument(
-          fmt::format("the package has no value '{}'", name));
+      return invalidArgument("the package has no value '{}'", name);
     ValueRole role = valueAt(manifest, target, index).role;
     if (role == ValueRole::Workspace || role == ValueRole::State)
-      return invalidArgument(fmt::format(
-          "expected inputs, outputs and weights, '{}' is none of them", name));
+      return invalidArgument(
+          "expected inputs, outputs and weights, '{}' is none of them", name);
     TRY(bind(binding, index, symbols, tensor));
   }
   return binding;
@@ -192,8 +187,7 @@ Result<void> HostDevice::Impl::checkOneOf(const Tensors &tensors) const {
                           fmt::join(group, " and "));
   }
   if (complete != 1 || touched != 1)
-    return invalidArgument(
-        fmt::format("expected exactly one of these inputs: {}", groups));
+    return invalidArgument("expected exactly one of these inputs: {}", groups);
   return {};
 }
 
@@ -208,8 +202,7 @@ Result<void> HostDevice::Impl::launch(const Launch &launch,
   const Kernel *kernel = findKernel(target, launch.kernel);
   auto packer = packers.find(launch.kernel);
   if (!kernel || packer == packers.end())
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("unknown kernel '{}'", launch.kernel)};
+    return invalidManifest("unknown kernel '{}'", launch.kernel);
   std::array<int64_t, 3> grid = TRY(gridOf(launch, *kernel, symbols));
 
   // The host's idea of a tensor map is the address alone.
@@ -248,8 +241,7 @@ Result<void> HostDevice::Impl::launch(const Launch &launch,
         std::find_if(std::begin(kStages), std::end(kStages),
                      [&](const StageRow &row) { return row.op == stage.op; });
     if (row == std::end(kStages))
-      return Error{ErrorCode::InvalidManifest,
-                   fmt::format("the host device has no stage '{}'", stage.op)};
+      return invalidManifest("the host device has no stage '{}'", stage.op);
     TRY(row->run(run, stage));
   }
   return {};
@@ -260,13 +252,11 @@ Result<void> HostDevice::pack(const Pack &pack, const Tensors &weights,
                               int64_t end) {
   const Impl &self = *impl;
   if (begin < 0 || end < begin || end > pack.totalExperts)
-    return invalidArgument(fmt::format("expected a range within {} experts, "
-                                       "got [{}, {})",
-                                       pack.totalExperts, begin, end));
+    return invalidArgument("expected a range within {} experts, got [{}, {})",
+                           pack.totalExperts, begin, end);
   if (addressOf(scratch.data()) % kBaseAlignment)
-    return Error{ErrorCode::Misaligned,
-                 fmt::format("expected scratch at a multiple of {} bytes",
-                             kBaseAlignment)};
+    return Error(ErrorCode::Misaligned,
+                 "expected scratch at a multiple of {} bytes", kBaseAlignment);
   for (int64_t first = begin; first < end; first += pack.expertsPerStep) {
     Symbols symbols;
     symbols.maxTokens = self.manifest.maxTokens;
@@ -275,15 +265,13 @@ Result<void> HostDevice::pack(const Pack &pack, const Tensors &weights,
     Binding binding = TRY(self.bindCommon(symbols, weights));
     int64_t bytes = TRY(pack.scratchBytes.evaluate(symbols));
     if (std::cmp_greater(bytes, scratch.size()))
-      return Error{ErrorCode::WorkspaceTooSmall,
-                   fmt::format("pack of '{}': expected {} bytes of scratch, "
-                               "got {}",
-                               pack.result, bytes, scratch.size())};
+      return Error(ErrorCode::WorkspaceTooSmall,
+                   "pack of '{}': expected {} bytes of scratch, got {}",
+                   pack.result, bytes, scratch.size());
     if (!pack.scratch.empty()) {
       int64_t index = valueIndex(self.manifest, self.target, pack.scratch);
       if (index < 0)
-        return Error{ErrorCode::InvalidManifest,
-                     fmt::format("unknown value '{}'", pack.scratch)};
+        return invalidManifest("unknown value '{}'", pack.scratch);
       Tensor tensor;
       tensor.data = scratch.data();
       TRY(self.bind(binding, index, symbols, tensor));
@@ -306,9 +294,9 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
     variant = TRY(selectVariant(self.manifest, self.target, tokens,
                                 self.options.smCount));
   } else if (tokens < variant->minTokens || tokens > variant->maxTokens) {
-    return invalidArgument(fmt::format(
-        "variant '{}' serves {} to {} tokens, got {}", variant->name,
-        variant->minTokens, variant->maxTokens, tokens));
+    return invalidArgument("variant '{}' serves {} to {} tokens, got {}",
+                           variant->name, variant->minTokens,
+                           variant->maxTokens, tokens);
   }
   Symbols symbols =
       TRY(symbolsFor(self.manifest, tokens, self.options.smCount));
@@ -318,34 +306,31 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
       continue;
     auto given = tensors.find(value.name);
     if (given == tensors.end() || !given->second.data)
-      return invalidArgument(
-          fmt::format("value '{}': expected a tensor, got none", value.name));
+      return invalidArgument("value '{}': expected a tensor, got none",
+                             value.name);
   }
   Binding binding = TRY(self.bindCommon(symbols, tensors));
 
   int64_t bytes = TRY(variant->workspaceBytes.evaluate(symbols));
   if (std::cmp_less(workspace.size(), bytes))
-    return Error{ErrorCode::WorkspaceTooSmall,
-                 fmt::format("expected {} bytes of workspace for {} tokens, "
-                             "got {}",
-                             bytes, tokens, workspace.size())};
+    return Error(ErrorCode::WorkspaceTooSmall,
+                 "expected {} bytes of workspace for {} tokens, got {}", bytes,
+                 tokens, workspace.size());
   if (std::cmp_less(state.size(), self.target.stateBytes))
-    return Error{ErrorCode::WorkspaceTooSmall,
-                 fmt::format("expected {} bytes of state, got {}",
-                             self.target.stateBytes, state.size())};
+    return Error(ErrorCode::WorkspaceTooSmall,
+                 "expected {} bytes of state, got {}", self.target.stateBytes,
+                 state.size());
   for (std::span<std::byte> memory : {workspace, state})
     if (addressOf(memory.data()) % kBaseAlignment)
-      return Error{ErrorCode::Misaligned,
-                   fmt::format("expected workspace and state at a multiple of "
-                               "{} bytes",
-                               kBaseAlignment)};
+      return Error(ErrorCode::Misaligned,
+                   "expected workspace and state at a multiple of {} bytes",
+                   kBaseAlignment);
   for (const StateRegion &region : self.target.stateRegions) {
     int64_t index = valueIndex(self.manifest, self.target, region.value);
     Tensor tensor;
     tensor.data = state.data() + region.offset;
     if (index < 0)
-      return Error{ErrorCode::InvalidManifest,
-                   fmt::format("unknown value '{}'", region.value)};
+      return invalidManifest("unknown value '{}'", region.value);
     TRY(self.bind(binding, index, symbols, tensor));
   }
 
@@ -360,11 +345,10 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
       int64_t size = TRY(region.bytes.evaluate(symbols));
       int64_t index = valueIndex(self.manifest, self.target, region.value);
       if (index < 0 || offset < 0 || size < 0 || size > bytes - offset)
-        return Error{ErrorCode::InvalidManifest,
-                     fmt::format("variant '{}': region of '{}' at {} with {} "
-                                 "bytes is not within the workspace of {}",
-                                 variant->name, region.value, offset, size,
-                                 bytes)};
+        return invalidManifest("variant '{}': region of '{}' at {} with {} "
+                               "bytes is not within the workspace of {}",
+                               variant->name, region.value, offset, size,
+                               bytes);
       Tensor tensor;
       tensor.data = workspace.data() + offset;
       TRY(self.bind(now, index, symbols, tensor));

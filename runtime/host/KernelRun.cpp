@@ -25,12 +25,6 @@ using namespace moec;
 using namespace moec::host;
 using Kind = ArgumentField::Kind;
 
-Error KernelRun::fail(const Stage &stage, const std::string &what) const {
-  return {ErrorCode::InvalidManifest,
-          fmt::format("host device, kernel '{}', stage {}: {}", kernel.name,
-                      stage.op, what)};
-}
-
 const ArgumentField *KernelRun::findField(std::string_view name) const {
   for (const ArgumentField &field : kernel.arguments.fields)
     if (field.name == name)
@@ -52,10 +46,9 @@ Result<int64_t> KernelRun::readField(const ArgumentField &field) const {
   int64_t width = field.bytes();
   if (field.offset < 0 ||
       field.offset + width > static_cast<int64_t>(arguments.size()))
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("kernel '{}': argument '{}' lies outside of the "
-                             "argument block",
-                             kernel.name, field.name)};
+    return invalidManifest(
+        "kernel '{}': argument '{}' lies outside of the argument block",
+        kernel.name, field.name);
   // A tensor map begins with the address, as HostDevice "encodes" it.
   if (width >= 8) {
     int64_t wide = 0;
@@ -70,10 +63,9 @@ Result<int64_t> KernelRun::readField(const ArgumentField &field) const {
 Result<int64_t> KernelRun::size(const char *name) const {
   const ArgumentField *field = findField(name);
   if (!field || (field->kind != Kind::Size && field->kind != Kind::FirstExpert))
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("host device, kernel '{}': expected an argument "
-                             "'{}' of kind size or first_expert",
-                             kernel.name, name)};
+    return invalidManifest("host device, kernel '{}': expected an argument "
+                           "'{}' of kind size or first_expert",
+                           kernel.name, name);
   return readField(*field);
 }
 
@@ -119,15 +111,15 @@ Result<int64_t> KernelRun::columnsOf(const Stage &stage,
                                      const char *name) const {
   auto found = stage.operands.find(name);
   if (found == stage.operands.end())
-    return fail(stage, fmt::format("expected operand '{}'", name));
+    return fail(stage, "expected operand '{}'", name);
   if (auto local = locals.find(found->second); local != locals.end())
     return local->second.view.columns;
   const ArgumentField *field = findField(found->second);
   const Value *value = field ? valueOf(*field) : nullptr;
   if (!value || value->shape.empty())
-    return fail(stage, fmt::format("expected operand '{}' to be a tensor of "
-                                   "one or more dimensions",
-                                   name));
+    return fail(
+        stage, "expected operand '{}' to be a tensor of one or more dimensions",
+        name);
   return value->shape.back().evaluate(symbols);
 }
 
@@ -136,9 +128,8 @@ Result<int64_t> KernelRun::rowsOf(const Stage &stage, const char *name) const {
   if (found != stage.operands.end())
     if (auto local = locals.find(found->second); local != locals.end())
       return local->second.view.rows;
-  return fail(stage, fmt::format("expected operand '{}' to be a value of this "
-                                 "kernel",
-                                 name));
+  return fail(stage, "expected operand '{}' to be a value of this kernel",
+              name);
 }
 
 Result<View> KernelRun::view(const Stage &stage, const char *name,
@@ -150,22 +141,21 @@ Result<View> KernelRun::view(const Stage &stage, const char *name,
   if (auto local = locals.find(found->second); local != locals.end()) {
     const View &view = local->second.view;
     if (view.rows < rows || view.columns < columns)
-      return fail(stage, fmt::format("expected '{}' to have {} x {} elements, "
-                                     "it has {} x {}",
-                                     found->second, rows, columns, view.rows,
-                                     view.columns));
+      return fail(stage,
+                  "expected '{}' to have {} x {} elements, it has {} x {}",
+                  found->second, rows, columns, view.rows, view.columns);
     return view;
   }
   const ArgumentField *field = findField(found->second);
   if (!field ||
       (field->kind != Kind::Pointer && field->kind != Kind::TensorMap))
-    return fail(stage, fmt::format("expected '{}' to be a pointer or a tensor "
-                                   "map of the argument block",
-                                   found->second));
+    return fail(
+        stage,
+        "expected '{}' to be a pointer or a tensor map of the argument block",
+        found->second);
   const Value *value = valueOf(*field);
   if (!value)
-    return fail(stage,
-                fmt::format("argument '{}' names no value", found->second));
+    return fail(stage, "argument '{}' names no value", found->second);
   int64_t address = TRY(readField(*field));
   View view;
   view.rows = rows;
@@ -192,21 +182,22 @@ Result<View> KernelRun::view(const Stage &stage, const char *name,
     if (!type ||
         std::find(value->elementTypes.begin(), value->elementTypes.end(),
                   type->name) == value->elementTypes.end())
-      return fail(stage, fmt::format("expected the code of {} for '{}', got {}",
-                                     fmt::join(value->elementTypes, " or "),
-                                     value->name, number));
+      return fail(stage, "expected the code of {} for '{}', got {}",
+                  fmt::join(value->elementTypes, " or "), value->name, number);
     view.storage = storageOf(type->name);
   }
   if (view.storage == Storage::None)
-    return fail(stage, fmt::format("value '{}' has element type {}, which the "
-                                   "host device does not compute with",
-                                   value->name, value->elementTypes.front()));
+    return fail(stage,
+                "value '{}' has element type {}, which the host device does "
+                "not compute with",
+                value->name, value->elementTypes.front());
   if (rows == 0 || columns == 0)
     return view;
   if (view.rowStride < columns && rows > 1)
-    return fail(stage, fmt::format("expected rows of '{}' to be at least {} "
-                                   "elements apart, they are {}",
-                                   value->name, columns, view.rowStride));
+    return fail(
+        stage,
+        "expected rows of '{}' to be at least {} elements apart, they are {}",
+        value->name, columns, view.rowStride);
   __int128 bytes =
       ((static_cast<__int128>(rows - 1) * view.rowStride + columns) *
            storageBits(view.storage) +
@@ -221,13 +212,11 @@ Result<View> KernelRun::view(const Stage &stage, const char *name,
     }
   for (const Range &range : ranges)
     if (range.value == value->name)
-      return fail(stage,
-                  fmt::format("needs {} bytes of '{}' ({} x {} elements), its "
-                              "memory has {}",
-                              static_cast<int64_t>(bytes), value->name, rows,
-                              columns, range.end - range.begin));
-  return fail(stage,
-              fmt::format("'{}' has no memory at this launch", value->name));
+      return fail(
+          stage, "needs {} bytes of '{}' ({} x {} elements), its memory has {}",
+          static_cast<int64_t>(bytes), value->name, rows, columns,
+          range.end - range.begin);
+  return fail(stage, "'{}' has no memory at this launch", value->name);
 }
 
 Result<View> KernelRun::operand(const Stage &stage, const char *name,
@@ -247,9 +236,10 @@ Result<View> KernelRun::result(const Stage &stage, const char *name,
       multiply(std::max<int64_t>(rows, 0), std::max<int64_t>(columns, 0)),
       storageBytes(storage));
   if (bytes > kMostBytes)
-    return fail(stage, fmt::format("expected '{}' to have at most {} bytes, it "
-                                   "has {} x {} elements",
-                                   found->second, kMostBytes, rows, columns));
+    return fail(
+        stage,
+        "expected '{}' to have at most {} bytes, it has {} x {} elements",
+        found->second, kMostBytes, rows, columns);
   Local &local = locals[found->second];
   // All bits set: NaN as a float, -1 as an integer.
   local.bytes.assign(
@@ -269,15 +259,15 @@ Result<RowOrder> RowOrder::of(KernelRun &run, const Stage &stage,
   order.upFirst = stored == "up_first";
   order.alternate = stored == "interleaved";
   if (!order.upFirst && !order.alternate && stored != "gate_first")
-    return run.fail(stage,
-                    fmt::format("expected gate_up_order gate_first, up_first "
-                                "or interleaved, got '{}'",
-                                stored));
+    return run.fail(
+        stage,
+        "expected gate_up_order gate_first, up_first or interleaved, got '{}'",
+        stored);
   if (order.interleave < 0 ||
       (order.interleave > 0 && size % (2 * order.interleave)))
-    return run.fail(stage,
-                    fmt::format("expected rows to be a multiple of twice the "
-                                "interleave {}, got {}",
-                                order.interleave, size));
+    return run.fail(
+        stage,
+        "expected rows to be a multiple of twice the interleave {}, got {}",
+        order.interleave, size);
   return order;
 }

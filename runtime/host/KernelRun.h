@@ -90,7 +90,13 @@ public:
   /// Tokens that the grid's blocks cover when each has `blockTokens`.
   int64_t coveredTokens(int64_t tokens, int64_t blockTokens) const;
 
-  Error fail(const Stage &stage, const std::string &what) const;
+  template <typename... Args>
+  Error fail(const Stage &stage, fmt::format_string<Args...> text,
+             Args &&...args) const {
+    return invalidManifest("host device, kernel '{}', stage {}: {}",
+                           kernel.name, stage.op,
+                           fmt::format(text, std::forward<Args>(args)...));
+  }
 
 private:
   struct Local {

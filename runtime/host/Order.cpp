@@ -28,10 +28,9 @@ Result<void> moec::host::runPackOrder(KernelRun &run, const Stage &stage) {
   KernelRun::Experts experts = TRY(run.experts());
   if (columns < 1 || group < 1 || experts.first < 0 || experts.count < 1)
     return run.fail(stage,
-                    fmt::format("expected columns, groups and experts "
-                                "of at least 1, got {}, {}, {} from "
-                                "expert {}",
-                                columns, group, experts.count, experts.first));
+                    "expected columns, groups and experts of at least 1, got "
+                    "{}, {}, {} from expert {}",
+                    columns, group, experts.count, experts.first);
   const int64_t last = experts.first + experts.count;
   View index = TRY(run.operand(stage, "source", last, columns));
   View order =
@@ -44,9 +43,9 @@ Result<void> moec::host::runPackOrder(KernelRun &run, const Stage &stage) {
     for (int64_t c = 0; c < columns; ++c) {
       const int64_t g = index.integer(e, c);
       if (g < 0 || g >= groups)
-        return run.fail(stage, fmt::format("expected groups below {}, column "
-                                           "{} of expert {} has {}",
-                                           groups, c, e, g));
+        return run.fail(
+            stage, "expected groups below {}, column {} of expert {} has {}",
+            groups, c, e, g);
       members[static_cast<size_t>(g)].push_back(c);
     }
     int64_t next = 0;
@@ -54,9 +53,9 @@ Result<void> moec::host::runPackOrder(KernelRun &run, const Stage &stage) {
       const auto &of = members[static_cast<size_t>(g)];
       const int64_t expected = std::min(group, columns - g * group);
       if (static_cast<int64_t>(of.size()) != expected)
-        return run.fail(stage, fmt::format("expected {} columns of group {} of "
-                                           "expert {}, got {}",
-                                           expected, g, e, of.size()));
+        return run.fail(stage,
+                        "expected {} columns of group {} of expert {}, got {}",
+                        expected, g, e, of.size());
       for (int64_t c : of)
         order.setInteger(e, next++, c);
     }
@@ -74,9 +73,9 @@ Result<View> moec::host::readOrder(KernelRun &run, const Stage &stage,
     for (int64_t c = 0; c < columns; ++c)
       if (const int64_t from = order->integer(e, c);
           from < 0 || from >= columns)
-        return run.fail(stage, fmt::format("expected columns below {}, got {} "
-                                           "for expert {}",
-                                           columns, from, e));
+        return run.fail(stage,
+                        "expected columns below {}, got {} for expert {}",
+                        columns, from, e);
   return order;
 }
 
@@ -88,8 +87,7 @@ readPlaces(KernelRun &run, const Stage &stage, int64_t rows) {
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t place = pairs ? pairs.integer(0, r) : r;
     if (place < 0)
-      return run.fail(
-          stage, fmt::format("expected pairs >= 0, row {} has {}", r, place));
+      return run.fail(stage, "expected pairs >= 0, row {} has {}", r, place);
     places[static_cast<size_t>(r)] = place;
   }
   return places;
@@ -101,9 +99,10 @@ Result<void> moec::host::runPermuteColumns(KernelRun &run, const Stage &stage) {
   const int64_t topK =
       stage.operands.count("rows") ? run.integer(stage, "top_k") : 1;
   if (experts < 1 || columns < 1 || topK < 1)
-    return run.fail(stage, fmt::format("expected experts, columns and top_k of "
-                                       "at least 1, got {}, {}, {}",
-                                       experts, columns, topK));
+    return run.fail(
+        stage,
+        "expected experts, columns and top_k of at least 1, got {}, {}, {}",
+        experts, columns, topK);
   View offsets = TRY(run.operand(stage, "offsets", 1, experts + 1));
   View order = TRY(readOrder(run, stage, 0, experts, columns));
   if (!offsets || !order)
@@ -111,9 +110,7 @@ Result<void> moec::host::runPermuteColumns(KernelRun &run, const Stage &stage) {
   // One CTA a row.
   const int64_t rows = std::min(offsets.integer(0, experts), run.ctas());
   if (rows < 0)
-    return run.fail(stage, fmt::format("expected rows >= 0, offsets end with "
-                                       "{}",
-                                       rows));
+    return run.fail(stage, "expected rows >= 0, offsets end with {}", rows);
   std::vector<int64_t> places = TRY(readPlaces(run, stage, rows));
   int64_t written = 0;
   for (int64_t place : places)

@@ -39,11 +39,10 @@ Result<PackStep> stepOf(KernelRun &run, const Stage &stage) {
   step.experts = experts.count;
   if (step.rows < 1 || step.columns < 1 || step.firstExpert < 0 ||
       step.experts < 1)
-    return run.fail(stage, fmt::format("expected rows, columns and experts of "
-                                       "at least 1, got {}, {}, {} from "
-                                       "expert {}",
-                                       step.rows, step.columns, step.experts,
-                                       step.firstExpert));
+    return run.fail(stage,
+                    "expected rows, columns and experts of at least 1, got {}, "
+                    "{}, {} from expert {}",
+                    step.rows, step.columns, step.experts, step.firstExpert);
   return step;
 }
 
@@ -181,13 +180,12 @@ Result<StoredMatrix> storedMatrix(KernelRun &run, const Stage &stage,
     right &= made.bits % 8 == 0 && made.bits <= kWordBits;
   }
   if (!right)
-    return run.fail(
-        stage, fmt::format("expected rows and columns of whole words of 32 "
-                           "bits with a slot for each element, got {} x {} "
-                           "elements of {} bits, {} x {} in a word, in slots "
-                           "'{}'",
-                           made.rows, made.columns, made.bits, made.rowsPerWord,
-                           made.columnsPerWord, run.word(stage, "slots")));
+    return run.fail(stage,
+                    "expected rows and columns of whole words of 32 bits with "
+                    "a slot for each element, got {} x {} elements of {} bits, "
+                    "{} x {} in a word, in slots '{}'",
+                    made.rows, made.columns, made.bits, made.rowsPerWord,
+                    made.columnsPerWord, run.word(stage, "slots"));
   return made;
 }
 
@@ -209,10 +207,9 @@ Result<void> moec::host::runPackStored(KernelRun &run, const Stage &stage) {
   View columns =
       TRY(readOrder(run, stage, step.firstExpert, step.experts, step.columns));
   if (matrix.powers && (matrix.bits != 8 || weight.storage != Storage::F32))
-    return run.fail(stage,
-                    fmt::format("expected powers of two of 8 bits that become "
-                                "f32, got {} bits",
-                                matrix.bits));
+    return run.fail(
+        stage, "expected powers of two of 8 bits that become f32, got {} bits",
+        matrix.bits);
   const int64_t bits = storageBits(weight.storage);
   const int64_t rowBytes = storageBytes(weight.storage, step.columns);
   std::byte *destination = weight.at(step.firstExpert);

@@ -67,13 +67,12 @@ Result<Groups> Groups::of(KernelRun &run, const Stage &stage) {
                      made.groupColumns >= 0 && made.firstExpert >= 0 &&
                      made.experts >= 1;
   if (!right)
-    return run.fail(stage, fmt::format("expected rows of whole parts, columns, "
-                                       "groups and experts, got {} x {} in {} "
-                                       "parts and groups of {} x {}, {} "
-                                       "experts from expert {}",
-                                       made.rows, made.columns, made.parts,
-                                       made.groupRows, made.groupColumns,
-                                       made.experts, made.firstExpert));
+    return run.fail(
+        stage,
+        "expected rows of whole parts, columns, groups and experts, got {} x "
+        "{} in {} parts and groups of {} x {}, {} experts from expert {}",
+        made.rows, made.columns, made.parts, made.groupRows, made.groupColumns,
+        made.experts, made.firstExpert);
   made.format.groupRows = made.groupRows == 0 ? -1 : made.groupRows;
   made.format.groupColumns = made.groupColumns == 0 ? -1 : made.groupColumns;
   made.format.element = run.word(stage, "element");
@@ -83,7 +82,7 @@ Result<Groups> Groups::of(KernelRun &run, const Stage &stage) {
   made.format.scaleRule = stage.attributes.value("scale_rule", "");
   Result<WeightRules> rules = WeightRules::of(made.format);
   if (!rules)
-    return run.fail(stage, rules.error().message);
+    return run.fail(stage, "{}", rules.error().message);
   made.rules = *rules;
   if (made.groupRows == 0)
     made.groupRows = made.partRows();
@@ -127,9 +126,9 @@ Result<void> moec::host::runPackScales(KernelRun &run, const Stage &stage) {
   const bool isSecond = number == "second_scale";
   const bool isZero = number == "zero_point";
   if (!isSecond && !isZero && number != "scale")
-    return run.fail(stage, fmt::format("expected number second_scale, scale or "
-                                       "zero_point, got '{}'",
-                                       number));
+    return run.fail(
+        stage, "expected number second_scale, scale or zero_point, got '{}'",
+        number);
   const int64_t perExpert = groups.count();
   const int64_t all = groups.firstExpert + groups.experts;
   View source =

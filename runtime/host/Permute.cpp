@@ -28,10 +28,9 @@ Result<void> moec::host::runPermute(KernelRun &run, const Stage &stage) {
   int64_t blockTokens = run.integer(stage, "block_tokens");
   if (local < 1 || localBegin + local > experts || topK < 1 || blockTokens < 1)
     return run.fail(stage,
-                    fmt::format("expected local experts within {} and top_k "
-                                "and block_tokens of at least 1, got {}+{}, "
-                                "{}, {}",
-                                experts, localBegin, local, topK, blockTokens));
+                    "expected local experts within {} and top_k and "
+                    "block_tokens of at least 1, got {}+{}, {}, {}",
+                    experts, localBegin, local, topK, blockTokens);
   int64_t size = TRY(run.size("tokens"));
   int64_t tokens = run.coveredTokens(size, blockTokens);
   int64_t allBlocks = (size + blockTokens - 1) / blockTokens;
@@ -54,11 +53,10 @@ Result<void> moec::host::runPermute(KernelRun &run, const Stage &stage) {
     for (int64_t block = 0; block < allBlocks; ++block) {
       int64_t here = blockCounts.integer(block, localBegin + e);
       if (here < 0 || here > blockTokens * topK)
-        return run.fail(stage, fmt::format("expected 0 to {} pairs in a block, "
-                                           "block_counts has {} for expert {} "
-                                           "in block {}",
-                                           blockTokens * topK, here,
-                                           localBegin + e, block));
+        return run.fail(stage,
+                        "expected 0 to {} pairs in a block, block_counts has "
+                        "{} for expert {} in block {}",
+                        blockTokens * topK, here, localBegin + e, block);
       count += here;
     }
     next[e] = offset[e];
@@ -79,10 +77,10 @@ Result<void> moec::host::runPermute(KernelRun &run, const Stage &stage) {
         }
         int64_t position = next[e]++;
         if (position >= offset[e + 1])
-          return run.fail(
-              stage, fmt::format("expected block_counts to hold every "
-                                 "pair, expert {} has more than {}",
-                                 localBegin + e, offset[e + 1] - offset[e]));
+          return run.fail(stage,
+                          "expected block_counts to hold every pair, expert {} "
+                          "has more than {}",
+                          localBegin + e, offset[e + 1] - offset[e]);
         positions.setInteger(token, k, position);
         rows.setInteger(0, position, token * topK + k);
       }

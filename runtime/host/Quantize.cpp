@@ -108,8 +108,7 @@ Result<RowCount> moec::host::countRows(KernelRun &run, const Stage &stage) {
   }
   const int64_t pairs = std::max<int64_t>(run.integer(stage, "pairs"), 1);
   if (count.rows < 0)
-    return run.fail(stage,
-                    fmt::format("expected rows >= 0, got {}", count.rows));
+    return run.fail(stage, "expected rows >= 0, got {}", count.rows);
   count.counted = count.rows;
   View valid = TRY(run.operand(stage, "valid_tokens", 1, 1));
   if (valid)
@@ -161,9 +160,8 @@ ScaleOf scaleOf(Storage storage, bool ofTensor, int64_t groupColumns,
 Result<void> moec::host::runAmax(KernelRun &run, const Stage &stage) {
   int64_t blockRows = run.integer(stage, "block_rows");
   if (blockRows < 1)
-    return run.fail(stage, fmt::format("expected block_rows of at least 1, got "
-                                       "{}",
-                                       blockRows));
+    return run.fail(stage, "expected block_rows of at least 1, got {}",
+                    blockRows);
   RowCount count = TRY(countRows(run, stage));
   int64_t columns = TRY(run.columnsOf(stage, "input"));
   int64_t rows = count.counted;
@@ -203,7 +201,7 @@ static Result<float> numberOfAll(KernelRun &run, const Stage &stage,
     entries = (count.counted + blockRows - 1) / blockRows;
   View view = TRY(run.operand(stage, name, 1, *entries));
   if (*entries > 0 && !view)
-    return run.fail(stage, fmt::format("expected memory for {}", name));
+    return run.fail(stage, "expected memory for {}", name);
   std::vector<float> values(*entries);
   if (*entries > 0)
     loadFloats(view.storage, view.at(0), *entries, values.data());
@@ -266,20 +264,18 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
   bool ofTensor = groupRows == 0 && groupColumns == 0;
   const std::string rule = stage.attributes.value("scale_rule", "");
   if (!rule.empty() && (rule != "ceil" || groupColumns == 0))
-    return run.fail(stage, fmt::format("expected scale_rule ceil of groups of "
-                                       "columns, got '{}' of groups of {} x "
-                                       "{}",
-                                       rule, groupRows, groupColumns));
+    return run.fail(stage,
+                    "expected scale_rule ceil of groups of columns, got '{}' "
+                    "of groups of {} x {}",
+                    rule, groupRows, groupColumns);
   if (!ofTensor && (groupRows != 1 || !isDynamic))
-    return run.fail(stage, fmt::format("expected a scale of all values or "
-                                       "dynamic ones of a row, got groups of "
-                                       "{} x {}{}",
-                                       groupRows, groupColumns,
-                                       isDynamic ? "" : ", static"));
+    return run.fail(stage,
+                    "expected a scale of all values or dynamic ones of a row, "
+                    "got groups of {} x {}{}",
+                    groupRows, groupColumns, isDynamic ? "" : ", static");
   if (ofTensor && blockRows < 1)
-    return run.fail(stage, fmt::format("expected block_rows of at least 1, got "
-                                       "{}",
-                                       blockRows));
+    return run.fail(stage, "expected block_rows of at least 1, got {}",
+                    blockRows);
   RowCount count = TRY(countRows(run, stage));
   int64_t columns = TRY(run.columnsOf(stage, "input"));
   int64_t group = groupColumns ? groupColumns : columns;

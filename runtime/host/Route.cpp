@@ -260,8 +260,7 @@ Result<Row> rowOf(KernelRun &run, const Stage &stage, const char *word,
       return row;
     known += (known.empty() ? "" : ", ") + std::string(row.name);
   }
-  return run.fail(stage,
-                  fmt::format("expected {} {}, got '{}'", word, known, value));
+  return run.fail(stage, "expected {} {}, got '{}'", word, known, value);
 }
 
 Result<Method> readMethod(KernelRun &run, const Stage &stage) {
@@ -276,9 +275,8 @@ Result<Method> readMethod(KernelRun &run, const Stage &stage) {
   method.score = score, method.select = select.name;
   method.normalize = normalize;
   if (method.experts < 1 || method.topK < 1 || method.topK > method.experts)
-    return run.fail(stage, fmt::format("expected 1 <= top_k <= experts, got {} "
-                                       "and {}",
-                                       method.topK, method.experts));
+    return run.fail(stage, "expected 1 <= top_k <= experts, got {} and {}",
+                    method.topK, method.experts);
   const bool perGroup = method.select == "top_k_per_group";
   if (method.groups < 0 || (perGroup && method.groups == 0) ||
       (method.groups > 0 &&
@@ -286,10 +284,10 @@ Result<Method> readMethod(KernelRun &run, const Stage &stage) {
         method.topGroups > method.groups ||
         method.topK > method.groupSize() * method.topGroups ||
         (perGroup && method.topK % method.groups))))
-    return run.fail(
-        stage, fmt::format("expected groups that divide the experts and hold "
-                           "top_k of them, got {} of {} for {} experts",
-                           method.topGroups, method.groups, method.experts));
+    return run.fail(stage,
+                    "expected groups that divide the experts and hold top_k of "
+                    "them, got {} of {} for {} experts",
+                    method.topGroups, method.groups, method.experts);
   auto factor = [&](const char *name, float &value) {
     auto found = stage.attributes.find(name);
     if (found != stage.attributes.end() && found->is_number())
@@ -303,7 +301,7 @@ Result<Method> readMethod(KernelRun &run, const Stage &stage) {
       continue;
     View view = TRY(run.operand(stage, name, 1, method.experts));
     if (!view)
-      return run.fail(stage, fmt::format("expected memory for {}", name));
+      return run.fail(stage, "expected memory for {}", name);
     values->resize(method.experts);
     loadFloats(view.storage, view.at(0), method.experts, values->data());
   }
@@ -322,10 +320,9 @@ struct Placement {
     made.physical = run.integer(stage, "physical_experts");
     made.zero = run.integer(stage, "zero");
     if (made.zero < 0 || made.zero >= experts)
-      return run.fail(stage,
-                      fmt::format("expected zero of at least 0 and below "
-                                  "the {} experts, got {}",
-                                  experts, made.zero));
+      return run.fail(
+          stage, "expected zero of at least 0 and below the {} experts, got {}",
+          experts, made.zero);
     if (made.physical == 0)
       made.physical = experts - made.zero;
     made.shared = run.integer(stage, "shared");
@@ -345,7 +342,7 @@ struct Placement {
         continue;
       View view = TRY(run.operand(stage, row.name, row.rows, row.columns));
       if (tokens > 0 && !view)
-        return run.fail(stage, fmt::format("expected memory for {}", row.name));
+        return run.fail(stage, "expected memory for {}", row.name);
       *row.view = view;
     }
     if (made.replicas && (slots < 1 || !made.replicaCount))
@@ -419,9 +416,8 @@ Result<void> moec::host::runRoute(KernelRun &run, const Stage &stage) {
   View ids = TRY(run.result(stage, "ids", tokens, pairs));
   View weights = TRY(run.result(stage, "weights", tokens, pairs));
   if (!logits && (!givenIds || !givenWeights))
-    return Error{
-        ErrorCode::InvalidArgument,
-        "expected logits, or given_ids and given_weights, got neither"};
+    return invalidArgument(
+        "expected logits, or given_ids and given_weights, got neither");
   if (!topkIds || !topkWeights)
     return run.fail(stage, "expected memory for topk_ids and topk_weights");
   int64_t validTokens = valid ? valid.integer(0) : size;

@@ -109,7 +109,7 @@ static Result<std::string> readOwn(const Descriptor &entry,
   if (why.empty())
     why = openToOthers(file);
   if (!why.empty())
-    return Error{ErrorCode::FileSystem, fmt::format("{}: {}", name, why)};
+    return Error(ErrorCode::FileSystem, "{}: {}", name, why);
   return readAll(file, kMostBytes, joinPath(folder, name));
 }
 
@@ -229,15 +229,13 @@ void KernelCache::store(const Recipe &recipe, const Cubin &cubin,
 
 static Error strictMiss(const Recipe &recipe, const std::string &root,
                         const std::string &unusable) {
-  return Error{
-      ErrorCode::StrictMiss,
-      fmt::format("strict mode: kernel {} for {} is neither in the package nor "
-                  "in the cache ({}{}) and would have to be compiled; fill the "
-                  "cache with moec-run --prebuild, or ship the package with "
-                  "its cubins",
-                  recipe.entry, recipe.arch, root.empty() ? "none" : root,
-                  unusable.empty() ? ""
-                                   : ", whose entry is not used: " + unusable)};
+  return Error(ErrorCode::StrictMiss,
+               "strict mode: kernel {} for {} is neither in the package nor in "
+               "the cache ({}{}) and would have to be compiled; fill the cache "
+               "with moec-run --prebuild, or ship the package with its cubins",
+               recipe.entry, recipe.arch, root.empty() ? "none" : root,
+               unusable.empty() ? ""
+                                : ", whose entry is not used: " + unusable);
 }
 
 Result<CachedCubin> KernelCache::getUnshared(const Recipe &recipe, bool strict,
@@ -316,9 +314,8 @@ Result<CachedCubin> KernelCache::get(const Recipe &recipe, bool strict,
     try {
       return getUnshared(recipe, strict, compile);
     } catch (const std::exception &exception) {
-      return Error{
-          ErrorCode::Internal,
-          fmt::format("kernel {}: {}", recipe.entry, exception.what())};
+      return Error(ErrorCode::Internal, "kernel {}: {}", recipe.entry,
+                   exception.what());
     }
   };
   auto result = std::make_shared<const Result<CachedCubin>>(guarded());

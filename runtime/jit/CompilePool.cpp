@@ -57,10 +57,9 @@ public:
       return it->second;
     auto file = files.files.find(path);
     if (file == files.files.end())
-      return Error{ErrorCode::DamagedPackage,
-                   fmt::format("kernel {} needs the file {}, which the package "
-                               "lacks",
-                               kernel.name, path)};
+      return Error(ErrorCode::DamagedPackage,
+                   "kernel {} needs the file {}, which the package lacks",
+                   kernel.name, path);
     auto text = std::make_shared<const HashedText>(file->second);
     texts.emplace(path, text);
     return SharedText(text);

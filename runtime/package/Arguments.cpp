@@ -24,10 +24,6 @@
 
 using namespace moec;
 
-static Error invalid(std::string message) {
-  return {ErrorCode::InvalidManifest, std::move(message)};
-}
-
 Result<Symbols> moec::symbolsFor(const Manifest &manifest, int64_t tokens,
                                  std::optional<int64_t> smCount) {
   Symbols symbols;
@@ -45,13 +41,12 @@ static Result<int64_t> product(const Value &value, const Symbols &symbols,
   for (size_t i = first; i < value.shape.size(); ++i) {
     int64_t extent = TRY(value.shape[i].evaluate(symbols));
     if (extent < 0)
-      return invalid(fmt::format(
+      return invalidManifest(
           "value '{}': expected an extent >= 0 for dimension {}, got {} = {}",
-          value.name, i, value.shape[i].text(), extent));
+          value.name, i, value.shape[i].text(), extent);
     if (__builtin_mul_overflow(count, extent, &count))
-      return invalid(fmt::format("value '{}': the number of elements overflows "
-                                 "64 bits",
-                                 value.name));
+      return invalidManifest(
+          "value '{}': the number of elements overflows 64 bits", value.name);
   }
   return count;
 }
@@ -73,9 +68,9 @@ Result<int64_t> moec::valueBytes(const Value &value, const Symbols &symbols,
     elementType = value.elementTypes.front();
   const ElementType *type = findElementType(elementType);
   if (!type)
-    return invalid(fmt::format("value '{}': expected an element type out of "
-                               "{}, got '{}'",
-                               value.name, elementTypeNames(), elementType));
+    return invalidManifest(
+        "value '{}': expected an element type out of {}, got '{}'", value.name,
+        elementTypeNames(), elementType);
   int64_t count = TRY(elementCount(value, symbols));
   if (count == 0)
     return 0;
@@ -92,16 +87,16 @@ Result<int64_t> moec::valueBytes(const Value &value, const Symbols &symbols,
     int64_t span;
     if (stride < 0 || __builtin_mul_overflow(extent - 1, stride, &span) ||
         __builtin_add_overflow(last, span, &last))
-      return invalid(fmt::format(
+      return invalidManifest(
           "value '{}': expected strides >= 0 that fit 64 bits, got {}",
-          value.name, stride));
+          value.name, stride);
     contiguous *= extent;
   }
   int64_t bits;
   if (__builtin_mul_overflow(last + 1, type->bits, &bits) ||
       bits > std::numeric_limits<int64_t>::max() - 7)
-    return invalid(
-        fmt::format("value '{}': its size overflows 64 bits", value.name));
+    return invalidManifest("value '{}': its size overflows 64 bits",
+                           value.name);
   return (bits + 7) / 8;
 }
 
@@ -110,8 +105,7 @@ Result<BoundValue> moec::bindValue(const Value &value, const Symbols &symbols,
                                    std::string_view elementType,
                                    int64_t givenRowStride) {
   auto argument = [&](ErrorCode code, std::string message) {
-    return Error{code,
-                 fmt::format("value '{}': {}", value.name, std::move(message))};
+    return Error(code, "value '{}': {}", value.name, std::move(message));
   };
   if (elementType.empty() && !value.elementTypes.empty())
     elementType = value.elementTypes.front();
@@ -220,9 +214,9 @@ Result<ArgumentPacker> ArgumentPacker::create(const Manifest &manifest,
   packer.blockAlignment = kernel.arguments.alignment;
   for (const ArgumentField &field : kernel.arguments.fields) {
     auto unknown = [&](std::string_view what, std::string_view name) {
-      return invalid(fmt::format("kernel '{}', argument '{}': expected the "
-                                 "name of a {}, got '{}'",
-                                 kernel.name, field.name, what, name));
+      return invalidManifest(
+          "kernel '{}', argument '{}': expected the name of a {}, got '{}'",
+          kernel.name, field.name, what, name);
     };
     Field out;
     out.kind = field.kind;
@@ -236,10 +230,10 @@ Result<ArgumentPacker> ArgumentPacker::create(const Manifest &manifest,
     out.name = field.name;
     if (field.offset < 0 || field.bytes() > kernel.arguments.bytes ||
         field.offset > kernel.arguments.bytes - field.bytes())
-      return invalid(fmt::format("kernel '{}', argument '{}': expected it "
-                                 "inside a block of {} bytes, got offset {}",
-                                 kernel.name, field.name,
-                                 kernel.arguments.bytes, field.offset));
+      return invalidManifest(
+          "kernel '{}', argument '{}': expected it inside a block "
+          "of {} bytes, got offset {}",
+          kernel.name, field.name, kernel.arguments.bytes, field.offset);
     switch (field.kind) {
     case ArgumentField::Kind::Pointer:
     case ArgumentField::Kind::RowStride:
@@ -273,9 +267,8 @@ Result<void> ArgumentPacker::pack(const ArgumentSources &sources,
     std::memcpy(block + field.offset, &number, sizeof(number));
   };
   auto fail = [&](const Field &field, std::string message) {
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("kernel '{}', argument '{}': {}", kernelName,
-                             field.name, std::move(message))};
+    return invalidArgument("kernel '{}', argument '{}': {}", kernelName,
+                           field.name, std::move(message));
   };
   auto writeInteger = [&](const Field &field, int64_t number) {
     if (field.elementType == 'l')
@@ -334,8 +327,8 @@ Result<std::array<int64_t, 3>> moec::gridOf(const Launch &launch,
                                             const Symbols &symbols) {
   std::array<int64_t, 3> grid = {1, 1, 1};
   auto fail = [&](std::string message) {
-    return invalid(fmt::format("grid of kernel '{}': {}", kernel.name,
-                               std::move(message)));
+    return invalidManifest("grid of kernel '{}': {}", kernel.name,
+                           std::move(message));
   };
   if (launch.grid.persistent) {
     Result<int64_t> tiles = launch.grid.tiles.evaluate(symbols);
@@ -381,11 +374,10 @@ moec::selectVariant(const Manifest &manifest, const Target &target,
       return &variant;
   }
   if (tokens > manifest.maxTokens)
-    return Error{ErrorCode::TooManyTokens,
-                 fmt::format("expected at most {} tokens, got {}; compile with "
-                             "--max-tokens={} for more",
-                             manifest.maxTokens, tokens, tokens)};
-  return Error{ErrorCode::InvalidArgument,
-               fmt::format("expected 1 to {} tokens, got {}",
-                           manifest.maxTokens, tokens)};
+    return Error(ErrorCode::TooManyTokens,
+                 "expected at most {} tokens, got {}; compile with "
+                 "--max-tokens={} for more",
+                 manifest.maxTokens, tokens, tokens);
+  return invalidArgument("expected 1 to {} tokens, got {}", manifest.maxTokens,
+                         tokens);
 }

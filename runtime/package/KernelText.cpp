@@ -26,8 +26,8 @@ namespace {
 
 Error refuse(std::string_view expected, std::string_view found) {
   // A line of foreign text may be of any length.
-  return {ErrorCode::InvalidManifest,
-          fmt::format("expected {}, got '{}'", expected, found.substr(0, 80))};
+  return invalidManifest("expected {}, got '{}'", expected,
+                         found.substr(0, 80));
 }
 
 bool isBlank(char c) { return c == ' ' || c == '\t'; }
@@ -77,10 +77,9 @@ private:
     for (size_t i = 0; i < given.size(); ++i) {
       unsigned char c = static_cast<unsigned char>(given[i]);
       if (c == 0x7f || (c < ' ' && c != '\n' && c != '\t'))
-        return Error{ErrorCode::InvalidManifest,
-                     fmt::format("expected text with no control character but "
-                                 "newline and tab, got byte {:#04x} at {}",
-                                 c, i)};
+        return invalidManifest("expected text with no control character but "
+                               "newline and tab, got byte {:#04x} at {}",
+                               c, i);
       if (c == '\\') {
         size_t next = given.find_first_not_of(" \t", i + 1);
         if (next != std::string_view::npos && given[next] == '\n') {

@@ -392,10 +392,6 @@ private:
   std::vector<std::string_view> known;
 };
 
-Error malformed(std::string message) {
-  return {ErrorCode::InvalidManifest, std::move(message)};
-}
-
 } // namespace
 
 /// JSON text that people read: what fits on a line of 180 characters stands on
@@ -438,16 +434,15 @@ Result<Manifest> moec::fromJson(std::string_view text) {
       text, "manifest", ErrorCode::InvalidManifest, {kMaxManifestBytes}));
   auto version = document.find(kVersionField);
   if (version == document.end())
-    return malformed(fmt::format(
-        "{}: expected the format version of a moec manifest, and there is "
-        "none; this reader accepts version {}",
-        kVersionField, kManifestVersion));
+    return invalidManifest(
+        "{}: expected the format version of a moec manifest, and "
+        "there is none; this reader accepts version {}",
+        kVersionField, kManifestVersion);
   if (*version != kManifestVersion)
-    return malformed(fmt::format("{}: expected format version {}, got {}; "
-                                 "compile the package with the moec that "
-                                 "belongs to this runtime, or the reverse",
-                                 kVersionField, kManifestVersion,
-                                 shortJson(*version)));
+    return invalidManifest(
+        "{}: expected format version {}, got {}; compile the package with the "
+        "moec that belongs to this runtime, or the reverse",
+        kVersionField, kManifestVersion, shortJson(*version));
   Manifest manifest;
   std::string path, problem;
   int64_t ignored = 0;
@@ -456,6 +451,6 @@ Result<Manifest> moec::fromJson(std::string_view text) {
   fields(reader, manifest);
   reader.refuseUnknown();
   if (!problem.empty())
-    return malformed(std::move(problem));
+    return Error(ErrorCode::InvalidManifest, std::move(problem));
   return manifest;
 }

@@ -29,10 +29,6 @@
 
 using namespace moec;
 
-static Error damaged(std::string message) {
-  return {ErrorCode::DamagedPackage, std::move(message)};
-}
-
 std::string moec::headerPath(std::string_view name) {
   return joinPath("include", name);
 }
@@ -52,11 +48,10 @@ static Result<void> checkReferences(const Manifest &manifest) {
       auto listed = [&](std::string_view field, const std::string &path) {
         return manifest.files.count(path)
                    ? Result<void>()
-                   : Error{ErrorCode::InvalidManifest,
-                           fmt::format("targets[{}].kernels[{}].{}: expected a "
-                                       "file of the package, '{}' is not in "
-                                       "`files`",
-                                       t, k, field, path)};
+                   : invalidManifest(
+                         "targets[{}].kernels[{}].{}: expected a file of the "
+                         "package, '{}' is not in `files`",
+                         t, k, field, path);
       };
       TRY(listed("source", kernel.source));
       for (size_t h = 0; h < kernel.headers.size(); ++h)
@@ -84,9 +79,8 @@ static Result<void> checkTexts(const PackageFiles &package) {
         paths.push_back(headerPath(header));
       for (const std::string &path : paths) {
         auto fail = [&](const std::string &message) {
-          return Error{ErrorCode::InvalidManifest,
-                       fmt::format("targets[{}].kernels[{}]: file '{}': {}", t,
-                                   k, path, message)};
+          return invalidManifest("targets[{}].kernels[{}]: file '{}': {}", t, k,
+                                 path, message);
         };
         auto found = known.find(path);
         if (found == known.end()) {
@@ -112,18 +106,20 @@ Result<void> moec::validate(const PackageFiles &package) {
   for (const auto &[path, content] : package.files) {
     auto listed = package.manifest.files.find(path);
     if (listed == package.manifest.files.end())
-      return damaged(fmt::format(
-          "file '{}': expected only files that the manifest lists", path));
+      return Error(ErrorCode::DamagedPackage,
+                   "file '{}': expected only files that the manifest lists",
+                   path);
     if (std::string hash = sha256(content); hash != listed->second)
-      return damaged(fmt::format("file '{}': expected SHA-256 {}, got {} ({} "
-                                 "bytes)",
-                                 path, listed->second, hash, content.size()));
+      return Error(ErrorCode::DamagedPackage,
+                   "file '{}': expected SHA-256 {}, got {} ({} bytes)", path,
+                   listed->second, hash, content.size());
   }
   for (const auto &[path, hash] : package.manifest.files)
     if (!package.files.count(path))
-      return damaged(fmt::format(
+      return Error(
+          ErrorCode::DamagedPackage,
           "file '{}': expected it, since the manifest lists it; it is missing",
-          path));
+          path);
   TRY(checkReferences(package.manifest));
   return checkTexts(package);
 }
@@ -141,7 +137,7 @@ static Result<Manifest> readManifest(const Descriptor &folder,
   std::string name(kManifestFile);
   if (::fstatat(folder.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 &&
       errno == ENOENT)
-    return damaged("file 'manifest.json' is missing");
+    return Error(ErrorCode::DamagedPackage, "file 'manifest.json' is missing");
   Descriptor file = TRY(openRegularAt(folder, name, shown));
   std::string text = TRY(readAll(file, kMaxManifestBytes, name));
   return fromJson(text);
@@ -160,11 +156,12 @@ static Result<PackageFiles> readPackage(const Descriptor &folder,
     // Only listed paths are opened, and only regular files: a link could lead
     // out of the folder.
     if (!package.manifest.files.count(path))
-      return damaged(fmt::format(
-          "file '{}': expected only files that the manifest lists", path));
+      return Error(ErrorCode::DamagedPackage,
+                   "file '{}': expected only files that the manifest lists",
+                   path);
     Result<Descriptor> file = openRegularAt(folder, path, shown);
     if (!file)
-      return damaged(file.error().message);
+      return Error(ErrorCode::DamagedPackage, file.error().message);
     package.files[path] = TRY(readAll(*file, kMostPackageFileBytes, path));
   }
   TRY(validate(package));
@@ -178,8 +175,8 @@ Result<PackageFiles> moec::readPackage(const std::string &path) {
   constexpr int kMostReplacements = 100;
   for (int attempt = 0;; ++attempt) {
     if (!isFolder(path))
-      return Error{ErrorCode::FileSystem,
-                   fmt::format("package '{}': expected a folder", path)};
+      return Error(ErrorCode::FileSystem, "package '{}': expected a folder",
+                   path);
     Descriptor folder = TRY(openFolder(path));
     Result<PackageFiles> read = ::readPackage(folder, path);
     if (read)
@@ -204,11 +201,11 @@ static Result<void> checkReplaceable(const std::string &path) {
   if (::lstat(path.c_str(), &info) != 0)
     return {};
   auto refuse = [&](std::string_view found) {
-    return Error{ErrorCode::FileSystem,
-                 fmt::format("cannot write package '{}': expected nothing "
-                             "there, an empty folder or a moec package, found "
-                             "{}; remove it or choose another path",
-                             path, found)};
+    return Error(
+        ErrorCode::FileSystem,
+        "cannot write package '{}': expected nothing there, an empty folder or "
+        "a moec package, found {}; remove it or choose another path",
+        path, found);
   };
   if (!S_ISDIR(info.st_mode))
     return refuse(S_ISLNK(info.st_mode) ? "a link" : "a file");
@@ -245,8 +242,7 @@ Result<void>
 moec::writePackage(PackageFiles package, const std::string &folder,
                    const std::function<Result<void>()> &beforeItAppears) {
   if (folder.empty())
-    return Error{ErrorCode::InvalidArgument,
-                 "expected a path for the package, got an empty one"};
+    return invalidArgument("expected a path for the package, got an empty one");
   hashFiles(package);
   TRY(validate(package));
   TRY(checkReplaceable(folder));
@@ -295,11 +291,10 @@ Result<const Target *> moec::selectTarget(const Manifest &manifest,
   for (const Target &target : manifest.targets)
     archs.push_back(target.arch);
   std::string own = fmt::format("sm_{}{}", computeMajor, computeMinor);
-  return Error{
+  return Error(
       ErrorCode::NoMatchingTarget,
-      fmt::format("package '{}' has code for {}, none of which runs on "
-                  "a device of compute capability {}.{}; compile it "
-                  "with `moec compile --arch={}{}`",
-                  manifest.name, fmt::join(archs, ", "), computeMajor,
-                  computeMinor, own, computeMajor >= 9 ? "a" : "")};
+      "package '{}' has code for {}, none of which runs on a device of compute "
+      "capability {}.{}; compile it with `moec compile --arch={}{}`",
+      manifest.name, fmt::join(archs, ", "), computeMajor, computeMinor, own,
+      computeMajor >= 9 ? "a" : "");
 }

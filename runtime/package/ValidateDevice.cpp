@@ -25,9 +25,12 @@ static constexpr int64_t kReservedSharedBytes = 1024;
 static Error tooMuch(const DeviceLimits &limits, std::string_view kernel,
                      std::string what) {
   return {ErrorCode::DeviceLimit,
-          fmt::format("kernel '{}' on {} (compute capability {}.{}): {}",
-                      kernel, limits.name.empty() ? "the device" : limits.name,
-                      limits.computeMajor, limits.computeMinor, what)};
+          "kernel '{}' on {} (compute capability {}.{}): {}",
+          kernel,
+          limits.name.empty() ? "the device" : limits.name,
+          limits.computeMajor,
+          limits.computeMinor,
+          what};
 }
 
 static Result<void> checkLaunch(const Launch &launch, const Kernel &kernel,

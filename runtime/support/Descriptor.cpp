@@ -55,9 +55,9 @@ static Result<Descriptor> regular(int number, const std::string &shown) {
     return fileError("cannot read", shown);
   }
   if (!S_ISREG(info.st_mode))
-    return Error{ErrorCode::FileSystem,
-                 fmt::format("'{}': expected a regular file, found {}", shown,
-                             kindOf(info.st_mode))};
+    return Error(ErrorCode::FileSystem,
+                 "'{}': expected a regular file, found {}", shown,
+                 kindOf(info.st_mode));
   return file;
 }
 
@@ -105,18 +105,17 @@ Result<Descriptor> moec::openRegularAt(const Descriptor &folder,
   std::string full = joinPath(shown, path);
   int number = openBelow(folder, path, kRead | O_NOCTTY);
   if (number < 0 && errno == ELOOP)
-    return Error{
-        ErrorCode::FileSystem,
-        fmt::format("'{}': expected a regular file, found a link", full)};
+    return Error(ErrorCode::FileSystem,
+                 "'{}': expected a regular file, found a link", full);
   return regular(number, full);
 }
 
 Result<std::string> moec::readAll(const Descriptor &file, uint64_t mostBytes,
                                   const std::string &shown) {
   auto tooLarge = [&](uint64_t bytes) {
-    return Error{ErrorCode::FileSystem,
-                 fmt::format("'{}': expected at most {} bytes, got {}", shown,
-                             mostBytes, bytes)};
+    return Error(ErrorCode::FileSystem,
+                 "'{}': expected at most {} bytes, got {}", shown, mostBytes,
+                 bytes);
   };
   std::string bytes;
   struct stat info;
@@ -173,9 +172,9 @@ static Result<void> listInto(const Descriptor &folder, const std::string &shown,
                              const std::string &prefix, size_t depth,
                              std::vector<std::string> &files) {
   if (depth > kDeepest)
-    return Error{ErrorCode::FileSystem,
-                 fmt::format("'{}': expected at most {} folders in each other",
-                             shown, kDeepest)};
+    return Error(ErrorCode::FileSystem,
+                 "'{}': expected at most {} folders in each other", shown,
+                 kDeepest);
   std::vector<std::string> names = TRY(listNamesAt(folder, shown));
   for (const std::string &name : names) {
     std::string path = prefix.empty() ? name : prefix + "/" + name;

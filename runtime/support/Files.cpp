@@ -28,15 +28,13 @@ namespace fs = std::filesystem;
 
 Error moec::fileError(std::string_view what, std::string_view path) {
   // std::system_category is thread-safe, unlike strerror.
-  return {ErrorCode::FileSystem,
-          fmt::format("{} '{}': {}", what, path,
-                      std::system_category().message(errno))};
+  return {ErrorCode::FileSystem, "{} '{}': {}", what, path,
+          std::system_category().message(errno)};
 }
 
 static Error codeError(std::string_view what, std::string_view path,
                        const std::error_code &code) {
-  return {ErrorCode::FileSystem,
-          fmt::format("{} '{}': {}", what, path, code.message())};
+  return {ErrorCode::FileSystem, "{} '{}': {}", what, path, code.message()};
 }
 
 bool moec::fileExists(const std::string &path) {
@@ -129,8 +127,8 @@ Result<void> moec::createFolders(const std::string &path) {
   if (code)
     return codeError("cannot create folder", path, code);
   if (!isFolder(path))
-    return Error{ErrorCode::FileSystem,
-                 fmt::format("expected a folder at '{}', found a file", path)};
+    return Error(ErrorCode::FileSystem,
+                 "expected a folder at '{}', found a file", path);
   return {};
 }
 

@@ -255,7 +255,7 @@ void appendJson(const json &value, size_t longest, std::string &to) {
 Result<json> moec::parseJsonObject(std::string_view text, std::string_view name,
                                    ErrorCode code, JsonBounds bounds) {
   auto failure = [&](std::string_view what) {
-    return Error{code, fmt::format("{}: {}", name, what)};
+    return Error(code, "{}: {}", name, what);
   };
   if (text.size() > bounds.bytes)
     return failure(fmt::format("expected at most {} bytes of JSON, got {}",

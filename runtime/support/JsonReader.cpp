@@ -61,7 +61,7 @@ std::string moec::listOf(std::span<const std::string_view> names,
 
 void JsonErrors::add(std::string_view path, std::string_view text) {
   if (!first)
-    first = Error{code, fmt::format("{}: {}: {}", name, path, text)};
+    first = Error(code, "{}: {}: {}", name, path, text);
 }
 
 JsonReader::JsonReader(const json &object, std::string path, JsonErrors &errors)

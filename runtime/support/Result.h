@@ -16,6 +16,7 @@
 #define MOEC_RUNTIME_SUPPORT_RESULT_H
 
 #include <cassert>
+#include <fmt/format.h>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -52,7 +53,29 @@ std::string_view errorCodeName(ErrorCode code);
 struct Error {
   ErrorCode code = ErrorCode::Internal;
   std::string message;
+
+  Error() = default;
+  Error(ErrorCode code, std::string message)
+      : code(code), message(std::move(message)) {}
+  /// The message that fmt makes.
+  template <typename... Args>
+  Error(ErrorCode code, fmt::format_string<Args...> text, Args &&...args)
+      : code(code), message(fmt::format(text, std::forward<Args>(args)...)) {}
 };
+
+/// Errors of the codes that are used most.
+template <typename... Args>
+Error invalidArgument(fmt::format_string<Args...> text, Args &&...args) {
+  return {ErrorCode::InvalidArgument, text, std::forward<Args>(args)...};
+}
+template <typename... Args>
+Error invalidManifest(fmt::format_string<Args...> text, Args &&...args) {
+  return {ErrorCode::InvalidManifest, text, std::forward<Args>(args)...};
+}
+template <typename... Args>
+Error refusal(fmt::format_string<Args...> text, Args &&...args) {
+  return {ErrorCode::Refused, text, std::forward<Args>(args)...};
+}
 
 /// A T or an Error. `Result<void>` carries success or an Error.
 template <typename T> class [[nodiscard]] Result {

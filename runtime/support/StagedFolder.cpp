@@ -89,10 +89,9 @@ Result<StagedFolder> StagedFolder::create(const std::string &target,
   staged.target = withoutSlashes(target);
   std::string name = nameOf(staged.target);
   if (name.empty() || name == "." || name == "..")
-    return Error{ErrorCode::FileSystem,
-                 fmt::format("expected a path that ends in the folder's name, "
-                             "got '{}'",
-                             target)};
+    return Error(ErrorCode::FileSystem,
+                 "expected a path that ends in the folder's name, got '{}'",
+                 target);
   TRY(createFolders(parentFolder(staged.target)));
   removeAbandoned(staged.target);
   while (true) {

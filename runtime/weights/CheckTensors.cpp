@@ -25,10 +25,6 @@ using nlohmann::json;
 
 namespace {
 
-Error refusal(std::string text) {
-  return {ErrorCode::Refused, std::move(text)};
-}
-
 /// What is loaded in one go: of gates and ups, of downs, or of the router.
 Part takerOf(Part part) {
   return part == Part::Down || part == Part::Routing ? part : Part::Gate;
@@ -171,23 +167,22 @@ Result<void> WeightLoader::checkSymmetric(const Found &found) {
   const int64_t expected =
       isSigned ? 0 : (int64_t(1) << (shape.codeBits - 1)) - added;
   if (!areWords && tensor.type != "I8" && tensor.type != "U8")
-    return refusal(fmt::format("{}: tensor '{}': expected zero points in I32, "
-                               "I8 or U8, got {}",
-                               checkpoint.path(), found.name,
-                               tensor.describe()));
+    return refusal(
+        "{}: tensor '{}': expected zero points in I32, I8 or U8, got {}",
+        checkpoint.path(), found.name, tensor.describe());
   for (const std::byte byte : tensor.bytes)
     for (int64_t shift = 0; shift < 8; shift += bits) {
       const int64_t got =
           std::to_integer<int64_t>(byte) >> shift & ((int64_t(1) << bits) - 1);
       if (got != expected)
-        return refusal(fmt::format(
+        return refusal(
             "{}: tensor '{}' holds zero point {}, and layer '{}' is symmetric: "
             "expected {} everywhere{}; accepted: a layer with zero points "
             "(quant_config int4_zp_w4a16)",
             checkpoint.path(), found.name, got, shape.name, expected,
             stored.is_object()
                 ? fmt::format(" in stored_layout {}", stored.value("name", ""))
-                : ""));
+                : "");
     }
   return {};
 }
@@ -284,10 +279,9 @@ std::string WeightLoader::takerFor(const Found &found, bool quantize) const {
 Error WeightLoader::untaken(std::string_view name, std::string_view what,
                             std::string_view accepted,
                             std::string_view word) const {
-  return refusal(fmt::format(
-      "{}: tensor '{}' {}, and no value of layer '{}' takes it; accepted: {}, "
-      "or --ignore-tensor={} to leave it out",
-      checkpoint.path(), name, what, shape.name, accepted, word));
+  return refusal("{}: tensor '{}' {}, and no value of layer '{}' takes it; "
+                 "accepted: {}, or --ignore-tensor={} to leave it out",
+                 checkpoint.path(), name, what, shape.name, accepted, word);
 }
 
 /// Of a role that no value takes: whether it may be left out.
@@ -323,22 +317,19 @@ Result<void> WeightLoader::checkExpert(const Found &found) const {
   const TensorRole &role = found.parsed.role;
   const int64_t count = role.shared ? shape.shared : shape.experts;
   if (role.shared && count == 0)
-    return refusal(fmt::format(
-        "{}: tensor '{}' is a shared expert's, and layer '{}' has none; "
-        "accepted: a layer with n_shared_experts, or --no-shared-experts where "
-        "the caller computes them",
-        checkpoint.path(), found.name, shape.name));
+    return refusal("{}: tensor '{}' is a shared expert's, and layer '{}' has "
+                   "none; accepted: a layer with n_shared_experts, or "
+                   "--no-shared-experts where the caller computes them",
+                   checkpoint.path(), found.name, shape.name);
   if (role.expert >= count)
-    return refusal(fmt::format(
-        "{}: tensor '{}': expected {}experts 0 to {} of layer '{}', got expert "
-        "{}",
-        checkpoint.path(), found.name, role.shared ? "shared " : "", count - 1,
-        shape.name, role.expert));
+    return refusal("{}: tensor '{}': expected {}experts 0 to {} of layer '{}', "
+                   "got expert {}",
+                   checkpoint.path(), found.name, role.shared ? "shared " : "",
+                   count - 1, shape.name, role.expert);
   if (role.part == Part::GateUp && !shape.gated)
-    return refusal(fmt::format(
-        "{}: tensor '{}' holds gates, and layer '{}' has none; accepted: a "
-        "layer with a gated activation",
-        checkpoint.path(), found.name, shape.name));
+    return refusal("{}: tensor '{}' holds gates, and layer '{}' has none; "
+                   "accepted: a layer with a gated activation",
+                   checkpoint.path(), found.name, shape.name);
   return {};
 }
 
@@ -359,12 +350,11 @@ Result<void> WeightLoader::checkOneEach() const {
               if (it == tensors.end())
                 continue;
               if (first)
-                return refusal(fmt::format(
-                    "{}: tensors '{}' and '{}' both hold {} of {}expert {}, "
-                    "{}; expected one of them",
-                    checkpoint.path(), first->name, it->second.name,
-                    nounOf(kind), shared ? "shared " : "", own,
-                    partName(part)));
+                return refusal("{}: tensors '{}' and '{}' both hold {} of "
+                               "{}expert {}, {}; expected one of them",
+                               checkpoint.path(), first->name, it->second.name,
+                               nounOf(kind), shared ? "shared " : "", own,
+                               partName(part));
               first = &it->second;
             }
       }
@@ -437,10 +427,9 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
       return std::string_view(of.name).substr(0, of.parsed.prefix);
     };
     if (prefixOf(*first) != prefixOf(found))
-      return refusal(fmt::format(
-          "{}: tensors '{}' and '{}' are of two models' layers {}; expected "
-          "one of them",
-          checkpoint.path(), first->name, found.name, number));
+      return refusal("{}: tensors '{}' and '{}' are of two models' layers {}; "
+                     "expected one of them",
+                     checkpoint.path(), first->name, found.name, number);
     if (!isRouting)
       TRY(checkExpert(found));
     if (!isTaken)
@@ -463,10 +452,10 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
       return untaken(name, "weighs the layer's shared experts",
                      "a layer with shared_expert_gate", "shared_expert_gate");
     if (isShared && shape.shared == 0)
-      return refusal(fmt::format(
+      return refusal(
           "{}: tensor '{}' is a shared expert's, and layer '{}' has none; "
           "accepted: --no-shared-experts where the caller computes them",
-          checkpoint.path(), name, shape.name));
+          checkpoint.path(), name, shape.name);
     return untaken(name,
                    fmt::format("belongs to the layer's {}",
                                read->place == Place::Router ? "router"
@@ -476,9 +465,9 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
                    valueWord(name));
   }
   if (const std::string *word = ignored.unused())
-    return refusal(fmt::format("{}: --ignore-tensor={}: layer {} has no tensor "
-                               "of that word that no value takes",
-                               checkpoint.path(), *word, number));
+    return refusal("{}: --ignore-tensor={}: layer {} has no tensor of that "
+                   "word that no value takes",
+                   checkpoint.path(), *word, number);
 
   // Shards and the index must agree on what this rank takes.
   for (const auto &[role, found] : tensors)

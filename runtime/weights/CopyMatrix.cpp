@@ -76,8 +76,7 @@ void copyBits(const SourceMatrix &from, const TargetMatrix &to) {
 }
 
 Error notExact(float number) {
-  return {ErrorCode::Refused,
-          fmt::format("holds {}, which is no number of that type", number)};
+  return refusal("holds {}, which is no number of that type", number);
 }
 
 Result<void> copyNumber(const std::byte *from, Storage source, std::byte *to,
@@ -85,8 +84,7 @@ Result<void> copyNumber(const std::byte *from, Storage source, std::byte *to,
   if (conversion == Conversion::Integers) {
     const int64_t number = host::loadInteger(source, from, 0);
     if (number < INT32_MIN || number > INT32_MAX)
-      return Error{ErrorCode::Refused,
-                   fmt::format("holds {}, which is none of 32 bits", number)};
+      return refusal("holds {}, which is none of 32 bits", number);
     host::storeInteger(target, to, 0, number);
     return {};
   }

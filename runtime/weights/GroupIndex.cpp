@@ -73,10 +73,9 @@ Result<WeightLoader::Index> WeightLoader::readIndex(const Wanted &wanted,
   target.columns = target.rowStride = int64_t(made.groups.size());
   if (Result<void> ok = copyMatrix(from.matrix, target, from.conversion, false);
       !ok)
-    return Error{ok.error().code,
-                 fmt::format("{}: tensor '{}' {}; value '{}' is {}",
-                             checkpoint.path(), from.tensor, ok.error().message,
-                             wanted.value, wanted.element)};
+    return Error(ok.error().code, "{}: tensor '{}' {}; value '{}' is {}",
+                 checkpoint.path(), from.tensor, ok.error().message,
+                 wanted.value, wanted.element);
   return made;
 }
 
@@ -86,11 +85,9 @@ Result<void> WeightLoader::loadGroupIndex(const Value &value,
   const int64_t columns = wanted.first ? shape.hidden : shape.columns;
   const int64_t group = (wanted.first ? shape.w1 : shape.w2).columns;
   if (int64_t(to.size()) != shape.localCount * columns * 4 || group < 1)
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("value '{}' has {} bytes, and its layer says {} "
-                             "in groups of {}",
-                             value.name, to.size(),
-                             shape.localCount * columns * 4, group)};
+    return invalidManifest(
+        "value '{}' has {} bytes, and its layer says {} in groups of {}",
+        value.name, to.size(), shape.localCount * columns * 4, group);
   for (int64_t i = 0; i < shape.localCount; ++i) {
     const int64_t expert = shape.localBegin + i * shape.localStride;
     Index known;
@@ -98,18 +95,12 @@ Result<void> WeightLoader::loadGroupIndex(const Value &value,
       Index own = TRY(readIndex(wanted, expert, part));
       if (const std::string problem = problemOf(own.groups, group);
           !problem.empty())
-        return Error{ErrorCode::Refused,
-                     fmt::format("{}: tensor '{}': {}, in groups of {} of "
-                                 "expert {}",
-                                 checkpoint.path(), own.tensor, problem, group,
-                                 expert)};
+        return refusal("{}: tensor '{}': {}, in groups of {} of expert {}",
+                       checkpoint.path(), own.tensor, problem, group, expert);
       if (!known.groups.empty() && own.groups != known.groups)
-        return Error{ErrorCode::Refused,
-                     fmt::format("{}: tensors '{}' and '{}' differ; expected "
-                                 "one order of the columns of gate and up of "
-                                 "expert {}",
-                                 checkpoint.path(), known.tensor, own.tensor,
-                                 expert)};
+        return refusal("{}: tensors '{}' and '{}' differ; expected one order "
+                       "of the columns of gate and up of expert {}",
+                       checkpoint.path(), known.tensor, own.tensor, expert);
       known = std::move(own);
     }
     std::memcpy(to.data() + i * columns * 4, known.groups.data(),
@@ -136,12 +127,10 @@ Result<void> WeightLoader::checkOrder(const Wanted &codes) {
         if (const int64_t column = begin + int64_t(c),
             expected = group == -1 ? 0 : column / group;
             index.groups[c] != expected)
-          return Error{ErrorCode::Refused,
-                       fmt::format("{}: tensor '{}': expected group {} of "
-                                   "column {}, since layer '{}' has no "
-                                   "group_index, got {}",
-                                   checkpoint.path(), index.tensor, expected,
-                                   column, shape.name, index.groups[c])};
+          return refusal("{}: tensor '{}': expected group {} of column {}, "
+                         "since layer '{}' has no group_index, got {}",
+                         checkpoint.path(), index.tensor, expected, column,
+                         shape.name, index.groups[c]);
     }
   }
   return {};

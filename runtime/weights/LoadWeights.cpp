@@ -36,10 +36,6 @@ struct WeightLoader::Piece {
 
 namespace {
 
-Error refusal(std::string text) {
-  return {ErrorCode::Refused, std::move(text)};
-}
-
 /// How many groups there are; all of the extent is one where it is -1.
 int64_t groupsIn(int64_t extent, int64_t group) {
   return group == -1 ? 1 : (extent + group - 1) / group;
@@ -94,10 +90,10 @@ Result<void> WeightLoader::findLayer(int64_t layer) {
     auto [known, isNew] =
         layers[parsed->layer].emplace(parsed->role, Found{name, *parsed});
     if (!isNew)
-      return refusal(fmt::format("{}: tensors '{}' and '{}' are the same "
-                                 "weight of layer {}; expected one of them",
-                                 checkpoint.path(), known->second.name, name,
-                                 parsed->layer));
+      return refusal("{}: tensors '{}' and '{}' are the same weight of layer "
+                     "{}; expected one of them",
+                     checkpoint.path(), known->second.name, name,
+                     parsed->layer);
   }
   for (auto &[candidate, roles] : layers)
     if (std::any_of(roles.begin(), roles.end(), [](const auto &entry) {
@@ -113,13 +109,11 @@ Result<void> WeightLoader::findLayer(int64_t layer) {
           : fmt::format("{} tensors, '{}' among them",
                         checkpoint.names().size(),
                         checkpoint.names().begin()->first);
-  return refusal(fmt::format(
-      "{}: expected experts' weights{}, names such as "
-      "'model.layers.3.mlp.experts.0.gate_proj.weight' "
-      "(docs/reference/checkpoints.md "
-      "lists the words), got {}",
-      checkpoint.path(), layer >= 0 ? fmt::format(" in layer {}", layer) : "",
-      example));
+  return refusal("{}: expected experts' weights{}, names such as "
+                 "'model.layers.3.mlp.experts.0.gate_proj.weight' "
+                 "(docs/reference/checkpoints.md lists the words), got {}",
+                 checkpoint.path(),
+                 layer >= 0 ? fmt::format(" in layer {}", layer) : "", example);
 }
 
 Result<WeightLoader> WeightLoader::create(Checkpoint &checkpoint,
@@ -129,9 +123,9 @@ Result<WeightLoader> WeightLoader::create(Checkpoint &checkpoint,
   WeightLoader made(checkpoint);
   made.shape = TRY(LayerShape::read(described));
   if (options.quantize && described.contains("weights_type"))
-    return refusal(fmt::format("layer '{}' takes its weights as floats and "
-                               "quantizes them itself; accepted: no --quantize",
-                               made.shape.name));
+    return refusal("layer '{}' takes its weights as floats and quantizes them "
+                   "itself; accepted: no --quantize",
+                   made.shape.name);
   if (auto it = described.find("stored_layout");
       it != described.end() && !it->is_null()) {
     made.stored = TRY(readStoredLayout(*it));
@@ -183,9 +177,9 @@ Result<WeightLoader::Wanted> WeightLoader::wantedOf(const Value &value) const {
     made.kinds = {Kind::SecondScale, Kind::SecondDivisor};
     made.group = {-1, -1};
   } else {
-    return refusal(fmt::format("value '{}': no checkpoint's name is known for "
-                               "it; accepted: a layer without it",
-                               value.name));
+    return refusal("value '{}': no checkpoint's name is known for it; "
+                   "accepted: a layer without it",
+                   value.name);
   }
   made.rowsInOrder = made.group.rows == 1;
   if (!unit || !stored.is_object())
@@ -224,13 +218,13 @@ Error WeightLoader::missing(const Wanted &wanted, int64_t expert,
         !quantized.contains(found.name))
       if (count++ < kMost)
         there += fmt::format("{}{}", there.empty() ? "" : ", ", found.name);
-  return refusal(fmt::format(
+  return refusal(
       "{}: layer {}, value '{}': expected a tensor of expert {}, {}{}, with "
       "{}; got {}{}",
       checkpoint.path(), number, wanted.value, expert, partName(part),
       part == Part::Down ? "" : fmt::format(" or {}", partName(Part::GateUp)),
       kinds, there.empty() ? "nothing else of that expert" : there,
-      count > kMost ? fmt::format(" and {} more", count - kMost) : ""));
+      count > kMost ? fmt::format(" and {} more", count - kMost) : "");
 }
 
 std::vector<Part> WeightLoader::candidatesOf(Part part) const {
@@ -340,12 +334,12 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
       break;
   }
   if (!fits || made.conversion == Conversion::None)
-    return refusal(fmt::format(
+    return refusal(
         "{}: tensor '{}': expected {} {} for value '{}' of layer '{}', got {}",
         checkpoint.path(), found.name, wanted.element,
         experts == 1 ? shapeText({expected[1], expected[2]})
                      : shapeText(expected),
-        wanted.value, shape.name, tensor.describe()));
+        wanted.value, shape.name, tensor.describe());
 
   SourceMatrix &matrix = made.matrix;
   matrix.data = tensor.bytes.data();
@@ -364,10 +358,10 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
     const bool isUp = part == Part::Up;
     if (shape.gateUpOrder == "interleaved" && group.rows != -1) {
       if (group.rows != 1 || rowUnit != 1)
-        return refusal(fmt::format(
+        return refusal(
             "{}: tensor '{}': rows of gate and up alternate, but {} of them "
             "share an element or a scale; expected gates and ups apart",
-            checkpoint.path(), found.name, std::max(group.rows, rowUnit)));
+            checkpoint.path(), found.name, std::max(group.rows, rowUnit));
       from = isUp, step = 2;
     } else {
       from = isUp == (shape.gateUpOrder != "up_first") ? rows / rowUnit : 0;
@@ -412,10 +406,9 @@ Result<void> WeightLoader::loadExperts(const Wanted &wanted,
       const int64_t all = count * rows;
       elements = all * columns;
       if ((done + elements) * wanted.bits > int64_t(to.size()) * 8)
-        return Error{ErrorCode::InvalidManifest,
-                     fmt::format("value '{}' has {} bytes, and its layer says "
-                                 "more",
-                                 wanted.value, to.size())};
+        return invalidManifest(
+            "value '{}' has {} bytes, and its layer says more", wanted.value,
+            to.size());
       target.rowStride = wanted.rowAxis == 1 ? columns : 1;
       target.columnStride = wanted.rowAxis == 1 ? 1 : all;
       target.data += done * wanted.bits / 8;
@@ -425,10 +418,9 @@ Result<void> WeightLoader::loadExperts(const Wanted &wanted,
         const bool alternate =
             shape.gateUpOrder == "interleaved" && wanted.rowsInOrder;
         if (alternate && wanted.rowsPerElement != 1)
-          return refusal(fmt::format("value '{}': rows of gate and up "
-                                     "alternate, but {} of them share an "
-                                     "element",
-                                     wanted.value, wanted.rowsPerElement));
+          return refusal("value '{}': rows of gate and up alternate, but {} of "
+                         "them share an element",
+                         wanted.value, wanted.rowsPerElement);
         step = alternate ? 2 : 1;
         first = alternate                                   ? int64_t(isUp)
                 : isUp == (shape.gateUpOrder != "up_first") ? rows
@@ -440,9 +432,8 @@ Result<void> WeightLoader::loadExperts(const Wanted &wanted,
     done += elements;
   }
   if (done * wanted.bits != int64_t(to.size()) * 8)
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("value '{}' has {} bytes, and its layer says {}",
-                             wanted.value, to.size(), done * wanted.bits / 8)};
+    return invalidManifest("value '{}' has {} bytes, and its layer says {}",
+                           wanted.value, to.size(), done * wanted.bits / 8);
   std::mutex mutex;
   std::optional<Error> failed;
   host::parallelFor(
@@ -456,11 +447,10 @@ Result<void> WeightLoader::loadExperts(const Wanted &wanted,
           if (ok)
             continue;
           const std::lock_guard<std::mutex> guard(mutex);
-          failed = Error{ok.error().code,
-                         fmt::format("{}: tensor '{}' {}; value '{}' is {}",
-                                     checkpoint.path(), piece.from.tensor,
-                                     ok.error().message, wanted.value,
-                                     wanted.element)};
+          failed =
+              Error(ok.error().code, "{}: tensor '{}' {}; value '{}' is {}",
+                    checkpoint.path(), piece.from.tensor, ok.error().message,
+                    wanted.value, wanted.element);
         }
       });
   if (failed)
@@ -474,9 +464,8 @@ Result<void> WeightLoader::loadInputScales(const Wanted &wanted,
                                            std::span<std::byte> to) {
   const int64_t experts = shape.experts + shape.shared;
   if (to.size() != size_t(experts) * sizeof(float))
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("value '{}' has {} bytes, and its layer says {}",
-                             wanted.value, to.size(), experts * 4)};
+    return invalidManifest("value '{}' has {} bytes, and its layer says {}",
+                           wanted.value, to.size(), experts * 4);
   const std::vector<Part> parts = partsOf(wanted.first);
   for (int64_t expert = 0; expert < experts; ++expert) {
     float largest = 0;
@@ -501,10 +490,9 @@ Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
                                        std::span<std::byte> to) {
   const auto it = tensors.find({false, kAllExperts, Part::Routing, kind});
   if (it == tensors.end())
-    return refusal(fmt::format("{}: layer {}, value '{}': expected a tensor "
-                               "called {}, got none",
-                               checkpoint.path(), number, value.name,
-                               kindName(kind)));
+    return refusal(
+        "{}: layer {}, value '{}': expected a tensor called {}, got none",
+        checkpoint.path(), number, value.name, kindName(kind));
   const StoredTensor *tensor = TRY(tensorOf(it->second));
   const std::string &element = value.elementTypes.front();
   const Conversion conversion = conversionFor(kind, tensor->type, element);
@@ -517,11 +505,10 @@ Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
   if (conversion == Conversion::None ||
       count * target.bits != int64_t(to.size()) * 8)
     return refusal(
-        fmt::format("{}: tensor '{}': expected {} {} for value '{}' of layer "
-                    "'{}', got {}",
-                    checkpoint.path(), it->second.name,
-                    int64_t(to.size()) * 8 / target.bits, element, value.name,
-                    shape.name, tensor->describe()));
+        "{}: tensor '{}': expected {} {} for value '{}' of layer '{}', got {}",
+        checkpoint.path(), it->second.name,
+        int64_t(to.size()) * 8 / target.bits, element, value.name, shape.name,
+        tensor->describe());
   SourceMatrix source;
   source.data = tensor->bytes.data();
   source.bits = bits;
@@ -530,10 +517,9 @@ Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
   source.columns = target.columns = count;
   Result<void> ok = copyMatrix(source, target, conversion, /*inverse=*/false);
   if (!ok)
-    return Error{ok.error().code,
-                 fmt::format("{}: tensor '{}' {}; value '{}' is {}",
-                             checkpoint.path(), it->second.name,
-                             ok.error().message, value.name, element)};
+    return Error(ok.error().code, "{}: tensor '{}' {}; value '{}' is {}",
+                 checkpoint.path(), it->second.name, ok.error().message,
+                 value.name, element);
   return ok;
 }
 
@@ -554,9 +540,9 @@ Result<void> WeightLoader::load(const Value &value, std::span<std::byte> to) {
   if (value.name.ends_with("_group_index"))
     return loadGroupIndex(value, to);
   if (!isOfExperts(value.name))
-    return refusal(fmt::format("value '{}': no checkpoint's name is known for "
-                               "it; accepted: a layer without it",
-                               value.name));
+    return refusal("value '{}': no checkpoint's name is known for it; "
+                   "accepted: a layer without it",
+                   value.name);
   Wanted wanted = TRY(wantedOf(value));
   if (wanted.packed)
     TRY(checkOrder(wanted));

@@ -80,11 +80,10 @@ void WeightLoader::keep(const TensorRole &role, std::string_view type,
 
 Result<void> WeightLoader::quantizeExperts() {
   if (stored.is_object())
-    return Error{ErrorCode::Refused,
-                 fmt::format("layer '{}' has weights in the layout of another "
-                             "program, which quantized ones do not have; "
-                             "accepted: a layer whose stored_layout is rows",
-                             shape.name)};
+    return refusal("layer '{}' has weights in the layout of another program, "
+                   "which quantized ones do not have; accepted: a layer whose "
+                   "stored_layout is rows",
+                   shape.name);
   struct Work {
     Source source;
     TensorRole role;
@@ -138,9 +137,9 @@ Result<void> WeightLoader::quantizeExperts() {
                     });
   for (Work &work : list) {
     if (!work.made)
-      return Error{work.made.error().code,
-                   fmt::format("{}: tensor '{}': {}", checkpoint.path(),
-                               work.source.tensor, work.made.error().message)};
+      return Error(work.made.error().code, "{}: tensor '{}': {}",
+                   checkpoint.path(), work.source.tensor,
+                   work.made.error().message);
     QuantizedMatrix &made = *work.made;
     const SourceMatrix &matrix = work.source.matrix;
     TensorRole role = work.role;

@@ -60,7 +60,7 @@ public:
 
 private:
   Error fail(const std::string &text) const {
-    return {ErrorCode::InvalidArgument, fmt::format("{}: {}", name, text)};
+    return invalidArgument("{}: {}", name, text);
   }
   Error expected(std::string_view tensor, std::string_view what,
                  const std::string &got) const {
@@ -241,9 +241,8 @@ Result<void> Checkpoint::addFile(const std::string &path) {
   SafetensorsFile *file = TRY(openFile(path));
   for (const auto &[name, tensor] : file->tensors())
     if (auto [known, isNew] = files.emplace(name, path); !isNew)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("tensor '{}' is in two files, {} and {}", name,
-                               known->second, path)};
+      return invalidArgument("tensor '{}' is in two files, {} and {}", name,
+                             known->second, path);
   return {};
 }
 
@@ -255,17 +254,15 @@ Result<void> Checkpoint::readIndex(const std::string &folder,
                                   {kMaxHeaderBytes}));
   const auto map = read.find("weight_map");
   if (map == read.end() || !map->is_object())
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("{}: expected a JSON object with \"weight_map\", "
-                             "an object of tensors' names and their files",
-                             path)};
+    return invalidArgument("{}: expected a JSON object with \"weight_map\", an "
+                           "object of tensors' names and their files",
+                           path);
   for (const auto &[name, file] : map->items()) {
     const std::string shard = file.is_string() ? file.get<std::string>() : "";
     if (!isContainedPath(shard))
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("{}: weight_map of '{}': expected a file in the "
-                               "folder, got {}",
-                               path, name, shortJson(file))};
+      return invalidArgument(
+          "{}: weight_map of '{}': expected a file in the folder, got {}", path,
+          name, shortJson(file));
     files.emplace(name, joinPath(folder, shard));
   }
   return {};
@@ -289,13 +286,11 @@ Result<Checkpoint> Checkpoint::open(const std::string &path) {
       shards.push_back(file);
   }
   if (indices.size() > 1 || (indices.empty() && shards.empty()))
-    return Error{
-        ErrorCode::InvalidArgument,
-        fmt::format("{}: expected one *{} or files *{}, got {}", path,
-                    kIndexSuffix, kSuffix,
-                    indices.empty()
-                        ? "neither"
-                        : fmt::format("{}", fmt::join(indices, ", ")))};
+    return invalidArgument("{}: expected one *{} or files *{}, got {}", path,
+                           kIndexSuffix, kSuffix,
+                           indices.empty()
+                               ? "neither"
+                               : fmt::format("{}", fmt::join(indices, ", ")));
   if (!indices.empty()) {
     TRY(made.readIndex(path, indices.front()));
     return made;
@@ -308,15 +303,13 @@ Result<Checkpoint> Checkpoint::open(const std::string &path) {
 Result<const StoredTensor *> Checkpoint::find(std::string_view name) {
   auto where = files.find(name);
   if (where == files.end())
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("{} has no tensor '{}'", root, name)};
+    return invalidArgument("{} has no tensor '{}'", root, name);
   SafetensorsFile *file = TRY(openFile(where->second));
   auto tensor = file->tensors().find(name);
   if (tensor == file->tensors().end())
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("{}: expected tensor '{}', which the index says "
-                             "to be there, got a file without it",
-                             where->second, name)};
+    return invalidArgument("{}: expected tensor '{}', which the index says to "
+                           "be there, got a file without it",
+                           where->second, name);
   return &tensor->second;
 }
 
@@ -330,14 +323,12 @@ Result<void> Checkpoint::checkNames(
         continue;
       const auto known = files.find(name);
       if (known == files.end())
-        return Error{ErrorCode::InvalidArgument,
-                     fmt::format("{} holds tensor '{}', which the index of {} "
-                                 "does not name",
-                                 path, name, root)};
+        return invalidArgument(
+            "{} holds tensor '{}', which the index of {} does not name", path,
+            name, root);
       if (known->second != path)
-        return Error{ErrorCode::InvalidArgument,
-                     fmt::format("tensor '{}' is in two files, {} and {}", name,
-                                 known->second, path)};
+        return invalidArgument("tensor '{}' is in two files, {} and {}", name,
+                               known->second, path);
     }
   }
   return {};

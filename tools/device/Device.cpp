@@ -68,8 +68,7 @@ Result<Buffer> Device::allocate(int64_t bytes) const {
     buffer.pointer =
         std::aligned_alloc(kAlignment, static_cast<size_t>(rounded));
     if (!buffer.pointer)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("no memory for {} bytes", bytes)};
+      return invalidArgument("no memory for {} bytes", bytes);
     return buffer;
   }
   CUdeviceptr pointer = 0;
@@ -77,8 +76,7 @@ Result<Buffer> Device::allocate(int64_t bytes) const {
           driver()->memAlloc(&pointer, static_cast<size_t>(rounded)),
           "cuMemAlloc");
       !ok)
-    return Error{ok.error().code,
-                 fmt::format("{} ({} bytes)", ok.error().message, bytes)};
+    return Error(ok.error().code, "{} ({} bytes)", ok.error().message, bytes);
   buffer.driver = driver();
   buffer.pointer = reinterpret_cast<void *>(pointer);
   return buffer;

@@ -20,10 +20,6 @@
 using namespace moec;
 using namespace moec::run;
 
-static Error refuse(std::string text) {
-  return {ErrorCode::InvalidArgument, std::move(text)};
-}
-
 /// How NumPy spells an element type: floats that it lacks are raw bits.
 static std::string dtypeOf(const ElementType &type) {
   if (type.name == "bf16")
@@ -65,11 +61,11 @@ checkNamesOf(const char *option, const std::map<std::string, std::string> &said,
   for (const auto &[name, path] : said)
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       const std::string_view nearest = nearestOf(name, known);
-      return refuse(fmt::format(
+      return invalidArgument(
           "{}: package {} has no '{}'; {}accepted: {}", option, manifest.name,
           name,
           nearest.empty() ? "" : fmt::format("did you mean {}? ", nearest),
-          listOf(known, "and", false)));
+          listOf(known, "and", false));
     }
   return {};
 }
@@ -82,15 +78,16 @@ Result<void> moec::run::checkNames(const Options &options,
   const auto &files = options.inputFiles;
   if (files.contains("logits") &&
       (files.contains("given_ids") || files.contains("given_weights")))
-    return refuse("--input: expected logits, or given_ids and given_weights, "
-                  "got both");
+    return invalidArgument(
+        "--input: expected logits, or given_ids and given_weights, "
+        "got both");
   if (options.weights.empty())
     return {};
   for (const Value &value : manifest.values)
     if (value.role == ValueRole::StoredWeight && files.contains(value.name))
-      return refuse(fmt::format("--input: expected no stored weight beside "
-                                "--weights, got {}",
-                                value.name));
+      return invalidArgument(
+          "--input: expected no stored weight beside --weights, got {}",
+          value.name);
   return {};
 }
 
@@ -112,10 +109,9 @@ Result<GivenTensors> GivenTensors::read(const Options &options,
         elementType = type;
     }
     if (elementType.empty())
-      return refuse(fmt::format("'{}': expected {} for value '{}', got dtype "
-                                "'{}'",
-                                path, fmt::join(accepted, " or "), name,
-                                array.dtype));
+      return invalidArgument("'{}': expected {} for value '{}', got dtype '{}'",
+                             path, fmt::join(accepted, " or "), name,
+                             array.dtype);
     result.arrays.emplace(name,
                           Given{&*value, path, elementType, std::move(array)});
   }
@@ -138,9 +134,10 @@ static Result<std::vector<int64_t>> shapeOf(const Value &value,
   if (bits >= 8)
     return shape;
   if (shape.empty() || shape.back() * bits % 8 != 0)
-    return refuse(fmt::format("value '{}': rows of {} are no whole bytes, so "
-                              "that no .npy file holds them",
-                              value.name, elementType));
+    return invalidArgument(
+        "value '{}': rows of {} are no whole bytes, so that no .npy "
+        "file holds them",
+        value.name, elementType);
   shape.back() = shape.back() * bits / 8;
   return shape;
 }
@@ -152,13 +149,13 @@ Result<void> GivenTensors::checkShape(const Given &given,
   if (expected == given.array.shape)
     return {};
   const bool isWeight = given.value->role == ValueRole::StoredWeight;
-  return refuse(fmt::format(
+  return invalidArgument(
       "'{}': expected shape {}{} for value '{}'{}, got {}", given.path,
       shapeText(expected),
       findElementType(given.elementType)->bits < 8 ? " of bytes" : "",
       given.value->name,
       isWeight ? std::string() : fmt::format(" with {} tokens", tokens),
-      shapeText(given.array.shape)));
+      shapeText(given.array.shape));
 }
 
 Result<std::vector<int64_t>>
@@ -258,15 +255,15 @@ Result<void> GivenTensors::replaceInputs(const LoadedLayer &layer,
       std::memcpy(&inputs.validTokens, elements.data.get(),
                   sizeof inputs.validTokens);
       if (inputs.validTokens < 0)
-        return refuse(fmt::format("'{}': expected valid_tokens of 0 or more, "
-                                  "got {}",
-                                  given.path, inputs.validTokens));
+        return invalidArgument(
+            "'{}': expected valid_tokens of 0 or more, got {}", given.path,
+            inputs.validTokens);
       described.validTokens = inputs.validTokens;
       taken = true;
     }
     if (!taken)
-      return Error{ErrorCode::Internal,
-                   fmt::format("input '{}' has no place in a run", name)};
+      return Error(ErrorCode::Internal, "input '{}' has no place in a run",
+                   name);
   }
   return {};
 }

@@ -40,10 +40,9 @@ Result<void> LoadedLayer::setShape(Tensor &tensor, int64_t tokens) const {
   const Value *value = findValue(code->manifest(), code->target(), tensor.name);
   auto symbols = TRY(symbolsFor(code->manifest(), tokens, code->smCount()));
   if (!value || value->shape.size() > size_t(kMaxRank))
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("the package has no value {} of at most {} "
-                             "dimensions",
-                             tensor.name, kMaxRank)};
+    return invalidManifest(
+        "the package has no value {} of at most {} dimensions", tensor.name,
+        kMaxRank);
   tensor.rank = static_cast<int32_t>(value->shape.size());
   for (size_t i = 0; i < value->shape.size(); ++i) {
     tensor.shape[i] = TRY(value->shape[i].evaluate(symbols));
@@ -70,18 +69,15 @@ Result<void> LoadedLayer::setWeights(const HostWeights &weights) {
     const HostArray &array = weights.given(name);
     const Value *value = findValue(code->manifest(), code->target(), name);
     if (!value)
-      return Error{ErrorCode::InvalidManifest,
-                   fmt::format("the layer has a weight {}, the package has no "
-                               "value of that name",
-                               name)};
+      return invalidManifest(
+          "the layer has a weight {}, the package has no value of that name",
+          name);
     auto symbols = TRY(symbolsFor(code->manifest(), 1, code->smCount()));
     auto bytes = TRY(valueBytes(*value, symbols));
     if (bytes != array.bytes)
-      return Error{
-          ErrorCode::InvalidManifest,
-          fmt::format("{} has {} bytes by the manifest's values and {} "
-                      "by its layer",
-                      name, bytes, array.bytes)};
+      return invalidManifest(
+          "{} has {} bytes by the manifest's values and {} by its layer", name,
+          bytes, array.bytes);
     auto memory = TRY(owner.allocate(array.bytes));
     TRY(owner.upload(memory.data(), array.data.get(), array.bytes));
     TRY(addTensor(tensors, name, memory.data(), 1));
@@ -97,8 +93,7 @@ Result<void> LoadedLayer::setWeights(const HostWeights &weights) {
         findValue(code->manifest(), code->target(), pack.result);
     auto symbols = symbolsFor(code->manifest(), 1, code->smCount());
     if (!value || !symbols)
-      return Error{ErrorCode::InvalidManifest,
-                   fmt::format("pack result {} is unknown", pack.result)};
+      return invalidManifest("pack result {} is unknown", pack.result);
     auto bytes = TRY(valueBytes(*value, *symbols));
     auto memory = TRY(owner.allocate(bytes));
     TRY(addTensor(tensors, value->name, memory.data(), 1));

@@ -129,8 +129,8 @@ Result<void> Runner::runCases(const Options &options, RunReport &report) {
     for (const std::string &pattern : options.routing) {
       auto result = runCase(setup, tokens, pattern);
       if (!result)
-        return Error{result.error().code, fmt::format("{} tokens: {}", tokens,
-                                                      result.error().message)};
+        return Error(result.error().code, "{} tokens: {}", tokens,
+                     result.error().message);
       if (!result->passed)
         fmt::print(stderr, "{}: {} tokens, routing {}, variant {}: {}\n",
                    options.program, tokens, result->routing, result->variant,
