@@ -117,8 +117,8 @@ Result<void> Layer::bindWeights(std::span<const Tensor> weights,
     bool neededForPacking = false;
     if (!alreadyPacked)
       for (const Pack &pack : target.pack)
-        neededForPacking |= std::find(pack.from.begin(), pack.from.end(),
-                                      value.name) != pack.from.end();
+        neededForPacking |=
+            std::ranges::find(pack.from, value.name) != pack.from.end();
     if (neededForPacking || readByVariants(target, value.name))
       return invalidArgument(
           "weight '{}' is missing; the weights of package {} are {}",

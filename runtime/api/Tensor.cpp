@@ -90,7 +90,7 @@ bool countBytes(Layout &layout, int64_t bits) {
 Result<BoundValue> runtime::bindTensor(const Value &value,
                                        const Symbols &symbols,
                                        const Tensor &tensor) {
-  const auto refused = [&](std::string what) {
+  const auto refuse = [&](std::string what) {
     return invalidArgument("value '{}': {}", value.name, std::move(what));
   };
   const auto address = reinterpret_cast<uint64_t>(tensor.data);
@@ -102,15 +102,15 @@ Result<BoundValue> runtime::bindTensor(const Value &value,
   const int64_t bits = type->bits;
   const bool areBytes = tensor.elementType == "u8" && mayBeBytes(*type);
   if (areBytes && !countBytes(layout, bits))
-    return refused(fmt::format("expected element type {}, got 'u8', of which "
-                               "no row is whole bytes",
-                               type->name));
+    return refuse(fmt::format("expected element type {}, got 'u8', of which "
+                              "no row is whole bytes",
+                              type->name));
 
   const Numbers extents = layout.extents();
   const Numbers given(tensor.shape.data(), size_t(tensor.rank));
   if (!std::equal(extents.begin(), extents.end(), given.begin(), given.end()))
-    return refused(fmt::format("expected {}{}, got {}", textOf(extents),
-                               unitOf(*type, areBytes), textOf(given)));
+    return refuse(fmt::format("expected {}{}, got {}", textOf(extents),
+                              unitOf(*type, areBytes), textOf(given)));
 
   int64_t rowStride = 0; // as the manifest has it
   for (size_t i = 0; tensor.hasStrides && i < layout.rank; ++i) {
@@ -123,7 +123,7 @@ Result<BoundValue> runtime::bindTensor(const Value &value,
       continue;
     }
     const Numbers own(layout.strides.data(), layout.rank);
-    return refused(fmt::format(
+    return refuse(fmt::format(
         "expected strides {}{}, got {}; accepted: a contiguous tensor{}",
         textOf(own),
         value.callerRowStride ? " or a larger outermost stride" : "",
@@ -132,9 +132,9 @@ Result<BoundValue> runtime::bindTensor(const Value &value,
   }
   if (rowStride && areBytes) {
     if (rowStride > INT64_MAX / 8 || rowStride * 8 % bits != 0)
-      return refused(fmt::format("expected a row stride of whole elements of "
-                                 "{} bits, got {} bytes",
-                                 bits, rowStride));
+      return refuse(fmt::format("expected a row stride of whole elements of "
+                                "{} bits, got {} bytes",
+                                bits, rowStride));
     rowStride = rowStride * 8 / bits;
   }
   const std::string_view elementType =

@@ -204,9 +204,10 @@ Result<std::vector<LaunchStep>>
 CudaCode::resolve(const std::vector<Launch> &launches) const {
   std::vector<LaunchStep> steps;
   for (const Launch &launch : launches) {
-    auto kernel = std::find_if(
-        target.kernels.begin(), target.kernels.end(),
-        [&](const Kernel &kernel) { return kernel.name == launch.kernel; });
+    auto kernel =
+        std::ranges::find_if(target.kernels, [&](const Kernel &kernel) {
+          return kernel.name == launch.kernel;
+        });
     if (kernel == target.kernels.end())
       return invalidManifest(
           "a launch names the kernel '{}', which target {} does not have",

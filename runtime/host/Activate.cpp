@@ -80,14 +80,14 @@ bool hasWord(std::string_view list, std::string_view word) {
   return false;
 }
 
-Result<const Function *> functionOf(KernelRun &run, const Stage &stage) {
-  std::string name = run.word(stage, "function"), known;
+Result<const Function *> functionOf(KernelRun &run) {
+  std::string name = run.word("function"), known;
   for (const Function &function : kFunctions) {
     if (function.name == name)
       return &function;
     known += (known.empty() ? "" : ", ") + std::string(function.name);
   }
-  return run.fail(stage, "expected a function of {}, got '{}'", known, name);
+  return run.fail("expected a function of {}, got '{}'", known, name);
 }
 
 /// The numbers of the layer, and of each expert where it has its own.
@@ -96,48 +96,45 @@ struct AllNumbers {
   std::array<View, 4> ofExperts;
 
   bool areOfExperts() const {
-    return std::any_of(ofExperts.begin(), ofExperts.end(),
-                       [](const View &view) { return bool(view); });
+    return std::ranges::any_of(ofExperts,
+                               [](const View &view) { return bool(view); });
   }
   Numbers of(int64_t expert) const {
     Numbers numbers = ofLayer;
     for (size_t i = 0; i < kNumbers.size(); ++i)
       if (ofExperts[i])
-        loadFloats(ofExperts[i].storage, ofExperts[i].at(0, expert), 1,
-                   &(numbers.*kNumberFields[i]));
+        numbers.*kNumberFields[i] = ofExperts[i].number(0, expert);
     return numbers;
   }
 };
 
-Result<AllNumbers> numbersOf(KernelRun &run, const Stage &stage,
-                             const Function &function, bool gated) {
+Result<AllNumbers> numbersOf(KernelRun &run, const Function &function,
+                             bool gated) {
   AllNumbers all;
   for (size_t i = 0; i < kNumbers.size(); ++i) {
     std::string weight = std::string("activation_") + kNumbers[i];
-    auto said = stage.attributes.find(kNumbers[i]);
-    const bool isSaid = said != stage.attributes.end() && said->is_number();
-    const bool ofExperts = stage.operands.count(weight) != 0;
+    auto said = run.stage->attributes.find(kNumbers[i]);
+    const bool isSaid =
+        said != run.stage->attributes.end() && said->is_number();
+    const bool ofExperts = run.has(weight);
     if ((isSaid || ofExperts) &&
         (!gated || !hasWord(function.takes, kNumbers[i])))
-      return run.fail(stage, "expected no {} with function {}{}", kNumbers[i],
+      return run.fail("expected no {} with function {}{}", kNumbers[i],
                       function.name, gated ? "" : " without a gate");
     if (isSaid)
       all.ofLayer.*kNumberFields[i] = said->get<float>();
     if (!ofExperts)
       continue;
-    int64_t experts = TRY(run.columnsOf(stage, weight.c_str()));
-    View view = TRY(run.operand(stage, weight.c_str(), 1, experts));
-    if (!view)
-      return run.fail(stage, "expected memory for {}", weight);
-    all.ofExperts[i] = view;
+    int64_t experts = TRY(run.columnsOf(weight));
+    all.ofExperts[i] = TRY(run.needed(weight, 1, experts));
   }
   return all;
 }
 
 /// The expert of each of `count` sorted rows, by the ends of experts or by
 /// tiles.
-Result<std::vector<int64_t>> expertsOf(KernelRun &run, const Stage &stage,
-                                       const View &offsets, int64_t count) {
+Result<std::vector<int64_t>> expertsOf(KernelRun &run, const View &offsets,
+                                       int64_t count) {
   std::vector<int64_t> experts(count, 0);
   if (offsets) {
     for (int64_t row = 0, expert = 0; row < count; ++row) {
@@ -148,10 +145,8 @@ Result<std::vector<int64_t>> expertsOf(KernelRun &run, const Stage &stage,
     }
     return experts;
   }
-  View tileCount = TRY(run.operand(stage, "tile_count", 1, 3));
-  if (!tileCount)
-    return run.fail(stage, "expected memory for tile_count, or offsets");
-  View tiles = TRY(run.operand(stage, "tiles", tileCount.integer(0), 4));
+  View tileCount = TRY(run.needed("tile_count", 1, 3));
+  View tiles = TRY(run.needed("tiles", tileCount.integer(0), 4));
   for (int64_t i = 0; i < tileCount.integer(0); ++i)
     for (int64_t row = tiles.integer(i, 1);
          row < std::min(tiles.integer(i, 2), count); ++row)
@@ -161,62 +156,57 @@ Result<std::vector<int64_t>> expertsOf(KernelRun &run, const Stage &stage,
 
 } // namespace
 
-Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
-  const Function *function = TRY(functionOf(run, stage));
-  bool gated = stage.attributes.value("gated", true);
-  int64_t interleave = run.integer(stage, "interleave");
+Result<void> moec::host::runActivate(KernelRun &run) {
+  const Function *function = TRY(functionOf(run));
+  bool gated = run.stage->attributes.value("gated", true);
+  int64_t interleave = run.integer("interleave");
   if (!gated && !function->plain)
-    return run.fail(stage, "expected function {} with a gate", function->name);
-  AllNumbers numbers = TRY(numbersOf(run, stage, *function, gated));
+    return run.fail("expected function {} with a gate", function->name);
+  AllNumbers numbers = TRY(numbersOf(run, *function, gated));
 
-  int64_t columns = TRY(run.columnsOf(stage, "input"));
+  int64_t columns = TRY(run.columnsOf("input"));
   if (columns < 1 || (gated && columns % 2) ||
       (gated && interleave && columns % (2 * interleave)))
-    return run.fail(stage,
-                    "expected gate and up in blocks of {}, got {} columns",
+    return run.fail("expected gate and up in blocks of {}, got {} columns",
                     interleave, columns);
   int64_t rows = 0;
   View ends;
-  if (stage.operands.count("offsets")) {
-    int64_t entries = TRY(run.columnsOf(stage, "offsets"));
-    View offsets = TRY(run.operand(stage, "offsets", 1, entries));
-    if (!offsets || entries < 1)
-      return run.fail(stage, "expected memory for offsets");
-    ends = offsets;
-    rows = offsets.integer(0, entries - 1);
+  if (run.has("offsets")) {
+    int64_t entries = TRY(run.columnsOf("offsets"));
+    if (entries < 1)
+      return run.fail("expected offsets of one or more experts");
+    ends = TRY(run.needed("offsets", 1, entries));
+    rows = ends.integer(0, entries - 1);
     if (rows < 0)
-      return run.fail(stage, "expected rows >= 0, offsets end with {}", rows);
+      return run.fail("expected rows >= 0, offsets end with {}", rows);
     // One CTA a row in a kernel of its own.
     rows = std::min(rows, run.ctas());
   } else {
-    rows = TRY(run.rowsOf(stage, "input"));
+    rows = TRY(run.rowsOf("input"));
   }
   int64_t outColumns = gated ? columns / 2 : columns;
-  View input = TRY(run.operand(stage, "input", rows, columns));
+  View input = TRY(run.needed("input", rows, columns));
   // Rows of the addend are those of pairs.
-  View pairs = TRY(run.operand(stage, "rows", 1, rows));
+  View pairs = TRY(run.operand("rows", 1, rows));
   int64_t pairCount = 0;
   for (int64_t r = 0; pairs && r < rows; ++r)
     pairCount = std::max(pairCount, pairs.integer(0, r) + 1);
-  View addend = TRY(run.operand(stage, "addend", pairCount, columns));
+  View addend = TRY(run.operand("addend", pairCount, columns));
   if (rows > 0 && addend && !pairs)
-    return run.fail(stage, "expected memory for rows with an addend");
-  View result = TRY(run.result(stage, "result", rows, outColumns));
+    return run.fail("expected memory for rows with an addend");
+  View result = TRY(run.neededResult("result", rows, outColumns));
   if (rows == 0)
     return {};
-  if (!input || !result)
-    return run.fail(stage, "expected memory for input and result");
 
   std::vector<int64_t> experts(rows, 0);
-  if (numbers.areOfExperts()) {
-    experts = TRY(expertsOf(run, stage, ends, rows));
-  }
+  if (numbers.areOfExperts())
+    experts = TRY(expertsOf(run, ends, rows));
   parallelFor(run.threads, rows, 16, [&](int64_t begin, int64_t end) {
     std::vector<float> row(columns), out(outColumns), more(columns);
     for (int64_t r = begin; r < end; ++r) {
       const Numbers ofRow = numbers.of(experts[r]);
       loadFloats(input.storage, input.at(r), columns, row.data());
-      std::fill(more.begin(), more.end(), 0.0f);
+      std::ranges::fill(more, 0.0f);
       if (addend)
         loadFloats(addend.storage, addend.at(pairs.integer(0, r)), columns,
                    more.data());

@@ -22,47 +22,41 @@
 using namespace moec;
 using namespace moec::host;
 
-Result<void> moec::host::runCombine(KernelRun &run, const Stage &stage) {
-  int64_t topK = run.integer(stage, "top_k");
-  int64_t hidden = run.integer(stage, "hidden");
+Result<void> moec::host::runCombine(KernelRun &run) {
+  int64_t topK = run.integer("top_k");
+  int64_t hidden = run.integer("hidden");
   if (topK < 1 || hidden < 1)
-    return run.fail(stage,
-                    "expected top_k and hidden of at least 1, got {} and {}",
+    return run.fail("expected top_k and hidden of at least 1, got {} and {}",
                     topK, hidden);
   int64_t size = TRY(run.size("tokens"));
   int64_t tokens = std::min(size, run.ctas());
-  View positions = TRY(run.operand(stage, "positions", tokens, topK));
-  View weights = TRY(run.operand(stage, "topk_weights", tokens, topK));
-  const bool weighs = stage.operands.count("topk_weights");
-  if (!positions || (weighs && !weights))
-    return run.fail(stage, "expected memory for positions and topk_weights");
-  View identity = TRY(run.operand(stage, "identity", tokens, hidden));
-  View ids = TRY(run.operand(stage, "topk_ids", tokens, topK));
+  View positions = TRY(run.needed("positions", tokens, topK));
+  View weights = TRY(run.neededIfNamed("topk_weights", tokens, topK));
+  View identity = TRY(run.operand("identity", tokens, hidden));
+  View ids = TRY(run.operand("topk_ids", tokens, topK));
   if (tokens > 0 && bool(identity) != bool(ids))
-    return run.fail(stage, "expected memory for identity and topk_ids");
+    return run.fail("expected memory for identity and topk_ids");
   int64_t rows = 0;
   for (int64_t token = 0; token < tokens; ++token)
     for (int64_t k = 0; k < topK; ++k) {
       int64_t position = positions.integer(token, k);
       if (position < -1)
-        return run.fail(stage, "expected positions >= -1, got {} for token {}",
+        return run.fail("expected positions >= -1, got {} for token {}",
                         position, token);
       rows = std::max(rows, position + 1);
     }
-  View partials = TRY(run.operand(stage, "partials", rows, hidden));
-  View residual = TRY(run.operand(stage, "residual", tokens, hidden));
-  View addend = TRY(run.operand(stage, "addend", tokens * topK, hidden));
-  View out = TRY(run.result(stage, "out", tokens, hidden));
+  View partials = TRY(run.needed("partials", rows, hidden));
+  View residual = TRY(run.operand("residual", tokens, hidden));
+  View addend = TRY(run.operand("addend", tokens * topK, hidden));
+  View out = TRY(run.neededResult("out", tokens, hidden));
   if (tokens == 0)
     return {};
-  if (!out || (rows && !partials))
-    return run.fail(stage, "expected memory for partials and out");
 
   parallelFor(run.threads, tokens, 16, [&](int64_t begin, int64_t end) {
     std::vector<float> row(hidden), sum(hidden), scale(topK), more(hidden);
     for (int64_t token = begin; token < end; ++token) {
-      std::fill(sum.begin(), sum.end(), 0.0f);
-      std::fill(scale.begin(), scale.end(), 1.0f);
+      std::ranges::fill(sum, 0.0f);
+      std::ranges::fill(scale, 1.0f);
       if (weights)
         loadFloats(weights.storage, weights.at(token), topK, scale.data());
       for (int64_t k = 0; k < topK; ++k) {

@@ -18,22 +18,20 @@
 using namespace moec;
 using namespace moec::host;
 
-Result<void> moec::host::runCount(KernelRun &run, const Stage &stage) {
-  int64_t experts = run.integer(stage, "experts");
-  int64_t blockTokens = run.integer(stage, "block_tokens");
+Result<void> moec::host::runCount(KernelRun &run) {
+  int64_t experts = run.integer("experts");
+  int64_t blockTokens = run.integer("block_tokens");
   int64_t size = TRY(run.size("tokens"));
-  int64_t topK = TRY(run.columnsOf(stage, "topk_ids"));
+  int64_t topK = TRY(run.columnsOf("topk_ids"));
   if (experts < 1 || blockTokens < 1)
     return run.fail(
-        stage, "expected experts and block_tokens of at least 1, got {} and {}",
+        "expected experts and block_tokens of at least 1, got {} and {}",
         experts, blockTokens);
   int64_t tokens = run.coveredTokens(size, blockTokens);
   int64_t blocks = (tokens + blockTokens - 1) / blockTokens;
-  View ids = TRY(run.operand(stage, "topk_ids", tokens, topK));
+  View ids = TRY(run.needed("topk_ids", tokens, topK));
   View counts =
-      TRY(run.result(stage, "block_counts", blocks, experts, Storage::I32));
-  if (!ids || !counts)
-    return run.fail(stage, "expected memory for topk_ids and block_counts");
+      TRY(run.neededResult("block_counts", blocks, experts, Storage::I32));
   for (int64_t block = 0; block < blocks; ++block) {
     std::vector<int64_t> count(experts);
     int64_t end = std::min(tokens, (block + 1) * blockTokens);

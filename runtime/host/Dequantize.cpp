@@ -24,34 +24,31 @@ using namespace moec::host;
 /// Columns of a thread of the kernel.
 static constexpr int64_t kWidth = 8;
 
-Result<void> moec::host::runDequantize(KernelRun &run, const Stage &stage) {
-  const int64_t groupRows = run.integer(stage, "group_rows");
-  const int64_t groupColumns = run.integer(stage, "group_columns");
+Result<void> moec::host::runDequantize(KernelRun &run) {
+  const int64_t groupRows = run.integer("group_rows");
+  const int64_t groupColumns = run.integer("group_columns");
   const bool ofTensor = groupRows == 0 && groupColumns == 0;
   if (!ofTensor && groupRows != 1)
     return run.fail(
-        stage,
         "expected a scale of all values or of one row, got groups of {} x {}",
         groupRows, groupColumns);
-  RowCount count = TRY(countRows(run, stage));
-  int64_t columns = TRY(run.columnsOf(stage, "input"));
+  RowCount count = TRY(countRows(run));
+  int64_t columns = TRY(run.columnsOf("input"));
   // What the grid lacks stays as it was.
   const int64_t covered = run.ctas() * run.kernel.threads * kWidth;
   const int64_t rows = std::min(count.rows, (covered + columns - 1) / columns);
   const int64_t group = groupColumns ? groupColumns : columns;
   const int64_t groups = (columns + group - 1) / group;
-  const bool secondOfRow = stage.attributes.value("second_per_token", false);
-  View input = TRY(run.operand(stage, "input", rows, columns));
-  View scales = TRY(
-      run.operand(stage, "scale", ofTensor ? 1 : rows, ofTensor ? 1 : groups));
+  const bool secondOfRow =
+      run.stage->attributes.value("second_per_token", false);
+  View input = TRY(run.needed("input", rows, columns));
+  View scales =
+      TRY(run.needed("scale", ofTensor ? 1 : rows, ofTensor ? 1 : groups));
   View second =
-      TRY(run.operand(stage, "second_scale", secondOfRow ? rows : 1, 1));
-  View data = TRY(run.result(stage, "data", rows, columns));
+      TRY(run.neededIfNamed("second_scale", secondOfRow ? rows : 1, 1));
+  View data = TRY(run.neededResult("data", rows, columns));
   if (rows == 0)
     return {};
-  if (!input || !scales || !data ||
-      (stage.operands.count("second_scale") && !second))
-    return run.fail(stage, "expected memory for input, scales and data");
   parallelFor(run.threads, rows, 4, [&](int64_t begin, int64_t end) {
     std::vector<float> values(columns), factors(groups);
     for (int64_t row = begin; row < end; ++row) {

@@ -34,7 +34,7 @@ constexpr uint64_t kBaseAlignment = 256;
 
 struct StageRow {
   std::string_view op;
-  Result<void> (*run)(KernelRun &, const Stage &);
+  Result<void> (*run)(KernelRun &);
 };
 
 constexpr StageRow kStages[] = {
@@ -180,7 +180,7 @@ Result<void> HostDevice::Impl::checkOneOf(const Tensors &tensors) const {
   size_t complete = 0, touched = 0;
   std::string groups;
   for (const std::vector<std::string> &group : manifest.oneOf) {
-    size_t present = std::count_if(group.begin(), group.end(), given);
+    size_t present = std::ranges::count_if(group, given);
     complete += present == group.size();
     touched += present > 0;
     groups += fmt::format("{}{}", groups.empty() ? "" : ", or ",
@@ -237,12 +237,12 @@ Result<void> HostDevice::Impl::launch(const Launch &launch,
       run.ranges.push_back(
           {begin, begin + binding.bytes[i], valueAt(manifest, target, i).name});
   for (const Stage &stage : kernel->stages) {
-    const StageRow *row =
-        std::find_if(std::begin(kStages), std::end(kStages),
-                     [&](const StageRow &row) { return row.op == stage.op; });
+    const StageRow *row = std::ranges::find_if(
+        kStages, [&](const StageRow &row) { return row.op == stage.op; });
     if (row == std::end(kStages))
       return invalidManifest("the host device has no stage '{}'", stage.op);
-    TRY(row->run(run, stage));
+    run.stage = &stage;
+    TRY(row->run(run));
   }
   return {};
 }

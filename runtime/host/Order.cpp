@@ -22,30 +22,28 @@
 using namespace moec;
 using namespace moec::host;
 
-Result<void> moec::host::runPackOrder(KernelRun &run, const Stage &stage) {
-  const int64_t columns = run.integer(stage, "columns");
-  const int64_t group = run.integer(stage, "group");
-  KernelRun::Experts experts = TRY(run.experts());
-  if (columns < 1 || group < 1 || experts.first < 0 || experts.count < 1)
-    return run.fail(stage,
-                    "expected columns, groups and experts of at least 1, got "
+Result<void> moec::host::runPackOrder(KernelRun &run) {
+  const int64_t columns = run.integer("columns");
+  const int64_t group = run.integer("group");
+  const int64_t first = TRY(run.size("first_expert"));
+  const int64_t experts = TRY(run.size("experts"));
+  if (columns < 1 || group < 1 || first < 0 || experts < 1)
+    return run.fail("expected columns, groups and experts of at least 1, got "
                     "{}, {}, {} from expert {}",
-                    columns, group, experts.count, experts.first);
-  const int64_t last = experts.first + experts.count;
-  View index = TRY(run.operand(stage, "source", last, columns));
+                    columns, group, experts, first);
+  const int64_t last = first + experts;
+  View index = TRY(run.needed("source", last, columns));
   View order =
-      TRY(run.result(stage, "destination", last, columns, Storage::I32));
-  if (!index || !order)
-    return run.fail(stage, "expected memory for source and destination");
+      TRY(run.neededResult("destination", last, columns, Storage::I32));
   const int64_t groups = (columns + group - 1) / group;
-  for (int64_t e = experts.first; e < last; ++e) {
+  for (int64_t e = first; e < last; ++e) {
     std::vector<std::vector<int64_t>> members(static_cast<size_t>(groups));
     for (int64_t c = 0; c < columns; ++c) {
       const int64_t g = index.integer(e, c);
       if (g < 0 || g >= groups)
         return run.fail(
-            stage, "expected groups below {}, column {} of expert {} has {}",
-            groups, c, e, g);
+            "expected groups below {}, column {} of expert {} has {}", groups,
+            c, e, g);
       members[static_cast<size_t>(g)].push_back(c);
     }
     int64_t next = 0;
@@ -53,8 +51,7 @@ Result<void> moec::host::runPackOrder(KernelRun &run, const Stage &stage) {
       const auto &of = members[static_cast<size_t>(g)];
       const int64_t expected = std::min(group, columns - g * group);
       if (static_cast<int64_t>(of.size()) != expected)
-        return run.fail(stage,
-                        "expected {} columns of group {} of expert {}, got {}",
+        return run.fail("expected {} columns of group {} of expert {}, got {}",
                         expected, g, e, of.size());
       for (int64_t c : of)
         order.setInteger(e, next++, c);
@@ -63,67 +60,59 @@ Result<void> moec::host::runPackOrder(KernelRun &run, const Stage &stage) {
   return {};
 }
 
-Result<View> moec::host::readOrder(KernelRun &run, const Stage &stage,
-                                   int64_t first, int64_t count,
+Result<View> moec::host::readOrder(KernelRun &run, int64_t first, int64_t count,
                                    int64_t columns) {
-  Result<View> order = run.operand(stage, "order", first + count, columns);
-  if (!order || !*order)
+  View order = TRY(run.operand("order", first + count, columns));
+  if (!order)
     return order;
   for (int64_t e = first; e < first + count; ++e)
     for (int64_t c = 0; c < columns; ++c)
-      if (const int64_t from = order->integer(e, c);
-          from < 0 || from >= columns)
-        return run.fail(stage,
-                        "expected columns below {}, got {} for expert {}",
+      if (const int64_t from = order.integer(e, c); from < 0 || from >= columns)
+        return run.fail("expected columns below {}, got {} for expert {}",
                         columns, from, e);
   return order;
 }
 
 /// Where each sorted row goes: to its pair where the stage has `rows`.
-static Result<std::vector<int64_t>>
-readPlaces(KernelRun &run, const Stage &stage, int64_t rows) {
-  View pairs = TRY(run.operand(stage, "rows", 1, rows));
+static Result<std::vector<int64_t>> readPlaces(KernelRun &run, int64_t rows) {
+  View pairs = TRY(run.operand("rows", 1, rows));
   std::vector<int64_t> places(static_cast<size_t>(rows));
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t place = pairs ? pairs.integer(0, r) : r;
     if (place < 0)
-      return run.fail(stage, "expected pairs >= 0, row {} has {}", r, place);
+      return run.fail("expected pairs >= 0, row {} has {}", r, place);
     places[static_cast<size_t>(r)] = place;
   }
   return places;
 }
 
-Result<void> moec::host::runPermuteColumns(KernelRun &run, const Stage &stage) {
-  const int64_t experts = run.integer(stage, "experts");
-  const int64_t columns = run.integer(stage, "columns");
-  const int64_t topK =
-      stage.operands.count("rows") ? run.integer(stage, "top_k") : 1;
+Result<void> moec::host::runPermuteColumns(KernelRun &run) {
+  const int64_t experts = run.integer("experts");
+  const int64_t columns = run.integer("columns");
+  const int64_t topK = run.has("rows") ? run.integer("top_k") : 1;
   if (experts < 1 || columns < 1 || topK < 1)
     return run.fail(
-        stage,
         "expected experts, columns and top_k of at least 1, got {}, {}, {}",
         experts, columns, topK);
-  View offsets = TRY(run.operand(stage, "offsets", 1, experts + 1));
-  View order = TRY(readOrder(run, stage, 0, experts, columns));
-  if (!offsets || !order)
-    return run.fail(stage, "expected memory for offsets and order");
+  View offsets = TRY(run.needed("offsets", 1, experts + 1));
+  View order = TRY(readOrder(run, 0, experts, columns));
+  if (!order)
+    return run.fail("expected memory for order");
   // One CTA a row.
   const int64_t rows = std::min(offsets.integer(0, experts), run.ctas());
   if (rows < 0)
-    return run.fail(stage, "expected rows >= 0, offsets end with {}", rows);
-  std::vector<int64_t> places = TRY(readPlaces(run, stage, rows));
+    return run.fail("expected rows >= 0, offsets end with {}", rows);
+  std::vector<int64_t> places = TRY(readPlaces(run, rows));
   int64_t written = 0;
   for (int64_t place : places)
     written = std::max(written, place + 1);
-  View input =
-      TRY(run.operand(stage, "input", (written + topK - 1) / topK, columns));
+  View input = TRY(run.needed("input", (written + topK - 1) / topK, columns));
   View result =
-      TRY(run.result(stage, "result", written, columns, input.storage));
+      TRY(run.neededResult("result", written, columns, input.storage));
   if (rows == 0)
     return {};
-  if (!input || !result || input.storage != result.storage)
-    return run.fail(stage, "expected memory for input and result, of one "
-                           "element type");
+  if (input.storage != result.storage)
+    return run.fail("expected input and result of one element type");
   std::vector<int64_t> expertOf(static_cast<size_t>(rows), 0);
   for (int64_t e = 0; e < experts; ++e)
     for (int64_t r = std::max<int64_t>(offsets.integer(0, e), 0);

@@ -28,19 +28,18 @@ namespace {
 
 struct PackStep {
   int64_t rows = 0, columns = 0, firstExpert = 0, experts = 0;
+  int64_t lastExpert() const { return firstExpert + experts; }
 };
 
-Result<PackStep> stepOf(KernelRun &run, const Stage &stage) {
+Result<PackStep> stepOf(KernelRun &run) {
   PackStep step;
-  step.rows = run.integer(stage, "rows");
-  step.columns = run.integer(stage, "columns");
-  KernelRun::Experts experts = TRY(run.experts());
-  step.firstExpert = experts.first;
-  step.experts = experts.count;
+  step.rows = run.integer("rows");
+  step.columns = run.integer("columns");
+  step.firstExpert = TRY(run.size("first_expert"));
+  step.experts = TRY(run.size("experts"));
   if (step.rows < 1 || step.columns < 1 || step.firstExpert < 0 ||
       step.experts < 1)
-    return run.fail(stage,
-                    "expected rows, columns and experts of at least 1, got {}, "
+    return run.fail("expected rows, columns and experts of at least 1, got {}, "
                     "{}, {} from expert {}",
                     step.rows, step.columns, step.experts, step.firstExpert);
   return step;
@@ -66,49 +65,46 @@ Result<void> copyRows(KernelRun &run, const PackStep &step,
 }
 
 /// Scratch of one step, of the weight's element type or of bytes.
-Result<View> scratchOf(KernelRun &run, const Stage &stage, const PackStep &step,
-                       const View &weight, bool isResult) {
+Result<View> scratchOf(KernelRun &run, const PackStep &step, const View &weight,
+                       bool isResult) {
   auto view = [&](int64_t rows, int64_t columns) {
-    return isResult ? run.result(stage, "destination", rows, columns)
-                    : run.operand(stage, "source", rows, columns);
+    return isResult ? run.result("destination", rows, columns)
+                    : run.operand("source", rows, columns);
   };
   // Nothing is read of 0 rows; this tells the element type.
-  Result<View> scratch = view(0, step.columns);
-  if (!scratch)
-    return scratch;
+  View scratch = TRY(view(0, step.columns));
   int64_t rows = step.experts * step.rows;
-  bool isBytes = scratch->storage == Storage::I8;
-  scratch = isBytes ? view(1, rows * storageBytes(weight.storage, step.columns))
-                    : view(rows, step.columns);
-  if (scratch && (!*scratch || !weight ||
-                  (!isBytes && scratch->storage != weight.storage)))
-    return run.fail(stage, "expected memory for source and destination, of one "
-                           "element type or scratch of i8");
+  bool isBytes = scratch.storage == Storage::I8;
+  scratch =
+      TRY(isBytes ? view(1, rows * storageBytes(weight.storage, step.columns))
+                  : view(rows, step.columns));
+  if (!scratch || !weight || (!isBytes && scratch.storage != weight.storage))
+    return run.fail("expected memory for source and destination, of one "
+                    "element type or scratch of i8");
   return scratch;
 }
 
 } // namespace
 
-Result<void> moec::host::runPackCopy(KernelRun &run, const Stage &stage) {
-  PackStep step = TRY(stepOf(run, stage));
-  View weight = TRY(run.operand(stage, "source",
-                                (step.firstExpert + step.experts) * step.rows,
-                                step.columns));
-  View scratch = TRY(scratchOf(run, stage, step, weight, /*isResult=*/true));
+Result<void> moec::host::runPackCopy(KernelRun &run) {
+  PackStep step = TRY(stepOf(run));
+  View weight = TRY(run.operand(
+      "source", (step.firstExpert + step.experts) * step.rows, step.columns));
+  View scratch = TRY(scratchOf(run, step, weight, /*isResult=*/true));
   return copyRows(run, step, weight.at(step.firstExpert * step.rows),
                   scratch.data, weight.storage,
                   [](int64_t row) { return row; });
 }
 
-Result<void> moec::host::runPackInterleave(KernelRun &run, const Stage &stage) {
-  PackStep step = TRY(stepOf(run, stage));
-  RowOrder order = TRY(RowOrder::of(run, stage, step.rows));
+Result<void> moec::host::runPackInterleave(KernelRun &run) {
+  PackStep step = TRY(stepOf(run));
+  RowOrder order = TRY(RowOrder::of(run, step.rows));
   if (order.interleave < 1)
-    return run.fail(stage, "expected rows that are interleaved, got 0");
-  View weight = TRY(run.result(stage, "destination",
+    return run.fail("expected rows that are interleaved, got 0");
+  View weight = TRY(run.result("destination",
                                (step.firstExpert + step.experts) * step.rows,
                                step.columns));
-  View scratch = TRY(scratchOf(run, stage, step, weight, /*isResult=*/false));
+  View scratch = TRY(scratchOf(run, step, weight, /*isResult=*/false));
   return copyRows(run, step, scratch.data,
                   weight.at(step.firstExpert * step.rows), weight.storage,
                   [&](int64_t row) { return order.at(row).stored; });
@@ -152,18 +148,17 @@ struct StoredMatrix {
   }
 };
 
-Result<StoredMatrix> storedMatrix(KernelRun &run, const Stage &stage,
-                                  const PackStep &step) {
+Result<StoredMatrix> storedMatrix(KernelRun &run, const PackStep &step) {
   StoredMatrix made;
   made.rows = step.rows, made.columns = step.columns;
-  made.bits = run.integer(stage, "bits");
-  made.rowsLast = stage.attributes.at("rows_last").get<bool>();
-  made.rowsPerWord = run.integer(stage, "rows_per_word");
-  made.columnsPerWord = run.integer(stage, "columns_per_word");
-  made.added = static_cast<uint32_t>(run.integer(stage, "added"));
-  made.flipped = static_cast<uint32_t>(run.integer(stage, "flipped"));
-  made.powers = stage.attributes.value("powers", false);
-  std::istringstream words(run.word(stage, "slots"));
+  made.bits = run.integer("bits");
+  made.rowsLast = run.stage->attributes.at("rows_last").get<bool>();
+  made.rowsPerWord = run.integer("rows_per_word");
+  made.columnsPerWord = run.integer("columns_per_word");
+  made.added = static_cast<uint32_t>(run.integer("added"));
+  made.flipped = static_cast<uint32_t>(run.integer("flipped"));
+  made.powers = run.stage->attributes.value("powers", false);
+  std::istringstream words(run.word("slots"));
   for (int64_t slot = 0; words >> slot;)
     made.slots.push_back(slot);
   constexpr int64_t kWordBits = 32;
@@ -180,35 +175,32 @@ Result<StoredMatrix> storedMatrix(KernelRun &run, const Stage &stage,
     right &= made.bits % 8 == 0 && made.bits <= kWordBits;
   }
   if (!right)
-    return run.fail(stage,
-                    "expected rows and columns of whole words of 32 bits with "
+    return run.fail("expected rows and columns of whole words of 32 bits with "
                     "a slot for each element, got {} x {} elements of {} bits, "
                     "{} x {} in a word, in slots '{}'",
                     made.rows, made.columns, made.bits, made.rowsPerWord,
-                    made.columnsPerWord, run.word(stage, "slots"));
+                    made.columnsPerWord, run.word("slots"));
   return made;
 }
 
 } // namespace
 
-Result<void> moec::host::runPackStored(KernelRun &run, const Stage &stage) {
-  PackStep step = TRY(stepOf(run, stage));
-  StoredMatrix matrix = TRY(storedMatrix(run, stage, step));
-  RowOrder order = TRY(RowOrder::of(run, stage, step.rows));
+Result<void> moec::host::runPackStored(KernelRun &run) {
+  PackStep step = TRY(stepOf(run));
+  StoredMatrix matrix = TRY(storedMatrix(run, step));
+  RowOrder order = TRY(RowOrder::of(run, step.rows));
   // Of one expert all elements stand behind each other, whatever their shape.
-  View weight =
-      TRY(run.result(stage, "destination", step.firstExpert + step.experts,
-                     step.rows * step.columns));
-  View scratch =
-      TRY(run.operand(stage, "source", 1, step.experts * matrix.bytes()));
+  View weight = TRY(run.result("destination", step.firstExpert + step.experts,
+                               step.rows * step.columns));
+  View scratch = TRY(run.operand("source", 1, step.experts * matrix.bytes()));
   if (!scratch || !weight || scratch.storage != Storage::I8)
-    return run.fail(stage, "expected memory for source and destination, and "
-                           "a source of i8");
+    return run.fail(
+        "expected memory for source and destination, and a source of i8");
   View columns =
-      TRY(readOrder(run, stage, step.firstExpert, step.experts, step.columns));
+      TRY(readOrder(run, step.firstExpert, step.experts, step.columns));
   if (matrix.powers && (matrix.bits != 8 || weight.storage != Storage::F32))
     return run.fail(
-        stage, "expected powers of two of 8 bits that become f32, got {} bits",
+        "expected powers of two of 8 bits that become f32, got {} bits",
         matrix.bits);
   const int64_t bits = storageBits(weight.storage);
   const int64_t rowBytes = storageBytes(weight.storage, step.columns);

@@ -20,15 +20,14 @@
 using namespace moec;
 using namespace moec::host;
 
-Result<void> moec::host::runPermute(KernelRun &run, const Stage &stage) {
-  int64_t experts = run.integer(stage, "experts");
-  int64_t localBegin = run.integer(stage, "local_begin");
-  int64_t local = run.integer(stage, "local_experts");
-  int64_t topK = run.integer(stage, "top_k");
-  int64_t blockTokens = run.integer(stage, "block_tokens");
+Result<void> moec::host::runPermute(KernelRun &run) {
+  int64_t experts = run.integer("experts");
+  int64_t localBegin = run.integer("local_begin");
+  int64_t local = run.integer("local_experts");
+  int64_t topK = run.integer("top_k");
+  int64_t blockTokens = run.integer("block_tokens");
   if (local < 1 || localBegin + local > experts || topK < 1 || blockTokens < 1)
-    return run.fail(stage,
-                    "expected local experts within {} and top_k and "
+    return run.fail("expected local experts within {} and top_k and "
                     "block_tokens of at least 1, got {}+{}, {}, {}",
                     experts, localBegin, local, topK, blockTokens);
   int64_t size = TRY(run.size("tokens"));
@@ -36,15 +35,12 @@ Result<void> moec::host::runPermute(KernelRun &run, const Stage &stage) {
   int64_t allBlocks = (size + blockTokens - 1) / blockTokens;
   int64_t blocks = (tokens + blockTokens - 1) / blockTokens;
 
-  View ids = TRY(run.operand(stage, "topk_ids", tokens, topK));
-  View blockCounts =
-      TRY(run.operand(stage, "block_counts", allBlocks, experts));
-  View offsets = TRY(run.result(stage, "offsets", 1, local + 1, Storage::I32));
+  View ids = TRY(run.needed("topk_ids", tokens, topK));
+  View blockCounts = TRY(run.needed("block_counts", allBlocks, experts));
+  View offsets = TRY(run.neededResult("offsets", 1, local + 1, Storage::I32));
   View positions =
-      TRY(run.result(stage, "positions", tokens, topK, Storage::I32));
-  View counts = TRY(run.result(stage, "counts", 1, local, Storage::I32));
-  if (!ids || !blockCounts || !offsets || !positions)
-    return run.fail(stage, "expected memory for its operands and results");
+      TRY(run.neededResult("positions", tokens, topK, Storage::I32));
+  View counts = TRY(run.result("counts", 1, local, Storage::I32));
 
   // next[e]: where the next pair of local expert e goes.
   std::vector<int64_t> offset(local + 1), next(local);
@@ -53,8 +49,7 @@ Result<void> moec::host::runPermute(KernelRun &run, const Stage &stage) {
     for (int64_t block = 0; block < allBlocks; ++block) {
       int64_t here = blockCounts.integer(block, localBegin + e);
       if (here < 0 || here > blockTokens * topK)
-        return run.fail(stage,
-                        "expected 0 to {} pairs in a block, block_counts has "
+        return run.fail("expected 0 to {} pairs in a block, block_counts has "
                         "{} for expert {} in block {}",
                         blockTokens * topK, here, localBegin + e, block);
       count += here;
@@ -63,7 +58,7 @@ Result<void> moec::host::runPermute(KernelRun &run, const Stage &stage) {
     offset[e + 1] = offset[e] + count;
   }
   int64_t rowTotal = offset[local];
-  View rows = TRY(run.result(stage, "rows", 1, rowTotal, Storage::I32));
+  View rows = TRY(run.neededResult("rows", 1, rowTotal, Storage::I32));
 
   for (int64_t block = 0; block < blocks; ++block) {
     std::vector<int64_t> first = next;
@@ -77,8 +72,7 @@ Result<void> moec::host::runPermute(KernelRun &run, const Stage &stage) {
         }
         int64_t position = next[e]++;
         if (position >= offset[e + 1])
-          return run.fail(stage,
-                          "expected block_counts to hold every pair, expert {} "
+          return run.fail("expected block_counts to hold every pair, expert {} "
                           "has more than {}",
                           localBegin + e, offset[e + 1] - offset[e]);
         positions.setInteger(token, k, position);
@@ -95,5 +89,5 @@ Result<void> moec::host::runPermute(KernelRun &run, const Stage &stage) {
   if (counts)
     for (int64_t e = 0; e < local; ++e)
       counts.setInteger(0, e, own[e]);
-  return writeTiles(run, stage, {offset.data(), own.size()}, own);
+  return writeTiles(run, {offset.data(), own.size()}, own);
 }

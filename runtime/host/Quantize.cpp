@@ -46,26 +46,20 @@ struct Rows {
   View input, weights;
   int64_t pairs = 1;
 
-  static Result<Rows> read(KernelRun &run, const Stage &stage, int64_t rows,
-                           int64_t columns) {
+  static Result<Rows> read(KernelRun &run, int64_t rows, int64_t columns) {
     Rows made;
-    made.pairs = std::max<int64_t>(run.integer(stage, "pairs"), 1);
+    made.pairs = std::max<int64_t>(run.integer("pairs"), 1);
     const int64_t inputs = (rows + made.pairs - 1) / made.pairs;
-    made.input = TRY(run.operand(stage, "input", inputs, columns));
-    made.weights = TRY(run.operand(stage, "row_weights", inputs, made.pairs));
-    if (rows > 0 &&
-        (!made.input || (stage.operands.count("row_weights") && !made.weights)))
-      return run.fail(stage, "expected memory for input and row_weights");
+    made.input = TRY(run.needed("input", inputs, columns));
+    made.weights = TRY(run.neededIfNamed("row_weights", inputs, made.pairs));
     return made;
   }
 
   void load(int64_t row, int64_t first, int64_t count, float *values) const {
     loadFloats(input.storage, input.at(row / pairs, first), count, values);
-    float weight = 1;
     if (!weights)
       return;
-    loadFloats(weights.storage, weights.at(row / pairs, row % pairs), 1,
-               &weight);
+    const float weight = weights.number(row / pairs, row % pairs);
     for (int64_t i = 0; i < count; ++i)
       values[i] *= weight;
   }
@@ -84,33 +78,31 @@ bool RowCount::isRow(int64_t row) const {
   return ofExperts.empty() || row % slots < ofExperts[row / slots];
 }
 
-Result<RowCount> moec::host::countRows(KernelRun &run, const Stage &stage) {
+Result<RowCount> moec::host::countRows(KernelRun &run) {
   RowCount count;
-  if (stage.operands.count("offsets")) {
-    int64_t entries = TRY(run.columnsOf(stage, "offsets"));
-    View offsets = TRY(run.operand(stage, "offsets", 1, entries));
-    if (!offsets || entries < 1)
-      return run.fail(stage, "expected memory for offsets");
+  if (run.has("offsets")) {
+    int64_t entries = TRY(run.columnsOf("offsets"));
+    if (entries < 1)
+      return run.fail("expected offsets of one or more experts");
+    View offsets = TRY(run.needed("offsets", 1, entries));
     count.rows = offsets.integer(0, entries - 1);
   } else {
     count.rows = TRY(run.size("tokens"));
   }
-  if (stage.operands.count("expert_num_tokens")) {
-    std::vector<int64_t> ofExperts =
-        TRY(readExpertCounts(run, stage, count.rows));
+  if (run.has("expert_num_tokens")) {
+    count.ofExperts = TRY(readExpertCounts(run, count.rows));
     count.slots = count.rows;
-    count.ofExperts = std::move(ofExperts);
     // Up to the last one that there is.
     count.rows = 0;
     for (size_t e = 0; e < count.ofExperts.size(); ++e)
       if (count.ofExperts[e] > 0)
         count.rows = int64_t(e) * count.slots + count.ofExperts[e];
   }
-  const int64_t pairs = std::max<int64_t>(run.integer(stage, "pairs"), 1);
+  const int64_t pairs = std::max<int64_t>(run.integer("pairs"), 1);
   if (count.rows < 0)
-    return run.fail(stage, "expected rows >= 0, got {}", count.rows);
+    return run.fail("expected rows >= 0, got {}", count.rows);
   count.counted = count.rows;
-  View valid = TRY(run.operand(stage, "valid_tokens", 1, 1));
+  View valid = TRY(run.operand("valid_tokens", 1, 1));
   if (valid)
     count.counted = std::clamp<int64_t>(valid.integer(0), 0, count.rows);
   count.rows *= pairs;
@@ -125,15 +117,15 @@ namespace {
 int64_t quantizingCtas(const KernelRun &run, int64_t tokens) {
   const std::vector<Stage> &stages = run.kernel.stages;
   auto find = [&](std::string_view op) {
-    return std::find_if(stages.begin(), stages.end(),
-                        [&](const Stage &s) { return s.op == op; });
+    return std::ranges::find_if(stages,
+                                [&](const Stage &s) { return s.op == op; });
   };
   if (find("grouped_matmul") != stages.end())
     return std::numeric_limits<int32_t>::max();
   auto count = find("count");
   if (count == stages.end())
     return run.ctas();
-  int64_t block = run.integer(*count, "block_tokens");
+  int64_t block = KernelRun::integer(*count, "block_tokens");
   bool alone = find("permute") != stages.end() || block < 1;
   int64_t routing =
       alone ? run.kernel.cluster[0] : (tokens + block - 1) / block;
@@ -157,21 +149,18 @@ ScaleOf scaleOf(Storage storage, bool ofTensor, int64_t groupColumns,
 
 } // namespace
 
-Result<void> moec::host::runAmax(KernelRun &run, const Stage &stage) {
-  int64_t blockRows = run.integer(stage, "block_rows");
+Result<void> moec::host::runAmax(KernelRun &run) {
+  int64_t blockRows = run.integer("block_rows");
   if (blockRows < 1)
-    return run.fail(stage, "expected block_rows of at least 1, got {}",
-                    blockRows);
-  RowCount count = TRY(countRows(run, stage));
-  int64_t columns = TRY(run.columnsOf(stage, "input"));
+    return run.fail("expected block_rows of at least 1, got {}", blockRows);
+  RowCount count = TRY(countRows(run));
+  int64_t columns = TRY(run.columnsOf("input"));
   int64_t rows = count.counted;
   int64_t blocks = std::min((rows + blockRows - 1) / blockRows, run.ctas());
-  Rows input = TRY(Rows::read(run, stage, rows, columns));
-  View maxima = TRY(run.result(stage, "block_amax", 1, blocks));
+  Rows input = TRY(Rows::read(run, rows, columns));
+  View maxima = TRY(run.neededResult("block_amax", 1, blocks));
   if (blocks == 0)
     return {};
-  if (!maxima)
-    return run.fail(stage, "expected memory for block_amax");
   parallelFor(run.threads, blocks, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> row(columns);
     for (int64_t block = begin; block < end; ++block) {
@@ -191,28 +180,23 @@ Result<void> moec::host::runAmax(KernelRun &run, const Stage &stage) {
 
 /// The number of all values: the largest stored one, or their largest
 /// magnitude.
-static Result<float> numberOfAll(KernelRun &run, const Stage &stage,
-                                 const RowCount &count, const char *name,
-                                 int64_t blockRows) {
-  Result<int64_t> entries = run.columnsOf(stage, name);
-  if (!entries)
-    return entries.takeError();
+static Result<float> numberOfAll(KernelRun &run, const RowCount &count,
+                                 const char *name, int64_t blockRows) {
+  int64_t entries = TRY(run.columnsOf(name));
   if (std::string_view(name) == "block_amax")
     entries = (count.counted + blockRows - 1) / blockRows;
-  View view = TRY(run.operand(stage, name, 1, *entries));
-  if (*entries > 0 && !view)
-    return run.fail(stage, "expected memory for {}", name);
-  std::vector<float> values(*entries);
-  if (*entries > 0)
-    loadFloats(view.storage, view.at(0), *entries, values.data());
-  return largestOf(values.data(), *entries);
+  View view = TRY(run.needed(name, 1, entries));
+  std::vector<float> values(entries);
+  if (entries > 0)
+    loadFloats(view.storage, view.at(0), entries, values.data());
+  return largestOf(values.data(), entries);
 }
 
 /// Data that are what codes stand for.
-static Result<void> runEmulated(KernelRun &run, const Stage &stage) {
-  Emulation emulation = TRY(Emulation::read(run, stage));
-  RowCount count = TRY(countRows(run, stage));
-  int64_t columns = TRY(run.columnsOf(stage, "input"));
+static Result<void> runEmulated(KernelRun &run) {
+  Emulation emulation = TRY(Emulation::read(run));
+  RowCount count = TRY(countRows(run));
+  int64_t columns = TRY(run.columnsOf("input"));
   // What the grid lacks stays as it was.
   const int64_t ctas = quantizingCtas(run, count.rows);
   const int64_t unit = emulation.unit();
@@ -225,19 +209,15 @@ static Result<void> runEmulated(KernelRun &run, const Stage &stage) {
   const int64_t items =
       std::min(count.rows * (wholeRows ? 1 : units), ctas * ofCta);
   const int64_t rows = wholeRows ? items : (items + units - 1) / units;
-  Rows input = TRY(Rows::read(run, stage, rows, columns));
-  View data = TRY(run.result(stage, "data", rows, columns));
+  Rows input = TRY(Rows::read(run, rows, columns));
+  View data = TRY(run.neededResult("data", rows, columns));
   if (rows == 0)
     return {};
-  if (!data)
-    return run.fail(stage, "expected memory for data");
   float ofAll = 0;
   for (const char *name : {"static_scale", "static_second_scale", "block_amax"})
-    if (stage.operands.count(name)) {
-      ofAll = TRY(
-          numberOfAll(run, stage, count, name,
-                      std::max<int64_t>(run.integer(stage, "block_rows"), 1)));
-    }
+    if (run.has(name))
+      ofAll = TRY(numberOfAll(run, count, name,
+                              std::max<int64_t>(run.integer("block_rows"), 1)));
   parallelFor(run.threads, rows, 4, [&](int64_t begin, int64_t end) {
     std::vector<float> values(columns);
     for (int64_t row = begin; row < end; ++row) {
@@ -253,31 +233,28 @@ static Result<void> runEmulated(KernelRun &run, const Stage &stage) {
   return {};
 }
 
-Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
-  if (stage.attributes.contains("emulates"))
-    return runEmulated(run, stage);
-  int64_t groupRows = run.integer(stage, "group_rows");
-  int64_t groupColumns = run.integer(stage, "group_columns");
-  int64_t blockRows = run.integer(stage, "block_rows");
-  bool isDynamic = stage.attributes.value("dynamic", false);
-  bool isScaled = stage.results.count("scale");
+Result<void> moec::host::runQuantize(KernelRun &run) {
+  if (run.stage->attributes.contains("emulates"))
+    return runEmulated(run);
+  int64_t groupRows = run.integer("group_rows");
+  int64_t groupColumns = run.integer("group_columns");
+  int64_t blockRows = run.integer("block_rows");
+  bool isDynamic = run.stage->attributes.value("dynamic", false);
+  bool isScaled = run.stage->results.contains("scale");
   bool ofTensor = groupRows == 0 && groupColumns == 0;
-  const std::string rule = stage.attributes.value("scale_rule", "");
+  const std::string rule = run.stage->attributes.value("scale_rule", "");
   if (!rule.empty() && (rule != "ceil" || groupColumns == 0))
-    return run.fail(stage,
-                    "expected scale_rule ceil of groups of columns, got '{}' "
+    return run.fail("expected scale_rule ceil of groups of columns, got '{}' "
                     "of groups of {} x {}",
                     rule, groupRows, groupColumns);
   if (!ofTensor && (groupRows != 1 || !isDynamic))
-    return run.fail(stage,
-                    "expected a scale of all values or dynamic ones of a row, "
+    return run.fail("expected a scale of all values or dynamic ones of a row, "
                     "got groups of {} x {}{}",
                     groupRows, groupColumns, isDynamic ? "" : ", static");
   if (ofTensor && blockRows < 1)
-    return run.fail(stage, "expected block_rows of at least 1, got {}",
-                    blockRows);
-  RowCount count = TRY(countRows(run, stage));
-  int64_t columns = TRY(run.columnsOf(stage, "input"));
+    return run.fail("expected block_rows of at least 1, got {}", blockRows);
+  RowCount count = TRY(countRows(run));
+  int64_t columns = TRY(run.columnsOf("input"));
   int64_t group = groupColumns ? groupColumns : columns;
   int64_t groups = (columns + group - 1) / group;
   int64_t rows = count.rows;
@@ -292,21 +269,20 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
   int64_t items = rows * groups;
   if (!ofTensor && groupColumns != 0)
     items = std::min(items, ctas * (threads / kLanesPerGroup));
-  Rows input = TRY(Rows::read(run, stage, rows, columns));
-  View data = TRY(run.result(stage, "data", rows, columns, Storage::E4M3));
-  View scales = TRY(
-      run.result(stage, "scale", ofTensor ? 1 : rows, ofTensor ? 1 : groups));
+  Rows input = TRY(Rows::read(run, rows, columns));
+  View data = TRY(run.neededResult("data", rows, columns, Storage::E4M3));
+  View scales;
+  if (isScaled)
+    scales = TRY(
+        run.neededResult("scale", ofTensor ? 1 : rows, ofTensor ? 1 : groups));
   if (rows == 0)
     return {};
-  if (!data || (isScaled && !scales))
-    return run.fail(stage, "expected memory for data and scale");
   const ScaleOf scale =
       scaleOf(data.storage, ofTensor, groupColumns, !rule.empty());
   float all = 1;
   if (ofTensor && isScaled) {
-    float number =
-        TRY(numberOfAll(run, stage, count,
-                        isDynamic ? "block_amax" : "static_scale", blockRows));
+    float number = TRY(numberOfAll(
+        run, count, isDynamic ? "block_amax" : "static_scale", blockRows));
     all = isDynamic ? scale(number) : number;
     storeFloats(scales.storage, &all, 1, scales.at(0));
   }

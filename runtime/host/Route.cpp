@@ -173,7 +173,7 @@ private:
       for (int64_t g = 0; g < method.groups; ++g) {
         std::vector<uint32_t> own(keys.begin() + g * method.groupSize(),
                                   keys.begin() + (g + 1) * method.groupSize());
-        std::sort(own.begin(), own.end(), std::greater<>());
+        std::ranges::sort(own, std::greater<>());
         worth[g] = own[0];
         if (!method.bias.empty() && own.size() > 1)
           worth[g] = routing::keyOfLogit(routing::logitOfKey(own[0]) +
@@ -252,30 +252,28 @@ private:
 
 /// The row that `word` of the stage names.
 template <typename Row, size_t N>
-Result<Row> rowOf(KernelRun &run, const Stage &stage, const char *word,
-                  const Row (&rows)[N]) {
-  std::string value = run.word(stage, word), known;
+Result<Row> rowOf(KernelRun &run, const char *word, const Row (&rows)[N]) {
+  std::string value = run.word(word), known;
   for (const Row &row : rows) {
     if (row.name == value)
       return row;
     known += (known.empty() ? "" : ", ") + std::string(row.name);
   }
-  return run.fail(stage, "expected {} {}, got '{}'", word, known, value);
+  return run.fail("expected {} {}, got '{}'", word, known, value);
 }
 
-Result<Method> readMethod(KernelRun &run, const Stage &stage) {
+Result<Method> readMethod(KernelRun &run) {
   Method method;
-  method.experts = run.integer(stage, "experts");
-  method.topK = run.integer(stage, "top_k");
-  method.groups = run.integer(stage, "groups");
-  method.topGroups = run.integer(stage, "top_groups");
-  ScoreRow score = TRY(rowOf(run, stage, "score", kScores));
-  SelectRow select = TRY(rowOf(run, stage, "select", kSelects));
-  NormalizeRow normalize = TRY(rowOf(run, stage, "normalize", kNormalizes));
-  method.score = score, method.select = select.name;
-  method.normalize = normalize;
+  method.experts = run.integer("experts");
+  method.topK = run.integer("top_k");
+  method.groups = run.integer("groups");
+  method.topGroups = run.integer("top_groups");
+  method.score = TRY(rowOf(run, "score", kScores));
+  SelectRow select = TRY(rowOf(run, "select", kSelects));
+  method.select = select.name;
+  method.normalize = TRY(rowOf(run, "normalize", kNormalizes));
   if (method.experts < 1 || method.topK < 1 || method.topK > method.experts)
-    return run.fail(stage, "expected 1 <= top_k <= experts, got {} and {}",
+    return run.fail("expected 1 <= top_k <= experts, got {} and {}",
                     method.topK, method.experts);
   const bool perGroup = method.select == "top_k_per_group";
   if (method.groups < 0 || (perGroup && method.groups == 0) ||
@@ -284,24 +282,21 @@ Result<Method> readMethod(KernelRun &run, const Stage &stage) {
         method.topGroups > method.groups ||
         method.topK > method.groupSize() * method.topGroups ||
         (perGroup && method.topK % method.groups))))
-    return run.fail(stage,
-                    "expected groups that divide the experts and hold top_k of "
+    return run.fail("expected groups that divide the experts and hold top_k of "
                     "them, got {} of {} for {} experts",
                     method.topGroups, method.groups, method.experts);
   auto factor = [&](const char *name, float &value) {
-    auto found = stage.attributes.find(name);
-    if (found != stage.attributes.end() && found->is_number())
+    auto found = run.stage->attributes.find(name);
+    if (found != run.stage->attributes.end() && found->is_number())
       value = found->get<float>();
   };
   factor("scale", method.scale);
   factor("output_scale", method.outputScale);
   for (auto [name, values] : {std::pair{"routing_bias", &method.bias},
                               std::pair{"expert_scale", &method.expertScale}}) {
-    if (!stage.operands.count(name))
+    if (!run.has(name))
       continue;
-    View view = TRY(run.operand(stage, name, 1, method.experts));
-    if (!view)
-      return run.fail(stage, "expected memory for {}", name);
+    View view = TRY(run.needed(name, 1, method.experts));
     values->resize(method.experts);
     loadFloats(view.storage, view.at(0), method.experts, values->data());
   }
@@ -313,21 +308,21 @@ struct Placement {
   View replicas, replicaCount, map, gate;
   int64_t experts = 0, physical = 0, shared = 0, zero = 0, localBegin = 0;
 
-  static Result<Placement> read(KernelRun &run, const Stage &stage,
-                                int64_t experts, int64_t tokens) {
+  static Result<Placement> read(KernelRun &run, int64_t experts,
+                                int64_t tokens) {
     Placement made;
     made.experts = experts;
-    made.physical = run.integer(stage, "physical_experts");
-    made.zero = run.integer(stage, "zero");
+    made.physical = run.integer("physical_experts");
+    made.zero = run.integer("zero");
     if (made.zero < 0 || made.zero >= experts)
       return run.fail(
-          stage, "expected zero of at least 0 and below the {} experts, got {}",
+          "expected zero of at least 0 and below the {} experts, got {}",
           experts, made.zero);
     if (made.physical == 0)
       made.physical = experts - made.zero;
-    made.shared = run.integer(stage, "shared");
-    made.localBegin = run.integer(stage, "local_begin");
-    const int64_t slots = run.integer(stage, "replica_slots");
+    made.shared = run.integer("shared");
+    made.localBegin = run.integer("local_begin");
+    const int64_t slots = run.integer("replica_slots");
     struct Row {
       const char *name;
       int64_t rows, columns;
@@ -337,17 +332,11 @@ struct Placement {
          {Row{"logical_to_physical", experts, slots, &made.replicas},
           {"replica_count", 1, experts, &made.replicaCount},
           {"expert_map", 1, made.physical, &made.map},
-          {"shared_gate", tokens, 1, &made.gate}}) {
-      if (!stage.operands.count(row.name))
-        continue;
-      View view = TRY(run.operand(stage, row.name, row.rows, row.columns));
-      if (tokens > 0 && !view)
-        return run.fail(stage, "expected memory for {}", row.name);
-      *row.view = view;
-    }
+          {"shared_gate", tokens, 1, &made.gate}})
+      *row.view = TRY(run.neededIfNamed(row.name, row.rows, row.columns));
     if (made.replicas && (slots < 1 || !made.replicaCount))
-      return run.fail(stage, "expected replica_count and replica_slots of at "
-                             "least 1 with logical_to_physical");
+      return run.fail("expected replica_count and replica_slots of at least 1 "
+                      "with logical_to_physical");
     return made;
   }
 
@@ -372,54 +361,44 @@ struct Placement {
   }
 
   float sharedWeight(int64_t token) const {
-    float value = 0;
-    if (!gate)
-      return 1.0f;
-    loadFloats(gate.storage, gate.at(token), 1, &value);
-    return routing::weightOfGate(value);
+    return gate ? routing::weightOfGate(gate.number(token)) : 1.0f;
   }
 };
 
 } // namespace
 
-Result<void> moec::host::runRoute(KernelRun &run, const Stage &stage) {
-  Method read = TRY(readMethod(run, stage));
-  const Method &method = read;
+Result<void> moec::host::runRoute(KernelRun &run) {
+  const Method method = TRY(readMethod(run));
 
   int64_t size = TRY(run.size("tokens"));
   // The stage that groups tokens in blocks says how many a CTA takes.
   int64_t tokens = size;
   for (const Stage &other : run.kernel.stages)
-    if (int64_t block = run.integer(other, "block_tokens"))
+    if (int64_t block = KernelRun::integer(other, "block_tokens"))
       tokens = run.coveredTokens(size, block);
 
-  View logits = TRY(run.operand(stage, "logits", tokens, method.experts));
-  View givenIds = TRY(run.operand(stage, "given_ids", tokens, method.topK));
-  View givenWeights =
-      TRY(run.operand(stage, "given_weights", tokens, method.topK));
-  View valid = TRY(run.operand(stage, "valid_tokens", 1, 1));
-  Placement placement =
-      TRY(Placement::read(run, stage, method.experts, tokens));
+  View logits = TRY(run.operand("logits", tokens, method.experts));
+  View givenIds = TRY(run.operand("given_ids", tokens, method.topK));
+  View givenWeights = TRY(run.operand("given_weights", tokens, method.topK));
+  View valid = TRY(run.operand("valid_tokens", 1, 1));
+  Placement placement = TRY(Placement::read(run, method.experts, tokens));
   const int64_t pairs = method.topK + placement.shared;
   // Token ids, and the rows of the table that they name.
   View tokenIds, table;
   if (method.select == "table") {
-    const int64_t known = run.integer(stage, "table_rows");
-    tokenIds = TRY(run.operand(stage, "token_ids", 1, tokens));
-    table = TRY(run.operand(stage, "hash_table", known, method.topK));
+    const int64_t known = run.integer("table_rows");
+    tokenIds = TRY(run.operand("token_ids", 1, tokens));
+    table = TRY(run.operand("hash_table", known, method.topK));
     if (logits && (!tokenIds || !table))
-      return run.fail(stage, "expected memory for token_ids and hash_table");
+      return run.fail("expected memory for token_ids and hash_table");
   }
-  View topkIds =
-      TRY(run.result(stage, "topk_ids", tokens, pairs, Storage::I32));
-  View topkWeights = TRY(run.result(stage, "topk_weights", tokens, pairs));
-  View ids = TRY(run.result(stage, "ids", tokens, pairs));
-  View weights = TRY(run.result(stage, "weights", tokens, pairs));
+  View topkIds = TRY(run.neededResult("topk_ids", tokens, pairs, Storage::I32));
+  View topkWeights = TRY(run.neededResult("topk_weights", tokens, pairs));
+  View ids = TRY(run.result("ids", tokens, pairs));
+  View weights = TRY(run.result("weights", tokens, pairs));
   if (!logits && (!givenIds || !givenWeights))
     return invalidArgument(
         "expected logits, or given_ids and given_weights, got neither");
-  if (!topkIds || !topkWeights)
-    return run.fail(stage, "expected memory for topk_ids and topk_weights");
   int64_t validTokens = valid ? valid.integer(0) : size;
 
   parallelFor(run.threads, tokens, 64, [&](int64_t begin, int64_t end) {
@@ -428,8 +407,8 @@ Result<void> moec::host::runRoute(KernelRun &run, const Stage &stage) {
     TokenRouter router(method);
     for (int64_t token = begin; token < end; ++token) {
       if (token >= validTokens) {
-        std::fill(selected.begin(), selected.end(), -1);
-        std::fill(chosen.begin(), chosen.end(), 0.0f);
+        std::ranges::fill(selected, -1);
+        std::ranges::fill(chosen, 0.0f);
       } else if (logits) {
         loadFloats(logits.storage, logits.at(token), method.experts,
                    row.data());
@@ -455,7 +434,7 @@ Result<void> moec::host::runRoute(KernelRun &run, const Stage &stage) {
         chosen[k] = placement.sharedWeight(token);
       }
       if (token >= validTokens)
-        std::fill(placed.begin(), placed.end(), -1);
+        std::ranges::fill(placed, -1);
       for (int64_t k = 0; k < pairs; ++k) {
         topkIds.setInteger(token, k, placed[k]);
         if (ids)

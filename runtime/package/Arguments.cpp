@@ -110,8 +110,8 @@ Result<BoundValue> moec::bindValue(const Value &value, const Symbols &symbols,
   if (elementType.empty() && !value.elementTypes.empty())
     elementType = value.elementTypes.front();
   const ElementType *type = findElementType(elementType);
-  if (!type || std::find(value.elementTypes.begin(), value.elementTypes.end(),
-                         elementType) == value.elementTypes.end())
+  if (!type || std::ranges::find(value.elementTypes, elementType) ==
+                   value.elementTypes.end())
     return argument(ErrorCode::InvalidArgument,
                     fmt::format("expected element type {}, got '{}'",
                                 fmt::join(value.elementTypes, " or "),

@@ -284,7 +284,7 @@ public:
   /// To be called when all known fields were read.
   void refuseUnknown() {
     for (const auto &item : object.items())
-      if (std::find(known.begin(), known.end(), item.key()) == known.end())
+      if (std::ranges::find(known, item.key()) == known.end())
         return fail(path.empty() ? shortText(item.key())
                                  : path + "." + shortText(item.key()),
                     fmt::format("unknown field; expected one of {}",

@@ -90,12 +90,10 @@ Result<void> moec::validateForDevice(const Manifest &manifest,
     bool hopper = limits.computeMajor >= 9;
     if (kernel.programmatic && !hopper)
       return fail("needs programmatic launches (compute capability 9.0)");
-    if (!hopper && std::any_of(kernel.arguments.fields.begin(),
-                               kernel.arguments.fields.end(),
-                               [](const ArgumentField &field) {
-                                 return field.kind ==
-                                        ArgumentField::Kind::TensorMap;
-                               }))
+    if (!hopper && std::ranges::any_of(
+                       kernel.arguments.fields, [](const ArgumentField &field) {
+                         return field.kind == ArgumentField::Kind::TensorMap;
+                       }))
       return fail("needs tensor maps (compute capability 9.0)");
   }
   // Grids grow with the tokens, so the largest count of each variant decides.

@@ -59,8 +59,7 @@ std::string placeOf(std::string_view text, size_t offset) {
   size_t newline = before.rfind('\n');
   size_t column = newline == std::string_view::npos ? before.size() + 1
                                                     : before.size() - newline;
-  return fmt::format("line {}, column {}",
-                     1 + std::count(before.begin(), before.end(), '\n'),
+  return fmt::format("line {}, column {}", 1 + std::ranges::count(before, '\n'),
                      column);
 }
 

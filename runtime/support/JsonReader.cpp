@@ -81,7 +81,7 @@ const json *JsonReader::find(std::string_view key) {
 }
 
 bool JsonReader::wasAsked(std::string_view key) const {
-  return std::find(asked.begin(), asked.end(), key) != asked.end();
+  return std::ranges::find(asked, key) != asked.end();
 }
 
 void JsonReader::expected(std::string_view key, std::string_view what) {

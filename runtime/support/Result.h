@@ -73,7 +73,7 @@ Error invalidManifest(fmt::format_string<Args...> text, Args &&...args) {
   return {ErrorCode::InvalidManifest, text, std::forward<Args>(args)...};
 }
 template <typename... Args>
-Error refusal(fmt::format_string<Args...> text, Args &&...args) {
+Error refused(fmt::format_string<Args...> text, Args &&...args) {
   return {ErrorCode::Refused, text, std::forward<Args>(args)...};
 }
 

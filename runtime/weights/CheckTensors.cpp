@@ -51,36 +51,6 @@ std::string_view valueWord(std::string_view name) {
   return word;
 }
 
-std::string_view nounOf(Kind kind) {
-  switch (kind) {
-  case Kind::Weight:
-  case Kind::Packed:
-  case Kind::ColumnsPacked:
-    return "weights";
-  case Kind::Scale:
-    return "scales";
-  case Kind::SecondScale:
-  case Kind::SecondDivisor:
-    return "scales of scales";
-  case Kind::ZeroPoint:
-    return "zero points";
-  case Kind::GroupIndex:
-    return "the groups of columns";
-  case Kind::InputScale:
-  case Kind::InputDivisor:
-    return "scales of activations";
-  case Kind::Bias:
-    return "biases";
-  case Kind::RoutingBias:
-    return "the bias that chooses experts";
-  case Kind::ExpertScale:
-    return "factors of experts";
-  case Kind::HashTable:
-    break;
-  }
-  return "a table of experts by token";
-}
-
 } // namespace
 
 //===----------------------------------------------------------------------===//
@@ -167,7 +137,7 @@ Result<void> WeightLoader::checkSymmetric(const Found &found) {
   const int64_t expected =
       isSigned ? 0 : (int64_t(1) << (shape.codeBits - 1)) - added;
   if (!areWords && tensor.type != "I8" && tensor.type != "U8")
-    return refusal(
+    return refused(
         "{}: tensor '{}': expected zero points in I32, I8 or U8, got {}",
         checkpoint.path(), found.name, tensor.describe());
   for (const std::byte byte : tensor.bytes)
@@ -175,7 +145,7 @@ Result<void> WeightLoader::checkSymmetric(const Found &found) {
       const int64_t got =
           std::to_integer<int64_t>(byte) >> shift & ((int64_t(1) << bits) - 1);
       if (got != expected)
-        return refusal(
+        return refused(
             "{}: tensor '{}' holds zero point {}, and layer '{}' is symmetric: "
             "expected {} everywhere{}; accepted: a layer with zero points "
             "(quant_config int4_zp_w4a16)",
@@ -198,8 +168,7 @@ Result<bool> WeightLoader::isZero(const Found &found) {
   const int64_t count = int64_t(tensor.bytes.size()) * 8 / bitsOf(tensor.type);
   std::vector<float> numbers(static_cast<size_t>(count));
   host::loadFloats(storage, tensor.bytes.data(), count, numbers.data());
-  return std::all_of(numbers.begin(), numbers.end(),
-                     [](float number) { return number == 0; });
+  return std::ranges::all_of(numbers, [](float number) { return number == 0; });
 }
 
 //===----------------------------------------------------------------------===//
@@ -279,7 +248,7 @@ std::string WeightLoader::takerFor(const Found &found, bool quantize) const {
 Error WeightLoader::untaken(std::string_view name, std::string_view what,
                             std::string_view accepted,
                             std::string_view word) const {
-  return refusal("{}: tensor '{}' {}, and no value of layer '{}' takes it; "
+  return refused("{}: tensor '{}' {}, and no value of layer '{}' takes it; "
                  "accepted: {}, or --ignore-tensor={} to leave it out",
                  checkpoint.path(), name, what, shape.name, accepted, word);
 }
@@ -305,7 +274,7 @@ Result<void> WeightLoader::checkUntaken(const Found &found, bool quantize) {
       return {};
   }
   return untaken(found.name,
-                 fmt::format("holds {} of {}", nounOf(role.kind),
+                 fmt::format("holds {} of {}", textOf(role.kind).noun,
                              role.part == Part::Routing ? "the router"
                              : role.shared ? "the layer's shared experts"
                                            : "the layer's experts"),
@@ -317,17 +286,17 @@ Result<void> WeightLoader::checkExpert(const Found &found) const {
   const TensorRole &role = found.parsed.role;
   const int64_t count = role.shared ? shape.shared : shape.experts;
   if (role.shared && count == 0)
-    return refusal("{}: tensor '{}' is a shared expert's, and layer '{}' has "
+    return refused("{}: tensor '{}' is a shared expert's, and layer '{}' has "
                    "none; accepted: a layer with n_shared_experts, or "
                    "--no-shared-experts where the caller computes them",
                    checkpoint.path(), found.name, shape.name);
   if (role.expert >= count)
-    return refusal("{}: tensor '{}': expected {}experts 0 to {} of layer '{}', "
+    return refused("{}: tensor '{}': expected {}experts 0 to {} of layer '{}', "
                    "got expert {}",
                    checkpoint.path(), found.name, role.shared ? "shared " : "",
                    count - 1, shape.name, role.expert);
   if (role.part == Part::GateUp && !shape.gated)
-    return refusal("{}: tensor '{}' holds gates, and layer '{}' has none; "
+    return refused("{}: tensor '{}' holds gates, and layer '{}' has none; "
                    "accepted: a layer with a gated activation",
                    checkpoint.path(), found.name, shape.name);
   return {};
@@ -350,10 +319,10 @@ Result<void> WeightLoader::checkOneEach() const {
               if (it == tensors.end())
                 continue;
               if (first)
-                return refusal("{}: tensors '{}' and '{}' both hold {} of "
+                return refused("{}: tensors '{}' and '{}' both hold {} of "
                                "{}expert {}, {}; expected one of them",
                                checkpoint.path(), first->name, it->second.name,
-                               nounOf(kind), shared ? "shared " : "", own,
+                               textOf(kind).noun, shared ? "shared " : "", own,
                                partName(part));
               first = &it->second;
             }
@@ -398,8 +367,9 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
   const auto taken = takenBy(manifest, options.quantize);
   // Else the caller does, with what the router has.
   const bool routes =
-      std::any_of(manifest.values.begin(), manifest.values.end(),
-                  [](const Value &value) { return value.name == "logits"; });
+      std::ranges::any_of(manifest.values, [](const Value &value) {
+        return value.name == "logits";
+      });
   Ignored ignored(options.ignored);
   std::set<std::string_view> prefixes;
   const Found *first = nullptr;
@@ -427,7 +397,7 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
       return std::string_view(of.name).substr(0, of.parsed.prefix);
     };
     if (prefixOf(*first) != prefixOf(found))
-      return refusal("{}: tensors '{}' and '{}' are of two models' layers {}; "
+      return refused("{}: tensors '{}' and '{}' are of two models' layers {}; "
                      "expected one of them",
                      checkpoint.path(), first->name, found.name, number);
     if (!isRouting)
@@ -452,7 +422,7 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
       return untaken(name, "weighs the layer's shared experts",
                      "a layer with shared_expert_gate", "shared_expert_gate");
     if (isShared && shape.shared == 0)
-      return refusal(
+      return refused(
           "{}: tensor '{}' is a shared expert's, and layer '{}' has none; "
           "accepted: --no-shared-experts where the caller computes them",
           checkpoint.path(), name, shape.name);
@@ -465,7 +435,7 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
                    valueWord(name));
   }
   if (const std::string *word = ignored.unused())
-    return refusal("{}: --ignore-tensor={}: layer {} has no tensor of that "
+    return refused("{}: --ignore-tensor={}: layer {} has no tensor of that "
                    "word that no value takes",
                    checkpoint.path(), *word, number);
 

@@ -76,7 +76,7 @@ void copyBits(const SourceMatrix &from, const TargetMatrix &to) {
 }
 
 Error notExact(float number) {
-  return refusal("holds {}, which is no number of that type", number);
+  return refused("holds {}, which is no number of that type", number);
 }
 
 Result<void> copyNumber(const std::byte *from, Storage source, std::byte *to,
@@ -84,7 +84,7 @@ Result<void> copyNumber(const std::byte *from, Storage source, std::byte *to,
   if (conversion == Conversion::Integers) {
     const int64_t number = host::loadInteger(source, from, 0);
     if (number < INT32_MIN || number > INT32_MAX)
-      return refusal("holds {}, which is none of 32 bits", number);
+      return refused("holds {}, which is none of 32 bits", number);
     host::storeInteger(target, to, 0, number);
     return {};
   }

@@ -95,10 +95,10 @@ Result<void> WeightLoader::loadGroupIndex(const Value &value,
       Index own = TRY(readIndex(wanted, expert, part));
       if (const std::string problem = problemOf(own.groups, group);
           !problem.empty())
-        return refusal("{}: tensor '{}': {}, in groups of {} of expert {}",
+        return refused("{}: tensor '{}': {}, in groups of {} of expert {}",
                        checkpoint.path(), own.tensor, problem, group, expert);
       if (!known.groups.empty() && own.groups != known.groups)
-        return refusal("{}: tensors '{}' and '{}' differ; expected one order "
+        return refused("{}: tensors '{}' and '{}' differ; expected one order "
                        "of the columns of gate and up of expert {}",
                        checkpoint.path(), known.tensor, own.tensor, expert);
       known = std::move(own);
@@ -127,7 +127,7 @@ Result<void> WeightLoader::checkOrder(const Wanted &codes) {
         if (const int64_t column = begin + int64_t(c),
             expected = group == -1 ? 0 : column / group;
             index.groups[c] != expected)
-          return refusal("{}: tensor '{}': expected group {} of column {}, "
+          return refused("{}: tensor '{}': expected group {} of column {}, "
                          "since layer '{}' has no group_index, got {}",
                          checkpoint.path(), index.tensor, expected, column,
                          shape.name, index.groups[c]);

@@ -155,7 +155,7 @@ Result<LayerShape> LayerShape::read(const json &layer) {
   const json *eplb = reader.find("eplb");
   if (reader.integerOr("num_redundant_experts", 0) > 0 ||
       (eplb && eplb->is_boolean() && eplb->get<bool>()))
-    return refusal("layer '{}' has replicas of experts, whose places the "
+    return refused("layer '{}' has replicas of experts, whose places the "
                    "engine chooses at run time; accepted: a layer without "
                    "enable_eplb and redundant experts",
                    made.name);

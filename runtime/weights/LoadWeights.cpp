@@ -90,13 +90,13 @@ Result<void> WeightLoader::findLayer(int64_t layer) {
     auto [known, isNew] =
         layers[parsed->layer].emplace(parsed->role, Found{name, *parsed});
     if (!isNew)
-      return refusal("{}: tensors '{}' and '{}' are the same weight of layer "
+      return refused("{}: tensors '{}' and '{}' are the same weight of layer "
                      "{}; expected one of them",
                      checkpoint.path(), known->second.name, name,
                      parsed->layer);
   }
   for (auto &[candidate, roles] : layers)
-    if (std::any_of(roles.begin(), roles.end(), [](const auto &entry) {
+    if (std::ranges::any_of(roles, [](const auto &entry) {
           return !entry.first.shared && entry.first.part != Part::Routing;
         })) {
       number = candidate;
@@ -109,7 +109,7 @@ Result<void> WeightLoader::findLayer(int64_t layer) {
           : fmt::format("{} tensors, '{}' among them",
                         checkpoint.names().size(),
                         checkpoint.names().begin()->first);
-  return refusal("{}: expected experts' weights{}, names such as "
+  return refused("{}: expected experts' weights{}, names such as "
                  "'model.layers.3.mlp.experts.0.gate_proj.weight' "
                  "(docs/reference/checkpoints.md lists the words), got {}",
                  checkpoint.path(),
@@ -123,7 +123,7 @@ Result<WeightLoader> WeightLoader::create(Checkpoint &checkpoint,
   WeightLoader made(checkpoint);
   made.shape = TRY(LayerShape::read(described));
   if (options.quantize && described.contains("weights_type"))
-    return refusal("layer '{}' takes its weights as floats and quantizes them "
+    return refused("layer '{}' takes its weights as floats and quantizes them "
                    "itself; accepted: no --quantize",
                    made.shape.name);
   if (auto it = described.find("stored_layout");
@@ -177,7 +177,7 @@ Result<WeightLoader::Wanted> WeightLoader::wantedOf(const Value &value) const {
     made.kinds = {Kind::SecondScale, Kind::SecondDivisor};
     made.group = {-1, -1};
   } else {
-    return refusal("value '{}': no checkpoint's name is known for it; "
+    return refused("value '{}': no checkpoint's name is known for it; "
                    "accepted: a layer without it",
                    value.name);
   }
@@ -210,7 +210,8 @@ Error WeightLoader::missing(const Wanted &wanted, int64_t expert,
                             Part part) const {
   std::string kinds, there;
   for (Kind kind : wanted.kinds)
-    kinds += fmt::format("{}{}", kinds.empty() ? "" : " or ", kindName(kind));
+    kinds +=
+        fmt::format("{}{}", kinds.empty() ? "" : " or ", textOf(kind).name);
   constexpr int kMost = 4;
   int count = 0;
   for (const auto &[role, found] : tensors)
@@ -218,7 +219,7 @@ Error WeightLoader::missing(const Wanted &wanted, int64_t expert,
         !quantized.contains(found.name))
       if (count++ < kMost)
         there += fmt::format("{}{}", there.empty() ? "" : ", ", found.name);
-  return refusal(
+  return refused(
       "{}: layer {}, value '{}': expected a tensor of expert {}, {}{}, with "
       "{}; got {}{}",
       checkpoint.path(), number, wanted.value, expert, partName(part),
@@ -334,7 +335,7 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
       break;
   }
   if (!fits || made.conversion == Conversion::None)
-    return refusal(
+    return refused(
         "{}: tensor '{}': expected {} {} for value '{}' of layer '{}', got {}",
         checkpoint.path(), found.name, wanted.element,
         experts == 1 ? shapeText({expected[1], expected[2]})
@@ -358,7 +359,7 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
     const bool isUp = part == Part::Up;
     if (shape.gateUpOrder == "interleaved" && group.rows != -1) {
       if (group.rows != 1 || rowUnit != 1)
-        return refusal(
+        return refused(
             "{}: tensor '{}': rows of gate and up alternate, but {} of them "
             "share an element or a scale; expected gates and ups apart",
             checkpoint.path(), found.name, std::max(group.rows, rowUnit));
@@ -418,7 +419,7 @@ Result<void> WeightLoader::loadExperts(const Wanted &wanted,
         const bool alternate =
             shape.gateUpOrder == "interleaved" && wanted.rowsInOrder;
         if (alternate && wanted.rowsPerElement != 1)
-          return refusal("value '{}': rows of gate and up alternate, but {} of "
+          return refused("value '{}': rows of gate and up alternate, but {} of "
                          "them share an element",
                          wanted.value, wanted.rowsPerElement);
         step = alternate ? 2 : 1;
@@ -490,9 +491,9 @@ Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
                                        std::span<std::byte> to) {
   const auto it = tensors.find({false, kAllExperts, Part::Routing, kind});
   if (it == tensors.end())
-    return refusal(
+    return refused(
         "{}: layer {}, value '{}': expected a tensor called {}, got none",
-        checkpoint.path(), number, value.name, kindName(kind));
+        checkpoint.path(), number, value.name, textOf(kind).name);
   const StoredTensor *tensor = TRY(tensorOf(it->second));
   const std::string &element = value.elementTypes.front();
   const Conversion conversion = conversionFor(kind, tensor->type, element);
@@ -504,7 +505,7 @@ Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
   target.storage = host::storageOf(element);
   if (conversion == Conversion::None ||
       count * target.bits != int64_t(to.size()) * 8)
-    return refusal(
+    return refused(
         "{}: tensor '{}': expected {} {} for value '{}' of layer '{}', got {}",
         checkpoint.path(), it->second.name,
         int64_t(to.size()) * 8 / target.bits, element, value.name, shape.name,
@@ -540,7 +541,7 @@ Result<void> WeightLoader::load(const Value &value, std::span<std::byte> to) {
   if (value.name.ends_with("_group_index"))
     return loadGroupIndex(value, to);
   if (!isOfExperts(value.name))
-    return refusal("value '{}': no checkpoint's name is known for it; "
+    return refused("value '{}': no checkpoint's name is known for it; "
                    "accepted: a layer without it",
                    value.name);
   Wanted wanted = TRY(wantedOf(value));

@@ -138,8 +138,9 @@ Result<StoredTensor> HeaderReader::tensor(const std::string &key,
 /// Each byte belongs to one tensor.
 Result<void> HeaderReader::checkCoverage() const {
   std::vector<Extent> sorted = extents;
-  std::sort(sorted.begin(), sorted.end(),
-            [](const Extent &a, const Extent &b) { return a.begin < b.begin; });
+  std::ranges::sort(sorted, [](const Extent &a, const Extent &b) {
+    return a.begin < b.begin;
+  });
   uint64_t end = 0;
   for (const Extent &extent : sorted) {
     if (extent.begin != end)

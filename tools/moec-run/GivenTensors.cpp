@@ -59,7 +59,7 @@ checkNamesOf(const char *option, const std::map<std::string, std::string> &said,
     if (belongs(value))
       known.push_back(value.name);
   for (const auto &[name, path] : said)
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
+    if (std::ranges::find(known, name) == known.end()) {
       const std::string_view nearest = nearestOf(name, known);
       return invalidArgument(
           "{}: package {} has no '{}'; {}accepted: {}", option, manifest.name,
@@ -96,9 +96,8 @@ Result<GivenTensors> GivenTensors::read(const Options &options,
   GivenTensors result;
   const Manifest &manifest = layer.package().manifest();
   for (const auto &[name, path] : options.inputFiles) {
-    const auto value =
-        std::find_if(manifest.values.begin(), manifest.values.end(),
-                     [&](const Value &each) { return each.name == name; });
+    const auto value = std::ranges::find_if(
+        manifest.values, [&](const Value &each) { return each.name == name; });
     NpyArray array = TRY(readNpy(path));
     std::string elementType;
     std::vector<std::string> accepted;

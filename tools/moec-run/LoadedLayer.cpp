@@ -122,52 +122,39 @@ Result<DeviceInputs> LoadedLayer::upload(const HostInputs &inputs) {
     return {};
   };
   const reference::Inputs &described = inputs.described;
-  Result<void> ok = add("x", inputs.x.data.get(), inputs.x.bytes, "");
-  if (ok) {
-    Tensor &x = result.tensors.back();
-    x.hasStrides = true;
-    x.strides = {described.x.rowStride, 1};
-  }
-  if (ok && described.logits.data)
-    ok = add("logits", inputs.logits.data.get(), inputs.logits.bytes,
-             described.logits.element->name);
-  if (ok && described.tokenIds.data)
-    ok = add("token_ids", inputs.tokenIds.data.get(), inputs.tokenIds.bytes,
-             described.tokenIds.element->name);
-  if (ok && described.givenIds.data)
-    ok = add("given_ids", inputs.ids.data.get(), inputs.ids.bytes,
-             described.givenIds.element->name);
-  if (ok && described.givenIds.data)
-    ok = add("given_weights", inputs.weights.data.get(), inputs.weights.bytes,
-             described.givenWeights.element->name);
-  auto addMap = [&](const char *name, const std::vector<int32_t> &map) {
-    if (ok && !map.empty())
-      ok = add(name, map.data(), int64_t(map.size() * sizeof(int32_t)), "");
+  TRY(add("x", inputs.x.data.get(), inputs.x.bytes, ""));
+  Tensor &x = result.tensors.back();
+  x.hasStrides = true;
+  x.strides = {described.x.rowStride, 1};
+  struct Row {
+    const char *name;
+    const HostArray &array;
+    const reference::Matrix &matrix;
+    bool choosesType = false; ///< else it is of the value's only type
   };
-  addMap("logical_to_physical", described.logicalToPhysical);
-  addMap("replica_count", described.replicaCount);
-  addMap("expert_map", described.expertMap);
-  addMap("expert_num_tokens", described.expertCounts);
-  if (ok && described.xScale.data)
-    ok = add("x_scale", inputs.xScale.data.get(), inputs.xScale.bytes, "");
-  if (ok && described.xSecondScale.data)
-    ok = add("x_second_scale", inputs.xSecondScale.data.get(),
-             inputs.xSecondScale.bytes, "");
-  if (ok && described.sharedGate.data)
-    ok = add("shared_gate", inputs.sharedGate.data.get(),
-             inputs.sharedGate.bytes, described.sharedGate.element->name);
-  if (ok && described.gateUpAddend.data)
-    ok = add("gate_up_addend", inputs.gateUpAddend.data.get(),
-             inputs.gateUpAddend.bytes, "");
-  if (ok && described.downAddend.data)
-    ok = add("down_addend", inputs.downAddend.data.get(),
-             inputs.downAddend.bytes, "");
-  if (ok && described.residual.data)
-    ok = add("residual", inputs.residual.data.get(), inputs.residual.bytes, "");
-  if (ok && inputs.validTokens >= 0)
-    ok = add("valid_tokens", &inputs.validTokens, sizeof(int32_t), "");
-  if (!ok)
-    return ok.takeError();
+  for (const Row &row :
+       {Row{"logits", inputs.logits, described.logits, true},
+        {"token_ids", inputs.tokenIds, described.tokenIds, true},
+        {"given_ids", inputs.ids, described.givenIds, true},
+        {"given_weights", inputs.weights, described.givenWeights, true},
+        {"x_scale", inputs.xScale, described.xScale},
+        {"x_second_scale", inputs.xSecondScale, described.xSecondScale},
+        {"shared_gate", inputs.sharedGate, described.sharedGate, true},
+        {"gate_up_addend", inputs.gateUpAddend, described.gateUpAddend},
+        {"down_addend", inputs.downAddend, described.downAddend},
+        {"residual", inputs.residual, described.residual}})
+    if (row.matrix.data)
+      TRY(add(row.name, row.array.data.get(), row.array.bytes,
+              row.choosesType ? row.matrix.element->name : ""));
+  for (const auto &[name, map] :
+       {std::pair("logical_to_physical", &described.logicalToPhysical),
+        {"replica_count", &described.replicaCount},
+        {"expert_map", &described.expertMap},
+        {"expert_num_tokens", &described.expertCounts}})
+    if (!map->empty())
+      TRY(add(name, map->data(), int64_t(map->size() * sizeof(int32_t)), ""));
+  if (inputs.validTokens >= 0)
+    TRY(add("valid_tokens", &inputs.validTokens, sizeof(int32_t), ""));
   return result;
 }
 

@@ -124,7 +124,7 @@ public:
 
 private:
   Error refuse(std::string_view what) const {
-    return refusal("'{}': {}", path, what);
+    return refused("'{}': {}", path, what);
   }
   Result<void> readBytes(void *to, size_t count);
   Result<std::string> readHeader();

@@ -75,7 +75,7 @@ void moec::run::finishDeferred(const reference::Layer &layer, int64_t tokens,
   HostArray out(tokens * hidden * element.bytes);
   std::vector<float> sums(hidden);
   for (int64_t token = 0; token < tokens; ++token) {
-    std::fill(sums.begin(), sums.end(), 0.0f);
+    std::ranges::fill(sums, 0.0f);
     for (int64_t k = 0; k < topK; ++k) {
       const int64_t pair = token * topK + k;
       // The factor of the output is the routed experts' alone.
