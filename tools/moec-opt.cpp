@@ -38,10 +38,7 @@ static Result<std::string> read(const std::string &path,
     llvm::StringRef(*text).split(parts, marker);
   }
   for (llvm::StringRef part : parts)
-    if (Result<void> readable =
-            compiler::checkIrBounds(std::string_view(part), path);
-        !readable)
-      return readable.takeError();
+    TRY(compiler::checkIrBounds(std::string_view(part), path));
   return text;
 }
 

@@ -53,8 +53,7 @@ moec_status moec::runtime::fail(const Error &error) {
 }
 
 Error moec::runtime::nullArgument(const char *function, const char *argument) {
-  return Error{ErrorCode::InvalidArgument,
-               fmt::format("{}: {} is NULL", function, argument)};
+  return invalidArgument("{}: {} is NULL", function, argument);
 }
 
 int32_t moec_version(void) {
@@ -84,23 +83,20 @@ static Result<Options> readOptions(const Options *given, const char *name) {
     return options;
   size_t size = given->struct_size;
   if (size < sizeof(size_t))
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("{}.struct_size is {}; set it to sizeof({})", name,
-                             size, name)};
+    return invalidArgument("{}.struct_size is {}; set it to sizeof({})", name,
+                           size, name);
   // Far more than any version has: not set, and not to be read.
   constexpr size_t kMostBytes = 4096;
   if (size > kMostBytes)
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("{}.struct_size is {}; set it to sizeof({})", name,
-                             size, name)};
+    return invalidArgument("{}.struct_size is {}; set it to sizeof({})", name,
+                           size, name);
   const auto *bytes = reinterpret_cast<const unsigned char *>(given);
   for (size_t i = sizeof(options); i < size; ++i)
     if (bytes[i] != 0)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("{} has fields that this library ({}.{}.{}) "
-                               "does not know; leave them zero",
-                               name, MOEC_VERSION_MAJOR, MOEC_VERSION_MINOR,
-                               MOEC_VERSION_PATCH)};
+      return invalidArgument("{} has fields that this library ({}.{}.{}) does "
+                             "not know; leave them zero",
+                             name, MOEC_VERSION_MAJOR, MOEC_VERSION_MINOR,
+                             MOEC_VERSION_PATCH);
   std::memcpy(static_cast<void *>(&options), given,
               std::min(size, sizeof(options)));
   return options;
@@ -112,9 +108,7 @@ static Result<Tensor> readTensor(const moec_tensor &given,
   if (!given.name)
     return nullArgument(function, "the name of a tensor");
   const auto fail = [&](const std::string &what) {
-    return Error{
-        ErrorCode::InvalidArgument,
-        fmt::format("{}: tensor '{}': {}", function, given.name, what)};
+    return invalidArgument("{}: tensor '{}': {}", function, given.name, what);
   };
   if (given.rank < 0 || given.rank > kMaxRank)
     return fail(fmt::format("expected a rank of 0 to {}, got {}", kMaxRank,
@@ -142,10 +136,8 @@ readTensors(const moec_tensor *tensors, size_t count, const char *function,
     return nullArgument(function, "the array of tensors");
   storage.clear();
   for (size_t i = 0; i < count; ++i) {
-    auto tensor = readTensor(tensors[i], function);
-    if (!tensor)
-      return tensor.takeError();
-    storage.push_back(*tensor);
+    auto tensor = TRY(readTensor(tensors[i], function));
+    storage.push_back(tensor);
   }
   return std::span<const Tensor>(storage);
 }
@@ -155,26 +147,22 @@ readTensors(const moec_tensor *tensors, size_t count, const char *function,
 //===----------------------------------------------------------------------===//
 
 static Result<LoadOptions> readLoadOptions(const moec_load_options *given) {
-  auto options = readOptions(given, "moec_load_options");
-  if (!options)
-    return options.takeError();
+  auto options = TRY(readOptions(given, "moec_load_options"));
   LoadOptions result;
-  if (options->device != MOEC_DEVICE_CUDA &&
-      options->device != MOEC_DEVICE_HOST)
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("moec_load_options.device is {}; expected "
-                             "MOEC_DEVICE_CUDA (0) or MOEC_DEVICE_HOST (1)",
-                             options->device)};
+  if (options.device != MOEC_DEVICE_CUDA && options.device != MOEC_DEVICE_HOST)
+    return invalidArgument("moec_load_options.device is {}; expected "
+                           "MOEC_DEVICE_CUDA (0) or MOEC_DEVICE_HOST (1)",
+                           options.device);
   result.device =
-      options->device == MOEC_DEVICE_HOST ? DeviceKind::Host : DeviceKind::Cuda;
-  result.ordinal = options->ordinal_plus_one - 1;
-  result.strict = options->strict != 0;
-  result.jobs = options->jobs;
-  if (options->cache_dir)
-    result.cacheFolder = options->cache_dir;
-  if (options->arch)
-    result.arch = options->arch;
-  result.prebuild = options->prebuild != 0;
+      options.device == MOEC_DEVICE_HOST ? DeviceKind::Host : DeviceKind::Cuda;
+  result.ordinal = options.ordinal_plus_one - 1;
+  result.strict = options.strict != 0;
+  result.jobs = options.jobs;
+  if (options.cache_dir)
+    result.cacheFolder = options.cache_dir;
+  if (options.arch)
+    result.arch = options.arch;
+  result.prebuild = options.prebuild != 0;
   return result;
 }
 
@@ -203,10 +191,8 @@ moec_status moec_package_files_read(const char *folder,
       return nullArgument("moec_package_files_read",
                           folder ? "files" : "folder");
     *files = nullptr;
-    auto read = readPackage(folder);
-    if (!read)
-      return read.takeError();
-    *files = new moec_package_files{std::move(*read)};
+    auto read = TRY(readPackage(folder));
+    *files = new moec_package_files{std::move(read)};
     return {};
   });
 }
@@ -230,13 +216,9 @@ moec_status moec_package_load(const char *folder,
     if (!folder || !package)
       return nullArgument("moec_package_load", folder ? "package" : "folder");
     *package = nullptr;
-    auto read = readLoadOptions(options);
-    if (!read)
-      return read.takeError();
-    auto loaded = Package::load(std::string(folder), *read);
-    if (!loaded)
-      return loaded.takeError();
-    *package = wrap(std::move(*loaded));
+    auto read = TRY(readLoadOptions(options));
+    auto loaded = TRY(Package::load(std::string(folder), read));
+    *package = wrap(std::move(loaded));
     return {};
   });
 }
@@ -249,13 +231,9 @@ moec_status moec_package_load_files(const moec_package_files *files,
       return nullArgument("moec_package_load_files",
                           files ? "package" : "files");
     *package = nullptr;
-    auto read = readLoadOptions(options);
-    if (!read)
-      return read.takeError();
-    auto loaded = Package::load(files->files, *read);
-    if (!loaded)
-      return loaded.takeError();
-    *package = wrap(std::move(*loaded));
+    auto read = TRY(readLoadOptions(options));
+    auto loaded = TRY(Package::load(files->files, read));
+    *package = wrap(std::move(loaded));
     return {};
   });
 }
@@ -274,22 +252,16 @@ moec_status moec_layer_create(const moec_package *package,
     if (!package || !layer)
       return nullArgument("moec_layer_create", package ? "layer" : "package");
     *layer = nullptr;
-    auto read = readOptions(options, "moec_layer_options");
-    if (!read)
-      return read.takeError();
+    auto read = TRY(readOptions(options, "moec_layer_options"));
     LayerOptions given;
-    given.scratch = read->scratch;
-    given.scratchBytes = read->scratch_bytes;
-    given.alreadyPacked = read->already_packed != 0;
+    given.scratch = read.scratch;
+    given.scratchBytes = read.scratch_bytes;
+    given.alreadyPacked = read.already_packed != 0;
     std::vector<Tensor> storage;
     auto tensors =
-        readTensors(weights, num_weights, "moec_layer_create", storage);
-    if (!tensors)
-      return tensors.takeError();
-    auto made = Layer::create(package->package, *tensors, given, stream);
-    if (!made)
-      return made.takeError();
-    *layer = new moec_layer{std::move(*made)};
+        TRY(readTensors(weights, num_weights, "moec_layer_create", storage));
+    auto made = TRY(Layer::create(package->package, tensors, given, stream));
+    *layer = new moec_layer{std::move(made)};
     return {};
   });
 }
@@ -303,10 +275,8 @@ moec_status moec_layer_repack(moec_layer *layer, const moec_tensor *weights,
       return nullArgument("moec_layer_repack", "layer");
     std::vector<Tensor> storage;
     auto tensors =
-        readTensors(weights, num_weights, "moec_layer_repack", storage);
-    if (!tensors)
-      return tensors.takeError();
-    return layer->layer->repack(*tensors, first_expert, num_experts, scratch,
+        TRY(readTensors(weights, num_weights, "moec_layer_repack", storage));
+    return layer->layer->repack(tensors, first_expert, num_experts, scratch,
                                 scratch_bytes, stream);
   });
 }
@@ -325,10 +295,9 @@ moec_status moec_context_create(const moec_package *package, void *workspace,
       return nullArgument("moec_context_create",
                           package ? "context" : "package");
     *context = nullptr;
-    auto made = Context::create(package->package, workspace, workspace_bytes);
-    if (!made)
-      return made.takeError();
-    *context = new moec_context{std::move(*made)};
+    auto made =
+        TRY(Context::create(package->package, workspace, workspace_bytes));
+    *context = new moec_context{std::move(made)};
     return {};
   });
 }
@@ -351,19 +320,15 @@ moec_status moec_run(const moec_layer *layer, moec_context *context,
   return guarded([&]() -> Result<void> {
     if (!layer || !context)
       return nullArgument("moec_run", layer ? "context" : "layer");
-    auto read = readOptions(options, "moec_run_options");
-    if (!read)
-      return read.takeError();
+    auto read = TRY(readOptions(options, "moec_run_options"));
     RunOptions given;
-    given.overlapPrevious = read->overlap_previous != 0;
-    if (read->variant)
-      given.variant = read->variant;
+    given.overlapPrevious = read.overlap_previous != 0;
+    if (read.variant)
+      given.variant = read.variant;
     // Kept by the thread, so that a run allocates nothing after the first.
     thread_local std::vector<Tensor> storage;
-    auto list = readTensors(tensors, num_tensors, "moec_run", storage);
-    if (!list)
-      return list.takeError();
-    return context->context->run(*layer->layer, stream, *list, tokens, given);
+    auto list = TRY(readTensors(tensors, num_tensors, "moec_run", storage));
+    return context->context->run(*layer->layer, stream, list, tokens, given);
   });
 }
 

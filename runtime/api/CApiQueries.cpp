@@ -58,18 +58,16 @@ static Result<void> writeStruct(const Struct &from, Struct *to,
                                 const char *name) {
   size_t size = to->struct_size;
   if (size < sizeof(size_t))
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("{}.struct_size is {}; set it to sizeof({})", name,
-                             size, name)};
+    return invalidArgument("{}.struct_size is {}; set it to sizeof({})", name,
+                           size, name);
   std::memcpy(static_cast<void *>(to), &from, std::min(size, sizeof(from)));
   to->struct_size = size;
   return {};
 }
 
 static Error outOfRange(const char *what, size_t index, size_t count) {
-  return Error{ErrorCode::InvalidArgument,
-               fmt::format("expected the index of a {} below {}, got {}", what,
-                           count, index)};
+  return invalidArgument("expected the index of a {} below {}, got {}", what,
+                         count, index);
 }
 
 size_t moec_package_num_values(const moec_package *package) {
@@ -108,9 +106,8 @@ static Result<const Value *> namedValue(const moec_package *package,
       return line.value;
     known += (known.empty() ? "" : ", ") + line.value->name;
   }
-  return Error{ErrorCode::InvalidArgument,
-               fmt::format("package {} has no value '{}'; it has {}",
-                           package->package->manifest().name, name, known)};
+  return invalidArgument("package {} has no value '{}'; it has {}",
+                         package->package->manifest().name, name, known);
 }
 
 static Result<Symbols> symbolsOf(const moec_package *package, int64_t tokens) {
@@ -127,20 +124,14 @@ moec_status moec_package_value_shape(const moec_package *package,
                                      const char *name, int64_t tokens,
                                      int64_t *shape) {
   return guarded([&]() -> Result<void> {
-    auto value = namedValue(package, "moec_package_value_shape", name);
-    if (!value)
-      return value.takeError();
+    auto value = TRY(namedValue(package, "moec_package_value_shape", name));
     if (!shape)
       return nullArgument("moec_package_value_shape", "shape");
-    auto symbols = symbolsOf(package, tokens);
-    if (!symbols)
-      return symbols.takeError();
+    auto symbols = TRY(symbolsOf(package, tokens));
     std::vector<int64_t> extents;
-    for (const Expression &expression : (*value)->shape) {
-      auto extent = expression.evaluate(*symbols);
-      if (!extent)
-        return extent.takeError();
-      extents.push_back(*extent);
+    for (const Expression &expression : value->shape) {
+      auto extent = TRY(expression.evaluate(symbols));
+      extents.push_back(extent);
     }
     std::copy(extents.begin(), extents.end(), shape);
     return {};
@@ -151,18 +142,12 @@ moec_status moec_package_value_bytes(const moec_package *package,
                                      const char *name, int64_t tokens,
                                      uint64_t *bytes) {
   return guarded([&]() -> Result<void> {
-    auto value = namedValue(package, "moec_package_value_bytes", name);
-    if (!value)
-      return value.takeError();
+    auto value = TRY(namedValue(package, "moec_package_value_bytes", name));
     if (!bytes)
       return nullArgument("moec_package_value_bytes", "bytes");
-    auto symbols = symbolsOf(package, tokens);
-    if (!symbols)
-      return symbols.takeError();
-    auto size = valueBytes(**value, *symbols);
-    if (!size)
-      return size.takeError();
-    *bytes = static_cast<uint64_t>(*size);
+    auto symbols = TRY(symbolsOf(package, tokens));
+    auto size = TRY(valueBytes(*value, symbols));
+    *bytes = static_cast<uint64_t>(size);
     return {};
   });
 }
@@ -196,10 +181,8 @@ moec_status moec_package_variant_for(const moec_package *package,
     if (!package || !index)
       return nullArgument("moec_package_variant_for",
                           package ? "index" : "package");
-    auto variant = package->package->variantFor(tokens);
-    if (!variant)
-      return variant.takeError();
-    *index = *variant;
+    auto variant = TRY(package->package->variantFor(tokens));
+    *index = variant;
     return {};
   });
 }
@@ -210,10 +193,8 @@ moec_status moec_package_workspace_bytes(const moec_package *package,
     if (!package || !bytes)
       return nullArgument("moec_package_workspace_bytes",
                           package ? "bytes" : "package");
-    auto size = package->package->workspaceBytes(tokens);
-    if (!size)
-      return size.takeError();
-    *bytes = static_cast<uint64_t>(*size);
+    auto size = TRY(package->package->workspaceBytes(tokens));
+    *bytes = static_cast<uint64_t>(size);
     return {};
   });
 }
@@ -224,10 +205,8 @@ moec_status moec_package_pack_scratch_bytes(const moec_package *package,
     if (!package || !bytes)
       return nullArgument("moec_package_pack_scratch_bytes",
                           package ? "bytes" : "package");
-    auto size = package->package->packScratchBytes();
-    if (!size)
-      return size.takeError();
-    *bytes = static_cast<uint64_t>(*size);
+    auto size = TRY(package->package->packScratchBytes());
+    *bytes = static_cast<uint64_t>(size);
     return {};
   });
 }

@@ -49,45 +49,35 @@ Context::create(std::shared_ptr<const Package> package, void *workspace,
   std::unique_ptr<Context> context(new Context);
   context->code = std::move(package);
   const Package &code = *context->code;
-  if (auto ok = context->setWorkspace(workspace, workspaceBytes); !ok)
-    return ok.takeError();
+  TRY(context->setWorkspace(workspace, workspaceBytes));
   auto stateBytes = static_cast<size_t>(code.target().stateBytes);
   if (const CudaCode *cuda = code.cuda()) {
     const CudaPlace &place = cuda->place();
     ContextScope scope(*place.driver, place.context);
-    if (auto ok = scope.status(); !ok)
-      return ok.takeError();
+    TRY(scope.status());
     if (stateBytes > 0) {
-      auto memory = DeviceMemory::allocate(place, stateBytes);
-      if (!memory)
-        return memory.takeError();
-      if (auto ok = place.driver->check(
-              place.driver->memsetD8(memory->address(), 0, stateBytes),
-              "zeroing the state");
-          !ok)
-        return ok.takeError();
+      auto memory = TRY(DeviceMemory::allocate(place, stateBytes));
+      TRY(place.driver->check(
+          place.driver->memsetD8(memory.address(), 0, stateBytes),
+          "zeroing the state"));
       // cuMemsetD8 may return before the device is done; runs are on streams
       // that need not wait for the null stream.
-      if (auto ok = place.driver->check(place.driver->ctxSynchronize(),
-                                        "zeroing the state");
-          !ok)
-        return ok.takeError();
-      context->state = std::move(*memory);
+      TRY(place.driver->check(place.driver->ctxSynchronize(),
+                              "zeroing the state"));
+      context->state = std::move(memory);
     }
     context->block.resize(
         static_cast<size_t>(cuda->largestBlock()) / sizeof(CUtensorMap) + 1);
   } else if (!code.onHost()) {
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("package {} was only prebuilt; load it on a "
-                             "device to make contexts",
-                             code.manifest().name)};
+    return invalidArgument(
+        "package {} was only prebuilt; load it on a device to make contexts",
+        code.manifest().name);
   } else if (stateBytes > 0) {
     constexpr auto kAlignment = static_cast<size_t>(Package::kMemoryAlignment);
     size_t bytes = (stateBytes + kAlignment - 1) / kAlignment * kAlignment;
     context->hostState = std::aligned_alloc(kAlignment, bytes);
     if (!context->hostState)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("no memory for {} bytes of state", bytes)};
+      return invalidArgument("no memory for {} bytes of state", bytes);
     std::memset(context->hostState, 0, bytes);
   }
   context->values.resize(valueCount(code.manifest(), code.target()));
@@ -103,14 +93,11 @@ Result<void> Context::setWorkspace(void *memory, uint64_t bytes) {
                  "the workspace of a context cannot change while a run is "
                  "being queued on it"};
   if (!memory && bytes > 0)
-    return Error{
-        ErrorCode::InvalidArgument,
-        fmt::format("the workspace is null but {} bytes large", bytes)};
+    return invalidArgument("the workspace is null but {} bytes large", bytes);
   if (reinterpret_cast<uint64_t>(memory) % Package::kMemoryAlignment != 0)
-    return Error{ErrorCode::Misaligned,
-                 fmt::format("the workspace's address {} is not a multiple of "
-                             "{}",
-                             memory, Package::kMemoryAlignment)};
+    return Error(ErrorCode::Misaligned,
+                 "the workspace's address {} is not a multiple of {}", memory,
+                 Package::kMemoryAlignment);
   workspace = memory;
   workspaceBytes = bytes;
   return {};
@@ -128,32 +115,26 @@ Result<void> Context::bindTensors(std::span<const Tensor> tensors,
     int64_t index = valueIndex(manifest, target, tensor.name);
     if (index < 0 ||
         !isTensorOfRun(valueAt(manifest, target, static_cast<size_t>(index))))
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("a run of package {} takes no tensor '{}'; it "
-                               "takes {}",
-                               manifest.name, tensor.name, tensorNames(*code))};
+      return invalidArgument(
+          "a run of package {} takes no tensor '{}'; it takes {}",
+          manifest.name, tensor.name, tensorNames(*code));
     auto at = static_cast<size_t>(index);
     if (values[at].address != 0)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("tensor '{}' was given twice", tensor.name)};
+      return invalidArgument("tensor '{}' was given twice", tensor.name);
     const Value &value = valueAt(manifest, target, at);
     bool optional = value.role == ValueRole::OptionalInput ||
                     value.role == ValueRole::OptionalOutput;
     if (!tensor.data && optional)
       continue;
-    auto bound = bindTensor(value, symbols, tensor);
-    if (!bound)
-      return bound.takeError();
-    values[at] = *bound;
+    values[at] = TRY(bindTensor(value, symbols, tensor));
   }
   for (size_t i = 0; i < manifest.values.size(); ++i) {
     const Value &value = manifest.values[i];
     if ((value.role == ValueRole::Input || value.role == ValueRole::Output) &&
         values[i].address == 0)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("tensor '{}' is missing; a run of package {} "
-                               "takes {}",
-                               value.name, manifest.name, tensorNames(*code))};
+      return invalidArgument(
+          "tensor '{}' is missing; a run of package {} takes {}", value.name,
+          manifest.name, tensorNames(*code));
   }
   if (manifest.oneOf.empty())
     return {};
@@ -182,13 +163,11 @@ Result<void> Context::bindTensors(std::span<const Tensor> tensors,
       names += (names.empty() ? "" : " and ") + name;
     groups += (groups.empty() ? "" : ", or ") + names;
   }
-  return Error{ErrorCode::InvalidArgument,
-               fmt::format("a run of package {} takes either {}; {}",
-                           manifest.name, groups,
-                           given.empty()  ? "none of them was given"
-                           : complete > 1 ? "more than one of these was given"
-                                          : "one of these is incomplete or "
-                                            "mixed with another")};
+  return invalidArgument(
+      "a run of package {} takes either {}; {}", manifest.name, groups,
+      given.empty()  ? "none of them was given"
+      : complete > 1 ? "more than one of these was given"
+                     : "one of these is incomplete or mixed with another");
 }
 
 /// Bytes behind the address of a tensor of a run that was given.
@@ -213,21 +192,17 @@ Result<void> Context::checkOverlaps(const Symbols &symbols) const {
          output.role != ValueRole::OptionalOutput) ||
         written.address == 0)
       continue;
-    auto writtenBytes = bytesOf(output, symbols, written);
-    if (!writtenBytes)
-      return writtenBytes.takeError();
+    auto writtenBytes = TRY(bytesOf(output, symbols, written));
     for (size_t j = 0; j < all.size(); ++j) {
       const Value &other = all[j];
       const BoundValue &bound = values[j];
       if (j == i || !isTensorOfRun(other) || bound.address == 0 ||
           bound.address >=
-              written.address + static_cast<uint64_t>(*writtenBytes))
+              written.address + static_cast<uint64_t>(writtenBytes))
         continue;
       if (bound.address < written.address) {
-        auto bytes = bytesOf(other, symbols, bound);
-        if (!bytes)
-          return bytes.takeError();
-        if (bound.address + static_cast<uint64_t>(*bytes) <= written.address)
+        auto bytes = TRY(bytesOf(other, symbols, bound));
+        if (bound.address + static_cast<uint64_t>(bytes) <= written.address)
           continue;
       }
       if (output.name == "out" && mayBeOut(other) &&
@@ -235,13 +210,11 @@ Result<void> Context::checkOverlaps(const Symbols &symbols) const {
           bound.elementCode == written.elementCode &&
           bound.rowStride == written.rowStride)
         continue;
-      return Error{
-          ErrorCode::InvalidArgument,
-          fmt::format("tensor '{}' at {:#x} overlaps '{}' at {:#x}, which the "
-                      "run writes; only x and residual may share memory with "
-                      "out, at its address, of its element type and with "
-                      "contiguous rows",
-                      other.name, bound.address, output.name, written.address)};
+      return invalidArgument(
+          "tensor '{}' at {:#x} overlaps '{}' at {:#x}, which the run writes; "
+          "only x and residual may share memory with out, at its address, of "
+          "its element type and with contiguous rows",
+          other.name, bound.address, output.name, written.address);
     }
   }
   return {};
@@ -251,36 +224,25 @@ Result<void> Context::bindWorkspace(const Variant &variant,
                                     const Symbols &symbols) {
   const Manifest &manifest = code->manifest();
   const Target &target = code->target();
-  auto needed = variant.workspaceBytes.evaluate(symbols);
-  if (!needed)
-    return needed.takeError();
-  if (static_cast<uint64_t>(*needed) > workspaceBytes)
-    return Error{ErrorCode::WorkspaceTooSmall,
-                 fmt::format("variant {} of package {} needs {} bytes of "
-                             "workspace for {} tokens, and the context has {}; "
-                             "moec_package_workspace_bytes tells",
-                             variant.name, manifest.name, *needed,
-                             *symbols.tokens, workspaceBytes)};
+  auto needed = TRY(variant.workspaceBytes.evaluate(symbols));
+  if (static_cast<uint64_t>(needed) > workspaceBytes)
+    return Error(
+        ErrorCode::WorkspaceTooSmall,
+        "variant {} of package {} needs {} bytes of workspace for {} tokens, "
+        "and the context has {}; moec_package_workspace_bytes tells",
+        variant.name, manifest.name, needed, *symbols.tokens, workspaceBytes);
   auto base = reinterpret_cast<uint64_t>(workspace);
   for (const Region &region : variant.regions) {
-    auto offset = region.offset.evaluate(symbols);
-    if (!offset)
-      return offset.takeError();
+    auto offset = TRY(region.offset.evaluate(symbols));
     auto at = static_cast<size_t>(valueIndex(manifest, target, region.value));
-    auto bound = bindValue(valueAt(manifest, target, at), symbols,
-                           base + static_cast<uint64_t>(*offset));
-    if (!bound)
-      return bound.takeError();
-    values[at] = *bound;
+    values[at] = TRY(bindValue(valueAt(manifest, target, at), symbols,
+                               base + static_cast<uint64_t>(offset)));
   }
   for (const StateRegion &region : target.stateRegions) {
     auto at = static_cast<size_t>(valueIndex(manifest, target, region.value));
-    auto bound =
-        bindValue(valueAt(manifest, target, at), symbols,
-                  state.address() + static_cast<uint64_t>(region.offset));
-    if (!bound)
-      return bound.takeError();
-    values[at] = *bound;
+    values[at] =
+        TRY(bindValue(valueAt(manifest, target, at), symbols,
+                      state.address() + static_cast<uint64_t>(region.offset)));
   }
   return {};
 }
@@ -293,15 +255,13 @@ Result<void> Context::run(const Layer &layer, void *stream,
                           std::span<const Tensor> tensors, int64_t tokens,
                           const RunOptions &options) {
   if (&layer.package() != code.get())
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("the layer belongs to package {} ({}), the "
-                             "context to another load of {}",
-                             layer.package().manifest().name,
-                             layer.package().target().arch,
-                             code->manifest().name)};
+    return invalidArgument("the layer belongs to package {} ({}), the context "
+                           "to another load of {}",
+                           layer.package().manifest().name,
+                           layer.package().target().arch,
+                           code->manifest().name);
   if (tokens < 0)
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("expected a token count >= 0, got {}", tokens)};
+    return invalidArgument("expected a token count >= 0, got {}", tokens);
   if (busy.exchange(true))
     return Error{ErrorCode::ContextInUse,
                  "this context is being used by another run; take one context "
@@ -318,30 +278,21 @@ Result<void> Context::run(const Layer &layer, void *stream,
 Result<void> Context::runUnshared(const Layer &layer, void *stream,
                                   std::span<const Tensor> tensors,
                                   int64_t tokens, const RunOptions &options) {
-  auto variantIndex = code->variantFor(tokens, options.variant);
-  if (!variantIndex)
-    return variantIndex.takeError();
-  const Variant &variant = code->target().variants[*variantIndex];
-  auto symbols = symbolsFor(code->manifest(), tokens, code->smCount());
-  if (!symbols)
-    return symbols.takeError();
+  auto variantIndex = TRY(code->variantFor(tokens, options.variant));
+  const Variant &variant = code->target().variants[variantIndex];
+  auto symbols = TRY(symbolsFor(code->manifest(), tokens, code->smCount()));
   std::copy(layer.values().begin(), layer.values().end(), values.begin());
-  if (auto ok = bindTensors(tensors, *symbols); !ok)
-    return ok;
-  if (auto ok = checkOverlaps(*symbols); !ok)
-    return ok;
+  TRY(bindTensors(tensors, symbols));
+  TRY(checkOverlaps(symbols));
   if (code->onHost()) {
-    auto needed = variant.workspaceBytes.evaluate(*symbols);
-    if (!needed)
-      return needed.takeError();
-    if (static_cast<uint64_t>(*needed) > workspaceBytes)
-      return bindWorkspace(variant, *symbols); // says what is too small
+    auto needed = TRY(variant.workspaceBytes.evaluate(symbols));
+    if (static_cast<uint64_t>(needed) > workspaceBytes)
+      return bindWorkspace(variant, symbols); // says what is too small
     return runHost(layer, tensors, tokens, variant);
   }
-  if (auto ok = bindWorkspace(variant, *symbols); !ok)
-    return ok;
-  return launchAll(layer, *variantIndex, *symbols,
-                   static_cast<CUstream>(stream), options.overlapPrevious);
+  TRY(bindWorkspace(variant, symbols));
+  return launchAll(layer, variantIndex, symbols, static_cast<CUstream>(stream),
+                   options.overlapPrevious);
 }
 
 Result<void> Context::writeTensorMap(const Layer &layer, size_t index,
@@ -359,10 +310,9 @@ Result<void> Context::writeTensorMap(const Layer &layer, size_t index,
           .address;
   CachedMap &cached = maps[index];
   if (cached.address != address || cached.tokens != *symbols.tokens) {
-    auto fresh = encode(*code->cuda()->place().driver, map, address, symbols);
-    if (!fresh)
-      return fresh.takeError();
-    cached = {address, *symbols.tokens, *fresh};
+    auto fresh =
+        TRY(encode(*code->cuda()->place().driver, map, address, symbols));
+    cached = {address, *symbols.tokens, fresh};
   }
   std::memcpy(to, &cached.map, sizeof(CUtensorMap));
   return {};
@@ -373,8 +323,7 @@ Result<void> Context::launchAll(const Layer &layer, size_t variant,
                                 bool overlapPrevious) {
   const CudaCode &cuda = *code->cuda();
   ContextScope scope(*cuda.place().driver, cuda.place().context);
-  if (auto ok = scope.status(); !ok)
-    return ok;
+  TRY(scope.status());
   struct {
     Context *context;
     const Layer *layer;
@@ -392,11 +341,8 @@ Result<void> Context::launchAll(const Layer &layer, size_t variant,
   sources.tensorMap = &writeMap;
   bool overlap = overlapPrevious;
   for (const LaunchStep &step : cuda.variantSteps(variant)) {
-    if (auto ok = cuda.launch(step, sources,
-                              reinterpret_cast<std::byte *>(block.data()),
-                              stream, overlap);
-        !ok)
-      return ok;
+    TRY(cuda.launch(step, sources, reinterpret_cast<std::byte *>(block.data()),
+                    stream, overlap));
     overlap = true;
   }
   return {};

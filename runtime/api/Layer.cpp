@@ -64,28 +64,22 @@ static Result<void> bindNamed(const Package &package,
                               std::vector<BoundValue> &values) {
   const Manifest &manifest = package.manifest();
   const Target &target = package.target();
-  auto symbols = symbolsFor(manifest, manifest.maxTokens, package.smCount());
-  if (!symbols)
-    return symbols.takeError();
+  auto symbols =
+      TRY(symbolsFor(manifest, manifest.maxTokens, package.smCount()));
   std::vector<bool> seen(values.size());
   for (const Tensor &weight : weights) {
     int64_t index = valueIndex(manifest, target, weight.name);
     if (index < 0 ||
         !isWeight(valueAt(manifest, target, static_cast<size_t>(index))))
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("package {} has no weight '{}'; its weights are "
-                               "{}",
-                               manifest.name, weight.name,
-                               weightNames(package))};
+      return invalidArgument(
+          "package {} has no weight '{}'; its weights are {}", manifest.name,
+          weight.name, weightNames(package));
     auto at = static_cast<size_t>(index);
     if (seen[at])
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("weight '{}' was given twice", weight.name)};
+      return invalidArgument("weight '{}' was given twice", weight.name);
     seen[at] = true;
-    auto value = bindTensor(valueAt(manifest, target, at), *symbols, weight);
-    if (!value)
-      return value.takeError();
-    values[at] = *value;
+    values[at] =
+        TRY(bindTensor(valueAt(manifest, target, at), symbols, weight));
   }
   return {};
 }
@@ -95,8 +89,7 @@ Result<void> Layer::bindWeights(std::span<const Tensor> weights,
   const Manifest &manifest = code->manifest();
   const Target &target = code->target();
   bound.assign(valueCount(manifest, target), BoundValue());
-  if (auto ok = bindNamed(*code, weights, bound); !ok)
-    return ok;
+  TRY(bindNamed(*code, weights, bound));
 
   auto at = [&](const std::string &name) -> BoundValue & {
     return bound[static_cast<size_t>(valueIndex(manifest, target, name))];
@@ -106,17 +99,15 @@ Result<void> Layer::bindWeights(std::span<const Tensor> weights,
     BoundValue &from = at(pack.from.front());
     if (result.address == 0) {
       if (!pack.inPlace)
-        return Error{ErrorCode::InvalidArgument,
-                     fmt::format("{} cannot be packed in place: give memory "
-                                 "under the name '{}'",
-                                 pack.from.front(), pack.result)};
+        return invalidArgument(
+            "{} cannot be packed in place: give memory under the name '{}'",
+            pack.from.front(), pack.result);
       result = from;
     } else if (result.address == from.address && !pack.inPlace &&
                !alreadyPacked) {
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("{} and {} have the same address, but {} cannot "
-                               "be packed in place",
-                               pack.result, pack.from.front(), pack.result)};
+      return invalidArgument(
+          "{} and {} have the same address, but {} cannot be packed in place",
+          pack.result, pack.from.front(), pack.result);
     }
   }
   for (size_t i = 0; i < bound.size(); ++i) {
@@ -126,13 +117,12 @@ Result<void> Layer::bindWeights(std::span<const Tensor> weights,
     bool neededForPacking = false;
     if (!alreadyPacked)
       for (const Pack &pack : target.pack)
-        neededForPacking |= std::find(pack.from.begin(), pack.from.end(),
-                                      value.name) != pack.from.end();
+        neededForPacking |=
+            std::ranges::find(pack.from, value.name) != pack.from.end();
     if (neededForPacking || readByVariants(target, value.name))
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("weight '{}' is missing; the weights of package "
-                               "{} are {}",
-                               value.name, manifest.name, weightNames(*code))};
+      return invalidArgument(
+          "weight '{}' is missing; the weights of package {} are {}",
+          value.name, manifest.name, weightNames(*code));
   }
   return {};
 }
@@ -143,25 +133,20 @@ Result<void> Layer::encodeMaps() {
   maps.resize(target.tensorMaps.size());
   if (!code->cuda())
     return {};
-  auto symbols = symbolsFor(manifest, manifest.maxTokens, code->smCount());
-  if (!symbols)
-    return symbols.takeError();
+  auto symbols = TRY(symbolsFor(manifest, manifest.maxTokens, code->smCount()));
   for (size_t i = 0; i < maps.size(); ++i) {
     const TensorMap &map = target.tensorMaps[i];
     int64_t index = valueIndex(manifest, target, map.value);
     if (index < 0)
-      return Error{ErrorCode::InvalidManifest,
-                   fmt::format("tensor map {} names the unknown value '{}'",
-                               map.name, map.value)};
+      return invalidManifest("tensor map {} names the unknown value '{}'",
+                             map.name, map.value);
     auto at = static_cast<size_t>(index);
     const Value &value = valueAt(manifest, target, at);
     if (!isWeight(value))
       continue;
-    auto encoded =
-        encode(*code->cuda()->place().driver, map, bound[at].address, *symbols);
-    if (!encoded)
-      return encoded.takeError();
-    maps[i] = {true, *encoded};
+    auto encoded = TRY(
+        encode(*code->cuda()->place().driver, map, bound[at].address, symbols));
+    maps[i] = {true, encoded};
   }
   return {};
 }
@@ -174,29 +159,22 @@ Layer::create(std::shared_ptr<const Package> package,
   layer->code = std::move(package);
   const Package &code = *layer->code;
   if (!code.cuda() && !code.onHost())
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("package {} was only prebuilt; load it on a "
-                             "device to make layers",
-                             code.manifest().name)};
-  if (auto ok = layer->bindWeights(weights, options.alreadyPacked); !ok)
-    return ok.takeError();
+    return invalidArgument(
+        "package {} was only prebuilt; load it on a device to make layers",
+        code.manifest().name);
+  TRY(layer->bindWeights(weights, options.alreadyPacked));
 
   std::optional<ContextScope> scope;
   if (code.cuda()) {
     const CudaPlace &place = code.cuda()->place();
     scope.emplace(*place.driver, place.context);
-    if (auto ok = scope->status(); !ok)
-      return ok.takeError();
-    if (auto ok = code.cuda()->refuseCapture(static_cast<CUstream>(stream),
-                                             "creating a layer");
-        !ok)
-      return ok.takeError();
+    TRY(scope->status());
+    TRY(code.cuda()->refuseCapture(static_cast<CUstream>(stream),
+                                   "creating a layer"));
   } else {
-    auto device = host::HostDevice::create(code.manifest(), code.target(),
-                                           host::Options());
-    if (!device)
-      return device.takeError();
-    layer->hostDevice = std::make_unique<host::HostDevice>(std::move(*device));
+    auto device = TRY(host::HostDevice::create(code.manifest(), code.target(),
+                                               host::Options()));
+    layer->hostDevice = std::make_unique<host::HostDevice>(std::move(device));
     for (size_t i = 0; i < layer->bound.size(); ++i) {
       const Value &value = valueAt(code.manifest(), code.target(), i);
       if (isWeight(value) && layer->bound[i].address)
@@ -205,14 +183,10 @@ Layer::create(std::shared_ptr<const Package> package,
     }
   }
   if (!options.alreadyPacked) {
-    if (auto ok =
-            layer->packExperts(layer->bound, 0, kAllExperts, options.scratch,
-                               options.scratchBytes, stream);
-        !ok)
-      return ok.takeError();
+    TRY(layer->packExperts(layer->bound, 0, kAllExperts, options.scratch,
+                           options.scratchBytes, stream));
   }
-  if (auto ok = layer->encodeMaps(); !ok)
-    return ok.takeError();
+  TRY(layer->encodeMaps());
   return layer;
 }
 
@@ -221,18 +195,16 @@ Layer::create(std::shared_ptr<const Package> package,
 //===----------------------------------------------------------------------===//
 
 Result<void> Layer::checkScratch(void *scratch, uint64_t bytes) const {
-  auto needed = code->packScratchBytes();
-  if (!needed)
-    return needed.takeError();
-  if (bytes < static_cast<uint64_t>(*needed))
-    return Error{ErrorCode::WorkspaceTooSmall,
-                 fmt::format("packing needs {} bytes of scratch, and {} were "
-                             "given; moec_package_pack_scratch_bytes tells",
-                             *needed, bytes)};
+  auto needed = TRY(code->packScratchBytes());
+  if (bytes < static_cast<uint64_t>(needed))
+    return Error(ErrorCode::WorkspaceTooSmall,
+                 "packing needs {} bytes of scratch, and {} were given; "
+                 "moec_package_pack_scratch_bytes tells",
+                 needed, bytes);
   if (reinterpret_cast<uint64_t>(scratch) % Package::kMemoryAlignment != 0)
-    return Error{ErrorCode::Misaligned,
-                 fmt::format("the scratch's address {} is not a multiple of {}",
-                             scratch, Package::kMemoryAlignment)};
+    return Error(ErrorCode::Misaligned,
+                 "the scratch's address {} is not a multiple of {}", scratch,
+                 Package::kMemoryAlignment);
   return {};
 }
 
@@ -247,45 +219,35 @@ Result<void> Layer::packExperts(const std::vector<BoundValue> &values,
                                 int64_t first, int64_t count, void *scratch,
                                 uint64_t scratchBytes, void *stream) {
   const Target &target = code->target();
-  auto needed = code->packScratchBytes();
-  if (!needed)
-    return needed.takeError();
+  auto needed = TRY(code->packScratchBytes());
   DeviceMemory deviceScratch;
   std::unique_ptr<std::byte, AlignedDelete> hostScratch;
-  bool own = !scratch && *needed > 0;
+  bool own = !scratch && needed > 0;
   if (own && code->cuda()) {
-    auto memory = DeviceMemory::allocate(code->cuda()->place(),
-                                         static_cast<uint64_t>(*needed));
-    if (!memory)
-      return memory.takeError();
-    deviceScratch = std::move(*memory);
+    deviceScratch = TRY(DeviceMemory::allocate(code->cuda()->place(),
+                                               static_cast<uint64_t>(needed)));
     scratch = reinterpret_cast<void *>(deviceScratch.address());
-    scratchBytes = static_cast<uint64_t>(*needed);
+    scratchBytes = static_cast<uint64_t>(needed);
   } else if (own) {
     constexpr auto kAlignment = static_cast<size_t>(Package::kMemoryAlignment);
-    size_t bytes = (static_cast<size_t>(*needed) + kAlignment - 1) /
-                   kAlignment * kAlignment;
+    size_t bytes = (static_cast<size_t>(needed) + kAlignment - 1) / kAlignment *
+                   kAlignment;
     hostScratch.reset(
         static_cast<std::byte *>(std::aligned_alloc(kAlignment, bytes)));
     if (!hostScratch)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("no memory for {} bytes of scratch", bytes)};
+      return invalidArgument("no memory for {} bytes of scratch", bytes);
     scratch = hostScratch.get();
     scratchBytes = bytes;
   }
-  if (auto ok = checkScratch(scratch, scratchBytes); !ok)
-    return ok;
+  TRY(checkScratch(scratch, scratchBytes));
   for (size_t i = 0; i < target.pack.size(); ++i) {
     int64_t last = std::min(first + count, target.pack[i].totalExperts);
-    Result<void> ok = code->cuda()
-                          ? packOnCuda(values, i, first, last,
-                                       reinterpret_cast<uint64_t>(scratch),
-                                       static_cast<CUstream>(stream))
-                          : packOnHost(values, i, first, last,
-                                       {static_cast<std::byte *>(scratch),
-                                        static_cast<size_t>(scratchBytes)});
-    if (!ok)
-      return ok;
+    TRY(code->cuda() ? packOnCuda(values, i, first, last,
+                                  reinterpret_cast<uint64_t>(scratch),
+                                  static_cast<CUstream>(stream))
+                     : packOnHost(values, i, first, last,
+                                  {static_cast<std::byte *>(scratch),
+                                   static_cast<size_t>(scratchBytes)}));
   }
   if (own && code->cuda()) {
     const CudaDriver &driver = *code->cuda()->place().driver;
@@ -302,9 +264,7 @@ Result<void> Layer::packOnCuda(const std::vector<BoundValue> &values,
   const Target &target = code->target();
   const CudaCode &cuda = *code->cuda();
   const Pack &pack = target.pack[packIndex];
-  auto symbols = symbolsFor(manifest, manifest.maxTokens, code->smCount());
-  if (!symbols)
-    return symbols.takeError();
+  auto symbols = TRY(symbolsFor(manifest, manifest.maxTokens, code->smCount()));
 
   std::vector<BoundValue> local = values;
   std::vector<CUtensorMap> block(
@@ -315,35 +275,29 @@ Result<void> Layer::packOnCuda(const std::vector<BoundValue> &values,
       [&](size_t index, std::byte *to) -> Result<void> {
     const TensorMap &map = target.tensorMaps[index];
     auto at = static_cast<size_t>(valueIndex(manifest, target, map.value));
-    auto encoded =
-        encode(*cuda.place().driver, map, local[at].address, sources.symbols);
-    if (!encoded)
-      return encoded.takeError();
-    std::memcpy(to, &*encoded, sizeof(CUtensorMap));
+    auto encoded = TRY(
+        encode(*cuda.place().driver, map, local[at].address, sources.symbols));
+    std::memcpy(to, &encoded, sizeof(CUtensorMap));
     return {};
   };
   sources.tensorMap = &writeMap;
   int64_t stepSize = std::max<int64_t>(1, pack.expertsPerStep);
   for (int64_t expert = first; expert < last; expert += stepSize) {
-    symbols->experts = std::min(stepSize, last - expert);
+    symbols.experts = std::min(stepSize, last - expert);
     if (!pack.scratch.empty()) {
       int64_t index = valueIndex(manifest, target, pack.scratch);
       auto bound =
-          bindValue(valueAt(manifest, target, static_cast<size_t>(index)),
-                    *symbols, scratch);
-      if (!bound)
-        return bound.takeError();
-      local[static_cast<size_t>(index)] = *bound;
+          TRY(bindValue(valueAt(manifest, target, static_cast<size_t>(index)),
+                        symbols, scratch));
+      local[static_cast<size_t>(index)] = bound;
     }
     sources.values = local;
-    sources.symbols = *symbols;
+    sources.symbols = symbols;
     sources.firstExpert = expert;
     for (const LaunchStep &step : cuda.packSteps(packIndex))
-      if (auto ok = cuda.launch(step, sources,
-                                reinterpret_cast<std::byte *>(block.data()),
-                                stream, /*overlap=*/false);
-          !ok)
-        return ok;
+      TRY(cuda.launch(step, sources,
+                      reinterpret_cast<std::byte *>(block.data()), stream,
+                      /*overlap=*/false));
   }
   return {};
 }
@@ -374,34 +328,27 @@ Result<void> Layer::repack(std::span<const Tensor> weights, int64_t first,
   for (const Pack &pack : target.pack)
     experts = std::max(experts, pack.totalExperts);
   if (first < 0 || count < 0 || first > experts || count > experts - first)
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("expected experts within [0, {}), got [{}, {})",
-                             experts, first, first + count)};
+    return invalidArgument("expected experts within [0, {}), got [{}, {})",
+                           experts, first, first + count);
   // The layer's own memory stays; given stored weights are sources only.
   std::vector<BoundValue> sources = bound;
-  if (auto ok = bindNamed(*code, weights, sources); !ok)
-    return ok;
+  TRY(bindNamed(*code, weights, sources));
   for (size_t i = 0; i < sources.size(); ++i) {
     const Value &value = valueAt(code->manifest(), target, i);
     if (value.role == ValueRole::PackedWeight &&
         sources[i].address != bound[i].address)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("'{}' cannot move when a layer is packed again; "
-                               "give stored weights only",
-                               value.name)};
+      return invalidArgument("'{}' cannot move when a layer is packed again; "
+                             "give stored weights only",
+                             value.name);
   }
   std::optional<ContextScope> scope;
   if (code->cuda()) {
     const CudaPlace &place = code->cuda()->place();
     scope.emplace(*place.driver, place.context);
-    if (auto ok = scope->status(); !ok)
-      return ok;
+    TRY(scope->status());
     if (!scratch)
-      if (auto ok = code->cuda()->refuseCapture(
-              static_cast<CUstream>(stream),
-              "packing a layer again without scratch");
-          !ok)
-        return ok;
+      TRY(code->cuda()->refuseCapture(static_cast<CUstream>(stream),
+                                      "packing a layer again without scratch"));
   }
   return packExperts(sources, first, count, scratch, scratchBytes, stream);
 }

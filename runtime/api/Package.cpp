@@ -38,27 +38,24 @@ static Result<const Target *> targetByName(const Manifest &manifest,
       return &target;
     known += (known.empty() ? "" : ", ") + target.arch;
   }
-  return Error{ErrorCode::NoMatchingTarget,
-               fmt::format("package {} has no target {}; it has {}",
-                           manifest.name, arch, known)};
+  return Error(ErrorCode::NoMatchingTarget,
+               "package {} has no target {}; it has {}", manifest.name, arch,
+               known);
 }
 
 Result<std::shared_ptr<const Package>>
 Package::load(const std::string &folder, const LoadOptions &options) {
   auto start = Clock::now();
-  auto files = readPackage(folder);
-  if (!files)
-    return files.takeError();
+  auto files = TRY(readPackage(folder));
   LoadReport report;
   report.read = since(start);
-  return loadTimed(*files, options, std::move(report));
+  return loadTimed(files, options, std::move(report));
 }
 
 Result<std::shared_ptr<const Package>>
 Package::load(const PackageFiles &files, const LoadOptions &options) {
   auto start = Clock::now();
-  if (auto ok = validate(files); !ok)
-    return ok.takeError();
+  TRY(validate(files));
   LoadReport report;
   report.read = since(start);
   return loadTimed(files, options, std::move(report));
@@ -78,14 +75,11 @@ Package::loadTimed(const PackageFiles &files, const LoadOptions &options,
   std::optional<CudaPlace> place;
   Result<const Target *> target = Error{};
   if (options.prebuild && options.arch.empty())
-    return Error{ErrorCode::InvalidArgument,
-                 "prebuild compiles for an arch that need not be here: name "
-                 "it (\"sm_90a\" say)"};
+    return invalidArgument(
+        "prebuild compiles for an arch that need not be here: name "
+        "it (\"sm_90a\" say)");
   if (options.device == DeviceKind::Cuda && !options.prebuild) {
-    auto found = CudaPlace::find(options.ordinal);
-    if (!found)
-      return found.takeError();
-    place = std::move(*found);
+    place = TRY(CudaPlace::find(options.ordinal));
     package->loadReport.driverOpen = place->driver->openMilliseconds;
     package->loadReport.cuInit = place->driver->initMilliseconds;
     package->device = place->info.name;
@@ -99,8 +93,8 @@ Package::loadTimed(const PackageFiles &files, const LoadOptions &options,
     target = selectTarget(manifest, place->info.computeMajor,
                           place->info.computeMinor);
   } else if (manifest.targets.empty()) {
-    target = Error{ErrorCode::NoMatchingTarget,
-                   fmt::format("package {} has no target", manifest.name)};
+    target = Error(ErrorCode::NoMatchingTarget, "package {} has no target",
+                   manifest.name);
   } else {
     target = &manifest.targets.front();
   }
@@ -111,8 +105,7 @@ Package::loadTimed(const PackageFiles &files, const LoadOptions &options,
   }
   package->chosen = *target;
   if (options.device == DeviceKind::Cuda || options.prebuild) {
-    if (auto ok = package->loadCuda(files, options, std::move(place)); !ok)
-      return ok.takeError();
+    TRY(package->loadCuda(files, options, std::move(place)));
   }
   package->loadReport.total = package->loadReport.read + since(start);
   return std::shared_ptr<const Package>(std::move(package));
@@ -129,50 +122,37 @@ Result<void> Package::loadCuda(const PackageFiles &files,
     }
   } release{place};
   if (place)
-    if (auto ok = validateForDevice(contents, *chosen, limitsOf(place->info));
-        !ok)
-      return ok;
+    TRY(validateForDevice(contents, *chosen, limitsOf(place->info)));
   CompileSettings settings;
-  auto strict = envFlag("MOEC_STRICT");
-  if (!strict)
-    return strict.takeError();
-  *strict |= options.strict;
-  settings.strict = *strict;
+  auto strict = TRY(envFlag("MOEC_STRICT"));
+  strict |= options.strict;
+  settings.strict = strict;
   settings.jobs = options.jobs;
   settings.cacheFolder = options.cacheFolder;
-  auto deadline = envInteger("MOEC_SPIN_DEADLINE");
-  if (!deadline)
-    return deadline.takeError();
-  settings.spinDeadline = *deadline;
+  settings.spinDeadline = TRY(envInteger("MOEC_SPIN_DEADLINE"));
   if (settings.spinDeadline > 0)
     log(LogLevel::Warning,
         "MOEC_SPIN_DEADLINE: kernels of package {} are compiled with a "
         "deadline "
         "of {} ms for every wait; they are for debugging, not for timing",
         contents.name, settings.spinDeadline);
-  auto compiled = compileKernels(files, *chosen, settings);
-  if (!compiled)
-    return compiled.takeError();
-  loadReport.jit = compiled->summary;
-  loadReport.compile = compiled->summary.compileMilliseconds;
-  for (const CompiledKernel &kernel : compiled->kernels)
+  auto compiled = TRY(compileKernels(files, *chosen, settings));
+  loadReport.jit = compiled.summary;
+  loadReport.compile = compiled.summary.compileMilliseconds;
+  for (const CompiledKernel &kernel : compiled.kernels)
     loadReport.kernels.push_back(
         {kernel.name, kernel.source, kernel.compileMilliseconds, {}});
   if (!place)
     return {};
   auto start = Clock::now();
   ContextScope scope(*place->driver, place->context);
-  if (auto ok = scope.status(); !ok)
-    return ok;
+  TRY(scope.status());
   CudaPlace owned = *place;
   place.reset(); // from here on CudaCode releases the context
   // Kernels with deadlines keep the text that they fail with in local memory.
-  auto loaded =
-      CudaCode::load(contents, *chosen, compiled->kernels, std::move(owned),
-                     *strict && settings.spinDeadline == 0);
-  if (!loaded)
-    return loaded.takeError();
-  code = std::move(*loaded);
+  code =
+      TRY(CudaCode::load(contents, *chosen, compiled.kernels, std::move(owned),
+                         strict && settings.spinDeadline == 0));
   loadReport.smCount = smCount();
   for (size_t i = 0; i < loadReport.kernels.size(); ++i)
     loadReport.kernels[i].resources = code->resourcesOf(i);
@@ -196,59 +176,46 @@ Result<size_t> Package::variantFor(int64_t tokens,
                                    std::string_view forced) const {
   if (tokens > contents.maxTokens || forced.empty()) {
     auto variant =
-        selectVariant(contents, *chosen, tokens, smCount(), whyUnfit());
-    if (!variant)
-      return variant.takeError();
-    return static_cast<size_t>(*variant - chosen->variants.data());
+        TRY(selectVariant(contents, *chosen, tokens, smCount(), whyUnfit()));
+    return static_cast<size_t>(variant - chosen->variants.data());
   }
   std::string known;
   for (size_t i = 0; i < chosen->variants.size(); ++i) {
     const Variant &variant = chosen->variants[i];
     if (variant.name == forced) {
       if (variant.minSms > smCount())
-        return Error{ErrorCode::DeviceLimit,
-                     fmt::format("variant {} needs {} SMs, and the device has "
-                                 "{}",
-                                 forced, variant.minSms, smCount())};
+        return Error(ErrorCode::DeviceLimit,
+                     "variant {} needs {} SMs, and the device has {}", forced,
+                     variant.minSms, smCount());
       if (i < whyUnfit().size() && !whyUnfit()[i].empty())
-        return Error{ErrorCode::DeviceLimit,
-                     fmt::format("variant {} cannot serve here: {}", forced,
-                                 whyUnfit()[i])};
+        return Error(ErrorCode::DeviceLimit, "variant {} cannot serve here: {}",
+                     forced, whyUnfit()[i]);
       if (tokens >= variant.minTokens && tokens <= variant.maxTokens)
         return i;
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("variant {} serves {} to {} tokens, and {} were "
-                               "given",
-                               forced, variant.minTokens, variant.maxTokens,
-                               tokens)};
+      return invalidArgument(
+          "variant {} serves {} to {} tokens, and {} were given", forced,
+          variant.minTokens, variant.maxTokens, tokens);
     }
     known += (known.empty() ? "" : ", ") + variant.name;
   }
-  return Error{ErrorCode::InvalidArgument,
-               fmt::format("package {} has no variant '{}' for {}; it has {}",
-                           contents.name, forced, chosen->arch, known)};
+  return invalidArgument("package {} has no variant '{}' for {}; it has {}",
+                         contents.name, forced, chosen->arch, known);
 }
 
 Result<int64_t> Package::workspaceBytes(int64_t tokens) const {
   if (tokens < 0)
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("expected a token count >= 0, got {}", tokens)};
+    return invalidArgument("expected a token count >= 0, got {}", tokens);
   if (tokens > 0)
-    if (auto variant = variantFor(tokens); !variant)
-      return variant.takeError();
+    TRY(variantFor(tokens));
   // Within a variant the need grows with the tokens; over variants it may not.
   int64_t most = 0;
   for (const Variant &variant : chosen->variants) {
     if (variant.minTokens > tokens || variant.minSms > smCount())
       continue;
-    auto symbols =
-        symbolsFor(contents, std::min(tokens, variant.maxTokens), smCount());
-    if (!symbols)
-      return symbols.takeError();
-    auto bytes = variant.workspaceBytes.evaluate(*symbols);
-    if (!bytes)
-      return bytes;
-    most = std::max(most, *bytes);
+    auto symbols = TRY(
+        symbolsFor(contents, std::min(tokens, variant.maxTokens), smCount()));
+    auto bytes = TRY(variant.workspaceBytes.evaluate(symbols));
+    most = std::max(most, bytes);
   }
   return most;
 }
@@ -256,14 +223,10 @@ Result<int64_t> Package::workspaceBytes(int64_t tokens) const {
 Result<int64_t> Package::packScratchBytes() const {
   int64_t most = 0;
   for (const Pack &pack : chosen->pack) {
-    auto symbols = symbolsFor(contents, contents.maxTokens, smCount());
-    if (!symbols)
-      return symbols.takeError();
-    symbols->experts = std::min(pack.expertsPerStep, pack.totalExperts);
-    auto bytes = pack.scratchBytes.evaluate(*symbols);
-    if (!bytes)
-      return bytes;
-    most = std::max(most, *bytes);
+    auto symbols = TRY(symbolsFor(contents, contents.maxTokens, smCount()));
+    symbols.experts = std::min(pack.expertsPerStep, pack.totalExperts);
+    auto bytes = TRY(pack.scratchBytes.evaluate(symbols));
+    most = std::max(most, bytes);
   }
   return most;
 }

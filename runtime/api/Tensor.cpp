@@ -35,28 +35,19 @@ Result<Layout> layoutOf(const Value &value, const Symbols &symbols) {
   Layout made;
   made.rank = value.shape.size();
   if (made.rank > size_t(kMaxRank))
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("value '{}': expected at most {} dimensions, got "
-                             "{}",
-                             value.name, kMaxRank, made.rank)};
+    return invalidManifest("value '{}': expected at most {} dimensions, got {}",
+                           value.name, kMaxRank, made.rank);
   int64_t contiguous = 1;
   for (size_t i = made.rank; i-- > 0;) {
-    Result<int64_t> extent = value.shape[i].evaluate(symbols);
-    if (!extent)
-      return extent.takeError();
-    made.shape[i] = *extent;
+    int64_t extent = TRY(value.shape[i].evaluate(symbols));
+    made.shape[i] = extent;
     made.strides[i] = contiguous;
     if (!value.strides.empty()) {
-      Result<int64_t> stride = value.strides[i].evaluate(symbols);
-      if (!stride)
-        return stride.takeError();
-      made.strides[i] = *stride;
+      made.strides[i] = TRY(value.strides[i].evaluate(symbols));
     }
-    if (__builtin_mul_overflow(contiguous, *extent, &contiguous))
-      return Error{ErrorCode::InvalidManifest,
-                   fmt::format("value '{}': the number of elements overflows "
-                               "64 bits",
-                               value.name)};
+    if (__builtin_mul_overflow(contiguous, extent, &contiguous))
+      return invalidManifest(
+          "value '{}': the number of elements overflows 64 bits", value.name);
   }
   return made;
 }
@@ -99,55 +90,51 @@ bool countBytes(Layout &layout, int64_t bits) {
 Result<BoundValue> runtime::bindTensor(const Value &value,
                                        const Symbols &symbols,
                                        const Tensor &tensor) {
-  const auto refused = [&](std::string what) {
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("value '{}': {}", value.name, std::move(what))};
+  const auto refuse = [&](std::string what) {
+    return invalidArgument("value '{}': {}", value.name, std::move(what));
   };
   const auto address = reinterpret_cast<uint64_t>(tensor.data);
-  Result<Layout> layout = layoutOf(value, symbols);
-  if (!layout)
-    return layout.takeError();
+  Layout layout = TRY(layoutOf(value, symbols));
   const ElementType *type = findElementType(value.elementTypes.front());
   if (!type)
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("value '{}': unknown element type '{}'",
-                             value.name, value.elementTypes.front())};
+    return invalidManifest("value '{}': unknown element type '{}'", value.name,
+                           value.elementTypes.front());
   const int64_t bits = type->bits;
   const bool areBytes = tensor.elementType == "u8" && mayBeBytes(*type);
-  if (areBytes && !countBytes(*layout, bits))
-    return refused(fmt::format("expected element type {}, got 'u8', of which "
-                               "no row is whole bytes",
-                               type->name));
+  if (areBytes && !countBytes(layout, bits))
+    return refuse(fmt::format("expected element type {}, got 'u8', of which "
+                              "no row is whole bytes",
+                              type->name));
 
-  const Numbers extents = layout->extents();
+  const Numbers extents = layout.extents();
   const Numbers given(tensor.shape.data(), size_t(tensor.rank));
   if (!std::equal(extents.begin(), extents.end(), given.begin(), given.end()))
-    return refused(fmt::format("expected {}{}, got {}", textOf(extents),
-                               unitOf(*type, areBytes), textOf(given)));
+    return refuse(fmt::format("expected {}{}, got {}", textOf(extents),
+                              unitOf(*type, areBytes), textOf(given)));
 
   int64_t rowStride = 0; // as the manifest has it
-  for (size_t i = 0; tensor.hasStrides && i < layout->rank; ++i) {
+  for (size_t i = 0; tensor.hasStrides && i < layout.rank; ++i) {
     const int64_t stride = tensor.strides[i];
-    if (extents[i] <= 1 || stride == layout->strides[i])
+    if (extents[i] <= 1 || stride == layout.strides[i])
       continue;
     const bool mayBeLarger = i == 0 && value.callerRowStride;
-    if (mayBeLarger && stride > layout->strides[i]) {
+    if (mayBeLarger && stride > layout.strides[i]) {
       rowStride = stride;
       continue;
     }
-    const Numbers own(layout->strides.data(), layout->rank);
-    return refused(fmt::format(
+    const Numbers own(layout.strides.data(), layout.rank);
+    return refuse(fmt::format(
         "expected strides {}{}, got {}; accepted: a contiguous tensor{}",
         textOf(own),
         value.callerRowStride ? " or a larger outermost stride" : "",
-        textOf({tensor.strides.data(), layout->rank}),
+        textOf({tensor.strides.data(), layout.rank}),
         value.callerRowStride ? " or rows of one" : ""));
   }
   if (rowStride && areBytes) {
     if (rowStride > INT64_MAX / 8 || rowStride * 8 % bits != 0)
-      return refused(fmt::format("expected a row stride of whole elements of "
-                                 "{} bits, got {} bytes",
-                                 bits, rowStride));
+      return refuse(fmt::format("expected a row stride of whole elements of "
+                                "{} bits, got {} bytes",
+                                bits, rowStride));
     rowStride = rowStride * 8 / bits;
   }
   const std::string_view elementType =

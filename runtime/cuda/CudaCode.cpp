@@ -27,42 +27,24 @@ using namespace moec::runtime::cuda;
 //===----------------------------------------------------------------------===//
 
 Result<CudaPlace> CudaPlace::find(int ordinal) {
-  auto opened = CudaDriver::get();
-  if (!opened)
-    return opened.takeError();
+  auto opened = TRY(CudaDriver::get());
   CudaPlace place;
-  place.driver = *opened;
-  const CudaDriver &driver = **opened;
+  place.driver = opened;
+  const CudaDriver &driver = *opened;
   if (ordinal < 0)
-    if (auto ok = driver.check(driver.ctxGetCurrent(&place.context),
-                               "cuCtxGetCurrent");
-        !ok)
-      return ok.takeError();
+    TRY(driver.check(driver.ctxGetCurrent(&place.context), "cuCtxGetCurrent"));
   if (place.context) {
-    if (auto ok =
-            driver.check(driver.ctxGetDevice(&place.device), "cuCtxGetDevice");
-        !ok)
-      return ok.takeError();
+    TRY(driver.check(driver.ctxGetDevice(&place.device), "cuCtxGetDevice"));
   } else {
     int count = 0;
-    if (auto ok =
-            driver.check(driver.deviceGetCount(&count), "cuDeviceGetCount");
-        !ok)
-      return ok.takeError();
+    TRY(driver.check(driver.deviceGetCount(&count), "cuDeviceGetCount"));
     int wanted = std::max(ordinal, 0);
     if (wanted >= count)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("device {} was asked for; this machine has {}",
-                               wanted, count)};
-    if (auto ok = driver.check(driver.deviceGet(&place.device, wanted),
-                               "cuDeviceGet");
-        !ok)
-      return ok.takeError();
-    if (auto ok =
-            driver.check(driver.primaryCtxRetain(&place.context, place.device),
-                         "cuDevicePrimaryCtxRetain");
-        !ok)
-      return ok.takeError();
+      return invalidArgument("device {} was asked for; this machine has {}",
+                             wanted, count);
+    TRY(driver.check(driver.deviceGet(&place.device, wanted), "cuDeviceGet"));
+    TRY(driver.check(driver.primaryCtxRetain(&place.context, place.device),
+                     "cuDevicePrimaryCtxRetain"));
     place.retained = true;
   }
   auto info = readDeviceInfo(driver, place.device);
@@ -112,8 +94,8 @@ Result<DeviceMemory> DeviceMemory::allocate(const CudaPlace &place,
   if (auto ok = place.driver->check(
           place.driver->memAlloc(&memory.pointer, bytes), "cuMemAlloc");
       !ok)
-    return Error{ok.error().code, fmt::format("{} ({} bytes were asked for)",
-                                              ok.error().message, bytes)};
+    return Error(ok.error().code, "{} ({} bytes were asked for)",
+                 ok.error().message, bytes);
   return memory;
 }
 
@@ -141,9 +123,8 @@ DeviceMemory::~DeviceMemory() {
 
 static Error beyondDevice(const Kernel &kernel, const DeviceInfo &info,
                           std::string what) {
-  return Error{ErrorCode::DeviceLimit,
-               fmt::format("kernel {} does not fit {}: {}", kernel.name,
-                           info.name, what)};
+  return Error(ErrorCode::DeviceLimit, "kernel {} does not fit {}: {}",
+               kernel.name, info.name, what);
 }
 
 Result<void> CudaCode::loadKernel(const Kernel &kernel,
@@ -154,57 +135,40 @@ Result<void> CudaCode::loadKernel(const Kernel &kernel,
     if (status == kSuccess)
       return Result<void>();
     auto failed = driver.check(status, call);
-    return Result<void>(
-        Error{failed.error().code,
-              fmt::format("kernel {} on {}: {}", kernel.name, where.info.name,
-                          failed.error().message)});
+    return Result<void>(Error(failed.error().code, "kernel {} on {}: {}",
+                              kernel.name, where.info.name,
+                              failed.error().message));
   };
-  if (auto ok = check(driver.moduleLoadData(&loaded.module, cubin.cubin.data()),
-                      "cuModuleLoadData");
-      !ok)
-    return ok;
-  if (auto ok = check(driver.moduleGetFunction(&loaded.function, loaded.module,
-                                               kernel.entry.c_str()),
-                      "cuModuleGetFunction");
-      !ok)
-    return ok;
+  TRY(check(driver.moduleLoadData(&loaded.module, cubin.cubin.data()),
+            "cuModuleLoadData"));
+  TRY(check(driver.moduleGetFunction(&loaded.function, loaded.module,
+                                     kernel.entry.c_str()),
+            "cuModuleGetFunction"));
   // With lazy loading the code would come at the first launch, perhaps inside
   // a capture. Older drivers load when an attribute is set.
   if (driver.funcLoad)
-    if (auto ok = check(driver.funcLoad(loaded.function), "cuFuncLoad"); !ok)
-      return ok;
-  if (auto ok =
-          check(driver.funcSetAttribute(loaded.function, kFuncMaxDynamicShared,
-                                        static_cast<int>(kernel.sharedBytes)),
-                "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)");
-      !ok)
-    return ok;
+    TRY(check(driver.funcLoad(loaded.function), "cuFuncLoad"));
+  TRY(check(driver.funcSetAttribute(loaded.function, kFuncMaxDynamicShared,
+                                    static_cast<int>(kernel.sharedBytes)),
+            "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)"));
   int64_t clusterCtas =
       kernel.cluster[0] * kernel.cluster[1] * kernel.cluster[2];
   constexpr int64_t kPortableCluster = 8;
   if (clusterCtas > kPortableCluster)
-    if (auto ok = check(driver.funcSetAttribute(loaded.function,
-                                                kFuncNonPortableCluster, 1),
-                        "cuFuncSetAttribute(NON_PORTABLE_CLUSTER_SIZE)");
-        !ok)
-      return ok;
+    TRY(check(
+        driver.funcSetAttribute(loaded.function, kFuncNonPortableCluster, 1),
+        "cuFuncSetAttribute(NON_PORTABLE_CLUSTER_SIZE)"));
   CudaCode::Resources &resources = loaded.resources;
-  if (auto ok = check(driver.funcGetAttribute(&resources.localBytes,
-                                              kFuncLocalBytes, loaded.function),
-                      "cuFuncGetAttribute(LOCAL_SIZE_BYTES)");
-      !ok)
-    return ok;
-  if (auto ok = check(driver.funcGetAttribute(&resources.registers,
-                                              kFuncRegisters, loaded.function),
-                      "cuFuncGetAttribute(NUM_REGS)");
-      !ok)
-    return ok;
-  if (auto ok = check(driver.occupancy(&resources.ctasPerSm, loaded.function,
-                                       static_cast<int>(kernel.threads),
-                                       static_cast<size_t>(kernel.sharedBytes)),
-                      "cuOccupancyMaxActiveBlocksPerMultiprocessor");
-      !ok)
-    return ok;
+  TRY(check(driver.funcGetAttribute(&resources.localBytes, kFuncLocalBytes,
+                                    loaded.function),
+            "cuFuncGetAttribute(LOCAL_SIZE_BYTES)"));
+  TRY(check(driver.funcGetAttribute(&resources.registers, kFuncRegisters,
+                                    loaded.function),
+            "cuFuncGetAttribute(NUM_REGS)"));
+  TRY(check(driver.occupancy(&resources.ctasPerSm, loaded.function,
+                             static_cast<int>(kernel.threads),
+                             static_cast<size_t>(kernel.sharedBytes)),
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor"));
   if (resources.ctasPerSm < 1)
     return beyondDevice(
         kernel, where.info,
@@ -240,14 +204,14 @@ Result<std::vector<LaunchStep>>
 CudaCode::resolve(const std::vector<Launch> &launches) const {
   std::vector<LaunchStep> steps;
   for (const Launch &launch : launches) {
-    auto kernel = std::find_if(
-        target.kernels.begin(), target.kernels.end(),
-        [&](const Kernel &kernel) { return kernel.name == launch.kernel; });
+    auto kernel =
+        std::ranges::find_if(target.kernels, [&](const Kernel &kernel) {
+          return kernel.name == launch.kernel;
+        });
     if (kernel == target.kernels.end())
-      return Error{ErrorCode::InvalidManifest,
-                   fmt::format("a launch names the kernel '{}', which target "
-                               "{} does not have",
-                               launch.kernel, target.arch)};
+      return invalidManifest(
+          "a launch names the kernel '{}', which target {} does not have",
+          launch.kernel, target.arch);
     size_t index = static_cast<size_t>(kernel - target.kernels.begin());
     // A grid-wide wait with CTAs that are not resident would never end.
     if (kernel->cooperative && launch.grid.persistent &&
@@ -278,18 +242,13 @@ CudaCode::load(const Manifest &manifest, const Target &target,
     return ok.takeError();
   code->kernels.resize(target.kernels.size());
   for (size_t i = 0; i < target.kernels.size(); ++i) {
-    if (auto ok =
-            code->loadKernel(target.kernels[i], cubins[i], code->kernels[i]);
-        !ok)
-      return ok.takeError();
-    auto packer = ArgumentPacker::create(manifest, target, target.kernels[i]);
-    if (!packer)
-      return packer.takeError();
-    code->blockBytes = std::max(code->blockBytes, packer->bytes());
-    code->kernels[i].packer = std::move(*packer);
+    TRY(code->loadKernel(target.kernels[i], cubins[i], code->kernels[i]));
+    auto packer =
+        TRY(ArgumentPacker::create(manifest, target, target.kernels[i]));
+    code->blockBytes = std::max(code->blockBytes, packer.bytes());
+    code->kernels[i].packer = std::move(packer);
   }
-  if (auto ok = code->checkLocalMemory(strict); !ok)
-    return ok.takeError();
+  TRY(code->checkLocalMemory(strict));
   code->unfit.resize(target.variants.size());
   for (size_t i = 0; i < target.variants.size(); ++i) {
     const Variant &variant = target.variants[i];
@@ -308,10 +267,8 @@ CudaCode::load(const Manifest &manifest, const Target &target,
     code->variants.push_back(std::move(*steps));
   }
   for (const Pack &pack : target.pack) {
-    auto steps = code->resolve(pack.launches);
-    if (!steps)
-      return steps.takeError();
-    code->packs.push_back(std::move(*steps));
+    auto steps = TRY(code->resolve(pack.launches));
+    code->packs.push_back(std::move(steps));
   }
   return code;
 }
@@ -334,16 +291,14 @@ CudaCode::~CudaCode() {
 
 Result<void> CudaCode::refuseCapture(CUstream stream, const char *what) const {
   int status = kCaptureNone;
-  if (auto ok = where.driver->check(
-          where.driver->streamIsCapturing(stream, &status), what);
-      !ok)
-    return ok;
+  TRY(where.driver->check(where.driver->streamIsCapturing(stream, &status),
+                          what));
   if (status == kCaptureNone)
     return {};
-  return Error{ErrorCode::Capturing,
-               fmt::format("{} while the stream is being captured into a "
-                           "graph: do it before the capture begins",
-                           what)};
+  return Error(ErrorCode::Capturing,
+               "{} while the stream is being captured into a graph: do it "
+               "before the capture begins",
+               what);
 }
 
 Result<void> CudaCode::launch(const LaunchStep &step,
@@ -351,17 +306,14 @@ Result<void> CudaCode::launch(const LaunchStep &step,
                               CUstream stream, bool overlap) const {
   const Kernel &kernel = target.kernels[step.kernel];
   const LoadedKernel &loaded = kernels[step.kernel];
-  auto grid = gridOf(*step.launch, kernel, sources.symbols);
-  if (!grid)
-    return grid.takeError();
-  if (auto ok = loaded.packer->pack(sources, block); !ok)
-    return ok;
+  auto grid = TRY(gridOf(*step.launch, kernel, sources.symbols));
+  TRY(loaded.packer->pack(sources, block));
 
   CUlaunchAttribute attributes[3];
   CUlaunchConfig config;
-  config.gridX = static_cast<unsigned>((*grid)[0]);
-  config.gridY = static_cast<unsigned>((*grid)[1]);
-  config.gridZ = static_cast<unsigned>((*grid)[2]);
+  config.gridX = static_cast<unsigned>(grid[0]);
+  config.gridY = static_cast<unsigned>(grid[1]);
+  config.gridZ = static_cast<unsigned>(grid[2]);
   config.blockX = static_cast<unsigned>(kernel.threads);
   config.sharedBytes = static_cast<unsigned>(kernel.sharedBytes);
   config.stream = stream;
@@ -388,8 +340,6 @@ Result<void> CudaCode::launch(const LaunchStep &step,
   if (status == kSuccess)
     return {};
   auto failed = where.driver->check(status, "cuLaunchKernelEx");
-  return Error{failed.error().code,
-               fmt::format("kernel {} with grid {} x {} x {}: {}", kernel.name,
-                           (*grid)[0], (*grid)[1], (*grid)[2],
-                           failed.error().message)};
+  return Error(failed.error().code, "kernel {} with grid {} x {} x {}: {}",
+               kernel.name, grid[0], grid[1], grid[2], failed.error().message);
 }

@@ -36,11 +36,10 @@ static Result<CudaDriver> openDriver() {
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char *reason = dlerror();
-    return Error{ErrorCode::NoDriver,
-                 fmt::format("the CUDA driver could not be opened: {}; a GPU "
-                             "needs NVIDIA's driver installed, without one use "
-                             "the host device",
-                             reason ? reason : path)};
+    return Error(ErrorCode::NoDriver,
+                 "the CUDA driver could not be opened: {}; a GPU needs "
+                 "NVIDIA's driver installed, without one use the host device",
+                 reason ? reason : path);
   }
   CudaDriver driver;
   const char *missing = nullptr;
@@ -55,19 +54,19 @@ static Result<CudaDriver> openDriver() {
       reinterpret_cast<decltype(driver.member)>(dlsym(library, #symbol));
 #include "runtime/cuda/CudaSymbols.def"
   if (missing)
-    return Error{ErrorCode::NoDriver,
-                 fmt::format("{} has no function {}: this driver is older than "
-                             "CUDA 12.0, which is the oldest that serves",
-                             path, missing)};
+    return Error(ErrorCode::NoDriver,
+                 "{} has no function {}: this driver is older than CUDA 12.0, "
+                 "which is the oldest that serves",
+                 path, missing);
   driver.openMilliseconds = since(start);
   start = std::chrono::steady_clock::now();
   if (int status = driver.init(0); status != kSuccess) {
     const char *name = nullptr;
     driver.getErrorName(status, &name);
-    return Error{ErrorCode::NoDriver,
-                 fmt::format("the CUDA driver is installed but cuInit failed "
-                             "with {} ({}); without a GPU use the host device",
-                             name ? name : "an unknown error", status)};
+    return Error(ErrorCode::NoDriver,
+                 "the CUDA driver is installed but cuInit failed with {} ({}); "
+                 "without a GPU use the host device",
+                 name ? name : "an unknown error", status);
   }
   driver.initMilliseconds = since(start);
   return driver;
@@ -75,16 +74,13 @@ static Result<CudaDriver> openDriver() {
 
 Result<const CudaDriver *> CudaDriver::get() {
   // The driver stays open: unloading libcuda is not supported by NVIDIA.
-  static const Result<CudaDriver> driver = openDriver();
-  if (!driver)
-    return driver.error();
-  return &*driver;
+  static const CudaDriver driver = TRY(openDriver());
+  return &driver;
 }
 
 Result<void> CudaDriver::upload(CUdeviceptr to, const void *from,
                                 size_t bytes) const {
-  if (auto ok = check(memcpyHtoD(to, from, bytes), "cuMemcpyHtoD"); !ok)
-    return ok;
+  TRY(check(memcpyHtoD(to, from, bytes), "cuMemcpyHtoD"));
   return check(streamSynchronize(legacyStream()), "cuStreamSynchronize");
 }
 

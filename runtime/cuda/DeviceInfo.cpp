@@ -21,10 +21,8 @@ Result<DeviceInfo> moec::runtime::readDeviceInfo(const CudaDriver &driver,
                                                  CUdevice device) {
   DeviceInfo info;
   char name[256] = {};
-  if (auto ok = driver.check(driver.deviceGetName(name, sizeof(name), device),
-                             "cuDeviceGetName");
-      !ok)
-    return ok.takeError();
+  TRY(driver.check(driver.deviceGetName(name, sizeof(name), device),
+                   "cuDeviceGetName"));
   info.name = name;
 
   int64_t cooperative = 0;
@@ -44,19 +42,13 @@ Result<DeviceInfo> moec::runtime::readDeviceInfo(const CudaDriver &driver,
   };
   for (const auto &[attribute, value] : attributes) {
     int number = 0;
-    if (auto ok =
-            driver.check(driver.deviceGetAttribute(&number, attribute, device),
-                         "cuDeviceGetAttribute");
-        !ok)
-      return ok.takeError();
+    TRY(driver.check(driver.deviceGetAttribute(&number, attribute, device),
+                     "cuDeviceGetAttribute"));
     *value = number;
   }
   info.cooperative = cooperative != 0;
   size_t bytes = 0;
-  if (auto ok = driver.check(driver.deviceTotalMem(&bytes, device),
-                             "cuDeviceTotalMem");
-      !ok)
-    return ok.takeError();
+  TRY(driver.check(driver.deviceTotalMem(&bytes, device), "cuDeviceTotalMem"));
   info.memoryBytes = static_cast<int64_t>(bytes);
   return info;
 }

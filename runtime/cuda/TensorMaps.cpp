@@ -41,9 +41,11 @@ static constexpr NamedNumber kL2Promotions[] = {
     {"none", 0}, {"64b", 1}, {"128b", 2}, {"256b", 3}};
 static constexpr NamedNumber kFills[] = {{"zeros", 0}, {"nan", 1}};
 
-static Error invalid(const TensorMap &map, std::string what) {
-  return Error{ErrorCode::InvalidManifest,
-               fmt::format("tensor map {}: {}", map.name, what)};
+template <typename... Args>
+static Error invalid(const TensorMap &map, fmt::format_string<Args...> text,
+                     Args &&...args) {
+  return invalidManifest("tensor map {}: {}", map.name,
+                         fmt::format(text, std::forward<Args>(args)...));
 }
 
 static Result<int> number(const TensorMap &map, std::string_view field,
@@ -55,8 +57,7 @@ static Result<int> number(const TensorMap &map, std::string_view field,
       return row.number;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
   }
-  return invalid(
-      map, fmt::format("{} is '{}', expected one of {}", field, name, known));
+  return invalid(map, "{} is '{}', expected one of {}", field, name, known);
 }
 
 Result<TensorMapShape> moec::runtime::shapeOf(const TensorMap &map,
@@ -64,15 +65,14 @@ Result<TensorMapShape> moec::runtime::shapeOf(const TensorMap &map,
   TensorMapShape shape;
   size_t rank = map.extents.size();
   if (rank < 1 || rank > 5)
-    return invalid(map, fmt::format("has {} extents, expected 1 to 5", rank));
+    return invalid(map, "has {} extents, expected 1 to 5", rank);
   if (map.strides.size() != rank - 1 || map.box.size() != rank ||
       map.elementStrides.size() != rank)
-    return invalid(map, fmt::format("has {} strides, {} box extents and {} "
-                                    "element strides, expected {}, {} and {} "
-                                    "for {} dimensions",
-                                    map.strides.size(), map.box.size(),
-                                    map.elementStrides.size(), rank - 1, rank,
-                                    rank, rank));
+    return invalid(map,
+                   "has {} strides, {} box extents and {} element strides, "
+                   "expected {}, {} and {} for {} dimensions",
+                   map.strides.size(), map.box.size(),
+                   map.elementStrides.size(), rank - 1, rank, rank, rank);
   shape.rank = static_cast<uint32_t>(rank);
   const struct {
     std::string_view field, name;
@@ -87,38 +87,29 @@ Result<TensorMapShape> moec::runtime::shapeOf(const TensorMap &map,
        &shape.outOfBoundsFill},
   };
   for (const auto &entry : names) {
-    auto value = number(map, entry.field, entry.name, entry.table);
-    if (!value)
-      return value.takeError();
-    *entry.to = *value;
+    *entry.to = TRY(number(map, entry.field, entry.name, entry.table));
   }
   for (size_t i = 0; i < rank; ++i) {
-    auto extent = map.extents[i].evaluate(symbols);
-    if (!extent)
-      return extent.takeError();
-    if (*extent < 1 || *extent > (int64_t(1) << 32))
-      return invalid(
-          map, fmt::format("extent {} is {}, expected 1 to 2^32", i, *extent));
+    auto extent = TRY(map.extents[i].evaluate(symbols));
+    if (extent < 1 || extent > (int64_t(1) << 32))
+      return invalid(map, "extent {} is {}, expected 1 to 2^32", i, extent);
     if (map.box[i] < 1 || map.box[i] > 256)
-      return invalid(map, fmt::format("box extent {} is {}, expected 1 to 256",
-                                      i, map.box[i]));
+      return invalid(map, "box extent {} is {}, expected 1 to 256", i,
+                     map.box[i]);
     if (map.elementStrides[i] < 1 || map.elementStrides[i] > 8)
-      return invalid(map,
-                     fmt::format("element stride {} is {}, expected 1 to 8", i,
-                                 map.elementStrides[i]));
-    shape.extents[i] = static_cast<uint64_t>(*extent);
+      return invalid(map, "element stride {} is {}, expected 1 to 8", i,
+                     map.elementStrides[i]);
+    shape.extents[i] = static_cast<uint64_t>(extent);
     shape.box[i] = static_cast<uint32_t>(map.box[i]);
     shape.elementStrides[i] = static_cast<uint32_t>(map.elementStrides[i]);
     if (i + 1 == rank)
       break;
-    auto stride = map.strides[i].evaluate(symbols);
-    if (!stride)
-      return stride.takeError();
-    if (*stride <= 0 || *stride % 16 != 0 || *stride >= (int64_t(1) << 40))
-      return invalid(map, fmt::format("stride {} is {} bytes, expected a "
-                                      "multiple of 16 below 2^40",
-                                      i + 1, *stride));
-    shape.strides[i] = static_cast<uint64_t>(*stride);
+    auto stride = TRY(map.strides[i].evaluate(symbols));
+    if (stride <= 0 || stride % 16 != 0 || stride >= (int64_t(1) << 40))
+      return invalid(
+          map, "stride {} is {} bytes, expected a multiple of 16 below 2^40",
+          i + 1, stride);
+    shape.strides[i] = static_cast<uint64_t>(stride);
   }
   return shape;
 }
@@ -128,28 +119,26 @@ Result<CUtensorMap> moec::runtime::encode(const CudaDriver &driver,
                                           uint64_t address,
                                           const Symbols &symbols) {
   if (!driver.tensorMapEncodeTiled)
-    return Error{ErrorCode::DeviceLimit,
-                 fmt::format("tensor map {}: this driver has no "
-                             "cuTensorMapEncodeTiled (CUDA 12.0 or later has)",
-                             map.name)};
-  auto shape = shapeOf(map, symbols);
-  if (!shape)
-    return shape.takeError();
+    return Error(ErrorCode::DeviceLimit,
+                 "tensor map {}: this driver has no cuTensorMapEncodeTiled "
+                 "(CUDA 12.0 or later has)",
+                 map.name);
+  auto shape = TRY(shapeOf(map, symbols));
   uint64_t alignment = map.interleave == "32b" ? 32 : 16;
   if (address == 0 || address % alignment != 0)
-    return Error{ErrorCode::Misaligned,
-                 fmt::format("tensor map {}: the address {:#x} of {} is not a "
-                             "multiple of {}",
-                             map.name, address, map.value, alignment)};
+    return Error(
+        ErrorCode::Misaligned,
+        "tensor map {}: the address {:#x} of {} is not a multiple of {}",
+        map.name, address, map.value, alignment);
   CUtensorMap result;
   auto ok = driver.check(driver.tensorMapEncodeTiled(
-                             &result, shape->dataType, shape->rank,
-                             reinterpret_cast<void *>(address), shape->extents,
-                             shape->strides, shape->box, shape->elementStrides,
-                             shape->interleave, shape->swizzle,
-                             shape->l2Promotion, shape->outOfBoundsFill),
+                             &result, shape.dataType, shape.rank,
+                             reinterpret_cast<void *>(address), shape.extents,
+                             shape.strides, shape.box, shape.elementStrides,
+                             shape.interleave, shape.swizzle, shape.l2Promotion,
+                             shape.outOfBoundsFill),
                          "cuTensorMapEncodeTiled");
   if (!ok)
-    return invalid(map, ok.error().message);
+    return invalid(map, "{}", ok.error().message);
   return result;
 }

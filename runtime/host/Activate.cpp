@@ -80,15 +80,14 @@ bool hasWord(std::string_view list, std::string_view word) {
   return false;
 }
 
-Result<const Function *> functionOf(KernelRun &run, const Stage &stage) {
-  std::string name = run.word(stage, "function"), known;
+Result<const Function *> functionOf(KernelRun &run) {
+  std::string name = run.word("function"), known;
   for (const Function &function : kFunctions) {
     if (function.name == name)
       return &function;
     known += (known.empty() ? "" : ", ") + std::string(function.name);
   }
-  return run.fail(
-      stage, fmt::format("expected a function of {}, got '{}'", known, name));
+  return run.fail("expected a function of {}, got '{}'", known, name);
 }
 
 /// The numbers of the layer, and of each expert where it has its own.
@@ -97,53 +96,45 @@ struct AllNumbers {
   std::array<View, 4> ofExperts;
 
   bool areOfExperts() const {
-    return std::any_of(ofExperts.begin(), ofExperts.end(),
-                       [](const View &view) { return bool(view); });
+    return std::ranges::any_of(ofExperts,
+                               [](const View &view) { return bool(view); });
   }
   Numbers of(int64_t expert) const {
     Numbers numbers = ofLayer;
     for (size_t i = 0; i < kNumbers.size(); ++i)
       if (ofExperts[i])
-        loadFloats(ofExperts[i].storage, ofExperts[i].at(0, expert), 1,
-                   &(numbers.*kNumberFields[i]));
+        numbers.*kNumberFields[i] = ofExperts[i].number(0, expert);
     return numbers;
   }
 };
 
-Result<AllNumbers> numbersOf(KernelRun &run, const Stage &stage,
-                             const Function &function, bool gated) {
+Result<AllNumbers> numbersOf(KernelRun &run, const Function &function,
+                             bool gated) {
   AllNumbers all;
   for (size_t i = 0; i < kNumbers.size(); ++i) {
     std::string weight = std::string("activation_") + kNumbers[i];
-    auto said = stage.attributes.find(kNumbers[i]);
-    const bool isSaid = said != stage.attributes.end() && said->is_number();
-    const bool ofExperts = stage.operands.count(weight) != 0;
+    auto said = run.stage->attributes.find(kNumbers[i]);
+    const bool isSaid =
+        said != run.stage->attributes.end() && said->is_number();
+    const bool ofExperts = run.has(weight);
     if ((isSaid || ofExperts) &&
         (!gated || !hasWord(function.takes, kNumbers[i])))
-      return run.fail(stage, fmt::format("expected no {} with function {}{}",
-                                         kNumbers[i], function.name,
-                                         gated ? "" : " without a gate"));
+      return run.fail("expected no {} with function {}{}", kNumbers[i],
+                      function.name, gated ? "" : " without a gate");
     if (isSaid)
       all.ofLayer.*kNumberFields[i] = said->get<float>();
     if (!ofExperts)
       continue;
-    Result<int64_t> experts = run.columnsOf(stage, weight.c_str());
-    if (!experts)
-      return experts.takeError();
-    Result<View> view = run.operand(stage, weight.c_str(), 1, *experts);
-    if (!view)
-      return view.takeError();
-    if (!*view)
-      return run.fail(stage, fmt::format("expected memory for {}", weight));
-    all.ofExperts[i] = *view;
+    int64_t experts = TRY(run.columnsOf(weight));
+    all.ofExperts[i] = TRY(run.needed(weight, 1, experts));
   }
   return all;
 }
 
 /// The expert of each of `count` sorted rows, by the ends of experts or by
 /// tiles.
-Result<std::vector<int64_t>> expertsOf(KernelRun &run, const Stage &stage,
-                                       const View &offsets, int64_t count) {
+Result<std::vector<int64_t>> expertsOf(KernelRun &run, const View &offsets,
+                                       int64_t count) {
   std::vector<int64_t> experts(count, 0);
   if (offsets) {
     for (int64_t row = 0, expert = 0; row < count; ++row) {
@@ -154,112 +145,74 @@ Result<std::vector<int64_t>> expertsOf(KernelRun &run, const Stage &stage,
     }
     return experts;
   }
-  Result<View> tileCount = run.operand(stage, "tile_count", 1, 3);
-  if (!tileCount)
-    return tileCount.takeError();
-  if (!*tileCount)
-    return run.fail(stage, "expected memory for tile_count, or offsets");
-  Result<View> tiles = run.operand(stage, "tiles", tileCount->integer(0), 4);
-  if (!tiles)
-    return tiles.takeError();
-  for (int64_t i = 0; i < tileCount->integer(0); ++i)
-    for (int64_t row = tiles->integer(i, 1);
-         row < std::min(tiles->integer(i, 2), count); ++row)
-      experts[row] = tiles->integer(i, 0);
+  View tileCount = TRY(run.needed("tile_count", 1, 3));
+  View tiles = TRY(run.needed("tiles", tileCount.integer(0), 4));
+  for (int64_t i = 0; i < tileCount.integer(0); ++i)
+    for (int64_t row = tiles.integer(i, 1);
+         row < std::min(tiles.integer(i, 2), count); ++row)
+      experts[row] = tiles.integer(i, 0);
   return experts;
 }
 
 } // namespace
 
-Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
-  Result<const Function *> function = functionOf(run, stage);
-  if (!function)
-    return function.takeError();
-  bool gated = stage.attributes.value("gated", true);
-  int64_t interleave = run.integer(stage, "interleave");
-  if (!gated && !(*function)->plain)
-    return run.fail(stage, fmt::format("expected function {} with a gate",
-                                       (*function)->name));
-  Result<AllNumbers> numbers = numbersOf(run, stage, **function, gated);
-  if (!numbers)
-    return numbers.takeError();
+Result<void> moec::host::runActivate(KernelRun &run) {
+  const Function *function = TRY(functionOf(run));
+  bool gated = run.stage->attributes.value("gated", true);
+  int64_t interleave = run.integer("interleave");
+  if (!gated && !function->plain)
+    return run.fail("expected function {} with a gate", function->name);
+  AllNumbers numbers = TRY(numbersOf(run, *function, gated));
 
-  Result<int64_t> columns = run.columnsOf(stage, "input");
-  if (!columns)
-    return columns.takeError();
-  if (*columns < 1 || (gated && *columns % 2) ||
-      (gated && interleave && *columns % (2 * interleave)))
-    return run.fail(stage, fmt::format("expected gate and up in blocks of {}, "
-                                       "got {} columns",
-                                       interleave, *columns));
+  int64_t columns = TRY(run.columnsOf("input"));
+  if (columns < 1 || (gated && columns % 2) ||
+      (gated && interleave && columns % (2 * interleave)))
+    return run.fail("expected gate and up in blocks of {}, got {} columns",
+                    interleave, columns);
   int64_t rows = 0;
   View ends;
-  if (stage.operands.count("offsets")) {
-    Result<int64_t> entries = run.columnsOf(stage, "offsets");
-    if (!entries)
-      return entries.takeError();
-    Result<View> offsets = run.operand(stage, "offsets", 1, *entries);
-    if (!offsets)
-      return offsets.takeError();
-    if (!*offsets || *entries < 1)
-      return run.fail(stage, "expected memory for offsets");
-    ends = *offsets;
-    rows = offsets->integer(0, *entries - 1);
+  if (run.has("offsets")) {
+    int64_t entries = TRY(run.columnsOf("offsets"));
+    if (entries < 1)
+      return run.fail("expected offsets of one or more experts");
+    ends = TRY(run.needed("offsets", 1, entries));
+    rows = ends.integer(0, entries - 1);
     if (rows < 0)
-      return run.fail(stage, fmt::format("expected rows >= 0, offsets end with "
-                                         "{}",
-                                         rows));
+      return run.fail("expected rows >= 0, offsets end with {}", rows);
     // One CTA a row in a kernel of its own.
     rows = std::min(rows, run.ctas());
   } else {
-    Result<int64_t> local = run.rowsOf(stage, "input");
-    if (!local)
-      return local.takeError();
-    rows = *local;
+    rows = TRY(run.rowsOf("input"));
   }
-  int64_t outColumns = gated ? *columns / 2 : *columns;
-  Result<View> input = run.operand(stage, "input", rows, *columns);
-  if (!input)
-    return input.takeError();
+  int64_t outColumns = gated ? columns / 2 : columns;
+  View input = TRY(run.needed("input", rows, columns));
   // Rows of the addend are those of pairs.
-  Result<View> pairs = run.operand(stage, "rows", 1, rows);
-  if (!pairs)
-    return pairs.takeError();
+  View pairs = TRY(run.operand("rows", 1, rows));
   int64_t pairCount = 0;
-  for (int64_t r = 0; *pairs && r < rows; ++r)
-    pairCount = std::max(pairCount, pairs->integer(0, r) + 1);
-  Result<View> addend = run.operand(stage, "addend", pairCount, *columns);
-  if (!addend)
-    return addend.takeError();
-  if (rows > 0 && *addend && !*pairs)
-    return run.fail(stage, "expected memory for rows with an addend");
-  Result<View> result = run.result(stage, "result", rows, outColumns);
-  if (!result)
-    return result.takeError();
+  for (int64_t r = 0; pairs && r < rows; ++r)
+    pairCount = std::max(pairCount, pairs.integer(0, r) + 1);
+  View addend = TRY(run.operand("addend", pairCount, columns));
+  if (rows > 0 && addend && !pairs)
+    return run.fail("expected memory for rows with an addend");
+  View result = TRY(run.neededResult("result", rows, outColumns));
   if (rows == 0)
     return {};
-  if (!*input || !*result)
-    return run.fail(stage, "expected memory for input and result");
 
   std::vector<int64_t> experts(rows, 0);
-  if (numbers->areOfExperts()) {
-    Result<std::vector<int64_t>> found = expertsOf(run, stage, ends, rows);
-    if (!found)
-      return found.takeError();
-    experts = std::move(*found);
-  }
+  if (numbers.areOfExperts())
+    experts = TRY(expertsOf(run, ends, rows));
   parallelFor(run.threads, rows, 16, [&](int64_t begin, int64_t end) {
-    std::vector<float> row(*columns), out(outColumns), more(*columns);
+    std::vector<float> row(columns), out(outColumns), more(columns);
     for (int64_t r = begin; r < end; ++r) {
-      const Numbers ofRow = numbers->of(experts[r]);
-      loadFloats(input->storage, input->at(r), *columns, row.data());
-      std::fill(more.begin(), more.end(), 0.0f);
-      if (*addend)
-        loadFloats(addend->storage, addend->at(pairs->integer(0, r)), *columns,
+      const Numbers ofRow = numbers.of(experts[r]);
+      loadFloats(input.storage, input.at(r), columns, row.data());
+      std::ranges::fill(more, 0.0f);
+      if (addend)
+        loadFloats(addend.storage, addend.at(pairs.integer(0, r)), columns,
                    more.data());
       for (int64_t c = 0; c < outColumns; ++c) {
         if (!gated) {
-          out[c] = (*function)->plain(row[c] + more[c]);
+          out[c] = function->plain(row[c] + more[c]);
           continue;
         }
         int64_t gateColumn = c, upColumn = outColumns + c;
@@ -267,11 +220,10 @@ Result<void> moec::host::runActivate(KernelRun &run, const Stage &stage) {
           gateColumn = c / interleave * 2 * interleave + c % interleave;
           upColumn = gateColumn + interleave;
         }
-        out[c] =
-            (*function)->gated(row[gateColumn] + more[c],
-                               row[upColumn] + more[outColumns + c], ofRow);
+        out[c] = function->gated(row[gateColumn] + more[c],
+                                 row[upColumn] + more[outColumns + c], ofRow);
       }
-      storeFloats(result->storage, out.data(), outColumns, result->at(r));
+      storeFloats(result.storage, out.data(), outColumns, result.at(r));
     }
   });
   return {};

@@ -25,36 +25,26 @@ static int64_t rowsOfTile(int64_t count, int64_t tileRows, int64_t rowStep) {
   return std::max<int64_t>(1, (share + rowStep - 1) / rowStep) * rowStep;
 }
 
-Result<void> moec::host::writeTiles(KernelRun &run, const Stage &stage,
+Result<void> moec::host::writeTiles(KernelRun &run,
                                     std::span<const int64_t> first,
                                     std::span<const int64_t> counts) {
-  int64_t tileRows = run.integer(stage, "tile_rows");
-  int64_t rowStep = run.integer(stage, "row_step");
+  int64_t tileRows = run.integer("tile_rows");
+  int64_t rowStep = run.integer("row_step");
   if (tileRows < 1)
-    return run.fail(stage, fmt::format("expected tile_rows of at least 1, got "
-                                       "{}",
-                                       tileRows));
+    return run.fail("expected tile_rows of at least 1, got {}", tileRows);
   if (rowStep == 0)
     rowStep = tileRows;
   if (tileRows % rowStep)
-    return run.fail(stage, fmt::format("expected row_step to divide the {} "
-                                       "tile_rows, got {}",
-                                       tileRows, rowStep));
+    return run.fail("expected row_step to divide the {} tile_rows, got {}",
+                    tileRows, rowStep);
   int64_t total = 0;
   for (int64_t count : counts)
     total += (count + tileRows - 1) / tileRows;
-  Result<View> tiles = run.result(stage, "tiles", total, 4, Storage::I32);
-  if (!tiles)
-    return tiles.takeError();
-  int64_t counters = stage.attributes.contains("counters")
-                         ? run.integer(stage, "counters")
-                         : 2;
-  Result<View> tileCount =
-      run.result(stage, "tile_count", 1, 1 + counters, Storage::I32);
-  if (!tileCount)
-    return tileCount.takeError();
-  if (!*tileCount)
-    return run.fail(stage, "expected memory for tile_count");
+  View tiles = TRY(run.neededResult("tiles", total, 4, Storage::I32));
+  int64_t counters =
+      run.stage->attributes.contains("counters") ? run.integer("counters") : 2;
+  View tileCount =
+      TRY(run.neededResult("tile_count", 1, 1 + counters, Storage::I32));
   int64_t tile = 0;
   for (size_t e = 0; e < counts.size(); ++e) {
     int64_t each = rowsOfTile(counts[e], tileRows, rowStep);
@@ -62,45 +52,34 @@ Result<void> moec::host::writeTiles(KernelRun &run, const Stage &stage,
     for (int64_t row = first[e]; row < end; row += each, ++tile) {
       int64_t values[4] = {int64_t(e), row, std::min(row + each, end), 0};
       for (int64_t i = 0; i < 4; ++i)
-        tiles->setInteger(tile, i, values[i]);
+        tiles.setInteger(tile, i, values[i]);
     }
   }
-  tileCount->setInteger(0, 0, tile);
+  tileCount.setInteger(0, 0, tile);
   for (int64_t i = 1; i <= counters; ++i)
-    tileCount->setInteger(0, i, 0);
+    tileCount.setInteger(0, i, 0);
   return {};
 }
 
 Result<std::vector<int64_t>> moec::host::readExpertCounts(KernelRun &run,
-                                                          const Stage &stage,
                                                           int64_t slots) {
-  Result<int64_t> experts = run.columnsOf(stage, "expert_num_tokens");
-  if (!experts)
-    return experts.takeError();
-  Result<View> view = run.operand(stage, "expert_num_tokens", 1, *experts);
-  if (!view)
-    return view.takeError();
-  if (!*view)
-    return run.fail(stage, "expected memory for expert_num_tokens");
-  std::vector<int64_t> counts(*experts);
-  for (int64_t e = 0; e < *experts; ++e)
-    counts[e] = std::clamp<int64_t>(view->integer(0, e), 0, slots);
+  int64_t experts = TRY(run.columnsOf("expert_num_tokens"));
+  View view = TRY(run.needed("expert_num_tokens", 1, experts));
+  std::vector<int64_t> counts(experts);
+  for (int64_t e = 0; e < experts; ++e)
+    counts[e] = std::clamp<int64_t>(view.integer(0, e), 0, slots);
   return counts;
 }
 
-Result<void> moec::host::runBatch(KernelRun &run, const Stage &stage) {
-  Result<int64_t> slots = run.size("tokens");
-  if (!slots)
-    return slots.takeError();
-  Result<std::vector<int64_t>> counts = readExpertCounts(run, stage, *slots);
-  if (!counts)
-    return counts.takeError();
-  if (int64_t experts = run.integer(stage, "experts");
-      experts != int64_t(counts->size()))
-    return run.fail(stage, fmt::format("expected counts of {} experts, got {}",
-                                       experts, counts->size()));
-  std::vector<int64_t> first(counts->size());
+Result<void> moec::host::runBatch(KernelRun &run) {
+  int64_t slots = TRY(run.size("tokens"));
+  std::vector<int64_t> counts = TRY(readExpertCounts(run, slots));
+  if (int64_t experts = run.integer("experts");
+      experts != int64_t(counts.size()))
+    return run.fail("expected counts of {} experts, got {}", experts,
+                    counts.size());
+  std::vector<int64_t> first(counts.size());
   for (size_t e = 0; e < first.size(); ++e)
-    first[e] = int64_t(e) * *slots;
-  return writeTiles(run, stage, first, *counts);
+    first[e] = int64_t(e) * slots;
+  return writeTiles(run, first, counts);
 }

@@ -22,76 +22,50 @@
 using namespace moec;
 using namespace moec::host;
 
-Result<void> moec::host::runCombine(KernelRun &run, const Stage &stage) {
-  int64_t topK = run.integer(stage, "top_k");
-  int64_t hidden = run.integer(stage, "hidden");
+Result<void> moec::host::runCombine(KernelRun &run) {
+  int64_t topK = run.integer("top_k");
+  int64_t hidden = run.integer("hidden");
   if (topK < 1 || hidden < 1)
-    return run.fail(stage, fmt::format("expected top_k and hidden of at least "
-                                       "1, got {} and {}",
-                                       topK, hidden));
-  Result<int64_t> size = run.size("tokens");
-  if (!size)
-    return size.takeError();
-  int64_t tokens = std::min(*size, run.ctas());
-  Result<View> positions = run.operand(stage, "positions", tokens, topK);
-  if (!positions)
-    return positions.takeError();
-  Result<View> weights = run.operand(stage, "topk_weights", tokens, topK);
-  if (!weights)
-    return weights.takeError();
-  const bool weighs = stage.operands.count("topk_weights");
-  if (!*positions || (weighs && !*weights))
-    return run.fail(stage, "expected memory for positions and topk_weights");
-  Result<View> identity = run.operand(stage, "identity", tokens, hidden),
-               ids = run.operand(stage, "topk_ids", tokens, topK);
-  if (!identity)
-    return identity.takeError();
-  if (!ids)
-    return ids.takeError();
-  if (tokens > 0 && bool(*identity) != bool(*ids))
-    return run.fail(stage, "expected memory for identity and topk_ids");
+    return run.fail("expected top_k and hidden of at least 1, got {} and {}",
+                    topK, hidden);
+  int64_t size = TRY(run.size("tokens"));
+  int64_t tokens = std::min(size, run.ctas());
+  View positions = TRY(run.needed("positions", tokens, topK));
+  View weights = TRY(run.neededIfNamed("topk_weights", tokens, topK));
+  View identity = TRY(run.operand("identity", tokens, hidden));
+  View ids = TRY(run.operand("topk_ids", tokens, topK));
+  if (tokens > 0 && bool(identity) != bool(ids))
+    return run.fail("expected memory for identity and topk_ids");
   int64_t rows = 0;
   for (int64_t token = 0; token < tokens; ++token)
     for (int64_t k = 0; k < topK; ++k) {
-      int64_t position = positions->integer(token, k);
+      int64_t position = positions.integer(token, k);
       if (position < -1)
-        return run.fail(stage, fmt::format("expected positions >= -1, got {} "
-                                           "for token {}",
-                                           position, token));
+        return run.fail("expected positions >= -1, got {} for token {}",
+                        position, token);
       rows = std::max(rows, position + 1);
     }
-  Result<View> partials = run.operand(stage, "partials", rows, hidden);
-  if (!partials)
-    return partials.takeError();
-  Result<View> residual = run.operand(stage, "residual", tokens, hidden);
-  if (!residual)
-    return residual.takeError();
-  Result<View> addend = run.operand(stage, "addend", tokens * topK, hidden);
-  if (!addend)
-    return addend.takeError();
-  Result<View> out = run.result(stage, "out", tokens, hidden);
-  if (!out)
-    return out.takeError();
+  View partials = TRY(run.needed("partials", rows, hidden));
+  View residual = TRY(run.operand("residual", tokens, hidden));
+  View addend = TRY(run.operand("addend", tokens * topK, hidden));
+  View out = TRY(run.neededResult("out", tokens, hidden));
   if (tokens == 0)
     return {};
-  if (!*out || (rows && !*partials))
-    return run.fail(stage, "expected memory for partials and out");
 
   parallelFor(run.threads, tokens, 16, [&](int64_t begin, int64_t end) {
     std::vector<float> row(hidden), sum(hidden), scale(topK), more(hidden);
     for (int64_t token = begin; token < end; ++token) {
-      std::fill(sum.begin(), sum.end(), 0.0f);
-      std::fill(scale.begin(), scale.end(), 1.0f);
-      if (*weights)
-        loadFloats(weights->storage, weights->at(token), topK, scale.data());
+      std::ranges::fill(sum, 0.0f);
+      std::ranges::fill(scale, 1.0f);
+      if (weights)
+        loadFloats(weights.storage, weights.at(token), topK, scale.data());
       for (int64_t k = 0; k < topK; ++k) {
-        int64_t position = positions->integer(token, k);
+        int64_t position = positions.integer(token, k);
         if (position < 0)
           continue;
-        loadFloats(partials->storage, partials->at(position), hidden,
-                   row.data());
-        if (*addend) {
-          loadFloats(addend->storage, addend->at(token * topK + k), hidden,
+        loadFloats(partials.storage, partials.at(position), hidden, row.data());
+        if (addend) {
+          loadFloats(addend.storage, addend.at(token * topK + k), hidden,
                      more.data());
           for (int64_t c = 0; c < hidden; ++c)
             row[c] += more[c];
@@ -100,20 +74,20 @@ Result<void> moec::host::runCombine(KernelRun &run, const Stage &stage) {
           sum[c] += scale[k] * row[c];
       }
       float own = 0;
-      for (int64_t k = 0; *ids && k < topK; ++k)
-        if (ids->integer(token, k) == kIdentityPlace)
+      for (int64_t k = 0; ids && k < topK; ++k)
+        if (ids.integer(token, k) == kIdentityPlace)
           own += scale[k];
       if (own != 0) {
-        loadFloats(identity->storage, identity->at(token), hidden, row.data());
+        loadFloats(identity.storage, identity.at(token), hidden, row.data());
         for (int64_t c = 0; c < hidden; ++c)
           sum[c] += own * row[c];
       }
-      if (*residual) {
-        loadFloats(residual->storage, residual->at(token), hidden, row.data());
+      if (residual) {
+        loadFloats(residual.storage, residual.at(token), hidden, row.data());
         for (int64_t c = 0; c < hidden; ++c)
           sum[c] += row[c];
       }
-      storeFloats(out->storage, sum.data(), hidden, out->at(token));
+      storeFloats(out.storage, sum.data(), hidden, out.at(token));
     }
   });
   return {};

@@ -18,39 +18,29 @@
 using namespace moec;
 using namespace moec::host;
 
-Result<void> moec::host::runCount(KernelRun &run, const Stage &stage) {
-  int64_t experts = run.integer(stage, "experts");
-  int64_t blockTokens = run.integer(stage, "block_tokens");
-  Result<int64_t> size = run.size("tokens");
-  if (!size)
-    return size.takeError();
-  Result<int64_t> topK = run.columnsOf(stage, "topk_ids");
-  if (!topK)
-    return topK.takeError();
+Result<void> moec::host::runCount(KernelRun &run) {
+  int64_t experts = run.integer("experts");
+  int64_t blockTokens = run.integer("block_tokens");
+  int64_t size = TRY(run.size("tokens"));
+  int64_t topK = TRY(run.columnsOf("topk_ids"));
   if (experts < 1 || blockTokens < 1)
-    return run.fail(stage, fmt::format("expected experts and block_tokens of "
-                                       "at least 1, got {} and {}",
-                                       experts, blockTokens));
-  int64_t tokens = run.coveredTokens(*size, blockTokens);
+    return run.fail(
+        "expected experts and block_tokens of at least 1, got {} and {}",
+        experts, blockTokens);
+  int64_t tokens = run.coveredTokens(size, blockTokens);
   int64_t blocks = (tokens + blockTokens - 1) / blockTokens;
-  Result<View> ids = run.operand(stage, "topk_ids", tokens, *topK);
-  if (!ids)
-    return ids.takeError();
-  Result<View> counts =
-      run.result(stage, "block_counts", blocks, experts, Storage::I32);
-  if (!counts)
-    return counts.takeError();
-  if (!*ids || !*counts)
-    return run.fail(stage, "expected memory for topk_ids and block_counts");
+  View ids = TRY(run.needed("topk_ids", tokens, topK));
+  View counts =
+      TRY(run.neededResult("block_counts", blocks, experts, Storage::I32));
   for (int64_t block = 0; block < blocks; ++block) {
     std::vector<int64_t> count(experts);
     int64_t end = std::min(tokens, (block + 1) * blockTokens);
     for (int64_t token = block * blockTokens; token < end; ++token)
-      for (int64_t k = 0; k < *topK; ++k)
-        if (int64_t id = ids->integer(token, k); id >= 0 && id < experts)
+      for (int64_t k = 0; k < topK; ++k)
+        if (int64_t id = ids.integer(token, k); id >= 0 && id < experts)
           ++count[id];
     for (int64_t expert = 0; expert < experts; ++expert)
-      counts->setInteger(block, expert, count[expert]);
+      counts.setInteger(block, expert, count[expert]);
   }
   return {};
 }

@@ -24,64 +24,48 @@ using namespace moec::host;
 /// Columns of a thread of the kernel.
 static constexpr int64_t kWidth = 8;
 
-Result<void> moec::host::runDequantize(KernelRun &run, const Stage &stage) {
-  const int64_t groupRows = run.integer(stage, "group_rows");
-  const int64_t groupColumns = run.integer(stage, "group_columns");
+Result<void> moec::host::runDequantize(KernelRun &run) {
+  const int64_t groupRows = run.integer("group_rows");
+  const int64_t groupColumns = run.integer("group_columns");
   const bool ofTensor = groupRows == 0 && groupColumns == 0;
   if (!ofTensor && groupRows != 1)
-    return run.fail(stage, fmt::format("expected a scale of all values or of "
-                                       "one row, got groups of {} x {}",
-                                       groupRows, groupColumns));
-  Result<RowCount> count = countRows(run, stage);
-  if (!count)
-    return count.takeError();
-  Result<int64_t> columns = run.columnsOf(stage, "input");
-  if (!columns)
-    return columns.takeError();
+    return run.fail(
+        "expected a scale of all values or of one row, got groups of {} x {}",
+        groupRows, groupColumns);
+  RowCount count = TRY(countRows(run));
+  int64_t columns = TRY(run.columnsOf("input"));
   // What the grid lacks stays as it was.
   const int64_t covered = run.ctas() * run.kernel.threads * kWidth;
-  const int64_t rows =
-      std::min(count->rows, (covered + *columns - 1) / *columns);
-  const int64_t group = groupColumns ? groupColumns : *columns;
-  const int64_t groups = (*columns + group - 1) / group;
-  const bool secondOfRow = stage.attributes.value("second_per_token", false);
-  Result<View> input = run.operand(stage, "input", rows, *columns);
-  if (!input)
-    return input.takeError();
-  Result<View> scales =
-      run.operand(stage, "scale", ofTensor ? 1 : rows, ofTensor ? 1 : groups);
-  if (!scales)
-    return scales.takeError();
-  Result<View> second =
-      run.operand(stage, "second_scale", secondOfRow ? rows : 1, 1);
-  if (!second)
-    return second.takeError();
-  Result<View> data = run.result(stage, "data", rows, *columns);
-  if (!data)
-    return data.takeError();
+  const int64_t rows = std::min(count.rows, (covered + columns - 1) / columns);
+  const int64_t group = groupColumns ? groupColumns : columns;
+  const int64_t groups = (columns + group - 1) / group;
+  const bool secondOfRow =
+      run.stage->attributes.value("second_per_token", false);
+  View input = TRY(run.needed("input", rows, columns));
+  View scales =
+      TRY(run.needed("scale", ofTensor ? 1 : rows, ofTensor ? 1 : groups));
+  View second =
+      TRY(run.neededIfNamed("second_scale", secondOfRow ? rows : 1, 1));
+  View data = TRY(run.neededResult("data", rows, columns));
   if (rows == 0)
     return {};
-  if (!*input || !*scales || !*data ||
-      (stage.operands.count("second_scale") && !*second))
-    return run.fail(stage, "expected memory for input, scales and data");
   parallelFor(run.threads, rows, 4, [&](int64_t begin, int64_t end) {
-    std::vector<float> values(*columns), factors(groups);
+    std::vector<float> values(columns), factors(groups);
     for (int64_t row = begin; row < end; ++row) {
-      if (!count->isRow(row))
+      if (!count.isRow(row))
         continue;
-      loadFloats(input->storage, input->at(row), *columns, values.data());
-      loadFloats(scales->storage, scales->at(ofTensor ? 0 : row),
+      loadFloats(input.storage, input.at(row), columns, values.data());
+      loadFloats(scales.storage, scales.at(ofTensor ? 0 : row),
                  ofTensor ? 1 : groups, factors.data());
       float outer = 1;
-      if (*second)
-        loadFloats(second->storage, second->at(secondOfRow ? row : 0), 1,
-                   &outer);
-      for (int64_t c = 0; c < *columns; ++c) {
+      if (second)
+        loadFloats(second.storage, second.at(secondOfRow ? row : 0), 1, &outer);
+      for (int64_t c = 0; c < columns; ++c) {
         values[c] *= factors[c / group];
         values[c] *= outer;
       }
-      storeFloats(data->storage, values.data(),
-                  std::min(*columns, covered - row * *columns), data->at(row));
+      storeFloats(data.storage, values.data(),
+                  std::min(columns, covered - row * columns), data.at(row));
     }
   });
   return {};

@@ -39,10 +39,9 @@ template <class Scaling> void Emulation::take() {
 }
 
 /// False where no scaling has these codes with the stage's rule.
-template <class Element>
-bool Emulation::choose(const KernelRun &run, const Stage &stage) {
-  const std::string rule = stage.attributes.value("scale_rule", "");
-  const bool isDynamic = stage.attributes.value("dynamic", false);
+template <class Element> bool Emulation::choose(const KernelRun &run) {
+  const std::string rule = run.stage->attributes.value("scale_rule", "");
+  const bool isDynamic = run.stage->attributes.value("dynamic", false);
   // A group of 128 has a rule of its own.
   const auto powers = [&]<class Rule>(Rule) {
     if constexpr (!moe::kSame<Element, moe::i8>) {
@@ -54,12 +53,12 @@ bool Emulation::choose(const KernelRun &run, const Stage &stage) {
   };
   if (!rule.empty() && rule != "even" && rule != "ceil" && rule != "floor")
     return false;
-  if (stage.attributes.contains("second_per_token")) {
-    if (stage.attributes.value("second_per_token", false))
+  if (run.stage->attributes.contains("second_per_token")) {
+    if (run.stage->attributes.value("second_per_token", false))
       take<quant::TwoLevels<Element, 16, true>>();
     else
       take<quant::TwoLevels<Element, 16, false>>();
-  } else if (group == 0 && run.integer(stage, "group_rows") == 0) {
+  } else if (group == 0 && run.integer("group_rows") == 0) {
     if (isDynamic)
       take<quant::FloatTensor<Element, true>>();
     else
@@ -78,33 +77,31 @@ bool Emulation::choose(const KernelRun &run, const Stage &stage) {
   return emulate != nullptr;
 }
 
-Result<Emulation> Emulation::read(const KernelRun &run, const Stage &stage) {
+Result<Emulation> Emulation::read(const KernelRun &run) {
   Emulation made;
-  made.group = run.integer(stage, "group_columns");
-  const std::string name = stage.attributes.value("emulates", "");
+  made.group = run.integer("group_columns");
+  const std::string name = run.stage->attributes.value("emulates", "");
   const auto choose = [&] {
     switch (storageOf(name)) {
     case Storage::E4M3:
-      return made.choose<moe::e4m3>(run, stage);
+      return made.choose<moe::e4m3>(run);
     case Storage::E5M2:
-      return made.choose<moe::e5m2>(run, stage);
+      return made.choose<moe::e5m2>(run);
     case Storage::E3M2:
-      return made.choose<moe::e3m2>(run, stage);
+      return made.choose<moe::e3m2>(run);
     case Storage::E2M3:
-      return made.choose<moe::e2m3>(run, stage);
+      return made.choose<moe::e2m3>(run);
     case Storage::E2M1:
-      return made.choose<moe::e2m1>(run, stage);
+      return made.choose<moe::e2m1>(run);
     case Storage::I8:
-      return made.choose<moe::i8>(run, stage);
+      return made.choose<moe::i8>(run);
     default:
       return false;
     }
   };
   if (!choose())
-    return run.fail(
-        stage, fmt::format("expected the name of an element type and "
-                           "scale_rule even, ceil or floor, got "
-                           "'{}' and '{}'",
-                           name, stage.attributes.value("scale_rule", "")));
+    return run.fail("expected the name of an element type and scale_rule even, "
+                    "ceil or floor, got '{}' and '{}'",
+                    name, run.stage->attributes.value("scale_rule", ""));
   return made;
 }

@@ -20,7 +20,7 @@ namespace moec::host {
 /// What a stage's `emulates`, `scale_rule` and `second_per_token` say.
 class Emulation {
 public:
-  static Result<Emulation> read(const KernelRun &run, const Stage &stage);
+  static Result<Emulation> read(const KernelRun &run);
 
   bool takesWholeRows() const { return ofRow; }
   /// Values that share a scale, or that a thread has where more share one.
@@ -33,8 +33,7 @@ public:
 
 private:
   template <class Scaling> void take();
-  template <class Element>
-  bool choose(const KernelRun &run, const Stage &stage);
+  template <class Element> bool choose(const KernelRun &run);
 
   int64_t group = 0; ///< elements along the row that share a scale, 0: all
   bool ofRow = false;

@@ -59,7 +59,7 @@ struct Scales {
   int64_t step = 0;                ///< columns over which no scale changes
 
   float ofLhs(int64_t row, int64_t column) const {
-    return load(lhs, lhsRows ? row : 0, column / lhsColumns);
+    return lhs.number(lhsRows ? row : 0, column / lhsColumns);
   }
   float ofRhs(int64_t expert, const RowOrder::Row &row, int64_t column) const {
     return at(rhs, expert, row, column);
@@ -73,7 +73,7 @@ struct Scales {
     for (int64_t first = 0; first < columns; first += rhsColumns) {
       float scale = at(rhs, expert, row, first);
       if (second)
-        scale *= load(second, expert, parts == 1 ? 0 : row.part);
+        scale *= second.number(expert, parts == 1 ? 0 : row.part);
       const float zero = zeroPoint ? at(zeroPoint, expert, row, first) : middle;
       for (int64_t c = first; c < std::min(first + rhsColumns, columns); ++c)
         weight[c] = (weight[c] - zero) * scale;
@@ -91,130 +91,93 @@ private:
                         ? row.stored / rhsRows
                         : row.part * (perExpert / parts) + row.index / rhsRows;
     return twoDimensions
-               ? load(view, expert, index)
-               : load(view, expert * perExpert + index, column / rhsColumns);
-  }
-  static float load(const View &view, int64_t row, int64_t column) {
-    float value = 0;
-    loadFloats(view.storage, view.at(row, column), 1, &value);
-    return value;
+               ? view.number(expert, index)
+               : view.number(expert * perExpert + index, column / rhsColumns);
   }
 };
 
-Result<Scales> scalesOf(KernelRun &run, const Stage &stage, int64_t lhsRows,
-                        int64_t n, int64_t k, int64_t experts) {
+Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
+                        int64_t experts) {
   Scales scales;
   scales.step = k;
-  scales.given = stage.operands.count("lhs_scale") != 0;
-  const bool ofRhs = stage.operands.count("rhs_scale") != 0;
+  scales.given = run.has("lhs_scale");
+  const bool ofRhs = run.has("rhs_scale");
   if (scales.given && !ofRhs)
-    return run.fail(stage, "expected scales of both operands, of the weight "
-                           "or of none");
+    return run.fail(
+        "expected scales of both operands, of the weight or of none");
   scales.ofWeights = ofRhs && !scales.given;
   if (!ofRhs)
     return scales;
   auto extent = [&](const char *attribute, int64_t whole) {
-    int64_t value = run.integer(stage, attribute);
+    int64_t value = run.integer(attribute);
     return value ? value : whole;
   };
-  scales.lhsRows = run.integer(stage, "lhs_group_rows");
+  scales.lhsRows = run.integer("lhs_group_rows");
   scales.lhsColumns = scales.given ? extent("lhs_group_columns", k) : k;
-  scales.parts = stage.attributes.value("gate_up", false) ? 2 : 1;
+  scales.parts = run.stage->attributes.value("gate_up", false) ? 2 : 1;
   scales.partRows = n / scales.parts;
   scales.rhsRows = extent("rhs_group_rows", scales.partRows);
   scales.rhsColumns = extent("rhs_group_columns", k);
-  scales.twoDimensions = run.integer(stage, "rhs_group_columns") == 0;
+  scales.twoDimensions = run.integer("rhs_group_columns") == 0;
   scales.step = std::min(scales.lhsColumns, scales.rhsColumns);
   const int64_t wider = std::max(scales.lhsColumns, scales.rhsColumns);
   if (scales.lhsRows > 1 || n % scales.parts ||
       (scales.given && wider < k && wider % scales.step))
-    return run.fail(stage,
-                    fmt::format("expected scales of a row of lhs, of whole "
-                                "gates and ups, and groups that divide each "
-                                "other, got {} x {} and {} x {} of {} rows",
-                                scales.lhsRows, scales.lhsColumns,
-                                scales.rhsRows, scales.rhsColumns, n));
+    return run.fail(
+        "expected scales of a row of lhs, of whole gates and ups, and groups "
+        "that divide each other, got {} x {} and {} x {} of {} rows",
+        scales.lhsRows, scales.lhsColumns, scales.rhsRows, scales.rhsColumns,
+        n);
   scales.perExpert =
       scales.parts * ((scales.partRows + scales.rhsRows - 1) / scales.rhsRows);
-  Result<View> lhs =
-      run.operand(stage, "lhs_scale", scales.lhsRows ? lhsRows : 1,
-                  (k + scales.lhsColumns - 1) / scales.lhsColumns);
-  if (!lhs)
-    return lhs.takeError();
+  scales.lhs =
+      TRY(run.neededIfNamed("lhs_scale", scales.lhsRows ? lhsRows : 1,
+                            (k + scales.lhsColumns - 1) / scales.lhsColumns));
   auto ofWeight = [&](const char *name) {
     return scales.twoDimensions
-               ? run.operand(stage, name, experts, scales.perExpert)
-               : run.operand(stage, name, experts * scales.perExpert,
-                             (k + scales.rhsColumns - 1) / scales.rhsColumns);
+               ? run.neededIfNamed(name, experts, scales.perExpert)
+               : run.neededIfNamed(name, experts * scales.perExpert,
+                                   (k + scales.rhsColumns - 1) /
+                                       scales.rhsColumns);
   };
-  Result<View> rhs = ofWeight("rhs_scale");
-  if (!rhs)
-    return rhs.takeError();
-  Result<View> zeroPoint = ofWeight("rhs_zero_point");
-  if (!zeroPoint)
-    return zeroPoint.takeError();
-  Result<View> second =
-      run.operand(stage, "rhs_second_scale", experts, scales.parts);
-  if (!second)
-    return second.takeError();
-  scales.lhs = *lhs;
-  scales.rhs = *rhs;
-  scales.zeroPoint = *zeroPoint;
-  scales.second = *second;
-  if (lhsRows == 0)
-    return scales;
-  for (auto [name, view] : {std::pair("lhs_scale", &scales.lhs),
-                            {"rhs_scale", &scales.rhs},
-                            {"rhs_second_scale", &scales.second},
-                            {"rhs_zero_point", &scales.zeroPoint}})
-    if (stage.operands.count(name) && !*view)
-      return run.fail(stage, fmt::format("expected memory for {}", name));
+  scales.rhs = TRY(ofWeight("rhs_scale"));
+  scales.zeroPoint = TRY(ofWeight("rhs_zero_point"));
+  scales.second =
+      TRY(run.neededIfNamed("rhs_second_scale", experts, scales.parts));
   return scales;
 }
 
 } // namespace
 
-Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
-  int64_t n = run.integer(stage, "n"), k = run.integer(stage, "k");
-  int64_t experts = run.integer(stage, "experts");
-  int64_t topK = run.integer(stage, "top_k");
-  bool gather = stage.attributes.value("gather", false);
+Result<void> moec::host::runGroupedMatmul(KernelRun &run) {
+  int64_t n = run.integer("n"), k = run.integer("k");
+  int64_t experts = run.integer("experts");
+  int64_t topK = run.integer("top_k");
+  bool gather = run.stage->attributes.value("gather", false);
   if (n < 1 || k < 1 || experts < 1 || topK < 1)
-    return run.fail(stage, fmt::format("expected n, k, experts and top_k of at "
-                                       "least 1, got {}, {}, {}, {}",
-                                       n, k, experts, topK));
-  Result<RowOrder> order = RowOrder::of(run, stage, n);
-  if (!order)
-    return order.takeError();
-  Result<View> count = run.operand(stage, "tile_count", 1, 3);
-  if (!count)
-    return count.takeError();
-  if (!*count)
-    return run.fail(stage, "expected memory for tile_count");
-  int64_t tileCount = count->integer(0);
-  if (tileCount < 0)
     return run.fail(
-        stage, fmt::format("expected a tile count >= 0, got {}", tileCount));
+        "expected n, k, experts and top_k of at least 1, got {}, {}, {}, {}", n,
+        k, experts, topK);
+  RowOrder order = TRY(RowOrder::of(run, n));
+  View count = TRY(run.needed("tile_count", 1, 3));
+  int64_t tileCount = count.integer(0);
+  if (tileCount < 0)
+    return run.fail("expected a tile count >= 0, got {}", tileCount);
   // Every tile needs at least one CTA; what the grid lacks is not computed.
   tileCount = std::min(tileCount, run.ctas());
-  Result<View> tiles = run.operand(stage, "tiles", tileCount, 4);
-  if (!tiles)
-    return tiles.takeError();
+  View tiles = TRY(run.needed("tiles", tileCount, 4));
   struct Tile {
     int64_t expert, begin, end;
   };
   std::vector<Tile> work;
   int64_t endRow = 0;
   for (int64_t i = 0; i < tileCount; ++i) {
-    Tile tile = {tiles->integer(i, 0), tiles->integer(i, 1),
-                 tiles->integer(i, 2)};
+    Tile tile = {tiles.integer(i, 0), tiles.integer(i, 1), tiles.integer(i, 2)};
     if (tile.expert < 0 || tile.expert >= experts || tile.begin < 0 ||
         tile.end <= tile.begin)
-      return run.fail(stage, fmt::format("expected a tile of one of {} experts "
-                                         "with rows, tile {} is expert {}, "
-                                         "rows {} to {}",
-                                         experts, i, tile.expert, tile.begin,
-                                         tile.end));
+      return run.fail("expected a tile of one of {} experts with rows, tile {} "
+                      "is expert {}, rows {} to {}",
+                      experts, i, tile.expert, tile.begin, tile.end);
     endRow = std::max(endRow, tile.end);
     work.push_back(tile);
   }
@@ -223,19 +186,14 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
   std::vector<int64_t> source(endRow, 0);
   int64_t lhsRows = endRow;
   if (gather) {
-    Result<View> rows = run.operand(stage, "rows", 1, endRow);
-    if (!rows)
-      return rows.takeError();
+    View rows = TRY(run.needed("rows", 1, endRow));
     lhsRows = 0;
-    if (endRow && !*rows)
-      return run.fail(stage, "expected memory for rows");
     for (const Tile &tile : work)
       for (int64_t row = tile.begin; row < tile.end; ++row) {
-        int64_t pair = rows->integer(0, row);
+        int64_t pair = rows.integer(0, row);
         if (pair < 0)
-          return run.fail(stage, fmt::format("expected pairs >= 0 in rows, got "
-                                             "{} at {}",
-                                             pair, row));
+          return run.fail("expected pairs >= 0 in rows, got {} at {}", pair,
+                          row);
         source[row] = pair / topK;
         lhsRows = std::max(lhsRows, source[row] + 1);
       }
@@ -243,27 +201,13 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
     for (int64_t row = 0; row < endRow; ++row)
       source[row] = row;
   }
-  Result<View> lhs = run.operand(stage, "lhs", lhsRows, k);
-  if (!lhs)
-    return lhs.takeError();
-  Result<View> rhs = run.operand(stage, "rhs", experts * n, k);
-  if (!rhs)
-    return rhs.takeError();
-  Result<Scales> scales = scalesOf(run, stage, lhsRows, n, k, experts);
-  if (!scales)
-    return scales.takeError();
-  Result<View> bias = run.operand(stage, "bias", experts, n);
-  if (!bias)
-    return bias.takeError();
-  if (stage.operands.count("bias") && !*bias)
-    return run.fail(stage, "expected memory for bias");
-  Result<View> result = run.result(stage, "result", endRow, n);
-  if (!result)
-    return result.takeError();
+  View lhs = TRY(run.needed("lhs", lhsRows, k));
+  View rhs = TRY(run.needed("rhs", experts * n, k));
+  Scales scales = TRY(scalesOf(run, lhsRows, n, k, experts));
+  View bias = TRY(run.neededIfNamed("bias", experts, n));
+  View result = TRY(run.neededResult("result", endRow, n));
   if (work.empty())
     return {};
-  if (!*lhs || !*rhs || !*result)
-    return run.fail(stage, "expected memory for lhs, rhs and result");
 
   constexpr int64_t chunkColumns = 64;
   int64_t chunks = (n + chunkColumns - 1) / chunkColumns;
@@ -277,36 +221,35 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run, const Stage &stage) {
     std::vector<float> left(rowCount * k), weight(k), biases(n);
     std::vector<float> products(rowCount * (end - begin));
     for (int64_t r = 0; r < rowCount; ++r)
-      loadFloats(lhs->storage, lhs->at(source[tile.begin + r]), k,
-                 &left[r * k]);
-    if (*bias)
-      loadFloats(bias->storage, bias->at(tile.expert), n, biases.data());
+      loadFloats(lhs.storage, lhs.at(source[tile.begin + r]), k, &left[r * k]);
+    if (bias)
+      loadFloats(bias.storage, bias.at(tile.expert), n, biases.data());
     for (int64_t c = begin; c < end; ++c) {
-      loadFloats(rhs->storage, rhs->at(tile.expert * n + c), k, weight.data());
-      RowOrder::Row stored = order->at(c);
-      if (scales->given)
+      loadFloats(rhs.storage, rhs.at(tile.expert * n + c), k, weight.data());
+      RowOrder::Row stored = order.at(c);
+      if (scales.given)
         for (float &value : weight)
-          value -= middleOf(rhs->storage);
-      if (scales->ofWeights)
-        scales->dequantize(rhs->storage, lhs->storage, tile.expert, stored,
-                           weight);
-      const int64_t step = scales->given ? scales->step : k;
+          value -= middleOf(rhs.storage);
+      if (scales.ofWeights)
+        scales.dequantize(rhs.storage, lhs.storage, tile.expert, stored,
+                          weight);
+      const int64_t step = scales.given ? scales.step : k;
       for (int64_t r = 0; r < rowCount; ++r) {
         float sum = 0;
         for (int64_t at = 0; at < k; at += step) {
           float part =
               dot(&left[r * k + at], &weight[at], std::min(step, k - at));
-          if (scales->given)
-            part *= scales->ofLhs(source[tile.begin + r], at) *
-                    scales->ofRhs(tile.expert, stored, at);
+          if (scales.given)
+            part *= scales.ofLhs(source[tile.begin + r], at) *
+                    scales.ofRhs(tile.expert, stored, at);
           sum += part;
         }
         products[r * (end - begin) + c - begin] = sum + biases[stored.stored];
       }
     }
     for (int64_t r = 0; r < rowCount; ++r)
-      storeFloats(result->storage, &products[r * (end - begin)], end - begin,
-                  result->at(tile.begin + r, begin));
+      storeFloats(result.storage, &products[r * (end - begin)], end - begin,
+                  result.at(tile.begin + r, begin));
     progress.advance();
   });
   return {};

@@ -34,7 +34,7 @@ constexpr uint64_t kBaseAlignment = 256;
 
 struct StageRow {
   std::string_view op;
-  Result<void> (*run)(KernelRun &, const Stage &);
+  Result<void> (*run)(KernelRun &);
 };
 
 constexpr StageRow kStages[] = {
@@ -56,10 +56,6 @@ constexpr StageRow kStages[] = {
     {"pack_scales", runPackScales},
     {"pack_codes", runPackCodes},
 };
-
-Error invalidArgument(std::string message) {
-  return {ErrorCode::InvalidArgument, std::move(message)};
-}
 
 uint64_t addressOf(const void *pointer) {
   return reinterpret_cast<uint64_t>(pointer);
@@ -103,17 +99,13 @@ Result<HostDevice> HostDevice::create(const Manifest &manifest,
                                       const Target &target, Options options) {
   auto impl = std::make_unique<Impl>(manifest, target);
   if (options.threads < 1) {
-    Result<int64_t> jobs = envInteger("MOEC_JOBS");
-    if (!jobs)
-      return jobs.takeError();
-    options.threads = *jobs > 0 ? *jobs : usableThreads();
+    int64_t jobs = TRY(envInteger("MOEC_JOBS"));
+    options.threads = jobs > 0 ? jobs : usableThreads();
   }
   for (const Kernel &kernel : target.kernels) {
-    Result<ArgumentPacker> packer =
-        ArgumentPacker::create(manifest, target, kernel);
-    if (!packer)
-      return packer.takeError();
-    impl->packers.emplace(kernel.name, std::move(*packer));
+    ArgumentPacker packer =
+        TRY(ArgumentPacker::create(manifest, target, kernel));
+    impl->packers.emplace(kernel.name, std::move(packer));
   }
   impl->options = options;
   return HostDevice(std::move(impl));
@@ -124,17 +116,12 @@ Result<int64_t> HostDevice::workspaceBytes(int64_t tokens,
   if (tokens == 0)
     return 0;
   if (!variant) {
-    Result<const Variant *> chosen = selectVariant(
-        impl->manifest, impl->target, tokens, impl->options.smCount);
-    if (!chosen)
-      return chosen.takeError();
-    variant = *chosen;
+    variant = TRY(selectVariant(impl->manifest, impl->target, tokens,
+                                impl->options.smCount));
   }
-  Result<Symbols> symbols =
-      symbolsFor(impl->manifest, tokens, impl->options.smCount);
-  if (!symbols)
-    return symbols.takeError();
-  return variant->workspaceBytes.evaluate(*symbols);
+  Symbols symbols =
+      TRY(symbolsFor(impl->manifest, tokens, impl->options.smCount));
+  return variant->workspaceBytes.evaluate(symbols);
 }
 
 Result<int64_t> HostDevice::scratchBytes(const Pack &pack) const {
@@ -153,16 +140,12 @@ Result<void> HostDevice::Impl::bind(Binding &binding, size_t index,
                                     const Symbols &symbols,
                                     const Tensor &tensor) const {
   const Value &value = valueAt(manifest, target, index);
-  Result<BoundValue> bound = bindValue(value, symbols, addressOf(tensor.data),
-                                       tensor.elementType, tensor.rowStride);
-  if (!bound)
-    return bound.takeError();
-  Result<int64_t> bytes =
-      valueBytes(value, symbols, tensor.elementType, tensor.rowStride);
-  if (!bytes)
-    return bytes.takeError();
-  binding.values[index] = *bound;
-  binding.bytes[index] = *bytes;
+  BoundValue bound = TRY(bindValue(value, symbols, addressOf(tensor.data),
+                                   tensor.elementType, tensor.rowStride));
+  int64_t bytes =
+      TRY(valueBytes(value, symbols, tensor.elementType, tensor.rowStride));
+  binding.values[index] = bound;
+  binding.bytes[index] = bytes;
   return {};
 }
 
@@ -177,14 +160,12 @@ Result<Binding> HostDevice::Impl::bindCommon(const Symbols &symbols,
   for (const auto &[name, tensor] : tensors) {
     int64_t index = valueIndex(manifest, target, name);
     if (index < 0)
-      return invalidArgument(
-          fmt::format("the package has no value '{}'", name));
+      return invalidArgument("the package has no value '{}'", name);
     ValueRole role = valueAt(manifest, target, index).role;
     if (role == ValueRole::Workspace || role == ValueRole::State)
-      return invalidArgument(fmt::format(
-          "expected inputs, outputs and weights, '{}' is none of them", name));
-    if (Result<void> bound = bind(binding, index, symbols, tensor); !bound)
-      return bound.takeError();
+      return invalidArgument(
+          "expected inputs, outputs and weights, '{}' is none of them", name);
+    TRY(bind(binding, index, symbols, tensor));
   }
   return binding;
 }
@@ -199,15 +180,14 @@ Result<void> HostDevice::Impl::checkOneOf(const Tensors &tensors) const {
   size_t complete = 0, touched = 0;
   std::string groups;
   for (const std::vector<std::string> &group : manifest.oneOf) {
-    size_t present = std::count_if(group.begin(), group.end(), given);
+    size_t present = std::ranges::count_if(group, given);
     complete += present == group.size();
     touched += present > 0;
     groups += fmt::format("{}{}", groups.empty() ? "" : ", or ",
                           fmt::join(group, " and "));
   }
   if (complete != 1 || touched != 1)
-    return invalidArgument(
-        fmt::format("expected exactly one of these inputs: {}", groups));
+    return invalidArgument("expected exactly one of these inputs: {}", groups);
   return {};
 }
 
@@ -222,11 +202,8 @@ Result<void> HostDevice::Impl::launch(const Launch &launch,
   const Kernel *kernel = findKernel(target, launch.kernel);
   auto packer = packers.find(launch.kernel);
   if (!kernel || packer == packers.end())
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("unknown kernel '{}'", launch.kernel)};
-  Result<std::array<int64_t, 3>> grid = gridOf(launch, *kernel, symbols);
-  if (!grid)
-    return grid.takeError();
+    return invalidManifest("unknown kernel '{}'", launch.kernel);
+  std::array<int64_t, 3> grid = TRY(gridOf(launch, *kernel, symbols));
 
   // The host's idea of a tensor map is the address alone.
   std::function<Result<void>(size_t, std::byte *)> tensorMap =
@@ -243,18 +220,15 @@ Result<void> HostDevice::Impl::launch(const Launch &launch,
   sources.firstExpert = firstExpert;
   sources.tensorMap = &tensorMap;
   std::vector<std::byte> block(packer->second.bytes());
-  if (Result<void> packed = packer->second.pack(sources, block.data()); !packed)
-    return packed.takeError();
+  TRY(packer->second.pack(sources, block.data()));
 
   KernelRun run(manifest, target, *kernel);
   run.symbols = symbols;
-  run.grid = *grid;
+  run.grid = grid;
   // The CTAs of a persistent grid take tiles until there are none.
   if (launch.grid.persistent) {
-    Result<int64_t> tiles = launch.grid.tiles.evaluate(symbols);
-    if (!tiles)
-      return tiles.takeError();
-    run.grid = {*tiles, 1, 1};
+    int64_t tiles = TRY(launch.grid.tiles.evaluate(symbols));
+    run.grid = {tiles, 1, 1};
   }
   run.arguments = block;
   run.threads = options.threads;
@@ -263,14 +237,12 @@ Result<void> HostDevice::Impl::launch(const Launch &launch,
       run.ranges.push_back(
           {begin, begin + binding.bytes[i], valueAt(manifest, target, i).name});
   for (const Stage &stage : kernel->stages) {
-    const StageRow *row =
-        std::find_if(std::begin(kStages), std::end(kStages),
-                     [&](const StageRow &row) { return row.op == stage.op; });
+    const StageRow *row = std::ranges::find_if(
+        kStages, [&](const StageRow &row) { return row.op == stage.op; });
     if (row == std::end(kStages))
-      return Error{ErrorCode::InvalidManifest,
-                   fmt::format("the host device has no stage '{}'", stage.op)};
-    if (Result<void> done = row->run(run, stage); !done)
-      return done.takeError();
+      return invalidManifest("the host device has no stage '{}'", stage.op);
+    run.stage = &stage;
+    TRY(row->run(run));
   }
   return {};
 }
@@ -280,45 +252,33 @@ Result<void> HostDevice::pack(const Pack &pack, const Tensors &weights,
                               int64_t end) {
   const Impl &self = *impl;
   if (begin < 0 || end < begin || end > pack.totalExperts)
-    return invalidArgument(fmt::format("expected a range within {} experts, "
-                                       "got [{}, {})",
-                                       pack.totalExperts, begin, end));
+    return invalidArgument("expected a range within {} experts, got [{}, {})",
+                           pack.totalExperts, begin, end);
   if (addressOf(scratch.data()) % kBaseAlignment)
-    return Error{ErrorCode::Misaligned,
-                 fmt::format("expected scratch at a multiple of {} bytes",
-                             kBaseAlignment)};
+    return Error(ErrorCode::Misaligned,
+                 "expected scratch at a multiple of {} bytes", kBaseAlignment);
   for (int64_t first = begin; first < end; first += pack.expertsPerStep) {
     Symbols symbols;
     symbols.maxTokens = self.manifest.maxTokens;
     symbols.smCount = self.options.smCount;
     symbols.experts = std::min(pack.expertsPerStep, end - first);
-    Result<Binding> binding = self.bindCommon(symbols, weights);
-    if (!binding)
-      return binding.takeError();
-    Result<int64_t> bytes = pack.scratchBytes.evaluate(symbols);
-    if (!bytes)
-      return bytes.takeError();
-    if (std::cmp_greater(*bytes, scratch.size()))
-      return Error{ErrorCode::WorkspaceTooSmall,
-                   fmt::format("pack of '{}': expected {} bytes of scratch, "
-                               "got {}",
-                               pack.result, *bytes, scratch.size())};
+    Binding binding = TRY(self.bindCommon(symbols, weights));
+    int64_t bytes = TRY(pack.scratchBytes.evaluate(symbols));
+    if (std::cmp_greater(bytes, scratch.size()))
+      return Error(ErrorCode::WorkspaceTooSmall,
+                   "pack of '{}': expected {} bytes of scratch, got {}",
+                   pack.result, bytes, scratch.size());
     if (!pack.scratch.empty()) {
       int64_t index = valueIndex(self.manifest, self.target, pack.scratch);
       if (index < 0)
-        return Error{ErrorCode::InvalidManifest,
-                     fmt::format("unknown value '{}'", pack.scratch)};
+        return invalidManifest("unknown value '{}'", pack.scratch);
       Tensor tensor;
       tensor.data = scratch.data();
-      if (Result<void> bound = self.bind(*binding, index, symbols, tensor);
-          !bound)
-        return bound;
-      binding->bytes[index] = *bytes;
+      TRY(self.bind(binding, index, symbols, tensor));
+      binding.bytes[index] = bytes;
     }
     for (const Launch &launch : pack.launches)
-      if (Result<void> done = self.launch(launch, symbols, *binding, first);
-          !done)
-        return done;
+      TRY(self.launch(launch, symbols, binding, first));
   }
   return {};
 }
@@ -331,93 +291,70 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
   if (tokens == 0)
     return {};
   if (!variant) {
-    Result<const Variant *> chosen =
-        selectVariant(self.manifest, self.target, tokens, self.options.smCount);
-    if (!chosen)
-      return chosen.takeError();
-    variant = *chosen;
+    variant = TRY(selectVariant(self.manifest, self.target, tokens,
+                                self.options.smCount));
   } else if (tokens < variant->minTokens || tokens > variant->maxTokens) {
-    return invalidArgument(fmt::format(
-        "variant '{}' serves {} to {} tokens, got {}", variant->name,
-        variant->minTokens, variant->maxTokens, tokens));
+    return invalidArgument("variant '{}' serves {} to {} tokens, got {}",
+                           variant->name, variant->minTokens,
+                           variant->maxTokens, tokens);
   }
-  Result<Symbols> symbols =
-      symbolsFor(self.manifest, tokens, self.options.smCount);
-  if (!symbols)
-    return symbols.takeError();
-  if (Result<void> chosen = self.checkOneOf(tensors); !chosen)
-    return chosen;
+  Symbols symbols =
+      TRY(symbolsFor(self.manifest, tokens, self.options.smCount));
+  TRY(self.checkOneOf(tensors));
   for (const Value &value : self.manifest.values) {
     if (value.role != ValueRole::Input && value.role != ValueRole::Output)
       continue;
     auto given = tensors.find(value.name);
     if (given == tensors.end() || !given->second.data)
-      return invalidArgument(
-          fmt::format("value '{}': expected a tensor, got none", value.name));
+      return invalidArgument("value '{}': expected a tensor, got none",
+                             value.name);
   }
-  Result<Binding> binding = self.bindCommon(*symbols, tensors);
-  if (!binding)
-    return binding.takeError();
+  Binding binding = TRY(self.bindCommon(symbols, tensors));
 
-  Result<int64_t> bytes = variant->workspaceBytes.evaluate(*symbols);
-  if (!bytes)
-    return bytes.takeError();
-  if (std::cmp_less(workspace.size(), *bytes))
-    return Error{ErrorCode::WorkspaceTooSmall,
-                 fmt::format("expected {} bytes of workspace for {} tokens, "
-                             "got {}",
-                             *bytes, tokens, workspace.size())};
+  int64_t bytes = TRY(variant->workspaceBytes.evaluate(symbols));
+  if (std::cmp_less(workspace.size(), bytes))
+    return Error(ErrorCode::WorkspaceTooSmall,
+                 "expected {} bytes of workspace for {} tokens, got {}", bytes,
+                 tokens, workspace.size());
   if (std::cmp_less(state.size(), self.target.stateBytes))
-    return Error{ErrorCode::WorkspaceTooSmall,
-                 fmt::format("expected {} bytes of state, got {}",
-                             self.target.stateBytes, state.size())};
+    return Error(ErrorCode::WorkspaceTooSmall,
+                 "expected {} bytes of state, got {}", self.target.stateBytes,
+                 state.size());
   for (std::span<std::byte> memory : {workspace, state})
     if (addressOf(memory.data()) % kBaseAlignment)
-      return Error{ErrorCode::Misaligned,
-                   fmt::format("expected workspace and state at a multiple of "
-                               "{} bytes",
-                               kBaseAlignment)};
+      return Error(ErrorCode::Misaligned,
+                   "expected workspace and state at a multiple of {} bytes",
+                   kBaseAlignment);
   for (const StateRegion &region : self.target.stateRegions) {
     int64_t index = valueIndex(self.manifest, self.target, region.value);
     Tensor tensor;
     tensor.data = state.data() + region.offset;
     if (index < 0)
-      return Error{ErrorCode::InvalidManifest,
-                   fmt::format("unknown value '{}'", region.value)};
-    if (Result<void> bound = self.bind(*binding, index, *symbols, tensor);
-        !bound)
-      return bound;
+      return invalidManifest("unknown value '{}'", region.value);
+    TRY(self.bind(binding, index, symbols, tensor));
   }
 
   for (size_t i = 0; i < variant->launches.size(); ++i) {
     // Workspace values exist only while their region lives.
-    Binding now = *binding;
+    Binding now = binding;
     for (const Region &region : variant->regions) {
       if (static_cast<int64_t>(i) < region.firstLaunch ||
           static_cast<int64_t>(i) > region.lastLaunch)
         continue;
-      Result<int64_t> offset = region.offset.evaluate(*symbols);
-      Result<int64_t> size = region.bytes.evaluate(*symbols);
-      if (!offset)
-        return offset.takeError();
-      if (!size)
-        return size.takeError();
+      int64_t offset = TRY(region.offset.evaluate(symbols));
+      int64_t size = TRY(region.bytes.evaluate(symbols));
       int64_t index = valueIndex(self.manifest, self.target, region.value);
-      if (index < 0 || *offset < 0 || *size < 0 || *size > *bytes - *offset)
-        return Error{ErrorCode::InvalidManifest,
-                     fmt::format("variant '{}': region of '{}' at {} with {} "
-                                 "bytes is not within the workspace of {}",
-                                 variant->name, region.value, *offset, *size,
-                                 *bytes)};
+      if (index < 0 || offset < 0 || size < 0 || size > bytes - offset)
+        return invalidManifest("variant '{}': region of '{}' at {} with {} "
+                               "bytes is not within the workspace of {}",
+                               variant->name, region.value, offset, size,
+                               bytes);
       Tensor tensor;
-      tensor.data = workspace.data() + *offset;
-      if (Result<void> bound = self.bind(now, index, *symbols, tensor); !bound)
-        return bound;
-      now.bytes[index] = *size;
+      tensor.data = workspace.data() + offset;
+      TRY(self.bind(now, index, symbols, tensor));
+      now.bytes[index] = size;
     }
-    if (Result<void> done = self.launch(variant->launches[i], *symbols, now, 0);
-        !done)
-      return done;
+    TRY(self.launch(variant->launches[i], symbols, now, 0));
   }
   return {};
 }

@@ -25,12 +25,6 @@ using namespace moec;
 using namespace moec::host;
 using Kind = ArgumentField::Kind;
 
-Error KernelRun::fail(const Stage &stage, const std::string &what) const {
-  return {ErrorCode::InvalidManifest,
-          fmt::format("host device, kernel '{}', stage {}: {}", kernel.name,
-                      stage.op, what)};
-}
-
 const ArgumentField *KernelRun::findField(std::string_view name) const {
   for (const ArgumentField &field : kernel.arguments.fields)
     if (field.name == name)
@@ -52,10 +46,9 @@ Result<int64_t> KernelRun::readField(const ArgumentField &field) const {
   int64_t width = field.bytes();
   if (field.offset < 0 ||
       field.offset + width > static_cast<int64_t>(arguments.size()))
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("kernel '{}': argument '{}' lies outside of the "
-                             "argument block",
-                             kernel.name, field.name)};
+    return invalidManifest(
+        "kernel '{}': argument '{}' lies outside of the argument block",
+        kernel.name, field.name);
   // A tensor map begins with the address, as HostDevice "encodes" it.
   if (width >= 8) {
     int64_t wide = 0;
@@ -67,36 +60,25 @@ Result<int64_t> KernelRun::readField(const ArgumentField &field) const {
   return narrow;
 }
 
-Result<int64_t> KernelRun::size(const char *name) const {
+Result<int64_t> KernelRun::size(const std::string &name) const {
   const ArgumentField *field = findField(name);
   if (!field || (field->kind != Kind::Size && field->kind != Kind::FirstExpert))
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("host device, kernel '{}': expected an argument "
-                             "'{}' of kind size or first_expert",
-                             kernel.name, name)};
+    return invalidManifest("host device, kernel '{}': expected an argument "
+                           "'{}' of kind size or first_expert",
+                           kernel.name, name);
   return readField(*field);
 }
 
-Result<KernelRun::Experts> KernelRun::experts() const {
-  Result<int64_t> first = size("first_expert");
-  if (!first)
-    return first.takeError();
-  Result<int64_t> count = size("experts");
-  if (!count)
-    return count.takeError();
-  return Experts{*first, *count};
-}
-
-int64_t KernelRun::integer(const Stage &stage, const char *attribute) const {
+int64_t KernelRun::integer(const Stage &stage, const std::string &attribute) {
   auto found = stage.attributes.find(attribute);
   return found != stage.attributes.end() && found->is_number_integer()
              ? found->get<int64_t>()
              : 0;
 }
 
-std::string KernelRun::word(const Stage &stage, const char *attribute) const {
-  auto found = stage.attributes.find(attribute);
-  return found != stage.attributes.end() && found->is_string()
+std::string KernelRun::word(const std::string &attribute) const {
+  auto found = stage->attributes.find(attribute);
+  return found != stage->attributes.end() && found->is_string()
              ? found->get<std::string>()
              : "";
 }
@@ -119,33 +101,29 @@ int64_t KernelRun::coveredTokens(int64_t tokens, int64_t blockTokens) const {
   return std::min(tokens, multiply(grid[0], blockTokens));
 }
 
-Result<int64_t> KernelRun::columnsOf(const Stage &stage,
-                                     const char *name) const {
-  auto found = stage.operands.find(name);
-  if (found == stage.operands.end())
-    return fail(stage, fmt::format("expected operand '{}'", name));
+Result<int64_t> KernelRun::columnsOf(const std::string &name) const {
+  auto found = stage->operands.find(name);
+  if (found == stage->operands.end())
+    return fail("expected operand '{}'", name);
   if (auto local = locals.find(found->second); local != locals.end())
     return local->second.view.columns;
   const ArgumentField *field = findField(found->second);
   const Value *value = field ? valueOf(*field) : nullptr;
   if (!value || value->shape.empty())
-    return fail(stage, fmt::format("expected operand '{}' to be a tensor of "
-                                   "one or more dimensions",
-                                   name));
+    return fail(
+        "expected operand '{}' to be a tensor of one or more dimensions", name);
   return value->shape.back().evaluate(symbols);
 }
 
-Result<int64_t> KernelRun::rowsOf(const Stage &stage, const char *name) const {
-  auto found = stage.operands.find(name);
-  if (found != stage.operands.end())
+Result<int64_t> KernelRun::rowsOf(const std::string &name) const {
+  auto found = stage->operands.find(name);
+  if (found != stage->operands.end())
     if (auto local = locals.find(found->second); local != locals.end())
       return local->second.view.rows;
-  return fail(stage, fmt::format("expected operand '{}' to be a value of this "
-                                 "kernel",
-                                 name));
+  return fail("expected operand '{}' to be a value of this kernel", name);
 }
 
-Result<View> KernelRun::view(const Stage &stage, const char *name,
+Result<View> KernelRun::view(const std::string &name,
                              const std::map<std::string, std::string> &names,
                              int64_t rows, int64_t columns) {
   auto found = names.find(name);
@@ -154,76 +132,64 @@ Result<View> KernelRun::view(const Stage &stage, const char *name,
   if (auto local = locals.find(found->second); local != locals.end()) {
     const View &view = local->second.view;
     if (view.rows < rows || view.columns < columns)
-      return fail(stage, fmt::format("expected '{}' to have {} x {} elements, "
-                                     "it has {} x {}",
-                                     found->second, rows, columns, view.rows,
-                                     view.columns));
+      return fail("expected '{}' to have {} x {} elements, it has {} x {}",
+                  found->second, rows, columns, view.rows, view.columns);
     return view;
   }
   const ArgumentField *field = findField(found->second);
   if (!field ||
       (field->kind != Kind::Pointer && field->kind != Kind::TensorMap))
-    return fail(stage, fmt::format("expected '{}' to be a pointer or a tensor "
-                                   "map of the argument block",
-                                   found->second));
+    return fail(
+        "expected '{}' to be a pointer or a tensor map of the argument block",
+        found->second);
   const Value *value = valueOf(*field);
   if (!value)
-    return fail(stage,
-                fmt::format("argument '{}' names no value", found->second));
-  Result<int64_t> address = readField(*field);
-  if (!address)
-    return address.takeError();
+    return fail("argument '{}' names no value", found->second);
+  int64_t address = TRY(readField(*field));
   View view;
   view.rows = rows;
   view.columns = columns;
-  if (*address == 0)
+  if (address == 0)
     return view;
 
   // Where the kernel is told the element type or the row stride of this run,
   // take it from there as the kernel does.
   view.storage = storageOf(value->elementTypes.front());
-  Result<int64_t> stride = rowStride(*value, symbols);
-  if (!stride)
-    return stride.takeError();
-  view.rowStride = *stride;
+  view.rowStride = TRY(rowStride(*value, symbols));
   if (value->shape.size() != 2)
     view.rowStride = columns;
   for (const ArgumentField &other : kernel.arguments.fields) {
     if (other.value != value->name ||
         (other.kind != Kind::RowStride && other.kind != Kind::ElementType))
       continue;
-    Result<int64_t> number = readField(other);
-    if (!number)
-      return number.takeError();
+    int64_t number = TRY(readField(other));
     if (other.kind == Kind::RowStride) {
-      view.rowStride = *number;
+      view.rowStride = number;
       continue;
     }
-    const ElementType *type = elementTypeOfCode(*number);
-    if (!type ||
-        std::find(value->elementTypes.begin(), value->elementTypes.end(),
-                  type->name) == value->elementTypes.end())
-      return fail(stage, fmt::format("expected the code of {} for '{}', got {}",
-                                     fmt::join(value->elementTypes, " or "),
-                                     value->name, *number));
+    const ElementType *type = elementTypeOfCode(number);
+    if (!type || std::ranges::find(value->elementTypes, type->name) ==
+                     value->elementTypes.end())
+      return fail("expected the code of {} for '{}', got {}",
+                  fmt::join(value->elementTypes, " or "), value->name, number);
     view.storage = storageOf(type->name);
   }
   if (view.storage == Storage::None)
-    return fail(stage, fmt::format("value '{}' has element type {}, which the "
-                                   "host device does not compute with",
-                                   value->name, value->elementTypes.front()));
+    return fail("value '{}' has element type {}, which the host device does "
+                "not compute with",
+                value->name, value->elementTypes.front());
   if (rows == 0 || columns == 0)
     return view;
   if (view.rowStride < columns && rows > 1)
-    return fail(stage, fmt::format("expected rows of '{}' to be at least {} "
-                                   "elements apart, they are {}",
-                                   value->name, columns, view.rowStride));
+    return fail(
+        "expected rows of '{}' to be at least {} elements apart, they are {}",
+        value->name, columns, view.rowStride);
   __int128 bytes =
       ((static_cast<__int128>(rows - 1) * view.rowStride + columns) *
            storageBits(view.storage) +
        7) /
       8;
-  uint64_t begin = static_cast<uint64_t>(*address);
+  uint64_t begin = static_cast<uint64_t>(address);
   for (const Range &range : ranges)
     if (range.value == value->name && begin >= range.begin &&
         begin <= range.end && bytes <= range.end - begin) {
@@ -232,35 +198,58 @@ Result<View> KernelRun::view(const Stage &stage, const char *name,
     }
   for (const Range &range : ranges)
     if (range.value == value->name)
-      return fail(stage,
-                  fmt::format("needs {} bytes of '{}' ({} x {} elements), its "
-                              "memory has {}",
-                              static_cast<int64_t>(bytes), value->name, rows,
-                              columns, range.end - range.begin));
-  return fail(stage,
-              fmt::format("'{}' has no memory at this launch", value->name));
+      return fail(
+          "needs {} bytes of '{}' ({} x {} elements), its memory has {}",
+          static_cast<int64_t>(bytes), value->name, rows, columns,
+          range.end - range.begin);
+  return fail("'{}' has no memory at this launch", value->name);
 }
 
-Result<View> KernelRun::operand(const Stage &stage, const char *name,
-                                int64_t rows, int64_t columns) {
-  return view(stage, name, stage.operands, rows, columns);
+Result<View> KernelRun::operand(const std::string &name, int64_t rows,
+                                int64_t columns) {
+  return view(name, stage->operands, rows, columns);
 }
 
-Result<View> KernelRun::result(const Stage &stage, const char *name,
-                               int64_t rows, int64_t columns, Storage storage) {
-  auto found = stage.results.find(name);
-  if (found == stage.results.end() || found->second.empty() ||
+/// The view, if it has the memory that its elements need.
+static Result<View> withMemory(const KernelRun &run, const std::string &name,
+                               Result<View> view, int64_t elements) {
+  if (view && !*view && elements > 0)
+    return run.fail("expected memory for {}", name);
+  return view;
+}
+
+Result<View> KernelRun::needed(const std::string &name, int64_t rows,
+                               int64_t columns) {
+  return withMemory(*this, name, operand(name, rows, columns),
+                    std::min(rows, columns));
+}
+
+Result<View> KernelRun::neededIfNamed(const std::string &name, int64_t rows,
+                                      int64_t columns) {
+  return has(name) ? needed(name, rows, columns) : View();
+}
+
+Result<View> KernelRun::neededResult(const std::string &name, int64_t rows,
+                                     int64_t columns, Storage storage) {
+  return withMemory(*this, name, result(name, rows, columns, storage),
+                    std::min(rows, columns));
+}
+
+Result<View> KernelRun::result(const std::string &name, int64_t rows,
+                               int64_t columns, Storage storage) {
+  auto found = stage->results.find(name);
+  if (found == stage->results.end() || found->second.empty() ||
       found->second[0] != '%')
-    return view(stage, name, stage.results, rows, columns);
+    return view(name, stage->results, rows, columns);
   // Numbers of a manifest: what they ask for may be no memory's size.
   constexpr int64_t kMostBytes = int64_t(1) << 40;
   const int64_t bytes = multiply(
       multiply(std::max<int64_t>(rows, 0), std::max<int64_t>(columns, 0)),
       storageBytes(storage));
   if (bytes > kMostBytes)
-    return fail(stage, fmt::format("expected '{}' to have at most {} bytes, it "
-                                   "has {} x {} elements",
-                                   found->second, kMostBytes, rows, columns));
+    return fail(
+        "expected '{}' to have at most {} bytes, it has {} x {} elements",
+        found->second, kMostBytes, rows, columns);
   Local &local = locals[found->second];
   // All bits set: NaN as a float, -1 as an integer.
   local.bytes.assign(
@@ -270,25 +259,22 @@ Result<View> KernelRun::result(const Stage &stage, const char *name,
   return local.view;
 }
 
-Result<RowOrder> RowOrder::of(KernelRun &run, const Stage &stage,
-                              int64_t size) {
+Result<RowOrder> RowOrder::of(KernelRun &run, int64_t size) {
   RowOrder order;
   order.size = size;
-  order.interleave = run.integer(stage, "interleave");
+  order.interleave = run.integer("interleave");
   const std::string stored =
-      stage.attributes.value("gate_up_order", "gate_first");
+      run.stage->attributes.value("gate_up_order", "gate_first");
   order.upFirst = stored == "up_first";
   order.alternate = stored == "interleaved";
   if (!order.upFirst && !order.alternate && stored != "gate_first")
-    return run.fail(stage,
-                    fmt::format("expected gate_up_order gate_first, up_first "
-                                "or interleaved, got '{}'",
-                                stored));
+    return run.fail(
+        "expected gate_up_order gate_first, up_first or interleaved, got '{}'",
+        stored);
   if (order.interleave < 0 ||
       (order.interleave > 0 && size % (2 * order.interleave)))
-    return run.fail(stage,
-                    fmt::format("expected rows to be a multiple of twice the "
-                                "interleave {}, got {}",
-                                order.interleave, size));
+    return run.fail(
+        "expected rows to be a multiple of twice the interleave {}, got {}",
+        order.interleave, size);
   return order;
 }

@@ -47,6 +47,11 @@ struct View {
   int64_t integer(int64_t row, int64_t column = 0) const {
     return loadInteger(storage, at(row, column), 0);
   }
+  float number(int64_t row, int64_t column = 0) const {
+    float value = 0;
+    loadFloats(storage, at(row, column), 1, &value);
+    return value;
+  }
   void setInteger(int64_t row, int64_t column, int64_t value) const {
     storeInteger(storage, at(row, column), 0, value);
   }
@@ -62,35 +67,50 @@ public:
   std::span<const std::byte> arguments; ///< the packed block
   std::vector<Range> ranges;
   int64_t threads = 1;
+  const Stage *stage = nullptr; ///< the one that is performed
 
+  /// Whether the stage names the operand.
+  bool has(const std::string &name) const {
+    return stage->operands.contains(name);
+  }
   /// An operand of rows x columns elements. An optional one that the stage or
   /// the run lacks gives an empty View.
-  Result<View> operand(const Stage &stage, const char *name, int64_t rows,
-                       int64_t columns);
+  Result<View> operand(const std::string &name, int64_t rows, int64_t columns);
+  /// One that must have memory, unless it has no elements; the other only where
+  /// the stage names it.
+  Result<View> needed(const std::string &name, int64_t rows, int64_t columns);
+  Result<View> neededIfNamed(const std::string &name, int64_t rows,
+                             int64_t columns);
   /// A result; `local` is the storage of a "%name", which is made here and
   /// filled with NaN or -1.
-  Result<View> result(const Stage &stage, const char *name, int64_t rows,
-                      int64_t columns, Storage local = Storage::F32);
+  Result<View> result(const std::string &name, int64_t rows, int64_t columns,
+                      Storage local = Storage::F32);
+  Result<View> neededResult(const std::string &name, int64_t rows,
+                            int64_t columns, Storage local = Storage::F32);
   /// The extent of an operand's last dimension: of its value, or of a "%name".
-  Result<int64_t> columnsOf(const Stage &stage, const char *name) const;
-  Result<int64_t> rowsOf(const Stage &stage, const char *name) const;
+  Result<int64_t> columnsOf(const std::string &name) const;
+  Result<int64_t> rowsOf(const std::string &name) const;
 
   /// A Size or FirstExpert field, by its name.
-  Result<int64_t> size(const char *field) const;
-  /// The experts of a step of packing: fields first_expert and experts.
-  struct Experts {
-    int64_t first = 0, count = 0;
-  };
-  Result<Experts> experts() const;
-  int64_t integer(const Stage &stage, const char *attribute) const;
-  std::string word(const Stage &stage, const char *attribute) const;
+  Result<int64_t> size(const std::string &field) const;
+  /// Attributes of a stage; without them 0 and "".
+  static int64_t integer(const Stage &stage, const std::string &attribute);
+  int64_t integer(const std::string &name) const {
+    return integer(*stage, name);
+  }
+  std::string word(const std::string &attribute) const;
 
   /// All CTAs of the grid.
   int64_t ctas() const;
   /// Tokens that the grid's blocks cover when each has `blockTokens`.
   int64_t coveredTokens(int64_t tokens, int64_t blockTokens) const;
 
-  Error fail(const Stage &stage, const std::string &what) const;
+  template <typename... Args>
+  Error fail(fmt::format_string<Args...> text, Args &&...args) const {
+    return invalidManifest("host device, kernel '{}', stage {}: {}",
+                           kernel.name, stage->op,
+                           fmt::format(text, std::forward<Args>(args)...));
+  }
 
 private:
   struct Local {
@@ -99,7 +119,7 @@ private:
   };
   std::map<std::string, Local> locals;
 
-  Result<View> view(const Stage &stage, const char *name,
+  Result<View> view(const std::string &name,
                     const std::map<std::string, std::string> &names,
                     int64_t rows, int64_t columns);
   const ArgumentField *findField(std::string_view name) const;
@@ -116,34 +136,32 @@ public:
 inline constexpr int32_t kIdentityPlace = -2;
 
 /// The stage kernels, one file each. Each performs the whole launch.
-Result<void> runRoute(KernelRun &run, const Stage &stage);
-Result<void> runCount(KernelRun &run, const Stage &stage);
-Result<void> runBatch(KernelRun &run, const Stage &stage);
-Result<void> runPermute(KernelRun &run, const Stage &stage);
-Result<void> runPermuteColumns(KernelRun &run, const Stage &stage);
-Result<void> runGroupedMatmul(KernelRun &run, const Stage &stage);
-Result<void> runActivate(KernelRun &run, const Stage &stage);
-Result<void> runAmax(KernelRun &run, const Stage &stage);
-Result<void> runQuantize(KernelRun &run, const Stage &stage);
-Result<void> runDequantize(KernelRun &run, const Stage &stage);
-Result<void> runCombine(KernelRun &run, const Stage &stage);
-Result<void> runPackCopy(KernelRun &run, const Stage &stage);
-Result<void> runPackInterleave(KernelRun &run, const Stage &stage);
-Result<void> runPackStored(KernelRun &run, const Stage &stage);
-Result<void> runPackOrder(KernelRun &run, const Stage &stage);
-Result<void> runPackScales(KernelRun &run, const Stage &stage);
-Result<void> runPackCodes(KernelRun &run, const Stage &stage);
+Result<void> runRoute(KernelRun &run);
+Result<void> runCount(KernelRun &run);
+Result<void> runBatch(KernelRun &run);
+Result<void> runPermute(KernelRun &run);
+Result<void> runPermuteColumns(KernelRun &run);
+Result<void> runGroupedMatmul(KernelRun &run);
+Result<void> runActivate(KernelRun &run);
+Result<void> runAmax(KernelRun &run);
+Result<void> runQuantize(KernelRun &run);
+Result<void> runDequantize(KernelRun &run);
+Result<void> runCombine(KernelRun &run);
+Result<void> runPackCopy(KernelRun &run);
+Result<void> runPackInterleave(KernelRun &run);
+Result<void> runPackStored(KernelRun &run);
+Result<void> runPackOrder(KernelRun &run);
+Result<void> runPackScales(KernelRun &run);
+Result<void> runPackCodes(KernelRun &run);
 
 /// Cuts the `counts[e]` rows of each expert e, the first of which is
 /// `first[e]`, into tiles as moe.permute says, and writes them with their count
 /// and two zeros, for kernels that take tiles.
-Result<void> writeTiles(KernelRun &run, const Stage &stage,
-                        std::span<const int64_t> first,
+Result<void> writeTiles(KernelRun &run, std::span<const int64_t> first,
                         std::span<const int64_t> counts);
 
 /// The rows that each expert has of the `slots` that it could have.
-Result<std::vector<int64_t>>
-readExpertCounts(KernelRun &run, const Stage &stage, int64_t slots);
+Result<std::vector<int64_t>> readExpertCounts(KernelRun &run, int64_t slots);
 
 /// The largest magnitude, of none 0; NaN does not count.
 float largestOf(const float *values, int64_t count);
@@ -157,12 +175,12 @@ struct RowCount {
 
   bool isRow(int64_t row) const;
 };
-Result<RowCount> countRows(KernelRun &run, const Stage &stage);
+Result<RowCount> countRows(KernelRun &run);
 
 /// For each column of a weight of experts [first, first + count) the stored one
 /// that it is; an empty View where the stage has no operand `order`.
-Result<View> readOrder(KernelRun &run, const Stage &stage, int64_t first,
-                       int64_t count, int64_t columns);
+Result<View> readOrder(KernelRun &run, int64_t first, int64_t count,
+                       int64_t columns);
 
 /// Where gate and up rows stand: `interleave` of each in turn as packed (0: as
 /// stored), and as stored in one of three orders.
@@ -190,7 +208,7 @@ struct RowOrder {
   }
 
   /// By the stage's attributes interleave and gate_up_order.
-  static Result<RowOrder> of(KernelRun &run, const Stage &stage, int64_t size);
+  static Result<RowOrder> of(KernelRun &run, int64_t size);
 };
 
 } // namespace moec::host

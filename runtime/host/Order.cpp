@@ -22,37 +22,28 @@
 using namespace moec;
 using namespace moec::host;
 
-Result<void> moec::host::runPackOrder(KernelRun &run, const Stage &stage) {
-  const int64_t columns = run.integer(stage, "columns");
-  const int64_t group = run.integer(stage, "group");
-  Result<KernelRun::Experts> experts = run.experts();
-  if (!experts)
-    return experts.takeError();
-  if (columns < 1 || group < 1 || experts->first < 0 || experts->count < 1)
-    return run.fail(stage, fmt::format("expected columns, groups and experts "
-                                       "of at least 1, got {}, {}, {} from "
-                                       "expert {}",
-                                       columns, group, experts->count,
-                                       experts->first));
-  const int64_t last = experts->first + experts->count;
-  Result<View> index = run.operand(stage, "source", last, columns);
-  if (!index)
-    return index.takeError();
-  Result<View> order =
-      run.result(stage, "destination", last, columns, Storage::I32);
-  if (!order)
-    return order.takeError();
-  if (!*index || !*order)
-    return run.fail(stage, "expected memory for source and destination");
+Result<void> moec::host::runPackOrder(KernelRun &run) {
+  const int64_t columns = run.integer("columns");
+  const int64_t group = run.integer("group");
+  const int64_t first = TRY(run.size("first_expert"));
+  const int64_t experts = TRY(run.size("experts"));
+  if (columns < 1 || group < 1 || first < 0 || experts < 1)
+    return run.fail("expected columns, groups and experts of at least 1, got "
+                    "{}, {}, {} from expert {}",
+                    columns, group, experts, first);
+  const int64_t last = first + experts;
+  View index = TRY(run.needed("source", last, columns));
+  View order =
+      TRY(run.neededResult("destination", last, columns, Storage::I32));
   const int64_t groups = (columns + group - 1) / group;
-  for (int64_t e = experts->first; e < last; ++e) {
+  for (int64_t e = first; e < last; ++e) {
     std::vector<std::vector<int64_t>> members(static_cast<size_t>(groups));
     for (int64_t c = 0; c < columns; ++c) {
-      const int64_t g = index->integer(e, c);
+      const int64_t g = index.integer(e, c);
       if (g < 0 || g >= groups)
-        return run.fail(stage, fmt::format("expected groups below {}, column "
-                                           "{} of expert {} has {}",
-                                           groups, c, e, g));
+        return run.fail(
+            "expected groups below {}, column {} of expert {} has {}", groups,
+            c, e, g);
       members[static_cast<size_t>(g)].push_back(c);
     }
     int64_t next = 0;
@@ -60,104 +51,81 @@ Result<void> moec::host::runPackOrder(KernelRun &run, const Stage &stage) {
       const auto &of = members[static_cast<size_t>(g)];
       const int64_t expected = std::min(group, columns - g * group);
       if (static_cast<int64_t>(of.size()) != expected)
-        return run.fail(stage, fmt::format("expected {} columns of group {} of "
-                                           "expert {}, got {}",
-                                           expected, g, e, of.size()));
+        return run.fail("expected {} columns of group {} of expert {}, got {}",
+                        expected, g, e, of.size());
       for (int64_t c : of)
-        order->setInteger(e, next++, c);
+        order.setInteger(e, next++, c);
     }
   }
   return {};
 }
 
-Result<View> moec::host::readOrder(KernelRun &run, const Stage &stage,
-                                   int64_t first, int64_t count,
+Result<View> moec::host::readOrder(KernelRun &run, int64_t first, int64_t count,
                                    int64_t columns) {
-  Result<View> order = run.operand(stage, "order", first + count, columns);
-  if (!order || !*order)
+  View order = TRY(run.operand("order", first + count, columns));
+  if (!order)
     return order;
   for (int64_t e = first; e < first + count; ++e)
     for (int64_t c = 0; c < columns; ++c)
-      if (const int64_t from = order->integer(e, c);
-          from < 0 || from >= columns)
-        return run.fail(stage, fmt::format("expected columns below {}, got {} "
-                                           "for expert {}",
-                                           columns, from, e));
+      if (const int64_t from = order.integer(e, c); from < 0 || from >= columns)
+        return run.fail("expected columns below {}, got {} for expert {}",
+                        columns, from, e);
   return order;
 }
 
 /// Where each sorted row goes: to its pair where the stage has `rows`.
-static Result<std::vector<int64_t>>
-readPlaces(KernelRun &run, const Stage &stage, int64_t rows) {
-  Result<View> pairs = run.operand(stage, "rows", 1, rows);
-  if (!pairs)
-    return pairs.takeError();
+static Result<std::vector<int64_t>> readPlaces(KernelRun &run, int64_t rows) {
+  View pairs = TRY(run.operand("rows", 1, rows));
   std::vector<int64_t> places(static_cast<size_t>(rows));
   for (int64_t r = 0; r < rows; ++r) {
-    const int64_t place = *pairs ? pairs->integer(0, r) : r;
+    const int64_t place = pairs ? pairs.integer(0, r) : r;
     if (place < 0)
-      return run.fail(
-          stage, fmt::format("expected pairs >= 0, row {} has {}", r, place));
+      return run.fail("expected pairs >= 0, row {} has {}", r, place);
     places[static_cast<size_t>(r)] = place;
   }
   return places;
 }
 
-Result<void> moec::host::runPermuteColumns(KernelRun &run, const Stage &stage) {
-  const int64_t experts = run.integer(stage, "experts");
-  const int64_t columns = run.integer(stage, "columns");
-  const int64_t topK =
-      stage.operands.count("rows") ? run.integer(stage, "top_k") : 1;
+Result<void> moec::host::runPermuteColumns(KernelRun &run) {
+  const int64_t experts = run.integer("experts");
+  const int64_t columns = run.integer("columns");
+  const int64_t topK = run.has("rows") ? run.integer("top_k") : 1;
   if (experts < 1 || columns < 1 || topK < 1)
-    return run.fail(stage, fmt::format("expected experts, columns and top_k of "
-                                       "at least 1, got {}, {}, {}",
-                                       experts, columns, topK));
-  Result<View> offsets = run.operand(stage, "offsets", 1, experts + 1);
-  if (!offsets)
-    return offsets.takeError();
-  Result<View> order = readOrder(run, stage, 0, experts, columns);
+    return run.fail(
+        "expected experts, columns and top_k of at least 1, got {}, {}, {}",
+        experts, columns, topK);
+  View offsets = TRY(run.needed("offsets", 1, experts + 1));
+  View order = TRY(readOrder(run, 0, experts, columns));
   if (!order)
-    return order.takeError();
-  if (!*offsets || !*order)
-    return run.fail(stage, "expected memory for offsets and order");
+    return run.fail("expected memory for order");
   // One CTA a row.
-  const int64_t rows = std::min(offsets->integer(0, experts), run.ctas());
+  const int64_t rows = std::min(offsets.integer(0, experts), run.ctas());
   if (rows < 0)
-    return run.fail(stage, fmt::format("expected rows >= 0, offsets end with "
-                                       "{}",
-                                       rows));
-  Result<std::vector<int64_t>> places = readPlaces(run, stage, rows);
-  if (!places)
-    return places.takeError();
+    return run.fail("expected rows >= 0, offsets end with {}", rows);
+  std::vector<int64_t> places = TRY(readPlaces(run, rows));
   int64_t written = 0;
-  for (int64_t place : *places)
+  for (int64_t place : places)
     written = std::max(written, place + 1);
-  Result<View> input =
-      run.operand(stage, "input", (written + topK - 1) / topK, columns);
-  if (!input)
-    return input.takeError();
-  Result<View> result =
-      run.result(stage, "result", written, columns, input->storage);
-  if (!result)
-    return result.takeError();
+  View input = TRY(run.needed("input", (written + topK - 1) / topK, columns));
+  View result =
+      TRY(run.neededResult("result", written, columns, input.storage));
   if (rows == 0)
     return {};
-  if (!*input || !*result || input->storage != result->storage)
-    return run.fail(stage, "expected memory for input and result, of one "
-                           "element type");
+  if (input.storage != result.storage)
+    return run.fail("expected input and result of one element type");
   std::vector<int64_t> expertOf(static_cast<size_t>(rows), 0);
   for (int64_t e = 0; e < experts; ++e)
-    for (int64_t r = std::max<int64_t>(offsets->integer(0, e), 0);
-         r < std::min(offsets->integer(0, e + 1), rows); ++r)
+    for (int64_t r = std::max<int64_t>(offsets.integer(0, e), 0);
+         r < std::min(offsets.integer(0, e + 1), rows); ++r)
       expertOf[static_cast<size_t>(r)] = e;
-  const auto bytes = static_cast<size_t>(storageBytes(input->storage, 1));
+  const auto bytes = static_cast<size_t>(storageBytes(input.storage, 1));
   parallelFor(run.threads, rows, 16, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const int64_t place = (*places)[static_cast<size_t>(r)];
+      const int64_t place = places[static_cast<size_t>(r)];
       const int64_t expert = expertOf[static_cast<size_t>(r)];
       for (int64_t c = 0; c < columns; ++c)
-        std::memcpy(result->at(place, c),
-                    input->at(place / topK, order->integer(expert, c)), bytes);
+        std::memcpy(result.at(place, c),
+                    input.at(place / topK, order.integer(expert, c)), bytes);
     }
   });
   return {};

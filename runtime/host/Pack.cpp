@@ -28,24 +28,20 @@ namespace {
 
 struct PackStep {
   int64_t rows = 0, columns = 0, firstExpert = 0, experts = 0;
+  int64_t lastExpert() const { return firstExpert + experts; }
 };
 
-Result<PackStep> stepOf(KernelRun &run, const Stage &stage) {
+Result<PackStep> stepOf(KernelRun &run) {
   PackStep step;
-  step.rows = run.integer(stage, "rows");
-  step.columns = run.integer(stage, "columns");
-  Result<KernelRun::Experts> experts = run.experts();
-  if (!experts)
-    return experts.takeError();
-  step.firstExpert = experts->first;
-  step.experts = experts->count;
+  step.rows = run.integer("rows");
+  step.columns = run.integer("columns");
+  step.firstExpert = TRY(run.size("first_expert"));
+  step.experts = TRY(run.size("experts"));
   if (step.rows < 1 || step.columns < 1 || step.firstExpert < 0 ||
       step.experts < 1)
-    return run.fail(stage, fmt::format("expected rows, columns and experts of "
-                                       "at least 1, got {}, {}, {} from "
-                                       "expert {}",
-                                       step.rows, step.columns, step.experts,
-                                       step.firstExpert));
+    return run.fail("expected rows, columns and experts of at least 1, got {}, "
+                    "{}, {} from expert {}",
+                    step.rows, step.columns, step.experts, step.firstExpert);
   return step;
 }
 
@@ -69,68 +65,49 @@ Result<void> copyRows(KernelRun &run, const PackStep &step,
 }
 
 /// Scratch of one step, of the weight's element type or of bytes.
-Result<View> scratchOf(KernelRun &run, const Stage &stage, const PackStep &step,
-                       const View &weight, bool isResult) {
+Result<View> scratchOf(KernelRun &run, const PackStep &step, const View &weight,
+                       bool isResult) {
   auto view = [&](int64_t rows, int64_t columns) {
-    return isResult ? run.result(stage, "destination", rows, columns)
-                    : run.operand(stage, "source", rows, columns);
+    return isResult ? run.result("destination", rows, columns)
+                    : run.operand("source", rows, columns);
   };
   // Nothing is read of 0 rows; this tells the element type.
-  Result<View> scratch = view(0, step.columns);
-  if (!scratch)
-    return scratch;
+  View scratch = TRY(view(0, step.columns));
   int64_t rows = step.experts * step.rows;
-  bool isBytes = scratch->storage == Storage::I8;
-  scratch = isBytes ? view(1, rows * storageBytes(weight.storage, step.columns))
-                    : view(rows, step.columns);
-  if (scratch && (!*scratch || !weight ||
-                  (!isBytes && scratch->storage != weight.storage)))
-    return run.fail(stage, "expected memory for source and destination, of one "
-                           "element type or scratch of i8");
+  bool isBytes = scratch.storage == Storage::I8;
+  scratch =
+      TRY(isBytes ? view(1, rows * storageBytes(weight.storage, step.columns))
+                  : view(rows, step.columns));
+  if (!scratch || !weight || (!isBytes && scratch.storage != weight.storage))
+    return run.fail("expected memory for source and destination, of one "
+                    "element type or scratch of i8");
   return scratch;
 }
 
 } // namespace
 
-Result<void> moec::host::runPackCopy(KernelRun &run, const Stage &stage) {
-  Result<PackStep> step = stepOf(run, stage);
-  if (!step)
-    return step.takeError();
-  Result<View> weight = run.operand(
-      stage, "source", (step->firstExpert + step->experts) * step->rows,
-      step->columns);
-  if (!weight)
-    return weight.takeError();
-  Result<View> scratch =
-      scratchOf(run, stage, *step, *weight, /*isResult=*/true);
-  if (!scratch)
-    return scratch.takeError();
-  return copyRows(run, *step, weight->at(step->firstExpert * step->rows),
-                  scratch->data, weight->storage,
+Result<void> moec::host::runPackCopy(KernelRun &run) {
+  PackStep step = TRY(stepOf(run));
+  View weight = TRY(run.operand(
+      "source", (step.firstExpert + step.experts) * step.rows, step.columns));
+  View scratch = TRY(scratchOf(run, step, weight, /*isResult=*/true));
+  return copyRows(run, step, weight.at(step.firstExpert * step.rows),
+                  scratch.data, weight.storage,
                   [](int64_t row) { return row; });
 }
 
-Result<void> moec::host::runPackInterleave(KernelRun &run, const Stage &stage) {
-  Result<PackStep> step = stepOf(run, stage);
-  if (!step)
-    return step.takeError();
-  Result<RowOrder> order = RowOrder::of(run, stage, step->rows);
-  if (!order)
-    return order.takeError();
-  if (order->interleave < 1)
-    return run.fail(stage, "expected rows that are interleaved, got 0");
-  Result<View> weight = run.result(
-      stage, "destination", (step->firstExpert + step->experts) * step->rows,
-      step->columns);
-  if (!weight)
-    return weight.takeError();
-  Result<View> scratch =
-      scratchOf(run, stage, *step, *weight, /*isResult=*/false);
-  if (!scratch)
-    return scratch.takeError();
-  return copyRows(run, *step, scratch->data,
-                  weight->at(step->firstExpert * step->rows), weight->storage,
-                  [&](int64_t row) { return order->at(row).stored; });
+Result<void> moec::host::runPackInterleave(KernelRun &run) {
+  PackStep step = TRY(stepOf(run));
+  RowOrder order = TRY(RowOrder::of(run, step.rows));
+  if (order.interleave < 1)
+    return run.fail("expected rows that are interleaved, got 0");
+  View weight = TRY(run.result("destination",
+                               (step.firstExpert + step.experts) * step.rows,
+                               step.columns));
+  View scratch = TRY(scratchOf(run, step, weight, /*isResult=*/false));
+  return copyRows(run, step, scratch.data,
+                  weight.at(step.firstExpert * step.rows), weight.storage,
+                  [&](int64_t row) { return order.at(row).stored; });
 }
 
 namespace {
@@ -171,18 +148,17 @@ struct StoredMatrix {
   }
 };
 
-Result<StoredMatrix> storedMatrix(KernelRun &run, const Stage &stage,
-                                  const PackStep &step) {
+Result<StoredMatrix> storedMatrix(KernelRun &run, const PackStep &step) {
   StoredMatrix made;
   made.rows = step.rows, made.columns = step.columns;
-  made.bits = run.integer(stage, "bits");
-  made.rowsLast = stage.attributes.at("rows_last").get<bool>();
-  made.rowsPerWord = run.integer(stage, "rows_per_word");
-  made.columnsPerWord = run.integer(stage, "columns_per_word");
-  made.added = static_cast<uint32_t>(run.integer(stage, "added"));
-  made.flipped = static_cast<uint32_t>(run.integer(stage, "flipped"));
-  made.powers = stage.attributes.value("powers", false);
-  std::istringstream words(run.word(stage, "slots"));
+  made.bits = run.integer("bits");
+  made.rowsLast = run.stage->attributes.at("rows_last").get<bool>();
+  made.rowsPerWord = run.integer("rows_per_word");
+  made.columnsPerWord = run.integer("columns_per_word");
+  made.added = static_cast<uint32_t>(run.integer("added"));
+  made.flipped = static_cast<uint32_t>(run.integer("flipped"));
+  made.powers = run.stage->attributes.value("powers", false);
+  std::istringstream words(run.word("slots"));
   for (int64_t slot = 0; words >> slot;)
     made.slots.push_back(slot);
   constexpr int64_t kWordBits = 32;
@@ -199,67 +175,48 @@ Result<StoredMatrix> storedMatrix(KernelRun &run, const Stage &stage,
     right &= made.bits % 8 == 0 && made.bits <= kWordBits;
   }
   if (!right)
-    return run.fail(
-        stage, fmt::format("expected rows and columns of whole words of 32 "
-                           "bits with a slot for each element, got {} x {} "
-                           "elements of {} bits, {} x {} in a word, in slots "
-                           "'{}'",
-                           made.rows, made.columns, made.bits, made.rowsPerWord,
-                           made.columnsPerWord, run.word(stage, "slots")));
+    return run.fail("expected rows and columns of whole words of 32 bits with "
+                    "a slot for each element, got {} x {} elements of {} bits, "
+                    "{} x {} in a word, in slots '{}'",
+                    made.rows, made.columns, made.bits, made.rowsPerWord,
+                    made.columnsPerWord, run.word("slots"));
   return made;
 }
 
 } // namespace
 
-Result<void> moec::host::runPackStored(KernelRun &run, const Stage &stage) {
-  Result<PackStep> step = stepOf(run, stage);
-  if (!step)
-    return step.takeError();
-  Result<StoredMatrix> matrix = storedMatrix(run, stage, *step);
-  if (!matrix)
-    return matrix.takeError();
-  Result<RowOrder> order = RowOrder::of(run, stage, step->rows);
-  if (!order)
-    return order.takeError();
+Result<void> moec::host::runPackStored(KernelRun &run) {
+  PackStep step = TRY(stepOf(run));
+  StoredMatrix matrix = TRY(storedMatrix(run, step));
+  RowOrder order = TRY(RowOrder::of(run, step.rows));
   // Of one expert all elements stand behind each other, whatever their shape.
-  Result<View> weight =
-      run.result(stage, "destination", step->firstExpert + step->experts,
-                 step->rows * step->columns);
-  if (!weight)
-    return weight.takeError();
-  Result<View> scratch =
-      run.operand(stage, "source", 1, step->experts * matrix->bytes());
-  if (!scratch)
-    return scratch.takeError();
-  if (!*scratch || !*weight || scratch->storage != Storage::I8)
-    return run.fail(stage, "expected memory for source and destination, and "
-                           "a source of i8");
-  Result<View> columns =
-      readOrder(run, stage, step->firstExpert, step->experts, step->columns);
-  if (!columns)
-    return columns.takeError();
-  if (matrix->powers && (matrix->bits != 8 || weight->storage != Storage::F32))
-    return run.fail(stage,
-                    fmt::format("expected powers of two of 8 bits that become "
-                                "f32, got {} bits",
-                                matrix->bits));
-  const int64_t bits = storageBits(weight->storage);
-  const int64_t rowBytes = storageBytes(weight->storage, step->columns);
-  std::byte *destination = weight->at(step->firstExpert);
+  View weight = TRY(run.result("destination", step.firstExpert + step.experts,
+                               step.rows * step.columns));
+  View scratch = TRY(run.operand("source", 1, step.experts * matrix.bytes()));
+  if (!scratch || !weight || scratch.storage != Storage::I8)
+    return run.fail(
+        "expected memory for source and destination, and a source of i8");
+  View columns =
+      TRY(readOrder(run, step.firstExpert, step.experts, step.columns));
+  if (matrix.powers && (matrix.bits != 8 || weight.storage != Storage::F32))
+    return run.fail(
+        "expected powers of two of 8 bits that become f32, got {} bits",
+        matrix.bits);
+  const int64_t bits = storageBits(weight.storage);
+  const int64_t rowBytes = storageBytes(weight.storage, step.columns);
+  std::byte *destination = weight.at(step.firstExpert);
   parallelFor(
-      run.threads, step->experts * step->rows, 16,
+      run.threads, step.experts * step.rows, 16,
       [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
-          const std::byte *from =
-              scratch->data + i / step->rows * matrix->bytes();
+          const std::byte *from = scratch.data + i / step.rows * matrix.bytes();
           std::byte *row = destination + i * rowBytes;
-          const int64_t stored = order->at(i % step->rows).stored;
-          for (int64_t c = 0; c < step->columns; ++c) {
+          const int64_t stored = order.at(i % step.rows).stored;
+          for (int64_t c = 0; c < step.columns; ++c) {
             const int64_t column =
-                *columns
-                    ? columns->integer(step->firstExpert + i / step->rows, c)
-                    : c;
-            const uint32_t element = matrix->load(from, stored, column);
+                columns ? columns.integer(step.firstExpert + i / step.rows, c)
+                        : c;
+            const uint32_t element = matrix.load(from, stored, column);
             if (bits == 4) {
               const auto nibble = static_cast<uint8_t>(element << c % 2 * 4);
               row[c / 2] = (c % 2 ? row[c / 2] : std::byte{0}) |

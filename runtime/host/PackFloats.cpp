@@ -48,44 +48,39 @@ struct Groups {
     return place * across() + column / groupColumns;
   }
 
-  static Result<Groups> of(KernelRun &run, const Stage &stage);
+  static Result<Groups> of(KernelRun &run);
 };
 
-Result<Groups> Groups::of(KernelRun &run, const Stage &stage) {
+Result<Groups> Groups::of(KernelRun &run) {
   Groups made;
-  made.rows = run.integer(stage, "rows");
-  made.columns = run.integer(stage, "columns");
-  made.parts = run.integer(stage, "parts");
-  made.alternate = stage.attributes.at("alternate").get<bool>();
-  made.groupRows = run.integer(stage, "group_rows");
-  made.groupColumns = run.integer(stage, "group_columns");
-  Result<KernelRun::Experts> experts = run.experts();
-  if (!experts)
-    return experts.takeError();
-  made.firstExpert = experts->first;
-  made.experts = experts->count;
+  made.rows = run.integer("rows");
+  made.columns = run.integer("columns");
+  made.parts = run.integer("parts");
+  made.alternate = run.stage->attributes.at("alternate").get<bool>();
+  made.groupRows = run.integer("group_rows");
+  made.groupColumns = run.integer("group_columns");
+  made.firstExpert = TRY(run.size("first_expert"));
+  made.experts = TRY(run.size("experts"));
   const bool right = made.rows >= 1 && made.columns >= 1 && made.parts >= 1 &&
                      made.rows % made.parts == 0 && made.groupRows >= 0 &&
                      made.groupColumns >= 0 && made.firstExpert >= 0 &&
                      made.experts >= 1;
   if (!right)
-    return run.fail(stage, fmt::format("expected rows of whole parts, columns, "
-                                       "groups and experts, got {} x {} in {} "
-                                       "parts and groups of {} x {}, {} "
-                                       "experts from expert {}",
-                                       made.rows, made.columns, made.parts,
-                                       made.groupRows, made.groupColumns,
-                                       made.experts, made.firstExpert));
+    return run.fail(
+        "expected rows of whole parts, columns, groups and experts, got {} x "
+        "{} in {} parts and groups of {} x {}, {} experts from expert {}",
+        made.rows, made.columns, made.parts, made.groupRows, made.groupColumns,
+        made.experts, made.firstExpert);
   made.format.groupRows = made.groupRows == 0 ? -1 : made.groupRows;
   made.format.groupColumns = made.groupColumns == 0 ? -1 : made.groupColumns;
-  made.format.element = run.word(stage, "element");
-  made.format.scale = run.word(stage, "scale_type");
+  made.format.element = run.word("element");
+  made.format.scale = run.word("scale_type");
   made.format.second = made.format.scale == "f8E4M3FN";
-  made.format.zeroPoint = stage.attributes.at("zero_points").get<bool>();
-  made.format.scaleRule = stage.attributes.value("scale_rule", "");
+  made.format.zeroPoint = run.stage->attributes.at("zero_points").get<bool>();
+  made.format.scaleRule = run.stage->attributes.value("scale_rule", "");
   Result<WeightRules> rules = WeightRules::of(made.format);
   if (!rules)
-    return run.fail(stage, rules.error().message);
+    return run.fail("{}", rules.error().message);
   made.rules = *rules;
   if (made.groupRows == 0)
     made.groupRows = made.partRows();
@@ -106,61 +101,42 @@ std::vector<float> rowOf(Storage storage, const std::byte *weights,
 /// The second scale of a part, 1 where there is none.
 float secondOf(const View &second, const Groups &groups, int64_t expert,
                int64_t part) {
-  float made = 1;
-  if (second)
-    loadFloats(Storage::F32, second.at(0, expert * groups.parts + part), 1,
-               &made);
-  return made;
+  return second ? second.number(0, expert * groups.parts + part) : 1;
 }
 
-Result<View> numbersOf(KernelRun &run, const Stage &stage, const char *name,
-                       const Groups &groups, int64_t perExpert) {
-  return run.operand(stage, name, 1,
+Result<View> numbersOf(KernelRun &run, const char *name, const Groups &groups,
+                       int64_t perExpert) {
+  return run.operand(name, 1,
                      (groups.firstExpert + groups.experts) * perExpert);
 }
 
 } // namespace
 
-Result<void> moec::host::runPackScales(KernelRun &run, const Stage &stage) {
-  Result<Groups> read = Groups::of(run, stage);
-  if (!read)
-    return read.takeError();
-  const Groups &groups = *read;
-  const std::string number = run.word(stage, "number");
+Result<void> moec::host::runPackScales(KernelRun &run) {
+  const Groups groups = TRY(Groups::of(run));
+  const std::string number = run.word("number");
   const WeightRules &rules = groups.rules;
   const bool isSecond = number == "second_scale";
   const bool isZero = number == "zero_point";
   if (!isSecond && !isZero && number != "scale")
-    return run.fail(stage, fmt::format("expected number second_scale, scale or "
-                                       "zero_point, got '{}'",
-                                       number));
+    return run.fail(
+        "expected number second_scale, scale or zero_point, got '{}'", number);
   const int64_t perExpert = groups.count();
   const int64_t all = groups.firstExpert + groups.experts;
-  Result<View> source =
-      run.operand(stage, "source", all * groups.rows, groups.columns);
-  if (!source)
-    return source.takeError();
-  Result<View> destination =
-      run.result(stage, "destination", 1, all * perExpert);
-  if (!destination)
-    return destination.takeError();
-  Result<View> scale = numbersOf(run, stage, "scale", groups, perExpert);
-  if (!scale)
-    return scale.takeError();
-  Result<View> second =
-      numbersOf(run, stage, "second_scale", groups, groups.parts);
-  if (!second)
-    return second.takeError();
+  View source = TRY(run.operand("source", all * groups.rows, groups.columns));
+  View destination = TRY(run.result("destination", 1, all * perExpert));
+  View scale = TRY(numbersOf(run, "scale", groups, perExpert));
+  View second = TRY(numbersOf(run, "second_scale", groups, groups.parts));
   const Storage made = isSecond ? Storage::F32
                        : isZero ? Storage::I8
                                 : rules.scales();
   const bool keptAsFloat =
-      !isSecond && !isZero && rules.keptAsFloat(destination->storage);
-  if (!*source || !*destination ||
-      (destination->storage != made && !keptAsFloat) ||
-      bool(*scale) != isZero || (isZero && !rules.keeps(scale->storage)))
-    return run.fail(stage, "expected memory for source and destination, of the "
-                           "number's type, and scales beside zero points");
+      !isSecond && !isZero && rules.keptAsFloat(destination.storage);
+  if (!source || !destination ||
+      (destination.storage != made && !keptAsFloat) || bool(scale) != isZero ||
+      (isZero && !rules.keeps(scale.storage)))
+    return run.fail("expected memory for source and destination, of the "
+                    "number's type, and scales beside zero points");
   parallelFor(run.threads, groups.experts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t e = begin; e < end; ++e) {
       const int64_t expert = groups.firstExpert + e;
@@ -168,7 +144,7 @@ Result<void> moec::host::runPackScales(KernelRun &run, const Stage &stage) {
       std::vector<int64_t> parts(static_cast<size_t>(perExpert));
       for (int64_t r = 0; r < groups.rows; ++r) {
         const std::vector<float> values = rowOf(
-            source->storage, source->data, groups, expert * groups.rows + r);
+            source.storage, source.data, groups, expert * groups.rows + r);
         for (int64_t c = 0; c < groups.columns; ++c) {
           const auto at = static_cast<size_t>(groups.numberOf(r, c));
           ranges[at].take(values[static_cast<size_t>(c)]);
@@ -178,15 +154,15 @@ Result<void> moec::host::runPackScales(KernelRun &run, const Stage &stage) {
       for (int64_t i = 0; i < perExpert; ++i) {
         const WeightRange range = ranges[static_cast<size_t>(i)];
         const int64_t at = expert * perExpert + i;
-        std::byte *to = destination->at(0, at);
+        std::byte *to = destination.at(0, at);
         const float outer =
-            secondOf(*second, groups, expert, parts[static_cast<size_t>(i)]);
+            secondOf(second, groups, expert, parts[static_cast<size_t>(i)]);
         if (isSecond) {
           const float value = rules.secondScale(range.largest());
           storeFloats(Storage::F32, &value, 1, to);
         } else if (isZero) {
           *to = static_cast<std::byte>(rules.zeroPoint(
-              range, rules.factor(scale->storage, scale->at(0, at), outer)));
+              range, rules.factor(scale.storage, scale.at(0, at), outer)));
         } else if (keptAsFloat) {
           std::byte power = {};
           rules.storeScale(range, outer, &power);
@@ -201,67 +177,51 @@ Result<void> moec::host::runPackScales(KernelRun &run, const Stage &stage) {
   return {};
 }
 
-Result<void> moec::host::runPackCodes(KernelRun &run, const Stage &stage) {
-  Result<Groups> read = Groups::of(run, stage);
-  if (!read)
-    return read.takeError();
-  const Groups &groups = *read;
+Result<void> moec::host::runPackCodes(KernelRun &run) {
+  const Groups groups = TRY(Groups::of(run));
   const WeightRules &rules = groups.rules;
-  Result<RowOrder> order = RowOrder::of(run, stage, groups.rows);
-  if (!order)
-    return order.takeError();
-  const Storage stored = storageOf(run.word(stage, "stored"));
+  RowOrder order = TRY(RowOrder::of(run, groups.rows));
+  const Storage stored = storageOf(run.word("stored"));
   const int64_t all = groups.firstExpert + groups.experts;
   const int64_t perExpert = groups.count();
-  Result<View> source = run.operand(stage, "source", 1,
-                                    groups.experts * groups.rows *
-                                        storageBytes(stored, groups.columns));
-  if (!source)
-    return source.takeError();
-  Result<View> destination =
-      run.result(stage, "destination", all * groups.rows, groups.columns);
-  if (!destination)
-    return destination.takeError();
-  Result<View> scale = numbersOf(run, stage, "scale", groups, perExpert);
-  if (!scale)
-    return scale.takeError();
-  Result<View> second =
-      numbersOf(run, stage, "second_scale", groups, groups.parts);
-  if (!second)
-    return second.takeError();
-  Result<View> zero = numbersOf(run, stage, "zero_point", groups, perExpert);
-  if (!zero)
-    return zero.takeError();
+  View source = TRY(run.operand("source", 1,
+                                groups.experts * groups.rows *
+                                    storageBytes(stored, groups.columns)));
+  View destination =
+      TRY(run.result("destination", all * groups.rows, groups.columns));
+  View scale = TRY(numbersOf(run, "scale", groups, perExpert));
+  View second = TRY(numbersOf(run, "second_scale", groups, groups.parts));
+  View zero = TRY(numbersOf(run, "zero_point", groups, perExpert));
   const int64_t bits = storageBits(rules.codes());
-  if (!*source || !*destination || !*scale || source->storage != Storage::I8 ||
-      !rules.keeps(scale->storage) || destination->storage != rules.codes() ||
-      bool(*zero) != groups.format.zeroPoint ||
-      bool(*second) != groups.format.second || groups.columns * bits % 8 != 0)
-    return run.fail(stage, "expected memory for a source of i8, scales as the "
-                           "format has them and a destination of its codes, "
-                           "rows of which are whole bytes");
+  if (!source || !destination || !scale || source.storage != Storage::I8 ||
+      !rules.keeps(scale.storage) || destination.storage != rules.codes() ||
+      bool(zero) != groups.format.zeroPoint ||
+      bool(second) != groups.format.second || groups.columns * bits % 8 != 0)
+    return run.fail(
+        "expected memory for a source of i8, scales as the format has them and "
+        "a destination of its codes, rows of which are whole bytes");
   parallelFor(
       run.threads, groups.experts * groups.rows, 16,
       [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           const int64_t inStep = i / groups.rows;
           const int64_t expert = groups.firstExpert + inStep;
-          const int64_t row = order->at(i % groups.rows).stored;
+          const int64_t row = order.at(i % groups.rows).stored;
           const std::vector<float> values =
-              rowOf(stored, source->data, groups, inStep * groups.rows + row);
+              rowOf(stored, source.data, groups, inStep * groups.rows + row);
           const float outer =
-              secondOf(*second, groups, expert, groups.partOf(row));
+              secondOf(second, groups, expert, groups.partOf(row));
           std::byte *to =
-              destination->at(expert * groups.rows + i % groups.rows);
+              destination.at(expert * groups.rows + i % groups.rows);
           std::fill_n(to, groups.columns * bits / 8, std::byte{0});
           for (int64_t c = 0; c < groups.columns; ++c) {
             const int64_t at = expert * perExpert + groups.numberOf(row, c);
             const auto middle =
-                *zero ? static_cast<uint8_t>(*zero->at(0, at)) : uint8_t{0};
+                zero ? static_cast<uint8_t>(*zero.at(0, at)) : uint8_t{0};
             const unsigned code =
                 unsigned{rules.code(
                     values[static_cast<size_t>(c)],
-                    rules.factor(scale->storage, scale->at(0, at), outer),
+                    rules.factor(scale.storage, scale.at(0, at), outer),
                     middle)}
                 << c * bits % 8;
             to[c * bits / 8] |= static_cast<std::byte>(code & 0xff);

@@ -20,97 +20,74 @@
 using namespace moec;
 using namespace moec::host;
 
-Result<void> moec::host::runPermute(KernelRun &run, const Stage &stage) {
-  int64_t experts = run.integer(stage, "experts");
-  int64_t localBegin = run.integer(stage, "local_begin");
-  int64_t local = run.integer(stage, "local_experts");
-  int64_t topK = run.integer(stage, "top_k");
-  int64_t blockTokens = run.integer(stage, "block_tokens");
+Result<void> moec::host::runPermute(KernelRun &run) {
+  int64_t experts = run.integer("experts");
+  int64_t localBegin = run.integer("local_begin");
+  int64_t local = run.integer("local_experts");
+  int64_t topK = run.integer("top_k");
+  int64_t blockTokens = run.integer("block_tokens");
   if (local < 1 || localBegin + local > experts || topK < 1 || blockTokens < 1)
-    return run.fail(stage,
-                    fmt::format("expected local experts within {} and top_k "
-                                "and block_tokens of at least 1, got {}+{}, "
-                                "{}, {}",
-                                experts, localBegin, local, topK, blockTokens));
-  Result<int64_t> size = run.size("tokens");
-  if (!size)
-    return size.takeError();
-  int64_t tokens = run.coveredTokens(*size, blockTokens);
-  int64_t allBlocks = (*size + blockTokens - 1) / blockTokens;
+    return run.fail("expected local experts within {} and top_k and "
+                    "block_tokens of at least 1, got {}+{}, {}, {}",
+                    experts, localBegin, local, topK, blockTokens);
+  int64_t size = TRY(run.size("tokens"));
+  int64_t tokens = run.coveredTokens(size, blockTokens);
+  int64_t allBlocks = (size + blockTokens - 1) / blockTokens;
   int64_t blocks = (tokens + blockTokens - 1) / blockTokens;
 
-  Result<View> ids = run.operand(stage, "topk_ids", tokens, topK);
-  if (!ids)
-    return ids.takeError();
-  Result<View> blockCounts =
-      run.operand(stage, "block_counts", allBlocks, experts);
-  if (!blockCounts)
-    return blockCounts.takeError();
-  Result<View> offsets =
-      run.result(stage, "offsets", 1, local + 1, Storage::I32);
-  if (!offsets)
-    return offsets.takeError();
-  Result<View> positions =
-      run.result(stage, "positions", tokens, topK, Storage::I32);
-  if (!positions)
-    return positions.takeError();
-  Result<View> counts = run.result(stage, "counts", 1, local, Storage::I32);
-  if (!counts)
-    return counts.takeError();
-  if (!*ids || !*blockCounts || !*offsets || !*positions)
-    return run.fail(stage, "expected memory for its operands and results");
+  View ids = TRY(run.needed("topk_ids", tokens, topK));
+  View blockCounts = TRY(run.needed("block_counts", allBlocks, experts));
+  View offsets = TRY(run.neededResult("offsets", 1, local + 1, Storage::I32));
+  View positions =
+      TRY(run.neededResult("positions", tokens, topK, Storage::I32));
+  View counts = TRY(run.result("counts", 1, local, Storage::I32));
 
   // next[e]: where the next pair of local expert e goes.
   std::vector<int64_t> offset(local + 1), next(local);
   for (int64_t e = 0; e < local; ++e) {
     int64_t count = 0;
     for (int64_t block = 0; block < allBlocks; ++block) {
-      int64_t here = blockCounts->integer(block, localBegin + e);
+      int64_t here = blockCounts.integer(block, localBegin + e);
       if (here < 0 || here > blockTokens * topK)
-        return run.fail(stage, fmt::format("expected 0 to {} pairs in a block, "
-                                           "block_counts has {} for expert {} "
-                                           "in block {}",
-                                           blockTokens * topK, here,
-                                           localBegin + e, block));
+        return run.fail("expected 0 to {} pairs in a block, block_counts has "
+                        "{} for expert {} in block {}",
+                        blockTokens * topK, here, localBegin + e, block);
       count += here;
     }
     next[e] = offset[e];
     offset[e + 1] = offset[e] + count;
   }
   int64_t rowTotal = offset[local];
-  Result<View> rows = run.result(stage, "rows", 1, rowTotal, Storage::I32);
-  if (!rows)
-    return rows.takeError();
+  View rows = TRY(run.neededResult("rows", 1, rowTotal, Storage::I32));
 
   for (int64_t block = 0; block < blocks; ++block) {
     std::vector<int64_t> first = next;
     int64_t end = std::min(tokens, (block + 1) * blockTokens);
     for (int64_t token = block * blockTokens; token < end; ++token)
       for (int64_t k = 0; k < topK; ++k) {
-        int64_t e = ids->integer(token, k) - localBegin;
+        int64_t e = ids.integer(token, k) - localBegin;
         if (e < 0 || e >= local) {
-          positions->setInteger(token, k, -1);
+          positions.setInteger(token, k, -1);
           continue;
         }
         int64_t position = next[e]++;
         if (position >= offset[e + 1])
-          return run.fail(
-              stage, fmt::format("expected block_counts to hold every "
-                                 "pair, expert {} has more than {}",
-                                 localBegin + e, offset[e + 1] - offset[e]));
-        positions->setInteger(token, k, position);
-        rows->setInteger(0, position, token * topK + k);
+          return run.fail("expected block_counts to hold every pair, expert {} "
+                          "has more than {}",
+                          localBegin + e, offset[e + 1] - offset[e]);
+        positions.setInteger(token, k, position);
+        rows.setInteger(0, position, token * topK + k);
       }
     for (int64_t e = 0; e < local; ++e)
-      next[e] = first[e] + blockCounts->integer(block, localBegin + e);
+      next[e] = first[e] + blockCounts.integer(block, localBegin + e);
   }
   for (int64_t e = 0; e <= local; ++e)
-    offsets->setInteger(0, e, offset[e]);
+    offsets.setInteger(0, e, offset[e]);
   std::vector<int64_t> own(local);
   for (int64_t e = 0; e < local; ++e)
     own[e] = offset[e + 1] - offset[e];
-  if (*counts)
+  if (counts)
     for (int64_t e = 0; e < local; ++e)
-      counts->setInteger(0, e, own[e]);
-  return writeTiles(run, stage, {offset.data(), own.size()}, own);
+      counts.setInteger(0, e, own[e]);
+  return writeTiles(run, {offset.data(), own.size()}, own);
 }

@@ -46,32 +46,20 @@ struct Rows {
   View input, weights;
   int64_t pairs = 1;
 
-  static Result<Rows> read(KernelRun &run, const Stage &stage, int64_t rows,
-                           int64_t columns) {
+  static Result<Rows> read(KernelRun &run, int64_t rows, int64_t columns) {
     Rows made;
-    made.pairs = std::max<int64_t>(run.integer(stage, "pairs"), 1);
+    made.pairs = std::max<int64_t>(run.integer("pairs"), 1);
     const int64_t inputs = (rows + made.pairs - 1) / made.pairs;
-    Result<View> input = run.operand(stage, "input", inputs, columns),
-                 weights =
-                     run.operand(stage, "row_weights", inputs, made.pairs);
-    if (!input)
-      return input.takeError();
-    if (!weights)
-      return weights.takeError();
-    if (rows > 0 &&
-        (!*input || (stage.operands.count("row_weights") && !*weights)))
-      return run.fail(stage, "expected memory for input and row_weights");
-    made.input = *input, made.weights = *weights;
+    made.input = TRY(run.needed("input", inputs, columns));
+    made.weights = TRY(run.neededIfNamed("row_weights", inputs, made.pairs));
     return made;
   }
 
   void load(int64_t row, int64_t first, int64_t count, float *values) const {
     loadFloats(input.storage, input.at(row / pairs, first), count, values);
-    float weight = 1;
     if (!weights)
       return;
-    loadFloats(weights.storage, weights.at(row / pairs, row % pairs), 1,
-               &weight);
+    const float weight = weights.number(row / pairs, row % pairs);
     for (int64_t i = 0; i < count; ++i)
       values[i] *= weight;
   }
@@ -90,47 +78,33 @@ bool RowCount::isRow(int64_t row) const {
   return ofExperts.empty() || row % slots < ofExperts[row / slots];
 }
 
-Result<RowCount> moec::host::countRows(KernelRun &run, const Stage &stage) {
+Result<RowCount> moec::host::countRows(KernelRun &run) {
   RowCount count;
-  if (stage.operands.count("offsets")) {
-    Result<int64_t> entries = run.columnsOf(stage, "offsets");
-    if (!entries)
-      return entries.takeError();
-    Result<View> offsets = run.operand(stage, "offsets", 1, *entries);
-    if (!offsets)
-      return offsets.takeError();
-    if (!*offsets || *entries < 1)
-      return run.fail(stage, "expected memory for offsets");
-    count.rows = offsets->integer(0, *entries - 1);
+  if (run.has("offsets")) {
+    int64_t entries = TRY(run.columnsOf("offsets"));
+    if (entries < 1)
+      return run.fail("expected offsets of one or more experts");
+    View offsets = TRY(run.needed("offsets", 1, entries));
+    count.rows = offsets.integer(0, entries - 1);
   } else {
-    Result<int64_t> tokens = run.size("tokens");
-    if (!tokens)
-      return tokens.takeError();
-    count.rows = *tokens;
+    count.rows = TRY(run.size("tokens"));
   }
-  if (stage.operands.count("expert_num_tokens")) {
-    Result<std::vector<int64_t>> ofExperts =
-        readExpertCounts(run, stage, count.rows);
-    if (!ofExperts)
-      return ofExperts.takeError();
+  if (run.has("expert_num_tokens")) {
+    count.ofExperts = TRY(readExpertCounts(run, count.rows));
     count.slots = count.rows;
-    count.ofExperts = std::move(*ofExperts);
     // Up to the last one that there is.
     count.rows = 0;
     for (size_t e = 0; e < count.ofExperts.size(); ++e)
       if (count.ofExperts[e] > 0)
         count.rows = int64_t(e) * count.slots + count.ofExperts[e];
   }
-  const int64_t pairs = std::max<int64_t>(run.integer(stage, "pairs"), 1);
+  const int64_t pairs = std::max<int64_t>(run.integer("pairs"), 1);
   if (count.rows < 0)
-    return run.fail(stage,
-                    fmt::format("expected rows >= 0, got {}", count.rows));
+    return run.fail("expected rows >= 0, got {}", count.rows);
   count.counted = count.rows;
-  Result<View> valid = run.operand(stage, "valid_tokens", 1, 1);
-  if (!valid)
-    return valid.takeError();
-  if (*valid)
-    count.counted = std::clamp<int64_t>(valid->integer(0), 0, count.rows);
+  View valid = TRY(run.operand("valid_tokens", 1, 1));
+  if (valid)
+    count.counted = std::clamp<int64_t>(valid.integer(0), 0, count.rows);
   count.rows *= pairs;
   count.counted *= pairs;
   return count;
@@ -143,15 +117,15 @@ namespace {
 int64_t quantizingCtas(const KernelRun &run, int64_t tokens) {
   const std::vector<Stage> &stages = run.kernel.stages;
   auto find = [&](std::string_view op) {
-    return std::find_if(stages.begin(), stages.end(),
-                        [&](const Stage &s) { return s.op == op; });
+    return std::ranges::find_if(stages,
+                                [&](const Stage &s) { return s.op == op; });
   };
   if (find("grouped_matmul") != stages.end())
     return std::numeric_limits<int32_t>::max();
   auto count = find("count");
   if (count == stages.end())
     return run.ctas();
-  int64_t block = run.integer(*count, "block_tokens");
+  int64_t block = KernelRun::integer(*count, "block_tokens");
   bool alone = find("permute") != stages.end() || block < 1;
   int64_t routing =
       alone ? run.kernel.cluster[0] : (tokens + block - 1) / block;
@@ -175,42 +149,30 @@ ScaleOf scaleOf(Storage storage, bool ofTensor, int64_t groupColumns,
 
 } // namespace
 
-Result<void> moec::host::runAmax(KernelRun &run, const Stage &stage) {
-  int64_t blockRows = run.integer(stage, "block_rows");
+Result<void> moec::host::runAmax(KernelRun &run) {
+  int64_t blockRows = run.integer("block_rows");
   if (blockRows < 1)
-    return run.fail(stage, fmt::format("expected block_rows of at least 1, got "
-                                       "{}",
-                                       blockRows));
-  Result<RowCount> count = countRows(run, stage);
-  if (!count)
-    return count.takeError();
-  Result<int64_t> columns = run.columnsOf(stage, "input");
-  if (!columns)
-    return columns.takeError();
-  int64_t rows = count->counted;
+    return run.fail("expected block_rows of at least 1, got {}", blockRows);
+  RowCount count = TRY(countRows(run));
+  int64_t columns = TRY(run.columnsOf("input"));
+  int64_t rows = count.counted;
   int64_t blocks = std::min((rows + blockRows - 1) / blockRows, run.ctas());
-  Result<Rows> input = Rows::read(run, stage, rows, *columns);
-  if (!input)
-    return input.takeError();
-  Result<View> maxima = run.result(stage, "block_amax", 1, blocks);
-  if (!maxima)
-    return maxima.takeError();
+  Rows input = TRY(Rows::read(run, rows, columns));
+  View maxima = TRY(run.neededResult("block_amax", 1, blocks));
   if (blocks == 0)
     return {};
-  if (!*maxima)
-    return run.fail(stage, "expected memory for block_amax");
   parallelFor(run.threads, blocks, 1, [&](int64_t begin, int64_t end) {
-    std::vector<float> row(*columns);
+    std::vector<float> row(columns);
     for (int64_t block = begin; block < end; ++block) {
       float largest = 0;
       int64_t last = std::min((block + 1) * blockRows, rows);
       for (int64_t r = block * blockRows; r < last; ++r) {
-        if (!count->isRow(r))
+        if (!count.isRow(r))
           continue;
-        input->load(r, 0, *columns, row.data());
-        largest = moe::fmaxf(largest, largestOf(row.data(), *columns));
+        input.load(r, 0, columns, row.data());
+        largest = moe::fmaxf(largest, largestOf(row.data(), columns));
       }
-      storeFloats(maxima->storage, &largest, 1, maxima->at(0, block));
+      storeFloats(maxima.storage, &largest, 1, maxima.at(0, block));
     }
   });
   return {};
@@ -218,118 +180,84 @@ Result<void> moec::host::runAmax(KernelRun &run, const Stage &stage) {
 
 /// The number of all values: the largest stored one, or their largest
 /// magnitude.
-static Result<float> numberOfAll(KernelRun &run, const Stage &stage,
-                                 const RowCount &count, const char *name,
-                                 int64_t blockRows) {
-  Result<int64_t> entries = run.columnsOf(stage, name);
-  if (!entries)
-    return entries.takeError();
+static Result<float> numberOfAll(KernelRun &run, const RowCount &count,
+                                 const char *name, int64_t blockRows) {
+  int64_t entries = TRY(run.columnsOf(name));
   if (std::string_view(name) == "block_amax")
     entries = (count.counted + blockRows - 1) / blockRows;
-  Result<View> view = run.operand(stage, name, 1, *entries);
-  if (!view)
-    return view.takeError();
-  if (*entries > 0 && !*view)
-    return run.fail(stage, fmt::format("expected memory for {}", name));
-  std::vector<float> values(*entries);
-  if (*entries > 0)
-    loadFloats(view->storage, view->at(0), *entries, values.data());
-  return largestOf(values.data(), *entries);
+  View view = TRY(run.needed(name, 1, entries));
+  std::vector<float> values(entries);
+  if (entries > 0)
+    loadFloats(view.storage, view.at(0), entries, values.data());
+  return largestOf(values.data(), entries);
 }
 
 /// Data that are what codes stand for.
-static Result<void> runEmulated(KernelRun &run, const Stage &stage) {
-  Result<Emulation> emulation = Emulation::read(run, stage);
-  if (!emulation)
-    return emulation.takeError();
-  Result<RowCount> count = countRows(run, stage);
-  if (!count)
-    return count.takeError();
-  Result<int64_t> columns = run.columnsOf(stage, "input");
-  if (!columns)
-    return columns.takeError();
+static Result<void> runEmulated(KernelRun &run) {
+  Emulation emulation = TRY(Emulation::read(run));
+  RowCount count = TRY(countRows(run));
+  int64_t columns = TRY(run.columnsOf("input"));
   // What the grid lacks stays as it was.
-  const int64_t ctas = quantizingCtas(run, count->rows);
-  const int64_t unit = emulation->unit();
-  const int64_t units = (*columns + unit - 1) / unit;
-  const bool wholeRows = emulation->takesWholeRows();
+  const int64_t ctas = quantizingCtas(run, count.rows);
+  const int64_t unit = emulation.unit();
+  const int64_t units = (columns + unit - 1) / unit;
+  const bool wholeRows = emulation.takesWholeRows();
   const int64_t ofCta =
       wholeRows
-          ? std::max<int64_t>(run.kernel.threads / threadsPerRow(*columns), 1)
+          ? std::max<int64_t>(run.kernel.threads / threadsPerRow(columns), 1)
           : run.kernel.threads / (unit / 8);
   const int64_t items =
-      std::min(count->rows * (wholeRows ? 1 : units), ctas * ofCta);
+      std::min(count.rows * (wholeRows ? 1 : units), ctas * ofCta);
   const int64_t rows = wholeRows ? items : (items + units - 1) / units;
-  Result<Rows> input = Rows::read(run, stage, rows, *columns);
-  if (!input)
-    return input.takeError();
-  Result<View> data = run.result(stage, "data", rows, *columns);
-  if (!data)
-    return data.takeError();
+  Rows input = TRY(Rows::read(run, rows, columns));
+  View data = TRY(run.neededResult("data", rows, columns));
   if (rows == 0)
     return {};
-  if (!*data)
-    return run.fail(stage, "expected memory for data");
   float ofAll = 0;
   for (const char *name : {"static_scale", "static_second_scale", "block_amax"})
-    if (stage.operands.count(name)) {
-      Result<float> number =
-          numberOfAll(run, stage, *count, name,
-                      std::max<int64_t>(run.integer(stage, "block_rows"), 1));
-      if (!number)
-        return number.takeError();
-      ofAll = *number;
-    }
+    if (run.has(name))
+      ofAll = TRY(numberOfAll(run, count, name,
+                              std::max<int64_t>(run.integer("block_rows"), 1)));
   parallelFor(run.threads, rows, 4, [&](int64_t begin, int64_t end) {
-    std::vector<float> values(*columns);
+    std::vector<float> values(columns);
     for (int64_t row = begin; row < end; ++row) {
-      if (!count->isRow(row))
+      if (!count.isRow(row))
         continue;
-      input->load(row, 0, *columns, values.data());
-      emulation->run(values.data(), *columns, ofAll);
+      input.load(row, 0, columns, values.data());
+      emulation.run(values.data(), columns, ofAll);
       const int64_t there =
-          wholeRows ? *columns
-                    : std::min(*columns, (items - row * units) * unit);
-      storeFloats(data->storage, values.data(), there, data->at(row, 0));
+          wholeRows ? columns : std::min(columns, (items - row * units) * unit);
+      storeFloats(data.storage, values.data(), there, data.at(row, 0));
     }
   });
   return {};
 }
 
-Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
-  if (stage.attributes.contains("emulates"))
-    return runEmulated(run, stage);
-  int64_t groupRows = run.integer(stage, "group_rows");
-  int64_t groupColumns = run.integer(stage, "group_columns");
-  int64_t blockRows = run.integer(stage, "block_rows");
-  bool isDynamic = stage.attributes.value("dynamic", false);
-  bool isScaled = stage.results.count("scale");
+Result<void> moec::host::runQuantize(KernelRun &run) {
+  if (run.stage->attributes.contains("emulates"))
+    return runEmulated(run);
+  int64_t groupRows = run.integer("group_rows");
+  int64_t groupColumns = run.integer("group_columns");
+  int64_t blockRows = run.integer("block_rows");
+  bool isDynamic = run.stage->attributes.value("dynamic", false);
+  bool isScaled = run.stage->results.contains("scale");
   bool ofTensor = groupRows == 0 && groupColumns == 0;
-  const std::string rule = stage.attributes.value("scale_rule", "");
+  const std::string rule = run.stage->attributes.value("scale_rule", "");
   if (!rule.empty() && (rule != "ceil" || groupColumns == 0))
-    return run.fail(stage, fmt::format("expected scale_rule ceil of groups of "
-                                       "columns, got '{}' of groups of {} x "
-                                       "{}",
-                                       rule, groupRows, groupColumns));
+    return run.fail("expected scale_rule ceil of groups of columns, got '{}' "
+                    "of groups of {} x {}",
+                    rule, groupRows, groupColumns);
   if (!ofTensor && (groupRows != 1 || !isDynamic))
-    return run.fail(stage, fmt::format("expected a scale of all values or "
-                                       "dynamic ones of a row, got groups of "
-                                       "{} x {}{}",
-                                       groupRows, groupColumns,
-                                       isDynamic ? "" : ", static"));
+    return run.fail("expected a scale of all values or dynamic ones of a row, "
+                    "got groups of {} x {}{}",
+                    groupRows, groupColumns, isDynamic ? "" : ", static");
   if (ofTensor && blockRows < 1)
-    return run.fail(stage, fmt::format("expected block_rows of at least 1, got "
-                                       "{}",
-                                       blockRows));
-  Result<RowCount> count = countRows(run, stage);
-  if (!count)
-    return count.takeError();
-  Result<int64_t> columns = run.columnsOf(stage, "input");
-  if (!columns)
-    return columns.takeError();
-  int64_t group = groupColumns ? groupColumns : *columns;
-  int64_t groups = (*columns + group - 1) / group;
-  int64_t rows = count->rows;
+    return run.fail("expected block_rows of at least 1, got {}", blockRows);
+  RowCount count = TRY(countRows(run));
+  int64_t columns = TRY(run.columnsOf("input"));
+  int64_t group = groupColumns ? groupColumns : columns;
+  int64_t groups = (columns + group - 1) / group;
+  int64_t rows = count.rows;
   // What the grid lacks is not quantized.
   int64_t ctas = quantizingCtas(run, rows);
   int64_t threads = run.kernel.threads;
@@ -337,44 +265,35 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
     rows = std::min(rows, ctas * blockRows);
   else if (groupColumns == 0)
     rows = std::min(
-        rows, ctas * std::max<int64_t>(threads / threadsPerRow(*columns), 1));
+        rows, ctas * std::max<int64_t>(threads / threadsPerRow(columns), 1));
   int64_t items = rows * groups;
   if (!ofTensor && groupColumns != 0)
     items = std::min(items, ctas * (threads / kLanesPerGroup));
-  Result<Rows> input = Rows::read(run, stage, rows, *columns);
-  if (!input)
-    return input.takeError();
-  Result<View> data = run.result(stage, "data", rows, *columns, Storage::E4M3);
-  if (!data)
-    return data.takeError();
-  Result<View> scales =
-      run.result(stage, "scale", ofTensor ? 1 : rows, ofTensor ? 1 : groups);
-  if (!scales)
-    return scales.takeError();
+  Rows input = TRY(Rows::read(run, rows, columns));
+  View data = TRY(run.neededResult("data", rows, columns, Storage::E4M3));
+  View scales;
+  if (isScaled)
+    scales = TRY(
+        run.neededResult("scale", ofTensor ? 1 : rows, ofTensor ? 1 : groups));
   if (rows == 0)
     return {};
-  if (!*data || (isScaled && !*scales))
-    return run.fail(stage, "expected memory for data and scale");
   const ScaleOf scale =
-      scaleOf(data->storage, ofTensor, groupColumns, !rule.empty());
+      scaleOf(data.storage, ofTensor, groupColumns, !rule.empty());
   float all = 1;
   if (ofTensor && isScaled) {
-    Result<float> number =
-        numberOfAll(run, stage, *count,
-                    isDynamic ? "block_amax" : "static_scale", blockRows);
-    if (!number)
-      return number.takeError();
-    all = isDynamic ? scale(*number) : *number;
-    storeFloats(scales->storage, &all, 1, scales->at(0));
+    float number = TRY(numberOfAll(
+        run, count, isDynamic ? "block_amax" : "static_scale", blockRows));
+    all = isDynamic ? scale(number) : number;
+    storeFloats(scales.storage, &all, 1, scales.at(0));
   }
   parallelFor(run.threads, items, 64, [&](int64_t begin, int64_t end) {
     std::vector<float> values(group);
     for (int64_t item = begin; item < end; ++item) {
       int64_t row = item / groups, first = item % groups * group;
-      if (!count->isRow(row))
+      if (!count.isRow(row))
         continue;
-      int64_t size = std::min(group, *columns - first);
-      input->load(row, first, size, values.data());
+      int64_t size = std::min(group, columns - first);
+      input.load(row, first, size, values.data());
       if (ofTensor && isScaled) {
         float inverse = 1.0f / all;
         for (int64_t i = 0; i < size; ++i)
@@ -383,10 +302,9 @@ Result<void> moec::host::runQuantize(KernelRun &run, const Stage &stage) {
         const float divisor = scale(largestOf(values.data(), size));
         for (int64_t i = 0; i < size; ++i)
           values[i] /= divisor;
-        storeFloats(scales->storage, &divisor, 1,
-                    scales->at(row, item % groups));
+        storeFloats(scales.storage, &divisor, 1, scales.at(row, item % groups));
       }
-      storeFloats(data->storage, values.data(), size, data->at(row, first));
+      storeFloats(data.storage, values.data(), size, data.at(row, first));
     }
   });
   return {};

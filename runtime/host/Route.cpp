@@ -173,7 +173,7 @@ private:
       for (int64_t g = 0; g < method.groups; ++g) {
         std::vector<uint32_t> own(keys.begin() + g * method.groupSize(),
                                   keys.begin() + (g + 1) * method.groupSize());
-        std::sort(own.begin(), own.end(), std::greater<>());
+        std::ranges::sort(own, std::greater<>());
         worth[g] = own[0];
         if (!method.bias.empty() && own.size() > 1)
           worth[g] = routing::keyOfLogit(routing::logitOfKey(own[0]) +
@@ -252,39 +252,29 @@ private:
 
 /// The row that `word` of the stage names.
 template <typename Row, size_t N>
-Result<Row> rowOf(KernelRun &run, const Stage &stage, const char *word,
-                  const Row (&rows)[N]) {
-  std::string value = run.word(stage, word), known;
+Result<Row> rowOf(KernelRun &run, const char *word, const Row (&rows)[N]) {
+  std::string value = run.word(word), known;
   for (const Row &row : rows) {
     if (row.name == value)
       return row;
     known += (known.empty() ? "" : ", ") + std::string(row.name);
   }
-  return run.fail(stage,
-                  fmt::format("expected {} {}, got '{}'", word, known, value));
+  return run.fail("expected {} {}, got '{}'", word, known, value);
 }
 
-Result<Method> readMethod(KernelRun &run, const Stage &stage) {
+Result<Method> readMethod(KernelRun &run) {
   Method method;
-  method.experts = run.integer(stage, "experts");
-  method.topK = run.integer(stage, "top_k");
-  method.groups = run.integer(stage, "groups");
-  method.topGroups = run.integer(stage, "top_groups");
-  Result<ScoreRow> score = rowOf(run, stage, "score", kScores);
-  if (!score)
-    return score.takeError();
-  Result<SelectRow> select = rowOf(run, stage, "select", kSelects);
-  if (!select)
-    return select.takeError();
-  Result<NormalizeRow> normalize = rowOf(run, stage, "normalize", kNormalizes);
-  if (!normalize)
-    return normalize.takeError();
-  method.score = *score, method.select = select->name;
-  method.normalize = *normalize;
+  method.experts = run.integer("experts");
+  method.topK = run.integer("top_k");
+  method.groups = run.integer("groups");
+  method.topGroups = run.integer("top_groups");
+  method.score = TRY(rowOf(run, "score", kScores));
+  SelectRow select = TRY(rowOf(run, "select", kSelects));
+  method.select = select.name;
+  method.normalize = TRY(rowOf(run, "normalize", kNormalizes));
   if (method.experts < 1 || method.topK < 1 || method.topK > method.experts)
-    return run.fail(stage, fmt::format("expected 1 <= top_k <= experts, got {} "
-                                       "and {}",
-                                       method.topK, method.experts));
+    return run.fail("expected 1 <= top_k <= experts, got {} and {}",
+                    method.topK, method.experts);
   const bool perGroup = method.select == "top_k_per_group";
   if (method.groups < 0 || (perGroup && method.groups == 0) ||
       (method.groups > 0 &&
@@ -292,28 +282,23 @@ Result<Method> readMethod(KernelRun &run, const Stage &stage) {
         method.topGroups > method.groups ||
         method.topK > method.groupSize() * method.topGroups ||
         (perGroup && method.topK % method.groups))))
-    return run.fail(
-        stage, fmt::format("expected groups that divide the experts and hold "
-                           "top_k of them, got {} of {} for {} experts",
-                           method.topGroups, method.groups, method.experts));
+    return run.fail("expected groups that divide the experts and hold top_k of "
+                    "them, got {} of {} for {} experts",
+                    method.topGroups, method.groups, method.experts);
   auto factor = [&](const char *name, float &value) {
-    auto found = stage.attributes.find(name);
-    if (found != stage.attributes.end() && found->is_number())
+    auto found = run.stage->attributes.find(name);
+    if (found != run.stage->attributes.end() && found->is_number())
       value = found->get<float>();
   };
   factor("scale", method.scale);
   factor("output_scale", method.outputScale);
   for (auto [name, values] : {std::pair{"routing_bias", &method.bias},
                               std::pair{"expert_scale", &method.expertScale}}) {
-    if (!stage.operands.count(name))
+    if (!run.has(name))
       continue;
-    Result<View> view = run.operand(stage, name, 1, method.experts);
-    if (!view)
-      return view.takeError();
-    if (!*view)
-      return run.fail(stage, fmt::format("expected memory for {}", name));
+    View view = TRY(run.needed(name, 1, method.experts));
     values->resize(method.experts);
-    loadFloats(view->storage, view->at(0), method.experts, values->data());
+    loadFloats(view.storage, view.at(0), method.experts, values->data());
   }
   return method;
 }
@@ -323,22 +308,21 @@ struct Placement {
   View replicas, replicaCount, map, gate;
   int64_t experts = 0, physical = 0, shared = 0, zero = 0, localBegin = 0;
 
-  static Result<Placement> read(KernelRun &run, const Stage &stage,
-                                int64_t experts, int64_t tokens) {
+  static Result<Placement> read(KernelRun &run, int64_t experts,
+                                int64_t tokens) {
     Placement made;
     made.experts = experts;
-    made.physical = run.integer(stage, "physical_experts");
-    made.zero = run.integer(stage, "zero");
+    made.physical = run.integer("physical_experts");
+    made.zero = run.integer("zero");
     if (made.zero < 0 || made.zero >= experts)
-      return run.fail(stage,
-                      fmt::format("expected zero of at least 0 and below "
-                                  "the {} experts, got {}",
-                                  experts, made.zero));
+      return run.fail(
+          "expected zero of at least 0 and below the {} experts, got {}",
+          experts, made.zero);
     if (made.physical == 0)
       made.physical = experts - made.zero;
-    made.shared = run.integer(stage, "shared");
-    made.localBegin = run.integer(stage, "local_begin");
-    const int64_t slots = run.integer(stage, "replica_slots");
+    made.shared = run.integer("shared");
+    made.localBegin = run.integer("local_begin");
+    const int64_t slots = run.integer("replica_slots");
     struct Row {
       const char *name;
       int64_t rows, columns;
@@ -348,19 +332,11 @@ struct Placement {
          {Row{"logical_to_physical", experts, slots, &made.replicas},
           {"replica_count", 1, experts, &made.replicaCount},
           {"expert_map", 1, made.physical, &made.map},
-          {"shared_gate", tokens, 1, &made.gate}}) {
-      if (!stage.operands.count(row.name))
-        continue;
-      Result<View> view = run.operand(stage, row.name, row.rows, row.columns);
-      if (!view)
-        return view.takeError();
-      if (tokens > 0 && !*view)
-        return run.fail(stage, fmt::format("expected memory for {}", row.name));
-      *row.view = *view;
-    }
+          {"shared_gate", tokens, 1, &made.gate}})
+      *row.view = TRY(run.neededIfNamed(row.name, row.rows, row.columns));
     if (made.replicas && (slots < 1 || !made.replicaCount))
-      return run.fail(stage, "expected replica_count and replica_slots of at "
-                             "least 1 with logical_to_physical");
+      return run.fail("expected replica_count and replica_slots of at least 1 "
+                      "with logical_to_physical");
     return made;
   }
 
@@ -385,83 +361,45 @@ struct Placement {
   }
 
   float sharedWeight(int64_t token) const {
-    float value = 0;
-    if (!gate)
-      return 1.0f;
-    loadFloats(gate.storage, gate.at(token), 1, &value);
-    return routing::weightOfGate(value);
+    return gate ? routing::weightOfGate(gate.number(token)) : 1.0f;
   }
 };
 
 } // namespace
 
-Result<void> moec::host::runRoute(KernelRun &run, const Stage &stage) {
-  Result<Method> read = readMethod(run, stage);
-  if (!read)
-    return read.takeError();
-  const Method &method = *read;
+Result<void> moec::host::runRoute(KernelRun &run) {
+  const Method method = TRY(readMethod(run));
 
-  Result<int64_t> size = run.size("tokens");
-  if (!size)
-    return size.takeError();
+  int64_t size = TRY(run.size("tokens"));
   // The stage that groups tokens in blocks says how many a CTA takes.
-  int64_t tokens = *size;
+  int64_t tokens = size;
   for (const Stage &other : run.kernel.stages)
-    if (int64_t block = run.integer(other, "block_tokens"))
-      tokens = run.coveredTokens(*size, block);
+    if (int64_t block = KernelRun::integer(other, "block_tokens"))
+      tokens = run.coveredTokens(size, block);
 
-  Result<View> logits = run.operand(stage, "logits", tokens, method.experts);
-  if (!logits)
-    return logits.takeError();
-  Result<View> givenIds = run.operand(stage, "given_ids", tokens, method.topK);
-  if (!givenIds)
-    return givenIds.takeError();
-  Result<View> givenWeights =
-      run.operand(stage, "given_weights", tokens, method.topK);
-  if (!givenWeights)
-    return givenWeights.takeError();
-  Result<View> valid = run.operand(stage, "valid_tokens", 1, 1);
-  if (!valid)
-    return valid.takeError();
-  Result<Placement> placement =
-      Placement::read(run, stage, method.experts, tokens);
-  if (!placement)
-    return placement.takeError();
-  const int64_t pairs = method.topK + placement->shared;
+  View logits = TRY(run.operand("logits", tokens, method.experts));
+  View givenIds = TRY(run.operand("given_ids", tokens, method.topK));
+  View givenWeights = TRY(run.operand("given_weights", tokens, method.topK));
+  View valid = TRY(run.operand("valid_tokens", 1, 1));
+  Placement placement = TRY(Placement::read(run, method.experts, tokens));
+  const int64_t pairs = method.topK + placement.shared;
   // Token ids, and the rows of the table that they name.
   View tokenIds, table;
   if (method.select == "table") {
-    const int64_t known = run.integer(stage, "table_rows");
-    Result<View> ids = run.operand(stage, "token_ids", 1, tokens),
-                 rows = run.operand(stage, "hash_table", known, method.topK);
-    if (!ids)
-      return ids.takeError();
-    if (!rows)
-      return rows.takeError();
-    tokenIds = *ids, table = *rows;
-    if (*logits && (!tokenIds || !table))
-      return run.fail(stage, "expected memory for token_ids and hash_table");
+    const int64_t known = run.integer("table_rows");
+    tokenIds = TRY(run.operand("token_ids", 1, tokens));
+    table = TRY(run.operand("hash_table", known, method.topK));
+    if (logits && (!tokenIds || !table))
+      return run.fail("expected memory for token_ids and hash_table");
   }
-  Result<View> topkIds =
-      run.result(stage, "topk_ids", tokens, pairs, Storage::I32);
-  if (!topkIds)
-    return topkIds.takeError();
-  Result<View> topkWeights = run.result(stage, "topk_weights", tokens, pairs);
-  if (!topkWeights)
-    return topkWeights.takeError();
-  Result<View> ids = run.result(stage, "ids", tokens, pairs);
-  if (!ids)
-    return ids.takeError();
-  Result<View> weights = run.result(stage, "weights", tokens, pairs);
-  if (!weights)
-    return weights.takeError();
-  if (!*logits && (!*givenIds || !*givenWeights))
-    return Error{
-        ErrorCode::InvalidArgument,
-        "expected logits, or given_ids and given_weights, got neither"};
-  if (!*topkIds || !*topkWeights)
-    return run.fail(stage, "expected memory for topk_ids and topk_weights");
-  int64_t validTokens = *valid ? valid->integer(0) : *size;
+  View topkIds = TRY(run.neededResult("topk_ids", tokens, pairs, Storage::I32));
+  View topkWeights = TRY(run.neededResult("topk_weights", tokens, pairs));
+  View ids = TRY(run.result("ids", tokens, pairs));
+  View weights = TRY(run.result("weights", tokens, pairs));
+  if (!logits && (!givenIds || !givenWeights))
+    return invalidArgument(
+        "expected logits, or given_ids and given_weights, got neither");
+  int64_t validTokens = valid ? valid.integer(0) : size;
 
   parallelFor(run.threads, tokens, 64, [&](int64_t begin, int64_t end) {
     std::vector<float> row(method.experts), chosen(pairs);
@@ -469,45 +407,45 @@ Result<void> moec::host::runRoute(KernelRun &run, const Stage &stage) {
     TokenRouter router(method);
     for (int64_t token = begin; token < end; ++token) {
       if (token >= validTokens) {
-        std::fill(selected.begin(), selected.end(), -1);
-        std::fill(chosen.begin(), chosen.end(), 0.0f);
-      } else if (*logits) {
-        loadFloats(logits->storage, logits->at(token), method.experts,
+        std::ranges::fill(selected, -1);
+        std::ranges::fill(chosen, 0.0f);
+      } else if (logits) {
+        loadFloats(logits.storage, logits.at(token), method.experts,
                    row.data());
         router.route(row, token, table ? &table : nullptr,
                      tokenIds ? tokenIds.integer(0, token) : 0, selected.data(),
                      chosen.data());
       } else {
         for (int64_t k = 0; k < method.topK; ++k) {
-          int64_t id = givenIds->integer(token, k);
+          int64_t id = givenIds.integer(token, k);
           // Whatever 32 bits cannot hold names no expert.
           selected[k] =
               id == static_cast<int32_t>(id) ? static_cast<int32_t>(id) : -1;
         }
-        loadFloats(givenWeights->storage, givenWeights->at(token), method.topK,
+        loadFloats(givenWeights.storage, givenWeights.at(token), method.topK,
                    chosen.data());
       }
       for (int64_t k = 0; k < method.topK; ++k)
-        placed[k] = placement->placeOf(selected[k], token * method.topK + k);
-      for (int64_t j = 0; j < placement->shared && token < validTokens; ++j) {
+        placed[k] = placement.placeOf(selected[k], token * method.topK + k);
+      for (int64_t j = 0; j < placement.shared && token < validTokens; ++j) {
         const int64_t k = method.topK + j;
         selected[k] = static_cast<int32_t>(method.experts + j);
-        placed[k] = static_cast<int32_t>(placement->physical + j);
-        chosen[k] = placement->sharedWeight(token);
+        placed[k] = static_cast<int32_t>(placement.physical + j);
+        chosen[k] = placement.sharedWeight(token);
       }
       if (token >= validTokens)
-        std::fill(placed.begin(), placed.end(), -1);
+        std::ranges::fill(placed, -1);
       for (int64_t k = 0; k < pairs; ++k) {
-        topkIds->setInteger(token, k, placed[k]);
-        if (*ids)
-          ids->setInteger(token, k, selected[k]);
+        topkIds.setInteger(token, k, placed[k]);
+        if (ids)
+          ids.setInteger(token, k, selected[k]);
       }
-      if (*weights)
-        storeFloats(weights->storage, chosen.data(), pairs, weights->at(token));
+      if (weights)
+        storeFloats(weights.storage, chosen.data(), pairs, weights.at(token));
       for (int64_t k = 0; k < method.topK; ++k)
         chosen[k] *= method.outputScale;
-      storeFloats(topkWeights->storage, chosen.data(), pairs,
-                  topkWeights->at(token));
+      storeFloats(topkWeights.storage, chosen.data(), pairs,
+                  topkWeights.at(token));
     }
   });
   return {};

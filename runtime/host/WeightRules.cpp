@@ -122,16 +122,13 @@ Result<WeightRules> WeightRules::of(const WeightFormat &format) {
   };
   made.rules = choose();
   if (!made.rules.code)
-    return Error{
-        ErrorCode::Refused,
-        fmt::format("no rule makes {} with scales of {}{}{}; accepted: f8, f6 "
-                    "and f4 types, i8 and i4, with scales of f32, f16 or bf16, "
-                    "floats also with those of f8E8M0FNU, or of f8E4M3FN "
-                    "below one of f32, i4 also with zero points",
-                    format.element,
-                    format.scale.empty() ? "none" : format.scale,
-                    format.second ? " below one of f32" : "",
-                    format.zeroPoint ? " and zero points" : "")};
+    return refused("no rule makes {} with scales of {}{}{}; accepted: f8, f6 "
+                   "and f4 types, i8 and i4, with scales of f32, f16 or bf16, "
+                   "floats also with those of f8E8M0FNU, or of f8E4M3FN below "
+                   "one of f32, i4 also with zero points",
+                   format.element, format.scale.empty() ? "none" : format.scale,
+                   format.second ? " below one of f32" : "",
+                   format.zeroPoint ? " and zero points" : "");
   return made;
 }
 

@@ -96,8 +96,6 @@ Result<std::string> moec::runtime::readBuildId(const std::string &path) {
     return fileError("cannot read", path);
   if (auto id = findBuildId(file); !id.empty())
     return id;
-  auto hash = sha256File(path);
-  if (!hash)
-    return hash.takeError();
-  return "sha256:" + *hash;
+  auto hash = TRY(sha256File(path));
+  return "sha256:" + hash;
 }

@@ -104,15 +104,13 @@ static Result<std::string> readOwn(const Descriptor &entry,
                                    const std::string &name,
                                    const std::string &folder) {
   constexpr uint64_t kMostBytes = uint64_t(256) << 20;
-  Result<Descriptor> file = openRegularAt(entry, name, folder);
-  if (!file)
-    return file.takeError();
-  std::string why = foreignOwner(*file);
+  Descriptor file = TRY(openRegularAt(entry, name, folder));
+  std::string why = foreignOwner(file);
   if (why.empty())
-    why = openToOthers(*file);
+    why = openToOthers(file);
   if (!why.empty())
-    return Error{ErrorCode::FileSystem, fmt::format("{}: {}", name, why)};
-  return readAll(*file, kMostBytes, joinPath(folder, name));
+    return Error(ErrorCode::FileSystem, "{}: {}", name, why);
+  return readAll(file, kMostBytes, joinPath(folder, name));
 }
 
 KernelCache::Lookup KernelCache::lookUp(const Recipe &recipe,
@@ -198,10 +196,8 @@ static Result<void> writeEntry(const Recipe &recipe, const Cubin &cubin,
       files.emplace_back("headers/" + name, header->text);
   for (const auto &[name, bytes] : files) {
     std::string path = joinPath(folder, name);
-    if (auto made = createFolders(parentFolder(path)); !made)
-      return made;
-    if (auto written = write(path, bytes); !written)
-      return written;
+    TRY(createFolders(parentFolder(path)));
+    TRY(write(path, bytes));
   }
   return {};
 }
@@ -233,15 +229,13 @@ void KernelCache::store(const Recipe &recipe, const Cubin &cubin,
 
 static Error strictMiss(const Recipe &recipe, const std::string &root,
                         const std::string &unusable) {
-  return Error{
-      ErrorCode::StrictMiss,
-      fmt::format("strict mode: kernel {} for {} is neither in the package nor "
-                  "in the cache ({}{}) and would have to be compiled; fill the "
-                  "cache with moec-run --prebuild, or ship the package with "
-                  "its cubins",
-                  recipe.entry, recipe.arch, root.empty() ? "none" : root,
-                  unusable.empty() ? ""
-                                   : ", whose entry is not used: " + unusable)};
+  return Error(ErrorCode::StrictMiss,
+               "strict mode: kernel {} for {} is neither in the package nor in "
+               "the cache ({}{}) and would have to be compiled; fill the cache "
+               "with moec-run --prebuild, or ship the package with its cubins",
+               recipe.entry, recipe.arch, root.empty() ? "none" : root,
+               unusable.empty() ? ""
+                                : ", whose entry is not used: " + unusable);
 }
 
 Result<CachedCubin> KernelCache::getUnshared(const Recipe &recipe, bool strict,
@@ -275,9 +269,7 @@ Result<CachedCubin> KernelCache::getUnshared(const Recipe &recipe, bool strict,
     foreign = entry.foreign;
   }
   auto start = std::chrono::steady_clock::now();
-  auto cubin = compile(recipe);
-  if (!cubin)
-    return cubin.takeError();
+  auto cubin = TRY(compile(recipe));
   double milliseconds = std::chrono::duration<double, std::milli>(
                             std::chrono::steady_clock::now() - start)
                             .count();
@@ -289,9 +281,9 @@ Result<CachedCubin> KernelCache::getUnshared(const Recipe &recipe, bool strict,
         folder, foreign, recipe.entry);
   } else if (!root.empty()) {
     removeOldDamaged(parentFolder(folder));
-    store(recipe, *cubin, folder);
+    store(recipe, cubin, folder);
   }
-  return CachedCubin{std::move(cubin->bytes), CubinSource::Compiled,
+  return CachedCubin{std::move(cubin.bytes), CubinSource::Compiled,
                      milliseconds};
 }
 
@@ -322,9 +314,8 @@ Result<CachedCubin> KernelCache::get(const Recipe &recipe, bool strict,
     try {
       return getUnshared(recipe, strict, compile);
     } catch (const std::exception &exception) {
-      return Error{
-          ErrorCode::Internal,
-          fmt::format("kernel {}: {}", recipe.entry, exception.what())};
+      return Error(ErrorCode::Internal, "kernel {}: {}", recipe.entry,
+                   exception.what());
     }
   };
   auto result = std::make_shared<const Result<CachedCubin>>(guarded());

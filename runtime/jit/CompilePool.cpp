@@ -57,10 +57,9 @@ public:
       return it->second;
     auto file = files.files.find(path);
     if (file == files.files.end())
-      return Error{ErrorCode::DamagedPackage,
-                   fmt::format("kernel {} needs the file {}, which the package "
-                               "lacks",
-                               kernel.name, path)};
+      return Error(ErrorCode::DamagedPackage,
+                   "kernel {} needs the file {}, which the package lacks",
+                   kernel.name, path);
     auto text = std::make_shared<const HashedText>(file->second);
     texts.emplace(path, text);
     return SharedText(text);
@@ -78,15 +77,10 @@ static Result<Recipe> makeRecipe(TextTable &texts, const Target &target,
   recipe.entry = kernel.entry;
   recipe.arch = target.arch;
   recipe.options = kernel.options;
-  auto source = texts.find(kernel.source, kernel);
-  if (!source)
-    return source.takeError();
-  recipe.source = *source;
+  recipe.source = TRY(texts.find(kernel.source, kernel));
   for (const std::string &name : kernel.headers) {
-    auto header = texts.find(headerPath(name), kernel);
-    if (!header)
-      return header.takeError();
-    recipe.headers.emplace(name, *header);
+    auto header = TRY(texts.find(headerPath(name), kernel));
+    recipe.headers.emplace(name, header);
   }
   return recipe;
 }
@@ -101,16 +95,10 @@ Result<Recipe> moec::runtime::makeRecipe(const PackageFiles &files,
 Result<std::string> moec::runtime::compileKernelToPtx(const PackageFiles &files,
                                                       const Target &target,
                                                       const Kernel &kernel) {
-  auto recipe = makeRecipe(files, target, kernel);
-  if (!recipe)
-    return recipe.takeError();
-  auto location = findNvrtc();
-  if (!location)
-    return location.takeError();
-  auto nvrtc = Nvrtc::open(*location);
-  if (!nvrtc)
-    return nvrtc.takeError();
-  return (*nvrtc)->compileToPtx(*recipe);
+  auto recipe = TRY(makeRecipe(files, target, kernel));
+  auto location = TRY(findNvrtc());
+  auto nvrtc = TRY(Nvrtc::open(location));
+  return nvrtc->compileToPtx(recipe);
 }
 
 //===----------------------------------------------------------------------===//
@@ -139,10 +127,7 @@ static std::optional<int64_t> availableMemory() {
 Result<int> moec::runtime::chooseJobs(int asked, size_t work) {
   int64_t jobs = asked;
   if (jobs <= 0) {
-    auto wanted = envInteger("MOEC_JOBS");
-    if (!wanted)
-      return wanted.takeError();
-    jobs = *wanted;
+    jobs = TRY(envInteger("MOEC_JOBS"));
   }
   if (jobs <= 0) {
     jobs = usableThreads();
@@ -188,10 +173,7 @@ public:
     if (!location)
       return location.error();
     bool wasOpen = Nvrtc::everOpened();
-    auto opened = Nvrtc::open(*location);
-    if (!opened)
-      return opened.takeError();
-    nvrtc = *opened;
+    nvrtc = TRY(Nvrtc::open(*location));
     summary.nvrtcPath = location->library;
     summary.nvrtcFoundBy = location->foundBy;
     summary.nvrtcOpenMilliseconds = wasOpen ? 0 : nvrtc->openMilliseconds();
@@ -258,14 +240,12 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
       outcome.kernels[i].cubin = *cubin;
       continue;
     }
-    auto recipe = ::makeRecipe(texts, target, kernel);
-    if (!recipe)
-      return recipe.takeError();
+    auto recipe = TRY(::makeRecipe(texts, target, kernel));
     // templates/moe/core/deadline.cuh
     if (settings.spinDeadline > 0)
-      recipe->options.push_back(
+      recipe.options.push_back(
           fmt::format("-DMOEC_SPIN_DEADLINE={}", settings.spinDeadline));
-    recipes[i] = std::move(*recipe);
+    recipes[i] = std::move(recipe);
     misses.push_back(i);
   }
   if (misses.empty()) {
@@ -279,16 +259,12 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
     for (size_t i : misses)
       recipes[i].compiler = location->identity;
   LazyNvrtc nvrtc(location);
-  auto jobs = chooseJobs(settings.jobs, misses.size());
-  if (!jobs)
-    return jobs.takeError();
+  auto jobs = TRY(chooseJobs(settings.jobs, misses.size()));
 
   KernelCache cache(cacheFolder);
   auto compile = [&](const Recipe &recipe) -> Result<Cubin> {
-    auto compiler = nvrtc.get();
-    if (!compiler)
-      return compiler.takeError();
-    auto cubin = (*compiler)->compile(recipe);
+    auto compiler = TRY(nvrtc.get());
+    auto cubin = compiler->compile(recipe);
     if (cubin)
       dump(recipe, cubin->bytes);
     return cubin;
@@ -313,7 +289,7 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
     }
   };
   std::vector<std::thread> threads;
-  for (int i = 1; i < *jobs; ++i)
+  for (int i = 1; i < jobs; ++i)
     threads.emplace_back(work);
   work();
   for (std::thread &thread : threads)
@@ -323,7 +299,7 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
       return *error;
 
   outcome.summary = nvrtc.summary;
-  outcome.summary.jobs = *jobs;
+  outcome.summary.jobs = jobs;
   outcome.summary.compileMilliseconds = since(start);
   return outcome;
 }

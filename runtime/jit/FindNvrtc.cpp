@@ -195,11 +195,10 @@ static Result<NvrtcLocation> search() {
   if (std::string given = envString("MOEC_NVRTC_PATH"); !given.empty()) {
     if (auto location = locate(given, "MOEC_NVRTC_PATH"))
       return *location;
-    return Error{ErrorCode::NoCompiler,
-                 fmt::format("MOEC_NVRTC_PATH is '{}': expected a "
-                             "libnvrtc.so.N (N >= {}) or a folder that holds "
-                             "one, and there is none",
-                             given, kOldestMajor)};
+    return Error(ErrorCode::NoCompiler,
+                 "MOEC_NVRTC_PATH is '{}': expected a libnvrtc.so.N (N >= {}) "
+                 "or a folder that holds one, and there is none",
+                 given, kOldestMajor);
   }
   std::vector<std::string> searched;
   auto attempt = [&](const std::string &path,
@@ -240,12 +239,11 @@ static Result<NvrtcLocation> search() {
       if (auto location = attempt(*path, "a usual place"))
         return *location;
   }
-  return Error{ErrorCode::NoCompiler,
-               fmt::format("no libnvrtc.so.N (N >= {}) was found in {}; "
-                           "install it (pip install nvidia-cuda-nvrtc) or set "
-                           "MOEC_NVRTC_PATH, or compile the package ahead of "
-                           "time",
-                           kOldestMajor, fmt::join(searched, ", "))};
+  return Error(ErrorCode::NoCompiler,
+               "no libnvrtc.so.N (N >= {}) was found in {}; install it (pip "
+               "install nvidia-cuda-nvrtc) or set MOEC_NVRTC_PATH, or compile "
+               "the package ahead of time",
+               kOldestMajor, fmt::join(searched, ", "));
 }
 
 Result<NvrtcLocation> moec::runtime::findNvrtc() {

@@ -77,10 +77,9 @@ Result<const Nvrtc *> Nvrtc::load(const NvrtcLocation &location) {
   void *library = dlopen(location.library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char *reason = dlerror();
-    return Error{ErrorCode::NoCompiler,
-                 fmt::format("NVRTC (found by {}) could not be opened: {}",
-                             location.foundBy,
-                             reason ? reason : location.library)};
+    return Error(ErrorCode::NoCompiler,
+                 "NVRTC (found by {}) could not be opened: {}",
+                 location.foundBy, reason ? reason : location.library);
   }
   auto functions = std::make_unique<Functions>();
   const char *missing = nullptr;
@@ -104,10 +103,9 @@ Result<const Nvrtc *> Nvrtc::load(const NvrtcLocation &location) {
   find(functions->getProgramLogSize, "nvrtcGetProgramLogSize");
   find(functions->getProgramLog, "nvrtcGetProgramLog");
   if (missing)
-    return Error{ErrorCode::NoCompiler,
-                 fmt::format("{} has no function {}: it is no NVRTC of CUDA 12 "
-                             "or later",
-                             location.library, missing)};
+    return Error(ErrorCode::NoCompiler,
+                 "{} has no function {}: it is no NVRTC of CUDA 12 or later",
+                 location.library, missing);
   std::unique_ptr<Nvrtc> nvrtc(new Nvrtc);
   int major = 0, minor = 0, count = 0;
   if (functions->version(&major, &minor) == 0)
@@ -142,9 +140,9 @@ Result<Cubin> Nvrtc::run(const Recipe &recipe, bool ptx) const {
       &program, recipe.source->text.c_str(), "kernel.cu",
       static_cast<int>(names.size()), texts.data(), names.data());
   if (status != 0)
-    return Error{ErrorCode::CompileFailed,
-                 fmt::format("kernel {}: nvrtcCreateProgram failed: {}",
-                             recipe.entry, functions->getErrorString(status))};
+    return Error(ErrorCode::CompileFailed,
+                 "kernel {}: nvrtcCreateProgram failed: {}", recipe.entry,
+                 functions->getErrorString(status));
   struct Guard {
     const Functions *functions;
     void **program;
@@ -161,10 +159,9 @@ Result<Cubin> Nvrtc::run(const Recipe &recipe, bool ptx) const {
     result.log.resize(size - 1); // without the terminating NUL
   }
   if (status != 0)
-    return Error{ErrorCode::CompileFailed,
-                 fmt::format("kernel {} did not compile for {}: {}\n{}",
-                             recipe.entry, recipe.arch,
-                             functions->getErrorString(status), result.log)};
+    return Error(ErrorCode::CompileFailed,
+                 "kernel {} did not compile for {}: {}\n{}", recipe.entry,
+                 recipe.arch, functions->getErrorString(status), result.log);
   auto getSize = ptx ? functions->getPTXSize : functions->getCUBINSize;
   auto get = ptx ? functions->getPTX : functions->getCUBIN;
   size = 0;
@@ -174,10 +171,10 @@ Result<Cubin> Nvrtc::run(const Recipe &recipe, bool ptx) const {
     status = get(program, result.bytes.data());
   }
   if (status != 0 || size == 0)
-    return Error{ErrorCode::CompileFailed,
-                 fmt::format("kernel {}: NVRTC gave no {} for {}; the option "
-                             "-arch must name a real architecture (sm_XX)",
-                             recipe.entry, ptx ? "PTX" : "cubin", recipe.arch)};
+    return Error(ErrorCode::CompileFailed,
+                 "kernel {}: NVRTC gave no {} for {}; the option -arch must "
+                 "name a real architecture (sm_XX)",
+                 recipe.entry, ptx ? "PTX" : "cubin", recipe.arch);
   if (ptx && result.bytes.back() == '\0')
     result.bytes.pop_back();
   return result;
@@ -188,8 +185,6 @@ Result<Cubin> Nvrtc::compile(const Recipe &recipe) const {
 }
 
 Result<std::string> Nvrtc::compileToPtx(const Recipe &recipe) const {
-  auto result = run(recipe, /*ptx=*/true);
-  if (!result)
-    return result.takeError();
-  return std::move(result->bytes);
+  auto result = TRY(run(recipe, /*ptx=*/true));
+  return std::move(result.bytes);
 }

@@ -24,20 +24,13 @@
 
 using namespace moec;
 
-static Error invalid(std::string message) {
-  return {ErrorCode::InvalidManifest, std::move(message)};
-}
-
 Result<Symbols> moec::symbolsFor(const Manifest &manifest, int64_t tokens,
                                  std::optional<int64_t> smCount) {
   Symbols symbols;
   symbols.tokens = tokens;
   symbols.maxTokens = manifest.maxTokens;
   symbols.smCount = smCount;
-  Result<int64_t> rows = manifest.rows.evaluate(symbols);
-  if (!rows)
-    return rows.takeError();
-  symbols.rows = *rows;
+  symbols.rows = TRY(manifest.rows.evaluate(symbols));
   return symbols;
 }
 
@@ -46,17 +39,14 @@ static Result<int64_t> product(const Value &value, const Symbols &symbols,
                                size_t first) {
   int64_t count = 1;
   for (size_t i = first; i < value.shape.size(); ++i) {
-    Result<int64_t> extent = value.shape[i].evaluate(symbols);
-    if (!extent)
-      return extent.takeError();
-    if (*extent < 0)
-      return invalid(fmt::format(
+    int64_t extent = TRY(value.shape[i].evaluate(symbols));
+    if (extent < 0)
+      return invalidManifest(
           "value '{}': expected an extent >= 0 for dimension {}, got {} = {}",
-          value.name, i, value.shape[i].text(), *extent));
-    if (__builtin_mul_overflow(count, *extent, &count))
-      return invalid(fmt::format("value '{}': the number of elements overflows "
-                                 "64 bits",
-                                 value.name));
+          value.name, i, value.shape[i].text(), extent);
+    if (__builtin_mul_overflow(count, extent, &count))
+      return invalidManifest(
+          "value '{}': the number of elements overflows 64 bits", value.name);
   }
   return count;
 }
@@ -78,42 +68,35 @@ Result<int64_t> moec::valueBytes(const Value &value, const Symbols &symbols,
     elementType = value.elementTypes.front();
   const ElementType *type = findElementType(elementType);
   if (!type)
-    return invalid(fmt::format("value '{}': expected an element type out of "
-                               "{}, got '{}'",
-                               value.name, elementTypeNames(), elementType));
-  Result<int64_t> count = elementCount(value, symbols);
-  if (!count)
-    return count;
-  if (*count == 0)
+    return invalidManifest(
+        "value '{}': expected an element type out of {}, got '{}'", value.name,
+        elementTypeNames(), elementType);
+  int64_t count = TRY(elementCount(value, symbols));
+  if (count == 0)
     return 0;
   // The last element lies at the sum of (extent - 1) * stride.
   int64_t last = 0, contiguous = 1;
   for (size_t i = value.shape.size(); i-- > 0;) {
-    Result<int64_t> extent = value.shape[i].evaluate(symbols);
-    if (!extent)
-      return extent;
+    int64_t extent = TRY(value.shape[i].evaluate(symbols));
     int64_t stride = contiguous;
     if (!value.strides.empty()) {
-      Result<int64_t> given = value.strides[i].evaluate(symbols);
-      if (!given)
-        return given;
-      stride = *given;
+      stride = TRY(value.strides[i].evaluate(symbols));
     }
     if (i == 0 && givenRowStride)
       stride = givenRowStride;
     int64_t span;
-    if (stride < 0 || __builtin_mul_overflow(*extent - 1, stride, &span) ||
+    if (stride < 0 || __builtin_mul_overflow(extent - 1, stride, &span) ||
         __builtin_add_overflow(last, span, &last))
-      return invalid(fmt::format(
+      return invalidManifest(
           "value '{}': expected strides >= 0 that fit 64 bits, got {}",
-          value.name, stride));
-    contiguous *= *extent;
+          value.name, stride);
+    contiguous *= extent;
   }
   int64_t bits;
   if (__builtin_mul_overflow(last + 1, type->bits, &bits) ||
       bits > std::numeric_limits<int64_t>::max() - 7)
-    return invalid(
-        fmt::format("value '{}': its size overflows 64 bits", value.name));
+    return invalidManifest("value '{}': its size overflows 64 bits",
+                           value.name);
   return (bits + 7) / 8;
 }
 
@@ -122,21 +105,18 @@ Result<BoundValue> moec::bindValue(const Value &value, const Symbols &symbols,
                                    std::string_view elementType,
                                    int64_t givenRowStride) {
   auto argument = [&](ErrorCode code, std::string message) {
-    return Error{code,
-                 fmt::format("value '{}': {}", value.name, std::move(message))};
+    return Error(code, "value '{}': {}", value.name, std::move(message));
   };
   if (elementType.empty() && !value.elementTypes.empty())
     elementType = value.elementTypes.front();
   const ElementType *type = findElementType(elementType);
-  if (!type || std::find(value.elementTypes.begin(), value.elementTypes.end(),
-                         elementType) == value.elementTypes.end())
+  if (!type || std::ranges::find(value.elementTypes, elementType) ==
+                   value.elementTypes.end())
     return argument(ErrorCode::InvalidArgument,
                     fmt::format("expected element type {}, got '{}'",
                                 fmt::join(value.elementTypes, " or "),
                                 elementType));
-  Result<int64_t> own = rowStride(value, symbols);
-  if (!own)
-    return own.takeError();
+  int64_t own = TRY(rowStride(value, symbols));
   // What comes in several types is read element by element: each needs its own
   // size.
   const int64_t alignment =
@@ -145,7 +125,7 @@ Result<BoundValue> moec::bindValue(const Value &value, const Symbols &symbols,
           : value.alignment;
   BoundValue bound;
   bound.address = address;
-  bound.rowStride = *own;
+  bound.rowStride = own;
   bound.elementCode = codeOf(*type);
   if (!address) {
     if (value.role == ValueRole::OptionalInput ||
@@ -159,16 +139,16 @@ Result<BoundValue> moec::bindValue(const Value &value, const Symbols &symbols,
                     fmt::format("expected an address that is a multiple of {} "
                                 "bytes, got {:#x}",
                                 alignment, address));
-  if (givenRowStride && givenRowStride != *own) {
+  if (givenRowStride && givenRowStride != own) {
     if (!value.callerRowStride)
       return argument(ErrorCode::InvalidArgument,
                       fmt::format("expected row stride {} (elements), got {}",
-                                  *own, givenRowStride));
-    if (givenRowStride < *own)
+                                  own, givenRowStride));
+    if (givenRowStride < own)
       return argument(ErrorCode::InvalidArgument,
                       fmt::format("expected a row stride of at least {} "
                                   "elements, got {}",
-                                  *own, givenRowStride));
+                                  own, givenRowStride));
     // Every row must be as aligned as the first one.
     if (static_cast<__int128>(givenRowStride) * type->bits % (alignment * 8))
       return argument(
@@ -234,9 +214,9 @@ Result<ArgumentPacker> ArgumentPacker::create(const Manifest &manifest,
   packer.blockAlignment = kernel.arguments.alignment;
   for (const ArgumentField &field : kernel.arguments.fields) {
     auto unknown = [&](std::string_view what, std::string_view name) {
-      return invalid(fmt::format("kernel '{}', argument '{}': expected the "
-                                 "name of a {}, got '{}'",
-                                 kernel.name, field.name, what, name));
+      return invalidManifest(
+          "kernel '{}', argument '{}': expected the name of a {}, got '{}'",
+          kernel.name, field.name, what, name);
     };
     Field out;
     out.kind = field.kind;
@@ -250,10 +230,10 @@ Result<ArgumentPacker> ArgumentPacker::create(const Manifest &manifest,
     out.name = field.name;
     if (field.offset < 0 || field.bytes() > kernel.arguments.bytes ||
         field.offset > kernel.arguments.bytes - field.bytes())
-      return invalid(fmt::format("kernel '{}', argument '{}': expected it "
-                                 "inside a block of {} bytes, got offset {}",
-                                 kernel.name, field.name,
-                                 kernel.arguments.bytes, field.offset));
+      return invalidManifest(
+          "kernel '{}', argument '{}': expected it inside a block "
+          "of {} bytes, got offset {}",
+          kernel.name, field.name, kernel.arguments.bytes, field.offset);
     switch (field.kind) {
     case ArgumentField::Kind::Pointer:
     case ArgumentField::Kind::RowStride:
@@ -287,9 +267,8 @@ Result<void> ArgumentPacker::pack(const ArgumentSources &sources,
     std::memcpy(block + field.offset, &number, sizeof(number));
   };
   auto fail = [&](const Field &field, std::string message) {
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("kernel '{}', argument '{}': {}", kernelName,
-                             field.name, std::move(message))};
+    return invalidArgument("kernel '{}', argument '{}': {}", kernelName,
+                           field.name, std::move(message));
   };
   auto writeInteger = [&](const Field &field, int64_t number) {
     if (field.elementType == 'l')
@@ -323,10 +302,7 @@ Result<void> ArgumentPacker::pack(const ArgumentSources &sources,
       if (!sources.tensorMap || !*sources.tensorMap)
         return fail(field, "expected a device that encodes tensor maps, and "
                            "this one does not");
-      if (Result<void> made =
-              (*sources.tensorMap)(field.index, block + field.offset);
-          !made)
-        return made.takeError();
+      TRY((*sources.tensorMap)(field.index, block + field.offset));
       break;
     }
     case ArgumentField::Kind::Size: {
@@ -351,8 +327,8 @@ Result<std::array<int64_t, 3>> moec::gridOf(const Launch &launch,
                                             const Symbols &symbols) {
   std::array<int64_t, 3> grid = {1, 1, 1};
   auto fail = [&](std::string message) {
-    return invalid(fmt::format("grid of kernel '{}': {}", kernel.name,
-                               std::move(message)));
+    return invalidManifest("grid of kernel '{}': {}", kernel.name,
+                           std::move(message));
   };
   if (launch.grid.persistent) {
     Result<int64_t> tiles = launch.grid.tiles.evaluate(symbols);
@@ -398,11 +374,10 @@ moec::selectVariant(const Manifest &manifest, const Target &target,
       return &variant;
   }
   if (tokens > manifest.maxTokens)
-    return Error{ErrorCode::TooManyTokens,
-                 fmt::format("expected at most {} tokens, got {}; compile with "
-                             "--max-tokens={} for more",
-                             manifest.maxTokens, tokens, tokens)};
-  return Error{ErrorCode::InvalidArgument,
-               fmt::format("expected 1 to {} tokens, got {}",
-                           manifest.maxTokens, tokens)};
+    return Error(ErrorCode::TooManyTokens,
+                 "expected at most {} tokens, got {}; compile with "
+                 "--max-tokens={} for more",
+                 manifest.maxTokens, tokens, tokens);
+  return invalidArgument("expected 1 to {} tokens, got {}", manifest.maxTokens,
+                         tokens);
 }

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Private to runtime/package. A Checker keeps the first problem with its JSON
-// path; every check returns whether all is well, so that checks chain by &&.
+// Private to runtime/package. Every check returns the first problem with its
+// JSON path.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,58 +30,57 @@ public:
   explicit Checker(const Manifest &manifest) : manifest(manifest) {}
 
   const Manifest &manifest;
-  std::string problem; ///< of the first failure, with its path
 
-  /// Notes the first problem; always false.
   template <typename... Args>
-  bool fail(const std::string &path, fmt::format_string<Args...> format,
-            Args &&...args) {
-    if (problem.empty())
-      problem = path + ": " + fmt::format(format, std::forward<Args>(args)...);
-    return false;
+  static Error fail(const std::string &path, fmt::format_string<Args...> format,
+                    Args &&...args) {
+    return invalidManifest("{}: {}", path,
+                           fmt::format(format, std::forward<Args>(args)...));
   }
 
   /// `name` is an identifier and not yet in `seen`.
-  bool checkName(const std::string &path, const std::string &name,
-                 std::set<std::string> &seen);
+  Result<void> checkName(const std::string &path, const std::string &name,
+                         std::set<std::string> &seen);
   /// Evaluates and checks least <= value <= most.
-  bool evaluate(const std::string &path, const Expression &expression,
-                const Symbols &symbols, int64_t least, int64_t most,
-                int64_t &value);
-  bool checkInteger(const std::string &path, int64_t value, int64_t least,
-                    int64_t most);
+  Result<int64_t> evaluate(const std::string &path,
+                           const Expression &expression, const Symbols &symbols,
+                           int64_t least, int64_t most);
+  Result<void> checkInteger(const std::string &path, int64_t value,
+                            int64_t least, int64_t most);
   /// `value` is one of the words.
-  bool checkWord(const std::string &path, const std::string &value,
-                 std::initializer_list<std::string_view> words);
+  Result<void> checkWord(const std::string &path, const std::string &value,
+                         std::initializer_list<std::string_view> words);
 
   // Validate.cpp
-  bool checkManifest();
-  bool checkValue(const std::string &path, const Value &value, bool ofTarget);
-  bool checkTarget(const std::string &path, const Target &target,
-                   std::set<std::string> &entries);
+  Result<void> checkManifest();
+  Result<void> checkValue(const std::string &path, const Value &value,
+                          bool ofTarget);
+  Result<void> checkTarget(const std::string &path, const Target &target,
+                           std::set<std::string> &entries);
   // ValidateKernels.cpp
-  bool checkKernel(const std::string &path, const Target &target,
-                   const Kernel &kernel);
-  bool checkArguments(const std::string &path, const Target &target,
-                      const Kernel &kernel);
-  bool checkIntegers(const std::string &path, std::string_view op,
-                     std::string_view name, const Value &value);
-  bool checkStages(const std::string &path, const Target &target,
-                   const Kernel &kernel);
-  bool checkTensorMap(const std::string &path, const Target &target,
-                      const TensorMap &map);
+  Result<void> checkKernel(const std::string &path, const Target &target,
+                           const Kernel &kernel);
+  Result<void> checkArguments(const std::string &path, const Target &target,
+                              const Kernel &kernel);
+  Result<void> checkIntegers(const std::string &path, std::string_view op,
+                             std::string_view name, const Value &value);
+  Result<void> checkStages(const std::string &path, const Target &target,
+                           const Kernel &kernel);
+  Result<void> checkTensorMap(const std::string &path, const Target &target,
+                              const TensorMap &map);
   // ValidateVariants.cpp
-  bool checkVariants(const std::string &path, const Target &target);
-  bool checkVariant(const std::string &path, const Target &target,
-                    const Variant &variant);
-  bool checkRegions(const std::string &path, const Target &target,
-                    const Variant &variant, const Symbols &symbols);
-  bool checkLaunch(const std::string &path, const Target &target,
-                   const Launch &launch, const std::vector<Symbols> &samples);
-  bool checkPack(const std::string &path, const Target &target,
-                 const Pack &pack, const std::set<std::string> &made);
-  bool checkPacks(const std::string &path, const Target &target);
-  bool checkState(const std::string &path, const Target &target);
+  Result<void> checkVariants(const std::string &path, const Target &target);
+  Result<void> checkVariant(const std::string &path, const Target &target,
+                            const Variant &variant);
+  Result<void> checkRegions(const std::string &path, const Target &target,
+                            const Variant &variant, const Symbols &symbols);
+  Result<void> checkLaunch(const std::string &path, const Target &target,
+                           const Launch &launch,
+                           const std::vector<Symbols> &samples);
+  Result<void> checkPack(const std::string &path, const Target &target,
+                         const Pack &pack, const std::set<std::string> &made);
+  Result<void> checkPacks(const std::string &path, const Target &target);
+  Result<void> checkState(const std::string &path, const Target &target);
 };
 
 /// Names of the values that a kernel's pointers and tensor maps reach.

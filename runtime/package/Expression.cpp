@@ -320,18 +320,16 @@ Expression Expression::symbol(std::string_view name) {
 
 Result<Expression> Expression::parse(std::string_view text) {
   if (text.size() > kMaxTextLength)
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("expected an expression of at most {} characters, "
-                             "got {}",
-                             kMaxTextLength, text.size())};
+    return invalidManifest(
+        "expected an expression of at most {} characters, got {}",
+        kMaxTextLength, text.size());
   Node::Parser parser{text, 0, 0, {}};
   std::shared_ptr<const Node> tree = parser.sum();
   parser.skipSpace();
   if (tree && parser.position < text.size())
     tree = parser.fail("'+', '-', '*' or the end");
   if (!tree)
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("expression '{}': {}", text, parser.problem)};
+    return invalidManifest("expression '{}': {}", text, parser.problem);
   return Expression(std::move(tree));
 }
 
@@ -341,21 +339,17 @@ Result<int64_t> Expression::evaluate(const Symbols &symbols) const {
   case Failure::None:
     return result;
   case Failure::Overflow:
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("expression '{}' overflows 64 bits with {}",
-                             canonical, describe(symbols))};
+    return invalidManifest("expression '{}' overflows 64 bits with {}",
+                           canonical, describe(symbols));
   case Failure::Divisor:
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("expression '{}' divides by less than 1 with {}",
-                             canonical, describe(symbols))};
+    return invalidManifest("expression '{}' divides by less than 1 with {}",
+                           canonical, describe(symbols));
   case Failure::AbsentSymbol:
     break;
   }
-  return Error{
-      ErrorCode::InvalidManifest,
-      fmt::format("expression '{}' uses a symbol that has no value here; "
-                  "there is {}",
-                  canonical, describe(symbols))};
+  return invalidManifest(
+      "expression '{}' uses a symbol that has no value here; there is {}",
+      canonical, describe(symbols));
 }
 
 std::optional<int64_t> Expression::constant() const {

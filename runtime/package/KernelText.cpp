@@ -26,8 +26,8 @@ namespace {
 
 Error refuse(std::string_view expected, std::string_view found) {
   // A line of foreign text may be of any length.
-  return {ErrorCode::InvalidManifest,
-          fmt::format("expected {}, got '{}'", expected, found.substr(0, 80))};
+  return invalidManifest("expected {}, got '{}'", expected,
+                         found.substr(0, 80));
 }
 
 bool isBlank(char c) { return c == ' ' || c == '\t'; }
@@ -49,8 +49,7 @@ constexpr std::string_view kForbidden[] = {
 class TextCheck {
 public:
   Result<std::set<std::string>> run(std::string_view given) {
-    if (Result<void> plain = splice(given); !plain)
-      return plain.takeError();
+    TRY(splice(given));
     for (std::string_view word : kForbidden)
       if (size_t at = text.find(word); at != std::string::npos)
         return refuse(fmt::format("no '{}' in a kernel's text", word),
@@ -61,9 +60,7 @@ public:
         return refuse("no 'import' in a kernel's text", lineFrom(at));
     for (size_t at = text.find('#'); at != std::string::npos;) {
       bool pastes = at + 1 < text.size() && text[at + 1] == '#';
-      Result<void> legal = pastes ? checkPaste(at) : checkDirective(at);
-      if (!legal)
-        return legal.takeError();
+      TRY(pastes ? checkPaste(at) : checkDirective(at));
       at = text.find('#', at + (pastes ? 2 : 1));
     }
     return std::move(names);
@@ -80,10 +77,9 @@ private:
     for (size_t i = 0; i < given.size(); ++i) {
       unsigned char c = static_cast<unsigned char>(given[i]);
       if (c == 0x7f || (c < ' ' && c != '\n' && c != '\t'))
-        return Error{ErrorCode::InvalidManifest,
-                     fmt::format("expected text with no control character but "
-                                 "newline and tab, got byte {:#04x} at {}",
-                                 c, i)};
+        return invalidManifest("expected text with no control character but "
+                               "newline and tab, got byte {:#04x} at {}",
+                               c, i);
       if (c == '\\') {
         size_t next = given.find_first_not_of(" \t", i + 1);
         if (next != std::string_view::npos && given[next] == '\n') {

@@ -284,7 +284,7 @@ public:
   /// To be called when all known fields were read.
   void refuseUnknown() {
     for (const auto &item : object.items())
-      if (std::find(known.begin(), known.end(), item.key()) == known.end())
+      if (std::ranges::find(known, item.key()) == known.end())
         return fail(path.empty() ? shortText(item.key())
                                  : path + "." + shortText(item.key()),
                     fmt::format("unknown field; expected one of {}",
@@ -392,10 +392,6 @@ private:
   std::vector<std::string_view> known;
 };
 
-Error malformed(std::string message) {
-  return {ErrorCode::InvalidManifest, std::move(message)};
-}
-
 } // namespace
 
 /// JSON text that people read: what fits on a line of 180 characters stands on
@@ -434,30 +430,27 @@ std::string moec::toJson(const Manifest &manifest) {
 }
 
 Result<Manifest> moec::fromJson(std::string_view text) {
-  Result<json> document = parseJsonObject(
-      text, "manifest", ErrorCode::InvalidManifest, {kMaxManifestBytes});
-  if (!document)
-    return document.takeError();
-  auto version = document->find(kVersionField);
-  if (version == document->end())
-    return malformed(fmt::format(
-        "{}: expected the format version of a moec manifest, and there is "
-        "none; this reader accepts version {}",
-        kVersionField, kManifestVersion));
+  json document = TRY(parseJsonObject(
+      text, "manifest", ErrorCode::InvalidManifest, {kMaxManifestBytes}));
+  auto version = document.find(kVersionField);
+  if (version == document.end())
+    return invalidManifest(
+        "{}: expected the format version of a moec manifest, and "
+        "there is none; this reader accepts version {}",
+        kVersionField, kManifestVersion);
   if (*version != kManifestVersion)
-    return malformed(fmt::format("{}: expected format version {}, got {}; "
-                                 "compile the package with the moec that "
-                                 "belongs to this runtime, or the reverse",
-                                 kVersionField, kManifestVersion,
-                                 shortJson(*version)));
+    return invalidManifest(
+        "{}: expected format version {}, got {}; compile the package with the "
+        "moec that belongs to this runtime, or the reverse",
+        kVersionField, kManifestVersion, shortJson(*version));
   Manifest manifest;
   std::string path, problem;
   int64_t ignored = 0;
-  Reader reader(*document, path, problem);
+  Reader reader(document, path, problem);
   reader(kVersionField, ignored);
   fields(reader, manifest);
   reader.refuseUnknown();
   if (!problem.empty())
-    return malformed(std::move(problem));
+    return Error(ErrorCode::InvalidManifest, std::move(problem));
   return manifest;
 }

@@ -29,10 +29,6 @@
 
 using namespace moec;
 
-static Error damaged(std::string message) {
-  return {ErrorCode::DamagedPackage, std::move(message)};
-}
-
 std::string moec::headerPath(std::string_view name) {
   return joinPath("include", name);
 }
@@ -52,22 +48,17 @@ static Result<void> checkReferences(const Manifest &manifest) {
       auto listed = [&](std::string_view field, const std::string &path) {
         return manifest.files.count(path)
                    ? Result<void>()
-                   : Error{ErrorCode::InvalidManifest,
-                           fmt::format("targets[{}].kernels[{}].{}: expected a "
-                                       "file of the package, '{}' is not in "
-                                       "`files`",
-                                       t, k, field, path)};
+                   : invalidManifest(
+                         "targets[{}].kernels[{}].{}: expected a file of the "
+                         "package, '{}' is not in `files`",
+                         t, k, field, path);
       };
-      if (Result<void> found = listed("source", kernel.source); !found)
-        return found;
+      TRY(listed("source", kernel.source));
       for (size_t h = 0; h < kernel.headers.size(); ++h)
-        if (Result<void> found = listed(fmt::format("headers[{}]", h),
-                                        headerPath(kernel.headers[h]));
-            !found)
-          return found;
+        TRY(listed(fmt::format("headers[{}]", h),
+                   headerPath(kernel.headers[h])));
       if (!kernel.cubin.empty())
-        if (Result<void> found = listed("cubin", kernel.cubin); !found)
-          return found;
+        TRY(listed("cubin", kernel.cubin));
     }
   }
   return {};
@@ -88,9 +79,8 @@ static Result<void> checkTexts(const PackageFiles &package) {
         paths.push_back(headerPath(header));
       for (const std::string &path : paths) {
         auto fail = [&](const std::string &message) {
-          return Error{ErrorCode::InvalidManifest,
-                       fmt::format("targets[{}].kernels[{}]: file '{}': {}", t,
-                                   k, path, message)};
+          return invalidManifest("targets[{}].kernels[{}]: file '{}': {}", t, k,
+                                 path, message);
         };
         auto found = known.find(path);
         if (found == known.end()) {
@@ -112,25 +102,25 @@ static Result<void> checkTexts(const PackageFiles &package) {
 }
 
 Result<void> moec::validate(const PackageFiles &package) {
-  if (Result<void> valid = validate(package.manifest); !valid)
-    return valid;
+  TRY(validate(package.manifest));
   for (const auto &[path, content] : package.files) {
     auto listed = package.manifest.files.find(path);
     if (listed == package.manifest.files.end())
-      return damaged(fmt::format(
-          "file '{}': expected only files that the manifest lists", path));
+      return Error(ErrorCode::DamagedPackage,
+                   "file '{}': expected only files that the manifest lists",
+                   path);
     if (std::string hash = sha256(content); hash != listed->second)
-      return damaged(fmt::format("file '{}': expected SHA-256 {}, got {} ({} "
-                                 "bytes)",
-                                 path, listed->second, hash, content.size()));
+      return Error(ErrorCode::DamagedPackage,
+                   "file '{}': expected SHA-256 {}, got {} ({} bytes)", path,
+                   listed->second, hash, content.size());
   }
   for (const auto &[path, hash] : package.manifest.files)
     if (!package.files.count(path))
-      return damaged(fmt::format(
+      return Error(
+          ErrorCode::DamagedPackage,
           "file '{}': expected it, since the manifest lists it; it is missing",
-          path));
-  if (Result<void> named = checkReferences(package.manifest); !named)
-    return named;
+          path);
+  TRY(checkReferences(package.manifest));
   return checkTexts(package);
 }
 
@@ -147,45 +137,34 @@ static Result<Manifest> readManifest(const Descriptor &folder,
   std::string name(kManifestFile);
   if (::fstatat(folder.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 &&
       errno == ENOENT)
-    return damaged("file 'manifest.json' is missing");
-  Result<Descriptor> file = openRegularAt(folder, name, shown);
-  if (!file)
-    return file.takeError();
-  Result<std::string> text = readAll(*file, kMaxManifestBytes, name);
-  if (!text)
-    return text.takeError();
-  return fromJson(*text);
+    return Error(ErrorCode::DamagedPackage, "file 'manifest.json' is missing");
+  Descriptor file = TRY(openRegularAt(folder, name, shown));
+  std::string text = TRY(readAll(file, kMaxManifestBytes, name));
+  return fromJson(text);
 }
 
 /// Reads what an open folder holds.
 static Result<PackageFiles> readPackage(const Descriptor &folder,
                                         const std::string &shown) {
-  Result<Manifest> manifest = readManifest(folder, shown);
-  if (!manifest)
-    return manifest.takeError();
+  Manifest manifest = TRY(readManifest(folder, shown));
   PackageFiles package;
-  package.manifest = std::move(*manifest);
-  Result<std::vector<std::string>> present = listFilesAt(folder, shown);
-  if (!present)
-    return present.takeError();
-  for (const std::string &path : *present) {
+  package.manifest = std::move(manifest);
+  std::vector<std::string> present = TRY(listFilesAt(folder, shown));
+  for (const std::string &path : present) {
     if (path == kManifestFile)
       continue;
     // Only listed paths are opened, and only regular files: a link could lead
     // out of the folder.
     if (!package.manifest.files.count(path))
-      return damaged(fmt::format(
-          "file '{}': expected only files that the manifest lists", path));
+      return Error(ErrorCode::DamagedPackage,
+                   "file '{}': expected only files that the manifest lists",
+                   path);
     Result<Descriptor> file = openRegularAt(folder, path, shown);
     if (!file)
-      return damaged(file.error().message);
-    Result<std::string> content = readAll(*file, kMostPackageFileBytes, path);
-    if (!content)
-      return content.takeError();
-    package.files[path] = std::move(*content);
+      return Error(ErrorCode::DamagedPackage, file.error().message);
+    package.files[path] = TRY(readAll(*file, kMostPackageFileBytes, path));
   }
-  if (Result<void> valid = validate(package); !valid)
-    return valid.takeError();
+  TRY(validate(package));
   return package;
 }
 
@@ -196,16 +175,14 @@ Result<PackageFiles> moec::readPackage(const std::string &path) {
   constexpr int kMostReplacements = 100;
   for (int attempt = 0;; ++attempt) {
     if (!isFolder(path))
-      return Error{ErrorCode::FileSystem,
-                   fmt::format("package '{}': expected a folder", path)};
-    Result<Descriptor> folder = openFolder(path);
-    if (!folder)
-      return folder.takeError();
-    Result<PackageFiles> read = ::readPackage(*folder, path);
+      return Error(ErrorCode::FileSystem, "package '{}': expected a folder",
+                   path);
+    Descriptor folder = TRY(openFolder(path));
+    Result<PackageFiles> read = ::readPackage(folder, path);
     if (read)
       return read;
     Result<Descriptor> now = openFolder(path);
-    if (attempt < kMostReplacements && now && !isSameFile(*folder, *now))
+    if (attempt < kMostReplacements && now && !isSameFile(folder, *now))
       continue;
     Error error = read.takeError();
     error.message = fmt::format("package '{}': {}", path, error.message);
@@ -224,26 +201,22 @@ static Result<void> checkReplaceable(const std::string &path) {
   if (::lstat(path.c_str(), &info) != 0)
     return {};
   auto refuse = [&](std::string_view found) {
-    return Error{ErrorCode::FileSystem,
-                 fmt::format("cannot write package '{}': expected nothing "
-                             "there, an empty folder or a moec package, found "
-                             "{}; remove it or choose another path",
-                             path, found)};
+    return Error(
+        ErrorCode::FileSystem,
+        "cannot write package '{}': expected nothing there, an empty folder or "
+        "a moec package, found {}; remove it or choose another path",
+        path, found);
   };
   if (!S_ISDIR(info.st_mode))
     return refuse(S_ISLNK(info.st_mode) ? "a link" : "a file");
-  Result<Descriptor> folder = openFolder(path);
-  if (!folder)
-    return folder.takeError();
-  Result<std::vector<std::string>> files = listFilesAt(*folder, path);
-  if (!files)
-    return files.takeError();
-  if (files->empty())
+  Descriptor folder = TRY(openFolder(path));
+  std::vector<std::string> files = TRY(listFilesAt(folder, path));
+  if (files.empty())
     return {};
-  Result<Manifest> manifest = readManifest(*folder, path);
+  Result<Manifest> manifest = readManifest(folder, path);
   if (!manifest)
     return refuse("a folder without a moec manifest.json");
-  for (const std::string &file : *files)
+  for (const std::string &file : files)
     if (file != kManifestFile && !manifest->files.count(file))
       return refuse(
           fmt::format("a package with the file '{}', which its manifest does "
@@ -258,15 +231,10 @@ static Result<void> fill(const PackageFiles &package,
   for (const auto &[path, content] : package.files) {
     std::string full = joinPath(folder, path);
     if (folders.insert(parentFolder(full)).second)
-      if (Result<void> made = createFolders(parentFolder(full)); !made)
-        return made;
-    if (Result<void> written = writeFile(full, content); !written)
-      return written;
+      TRY(createFolders(parentFolder(full)));
+    TRY(writeFile(full, content));
   }
-  if (Result<void> written =
-          writeFile(joinPath(folder, kManifestFile), toJson(package.manifest));
-      !written)
-    return written;
+  TRY(writeFile(joinPath(folder, kManifestFile), toJson(package.manifest)));
   return syncFolder(folder);
 }
 
@@ -274,23 +242,15 @@ Result<void>
 moec::writePackage(PackageFiles package, const std::string &folder,
                    const std::function<Result<void>()> &beforeItAppears) {
   if (folder.empty())
-    return Error{ErrorCode::InvalidArgument,
-                 "expected a path for the package, got an empty one"};
+    return invalidArgument("expected a path for the package, got an empty one");
   hashFiles(package);
-  if (Result<void> valid = validate(package); !valid)
-    return valid;
-  if (Result<void> free = checkReplaceable(folder); !free)
-    return free;
-  Result<StagedFolder> staged = StagedFolder::create(folder);
-  if (!staged)
-    return staged.takeError();
-  if (Result<void> filled = fill(package, staged->path()); !filled)
-    return filled;
+  TRY(validate(package));
+  TRY(checkReplaceable(folder));
+  StagedFolder staged = TRY(StagedFolder::create(folder));
+  TRY(fill(package, staged.path()));
   if (beforeItAppears)
-    if (Result<void> agreed = beforeItAppears(); !agreed)
-      return agreed;
-  if (Result<void> replaced = staged->replace(); !replaced)
-    return replaced;
+    TRY(beforeItAppears());
+  TRY(staged.replace());
   std::string bare = folder;
   while (bare.size() > 1 && bare.back() == '/')
     bare.pop_back();
@@ -331,11 +291,10 @@ Result<const Target *> moec::selectTarget(const Manifest &manifest,
   for (const Target &target : manifest.targets)
     archs.push_back(target.arch);
   std::string own = fmt::format("sm_{}{}", computeMajor, computeMinor);
-  return Error{
+  return Error(
       ErrorCode::NoMatchingTarget,
-      fmt::format("package '{}' has code for {}, none of which runs on "
-                  "a device of compute capability {}.{}; compile it "
-                  "with `moec compile --arch={}{}`",
-                  manifest.name, fmt::join(archs, ", "), computeMajor,
-                  computeMinor, own, computeMajor >= 9 ? "a" : "")};
+      "package '{}' has code for {}, none of which runs on a device of compute "
+      "capability {}.{}; compile it with `moec compile --arch={}{}`",
+      manifest.name, fmt::join(archs, ", "), computeMajor, computeMinor, own,
+      computeMajor >= 9 ? "a" : "");
 }

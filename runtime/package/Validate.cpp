@@ -31,7 +31,7 @@ using namespace moec;
 static bool isIdentifier(std::string_view name) {
   if (name.empty() || (name[0] >= '0' && name[0] <= '9'))
     return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
+  return std::ranges::all_of(name, [](char c) {
     return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
            (c >= 'A' && c <= 'Z');
   });
@@ -41,8 +41,9 @@ static bool isPowerOfTwo(int64_t value) {
   return value > 0 && (value & (value - 1)) == 0;
 }
 
-bool Checker::checkName(const std::string &path, const std::string &name,
-                        std::set<std::string> &seen) {
+Result<void> Checker::checkName(const std::string &path,
+                                const std::string &name,
+                                std::set<std::string> &seen) {
   // Entries are names of files in the cache, with 40 more characters.
   constexpr size_t kLongest = 160;
   if (name.size() > kLongest)
@@ -53,35 +54,36 @@ bool Checker::checkName(const std::string &path, const std::string &name,
                 name);
   if (!seen.insert(name).second)
     return fail(path, "expected a unique name, got '{}' again", name);
-  return true;
+  return {};
 }
 
-bool Checker::checkInteger(const std::string &path, int64_t value,
-                           int64_t least, int64_t most) {
+Result<void> Checker::checkInteger(const std::string &path, int64_t value,
+                                   int64_t least, int64_t most) {
   if (value < least || value > most)
     return fail(path, "expected {} to {}, got {}", least, most, value);
-  return true;
+  return {};
 }
 
-bool Checker::checkWord(const std::string &path, const std::string &value,
-                        std::initializer_list<std::string_view> words) {
-  if (std::find(words.begin(), words.end(), value) == words.end())
+Result<void> Checker::checkWord(const std::string &path,
+                                const std::string &value,
+                                std::initializer_list<std::string_view> words) {
+  if (std::ranges::find(words, value) == words.end())
     return fail(path, "expected one of {}, got '{}'", fmt::join(words, ", "),
                 value);
-  return true;
+  return {};
 }
 
-bool Checker::evaluate(const std::string &path, const Expression &expression,
-                       const Symbols &symbols, int64_t least, int64_t most,
-                       int64_t &value) {
-  Result<int64_t> result = expression.evaluate(symbols);
-  if (!result)
-    return fail(path, "{}", result.error().message);
-  value = *result;
-  if (value < least || value > most)
+Result<int64_t> Checker::evaluate(const std::string &path,
+                                  const Expression &expression,
+                                  const Symbols &symbols, int64_t least,
+                                  int64_t most) {
+  Result<int64_t> value = expression.evaluate(symbols);
+  if (!value)
+    return fail(path, "{}", value.error().message);
+  if (*value < least || *value > most)
     return fail(path, "expected {} to {}, got {} = {} with {}", least, most,
-                expression.text(), value, describe(symbols));
-  return true;
+                expression.text(), *value, describe(symbols));
+  return value;
 }
 
 std::vector<Symbols> moec::sampleSymbols(const Manifest &manifest,
@@ -105,12 +107,13 @@ std::vector<Symbols> moec::sampleSymbols(const Manifest &manifest,
 //===----------------------------------------------------------------------===//
 
 static bool hasConstantShape(const Value &value) {
-  return std::all_of(value.shape.begin(), value.shape.end(),
-                     [](const Expression &e) { return e.constant(); });
+  return std::ranges::all_of(value.shape, [](const Expression &e) {
+    return e.constant().has_value();
+  });
 }
 
-bool Checker::checkValue(const std::string &path, const Value &value,
-                         bool ofTarget) {
+Result<void> Checker::checkValue(const std::string &path, const Value &value,
+                                 bool ofTarget) {
   using enum ValueRole;
   bool belongsToTarget = value.role == PackedWeight ||
                          value.role == Workspace || value.role == State;
@@ -165,15 +168,13 @@ bool Checker::checkValue(const std::string &path, const Value &value,
       allowed.smCount.reset();
     int64_t inner = 1;
     for (size_t i = value.shape.size(); i-- > 0;) {
-      int64_t extent = 0, stride = 0;
-      if (!evaluate(fmt::format("{}.shape[{}]", path, i), value.shape[i],
-                    allowed, isTensorOfRun ? 0 : 1, kMaxBytes, extent))
-        return false;
-      if (!value.strides.empty() &&
-          !evaluate(fmt::format("{}.strides[{}]", path, i), value.strides[i],
-                    allowed, inner, kMaxBytes, stride))
-        return false;
-      int64_t step = value.strides.empty() ? inner : stride;
+      int64_t extent =
+          TRY(evaluate(fmt::format("{}.shape[{}]", path, i), value.shape[i],
+                       allowed, isTensorOfRun ? 0 : 1, kMaxBytes));
+      int64_t step = inner;
+      if (!value.strides.empty())
+        step = TRY(evaluate(fmt::format("{}.strides[{}]", path, i),
+                            value.strides[i], allowed, inner, kMaxBytes));
       if (__builtin_mul_overflow(step, std::max<int64_t>(extent, 1), &inner) ||
           inner > kMaxBytes)
         return fail(path + ".shape",
@@ -185,7 +186,7 @@ bool Checker::checkValue(const std::string &path, const Value &value,
     if (!bytes)
       return fail(path + ".shape", "{}", bytes.error().message);
   }
-  return true;
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
@@ -214,8 +215,8 @@ static bool parseArch(std::string_view arch, int64_t &major, int64_t &minor,
   return true;
 }
 
-bool Checker::checkTarget(const std::string &path, const Target &target,
-                          std::set<std::string> &entries) {
+Result<void> Checker::checkTarget(const std::string &path, const Target &target,
+                                  std::set<std::string> &entries) {
   int64_t major = 0, minor = 0;
   char suffix = 0;
   if (!parseArch(target.arch, major, minor, suffix))
@@ -241,9 +242,8 @@ bool Checker::checkTarget(const std::string &path, const Target &target,
   for (size_t i = 0; i < target.values.size(); ++i) {
     const Value &value = target.values[i];
     std::string where = fmt::format("{}.values[{}]", path, i);
-    if (!checkName(where + ".name", value.name, names) ||
-        !checkValue(where, value, /*ofTarget=*/true))
-      return false;
+    TRY(checkName(where + ".name", value.name, names));
+    TRY(checkValue(where, value, /*ofTarget=*/true));
     if (value.mayAlias.empty())
       continue;
     const Value *other = findValue(manifest, target, value.mayAlias);
@@ -262,32 +262,30 @@ bool Checker::checkTarget(const std::string &path, const Target &target,
   names.clear();
   for (size_t i = 0; i < target.tensorMaps.size(); ++i) {
     std::string where = fmt::format("{}.tensor_maps[{}]", path, i);
-    if (!checkName(where + ".name", target.tensorMaps[i].name, names) ||
-        !checkTensorMap(where, target, target.tensorMaps[i]))
-      return false;
+    TRY(checkName(where + ".name", target.tensorMaps[i].name, names));
+    TRY(checkTensorMap(where, target, target.tensorMaps[i]));
   }
   names.clear();
   for (size_t i = 0; i < target.kernels.size(); ++i) {
     const Kernel &kernel = target.kernels[i];
     std::string where = fmt::format("{}.kernels[{}]", path, i);
-    if (!checkName(where + ".name", kernel.name, names) ||
-        !checkName(where + ".entry", kernel.entry, entries) ||
-        !checkKernel(where, target, kernel))
-      return false;
+    TRY(checkName(where + ".name", kernel.name, names));
+    TRY(checkName(where + ".entry", kernel.entry, entries));
+    TRY(checkKernel(where, target, kernel));
   }
-  return checkState(path, target) && checkPacks(path, target) &&
-         checkVariants(path, target);
+  TRY(checkState(path, target));
+  TRY(checkPacks(path, target));
+  return checkVariants(path, target);
 }
 
 //===----------------------------------------------------------------------===//
 // The manifest
 //===----------------------------------------------------------------------===//
 
-bool Checker::checkManifest() {
+Result<void> Checker::checkManifest() {
   std::set<std::string> seen;
-  if (!checkName("name", manifest.name, seen) ||
-      !checkInteger("max_tokens", manifest.maxTokens, 1, 2147483647))
-    return false;
+  TRY(checkName("name", manifest.name, seen));
+  TRY(checkInteger("max_tokens", manifest.maxTokens, 1, 2147483647));
   for (std::string_view symbol : {"rows", "sm_count", "experts"})
     if (manifest.rows.uses(symbol))
       return fail("rows",
@@ -299,18 +297,15 @@ bool Checker::checkManifest() {
     Symbols symbols;
     symbols.tokens = tokens;
     symbols.maxTokens = manifest.maxTokens;
-    int64_t rows = 0;
-    if (!evaluate("rows", manifest.rows, symbols, 1, 2147483647, rows))
-      return false;
+    TRY(evaluate("rows", manifest.rows, symbols, 1, 2147483647));
   }
 
   seen.clear();
   for (size_t i = 0; i < manifest.values.size(); ++i) {
     std::string path = fmt::format("values[{}]", i);
     const Value &value = manifest.values[i];
-    if (!checkName(path + ".name", value.name, seen) ||
-        !checkValue(path, value, /*ofTarget=*/false))
-      return false;
+    TRY(checkName(path + ".name", value.name, seen));
+    TRY(checkValue(path, value, /*ofTarget=*/false));
     if (!value.mayAlias.empty())
       return fail(path + ".may_alias",
                   "expected none; only a packed weight may share memory");
@@ -321,14 +316,14 @@ bool Checker::checkManifest() {
     if (manifest.oneOf[i].empty())
       return fail(path, "expected at least one name");
     for (const std::string &name : manifest.oneOf[i]) {
-      auto value = std::find_if(
-          manifest.values.begin(), manifest.values.end(),
-          [&](const Value &candidate) { return candidate.name == name; });
+      auto value =
+          std::ranges::find_if(manifest.values, [&](const Value &candidate) {
+            return candidate.name == name;
+          });
       if (value == manifest.values.end() ||
           value->role != ValueRole::OptionalInput)
         return fail(path, "expected names of optional inputs, got '{}'", name);
-      if (!checkName(path, name, names))
-        return false;
+      TRY(checkName(path, name, names));
     }
   }
   for (const auto &[file, hash] : manifest.files) {
@@ -351,16 +346,12 @@ bool Checker::checkManifest() {
   std::set<std::string> archs, entries;
   for (size_t i = 0; i < manifest.targets.size(); ++i) {
     std::string path = fmt::format("targets[{}]", i);
-    if (!checkName(path + ".arch", manifest.targets[i].arch, archs) ||
-        !checkTarget(path, manifest.targets[i], entries))
-      return false;
+    TRY(checkName(path + ".arch", manifest.targets[i].arch, archs));
+    TRY(checkTarget(path, manifest.targets[i], entries));
   }
-  return true;
+  return {};
 }
 
 Result<void> moec::validate(const Manifest &manifest) {
-  Checker checker(manifest);
-  if (checker.checkManifest())
-    return {};
-  return Error{ErrorCode::InvalidManifest, std::move(checker.problem)};
+  return Checker(manifest).checkManifest();
 }

@@ -25,27 +25,28 @@ static constexpr int64_t kReservedSharedBytes = 1024;
 static Error tooMuch(const DeviceLimits &limits, std::string_view kernel,
                      std::string what) {
   return {ErrorCode::DeviceLimit,
-          fmt::format("kernel '{}' on {} (compute capability {}.{}): {}",
-                      kernel, limits.name.empty() ? "the device" : limits.name,
-                      limits.computeMajor, limits.computeMinor, what)};
+          "kernel '{}' on {} (compute capability {}.{}): {}",
+          kernel,
+          limits.name.empty() ? "the device" : limits.name,
+          limits.computeMajor,
+          limits.computeMinor,
+          what};
 }
 
 static Result<void> checkLaunch(const Launch &launch, const Kernel &kernel,
                                 const Symbols &symbols,
                                 const DeviceLimits &limits) {
-  Result<std::array<int64_t, 3>> grid = gridOf(launch, kernel, symbols);
-  if (!grid)
-    return grid.takeError();
+  std::array<int64_t, 3> grid = TRY(gridOf(launch, kernel, symbols));
   for (size_t i = 0; i < 3; ++i)
-    if ((*grid)[i] > limits.maxGrid[i])
+    if (grid[i] > limits.maxGrid[i])
       return tooMuch(limits, kernel.name,
                      fmt::format("needs {} CTAs in {} with {}, the device "
                                  "allows {}",
-                                 (*grid)[i], "xyz"[i], describe(symbols),
+                                 grid[i], "xyz"[i], describe(symbols),
                                  limits.maxGrid[i]));
   if (!kernel.cooperative)
     return {};
-  int64_t ctas = (*grid)[0] * (*grid)[1] * (*grid)[2];
+  int64_t ctas = grid[0] * grid[1] * grid[2];
   int64_t resident = limits.smCount * kernel.minCtasPerSm;
   if (ctas > resident)
     return tooMuch(limits, kernel.name,
@@ -89,28 +90,21 @@ Result<void> moec::validateForDevice(const Manifest &manifest,
     bool hopper = limits.computeMajor >= 9;
     if (kernel.programmatic && !hopper)
       return fail("needs programmatic launches (compute capability 9.0)");
-    if (!hopper && std::any_of(kernel.arguments.fields.begin(),
-                               kernel.arguments.fields.end(),
-                               [](const ArgumentField &field) {
-                                 return field.kind ==
-                                        ArgumentField::Kind::TensorMap;
-                               }))
+    if (!hopper && std::ranges::any_of(
+                       kernel.arguments.fields, [](const ArgumentField &field) {
+                         return field.kind == ArgumentField::Kind::TensorMap;
+                       }))
       return fail("needs tensor maps (compute capability 9.0)");
   }
   // Grids grow with the tokens, so the largest count of each variant decides.
   for (const Variant &variant : target.variants) {
     if (variant.minSms > limits.smCount)
       continue;
-    Result<Symbols> symbols =
-        symbolsFor(manifest, variant.maxTokens, limits.smCount);
-    if (!symbols)
-      return symbols.takeError();
+    Symbols symbols =
+        TRY(symbolsFor(manifest, variant.maxTokens, limits.smCount));
     for (const Launch &launch : variant.launches)
       if (const Kernel *kernel = findKernel(target, launch.kernel))
-        if (Result<void> checked =
-                checkLaunch(launch, *kernel, *symbols, limits);
-            !checked)
-          return checked;
+        TRY(checkLaunch(launch, *kernel, symbols, limits));
   }
   for (const Pack &pack : target.pack) {
     Symbols symbols;
@@ -119,10 +113,7 @@ Result<void> moec::validateForDevice(const Manifest &manifest,
     symbols.experts = pack.expertsPerStep;
     for (const Launch &launch : pack.launches)
       if (const Kernel *kernel = findKernel(target, launch.kernel))
-        if (Result<void> checked =
-                checkLaunch(launch, *kernel, symbols, limits);
-            !checked)
-          return checked;
+        TRY(checkLaunch(launch, *kernel, symbols, limits));
   }
   return {};
 }

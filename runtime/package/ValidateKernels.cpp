@@ -58,8 +58,8 @@ std::vector<std::string> moec::touchedValues(const Target &target,
 // Kernels
 //===----------------------------------------------------------------------===//
 
-bool Checker::checkKernel(const std::string &path, const Target &target,
-                          const Kernel &kernel) {
+Result<void> Checker::checkKernel(const std::string &path, const Target &target,
+                                  const Kernel &kernel) {
   if (!isContainedPath(kernel.source))
     return fail(path + ".source",
                 "expected a path inside the package, got "
@@ -81,10 +81,9 @@ bool Checker::checkKernel(const std::string &path, const Target &target,
     return fail(path + ".threads",
                 "expected a multiple of 32 from 32 to 1024, got {}",
                 kernel.threads);
-  if (!checkInteger(path + ".shared_bytes", kernel.sharedBytes, 0,
-                    kMaxSharedBytes) ||
-      !checkInteger(path + ".min_ctas_per_sm", kernel.minCtasPerSm, 1, 32))
-    return false;
+  TRY(checkInteger(path + ".shared_bytes", kernel.sharedBytes, 0,
+                   kMaxSharedBytes));
+  TRY(checkInteger(path + ".min_ctas_per_sm", kernel.minCtasPerSm, 1, 32));
   if (kernel.minCtasPerSm * kernel.threads > 2048)
     return fail(path + ".min_ctas_per_sm",
                 "expected at most {} CTAs of {} threads on an SM of 2048, got "
@@ -92,9 +91,8 @@ bool Checker::checkKernel(const std::string &path, const Target &target,
                 2048 / kernel.threads, kernel.threads, kernel.minCtasPerSm);
   int64_t clusterCtas = 1;
   for (size_t i = 0; i < 3; ++i) {
-    if (!checkInteger(fmt::format("{}.cluster[{}]", path, i), kernel.cluster[i],
-                      1, 16))
-      return false;
+    TRY(checkInteger(fmt::format("{}.cluster[{}]", path, i), kernel.cluster[i],
+                     1, 16));
     clusterCtas *= kernel.cluster[i];
   }
   if (clusterCtas > 16)
@@ -109,19 +107,19 @@ bool Checker::checkKernel(const std::string &path, const Target &target,
                 "expected false: {} has no programmatic launch (sm_90 and "
                 "later have)",
                 target.arch);
-  return checkArguments(path + ".arguments", target, kernel) &&
-         checkStages(path + ".stages", target, kernel);
+  TRY(checkArguments(path + ".arguments", target, kernel));
+  return checkStages(path + ".stages", target, kernel);
 }
 
 //===----------------------------------------------------------------------===//
 // Argument blocks
 //===----------------------------------------------------------------------===//
 
-bool Checker::checkArguments(const std::string &path, const Target &target,
-                             const Kernel &kernel) {
+Result<void> Checker::checkArguments(const std::string &path,
+                                     const Target &target,
+                                     const Kernel &kernel) {
   const ArgumentBlock &block = kernel.arguments;
-  if (!checkInteger(path + ".bytes", block.bytes, 1, kMaxArgumentBytes))
-    return false;
+  TRY(checkInteger(path + ".bytes", block.bytes, 1, kMaxArgumentBytes));
   if (block.alignment != 8 && block.alignment != 64)
     return fail(path + ".alignment",
                 "expected 8, or 64 with tensor maps, got "
@@ -139,8 +137,7 @@ bool Checker::checkArguments(const std::string &path, const Target &target,
   for (size_t i = 0; i < block.fields.size(); ++i) {
     const ArgumentField &field = block.fields[i];
     std::string where = fmt::format("{}.fields[{}]", path, i);
-    if (!checkName(where + ".name", field.name, names))
-      return false;
+    TRY(checkName(where + ".name", field.name, names));
     switch (field.kind) {
     case Kind::Pointer:
     case Kind::RowStride:
@@ -171,9 +168,8 @@ bool Checker::checkArguments(const std::string &path, const Target &target,
                     field.name, block.alignment);
       break;
     case Kind::Size:
-      if (!checkWord(where + ".element_type", field.elementType,
-                     {"i32", "i64", "f32"}))
-        return false;
+      TRY(checkWord(where + ".element_type", field.elementType,
+                    {"i32", "i64", "f32"}));
       break;
     case Kind::FirstExpert:
       break;
@@ -210,32 +206,32 @@ bool Checker::checkArguments(const std::string &path, const Target &target,
       continue;
     const Value *value = findValue(manifest, target, field.value);
     if (value->elementTypes.size() > 1 &&
-        std::none_of(block.fields.begin(), block.fields.end(),
-                     [&](const ArgumentField &other) {
-                       return other.kind == Kind::ElementType &&
-                              other.value == field.value;
-                     }))
+        std::ranges::none_of(block.fields, [&](const ArgumentField &other) {
+          return other.kind == Kind::ElementType && other.value == field.value;
+        }))
       return fail(fmt::format("{}.fields[{}]", path, i),
                   "expected a field of kind element_type beside the pointer to "
                   "'{}', which a run may give as {}, got none",
                   field.value, fmt::join(value->elementTypes, " or "));
   }
-  return true;
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
 // Stages
 //===----------------------------------------------------------------------===//
 
+static std::vector<std::string_view> wordsOf(std::string_view list) {
+  std::vector<std::string_view> words;
+  forEachWord(list, [&](std::string_view word) { words.push_back(word); });
+  return words;
+}
+
 /// Whether `names` has `name`; a trailing '?' of the row is ignored.
 static bool rowHas(std::string_view row, std::string_view name) {
-  bool found = false;
-  forEachWord(row, [&](std::string_view word) {
-    if (word.back() == '?')
-      word.remove_suffix(1);
-    found |= word == name;
+  return std::ranges::any_of(wordsOf(row), [&](std::string_view word) {
+    return word.substr(0, word.find('?')) == name;
   });
-  return found;
 }
 
 static std::string_view typeProblem(const nlohmann::json &value,
@@ -256,18 +252,19 @@ static std::string_view typeProblem(const nlohmann::json &value,
 
 /// Devices read and write integers by the width of their name: another one
 /// would reach behind the caller's memory.
-bool Checker::checkIntegers(const std::string &path, std::string_view op,
-                            std::string_view name, const Value &value) {
+Result<void> Checker::checkIntegers(const std::string &path,
+                                    std::string_view op, std::string_view name,
+                                    const Value &value) {
   const IntegerValue *row = findIntegerValue(op, name);
   if (!row)
-    return true;
+    return {};
   for (const std::string &type : value.elementTypes)
     if (type != "i32" && !(row->wide && type == "i64"))
       return fail(path,
                   "expected '{}' to be of {}, since {} is an integer of "
                   "{}, got {}",
                   value.name, row->wide ? "i32 or i64" : "i32", name, op, type);
-  return true;
+  return {};
 }
 
 /// Whether an attribute counts experts.
@@ -278,8 +275,8 @@ static bool countsExperts(std::string_view attribute) {
          attribute == "zero" || attribute == "top_k";
 }
 
-bool Checker::checkStages(const std::string &path, const Target &target,
-                          const Kernel &kernel) {
+Result<void> Checker::checkStages(const std::string &path, const Target &target,
+                                  const Kernel &kernel) {
   if (kernel.stages.empty())
     return fail(path, "expected at least one stage");
   std::set<std::string> locals;
@@ -299,15 +296,10 @@ bool Checker::checkStages(const std::string &path, const Target &target,
       const auto &names = isResult ? stage.results : stage.operands;
       std::string_view row = isResult ? kind->results : kind->operands;
       std::string_view what = isResult ? "results" : "operands";
-      bool complete = true;
-      forEachWord(row, [&](std::string_view word) {
-        if (complete && word.back() != '?' && !names.count(std::string(word)))
-          complete =
-              fail(fmt::format("{}.{}", where, what),
-                   "expected '{}' of {}, and it is missing", word, stage.op);
-      });
-      if (!complete)
-        return false;
+      for (std::string_view word : wordsOf(row))
+        if (word.back() != '?' && !names.contains(std::string(word)))
+          return fail(fmt::format("{}.{}", where, what),
+                      "expected '{}' of {}, and it is missing", word, stage.op);
       for (const auto &[name, field] : names) {
         std::string at = fmt::format("{}.{}.{}", where, what, name);
         if (!rowHas(row, name))
@@ -322,8 +314,8 @@ bool Checker::checkStages(const std::string &path, const Target &target,
                         field);
           continue;
         }
-        auto argument = std::find_if(
-            kernel.arguments.fields.begin(), kernel.arguments.fields.end(),
+        auto argument = std::ranges::find_if(
+            kernel.arguments.fields,
             [&](const ArgumentField &row) { return row.name == field; });
         if (argument == kernel.arguments.fields.end() ||
             (argument->kind != Kind::Pointer &&
@@ -332,28 +324,23 @@ bool Checker::checkStages(const std::string &path, const Target &target,
                       "expected a pointer or tensor map of the argument block, "
                       "or a '%name', got '{}'",
                       field);
-        if (argument->kind == Kind::Pointer &&
-            !checkIntegers(at, stage.op, name,
-                           *findValue(manifest, target, argument->value)))
-          return false;
-        if (!isResult || argument->kind != Kind::Pointer)
+        if (argument->kind != Kind::Pointer)
           continue;
-        ValueRole role = findValue(manifest, target, argument->value)->role;
-        if (role == ValueRole::Input || role == ValueRole::OptionalInput ||
-            role == ValueRole::StoredWeight)
+        const Value &value = *findValue(manifest, target, argument->value);
+        TRY(checkIntegers(at, stage.op, name, value));
+        if (isResult && (value.role == ValueRole::Input ||
+                         value.role == ValueRole::OptionalInput ||
+                         value.role == ValueRole::StoredWeight))
           return fail(at,
                       "expected a value that may be written, '{}' is read "
                       "only",
                       argument->value);
       }
     }
-    bool complete = true;
     std::set<std::string> known;
-    forEachWord(kind->attributes, [&](std::string_view word) {
+    for (std::string_view word : wordsOf(kind->attributes)) {
       std::string name(word.substr(0, word.find(':')));
       known.insert(name);
-      if (!complete)
-        return;
       std::string at = fmt::format("{}.attributes", where);
       auto found = stage.attributes.find(name);
       bool mayMiss = word.ends_with('~');
@@ -361,44 +348,41 @@ bool Checker::checkStages(const std::string &path, const Target &target,
         word.remove_suffix(1);
       if (found == stage.attributes.end()) {
         if (mayMiss)
-          return;
-        complete =
-            fail(at, "expected '{}' of {}, and it is missing", name, stage.op);
-        return;
+          continue;
+        return fail(at, "expected '{}' of {}, and it is missing", name,
+                    stage.op);
       }
+      at += "." + name;
       std::string_view expected =
           typeProblem(*found, word.substr(word.find(':') + 1));
       if (!expected.empty())
-        complete = fail(at + "." + name, "expected {}, got {}", expected,
-                        found->dump(-1, ' ', false,
-                                    nlohmann::json::error_handler_t::replace));
-      else if (found->is_number_integer() &&
-               (found->is_number_unsigned()
-                    ? found->get<uint64_t>() > 2147483647
-                    : found->get<int64_t>() < 0))
-        complete = fail(at + "." + name, "expected 0 to 2147483647, got {}",
-                        found->dump());
-      else if (found->is_number_integer() && countsExperts(name) &&
-               found->get<int64_t>() > kMostExperts)
-        complete = fail(at + "." + name, "expected 0 to {}, got {}",
-                        kMostExperts, found->dump());
-    });
-    if (!complete)
-      return false;
+        return fail(at, "expected {}, got {}", expected,
+                    found->dump(-1, ' ', false,
+                                nlohmann::json::error_handler_t::replace));
+      if (!found->is_number_integer())
+        continue;
+      if (found->is_number_unsigned() ? found->get<uint64_t>() > 2147483647
+                                      : found->get<int64_t>() < 0)
+        return fail(at, "expected 0 to 2147483647, got {}", found->dump());
+      if (countsExperts(name) && found->get<int64_t>() > kMostExperts)
+        return fail(at, "expected 0 to {}, got {}", kMostExperts,
+                    found->dump());
+    }
     for (const auto &item : stage.attributes.items())
       if (!known.count(item.key()))
         return fail(fmt::format("{}.attributes.{}", where, item.key()),
                     "unknown; {} has {}", stage.op, fmt::join(known, ", "));
   }
-  return true;
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
 // Tensor maps
 //===----------------------------------------------------------------------===//
 
-bool Checker::checkTensorMap(const std::string &path, const Target &target,
-                             const TensorMap &map) {
+Result<void> Checker::checkTensorMap(const std::string &path,
+                                     const Target &target,
+                                     const TensorMap &map) {
   const Value *value = findValue(manifest, target, map.value);
   if (!value)
     return fail(path + ".value", "expected the name of a value, got '{}'",
@@ -407,15 +391,13 @@ bool Checker::checkTensorMap(const std::string &path, const Target &target,
   if (!type)
     return fail(path + ".element_type", "expected one of {}, got '{}'",
                 elementTypeNames(), map.elementType);
-  if (!checkWord(path + ".interleave", map.interleave,
-                 {"none", "16b", "32b"}) ||
-      !checkWord(path + ".swizzle", map.swizzle,
-                 {"none", "32b", "64b", "128b"}) ||
-      !checkWord(path + ".l2_promotion", map.l2Promotion,
-                 {"none", "64b", "128b", "256b"}) ||
-      !checkWord(path + ".out_of_bounds_fill", map.outOfBoundsFill,
-                 {"zeros", "nan"}))
-    return false;
+  TRY(checkWord(path + ".interleave", map.interleave, {"none", "16b", "32b"}));
+  TRY(checkWord(path + ".swizzle", map.swizzle,
+                {"none", "32b", "64b", "128b"}));
+  TRY(checkWord(path + ".l2_promotion", map.l2Promotion,
+                {"none", "64b", "128b", "256b"}));
+  TRY(checkWord(path + ".out_of_bounds_fill", map.outOfBoundsFill,
+                {"zeros", "nan"}));
   size_t rank = map.extents.size();
   bool interleaved = map.interleave != "none";
   if (rank < (interleaved ? 3u : 1u) || rank > 5)
@@ -432,11 +414,11 @@ bool Checker::checkTensorMap(const std::string &path, const Target &target,
   if (map.elementStrides.size() != rank)
     return fail(path + ".element_strides", "expected {} strides, got {}", rank,
                 map.elementStrides.size());
-  for (size_t i = 0; i < rank; ++i)
-    if (!checkInteger(fmt::format("{}.box[{}]", path, i), map.box[i], 1, 256) ||
-        !checkInteger(fmt::format("{}.element_strides[{}]", path, i),
-                      map.elementStrides[i], 1, 8))
-      return false;
+  for (size_t i = 0; i < rank; ++i) {
+    TRY(checkInteger(fmt::format("{}.box[{}]", path, i), map.box[i], 1, 256));
+    TRY(checkInteger(fmt::format("{}.element_strides[{}]", path, i),
+                     map.elementStrides[i], 1, 8));
+  }
   if (map.outOfBoundsFill == "nan" && !type->floating)
     return fail(path + ".out_of_bounds_fill",
                 "expected 'zeros': {} is no floating-point type",
@@ -465,20 +447,18 @@ bool Checker::checkTensorMap(const std::string &path, const Target &target,
                 map.value, value->alignment);
   for (const Symbols &symbols :
        sampleSymbols(manifest, 1, manifest.maxTokens)) {
-    int64_t extent = 0, stride = 0;
     __int128 bits = 0; // from the first to behind the last element
     for (size_t i = 0; i < rank; ++i) {
-      if (!evaluate(fmt::format("{}.extents[{}]", path, i), map.extents[i],
-                    symbols, 1, int64_t(1) << 32, extent))
-        return false;
+      int64_t extent =
+          TRY(evaluate(fmt::format("{}.extents[{}]", path, i), map.extents[i],
+                       symbols, 1, int64_t(1) << 32));
       if (i == 0) {
         bits = static_cast<__int128>(extent) * type->bits;
         continue;
       }
       std::string where = fmt::format("{}.strides[{}]", path, i - 1);
-      if (!evaluate(where, map.strides[i - 1], symbols, unit,
-                    (int64_t(1) << 40) - 1, stride))
-        return false;
+      int64_t stride = TRY(evaluate(where, map.strides[i - 1], symbols, unit,
+                                    (int64_t(1) << 40) - 1));
       if (stride % unit)
         return fail(where, "expected a multiple of {} bytes, got {} = {}", unit,
                     map.strides[i - 1].text(), stride);
@@ -494,5 +474,5 @@ bool Checker::checkTensorMap(const std::string &path, const Target &target,
                   *bytes, map.value, static_cast<int64_t>(bits / 8),
                   describe(symbols));
   }
-  return true;
+  return {};
 }

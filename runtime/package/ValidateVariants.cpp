@@ -24,17 +24,16 @@ static constexpr size_t kMostRegions = 1000;
 // Launches
 //===----------------------------------------------------------------------===//
 
-bool Checker::checkLaunch(const std::string &path, const Target &target,
-                          const Launch &launch,
-                          const std::vector<Symbols> &samples) {
+Result<void> Checker::checkLaunch(const std::string &path, const Target &target,
+                                  const Launch &launch,
+                                  const std::vector<Symbols> &samples) {
   const Kernel *kernel = findKernel(target, launch.kernel);
   if (!kernel)
     return fail(path + ".kernel", "expected the name of a kernel, got '{}'",
                 launch.kernel);
   const Grid &grid = launch.grid;
   if (grid.persistent) {
-    if (!checkInteger(path + ".grid.ctas_per_sm", grid.ctasPerSm, 1, 32))
-      return false;
+    TRY(checkInteger(path + ".grid.ctas_per_sm", grid.ctasPerSm, 1, 32));
     if (kernel->cooperative && grid.ctasPerSm > kernel->minCtasPerSm)
       return fail(path + ".grid.ctas_per_sm",
                   "expected at most {}, the min_ctas_per_sm of the cooperative "
@@ -58,10 +57,8 @@ bool Checker::checkLaunch(const std::string &path, const Target &target,
   }
   for (const Symbols &symbols : samples) {
     if (grid.persistent) {
-      int64_t tiles = 0;
-      if (!evaluate(path + ".grid.tiles", grid.tiles, symbols, 1, kMaxBytes,
-                    tiles))
-        return false;
+      int64_t tiles = TRY(
+          evaluate(path + ".grid.tiles", grid.tiles, symbols, 1, kMaxBytes));
       if (tiles % kernel->cluster[0])
         return fail(path + ".grid.tiles",
                     "expected a multiple of the cluster's {} CTAs, got {} with "
@@ -69,11 +66,9 @@ bool Checker::checkLaunch(const std::string &path, const Target &target,
                     kernel->cluster[0], tiles, describe(symbols));
     } else {
       for (size_t i = 0; i < 3; ++i) {
-        int64_t ctas = 0;
         std::string where = fmt::format("{}.grid.ctas[{}]", path, i);
-        if (!evaluate(where, grid.ctas[i], symbols, 1,
-                      i == 0 ? 2147483647 : 65535, ctas))
-          return false;
+        int64_t ctas = TRY(evaluate(where, grid.ctas[i], symbols, 1,
+                                    i == 0 ? 2147483647 : 65535));
         if (ctas % kernel->cluster[i])
           return fail(where,
                       "expected a multiple of the cluster's {} CTAs, got {} "
@@ -84,38 +79,34 @@ bool Checker::checkLaunch(const std::string &path, const Target &target,
     for (const ArgumentField &field : kernel->arguments.fields) {
       if (field.kind != ArgumentField::Kind::Size)
         continue;
-      int64_t size = 0;
       bool wide = field.elementType != "i32";
-      if (!evaluate(fmt::format("{} (argument '{}' of kernel '{}')", path,
-                                field.name, kernel->name),
-                    field.expression, symbols,
-                    wide ? -kMaxBytes : -2147483648LL,
-                    wide ? kMaxBytes : 2147483647, size))
-        return false;
+      TRY(evaluate(fmt::format("{} (argument '{}' of kernel '{}')", path,
+                               field.name, kernel->name),
+                   field.expression, symbols, wide ? -kMaxBytes : -2147483648LL,
+                   wide ? kMaxBytes : 2147483647));
     }
   }
-  return true;
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
 // Variants
 //===----------------------------------------------------------------------===//
 
-bool Checker::checkRegions(const std::string &path, const Target &target,
-                           const Variant &variant, const Symbols &symbols) {
-  int64_t workspace = 0;
-  if (!evaluate(path + ".workspace_bytes", variant.workspaceBytes, symbols, 0,
-                kMaxBytes, workspace))
-    return false;
+Result<void> Checker::checkRegions(const std::string &path,
+                                   const Target &target, const Variant &variant,
+                                   const Symbols &symbols) {
+  int64_t workspace =
+      TRY(evaluate(path + ".workspace_bytes", variant.workspaceBytes, symbols,
+                   0, kMaxBytes));
   std::vector<std::pair<int64_t, int64_t>> spans;
   for (size_t i = 0; i < variant.regions.size(); ++i) {
     const Region &region = variant.regions[i];
     std::string where = fmt::format("{}.regions[{}]", path, i);
-    int64_t offset = 0, bytes = 0;
-    if (!evaluate(where + ".offset", region.offset, symbols, 0, kMaxBytes,
-                  offset) ||
-        !evaluate(where + ".bytes", region.bytes, symbols, 1, kMaxBytes, bytes))
-      return false;
+    int64_t offset =
+        TRY(evaluate(where + ".offset", region.offset, symbols, 0, kMaxBytes));
+    int64_t bytes =
+        TRY(evaluate(where + ".bytes", region.bytes, symbols, 1, kMaxBytes));
     int64_t alignment = findValue(manifest, target, region.value)->alignment;
     if (offset % alignment)
       return fail(where + ".offset",
@@ -143,11 +134,12 @@ bool Checker::checkRegions(const std::string &path, const Target &target,
     }
     spans.emplace_back(offset, offset + bytes);
   }
-  return true;
+  return {};
 }
 
-bool Checker::checkVariant(const std::string &path, const Target &target,
-                           const Variant &variant) {
+Result<void> Checker::checkVariant(const std::string &path,
+                                   const Target &target,
+                                   const Variant &variant) {
   std::vector<Symbols> samples =
       sampleSymbols(manifest, variant.minTokens, variant.maxTokens);
   if (variant.launches.empty())
@@ -164,11 +156,10 @@ bool Checker::checkVariant(const std::string &path, const Target &target,
       return fail(where + ".value",
                   "expected the name of a workspace value, got '{}'",
                   region.value);
-    if (!checkInteger(where + ".first_launch", region.firstLaunch, 0,
-                      launchCount - 1) ||
-        !checkInteger(where + ".last_launch", region.lastLaunch,
-                      region.firstLaunch, launchCount - 1))
-      return false;
+    TRY(checkInteger(where + ".first_launch", region.firstLaunch, 0,
+                     launchCount - 1));
+    TRY(checkInteger(where + ".last_launch", region.lastLaunch,
+                     region.firstLaunch, launchCount - 1));
     for (size_t j = 0; j < i; ++j)
       if (variant.regions[j].value == region.value &&
           region.firstLaunch <= variant.regions[j].lastLaunch &&
@@ -189,8 +180,7 @@ bool Checker::checkVariant(const std::string &path, const Target &target,
                       "expected a kernel of runs, '{}' takes a first expert "
                       "and belongs to pack",
                       kernel->name);
-    if (!checkLaunch(where, target, launch, samples))
-      return false;
+    TRY(checkLaunch(where, target, launch, samples));
     const Kernel &kernel = *findKernel(target, launch.kernel);
     for (const std::string &name : touchedValues(target, kernel)) {
       touched.insert(name);
@@ -205,12 +195,11 @@ bool Checker::checkVariant(const std::string &path, const Target &target,
       if (value.role != ValueRole::Workspace)
         continue;
       bool lives =
-          std::any_of(variant.regions.begin(), variant.regions.end(),
-                      [&](const Region &region) {
-                        return region.value == name &&
-                               region.firstLaunch <= static_cast<int64_t>(i) &&
-                               static_cast<int64_t>(i) <= region.lastLaunch;
-                      });
+          std::ranges::any_of(variant.regions, [&](const Region &region) {
+            return region.value == name &&
+                   region.firstLaunch <= static_cast<int64_t>(i) &&
+                   static_cast<int64_t>(i) <= region.lastLaunch;
+          });
       if (!lives)
         return fail(where,
                     "expected a region of '{}' that lives at this launch, "
@@ -224,13 +213,13 @@ bool Checker::checkVariant(const std::string &path, const Target &target,
                   "expected a kernel that writes output '{}', and there is "
                   "none",
                   value.name);
-  return std::all_of(samples.begin(), samples.end(),
-                     [&](const Symbols &symbols) {
-                       return checkRegions(path, target, variant, symbols);
-                     });
+  for (const Symbols &symbols : samples)
+    TRY(checkRegions(path, target, variant, symbols));
+  return {};
 }
 
-bool Checker::checkVariants(const std::string &path, const Target &target) {
+Result<void> Checker::checkVariants(const std::string &path,
+                                    const Target &target) {
   if (target.variants.empty())
     return fail(path + ".variants", "expected at least one variant");
   std::set<std::string> names;
@@ -238,19 +227,16 @@ bool Checker::checkVariants(const std::string &path, const Target &target) {
   for (size_t i = 0; i < target.variants.size(); ++i) {
     const Variant &variant = target.variants[i];
     std::string where = fmt::format("{}.variants[{}]", path, i);
-    if (!checkName(where + ".name", variant.name, names))
-      return false;
-    if (!checkInteger(where + ".min_sms", variant.minSms, 0, 1024))
-      return false;
+    TRY(checkName(where + ".name", variant.name, names));
+    TRY(checkInteger(where + ".min_sms", variant.minSms, 0, 1024));
     if (variant.minSms > 0) {
       if (variant.minTokens < next)
         return fail(where + ".min_tokens",
                     "expected at least {}, since earlier variants serve fewer "
                     "on every device, got {}",
                     next, variant.minTokens);
-      if (!checkInteger(where + ".max_tokens", variant.maxTokens,
-                        variant.minTokens, manifest.maxTokens))
-        return false;
+      TRY(checkInteger(where + ".max_tokens", variant.maxTokens,
+                       variant.minTokens, manifest.maxTokens));
       continue;
     }
     if (variant.minTokens != next)
@@ -258,9 +244,8 @@ bool Checker::checkVariants(const std::string &path, const Target &target) {
                   "expected {}, so that ranges leave no gap and do not "
                   "overlap, got {}",
                   next, variant.minTokens);
-    if (!checkInteger(where + ".max_tokens", variant.maxTokens,
-                      variant.minTokens, manifest.maxTokens))
-      return false;
+    TRY(checkInteger(where + ".max_tokens", variant.maxTokens,
+                     variant.minTokens, manifest.maxTokens));
     next = variant.maxTokens + 1;
   }
   if (next != manifest.maxTokens + 1)
@@ -269,18 +254,18 @@ bool Checker::checkVariants(const std::string &path, const Target &target) {
                 "expected {}, the max_tokens of the manifest, got {}",
                 manifest.maxTokens, next - 1);
   for (size_t i = 0; i < target.variants.size(); ++i)
-    if (!checkVariant(fmt::format("{}.variants[{}]", path, i), target,
-                      target.variants[i]))
-      return false;
-  return true;
+    TRY(checkVariant(fmt::format("{}.variants[{}]", path, i), target,
+                     target.variants[i]));
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
 // Pack
 //===----------------------------------------------------------------------===//
 
-bool Checker::checkPack(const std::string &path, const Target &target,
-                        const Pack &pack, const std::set<std::string> &made) {
+Result<void> Checker::checkPack(const std::string &path, const Target &target,
+                                const Pack &pack,
+                                const std::set<std::string> &made) {
   auto roleOf = [&](const std::string &name) -> std::optional<ValueRole> {
     const Value *value = findValue(manifest, target, name);
     return value ? std::optional(value->role) : std::nullopt;
@@ -305,11 +290,9 @@ bool Checker::checkPack(const std::string &path, const Target &target,
     return fail(path + ".in_place",
                 "expected false, or may_alias = '{}' at '{}', which has '{}'",
                 pack.from[0], pack.result, result.mayAlias);
-  if (!checkInteger(path + ".total_experts", pack.totalExperts, 1,
-                    2147483647) ||
-      !checkInteger(path + ".experts_per_step", pack.expertsPerStep, 1,
-                    pack.totalExperts))
-    return false;
+  TRY(checkInteger(path + ".total_experts", pack.totalExperts, 1, 2147483647));
+  TRY(checkInteger(path + ".experts_per_step", pack.expertsPerStep, 1,
+                   pack.totalExperts));
   if (result.shape.empty() ||
       result.shape[0].constant() != std::optional(pack.totalExperts))
     return fail(
@@ -335,10 +318,9 @@ bool Checker::checkPack(const std::string &path, const Target &target,
     symbols.smCount = 132;
     symbols.experts = experts;
     samples.push_back(symbols);
-    int64_t bytes = 0;
-    if (!evaluate(path + ".scratch_bytes", pack.scratchBytes, symbols,
-                  pack.scratch.empty() ? 0 : 1, kMaxBytes, bytes))
-      return false;
+    int64_t bytes =
+        TRY(evaluate(path + ".scratch_bytes", pack.scratchBytes, symbols,
+                     pack.scratch.empty() ? 0 : 1, kMaxBytes));
     if (pack.scratch.empty() && bytes != 0)
       return fail(path + ".scratch_bytes",
                   "expected 0 without a scratch value, got {}", bytes);
@@ -347,12 +329,10 @@ bool Checker::checkPack(const std::string &path, const Target &target,
   for (size_t i = 0; i < pack.launches.size(); ++i) {
     const Launch &launch = pack.launches[i];
     std::string where = fmt::format("{}.launches[{}]", path, i);
-    if (!checkLaunch(where, target, launch, samples))
-      return false;
+    TRY(checkLaunch(where, target, launch, samples));
     const Kernel &kernel = *findKernel(target, launch.kernel);
     for (const std::string &name : touchedValues(target, kernel)) {
-      bool isFrom = std::find(pack.from.begin(), pack.from.end(), name) !=
-                    pack.from.end();
+      bool isFrom = std::ranges::find(pack.from, name) != pack.from.end();
       written |= name == pack.result;
       if (name != pack.result && name != pack.scratch && !isFrom)
         return fail(where + ".kernel",
@@ -366,15 +346,15 @@ bool Checker::checkPack(const std::string &path, const Target &target,
                 "expected a kernel that writes '{}', and "
                 "there is none",
                 pack.result);
-  return true;
+  return {};
 }
 
-bool Checker::checkPacks(const std::string &path, const Target &target) {
+Result<void> Checker::checkPacks(const std::string &path,
+                                 const Target &target) {
   std::set<std::string> made;
   for (size_t i = 0; i < target.pack.size(); ++i) {
     std::string where = fmt::format("{}.pack[{}]", path, i);
-    if (!checkPack(where, target, target.pack[i], made))
-      return false;
+    TRY(checkPack(where, target, target.pack[i], made));
     if (!made.insert(target.pack[i].result).second)
       return fail(where + ".result",
                   "expected each packed weight once, got "
@@ -388,16 +368,16 @@ bool Checker::checkPacks(const std::string &path, const Target &target) {
                   "expected an entry of {}.pack that makes '{}', and there is "
                   "none",
                   path, target.values[i].name);
-  return true;
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
 // State
 //===----------------------------------------------------------------------===//
 
-bool Checker::checkState(const std::string &path, const Target &target) {
-  if (!checkInteger(path + ".state_bytes", target.stateBytes, 0, kMaxBytes))
-    return false;
+Result<void> Checker::checkState(const std::string &path,
+                                 const Target &target) {
+  TRY(checkInteger(path + ".state_bytes", target.stateBytes, 0, kMaxBytes));
   if (target.stateRegions.size() > kMostRegions)
     return fail(path + ".state_regions", "expected at most {} regions, got {}",
                 kMostRegions, target.stateRegions.size());
@@ -439,5 +419,5 @@ bool Checker::checkState(const std::string &path, const Target &target) {
                   "expected an entry of {}.state_regions that places '{}', and "
                   "there is none",
                   path, target.values[i].name);
-  return true;
+  return {};
 }

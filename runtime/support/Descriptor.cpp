@@ -55,9 +55,9 @@ static Result<Descriptor> regular(int number, const std::string &shown) {
     return fileError("cannot read", shown);
   }
   if (!S_ISREG(info.st_mode))
-    return Error{ErrorCode::FileSystem,
-                 fmt::format("'{}': expected a regular file, found {}", shown,
-                             kindOf(info.st_mode))};
+    return Error(ErrorCode::FileSystem,
+                 "'{}': expected a regular file, found {}", shown,
+                 kindOf(info.st_mode));
   return file;
 }
 
@@ -105,18 +105,17 @@ Result<Descriptor> moec::openRegularAt(const Descriptor &folder,
   std::string full = joinPath(shown, path);
   int number = openBelow(folder, path, kRead | O_NOCTTY);
   if (number < 0 && errno == ELOOP)
-    return Error{
-        ErrorCode::FileSystem,
-        fmt::format("'{}': expected a regular file, found a link", full)};
+    return Error(ErrorCode::FileSystem,
+                 "'{}': expected a regular file, found a link", full);
   return regular(number, full);
 }
 
 Result<std::string> moec::readAll(const Descriptor &file, uint64_t mostBytes,
                                   const std::string &shown) {
   auto tooLarge = [&](uint64_t bytes) {
-    return Error{ErrorCode::FileSystem,
-                 fmt::format("'{}': expected at most {} bytes, got {}", shown,
-                             mostBytes, bytes)};
+    return Error(ErrorCode::FileSystem,
+                 "'{}': expected at most {} bytes, got {}", shown, mostBytes,
+                 bytes);
   };
   std::string bytes;
   struct stat info;
@@ -173,13 +172,11 @@ static Result<void> listInto(const Descriptor &folder, const std::string &shown,
                              const std::string &prefix, size_t depth,
                              std::vector<std::string> &files) {
   if (depth > kDeepest)
-    return Error{ErrorCode::FileSystem,
-                 fmt::format("'{}': expected at most {} folders in each other",
-                             shown, kDeepest)};
-  Result<std::vector<std::string>> names = listNamesAt(folder, shown);
-  if (!names)
-    return names.takeError();
-  for (const std::string &name : *names) {
+    return Error(ErrorCode::FileSystem,
+                 "'{}': expected at most {} folders in each other", shown,
+                 kDeepest);
+  std::vector<std::string> names = TRY(listNamesAt(folder, shown));
+  for (const std::string &name : names) {
     std::string path = prefix.empty() ? name : prefix + "/" + name;
     struct stat info;
     if (::fstatat(folder.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
@@ -188,13 +185,8 @@ static Result<void> listInto(const Descriptor &folder, const std::string &shown,
       files.push_back(std::move(path));
       continue;
     }
-    Result<Descriptor> below = openFolderAt(folder, name, shown);
-    if (!below)
-      return below.takeError();
-    if (Result<void> listed =
-            listInto(*below, joinPath(shown, name), path, depth + 1, files);
-        !listed)
-      return listed;
+    Descriptor below = TRY(openFolderAt(folder, name, shown));
+    TRY(listInto(below, joinPath(shown, name), path, depth + 1, files));
   }
   return {};
 }
@@ -202,8 +194,7 @@ static Result<void> listInto(const Descriptor &folder, const std::string &shown,
 Result<std::vector<std::string>> moec::listFilesAt(const Descriptor &folder,
                                                    const std::string &shown) {
   std::vector<std::string> files;
-  if (Result<void> listed = listInto(folder, shown, "", 0, files); !listed)
-    return listed.takeError();
+  TRY(listInto(folder, shown, "", 0, files));
   std::sort(files.begin(), files.end());
   return files;
 }

@@ -30,10 +30,9 @@ Result<bool> moec::envFlag(EnvName name) {
     return true;
   if (value == "0" || value == "off" || value == "false" || value == "no")
     return false;
-  return Error{ErrorCode::InvalidArgument,
-               fmt::format("environment variable {}: expected 1, on, true, yes "
-                           "or 0, off, false, no, got '{}'",
-                           name.variable().name, value)};
+  return invalidArgument("environment variable {}: expected 1, on, true, yes "
+                         "or 0, off, false, no, got '{}'",
+                         name.variable().name, value);
 }
 
 Result<int64_t> moec::envInteger(EnvName name) {
@@ -42,11 +41,9 @@ Result<int64_t> moec::envInteger(EnvName name) {
   auto [end, code] =
       std::from_chars(value.data(), value.data() + value.size(), number);
   if (code != std::errc() || end != value.data() + value.size() || number < 0)
-    return Error{
-        ErrorCode::InvalidArgument,
-        fmt::format(
-            "environment variable {}: expected an integer >= 0, got '{}'",
-            name.variable().name, value)};
+    return invalidArgument(
+        "environment variable {}: expected an integer >= 0, got '{}'",
+        name.variable().name, value);
   return number;
 }
 

@@ -28,15 +28,13 @@ namespace fs = std::filesystem;
 
 Error moec::fileError(std::string_view what, std::string_view path) {
   // std::system_category is thread-safe, unlike strerror.
-  return {ErrorCode::FileSystem,
-          fmt::format("{} '{}': {}", what, path,
-                      std::system_category().message(errno))};
+  return {ErrorCode::FileSystem, "{} '{}': {}", what, path,
+          std::system_category().message(errno)};
 }
 
 static Error codeError(std::string_view what, std::string_view path,
                        const std::error_code &code) {
-  return {ErrorCode::FileSystem,
-          fmt::format("{} '{}': {}", what, path, code.message())};
+  return {ErrorCode::FileSystem, "{} '{}': {}", what, path, code.message()};
 }
 
 bool moec::fileExists(const std::string &path) {
@@ -56,10 +54,8 @@ bool moec::isFolder(const std::string &path) {
 
 Result<std::string> moec::readFile(const std::string &path,
                                    uint64_t mostBytes) {
-  Result<Descriptor> file = openRegular(path);
-  if (!file)
-    return file.takeError();
-  return readAll(*file, mostBytes, path);
+  Descriptor file = TRY(openRegular(path));
+  return readAll(file, mostBytes, path);
 }
 
 /// Writes, fsyncs and closes; errno is that of the first failure.
@@ -131,8 +127,8 @@ Result<void> moec::createFolders(const std::string &path) {
   if (code)
     return codeError("cannot create folder", path, code);
   if (!isFolder(path))
-    return Error{ErrorCode::FileSystem,
-                 fmt::format("expected a folder at '{}', found a file", path)};
+    return Error(ErrorCode::FileSystem,
+                 "expected a folder at '{}', found a file", path);
   return {};
 }
 
@@ -140,8 +136,7 @@ Result<std::string> moec::createTemporaryFolderBeside(const std::string &path) {
   std::string_view bare = path;
   while (bare.size() > 1 && bare.back() == '/')
     bare.remove_suffix(1);
-  if (Result<void> made = createFolders(parentFolder(bare)); !made)
-    return made.takeError();
+  TRY(createFolders(parentFolder(bare)));
   std::string folder;
   int status = 0;
   do {
@@ -184,10 +179,8 @@ Result<void> moec::removeAll(const std::string &path) {
 }
 
 Result<std::vector<std::string>> moec::listFiles(const std::string &path) {
-  Result<Descriptor> folder = openFolder(path);
-  if (!folder)
-    return folder.takeError();
-  return listFilesAt(*folder, path);
+  Descriptor folder = TRY(openFolder(path));
+  return listFilesAt(folder, path);
 }
 
 std::string moec::joinPath(std::string_view folder, std::string_view name) {

@@ -59,8 +59,7 @@ std::string placeOf(std::string_view text, size_t offset) {
   size_t newline = before.rfind('\n');
   size_t column = newline == std::string_view::npos ? before.size() + 1
                                                     : before.size() - newline;
-  return fmt::format("line {}, column {}",
-                     1 + std::count(before.begin(), before.end(), '\n'),
+  return fmt::format("line {}, column {}", 1 + std::ranges::count(before, '\n'),
                      column);
 }
 
@@ -255,7 +254,7 @@ void appendJson(const json &value, size_t longest, std::string &to) {
 Result<json> moec::parseJsonObject(std::string_view text, std::string_view name,
                                    ErrorCode code, JsonBounds bounds) {
   auto failure = [&](std::string_view what) {
-    return Error{code, fmt::format("{}: {}", name, what)};
+    return Error(code, "{}: {}", name, what);
   };
   if (text.size() > bounds.bytes)
     return failure(fmt::format("expected at most {} bytes of JSON, got {}",

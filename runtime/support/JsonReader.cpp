@@ -61,7 +61,7 @@ std::string moec::listOf(std::span<const std::string_view> names,
 
 void JsonErrors::add(std::string_view path, std::string_view text) {
   if (!first)
-    first = Error{code, fmt::format("{}: {}: {}", name, path, text)};
+    first = Error(code, "{}: {}: {}", name, path, text);
 }
 
 JsonReader::JsonReader(const json &object, std::string path, JsonErrors &errors)
@@ -81,7 +81,7 @@ const json *JsonReader::find(std::string_view key) {
 }
 
 bool JsonReader::wasAsked(std::string_view key) const {
-  return std::find(asked.begin(), asked.end(), key) != asked.end();
+  return std::ranges::find(asked, key) != asked.end();
 }
 
 void JsonReader::expected(std::string_view key, std::string_view what) {

@@ -5,8 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The spelling of an ErrorCode for logs, JSON and programs. The switch has no
-// default, so that the compiler names a code that has no spelling.
+// The spelling of an ErrorCode for logs, JSON and programs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,46 +13,33 @@
 
 using namespace moec;
 
+/// By number.
+static constexpr std::string_view kNames[] = {
+    "ok",
+    "invalid_argument",
+    "invalid_manifest",
+    "damaged_package",
+    "no_matching_target",
+    "device_limit",
+    "too_many_tokens",
+    "workspace_too_small",
+    "misaligned",
+    "context_in_use",
+    "capturing",
+    "strict_miss",
+    "compile_failed",
+    "no_compiler",
+    "no_driver",
+    "driver_failed",
+    "file_system",
+    "refused",
+    "internal",
+};
+static_assert(std::size(kNames) == size_t(ErrorCode::Internal) + 1);
+
 std::string_view moec::errorCodeName(ErrorCode code) {
-  switch (code) {
-  case ErrorCode::Ok:
-    return "ok";
-  case ErrorCode::InvalidArgument:
-    return "invalid_argument";
-  case ErrorCode::InvalidManifest:
-    return "invalid_manifest";
-  case ErrorCode::DamagedPackage:
-    return "damaged_package";
-  case ErrorCode::NoMatchingTarget:
-    return "no_matching_target";
-  case ErrorCode::DeviceLimit:
-    return "device_limit";
-  case ErrorCode::TooManyTokens:
-    return "too_many_tokens";
-  case ErrorCode::WorkspaceTooSmall:
-    return "workspace_too_small";
-  case ErrorCode::Misaligned:
-    return "misaligned";
-  case ErrorCode::ContextInUse:
-    return "context_in_use";
-  case ErrorCode::Capturing:
-    return "capturing";
-  case ErrorCode::StrictMiss:
-    return "strict_miss";
-  case ErrorCode::CompileFailed:
-    return "compile_failed";
-  case ErrorCode::NoCompiler:
-    return "no_compiler";
-  case ErrorCode::NoDriver:
-    return "no_driver";
-  case ErrorCode::DriverFailed:
-    return "driver_failed";
-  case ErrorCode::FileSystem:
-    return "file_system";
-  case ErrorCode::Refused:
-    return "refused";
-  case ErrorCode::Internal:
-    return "internal";
-  }
+  const auto number = static_cast<size_t>(code);
+  if (number < std::size(kNames))
+    return kNames[number];
   return "unknown";
 }

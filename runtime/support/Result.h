@@ -16,6 +16,7 @@
 #define MOEC_RUNTIME_SUPPORT_RESULT_H
 
 #include <cassert>
+#include <fmt/format.h>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -52,7 +53,29 @@ std::string_view errorCodeName(ErrorCode code);
 struct Error {
   ErrorCode code = ErrorCode::Internal;
   std::string message;
+
+  Error() = default;
+  Error(ErrorCode code, std::string message)
+      : code(code), message(std::move(message)) {}
+  /// The message that fmt makes.
+  template <typename... Args>
+  Error(ErrorCode code, fmt::format_string<Args...> text, Args &&...args)
+      : code(code), message(fmt::format(text, std::forward<Args>(args)...)) {}
 };
+
+/// Errors of the codes that are used most.
+template <typename... Args>
+Error invalidArgument(fmt::format_string<Args...> text, Args &&...args) {
+  return {ErrorCode::InvalidArgument, text, std::forward<Args>(args)...};
+}
+template <typename... Args>
+Error invalidManifest(fmt::format_string<Args...> text, Args &&...args) {
+  return {ErrorCode::InvalidManifest, text, std::forward<Args>(args)...};
+}
+template <typename... Args>
+Error refused(fmt::format_string<Args...> text, Args &&...args) {
+  return {ErrorCode::Refused, text, std::forward<Args>(args)...};
+}
 
 /// A T or an Error. `Result<void>` carries success or an Error.
 template <typename T> class [[nodiscard]] Result {
@@ -78,6 +101,7 @@ public:
     assert(!*this && "no error");
     return std::move(std::get<1>(storage));
   }
+  T take() { return std::move(get()); }
 
 private:
   T &get() {
@@ -101,6 +125,7 @@ public:
     assert(failed && "no error");
     return std::move(failure);
   }
+  void take() {}
 
 private:
   Error failure;
@@ -108,5 +133,15 @@ private:
 };
 
 } // namespace moec
+
+/// The value of a Result. Its error is returned from this function instead. It
+/// stands alone, behind `=` or behind `return`, never within an expression.
+#define TRY(...)                                                               \
+  ({                                                                           \
+    auto tried = (__VA_ARGS__);                                                \
+    if (!tried)                                                                \
+      return tried.takeError();                                                \
+    tried.take();                                                              \
+  })
 
 #endif // MOEC_RUNTIME_SUPPORT_RESULT_H

@@ -67,13 +67,11 @@ std::string moec::sha256(std::string_view bytes) {
 }
 
 Result<std::string> moec::sha256File(const std::string &path) {
-  Result<Descriptor> file = openRegular(path);
-  if (!file)
-    return file.takeError();
+  Descriptor file = TRY(openRegular(path));
   Sha256 hash;
   std::array<char, 65536> buffer;
   while (true) {
-    ssize_t count = ::read(file->get(), buffer.data(), buffer.size());
+    ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
     if (count < 0)
       return fileError("cannot read", path);
     if (count == 0)

@@ -89,12 +89,10 @@ Result<StagedFolder> StagedFolder::create(const std::string &target,
   staged.target = withoutSlashes(target);
   std::string name = nameOf(staged.target);
   if (name.empty() || name == "." || name == "..")
-    return Error{ErrorCode::FileSystem,
-                 fmt::format("expected a path that ends in the folder's name, "
-                             "got '{}'",
-                             target)};
-  if (Result<void> made = createFolders(parentFolder(staged.target)); !made)
-    return made.takeError();
+    return Error(ErrorCode::FileSystem,
+                 "expected a path that ends in the folder's name, got '{}'",
+                 target);
+  TRY(createFolders(parentFolder(staged.target)));
   removeAbandoned(staged.target);
   while (true) {
     std::string path = temporaryName(staged.target);
@@ -118,8 +116,7 @@ StagedFolder::~StagedFolder() {
 }
 
 Result<void> StagedFolder::publish() {
-  if (Result<void> renamed = renamePath(temporary, target); !renamed)
-    return renamed;
+  TRY(renamePath(temporary, target));
   temporary.clear();
   return {};
 }
@@ -149,8 +146,7 @@ Result<void> StagedFolder::replace() {
     if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
       return failed();
     old = temporaryName(target);
-    if (Result<void> moved = renamePath(target, old); !moved)
-      return moved;
+    TRY(renamePath(target, old));
     if (::rename(temporary.c_str(), target.c_str()) != 0) {
       Error error = failed();
       (void)static_cast<bool>(renamePath(old, target));

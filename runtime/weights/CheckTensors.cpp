@@ -25,10 +25,6 @@ using nlohmann::json;
 
 namespace {
 
-Error refusal(std::string text) {
-  return {ErrorCode::Refused, std::move(text)};
-}
-
 /// What is loaded in one go: of gates and ups, of downs, or of the router.
 Part takerOf(Part part) {
   return part == Part::Down || part == Part::Routing ? part : Part::Gate;
@@ -53,36 +49,6 @@ std::string_view valueWord(std::string_view name) {
     if (word.starts_with(part))
       word.remove_prefix(part.size());
   return word;
-}
-
-std::string_view nounOf(Kind kind) {
-  switch (kind) {
-  case Kind::Weight:
-  case Kind::Packed:
-  case Kind::ColumnsPacked:
-    return "weights";
-  case Kind::Scale:
-    return "scales";
-  case Kind::SecondScale:
-  case Kind::SecondDivisor:
-    return "scales of scales";
-  case Kind::ZeroPoint:
-    return "zero points";
-  case Kind::GroupIndex:
-    return "the groups of columns";
-  case Kind::InputScale:
-  case Kind::InputDivisor:
-    return "scales of activations";
-  case Kind::Bias:
-    return "biases";
-  case Kind::RoutingBias:
-    return "the bias that chooses experts";
-  case Kind::ExpertScale:
-    return "factors of experts";
-  case Kind::HashTable:
-    break;
-  }
-  return "a table of experts by token";
 }
 
 } // namespace
@@ -159,10 +125,8 @@ bool WeightLoader::isOfThisRank(const TensorRole &role) const {
 
 /// Zero points of a symmetric layer: each must be the one that it has.
 Result<void> WeightLoader::checkSymmetric(const Found &found) {
-  Result<const StoredTensor *> known = tensorOf(found);
-  if (!known)
-    return known.takeError();
-  const StoredTensor &tensor = **known;
+  const StoredTensor *known = TRY(tensorOf(found));
+  const StoredTensor &tensor = *known;
   const json layout =
       stored.is_object() ? stored.value("zero_points", json::object()) : json();
   const int64_t added = layout.is_object() ? layout.value("added", 0) : 0;
@@ -173,33 +137,30 @@ Result<void> WeightLoader::checkSymmetric(const Found &found) {
   const int64_t expected =
       isSigned ? 0 : (int64_t(1) << (shape.codeBits - 1)) - added;
   if (!areWords && tensor.type != "I8" && tensor.type != "U8")
-    return refusal(fmt::format("{}: tensor '{}': expected zero points in I32, "
-                               "I8 or U8, got {}",
-                               checkpoint.path(), found.name,
-                               tensor.describe()));
+    return refused(
+        "{}: tensor '{}': expected zero points in I32, I8 or U8, got {}",
+        checkpoint.path(), found.name, tensor.describe());
   for (const std::byte byte : tensor.bytes)
     for (int64_t shift = 0; shift < 8; shift += bits) {
       const int64_t got =
           std::to_integer<int64_t>(byte) >> shift & ((int64_t(1) << bits) - 1);
       if (got != expected)
-        return refusal(fmt::format(
+        return refused(
             "{}: tensor '{}' holds zero point {}, and layer '{}' is symmetric: "
             "expected {} everywhere{}; accepted: a layer with zero points "
             "(quant_config int4_zp_w4a16)",
             checkpoint.path(), found.name, got, shape.name, expected,
             stored.is_object()
                 ? fmt::format(" in stored_layout {}", stored.value("name", ""))
-                : ""));
+                : "");
     }
   return {};
 }
 
 /// Biases of a layer without biases: some quantizers write zeros.
 Result<bool> WeightLoader::isZero(const Found &found) {
-  Result<const StoredTensor *> known = tensorOf(found);
-  if (!known)
-    return known.takeError();
-  const StoredTensor &tensor = **known;
+  const StoredTensor *known = TRY(tensorOf(found));
+  const StoredTensor &tensor = *known;
   const host::Storage storage = storageOfType(tensor.type);
   if (storage != host::Storage::F32 && storage != host::Storage::F16 &&
       storage != host::Storage::BF16)
@@ -207,8 +168,7 @@ Result<bool> WeightLoader::isZero(const Found &found) {
   const int64_t count = int64_t(tensor.bytes.size()) * 8 / bitsOf(tensor.type);
   std::vector<float> numbers(static_cast<size_t>(count));
   host::loadFloats(storage, tensor.bytes.data(), count, numbers.data());
-  return std::all_of(numbers.begin(), numbers.end(),
-                     [](float number) { return number == 0; });
+  return std::ranges::all_of(numbers, [](float number) { return number == 0; });
 }
 
 //===----------------------------------------------------------------------===//
@@ -288,10 +248,9 @@ std::string WeightLoader::takerFor(const Found &found, bool quantize) const {
 Error WeightLoader::untaken(std::string_view name, std::string_view what,
                             std::string_view accepted,
                             std::string_view word) const {
-  return refusal(fmt::format(
-      "{}: tensor '{}' {}, and no value of layer '{}' takes it; accepted: {}, "
-      "or --ignore-tensor={} to leave it out",
-      checkpoint.path(), name, what, shape.name, accepted, word));
+  return refused("{}: tensor '{}' {}, and no value of layer '{}' takes it; "
+                 "accepted: {}, or --ignore-tensor={} to leave it out",
+                 checkpoint.path(), name, what, shape.name, accepted, word);
 }
 
 /// Of a role that no value takes: whether it may be left out.
@@ -310,14 +269,12 @@ Result<void> WeightLoader::checkUntaken(const Found &found, bool quantize) {
   if (role.kind == Kind::Bias) {
     if (!isOfThisRank(role))
       return {};
-    Result<bool> zero = isZero(found);
-    if (!zero)
-      return zero.takeError();
-    if (*zero)
+    bool zero = TRY(isZero(found));
+    if (zero)
       return {};
   }
   return untaken(found.name,
-                 fmt::format("holds {} of {}", nounOf(role.kind),
+                 fmt::format("holds {} of {}", textOf(role.kind).noun,
                              role.part == Part::Routing ? "the router"
                              : role.shared ? "the layer's shared experts"
                                            : "the layer's experts"),
@@ -329,22 +286,19 @@ Result<void> WeightLoader::checkExpert(const Found &found) const {
   const TensorRole &role = found.parsed.role;
   const int64_t count = role.shared ? shape.shared : shape.experts;
   if (role.shared && count == 0)
-    return refusal(fmt::format(
-        "{}: tensor '{}' is a shared expert's, and layer '{}' has none; "
-        "accepted: a layer with n_shared_experts, or --no-shared-experts where "
-        "the caller computes them",
-        checkpoint.path(), found.name, shape.name));
+    return refused("{}: tensor '{}' is a shared expert's, and layer '{}' has "
+                   "none; accepted: a layer with n_shared_experts, or "
+                   "--no-shared-experts where the caller computes them",
+                   checkpoint.path(), found.name, shape.name);
   if (role.expert >= count)
-    return refusal(fmt::format(
-        "{}: tensor '{}': expected {}experts 0 to {} of layer '{}', got expert "
-        "{}",
-        checkpoint.path(), found.name, role.shared ? "shared " : "", count - 1,
-        shape.name, role.expert));
+    return refused("{}: tensor '{}': expected {}experts 0 to {} of layer '{}', "
+                   "got expert {}",
+                   checkpoint.path(), found.name, role.shared ? "shared " : "",
+                   count - 1, shape.name, role.expert);
   if (role.part == Part::GateUp && !shape.gated)
-    return refusal(fmt::format(
-        "{}: tensor '{}' holds gates, and layer '{}' has none; accepted: a "
-        "layer with a gated activation",
-        checkpoint.path(), found.name, shape.name));
+    return refused("{}: tensor '{}' holds gates, and layer '{}' has none; "
+                   "accepted: a layer with a gated activation",
+                   checkpoint.path(), found.name, shape.name);
   return {};
 }
 
@@ -365,12 +319,11 @@ Result<void> WeightLoader::checkOneEach() const {
               if (it == tensors.end())
                 continue;
               if (first)
-                return refusal(fmt::format(
-                    "{}: tensors '{}' and '{}' both hold {} of {}expert {}, "
-                    "{}; expected one of them",
-                    checkpoint.path(), first->name, it->second.name,
-                    nounOf(kind), shared ? "shared " : "", own,
-                    partName(part)));
+                return refused("{}: tensors '{}' and '{}' both hold {} of "
+                               "{}expert {}, {}; expected one of them",
+                               checkpoint.path(), first->name, it->second.name,
+                               textOf(kind).noun, shared ? "shared " : "", own,
+                               partName(part));
               first = &it->second;
             }
       }
@@ -414,8 +367,9 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
   const auto taken = takenBy(manifest, options.quantize);
   // Else the caller does, with what the router has.
   const bool routes =
-      std::any_of(manifest.values.begin(), manifest.values.end(),
-                  [](const Value &value) { return value.name == "logits"; });
+      std::ranges::any_of(manifest.values, [](const Value &value) {
+        return value.name == "logits";
+      });
   Ignored ignored(options.ignored);
   std::set<std::string_view> prefixes;
   const Found *first = nullptr;
@@ -443,20 +397,16 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
       return std::string_view(of.name).substr(0, of.parsed.prefix);
     };
     if (prefixOf(*first) != prefixOf(found))
-      return refusal(fmt::format(
-          "{}: tensors '{}' and '{}' are of two models' layers {}; expected "
-          "one of them",
-          checkpoint.path(), first->name, found.name, number));
+      return refused("{}: tensors '{}' and '{}' are of two models' layers {}; "
+                     "expected one of them",
+                     checkpoint.path(), first->name, found.name, number);
     if (!isRouting)
-      if (Result<void> ok = checkExpert(found); !ok)
-        return ok;
+      TRY(checkExpert(found));
     if (!isTaken)
-      if (Result<void> ok = checkUntaken(found, options.quantize); !ok)
-        return ok;
+      TRY(checkUntaken(found, options.quantize));
     ++it;
   }
-  if (Result<void> ok = checkOneEach(); !ok)
-    return ok;
+  TRY(checkOneEach());
 
   // Names that no value has.
   for (const auto &[name, file] : checkpoint.names()) {
@@ -472,10 +422,10 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
       return untaken(name, "weighs the layer's shared experts",
                      "a layer with shared_expert_gate", "shared_expert_gate");
     if (isShared && shape.shared == 0)
-      return refusal(fmt::format(
+      return refused(
           "{}: tensor '{}' is a shared expert's, and layer '{}' has none; "
           "accepted: --no-shared-experts where the caller computes them",
-          checkpoint.path(), name, shape.name));
+          checkpoint.path(), name, shape.name);
     return untaken(name,
                    fmt::format("belongs to the layer's {}",
                                read->place == Place::Router ? "router"
@@ -485,9 +435,9 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
                    valueWord(name));
   }
   if (const std::string *word = ignored.unused())
-    return refusal(fmt::format("{}: --ignore-tensor={}: layer {} has no tensor "
-                               "of that word that no value takes",
-                               checkpoint.path(), *word, number));
+    return refused("{}: --ignore-tensor={}: layer {} has no tensor of that "
+                   "word that no value takes",
+                   checkpoint.path(), *word, number);
 
   // Shards and the index must agree on what this rank takes.
   for (const auto &[role, found] : tensors)

@@ -76,8 +76,7 @@ void copyBits(const SourceMatrix &from, const TargetMatrix &to) {
 }
 
 Error notExact(float number) {
-  return {ErrorCode::Refused,
-          fmt::format("holds {}, which is no number of that type", number)};
+  return refused("holds {}, which is no number of that type", number);
 }
 
 Result<void> copyNumber(const std::byte *from, Storage source, std::byte *to,
@@ -85,8 +84,7 @@ Result<void> copyNumber(const std::byte *from, Storage source, std::byte *to,
   if (conversion == Conversion::Integers) {
     const int64_t number = host::loadInteger(source, from, 0);
     if (number < INT32_MIN || number > INT32_MAX)
-      return Error{ErrorCode::Refused,
-                   fmt::format("holds {}, which is none of 32 bits", number)};
+      return refused("holds {}, which is none of 32 bits", number);
     host::storeInteger(target, to, 0, number);
     return {};
   }
@@ -155,12 +153,9 @@ Result<void> weights::copyMatrix(const SourceMatrix &from,
   }
   for (int64_t row = 0; row < from.rows; ++row)
     for (int64_t column = 0; column < from.columns; ++column)
-      if (Result<void> ok = copyNumber(
-              at(from, row * from.rowStride + column * from.columnStride),
-              from.storage,
-              at(to, row * to.rowStride + column * to.columnStride), to.storage,
-              conversion, inverse);
-          !ok)
-        return ok;
+      TRY(copyNumber(
+          at(from, row * from.rowStride + column * from.columnStride),
+          from.storage, at(to, row * to.rowStride + column * to.columnStride),
+          to.storage, conversion, inverse));
   return {};
 }

@@ -61,11 +61,9 @@ std::vector<Part> WeightLoader::partsOf(bool first) const {
 /// The groups of this rank's columns of a part of an expert.
 Result<WeightLoader::Index> WeightLoader::readIndex(const Wanted &wanted,
                                                     int64_t expert, Part part) {
-  Result<Source> from = find(wanted, expert, part);
-  if (!from)
-    return from.takeError();
+  Source from = TRY(find(wanted, expert, part));
   Index made;
-  made.tensor = from->tensor;
+  made.tensor = from.tensor;
   made.groups.resize(size_t(wanted.first ? shape.hidden : shape.columns));
   TargetMatrix target;
   target.data = reinterpret_cast<std::byte *>(made.groups.data());
@@ -73,13 +71,11 @@ Result<WeightLoader::Index> WeightLoader::readIndex(const Wanted &wanted,
   target.storage = host::Storage::I32;
   target.rows = 1;
   target.columns = target.rowStride = int64_t(made.groups.size());
-  if (Result<void> ok =
-          copyMatrix(from->matrix, target, from->conversion, false);
+  if (Result<void> ok = copyMatrix(from.matrix, target, from.conversion, false);
       !ok)
-    return Error{ok.error().code,
-                 fmt::format("{}: tensor '{}' {}; value '{}' is {}",
-                             checkpoint.path(), from->tensor,
-                             ok.error().message, wanted.value, wanted.element)};
+    return Error(ok.error().code, "{}: tensor '{}' {}; value '{}' is {}",
+                 checkpoint.path(), from.tensor, ok.error().message,
+                 wanted.value, wanted.element);
   return made;
 }
 
@@ -89,33 +85,23 @@ Result<void> WeightLoader::loadGroupIndex(const Value &value,
   const int64_t columns = wanted.first ? shape.hidden : shape.columns;
   const int64_t group = (wanted.first ? shape.w1 : shape.w2).columns;
   if (int64_t(to.size()) != shape.localCount * columns * 4 || group < 1)
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("value '{}' has {} bytes, and its layer says {} "
-                             "in groups of {}",
-                             value.name, to.size(),
-                             shape.localCount * columns * 4, group)};
+    return invalidManifest(
+        "value '{}' has {} bytes, and its layer says {} in groups of {}",
+        value.name, to.size(), shape.localCount * columns * 4, group);
   for (int64_t i = 0; i < shape.localCount; ++i) {
     const int64_t expert = shape.localBegin + i * shape.localStride;
     Index known;
     for (Part part : partsOf(wanted.first)) {
-      Result<Index> own = readIndex(wanted, expert, part);
-      if (!own)
-        return own.takeError();
-      if (const std::string problem = problemOf(own->groups, group);
+      Index own = TRY(readIndex(wanted, expert, part));
+      if (const std::string problem = problemOf(own.groups, group);
           !problem.empty())
-        return Error{ErrorCode::Refused,
-                     fmt::format("{}: tensor '{}': {}, in groups of {} of "
-                                 "expert {}",
-                                 checkpoint.path(), own->tensor, problem, group,
-                                 expert)};
-      if (!known.groups.empty() && own->groups != known.groups)
-        return Error{ErrorCode::Refused,
-                     fmt::format("{}: tensors '{}' and '{}' differ; expected "
-                                 "one order of the columns of gate and up of "
-                                 "expert {}",
-                                 checkpoint.path(), known.tensor, own->tensor,
-                                 expert)};
-      known = std::move(*own);
+        return refused("{}: tensor '{}': {}, in groups of {} of expert {}",
+                       checkpoint.path(), own.tensor, problem, group, expert);
+      if (!known.groups.empty() && own.groups != known.groups)
+        return refused("{}: tensors '{}' and '{}' differ; expected one order "
+                       "of the columns of gate and up of expert {}",
+                       checkpoint.path(), known.tensor, own.tensor, expert);
+      known = std::move(own);
     }
     std::memcpy(to.data() + i * columns * 4, known.groups.data(),
                 known.groups.size() * sizeof(int32_t));
@@ -136,19 +122,15 @@ Result<void> WeightLoader::checkOrder(const Wanted &codes) {
     for (Part part : partsOf(codes.first)) {
       if (!look(wanted, shared, shared ? expert - shape.experts : expert, part))
         continue;
-      Result<Index> index = readIndex(wanted, expert, part);
-      if (!index)
-        return index.takeError();
-      for (size_t c = 0; c < index->groups.size(); ++c)
+      Index index = TRY(readIndex(wanted, expert, part));
+      for (size_t c = 0; c < index.groups.size(); ++c)
         if (const int64_t column = begin + int64_t(c),
             expected = group == -1 ? 0 : column / group;
-            index->groups[c] != expected)
-          return Error{ErrorCode::Refused,
-                       fmt::format("{}: tensor '{}': expected group {} of "
-                                   "column {}, since layer '{}' has no "
-                                   "group_index, got {}",
-                                   checkpoint.path(), index->tensor, expected,
-                                   column, shape.name, index->groups[c])};
+            index.groups[c] != expected)
+          return refused("{}: tensor '{}': expected group {} of column {}, "
+                         "since layer '{}' has no group_index, got {}",
+                         checkpoint.path(), index.tensor, expected, column,
+                         shape.name, index.groups[c]);
     }
   }
   return {};

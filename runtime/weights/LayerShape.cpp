@@ -155,11 +155,10 @@ Result<LayerShape> LayerShape::read(const json &layer) {
   const json *eplb = reader.find("eplb");
   if (reader.integerOr("num_redundant_experts", 0) > 0 ||
       (eplb && eplb->is_boolean() && eplb->get<bool>()))
-    return Error{ErrorCode::Refused,
-                 fmt::format("layer '{}' has replicas of experts, whose places "
-                             "the engine chooses at run time; accepted: a "
-                             "layer without enable_eplb and redundant experts",
-                             made.name)};
+    return refused("layer '{}' has replicas of experts, whose places the "
+                   "engine chooses at run time; accepted: a layer without "
+                   "enable_eplb and redundant experts",
+                   made.name);
   if (!reader.error.empty())
     return Error{ErrorCode::InvalidManifest, reader.error};
   return made;

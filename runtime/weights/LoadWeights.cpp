@@ -36,10 +36,6 @@ struct WeightLoader::Piece {
 
 namespace {
 
-Error refusal(std::string text) {
-  return {ErrorCode::Refused, std::move(text)};
-}
-
 /// How many groups there are; all of the extent is one where it is -1.
 int64_t groupsIn(int64_t extent, int64_t group) {
   return group == -1 ? 1 : (extent + group - 1) / group;
@@ -94,13 +90,13 @@ Result<void> WeightLoader::findLayer(int64_t layer) {
     auto [known, isNew] =
         layers[parsed->layer].emplace(parsed->role, Found{name, *parsed});
     if (!isNew)
-      return refusal(fmt::format("{}: tensors '{}' and '{}' are the same "
-                                 "weight of layer {}; expected one of them",
-                                 checkpoint.path(), known->second.name, name,
-                                 parsed->layer));
+      return refused("{}: tensors '{}' and '{}' are the same weight of layer "
+                     "{}; expected one of them",
+                     checkpoint.path(), known->second.name, name,
+                     parsed->layer);
   }
   for (auto &[candidate, roles] : layers)
-    if (std::any_of(roles.begin(), roles.end(), [](const auto &entry) {
+    if (std::ranges::any_of(roles, [](const auto &entry) {
           return !entry.first.shared && entry.first.part != Part::Routing;
         })) {
       number = candidate;
@@ -113,13 +109,11 @@ Result<void> WeightLoader::findLayer(int64_t layer) {
           : fmt::format("{} tensors, '{}' among them",
                         checkpoint.names().size(),
                         checkpoint.names().begin()->first);
-  return refusal(fmt::format(
-      "{}: expected experts' weights{}, names such as "
-      "'model.layers.3.mlp.experts.0.gate_proj.weight' "
-      "(docs/reference/checkpoints.md "
-      "lists the words), got {}",
-      checkpoint.path(), layer >= 0 ? fmt::format(" in layer {}", layer) : "",
-      example));
+  return refused("{}: expected experts' weights{}, names such as "
+                 "'model.layers.3.mlp.experts.0.gate_proj.weight' "
+                 "(docs/reference/checkpoints.md lists the words), got {}",
+                 checkpoint.path(),
+                 layer >= 0 ? fmt::format(" in layer {}", layer) : "", example);
 }
 
 Result<WeightLoader> WeightLoader::create(Checkpoint &checkpoint,
@@ -127,28 +121,19 @@ Result<WeightLoader> WeightLoader::create(Checkpoint &checkpoint,
                                           const LoadOptions &options) {
   const json &described = manifest.layer;
   WeightLoader made(checkpoint);
-  Result<LayerShape> shape = LayerShape::read(described);
-  if (!shape)
-    return shape.takeError();
-  made.shape = std::move(*shape);
+  made.shape = TRY(LayerShape::read(described));
   if (options.quantize && described.contains("weights_type"))
-    return refusal(fmt::format("layer '{}' takes its weights as floats and "
-                               "quantizes them itself; accepted: no --quantize",
-                               made.shape.name));
+    return refused("layer '{}' takes its weights as floats and quantizes them "
+                   "itself; accepted: no --quantize",
+                   made.shape.name);
   if (auto it = described.find("stored_layout");
       it != described.end() && !it->is_null()) {
-    Result<json> read = readStoredLayout(*it);
-    if (!read)
-      return read.takeError();
-    made.stored = std::move(*read);
+    made.stored = TRY(readStoredLayout(*it));
   }
-  if (Result<void> ok = made.findLayer(options.layer); !ok)
-    return ok.takeError();
-  if (Result<void> ok = made.checkTaken(manifest, options); !ok)
-    return ok.takeError();
+  TRY(made.findLayer(options.layer));
+  TRY(made.checkTaken(manifest, options));
   if (options.quantize)
-    if (Result<void> ok = made.quantizeExperts(); !ok)
-      return ok.takeError();
+    TRY(made.quantizeExperts());
   return made;
 }
 
@@ -192,9 +177,9 @@ Result<WeightLoader::Wanted> WeightLoader::wantedOf(const Value &value) const {
     made.kinds = {Kind::SecondScale, Kind::SecondDivisor};
     made.group = {-1, -1};
   } else {
-    return refusal(fmt::format("value '{}': no checkpoint's name is known for "
-                               "it; accepted: a layer without it",
-                               value.name));
+    return refused("value '{}': no checkpoint's name is known for it; "
+                   "accepted: a layer without it",
+                   value.name);
   }
   made.rowsInOrder = made.group.rows == 1;
   if (!unit || !stored.is_object())
@@ -225,7 +210,8 @@ Error WeightLoader::missing(const Wanted &wanted, int64_t expert,
                             Part part) const {
   std::string kinds, there;
   for (Kind kind : wanted.kinds)
-    kinds += fmt::format("{}{}", kinds.empty() ? "" : " or ", kindName(kind));
+    kinds +=
+        fmt::format("{}{}", kinds.empty() ? "" : " or ", textOf(kind).name);
   constexpr int kMost = 4;
   int count = 0;
   for (const auto &[role, found] : tensors)
@@ -233,13 +219,13 @@ Error WeightLoader::missing(const Wanted &wanted, int64_t expert,
         !quantized.contains(found.name))
       if (count++ < kMost)
         there += fmt::format("{}{}", there.empty() ? "" : ", ", found.name);
-  return refusal(fmt::format(
+  return refused(
       "{}: layer {}, value '{}': expected a tensor of expert {}, {}{}, with "
       "{}; got {}{}",
       checkpoint.path(), number, wanted.value, expert, partName(part),
       part == Part::Down ? "" : fmt::format(" or {}", partName(Part::GateUp)),
       kinds, there.empty() ? "nothing else of that expert" : there,
-      count > kMost ? fmt::format(" and {} more", count - kMost) : ""));
+      count > kMost ? fmt::format(" and {} more", count - kMost) : "");
 }
 
 std::vector<Part> WeightLoader::candidatesOf(Part part) const {
@@ -268,10 +254,8 @@ Result<bool> WeightLoader::bareAreTransposed() {
     if (!found.parsed.bare || !isWeight || role.shared ||
         role.expert != kAllExperts)
       continue;
-    Result<const StoredTensor *> tensor = tensorOf(found);
-    if (!tensor)
-      return tensor.takeError();
-    const std::vector<int64_t> &extents = (*tensor)->shape;
+    const StoredTensor *tensor = TRY(tensorOf(found));
+    const std::vector<int64_t> &extents = tensor->shape;
     const int64_t rows = role.part == Part::Down     ? shape.hidden
                          : role.part == Part::GateUp ? 2 * shape.intermediate
                                                      : shape.intermediate;
@@ -288,10 +272,8 @@ Result<bool> WeightLoader::bareAreTransposed() {
 Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
                                                 const Found &found,
                                                 int64_t expert, Part part) {
-  Result<const StoredTensor *> known = tensorOf(found);
-  if (!known)
-    return known.takeError();
-  const StoredTensor &tensor = **known;
+  const StoredTensor *known = TRY(tensorOf(found));
+  const StoredTensor &tensor = *known;
   const TensorRole &role = found.parsed.role;
   const bool ofAll = role.expert == kAllExperts;
   // Shared experts of one tensor stand behind each other in the intermediate.
@@ -342,10 +324,8 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
     if (mayTurn && (!fits || found.parsed.bare)) {
       const bool fitsTurned = ordersAlike(extents, {experts, b, a});
       if (fits && fitsTurned && a != 1 && b != 1) {
-        Result<bool> areTransposed = bareAreTransposed();
-        if (!areTransposed)
-          return areTransposed.takeError();
-        turned = *areTransposed != (wanted.rowAxis == 2);
+        bool areTransposed = TRY(bareAreTransposed());
+        turned = areTransposed != (wanted.rowAxis == 2);
       } else if (!fits && fitsTurned &&
                  (found.parsed.bare || onlyColumnsFirst)) {
         fits = turned = true;
@@ -355,12 +335,12 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
       break;
   }
   if (!fits || made.conversion == Conversion::None)
-    return refusal(fmt::format(
+    return refused(
         "{}: tensor '{}': expected {} {} for value '{}' of layer '{}', got {}",
         checkpoint.path(), found.name, wanted.element,
         experts == 1 ? shapeText({expected[1], expected[2]})
                      : shapeText(expected),
-        wanted.value, shape.name, tensor.describe()));
+        wanted.value, shape.name, tensor.describe());
 
   SourceMatrix &matrix = made.matrix;
   matrix.data = tensor.bytes.data();
@@ -379,10 +359,10 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
     const bool isUp = part == Part::Up;
     if (shape.gateUpOrder == "interleaved" && group.rows != -1) {
       if (group.rows != 1 || rowUnit != 1)
-        return refusal(fmt::format(
+        return refused(
             "{}: tensor '{}': rows of gate and up alternate, but {} of them "
             "share an element or a scale; expected gates and ups apart",
-            checkpoint.path(), found.name, std::max(group.rows, rowUnit)));
+            checkpoint.path(), found.name, std::max(group.rows, rowUnit));
       from = isUp, step = 2;
     } else {
       from = isUp == (shape.gateUpOrder != "up_first") ? rows / rowUnit : 0;
@@ -417,22 +397,19 @@ Result<void> WeightLoader::loadExperts(const Wanted &wanted,
     const int64_t expert = shape.localBegin + i * shape.localStride;
     int64_t elements = 0;
     for (Part part : parts) {
-      Result<Source> from = find(wanted, expert, part);
-      if (!from)
-        return from.takeError();
+      Source from = TRY(find(wanted, expert, part));
       TargetMatrix target;
       target.data = to.data();
       target.bits = wanted.bits;
       target.storage = host::storageOf(wanted.element);
       const int64_t count = int64_t(parts.size());
-      const int64_t rows = from->matrix.rows, columns = from->matrix.columns;
+      const int64_t rows = from.matrix.rows, columns = from.matrix.columns;
       const int64_t all = count * rows;
       elements = all * columns;
       if ((done + elements) * wanted.bits > int64_t(to.size()) * 8)
-        return Error{ErrorCode::InvalidManifest,
-                     fmt::format("value '{}' has {} bytes, and its layer says "
-                                 "more",
-                                 wanted.value, to.size())};
+        return invalidManifest(
+            "value '{}' has {} bytes, and its layer says more", wanted.value,
+            to.size());
       target.rowStride = wanted.rowAxis == 1 ? columns : 1;
       target.columnStride = wanted.rowAxis == 1 ? 1 : all;
       target.data += done * wanted.bits / 8;
@@ -442,24 +419,22 @@ Result<void> WeightLoader::loadExperts(const Wanted &wanted,
         const bool alternate =
             shape.gateUpOrder == "interleaved" && wanted.rowsInOrder;
         if (alternate && wanted.rowsPerElement != 1)
-          return refusal(fmt::format("value '{}': rows of gate and up "
-                                     "alternate, but {} of them share an "
-                                     "element",
-                                     wanted.value, wanted.rowsPerElement));
+          return refused("value '{}': rows of gate and up alternate, but {} of "
+                         "them share an element",
+                         wanted.value, wanted.rowsPerElement);
         step = alternate ? 2 : 1;
         first = alternate                                   ? int64_t(isUp)
                 : isUp == (shape.gateUpOrder != "up_first") ? rows
                                                             : 0;
       }
       target = target.part(first, rows, step, 0, columns);
-      pieces.push_back({std::move(*from), target});
+      pieces.push_back({std::move(from), target});
     }
     done += elements;
   }
   if (done * wanted.bits != int64_t(to.size()) * 8)
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("value '{}' has {} bytes, and its layer says {}",
-                             wanted.value, to.size(), done * wanted.bits / 8)};
+    return invalidManifest("value '{}' has {} bytes, and its layer says {}",
+                           wanted.value, to.size(), done * wanted.bits / 8);
   std::mutex mutex;
   std::optional<Error> failed;
   host::parallelFor(
@@ -473,11 +448,10 @@ Result<void> WeightLoader::loadExperts(const Wanted &wanted,
           if (ok)
             continue;
           const std::lock_guard<std::mutex> guard(mutex);
-          failed = Error{ok.error().code,
-                         fmt::format("{}: tensor '{}' {}; value '{}' is {}",
-                                     checkpoint.path(), piece.from.tensor,
-                                     ok.error().message, wanted.value,
-                                     wanted.element)};
+          failed =
+              Error(ok.error().code, "{}: tensor '{}' {}; value '{}' is {}",
+                    checkpoint.path(), piece.from.tensor, ok.error().message,
+                    wanted.value, wanted.element);
         }
       });
   if (failed)
@@ -491,25 +465,19 @@ Result<void> WeightLoader::loadInputScales(const Wanted &wanted,
                                            std::span<std::byte> to) {
   const int64_t experts = shape.experts + shape.shared;
   if (to.size() != size_t(experts) * sizeof(float))
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("value '{}' has {} bytes, and its layer says {}",
-                             wanted.value, to.size(), experts * 4)};
+    return invalidManifest("value '{}' has {} bytes, and its layer says {}",
+                           wanted.value, to.size(), experts * 4);
   const std::vector<Part> parts = partsOf(wanted.first);
   for (int64_t expert = 0; expert < experts; ++expert) {
     float largest = 0;
     for (Part part : parts) {
-      Result<Source> from = find(wanted, expert, part);
-      if (!from)
-        return from.takeError();
+      Source from = TRY(find(wanted, expert, part));
       float number = 0;
       TargetMatrix target;
       target.data = reinterpret_cast<std::byte *>(&number);
       target.bits = 32;
       target.storage = host::Storage::F32;
-      if (Result<void> ok =
-              copyMatrix(from->matrix, target, from->conversion, from->inverse);
-          !ok)
-        return ok;
+      TRY(copyMatrix(from.matrix, target, from.conversion, from.inverse));
       largest = std::max(largest, number);
     }
     std::memcpy(to.data() + expert * int64_t(sizeof(float)), &largest,
@@ -523,41 +491,36 @@ Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
                                        std::span<std::byte> to) {
   const auto it = tensors.find({false, kAllExperts, Part::Routing, kind});
   if (it == tensors.end())
-    return refusal(fmt::format("{}: layer {}, value '{}': expected a tensor "
-                               "called {}, got none",
-                               checkpoint.path(), number, value.name,
-                               kindName(kind)));
-  Result<const StoredTensor *> tensor = tensorOf(it->second);
-  if (!tensor)
-    return tensor.takeError();
+    return refused(
+        "{}: layer {}, value '{}': expected a tensor called {}, got none",
+        checkpoint.path(), number, value.name, textOf(kind).name);
+  const StoredTensor *tensor = TRY(tensorOf(it->second));
   const std::string &element = value.elementTypes.front();
-  const Conversion conversion = conversionFor(kind, (*tensor)->type, element);
-  const int64_t bits = bitsOf((*tensor)->type);
-  const int64_t count = int64_t((*tensor)->bytes.size()) * 8 / bits;
+  const Conversion conversion = conversionFor(kind, tensor->type, element);
+  const int64_t bits = bitsOf(tensor->type);
+  const int64_t count = int64_t(tensor->bytes.size()) * 8 / bits;
   TargetMatrix target;
   target.data = to.data();
   target.bits = findElementType(element)->bits;
   target.storage = host::storageOf(element);
   if (conversion == Conversion::None ||
       count * target.bits != int64_t(to.size()) * 8)
-    return refusal(
-        fmt::format("{}: tensor '{}': expected {} {} for value '{}' of layer "
-                    "'{}', got {}",
-                    checkpoint.path(), it->second.name,
-                    int64_t(to.size()) * 8 / target.bits, element, value.name,
-                    shape.name, (*tensor)->describe()));
+    return refused(
+        "{}: tensor '{}': expected {} {} for value '{}' of layer '{}', got {}",
+        checkpoint.path(), it->second.name,
+        int64_t(to.size()) * 8 / target.bits, element, value.name, shape.name,
+        tensor->describe());
   SourceMatrix source;
-  source.data = (*tensor)->bytes.data();
+  source.data = tensor->bytes.data();
   source.bits = bits;
-  source.storage = storageOfType((*tensor)->type);
+  source.storage = storageOfType(tensor->type);
   source.rows = target.rows = 1;
   source.columns = target.columns = count;
   Result<void> ok = copyMatrix(source, target, conversion, /*inverse=*/false);
   if (!ok)
-    return Error{ok.error().code,
-                 fmt::format("{}: tensor '{}' {}; value '{}' is {}",
-                             checkpoint.path(), it->second.name,
-                             ok.error().message, value.name, element)};
+    return Error(ok.error().code, "{}: tensor '{}' {}; value '{}' is {}",
+                 checkpoint.path(), it->second.name, ok.error().message,
+                 value.name, element);
   return ok;
 }
 
@@ -578,14 +541,11 @@ Result<void> WeightLoader::load(const Value &value, std::span<std::byte> to) {
   if (value.name.ends_with("_group_index"))
     return loadGroupIndex(value, to);
   if (!isOfExperts(value.name))
-    return refusal(fmt::format("value '{}': no checkpoint's name is known for "
-                               "it; accepted: a layer without it",
-                               value.name));
-  Result<Wanted> wanted = wantedOf(value);
-  if (!wanted)
-    return wanted.takeError();
-  if (wanted->packed)
-    if (Result<void> ok = checkOrder(*wanted); !ok)
-      return ok;
-  return loadExperts(*wanted, to);
+    return refused("value '{}': no checkpoint's name is known for it; "
+                   "accepted: a layer without it",
+                   value.name);
+  Wanted wanted = TRY(wantedOf(value));
+  if (wanted.packed)
+    TRY(checkOrder(wanted));
+  return loadExperts(wanted, to);
 }

@@ -68,7 +68,7 @@ void WeightLoader::keep(const TensorRole &role, std::string_view type,
                         std::vector<std::byte> bytes) {
   const std::string name = fmt::format(
       "what {}expert {}'s {} became: {}", role.shared ? "shared " : "",
-      role.expert, partName(role.part), kindName(role.kind));
+      role.expert, partName(role.part), textOf(role.kind).name);
   Made &made = quantized[name];
   made.bytes = std::move(bytes);
   made.tensor = {std::string(type), std::move(extents), made.bytes};
@@ -80,11 +80,10 @@ void WeightLoader::keep(const TensorRole &role, std::string_view type,
 
 Result<void> WeightLoader::quantizeExperts() {
   if (stored.is_object())
-    return Error{ErrorCode::Refused,
-                 fmt::format("layer '{}' has weights in the layout of another "
-                             "program, which quantized ones do not have; "
-                             "accepted: a layer whose stored_layout is rows",
-                             shape.name)};
+    return refused("layer '{}' has weights in the layout of another program, "
+                   "which quantized ones do not have; accepted: a layer whose "
+                   "stored_layout is rows",
+                   shape.name);
   struct Work {
     Source source;
     TensorRole role;
@@ -138,9 +137,9 @@ Result<void> WeightLoader::quantizeExperts() {
                     });
   for (Work &work : list) {
     if (!work.made)
-      return Error{work.made.error().code,
-                   fmt::format("{}: tensor '{}': {}", checkpoint.path(),
-                               work.source.tensor, work.made.error().message)};
+      return Error(work.made.error().code, "{}: tensor '{}': {}",
+                   checkpoint.path(), work.source.tensor,
+                   work.made.error().message);
     QuantizedMatrix &made = *work.made;
     const SourceMatrix &matrix = work.source.matrix;
     TensorRole role = work.role;

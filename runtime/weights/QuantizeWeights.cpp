@@ -106,8 +106,7 @@ Result<QuantizedMatrix> weights::quantizeMatrix(std::span<const float> data,
   if (!rules)
     return Error{rules.error().code, rules.error().message};
   if (columns * host::storageBits(rules->codes()) % 8 != 0)
-    return Error{ErrorCode::Refused,
-                 fmt::format("{} columns of {} do not fill whole bytes",
-                             columns, format.element)};
+    return refused("{} columns of {} do not fill whole bytes", columns,
+                   format.element);
   return Quantizer(data, rows, columns, format, *rules).run();
 }

@@ -60,7 +60,7 @@ public:
 
 private:
   Error fail(const std::string &text) const {
-    return {ErrorCode::InvalidArgument, fmt::format("{}: {}", name, text)};
+    return invalidArgument("{}: {}", name, text);
   }
   Error expected(std::string_view tensor, std::string_view what,
                  const std::string &got) const {
@@ -138,8 +138,9 @@ Result<StoredTensor> HeaderReader::tensor(const std::string &key,
 /// Each byte belongs to one tensor.
 Result<void> HeaderReader::checkCoverage() const {
   std::vector<Extent> sorted = extents;
-  std::sort(sorted.begin(), sorted.end(),
-            [](const Extent &a, const Extent &b) { return a.begin < b.begin; });
+  std::ranges::sort(sorted, [](const Extent &a, const Extent &b) {
+    return a.begin < b.begin;
+  });
   uint64_t end = 0;
   for (const Extent &extent : sorted) {
     if (extent.begin != end)
@@ -172,23 +173,18 @@ Result<StoredTensors> HeaderReader::read() {
                             "{}",
                             std::min(rest, kMaxHeaderBytes), length));
   data = file.subspan(kLengthBytes + length);
-  Result<json> header = parseJsonObject(
+  json header = TRY(parseJsonObject(
       {reinterpret_cast<const char *>(file.data()) + kLengthBytes, length},
       fmt::format("{}: header", name), ErrorCode::InvalidArgument,
-      {kMaxHeaderBytes});
-  if (!header)
-    return header.takeError();
+      {kMaxHeaderBytes}));
   StoredTensors made;
-  for (const auto &[key, entry] : header->items()) {
+  for (const auto &[key, entry] : header.items()) {
     if (key == "__metadata__") // texts for people
       continue;
-    Result<StoredTensor> one = tensor(key, entry);
-    if (!one)
-      return one.takeError();
-    made.emplace(key, std::move(*one));
+    StoredTensor one = TRY(tensor(key, entry));
+    made.emplace(key, std::move(one));
   }
-  if (Result<void> ok = checkCoverage(); !ok)
-    return ok.takeError();
+  TRY(checkCoverage());
   return made;
 }
 
@@ -212,25 +208,20 @@ Result<StoredTensors> weights::parseSafetensors(std::span<const std::byte> file,
 
 Result<std::unique_ptr<SafetensorsFile>>
 SafetensorsFile::open(const std::string &path) {
-  Result<Descriptor> file = openRegular(path);
-  if (!file)
-    return file.takeError();
+  Descriptor file = TRY(openRegular(path));
   struct stat info;
-  if (::fstat(file->get(), &info) != 0)
+  if (::fstat(file.get(), &info) != 0)
     return fileError("cannot read", path);
   const auto bytes = static_cast<size_t>(info.st_size);
   // Nothing is mapped of an empty file; the parser says what is missing.
   void *address = bytes == 0 ? nullptr
                              : ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE,
-                                      file->get(), 0);
+                                      file.get(), 0);
   if (address == MAP_FAILED)
     return fileError("cannot map", path);
   std::unique_ptr<SafetensorsFile> made(new SafetensorsFile(address, bytes));
-  Result<StoredTensors> tensors =
-      parseSafetensors({static_cast<const std::byte *>(address), bytes}, path);
-  if (!tensors)
-    return tensors.takeError();
-  made->stored = std::move(*tensors);
+  made->stored = TRY(
+      parseSafetensors({static_cast<const std::byte *>(address), bytes}, path));
   return made;
 }
 
@@ -242,49 +233,37 @@ SafetensorsFile::~SafetensorsFile() {
 Result<SafetensorsFile *> Checkpoint::openFile(const std::string &path) {
   std::unique_ptr<SafetensorsFile> &file = opened[path];
   if (!file) {
-    Result<std::unique_ptr<SafetensorsFile>> made = SafetensorsFile::open(path);
-    if (!made)
-      return made.takeError();
-    file = std::move(*made);
+    file = TRY(SafetensorsFile::open(path));
   }
   return file.get();
 }
 
 Result<void> Checkpoint::addFile(const std::string &path) {
-  Result<SafetensorsFile *> file = openFile(path);
-  if (!file)
-    return file.takeError();
-  for (const auto &[name, tensor] : (*file)->tensors())
+  SafetensorsFile *file = TRY(openFile(path));
+  for (const auto &[name, tensor] : file->tensors())
     if (auto [known, isNew] = files.emplace(name, path); !isNew)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("tensor '{}' is in two files, {} and {}", name,
-                               known->second, path)};
+      return invalidArgument("tensor '{}' is in two files, {} and {}", name,
+                             known->second, path);
   return {};
 }
 
 Result<void> Checkpoint::readIndex(const std::string &folder,
                                    const std::string &index) {
   const std::string path = joinPath(folder, index);
-  Result<std::string> text = readFile(path);
-  if (!text)
-    return text.takeError();
-  Result<json> read = parseJsonObject(*text, path, ErrorCode::InvalidArgument,
-                                      {kMaxHeaderBytes});
-  if (!read)
-    return read.takeError();
-  const auto map = read->find("weight_map");
-  if (map == read->end() || !map->is_object())
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("{}: expected a JSON object with \"weight_map\", "
-                             "an object of tensors' names and their files",
-                             path)};
+  std::string text = TRY(readFile(path));
+  json read = TRY(parseJsonObject(text, path, ErrorCode::InvalidArgument,
+                                  {kMaxHeaderBytes}));
+  const auto map = read.find("weight_map");
+  if (map == read.end() || !map->is_object())
+    return invalidArgument("{}: expected a JSON object with \"weight_map\", an "
+                           "object of tensors' names and their files",
+                           path);
   for (const auto &[name, file] : map->items()) {
     const std::string shard = file.is_string() ? file.get<std::string>() : "";
     if (!isContainedPath(shard))
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("{}: weight_map of '{}': expected a file in the "
-                               "folder, got {}",
-                               path, name, shortJson(file))};
+      return invalidArgument(
+          "{}: weight_map of '{}': expected a file in the folder, got {}", path,
+          name, shortJson(file));
     files.emplace(name, joinPath(folder, shard));
   }
   return {};
@@ -294,15 +273,12 @@ Result<Checkpoint> Checkpoint::open(const std::string &path) {
   Checkpoint made;
   made.root = path;
   if (!isFolder(path)) {
-    if (Result<void> ok = made.addFile(path); !ok)
-      return ok.takeError();
+    TRY(made.addFile(path));
     return made;
   }
-  Result<std::vector<std::string>> list = listFiles(path);
-  if (!list)
-    return list.takeError();
+  std::vector<std::string> list = TRY(listFiles(path));
   std::vector<std::string> shards, indices;
-  for (const std::string &file : *list) {
+  for (const std::string &file : list) {
     if (file.find('/') != std::string::npos)
       continue; // an original's copy below, or something else
     if (file.ends_with(kIndexSuffix))
@@ -311,38 +287,30 @@ Result<Checkpoint> Checkpoint::open(const std::string &path) {
       shards.push_back(file);
   }
   if (indices.size() > 1 || (indices.empty() && shards.empty()))
-    return Error{
-        ErrorCode::InvalidArgument,
-        fmt::format("{}: expected one *{} or files *{}, got {}", path,
-                    kIndexSuffix, kSuffix,
-                    indices.empty()
-                        ? "neither"
-                        : fmt::format("{}", fmt::join(indices, ", ")))};
+    return invalidArgument("{}: expected one *{} or files *{}, got {}", path,
+                           kIndexSuffix, kSuffix,
+                           indices.empty()
+                               ? "neither"
+                               : fmt::format("{}", fmt::join(indices, ", ")));
   if (!indices.empty()) {
-    if (Result<void> ok = made.readIndex(path, indices.front()); !ok)
-      return ok.takeError();
+    TRY(made.readIndex(path, indices.front()));
     return made;
   }
   for (const std::string &shard : shards)
-    if (Result<void> ok = made.addFile(joinPath(path, shard)); !ok)
-      return ok.takeError();
+    TRY(made.addFile(joinPath(path, shard)));
   return made;
 }
 
 Result<const StoredTensor *> Checkpoint::find(std::string_view name) {
   auto where = files.find(name);
   if (where == files.end())
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("{} has no tensor '{}'", root, name)};
-  Result<SafetensorsFile *> file = openFile(where->second);
-  if (!file)
-    return file.takeError();
-  auto tensor = (*file)->tensors().find(name);
-  if (tensor == (*file)->tensors().end())
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("{}: expected tensor '{}', which the index says "
-                             "to be there, got a file without it",
-                             where->second, name)};
+    return invalidArgument("{} has no tensor '{}'", root, name);
+  SafetensorsFile *file = TRY(openFile(where->second));
+  auto tensor = file->tensors().find(name);
+  if (tensor == file->tensors().end())
+    return invalidArgument("{}: expected tensor '{}', which the index says to "
+                           "be there, got a file without it",
+                           where->second, name);
   return &tensor->second;
 }
 
@@ -356,14 +324,12 @@ Result<void> Checkpoint::checkNames(
         continue;
       const auto known = files.find(name);
       if (known == files.end())
-        return Error{ErrorCode::InvalidArgument,
-                     fmt::format("{} holds tensor '{}', which the index of {} "
-                                 "does not name",
-                                 path, name, root)};
+        return invalidArgument(
+            "{} holds tensor '{}', which the index of {} does not name", path,
+            name, root);
       if (known->second != path)
-        return Error{ErrorCode::InvalidArgument,
-                     fmt::format("tensor '{}' is in two files, {} and {}", name,
-                                 known->second, path)};
+        return invalidArgument("tensor '{}' is in two files, {} and {}", name,
+                               known->second, path);
     }
   }
   return {};

@@ -126,7 +126,7 @@ constexpr std::string_view kOthers[] = {"vision", "visual", "audio", "mtp",
 
 template <size_t N>
 bool isOne(std::string_view word, const std::string_view (&words)[N]) {
-  return std::find(std::begin(words), std::end(words), word) != std::end(words);
+  return std::ranges::find(words, word) != std::end(words);
 }
 
 std::vector<std::string_view> split(std::string_view name) {
@@ -312,57 +312,40 @@ std::optional<TensorPlace> weights::readTensorPlace(std::string_view name) {
 bool weights::hasWord(std::string_view name, std::string_view word) {
   const std::vector<std::string_view> words = split(name);
   const std::string_view last = words.back();
-  return std::find(words.begin(), words.end(), word) != words.end() ||
+  return std::ranges::find(words, word) != words.end() ||
          (last.size() > word.size() && last.ends_with(word) &&
           last[last.size() - word.size() - 1] == '_');
 }
 
 std::string_view weights::partName(Part part) {
-  switch (part) {
-  case Part::Gate:
-    return "gate_proj (or w1)";
-  case Part::Up:
-    return "up_proj (or w3, v1)";
-  case Part::GateUp:
-    return "gate_up_proj (or input_linear)";
-  case Part::Down:
-    return "down_proj (or w2, output_linear)";
-  case Part::Routing:
-    break;
-  }
-  return "router";
+  constexpr std::pair<Part, std::string_view> kNames[] = {
+      {Part::Gate, "gate_proj (or w1)"},
+      {Part::Up, "up_proj (or w3, v1)"},
+      {Part::GateUp, "gate_up_proj (or input_linear)"},
+      {Part::Down, "down_proj (or w2, output_linear)"},
+      {Part::Routing, "router"},
+  };
+  return std::ranges::find(kNames, part, [](auto row) { return row.first; })
+      ->second;
 }
 
-std::string_view weights::kindName(Kind kind) {
-  switch (kind) {
-  case Kind::Weight:
-    return "weight";
-  case Kind::Packed:
-    return "weight_packed or blocks";
-  case Kind::ColumnsPacked:
-    return "qweight";
-  case Kind::Scale:
-    return "weight_scale, weight_scale_inv or scales";
-  case Kind::SecondScale:
-    return "weight_scale_2";
-  case Kind::SecondDivisor:
-    return "weight_global_scale";
-  case Kind::ZeroPoint:
-    return "weight_zero_point or qzeros";
-  case Kind::GroupIndex:
-    return "g_idx";
-  case Kind::InputScale:
-    return "input_scale";
-  case Kind::InputDivisor:
-    return "input_global_scale";
-  case Kind::Bias:
-    return "bias";
-  case Kind::RoutingBias:
-    return "e_score_correction_bias, expert_bias or router_bias";
-  case Kind::ExpertScale:
-    return "per_expert_scale";
-  case Kind::HashTable:
-    break;
-  }
-  return "tid2eid";
+const KindText &weights::textOf(Kind kind) {
+  static constexpr KindText kTexts[] = {
+      {Kind::Weight, "weight", "weights"},
+      {Kind::Packed, "weight_packed or blocks", "weights"},
+      {Kind::ColumnsPacked, "qweight", "weights"},
+      {Kind::Scale, "weight_scale, weight_scale_inv or scales", "scales"},
+      {Kind::SecondScale, "weight_scale_2", "scales of scales"},
+      {Kind::SecondDivisor, "weight_global_scale", "scales of scales"},
+      {Kind::ZeroPoint, "weight_zero_point or qzeros", "zero points"},
+      {Kind::GroupIndex, "g_idx", "the groups of columns"},
+      {Kind::InputScale, "input_scale", "scales of activations"},
+      {Kind::InputDivisor, "input_global_scale", "scales of activations"},
+      {Kind::Bias, "bias", "biases"},
+      {Kind::RoutingBias, "e_score_correction_bias, expert_bias or router_bias",
+       "the bias that chooses experts"},
+      {Kind::ExpertScale, "per_expert_scale", "factors of experts"},
+      {Kind::HashTable, "tid2eid", "a table of experts by token"},
+  };
+  return *std::ranges::find(kTexts, kind, &KindText::kind);
 }

@@ -90,9 +90,14 @@ std::optional<TensorPlace> readTensorPlace(std::string_view name);
 /// end: "input_scale", "bias", "shared_expert".
 bool hasWord(std::string_view name, std::string_view word);
 
-/// "up_proj", "weight": how a message says what was looked for.
+/// "up_proj": how a message says what was looked for.
 std::string_view partName(Part part);
-std::string_view kindName(Kind kind);
+/// The same of a kind, "weight_scale", and what such tensors hold, "scales".
+struct KindText {
+  Kind kind;
+  std::string_view name, noun;
+};
+const KindText &textOf(Kind kind);
 
 } // namespace moec::weights
 

@@ -116,8 +116,9 @@ struct Kind {
     const Manifest manifest;
     const Target target;
     const Kernel kernel;
-    const host::KernelRun run(manifest, target, kernel);
-    Result<host::Emulation> read = host::Emulation::read(run, stage);
+    host::KernelRun run(manifest, target, kernel);
+    run.stage = &stage;
+    Result<host::Emulation> read = host::Emulation::read(run);
     EXPECT_TRUE(bool(read)) << element;
     return read ? *read : host::Emulation();
   }

@@ -68,8 +68,7 @@ Result<Buffer> Device::allocate(int64_t bytes) const {
     buffer.pointer =
         std::aligned_alloc(kAlignment, static_cast<size_t>(rounded));
     if (!buffer.pointer)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("no memory for {} bytes", bytes)};
+      return invalidArgument("no memory for {} bytes", bytes);
     return buffer;
   }
   CUdeviceptr pointer = 0;
@@ -77,8 +76,7 @@ Result<Buffer> Device::allocate(int64_t bytes) const {
           driver()->memAlloc(&pointer, static_cast<size_t>(rounded)),
           "cuMemAlloc");
       !ok)
-    return Error{ok.error().code,
-                 fmt::format("{} ({} bytes)", ok.error().message, bytes)};
+    return Error(ok.error().code, "{} ({} bytes)", ok.error().message, bytes);
   buffer.driver = driver();
   buffer.pointer = reinterpret_cast<void *>(pointer);
   return buffer;
@@ -112,13 +110,10 @@ Result<void> Device::fill(void *to, int byte, int64_t bytes) const {
     std::memset(to, byte, static_cast<size_t>(bytes));
     return {};
   }
-  if (auto ok =
-          driver()->check(driver()->memsetD8(devicePointer(to),
-                                             static_cast<unsigned char>(byte),
-                                             static_cast<size_t>(bytes)),
-                          "cuMemsetD8");
-      !ok)
-    return ok;
+  TRY(driver()->check(driver()->memsetD8(devicePointer(to),
+                                         static_cast<unsigned char>(byte),
+                                         static_cast<size_t>(bytes)),
+                      "cuMemsetD8"));
   return synchronizeAll();
 }
 
@@ -138,10 +133,8 @@ Result<int64_t> Device::freeBytes() const {
   if (onHost())
     return kOnHost;
   size_t available = 0, total = 0;
-  if (auto ok = driver()->check(driver()->memGetInfo(&available, &total),
-                                "cuMemGetInfo");
-      !ok)
-    return ok.takeError();
+  TRY(driver()->check(driver()->memGetInfo(&available, &total),
+                      "cuMemGetInfo"));
   return static_cast<int64_t>(available);
 }
 
@@ -155,26 +148,17 @@ Result<Device> Device::open(DeviceKind kind) {
   if (kind == DeviceKind::Host)
     return device;
   // The context's time is without the driver's.
-  auto found = CudaDriver::get();
-  if (!found)
-    return found.takeError();
+  TRY(CudaDriver::get());
   auto start = Clock::now();
-  auto place = CudaPlace::find(/*ordinal=*/0);
-  if (!place)
-    return place.takeError();
-  device.place = std::move(*place);
+  device.place = TRY(CudaPlace::find(/*ordinal=*/0));
   const CudaDriver &driver = *device.place.driver;
-  if (auto ok = driver.check(driver.ctxPushCurrent(device.place.context),
-                             "cuCtxPushCurrent");
-      !ok)
-    return ok.takeError();
+  TRY(driver.check(driver.ctxPushCurrent(device.place.context),
+                   "cuCtxPushCurrent"));
   device.contextTime = since(start);
   for (void *&stream : device.streams) {
     CUstream made = nullptr;
-    if (auto ok = driver.check(driver.streamCreate(&made, kStreamNonBlocking),
-                               "cuStreamCreate");
-        !ok)
-      return ok.takeError();
+    TRY(driver.check(driver.streamCreate(&made, kStreamNonBlocking),
+                     "cuStreamCreate"));
     stream = made;
   }
   return device;
@@ -247,11 +231,8 @@ struct Device::Graph {
 Result<void> Device::capture(const std::function<Result<void>()> &work,
                              Graph &graph) const {
   auto stream = static_cast<CUstream>(streams[0]);
-  if (auto ok = driver()->check(
-          driver()->streamBeginCapture(stream, kCaptureModeThread),
-          "cuStreamBeginCapture");
-      !ok)
-    return ok;
+  TRY(driver()->check(driver()->streamBeginCapture(stream, kCaptureModeThread),
+                      "cuStreamBeginCapture"));
   auto queued = work();
   auto ended = driver()->check(driver()->streamEndCapture(stream, &graph.graph),
                                "cuStreamEndCapture");
@@ -267,14 +248,10 @@ Result<void> Device::capture(const std::function<Result<void>()> &work,
 Result<void>
 Device::runCaptured(const std::function<Result<void>()> &work) const {
   Graph graph(*driver());
-  if (auto ok = capture(work, graph); !ok)
-    return ok;
-  if (auto ok = driver()->check(
-          driver()->graphLaunch(graph.executable,
-                                static_cast<CUstream>(streams[0])),
-          "cuGraphLaunch");
-      !ok)
-    return ok;
+  TRY(capture(work, graph));
+  TRY(driver()->check(driver()->graphLaunch(graph.executable,
+                                            static_cast<CUstream>(streams[0])),
+                      "cuGraphLaunch"));
   return synchronize();
 }
 
@@ -285,8 +262,7 @@ Result<double> Device::median(const std::function<Result<void>()> &work,
   std::vector<double> times;
   for (int i = 0; i < replays.least; ++i) {
     auto start = Clock::now();
-    if (auto ok = work(); !ok)
-      return ok.takeError();
+    TRY(work());
     times.push_back(since(start));
   }
   return medianOf(times);
@@ -296,8 +272,7 @@ Result<double> Device::medianOfGraph(const std::function<Result<void>()> &work,
                                      const Replays &replays) const {
   auto stream = static_cast<CUstream>(streams[0]);
   Graph graph(*driver());
-  if (auto ok = capture(work, graph); !ok)
-    return ok.takeError();
+  TRY(capture(work, graph));
   int status = kSuccess;
   const char *what = "";
   auto call = [&](const char *name, const auto &function) {
@@ -343,8 +318,7 @@ Result<double> Device::medianOfGraph(const std::function<Result<void>()> &work,
     times.push_back(replay(count));
     spent += times.back() * count;
   }
-  if (auto ok = driver()->check(status, what); !ok)
-    return ok.takeError();
+  TRY(driver()->check(status, what));
   return medianOf(times);
 }
 

@@ -145,41 +145,33 @@ Result<void> moec::run::compareWithReference(const LoadedLayer &loaded,
   const reference::Layer &layer = loaded.layer();
   const auto *ids = find<int32_t>(outputs, "ids");
   auto routing =
-      reference::route(layer, inputs, inputs.logits.data ? ids : nullptr);
-  if (!routing)
-    return routing.takeError();
+      TRY(reference::route(layer, inputs, inputs.logits.data ? ids : nullptr));
   if (std::string text = reference::compareRouting(
-          *routing, ids, find<float>(outputs, "weights"),
+          routing, ids, find<float>(outputs, "weights"),
           find<int32_t>(outputs, "counts"));
       !text.empty())
     result.fail(text);
-  adoptWeights(layer, outputs, *routing);
+  adoptWeights(layer, outputs, routing);
 
-  auto bound = reference::boundFor(layer, precision.roundsPartials);
-  if (!bound)
-    return bound.takeError();
+  auto bound = TRY(reference::boundFor(layer, precision.roundsPartials));
   int64_t limit = loaded.device().onHost() ? kHostSample : options.sample;
   auto list = reference::sampleTokens(
-      layer, *routing, {std::begin(kTileRows), std::end(kTileRows)}, limit,
+      layer, routing, {std::begin(kTileRows), std::end(kTileRows)}, limit,
       options.seed);
-  auto rows = reference::compute(layer, inputs, *routing, list);
-  if (!rows)
-    return rows.takeError();
+  auto rows = TRY(reference::compute(layer, inputs, routing, list));
   const auto *out = find<std::byte>(outputs, "out");
   auto compare = [&] {
-    return reference::compareRows(*rows, list, layer.hidden, out,
-                                  *layer.outputType, layer.hidden, *bound,
+    return reference::compareRows(rows, list, layer.hidden, out,
+                                  *layer.outputType, layer.hidden, bound,
                                   layer.valuesPerRow());
   };
   auto report = compare();
   if (!report.passed && precision.errorOfSums > 0) {
-    auto adopted = reference::adoptRoundings(
-        layer, inputs, *routing, list, precision.errorOfSums, *bound, out,
-        *layer.outputType, layer.hidden, *rows);
-    if (!adopted)
-      return adopted.takeError();
+    auto adopted = TRY(reference::adoptRoundings(
+        layer, inputs, routing, list, precision.errorOfSums, bound, out,
+        *layer.outputType, layer.hidden, rows));
     report = compare();
-    noteRoundings(*adopted, report, result);
+    noteRoundings(adopted, report, result);
   }
   result.bound = report.bound;
   result.error = report.whole;

@@ -20,10 +20,6 @@
 using namespace moec;
 using namespace moec::run;
 
-static Error refuse(std::string text) {
-  return {ErrorCode::InvalidArgument, std::move(text)};
-}
-
 /// How NumPy spells an element type: floats that it lacks are raw bits.
 static std::string dtypeOf(const ElementType &type) {
   if (type.name == "bf16")
@@ -63,13 +59,13 @@ checkNamesOf(const char *option, const std::map<std::string, std::string> &said,
     if (belongs(value))
       known.push_back(value.name);
   for (const auto &[name, path] : said)
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
+    if (std::ranges::find(known, name) == known.end()) {
       const std::string_view nearest = nearestOf(name, known);
-      return refuse(fmt::format(
+      return invalidArgument(
           "{}: package {} has no '{}'; {}accepted: {}", option, manifest.name,
           name,
           nearest.empty() ? "" : fmt::format("did you mean {}? ", nearest),
-          listOf(known, "and", false)));
+          listOf(known, "and", false));
     }
   return {};
 }
@@ -77,25 +73,21 @@ checkNamesOf(const char *option, const std::map<std::string, std::string> &said,
 Result<void> moec::run::checkNames(const Options &options,
                                    const LoadedLayer &layer) {
   const Manifest &manifest = layer.package().manifest();
-  if (auto ok = checkNamesOf("--input", options.inputFiles, manifest, isInput);
-      !ok)
-    return ok;
-  if (auto ok =
-          checkNamesOf("--output", options.outputFiles, manifest, isOutput);
-      !ok)
-    return ok;
+  TRY(checkNamesOf("--input", options.inputFiles, manifest, isInput));
+  TRY(checkNamesOf("--output", options.outputFiles, manifest, isOutput));
   const auto &files = options.inputFiles;
   if (files.contains("logits") &&
       (files.contains("given_ids") || files.contains("given_weights")))
-    return refuse("--input: expected logits, or given_ids and given_weights, "
-                  "got both");
+    return invalidArgument(
+        "--input: expected logits, or given_ids and given_weights, "
+        "got both");
   if (options.weights.empty())
     return {};
   for (const Value &value : manifest.values)
     if (value.role == ValueRole::StoredWeight && files.contains(value.name))
-      return refuse(fmt::format("--input: expected no stored weight beside "
-                                "--weights, got {}",
-                                value.name));
+      return invalidArgument(
+          "--input: expected no stored weight beside --weights, got {}",
+          value.name);
   return {};
 }
 
@@ -104,27 +96,23 @@ Result<GivenTensors> GivenTensors::read(const Options &options,
   GivenTensors result;
   const Manifest &manifest = layer.package().manifest();
   for (const auto &[name, path] : options.inputFiles) {
-    const auto value =
-        std::find_if(manifest.values.begin(), manifest.values.end(),
-                     [&](const Value &each) { return each.name == name; });
-    Result<NpyArray> array = readNpy(path);
-    if (!array)
-      return array.takeError();
+    const auto value = std::ranges::find_if(
+        manifest.values, [&](const Value &each) { return each.name == name; });
+    NpyArray array = TRY(readNpy(path));
     std::string elementType;
     std::vector<std::string> accepted;
     for (const std::string &type : value->elementTypes) {
       const ElementType &known = *findElementType(type);
       accepted.push_back(describeType(known));
-      if (array->dtype == dtypeOf(known))
+      if (array.dtype == dtypeOf(known))
         elementType = type;
     }
     if (elementType.empty())
-      return refuse(fmt::format("'{}': expected {} for value '{}', got dtype "
-                                "'{}'",
-                                path, fmt::join(accepted, " or "), name,
-                                array->dtype));
+      return invalidArgument("'{}': expected {} for value '{}', got dtype '{}'",
+                             path, fmt::join(accepted, " or "), name,
+                             array.dtype);
     result.arrays.emplace(name,
-                          Given{&*value, path, elementType, std::move(*array)});
+                          Given{&*value, path, elementType, std::move(array)});
   }
   return result;
 }
@@ -134,24 +122,21 @@ static Result<std::vector<int64_t>> shapeOf(const Value &value,
                                             std::string_view elementType,
                                             const LoadedLayer &layer,
                                             int64_t tokens) {
-  auto symbols =
-      symbolsFor(layer.package().manifest(), tokens, layer.package().smCount());
-  if (!symbols)
-    return symbols.takeError();
+  auto symbols = TRY(symbolsFor(layer.package().manifest(), tokens,
+                                layer.package().smCount()));
   std::vector<int64_t> shape;
   for (const Expression &extent : value.shape) {
-    auto number = extent.evaluate(*symbols);
-    if (!number)
-      return number.takeError();
-    shape.push_back(*number);
+    auto number = TRY(extent.evaluate(symbols));
+    shape.push_back(number);
   }
   const int64_t bits = findElementType(elementType)->bits;
   if (bits >= 8)
     return shape;
   if (shape.empty() || shape.back() * bits % 8 != 0)
-    return refuse(fmt::format("value '{}': rows of {} are no whole bytes, so "
-                              "that no .npy file holds them",
-                              value.name, elementType));
+    return invalidArgument(
+        "value '{}': rows of {} are no whole bytes, so that no .npy "
+        "file holds them",
+        value.name, elementType);
   shape.back() = shape.back() * bits / 8;
   return shape;
 }
@@ -159,19 +144,17 @@ static Result<std::vector<int64_t>> shapeOf(const Value &value,
 Result<void> GivenTensors::checkShape(const Given &given,
                                       const LoadedLayer &layer,
                                       int64_t tokens) {
-  auto expected = shapeOf(*given.value, given.elementType, layer, tokens);
-  if (!expected)
-    return expected.takeError();
-  if (*expected == given.array.shape)
+  auto expected = TRY(shapeOf(*given.value, given.elementType, layer, tokens));
+  if (expected == given.array.shape)
     return {};
   const bool isWeight = given.value->role == ValueRole::StoredWeight;
-  return refuse(fmt::format(
+  return invalidArgument(
       "'{}': expected shape {}{} for value '{}'{}, got {}", given.path,
-      shapeText(*expected),
+      shapeText(expected),
       findElementType(given.elementType)->bits < 8 ? " of bytes" : "",
       given.value->name,
       isWeight ? std::string() : fmt::format(" with {} tokens", tokens),
-      shapeText(given.array.shape)));
+      shapeText(given.array.shape));
 }
 
 Result<std::vector<int64_t>>
@@ -208,8 +191,7 @@ Result<void> GivenTensors::replaceWeights(const LoadedLayer &layer,
   for (auto &[name, each] : arrays) {
     if (each.value->role != ValueRole::StoredWeight)
       continue;
-    if (auto ok = checkShape(each, layer, 1); !ok)
-      return ok;
+    TRY(checkShape(each, layer, 1));
     given.emplace(name, std::move(each.array.elements));
   }
   if (!given.empty())
@@ -248,8 +230,7 @@ Result<void> GivenTensors::replaceInputs(const LoadedLayer &layer,
   for (const auto &[name, given] : arrays) {
     if (given.value->role == ValueRole::StoredWeight)
       continue;
-    if (auto ok = checkShape(given, layer, tokens); !ok)
-      return ok;
+    TRY(checkShape(given, layer, tokens));
     const HostArray &elements = given.array.elements;
     bool taken = false;
     for (const Place &place : places) {
@@ -273,15 +254,15 @@ Result<void> GivenTensors::replaceInputs(const LoadedLayer &layer,
       std::memcpy(&inputs.validTokens, elements.data.get(),
                   sizeof inputs.validTokens);
       if (inputs.validTokens < 0)
-        return refuse(fmt::format("'{}': expected valid_tokens of 0 or more, "
-                                  "got {}",
-                                  given.path, inputs.validTokens));
+        return invalidArgument(
+            "'{}': expected valid_tokens of 0 or more, got {}", given.path,
+            inputs.validTokens);
       described.validTokens = inputs.validTokens;
       taken = true;
     }
     if (!taken)
-      return Error{ErrorCode::Internal,
-                   fmt::format("input '{}' has no place in a run", name)};
+      return Error(ErrorCode::Internal, "input '{}' has no place in a run",
+                   name);
   }
   return {};
 }
@@ -293,13 +274,9 @@ Result<void> moec::run::writeOutputs(const Options &options,
     const Value &value =
         *findValue(layer.package().manifest(), layer.package().target(), name);
     const std::string &type = value.elementTypes.front();
-    auto shape = shapeOf(value, type, layer, tokens);
-    if (!shape)
-      return shape.takeError();
-    if (auto ok = writeNpy(path, dtypeOf(*findElementType(type)), *shape,
-                           outputs.at(name));
-        !ok)
-      return ok;
+    auto shape = TRY(shapeOf(value, type, layer, tokens));
+    TRY(writeNpy(path, dtypeOf(*findElementType(type)), shape,
+                 outputs.at(name)));
   }
   return {};
 }

@@ -21,19 +21,14 @@ Result<GuardedBuffer> GuardedBuffer::create(const tools::Device &device,
   result.device = &device;
   result.size = bytes;
   result.seed = seed;
-  auto memory = device.allocate(bytes + 2 * reference::kCanaryBytes);
-  if (!memory)
-    return memory.takeError();
-  result.memory = std::move(*memory);
+  result.memory = TRY(device.allocate(bytes + 2 * reference::kCanaryBytes));
   HostArray canary(reference::kCanaryBytes);
   reference::writeCanary(canary.data.get(), canary.bytes, seed);
   auto *base = static_cast<std::byte *>(result.memory.data());
   for (std::byte *at : {base, base + reference::kCanaryBytes + bytes})
-    if (auto ok = device.upload(at, canary.data.get(), canary.bytes); !ok)
-      return ok.takeError();
+    TRY(device.upload(at, canary.data.get(), canary.bytes));
   if (poison)
-    if (auto ok = result.refill(); !ok)
-      return ok.takeError();
+    TRY(result.refill());
   return result;
 }
 
@@ -50,8 +45,7 @@ Result<std::string> GuardedBuffer::damage() const {
   HostArray canary(reference::kCanaryBytes);
   for (bool behind : {false, true}) {
     auto *at = behind ? base + reference::kCanaryBytes + size : base;
-    if (auto ok = device->download(canary.data.get(), at, canary.bytes); !ok)
-      return ok.takeError();
+    TRY(device->download(canary.data.get(), at, canary.bytes));
     if (int64_t offset =
             reference::findDamage(canary.data.get(), canary.bytes, seed);
         offset >= 0)
@@ -64,7 +58,6 @@ Result<std::string> GuardedBuffer::damage() const {
 
 Result<HostArray> GuardedBuffer::download() const {
   HostArray result(size);
-  if (auto ok = device->download(result.data.get(), data(), size); !ok)
-    return ok.takeError();
+  TRY(device->download(result.data.get(), data(), size));
   return result;
 }

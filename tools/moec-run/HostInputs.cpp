@@ -95,10 +95,8 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer, uint64_t seed,
   if (options.routeBy == RoutingInput::Logits && !given) {
     inputs.logits =
         HostArray(tokens * layer.routedExperts() * logitsType->bytes);
-    if (auto ok = reference::fillLogits(layer, seed, pattern, 0, tokens,
-                                        *logitsType, inputs.logits.data.get());
-        !ok)
-      return ok.takeError();
+    TRY(reference::fillLogits(layer, seed, pattern, 0, tokens, *logitsType,
+                              inputs.logits.data.get()));
     described.logits = {inputs.logits.data.get(), logitsType, 0};
     if (layer.tableRows) {
       const Element *element = reference::findElement(options.tokenIds);

@@ -264,26 +264,18 @@ Result<HostWeights> HostWeights::load(const runtime::Package &package,
                                       weights::WeightLoader &loader) {
   HostWeights result;
   const Manifest &manifest = package.manifest();
-  auto symbols = symbolsFor(manifest, 1, package.smCount());
-  if (!symbols)
-    return symbols.takeError();
+  auto symbols = TRY(symbolsFor(manifest, 1, package.smCount()));
   for (const Value &value : manifest.values) {
     if (value.role != ValueRole::StoredWeight)
       continue;
-    auto bytes = valueBytes(value, *symbols);
-    if (!bytes)
-      return bytes.takeError();
-    HostArray array(*bytes);
-    if (auto ok = loader.load(
-            value, {array.data.get(), static_cast<size_t>(array.bytes)});
-        !ok)
-      return ok.takeError();
+    auto bytes = TRY(valueBytes(value, symbols));
+    HostArray array(bytes);
+    TRY(loader.load(value,
+                    {array.data.get(), static_cast<size_t>(array.bytes)}));
     result.arrays.emplace(value.name, std::move(array));
   }
-  auto layer = reference::parseLayer(manifest.layer);
-  if (!layer)
-    return layer.takeError();
-  result.read(*layer);
+  auto layer = TRY(reference::parseLayer(manifest.layer));
+  result.read(layer);
   return result;
 }
 

@@ -30,33 +30,22 @@ LoadedLayer::open(const Device &device, const Options &options,
   load.jobs = options.jobs;
   load.arch = options.arch;
   std::unique_ptr<LoadedLayer> loaded(new LoadedLayer(device, options.poison));
-  auto package = Package::load(folder, load);
-  if (!package)
-    return package.takeError();
-  loaded->code = std::move(*package);
-  auto layer = reference::parseLayer(loaded->code->manifest().layer);
-  if (!layer)
-    return layer.takeError();
-  loaded->described = std::move(*layer);
+  loaded->code = TRY(Package::load(folder, load));
+  loaded->described =
+      TRY(reference::parseLayer(loaded->code->manifest().layer));
   return loaded;
 }
 
 Result<void> LoadedLayer::setShape(Tensor &tensor, int64_t tokens) const {
   const Value *value = findValue(code->manifest(), code->target(), tensor.name);
-  auto symbols = symbolsFor(code->manifest(), tokens, code->smCount());
-  if (!symbols)
-    return symbols.takeError();
+  auto symbols = TRY(symbolsFor(code->manifest(), tokens, code->smCount()));
   if (!value || value->shape.size() > size_t(kMaxRank))
-    return Error{ErrorCode::InvalidManifest,
-                 fmt::format("the package has no value {} of at most {} "
-                             "dimensions",
-                             tensor.name, kMaxRank)};
+    return invalidManifest(
+        "the package has no value {} of at most {} dimensions", tensor.name,
+        kMaxRank);
   tensor.rank = static_cast<int32_t>(value->shape.size());
   for (size_t i = 0; i < value->shape.size(); ++i) {
-    auto extent = value->shape[i].evaluate(*symbols);
-    if (!extent)
-      return extent.takeError();
-    tensor.shape[i] = *extent;
+    tensor.shape[i] = TRY(value->shape[i].evaluate(symbols));
   }
   return {};
 }
@@ -67,8 +56,7 @@ Result<void> LoadedLayer::addTensor(std::vector<Tensor> &tensors,
   Tensor tensor;
   tensor.name = name;
   tensor.data = data;
-  if (auto ok = setShape(tensor, tokens); !ok)
-    return ok;
+  TRY(setShape(tensor, tokens));
   tensors.push_back(tensor);
   return {};
 }
@@ -81,32 +69,20 @@ Result<void> LoadedLayer::setWeights(const HostWeights &weights) {
     const HostArray &array = weights.given(name);
     const Value *value = findValue(code->manifest(), code->target(), name);
     if (!value)
-      return Error{ErrorCode::InvalidManifest,
-                   fmt::format("the layer has a weight {}, the package has no "
-                               "value of that name",
-                               name)};
-    auto symbols = symbolsFor(code->manifest(), 1, code->smCount());
-    if (!symbols)
-      return symbols.takeError();
-    auto bytes = valueBytes(*value, *symbols);
-    if (!bytes)
-      return bytes.takeError();
-    if (*bytes != array.bytes)
-      return Error{
-          ErrorCode::InvalidManifest,
-          fmt::format("{} has {} bytes by the manifest's values and {} "
-                      "by its layer",
-                      name, *bytes, array.bytes)};
-    auto memory = owner.allocate(array.bytes);
-    if (!memory)
-      return memory.takeError();
-    if (auto ok = owner.upload(memory->data(), array.data.get(), array.bytes);
-        !ok)
-      return ok;
-    if (auto ok = addTensor(tensors, name, memory->data(), 1); !ok)
-      return ok;
-    storedAt[name] = memory->data();
-    weightMemory.push_back(std::move(*memory));
+      return invalidManifest(
+          "the layer has a weight {}, the package has no value of that name",
+          name);
+    auto symbols = TRY(symbolsFor(code->manifest(), 1, code->smCount()));
+    auto bytes = TRY(valueBytes(*value, symbols));
+    if (bytes != array.bytes)
+      return invalidManifest(
+          "{} has {} bytes by the manifest's values and {} by its layer", name,
+          bytes, array.bytes);
+    auto memory = TRY(owner.allocate(array.bytes));
+    TRY(owner.upload(memory.data(), array.data.get(), array.bytes));
+    TRY(addTensor(tensors, name, memory.data(), 1));
+    storedAt[name] = memory.data();
+    weightMemory.push_back(std::move(memory));
   }
   auto start = std::chrono::steady_clock::now();
   // Packed weights that cannot lie in place get memory of their own.
@@ -117,24 +93,14 @@ Result<void> LoadedLayer::setWeights(const HostWeights &weights) {
         findValue(code->manifest(), code->target(), pack.result);
     auto symbols = symbolsFor(code->manifest(), 1, code->smCount());
     if (!value || !symbols)
-      return Error{ErrorCode::InvalidManifest,
-                   fmt::format("pack result {} is unknown", pack.result)};
-    auto bytes = valueBytes(*value, *symbols);
-    if (!bytes)
-      return bytes.takeError();
-    auto memory = owner.allocate(*bytes);
-    if (!memory)
-      return memory.takeError();
-    if (auto ok = addTensor(tensors, value->name, memory->data(), 1); !ok)
-      return ok;
-    weightMemory.push_back(std::move(*memory));
+      return invalidManifest("pack result {} is unknown", pack.result);
+    auto bytes = TRY(valueBytes(*value, *symbols));
+    auto memory = TRY(owner.allocate(bytes));
+    TRY(addTensor(tensors, value->name, memory.data(), 1));
+    weightMemory.push_back(std::move(memory));
   }
-  auto layer = Layer::create(code, tensors, {}, owner.stream(0));
-  if (!layer)
-    return layer.takeError();
-  packedLayer = std::move(*layer);
-  if (auto ok = owner.synchronize(0); !ok)
-    return ok;
+  packedLayer = TRY(Layer::create(code, tensors, {}, owner.stream(0)));
+  TRY(owner.synchronize(0));
   packTime = std::chrono::duration<double, std::milli>(
                  std::chrono::steady_clock::now() - start)
                  .count();
@@ -145,86 +111,64 @@ Result<DeviceInputs> LoadedLayer::upload(const HostInputs &inputs) {
   DeviceInputs result;
   auto add = [&](const char *name, const void *data, int64_t bytes,
                  std::string_view type) -> Result<void> {
-    auto memory = owner.allocate(bytes);
-    if (!memory)
-      return memory.takeError();
-    if (auto ok = owner.upload(memory->data(), data, bytes); !ok)
-      return ok;
+    auto memory = TRY(owner.allocate(bytes));
+    TRY(owner.upload(memory.data(), data, bytes));
     Tensor tensor;
     tensor.name = name;
-    tensor.data = memory->data();
+    tensor.data = memory.data();
     tensor.elementType = type;
     result.tensors.push_back(tensor);
-    result.memory.push_back(std::move(*memory));
+    result.memory.push_back(std::move(memory));
     return {};
   };
   const reference::Inputs &described = inputs.described;
-  Result<void> ok = add("x", inputs.x.data.get(), inputs.x.bytes, "");
-  if (ok) {
-    Tensor &x = result.tensors.back();
-    x.hasStrides = true;
-    x.strides = {described.x.rowStride, 1};
-  }
-  if (ok && described.logits.data)
-    ok = add("logits", inputs.logits.data.get(), inputs.logits.bytes,
-             described.logits.element->name);
-  if (ok && described.tokenIds.data)
-    ok = add("token_ids", inputs.tokenIds.data.get(), inputs.tokenIds.bytes,
-             described.tokenIds.element->name);
-  if (ok && described.givenIds.data)
-    ok = add("given_ids", inputs.ids.data.get(), inputs.ids.bytes,
-             described.givenIds.element->name);
-  if (ok && described.givenIds.data)
-    ok = add("given_weights", inputs.weights.data.get(), inputs.weights.bytes,
-             described.givenWeights.element->name);
-  auto addMap = [&](const char *name, const std::vector<int32_t> &map) {
-    if (ok && !map.empty())
-      ok = add(name, map.data(), int64_t(map.size() * sizeof(int32_t)), "");
+  TRY(add("x", inputs.x.data.get(), inputs.x.bytes, ""));
+  Tensor &x = result.tensors.back();
+  x.hasStrides = true;
+  x.strides = {described.x.rowStride, 1};
+  struct Row {
+    const char *name;
+    const HostArray &array;
+    const reference::Matrix &matrix;
+    bool choosesType = false; ///< else it is of the value's only type
   };
-  addMap("logical_to_physical", described.logicalToPhysical);
-  addMap("replica_count", described.replicaCount);
-  addMap("expert_map", described.expertMap);
-  addMap("expert_num_tokens", described.expertCounts);
-  if (ok && described.xScale.data)
-    ok = add("x_scale", inputs.xScale.data.get(), inputs.xScale.bytes, "");
-  if (ok && described.xSecondScale.data)
-    ok = add("x_second_scale", inputs.xSecondScale.data.get(),
-             inputs.xSecondScale.bytes, "");
-  if (ok && described.sharedGate.data)
-    ok = add("shared_gate", inputs.sharedGate.data.get(),
-             inputs.sharedGate.bytes, described.sharedGate.element->name);
-  if (ok && described.gateUpAddend.data)
-    ok = add("gate_up_addend", inputs.gateUpAddend.data.get(),
-             inputs.gateUpAddend.bytes, "");
-  if (ok && described.downAddend.data)
-    ok = add("down_addend", inputs.downAddend.data.get(),
-             inputs.downAddend.bytes, "");
-  if (ok && described.residual.data)
-    ok = add("residual", inputs.residual.data.get(), inputs.residual.bytes, "");
-  if (ok && inputs.validTokens >= 0)
-    ok = add("valid_tokens", &inputs.validTokens, sizeof(int32_t), "");
-  if (!ok)
-    return ok.takeError();
+  for (const Row &row :
+       {Row{"logits", inputs.logits, described.logits, true},
+        {"token_ids", inputs.tokenIds, described.tokenIds, true},
+        {"given_ids", inputs.ids, described.givenIds, true},
+        {"given_weights", inputs.weights, described.givenWeights, true},
+        {"x_scale", inputs.xScale, described.xScale},
+        {"x_second_scale", inputs.xSecondScale, described.xSecondScale},
+        {"shared_gate", inputs.sharedGate, described.sharedGate, true},
+        {"gate_up_addend", inputs.gateUpAddend, described.gateUpAddend},
+        {"down_addend", inputs.downAddend, described.downAddend},
+        {"residual", inputs.residual, described.residual}})
+    if (row.matrix.data)
+      TRY(add(row.name, row.array.data.get(), row.array.bytes,
+              row.choosesType ? row.matrix.element->name : ""));
+  for (const auto &[name, map] :
+       {std::pair("logical_to_physical", &described.logicalToPhysical),
+        {"replica_count", &described.replicaCount},
+        {"expert_map", &described.expertMap},
+        {"expert_num_tokens", &described.expertCounts}})
+    if (!map->empty())
+      TRY(add(name, map->data(), int64_t(map->size() * sizeof(int32_t)), ""));
+  if (inputs.validTokens >= 0)
+    TRY(add("valid_tokens", &inputs.validTokens, sizeof(int32_t), ""));
   return result;
 }
 
 Result<DeviceOutputs> LoadedLayer::makeOutputs(int64_t tokens) {
   DeviceOutputs result;
-  auto symbols = symbolsFor(code->manifest(), tokens, code->smCount());
-  if (!symbols)
-    return symbols.takeError();
+  auto symbols = TRY(symbolsFor(code->manifest(), tokens, code->smCount()));
   uint64_t seed = 1;
   for (const Value &value : code->manifest().values) {
     if (value.role != ValueRole::Output &&
         value.role != ValueRole::OptionalOutput)
       continue;
-    auto bytes = valueBytes(value, *symbols);
-    if (!bytes)
-      return bytes.takeError();
-    auto buffer = GuardedBuffer::create(owner, *bytes, ++seed, poison);
-    if (!buffer)
-      return buffer.takeError();
-    result.buffers.emplace(value.name, std::move(*buffer));
+    auto bytes = TRY(valueBytes(value, symbols));
+    auto buffer = TRY(GuardedBuffer::create(owner, bytes, ++seed, poison));
+    result.buffers.emplace(value.name, std::move(buffer));
   }
   return result;
 }
@@ -242,20 +186,16 @@ std::vector<Tensor> DeviceOutputs::tensors() const {
 
 Result<std::string> DeviceOutputs::damage() const {
   for (const auto &[name, buffer] : buffers) {
-    auto text = buffer.damage();
-    if (!text)
-      return text;
-    if (!text->empty())
-      return fmt::format("output {}: {}", name, *text);
+    auto text = TRY(buffer.damage());
+    if (!text.empty())
+      return fmt::format("output {}: {}", name, text);
   }
   return std::string();
 }
 
 Result<GuardedBuffer> LoadedLayer::makeWorkspace(int64_t tokens) {
-  auto bytes = code->workspaceBytes(tokens);
-  if (!bytes)
-    return bytes.takeError();
-  return GuardedBuffer::create(owner, *bytes, /*seed=*/99, poison);
+  auto bytes = TRY(code->workspaceBytes(tokens));
+  return GuardedBuffer::create(owner, bytes, /*seed=*/99, poison);
 }
 
 Result<std::unique_ptr<Context>>
@@ -272,8 +212,7 @@ Result<void> LoadedLayer::run(Context &context, int stream,
   for (const Tensor &tensor : outputs.tensors())
     tensors.push_back(tensor);
   for (Tensor &tensor : tensors)
-    if (auto ok = setShape(tensor, tokens); !ok)
-      return ok;
+    TRY(setShape(tensor, tokens));
   RunOptions options;
   options.variant = variant;
   options.overlapPrevious = overlap;

@@ -124,7 +124,7 @@ public:
 
 private:
   Error refuse(std::string_view what) const {
-    return {ErrorCode::Refused, fmt::format("'{}': {}", path, what)};
+    return refused("'{}': {}", path, what);
   }
   Result<void> readBytes(void *to, size_t count);
   Result<std::string> readHeader();
@@ -151,8 +151,7 @@ Result<void> NpyFile::readBytes(void *to, size_t count) {
 
 Result<std::string> NpyFile::readHeader() {
   unsigned char prefix[kLongPrefix] = {};
-  if (auto ok = readBytes(prefix, kShortPrefix); !ok)
-    return ok.takeError();
+  TRY(readBytes(prefix, kShortPrefix));
   if (std::memcmp(prefix, kMagic.data(), kMagic.size()) != 0)
     return refuse("expected a .npy file, as numpy.save writes it, got another "
                   "format");
@@ -163,17 +162,14 @@ Result<std::string> NpyFile::readHeader() {
                               major, minor));
   size_t length = prefix[8] | size_t(prefix[9]) << 8;
   if (major == 2) {
-    if (auto ok = readBytes(prefix + kShortPrefix, kLongPrefix - kShortPrefix);
-        !ok)
-      return ok.takeError();
+    TRY(readBytes(prefix + kShortPrefix, kLongPrefix - kShortPrefix));
     length |= size_t(prefix[10]) << 16 | size_t(prefix[11]) << 24;
   }
   if (length > kMostHeader)
     return refuse(fmt::format("expected a header of at most {} bytes, got {}",
                               kMostHeader, length));
   std::string header(length, '\0');
-  if (auto ok = readBytes(header.data(), length); !ok)
-    return ok.takeError();
+  TRY(readBytes(header.data(), length));
   return header;
 }
 
@@ -190,13 +186,11 @@ static int64_t bytesOf(std::string_view dtype) {
 }
 
 Result<NpyArray> NpyFile::read() {
-  Result<std::string> header = readHeader();
-  if (!header)
-    return header.takeError();
+  std::string header = TRY(readHeader());
   // A structured dtype is a list; its elements are none of plain numbers.
-  if (header->find("'descr': [") != std::string::npos)
+  if (header.find("'descr': [") != std::string::npos)
     return refuse("expected plain numbers, got a structured dtype");
-  HeaderReader fields(*header);
+  HeaderReader fields(header);
   if (!fields.read())
     return refuse("expected a header with descr, fortran_order and shape");
   const int64_t bytes = bytesOf(*fields.dtype);
@@ -225,16 +219,13 @@ Result<NpyArray> NpyFile::read() {
                               info.st_size - at));
   NpyArray array{std::move(*fields.dtype), std::move(*fields.shape),
                  HostArray(total)};
-  if (auto ok = readBytes(array.elements.data.get(), size_t(total)); !ok)
-    return ok.takeError();
+  TRY(readBytes(array.elements.data.get(), size_t(total)));
   return array;
 }
 
 Result<NpyArray> moec::run::readNpy(const std::string &path) {
-  Result<Descriptor> file = openRegular(path);
-  if (!file)
-    return file.takeError();
-  return NpyFile(path, std::move(*file)).read();
+  Descriptor file = TRY(openRegular(path));
+  return NpyFile(path, std::move(file)).read();
 }
 
 Result<void> moec::run::writeNpy(const std::string &path,

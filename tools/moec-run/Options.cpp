@@ -151,7 +151,7 @@ bool moec::run::parseOptions(CLI::App &app, int argc, char **argv,
     options.device = runtime::DeviceKind::Cuda;
   const auto &known = reference::routingPatterns();
   for (const std::string &name : options.routing)
-    if (std::find(known.begin(), known.end(), name) == known.end())
+    if (std::ranges::find(known, name) == known.end())
       return refuseUsage(options,
                          fmt::format("--routing: expected one of {}, got '{}'",
                                      patternNames(), name),

@@ -27,8 +27,8 @@ using nlohmann::ordered_json;
 
 bool RunReport::passed() const {
   return status == 0 &&
-         std::all_of(cases.begin(), cases.end(),
-                     [](const CaseResult &result) { return result.passed; });
+         std::ranges::all_of(
+             cases, [](const CaseResult &result) { return result.passed; });
 }
 
 void moec::run::printJson(const RunReport &report, int indent) {

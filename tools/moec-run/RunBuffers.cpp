@@ -16,28 +16,17 @@ using namespace moec::run;
 
 Result<RunBuffers> RunBuffers::create(LoadedLayer &layer, int64_t tokens) {
   RunBuffers buffers;
-  auto outputs = layer.makeOutputs(tokens);
-  if (!outputs)
-    return outputs.takeError();
-  buffers.outputs = std::move(*outputs);
-  auto workspace = layer.makeWorkspace(tokens);
-  if (!workspace)
-    return workspace.takeError();
-  buffers.workspace = std::move(*workspace);
-  auto context = layer.makeContext(buffers.workspace);
-  if (!context)
-    return context.takeError();
-  buffers.context = std::move(*context);
+  buffers.outputs = TRY(layer.makeOutputs(tokens));
+  buffers.workspace = TRY(layer.makeWorkspace(tokens));
+  buffers.context = TRY(layer.makeContext(buffers.workspace));
   return buffers;
 }
 
 Result<HostOutputs> moec::run::download(const DeviceOutputs &outputs) {
   HostOutputs result;
   for (const auto &[name, buffer] : outputs.buffers) {
-    auto array = buffer.download();
-    if (!array)
-      return array.takeError();
-    result.emplace(name, std::move(*array));
+    auto array = TRY(buffer.download());
+    result.emplace(name, std::move(array));
   }
   return result;
 }
@@ -46,12 +35,8 @@ Result<HostOutputs> moec::run::runIn(LoadedLayer &layer,
                                      const RunBuffers &buffers,
                                      const DeviceInputs &inputs, int64_t tokens,
                                      const std::string &variant) {
-  if (auto ok = layer.run(*buffers.context, 0, inputs, buffers.outputs, tokens,
-                          variant);
-      !ok)
-    return ok.takeError();
-  if (auto ok = layer.device().synchronizeAll(); !ok)
-    return ok.takeError();
+  TRY(layer.run(*buffers.context, 0, inputs, buffers.outputs, tokens, variant));
+  TRY(layer.device().synchronizeAll());
   return download(buffers.outputs);
 }
 
@@ -59,10 +44,8 @@ Result<HostOutputs> moec::run::runOnce(LoadedLayer &layer,
                                        const DeviceInputs &inputs,
                                        int64_t tokens,
                                        const std::string &variant) {
-  auto buffers = RunBuffers::create(layer, tokens);
-  if (!buffers)
-    return buffers.takeError();
-  return runIn(layer, *buffers, inputs, tokens, variant);
+  auto buffers = TRY(RunBuffers::create(layer, tokens));
+  return runIn(layer, buffers, inputs, tokens, variant);
 }
 
 std::string moec::run::differing(const HostOutputs &first,
@@ -92,7 +75,7 @@ void moec::run::finishDeferred(const reference::Layer &layer, int64_t tokens,
   HostArray out(tokens * hidden * element.bytes);
   std::vector<float> sums(hidden);
   for (int64_t token = 0; token < tokens; ++token) {
-    std::fill(sums.begin(), sums.end(), 0.0f);
+    std::ranges::fill(sums, 0.0f);
     for (int64_t k = 0; k < topK; ++k) {
       const int64_t pair = token * topK + k;
       // The factor of the output is the routed experts' alone.

@@ -26,50 +26,35 @@ static Result<void> runTwice(RunSetup &setup, const DeviceInputs &inputs,
                              const HostOutputs &first, int64_t tokens,
                              CaseResult &result) {
   LoadedLayer &layer = setup.layer;
-  auto buffers = RunBuffers::create(layer, tokens);
-  if (!buffers)
-    return buffers.takeError();
+  auto buffers = TRY(RunBuffers::create(layer, tokens));
   constexpr int kOtherContent = 0x5A;
   if (setup.options.poison)
-    if (auto ok = buffers->workspace.refill(kOtherContent); !ok)
-      return ok;
+    TRY(buffers.workspace.refill(kOtherContent));
   std::optional<RunBuffers> beside;
   constexpr int64_t kBesideTokens = 512;
   int64_t besideTokens = std::min(tokens, kBesideTokens);
   if (!layer.device().onHost()) {
-    auto made = RunBuffers::create(layer, besideTokens);
-    if (!made)
-      return made.takeError();
-    beside = std::move(*made);
+    beside = TRY(RunBuffers::create(layer, besideTokens));
   }
   auto disturb = [&]() -> Result<void> {
     constexpr int kRuns = 3;
     for (int i = 0; beside && i < kRuns; ++i)
-      if (auto ok = layer.run(*beside->context, 0, inputs, beside->outputs,
-                              besideTokens, "");
-          !ok)
-        return ok;
+      TRY(layer.run(*beside->context, 0, inputs, beside->outputs, besideTokens,
+                    ""));
     return {};
   };
-  if (auto ok = disturb(); !ok)
-    return ok;
-  if (auto ok = layer.run(*buffers->context, 1, inputs, buffers->outputs,
-                          tokens, setup.options.variant);
-      !ok)
-    return ok;
-  if (auto ok = disturb(); !ok)
-    return ok;
-  if (auto ok = layer.device().synchronizeAll(); !ok)
-    return ok;
-  auto second = download(buffers->outputs);
-  if (!second)
-    return second.takeError();
-  result.twice = differing(first, *second);
+  TRY(disturb());
+  TRY(layer.run(*buffers.context, 1, inputs, buffers.outputs, tokens,
+                setup.options.variant));
+  TRY(disturb());
+  TRY(layer.device().synchronizeAll());
+  auto second = TRY(download(buffers.outputs));
+  result.twice = differing(first, second);
   if (!result.twice.empty())
     result.fail("the second, disturbed run is not identical: " + result.twice);
   else
     result.twice = "identical";
-  for (auto damage : {buffers->workspace.damage(), buffers->outputs.damage()}) {
+  for (auto damage : {buffers.workspace.damage(), buffers.outputs.damage()}) {
     if (!damage)
       return damage.takeError();
     if (!damage->empty())
@@ -113,14 +98,11 @@ static Result<void> checkCase(RunSetup &setup, int64_t tokens,
     HostWork work(setup.hooks);
     reference::Inputs described = inputs.described;
     setup.weights.describe(layer, described);
-    if (auto ok = compareWithReference(setup.layer, described, judged,
-                                       precision, options, result);
-        !ok)
-      return ok;
+    TRY(compareWithReference(setup.layer, described, judged, precision, options,
+                             result));
   }
   if (options.check || options.twice)
-    if (auto ok = runTwice(setup, device, outputs, tokens, result); !ok)
-      return ok;
+    TRY(runTwice(setup, device, outputs, tokens, result));
   if (!setup.hooks.checksCases())
     return {};
   return setup.hooks.check(
@@ -156,10 +138,8 @@ Result<CaseResult> moec::run::runCase(RunSetup &setup, int64_t tokens,
   result.routing = isGiven ? "given" : pattern;
   Precision precision;
   if (tokens > 0) {
-    auto index = layer.package().variantFor(tokens, options.variant);
-    if (!index)
-      return index.takeError();
-    const Variant &variant = layer.package().target().variants[*index];
+    auto index = TRY(layer.package().variantFor(tokens, options.variant));
+    const Variant &variant = layer.package().target().variants[index];
     result.variant = variant.name;
     precision = Precision::of(layer, variant);
   }
@@ -170,45 +150,30 @@ Result<CaseResult> moec::run::runCase(RunSetup &setup, int64_t tokens,
   }();
   if (!inputs)
     return inputs.takeError();
-  if (auto ok = setup.given.replaceInputs(layer, tokens, *inputs); !ok)
-    return ok.takeError();
-  auto device = layer.upload(*inputs);
-  if (!device)
-    return device.takeError();
-  auto buffers = RunBuffers::create(layer, tokens);
-  if (!buffers)
-    return buffers.takeError();
+  TRY(setup.given.replaceInputs(layer, tokens, *inputs));
+  auto device = TRY(layer.upload(*inputs));
+  auto buffers = TRY(RunBuffers::create(layer, tokens));
 
   auto once = [&] {
-    return layer.run(*buffers->context, 0, *device, buffers->outputs, tokens,
+    return layer.run(*buffers.context, 0, device, buffers.outputs, tokens,
                      options.variant);
   };
   // A run of no tokens launches nothing, so there is nothing to capture.
   const bool captured = options.capture && tokens > 0;
-  if (auto ok = captured ? machine.runCaptured(once) : once(); !ok)
-    return ok.takeError();
-  if (auto ok = machine.synchronizeAll(); !ok)
-    return ok.takeError();
+  TRY(captured ? machine.runCaptured(once) : once());
+  TRY(machine.synchronizeAll());
   if (!options.outputFiles.empty()) {
-    auto outputs = download(buffers->outputs);
-    if (!outputs)
-      return outputs.takeError();
-    if (auto ok = writeOutputs(options, layer, tokens, *outputs); !ok)
-      return ok.takeError();
+    auto outputs = TRY(download(buffers.outputs));
+    TRY(writeOutputs(options, layer, tokens, outputs));
   }
   if (options.check || options.twice || setup.hooks.checksCases()) {
-    auto outputs = download(buffers->outputs);
-    if (!outputs)
-      return outputs.takeError();
-    if (auto ok = checkDamage(*buffers, result); !ok)
-      return ok.takeError();
+    auto outputs = TRY(download(buffers.outputs));
+    TRY(checkDamage(buffers, result));
     if (tokens > 0) {
-      if (auto ok = checkCase(setup, tokens, precision, *inputs, *device,
-                              *outputs, result);
-          !ok)
-        return ok.takeError();
+      TRY(checkCase(setup, tokens, precision, *inputs, device, outputs,
+                    result));
     } else if (options.poison) {
-      checkUntouched(*outputs, result);
+      checkUntouched(outputs, result);
     } else {
       // Without poison there is nothing to recognize.
       result.text = "0 tokens: not checked without poison";
@@ -217,11 +182,9 @@ Result<CaseResult> moec::run::runCase(RunSetup &setup, int64_t tokens,
   if (options.time && tokens > 0) {
     constexpr int kOnHost = 3, kOnGpu = 15;
     const int timings = machine.onHost() ? kOnHost : kOnGpu;
-    auto milliseconds = machine.median(
-        once, {.least = timings, .most = timings, .budgetMs = 0, .eachMs = 2});
-    if (!milliseconds)
-      return milliseconds.takeError();
-    result.medianMicroseconds = *milliseconds * 1e3;
+    auto milliseconds = TRY(machine.median(
+        once, {.least = timings, .most = timings, .budgetMs = 0, .eachMs = 2}));
+    result.medianMicroseconds = milliseconds * 1e3;
   }
   return result;
 }

@@ -34,9 +34,7 @@ static Result<void> checkVariant(const Options &options,
     return {};
   for (int64_t tokens : options.tokens)
     if (tokens > 0)
-      if (auto variant = layer.package().variantFor(tokens, options.variant);
-          !variant)
-        return variant.takeError();
+      TRY(layer.package().variantFor(tokens, options.variant));
   return {};
 }
 
@@ -61,20 +59,13 @@ void Runner::drop() {
 
 /// The layer's weights out of the checkpoint that --weights names.
 Result<void> Runner::loadCheckpoint(const Options &options) {
-  auto checkpoint = weights::Checkpoint::open(options.weights);
-  if (!checkpoint)
-    return checkpoint.takeError();
-  auto loader = weights::WeightLoader::create(
-      *checkpoint, layer->package().manifest(),
+  auto checkpoint = TRY(weights::Checkpoint::open(options.weights));
+  auto loader = TRY(weights::WeightLoader::create(
+      checkpoint, layer->package().manifest(),
       {options.layer, options.quantize, options.noSharedExperts,
-       options.ignoredTensors});
-  if (!loader)
-    return loader.takeError();
-  auto loaded = HostWeights::load(layer->package(), *loader);
-  if (!loaded)
-    return loaded.takeError();
-  weights = std::move(*loaded);
-  checkpointLayer = loader->layer();
+       options.ignoredTensors}));
+  weights = TRY(HostWeights::load(layer->package(), loader));
+  checkpointLayer = loader.layer();
   digests.clear();
   if (options.json)
     digests = weights.digests();
@@ -84,10 +75,7 @@ Result<void> Runner::loadCheckpoint(const Options &options) {
 Result<void> Runner::load(const Options &options, RunReport &report) {
   if (!layer || !shareLoad(options, loadedFor)) {
     drop();
-    auto opened = LoadedLayer::open(*device, options, options.package);
-    if (!opened)
-      return opened.takeError();
-    layer = std::move(*opened);
+    layer = TRY(LoadedLayer::open(*device, options, options.package));
     loadedFor = options;
   }
   const runtime::Package &package = layer->package();
@@ -108,14 +96,10 @@ Result<void> Runner::makeWeights(const Options &options) {
   auto start = std::chrono::steady_clock::now();
   if (options.weights.empty())
     weights = HostWeights::make(layer->layer(), options.seed);
-  else if (auto ok = loadCheckpoint(options); !ok)
-    return ok;
-  auto read = GivenTensors::read(options, *layer);
-  if (!read)
-    return read.takeError();
-  given = std::move(*read);
-  if (auto ok = given.replaceWeights(*layer, weights); !ok)
-    return ok;
+  else
+    TRY(loadCheckpoint(options));
+  given = TRY(GivenTensors::read(options, *layer));
+  TRY(given.replaceWeights(*layer, weights));
   weightsTime = std::chrono::duration<double, std::milli>(
                     std::chrono::steady_clock::now() - start)
                     .count();
@@ -125,10 +109,8 @@ Result<void> Runner::makeWeights(const Options &options) {
 Result<void> Runner::runCases(const Options &options, RunReport &report) {
   const bool fresh = !weightsSet;
   if (fresh) {
-    if (auto ok = makeWeights(options); !ok)
-      return ok;
-    if (auto ok = layer->setWeights(weights); !ok)
-      return ok;
+    TRY(makeWeights(options));
+    TRY(layer->setWeights(weights));
     weightsSet = true;
   }
   report.weights = weightsTime;
@@ -138,20 +120,17 @@ Result<void> Runner::runCases(const Options &options, RunReport &report) {
     report.checkpointLayer = checkpointLayer;
     report.digests = digests;
   }
-  if (auto ok = hooks.prepare(weights, *layer, fresh, report); !ok)
-    return ok;
+  TRY(hooks.prepare(weights, *layer, fresh, report));
   RunSetup setup{hooks, options, weights, given, *layer};
-  auto counts = options.tokensGiven
-                    ? Result<std::vector<int64_t>>(options.tokens)
-                    : given.tokensOf(*layer, options.tokens);
-  if (!counts)
-    return counts.takeError();
-  for (int64_t tokens : *counts)
+  auto counts =
+      TRY(options.tokensGiven ? Result<std::vector<int64_t>>(options.tokens)
+                              : given.tokensOf(*layer, options.tokens));
+  for (int64_t tokens : counts)
     for (const std::string &pattern : options.routing) {
       auto result = runCase(setup, tokens, pattern);
       if (!result)
-        return Error{result.error().code, fmt::format("{} tokens: {}", tokens,
-                                                      result.error().message)};
+        return Error(result.error().code, "{} tokens: {}", tokens,
+                     result.error().message);
       if (!result->passed)
         fmt::print(stderr, "{}: {} tokens, routing {}, variant {}: {}\n",
                    options.program, tokens, result->routing, result->variant,
