@@ -351,7 +351,7 @@ void ConfigReader::readRouting(LayerDescription &layer) {
                "1 (weights are divided by their sum) or null");
   }
   routing.bias = get(row.bias);
-  readGroups(routing, layer.numExperts);
+  readGroups(routing, layer.experts);
   readHash(layer);
 }
 
@@ -526,8 +526,8 @@ void ConfigReader::read(LayerDescription &layer) {
                 fmt::format("leaves all of layer {} as it is; accepted: "
                             "--scheme={}, or --layer of another layer",
                             chosen.index, layer.inputType));
-  layer.numExperts = get(family.experts, 1, kMaxExperts);
-  layer.topK = get(family.topK, 1, layer.numExperts);
+  layer.experts = get(family.experts, 1, kMaxExperts);
+  layer.topK = get(family.topK, 1, layer.experts);
   layer.hidden = get(family.hidden, 1, kMaxHidden);
   layer.intermediate = get(family.intermediate, 1, kMaxIntermediate);
   layer.latentHidden = get(family.latent, 0, kMaxHidden);

@@ -7,7 +7,8 @@
 //
 // What every importer fills in and BuildLayer.cpp turns into one moe.layer.
 // Plain data without IR, so that the readers of foreign bytes are tested (and
-// fuzzed) without MLIR. Catalog names are words; "" means absent.
+// fuzzed) without MLIR. Members have the IR's names, whatever an input calls
+// them. Catalog names are words; "" means absent.
 //
 //===----------------------------------------------------------------------===//
 
@@ -107,7 +108,7 @@ struct LayerOrigin {
 
 struct LayerDescription {
   std::string name; ///< any text; BuildLayer makes a symbol of it
-  int64_t numExperts = 0;
+  int64_t experts = 0;
   int64_t topK = 0;
   int64_t hidden = 0;
   int64_t intermediate = 0; ///< the whole layer's
@@ -126,14 +127,14 @@ struct LayerDescription {
   std::string accumulate = "f32";            ///< or fast
   std::string activationFormat = "standard"; ///< or batched
   bool applyRouterWeightOnInput = false;
-  bool applyRoutedScaleToOutput = false;
+  bool routedScaleOnOutput = false;
   bool perExpertScale = false;
   int64_t hashVocabulary = 0; ///< ids come from a table by token id; 0: not
   int64_t zeroExperts = 0;    ///< identity experts behind the real ones
   int64_t numSharedExperts = 0;
   int64_t sharedIntermediate = 0; ///< of each; 0: as the routed experts'
   bool sharedExpertGate = false;
-  int64_t numRedundantExperts = 0;
+  int64_t redundantExperts = 0;
   bool deferFinalize = false;
   bool skipFinalAllReduce = false;
   bool lora = false;

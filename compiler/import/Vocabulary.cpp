@@ -8,6 +8,7 @@
 #include "compiler/import/Vocabulary.h"
 
 #include "dialect/catalog/Activations.h"
+#include "dialect/catalog/GateUpOrders.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 #include "dialect/catalog/StoredLayouts.h"
@@ -185,8 +186,25 @@ std::string moec::compiler::readName(JsonReader &reader, std::string_view key,
   return std::string(otherwise);
 }
 
+std::string moec::compiler::readWord(JsonReader &reader, std::string_view key,
+                                     std::string_view words,
+                                     std::string_view otherwise) {
+  return readName(reader, key, wordsOf(words), otherwise);
+}
+
+std::vector<std::string_view> moec::compiler::wordsOf(std::string_view list) {
+  std::vector<std::string_view> words;
+  for (size_t i = 0; i < catalog::countWords(list); ++i)
+    words.push_back(catalog::wordAt(list, i));
+  return words;
+}
+
 std::vector<std::string_view> moec::compiler::schemeNames() {
   return rowNames(catalog::kSchemes);
+}
+
+std::vector<std::string_view> moec::compiler::gateUpOrderNames() {
+  return rowNames(catalog::kGateUpOrders);
 }
 
 std::vector<std::string_view> moec::compiler::routingNames() {

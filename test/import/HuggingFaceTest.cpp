@@ -48,7 +48,7 @@ TEST(HuggingFace, Qwen3WithNormTopkProb) {
   LayerDescription layer =
       accepted(modelText("qwen3-30b-a3b"), {}, "a/qwen3-30b-a3b.json");
   EXPECT_EQ(layer.name, "qwen3-30b-a3b");
-  EXPECT_EQ(layer.numExperts, 128);
+  EXPECT_EQ(layer.experts, 128);
   EXPECT_EQ(layer.topK, 8);
   EXPECT_EQ(layer.hidden, 2048);
   EXPECT_EQ(layer.intermediate, 768);

@@ -53,9 +53,9 @@ void check(const std::string &text) {
     EXPECT_EQ(layer.error().code, ErrorCode::Refused);
     return;
   }
-  EXPECT_GE(layer->numExperts, 1);
-  EXPECT_LE(layer->numExperts, kMaxExperts);
-  EXPECT_LE(layer->topK, layer->numExperts);
+  EXPECT_GE(layer->experts, 1);
+  EXPECT_LE(layer->experts, kMaxExperts);
+  EXPECT_LE(layer->topK, layer->experts);
   EXPECT_LE(layer->hidden, kMaxHidden);
   EXPECT_LE(layer->intermediate, kMaxIntermediate);
   EXPECT_LT(layer->parallel.tpRank, layer->parallel.tp);
