@@ -17,8 +17,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <map>
 #include <type_traits>
 
 using namespace moec;
@@ -65,6 +65,8 @@ private:
   void noteRead(const Place &place);
 
   // The only ways to a value of a key: what they give is in `origin`.
+  template <typename T, typename Parse>
+  T getAs(const Key<T> &key, std::string_view what, Parse parse);
   int64_t get(const Key<int64_t> &key, int64_t min, int64_t max);
   bool get(const Key<bool> &key);
   Number get(const Key<Number> &key);
@@ -116,10 +118,8 @@ const json *ConfigReader::ofThisLayer(JsonReader &reader, std::string_view name,
 /// Several names of one thing must not disagree.
 ConfigReader::Place ConfigReader::findIn(JsonReader &reader,
                                          std::string_view names) {
-  Place found{&reader, firstWord(names), nullptr, {}};
-  for (std::string_view rest = names; !rest.empty();) {
-    const std::string_view name = firstWord(rest);
-    rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+  Place found{&reader, catalog::wordAt(names, 0), nullptr, {}};
+  for (std::string_view name : wordsOf(names)) {
     reader.find(name);
     if (!reader.value().contains(std::string(name)))
       continue;
@@ -205,68 +205,57 @@ std::optional<T> ConfigReader::withoutValue(const Key<T> &key,
   return T();
 }
 
-int64_t ConfigReader::get(const Key<int64_t> &key, int64_t min, int64_t max) {
+/// `parse` gives nothing of a value that is not `what`.
+template <typename T, typename Parse>
+T ConfigReader::getAs(const Key<T> &key, std::string_view what, Parse parse) {
   if (key.names.empty())
     return *key.absent;
   const Place place = find(key.names);
-  const std::string what = fmt::format("an integer from {} to {}", min, max);
-  if (const auto settled = withoutValue(key, place, what))
-    return std::max(*settled, min);
-  const json &value = *place.value;
-  // Unsigned numbers beyond 2^63 would wrap when read as signed ones.
-  const bool isLarge =
-      value.is_number_unsigned() &&
-      value.get<uint64_t>() > uint64_t(std::max<int64_t>(max, 0));
-  if (value.is_number_integer() && !isLarge && value.get<int64_t>() >= min &&
-      value.get<int64_t>() <= max)
-    return value.get<int64_t>();
+  if (std::optional<T> settled = withoutValue(key, place, what))
+    return *settled;
+  if (std::optional<T> value = parse(*place.value))
+    return *value;
   expected(place, what);
-  return min;
+  return T();
+}
+
+int64_t ConfigReader::get(const Key<int64_t> &key, int64_t min, int64_t max) {
+  return std::max(
+      min,
+      getAs(key, fmt::format("an integer from {} to {}", min, max),
+            [&](const json &value) { return integerIn(value, min, max); }));
 }
 
 bool ConfigReader::get(const Key<bool> &key) {
-  if (key.names.empty())
-    return *key.absent;
-  const Place place = find(key.names);
-  if (const auto settled = withoutValue(key, place, "true or false"))
-    return *settled;
-  if (place.value->is_boolean())
-    return place.value->get<bool>();
-  expected(place, "true or false");
-  return false;
+  return getAs(key, "true or false", [](const json &value) {
+    return value.is_boolean() ? std::optional(value.get<bool>()) : std::nullopt;
+  });
 }
 
 Number ConfigReader::get(const Key<Number> &key) {
-  if (key.names.empty())
-    return *key.absent;
-  const Place place = find(key.names);
-  if (const auto settled = withoutValue(key, place, "a number"))
-    return *settled;
-  if (place.value->is_number() && std::isfinite(place.value->get<double>()))
-    return place.value->get<double>();
-  expected(place, "a number");
-  return std::nullopt;
+  return getAs(key, "a number", [](const json &value) -> std::optional<Number> {
+    if (value.is_number() && std::isfinite(value.get<double>()))
+      return value.get<double>();
+    return std::nullopt;
+  });
 }
 
 /// Scoring functions may be said by a flag, activations by an object.
 std::string ConfigReader::get(const Key<std::string_view> &key,
                               std::span<const std::string_view> names) {
-  if (key.names.empty())
-    return std::string(*key.absent);
-  const Place place = find(key.names);
-  const std::string what = listOf(names);
-  if (const auto settled = withoutValue(key, place, what))
-    return std::string(*settled);
-  const json *value = place.value;
-  if (value->is_boolean() && names.data() == scoringNames().data())
-    return value->get<bool>() ? "sigmoid" : "softmax";
-  if (value->is_object() && value->contains("name"))
-    value = &(*value)["name"];
-  if (value->is_string() && std::find(names.begin(), names.end(),
-                                      value->get<std::string>()) != names.end())
-    return value->get<std::string>();
-  expected(place, what);
-  return std::string(names.front());
+  using Word = std::optional<std::string_view>;
+  return std::string(getAs(key, listOf(names), [&](const json &value) -> Word {
+    if (value.is_boolean() && names.data() == scoringNames().data())
+      return value.get<bool>() ? "sigmoid" : "softmax";
+    const json &said =
+        value.is_object() && value.contains("name") ? value["name"] : value;
+    if (!said.is_string())
+      return std::nullopt;
+    const std::string_view word = said.get_ref<const std::string &>();
+    return std::find(names.begin(), names.end(), word) != names.end()
+               ? Word(word)
+               : std::nullopt;
+  }));
 }
 
 //===----------------------------------------------------------------------===//
@@ -357,9 +346,8 @@ void ConfigReader::readRouting(LayerDescription &layer) {
 
 void ConfigReader::readGroups(RoutingDescription &routing, int64_t experts) {
   const FamilyRouting &row = family.routing;
-  static constexpr std::array<std::string_view, 3> kMethods = {
-      "noaux_tc", "group_limited_greedy", "greedy"};
-  const std::string method = get(row.topkMethod, kMethods);
+  const std::string method =
+      get(row.topkMethod, wordsOf("noaux_tc group_limited_greedy greedy"));
   const int64_t groups = get(row.groups, 0, experts);
   const int64_t topGroups = get(row.topGroups, 0, experts);
   routing.bias |= method == "noaux_tc";
@@ -410,35 +398,32 @@ void ConfigReader::readActivation(ActivationDescription &activation) {
   // Transformers' ACT2FN: "gelu" is exact, the others approximate by tanh
   // with the same formula.
   struct Name {
-    std::string_view theirs, ours;
+    std::string_view theirs, gated, notGated; ///< "": there is none
   };
-  static constexpr Name kGated[] = {
-      {"silu", "silu"},           {"swish", "silu"},
-      {"gelu", "gelu"},           {"gelu_new", "gelu_tanh"},
-      {"gelu_tanh", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"},
-      {"situ", "situ"},
-  };
-  static constexpr Name kNotGated[] = {
-      {"relu2", "relu2_no_mul"},
-      {"silu", "silu_no_mul"},
-      {"gelu", "gelu_no_mul"},
-      {"gelu_pytorch_tanh", "gelu_tanh_no_mul"},
+  static constexpr Name kNames[] = {
+      {"relu2", "", "relu2_no_mul"},
+      {"silu", "silu", "silu_no_mul"},
+      {"swish", "silu", ""},
+      {"gelu", "gelu", "gelu_no_mul"},
+      {"gelu_new", "gelu_tanh", ""},
+      {"gelu_tanh", "gelu_tanh", ""},
+      {"gelu_pytorch_tanh", "gelu_tanh", "gelu_tanh_no_mul"},
+      {"situ", "situ", ""},
   };
   const FamilyActivation &row = family.activation;
-  const std::span<const Name> table = row.gated
-                                          ? std::span<const Name>(kGated)
-                                          : std::span<const Name>(kNotGated);
   if (!row.whatever.empty()) {
     find(row.function.names);
     activation.function = row.whatever;
   } else {
-    std::vector<std::string_view> names;
-    for (const Name &entry : table)
-      names.push_back(entry.theirs);
-    const std::string name = get(row.function, names);
-    for (const Name &entry : table)
-      if (entry.theirs == name)
-        activation.function = entry.ours;
+    std::map<std::string_view, std::string_view> ours;
+    std::vector<std::string_view> theirs;
+    for (const Name &name : kNames)
+      if (const auto our = row.gated ? name.gated : name.notGated;
+          !our.empty()) {
+        theirs.push_back(name.theirs);
+        ours[name.theirs] = our;
+      }
+    activation.function = ours[get(row.function, theirs)];
   }
   activation.alpha = get(row.alpha);
   activation.beta = get(row.beta);

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -190,6 +191,21 @@ std::string moec::compiler::readWord(JsonReader &reader, std::string_view key,
                                      std::string_view words,
                                      std::string_view otherwise) {
   return readName(reader, key, wordsOf(words), otherwise);
+}
+
+std::string moec::compiler::lowerCase(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  return lower;
+}
+
+bool moec::compiler::hasPartOf(std::string_view key, std::string_view parts) {
+  const std::string lower = lowerCase(key);
+  const std::vector<std::string_view> words = wordsOf(parts);
+  return std::any_of(words.begin(), words.end(), [&](std::string_view part) {
+    return lower.find(part) != std::string::npos;
+  });
 }
 
 std::vector<std::string_view> moec::compiler::wordsOf(std::string_view list) {

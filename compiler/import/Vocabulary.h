@@ -48,6 +48,12 @@ std::string readName(JsonReader &reader, std::string_view key,
 std::string readWord(JsonReader &reader, std::string_view key,
                      std::string_view words, std::string_view otherwise);
 
+std::string lowerCase(std::string_view text);
+
+/// Whether one of `parts`, words with blanks between, stands in `key`, in
+/// whatever case.
+bool hasPartOf(std::string_view key, std::string_view parts);
+
 /// The words of a list with blanks between.
 std::vector<std::string_view> wordsOf(std::string_view list);
 

@@ -100,21 +100,21 @@ static std::string rangeText(int64_t min, int64_t max) {
   return fmt::format("an integer from {} to {}", min, max);
 }
 
-static bool inRange(const json &value, int64_t min, int64_t max) {
-  if (!value.is_number_integer())
-    return false;
+std::optional<int64_t> moec::integerIn(const json &value, int64_t min,
+                                       int64_t max) {
   // Unsigned numbers beyond 2^63 would wrap when read as signed ones.
-  if (value.is_number_unsigned() &&
-      value.get<uint64_t>() > uint64_t(std::max<int64_t>(max, 0)))
-    return false;
-  int64_t number = value.get<int64_t>();
-  return number >= min && number <= max;
+  if (!value.is_number_integer() ||
+      (value.is_number_unsigned() &&
+       value.get<uint64_t>() > uint64_t(std::max<int64_t>(max, 0))))
+    return std::nullopt;
+  const auto number = value.get<int64_t>();
+  return number >= min && number <= max ? std::optional(number) : std::nullopt;
 }
 
 int64_t JsonReader::integer(std::string_view key, int64_t min, int64_t max) {
   const json *field = find(key);
-  if (field && inRange(*field, min, max))
-    return field->get<int64_t>();
+  if (const auto value = field ? integerIn(*field, min, max) : std::nullopt)
+    return *value;
   expected(key, rangeText(min, max));
   return min;
 }
@@ -172,13 +172,14 @@ std::vector<int64_t> JsonReader::integersOr(std::string_view key,
   std::vector<int64_t> values;
   for (size_t i = 0; i < field->size(); ++i) {
     const json &element = (*field)[i];
-    if (!inRange(element, min, max)) {
+    const std::optional<int64_t> value = integerIn(element, min, max);
+    if (!value) {
       problems->add(fmt::format("{}[{}]", pathOf(key), i),
                     fmt::format("expected {}, got {}", rangeText(min, max),
                                 describeJson(element)));
       return otherwise;
     }
-    values.push_back(element.get<int64_t>());
+    values.push_back(*value);
   }
   return values;
 }

@@ -35,6 +35,10 @@ std::string listOf(std::span<const std::string_view> names,
 std::string_view nearestOf(std::string_view word,
                            std::span<const std::string_view> names);
 
+/// The integer that a value is, if it is within bounds.
+std::optional<int64_t> integerIn(const nlohmann::json &value, int64_t min,
+                                 int64_t max);
+
 /// The first error of a document; shared by the readers of its objects.
 struct JsonErrors {
   std::string name; ///< of the document, for messages
