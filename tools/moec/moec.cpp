@@ -66,6 +66,14 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
                      "forces an engine (moec list engines)");
   command.add_option("--tuned", compile.tunedFile,
                      "a file of measured schedules, before those built in");
+  command.add_flag("--mlir-print-ir-after-all", compile.printIrAfterAll,
+                   "prints the IR behind each pass to standard error");
+  command.add_flag("--mlir-timing", compile.timePasses,
+                   "prints the time of each pass to standard error");
+  command.add_option("--mlir-pass-pipeline-crash-reproducer",
+                     compile.crashReproducer,
+                     "a file for a pass that fails; moec-opt --run-reproducer "
+                     "repeats it");
   command.add_option("-o", options.output,
                      "where to write; '-' is standard output");
 }
