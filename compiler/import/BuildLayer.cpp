@@ -291,14 +291,14 @@ moec::compiler::buildLayer(const LayerDescription &layer, std::string_view name,
   context.loadDialect<moe::MoeDialect>();
   std::string problem;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-    if (problem.empty())
-      problem = diagnostic.str();
+    problem += fmt::format("{}{}: {}", problem.empty() ? "" : "\n", name,
+                           inWords(diagnostic.str(), layer.origin.words));
     return success();
   });
   // The line of a JSON key is unknown here; messages carry the file alone.
   Location location = UnknownLoc::get(&context);
   OwningOpRef<ModuleOp> module = ModuleOp::create(location);
   if (failed(LayerBuilder(context, location).build(layer, *module)))
-    return Error{ErrorCode::Refused, fmt::format("{}: {}", name, problem)};
+    return Error{ErrorCode::Refused, problem};
   return module;
 }

@@ -60,7 +60,6 @@ private:
   template <typename T>
   std::optional<T> withoutValue(const Key<T> &key, const Place &place,
                                 std::string_view what);
-  std::string nearKey(const Place &place);
   void expected(const Place &place, std::string_view what);
   void noteRead(const Place &place);
 
@@ -126,7 +125,7 @@ ConfigReader::Place ConfigReader::findIn(JsonReader &reader,
     std::string path;
     const json *value = ofThisLayer(reader, name, path);
     if (!value)
-      return found;
+      return {&reader, name, nullptr, std::move(path)};
     if (found.value && *value != *found.value)
       reader.expected(name, fmt::format("what {} says, {}", found.name,
                                         describeJson(*found.value)));
@@ -149,21 +148,11 @@ ConfigReader::Place ConfigReader::find(std::string_view names) {
 }
 
 void ConfigReader::expected(const Place &place, std::string_view what) {
-  outer.errors().add(place.path,
-                     fmt::format("expected {}, got {}", what,
-                                 place.value ? describeJson(*place.value)
-                                             : std::string("nothing")));
-}
-
-/// Whether an unread key looks like a mistyped one, in words.
-std::string ConfigReader::nearKey(const Place &place) {
-  std::vector<std::string_view> unread;
-  for (auto it = place.reader->value().begin();
-       it != place.reader->value().end(); ++it)
-    if (!place.reader->wasAsked(it.key()))
-      unread.push_back(it.key());
-  const std::string_view near = nearestOf(place.name, unread);
-  return near.empty() ? "" : fmt::format(" (is \"{}\" meant to be it?)", near);
+  if (place.value)
+    outer.errors().add(place.path, fmt::format("expected {}, got {}", what,
+                                               describeJson(*place.value)));
+  else
+    place.reader->expected(place.name, what);
 }
 
 /// A value as an origin shows it.
@@ -200,8 +189,7 @@ std::optional<T> ConfigReader::withoutValue(const Key<T> &key,
     noteRead(place);
     return std::nullopt;
   }
-  expected(place, fmt::format("{}{}", what,
-                              place.value ? std::string() : nearKey(place)));
+  expected(place, what);
   return T();
 }
 
@@ -511,7 +499,11 @@ void ConfigReader::read(LayerDescription &layer) {
                 fmt::format("leaves all of layer {} as it is; accepted: "
                             "--scheme={}, or --layer of another layer",
                             chosen.index, layer.inputType));
+  const size_t before = outer.errors().count;
   layer.experts = get(family.experts, 1, kMaxExperts);
+  // Where it is wrong, nothing is compared with it.
+  if (outer.errors().count != before)
+    layer.experts = kMaxExperts;
   layer.topK = get(family.topK, 1, layer.experts);
   layer.hidden = get(family.hidden, 1, kMaxHidden);
   layer.intermediate = get(family.intermediate, 1, kMaxIntermediate);
@@ -525,6 +517,21 @@ void ConfigReader::read(LayerDescription &layer) {
   for (const FixedKey &fixed : family.fixed)
     if (!fixed.key.empty())
       refuseOtherValues(fixed);
+  using Row = std::pair<std::string_view, std::string_view>;
+  for (const auto &[word, names] :
+       {Row("experts", family.experts.names), Row("top_k", family.topK.names),
+        Row("hidden", family.hidden.names),
+        Row("intermediate", family.intermediate.names),
+        Row("groups", family.routing.groups.names),
+        Row("top_groups", family.routing.topGroups.names),
+        Row("function", family.activation.function.names),
+        Row("limit", family.activation.limit.names),
+        Row("num_shared_experts", family.shared.count.names),
+        Row("zero_experts", family.routing.zeroExperts.names),
+        Row("latent_hidden", family.latent.names),
+        Row("quant", "quantization_config")})
+    if (!names.empty())
+      layer.origin.words.emplace(word, find(names).name);
   refuseSuspicious(outer, family, model, options);
   if (part)
     refuseSuspicious(*part, family, model, options);
@@ -539,7 +546,7 @@ moec::compiler::readHuggingFace(const json &object, std::string_view name,
   JsonReader config(object, "$", errors);
   const FoundFamily found = findFamily(config);
   if (!found.row)
-    return *errors.first;
+    return errors.all();
 
   LayerDescription layer;
   ConfigReader(std::move(config), found, options, layer.origin).read(layer);
@@ -547,8 +554,8 @@ moec::compiler::readHuggingFace(const json &object, std::string_view name,
   if (layer.name.empty())
     layer.name = found.shortName;
 
-  if (errors.first)
-    return *errors.first;
+  if (errors.count)
+    return errors.all();
   if (Result<void> applied = applyOptions(layer, options); !applied)
     return Error{applied.error().code,
                  fmt::format("{}: {}", name, applied.error().message)};

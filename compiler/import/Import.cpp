@@ -89,8 +89,8 @@ Result<OwningOpRef<ModuleOp>> parseModule(std::string_view text,
 
 Result<OwningOpRef<ModuleOp>>
 moec::compiler::importInput(std::string_view text, std::string_view name,
-                            const ImportOptions &options,
-                            MLIRContext &context) {
+                            const ImportOptions &options, MLIRContext &context,
+                            Words *words) {
   context.loadDialect<moe::MoeDialect>();
   if (!looksLikeJson(text)) {
     if (Result<void> allowed = refuseLayerOptions(name, options); !allowed)
@@ -100,17 +100,20 @@ moec::compiler::importInput(std::string_view text, std::string_view name,
   Result<LayerDescription> layer = readDescription(text, name, options);
   if (!layer)
     return layer.takeError();
+  if (words)
+    *words = layer->origin.words;
   return buildLayer(*layer, name, context);
 }
 
 Result<OwningOpRef<ModuleOp>>
 moec::compiler::importFile(const std::string &given,
-                           const ImportOptions &options, MLIRContext &context) {
+                           const ImportOptions &options, MLIRContext &context,
+                           Words *words) {
   // A model's folder has its config under this name.
   const std::string path =
       llvm::sys::fs::is_directory(given) ? given + "/config.json" : given;
   Result<std::string> text = readInput(path);
   if (!text)
     return text.takeError();
-  return importInput(*text, path, options, context);
+  return importInput(*text, path, options, context, words);
 }

@@ -16,8 +16,11 @@
 #define MOEC_COMPILER_IMPORT_LAYERDESCRIPTION_H
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -92,6 +95,9 @@ struct ParallelDescription {
   bool operator==(const ParallelDescription &) const = default;
 };
 
+/// moec's words and what the input calls the same.
+using Words = std::map<std::string, std::string, std::less<>>;
+
 /// Where a layer comes from: what an importer read of a model, and what it took
 /// because the input does not say it. It changes nothing of the layer.
 struct LayerOrigin {
@@ -102,6 +108,7 @@ struct LayerOrigin {
   int64_t layers = 0;   ///< that the model has
   bool isAsked = false; ///< --layer said it; else the first with experts
   std::vector<Said> read, assumed;
+  Words words; ///< of the input, for messages
 
   bool operator==(const LayerOrigin &) const = default;
 };
@@ -147,6 +154,9 @@ struct LayerDescription {
 
   bool operator==(const LayerDescription &) const = default;
 };
+
+/// A message with the input's words in place of moec's.
+std::string inWords(std::string_view message, const Words &words);
 
 } // namespace moec::compiler
 

@@ -9,6 +9,8 @@
 
 #include "compiler/import/Vocabulary.h"
 
+#include <cctype>
+
 using namespace moec;
 using namespace moec::compiler;
 
@@ -64,7 +66,7 @@ static constexpr LayerField kFields[] = {
            at<&L::activation, &A::linearBeta>),
     flag("per_expert", "activation_per_expert",
          at<&L::activation, &A::perExpert>, false),
-    number("scale", "routed_scaling_factor", at<&L::routing, &R::scale>),
+    number("routed_scale", "routed_scaling_factor", at<&L::routing, &R::scale>),
     flag("bias", "e_score_correction_bias", at<&L::routing, &R::bias>, false),
     flag("per_expert_scale", "per_expert_scale", at<&L::perExpertScale>),
     integer("hash_vocabulary", "hash_vocabulary", at<&L::hashVocabulary>,
@@ -109,3 +111,51 @@ static constexpr LayerField kFields[] = {
 };
 
 std::span<const LayerField> compiler::layerFields() { return kFields; }
+
+Words compiler::wordsOfLayerJson() {
+  Words words = {{"groups", "num_expert_group"},
+                 {"top_groups", "topk_group"},
+                 {"scoring", "scoring_func"},
+                 {"group", "shape"},
+                 {"second_scale", "alpha_or_gscale"},
+                 {"zero_point", "zp"},
+                 {"scales_swizzled", "is_scale_swizzled"},
+                 {"eplb", "enable_eplb"},
+                 {"all_to_all", "all2all_backend"},
+                 {"placement", "expert_placement_strategy"},
+                 {"tp", "tp_size"},
+                 {"pcp", "pcp_size"},
+                 {"dp", "dp_size"},
+                 {"sp", "sp_size"},
+                 {"routing", "routing_method"},
+                 {"quant", "quant_config"},
+                 {"parallel", "moe_parallel_config"}};
+  for (const LayerField &row : kFields)
+    if (!row.key.empty())
+      words.emplace(row.word, row.key);
+  return words;
+}
+
+std::string compiler::inWords(std::string_view message, const Words &words) {
+  const auto isOfWord = [&](size_t i) {
+    return i < message.size() &&
+           (message[i] == '_' ||
+            std::isalnum(static_cast<unsigned char>(message[i])) != 0);
+  };
+  std::string text;
+  for (size_t begin = 0, end = 0; begin < message.size(); begin = end) {
+    for (end = begin; isOfWord(end);)
+      ++end;
+    const std::string_view word = message.substr(begin, end - begin);
+    // A word without '_' may be an English one, unless it is quoted.
+    const bool isName = word.find('_') != std::string_view::npos ||
+                        (begin > 0 && message[begin - 1] == '\'' &&
+                         message.substr(end).starts_with('\''));
+    const auto found = isName ? words.find(word) : words.end();
+    if (end == begin)
+      text += message[end++];
+    else
+      text += found == words.end() ? word : std::string_view(found->second);
+  }
+  return text;
+}

@@ -43,6 +43,9 @@ struct LayerField {
 
 std::span<const LayerField> layerFields();
 
+/// The layer JSON's words, those of its inner objects too.
+Words wordsOfLayerJson();
+
 } // namespace moec::compiler
 
 #endif // MOEC_COMPILER_IMPORT_LAYERFIELDS_H

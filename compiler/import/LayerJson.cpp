@@ -63,7 +63,12 @@ void refuseForeign(JsonReader &reader, std::span<const ForeignField> fields) {
                     fmt::format("no field of this format: {}", field.reason));
 }
 
-/// Reads one field of the table; a bad integer gives the least one.
+/// Where the number of experts is wrong, nothing is compared with it.
+int64_t mostExperts(const LayerDescription &layer) {
+  return layer.experts ? layer.experts : kMaxExperts;
+}
+
+/// Reads one field of the table; a wrong integer gives 0.
 void readField(JsonReader &reader, const LayerField &row,
                LayerDescription &layer) {
   const std::string_view key = row.key;
@@ -76,9 +81,12 @@ void readField(JsonReader &reader, const LayerField &row,
                       : readFloatType(reader, key, "", row.isRequired);
   } else if (const auto *slot =
                  std::get_if<LayerField::Slot<int64_t>>(&row.slot)) {
-    const int64_t max = row.max == kOfExperts ? layer.experts : row.max;
+    const int64_t max = row.max == kOfExperts ? mostExperts(layer) : row.max;
+    const size_t before = reader.errors().count;
     (*slot)(layer) = row.isRequired ? reader.integer(key, row.min, max)
                                     : reader.integerOr(key, 0, 0, max);
+    if (reader.errors().count != before)
+      (*slot)(layer) = 0;
   } else {
     std::get<LayerField::Slot<std::optional<double>>>(row.slot)(layer) =
         reader.number(key);
@@ -162,7 +170,7 @@ QuantDescription readQuant(JsonReader &layer, std::string_view inputType) {
                              "\"a2\", \"w1\", \"w2\"), got neither");
   quant.groupSize = reader->integerOr("group_size", 0, -1, kMaxIntermediate);
   if (reader->has("group_size") &&
-      (quant.scheme.empty() || quant.groupSize == 0))
+      (!reader->has("scheme") || quant.groupSize == 0))
     reader->expected("group_size", "-1 (all) or at least 1, with \"scheme\"");
   quant.scalesSwizzled = reader->booleanOr("is_scale_swizzled", false);
   reader->refuseUnknown();
@@ -240,9 +248,9 @@ void readRouting(JsonReader &reader, LayerDescription &layer) {
     routing.scoring = scoring;
     routing.renormalize = renormalize;
   }
-  const int64_t groups =
-      reader.integerOr("num_expert_group", 0, 0, layer.experts);
-  const int64_t asked = reader.integerOr("topk_group", 0, 0, layer.experts);
+  const int64_t most = mostExperts(layer);
+  const int64_t groups = reader.integerOr("num_expert_group", 0, 0, most);
+  const int64_t asked = reader.integerOr("topk_group", 0, 0, most);
   if (groups > 0 && layer.experts % groups != 0)
     reader.expected(
         "num_expert_group",
@@ -254,7 +262,7 @@ void readRouting(JsonReader &reader, LayerDescription &layer) {
         "topk_group",
         fmt::format("an integer from 1 to num_expert_group = {}", groups));
   if (groups == 0 && asked > 1)
-    reader.expected("num_expert_group", "groups beside topk_group");
+    return reader.expected("num_expert_group", "groups beside topk_group");
   routing.groups = groups;
   routing.topGroups = reader.integerOr("topk_group", takesAll ? groups : 0, 0,
                                        std::max<int64_t>(groups, 1));
@@ -298,6 +306,8 @@ void readExpertRanks(JsonReader &reader, ParallelDescription &parallel) {
   const int64_t rank =
       reader.integerOr("ep_rank", -1, 0, std::max<int64_t>(size, 1) - 1);
   const int64_t sizes = parallel.ranks();
+  if (reader.failed())
+    return;
   if (size == 0) {
     if (rank >= 0)
       reader.refuse("ep_rank", "expected ep_size beside it");
@@ -335,29 +345,6 @@ void readExpertRanks(JsonReader &reader, ParallelDescription &parallel) {
                     given.rank(), rank));
 }
 
-/// A required field may be absent because its name is misspelt: the error
-/// names the field that nobody knows, too.
-void nameStrayKey(JsonReader &layer) {
-  JsonErrors &errors = layer.errors();
-  if (!errors.first)
-    return;
-  for (const std::string_view required :
-       {"moec_layer", "num_experts", "experts_per_token", "hidden_dim",
-        "intermediate_size", "in_dtype"}) {
-    const bool isFirst =
-        errors.first->message.starts_with(
-            fmt::format("{}: {}: ", errors.name, layer.pathOf(required))) &&
-        errors.first->message.ends_with(", got nothing");
-    for (const auto &[key, value] : layer.value().items())
-      if (isFirst && !layer.wasAsked(key) &&
-          !nearestOf(key, std::span(&required, 1)).empty()) {
-        errors.first->message +=
-            fmt::format("; is the unknown field \"{}\" meant?", key);
-        return;
-      }
-  }
-}
-
 ParallelDescription readParallel(JsonReader &layer) {
   ParallelDescription parallel;
   std::optional<JsonReader> reader = layer.object("moe_parallel_config");
@@ -367,7 +354,7 @@ ParallelDescription readParallel(JsonReader &layer) {
     return reader->integerOr(key, 1, 1, kMaxRanks);
   };
   auto rank = [&](std::string_view key, int64_t of) {
-    return reader->integerOr(key, 0, 0, of - 1);
+    return reader->integerOr(key, 0, 0, reader->failed() ? kMaxRanks : of - 1);
   };
   parallel.tp = size("tp_size");
   parallel.tpRank = rank("tp_rank", parallel.tp);
@@ -416,17 +403,17 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
   for (const LayerField &row : layerFields())
     if (!row.key.empty())
       readField(reader, row, layer);
+  layer.origin.words = wordsOfLayerJson();
   readActivation(reader, layer.activation);
   readRouting(reader, layer);
   layer.quant = readQuant(reader, layer.inputType);
   layer.parallel = readParallel(reader);
   // A run may write its output over its input or not, as its caller likes.
   (void)reader.booleanOr("disable_inplace", false);
-  nameStrayKey(reader);
   reader.refuseUnknown();
 
-  if (errors.first)
-    return *errors.first;
+  if (errors.count)
+    return errors.all();
   if (Result<void> applied = applyOptions(layer, options); !applied)
     return Error{applied.error().code,
                  fmt::format("{}: {}", name, applied.error().message)};

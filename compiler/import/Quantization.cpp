@@ -243,6 +243,10 @@ constexpr std::string_view kSuspicious =
 
 void refuseSuspicious(JsonReader &quant,
                       const std::vector<std::string> &ignored) {
+  quant.nameStrayKeys();
+  // A reader that stopped has left keys unread.
+  if (quant.failed())
+    return;
   for (const auto &[key, value] : quant.value().items()) {
     // What a cache of keys and values is made of is nobody's business here.
     if (!hasPartOf(key, kSuspicious) || key.starts_with("kv_cache") ||
@@ -254,7 +258,6 @@ void refuseSuspicious(JsonReader &quant,
                                   "that it may change the experts' weights; "
                                   "if it does not, pass --ignore-field={}",
                                   key));
-    return;
   }
 }
 

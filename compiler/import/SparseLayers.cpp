@@ -325,8 +325,9 @@ SparseLayer compiler::findSparseLayer(JsonReader &config,
                                       std::optional<int64_t> asked,
                                       LayerOrigin &origin) {
   SparseConfig from{config, keys, numLayers};
+  const size_t before = config.errors().count;
   const std::vector<Given> given = readGiven(from, origin);
-  if (config.failed())
+  if (config.errors().count != before)
     return {};
 
   if (asked && (*asked < 0 || *asked >= numLayers)) {

@@ -36,6 +36,7 @@ bool compiler::isIgnored(std::string_view key, const ImportOptions &options) {
 void compiler::refuseSuspicious(JsonReader &config, const ModelFamily &family,
                                 std::string_view model,
                                 const ImportOptions &options) {
+  config.nameStrayKeys();
   for (auto it = config.value().begin(); it != config.value().end(); ++it) {
     const std::string &key = it.key();
     // null says that there is no such thing.

@@ -60,12 +60,27 @@ std::string moec::listOf(std::span<const std::string_view> names,
 }
 
 void JsonErrors::add(std::string_view path, std::string_view text) {
+  constexpr size_t kMost = 16;
   if (!first)
     first = Error{code, fmt::format("{}: {}: {}", name, path, text)};
+  ++count;
+  if (entries.size() < kMost &&
+      std::none_of(entries.begin(), entries.end(),
+                   [&](const Entry &entry) { return entry.path == path; }))
+    entries.push_back({std::string(path), std::string(text)});
+}
+
+Error JsonErrors::all() const {
+  std::string lines;
+  for (const Entry &entry : entries)
+    lines += fmt::format("{}{}: {}: {}", lines.empty() ? "" : "\n", name,
+                         entry.path, entry.text);
+  return Error{code, std::move(lines)};
 }
 
 JsonReader::JsonReader(const json &object, std::string path, JsonErrors &errors)
-    : fields(&object), prefix(std::move(path)), problems(&errors) {}
+    : fields(&object), prefix(std::move(path)), problems(&errors),
+      earlier(errors.count) {}
 
 std::string JsonReader::pathOf(std::string_view key) const {
   std::string field = shortText(key);
@@ -86,6 +101,8 @@ bool JsonReader::wasAsked(std::string_view key) const {
 
 void JsonReader::expected(std::string_view key, std::string_view what) {
   auto it = fields->find(std::string(key));
+  if (it == fields->end())
+    missing.emplace_back(key);
   problems->add(pathOf(key),
                 fmt::format("expected {}, got {}", what,
                             it == fields->end() ? std::string("nothing")
@@ -204,20 +221,39 @@ std::optional<JsonReader> JsonReader::object(std::string_view key) {
   return JsonReader(*field, pathOf(key), *problems);
 }
 
+void JsonReader::nameStrayKeys() {
+  for (const std::string &key : missing) {
+    std::vector<std::string_view> strays;
+    for (auto it = fields->begin(); it != fields->end(); ++it)
+      if (!wasAsked(it.key()))
+        strays.push_back(it.key());
+    const std::string_view stray = nearestOf(key, strays);
+    for (JsonErrors::Entry &entry : problems->entries)
+      if (!stray.empty() && entry.path == pathOf(key)) {
+        entry.text += fmt::format("; did you mean it by \"{}\"?", stray);
+        asked.emplace_back(stray);
+      }
+  }
+}
+
 void JsonReader::refuseUnknown() {
+  const std::vector<std::string> all(asked);
+  std::vector<std::string_view> known(all.begin(), all.end());
+  std::sort(known.begin(), known.end());
+  std::string accepted =
+      fmt::format("accepted here: {}", listOf(known, "and", false));
+  nameStrayKeys();
   for (auto it = fields->begin(); it != fields->end(); ++it) {
     if (wasAsked(it.key()))
       continue;
-    std::vector<std::string_view> known(asked.begin(), asked.end());
-    std::sort(known.begin(), known.end());
-    const std::string_view nearest = nearestOf(it.key(), known);
-    problems->add(
-        pathOf(it.key()),
-        fmt::format("unknown field; {}accepted here: {}",
-                    nearest.empty()
-                        ? ""
-                        : fmt::format("did you mean \"{}\"? ", nearest),
-                    listOf(known, "and", false)));
-    return;
+    std::string text = "unknown field";
+    if (const std::string_view nearest = nearestOf(it.key(), known);
+        !nearest.empty())
+      text += fmt::format("; did you mean \"{}\"?", nearest);
+    else if (!accepted.empty())
+      text += ";";
+    problems->add(pathOf(it.key()),
+                  accepted.empty() ? text : text + " " + accepted);
+    accepted.clear();
   }
 }

@@ -132,8 +132,8 @@ TEST(HuggingFace, AMistypedKeyIsNamed) {
   config["num_expert"] = config["num_experts"];
   config.erase("num_experts");
   EXPECT_EQ(refusalOf(config.dump()),
-            "in.json: $.num_experts: expected an integer from 1 to 65536 (is "
-            "\"num_expert\" meant to be it?), got nothing");
+            "in.json: $.num_experts: expected an integer from 1 to 65536, got "
+            "nothing; did you mean it by \"num_expert\"?");
 }
 
 TEST(HuggingFace, SuspiciousKeysAreNamed) {

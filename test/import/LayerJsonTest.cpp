@@ -178,10 +178,11 @@ TEST(LayerJson, Version) {
 TEST(LayerJson, MisspeltWords) {
   EXPECT_EQ(refused({{"num_experts", nullptr}, {"num_expert", 8}}),
             "in.json: $.num_experts: expected an integer from 1 to 65536, got "
-            "nothing; is the unknown field \"num_expert\" meant?");
+            "nothing; did you mean it by \"num_expert\"?");
   EXPECT_EQ(refused({{"num_experts", nullptr}, {"colour", 8}}),
             "in.json: $.num_experts: expected an integer from 1 to 65536, got "
-            "nothing");
+            "nothing\n" +
+                refused({{"colour", 8}}));
   for (const auto &[word, meant] :
        {std::pair<std::string, std::string>("swiglu", "silu"),
         {"silu_nomul", "silu_no_mul"}}) {
