@@ -29,8 +29,8 @@ struct CompileOptions {
   /// Watching the passes, on standard error: the IR behind each, and the time
   /// that each takes.
   bool printIrAfterAll = false, timePasses = false;
-  /// Where a pass that fails or crashes leaves what moec-opt repeats it with;
-  /// "" nowhere.
+  /// A pass that fails or crashes leaves this file, with which moec-opt repeats
+  /// it; "" leaves none.
   std::string crashReproducer;
   /// compile() also compiles each kernel and stores the cubins. Needs NVRTC,
   /// no GPU.

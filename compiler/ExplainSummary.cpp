@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a user wants to know of a target first: how its scheme is computed, the
-// memory that it takes, and which engine serves how many tokens.
+// Says how a scheme is computed, the memory that it takes, and which engine
+// serves how many tokens.
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,7 +58,7 @@ ordered_json compiler::summaryOf(const ordered_json &target,
   summary["scheme"] = schemeText(manifest.layer.value("quant", ordered_json()));
   const std::string realization = target.value("realization", "");
   summary["computed"] = realization.empty() ? "native" : realization;
-  // Of weights that are packed, runs read the packed ones.
+  // Runs read the packed copy of a weight that has one.
   int64_t bytes = 0;
   for (const ordered_json &weight : target["weights"]) {
     const bool isPacked = std::any_of(

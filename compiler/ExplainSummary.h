@@ -16,8 +16,8 @@
 
 namespace moec::compiler {
 
-/// Of a target's report, which has weights, variants and realization; `sms` of
-/// the GPU that it assumes, 0 without one.
+/// `target` is a report with weights, variants and realization. `sms` are those
+/// of the GPU that it assumes, 0 without one.
 nlohmann::ordered_json summaryOf(const nlohmann::ordered_json &target,
                                  const Manifest &manifest,
                                  const Target &compiled, int64_t sms);

@@ -225,7 +225,7 @@ DictionaryAttr LayerBuilder::origin(const LayerOrigin &origin) {
        builder.getNamedAttr("assumed", said(origin.assumed))});
 }
 
-/// What is absent, 0 or false is no attribute.
+/// A field that is absent, 0 or false is no attribute.
 void LayerBuilder::setField(OperationState &state, const LayerField &row,
                             LayerDescription &layer) {
   Attribute value;

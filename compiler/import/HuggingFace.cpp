@@ -501,7 +501,7 @@ void ConfigReader::read(LayerDescription &layer) {
                             chosen.index, layer.inputType));
   const size_t before = outer.errors().count;
   layer.experts = get(family.experts, 1, kMaxExperts);
-  // Where it is wrong, nothing is compared with it.
+  // Nothing is compared with a wrong number of experts.
   if (outer.errors().count != before)
     layer.experts = kMaxExperts;
   layer.topK = get(family.topK, 1, layer.experts);

@@ -18,7 +18,7 @@ using L = LayerDescription;
 using R = RoutingDescription;
 using A = ActivationDescription;
 
-/// What a path of members leads to.
+/// The member at the end of a path of members.
 template <auto... Path> static auto &at(L &layer) { return (layer.*....*Path); }
 
 static constexpr LayerField integer(std::string_view word, std::string_view key,

@@ -30,12 +30,12 @@ struct LayerField {
 
   std::string_view word; ///< the IR's
   std::string_view key;  ///< the layer JSON's; "": it is not read by this table
-  /// Where a description holds it.
+  /// The member of a description.
   std::variant<Slot<int64_t>, Slot<bool>, Slot<std::optional<double>>,
                Slot<std::string>>
       slot;
   int64_t min = 0, max = 0; ///< of an integer
-  /// What a string may be; null: a float type.
+  /// The words that a string may be; null: a float type.
   std::vector<std::string_view> (*names)() = nullptr;
   bool isAttribute = false; ///< of moe.layer
   bool isRequired = false;  ///< in a layer JSON

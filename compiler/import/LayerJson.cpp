@@ -63,7 +63,7 @@ void refuseForeign(JsonReader &reader, std::span<const ForeignField> fields) {
                     fmt::format("no field of this format: {}", field.reason));
 }
 
-/// Where the number of experts is wrong, nothing is compared with it.
+/// Nothing is compared with a wrong number of experts, which is 0.
 int64_t mostExperts(const LayerDescription &layer) {
   return layer.experts ? layer.experts : kMaxExperts;
 }

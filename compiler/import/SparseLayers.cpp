@@ -62,7 +62,7 @@ std::function<json(int64_t)> same(json value) {
   return [value = std::move(value)](int64_t) { return value; };
 }
 
-/// Of a number `value` under `key`; `also` says what else decides.
+/// A number `value` under `key` decides, and what `also` says.
 Reading ofNumber(std::string_view key, int64_t value,
                  std::function<bool(int64_t)> isSparse,
                  const std::string &also = "") {
