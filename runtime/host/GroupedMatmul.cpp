@@ -59,7 +59,7 @@ struct Scales {
   int64_t step = 0;                ///< columns over which no scale changes
 
   float ofLhs(int64_t row, int64_t column) const {
-    return load(lhs, lhsRows ? row : 0, column / lhsColumns);
+    return load(lhs, lhsRows == 1 ? row : 0, column / lhsColumns);
   }
   float ofRhs(int64_t expert, const RowOrder::Row &row, int64_t column) const {
     return at(rhs, expert, row, column);
@@ -115,7 +115,7 @@ Result<Scales> scalesOf(KernelRun &run, const Stage &stage, int64_t lhsRows,
     return scales;
   auto extent = [&](const char *attribute, int64_t whole) {
     int64_t value = run.integer(stage, attribute);
-    return value ? value : whole;
+    return value == -1 ? whole : value;
   };
   scales.lhsRows = run.integer(stage, "lhs_group_rows");
   scales.lhsColumns = scales.given ? extent("lhs_group_columns", k) : k;
@@ -123,7 +123,7 @@ Result<Scales> scalesOf(KernelRun &run, const Stage &stage, int64_t lhsRows,
   scales.partRows = n / scales.parts;
   scales.rhsRows = extent("rhs_group_rows", scales.partRows);
   scales.rhsColumns = extent("rhs_group_columns", k);
-  scales.twoDimensions = run.integer(stage, "rhs_group_columns") == 0;
+  scales.twoDimensions = run.integer(stage, "rhs_group_columns") == -1;
   scales.step = std::min(scales.lhsColumns, scales.rhsColumns);
   const int64_t wider = std::max(scales.lhsColumns, scales.rhsColumns);
   if (scales.lhsRows > 1 || n % scales.parts ||
@@ -137,7 +137,7 @@ Result<Scales> scalesOf(KernelRun &run, const Stage &stage, int64_t lhsRows,
   scales.perExpert =
       scales.parts * ((scales.partRows + scales.rhsRows - 1) / scales.rhsRows);
   Result<View> lhs =
-      run.operand(stage, "lhs_scale", scales.lhsRows ? lhsRows : 1,
+      run.operand(stage, "lhs_scale", scales.lhsRows == 1 ? lhsRows : 1,
                   (k + scales.lhsColumns - 1) / scales.lhsColumns);
   if (!lhs)
     return lhs.takeError();

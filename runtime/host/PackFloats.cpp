@@ -65,8 +65,8 @@ Result<Groups> Groups::of(KernelRun &run, const Stage &stage) {
   made.firstExpert = experts->first;
   made.experts = experts->count;
   const bool right = made.rows >= 1 && made.columns >= 1 && made.parts >= 1 &&
-                     made.rows % made.parts == 0 && made.groupRows >= 0 &&
-                     made.groupColumns >= 0 && made.firstExpert >= 0 &&
+                     made.rows % made.parts == 0 && made.groupRows != 0 &&
+                     made.groupColumns != 0 && made.firstExpert >= 0 &&
                      made.experts >= 1;
   if (!right)
     return run.fail(stage, fmt::format("expected rows of whole parts, columns, "
@@ -76,8 +76,8 @@ Result<Groups> Groups::of(KernelRun &run, const Stage &stage) {
                                        made.rows, made.columns, made.parts,
                                        made.groupRows, made.groupColumns,
                                        made.experts, made.firstExpert));
-  made.format.groupRows = made.groupRows == 0 ? -1 : made.groupRows;
-  made.format.groupColumns = made.groupColumns == 0 ? -1 : made.groupColumns;
+  made.format.groupRows = made.groupRows;
+  made.format.groupColumns = made.groupColumns;
   made.format.element = run.word(stage, "element");
   made.format.scale = run.word(stage, "scale_type");
   made.format.second = made.format.scale == "f8E4M3FN";
@@ -87,9 +87,9 @@ Result<Groups> Groups::of(KernelRun &run, const Stage &stage) {
   if (!rules)
     return run.fail(stage, rules.error().message);
   made.rules = *rules;
-  if (made.groupRows == 0)
+  if (made.groupRows == -1)
     made.groupRows = made.partRows();
-  if (made.groupColumns == 0)
+  if (made.groupColumns == -1)
     made.groupColumns = made.columns;
   return made;
 }

@@ -16,6 +16,7 @@
 #include "runtime/package/KernelText.h"
 #include "runtime/package/Stages.h"
 #include "runtime/support/Files.h"
+#include "runtime/support/JsonReader.h"
 
 #include <algorithm>
 #include <map>
@@ -245,7 +246,7 @@ static std::string_view typeProblem(const nlohmann::json &value,
     type.remove_suffix(1);
   if (nullable && value.is_null())
     return "";
-  if (type == "integer")
+  if (type == "integer" || type == "extent")
     return value.is_number_integer() ? "" : "an integer";
   if (type == "number")
     return value.is_number() ? "" : nullable ? "a number or null" : "a number";
@@ -372,10 +373,15 @@ bool Checker::checkStages(const std::string &path, const Target &target,
         complete = fail(at + "." + name, "expected {}, got {}", expected,
                         found->dump(-1, ' ', false,
                                     nlohmann::json::error_handler_t::replace));
-      else if (found->is_number_integer() &&
-               (found->is_number_unsigned()
-                    ? found->get<uint64_t>() > 2147483647
-                    : found->get<int64_t>() < 0))
+      else if (word.find(":extent") != std::string_view::npos) {
+        if (integerIn(*found, -1, 2147483647).value_or(0) == 0)
+          complete = fail(at + "." + name,
+                          "expected -1 (all) or 1 to 2147483647, got {}",
+                          found->dump());
+      } else if (found->is_number_integer() &&
+                 (found->is_number_unsigned()
+                      ? found->get<uint64_t>() > 2147483647
+                      : found->get<int64_t>() < 0))
         complete = fail(at + "." + name, "expected 0 to 2147483647, got {}",
                         found->dump());
       else if (found->is_number_integer() && countsExperts(name) &&
