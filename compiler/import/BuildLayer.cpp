@@ -47,7 +47,9 @@ public:
   LogicalResult build(LayerDescription layer, ModuleOp module);
 
 private:
-  Type elementType(std::string_view name);
+  Type elementType(std::string_view name) {
+    return moe::elementType(&context, name);
+  }
   void setField(OperationState &state, const LayerField &row,
                 LayerDescription &layer);
   moe::DescriptorAttr descriptor(const DescriptorDescription &description);
@@ -72,34 +74,6 @@ private:
   Builder builder;
   Location location;
 };
-
-Type LayerBuilder::elementType(std::string_view name) {
-  if (name.empty())
-    return {};
-  if (name == "bf16")
-    return builder.getBF16Type();
-  if (name == "f16")
-    return builder.getF16Type();
-  if (name == "f32")
-    return builder.getF32Type();
-  if (name == "f8E4M3FN")
-    return Float8E4M3FNType::get(&context);
-  if (name == "f8E5M2")
-    return Float8E5M2Type::get(&context);
-  if (name == "f8E8M0FNU")
-    return Float8E8M0FNUType::get(&context);
-  if (name == "f6E3M2FN")
-    return Float6E3M2FNType::get(&context);
-  if (name == "f6E2M3FN")
-    return Float6E2M3FNType::get(&context);
-  if (name == "f4E2M1FN")
-    return Float4E2M1FNType::get(&context);
-  if (name == "i8")
-    return builder.getIntegerType(8);
-  if (name == "i4")
-    return builder.getIntegerType(4);
-  return {};
-}
 
 moe::DescriptorAttr
 LayerBuilder::descriptor(const DescriptorDescription &description) {

@@ -12,6 +12,7 @@
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 #include "dialect/catalog/StoredLayouts.h"
+#include "runtime/package/ElementTypes.h"
 
 #include <fmt/format.h>
 
@@ -22,38 +23,6 @@ using namespace moec;
 using namespace moec::compiler;
 
 namespace {
-
-struct Spelling {
-  std::string_view spelled, element;
-};
-
-// MLIR's names, PyTorch's, and those of vLLM's FusedMoEQuantDesc.
-constexpr Spelling kSpellings[] = {
-    {"f32", "f32"},
-    {"float32", "f32"},
-    {"float", "f32"},
-    {"f16", "f16"},
-    {"float16", "f16"},
-    {"half", "f16"},
-    {"bf16", "bf16"},
-    {"bfloat16", "bf16"},
-    {"f8E4M3FN", "f8E4M3FN"},
-    {"float8_e4m3fn", "f8E4M3FN"},
-    {"f8E5M2", "f8E5M2"},
-    {"float8_e5m2", "f8E5M2"},
-    {"f8E8M0FNU", "f8E8M0FNU"},
-    {"float8_e8m0fnu", "f8E8M0FNU"},
-    {"f6E3M2FN", "f6E3M2FN"},
-    {"mxfp6_e3m2", "f6E3M2FN"},
-    {"f6E2M3FN", "f6E2M3FN"},
-    {"mxfp6_e2m3", "f6E2M3FN"},
-    {"f4E2M1FN", "f4E2M1FN"},
-    {"float4_e2m1fn_x2", "f4E2M1FN"},
-    {"i8", "i8"},
-    {"int8", "i8"},
-    {"i4", "i4"},
-    {"int4", "i4"},
-};
 
 bool isFloatType(std::string_view element) {
   return element == "bf16" || element == "f16" || element == "f32";
@@ -132,9 +101,10 @@ Result<void> applyParallel(ParallelDescription &parallel,
 std::string moec::compiler::elementTypeOf(std::string_view spelled) {
   if (spelled.starts_with("torch."))
     spelled.remove_prefix(6);
-  for (const Spelling &row : kSpellings)
-    if (row.spelled == spelled)
-      return std::string(row.element);
+  for (const ElementType &row : kElementTypes)
+    if (!row.spellings.empty() &&
+        (row.name == spelled || catalog::hasWord(row.spellings, spelled)))
+      return std::string(row.name);
   return "";
 }
 
