@@ -136,7 +136,7 @@ def launches_of(target, variant):
 
 def scale_bytes(attributes):
     """The bytes of an expert's scales: f32, one for each group of `rhs_group_rows` x `rhs_group_columns`."""
-    rows, columns = attributes.get("rhs_group_rows", 0), attributes.get("rhs_group_columns", 0)
+    rows, columns = (max(attributes.get(f"rhs_group_{side}", 0), 0) for side in ("rows", "columns"))
     if not rows and not columns:
         return 0
     return 4 * -(-attributes["n"] // (rows or attributes["n"])) * -(-attributes["k"] // (columns or attributes["k"]))

@@ -30,6 +30,12 @@ struct CompileOptions {
   std::string engine;  ///< forces an engine; "" chooses
   /// A JSON file of measured schedules, read before those built in; "" none.
   std::string tunedFile;
+  /// Watching the passes, on standard error: the IR behind each, and the time
+  /// that each takes.
+  bool printIrAfterAll = false, timePasses = false;
+  /// A pass that fails or crashes leaves this file, with which moec-opt repeats
+  /// it; "" leaves none.
+  std::string crashReproducer;
   /// compile() also compiles each kernel and stores the cubins. Needs NVRTC,
   /// no GPU.
   bool cubins = true;

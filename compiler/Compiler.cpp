@@ -190,6 +190,15 @@ Result<void> compiler::lower(mlir::ModuleOp module, Phase phase,
   pipeline.checkPrograms = !module.getOps<moe::ProgramOp>().empty();
   mlir::PassManager manager(context, mlir::ModuleOp::getOperationName());
   buildPipeline(manager, pipeline, std::min(phase, Phase::Scheduled));
+  if (options.printIrAfterAll)
+    manager.enableIRPrinting(
+        [](mlir::Pass *, mlir::Operation *) { return false; },
+        [](mlir::Pass *, mlir::Operation *) { return true; },
+        /*printModuleScope=*/false, /*printAfterOnlyOnChange=*/false);
+  if (options.timePasses)
+    manager.enableTiming();
+  if (!options.crashReproducer.empty())
+    manager.enableCrashReproducerGeneration(options.crashReproducer);
   if (mlir::failed(manager.run(module)))
     return errors.take(ErrorCode::Refused, "a pass failed without a reason");
   return {};

@@ -7,6 +7,7 @@
 
 #include "compiler/Explain.h"
 
+#include "compiler/ExplainSummary.h"
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/Moe.h"
 #include "runtime/package/ElementTypes.h"
@@ -303,6 +304,7 @@ std::string targetText(const ordered_json &target) {
     for (const ordered_json &kernel : variant["kernels"])
       text += kernelText(kernel);
   }
+  text += summaryText(target["summary"], sizeText);
   return text;
 }
 
@@ -327,6 +329,9 @@ ordered_json moec::compiler::explainJson(mlir::ModuleOp scheduled,
     for (const Variant &variant : target.variants)
       json["variants"].push_back(
           variantJson(variant, manifest, target, program));
+    const catalog::Gpu *gpu =
+        program ? program.getTarget().getGpuRow() : nullptr;
+    json["summary"] = summaryOf(json, manifest, target, gpu ? gpu->sms : 0);
     report["targets"].push_back(std::move(json));
   }
   return report;

@@ -13,6 +13,9 @@
 
 #include "compiler/passes/Passes.h"
 
+#include "mlir/Pass/PassOptions.h"
+#include "mlir/Pass/PassRegistry.h"
+
 using namespace moec;
 using namespace moec::compiler;
 
@@ -50,4 +53,49 @@ void compiler::buildPipeline(mlir::OpPassManager &manager,
   kernels.addPass(createPlanWorkspacePass());
   kernels.addPass(createMergeKernelsPass());
   kernels.addPass(createPlanLaunchesPass());
+}
+
+namespace {
+/// PipelineOptions and the phase, as text.
+struct TextOptions : mlir::PassPipelineOptions<TextOptions> {
+  ListOption<std::string> archs{
+      *this, "archs", llvm::cl::desc("what to compile for, sm_90a say")};
+  Option<std::string> gpu{*this, "gpu",
+                          llvm::cl::desc("the GPU that schedules assume")};
+  Option<int64_t> maxTokens{*this, "max-tokens",
+                            llvm::cl::desc("the most tokens of a run"),
+                            llvm::cl::init(PipelineOptions().maxTokens)};
+  Option<std::string> backend{*this, "backend",
+                              llvm::cl::desc("forces a backend")};
+  Option<std::string> engine{*this, "engine",
+                             llvm::cl::desc("forces an engine")};
+  Option<std::string> tuned{*this, "tuned",
+                            llvm::cl::desc("a file of measured schedules")};
+  Option<bool> checkPrograms{
+      *this, "check-programs",
+      llvm::cl::desc("compares programs of the input with their layers")};
+  Option<Phase> emit{
+      *this, "emit", llvm::cl::desc("where to stop"),
+      llvm::cl::init(Phase::Scheduled),
+      llvm::cl::values(clEnumValN(Phase::Layer, "layer", "layers"),
+                       clEnumValN(Phase::Stages, "stages", "programs"),
+                       clEnumValN(Phase::Kernels, "kernels", "kernels"),
+                       clEnumValN(Phase::Scheduled, "scheduled", "schedules"))};
+};
+} // namespace
+
+void compiler::registerPipeline() {
+  mlir::PassPipelineRegistration<TextOptions>(
+      "moe-pipeline", "All passes of moec in their order",
+      [](mlir::OpPassManager &manager, const TextOptions &text) {
+        PipelineOptions options;
+        options.archs = {text.archs.begin(), text.archs.end()};
+        options.gpu = text.gpu;
+        options.maxTokens = text.maxTokens;
+        options.backend = text.backend;
+        options.engine = text.engine;
+        options.tunedFile = text.tuned;
+        options.checkPrograms = text.checkPrograms;
+        buildPipeline(manager, options, text.emit);
+      });
 }

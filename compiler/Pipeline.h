@@ -40,6 +40,9 @@ struct PipelineOptions {
 void buildPipeline(mlir::OpPassManager &manager, const PipelineOptions &options,
                    Phase stop);
 
+/// Makes the pipeline known as moe-pipeline to pipelines in text.
+void registerPipeline();
+
 } // namespace moec::compiler
 
 #endif // MOEC_COMPILER_PIPELINE_H

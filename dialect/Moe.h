@@ -43,6 +43,9 @@ class LayerOp;
 class KernelOp;
 class YieldOp;
 
+/// The MLIR type of an element type that a scheme may have; null for another.
+mlir::Type elementType(mlir::MLIRContext *context, std::string_view name);
+
 /// The shape of a weight's scales, of [experts, parts * partRows, columns],
 /// each part quantized by itself; empty without scales.
 llvm::SmallVector<int64_t, 3> scaleShape(DescriptorAttr descriptor,

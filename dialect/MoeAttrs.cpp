@@ -173,8 +173,7 @@ Type DescriptorAttr::getScaleAsRead() const {
 // QuantAttr
 //===----------------------------------------------------------------------===//
 
-/// The MLIR type of a catalog's element type; null for an empty name.
-static Type elementType(MLIRContext *context, std::string_view name) {
+Type moec::moe::elementType(MLIRContext *context, std::string_view name) {
   Builder builder(context);
   return llvm::StringSwitch<Type>(name)
       .Case("f32", builder.getF32Type())

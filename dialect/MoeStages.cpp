@@ -45,13 +45,13 @@ public:
   }
   void none(StringRef name) { to.set(name, builder.getUnitAttr()); }
 
-  /// The rows and columns that share a scale; 0 is the whole extent.
+  /// The rows and columns that share a scale; none without one.
   void group(const Twine &prefix, DescriptorAttr descriptor) {
     const ArrayRef<int64_t> group = descriptor.getGroup();
-    integer((prefix + "group_rows").str(),
-            group.empty() ? 0 : std::max<int64_t>(group[0], 0));
-    integer((prefix + "group_columns").str(),
-            group.empty() ? 0 : std::max<int64_t>(group[1], 0));
+    if (group.empty())
+      return;
+    integer((prefix + "group_rows").str(), group[0]);
+    integer((prefix + "group_columns").str(), group[1]);
   }
 
 private:

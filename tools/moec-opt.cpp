@@ -1,4 +1,4 @@
-//===- moec-opt.cpp - one pass at a time ----------------------------------===//
+//===- moec-opt.cpp - passes by their names -------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/Pipeline.h"
 #include "compiler/import/InputText.h"
 #include "compiler/passes/Passes.h"
 #include "dialect/Moe.h"
@@ -47,11 +48,12 @@ static int runMain(int argc, char **argv) {
   // func carries the examples of single stages in the documentation.
   registry.insert<moec::moe::MoeDialect, mlir::func::FuncDialect>();
   moec::compiler::registerPasses();
+  moec::compiler::registerPipeline();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   llvm::InitLLVM init(argc, argv);
   const auto [input, output] = mlir::registerAndParseCLIOptions(
-      argc, argv, "moec-opt: the passes of moec, one at a time\n", registry);
+      argc, argv, "moec-opt: the passes of moec by their names\n", registry);
   const auto config = mlir::MlirOptMainConfig::createFromCLOptions();
   Result<std::string> text = read(input, config.inputSplitMarker());
   if (!text) {

@@ -35,10 +35,15 @@ static Result<PackageFiles> compileConfig(const char *config,
   mlir::DialectRegistry registry;
   registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
-  auto module = importInput(config, "<config>", options->import, context);
+  Words words;
+  auto module =
+      importInput(config, "<config>", options->import, context, &words);
   if (!module)
     return module.takeError();
-  return compile(**module, options->compile);
+  Result<PackageFiles> files = compile(**module, options->compile);
+  if (!files)
+    return Error{files.error().code, inWords(files.error().message, words)};
+  return files;
 }
 
 extern "C" moec_status moec_compile_config(const char *text,

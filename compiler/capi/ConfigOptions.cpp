@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 
@@ -27,16 +28,7 @@ namespace {
 using Setter = std::function<std::string_view(const json &)>;
 } // namespace
 
-static Setter string(std::string &into) {
-  return [&into](const json &value) -> std::string_view {
-    if (!value.is_string())
-      return "a string";
-    into = value.get<std::string>();
-    return "";
-  };
-}
-
-static Setter string(std::optional<std::string> &into) {
+template <typename String> static Setter string(String &into) {
   return [&into](const json &value) -> std::string_view {
     if (!value.is_string())
       return "a string";
@@ -96,27 +88,10 @@ Result<ConfigOptions> compiler::readConfigOptions(std::string_view text) {
       text, "options", ErrorCode::InvalidArgument, {kMaxOptionsBytes});
   if (!root)
     return root.takeError();
-  ImportOptions &import = options.import;
   CompileOptions &compile = options.compile;
-  const std::map<std::string, Setter> setters = {
+  std::map<std::string, Setter> setters = {
       {"arch", list(compile.archs)},
       {"gpu", string(compile.gpu)},
-      {"scheme", string(import.scheme)},
-      {"dtype", string(import.dtype)},
-      {"logits_dtype", string(import.logitsDtype)},
-      {"weights_dtype", string(import.weightsDtype)},
-      {"accumulate", string(import.accumulate)},
-      {"tp", integer(import.tp)},
-      {"pcp", integer(import.pcp)},
-      {"dp", integer(import.dp)},
-      {"ep", boolean(import.ep)},
-      {"sp", integer(import.sp)},
-      {"placement", string(import.placement)},
-      {"all_to_all", string(import.allToAll)},
-      {"no_shared_experts", boolean(import.noSharedExperts)},
-      {"rank", integer(import.rank)},
-      {"layer", integer(import.layer)},
-      {"ignore_field", list(import.ignoreFields)},
       {"max_tokens", integer(compile.maxTokens)},
       {"backend", string(compile.backend)},
       {"engine", string(compile.engine)},
@@ -124,6 +99,19 @@ Result<ConfigOptions> compiler::readConfigOptions(std::string_view text) {
       {"cache_dir", string(compile.cacheFolder)},
       {"cubin", boolean(compile.cubins)},
   };
+  forEachImportOption(
+      options.import, [&](std::string name, auto &value, std::string_view) {
+        std::replace(name.begin(), name.end(), '-', '_');
+        using Value = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<Value, bool>)
+          setters[name] = boolean(value);
+        else if constexpr (std::is_same_v<Value, std::optional<std::string>>)
+          setters[name] = string(value);
+        else if constexpr (std::is_same_v<Value, std::optional<int64_t>>)
+          setters[name] = integer(value);
+        else
+          setters[name] = list(value);
+      });
   for (const auto &item : root->items()) {
     auto setter = setters.find(item.key());
     if (setter == setters.end()) {

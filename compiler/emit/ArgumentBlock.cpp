@@ -22,26 +22,8 @@ using namespace moec;
 using namespace moec::compiler;
 
 std::string_view compiler::cppElementType(std::string_view elementType) {
-  struct Row {
-    std::string_view name, cpp;
-  };
-  static constexpr Row rows[] = {{"f32", "float"},
-                                 {"f16", "moe::f16"},
-                                 {"bf16", "moe::bf16"},
-                                 {"f8E4M3FN", "moe::e4m3"},
-                                 {"i32", "int"},
-                                 {"i64", "long long"},
-                                 {"f8E5M2", "moe::e5m2"},
-                                 {"i8", "moe::i8"},
-                                 {"i4", "moe::i4"},
-                                 {"f6E3M2FN", "moe::e3m2"},
-                                 {"f6E2M3FN", "moe::e2m3"},
-                                 {"f4E2M1FN", "moe::e2m1"},
-                                 {"f8E8M0FNU", "moe::ue8m0"}};
-  for (const Row &row : rows)
-    if (row.name == elementType)
-      return row.cpp;
-  return {};
+  const ElementType *row = findElementType(elementType);
+  return row ? row->cpp : std::string_view();
 }
 
 /// Of the C++ type; moe::TensorMap is declared alignas(64).

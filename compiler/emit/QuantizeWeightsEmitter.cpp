@@ -25,12 +25,11 @@ using mlir::RankedTensorType;
 using namespace moec;
 using namespace moec::compiler;
 
-/// 0 stands for the whole extent.
 static void addGroup(Stage &stage, const std::string &prefix,
                      moe::DescriptorAttr descriptor) {
   const llvm::ArrayRef<int64_t> group = descriptor.getGroup();
-  stage.attributes[prefix + "group_rows"] = std::max<int64_t>(group[0], 0);
-  stage.attributes[prefix + "group_columns"] = std::max<int64_t>(group[1], 0);
+  stage.attributes[prefix + "group_rows"] = group[0];
+  stage.attributes[prefix + "group_columns"] = group[1];
 }
 
 namespace {
@@ -179,7 +178,7 @@ EmittedKernel Emitter::numbers(mlir::OpResult result) {
   stage.attributes["number"] = number;
   addGroup(stage, "", descriptor);
   if (isSecond)
-    stage.attributes["group_rows"] = stage.attributes["group_columns"] = 0;
+    stage.attributes["group_rows"] = stage.attributes["group_columns"] = -1;
   const int64_t groups = parts * llvm::divideCeil(rows / parts, tall) *
                          llvm::divideCeil(columns, wide);
   out.grid.ctas[0] = ceilDiv(Expression::symbol("experts") * Expression(groups),

@@ -7,6 +7,7 @@
 
 #include "compiler/import/BuildLayer.h"
 
+#include "compiler/import/LayerFields.h"
 #include "dialect/Moe.h"
 #include "dialect/Origin.h"
 #include "dialect/catalog/RoutingMethods.h"
@@ -43,10 +44,14 @@ public:
   LayerBuilder(MLIRContext &context, Location location)
       : context(context), builder(&context), location(location) {}
 
-  LogicalResult build(const LayerDescription &layer, ModuleOp module);
+  LogicalResult build(LayerDescription layer, ModuleOp module);
 
 private:
-  Type elementType(std::string_view name);
+  Type elementType(std::string_view name) {
+    return moe::elementType(&context, name);
+  }
+  void setField(OperationState &state, const LayerField &row,
+                LayerDescription &layer);
   moe::DescriptorAttr descriptor(const DescriptorDescription &description);
   moe::QuantAttr quant(const QuantDescription &description,
                        std::string_view inputType);
@@ -69,34 +74,6 @@ private:
   Builder builder;
   Location location;
 };
-
-Type LayerBuilder::elementType(std::string_view name) {
-  if (name.empty())
-    return {};
-  if (name == "bf16")
-    return builder.getBF16Type();
-  if (name == "f16")
-    return builder.getF16Type();
-  if (name == "f32")
-    return builder.getF32Type();
-  if (name == "f8E4M3FN")
-    return Float8E4M3FNType::get(&context);
-  if (name == "f8E5M2")
-    return Float8E5M2Type::get(&context);
-  if (name == "f8E8M0FNU")
-    return Float8E8M0FNUType::get(&context);
-  if (name == "f6E3M2FN")
-    return Float6E3M2FNType::get(&context);
-  if (name == "f6E2M3FN")
-    return Float6E2M3FNType::get(&context);
-  if (name == "f4E2M1FN")
-    return Float4E2M1FNType::get(&context);
-  if (name == "i8")
-    return builder.getIntegerType(8);
-  if (name == "i4")
-    return builder.getIntegerType(4);
-  return {};
-}
 
 moe::DescriptorAttr
 LayerBuilder::descriptor(const DescriptorDescription &description) {
@@ -222,11 +199,32 @@ DictionaryAttr LayerBuilder::origin(const LayerOrigin &origin) {
        builder.getNamedAttr("assumed", said(origin.assumed))});
 }
 
-LogicalResult LayerBuilder::build(const LayerDescription &layer,
-                                  ModuleOp module) {
+/// A field that is absent, 0 or false is no attribute.
+void LayerBuilder::setField(OperationState &state, const LayerField &row,
+                            LayerDescription &layer) {
+  Attribute value;
+  if (const auto *slot = std::get_if<LayerField::Slot<bool>>(&row.slot)) {
+    if ((*slot)(layer))
+      value = builder.getUnitAttr();
+  } else if (const auto *slot =
+                 std::get_if<LayerField::Slot<int64_t>>(&row.slot)) {
+    if (const int64_t number = (*slot)(layer))
+      value = builder.getI64IntegerAttr(number);
+  } else if (const std::string &text =
+                 std::get<LayerField::Slot<std::string>>(row.slot)(layer);
+             !text.empty()) {
+    value = row.names ? Attribute(builder.getStringAttr(text))
+                      : TypeAttr::get(elementType(text));
+  }
+  if (value)
+    state.addAttribute(StringRef(row.word), value);
+}
+
+LogicalResult LayerBuilder::build(LayerDescription layer, ModuleOp module) {
   RoutingDescription route = layer.routing;
   // Where the scale goes to the output it is the layer's, not the routing's.
-  bool scaleOnOutput = layer.applyRoutedScaleToOutput && route.scale;
+  const bool scaleOnOutput = layer.routedScaleOnOutput && route.scale;
+  layer.routedScaleOnOutput = scaleOnOutput;
   if (scaleOnOutput)
     route.scale.reset();
 
@@ -241,67 +239,18 @@ LogicalResult LayerBuilder::build(const LayerDescription &layer,
   auto set = [&](StringRef name, Attribute value) {
     state.addAttribute(name, value);
   };
-  auto setInt = [&](StringRef name, int64_t value) {
-    set(name, builder.getI64IntegerAttr(value));
-  };
-  auto setFlag = [&](StringRef name, bool value) {
-    if (value)
-      set(name, builder.getUnitAttr());
-  };
   set("sym_name", builder.getStringAttr(symbolOf(layer.name)));
-  setInt("experts", layer.numExperts);
-  setInt("top_k", layer.topK);
-  setInt("hidden", layer.hidden);
-  setInt("intermediate", layer.intermediate);
-  set("input_type", TypeAttr::get(elementType(layer.inputType)));
-  set("output_type", TypeAttr::get(elementType(layer.outputType)));
-  set("logits_type", TypeAttr::get(elementType(layer.logitsType)));
+  for (const LayerField &row : layerFields())
+    if (row.isAttribute)
+      setField(state, row, layer);
   set("quant", quantAttr);
   set("routing", routingAttr);
   set("activation", activationAttr);
   set("parallel", parallelAttr);
-  setFlag("has_bias", layer.hasBias);
-  if (layer.gateUpOrder != "gate_first")
-    set("gate_up_order", builder.getStringAttr(layer.gateUpOrder));
-  if (layer.storedLayout != "rows")
-    set("stored_layout", builder.getStringAttr(layer.storedLayout));
-  setFlag("group_index", layer.groupIndex);
-  if (!layer.weightsType.empty())
-    set("weights_type", TypeAttr::get(elementType(layer.weightsType)));
-  if (layer.accumulate != "f32")
-    set("accumulate", builder.getStringAttr(layer.accumulate));
-  if (layer.activationFormat != "standard")
-    set("activation_format", builder.getStringAttr(layer.activationFormat));
-  setFlag("scales_swizzled", layer.quant.scalesSwizzled);
-  setFlag("apply_router_weight_on_input", layer.applyRouterWeightOnInput);
-  if (scaleOnOutput) {
+  if (scaleOnOutput)
     set("routed_scale", builder.getF64FloatAttr(*layer.routing.scale));
-    setFlag("routed_scale_on_output", true);
-  }
-  setFlag("per_expert_scale", layer.perExpertScale);
-  if (layer.hashVocabulary)
-    setInt("hash_vocabulary", layer.hashVocabulary);
-  if (layer.zeroExperts)
-    setInt("zero_experts", layer.zeroExperts);
-  if (layer.numSharedExperts)
-    setInt("num_shared_experts", layer.numSharedExperts);
-  if (layer.sharedIntermediate)
-    setInt("shared_intermediate", layer.sharedIntermediate);
-  setFlag("shared_expert_gate", layer.sharedExpertGate);
-  if (layer.latentHidden)
-    setInt("latent_hidden", layer.latentHidden);
-  if (layer.numRedundantExperts)
-    setInt("redundant_experts", layer.numRedundantExperts);
-  setFlag("eplb", layer.parallel.eplb);
   if (!layer.parallel.allToAll.empty())
     set("all_to_all", builder.getStringAttr(layer.parallel.allToAll));
-  setFlag("skip_final_all_reduce", layer.skipFinalAllReduce);
-  setFlag("defer_finalize", layer.deferFinalize);
-  setFlag("lora", layer.lora);
-  setFlag("expert_map", layer.expertMap);
-  setFlag("input_quantized", layer.inputQuantized);
-  setFlag("residual", layer.residual);
-  setFlag("batch_invariant", layer.batchInvariant);
   if (!layer.origin.model.empty())
     set(moe::kOrigin, origin(layer.origin));
   module.getBody()->push_back(Operation::create(state));
@@ -316,14 +265,14 @@ moec::compiler::buildLayer(const LayerDescription &layer, std::string_view name,
   context.loadDialect<moe::MoeDialect>();
   std::string problem;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-    if (problem.empty())
-      problem = diagnostic.str();
+    problem += fmt::format("{}{}: {}", problem.empty() ? "" : "\n", name,
+                           inWords(diagnostic.str(), layer.origin.words));
     return success();
   });
   // The line of a JSON key is unknown here; messages carry the file alone.
   Location location = UnknownLoc::get(&context);
   OwningOpRef<ModuleOp> module = ModuleOp::create(location);
   if (failed(LayerBuilder(context, location).build(layer, *module)))
-    return Error{ErrorCode::Refused, fmt::format("{}: {}", name, problem)};
+    return Error{ErrorCode::Refused, problem};
   return module;
 }

@@ -18,7 +18,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <tuple>
 
@@ -82,18 +81,16 @@ std::optional<std::pair<int64_t, int64_t>> parseBlock(std::string_view text) {
 /// The strategy, which QuantizationArgs infers from the size of groups where it
 /// is absent, and what of the operand shares a scale.
 void readStrategy(JsonReader &part, bool isWeight, Args &args) {
-  static constexpr std::array<std::string_view, 5> kOfWeights = {
-      "tensor", "channel", "group", "block", "tensor_group"};
-  static constexpr std::array<std::string_view, 4> kOfActivations = {
-      "tensor", "token", "group", "tensor_group"};
   const int64_t size = part.integerOr("group_size", 0, -1, kMaxBlock);
   const std::string_view inferred = size > 0    ? "group"
                                     : size == 0 ? "tensor"
                                                 : "channel";
   if (isWeight)
-    args.strategy = readName(part, "strategy", kOfWeights, inferred);
+    args.strategy = readWord(
+        part, "strategy", "tensor channel group block tensor_group", inferred);
   else
-    args.strategy = readName(part, "strategy", kOfActivations, inferred);
+    args.strategy =
+        readWord(part, "strategy", "tensor token group tensor_group", inferred);
   args.rows = args.strategy == "tensor" ? -1 : 1;
   args.columns = -1;
   if (args.strategy == "group" || args.strategy == "tensor_group") {
@@ -159,8 +156,7 @@ std::optional<Args> readArgs(JsonReader &group, std::string_view key,
   if (!part)
     return std::nullopt;
   Args args;
-  static constexpr std::array<std::string_view, 2> kTypes = {"float", "int"};
-  const std::string type = readName(*part, "type", kTypes, "int");
+  const std::string type = readWord(*part, "type", "float int", "int");
   const int64_t bits = part->integerOr("num_bits", 8, 1, 64);
   if (bits != 4 && bits != 8)
     part->expected("num_bits", "4 or 8");
@@ -201,9 +197,8 @@ bool readOrder(JsonReader &group) {
     return false;
   if (part->find("actorder")->is_boolean())
     return part->booleanOr("actorder", false);
-  static constexpr std::array<std::string_view, 4> kOrders = {
-      "group", "dynamic", "weight", "static"};
-  const std::string order = readName(*part, "actorder", kOrders, "weight");
+  const std::string order =
+      readWord(*part, "actorder", "group dynamic weight static", "weight");
   return order == "group" || order == "dynamic";
 }
 

@@ -7,12 +7,12 @@
 
 #include "compiler/import/FindFamily.h"
 
+#include "compiler/import/Vocabulary.h"
 #include "dialect/catalog/Catalog.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -27,13 +27,11 @@ constexpr std::string_view kDescribeDirectly =
     "docs/reference/layer-json.md)";
 
 /// Every word of one column of the table, sorted.
-std::vector<std::string_view> wordsOf(std::string_view ModelFamily::*column) {
+std::vector<std::string_view> namesOf(std::string_view ModelFamily::*column) {
   std::vector<std::string_view> names;
   for (const ModelFamily &family : modelFamilies())
-    for (std::string_view rest = family.*column; !rest.empty();) {
-      names.push_back(firstWord(rest));
-      rest.remove_prefix(std::min(rest.size(), names.back().size() + 1));
-    }
+    for (std::string_view name : wordsOf(family.*column))
+      names.push_back(name);
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -49,11 +47,7 @@ const ModelFamily *rowWith(std::string_view ModelFamily::*column,
 /// Whether a key of the config, or of an object in it, has to do with experts.
 bool speaksOfExperts(const json &object, bool isOuter = true) {
   for (auto it = object.begin(); it != object.end(); ++it) {
-    std::string key = it.key();
-    std::transform(key.begin(), key.end(), key.begin(),
-                   [](unsigned char c) { return std::tolower(c); });
-    if (key.find("expert") != std::string::npos ||
-        key.find("moe") != std::string::npos ||
+    if (hasPartOf(it.key(), "expert moe") ||
         (isOuter && it->is_object() && speaksOfExperts(*it, false)))
       return true;
   }
@@ -69,7 +63,7 @@ void refuseUnknownModel(JsonReader &config, std::string_view key,
         key, fmt::format("expected a model with experts, got {}, and no key of "
                          "this config speaks of experts; {}",
                          describeJson(name), kDescribeDirectly));
-  const std::vector<std::string_view> known = wordsOf(column);
+  const std::vector<std::string_view> known = namesOf(column);
   const std::string_view near =
       nearestOf(name.get_ref<const std::string &>(), known);
   config.refuse(
@@ -100,10 +94,6 @@ void refuseOtherTypes(JsonReader &config, const ModelFamily &row,
 }
 
 } // namespace
-
-std::string_view compiler::firstWord(std::string_view words) {
-  return words.substr(0, words.find(' '));
-}
 
 FoundFamily compiler::findFamily(JsonReader &config) {
   FoundFamily found;

@@ -29,9 +29,6 @@ struct FoundFamily {
 /// Without a row there is an error in the reader.
 FoundFamily findFamily(JsonReader &config);
 
-/// The first of the words in a list.
-std::string_view firstWord(std::string_view words);
-
 } // namespace moec::compiler
 
 #endif // MOEC_COMPILER_IMPORT_FINDFAMILY_H

@@ -17,8 +17,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <map>
 #include <type_traits>
 
 using namespace moec;
@@ -60,11 +60,12 @@ private:
   template <typename T>
   std::optional<T> withoutValue(const Key<T> &key, const Place &place,
                                 std::string_view what);
-  std::string nearKey(const Place &place);
   void expected(const Place &place, std::string_view what);
   void noteRead(const Place &place);
 
   // The only ways to a value of a key: what they give is in `origin`.
+  template <typename T, typename Parse>
+  T getAs(const Key<T> &key, std::string_view what, Parse parse);
   int64_t get(const Key<int64_t> &key, int64_t min, int64_t max);
   bool get(const Key<bool> &key);
   Number get(const Key<Number> &key);
@@ -116,17 +117,15 @@ const json *ConfigReader::ofThisLayer(JsonReader &reader, std::string_view name,
 /// Several names of one thing must not disagree.
 ConfigReader::Place ConfigReader::findIn(JsonReader &reader,
                                          std::string_view names) {
-  Place found{&reader, firstWord(names), nullptr, {}};
-  for (std::string_view rest = names; !rest.empty();) {
-    const std::string_view name = firstWord(rest);
-    rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+  Place found{&reader, catalog::wordAt(names, 0), nullptr, {}};
+  for (std::string_view name : wordsOf(names)) {
     reader.find(name);
     if (!reader.value().contains(std::string(name)))
       continue;
     std::string path;
     const json *value = ofThisLayer(reader, name, path);
     if (!value)
-      return found;
+      return {&reader, name, nullptr, std::move(path)};
     if (found.value && *value != *found.value)
       reader.expected(name, fmt::format("what {} says, {}", found.name,
                                         describeJson(*found.value)));
@@ -149,21 +148,11 @@ ConfigReader::Place ConfigReader::find(std::string_view names) {
 }
 
 void ConfigReader::expected(const Place &place, std::string_view what) {
-  outer.errors().add(place.path,
-                     fmt::format("expected {}, got {}", what,
-                                 place.value ? describeJson(*place.value)
-                                             : std::string("nothing")));
-}
-
-/// Whether an unread key looks like a mistyped one, in words.
-std::string ConfigReader::nearKey(const Place &place) {
-  std::vector<std::string_view> unread;
-  for (auto it = place.reader->value().begin();
-       it != place.reader->value().end(); ++it)
-    if (!place.reader->wasAsked(it.key()))
-      unread.push_back(it.key());
-  const std::string_view near = nearestOf(place.name, unread);
-  return near.empty() ? "" : fmt::format(" (is \"{}\" meant to be it?)", near);
+  if (place.value)
+    outer.errors().add(place.path, fmt::format("expected {}, got {}", what,
+                                               describeJson(*place.value)));
+  else
+    place.reader->expected(place.name, what);
 }
 
 /// A value as an origin shows it.
@@ -200,73 +189,61 @@ std::optional<T> ConfigReader::withoutValue(const Key<T> &key,
     noteRead(place);
     return std::nullopt;
   }
-  expected(place, fmt::format("{}{}", what,
-                              place.value ? std::string() : nearKey(place)));
+  expected(place, what);
+  return T();
+}
+
+/// `parse` gives nothing of a value that is not `what`.
+template <typename T, typename Parse>
+T ConfigReader::getAs(const Key<T> &key, std::string_view what, Parse parse) {
+  if (key.names.empty())
+    return *key.absent;
+  const Place place = find(key.names);
+  if (std::optional<T> settled = withoutValue(key, place, what))
+    return *settled;
+  if (std::optional<T> value = parse(*place.value))
+    return *value;
+  expected(place, what);
   return T();
 }
 
 int64_t ConfigReader::get(const Key<int64_t> &key, int64_t min, int64_t max) {
-  if (key.names.empty())
-    return *key.absent;
-  const Place place = find(key.names);
-  const std::string what = fmt::format("an integer from {} to {}", min, max);
-  if (const auto settled = withoutValue(key, place, what))
-    return std::max(*settled, min);
-  const json &value = *place.value;
-  // Unsigned numbers beyond 2^63 would wrap when read as signed ones.
-  const bool isLarge =
-      value.is_number_unsigned() &&
-      value.get<uint64_t>() > uint64_t(std::max<int64_t>(max, 0));
-  if (value.is_number_integer() && !isLarge && value.get<int64_t>() >= min &&
-      value.get<int64_t>() <= max)
-    return value.get<int64_t>();
-  expected(place, what);
-  return min;
+  return std::max(
+      min,
+      getAs(key, fmt::format("an integer from {} to {}", min, max),
+            [&](const json &value) { return integerIn(value, min, max); }));
 }
 
 bool ConfigReader::get(const Key<bool> &key) {
-  if (key.names.empty())
-    return *key.absent;
-  const Place place = find(key.names);
-  if (const auto settled = withoutValue(key, place, "true or false"))
-    return *settled;
-  if (place.value->is_boolean())
-    return place.value->get<bool>();
-  expected(place, "true or false");
-  return false;
+  return getAs(key, "true or false", [](const json &value) {
+    return value.is_boolean() ? std::optional(value.get<bool>()) : std::nullopt;
+  });
 }
 
 Number ConfigReader::get(const Key<Number> &key) {
-  if (key.names.empty())
-    return *key.absent;
-  const Place place = find(key.names);
-  if (const auto settled = withoutValue(key, place, "a number"))
-    return *settled;
-  if (place.value->is_number() && std::isfinite(place.value->get<double>()))
-    return place.value->get<double>();
-  expected(place, "a number");
-  return std::nullopt;
+  return getAs(key, "a number", [](const json &value) -> std::optional<Number> {
+    if (value.is_number() && std::isfinite(value.get<double>()))
+      return value.get<double>();
+    return std::nullopt;
+  });
 }
 
 /// Scoring functions may be said by a flag, activations by an object.
 std::string ConfigReader::get(const Key<std::string_view> &key,
                               std::span<const std::string_view> names) {
-  if (key.names.empty())
-    return std::string(*key.absent);
-  const Place place = find(key.names);
-  const std::string what = listOf(names);
-  if (const auto settled = withoutValue(key, place, what))
-    return std::string(*settled);
-  const json *value = place.value;
-  if (value->is_boolean() && names.data() == scoringNames().data())
-    return value->get<bool>() ? "sigmoid" : "softmax";
-  if (value->is_object() && value->contains("name"))
-    value = &(*value)["name"];
-  if (value->is_string() && std::find(names.begin(), names.end(),
-                                      value->get<std::string>()) != names.end())
-    return value->get<std::string>();
-  expected(place, what);
-  return std::string(names.front());
+  using Word = std::optional<std::string_view>;
+  return std::string(getAs(key, listOf(names), [&](const json &value) -> Word {
+    if (value.is_boolean() && names.data() == scoringNames().data())
+      return value.get<bool>() ? "sigmoid" : "softmax";
+    const json &said =
+        value.is_object() && value.contains("name") ? value["name"] : value;
+    if (!said.is_string())
+      return std::nullopt;
+    const std::string_view word = said.get_ref<const std::string &>();
+    return std::find(names.begin(), names.end(), word) != names.end()
+               ? Word(word)
+               : std::nullopt;
+  }));
 }
 
 //===----------------------------------------------------------------------===//
@@ -351,15 +328,14 @@ void ConfigReader::readRouting(LayerDescription &layer) {
                "1 (weights are divided by their sum) or null");
   }
   routing.bias = get(row.bias);
-  readGroups(routing, layer.numExperts);
+  readGroups(routing, layer.experts);
   readHash(layer);
 }
 
 void ConfigReader::readGroups(RoutingDescription &routing, int64_t experts) {
   const FamilyRouting &row = family.routing;
-  static constexpr std::array<std::string_view, 3> kMethods = {
-      "noaux_tc", "group_limited_greedy", "greedy"};
-  const std::string method = get(row.topkMethod, kMethods);
+  const std::string method =
+      get(row.topkMethod, wordsOf("noaux_tc group_limited_greedy greedy"));
   const int64_t groups = get(row.groups, 0, experts);
   const int64_t topGroups = get(row.topGroups, 0, experts);
   routing.bias |= method == "noaux_tc";
@@ -410,35 +386,32 @@ void ConfigReader::readActivation(ActivationDescription &activation) {
   // Transformers' ACT2FN: "gelu" is exact, the others approximate by tanh
   // with the same formula.
   struct Name {
-    std::string_view theirs, ours;
+    std::string_view theirs, gated, notGated; ///< "": there is none
   };
-  static constexpr Name kGated[] = {
-      {"silu", "silu"},           {"swish", "silu"},
-      {"gelu", "gelu"},           {"gelu_new", "gelu_tanh"},
-      {"gelu_tanh", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"},
-      {"situ", "situ"},
-  };
-  static constexpr Name kNotGated[] = {
-      {"relu2", "relu2_no_mul"},
-      {"silu", "silu_no_mul"},
-      {"gelu", "gelu_no_mul"},
-      {"gelu_pytorch_tanh", "gelu_tanh_no_mul"},
+  static constexpr Name kNames[] = {
+      {"relu2", "", "relu2_no_mul"},
+      {"silu", "silu", "silu_no_mul"},
+      {"swish", "silu", ""},
+      {"gelu", "gelu", "gelu_no_mul"},
+      {"gelu_new", "gelu_tanh", ""},
+      {"gelu_tanh", "gelu_tanh", ""},
+      {"gelu_pytorch_tanh", "gelu_tanh", "gelu_tanh_no_mul"},
+      {"situ", "situ", ""},
   };
   const FamilyActivation &row = family.activation;
-  const std::span<const Name> table = row.gated
-                                          ? std::span<const Name>(kGated)
-                                          : std::span<const Name>(kNotGated);
   if (!row.whatever.empty()) {
     find(row.function.names);
     activation.function = row.whatever;
   } else {
-    std::vector<std::string_view> names;
-    for (const Name &entry : table)
-      names.push_back(entry.theirs);
-    const std::string name = get(row.function, names);
-    for (const Name &entry : table)
-      if (entry.theirs == name)
-        activation.function = entry.ours;
+    std::map<std::string_view, std::string_view> ours;
+    std::vector<std::string_view> theirs;
+    for (const Name &name : kNames)
+      if (const auto our = row.gated ? name.gated : name.notGated;
+          !our.empty()) {
+        theirs.push_back(name.theirs);
+        ours[name.theirs] = our;
+      }
+    activation.function = ours[get(row.function, theirs)];
   }
   activation.alpha = get(row.alpha);
   activation.beta = get(row.beta);
@@ -526,8 +499,12 @@ void ConfigReader::read(LayerDescription &layer) {
                 fmt::format("leaves all of layer {} as it is; accepted: "
                             "--scheme={}, or --layer of another layer",
                             chosen.index, layer.inputType));
-  layer.numExperts = get(family.experts, 1, kMaxExperts);
-  layer.topK = get(family.topK, 1, layer.numExperts);
+  const size_t before = outer.errors().count;
+  layer.experts = get(family.experts, 1, kMaxExperts);
+  // Nothing is compared with a wrong number of experts.
+  if (outer.errors().count != before)
+    layer.experts = kMaxExperts;
+  layer.topK = get(family.topK, 1, layer.experts);
   layer.hidden = get(family.hidden, 1, kMaxHidden);
   layer.intermediate = get(family.intermediate, 1, kMaxIntermediate);
   layer.latentHidden = get(family.latent, 0, kMaxHidden);
@@ -540,6 +517,21 @@ void ConfigReader::read(LayerDescription &layer) {
   for (const FixedKey &fixed : family.fixed)
     if (!fixed.key.empty())
       refuseOtherValues(fixed);
+  using Row = std::pair<std::string_view, std::string_view>;
+  for (const auto &[word, names] :
+       {Row("experts", family.experts.names), Row("top_k", family.topK.names),
+        Row("hidden", family.hidden.names),
+        Row("intermediate", family.intermediate.names),
+        Row("groups", family.routing.groups.names),
+        Row("top_groups", family.routing.topGroups.names),
+        Row("function", family.activation.function.names),
+        Row("limit", family.activation.limit.names),
+        Row("num_shared_experts", family.shared.count.names),
+        Row("zero_experts", family.routing.zeroExperts.names),
+        Row("latent_hidden", family.latent.names),
+        Row("quant", "quantization_config")})
+    if (!names.empty())
+      layer.origin.words.emplace(word, find(names).name);
   refuseSuspicious(outer, family, model, options);
   if (part)
     refuseSuspicious(*part, family, model, options);
@@ -554,7 +546,7 @@ moec::compiler::readHuggingFace(const json &object, std::string_view name,
   JsonReader config(object, "$", errors);
   const FoundFamily found = findFamily(config);
   if (!found.row)
-    return *errors.first;
+    return errors.all();
 
   LayerDescription layer;
   ConfigReader(std::move(config), found, options, layer.origin).read(layer);
@@ -562,8 +554,8 @@ moec::compiler::readHuggingFace(const json &object, std::string_view name,
   if (layer.name.empty())
     layer.name = found.shortName;
 
-  if (errors.first)
-    return *errors.first;
+  if (errors.count)
+    return errors.all();
   if (Result<void> applied = applyOptions(layer, options); !applied)
     return Error{applied.error().code,
                  fmt::format("{}: {}", name, applied.error().message)};

@@ -35,41 +35,15 @@ Error refusal(std::string_view name, std::string_view text) {
 Result<void> refuseLayerOptions(std::string_view name,
                                 const ImportOptions &options) {
   std::string_view given;
-  if (options.scheme)
-    given = "--scheme";
-  else if (options.dtype)
-    given = "--dtype";
-  else if (options.logitsDtype)
-    given = "--logits-dtype";
-  else if (options.weightsDtype)
-    given = "--weights-dtype";
-  else if (options.accumulate)
-    given = "--accumulate";
-  else if (options.tp)
-    given = "--tp";
-  else if (options.pcp)
-    given = "--pcp";
-  else if (options.dp)
-    given = "--dp";
-  else if (options.sp)
-    given = "--sp";
-  else if (options.placement)
-    given = "--placement";
-  else if (options.allToAll)
-    given = "--all-to-all";
-  else if (options.ep)
-    given = "--ep";
-  else if (options.rank)
-    given = "--rank";
-  else if (options.noSharedExperts)
-    given = "--no-shared-experts";
-  else if (options.layer)
-    given = "--layer";
-  else if (!options.ignoreFields.empty())
-    given = "--ignore-field";
+  forEachImportOption(
+      options, [&](std::string_view name, const auto &value, std::string_view) {
+        using Value = std::decay_t<decltype(value)>;
+        if (given.empty() && value != Value())
+          given = name;
+      });
   if (given.empty())
     return {};
-  return refusal(name, fmt::format("expected no {} with a .mlir input, whose "
+  return refusal(name, fmt::format("expected no --{} with a .mlir input, whose "
                                    "moe.layer says it",
                                    given));
 }
@@ -115,8 +89,8 @@ Result<OwningOpRef<ModuleOp>> parseModule(std::string_view text,
 
 Result<OwningOpRef<ModuleOp>>
 moec::compiler::importInput(std::string_view text, std::string_view name,
-                            const ImportOptions &options,
-                            MLIRContext &context) {
+                            const ImportOptions &options, MLIRContext &context,
+                            Words *words) {
   context.loadDialect<moe::MoeDialect>();
   if (!looksLikeJson(text)) {
     if (Result<void> allowed = refuseLayerOptions(name, options); !allowed)
@@ -126,17 +100,20 @@ moec::compiler::importInput(std::string_view text, std::string_view name,
   Result<LayerDescription> layer = readDescription(text, name, options);
   if (!layer)
     return layer.takeError();
+  if (words)
+    *words = layer->origin.words;
   return buildLayer(*layer, name, context);
 }
 
 Result<OwningOpRef<ModuleOp>>
 moec::compiler::importFile(const std::string &given,
-                           const ImportOptions &options, MLIRContext &context) {
+                           const ImportOptions &options, MLIRContext &context,
+                           Words *words) {
   // A model's folder has its config under this name.
   const std::string path =
       llvm::sys::fs::is_directory(given) ? given + "/config.json" : given;
   Result<std::string> text = readInput(path);
   if (!text)
     return text.takeError();
-  return importInput(*text, path, options, context);
+  return importInput(*text, path, options, context, words);
 }

@@ -20,6 +20,7 @@
 #define MOEC_COMPILER_IMPORT_IMPORT_H
 
 #include "compiler/import/ImportOptions.h"
+#include "compiler/import/LayerDescription.h"
 #include "runtime/support/Result.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -35,18 +36,21 @@ namespace moec::compiler {
 /// folder and ending, names the layer where the input itself does not. The
 /// context must know the moe dialect (registerDialects of Compiler.h).
 ///
+/// `words` gets the input's own words, for the messages of later passes.
+///
 /// Errors: MOEC_REFUSED with file, JSON path, what was expected, what came. An
 /// option that says nothing about this kind of input (--layer with a layer
 /// JSON, --tp with .mlir) is refused, not ignored.
 Result<mlir::OwningOpRef<mlir::ModuleOp>>
 importInput(std::string_view text, std::string_view name,
-            const ImportOptions &options, mlir::MLIRContext &context);
+            const ImportOptions &options, mlir::MLIRContext &context,
+            Words *words = nullptr);
 
 /// The same from a file, at most 64 MiB; "-" reads standard input, and of a
 /// folder its config.json is read.
 Result<mlir::OwningOpRef<mlir::ModuleOp>>
 importFile(const std::string &given, const ImportOptions &options,
-           mlir::MLIRContext &context);
+           mlir::MLIRContext &context, Words *words = nullptr);
 
 } // namespace moec::compiler
 

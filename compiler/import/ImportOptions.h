@@ -23,37 +23,47 @@ namespace moec::compiler {
 
 /// An absent option leaves the choice to the input.
 struct ImportOptions {
-  /// --scheme: a name of the scheme table.
-  std::optional<std::string> scheme;
-  /// --dtype: of activations in and out; bf16, f16 or f32.
-  std::optional<std::string> dtype;
-  /// --logits-dtype: of the router's logits; bf16, f16 or f32.
-  std::optional<std::string> logitsDtype;
-  /// --weights-dtype: weights are stored as floats of this type, and quantized
-  /// when the layer is made; bf16, f16 or f32.
-  std::optional<std::string> weightsDtype;
-  /// --accumulate: how products are added, f32 or fast.
-  std::optional<std::string> accumulate;
-  /// --tp, --pcp, --dp: sizes of the parallel groups.
-  std::optional<int64_t> tp, pcp, dp;
-  /// --sp: ranks that split the tokens' sequence, 1 or those of tp.
-  std::optional<int64_t> sp;
-  /// --placement: of experts on ranks, linear or round_robin.
-  std::optional<std::string> placement;
-  /// --all-to-all: the transport between ranks that have tokens of their own.
-  std::optional<std::string> allToAll;
-  /// --ep: experts instead of shards are spread over the ranks.
-  bool ep = false;
-  /// --rank: the rank whose shard is compiled, 0 to tp * pcp * dp - 1.
-  std::optional<int64_t> rank;
-  /// --no-shared-experts: the caller computes those that the model has.
-  bool noSharedExperts = false;
-  /// --layer: which layer of the model; absent: its first MoE layer.
-  std::optional<int64_t> layer;
-  /// --ignore-field: keys of a Hugging Face config that the importer does not
-  /// know and that the user declares to be without influence on the layer.
+  std::optional<std::string> scheme, dtype, logitsDtype, weightsDtype;
+  std::optional<std::string> accumulate, placement, allToAll;
+  std::optional<int64_t> tp, pcp, dp, sp, rank, layer;
+  bool ep = false, noSharedExperts = false;
   std::vector<std::string> ignoreFields;
 };
+
+/// Calls `see` with the name, the member and the help of each option. The name
+/// is the command line's; the C ABI writes '_' for '-'.
+template <typename Options, typename See>
+void forEachImportOption(Options &options, See see) {
+  see("scheme", options.scheme, "quantization scheme (moec list schemes)");
+  see("dtype", options.dtype, "type of activations: bf16, f16 or f32");
+  see("logits-dtype", options.logitsDtype,
+      "type of the router's logits, bf16, f16 or f32; if absent as the model "
+      "computes them, else as activations");
+  see("weights-dtype", options.weightsDtype,
+      "weights are stored as floats of this type, bf16, f16 or f32, and "
+      "quantized by the scheme at load");
+  see("accumulate", options.accumulate,
+      "how products of 8-bit operands are added: f32, or fast, as the tensor "
+      "cores do");
+  see("tp", options.tp, "ranks that share each expert");
+  see("pcp", options.pcp, "prefill-context parallel ranks");
+  see("dp", options.dp, "data parallel ranks");
+  see("ep", options.ep, "spread whole experts over all ranks (dp * pcp * tp)");
+  see("sp", options.sp,
+      "ranks that split a sequence's tokens: 1, or those of tp");
+  see("placement", options.placement,
+      "of experts on ranks: linear or round_robin");
+  see("all-to-all", options.allToAll,
+      "the transport between ranks with tokens of their own");
+  see("rank", options.rank,
+      "the rank to compile for, (dp_rank * pcp + pcp_rank) * tp + tp_rank");
+  see("no-shared-experts", options.noSharedExperts,
+      "the caller computes the model's shared experts");
+  see("layer", options.layer,
+      "the layer of the model; its first with experts if absent");
+  see("ignore-field", options.ignoreFields,
+      "a key of config.json without influence on the layer");
+}
 
 } // namespace moec::compiler
 

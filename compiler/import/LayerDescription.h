@@ -7,7 +7,8 @@
 //
 // What every importer fills in and BuildLayer.cpp turns into one moe.layer.
 // Plain data without IR, so that the readers of foreign bytes are tested (and
-// fuzzed) without MLIR. Catalog names are words; "" means absent.
+// fuzzed) without MLIR. Members have the IR's names, whatever an input calls
+// them. Catalog names are words; "" means absent.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,8 +16,11 @@
 #define MOEC_COMPILER_IMPORT_LAYERDESCRIPTION_H
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -91,6 +95,9 @@ struct ParallelDescription {
   bool operator==(const ParallelDescription &) const = default;
 };
 
+/// moec's words and what the input calls the same.
+using Words = std::map<std::string, std::string, std::less<>>;
+
 /// Where a layer comes from: what an importer read of a model, and what it took
 /// because the input does not say it. It changes nothing of the layer.
 struct LayerOrigin {
@@ -101,13 +108,14 @@ struct LayerOrigin {
   int64_t layers = 0;   ///< that the model has
   bool isAsked = false; ///< --layer said it; else the first with experts
   std::vector<Said> read, assumed;
+  Words words; ///< of the input, for messages
 
   bool operator==(const LayerOrigin &) const = default;
 };
 
 struct LayerDescription {
   std::string name; ///< any text; BuildLayer makes a symbol of it
-  int64_t numExperts = 0;
+  int64_t experts = 0;
   int64_t topK = 0;
   int64_t hidden = 0;
   int64_t intermediate = 0; ///< the whole layer's
@@ -126,14 +134,14 @@ struct LayerDescription {
   std::string accumulate = "f32";            ///< or fast
   std::string activationFormat = "standard"; ///< or batched
   bool applyRouterWeightOnInput = false;
-  bool applyRoutedScaleToOutput = false;
+  bool routedScaleOnOutput = false;
   bool perExpertScale = false;
   int64_t hashVocabulary = 0; ///< ids come from a table by token id; 0: not
   int64_t zeroExperts = 0;    ///< identity experts behind the real ones
   int64_t numSharedExperts = 0;
   int64_t sharedIntermediate = 0; ///< of each; 0: as the routed experts'
   bool sharedExpertGate = false;
-  int64_t numRedundantExperts = 0;
+  int64_t redundantExperts = 0;
   bool deferFinalize = false;
   bool skipFinalAllReduce = false;
   bool lora = false;
@@ -146,6 +154,9 @@ struct LayerDescription {
 
   bool operator==(const LayerDescription &) const = default;
 };
+
+/// A message with the input's words in place of moec's.
+std::string inWords(std::string_view message, const Words &words);
 
 } // namespace moec::compiler
 

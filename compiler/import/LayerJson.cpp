@@ -7,12 +7,11 @@
 
 #include "compiler/import/LayerJson.h"
 
+#include "compiler/import/LayerFields.h"
 #include "compiler/import/Vocabulary.h"
 #include "dialect/catalog/Activations.h"
 
 #include <fmt/format.h>
-
-#include <array>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -64,8 +63,35 @@ void refuseForeign(JsonReader &reader, std::span<const ForeignField> fields) {
                     fmt::format("no field of this format: {}", field.reason));
 }
 
-constexpr std::array<std::string_view, 3> kScaleRules = {"even", "ceil",
-                                                         "floor"};
+/// Nothing is compared with a wrong number of experts, which is 0.
+int64_t mostExperts(const LayerDescription &layer) {
+  return layer.experts ? layer.experts : kMaxExperts;
+}
+
+/// Reads one field of the table; a wrong integer gives 0.
+void readField(JsonReader &reader, const LayerField &row,
+               LayerDescription &layer) {
+  const std::string_view key = row.key;
+  if (const auto *slot = std::get_if<LayerField::Slot<bool>>(&row.slot)) {
+    (*slot)(layer) = reader.booleanOr(key, false);
+  } else if (const auto *slot =
+                 std::get_if<LayerField::Slot<std::string>>(&row.slot)) {
+    std::string &value = (*slot)(layer);
+    value = row.names ? readName(reader, key, row.names(), value)
+                      : readFloatType(reader, key, "", row.isRequired);
+  } else if (const auto *slot =
+                 std::get_if<LayerField::Slot<int64_t>>(&row.slot)) {
+    const int64_t max = row.max == kOfExperts ? mostExperts(layer) : row.max;
+    const size_t before = reader.errors().count;
+    (*slot)(layer) = row.isRequired ? reader.integer(key, row.min, max)
+                                    : reader.integerOr(key, 0, 0, max);
+    if (reader.errors().count != before)
+      (*slot)(layer) = 0;
+  } else {
+    std::get<LayerField::Slot<std::optional<double>>>(row.slot)(layer) =
+        reader.number(key);
+  }
+}
 
 DescriptorDescription readDescriptor(JsonReader &quant, std::string_view key,
                                      std::string_view unquantized) {
@@ -92,7 +118,8 @@ DescriptorDescription readDescriptor(JsonReader &quant, std::string_view key,
   descriptor.dynamic = reader->booleanOr("dynamic", false);
   descriptor.secondPerToken = reader->booleanOr("second_per_token", false);
   if (reader->has("scale_rule"))
-    descriptor.scaleRule = readName(*reader, "scale_rule", kScaleRules, "");
+    descriptor.scaleRule =
+        readWord(*reader, "scale_rule", "even ceil floor", "");
   if (!descriptor.group.empty() && descriptor.group.size() != 2)
     reader->expected("shape", "two integers, rows and columns of one scale "
                               "(-1 for all)");
@@ -143,16 +170,11 @@ QuantDescription readQuant(JsonReader &layer, std::string_view inputType) {
                              "\"a2\", \"w1\", \"w2\"), got neither");
   quant.groupSize = reader->integerOr("group_size", 0, -1, kMaxIntermediate);
   if (reader->has("group_size") &&
-      (quant.scheme.empty() || quant.groupSize == 0))
+      (!reader->has("scheme") || quant.groupSize == 0))
     reader->expected("group_size", "-1 (all) or at least 1, with \"scheme\"");
   quant.scalesSwizzled = reader->booleanOr("is_scale_swizzled", false);
   reader->refuseUnknown();
   return quant;
-}
-
-/// A method that takes experts from each group leaves none away.
-bool takesAllGroups(const RoutingDescription &routing) {
-  return routing.method.starts_with("intern_s1");
 }
 
 /// vLLM's flag for what the names of activations say here.
@@ -182,6 +204,18 @@ void readActAndMul(JsonReader &reader, ActivationDescription &activation) {
                             listOf(names, "and")));
 }
 
+void readActivation(JsonReader &reader, ActivationDescription &activation) {
+  readActAndMul(reader, activation);
+  if (std::optional<double> beta = reader.number("activation_situ_beta")) {
+    activation.beta = beta;
+    if (*beta <= 0)
+      reader.expected("activation_situ_beta", "a number above 0");
+  }
+  if (activation.limit && *activation.limit <= 0)
+    reader.expected("swiglu_limit",
+                    "a number above 0, or no field for no limit");
+}
+
 /// Of one expert a token the sigmoid is either its weight, or is divided by
 /// itself, or multiplies the input. vLLM's get_routing_method_type has meant
 /// Llama4 by it (top_k == 1, whatever renormalize says), and SigmoidRenorm or
@@ -197,39 +231,42 @@ void refuseUnclearSigmoid(JsonReader &layer, const RoutingDescription &routing,
                    "multiplies the input)");
 }
 
-RoutingDescription readRouting(JsonReader &layer, int64_t experts) {
-  RoutingDescription routing;
-  routing.method = readName(layer, "routing_method", routingNames(), "auto");
-  bool infer = routing.method == "auto";
+void readRouting(JsonReader &reader, LayerDescription &layer) {
+  RoutingDescription &routing = layer.routing;
+  routing.method = readName(reader, "routing_method", routingNames(), "auto");
+  const bool infer = routing.method == "auto";
   for (std::string_view key : {"scoring_func", "renormalize"})
-    if (layer.has(key) && !infer)
-      layer.refuse(key, fmt::format("expected either routing_method or {}, got "
-                                    "both; routing_method = \"{}\" settles it",
-                                    key, routing.method));
-  std::string scoring =
-      readName(layer, "scoring_func", scoringNames(), infer ? "softmax" : "");
-  bool renormalize = layer.booleanOr("renormalize", true);
+    if (reader.has(key) && !infer)
+      reader.refuse(key,
+                    fmt::format("expected either routing_method or {}, got "
+                                "both; routing_method = \"{}\" settles it",
+                                key, routing.method));
+  const std::string scoring =
+      readName(reader, "scoring_func", scoringNames(), "softmax");
+  const bool renormalize = reader.booleanOr("renormalize", true);
   if (infer) {
     routing.scoring = scoring;
     routing.renormalize = renormalize;
   }
-  routing.groups = layer.integerOr("num_expert_group", 0, 0, experts);
-  if (routing.groups > 0 && experts % routing.groups != 0)
-    layer.expected("num_expert_group",
-                   fmt::format("a divisor of num_experts = {}", experts));
-  if (routing.groups > 0 && !takesAllGroups(routing) &&
-      layer.integerOr("topk_group", 0, 0, experts) == 0)
-    layer.expected("topk_group",
-                   fmt::format("an integer from 1 to num_expert_group = {}",
-                               routing.groups));
-  if (routing.groups == 0 && layer.integerOr("topk_group", 0, 0, experts) > 1)
-    layer.expected("num_expert_group", "groups beside topk_group");
-  routing.topGroups = layer.integerOr(
-      "topk_group", takesAllGroups(routing) ? routing.groups : 0, 0,
-      std::max<int64_t>(routing.groups, 1));
-  routing.scale = layer.number("routed_scaling_factor");
-  routing.bias = layer.booleanOr("e_score_correction_bias", false);
-  return routing;
+  const int64_t most = mostExperts(layer);
+  const int64_t groups = reader.integerOr("num_expert_group", 0, 0, most);
+  const int64_t asked = reader.integerOr("topk_group", 0, 0, most);
+  if (groups > 0 && layer.experts % groups != 0)
+    reader.expected(
+        "num_expert_group",
+        fmt::format("a divisor of num_experts = {}", layer.experts));
+  // A method that takes experts from each group leaves none away.
+  const bool takesAll = routing.method.starts_with("intern_s1");
+  if (groups > 0 && !takesAll && asked == 0)
+    reader.expected(
+        "topk_group",
+        fmt::format("an integer from 1 to num_expert_group = {}", groups));
+  if (groups == 0 && asked > 1)
+    return reader.expected("num_expert_group", "groups beside topk_group");
+  routing.groups = groups;
+  routing.topGroups = reader.integerOr("topk_group", takesAll ? groups : 0, 0,
+                                       std::max<int64_t>(groups, 1));
+  refuseUnclearSigmoid(reader, routing, layer.topK);
 }
 
 /// vLLM's own object (FusedMoEParallelConfig) holds flattened numbers: without
@@ -269,6 +306,8 @@ void readExpertRanks(JsonReader &reader, ParallelDescription &parallel) {
   const int64_t rank =
       reader.integerOr("ep_rank", -1, 0, std::max<int64_t>(size, 1) - 1);
   const int64_t sizes = parallel.ranks();
+  if (reader.failed())
+    return;
   if (size == 0) {
     if (rank >= 0)
       reader.refuse("ep_rank", "expected ep_size beside it");
@@ -306,29 +345,6 @@ void readExpertRanks(JsonReader &reader, ParallelDescription &parallel) {
                     given.rank(), rank));
 }
 
-/// A required field may be absent because its name is misspelt: the error
-/// names the field that nobody knows, too.
-void nameStrayKey(JsonReader &layer) {
-  JsonErrors &errors = layer.errors();
-  if (!errors.first)
-    return;
-  for (const std::string_view required :
-       {"moec_layer", "num_experts", "experts_per_token", "hidden_dim",
-        "intermediate_size", "in_dtype"}) {
-    const bool isFirst =
-        errors.first->message.starts_with(
-            fmt::format("{}: {}: ", errors.name, layer.pathOf(required))) &&
-        errors.first->message.ends_with(", got nothing");
-    for (const auto &[key, value] : layer.value().items())
-      if (isFirst && !layer.wasAsked(key) &&
-          !nearestOf(key, std::span(&required, 1)).empty()) {
-        errors.first->message +=
-            fmt::format("; is the unknown field \"{}\" meant?", key);
-        return;
-      }
-  }
-}
-
 ParallelDescription readParallel(JsonReader &layer) {
   ParallelDescription parallel;
   std::optional<JsonReader> reader = layer.object("moe_parallel_config");
@@ -338,7 +354,7 @@ ParallelDescription readParallel(JsonReader &layer) {
     return reader->integerOr(key, 1, 1, kMaxRanks);
   };
   auto rank = [&](std::string_view key, int64_t of) {
-    return reader->integerOr(key, 0, 0, of - 1);
+    return reader->integerOr(key, 0, 0, reader->failed() ? kMaxRanks : of - 1);
   };
   parallel.tp = size("tp_size");
   parallel.tpRank = rank("tp_rank", parallel.tp);
@@ -349,10 +365,8 @@ ParallelDescription readParallel(JsonReader &layer) {
   parallel.sp = size("sp_size");
   parallel.ep = reader->booleanOr("use_ep", false);
   readExpertRanks(*reader, parallel);
-  static constexpr std::array<std::string_view, 2> kPlacements = {
-      "linear", "round_robin"};
-  parallel.placement =
-      readName(*reader, "expert_placement_strategy", kPlacements, "linear");
+  parallel.placement = readWord(*reader, "expert_placement_strategy",
+                                "linear round_robin", "linear");
   parallel.eplb = reader->booleanOr("enable_eplb", false);
   parallel.allToAll = reader->textOr("all2all_backend", "");
   reader->refuseUnknown();
@@ -386,78 +400,20 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
 
   LayerDescription layer;
   layer.name = reader.textOr("name", stemOf(name));
-  layer.numExperts = reader.integer("num_experts", 1, kMaxExperts);
-  layer.topK = reader.integer("experts_per_token", 1,
-                              std::max<int64_t>(layer.numExperts, 1));
-  layer.hidden = reader.integer("hidden_dim", 1, kMaxHidden);
-  layer.intermediate = reader.integer("intermediate_size", 1, kMaxIntermediate);
-  layer.inputType = readFloatType(reader, "in_dtype", "", true);
-  layer.outputType = readFloatType(reader, "out_dtype", "", false);
-  layer.logitsType = readFloatType(reader, "router_logits_dtype", "", false);
-
-  layer.activation.function =
-      readName(reader, "activation", activationNames(), "silu");
-  readActAndMul(reader, layer.activation);
-  // A run may write its output over its input or not, as its caller likes.
-  (void)reader.booleanOr("disable_inplace", false);
-  layer.activation.alpha = reader.number("swiglu_alpha");
-  layer.activation.beta = reader.number("swiglu_beta");
-  layer.activation.limit = reader.number("swiglu_limit");
-  if (std::optional<double> beta = reader.number("activation_situ_beta")) {
-    layer.activation.beta = beta;
-    if (*beta <= 0)
-      reader.expected("activation_situ_beta", "a number above 0");
-  }
-  layer.activation.linearBeta = reader.number("activation_situ_linear_beta");
-  layer.activation.perExpert = reader.booleanOr("activation_per_expert", false);
-  if (layer.activation.limit && *layer.activation.limit <= 0)
-    reader.expected("swiglu_limit",
-                    "a number above 0, or no field for no limit");
-
-  layer.routing = readRouting(reader, layer.numExperts);
-  refuseUnclearSigmoid(reader, layer.routing, layer.topK);
-  layer.perExpertScale = reader.booleanOr("per_expert_scale", false);
-  layer.hashVocabulary = reader.integerOr("hash_vocabulary", 0, 0, kMaxHidden);
-  layer.zeroExperts =
-      reader.integerOr("num_zero_experts", 0, 0, layer.numExperts);
+  for (const LayerField &row : layerFields())
+    if (!row.key.empty())
+      readField(reader, row, layer);
+  layer.origin.words = wordsOfLayerJson();
+  readActivation(reader, layer.activation);
+  readRouting(reader, layer);
   layer.quant = readQuant(reader, layer.inputType);
   layer.parallel = readParallel(reader);
-  layer.hasBias = reader.booleanOr("has_bias", false);
-  static constexpr std::array<std::string_view, 3> kOrders = {
-      "gate_first", "up_first", "interleaved"};
-  layer.gateUpOrder = readName(reader, "gate_up_order", kOrders, "gate_first");
-  layer.storedLayout =
-      readName(reader, "stored_layout", storedLayoutNames(), "rows");
-  layer.groupIndex = reader.booleanOr("group_index", false);
-  layer.weightsType = readFloatType(reader, "weights_dtype", "", false);
-  static constexpr std::array<std::string_view, 2> kSums = {"f32", "fast"};
-  layer.accumulate = readName(reader, "accumulate", kSums, "f32");
-  static constexpr std::array<std::string_view, 2> kFormats = {"standard",
-                                                               "batched"};
-  layer.activationFormat =
-      readName(reader, "activation_format", kFormats, "standard");
-  layer.applyRouterWeightOnInput =
-      reader.booleanOr("apply_router_weight_on_input", false);
-  layer.applyRoutedScaleToOutput =
-      reader.booleanOr("apply_routed_scale_to_output", false);
-  layer.numSharedExperts =
-      reader.integerOr("n_shared_experts", 0, 0, kMaxExperts);
-  layer.numRedundantExperts =
-      reader.integerOr("num_redundant_experts", 0, 0, kMaxExperts);
-  layer.deferFinalize = reader.booleanOr("defer_moe_finalize", false);
-  layer.skipFinalAllReduce = reader.booleanOr("skip_final_all_reduce", false);
-  layer.lora = reader.booleanOr("is_lora_enabled", false);
-  layer.sharedExpertGate = reader.booleanOr("shared_expert_gate", false);
-  layer.expertMap = reader.booleanOr("expert_map", false);
-  layer.inputQuantized = reader.booleanOr("input_quantized", false);
-  layer.residual = reader.booleanOr("residual", false);
-  layer.batchInvariant = reader.booleanOr("batch_invariant", false);
-  layer.latentHidden = reader.integerOr("latent_hidden_dim", 0, 0, kMaxHidden);
-  nameStrayKey(reader);
+  // A run may write its output over its input or not, as its caller likes.
+  (void)reader.booleanOr("disable_inplace", false);
   reader.refuseUnknown();
 
-  if (errors.first)
-    return *errors.first;
+  if (errors.count)
+    return errors.all();
   if (Result<void> applied = applyOptions(layer, options); !applied)
     return Error{applied.error().code,
                  fmt::format("{}: {}", name, applied.error().message)};

@@ -21,7 +21,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 
 using namespace moec;
@@ -235,33 +234,30 @@ constexpr std::string_view kIrrelevant =
     "is_checkpoint_fp8_serialized use_optimized_inference";
 
 /// Parts of a key that make it one that may change what weights mean.
-constexpr std::string_view kSuspicious[] = {
-    "bit",   "group", "sym",    "zero",    "scal",    "type",  "format",
-    "pack",  "rotat", "transf", "hadamar", "dynamic", "over",  "adapt",
-    "lora",  "spars", "outl",   "expert",  "moe",     "block", "layer",
-    "weigh", "act",   "quant",  "codebo",  "smooth",  "algo",  "config"};
+constexpr std::string_view kSuspicious =
+    "bit group sym zero scal type format pack rotat transf hadamar dynamic "
+    "over "
+    "adapt lora spars outl expert moe block layer weigh act quant codebo "
+    "smooth "
+    "algo config";
 
 void refuseSuspicious(JsonReader &quant,
                       const std::vector<std::string> &ignored) {
+  quant.nameStrayKeys();
+  // A reader that stopped has left keys unread.
+  if (quant.failed())
+    return;
   for (const auto &[key, value] : quant.value().items()) {
-    std::string lower(key);
-    std::transform(lower.begin(), lower.end(), lower.begin(),
-                   [](unsigned char c) { return std::tolower(c); });
-    const bool isSuspicious =
-        std::any_of(std::begin(kSuspicious), std::end(kSuspicious),
-                    [&](std::string_view part) {
-                      return lower.find(part) != std::string::npos;
-                    });
     // What a cache of keys and values is made of is nobody's business here.
-    if (!isSuspicious || key.starts_with("kv_cache") || saysNothing(value) ||
-        quant.wasAsked(key) || catalog::hasWord(kIrrelevant, key) ||
+    if (!hasPartOf(key, kSuspicious) || key.starts_with("kv_cache") ||
+        saysNothing(value) || quant.wasAsked(key) ||
+        catalog::hasWord(kIrrelevant, key) ||
         std::find(ignored.begin(), ignored.end(), key) != ignored.end())
       continue;
     quant.refuse(key, fmt::format("moec knows no such key, and its name says "
                                   "that it may change the experts' weights; "
                                   "if it does not, pass --ignore-field={}",
                                   key));
-    return;
   }
 }
 
@@ -271,24 +267,19 @@ void refuseSuspicious(JsonReader &quant,
 
 /// FineGrainedFP8Config, and files of vLLM's Fp8Config.
 void readFp8(JsonReader &quant, ExpertQuantization &result) {
-  static constexpr std::array<std::string_view, 2> kFormats = {"e4m3",
-                                                               "float8_e4m3fn"};
-  static constexpr std::array<std::string_view, 2> kScales = {"float", "ue8m0"};
-  static constexpr std::array<std::string_view, 2> kActivations = {"dynamic",
-                                                                   "static"};
-  static constexpr std::array<std::string_view, 2> kExperts = {"fp8", "fp4"};
-  readName(quant, "fmt", kFormats, "e4m3");
+  readWord(quant, "fmt", "e4m3 float8_e4m3fn", "e4m3");
   expectNothing(quant, "dequantize", "false");
-  const bool isStatic =
-      readName(quant, "activation_scheme", kActivations, "dynamic") == "static";
-  const bool powers = readName(quant, "scale_fmt", kScales, "float") == "ue8m0";
+  const bool isStatic = readWord(quant, "activation_scheme", "dynamic static",
+                                 "dynamic") == "static";
+  const bool powers =
+      readWord(quant, "scale_fmt", "float ue8m0", "float") == "ue8m0";
   // Transformers takes an absent one as 128 x 128, vLLM as one scale a weight.
   if (!quant.value().contains("weight_block_size"))
     return quant.expected("weight_block_size",
                           "rows and columns that share a scale, [128, 128] "
                           "say, or null for one scale a weight");
   const auto block = readBlockShape(quant, "weight_block_size");
-  if (readName(quant, "expert_dtype", kExperts, "fp8") == "fp4") {
+  if (readWord(quant, "expert_dtype", "fp8 fp4", "fp8") == "fp4") {
     result.quant.scheme = readExpertType(quant, "expert_dtype");
     return;
   }
@@ -306,17 +297,14 @@ void readFp8(JsonReader &quant, ExpertQuantization &result) {
 
 /// GPTQModel's and AutoGPTQ's, with the defaults of GPTQConfig.
 void readGptq(JsonReader &quant, ExpertQuantization &result) {
-  static constexpr std::array<std::string_view, 2> kFormats = {"gptq",
-                                                               "gptq_v2"};
   // What is stored is named by a format, not by the bits.
-  const std::string format = readName(quant, "format", kFormats, "gptq");
-  result.storedLayout = readName(quant, "checkpoint_format", kFormats, format);
+  const std::string format = readWord(quant, "format", "gptq gptq_v2", "gptq");
+  result.storedLayout =
+      readWord(quant, "checkpoint_format", "gptq gptq_v2", format);
   if (quant.has("format") && result.storedLayout != format)
     quant.expected("checkpoint_format",
                    fmt::format("what format says, \"{}\"", format));
-  static constexpr std::array<std::string_view, 2> kWords = {"int32",
-                                                             "torch.int32"};
-  readName(quant, "pack_dtype", kWords, "int32");
+  readWord(quant, "pack_dtype", "int32 torch.int32", "int32");
   expectNothing(quant, "is_marlin_format", "false");
   expectNothing(quant, "adapter", "null");
   expectNothing(quant, "rotation", "null");
@@ -359,10 +347,7 @@ std::string_view keyOf(JsonReader &quant, std::string_view key,
 /// AutoAWQ's, with the defaults of AwqConfig.
 void readAwq(JsonReader &quant, ExpertQuantization &result) {
   for (std::string_view key : {"version", "format", "checkpoint_format"}) {
-    std::string name = quant.textOr(key, "gemm");
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return std::tolower(c); });
-    if (name != "gemm")
+    if (lowerCase(quant.textOr(key, "gemm")) != "gemm")
       return quant.expected(key, "\"gemm\", whose order of weights is "
                                  "stored_layout \"awq\"");
   }
@@ -493,8 +478,7 @@ moec::compiler::readQuantization(JsonReader &quant,
 
 std::string moec::compiler::readExpertType(JsonReader &config,
                                            std::string_view key) {
-  static constexpr std::array<std::string_view, 2> kTypes = {"fp4", "fp8"};
-  const std::string type = readName(config, key, kTypes, "fp8");
+  const std::string type = readWord(config, key, "fp4 fp8", "fp8");
   // Powers of two as scales, both: of 32 along k, or of blocks.
   return knownScheme(config, key,
                      type == "fp4" ? "mxfp4_w4a16" : "fp8_block_ue8m0");

@@ -16,8 +16,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
 using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;
@@ -58,12 +56,12 @@ constexpr QuarkRow kQuarkRows[] = {
 /// What Quark says of one tensor: the type, what shares a scale, the type of
 /// that where it is no float, then "dynamic" and "asymmetric" where they apply.
 std::string readQuarkSpec(JsonReader &spec, bool ofWeights) {
-  static constexpr std::array<std::string_view, 3> kSchemes = {
-      "per_tensor", "per_channel", "per_group"};
   std::string text = spec.text("dtype");
-  const std::string shared = readName(spec, "qscheme", kSchemes, "");
+  const std::string shared =
+      readWord(spec, "qscheme", "per_tensor per_channel per_group", "");
   if (shared.empty() && !spec.failed())
-    spec.expected("qscheme", listOf(kSchemes));
+    spec.expected("qscheme",
+                  listOf(wordsOf("per_tensor per_channel per_group")));
   text += " " + shared;
   if (shared == "per_group")
     text += fmt::format(" {}", spec.integer("group_size", 1, kMaxBlock));
@@ -84,11 +82,9 @@ std::string readQuarkSpec(JsonReader &spec, bool ofWeights) {
     spec.expected("ch_axis", ofWeights ? "0 with per_channel"
                                        : "1, -1 or null with per_channel");
   // How powers of two follow from a maximum: of 8-bit elements ours is ceil.
-  static constexpr std::array<std::string_view, 3> kRules = {"even", "ceil",
-                                                             "floor"};
   const std::string_view ours = text.starts_with("fp8") ? "ceil" : "even";
   if (powers && isDynamic && spec.has("scale_calculation_mode") &&
-      readName(spec, "scale_calculation_mode", kRules, ours) != ours)
+      readWord(spec, "scale_calculation_mode", "even ceil floor", ours) != ours)
     spec.refuse(
         "scale_calculation_mode",
         fmt::format("expected \"{}\" for scales of {}, got {}; a layer "

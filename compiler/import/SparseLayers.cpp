@@ -62,38 +62,36 @@ std::function<json(int64_t)> same(json value) {
   return [value = std::move(value)](int64_t) { return value; };
 }
 
+/// A number `value` under `key` decides, and what `also` says.
+Reading ofNumber(std::string_view key, int64_t value,
+                 std::function<bool(int64_t)> isSparse,
+                 const std::string &also = "") {
+  return {[=](int64_t layer) {
+            return isSparse(layer) ? ""
+                                   : fmt::format("with {} {}{} layer {} is "
+                                                 "dense",
+                                                 key, value, also, layer);
+          },
+          same(value)};
+}
+
 Reading firstAreDense(SparseConfig &from, std::string_view key) {
   const int64_t count = from.integer(key, 0, kMaxLayers);
-  return {[=](int64_t layer) {
-            return layer >= count ? ""
-                                  : fmt::format("with {} {} layer {} is dense",
-                                                key, count, layer);
-          },
-          same(count)};
+  return ofNumber(key, count, [=](int64_t layer) { return layer >= count; });
 }
 
 /// -1 means the last.
 Reading lastSparse(SparseConfig &from, std::string_view key) {
   const int64_t last = from.integer(key, -1, kMaxLayers);
-  return {[=](int64_t layer) {
-            return last < 0 || layer <= last
-                       ? ""
-                       : fmt::format("with {} {} layer {} is dense", key, last,
-                                     layer);
-          },
-          same(last)};
+  return ofNumber(key, last,
+                  [=](int64_t layer) { return last < 0 || layer <= last; });
 }
 
 /// Layers n - 1, 2 n - 1, ... are sparse.
 Reading everyNth(SparseConfig &from, std::string_view key) {
   const int64_t step = std::max<int64_t>(from.integer(key, 1, kMaxLayers), 1);
-  return {[=](int64_t layer) {
-            return (layer + 1) % step == 0
-                       ? ""
-                       : fmt::format("with {} {} layer {} is dense", key, step,
-                                     layer);
-          },
-          same(step)};
+  return ofNumber(key, step,
+                  [=](int64_t layer) { return (layer + 1) % step == 0; });
 }
 
 /// Layers offset, offset + period, ...
@@ -104,15 +102,9 @@ Reading everyPeriod(SparseConfig &from, std::string_view key) {
     from.config.refuse(
         key, fmt::format("expected more than expert_layer_offset {}, got {}",
                          offset, period));
-  return {[=](int64_t layer) {
-            return layer % period == offset
-                       ? ""
-                       : fmt::format(
-                             "with {} {} and expert_layer_offset {} layer {} "
-                             "is dense",
-                             key, period, offset, layer);
-          },
-          same(period)};
+  return ofNumber(
+      key, period, [=](int64_t layer) { return layer % period == offset; },
+      fmt::format(" and expert_layer_offset {}", offset));
 }
 
 /// Of expert_layer_period, which reads it.
@@ -220,13 +212,8 @@ Reading frequency(SparseConfig &from, std::string_view key) {
   const json *value = from.config.find(key);
   if (!value || !value->is_array()) {
     const int64_t step = std::max<int64_t>(from.integer(key, 1, kMaxLayers), 1);
-    return {[=](int64_t layer) {
-              return layer % step == 0
-                         ? ""
-                         : fmt::format("with {} {} layer {} is dense", key,
-                                       step, layer);
-            },
-            same(step)};
+    return ofNumber(key, step,
+                    [=](int64_t layer) { return layer % step == 0; });
   }
   const std::vector<int64_t> flags = from.config.integersOr(key, {}, 0, 1);
   if (int64_t(flags.size()) < from.layers) {
@@ -338,8 +325,9 @@ SparseLayer compiler::findSparseLayer(JsonReader &config,
                                       std::optional<int64_t> asked,
                                       LayerOrigin &origin) {
   SparseConfig from{config, keys, numLayers};
+  const size_t before = config.errors().count;
   const std::vector<Given> given = readGiven(from, origin);
-  if (config.failed())
+  if (config.errors().count != before)
     return {};
 
   if (asked && (*asked < 0 || *asked >= numLayers)) {

@@ -7,38 +7,26 @@
 
 #include "compiler/import/UnreadKeys.h"
 
+#include "compiler/import/Vocabulary.h"
 #include "dialect/catalog/Catalog.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 using namespace moec;
 using namespace moec::compiler;
 
-namespace {
-
-/// Parts of a key (lower case) that make it one that may change the layer.
-/// "top_k" stands for top_?k: "topk" is looked for as well.
-constexpr std::string_view kSuspicious[] = {"expert", "moe",  "router", "gate",
-                                            "top_k",  "topk", "shared", "quant",
-                                            "scal",   "act",  "limit"};
-
-bool isSuspicious(std::string_view key) {
-  std::string lower(key);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
+/// Parts of a key that make it one that may change the layer. "top_k" stands
+/// for top_?k: "topk" is looked for as well.
+static bool isSuspicious(std::string_view key) {
   // The "act" in "factor" is no activation.
-  for (size_t at; (at = lower.find("factor")) != std::string::npos;)
-    lower.erase(at, std::string_view("factor").size());
-  return std::any_of(std::begin(kSuspicious), std::end(kSuspicious),
-                     [&](std::string_view part) {
-                       return lower.find(part) != std::string::npos;
-                     });
+  std::string other = lowerCase(key);
+  for (size_t at; (at = other.find("factor")) != std::string::npos;)
+    other.erase(at, std::string_view("factor").size());
+  return hasPartOf(
+      other, "expert moe router gate top_k topk shared quant scal act limit");
 }
-
-} // namespace
 
 bool compiler::isIgnored(std::string_view key, const ImportOptions &options) {
   return std::find(options.ignoreFields.begin(), options.ignoreFields.end(),
@@ -48,6 +36,7 @@ bool compiler::isIgnored(std::string_view key, const ImportOptions &options) {
 void compiler::refuseSuspicious(JsonReader &config, const ModelFamily &family,
                                 std::string_view model,
                                 const ImportOptions &options) {
+  config.nameStrayKeys();
   for (auto it = config.value().begin(); it != config.value().end(); ++it) {
     const std::string &key = it.key();
     // null says that there is no such thing.

@@ -8,50 +8,21 @@
 #include "compiler/import/Vocabulary.h"
 
 #include "dialect/catalog/Activations.h"
+#include "dialect/catalog/GateUpOrders.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 #include "dialect/catalog/StoredLayouts.h"
+#include "runtime/package/ElementTypes.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 using namespace moec;
 using namespace moec::compiler;
 
 namespace {
-
-struct Spelling {
-  std::string_view spelled, element;
-};
-
-// MLIR's names, PyTorch's, and those of vLLM's FusedMoEQuantDesc.
-constexpr Spelling kSpellings[] = {
-    {"f32", "f32"},
-    {"float32", "f32"},
-    {"float", "f32"},
-    {"f16", "f16"},
-    {"float16", "f16"},
-    {"half", "f16"},
-    {"bf16", "bf16"},
-    {"bfloat16", "bf16"},
-    {"f8E4M3FN", "f8E4M3FN"},
-    {"float8_e4m3fn", "f8E4M3FN"},
-    {"f8E5M2", "f8E5M2"},
-    {"float8_e5m2", "f8E5M2"},
-    {"f8E8M0FNU", "f8E8M0FNU"},
-    {"float8_e8m0fnu", "f8E8M0FNU"},
-    {"f6E3M2FN", "f6E3M2FN"},
-    {"mxfp6_e3m2", "f6E3M2FN"},
-    {"f6E2M3FN", "f6E2M3FN"},
-    {"mxfp6_e2m3", "f6E2M3FN"},
-    {"f4E2M1FN", "f4E2M1FN"},
-    {"float4_e2m1fn_x2", "f4E2M1FN"},
-    {"i8", "i8"},
-    {"int8", "i8"},
-    {"i4", "i4"},
-    {"int4", "i4"},
-};
 
 bool isFloatType(std::string_view element) {
   return element == "bf16" || element == "f16" || element == "f32";
@@ -130,9 +101,10 @@ Result<void> applyParallel(ParallelDescription &parallel,
 std::string moec::compiler::elementTypeOf(std::string_view spelled) {
   if (spelled.starts_with("torch."))
     spelled.remove_prefix(6);
-  for (const Spelling &row : kSpellings)
-    if (row.spelled == spelled)
-      return std::string(row.element);
+  for (const ElementType &row : kElementTypes)
+    if (!row.spellings.empty() &&
+        (row.name == spelled || catalog::hasWord(row.spellings, spelled)))
+      return std::string(row.name);
   return "";
 }
 
@@ -185,8 +157,40 @@ std::string moec::compiler::readName(JsonReader &reader, std::string_view key,
   return std::string(otherwise);
 }
 
+std::string moec::compiler::readWord(JsonReader &reader, std::string_view key,
+                                     std::string_view words,
+                                     std::string_view otherwise) {
+  return readName(reader, key, wordsOf(words), otherwise);
+}
+
+std::string moec::compiler::lowerCase(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  return lower;
+}
+
+bool moec::compiler::hasPartOf(std::string_view key, std::string_view parts) {
+  const std::string lower = lowerCase(key);
+  const std::vector<std::string_view> words = wordsOf(parts);
+  return std::any_of(words.begin(), words.end(), [&](std::string_view part) {
+    return lower.find(part) != std::string::npos;
+  });
+}
+
+std::vector<std::string_view> moec::compiler::wordsOf(std::string_view list) {
+  std::vector<std::string_view> words;
+  for (size_t i = 0; i < catalog::countWords(list); ++i)
+    words.push_back(catalog::wordAt(list, i));
+  return words;
+}
+
 std::vector<std::string_view> moec::compiler::schemeNames() {
   return rowNames(catalog::kSchemes);
+}
+
+std::vector<std::string_view> moec::compiler::gateUpOrderNames() {
+  return rowNames(catalog::kGateUpOrders);
 }
 
 std::vector<std::string_view> moec::compiler::routingNames() {

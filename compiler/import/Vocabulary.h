@@ -44,9 +44,22 @@ std::string readFloatType(JsonReader &reader, std::string_view key,
 std::string readName(JsonReader &reader, std::string_view key,
                      std::span<const std::string_view> names,
                      std::string_view otherwise);
+/// The same of a list of words with blanks between.
+std::string readWord(JsonReader &reader, std::string_view key,
+                     std::string_view words, std::string_view otherwise);
+
+std::string lowerCase(std::string_view text);
+
+/// Whether one of `parts`, words with blanks between, stands in `key`, in
+/// whatever case.
+bool hasPartOf(std::string_view key, std::string_view parts);
+
+/// The words of a list with blanks between.
+std::vector<std::string_view> wordsOf(std::string_view list);
 
 /// Names of the catalog's tables, with what the importers add to them.
 std::vector<std::string_view> schemeNames();
+std::vector<std::string_view> gateUpOrderNames();
 std::vector<std::string_view> routingNames(); ///< and "auto"
 std::vector<std::string_view> activationNames();
 std::vector<std::string_view> storedLayoutNames();

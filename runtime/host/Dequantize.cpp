@@ -27,7 +27,7 @@ static constexpr int64_t kWidth = 8;
 Result<void> moec::host::runDequantize(KernelRun &run) {
   const int64_t groupRows = run.integer("group_rows");
   const int64_t groupColumns = run.integer("group_columns");
-  const bool ofTensor = groupRows == 0 && groupColumns == 0;
+  const bool ofTensor = groupRows == -1 && groupColumns == -1;
   if (!ofTensor && groupRows != 1)
     return run.fail(
         "expected a scale of all values or of one row, got groups of {} x {}",
@@ -37,7 +37,7 @@ Result<void> moec::host::runDequantize(KernelRun &run) {
   // What the grid lacks stays as it was.
   const int64_t covered = run.ctas() * run.kernel.threads * kWidth;
   const int64_t rows = std::min(count.rows, (covered + columns - 1) / columns);
-  const int64_t group = groupColumns ? groupColumns : columns;
+  const int64_t group = groupColumns == -1 ? columns : groupColumns;
   const int64_t groups = (columns + group - 1) / group;
   const bool secondOfRow =
       run.stage->attributes.value("second_per_token", false);

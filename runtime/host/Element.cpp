@@ -13,6 +13,7 @@
 
 #include "runtime/host/Element.h"
 
+#include "runtime/package/ElementTypes.h"
 #include "templates/moe/math/host.h"
 
 #include <array>
@@ -23,6 +24,8 @@ using namespace moec::host;
 
 namespace {
 struct StorageRow {
+  constexpr StorageRow(std::string_view name, Storage storage)
+      : name(name), storage(storage), bits(moec::findElementType(name)->bits) {}
   std::string_view name;
   Storage storage;
   int64_t bits;
@@ -30,13 +33,13 @@ struct StorageRow {
 } // namespace
 
 static constexpr StorageRow kStorages[] = {
-    {"f32", Storage::F32, 32},        {"f16", Storage::F16, 16},
-    {"bf16", Storage::BF16, 16},      {"f8E4M3FN", Storage::E4M3, 8},
-    {"f8E5M2", Storage::E5M2, 8},     {"f6E3M2FN", Storage::E3M2, 6},
-    {"f6E2M3FN", Storage::E2M3, 6},   {"f4E2M1FN", Storage::E2M1, 4},
-    {"f8E8M0FNU", Storage::UE8M0, 8}, {"i4", Storage::I4, 4},
-    {"i8", Storage::I8, 8},           {"i32", Storage::I32, 32},
-    {"i64", Storage::I64, 64},
+    {"f32", Storage::F32},         {"f16", Storage::F16},
+    {"bf16", Storage::BF16},       {"f8E4M3FN", Storage::E4M3},
+    {"f8E5M2", Storage::E5M2},     {"f6E3M2FN", Storage::E3M2},
+    {"f6E2M3FN", Storage::E2M3},   {"f4E2M1FN", Storage::E2M1},
+    {"f8E8M0FNU", Storage::UE8M0}, {"i4", Storage::I4},
+    {"i8", Storage::I8},           {"i32", Storage::I32},
+    {"i64", Storage::I64},
 };
 
 Storage moec::host::storageOf(std::string_view elementType) {

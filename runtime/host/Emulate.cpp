@@ -58,12 +58,12 @@ template <class Element> bool Emulation::choose(const KernelRun &run) {
       take<quant::TwoLevels<Element, 16, true>>();
     else
       take<quant::TwoLevels<Element, 16, false>>();
-  } else if (group == 0 && run.integer("group_rows") == 0) {
+  } else if (group == -1 && run.integer("group_rows") == -1) {
     if (isDynamic)
       take<quant::FloatTensor<Element, true>>();
     else
       take<quant::FloatTensor<Element, false>>();
-  } else if (group == 0) {
+  } else if (group == -1) {
     take<quant::FloatRows<Element>>();
   } else if (rule.empty()) {
     take<quant::FloatGroups<Element, 32>>();

@@ -24,18 +24,18 @@ public:
 
   bool takesWholeRows() const { return ofRow; }
   /// Values that share a scale, or that a thread has where more share one.
-  int64_t unit() const { return group == 0 ? 8 : group; }
+  int64_t unit() const { return group == -1 ? 8 : group; }
   /// Quantizes and dequantizes a row. `ofAll`: the stored scale, or the largest
   /// of all values, where there is one.
   void run(float *values, int64_t count, float ofAll) const {
-    emulate(values, count, group == 0 ? count : group, ofAll);
+    emulate(values, count, group == -1 ? count : group, ofAll);
   }
 
 private:
   template <class Scaling> void take();
   template <class Element> bool choose(const KernelRun &run);
 
-  int64_t group = 0; ///< elements along the row that share a scale, 0: all
+  int64_t group = -1; ///< elements along the row that share a scale, -1: all
   bool ofRow = false;
   void (*emulate)(float *values, int64_t count, int64_t group,
                   float ofAll) = nullptr;

@@ -59,7 +59,7 @@ struct Scales {
   int64_t step = 0;                ///< columns over which no scale changes
 
   float ofLhs(int64_t row, int64_t column) const {
-    return lhs.number(lhsRows ? row : 0, column / lhsColumns);
+    return lhs.number(lhsRows == 1 ? row : 0, column / lhsColumns);
   }
   float ofRhs(int64_t expert, const RowOrder::Row &row, int64_t column) const {
     return at(rhs, expert, row, column);
@@ -110,7 +110,7 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
     return scales;
   auto extent = [&](const char *attribute, int64_t whole) {
     int64_t value = run.integer(attribute);
-    return value ? value : whole;
+    return value == -1 ? whole : value;
   };
   scales.lhsRows = run.integer("lhs_group_rows");
   scales.lhsColumns = scales.given ? extent("lhs_group_columns", k) : k;
@@ -118,7 +118,7 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   scales.partRows = n / scales.parts;
   scales.rhsRows = extent("rhs_group_rows", scales.partRows);
   scales.rhsColumns = extent("rhs_group_columns", k);
-  scales.twoDimensions = run.integer("rhs_group_columns") == 0;
+  scales.twoDimensions = run.integer("rhs_group_columns") == -1;
   scales.step = std::min(scales.lhsColumns, scales.rhsColumns);
   const int64_t wider = std::max(scales.lhsColumns, scales.rhsColumns);
   if (scales.lhsRows > 1 || n % scales.parts ||
@@ -131,7 +131,7 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   scales.perExpert =
       scales.parts * ((scales.partRows + scales.rhsRows - 1) / scales.rhsRows);
   scales.lhs =
-      TRY(run.neededIfNamed("lhs_scale", scales.lhsRows ? lhsRows : 1,
+      TRY(run.neededIfNamed("lhs_scale", scales.lhsRows == 1 ? lhsRows : 1,
                             (k + scales.lhsColumns - 1) / scales.lhsColumns));
   auto ofWeight = [&](const char *name) {
     return scales.twoDimensions

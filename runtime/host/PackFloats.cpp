@@ -62,8 +62,8 @@ Result<Groups> Groups::of(KernelRun &run) {
   made.firstExpert = TRY(run.size("first_expert"));
   made.experts = TRY(run.size("experts"));
   const bool right = made.rows >= 1 && made.columns >= 1 && made.parts >= 1 &&
-                     made.rows % made.parts == 0 && made.groupRows >= 0 &&
-                     made.groupColumns >= 0 && made.firstExpert >= 0 &&
+                     made.rows % made.parts == 0 && made.groupRows != 0 &&
+                     made.groupColumns != 0 && made.firstExpert >= 0 &&
                      made.experts >= 1;
   if (!right)
     return run.fail(
@@ -71,8 +71,8 @@ Result<Groups> Groups::of(KernelRun &run) {
         "{} in {} parts and groups of {} x {}, {} experts from expert {}",
         made.rows, made.columns, made.parts, made.groupRows, made.groupColumns,
         made.experts, made.firstExpert);
-  made.format.groupRows = made.groupRows == 0 ? -1 : made.groupRows;
-  made.format.groupColumns = made.groupColumns == 0 ? -1 : made.groupColumns;
+  made.format.groupRows = made.groupRows;
+  made.format.groupColumns = made.groupColumns;
   made.format.element = run.word("element");
   made.format.scale = run.word("scale_type");
   made.format.second = made.format.scale == "f8E4M3FN";
@@ -82,9 +82,9 @@ Result<Groups> Groups::of(KernelRun &run) {
   if (!rules)
     return run.fail("{}", rules.error().message);
   made.rules = *rules;
-  if (made.groupRows == 0)
+  if (made.groupRows == -1)
     made.groupRows = made.partRows();
-  if (made.groupColumns == 0)
+  if (made.groupColumns == -1)
     made.groupColumns = made.columns;
   return made;
 }

@@ -133,7 +133,7 @@ int64_t quantizingCtas(const KernelRun &run, int64_t tokens) {
 }
 
 /// How a dynamic scale follows from the largest magnitude. groupColumns: of
-/// values that share a scale of a row; 0: all of it.
+/// values that share a scale of a row; -1: all of it.
 using ScaleOf = float (*)(float largest);
 ScaleOf scaleOf(Storage storage, bool ofTensor, int64_t groupColumns,
                 bool isPower) {
@@ -142,7 +142,7 @@ ScaleOf scaleOf(Storage storage, bool ofTensor, int64_t groupColumns,
                     : quant::TokenOfBytes::scale;
   if (ofTensor)
     return quant::DynamicTensor::scale;
-  if (groupColumns == 0)
+  if (groupColumns < 1)
     return quant::Token::scale;
   return isPower ? quant::PowerGroup128::scale : quant::Group128::scale;
 }
@@ -241,9 +241,10 @@ Result<void> moec::host::runQuantize(KernelRun &run) {
   int64_t blockRows = run.integer("block_rows");
   bool isDynamic = run.stage->attributes.value("dynamic", false);
   bool isScaled = run.stage->results.contains("scale");
-  bool ofTensor = groupRows == 0 && groupColumns == 0;
+  // Without a scale there are no groups.
+  bool ofTensor = groupRows < 1 && groupColumns < 1;
   const std::string rule = run.stage->attributes.value("scale_rule", "");
-  if (!rule.empty() && (rule != "ceil" || groupColumns == 0))
+  if (!rule.empty() && (rule != "ceil" || groupColumns < 1))
     return run.fail("expected scale_rule ceil of groups of columns, got '{}' "
                     "of groups of {} x {}",
                     rule, groupRows, groupColumns);
@@ -255,7 +256,7 @@ Result<void> moec::host::runQuantize(KernelRun &run) {
     return run.fail("expected block_rows of at least 1, got {}", blockRows);
   RowCount count = TRY(countRows(run));
   int64_t columns = TRY(run.columnsOf("input"));
-  int64_t group = groupColumns ? groupColumns : columns;
+  int64_t group = groupColumns < 1 ? columns : groupColumns;
   int64_t groups = (columns + group - 1) / group;
   int64_t rows = count.rows;
   // What the grid lacks is not quantized.
@@ -263,11 +264,11 @@ Result<void> moec::host::runQuantize(KernelRun &run) {
   int64_t threads = run.kernel.threads;
   if (ofTensor)
     rows = std::min(rows, ctas * blockRows);
-  else if (groupColumns == 0)
+  else if (groupColumns < 1)
     rows = std::min(
         rows, ctas * std::max<int64_t>(threads / threadsPerRow(columns), 1));
   int64_t items = rows * groups;
-  if (!ofTensor && groupColumns != 0)
+  if (!ofTensor && groupColumns >= 1)
     items = std::min(items, ctas * (threads / kLanesPerGroup));
   Rows input = TRY(Rows::read(run, rows, columns));
   View data = TRY(run.neededResult("data", rows, columns, Storage::E4M3));

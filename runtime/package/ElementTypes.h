@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The element types that a manifest may name, spelled as in MLIR, with their
-// size. Everything else about a type (its rounding, its largest value) belongs
-// to those who compute with it.
+// size and what others call them. Everything else about a type (its rounding,
+// its largest value) belongs to those who compute with it.
 //
 // Where a caller chooses the type at each run, a kernel is told the code of it:
 // the number of its row. Generated kernels assert that the templates' codes
@@ -29,20 +29,42 @@ struct ElementType {
   std::string_view name;
   int64_t bits;
   bool floating;
+  std::string_view cpp;    ///< in kernels; "": none has it
+  std::string_view stored; ///< in safetensors; "": as bytes
+  /// Words with blanks between: other names, PyTorch's (without "torch.") and
+  /// those of vLLM's FusedMoEQuantDesc. Only a type with one is a scheme's.
+  std::string_view spellings;
 };
 
 inline constexpr ElementType kElementTypes[] = {
-    {"f32", 32, true},     {"f16", 16, true},      {"bf16", 16, true},
-    {"i64", 64, false},    {"i32", 32, false},     {"i16", 16, false},
-    {"i8", 8, false},      {"i4", 4, false},       {"f8E4M3FN", 8, true},
-    {"f8E5M2", 8, true},   {"f8E8M0FNU", 8, true}, {"f6E3M2FN", 6, true},
-    {"f6E2M3FN", 6, true}, {"f4E2M1FN", 4, true},
+    {"f32", 32, true, "float", "F32", "float32 float"},
+    {"f16", 16, true, "moe::f16", "F16", "float16 half"},
+    {"bf16", 16, true, "moe::bf16", "BF16", "bfloat16"},
+    {"i64", 64, false, "long long", "I64", ""},
+    {"i32", 32, false, "int", "I32", ""},
+    {"i16", 16, false, "", "I16", ""},
+    {"i8", 8, false, "moe::i8", "I8", "int8"},
+    {"i4", 4, false, "moe::i4", "", "int4"},
+    {"f8E4M3FN", 8, true, "moe::e4m3", "F8_E4M3", "float8_e4m3fn"},
+    {"f8E5M2", 8, true, "moe::e5m2", "F8_E5M2", "float8_e5m2"},
+    {"f8E8M0FNU", 8, true, "moe::ue8m0", "F8_E8M0", "float8_e8m0fnu"},
+    {"f6E3M2FN", 6, true, "moe::e3m2", "F6_E3M2", "mxfp6_e3m2"},
+    {"f6E2M3FN", 6, true, "moe::e2m3", "F6_E2M3", "mxfp6_e2m3"},
+    {"f4E2M1FN", 4, true, "moe::e2m1", "F4", "float4_e2m1fn_x2"},
 };
 
 /// The row of a name, or null.
 constexpr const ElementType *findElementType(std::string_view name) {
   for (const ElementType &type : kElementTypes)
     if (type.name == name)
+      return &type;
+  return nullptr;
+}
+
+/// The row of a type as safetensors spells it, or null.
+constexpr const ElementType *elementTypeOfStored(std::string_view stored) {
+  for (const ElementType &type : kElementTypes)
+    if (!stored.empty() && type.stored == stored)
       return &type;
   return nullptr;
 }

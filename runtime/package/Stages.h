@@ -56,7 +56,7 @@ inline constexpr StageKind kStageKinds[] = {
     // Rows that come by expert, each expert's at a multiple of tokens.
     {"batch", "expert_num_tokens", "tiles tile_count",
      "experts:integer tile_rows:integer row_step:integer~"},
-    // 0 stands for the whole extent. block_rows: of the maxima that a dynamic
+    // -1 stands for the whole extent. block_rows: of the maxima that a dynamic
     // scale of all values is made from.
     // row_weights: of the pairs of a token, which multiply its row first.
     // Without a scale as a result, the products are rounded alone; or data are
@@ -70,12 +70,12 @@ inline constexpr StageKind kStageKinds[] = {
      "offsets? "
      "expert_num_tokens? valid_tokens?",
      "data scale?",
-     "group_rows:integer group_columns:integer dynamic:boolean "
+     "group_rows:extent~ group_columns:extent~ dynamic:boolean "
      "block_rows:integer pairs:integer~ emulates:string~ scale_rule:string~ "
      "second_per_token:boolean~"},
     // What codes of x stand for; a second scale of all or of each row.
     {"dequantize", "input scale second_scale? expert_num_tokens?", "data",
-     "group_rows:integer group_columns:integer second_per_token:boolean~"},
+     "group_rows:extent group_columns:extent second_per_token:boolean~"},
     // Columns of each sorted row in its expert's order. With rows: of pairs, of
     // which a row of the input has top_k.
     {"permute_columns", "input rows? offsets order", "result",
@@ -86,9 +86,9 @@ inline constexpr StageKind kStageKinds[] = {
      "rhs_second_scale? rhs_zero_point? bias?",
      "result",
      "n:integer k:integer experts:integer top_k:integer gather:boolean "
-     "interleave:integer gate_up_order:string~ lhs_group_rows:integer~ "
-     "lhs_group_columns:integer~ "
-     "rhs_group_rows:integer~ rhs_group_columns:integer~ gate_up:boolean~"},
+     "interleave:integer gate_up_order:string~ lhs_group_rows:extent~ "
+     "lhs_group_columns:extent~ "
+     "rhs_group_rows:extent~ rhs_group_columns:extent~ gate_up:boolean~"},
     // activation_*: a number of each expert, whose rows offsets or tiles say.
     {"activate",
      "input offsets? addend? rows? tiles? tile_count? activation_alpha? "
@@ -113,16 +113,16 @@ inline constexpr StageKind kStageKinds[] = {
     // From the group of each column to columns in the order of their groups.
     {"pack_order", "source", "destination", "columns:integer group:integer"},
     // Of weights that are stored as floats. number: second_scale, scale or
-    // zero_point, of each group; 0 stands for the whole extent of one of the
+    // zero_point, of each group; -1 stands for the whole extent of one of the
     // parts, whose rows alternate or follow each other.
     {"pack_scales", "source scale? second_scale?", "destination",
      "rows:integer columns:integer parts:integer alternate:boolean "
-     "group_rows:integer group_columns:integer element:string "
+     "group_rows:extent group_columns:extent element:string "
      "scale_type:string scale_rule:string~ zero_points:boolean number:string"},
     // stored: the floats' type.
     {"pack_codes", "source scale second_scale? zero_point?", "destination",
      "rows:integer columns:integer parts:integer alternate:boolean "
-     "group_rows:integer group_columns:integer element:string "
+     "group_rows:extent group_columns:extent element:string "
      "scale_type:string scale_rule:string~ zero_points:boolean stored:string "
      "interleave:integer gate_up_order:string~"},
 };

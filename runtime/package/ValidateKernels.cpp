@@ -16,6 +16,7 @@
 #include "runtime/package/KernelText.h"
 #include "runtime/package/Stages.h"
 #include "runtime/support/Files.h"
+#include "runtime/support/JsonReader.h"
 
 #include <algorithm>
 #include <map>
@@ -241,7 +242,7 @@ static std::string_view typeProblem(const nlohmann::json &value,
     type.remove_suffix(1);
   if (nullable && value.is_null())
     return "";
-  if (type == "integer")
+  if (type == "integer" || type == "extent")
     return value.is_number_integer() ? "" : "an integer";
   if (type == "number")
     return value.is_number() ? "" : nullable ? "a number or null" : "a number";
@@ -361,6 +362,12 @@ Result<void> Checker::checkStages(const std::string &path, const Target &target,
                                 nlohmann::json::error_handler_t::replace));
       if (!found->is_number_integer())
         continue;
+      if (word.find(":extent") != std::string_view::npos) {
+        if (integerIn(*found, -1, 2147483647).value_or(0) == 0)
+          return fail(at, "expected -1 (all) or 1 to 2147483647, got {}",
+                      found->dump());
+        continue;
+      }
       if (found->is_number_unsigned() ? found->get<uint64_t>() > 2147483647
                                       : found->get<int64_t>() < 0)
         return fail(at, "expected 0 to 2147483647, got {}", found->dump());

@@ -60,12 +60,27 @@ std::string moec::listOf(std::span<const std::string_view> names,
 }
 
 void JsonErrors::add(std::string_view path, std::string_view text) {
+  constexpr size_t kMost = 16;
   if (!first)
     first = Error(code, "{}: {}: {}", name, path, text);
+  ++count;
+  if (entries.size() < kMost &&
+      std::none_of(entries.begin(), entries.end(),
+                   [&](const Entry &entry) { return entry.path == path; }))
+    entries.push_back({std::string(path), std::string(text)});
+}
+
+Error JsonErrors::all() const {
+  std::string lines;
+  for (const Entry &entry : entries)
+    lines += fmt::format("{}{}: {}: {}", lines.empty() ? "" : "\n", name,
+                         entry.path, entry.text);
+  return Error{code, std::move(lines)};
 }
 
 JsonReader::JsonReader(const json &object, std::string path, JsonErrors &errors)
-    : fields(&object), prefix(std::move(path)), problems(&errors) {}
+    : fields(&object), prefix(std::move(path)), problems(&errors),
+      earlier(errors.count) {}
 
 std::string JsonReader::pathOf(std::string_view key) const {
   std::string field = shortText(key);
@@ -86,6 +101,8 @@ bool JsonReader::wasAsked(std::string_view key) const {
 
 void JsonReader::expected(std::string_view key, std::string_view what) {
   auto it = fields->find(std::string(key));
+  if (it == fields->end())
+    missing.emplace_back(key);
   problems->add(pathOf(key),
                 fmt::format("expected {}, got {}", what,
                             it == fields->end() ? std::string("nothing")
@@ -100,21 +117,21 @@ static std::string rangeText(int64_t min, int64_t max) {
   return fmt::format("an integer from {} to {}", min, max);
 }
 
-static bool inRange(const json &value, int64_t min, int64_t max) {
-  if (!value.is_number_integer())
-    return false;
+std::optional<int64_t> moec::integerIn(const json &value, int64_t min,
+                                       int64_t max) {
   // Unsigned numbers beyond 2^63 would wrap when read as signed ones.
-  if (value.is_number_unsigned() &&
-      value.get<uint64_t>() > uint64_t(std::max<int64_t>(max, 0)))
-    return false;
-  int64_t number = value.get<int64_t>();
-  return number >= min && number <= max;
+  if (!value.is_number_integer() ||
+      (value.is_number_unsigned() &&
+       value.get<uint64_t>() > uint64_t(std::max<int64_t>(max, 0))))
+    return std::nullopt;
+  const auto number = value.get<int64_t>();
+  return number >= min && number <= max ? std::optional(number) : std::nullopt;
 }
 
 int64_t JsonReader::integer(std::string_view key, int64_t min, int64_t max) {
   const json *field = find(key);
-  if (field && inRange(*field, min, max))
-    return field->get<int64_t>();
+  if (const auto value = field ? integerIn(*field, min, max) : std::nullopt)
+    return *value;
   expected(key, rangeText(min, max));
   return min;
 }
@@ -172,13 +189,14 @@ std::vector<int64_t> JsonReader::integersOr(std::string_view key,
   std::vector<int64_t> values;
   for (size_t i = 0; i < field->size(); ++i) {
     const json &element = (*field)[i];
-    if (!inRange(element, min, max)) {
+    const std::optional<int64_t> value = integerIn(element, min, max);
+    if (!value) {
       problems->add(fmt::format("{}[{}]", pathOf(key), i),
                     fmt::format("expected {}, got {}", rangeText(min, max),
                                 describeJson(element)));
       return otherwise;
     }
-    values.push_back(element.get<int64_t>());
+    values.push_back(*value);
   }
   return values;
 }
@@ -203,20 +221,39 @@ std::optional<JsonReader> JsonReader::object(std::string_view key) {
   return JsonReader(*field, pathOf(key), *problems);
 }
 
+void JsonReader::nameStrayKeys() {
+  for (const std::string &key : missing) {
+    std::vector<std::string_view> strays;
+    for (auto it = fields->begin(); it != fields->end(); ++it)
+      if (!wasAsked(it.key()))
+        strays.push_back(it.key());
+    const std::string_view stray = nearestOf(key, strays);
+    for (JsonErrors::Entry &entry : problems->entries)
+      if (!stray.empty() && entry.path == pathOf(key)) {
+        entry.text += fmt::format("; did you mean it by \"{}\"?", stray);
+        asked.emplace_back(stray);
+      }
+  }
+}
+
 void JsonReader::refuseUnknown() {
+  const std::vector<std::string> all(asked);
+  std::vector<std::string_view> known(all.begin(), all.end());
+  std::sort(known.begin(), known.end());
+  std::string accepted =
+      fmt::format("accepted here: {}", listOf(known, "and", false));
+  nameStrayKeys();
   for (auto it = fields->begin(); it != fields->end(); ++it) {
     if (wasAsked(it.key()))
       continue;
-    std::vector<std::string_view> known(asked.begin(), asked.end());
-    std::sort(known.begin(), known.end());
-    const std::string_view nearest = nearestOf(it.key(), known);
-    problems->add(
-        pathOf(it.key()),
-        fmt::format("unknown field; {}accepted here: {}",
-                    nearest.empty()
-                        ? ""
-                        : fmt::format("did you mean \"{}\"? ", nearest),
-                    listOf(known, "and", false)));
-    return;
+    std::string text = "unknown field";
+    if (const std::string_view nearest = nearestOf(it.key(), known);
+        !nearest.empty())
+      text += fmt::format("; did you mean \"{}\"?", nearest);
+    else if (!accepted.empty())
+      text += ";";
+    problems->add(pathOf(it.key()),
+                  accepted.empty() ? text : text + " " + accepted);
+    accepted.clear();
   }
 }

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Presence, type and range of each field, checked while it is read. The first
-// error stays, with the file, the JSON path, what was expected and what
-// came; reading goes on with defaults, so importers check once at the end.
+// Presence, type and range of each field, checked while it is read. Each error
+// says the file, the JSON path, what was expected and what came. Reading goes
+// on with defaults, so that importers check once at the end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,14 +35,25 @@ std::string listOf(std::span<const std::string_view> names,
 std::string_view nearestOf(std::string_view word,
                            std::span<const std::string_view> names);
 
-/// The first error of a document; shared by the readers of its objects.
+/// The integer that a value is, if it is within bounds.
+std::optional<int64_t> integerIn(const nlohmann::json &value, int64_t min,
+                                 int64_t max);
+
+/// The errors of a document; shared by the readers of its objects.
 struct JsonErrors {
+  struct Entry {
+    std::string path, text;
+  };
   std::string name; ///< of the document, for messages
   std::optional<Error> first;
-  ErrorCode code = ErrorCode::Refused; ///< of `first`
+  ErrorCode code = ErrorCode::Refused; ///< of all
+  size_t count = 0;
+  /// The first of each path, as far as there are few.
+  std::vector<Entry> entries = {};
 
-  /// Records "name: path: text" unless an error is there already.
   void add(std::string_view path, std::string_view text);
+  /// "name: path: text" of each entry, a line each.
+  Error all() const;
 };
 
 class JsonReader {
@@ -80,19 +91,25 @@ public:
   void expected(std::string_view key, std::string_view what);
   /// Records an error at `key` in the caller's words.
   void refuse(std::string_view key, std::string_view text);
-  /// Every key that was not asked for is an error that lists those that were.
+  /// Every key that was not asked for is an error; the first lists those that
+  /// were.
   void refuseUnknown();
+  /// The error of a required key that is absent names the key that nobody
+  /// asked for and that may be a misspelt one. It counts as asked for then.
+  void nameStrayKeys();
 
   std::string pathOf(std::string_view key) const;
   const nlohmann::json &value() const { return *fields; }
   JsonErrors &errors() { return *problems; }
-  bool failed() const { return problems->first.has_value(); }
+  /// Since this reader was made.
+  bool failed() const { return problems->count > earlier; }
 
 private:
   const nlohmann::json *fields;
   std::string prefix;
   JsonErrors *problems;
-  std::vector<std::string> asked;
+  size_t earlier; ///< errors before this reader
+  std::vector<std::string> asked, missing;
 };
 
 } // namespace moec

@@ -12,6 +12,8 @@
 
 #include "runtime/weights/CopyMatrix.h"
 
+#include "runtime/package/ElementTypes.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,27 +25,6 @@ using namespace moec::weights;
 using host::Storage;
 
 namespace {
-
-struct TypeRow {
-  std::string_view type;
-  Storage storage;
-  std::string_view element; ///< of the same bits
-};
-
-constexpr TypeRow kRows[] = {
-    {"F32", Storage::F32, "f32"},
-    {"F16", Storage::F16, "f16"},
-    {"BF16", Storage::BF16, "bf16"},
-    {"F8_E4M3", Storage::E4M3, "f8E4M3FN"},
-    {"F8_E5M2", Storage::E5M2, "f8E5M2"},
-    {"F8_E8M0", Storage::UE8M0, "f8E8M0FNU"},
-    {"I8", Storage::I8, "i8"},
-    {"I32", Storage::I32, "i32"},
-    {"I64", Storage::I64, "i64"},
-    {"F4", Storage::None, "f4E2M1FN"},
-    {"F6_E2M3", Storage::None, "f6E2M3FN"},
-    {"F6_E3M2", Storage::None, "f6E3M2FN"},
-};
 
 bool isFloat(Storage storage) {
   return storage == Storage::F32 || storage == Storage::F16 ||
@@ -111,17 +92,15 @@ Result<void> copyNumber(const std::byte *from, Storage source, std::byte *to,
 } // namespace
 
 Storage weights::storageOfType(std::string_view type) {
-  for (const TypeRow &row : kRows)
-    if (row.type == type)
-      return row.storage;
-  return Storage::None;
+  const ElementType *row = elementTypeOfStored(type);
+  return row && row->bits >= 8 ? host::storageOf(row->name) : Storage::None;
 }
 
 Conversion weights::conversionOf(std::string_view type,
                                  std::string_view element, bool packed) {
-  for (const TypeRow &row : kRows)
-    if (row.type == type && row.element == element)
-      return Conversion::Copy;
+  const ElementType *row = elementTypeOfStored(type);
+  if (row && row->name == element)
+    return Conversion::Copy;
   // Bytes hold what numpy and PyTorch have no type for.
   const bool isByte = type == "U8" || type == "I8";
   if (element == "f8E8M0FNU" && type == "U8")

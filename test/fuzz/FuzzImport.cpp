@@ -59,9 +59,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                   "a refusal names the file: " + layer.error().message);
     return 0;
   }
-  fuzz::require(layer->numExperts >= 1 && layer->numExperts <= kMaxExperts,
+  fuzz::require(layer->experts >= 1 && layer->experts <= kMaxExperts,
                 "experts are in bounds");
-  fuzz::require(layer->topK >= 1 && layer->topK <= layer->numExperts,
+  fuzz::require(layer->topK >= 1 && layer->topK <= layer->experts,
                 "experts per token are in bounds");
   fuzz::require(layer->hidden >= 1 && layer->hidden <= kMaxHidden,
                 "hidden is in bounds");

@@ -41,6 +41,7 @@ std::optional<LayerDescription> meaning(const json &config) {
 LayerDescription bare(LayerDescription layer) {
   layer.origin.read.clear();
   layer.origin.assumed.clear();
+  layer.origin.words.clear();
   return layer;
 }
 

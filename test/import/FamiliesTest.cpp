@@ -128,7 +128,7 @@ TEST(Families, ADenseLayerIsRefusedInEveryFamily) {
 TEST(Families, NamesOfOneThing) {
   EXPECT_EQ(accepted(edited("qwen3-30b-a3b", {"num_experts"},
                             {{"num_local_experts", 64}}))
-                .numExperts,
+                .experts,
             64);
   EXPECT_EQ(refused(edited("qwen3-30b-a3b", {}, {{"num_local_experts", 64}})),
             "in.json: $.num_local_experts: expected what num_experts says, "
@@ -136,7 +136,7 @@ TEST(Families, NamesOfOneThing) {
   json kimi = {{"architectures", {"Kimi_K25ForConditionalGeneration"}},
                {"model_type", "kimi_k25"},
                {"text_config", json::parse(modelText("kimi-k2"))}};
-  EXPECT_EQ(accepted(kimi.dump()).numExperts, 384);
+  EXPECT_EQ(accepted(kimi.dump()).experts, 384);
 }
 
 TEST(Families, LayersAreCountedByTheirTypes) {

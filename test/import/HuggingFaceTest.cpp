@@ -48,7 +48,7 @@ TEST(HuggingFace, Qwen3WithNormTopkProb) {
   LayerDescription layer =
       accepted(modelText("qwen3-30b-a3b"), {}, "a/qwen3-30b-a3b.json");
   EXPECT_EQ(layer.name, "qwen3-30b-a3b");
-  EXPECT_EQ(layer.numExperts, 128);
+  EXPECT_EQ(layer.experts, 128);
   EXPECT_EQ(layer.topK, 8);
   EXPECT_EQ(layer.hidden, 2048);
   EXPECT_EQ(layer.intermediate, 768);
@@ -132,8 +132,8 @@ TEST(HuggingFace, AMistypedKeyIsNamed) {
   config["num_expert"] = config["num_experts"];
   config.erase("num_experts");
   EXPECT_EQ(refusalOf(config.dump()),
-            "in.json: $.num_experts: expected an integer from 1 to 65536 (is "
-            "\"num_expert\" meant to be it?), got nothing");
+            "in.json: $.num_experts: expected an integer from 1 to 65536, got "
+            "nothing; did you mean it by \"num_expert\"?");
 }
 
 TEST(HuggingFace, SuspiciousKeysAreNamed) {

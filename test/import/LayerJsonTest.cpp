@@ -17,7 +17,7 @@ namespace {
 TEST(LayerJson, TheSmallestLayer) {
   LayerDescription layer = accepted({{"routing_method", nullptr}});
   EXPECT_EQ(layer.name, "small");
-  EXPECT_EQ(layer.numExperts, 8);
+  EXPECT_EQ(layer.experts, 8);
   EXPECT_EQ(layer.topK, 2);
   EXPECT_EQ(layer.hidden, 64);
   EXPECT_EQ(layer.intermediate, 32);
@@ -117,9 +117,9 @@ TEST(LayerJson, EveryField) {
   EXPECT_EQ(layer.gateUpOrder, "interleaved");
   EXPECT_EQ(layer.accumulate, "fast");
   EXPECT_TRUE(layer.applyRouterWeightOnInput);
-  EXPECT_TRUE(layer.applyRoutedScaleToOutput);
+  EXPECT_TRUE(layer.routedScaleOnOutput);
   EXPECT_EQ(layer.numSharedExperts, 1);
-  EXPECT_EQ(layer.numRedundantExperts, 2);
+  EXPECT_EQ(layer.redundantExperts, 2);
   EXPECT_TRUE(layer.deferFinalize);
   EXPECT_TRUE(layer.sharedExpertGate);
   EXPECT_TRUE(layer.expertMap);
@@ -178,10 +178,11 @@ TEST(LayerJson, Version) {
 TEST(LayerJson, MisspeltWords) {
   EXPECT_EQ(refused({{"num_experts", nullptr}, {"num_expert", 8}}),
             "in.json: $.num_experts: expected an integer from 1 to 65536, got "
-            "nothing; is the unknown field \"num_expert\" meant?");
+            "nothing; did you mean it by \"num_expert\"?");
   EXPECT_EQ(refused({{"num_experts", nullptr}, {"colour", 8}}),
             "in.json: $.num_experts: expected an integer from 1 to 65536, got "
-            "nothing");
+            "nothing\n" +
+                refused({{"colour", 8}}));
   for (const auto &[word, meant] :
        {std::pair<std::string, std::string>("swiglu", "silu"),
         {"silu_nomul", "silu_no_mul"}}) {

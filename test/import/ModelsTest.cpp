@@ -26,7 +26,7 @@ using namespace moec::compiler::testing;
 namespace {
 
 std::string textOf(const LayerDescription &layer) {
-  std::string text = fmt::format("{}/{} {}x{}", layer.topK, layer.numExperts,
+  std::string text = fmt::format("{}/{} {}x{}", layer.topK, layer.experts,
                                  layer.hidden, layer.intermediate);
   const auto add = [&](bool given, std::string_view word) {
     if (given)

@@ -24,6 +24,10 @@ std::string refused(const json &changes, const ImportOptions &options = {}) {
   return refusalOf(layerText(changes), options);
 }
 
+LayerDescription accepted() {
+  return *readDescription(layerText(), "in.json", {});
+}
+
 TEST(Refusals, FieldsThatThisFormatHasNot) {
   const std::pair<const char *, const char *> ofLayer[] = {
       {"num_logical_experts",
@@ -70,6 +74,55 @@ TEST(Refusals, LayerJson) {
   options.accumulate = "half";
   EXPECT_EQ(refused({}, options),
             "in.json: --accumulate=half: expected f32 or fast");
+}
+
+TEST(Refusals, AllMistakesOfALayerJson) {
+  EXPECT_EQ(
+      refused({{"num_experts", -1},
+               {"experts_per_token", 9},
+               {"hidden_dim", nullptr},
+               {"hiden_dim", 64},
+               {"has_bias", "yes"},
+               {"colour", 1},
+               {"moe_parallel_config", {{"tp_size", 0}, {"tp_rank", 1}}}}),
+      "in.json: $.num_experts: expected an integer from 1 to 65536, got "
+      "the number -1\n"
+      "in.json: $.hidden_dim: expected an integer from 1 to 1048576, got "
+      "nothing; did you mean it by \"hiden_dim\"?\n"
+      "in.json: $.has_bias: expected true or false, got the string "
+      "\"yes\"\n"
+      "in.json: $.moe_parallel_config.tp_size: expected an integer from "
+      "1 to 65536, got the number 0\n" +
+          refused({{"colour", 1}}));
+  EXPECT_EQ(refused({{"num_expert_group", 4}, {"topk_group", 5}}),
+            "in.json: $.topk_group: expected an integer from 0 to 4, got the "
+            "number 5");
+}
+
+TEST(Refusals, AllMistakesOfAConfig) {
+  EXPECT_EQ(refusalOf(changed("qwen3-30b-a3b", {{"num_experts", nullptr},
+                                                {"num_expert", 128},
+                                                {"num_experts_per_tok", "8"},
+                                                {"norm_topk_prob", 1},
+                                                {"moe_colour", 1}})),
+            "in.json: $.num_experts: expected an integer from 1 to 65536, got "
+            "nothing; did you mean it by \"num_expert\"?\n"
+            "in.json: $.num_experts_per_tok: expected an integer from 1 to "
+            "65536, got the string \"8\"\n"
+            "in.json: $.norm_topk_prob: expected true or false, got the number "
+            "1\n"
+            "in.json: $.moe_colour: Qwen3MoeForCausalLM has no such key that "
+            "moec knows, and its name says that it may change the layer; if it "
+            "does not, pass --ignore-field=moe_colour");
+}
+
+TEST(Refusals, MessagesHaveTheInputsWords) {
+  const Words words = accepted().origin.words;
+  EXPECT_EQ(inWords("'top_k' must be at most the 8 experts, and 'hidden' is "
+                    "no top_groups, x_top_k or 'rows'",
+                    words),
+            "'experts_per_token' must be at most the 8 experts, and "
+            "'hidden_dim' is no topk_group, x_top_k or 'rows'");
 }
 
 TEST(Refusals, LimitsOfActivations) {

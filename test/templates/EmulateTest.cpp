@@ -106,8 +106,8 @@ struct Kind {
     Stage stage;
     stage.op = "quantize";
     stage.attributes = {{"emulates", element},
-                        {"group_rows", std::max<int64_t>(rows, 0)},
-                        {"group_columns", std::max<int64_t>(columns, 0)},
+                        {"group_rows", rows},
+                        {"group_columns", columns},
                         {"dynamic", dynamic}};
     if (*rule)
       stage.attributes["scale_rule"] = rule;

@@ -29,7 +29,7 @@ public:
   Input() : context(makeRegistry(), mlir::MLIRContext::Threading::DISABLED) {}
 
   Result<void> read(const CommandOptions &options) {
-    auto imported = importFile(options.input, options.import, context);
+    auto imported = importFile(options.input, options.import, context, &words);
     if (!imported)
       return imported.takeError();
     module = std::move(*imported);
@@ -44,7 +44,10 @@ public:
       return Error{ErrorCode::Refused,
                    "expected --arch=NAME[,NAME...] (`moec list archs`) with an "
                    "input that names no target, got none"};
-    return lower(*module, phase, options);
+    Result<void> done = lower(*module, phase, options);
+    if (!done)
+      return Error{done.error().code, inWords(done.error().message, words)};
+    return done;
   }
 
   mlir::ModuleOp get() { return *module; }
@@ -56,6 +59,7 @@ private:
     return registry;
   }
   mlir::MLIRContext context;
+  Words words;
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 

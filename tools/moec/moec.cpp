@@ -31,7 +31,6 @@ namespace {
 
 /// The options that compile and explain share.
 void addInputOptions(CLI::App &command, CommandOptions &options) {
-  ImportOptions &import = options.import;
   CompileOptions &compile = options.compile;
   command
       .add_option("INPUT", options.input,
@@ -47,41 +46,16 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
                      "the GPU that ranges and schedules assume (moec list "
                      "gpus); if absent the one that is here, else the arch's "
                      "own");
-  command.add_option("--scheme", import.scheme,
-                     "quantization scheme (moec list schemes)");
-  command.add_option("--dtype", import.dtype,
-                     "type of activations: bf16, f16 or f32");
-  command.add_option("--logits-dtype", import.logitsDtype,
-                     "type of the router's logits, bf16, f16 or f32; if absent "
-                     "as the model computes them, else as activations");
-  command.add_option("--weights-dtype", import.weightsDtype,
-                     "weights are stored as floats of this type, bf16, f16 or "
-                     "f32, and quantized by the scheme at load");
-  command.add_option("--accumulate", import.accumulate,
-                     "how products of 8-bit operands are added: f32, or fast, "
-                     "as the tensor cores do");
-  command.add_option("--tp", import.tp, "ranks that share each expert")
-      ->check(tools::countFrom(1));
-  command.add_option("--pcp", import.pcp, "prefill-context parallel ranks")
-      ->check(tools::countFrom(1));
-  command.add_option("--dp", import.dp, "data parallel ranks")
-      ->check(tools::countFrom(1));
-  command.add_flag("--ep", import.ep,
-                   "spread whole experts over all ranks (dp * pcp * tp)");
-  command.add_option("--sp", import.sp,
-                     "ranks that split a sequence's tokens: 1, or those of tp");
-  command.add_option("--placement", import.placement,
-                     "of experts on ranks: linear or round_robin");
-  command.add_option("--all-to-all", import.allToAll,
-                     "the transport between ranks with tokens of their own");
-  command.add_option("--rank", import.rank,
-                     "the rank to compile for, (dp_rank * pcp + pcp_rank) * "
-                     "tp + tp_rank");
-  command.add_flag("--no-shared-experts", import.noSharedExperts,
-                   "the caller computes the model's shared experts");
-  command.add_option("--layer", import.layer,
-                     "the layer of the model; its first with experts if "
-                     "absent");
+  forEachImportOption(options.import, [&](const std::string &name, auto &value,
+                                          const char *help) {
+    if constexpr (std::is_same_v<decltype(value), bool &>)
+      command.add_flag("--" + name, value, help);
+    else
+      command.add_option("--" + name, value, help);
+  });
+  for (const char *count : {"--tp", "--pcp", "--dp"})
+    command.get_option(count)->check(tools::countFrom(1));
+  command.get_option("--ignore-field")->delimiter(',');
   command
       .add_option("--max-tokens", compile.maxTokens, "the most tokens of a run")
       ->capture_default_str()
@@ -92,10 +66,14 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
                      "forces an engine (moec list engines)");
   command.add_option("--tuned", compile.tunedFile,
                      "a file of measured schedules, before those built in");
-  command
-      .add_option("--ignore-field", import.ignoreFields,
-                  "a key of config.json without influence on the layer")
-      ->delimiter(',');
+  command.add_flag("--mlir-print-ir-after-all", compile.printIrAfterAll,
+                   "prints the IR behind each pass to standard error");
+  command.add_flag("--mlir-timing", compile.timePasses,
+                   "prints the time of each pass to standard error");
+  command.add_option("--mlir-pass-pipeline-crash-reproducer",
+                     compile.crashReproducer,
+                     "a file for a pass that fails; moec-opt --run-reproducer "
+                     "repeats it");
   command.add_option("-o", options.output,
                      "where to write; '-' is standard output");
 }

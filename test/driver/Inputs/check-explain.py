@@ -29,3 +29,10 @@ for target in report["targets"]:
                 assert kernel["pipeline_stages"] >= 2
                 assert len(kernel["tile"]) == 3 if kernel["engine"] != "gemv" else "tile" not in kernel
     assert last == report["max_tokens"] == 65536
+    summary = target["summary"]
+    assert (summary["scheme"], summary["computed"]) == ("bf16", "native")
+    assert summary["weight_bytes"] == 8 * 3 * 14336 * 4096 * 2
+    assert [row["tokens"] for row in summary["at"]] == [1, 1024, 8192]
+    assert all(row["workspace_bytes"] > 0 for row in summary["at"])
+    assert [row["tokens"] for row in summary["ranges"]] == [row["tokens"] for row in target["variants"]]
+    assert summary["ranges"][-1]["engines"] == [target["engine"]]

@@ -1,0 +1,127 @@
+//===- ExplainSummary.cpp - the end of a report ---------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Says how a scheme is computed, the memory that it takes, and which engine
+// serves how many tokens.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/ExplainSummary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+using namespace moec;
+using nlohmann::ordered_json;
+
+static constexpr int64_t kTokens[] = {1, 1024, 8192};
+
+/// "i4 of 1 x 128", say: what one operand is stored as.
+static std::string operandText(const ordered_json &operand) {
+  std::string text = operand.value("element_type", "");
+  if (const auto group = operand.find("group");
+      group != operand.end() && group->size() == 2)
+    text += fmt::format(" in groups of {} x {}", (*group)[0].dump(),
+                        (*group)[1].dump());
+  return text;
+}
+
+/// The scheme's name, or what its descriptors say.
+static std::string schemeText(const ordered_json &quant) {
+  if (const std::string name = quant.value("name", ""); !name.empty())
+    return name;
+  return fmt::format("of its own (activations {}, weights {})",
+                     operandText(quant.value("a1", ordered_json())),
+                     operandText(quant.value("w1", ordered_json())));
+}
+
+/// The engines of a variant's matmuls, in their order.
+static ordered_json enginesOf(const ordered_json &variant) {
+  ordered_json engines = ordered_json::array();
+  for (const ordered_json &kernel : variant["kernels"])
+    if (kernel.contains("engine") && kernel.contains("pipeline_stages") &&
+        std::find(engines.begin(), engines.end(), kernel["engine"]) ==
+            engines.end())
+      engines.push_back(kernel["engine"]);
+  return engines;
+}
+
+ordered_json compiler::summaryOf(const ordered_json &target,
+                                 const Manifest &manifest,
+                                 const Target &compiled, int64_t sms) {
+  ordered_json summary;
+  summary["scheme"] = schemeText(manifest.layer.value("quant", ordered_json()));
+  const std::string realization = target.value("realization", "");
+  summary["computed"] = realization.empty() ? "native" : realization;
+  // Runs read the packed copy of a weight that has one.
+  int64_t bytes = 0;
+  for (const ordered_json &weight : target["weights"]) {
+    const bool isPacked = std::any_of(
+        compiled.pack.begin(), compiled.pack.end(), [&](const Pack &pack) {
+          return std::find(pack.from.begin(), pack.from.end(),
+                           weight["name"]) != pack.from.end();
+        });
+    if (!isPacked)
+      bytes += weight.value("bytes", int64_t(0));
+  }
+  summary["weight_bytes"] = bytes;
+  summary["ranges"] = ordered_json::array();
+  for (const ordered_json &variant : target["variants"])
+    summary["ranges"].push_back(
+        {{"tokens", variant["tokens"]}, {"engines", enginesOf(variant)}});
+  summary["at"] = ordered_json::array();
+  for (const int64_t tokens : kTokens)
+    for (const Variant &variant : compiled.variants) {
+      if (tokens < variant.minTokens || tokens > variant.maxTokens ||
+          variant.minSms > sms)
+        continue;
+      Symbols symbols;
+      symbols.tokens = tokens;
+      symbols.maxTokens = manifest.maxTokens;
+      symbols.smCount = sms;
+      if (Result<int64_t> rows = manifest.rows.evaluate(symbols))
+        symbols.rows = *rows;
+      ordered_json row = {{"tokens", tokens}, {"variant", variant.name}};
+      if (Result<int64_t> size = variant.workspaceBytes.evaluate(symbols))
+        row["workspace_bytes"] = *size;
+      summary["at"].push_back(std::move(row));
+      break;
+    }
+  return summary;
+}
+
+std::string compiler::summaryText(const ordered_json &summary,
+                                  std::string (*sizeText)(int64_t)) {
+  std::string text =
+      fmt::format("  in short: scheme {}, {}; weights {}\n",
+                  summary["scheme"].get<std::string>(),
+                  summary["computed"].get<std::string>(),
+                  sizeText(summary["weight_bytes"].get<int64_t>()));
+  std::string workspaces;
+  for (const ordered_json &row : summary["at"])
+    if (row.contains("workspace_bytes"))
+      workspaces += fmt::format("{}{} at {}", workspaces.empty() ? "" : ", ",
+                                sizeText(row["workspace_bytes"].get<int64_t>()),
+                                row["tokens"].dump());
+  text += fmt::format("    workspace by tokens: {}\n", workspaces);
+  std::string ranges;
+  const ordered_json &all = summary["ranges"];
+  for (size_t i = 0; i < all.size(); ++i) {
+    // Ranges with the same engines are one.
+    const ordered_json first = all[i]["tokens"][0];
+    while (i + 1 < all.size() && all[i + 1]["engines"] == all[i]["engines"])
+      ++i;
+    std::string engines;
+    for (const ordered_json &engine : all[i]["engines"])
+      engines += fmt::format("{}{}", engines.empty() ? "" : " and ",
+                             engine.get<std::string>());
+    ranges += fmt::format("{}{} at {} to {}", ranges.empty() ? "" : ", ",
+                          engines, first.dump(), all[i]["tokens"][1].dump());
+  }
+  return text + fmt::format("    engines by tokens: {}\n", ranges);
+}
