@@ -161,8 +161,9 @@ void Emitter::addMembers() {
         "k" + llvm::convertToCamelFromSnakeCase(name, /*capitalizeFirst=*/true);
     if (auto flag = mlir::dyn_cast<mlir::BoolAttr>(fact))
       config.flag(member, flag.getValue());
-    else
-      config.number(member, cast<mlir::IntegerAttr>(fact).getInt());
+    else // a whole extent is 0 in a Config
+      config.number(
+          member, std::max<int64_t>(cast<mlir::IntegerAttr>(fact).getInt(), 0));
   });
 }
 

@@ -74,8 +74,10 @@ static Result<CudaDriver> openDriver() {
 
 Result<const CudaDriver *> CudaDriver::get() {
   // The driver stays open: unloading libcuda is not supported by NVIDIA.
-  static const CudaDriver driver = TRY(openDriver());
-  return &driver;
+  static const Result<CudaDriver> driver = openDriver();
+  if (!driver)
+    return driver.error();
+  return &*driver;
 }
 
 Result<void> CudaDriver::upload(CUdeviceptr to, const void *from,

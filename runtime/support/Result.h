@@ -135,7 +135,8 @@ private:
 } // namespace moec
 
 /// The value of a Result. Its error is returned from this function instead. It
-/// stands alone, behind `=` or behind `return`, never within an expression.
+/// stands alone, behind `=` or behind `return`, never within an expression, and
+/// never behind the `=` of a static variable, which would be left half made.
 #define TRY(...)                                                               \
   ({                                                                           \
     auto tried = (__VA_ARGS__);                                                \
