@@ -460,6 +460,8 @@ constexpr int64_t kInterleave = 8;
 /// One CTA sorts the logits of a token; permute counts in tables of experts.
 constexpr int64_t kMaxExperts = 1024;
 constexpr int64_t kMaxTopK = 32;
+/// Tensor maps have strides below 2^40 bytes: of w13 of one expert in f32.
+constexpr int64_t kMaxColumns = int64_t(1) << 18;
 
 LogicalResult checkSizes(moe::LayerOp layer) {
   const moe::DescriptorAttr a1 = layer.getQuant().getA1();
@@ -479,9 +481,10 @@ LogicalResult checkSizes(moe::LayerOp layer) {
     int64_t size, multiple, most;
   };
   const SizeRule rules[] = {
-      {"hidden", layer.getWidth(), elements, 0},
+      {"hidden", layer.getWidth(), elements, kMaxColumns},
       {"intermediate (of this rank)", intermediate,
-       layer.isGated() ? std::max(elements, kInterleave) : elements, 0},
+       layer.isGated() ? std::max(elements, kInterleave) : elements,
+       kMaxColumns},
       {"experts", std::max(layer.getRoutedExperts(), layer.getStoredExperts()),
        1, kMaxExperts},
       {"top_k", layer.getPairsOfToken(), 1, kMaxTopK},
@@ -496,7 +499,7 @@ LogicalResult checkSizes(moe::LayerOp layer) {
                                  Twine(rule.multiple) +
                                  " (pieces of 16 bytes; nothing is padded)");
     }
-    if (rule.most != 0 && rule.size > rule.most) {
+    if (rule.size > rule.most) {
       failed = true;
       (void)compiler::refuse(layer, "size_not_supported",
                              rule.name + " is " + Twine(rule.size) +

@@ -16,7 +16,6 @@
 
 #include "compiler/engine/Engine.h"
 #include "compiler/passes/Passes.h"
-#include "compiler/engine/Engine.h"
 #include "compiler/plan/ProgramValues.h"
 
 #include "mlir/IR/BuiltinOps.h"

@@ -14,12 +14,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Gemv.h"
-#include "compiler/engine/Slices.h"
-#include "compiler/passes/Passes.h"
 #include "compiler/engine/Engine.h"
 #include "compiler/engine/Gemv.h"
 #include "compiler/engine/Slices.h"
+#include "compiler/passes/Passes.h"
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"

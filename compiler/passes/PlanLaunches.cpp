@@ -147,8 +147,7 @@ void Planner::planSlices() {
 
 void Planner::planCombine() {
   const int64_t hidden = findStage<moe::CombineOp>(kernel).getWidth();
-  const int64_t columns =
-      cast<moe::CombineScheduleAttr>(schedule).getColumns();
+  const int64_t columns = cast<moe::CombineScheduleAttr>(schedule).getColumns();
   columnBlocks = llvm::divideCeil(hidden, columns);
   label = fmt::format("1x{}", columns);
   grid = symbol("tokens") * Expression(columnBlocks);

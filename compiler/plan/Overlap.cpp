@@ -22,7 +22,7 @@ static moe::KernelOp kernelOf(moe::LaunchOp launch) {
   return {};
 }
 
-/// What a launch binds to a field of its kernel, or null.
+/// The value that a launch binds to a field of its kernel, or null.
 static Value boundTo(moe::LaunchOp launch, moe::KernelOp kernel,
                      StringRef field) {
   for (auto [name, value] :

@@ -240,7 +240,7 @@ static void addValue(std::vector<WorkspaceValue> &values, WorkspaceValue made) {
 
 std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
   Smallest smallest;
-  // What stays inside a kernel takes no workspace.
+  // A value that stays inside a kernel takes no workspace.
   auto leaves = [](Value value) {
     return llvm::any_of(value.getUsers(), [](Operation *user) {
       return isa<moe::YieldOp>(user);

@@ -26,7 +26,7 @@ namespace moec::compiler {
 
 /// "bf16", "i32": a type as manifests spell it.
 std::string elementTypeName(mlir::Type type);
-/// Of a tensor.
+/// The same of the elements of a tensor.
 std::string elementTypeOf(mlir::Value value);
 /// Bytes of one element of whole bytes.
 int64_t elementBytes(llvm::StringRef elementType);
@@ -68,7 +68,7 @@ GemvProblem gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens);
 MatmulProblem slicesProblem(moe::GroupedMatmulOp matmul, moe::CombineOp combine,
                             int64_t tokens);
 
-/// What the epilogue of a matmul's kernel leaves: the result of the activation,
+/// The value that the epilogue of a matmul leaves: that of the activation,
 /// if there is one, before it is quantized.
 mlir::Value resultOfMatmul(moe::KernelOp kernel);
 /// How many columns of it share a scale where the matmul's kernel quantizes it
@@ -94,7 +94,7 @@ struct WorkspaceValue {
 /// where it may share one.
 inline constexpr llvm::StringLiteral kApart = "moe.apart";
 
-/// What a kernel of slices keeps in memory while it runs.
+/// The data that a kernel of slices keeps in memory while it runs.
 inline constexpr llvm::StringLiteral kSlices = "slices";
 
 /// The workspace of a program whose kernels are formed, by first use.

@@ -376,3 +376,8 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts: zero experts have the ids behind the others; accepted: shared experts beside this layer (--no-shared-experts, option no_shared_experts of moec_compile_config, or a layer JSON without n_shared_experts)}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<longcat>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, zero_experts = 4, num_shared_experts = 1}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [size_not_supported]: hidden is 262152; accepted: at most 262144}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 262152, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
