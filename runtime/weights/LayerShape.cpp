@@ -13,6 +13,7 @@
 #include "runtime/weights/LoadWeights.h"
 
 #include "runtime/package/ElementTypes.h"
+#include "runtime/package/Stages.h"
 #include "runtime/support/JsonReader.h"
 
 #include <algorithm>
@@ -47,21 +48,14 @@ public:
     if (error.empty())
       error = fmt::format("layer.{}: expected {}", path, what);
   }
-  int64_t integer(std::string_view path, int64_t least) {
+  /// Products of two such fit 64 bits.
+  int64_t integer(std::string_view path, int64_t least,
+                  int64_t most = INT32_MAX) {
     const json *node = find(path);
-    // Products of two such fit 64 bits.
-    constexpr int64_t kMost = INT32_MAX;
-    if (node &&
-        (node->is_number_unsigned()
-             ? node->get<uint64_t>() > uint64_t(kMost)
-             : node->is_number_integer() && node->get<int64_t>() > kMost)) {
-      fail(path, "an integer below 2^31");
-      return least;
-    }
-    if (node && node->is_number_integer() && node->get<int64_t>() >= least)
-      return node->get<int64_t>();
-    fail(path, fmt::format("an integer of at least {}", least));
-    return least;
+    const auto value = node ? integerIn(*node, least, most) : std::nullopt;
+    if (!value)
+      fail(path, fmt::format("an integer from {} to {}", least, most));
+    return value.value_or(least);
   }
   int64_t integerOr(std::string_view path, int64_t otherwise) {
     return find(path) ? integer(path, otherwise) : otherwise;
@@ -113,7 +107,7 @@ Result<LayerShape> LayerShape::read(const json &layer) {
   LayerShape made;
   if (const json *name = reader.find("name"); name && name->is_string())
     made.name = *name;
-  made.experts = reader.integer("num_experts", 1);
+  made.experts = reader.integer("num_experts", 1, kMostExperts);
   made.shared = reader.integerOr("n_shared_experts", 0);
   made.zeroExperts = reader.integerOr("routing.zero_experts", 0);
   made.localBegin = reader.integer("local_experts.begin", 0);

@@ -54,11 +54,16 @@ TEST(LayerShape, Refused) {
   json described = layer();
   described.erase("hidden_size");
   EXPECT_EQ(errorOf(described),
-            "layer.hidden_size: expected an integer of at least 1");
+            "layer.hidden_size: expected an integer from 1 to 2147483647");
   described = layer();
   described["local_experts"]["stride"] = int64_t(1) << 62;
+  EXPECT_EQ(
+      errorOf(described),
+      "layer.local_experts.stride: expected an integer from 1 to 2147483647");
+  described = layer();
+  described["num_experts"] = 1 << 22;
   EXPECT_EQ(errorOf(described),
-            "layer.local_experts.stride: expected an integer below 2^31");
+            "layer.num_experts: expected an integer from 1 to 65536");
   described = layer();
   described["local_experts"]["count"] = 3;
   EXPECT_EQ(errorOf(described),
