@@ -61,11 +61,7 @@ void compiler::emitSlices(moe::KernelOp kernel,
   config.type("Mma",
               fmt::format("{}<{}>", findEngine(numbers.engine)->row.policy,
                           cppType(matmul.getLhs())));
-  config.open("Schedule");
-  config.number("kTileM", numbers.tileM);
-  config.number("kTileN", numbers.tileN);
-  config.number("kTileK", numbers.tileK);
-  config.number("kStages", numbers.stages);
+  openSchedule(numbers, config);
   config.number("kBuffers", numbers.buffers);
   config.number("kOtherWarpgroups", numbers.producerWarps / 4);
   config.number("kProducerRegisters", numbers.producerRegisters);

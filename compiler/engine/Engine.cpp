@@ -135,3 +135,11 @@ std::string compiler::describe(const Schedule &s) {
                      s.tileN, s.tileK, s.stages,
                      findEngine(s.engine)->warps(s));
 }
+
+void compiler::openSchedule(const Schedule &schedule, ConfigPrinter &config) {
+  config.open("Schedule");
+  config.number("kTileM", schedule.tileM);
+  config.number("kTileN", schedule.tileN);
+  config.number("kTileK", schedule.tileK);
+  config.number("kStages", schedule.stages);
+}

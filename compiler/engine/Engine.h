@@ -186,6 +186,9 @@ int64_t occupancy(const MatmulProblem &problem, const Schedule &schedule,
 /// are "warps 4+8", and "warps 4+8 of tokens" where operands are not swapped.
 std::string describe(const Schedule &schedule);
 
+/// Opens the nested struct of a Config with the tile and the stages.
+void openSchedule(const Schedule &schedule, ConfigPrinter &config);
+
 /// The engines themselves: Engines.inc lists the files.
 namespace engines {
 #define MOEC_ENGINE(name) const Engine &name();

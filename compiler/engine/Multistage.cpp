@@ -196,11 +196,7 @@ void Multistage::addConfig(const MmaOperands &operands,
                                  operands.native    ? ", true, true"
                                  : operands.byGroup ? ", true"
                                                     : ""));
-  config.open("Schedule");
-  config.number("kTileM", schedule.tileM);
-  config.number("kTileN", schedule.tileN);
-  config.number("kTileK", schedule.tileK);
-  config.number("kStages", schedule.stages);
+  openSchedule(schedule, config);
   config.number("kWarpsM", schedule.warpsM);
   config.number("kWarpsN", schedule.warpsN);
   config.number("kGroupM", schedule.groupM);

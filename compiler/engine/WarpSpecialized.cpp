@@ -212,11 +212,7 @@ void WarpSpecialized::addConfig(const MmaOperands &operands,
     choices = fmt::format(", {}, {}", fast, atoms);
   config.type("Mma",
               fmt::format("{}<{}{}>", row.policy, operands.type, choices));
-  config.open("Schedule");
-  config.number("kTileM", schedule.tileM);
-  config.number("kTileN", schedule.tileN);
-  config.number("kTileK", schedule.tileK);
-  config.number("kStages", schedule.stages);
+  openSchedule(schedule, config);
   config.number("kGroupM", schedule.groupM);
   config.number("kProducerWarps", schedule.producerWarps);
   config.number("kConsumerWarps", schedule.consumerWarps);

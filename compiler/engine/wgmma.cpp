@@ -60,18 +60,22 @@ struct Row {
   Measured measured;
 };
 
-/// Best first. Tiles of 32 and 128 rows of 16-bit operands, and of 16 rows of
-/// large experts, are there for who asks for them: those of small experts run
-/// beside each other. Where the weight of an expert outgrows the L2, tiles
-/// share it while it passes; where it is small, the column tiles of down share
-/// the rows.
-/// A tile of few tokens and short weight rows is read faster than its ends are
-/// done with: there it is four warpgroups wide, and where groups are quantized,
-/// so that two column tiles of one are multiplied at a time and not in turn.
-/// Where k is short, an epilogue is as long as the multiplies: it hides behind
-/// those of a second CTA. Where scales change along k and tokens are many,
-/// adding sums takes as long as multiplying: least where a thread has few
-/// tokens.
+/// Best first. Rows for 16-bit operands:
+///
+/// * Tiles of 32 and 128 rows, and of 16 rows of large experts, serve only
+///   those who ask for them. Tiles of small experts run beside each other.
+/// * Tiles share a weight that is larger than the L2 cache while it passes. If
+///   it is small, the column tiles of down share the rows.
+///
+/// Rows for 8-bit operands:
+///
+/// * Short weight rows of few tokens are read faster than a tile starts and
+///   ends. Such a tile is four warpgroups wide. So is one that quantizes
+///   groups: two of its column tiles are multiplied at a time.
+/// * An epilogue takes as long as the multiplies if k is short. A second CTA
+///   hides it.
+/// * Sums take as long as multiplies if scales change along k and tokens are
+///   many. A thread with few tokens takes least.
 // clang-format off
 constexpr Row kRows[] = {
     {.elementBytes = 2, .tileM = 16, .mostFirst = 8 << 20, .stages = 10, .measured = kDecode},

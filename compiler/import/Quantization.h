@@ -14,26 +14,12 @@
 #ifndef MOEC_COMPILER_IMPORT_QUANTIZATION_H
 #define MOEC_COMPILER_IMPORT_QUANTIZATION_H
 
-#include "compiler/import/LayerDescription.h"
-#include "runtime/support/JsonReader.h"
+#include "compiler/import/QuantizationReaders.h"
 
 #include <string>
 #include <vector>
 
 namespace moec::compiler {
-
-/// What a config says of the experts' weights.
-struct ExpertQuantization {
-  QuantDescription quant; ///< says nothing after an error
-  /// A row of StoredLayouts.h.
-  std::string storedLayout = "rows";
-  /// Rows of k are in groups that g_idx says.
-  bool groupIndex = false;
-  /// Shared experts are left as they are.
-  bool sharedDiffer = false;
-  /// Layers that are left as they are, experts and all.
-  std::vector<int64_t> plainLayers;
-};
 
 /// `quant` reads the object "quantization_config"; `ignored` are keys that the
 /// user declares to be without influence.

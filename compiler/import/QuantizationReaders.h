@@ -5,18 +5,32 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the readers of a quantization_config share, and those that have a file
-// of their own. Defaults are those of the formats' own classes, which the
-// readers name.
+// The readers of a quantization_config share these functions; two readers have
+// a file of their own. Defaults are those of the formats' own classes, which
+// the readers name.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOEC_COMPILER_IMPORT_QUANTIZATIONREADERS_H
 #define MOEC_COMPILER_IMPORT_QUANTIZATIONREADERS_H
 
-#include "compiler/import/Quantization.h"
+#include "compiler/import/LayerDescription.h"
+#include "runtime/support/JsonReader.h"
 
 namespace moec::compiler {
+
+/// The quantization of the experts' weights, as a config says it.
+struct ExpertQuantization {
+  QuantDescription quant; ///< says nothing after an error
+  /// A row of StoredLayouts.h.
+  std::string storedLayout = "rows";
+  /// Rows of k are in groups that g_idx says.
+  bool groupIndex = false;
+  /// Shared experts are left as they are.
+  bool sharedDiffer = false;
+  /// Layers that are left as they are, experts and all.
+  std::vector<int64_t> plainLayers;
+};
 
 /// Larger groups and blocks are no sizes of a layer.
 inline constexpr int64_t kMaxBlock = 1 << 20;
@@ -43,6 +57,9 @@ DescriptorDescription scaledOperand(std::string_view element, int64_t rows,
 /// out. An activation without an element type is what the layer's input is.
 QuantDescription describeQuantization(DescriptorDescription activations,
                                       DescriptorDescription weights);
+
+/// Whether a value switches off what its key names.
+bool saysNothing(const nlohmann::json &value);
 
 /// A key that may stand in the config, but only with the value that means
 /// nothing ("null", "false", ...).

@@ -125,7 +125,8 @@ void Planner::planMatmul() {
     grid = Expression(cluster()) * grid;
 }
 
-/// As many CTAs as the GPU holds; fewer where there are fewer results.
+/// The grid has as many CTAs as the GPU holds, or fewer if there are fewer
+/// results.
 void Planner::planFewTokens() {
   const int64_t warps = schedule.getThreads() / 32;
   sharedBytes =
@@ -136,7 +137,7 @@ void Planner::planFewTokens() {
                               matmul.getN() / (gated ? 2 : 1), warps)));
 }
 
-/// As many CTAs as the GPU holds.
+/// The grid has as many CTAs as the GPU holds.
 void Planner::planSlices() {
   sharedBytes = slicesSharedBytes(
       slicesProblem(matmul, findStage<moe::CombineOp>(kernel), 0),

@@ -25,7 +25,7 @@ Schedule scheduleOf(moe::ScheduleAttr attribute);
 moe::ScheduleAttr attributeOf(mlir::MLIRContext *context,
                               const Schedule &schedule, bool programmatic,
                               bool split);
-/// That of a kernel that multiplies and combines in slices.
+/// The attribute of a kernel that multiplies and combines in slices.
 moe::ScheduleAttr attributeOfSlices(mlir::MLIRContext *context,
                                     const Schedule &schedule,
                                     bool programmatic);

@@ -12,7 +12,7 @@
 
 #include "runtime/support/Descriptor.h"
 
-#include "runtime/support/Files.h"
+#include "runtime/support/Paths.h"
 
 #include <algorithm>
 #include <cerrno>

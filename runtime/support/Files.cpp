@@ -1,5 +1,4 @@
-//===- Files.cpp - reading and writing files ---------------------------------
-//===//
+//===- Files.cpp - reading and writing files ------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -25,12 +24,6 @@
 
 using namespace moec;
 namespace fs = std::filesystem;
-
-Error moec::fileError(std::string_view what, std::string_view path) {
-  // std::system_category is thread-safe, unlike strerror.
-  return {ErrorCode::FileSystem, "{} '{}': {}", what, path,
-          std::system_category().message(errno)};
-}
 
 static Error codeError(std::string_view what, std::string_view path,
                        const std::error_code &code) {
@@ -181,35 +174,4 @@ Result<void> moec::removeAll(const std::string &path) {
 Result<std::vector<std::string>> moec::listFiles(const std::string &path) {
   Descriptor folder = TRY(openFolder(path));
   return listFilesAt(folder, path);
-}
-
-std::string moec::joinPath(std::string_view folder, std::string_view name) {
-  if (folder.empty())
-    return std::string(name);
-  std::string path(folder);
-  if (path.back() != '/')
-    path += '/';
-  return path.append(name);
-}
-
-std::string moec::parentFolder(std::string_view path) {
-  size_t slash = path.rfind('/');
-  if (slash == std::string_view::npos)
-    return ".";
-  return std::string(slash == 0 ? "/" : path.substr(0, slash));
-}
-
-bool moec::isContainedPath(std::string_view path) {
-  if (path.empty() || path.find('\\') != std::string_view::npos ||
-      path.find('\0') != std::string_view::npos)
-    return false;
-  while (true) {
-    size_t slash = path.find('/');
-    std::string_view part = path.substr(0, slash);
-    if (part.empty() || part == "." || part == "..")
-      return false;
-    if (slash == std::string_view::npos)
-      return true;
-    path.remove_prefix(slash + 1);
-  }
 }

@@ -1,4 +1,4 @@
-//===- Files.h - reading and writing files -------------*- C++ -*- ===//
+//===- Files.h - reading and writing files ----------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -15,6 +15,7 @@
 #ifndef MOEC_RUNTIME_SUPPORT_FILES_H
 #define MOEC_RUNTIME_SUPPORT_FILES_H
 
+#include "runtime/support/Paths.h"
 #include "runtime/support/Result.h"
 
 #include <cstdint>
@@ -23,9 +24,6 @@
 #include <vector>
 
 namespace moec {
-
-/// `<what> '<path>': <text of errno>`, with code FileSystem.
-Error fileError(std::string_view what, std::string_view path);
 
 bool fileExists(const std::string &path);
 bool isRegularFile(const std::string &path);
@@ -70,15 +68,6 @@ Result<void> removeAll(const std::string &path);
 /// Paths of all that is no folder below `path`, links among them, relative to
 /// it, with '/', sorted.
 Result<std::vector<std::string>> listFiles(const std::string &path);
-
-/// "a/b" + "c" = "a/b/c"; "" + "c" = "c".
-std::string joinPath(std::string_view folder, std::string_view name);
-/// Everything before the last '/', "." if there is none.
-std::string parentFolder(std::string_view path);
-
-/// Whether `path` is relative, stays inside its folder and is spelled in the
-/// one normal way: no empty part, no "." or "..", no backslash, no NUL.
-bool isContainedPath(std::string_view path);
 
 } // namespace moec
 

@@ -67,13 +67,6 @@ ALLOWED = {
 }
 # Rooms in which no file needs itself: a source and its header are one file.
 ACYCLIC = ("dialect/", "compiler/", "runtime/", "tools/")
-# One topic in two files.
-ALLOWED_CIRCLES = (
-    # Descriptors list folders as files do, and files are read by descriptors.
-    {"runtime/support/Descriptor", "runtime/support/Files"},
-    # The readers of foreign quantizations call the common parts of the first.
-    {"compiler/import/Quantization", "compiler/import/QuantizationReaders"},
-)
 # Opened with dlopen; their headers would make a build need a toolkit.
 TOOLKIT = re.compile(r"^(cuda(_\w+)?\.h|nvrtc\.h|nccl\.h|nvJitLink\.h|cuda/.*)$")
 ROOMS = ("dialect/", "compiler/", "runtime/", "templates/", "test/", "bench/", "examples/", "tools/")
@@ -99,7 +92,7 @@ def circles(root, files):
         reached[start] = seen
     for start, its in includes.items():
         for path, number, name in its:
-            if name != start and start in reached.get(name, ()) and {start, name} not in ALLOWED_CIRCLES:
+            if name != start and start in reached.get(name, ()):
                 yield Finding(path, number, f'includes "{name}.h", which needs {start}: two files that need each other are one, or three')
 
 

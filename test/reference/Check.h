@@ -30,12 +30,11 @@ namespace moec::reference {
 /// than the larger of their own size and their row's root mean square.
 inline constexpr double kRowFactor = 2.5;
 inline constexpr double kElementFactor = 16;
-/// With fewer values of the intermediate behind it the whole is judged as a row
-/// is: one rounding to bf16 moves a value by
-/// up to 2^-8, 1.6 times the bound of bf16, and only the mean over many is 2^-8
-/// / sqrt(12). Rows count as often as others of their norm would have to stand
-/// beside them, (sum of squares)^2 / (sum of fourth powers): of four tokens one
-/// may carry all.
+/// The whole is judged as a row is with fewer values of the intermediate behind
+/// it than this. One rounding to bf16 moves a value by up to 2^-8, 1.6 times
+/// the bound of bf16; only the mean over many is 2^-8 / sqrt(12). A row of
+/// large norm counts for more: the number of even rows is (sum of squares)^2 /
+/// (sum of fourth powers) of the norms.
 inline constexpr double kFewValues = 1024;
 /// The root mean square of n errors scatters by 0.45 / sqrt(n) of itself where
 /// each is uniform, as an error of rounding is. The bound of the whole grows by

@@ -1,0 +1,101 @@
+//===- QuantizationReaders.cpp - the parts that formats share -------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/import/QuantizationReaders.h"
+
+#include "compiler/import/Vocabulary.h"
+#include "dialect/catalog/Schemes.h"
+
+#include <fmt/format.h>
+
+using namespace moec;
+using namespace moec::compiler;
+using nlohmann::json;
+
+std::string moec::compiler::orScheme() {
+  return fmt::format("another scheme of the expert weights is named with "
+                     "--scheme= (known: {})",
+                     listOf(schemeNames(), "and", false));
+}
+
+std::string moec::compiler::knownScheme(JsonReader &reader,
+                                        std::string_view key,
+                                        std::string_view scheme) {
+  if (catalog::find(catalog::kSchemes, scheme))
+    return std::string(scheme);
+  reader.refuse(key, fmt::format("means scheme {}, which has no row in "
+                                 "dialect/catalog/Schemes.h; {}",
+                                 scheme, orScheme()));
+  return "";
+}
+
+std::optional<std::pair<int64_t, int64_t>>
+moec::compiler::readBlockShape(JsonReader &reader, std::string_view key) {
+  const std::vector<int64_t> block = reader.integersOr(key, {}, 1, kMaxBlock);
+  if (block.size() == 2)
+    return std::pair(block[0], block[1]);
+  if (!block.empty())
+    reader.expected(key, "two integers, rows and columns that share a scale");
+  return std::nullopt;
+}
+
+DescriptorDescription moec::compiler::scaledOperand(std::string_view element,
+                                                    int64_t rows,
+                                                    int64_t columns,
+                                                    std::string_view scale,
+                                                    bool isDynamic) {
+  DescriptorDescription operand;
+  operand.element = element;
+  operand.group = {rows, columns};
+  operand.scale = scale;
+  operand.dynamic = isDynamic;
+  return operand;
+}
+
+static bool isSame(const DescriptorDescription &spelled,
+                   const catalog::SchemeDescriptor &row) {
+  if (spelled.scale.empty())
+    return row.scale.empty();
+  return spelled.element == row.element && spelled.scale == row.scale &&
+         spelled.group ==
+             std::vector<int64_t>{row.groupRows, row.groupColumns} &&
+         spelled.dynamic == row.dynamic &&
+         spelled.secondScale == row.secondScale &&
+         spelled.zeroPoint == row.zeroPoint &&
+         spelled.scaleRule == row.scaleRule &&
+         spelled.secondPerToken == row.secondPerToken;
+}
+
+QuantDescription
+moec::compiler::describeQuantization(DescriptorDescription activations,
+                                     DescriptorDescription weights) {
+  QuantDescription quant;
+  for (const catalog::Scheme &row : catalog::kSchemes)
+    if (quant.scheme.empty() && !row.w1.scale.empty() &&
+        isSame(activations, row.a1) && isSame(activations, row.a2) &&
+        isSame(weights, row.w1) && isSame(weights, row.w2))
+      quant.scheme = row.name;
+  if (!quant.scheme.empty())
+    return quant;
+  quant.a1 = quant.a2 = std::move(activations);
+  quant.w1 = quant.w2 = std::move(weights);
+  return quant;
+}
+
+bool moec::compiler::saysNothing(const json &value) {
+  return value.is_null() || value == false ||
+         (value.is_structured() && value.empty()) ||
+         (value.is_string() && value.get_ref<const std::string &>().empty());
+}
+
+void moec::compiler::expectNothing(JsonReader &reader, std::string_view key,
+                                   std::string_view otherwise) {
+  const json *field = reader.find(key);
+  if (field && !saysNothing(*field))
+    reader.refuse(key, fmt::format("expected {}, got {}; {}", otherwise,
+                                   describeJson(*field), orScheme()));
+}

@@ -1,0 +1,37 @@
+//===- Paths.h - paths as text ----------------------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Joins and splits paths without a look at the file system, and says what the
+// system has against one.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_SUPPORT_PATHS_H
+#define MOEC_RUNTIME_SUPPORT_PATHS_H
+
+#include "runtime/support/Result.h"
+
+#include <string>
+#include <string_view>
+
+namespace moec {
+
+/// `<what> '<path>': <text of errno>`, with code FileSystem.
+Error fileError(std::string_view what, std::string_view path);
+
+/// "a/b" + "c" = "a/b/c"; "" + "c" = "c".
+std::string joinPath(std::string_view folder, std::string_view name);
+/// Everything before the last '/', "." if there is none.
+std::string parentFolder(std::string_view path);
+
+/// Whether `path` is relative, stays inside its folder and is spelled in the
+/// one normal way: no empty part, no "." or "..", no backslash, no NUL.
+bool isContainedPath(std::string_view path);
+
+} // namespace moec
+
+#endif // MOEC_RUNTIME_SUPPORT_PATHS_H
