@@ -24,7 +24,7 @@
 
 namespace moec::moe {
 
-/// One of a grouped matmul: a row of Engines.h multiplies.
+/// The schedule of a grouped matmul. An engine, a row of Engines.h, multiplies.
 struct MatmulSchedule {
   std::string engine;
   llvm::SmallVector<int64_t, 3> tile; ///< m, n, k
@@ -36,13 +36,13 @@ struct MatmulSchedule {
   bool operator==(const MatmulSchedule &) const = default;
 };
 
-/// Every warp copies and multiplies.
+/// The schedule of an engine whose warps all copy and multiply.
 struct WarpsSchedule : MatmulSchedule {
   llvm::SmallVector<int64_t, 2> warps; ///< m, n
   bool operator==(const WarpsSchedule &) const = default;
 };
 
-/// Some warps copy and the others multiply.
+/// The roles of warps: some copy, and the others multiply.
 struct Roles {
   int64_t producerWarps = 0, consumerWarps = 0;
   llvm::SmallVector<int64_t, 2> registers; ///< of producers, of consumers
@@ -56,7 +56,7 @@ struct RolesSchedule : MatmulSchedule, Roles {
   bool operator==(const RolesSchedule &) const = default;
 };
 
-/// One of the second matmul and combine by one kernel.
+/// The schedule of one kernel for the second matmul and combine.
 struct SlicesSchedule : Roles {
   llvm::SmallVector<int64_t, 3> tile; ///< m, n, k
   int64_t stages = 0;
@@ -65,14 +65,14 @@ struct SlicesSchedule : Roles {
   bool operator==(const SlicesSchedule &) const = default;
 };
 
-/// One of the two kernels of a few tokens.
+/// The schedule of either kernel of the few-token path.
 struct GemvSchedule {
   int64_t stages = 0, blockTokens = 0, threads = 0;
   bool programmatic = false;
   bool operator==(const GemvSchedule &) const = default;
 };
 
-/// One of the kernels without a matmul, but for combine.
+/// The schedule of a kernel without a matmul, except combine.
 struct BlockSchedule {
   int64_t blockTokens = 0, threads = 0;
   llvm::SmallVector<int64_t, 3> cluster; ///< x, y, z

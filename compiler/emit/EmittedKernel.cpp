@@ -23,6 +23,23 @@ using mlir::StringRef;
 using namespace moec;
 using namespace moec::compiler;
 
+std::string KernelText::source(std::string_view entry) const {
+  return fmt::format(R"(#include "{}"
+
+{}
+{}
+static_assert(moe::sharedBytes<Config>() == {},
+              "manifest and kernel disagree on shared memory");
+
+extern "C" __global__ void __launch_bounds__({}, {})
+{}(const __grid_constant__ Args args) {{
+  {}<Config>(args);
+}}
+)",
+                     include, arguments.text(), config.text(), sharedBytes,
+                     threads, minCtasPerSm, entry, function);
+}
+
 std::string compiler::schemeName(moe::ProgramOp program) {
   return program.getScheme().value_or("custom").str();
 }

@@ -12,7 +12,8 @@
 #ifndef MOEC_COMPILER_EMIT_EMITTEDKERNEL_H
 #define MOEC_COMPILER_EMIT_EMITTEDKERNEL_H
 
-#include "compiler/emit/ConfigPrinter.h"
+#include "compiler/emit/ArgumentBlock.h"
+#include "compiler/engine/ConfigPrinter.h"
 #include "dialect/Moe.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -21,6 +22,22 @@
 #include <vector>
 
 namespace moec::compiler {
+
+/// The source of a kernel before its name is known: a function of the kernel
+/// alone, without paths, dates and versions. Equal kernels have equal cache
+/// keys.
+struct KernelText {
+  std::string include;  ///< "moe/kernel/route.cuh"
+  std::string function; ///< "moe::route"
+  ArgumentLayout arguments;
+  ConfigPrinter config;
+  int64_t threads = 0;
+  int64_t minCtasPerSm = 1;
+  int64_t sharedBytes = 0;
+
+  /// The whole source with the entry called `entry`.
+  std::string source(std::string_view entry) const;
+};
 
 struct EmittedKernel {
   std::string kind;   ///< grouped_matmul, route, ...

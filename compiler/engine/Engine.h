@@ -18,7 +18,7 @@
 #ifndef MOEC_COMPILER_ENGINE_ENGINE_H
 #define MOEC_COMPILER_ENGINE_ENGINE_H
 
-#include "compiler/engine/Config.h"
+#include "compiler/engine/ConfigPrinter.h"
 #include "compiler/engine/Problem.h"
 #include "dialect/catalog/Engines.h"
 

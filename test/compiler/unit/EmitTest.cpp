@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/emit/ConfigPrinter.h"
+#include "compiler/emit/EmittedKernel.h"
 #include "compiler/emit/TemplateLibrary.h"
 #include "compiler/plan/Embedded.h"
 

@@ -1,4 +1,4 @@
-//===- Config.h - members of a kernel's Config ------------------*- C++ -*-===//
+//===- ConfigPrinter.h - members of a kernel's Config -----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_ENGINE_CONFIG_H
-#define MOEC_COMPILER_ENGINE_CONFIG_H
+#ifndef MOEC_COMPILER_ENGINE_CONFIGPRINTER_H
+#define MOEC_COMPILER_ENGINE_CONFIGPRINTER_H
 
 #include <cstdint>
 #include <string>
@@ -45,4 +45,4 @@ private:
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_ENGINE_CONFIG_H
+#endif // MOEC_COMPILER_ENGINE_CONFIGPRINTER_H

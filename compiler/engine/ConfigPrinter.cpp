@@ -1,4 +1,4 @@
-//===- Config.cpp - members of a kernel's Config --------------------------===//
+//===- ConfigPrinter.cpp - members of a kernel's Config -------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Config.h"
+#include "compiler/engine/ConfigPrinter.h"
 
 #include <fmt/format.h>
 
