@@ -183,28 +183,41 @@ void mutate(ordered_json &root, Random &random) {
 
 } // namespace
 
-static std::string textOf(const ordered_json &document, size_t mostBytes) {
-  std::string text =
+/// The newest result and its document. libFuzzer changes most results again,
+/// so that most texts need no parsing.
+static struct {
+  std::string text;
+  ordered_json document;
+} newest;
+
+static ordered_json documentOf(std::string_view text) {
+  if (text == newest.text)
+    return newest.document;
+  return ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+static std::string textOf(ordered_json document, size_t mostBytes) {
+  newest.text =
       document.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-  return text.size() > mostBytes ? "" : text;
+  newest.document = std::move(document);
+  return newest.text.size() > mostBytes ? "" : newest.text;
 }
 
 std::string fuzz::mutateJson(std::string_view text, size_t mostBytes,
                              unsigned seed) {
-  ordered_json document =
-      ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  ordered_json document = documentOf(text);
   if (document.is_discarded())
     return "";
   Random random(seed);
   for (size_t left = 1 + below(random, 3); left > 0; --left)
     mutate(document, random);
-  return textOf(document, mostBytes);
+  return textOf(std::move(document), mostBytes);
 }
 
 std::string fuzz::crossJson(std::string_view text, std::string_view other,
                             size_t mostBytes, unsigned seed) {
-  ordered_json document = ordered_json::parse(text, nullptr, false);
-  ordered_json from = ordered_json::parse(other, nullptr, false);
+  ordered_json document = documentOf(text);
+  ordered_json from = documentOf(other);
   std::vector<Place> places, sources;
   if (!document.is_discarded())
     collect(document, places);
@@ -222,5 +235,5 @@ std::string fuzz::crossJson(std::string_view text, std::string_view other,
                         .key()] = *source.value;
   else
     *place.value = *source.value;
-  return textOf(document, mostBytes);
+  return textOf(std::move(document), mostBytes);
 }
