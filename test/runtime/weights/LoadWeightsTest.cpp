@@ -65,6 +65,10 @@ TEST(LayerShape, Refused) {
   EXPECT_EQ(errorOf(described),
             "layer.num_experts: expected an integer from 1 to 65536");
   described = layer();
+  described["n_shared_experts"] = 1 << 23;
+  EXPECT_EQ(errorOf(described),
+            "layer.n_shared_experts: expected an integer from 0 to 65536");
+  described = layer();
   described["local_experts"]["count"] = 3;
   EXPECT_EQ(errorOf(described),
             "layer.local_experts: expected experts of the layer");
