@@ -26,10 +26,10 @@ static LogicalResult verifyOrder(Operation *op, StringRef name, Value order) {
 }
 
 LogicalResult PermuteColumnsOp::verify() {
-  if (bool(getRows()) != bool(getTopK()))
-    return emitOpError() << "'top_k' must be given with a gather, and with it "
+  if (bool(getRows()) != bool(getPairs()))
+    return emitOpError() << "'pairs' must be given with a gather, and with it "
                             "alone";
-  if ((getTopK() && failed(expectPositive(*this, "top_k", *getTopK()))) ||
+  if ((getPairs() && failed(expectPositive(*this, "pairs", *getPairs()))) ||
       failed(verifyOrder(*this, "order", getOrder())) ||
       failed(expect(*this, "offsets", getOffsets(), {getNumExperts() + 1},
                     i32(*this))) ||

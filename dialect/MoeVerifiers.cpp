@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace moec::moe;
 using namespace moec::moe::detail;
 
-/// Ids are [tokens, top_k]; top_k of a value that has been checked to be so.
+/// Ids are [tokens, pairs]; pairs of a value that has been checked to be so.
 static int64_t columns(Value value) { return tensor(value).getDimSize(1); }
 
 /// Ids of the caller's, in 32 or 64 bits.
@@ -177,14 +177,14 @@ LogicalResult PermuteOp::verify() {
   if (failed(verifyLocal(*this)) ||
       failed(expectRank(*this, "topk_ids", getTopkIds(), 2)))
     return failure();
-  const int64_t topK = columns(getTopkIds());
+  const int64_t pairs = columns(getTopkIds());
   const Type integer = i32(*this);
-  if (failed(expect(*this, "topk_ids", getTopkIds(), {kAny, topK}, integer)) ||
+  if (failed(expect(*this, "topk_ids", getTopkIds(), {kAny, pairs}, integer)) ||
       failed(expect(*this, "block_counts", getBlockCounts(),
                     {kAny, getExperts()}, integer)) ||
       failed(expect(*this, "rows", getRows(), {kAny}, integer)) ||
       failed(
-          expect(*this, "positions", getPositions(), {kAny, topK}, integer)) ||
+          expect(*this, "positions", getPositions(), {kAny, pairs}, integer)) ||
       failed(expect(*this, "offsets", getOffsets(), {local + 1}, integer)) ||
       failed(expect(*this, "tiles", getTiles(), {kAny, 4}, integer)) ||
       failed(verifyTileCount(*this, getTileCount())))
@@ -402,12 +402,12 @@ LogicalResult CombineOp::verify() {
       failed(expectRank(*this, "positions", getPositions(), 2)))
     return failure();
   const int64_t hidden = columns(getPartials());
-  const int64_t topK = columns(getPositions());
+  const int64_t pairs = columns(getPositions());
   if (failed(expect(*this, "partials", getPartials(), {kAny, hidden})) ||
-      failed(expect(*this, "positions", getPositions(), {kAny, topK},
+      failed(expect(*this, "positions", getPositions(), {kAny, pairs},
                     i32(*this))) ||
       (getTopkWeights() &&
-       failed(expect(*this, "topk_weights", getTopkWeights(), {kAny, topK},
+       failed(expect(*this, "topk_weights", getTopkWeights(), {kAny, pairs},
                      f32(*this)))))
     return failure();
   if (getIdentity() && !getTopkWeights())
@@ -418,7 +418,7 @@ LogicalResult CombineOp::verify() {
   if (getIdentity() &&
       (failed(expect(*this, "identity", getIdentity(), {kAny, hidden})) ||
        failed(
-           expect(*this, "topk_ids", getTopkIds(), {kAny, topK}, i32(*this)))))
+           expect(*this, "topk_ids", getTopkIds(), {kAny, pairs}, i32(*this)))))
     return failure();
   if (getResidual() &&
       failed(expect(*this, "residual", getResidual(), {kAny, hidden},
