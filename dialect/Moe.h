@@ -81,6 +81,9 @@ struct LayerTensor {
 const LayerTensor *findTensor(llvm::ArrayRef<LayerTensor> tensors,
                               llvm::StringRef name);
 
+/// Adds the integers, numbers, words and flags that ODS declares and `op` has.
+void addDeclaredAttributes(mlir::Operation *op, mlir::NamedAttrList &to);
+
 /// The fields of #moe.parallel.
 struct Parallel {
   int64_t tp = 1, tpRank = 0;

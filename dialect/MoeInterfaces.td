@@ -52,7 +52,13 @@ def Moe_StageOpInterface : OpInterface<"StageOpInterface"> {
         return ConcreteOp::getODSResults()[group].rtrim('?');
       }]>,
     InterfaceMethod<"Adds the attributes that a manifest has: integers, numbers, words and flags; a unit is null.",
-      "void", "addStageAttributes", (ins "::mlir::NamedAttrList &":$attributes)>
+      "void", "addStageAttributes", (ins "::mlir::NamedAttrList &":$attributes), "", [{
+        addDeclaredAttributes($_op, attributes);
+      }]>,
+    InterfaceMethod<"Whether the leading `?` of a result is tokens. Else it is rows, or what passes know of the op.",
+      "bool", "isOfTokens", (ins "::mlir::OpResult":$result), "", [{
+        return false;
+      }]>
   ];
 }
 

@@ -70,17 +70,11 @@ void LayerOp::print(OpAsmPrinter &printer) {
     printer << " = ";
     printer.printAttributeWithoutType(value);
   };
+  const DictionaryAttr defaults = getDefaults();
   for (StringRef name : optionNames()) {
     Attribute value = (*this)->getAttr(name);
-    // Options with a textual default are always set.
-    const bool isDefault =
-        (name == getGateUpOrderAttrName() &&
-         getGateUpOrder() == "gate_first") ||
-        (name == getAccumulateAttrName() && getAccumulate() == "f32") ||
-        (name == getStoredLayoutAttrName() && getStoredLayout() == "rows") ||
-        (name == getActivationFormatAttrName() &&
-         getActivationFormat() == "standard");
-    if (value && !isDefault)
+    // Options with a default are always set.
+    if (value && value != defaults.get(name))
       print(name, value);
   }
   for (NamedAttribute attr : (*this)->getDiscardableAttrs())
@@ -88,6 +82,12 @@ void LayerOp::print(OpAsmPrinter &printer) {
   printer.decreaseIndent();
   printer.printNewline();
   printer << '}';
+}
+
+DictionaryAttr LayerOp::getDefaults() {
+  Properties options;
+  populateDefaultProperties((*this)->getName(), options);
+  return cast<DictionaryAttr>(getPropertiesAsAttr(getContext(), options));
 }
 
 /// Types of what goes in and out: what the scheme reads, and plain floats.

@@ -146,6 +146,17 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     bool isGated() { return getActivation().isGated(); }
+    /// Options that the manifest's layer has by the same names: flags, and those
+    /// that have a default. '?' follows one that it has only where it is another.
+    static ::llvm::ArrayRef<::llvm::StringRef> getManifestOptions() {
+      static constexpr ::llvm::StringRef words[] = {"accumulate", "activation_format?",
+        "apply_router_weight_on_input", "batch_invariant", "defer_finalize", "eplb",
+        "expert_map", "gate_up_order", "group_index?", "has_bias", "input_quantized",
+        "lora", "residual", "shared_expert_gate"};
+      return words;
+    }
+    /// The options that have a default, with it.
+    ::mlir::DictionaryAttr getDefaults();
     /// The width of x and of the experts' outputs.
     int64_t getWidth() { return getLatentHidden().value_or(0) > 0 ? *getLatentHidden() : getHidden(); }
     /// Experts that routing may end at, replicas counted.

@@ -94,51 +94,9 @@ static void printFields(OpAsmPrinter &printer, Operation *,
 #include "dialect/MoeOps.cpp.inc"
 
 //===----------------------------------------------------------------------===//
-// Names of results, as they are printed
+// Names of results that no stage of a kernel makes, as they are printed
 //===----------------------------------------------------------------------===//
 
-void RouteOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getTopkIds(), "ids");
-  setName(getTopkWeights(), "weights");
-}
-void CountOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getBlockCounts(), "block_counts");
-}
-void PermuteOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getRows(), "rows");
-  setName(getPositions(), "positions");
-  setName(getOffsets(), "offsets");
-  setName(getTiles(), "tiles");
-  setName(getTileCount(), "tile_count");
-  setName(getCounts(), "counts");
-}
-void BatchOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getTiles(), "tiles");
-  setName(getTileCount(), "tile_count");
-}
-void AmaxOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getBlockAmax(), "amax");
-}
-void QuantizeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getData(), "q");
-  if (getScale())
-    setName(getScale(), "scale");
-}
-void DequantizeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getData(), "dequantized");
-}
-void PermuteColumnsOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getResult(), "ordered");
-}
-void GroupedMatmulOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getResult(), isFirst() ? "h" : "y");
-}
-void ActivateOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getResult(), "t");
-}
-void CombineOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getOut(), "out");
-}
 void PackOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), "packed");
 }

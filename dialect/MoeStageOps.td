@@ -33,14 +33,24 @@ class Moe_Word<dag values, int index> {
 }
 
 // A stage of a kernel. `own`: the methods of the interface that the op defines
-// in place of the usual ones. Members of the class go to `members`.
+// in C++ in place of the usual ones. Members of the class go to `members`.
+// Constraints of operands and results are its verifier, unless it has one
+// besides (hasVerifier).
 class Moe_StageOp<string mnemonic, list<Trait> traits = [], list<string> own = []>
-    : Moe_ValueOp<mnemonic, !listconcat(traits, [
-        DeclareOpInterfaceMethods<Moe_StageOpInterface, own>])> {
+    : Moe_Op<mnemonic, !listconcat(traits, [
+        OpAsmOpInterface, DeclareOpInterfaceMethods<Moe_StageOpInterface, own>])> {
   list<string> operandWords = !foldl([]<string>, !range(!size(arguments)), words, index,
     !if(!initialized(!getdagarg<TypeConstraint>(arguments, index)),
         !listconcat(words, [Moe_Word<arguments, index>.word]), words));
   list<string> resultWords = !foreach(index, !range(!size(results)), Moe_Word<results, index>.word);
+  // Results as they are printed, where the names of ODS are too long.
+  list<string> printedResults = !foreach(index, !range(!size(results)), !getdagname(results, index));
+  code nameResults = [{
+      static constexpr ::llvm::StringRef words[] = {"}] # !interleave(printedResults, "\", \"") # [{"};
+      for (auto [group, word] : ::llvm::enumerate(words))
+        for (::mlir::Value result : getODSResults(unsigned(group)))
+          setName(result, word);
+    }];
   code members = [{}];
   let extraClassDeclaration = [{
     static ::llvm::ArrayRef<::llvm::StringRef> getODSOperands() {
@@ -51,10 +61,11 @@ class Moe_StageOp<string mnemonic, list<Trait> traits = [], list<string> own = [
       static constexpr ::llvm::StringRef words[] = {"}] # !interleave(resultWords, "\", \"") # [{"};
       return words;
     }
+    void getAsmResultNames(::mlir::OpAsmSetValueNameFn setName) { }] # nameResults # [{ }
   }] # members;
 }
 
-def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments]> {
+def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments], ["addStageAttributes"]> {
   let summary = "ids and weights of the experts that each token takes";
   let description = [{
     `top_k` distinct experts a token, by the method of `routing`, from the
@@ -121,14 +132,17 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments]> {
     attr-dict `:` functional-type(operands, results)
   }];
   let members = [{
+    bool isOfTokens(::mlir::OpResult) { return true; }
     /// Experts that the method chooses among.
     int64_t getNumExperts() { return getLogits() ? ::llvm::cast<::mlir::RankedTensorType>(getLogits().getType()).getDimSize(1) : int64_t(*getExperts()); }
     /// Columns of the map of replicas.
     int64_t getReplicaSlots() { return ::llvm::cast<::mlir::RankedTensorType>(getLogicalToPhysical().getType()).getDimSize(1); }
   }];
+  let printedResults = ["ids", "weights"];
+  let hasVerifier = 1;
 }
 
-def Moe_CountOp : Moe_StageOp<"count", [Pure]> {
+def Moe_CountOp : Moe_StageOp<"count", [Pure], ["addStageAttributes"]> {
   let summary = "how many pairs each expert has, per block of tokens";
   let description = [{
     From ids [tokens, pairs] to counts [blocks, experts], a block being
@@ -161,9 +175,10 @@ def Moe_CountOp : Moe_StageOp<"count", [Pure]> {
     int64_t getFirstLocal() { return getLocalBegin().value_or(0); }
     int64_t getNumLocal() { return getLocalExperts().value_or(getExperts()); }
   }];
+  let hasVerifier = 1;
 }
 
-def Moe_PermuteOp : Moe_StageOp<"permute", [Pure]> {
+def Moe_PermuteOp : Moe_StageOp<"permute", [Pure], ["addStageAttributes"]> {
   let summary = "pairs sorted by expert, and the tiles of rows to multiply";
   let description = [{
     A pair is (token, k), its index token * pairs + k. Results:
@@ -214,6 +229,7 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure]> {
     (`capacity` `=` $capacity^)? $topk_ids `,` $block_counts attr-dict `:` functional-type(operands, results)
   }];
   let members = [{
+    bool isOfTokens(::mlir::OpResult result) { return result == getPositions(); }
     /// The experts that this rank holds.
     int64_t getFirstLocal() { return getLocalBegin().value_or(0); }
     int64_t getNumLocal() { return getLocalExperts().value_or(getExperts()); }
@@ -224,9 +240,10 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure]> {
     /// Zeros behind the number of tiles.
     int64_t getCounters() { return ::mlir::cast<::mlir::RankedTensorType>(getTileCount().getType()).getDimSize(0) - 1; }
   }];
+  let hasVerifier = 1;
 }
 
-def Moe_BatchOp : Moe_StageOp<"batch", [Pure]> {
+def Moe_BatchOp : Moe_StageOp<"batch", [Pure], ["addStageAttributes"]> {
   let summary = "the tiles of rows that come batched by expert";
   let description = [{
     Where rows come dispatched, [experts, slots] of them with a count of each
@@ -258,9 +275,10 @@ def Moe_BatchOp : Moe_StageOp<"batch", [Pure]> {
     /// By which the rows of an expert's tiles may differ from full ones.
     int64_t getStepOfRows() { return getRowStep().value_or(getTileRows()); }
   }];
+  let hasVerifier = 1;
 }
 
-def Moe_AmaxOp : Moe_StageOp<"amax", [Pure, AttrSizedOperandSegments]> {
+def Moe_AmaxOp : Moe_StageOp<"amax", [Pure, AttrSizedOperandSegments], ["addStageAttributes"]> {
   let summary = "the largest magnitude of each block of rows";
   let description = [{
     One number for each `block_rows` rows, from which `moe.quantize` takes a
@@ -291,9 +309,14 @@ def Moe_AmaxOp : Moe_StageOp<"amax", [Pure, AttrSizedOperandSegments]> {
     (`offsets` $offsets^)? (`counts` $expert_num_tokens^)?
     attr-dict `:` functional-type(operands, results)
   }];
+  let members = [{
+    bool isOfTokens(::mlir::OpResult) { return !getOffsets() && !getExpertNumTokens() && !getRowWeights(); }
+  }];
+  let printedResults = ["amax"];
+  let hasVerifier = 1;
 }
 
-def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments]> {
+def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments], ["addStageAttributes"]> {
   let summary = "values as a descriptor says, with their scales";
   let description = [{
     The result is quantized as `descriptor` says; a static scale comes as an
@@ -340,12 +363,15 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments]> {
     attr-dict `:` functional-type(operands, results)
   }];
   let members = [{
+    bool isOfTokens(::mlir::OpResult) { return !getOffsets() && !getExpertNumTokens() && !getRowWeights(); }
     /// Whether the data are not codes, but what codes stand for.
     bool isEmulated();
   }];
+  let printedResults = ["q", "scale"];
+  let hasVerifier = 1;
 }
 
-def Moe_DequantizeOp : Moe_StageOp<"dequantize", [Pure, AttrSizedOperandSegments]> {
+def Moe_DequantizeOp : Moe_StageOp<"dequantize", [Pure, AttrSizedOperandSegments], ["addStageAttributes"]> {
   let summary = "what codes of activations that come quantized stand for";
   let description = [{
     data = input * scale (* second_scale), in f32, rounded once to 16 bits. The
@@ -373,9 +399,14 @@ def Moe_DequantizeOp : Moe_StageOp<"dequantize", [Pure, AttrSizedOperandSegments
     $descriptor $input `scale` $scale (`second_scale` $second_scale^)?
     (`counts` $expert_num_tokens^)? attr-dict `:` functional-type(operands, results)
   }];
+  let members = [{
+    bool isOfTokens(::mlir::OpResult) { return !getExpertNumTokens(); }
+  }];
+  let printedResults = ["dequantized"];
+  let hasVerifier = 1;
 }
 
-def Moe_PermuteColumnsOp : Moe_StageOp<"permute_columns", [Pure]> {
+def Moe_PermuteColumnsOp : Moe_StageOp<"permute_columns", [Pure], ["addStageAttributes"]> {
   let summary = "rows with their columns in the order of their expert's weight";
   let description = [{
     Of sorted row r of expert e, as `offsets` say, result[r, c] is
@@ -402,9 +433,11 @@ def Moe_PermuteColumnsOp : Moe_StageOp<"permute_columns", [Pure]> {
     int64_t getNumExperts() { return ::llvm::cast<::mlir::RankedTensorType>(getOrder().getType()).getDimSize(0); }
     int64_t getColumns() { return ::llvm::cast<::mlir::RankedTensorType>(getOrder().getType()).getDimSize(1); }
   }];
+  let printedResults = ["ordered"];
+  let hasVerifier = 1;
 }
 
-def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandSegments]> {
+def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandSegments], ["addStageAttributes"]> {
   let summary = "each tile of rows times its expert's weight, transposed";
   let description = [{
     result[r, n] = sum over k of lhs[row of r, k] * rhs[expert of r, n, k]
@@ -475,9 +508,11 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     /// The scales of the lhs change along k.
     bool scalesByGroup() { return getLhsScale() && getLhsDescriptor()->getGroup()[1] > 0; }
   }];
+  let nameResults = [{ setName(getResult(), isFirst() ? "h" : "y"); }];
+  let hasVerifier = 1;
 }
 
-def Moe_ActivateOp : Moe_StageOp<"activate", [Pure, AttrSizedOperandSegments], ["getOperandName"]> {
+def Moe_ActivateOp : Moe_StageOp<"activate", [Pure, AttrSizedOperandSegments], ["addStageAttributes", "getOperandName"]> {
   let summary = "the activation between the two matmuls";
   let description = [{
     A gated activation halves the columns: with `interleave` = n, n gate
@@ -513,9 +548,11 @@ def Moe_ActivateOp : Moe_StageOp<"activate", [Pure, AttrSizedOperandSegments], [
     (`numbers` `(` $numbers^ `)`)?
     attr-dict `:` functional-type(operands, results)
   }];
+  let printedResults = ["t"];
+  let hasVerifier = 1;
 }
 
-def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments]> {
+def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments], ["addStageAttributes"]> {
   let summary = "each token's weighted sum over its experts";
   let description = [{
     out[t] = sum over k = 0, 1, ... of weights[t, k] * partials[positions[t, k]],
@@ -542,10 +579,12 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments]> {
     (`identity` `(` $identity^ `,` $topk_ids `)`)? attr-dict `:` functional-type(operands, results)
   }];
   let members = [{
+    bool isOfTokens(::mlir::OpResult) { return true; }
     /// The rows that a token brings, and the columns of each.
     int64_t getPairs() { return ::llvm::cast<::mlir::RankedTensorType>(getPositions().getType()).getDimSize(1); }
     int64_t getWidth() { return ::llvm::cast<::mlir::RankedTensorType>(getPartials().getType()).getDimSize(1); }
   }];
+  let hasVerifier = 1;
 }
 
 def Moe_DispatchOp : Moe_ValueOp<"dispatch"> {

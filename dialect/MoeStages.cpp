@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The attributes of each stage. Integers and numbers in ODS keep their names;
-// descriptors, methods and activations are taken apart.
+// Attributes of stages beside those that ODS declares as plain data:
+// descriptors, methods and activations are taken apart, and sizes are those of
+// operands.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,20 +18,28 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::moe;
 
+void moe::addDeclaredAttributes(Operation *op, NamedAttrList &to) {
+  for (StringAttr name : op->getName().getAttributeNames()) {
+    const Attribute value = op->getAttr(name);
+    const auto integer = dyn_cast_or_null<IntegerAttr>(value);
+    if (isa_and_nonnull<UnitAttr>(value))
+      to.set(name, BoolAttr::get(op->getContext(), true));
+    else if ((integer && integer.getType().isInteger(64)) ||
+             isa_and_nonnull<FloatAttr, StringAttr, BoolAttr>(value))
+      to.set(name, value);
+  }
+}
+
 namespace {
 /// Adds attributes of a stage by their names.
 class Writer {
 public:
   Writer(Operation *op, NamedAttrList &to) : builder(op->getContext()), to(to) {
-    for (StringAttr name : op->getName().getAttributeNames()) {
-      const Attribute value = op->getAttr(name);
-      const auto integer = dyn_cast_or_null<IntegerAttr>(value);
-      if ((integer && integer.getType().isInteger(64)) ||
-          isa_and_nonnull<FloatAttr>(value))
-        to.set(name, value);
-    }
+    addDeclaredAttributes(op, to);
   }
 
+  /// One that passes need and no manifest has.
+  void leaveOut(StringRef name) { to.erase(name); }
   void integer(StringRef name, int64_t value) {
     to.set(name, builder.getI64IntegerAttr(value));
   }
@@ -99,6 +108,7 @@ void PermuteOp::addStageAttributes(NamedAttrList &attributes) {
   writer.integer("local_begin", getFirstLocal());
   writer.integer("local_experts", getNumLocal());
   writer.integer("pairs", getPairs());
+  writer.leaveOut("capacity");
   if (getCounters() != 2)
     writer.integer("counters", getCounters());
 }
@@ -146,6 +156,8 @@ void PermuteColumnsOp::addStageAttributes(NamedAttrList &attributes) {
 
 void GroupedMatmulOp::addStageAttributes(NamedAttrList &attributes) {
   Writer writer(*this, attributes);
+  writer.leaveOut("gate_up");
+  writer.leaveOut("fast");
   writer.integer("n", getN());
   writer.integer("k", getK());
   writer.integer("experts", getNumExperts());

@@ -58,6 +58,7 @@ private:
   void pointer(StringRef field, StringRef type, bool written = false) {
     out.text.arguments.pointer(field, type, boundTo(field), written);
   }
+  void addOperands(moe::StageOpInterface stage);
   void addFields();
   void addConfig();
 
@@ -74,10 +75,20 @@ private:
 };
 } // namespace
 
+/// A field for each operand that the kernel does not make and that has none.
+void FewTokensEmitter::addOperands(moe::StageOpInterface stage) {
+  for (mlir::OpOperand &operand : stage->getOpOperands()) {
+    const StringRef name = stage.getOperandName(operand.getOperandNumber());
+    if (mlir::isa<mlir::BlockArgument>(operand.get()) &&
+        operand.get() != input() && !out.text.arguments.has(name))
+      pointer(name, cppType(operand.get()));
+  }
+}
+
 void FewTokensEmitter::addFields() {
   ArgumentLayout &args = out.text.arguments;
   addRoutingFields(route, boundTo, args);
-  addPlacement(route, boundTo, out);
+  addPlacement(route, out.text.config);
   if (isFirst()) {
     pointer("ids", "int", true);
     pointer("weights", "float", true);
@@ -86,21 +97,14 @@ void FewTokensEmitter::addFields() {
   pointer("lhs", cppType(input()));
   if (isFirst())
     args.rowStride("lhs_row_stride", boundTo("lhs"));
-  if (quantize && quantize.getStaticScale())
-    pointer("static_scale", "float");
-  pointer("rhs", cppType(matmul.getRhs()));
-  if (matmul.getRhsScale())
-    pointer("rhs_scale", "float");
-  if (matmul.getBias())
-    pointer("bias", cppType(matmul.getBias()));
-  if (activate && activate.getAddend())
-    pointer("addend", cppType(activate.getAddend()));
-  addNumbers(activate, [&](StringRef f, StringRef type) { pointer(f, type); });
+  if (quantize)
+    addOperands(quantize);
+  addOperands(matmul);
+  if (activate)
+    addOperands(activate);
   pointer(isFirst() ? "result" : "out", cppType(result()), true);
-  if (combine && combine.getResidual())
-    pointer("residual", cppType(combine.getResidual()));
-  if (combine && combine.getAddend())
-    pointer("addend", cppType(combine.getAddend()));
+  if (combine)
+    addOperands(combine);
 }
 
 void FewTokensEmitter::addConfig() {

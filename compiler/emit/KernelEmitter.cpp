@@ -186,7 +186,7 @@ void Emitter::emitRoute() {
   auto permute = findStage<moe::PermuteOp>(kernel);
   ArgumentLayout &args = out.text.arguments;
   addRoutingFields(route, [&](StringRef f) { return boundTo(f); }, args);
-  addPlacement(route, [&](StringRef f) { return boundTo(f); }, out);
+  addPlacement(route, out.text.config);
   pointer("topk_ids", "int", true);
   pointer("topk_weights", "float", true);
   args.pointer("ids", "int", outputOf("topk_ids"), true);

@@ -139,6 +139,22 @@ static json dataOf(mlir::Attribute attribute) {
   return nullptr;
 }
 
+/// The options that manifests call as the IR does.
+static void addOptions(moe::LayerOp layer, json &to) {
+  const mlir::DictionaryAttr defaults = layer.getDefaults();
+  for (StringRef word : moe::LayerOp::getManifestOptions()) {
+    const bool whereAnother = word.consume_back("?");
+    const mlir::Attribute usual = defaults.get(word);
+    const mlir::Attribute said = layer->getAttr(word);
+    const mlir::Attribute value = said ? said : usual;
+    if (whereAnother && value == usual)
+      continue;
+    to[word.str()] = value && !mlir::isa<mlir::UnitAttr>(value)
+                         ? dataOf(value)
+                         : json(bool(value));
+  }
+}
+
 static json layerJson(moe::LayerOp layer) {
   moe::QuantAttr quant = layer.getQuant();
   moe::ParallelAttr parallel = layer.getParallel();
@@ -168,22 +184,9 @@ static json layerJson(moe::LayerOp layer) {
         {"a2", descriptorJson(quant.getA2())},
         {"w1", descriptorJson(quant.getW1())},
         {"w2", descriptorJson(quant.getW2())}}},
-      {"gate_up_order", layer.getGateUpOrder().str()},
-      {"accumulate", layer.getAccumulate().str()},
-      {"residual", bool(layer.getResidual())},
-      {"defer_finalize", bool(layer.getDeferFinalize())},
-      {"batch_invariant", bool(layer.getBatchInvariant())},
-      {"lora", bool(layer.getLora())},
-      {"input_quantized", bool(layer.getInputQuantized())},
-      {"eplb", bool(layer.getEplb())},
       {"num_redundant_experts", layer.getRedundantExperts().value_or(0)},
-      {"expert_map", bool(layer.getExpertMap())},
       {"n_shared_experts", layer.getNumSharedExperts().value_or(0)},
-      {"shared_expert_gate", bool(layer.getSharedExpertGate())},
-      {"has_bias", bool(layer.getHasBias())},
       {"add_w2_bias", layer.getW2Bias().value_or(true)},
-      {"apply_router_weight_on_input",
-       bool(layer.getApplyRouterWeightOnInput())},
       {"communication", communicationJson(layer)},
       {"parallel",
        {{"tp_size", parallel.getTp()},
@@ -201,12 +204,9 @@ static json layerJson(moe::LayerOp layer) {
       quant.getRealization(false) == moe::Realization::Emulated)
     made["compute_type"] = elementTypeName(layer.getComputeType());
   // Written where it is another, so that older packages stay as they are.
-  if (layer.isBatched())
-    made["activation_format"] = layer.getActivationFormat().str();
   if (layer.getStoredLayout() != "rows")
     made["stored_layout"] = storedLayoutJson(layer);
-  if (layer.getGroupIndex())
-    made["group_index"] = true;
+  addOptions(layer, made);
   if (auto origin = layer->getAttrOfType<mlir::DictionaryAttr>(moe::kOrigin))
     made["origin"] = dataOf(origin);
   if (layer.quantizesWeights())

@@ -19,9 +19,7 @@ namespace moec::compiler {
 
 /// Adds the fields and members that templates/moe/routing/place.cuh lists.
 /// `boundTo`: the program's name for what is bound to a field.
-void addPlacement(moe::RouteOp route,
-                  llvm::function_ref<std::string(llvm::StringRef)> boundTo,
-                  EmittedKernel &out);
+void addPlacement(moe::RouteOp route, ConfigPrinter &config);
 
 } // namespace moec::compiler
 

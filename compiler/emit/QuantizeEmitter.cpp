@@ -74,13 +74,15 @@ void compiler::emitQuantizedResult(
     EmittedKernel &out) {
   auto quantize = findStage<moe::QuantizeOp>(kernel);
   ArgumentLayout &args = out.text.arguments;
-  if (quantize.getStaticScale())
-    args.pointer("static_scale", "float", boundTo("static_scale"));
-  // The tile list says the rows; the stage by itself has them from here.
-  const bool byCounts = bool(quantize.getExpertNumTokens());
-  const char *rows = byCounts ? "expert_num_tokens" : "offsets";
-  args.pointer(rows, "int", boundTo(rows));
-  if (byCounts)
+  // The tile list says the rows; the stage by itself has them from its
+  // operands.
+  for (mlir::OpOperand &operand : quantize->getOpOperands())
+    if (mlir::isa<mlir::BlockArgument>(operand.get())) {
+      const StringRef name =
+          quantize.getOperandName(operand.getOperandNumber());
+      args.pointer(name, cppType(operand.get()), boundTo(name));
+    }
+  if (quantize.getExpertNumTokens())
     args.size("tokens", Expression::symbol("tokens"));
   args.pointer("data", cppType(quantize.getData()), boundTo("data"), true);
   if (quantize.getScale())
@@ -100,50 +102,35 @@ void compiler::emitQuantization(
   mlir::Value input = amax ? amax.getInput() : quantize.getInput();
   mlir::Value weights = amax ? amax.getRowWeights() : quantize.getRowWeights();
   mlir::Value offsets = amax ? amax.getOffsets() : quantize.getOffsets();
-  mlir::Value counts =
-      amax ? amax.getExpertNumTokens() : quantize.getExpertNumTokens();
-  mlir::Value valid = amax ? amax.getValidTokens() : quantize.getValidTokens();
   mlir::Value staticScale = amax ? mlir::Value() : quantize.getStaticScale();
-  bool ofMaxima = amax || quantize.getBlockAmax();
   int64_t blockRows =
       amax ? int64_t(amax.getBlockRows()) : int64_t(*quantize.getBlockRows());
   int64_t columns = cast<RankedTensorType>(input.getType()).getDimSize(1);
 
   ArgumentLayout &args = out.text.arguments;
-  auto operand = [&](StringRef field, StringRef type) {
-    args.pointer(field, type, boundTo(field));
+  moe::StageOpInterface stage =
+      amax ? moe::StageOpInterface(amax) : moe::StageOpInterface(quantize);
+  // Rows are of tokens, unless offsets say them.
+  const auto addTokens = [&] {
+    if (!offsets && !joins && !args.has("tokens"))
+      args.size("tokens", Expression::symbol("tokens"));
   };
-  auto result = [&](StringRef field, StringRef type) {
-    args.pointer(field, type, boundTo(field), /*written=*/true);
-  };
-  operand("input", cppType(input));
-  args.rowStride("input_row_stride", boundTo("input"));
+  for (mlir::OpOperand &operand : stage->getOpOperands()) {
+    const StringRef name = stage.getOperandName(operand.getOperandNumber());
+    if (name == "valid_tokens")
+      addTokens();
+    args.pointer(name, cppType(operand.get()), boundTo(name));
+    if (name == "input")
+      args.rowStride("input_row_stride", boundTo(name));
+  }
+  addTokens();
+  for (mlir::OpResult result : stage->getResults()) {
+    const StringRef name = stage.getResultName(result.getResultNumber());
+    args.pointer(name, cppType(result), boundTo(name), /*written=*/true);
+  }
   const int64_t pairs =
       weights ? cast<RankedTensorType>(weights.getType()).getDimSize(1) : 1;
-  if (weights)
-    operand("row_weights", "float");
-  if (staticScale)
-    operand("static_scale", "float");
   const bool secondScale = quantize && quantize.getStaticSecondScale();
-  if (secondScale)
-    operand("static_second_scale", "float");
-  if (quantize && ofMaxima)
-    operand("block_amax", "float");
-  if (offsets)
-    operand("offsets", "int");
-  if (counts)
-    operand("expert_num_tokens", "int");
-  if (!offsets && !joins)
-    args.size("tokens", Expression::symbol("tokens"));
-  if (valid)
-    operand("valid_tokens", "int");
-  if (amax) {
-    result("block_amax", "float");
-  } else {
-    result("data", cppType(quantize.getData()));
-    if (quantize.getScale())
-      result("scale", "float");
-  }
 
   ConfigPrinter &config = out.text.config;
   config.type("Input", cppType(input));

@@ -17,31 +17,25 @@ using mlir::StringRef;
 using namespace moec;
 using namespace moec::compiler;
 
+/// Operands of which a run says the element type.
+static constexpr std::string_view kChosen =
+    "logits given_ids given_weights token_ids shared_gate";
+
 void compiler::addRoutingFields(
     moe::RouteOp route, llvm::function_ref<std::string(StringRef)> boundTo,
     ArgumentLayout &arguments) {
-  const auto pointer = [&](StringRef field, StringRef type) {
-    arguments.pointer(field, type, boundTo(field));
-  };
-  // A run says of which type it is.
-  const auto chosen = [&](StringRef field) {
-    pointer(field, "void");
-    arguments.elementType(field.str() + "_type", boundTo(field));
-  };
-  if (route.getLogits())
-    chosen("logits");
-  chosen("given_ids");
-  chosen("given_weights");
-  pointer("valid_tokens", "int");
-  arguments.size("tokens", Expression::symbol("tokens"));
-  if (route.getRoutingBias())
-    pointer("routing_bias", "float");
-  if (route.getExpertScale())
-    pointer("expert_scale", "float");
-  if (route.getTokenIds()) {
-    chosen("token_ids");
-    pointer("hash_table", "int");
+  for (mlir::OpOperand &operand : route->getOpOperands()) {
+    const StringRef name = route.getOperandName(operand.getOperandNumber());
+    const bool isChosen = catalog::hasWord(kChosen, std::string_view(name));
+    arguments.pointer(name, isChosen ? "void" : cppType(operand.get()),
+                      boundTo(name));
+    if (isChosen)
+      arguments.elementType((name + "_type").str(), boundTo(name));
+    if (name == "valid_tokens")
+      arguments.size("tokens", Expression::symbol("tokens"));
   }
+  if (!arguments.has("tokens"))
+    arguments.size("tokens", Expression::symbol("tokens"));
 }
 
 /// The row's policy, with the groups if there are any.

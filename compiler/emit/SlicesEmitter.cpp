@@ -36,19 +36,21 @@ void compiler::emitSlices(moe::KernelOp kernel,
     out.text.arguments.pointer(field, type, boundTo(field), written);
   };
   ArgumentLayout &args = out.text.arguments;
-  pointer("lhs", cppType(matmul.getLhs()));
-  pointer("tiles", "int4");
-  pointer("tile_count", "int", /*written=*/true);
-  addWeightMap(matmul, schedule, boundTo("rhs"), out);
-  if (matmul.getLhsScale()) {
-    pointer("lhs_scale", cppType(matmul.getLhsScale()));
-    pointer("rhs_scale", cppType(matmul.getRhsScale()));
+  for (mlir::OpOperand &operand : matmul->getOpOperands()) {
+    const StringRef name = matmul.getOperandName(operand.getOperandNumber());
+    if (name == "rhs")
+      addWeightMap(matmul, schedule, boundTo(name), out);
+    else
+      pointer(name, name == "tiles" ? "int4" : cppType(operand.get()),
+              /*written=*/name == "tile_count");
   }
-  if (matmul.getBias())
-    pointer("bias", cppType(matmul.getBias()));
-  args.pointer("partials", cppType(combine.getPartials()), kSlices.str(), true);
-  pointer("positions", "int");
-  pointer("topk_weights", "float");
+  for (mlir::OpOperand &operand : combine->getOpOperands()) {
+    const StringRef name = combine.getOperandName(operand.getOperandNumber());
+    if (name == "partials")
+      args.pointer(name, cppType(operand.get()), kSlices.str(), true);
+    else
+      pointer(name, cppType(operand.get()));
+  }
   args.size("tokens", Expression::symbol("tokens"));
   pointer("out", cppType(combine.getOut()), true);
 

@@ -130,6 +130,21 @@ bool fits(moe::VariantOp stages, int64_t tokens,
       });
 }
 
+/// The first stage that no kernel of a few tokens does, or "".
+StringRef stageWithoutKernel(moe::VariantOp stages) {
+  for (Operation &op : stages.getBody().front().without_terminator()) {
+    const StringRef word = op.getName().stripDialect();
+    const std::string optional = (word + "?").str();
+    if (llvm::none_of(catalog::kKernelKinds, [&](const auto &kind) {
+          return kind.routesItself &&
+                 (catalog::hasWord(kind.stages, std::string_view(word)) ||
+                  catalog::hasWord(kind.stages, optional));
+        }))
+      return word;
+  }
+  return {};
+}
+
 FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   FewTokens few;
   const moe::ReportAttr report = program.getReportAttr();
@@ -174,6 +189,10 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
       return refuse("option_not_supported",
                     fmt::format("engine '{}' does not do option '{}'",
                                 few.engine, option.str()));
+  if (const StringRef stage = stageWithoutKernel(stages); !stage.empty())
+    return refuse("stage_not_supported",
+                  fmt::format("engine '{}' has no kernel that does stage '{}'",
+                              few.engine, stage.str()));
   if (converts)
     return refuse("dtype_not_supported",
                   fmt::format("engine '{}' multiplies x as it comes, and does "

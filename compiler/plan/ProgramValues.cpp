@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A leading '?' is read as tokens, rows, blocks or tiles from the op that
-// makes the value.
+// The op that makes a value says whether its leading '?' is tokens or rows; of
+// blocks and tiles it is known here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -197,32 +197,19 @@ static Expression leadingExtent(Value inKernel, const Smallest &smallest) {
   Operation *op = inKernel.getDefiningOp();
   Expression tokens = Expression::symbol("tokens");
   Expression rows = Expression::symbol("rows");
-  if (isa<moe::RouteOp, moe::CombineOp>(op))
-    return tokens;
+  const bool ofTokens =
+      cast<moe::StageOpInterface>(op).isOfTokens(cast<OpResult>(inKernel));
+  const Expression known = ofTokens ? tokens : rows;
   if (isa<moe::CountOp>(op))
     return ceilDiv(tokens, Expression(smallest.blockTokens));
-  if (auto quantize = dyn_cast<moe::QuantizeOp>(op))
-    return quantize.getOffsets() || quantize.getExpertNumTokens() ||
-                   quantize.getRowWeights()
-               ? rows
-               : tokens;
-  if (auto dequantize = dyn_cast<moe::DequantizeOp>(op))
-    return dequantize.getExpertNumTokens() ? rows : tokens;
   if (auto amax = dyn_cast<moe::AmaxOp>(op))
-    return ceilDiv(amax.getOffsets() || amax.getExpertNumTokens() ||
-                           amax.getRowWeights()
-                       ? rows
-                       : tokens,
-                   Expression(int64_t(amax.getBlockRows())));
+    return ceilDiv(known, Expression(int64_t(amax.getBlockRows())));
   if (auto batch = dyn_cast<moe::BatchOp>(op))
     return tileCapacity(smallest.tileRows, batch.getNumLocal());
-  if (auto permute = dyn_cast<moe::PermuteOp>(op)) {
-    if (inKernel == permute.getPositions())
-      return tokens;
-    if (inKernel == permute.getTiles())
-      return tileCapacity(smallest.tileRows, permute.getNumLocal());
-  }
-  return rows;
+  if (auto permute = dyn_cast<moe::PermuteOp>(op);
+      permute && inKernel == permute.getTiles())
+    return tileCapacity(smallest.tileRows, permute.getNumLocal());
+  return known;
 }
 
 /// Adds a value, or the larger ones of its constant extents to the one of its

@@ -59,15 +59,9 @@ struct Function {
 };
 
 constexpr Function kFunctions[] = {
-    {"silu", "alpha beta limit", withNumbers<activation::Swiglu<Numbers>>,
-     plain<activation::Silu>},
-    {"gelu", "", gated<activation::Gelu>, plain<activation::Gelu>},
-    {"gelu_tanh", "", gated<activation::GeluTanh>, plain<activation::GeluTanh>},
-    {"relu2", "", gated<activation::Relu2>, plain<activation::Relu2>},
-    {"swiglustep", "limit", withNumbers<activation::SwigluStep<Numbers>>,
-     nullptr},
-    {"situ", "beta linear_beta", withNumbers<activation::Situ<Numbers>>,
-     nullptr},
+#define MOEC_ACTIVATION(name, takes, gated, plain) {name, takes, gated, plain},
+#include "runtime/host/Policies.inc"
+#undef MOEC_ACTIVATION
 };
 
 bool hasWord(std::string_view list, std::string_view word) {
@@ -156,7 +150,7 @@ Result<std::vector<int64_t>> expertsOf(KernelRun &run, const View &offsets,
 
 } // namespace
 
-Result<void> moec::host::runActivate(KernelRun &run) {
+Result<void> stages::activate(KernelRun &run) {
   const Function *function = TRY(functionOf(run));
   bool gated = run.stage->attributes.value("gated", true);
   int64_t interleave = run.integer("interleave");

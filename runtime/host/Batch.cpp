@@ -71,7 +71,7 @@ Result<std::vector<int64_t>> moec::host::readExpertCounts(KernelRun &run,
   return counts;
 }
 
-Result<void> moec::host::runBatch(KernelRun &run) {
+Result<void> stages::batch(KernelRun &run) {
   int64_t slots = TRY(run.size("tokens"));
   std::vector<int64_t> counts = TRY(readExpertCounts(run, slots));
   if (int64_t experts = run.integer("experts");

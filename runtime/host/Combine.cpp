@@ -22,7 +22,7 @@
 using namespace moec;
 using namespace moec::host;
 
-Result<void> moec::host::runCombine(KernelRun &run) {
+Result<void> stages::combine(KernelRun &run) {
   int64_t pairs = run.integer("pairs");
   int64_t hidden = run.integer("hidden");
   if (pairs < 1 || hidden < 1)

@@ -18,7 +18,7 @@
 using namespace moec;
 using namespace moec::host;
 
-Result<void> moec::host::runCount(KernelRun &run) {
+Result<void> stages::count(KernelRun &run) {
   int64_t experts = run.integer("experts");
   int64_t blockTokens = run.integer("block_tokens");
   int64_t size = TRY(run.size("tokens"));

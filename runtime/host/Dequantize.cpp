@@ -24,7 +24,7 @@ using namespace moec::host;
 /// Columns of a thread of the kernel.
 static constexpr int64_t kWidth = 8;
 
-Result<void> moec::host::runDequantize(KernelRun &run) {
+Result<void> stages::dequantize(KernelRun &run) {
   const int64_t groupRows = run.integer("group_rows");
   const int64_t groupColumns = run.integer("group_columns");
   const bool ofTensor = groupRows == -1 && groupColumns == -1;

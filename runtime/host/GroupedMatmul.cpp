@@ -149,7 +149,7 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
 
 } // namespace
 
-Result<void> moec::host::runGroupedMatmul(KernelRun &run) {
+Result<void> stages::grouped_matmul(KernelRun &run) {
   int64_t n = run.integer("n"), k = run.integer("k");
   int64_t experts = run.integer("experts");
   bool gather = run.stage->attributes.value("gather", false);

@@ -38,23 +38,9 @@ struct StageRow {
 };
 
 constexpr StageRow kStages[] = {
-    {"route", runRoute},
-    {"count", runCount},
-    {"batch", runBatch},
-    {"permute", runPermute},
-    {"permute_columns", runPermuteColumns},
-    {"grouped_matmul", runGroupedMatmul},
-    {"amax", runAmax},
-    {"quantize", runQuantize},
-    {"dequantize", runDequantize},
-    {"activate", runActivate},
-    {"combine", runCombine},
-    {"pack_copy", runPackCopy},
-    {"pack_interleave", runPackInterleave},
-    {"pack_stored", runPackStored},
-    {"pack_order", runPackOrder},
-    {"pack_scales", runPackScales},
-    {"pack_codes", runPackCodes},
+#define MOEC_STAGE(op) {#op, stages::op},
+    MOEC_STAGES(MOEC_STAGE)
+#undef MOEC_STAGE
 };
 
 uint64_t addressOf(const void *pointer) {

@@ -17,6 +17,7 @@
 
 #include "runtime/host/Element.h"
 #include "runtime/package/Manifest.h"
+#include "runtime/package/Stages.h"
 
 #include <algorithm>
 #include <array>
@@ -135,24 +136,13 @@ public:
 /// The place of a pair whose expert has no weights but hands x on.
 inline constexpr int32_t kIdentityPlace = -2;
 
-/// The stage kernels, one file each. Each performs the whole launch.
-Result<void> runRoute(KernelRun &run);
-Result<void> runCount(KernelRun &run);
-Result<void> runBatch(KernelRun &run);
-Result<void> runPermute(KernelRun &run);
-Result<void> runPermuteColumns(KernelRun &run);
-Result<void> runGroupedMatmul(KernelRun &run);
-Result<void> runActivate(KernelRun &run);
-Result<void> runAmax(KernelRun &run);
-Result<void> runQuantize(KernelRun &run);
-Result<void> runDequantize(KernelRun &run);
-Result<void> runCombine(KernelRun &run);
-Result<void> runPackCopy(KernelRun &run);
-Result<void> runPackInterleave(KernelRun &run);
-Result<void> runPackStored(KernelRun &run);
-Result<void> runPackOrder(KernelRun &run);
-Result<void> runPackScales(KernelRun &run);
-Result<void> runPackCodes(KernelRun &run);
+/// The stages, each called as its row of runtime/package/Stages.h. Each
+/// performs the whole launch.
+namespace stages {
+#define MOEC_STAGE(op) Result<void> op(KernelRun &run);
+MOEC_STAGES(MOEC_STAGE)
+#undef MOEC_STAGE
+} // namespace stages
 
 /// Cuts the `counts[e]` rows of each expert e, the first of which is
 /// `first[e]`, into tiles as moe.permute says, and writes them with their count

@@ -22,7 +22,7 @@
 using namespace moec;
 using namespace moec::host;
 
-Result<void> moec::host::runPackOrder(KernelRun &run) {
+Result<void> stages::pack_order(KernelRun &run) {
   const int64_t columns = run.integer("columns");
   const int64_t group = run.integer("group");
   const int64_t first = TRY(run.size("first_expert"));
@@ -86,7 +86,7 @@ static Result<std::vector<int64_t>> readPlaces(KernelRun &run, int64_t rows) {
   return places;
 }
 
-Result<void> moec::host::runPermuteColumns(KernelRun &run) {
+Result<void> stages::permute_columns(KernelRun &run) {
   const int64_t experts = run.integer("experts");
   const int64_t columns = run.integer("columns");
   const int64_t pairs = run.has("rows") ? run.integer("pairs") : 1;

@@ -86,7 +86,7 @@ Result<View> scratchOf(KernelRun &run, const PackStep &step, const View &weight,
 
 } // namespace
 
-Result<void> moec::host::runPackCopy(KernelRun &run) {
+Result<void> stages::pack_copy(KernelRun &run) {
   PackStep step = TRY(stepOf(run));
   View weight = TRY(run.operand(
       "source", (step.firstExpert + step.experts) * step.rows, step.columns));
@@ -96,7 +96,7 @@ Result<void> moec::host::runPackCopy(KernelRun &run) {
                   [](int64_t row) { return row; });
 }
 
-Result<void> moec::host::runPackInterleave(KernelRun &run) {
+Result<void> stages::pack_interleave(KernelRun &run) {
   PackStep step = TRY(stepOf(run));
   RowOrder order = TRY(RowOrder::of(run, step.rows));
   if (order.interleave < 1)
@@ -185,7 +185,7 @@ Result<StoredMatrix> storedMatrix(KernelRun &run, const PackStep &step) {
 
 } // namespace
 
-Result<void> moec::host::runPackStored(KernelRun &run) {
+Result<void> stages::pack_stored(KernelRun &run) {
   PackStep step = TRY(stepOf(run));
   StoredMatrix matrix = TRY(storedMatrix(run, step));
   RowOrder order = TRY(RowOrder::of(run, step.rows));

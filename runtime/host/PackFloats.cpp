@@ -112,7 +112,7 @@ Result<View> numbersOf(KernelRun &run, const char *name, const Groups &groups,
 
 } // namespace
 
-Result<void> moec::host::runPackScales(KernelRun &run) {
+Result<void> stages::pack_scales(KernelRun &run) {
   const Groups groups = TRY(Groups::of(run));
   const std::string number = run.word("number");
   const WeightRules &rules = groups.rules;
@@ -177,7 +177,7 @@ Result<void> moec::host::runPackScales(KernelRun &run) {
   return {};
 }
 
-Result<void> moec::host::runPackCodes(KernelRun &run) {
+Result<void> stages::pack_codes(KernelRun &run) {
   const Groups groups = TRY(Groups::of(run));
   const WeightRules &rules = groups.rules;
   RowOrder order = TRY(RowOrder::of(run, groups.rows));

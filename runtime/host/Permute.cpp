@@ -20,7 +20,7 @@
 using namespace moec;
 using namespace moec::host;
 
-Result<void> moec::host::runPermute(KernelRun &run) {
+Result<void> stages::permute(KernelRun &run) {
   int64_t experts = run.integer("experts");
   int64_t localBegin = run.integer("local_begin");
   int64_t local = run.integer("local_experts");

@@ -149,7 +149,7 @@ ScaleOf scaleOf(Storage storage, bool ofTensor, int64_t groupColumns,
 
 } // namespace
 
-Result<void> moec::host::runAmax(KernelRun &run) {
+Result<void> stages::amax(KernelRun &run) {
   int64_t blockRows = run.integer("block_rows");
   if (blockRows < 1)
     return run.fail("expected block_rows of at least 1, got {}", blockRows);
@@ -233,7 +233,7 @@ static Result<void> runEmulated(KernelRun &run) {
   return {};
 }
 
-Result<void> moec::host::runQuantize(KernelRun &run) {
+Result<void> stages::quantize(KernelRun &run) {
   if (run.stage->attributes.contains("emulates"))
     return runEmulated(run);
   int64_t groupRows = run.integer("group_rows");

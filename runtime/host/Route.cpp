@@ -48,14 +48,11 @@ template <class Score> constexpr ScoreRow scoreRow(std::string_view name) {
   return row;
 }
 
-constexpr ScoreRow kScores[] = {scoreRow<routing::Softmax>("softmax"),
-                                scoreRow<routing::Identity>("identity"),
-                                scoreRow<routing::Sigmoid>("sigmoid"),
-                                scoreRow<routing::SqrtSoftplus>("sqrtsoftplus"),
-                                scoreRow<routing::SparseMixer>("sparsemixer"),
-                                scoreRow<routing::Drawn>("drawn"),
-                                scoreRow<routing::DrawnNormal>("drawn_normal"),
-                                scoreRow<routing::Identity>("none")};
+constexpr ScoreRow kScores[] = {
+#define MOEC_SCORE(name, policy) scoreRow<policy>(name),
+#include "runtime/host/Policies.inc"
+#undef MOEC_SCORE
+};
 
 /// A normalization policy of the kernels by its name.
 struct NormalizeRow {
@@ -73,11 +70,10 @@ constexpr NormalizeRow normalizeRow(std::string_view name) {
 }
 
 constexpr NormalizeRow kNormalizes[] = {
-    normalizeRow<routing::None>("none"),
-    normalizeRow<routing::SoftmaxSelected>("softmax"),
-    normalizeRow<routing::SigmoidSelected>("sigmoid"),
-    normalizeRow<routing::Sum>("sum"),
-    normalizeRow<routing::SumEpsilon>("sum_epsilon")};
+#define MOEC_NORMALIZE(name, policy) normalizeRow<policy>(name),
+#include "runtime/host/Policies.inc"
+#undef MOEC_NORMALIZE
+};
 
 struct SelectRow {
   std::string_view name;
@@ -367,7 +363,7 @@ struct Placement {
 
 } // namespace
 
-Result<void> moec::host::runRoute(KernelRun &run) {
+Result<void> stages::route(KernelRun &run) {
   const Method method = TRY(readMethod(run));
 
   int64_t size = TRY(run.size("tokens"));

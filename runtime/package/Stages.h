@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // One row for each kind: its operands, results and attributes. The validator
-// holds every kernel's stages against it, the host device has one kernel a row,
-// and docs/reference/manifest-stages.md shows it (a test compares the two).
+// holds every kernel's stages against it, the host device has one function a
+// row, and docs/reference/manifest-stages.md shows it (a test compares the
+// two).
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 
 namespace moec {
@@ -127,12 +129,37 @@ inline constexpr StageKind kStageKinds[] = {
      "interleave:integer gate_up_order:string~"},
 };
 
+/// The functions of the host device, each called as the `op` of its row.
+#define MOEC_STAGES(STAGE)                                                     \
+  STAGE(route)                                                                 \
+  STAGE(count)                                                                 \
+  STAGE(permute)                                                               \
+  STAGE(batch)                                                                 \
+  STAGE(amax)                                                                  \
+  STAGE(quantize)                                                              \
+  STAGE(dequantize)                                                            \
+  STAGE(permute_columns)                                                       \
+  STAGE(grouped_matmul)                                                        \
+  STAGE(activate)                                                              \
+  STAGE(combine)                                                               \
+  STAGE(pack_copy)                                                             \
+  STAGE(pack_interleave)                                                       \
+  STAGE(pack_stored)                                                           \
+  STAGE(pack_order)                                                            \
+  STAGE(pack_scales)                                                           \
+  STAGE(pack_codes)
+
 constexpr const StageKind *findStageKind(std::string_view op) {
   for (const StageKind &kind : kStageKinds)
     if (kind.op == op)
       return &kind;
   return nullptr;
 }
+
+#define MOEC_STAGE(op) +(findStageKind(#op) != nullptr)
+static_assert(std::size(kStageKinds) == 0U MOEC_STAGES(MOEC_STAGE),
+              "each row has a function of the host device");
+#undef MOEC_STAGE
 
 /// Integers that a stage reads or writes, and the types that kernels and the
 /// host device know of them. What a stage writes is of 32 bits.

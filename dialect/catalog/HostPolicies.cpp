@@ -1,0 +1,86 @@
+//===- HostPolicies.cpp - the policies of the catalog for the host --------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A program of the build. It prints a line for each function of an activation,
+// each score and each normalization that a row of the catalog names, with the
+// types of templates/moe/math that compute them. Files of runtime/host make
+// their tables of it, so a new policy needs its row and its type alone.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/catalog/Activations.h"
+#include "dialect/catalog/RoutingMethods.h"
+
+#include <cstdio>
+#include <map>
+#include <string>
+
+using namespace moec::catalog;
+
+namespace {
+/// A function, of all rows that name it.
+struct Function {
+  std::string policy, numbersPolicy, parameters;
+};
+} // namespace
+
+static void addWords(std::string &to, std::string_view words) {
+  for (size_t i = 0; i < countWords(words); ++i) {
+    if (hasWord(to, wordAt(words, i)))
+      continue;
+    if (!to.empty())
+      to += ' ';
+    to += wordAt(words, i);
+  }
+}
+
+static void printActivations() {
+  std::map<std::string_view, Function> functions;
+  for (const Activation &row : kActivations) {
+    Function &function = functions[row.function];
+    if (!row.policy.empty())
+      function.policy = row.policy;
+    if (!row.numbersPolicy.empty())
+      function.numbersPolicy = row.numbersPolicy;
+    addWords(function.parameters, row.parameters);
+  }
+  std::puts("#ifdef MOEC_ACTIVATION");
+  for (const auto &[name, function] : functions) {
+    const std::string gated =
+        function.numbersPolicy.empty()
+            ? "gated<" + function.policy + ">"
+            : "withNumbers<" + function.numbersPolicy + "<Numbers>>";
+    const std::string plain =
+        function.policy.empty() ? "nullptr" : "plain<" + function.policy + ">";
+    std::printf("MOEC_ACTIVATION(\"%s\", \"%s\", %s, %s)\n",
+                std::string(name).c_str(), function.parameters.c_str(),
+                gated.c_str(), plain.c_str());
+  }
+  std::puts("#endif");
+}
+
+/// Policies by the words of a member of the rows of routing methods.
+static void printRouting(const char *macro,
+                         std::string_view RoutingMethod::*word,
+                         std::string_view RoutingMethod::*policy) {
+  std::map<std::string_view, std::string_view> policies;
+  for (const RoutingMethod &row : kRoutingMethods)
+    policies[row.*word] = row.*policy;
+  std::printf("#ifdef %s\n", macro);
+  for (const auto &[name, type] : policies)
+    std::printf("%s(\"%s\", %s)\n", macro, std::string(name).c_str(),
+                std::string(type).c_str());
+  std::puts("#endif");
+}
+
+int main() {
+  printActivations();
+  printRouting("MOEC_SCORE", &RoutingMethod::score,
+               &RoutingMethod::scorePolicy);
+  printRouting("MOEC_NORMALIZE", &RoutingMethod::normalize,
+               &RoutingMethod::normalizePolicy);
+}
