@@ -24,8 +24,10 @@ using namespace moec;
 using namespace moec::compiler;
 
 std::string KernelText::source(std::string_view entry) const {
-  return fmt::format(R"(#include "{}"
-
+  std::string text;
+  for (const std::string &include : includes)
+    text += fmt::format("#include \"{}\"\n", include);
+  return text + fmt::format(R"(
 {}
 {}
 static_assert(moe::sharedBytes<Config>() == {},
@@ -36,8 +38,8 @@ extern "C" __global__ void __launch_bounds__({}, {})
   {}<Config>(args);
 }}
 )",
-                     include, arguments.text(), config.text(), sharedBytes,
-                     threads, minCtasPerSm, entry, function);
+                            arguments.text(), config.text(), sharedBytes,
+                            threads, minCtasPerSm, entry, function);
 }
 
 std::string compiler::schemeName(moe::ProgramOp program) {
@@ -58,13 +60,17 @@ void compiler::beginKernel(moe::ProgramOp program, StringRef kind,
   out.kind = row.name;
   out.scheme = schemeName(program);
   out.programmatic = programmatic;
-  out.text.include = fmt::format("moe/kernel/{}", row.header);
+  out.text.includes = {fmt::format("moe/kernel/{}", row.header)};
   out.text.function = fmt::format("moe::{}", row.function);
   out.text.threads = threads;
   ConfigPrinter &config = out.text.config;
   config.number("kThreads", threads);
   config.flag("kProgrammatic", programmatic);
   config.flag("kCpAsync", program.getTarget().getArchRow().has("cp_async"));
+}
+
+void compiler::addEngineHeader(std::string_view engine, EmittedKernel &out) {
+  out.text.includes.push_back(fmt::format("moe/mma/{}.cuh", engine));
 }
 
 std::string compiler::cppType(mlir::Value value) {

@@ -27,8 +27,8 @@ namespace moec::compiler {
 /// alone, without paths, dates and versions. Equal kernels have equal cache
 /// keys.
 struct KernelText {
-  std::string include;  ///< "moe/kernel/route.cuh"
-  std::string function; ///< "moe::route"
+  std::vector<std::string> includes; ///< "moe/kernel/route.cuh"
+  std::string function;              ///< "moe::route"
   ArgumentLayout arguments;
   ConfigPrinter config;
   int64_t threads = 0;
@@ -65,6 +65,9 @@ std::string nativePolicy(moe::ProgramOp program);
 
 /// The kernel's name of the element type of a value.
 std::string cppType(mlir::Value value);
+
+/// Includes the header of an engine, moe/mma/<name>.cuh.
+void addEngineHeader(std::string_view engine, EmittedKernel &out);
 
 /// Adds Activation, and the numbers that it has; null is none.
 void addActivation(moe::ActivationAttr activation, ConfigPrinter &config);

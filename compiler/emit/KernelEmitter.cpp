@@ -273,6 +273,7 @@ void Emitter::emitMatmul() {
                 config);
   // Integers are summed exactly; where scales change along k, in groups.
   const bool byGroup = converts && ofIntegers && weight.getGroup()[1] > 0;
+  addEngineHeader(engine.row.name, out);
   engine.addConfig(
       {cppType(matmul.getLhs()), matmul.getFast(), byGroup,
        catalog::choosesNative(&engine.row, elementTypeOf(matmul.getLhs()),

@@ -60,6 +60,7 @@ void compiler::emitSlices(moe::KernelOp kernel,
   config.type("Output", cppType(combine.getOut()));
   config.type("Quant", nativePolicy(program));
   config.type("Activation", "moe::activation::None");
+  addEngineHeader(numbers.engine, out);
   config.type("Mma",
               fmt::format("{}<{}>", findEngine(numbers.engine)->row.policy,
                           cppType(matmul.getLhs())));

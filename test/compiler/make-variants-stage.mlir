@@ -31,9 +31,9 @@ moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a, gpu = h100_sxm> max_to
     %rows, %positions, %offsets, %tiles, %tile_count, %counts = moe.permute experts = 16 tile_rows = 0 block_tokens = 0 capacity = "tokens * 2" %ids, %block_counts : (tensor<?x2xi32>, tensor<?x16xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<17xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<16xi32>)
     %q, %scale = moe.quantize <f8E4M3FN, group = [1, 128], scale = f32, dynamic> %x : (tensor<?x256xbf16>) -> (tensor<?x256xf8E4M3FN>, tensor<?x2xf32>)
     %d = moe.dequantize <f8E4M3FN, group = [1, 128], scale = f32, dynamic> %q scale %scale : (tensor<?x256xf8E4M3FN>, tensor<?x2xf32>) -> tensor<?x256xbf16>
-    %h = moe.grouped_matmul top_k = 2 gate_up = "gate_first" %d gather %rows tiles(%tiles, %tile_count), %w13 : (tensor<?x256xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<16x256x256xbf16>) -> tensor<?x256xf32>
+    %h = moe.grouped_matmul pairs = 2 gate_up = "gate_first" %d gather %rows tiles(%tiles, %tile_count), %w13 : (tensor<?x256xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<16x256x256xbf16>) -> tensor<?x256xf32>
     %t = moe.activate <silu> %h offsets %offsets : (tensor<?x256xf32>, tensor<17xi32>) -> tensor<?x128xbf16>
-    %y = moe.grouped_matmul top_k = 2 %t tiles(%tiles, %tile_count), %w2 : (tensor<?x128xbf16>, tensor<?x4xi32>, tensor<3xi32>, tensor<16x256x128xbf16>) -> tensor<?x256xf32>
+    %y = moe.grouped_matmul %t tiles(%tiles, %tile_count), %w2 : (tensor<?x128xbf16>, tensor<?x4xi32>, tensor<3xi32>, tensor<16x256x128xbf16>) -> tensor<?x256xf32>
     %out = moe.combine %y, %positions, %weights : (tensor<?x256xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x256xbf16>
     moe.return %out outputs ["out"] optional %ids, %weights, %counts as ["ids", "weights", "counts"] : (tensor<?x256xbf16>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<16xi32>) -> ()
   }

@@ -2,11 +2,12 @@
 // RUN: rm -rf %t && moec compile %s --arch=sm_90a --engine=mma_sync --max-tokens=64 --no-cubin -o %t
 // RUN: FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
 
-// All that a generated file holds: one include, Args, Config, what both sides
+// All that a generated file holds: two includes, Args, Config, what both sides
 // assert, one entry.
 
 // CHECK: ---- sm_90a/{{.*}}gate_up.cu
 // CHECK-NEXT: #include "moe/kernel/grouped_matmul.cuh"
+// CHECK-NEXT: #include "moe/mma/mma_sync.cuh"
 // CHECK: struct Args {
 // CHECK-NEXT: const moe::bf16 *lhs;
 // CHECK-NEXT: long long lhs_row_stride;

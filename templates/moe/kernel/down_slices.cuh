@@ -30,7 +30,6 @@
 
 #include "moe/core/concepts.cuh"
 #include "moe/math/activation.cuh"
-#include "moe/mma/wgmma.cuh"
 #include "moe/skeleton/stationary.cuh"
 
 namespace moe {

@@ -34,6 +34,7 @@
 #include "moe/core/ptx.cuh"
 #include "moe/core/ptx_async.cuh"
 #include "moe/core/ptx_grid.cuh"
+#include "moe/core/ptx_wgmma.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/store_swapped.cuh"
 #include "moe/epilogue/weighted_sum.cuh"

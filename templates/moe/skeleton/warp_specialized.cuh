@@ -38,6 +38,7 @@
 #include "moe/core/pdl.cuh"
 #include "moe/core/ptx.cuh"
 #include "moe/core/ptx_async.cuh"
+#include "moe/core/ptx_wgmma.cuh"
 #include "moe/core/tile_order.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/quantize_groups.cuh"

@@ -49,7 +49,7 @@ TEST(ArgumentLayout, AlignsNaturallyAndRoundsUp) {
 
 TEST(KernelText, IsOneIncludeArgsConfigAndEntry) {
   KernelText text;
-  text.include = "moe/kernel/combine.cuh";
+  text.includes = {"moe/kernel/combine.cuh"};
   text.function = "moe::combine";
   text.arguments.pointer("out", "float", "out", /*written=*/true);
   text.config.number("kThreads", 64);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // archs: sm_(?!75).*
 #include "moe/kernel/grouped_matmul.cuh"
+#include "moe/mma/mma_sync.cuh"
 struct Args { const moe::bf16 * lhs; long long lhs_row_stride; const int * rows; const int4 * tiles; const int * tile_count; const moe::e2m1 * rhs; const moe::ue8m0 * rhs_scale; const int * offsets; moe::bf16 * data; };
 struct Config {
   using Args = ::Args;

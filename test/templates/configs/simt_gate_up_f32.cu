@@ -1,6 +1,7 @@
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "moe/kernel/grouped_matmul.cuh"
+#include "moe/mma/simt.cuh"
 struct Args { const float * lhs; long long lhs_row_stride; const int * rows; const int4 * tiles; const int * tile_count; const float * rhs; float * result; };
 struct Config {
   using Args = ::Args;
