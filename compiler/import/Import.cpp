@@ -28,7 +28,7 @@ using namespace moec::compiler;
 namespace {
 
 Error refusal(std::string_view name, std::string_view text) {
-  return {ErrorCode::Refused, fmt::format("{}: {}", name, text)};
+  return refused("{}: {}", name, text);
 }
 
 /// Options that describe a layer contradict a text that describes it fully.
@@ -59,8 +59,7 @@ Result<OwningOpRef<ModuleOp>> parseModule(std::string_view text,
     return refusal(name, "expected JSON (a config.json or a layer JSON) or a "
                          ".mlir file with a moe.layer, got a text that is "
                          "neither");
-  if (Result<void> readable = checkIrText(text, name); !readable)
-    return readable.takeError();
+  TRY(checkIrText(text, name));
   std::string problem;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     if (!problem.empty())
@@ -93,16 +92,13 @@ moec::compiler::importInput(std::string_view text, std::string_view name,
                             Words *words) {
   context.loadDialect<moe::MoeDialect>();
   if (!looksLikeJson(text)) {
-    if (Result<void> allowed = refuseLayerOptions(name, options); !allowed)
-      return allowed.error();
+    TRY(refuseLayerOptions(name, options));
     return parseModule(text, name, context);
   }
-  Result<LayerDescription> layer = readDescription(text, name, options);
-  if (!layer)
-    return layer.takeError();
+  LayerDescription layer = TRY(readDescription(text, name, options));
   if (words)
-    *words = layer->origin.words;
-  return buildLayer(*layer, name, context);
+    *words = layer.origin.words;
+  return buildLayer(layer, name, context);
 }
 
 Result<OwningOpRef<ModuleOp>>
@@ -112,8 +108,6 @@ moec::compiler::importFile(const std::string &given,
   // A model's folder has its config under this name.
   const std::string path =
       llvm::sys::fs::is_directory(given) ? given + "/config.json" : given;
-  Result<std::string> text = readInput(path);
-  if (!text)
-    return text.takeError();
-  return importInput(*text, path, options, context, words);
+  std::string text = TRY(readInput(path));
+  return importInput(text, path, options, context, words);
 }

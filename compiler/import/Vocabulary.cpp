@@ -215,8 +215,7 @@ std::span<const std::string_view> moec::compiler::scoringNames() {
 
 Result<void> moec::compiler::applyOptions(LayerDescription &layer,
                                           const ImportOptions &options) {
-  if (Result<void> applied = applyParallel(layer.parallel, options); !applied)
-    return applied.error();
+  TRY(applyParallel(layer.parallel, options));
 
   if (options.accumulate) {
     layer.accumulate = *options.accumulate;

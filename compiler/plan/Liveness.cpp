@@ -57,10 +57,8 @@ compiler::planWorkspace(const std::vector<LiveValue> &values,
   std::vector<int64_t> numbers, offsets(count, 0);
   for (const LiveValue &value : values) {
     sizes.push_back(aligned(value.bytes));
-    auto number = sizes.back().evaluate(largest);
-    if (!number)
-      return number.takeError();
-    numbers.push_back(*number);
+    auto number = TRY(sizes.back().evaluate(largest));
+    numbers.push_back(number);
   }
 
   std::vector<size_t> order(count);
