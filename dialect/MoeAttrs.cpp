@@ -17,7 +17,7 @@
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 
-#include "llvm/ADT/StringSwitch.h"
+#include "mlir/AsmParser/AsmParser.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -74,43 +74,6 @@ void MoeDialect::printAttribute(Attribute attribute,
 //===----------------------------------------------------------------------===//
 // DescriptorAttr
 //===----------------------------------------------------------------------===//
-
-Attribute DescriptorAttr::parse(AsmParser &parser, Type) {
-  Type element, scale, second, zero;
-  SmallVector<int64_t> group;
-  bool dynamic = false, secondPerToken = false;
-  std::string rule;
-  if (parser.parseLess() || parser.parseType(element))
-    return {};
-  FieldParser fields(parser);
-  fields.integers("group", group);
-  fields.type("scale", scale);
-  fields.flag("dynamic", dynamic);
-  fields.type("second_scale", second);
-  fields.type("zero_point", zero);
-  fields.word("scale_rule", rule);
-  fields.flag("second_per_token", secondPerToken);
-  if (fields.parse(/*first=*/false) || parser.parseGreater())
-    return {};
-  return parser.getChecked<DescriptorAttr>(
-      parser.getContext(), element, ArrayRef<int64_t>(group), scale, dynamic,
-      second, zero, StringRef(rule), secondPerToken);
-}
-
-void DescriptorAttr::print(AsmPrinter &printer) const {
-  printer << '<' << getElement();
-  FieldPrinter fields(printer);
-  fields.separate();
-  fields.integers("group", getGroup());
-  fields.type("scale", getScale());
-  fields.flag("dynamic", getDynamic());
-  fields.type("second_scale", getSecondScale());
-  fields.type("zero_point", getZeroPoint());
-  if (!getScaleRule().empty())
-    fields.word("scale_rule", getScaleRule());
-  fields.flag("second_per_token", getSecondPerToken());
-  printer << '>';
-}
 
 LogicalResult DescriptorAttr::verify(EmitError emitError, Type element,
                                      ArrayRef<int64_t> group, Type scale,
@@ -174,20 +137,7 @@ Type DescriptorAttr::getScaleAsRead() const {
 //===----------------------------------------------------------------------===//
 
 Type moec::moe::elementType(MLIRContext *context, std::string_view name) {
-  Builder builder(context);
-  return llvm::StringSwitch<Type>(name)
-      .Case("f32", builder.getF32Type())
-      .Case("f16", builder.getF16Type())
-      .Case("bf16", builder.getBF16Type())
-      .Case("f8E4M3FN", Float8E4M3FNType::get(context))
-      .Case("f8E5M2", Float8E5M2Type::get(context))
-      .Case("f8E8M0FNU", Float8E8M0FNUType::get(context))
-      .Case("f6E3M2FN", Float6E3M2FNType::get(context))
-      .Case("f6E2M3FN", Float6E2M3FNType::get(context))
-      .Case("f4E2M1FN", Float4E2M1FNType::get(context))
-      .Case("i8", builder.getI8Type())
-      .Case("i4", builder.getIntegerType(4))
-      .Default(Type());
+  return name.empty() ? Type() : parseType(name, context);
 }
 
 static DescriptorAttr descriptor(MLIRContext *context,
@@ -272,18 +222,13 @@ Attribute QuantAttr::parse(AsmParser &parser, Type) {
     return {};
   DescriptorAttr a1, a2, w1, w2;
   FieldParser fields(parser);
-  auto add = [&](StringRef field, DescriptorAttr &value) {
-    fields.field(field, [&parser, &value] {
-      return parser.parseCustomAttributeWithFallback(value);
-    });
-  };
-  add("a1", a1);
-  add("a2", a2);
-  add("w1", w1);
-  add("w2", w2);
+  fields.add(Field("a1").required(), a1);
+  fields.add(Field("a2").required(), a2);
+  fields.add(Field("w1").required(), w1);
+  fields.add(Field("w2").required(), w2);
   if (name == "a1" || name == "a2" || name == "w1" || name == "w2") {
     if (fields.parseOne(at, name) || fields.parse(/*first=*/false) ||
-        fields.require({"a1", "a2", "w1", "w2"}) || parser.parseGreater())
+        parser.parseGreater())
       return {};
     return getSpelled(parser.getContext(), a1, a2, w1, w2);
   }
@@ -297,15 +242,12 @@ void QuantAttr::print(AsmPrinter &printer) const {
   printer << '<';
   FieldPrinter fields(printer);
   if (!getName().empty()) {
-    fields.word(getName());
+    fields.add(Field(""), getName());
   } else {
-    auto print = [&](StringRef name, DescriptorAttr value) {
-      fields.begin(name).printStrippedAttrOrType(value);
-    };
-    print("a1", getA1());
-    print("a2", getA2());
-    print("w1", getW1());
-    print("w2", getW2());
+    fields.add(Field("a1"), getA1());
+    fields.add(Field("a2"), getA2());
+    fields.add(Field("w1"), getW1());
+    fields.add(Field("w2"), getW2());
   }
   printer << '>';
 }
@@ -330,43 +272,10 @@ bool RoutingAttr::takesGivenIdsAlone() const {
   return row && row->select == "given";
 }
 
-Attribute RoutingAttr::parse(AsmParser &parser, Type) {
-  std::string method, scoring;
-  int64_t groups = 0, topGroups = 0;
-  FloatAttr scale;
-  bool bias = false, renormalize = false;
-  if (parser.parseLess() || parser.parseKeywordOrString(&method))
-    return {};
-  FieldParser fields(parser);
-  fields.word("scoring", scoring);
-  fields.flag("renormalize", renormalize);
-  fields.integer("groups", groups);
-  fields.integer("top_groups", topGroups);
-  fields.number("scale", scale);
-  fields.flag("bias", bias);
-  if (fields.parse(/*first=*/false) || parser.parseGreater())
-    return {};
-  return parser.getChecked<RoutingAttr>(parser.getContext(), StringRef(method),
-                                        groups, topGroups, scale, bias,
-                                        StringRef(scoring), renormalize);
-}
-
-void RoutingAttr::print(AsmPrinter &printer) const {
-  printer << '<';
-  FieldPrinter fields(printer);
-  fields.word(getMethod());
-  fields.word("scoring", getScoring());
-  fields.flag("renormalize", getRenormalize());
-  fields.integer("groups", getGroups(), 0);
-  fields.integer("top_groups", getTopGroups(), 0);
-  fields.number("scale", getScale());
-  fields.flag("bias", getBias());
-  printer << '>';
-}
-
 LogicalResult RoutingAttr::verify(EmitError emitError, StringRef method,
+                                  StringRef scoring, bool renormalize,
                                   int64_t groups, int64_t topGroups, FloatAttr,
-                                  bool, StringRef scoring, bool renormalize) {
+                                  bool) {
   const bool isAuto = std::string_view(method) == catalog::kAutoRouting;
   if (!isAuto && verifyWord(emitError, catalog::kRoutingMethods, method,
                             "routing method", ", auto"))
@@ -390,37 +299,6 @@ LogicalResult RoutingAttr::verify(EmitError emitError, StringRef method,
 //===----------------------------------------------------------------------===//
 // ActivationAttr
 //===----------------------------------------------------------------------===//
-
-Attribute ActivationAttr::parse(AsmParser &parser, Type) {
-  std::string function;
-  FloatAttr alpha, beta, linearBeta, limit;
-  bool perExpert = false;
-  if (parser.parseLess() || parser.parseKeywordOrString(&function))
-    return {};
-  FieldParser fields(parser);
-  fields.number("alpha", alpha);
-  fields.number("beta", beta);
-  fields.number("linear_beta", linearBeta);
-  fields.number("limit", limit);
-  fields.flag("per_expert", perExpert);
-  if (fields.parse(/*first=*/false) || parser.parseGreater())
-    return {};
-  return parser.getChecked<ActivationAttr>(parser.getContext(),
-                                           StringRef(function), alpha, beta,
-                                           linearBeta, limit, perExpert);
-}
-
-void ActivationAttr::print(AsmPrinter &printer) const {
-  printer << '<';
-  FieldPrinter fields(printer);
-  fields.word(getFunction());
-  fields.number("alpha", getAlpha());
-  fields.number("beta", getBeta());
-  fields.number("linear_beta", getLinearBeta());
-  fields.number("limit", getLimit());
-  fields.flag("per_expert", getPerExpert());
-  printer << '>';
-}
 
 LogicalResult ActivationAttr::verify(EmitError emitError, StringRef function,
                                      FloatAttr alpha, FloatAttr beta,
@@ -490,46 +368,6 @@ int64_t ParallelAttr::getFlatRank() const {
   if (getRank())
     return *getRank();
   return (getDpRank() * getPcp() + getPcpRank()) * getTp() + getTpRank();
-}
-
-Attribute ParallelAttr::parse(AsmParser &parser, Type) {
-  Parallel value;
-  if (parser.parseLess())
-    return {};
-  FieldParser fields(parser);
-  fields.integer("tp", value.tp);
-  fields.integer("tp_rank", value.tpRank);
-  fields.integer("pcp", value.pcp);
-  fields.integer("pcp_rank", value.pcpRank);
-  fields.integer("dp", value.dp);
-  fields.integer("dp_rank", value.dpRank);
-  fields.integer("sp", value.sp);
-  fields.flag("ep", value.ep);
-  fields.word("placement", value.placement);
-  fields.integer("rank", value.rank);
-  if (fields.parse(/*first=*/true) || parser.parseGreater())
-    return {};
-  return parser.getChecked<ParallelAttr>(
-      parser.getContext(), value.tp, value.tpRank, value.pcp, value.pcpRank,
-      value.dp, value.dpRank, value.sp, value.ep, StringRef(value.placement),
-      value.rank);
-}
-
-void ParallelAttr::print(AsmPrinter &printer) const {
-  printer << '<';
-  FieldPrinter fields(printer);
-  fields.integer("tp", getTp(), 1);
-  fields.integer("tp_rank", getTpRank(), 0);
-  fields.integer("pcp", getPcp(), 1);
-  fields.integer("pcp_rank", getPcpRank(), 0);
-  fields.integer("dp", getDp(), 1);
-  fields.integer("dp_rank", getDpRank(), 0);
-  fields.integer("sp", getSp(), 1);
-  fields.flag("ep", getEp());
-  fields.word("placement", getPlacement(), "linear");
-  if (getRank())
-    fields.begin("rank") << *getRank();
-  printer << '>';
 }
 
 LogicalResult ParallelAttr::verify(EmitError emitError, int64_t tp,

@@ -136,9 +136,10 @@ moe::QuantAttr LayerBuilder::quant(const QuantDescription &description,
 
 moe::RoutingAttr LayerBuilder::routing(const RoutingDescription &description) {
   return moe::RoutingAttr::getChecked(
-      failing(), &context, StringRef(description.method), description.groups,
-      description.topGroups, number(description.scale), description.bias,
-      StringRef(description.scoring), description.renormalize.value_or(false));
+      failing(), &context, StringRef(description.method),
+      StringRef(description.scoring), description.renormalize.value_or(false),
+      description.groups, description.topGroups, number(description.scale),
+      description.bias);
 }
 
 moe::ActivationAttr

@@ -83,9 +83,9 @@ void infer(moe::LayerOp layer) {
     layer.setApplyRouterWeightOnInput(true);
   const bool keepsGroups = isGrouped || catalog::hasWord(row->needs, "groups");
   layer.setRoutingAttr(moe::RoutingAttr::get(
-      layer.getContext(), method, keepsGroups ? routing.getGroups() : 0,
-      keepsGroups ? routing.getTopGroups() : 0, scale, bias, StringRef(),
-      false));
+      layer.getContext(), method, StringRef(), false,
+      keepsGroups ? routing.getGroups() : 0,
+      keepsGroups ? routing.getTopGroups() : 0, scale, bias));
 }
 
 struct InferRoutingPass
