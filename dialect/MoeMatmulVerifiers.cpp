@@ -16,7 +16,7 @@ using namespace moec::moe;
 using namespace moec::moe::detail;
 
 /// The operands' types follow from the descriptors and the realization.
-static LogicalResult verifyRealization(GroupedMatmulOp op) {
+static ParseResult verifyRealization(GroupedMatmulOp op) {
   const std::optional<DescriptorAttr> lhs = op.getLhsDescriptor(),
                                       rhs = op.getRhsDescriptor();
   const Realization realization = op.getRealization();
@@ -60,25 +60,23 @@ static LogicalResult verifyRealization(GroupedMatmulOp op) {
 }
 
 LogicalResult GroupedMatmulOp::verify() {
-  if (failed(expectRank(*this, "rhs", getRhs(), 3)))
+  if (expectRank(*this, "rhs", getRhs(), 3))
     return failure();
   if (!tensor(getRhs()).hasStaticShape())
     return emitOpError() << "'rhs' must have static sizes, got "
                          << tensor(getRhs());
   if (getRows() && !getTopK())
     return emitOpError() << "'top_k' must be given with a gather";
-  if (getTopK() && failed(expectPositive(*this, "top_k", *getTopK())))
+  if (getTopK() && expectPositive(*this, "top_k", *getTopK()))
     return failure();
   const Type integer = i32(*this);
-  if (failed(expect(*this, "lhs", getLhs(), {kAny, getK()})) ||
-      (getRows() &&
-       failed(expect(*this, "rows", getRows(), {kAny}, integer))) ||
-      failed(expect(*this, "tiles", getTiles(), {kAny, 4}, integer)) ||
-      failed(verifyTileCount(*this, getTileCount())) ||
-      (getBias() &&
-       failed(expect(*this, "bias", getBias(), {getNumExperts(), getN()}))))
+  if (expect(*this, "lhs", getLhs(), {kAny, getK()}) ||
+      expect(*this, "rows", getRows(), {kAny}, integer) ||
+      expect(*this, "tiles", getTiles(), {kAny, 4}, integer) ||
+      verifyTileCount(*this, getTileCount()) ||
+      expect(*this, "bias", getBias(), {getNumExperts(), getN()}))
     return failure();
-  if (failed(verifyRealization(*this)))
+  if (verifyRealization(*this))
     return failure();
   if (getLhsScale() && !getRhsScale())
     return emitOpError() << "'lhs_scale' must be given with 'rhs_scale'";
