@@ -60,7 +60,7 @@ Result<void> PackageWriter::addKernel(Target &target, const std::string &name,
   const auto isTaken = [&](const Kernel &other) {
     return other.entry == stem + "_" + hash.substr(0, 8);
   };
-  if (std::any_of(target.kernels.begin(), target.kernels.end(), isTaken))
+  if (std::ranges::any_of(target.kernels, isTaken))
     hash = sha256(name + "\n" + hash);
   Kernel kernel;
   kernel.name = name;
@@ -82,8 +82,9 @@ Result<void> PackageWriter::addKernel(Target &target, const std::string &name,
     package.files[headerPath(header)] = std::string(*findTemplate(header));
   package.files[kernel.source] = std::move(source);
   for (const TensorMap &map : emitted.tensorMaps)
-    if (std::none_of(target.tensorMaps.begin(), target.tensorMaps.end(),
-                     [&](const TensorMap &m) { return m.name == map.name; }))
+    if (std::ranges::none_of(target.tensorMaps, [&](const TensorMap &m) {
+          return m.name == map.name;
+        }))
       target.tensorMaps.push_back(map);
   target.kernels.push_back(std::move(kernel));
   return {};
@@ -184,19 +185,18 @@ Result<PackageFiles> PackageWriter::write(mlir::ModuleOp module,
       manifest.rows = rowCapacity(program);
     }
     if (program.getLayer() != layer)
-      return refused("a package holds one layer, and the module has "
-                     "programs of '{}' and of '{}'; compile them one "
-                     "by one",
+      return refused("a package holds one layer, and the module has programs "
+                     "of '{}' and of '{}'; compile them one by one",
                      manifest.name, program.getLayer().str());
     if (int64_t(program.getMaxTokens()) != manifest.maxTokens)
-      return refused("all targets of a package have one max_tokens, "
-                     "got {} and {}",
-                     manifest.maxTokens, int64_t(program.getMaxTokens()));
+      return refused(
+          "all targets of a package have one max_tokens, got {} and {}",
+          manifest.maxTokens, int64_t(program.getMaxTokens()));
     TRY(addTarget(program));
   }
   if (layer.empty())
-    return refused("the module holds no program; give at least one arch "
-                   "(--arch=sm_90a)");
+    return refused(
+        "the module holds no program; give at least one arch (--arch=sm_90a)");
   hashFiles(package);
   if (auto valid = validate(package); !valid)
     return Error{ErrorCode::Internal,
