@@ -280,7 +280,7 @@ private:
   bool first = true;
 };
 
-/// What owns a parameter while it is read.
+/// The type that owns a parameter while it is read.
 template <typename T> struct Owned {
   using Type = T;
   static T initial(const Field &) { return T(); }

@@ -150,7 +150,7 @@ void readScaleType(JsonReader &part, const StoredFormat &format, Args &args) {
 /// Weights or activations of a group; nullopt where they are not quantized.
 /// Defaults are those of QuantizationArgs.
 std::optional<Args> readArgs(JsonReader &group, std::string_view key,
-                             bool isWeight, const StoredFormat &format) {
+                             bool isWeight, const StoredFormat *format) {
   std::optional<JsonReader> part = group.object(key);
   if (!part)
     return std::nullopt;
@@ -161,7 +161,11 @@ std::optional<Args> readArgs(JsonReader &group, std::string_view key,
     part->expected("num_bits", "4 or 8");
   args.word = fmt::format("{}{}", type, bits);
   readStrategy(*part, isWeight, args);
-  readScaleType(*part, format, args);
+  // The format says which types are accepted.
+  if (format)
+    readScaleType(*part, *format, args);
+  else
+    (void)part->find("scale_dtype");
   const json *dynamic = part->find("dynamic");
   // By group, below a static scale of the tensor.
   const bool isLocal = dynamic && *dynamic == "local";
@@ -249,24 +253,22 @@ std::optional<std::string> groupOfExperts(JsonReader &quant,
   for (const auto &[name, value] : groups.value().items()) {
     std::optional<JsonReader> group = groups.object(name);
     if (!group)
-      return std::nullopt;
+      continue;
     const Targets targets = readTargets(*group);
-    if (quant.failed())
-      return std::nullopt;
     const bool isPart =
         targets.parts != 0 && targets.parts != ModuleMeaning::All;
-    if (targets.isUnclear || isPart) {
+    if (targets.isUnclear || isPart)
       refuseScheme(
           *group, "targets",
           "names some experts or parts of them, or cannot be told from that; "
           "accepted: \"Linear\", or names of all routed experts");
-      return std::nullopt;
-    }
     if (targets.parts)
       byName.push_back(name);
     else if (targets.byClass)
       byClass.push_back(name);
   }
+  if (groups.failed())
+    return std::nullopt;
   const std::vector<std::string> &found = byName.empty() ? byClass : byName;
   if (found.size() == 1)
     return found.front();
@@ -279,7 +281,6 @@ std::optional<std::string> groupOfExperts(JsonReader &quant,
 
 /// The stored format, of the group or else of all.
 const StoredFormat *readFormat(JsonReader &quant, JsonReader &group) {
-  (void)quant.find("format");
   JsonReader &reader = group.has("format") ? group : quant;
   const std::string name = reader.textOr("format", "");
   std::vector<std::string_view> names;
@@ -342,27 +343,23 @@ void refuseTransforms(JsonReader &quant) {
 void moec::compiler::readCompressedTensors(JsonReader &quant,
                                            ExpertQuantization &result) {
   refuseTransforms(quant);
+  (void)quant.find("format"); // readFormat reads it, if the group has none
   std::optional<JsonReader> groups = quant.object("config_groups");
-  if (!groups) {
-    quant.expected("config_groups", "an object with groups");
-    return;
-  }
+  if (!groups)
+    return quant.expected("config_groups", "an object with groups");
   const std::optional<std::string> name = groupOfExperts(quant, *groups);
   if (!name)
     return;
   std::optional<JsonReader> group = groups->object(*name);
   (void)group->find("targets");
   const StoredFormat *format = readFormat(quant, *group);
-  if (!format)
-    return;
-  const std::optional<Args> weights =
-      readArgs(*group, "weights", true, *format);
+  const std::optional<Args> weights = readArgs(*group, "weights", true, format);
   const std::optional<Args> activations =
-      readArgs(*group, "input_activations", false, *format);
+      readArgs(*group, "input_activations", false, format);
   expectNothing(*group, "output_activations",
                 "null: outputs of experts are not quantized");
   group->refuseUnknown();
-  if (quant.failed())
+  if (!format || group->failed())
     return;
   if (!weights)
     return group->expected("weights", "an object: experts are quantized");

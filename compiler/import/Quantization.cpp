@@ -150,9 +150,6 @@ constexpr std::string_view kSuspicious =
 void refuseSuspicious(JsonReader &quant,
                       const std::vector<std::string> &ignored) {
   quant.nameStrayKeys();
-  // A reader that stopped has left keys unread.
-  if (quant.failed())
-    return;
   for (const auto &[key, value] : quant.value().items()) {
     // What a cache of keys and values is made of is nobody's business here.
     if (!hasPartOf(key, kSuspicious) || key.starts_with("kv_cache") ||
@@ -181,16 +178,16 @@ void readFp8(JsonReader &quant, ExpertQuantization &result) {
       readWord(quant, "scale_fmt", "float ue8m0", "float") == "ue8m0";
   // Transformers takes an absent one as 128 x 128, vLLM as one scale a weight.
   if (!quant.value().contains("weight_block_size"))
-    return quant.expected("weight_block_size",
-                          "rows and columns that share a scale, [128, 128] "
-                          "say, or null for one scale a weight");
+    quant.expected("weight_block_size",
+                   "rows and columns that share a scale, [128, 128] say, or "
+                   "null for one scale a weight");
+  else if (!quant.has("weight_block_size") && powers)
+    quant.expected("scale_fmt", "\"float\" without weight_block_size");
   const auto block = readBlockShape(quant, "weight_block_size");
   if (readWord(quant, "expert_dtype", "fp8 fp4", "fp8") == "fp4") {
     result.quant.scheme = readExpertType(quant, "expert_dtype");
     return;
   }
-  if (!block && powers)
-    return quant.expected("scale_fmt", "\"float\" without weight_block_size");
   const std::string_view scale = powers ? "f8E8M0FNU" : "f32";
   const auto [rows, columns] =
       block.value_or(std::pair<int64_t, int64_t>(-1, -1));
@@ -215,11 +212,11 @@ void readGptq(JsonReader &quant, ExpertQuantization &result) {
   expectNothing(quant, "rotation", "null");
   const int64_t bits = quant.integer("bits", 1, 64);
   if (bits != 4 && bits != 8)
-    return quant.expected("bits", "4 or 8");
+    quant.expected("bits", "4 or 8");
   const bool isSymmetric = quant.booleanOr("sym", true);
   if (bits == 8 && !isSymmetric)
-    return quant.refuse("sym", "expected true with 8 bits, got false; zero "
-                               "points of GPTQ are accepted with 4 bits");
+    quant.refuse("sym", "expected true with 8 bits, got false; zero points of "
+                        "GPTQ are accepted with 4 bits");
   result.quant.groupSize = quant.integer("group_size", -1, kMaxBlock);
   if (result.quant.groupSize == 0)
     quant.expected("group_size", "-1 (all of K) or at least 1");
@@ -250,18 +247,17 @@ std::string_view keyOf(JsonReader &quant, std::string_view key,
 
 /// AutoAWQ's, with the defaults of AwqConfig.
 void readAwq(JsonReader &quant, ExpertQuantization &result) {
-  for (std::string_view key : {"version", "format", "checkpoint_format"}) {
+  for (std::string_view key : {"version", "format", "checkpoint_format"})
     if (lowerCase(quant.textOr(key, "gemm")) != "gemm")
-      return quant.expected(
+      quant.expected(
           key, "\"gemm\", whose order of weights is stored_layout \"awq\"");
-  }
   if (quant.textOr("backend", "") == "llm-awq")
-    return quant.expected(
-        "backend", "one whose weights are stored as AutoAWQ stores them");
+    quant.expected("backend",
+                   "one whose weights are stored as AutoAWQ stores them");
   expectNothing(quant, "desc_act", "false: AWQ has no order of groups");
   const std::string_view bitsKey = keyOf(quant, "bits", "w_bit");
   if (quant.integerOr(bitsKey, 4, 1, 64) != 4)
-    return quant.expected(bitsKey, "4");
+    quant.expected(bitsKey, "4");
   const std::string_view sizeKey = keyOf(quant, "group_size", "q_group_size");
   result.quant.groupSize = quant.integerOr(sizeKey, 128, -1, kMaxBlock);
   if (result.quant.groupSize == 0)
@@ -304,11 +300,11 @@ void readModelOpt(JsonReader &outer, const std::vector<std::string> &ignored,
     if (row.algorithm == algorithm)
       found = &row;
   }
-  if (!found)
-    return quant.expected("quant_algo", listOf(names));
   const int64_t size =
-      quant.integerOr("group_size", found->groupSize, 0, kMaxBlock);
-  if (size != found->groupSize)
+      quant.integerOr("group_size", found ? found->groupSize : 0, 0, kMaxBlock);
+  if (!found)
+    quant.expected("quant_algo", listOf(names));
+  else if (size != found->groupSize)
     quant.expected("group_size",
                    found->groupSize
                        ? fmt::format("{} with {}", found->groupSize, algorithm)
@@ -321,7 +317,8 @@ void readModelOpt(JsonReader &outer, const std::vector<std::string> &ignored,
   expectNothing(quant, "quantized_layers", "none beside one quant_algo");
   expectNothing(quant, "has_zero_point", "false");
   expectNothing(quant, "pre_quant_scale", "false");
-  result.quant.scheme = knownScheme(quant, "quant_algo", found->scheme);
+  if (found)
+    result.quant.scheme = knownScheme(quant, "quant_algo", found->scheme);
   if (inner)
     refuseSuspicious(*inner, ignored);
 }
@@ -369,12 +366,14 @@ moec::compiler::readQuantization(JsonReader &quant,
     readMx(quant, "mxfp4_w4a16", result);
   else if (method == "mxfp8")
     readMx(quant, "mxfp8", result);
-  else
+  else {
     refuseScheme(
         quant, "quant_method",
         "no importer for quant_method \"{}\"; known: awq, compressed-tensors, "
         "fp8, gptq, modelopt, mxfp4, mxfp8 and quark",
         method);
+    return result;
+  }
   refuseSuspicious(quant, ignored);
   return result;
 }

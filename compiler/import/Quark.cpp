@@ -173,13 +173,11 @@ std::string moec::compiler::readQuark(JsonReader &quant) {
   if (!config)
     return "";
   for (std::string_view key : {"output_tensors", "bias"})
-    if (config->has(key)) {
+    if (config->has(key))
       refuseScheme(*config, key,
                    "expected null: outputs and biases of experts are not "
                    "quantized, got {}",
                    describeJson(*config->find(key)));
-      return "";
-    }
   const std::string weights = readQuarkTensor(*config, "weight");
   const std::string activations = readQuarkTensor(*config, "input_tensors");
   if (quant.failed())
