@@ -36,7 +36,7 @@ std::string compiler::presentGpu(const std::vector<std::string> &archs) {
     return "";
   bool runs = std::ranges::any_of(archs, [&](const std::string &name) {
     const catalog::Architecture *arch =
-        catalog::find(catalog::kArchitectures, std::string_view(name));
+        catalog::find(catalog::kArchitectures, name);
     return arch && catalog::runsOn(*arch, int(info->computeMajor),
                                    int(info->computeMinor));
   });

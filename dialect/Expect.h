@@ -14,6 +14,7 @@
 #ifndef MOEC_DIALECT_EXPECT_H
 #define MOEC_DIALECT_EXPECT_H
 
+#include "dialect/FieldParser.h"
 #include "dialect/Moe.h"
 
 #include "llvm/ADT/StringExtras.h"

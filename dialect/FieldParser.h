@@ -39,10 +39,21 @@ template <typename Row, size_t N>
 mlir::ParseResult verifyWord(EmitError emitError, const Row (&table)[N],
                              llvm::StringRef name, llvm::StringRef what,
                              llvm::StringRef others = "") {
-  if (catalog::find(table, std::string_view(name)))
+  if (catalog::find(table, name))
     return mlir::success();
   return emitError() << "unknown " << what << " '" << name
                      << "'; known: " << catalog::names(table) << others;
+}
+
+/// Fails unless `word` is one of `words`.
+inline mlir::ParseResult verifyOneOf(EmitError emitError,
+                                     llvm::ArrayRef<llvm::StringRef> words,
+                                     llvm::StringRef word,
+                                     llvm::StringRef what) {
+  if (llvm::is_contained(words, word))
+    return mlir::success();
+  return emitError() << "unknown " << what << " '" << word
+                     << "'; known: " << llvm::join(words, ", ");
 }
 
 /// Fails unless `values` is empty or holds `count` positive numbers.

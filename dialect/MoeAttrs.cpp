@@ -51,8 +51,7 @@ Attribute MoeDialect::parseAttribute(DialectAsmParser &parser,
     parser.emitError(at) << "unknown attribute '" << mnemonic << "'";
     return {};
   }
-  const catalog::Engine *engine =
-      catalog::find(catalog::kEngines, std::string_view(name));
+  const catalog::Engine *engine = catalog::find(catalog::kEngines, name);
   if (!engine) {
     parser.emitError(at) << "unknown engine '" << name
                          << "'; known: " << catalog::names(catalog::kEngines);
@@ -105,10 +104,9 @@ LogicalResult DescriptorAttr::verify(EmitError emitError, Type element,
   if (zeroPoint && !isa<IntegerType>(element))
     return emitError() << "'zero_point' needs an integer element type, got "
                        << element;
-  if (!scaleRule.empty() && scaleRule != "even" && scaleRule != "ceil" &&
-      scaleRule != "floor")
-    return emitError() << "unknown scale_rule '" << scaleRule
-                       << "'; known: even, ceil, floor";
+  if (!scaleRule.empty() && verifyOneOf(emitError, {"even", "ceil", "floor"},
+                                        scaleRule, "scale_rule"))
+    return failure();
   if (!scaleRule.empty() &&
       (!dynamic || !isa_and_nonnull<Float8E8M0FNUType>(scale)))
     return emitError() << "'scale_rule' is of dynamic scales of f8E8M0FNU";
@@ -153,8 +151,7 @@ static DescriptorAttr descriptor(MLIRContext *context,
 }
 
 QuantAttr QuantAttr::getScheme(MLIRContext *context, StringRef name) {
-  const catalog::Scheme *row =
-      catalog::find(catalog::kSchemes, std::string_view(name));
+  const catalog::Scheme *row = catalog::find(catalog::kSchemes, name);
   if (!row)
     return {};
   return get(context, name, descriptor(context, row->a1),
@@ -200,8 +197,7 @@ bool QuantAttr::multipliesCodes() const {
 bool QuantAttr::dequantizesWeights() const {
   if (getW1().isPlain() || getW2().isPlain())
     return false;
-  const catalog::Scheme *row =
-      catalog::find(catalog::kSchemes, std::string_view(getScheme()));
+  const catalog::Scheme *row = catalog::find(catalog::kSchemes, getScheme());
   return row ? row->policy == catalog::kWeightOnly : !multipliesCodes();
 }
 
@@ -268,7 +264,7 @@ LogicalResult QuantAttr::verify(EmitError emitError, StringRef name,
 
 bool RoutingAttr::takesGivenIdsAlone() const {
   const catalog::RoutingMethod *row =
-      catalog::find(catalog::kRoutingMethods, std::string_view(getMethod()));
+      catalog::find(catalog::kRoutingMethods, getMethod());
   return row && row->select == "given";
 }
 
@@ -317,7 +313,7 @@ LogicalResult ActivationAttr::verify(EmitError emitError, StringRef function,
 }
 
 const moec::catalog::Activation &ActivationAttr::getRow() const {
-  return *catalog::find(catalog::kActivations, std::string_view(getFunction()));
+  return *catalog::find(catalog::kActivations, getFunction());
 }
 
 bool ActivationAttr::isGated() const { return getRow().gated; }
@@ -397,8 +393,6 @@ LogicalResult ParallelAttr::verify(EmitError emitError, int64_t tp,
                        << ", but the ranks of dp, "
                           "pcp and tp flatten to "
                        << (dpRank * pcp + pcpRank) * tp + tpRank;
-  if (placement != "linear" && placement != "round_robin")
-    return emitError() << "unknown placement '" << placement
-                       << "'; known: linear, round_robin";
-  return success();
+  return verifyOneOf(emitError, {"linear", "round_robin"}, placement,
+                     "placement");
 }

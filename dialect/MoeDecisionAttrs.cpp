@@ -24,13 +24,13 @@ using namespace moec::moe;
 //===----------------------------------------------------------------------===//
 
 const catalog::Architecture &TargetAttr::getArchRow() const {
-  return *catalog::find(catalog::kArchitectures, std::string_view(getArch()));
+  return *catalog::find(catalog::kArchitectures, getArch());
 }
 
 const catalog::Gpu *TargetAttr::getGpuRow() const {
   const StringRef gpu = getGpu();
   return catalog::find(catalog::kGpus,
-                       gpu.empty() ? getArchRow().gpu : std::string_view(gpu));
+                       gpu.empty() ? StringRef(getArchRow().gpu) : gpu);
 }
 
 LogicalResult TargetAttr::verify(EmitError emitError, StringRef arch,
@@ -42,10 +42,9 @@ LogicalResult TargetAttr::verify(EmitError emitError, StringRef arch,
   if (verifyWord(emitError, catalog::kGpus, gpu, "GPU"))
     return failure();
   const catalog::Architecture &code =
-      *catalog::find(catalog::kArchitectures, std::string_view(arch));
+      *catalog::find(catalog::kArchitectures, arch);
   const catalog::Architecture &device = *catalog::find(
-      catalog::kArchitectures,
-      catalog::find(catalog::kGpus, std::string_view(gpu))->arch);
+      catalog::kArchitectures, catalog::find(catalog::kGpus, gpu)->arch);
   if (!catalog::runsOn(code, device.major, device.minor))
     return emitError() << "code for " << arch << " does not run on GPU '" << gpu
                        << "', which is " << device.name;
@@ -72,9 +71,8 @@ LogicalResult LayoutAttr::verify(EmitError emitError, int64_t interleave,
     return failure();
   if (interleave == 0 && gateUpOrder != "gate_first")
     return emitError() << "'gate_up_order' is of weights with 'interleave'";
-  if (order != "rows" && order != "fragment")
-    return emitError() << "unknown order '" << order
-                       << "'; known: rows, fragment";
+  if (verifyOneOf(emitError, {"rows", "fragment"}, order, "order"))
+    return failure();
   if ((order == "fragment") == tile.empty())
     return emitError() << "'tile' must be given with order fragment, and with "
                           "it alone";
@@ -146,16 +144,13 @@ LogicalResult RefusalAttr::verify(EmitError emitError, StringRef, StringRef,
 LogicalResult ReportAttr::verify(EmitError emitError, StringRef backend,
                                  StringRef engine, ArrayRef<RefusalAttr>,
                                  StringRef, StringRef realization) {
-  if (realization != "native" && realization != "dequantized" &&
-      realization != "emulated")
-    return emitError() << "unknown realization '" << realization
-                       << "'; known: native, dequantized, emulated";
-  if (verifyWord(emitError, catalog::kBackends, backend, "backend") ||
+  if (verifyOneOf(emitError, {"native", "dequantized", "emulated"}, realization,
+                  "realization") ||
+      verifyWord(emitError, catalog::kBackends, backend, "backend") ||
       verifyWord(emitError, catalog::kEngines, engine, "engine"))
     return failure();
-  const catalog::Backend &row =
-      *catalog::find(catalog::kBackends, std::string_view(backend));
-  if (!catalog::hasWord(row.engines, std::string_view(engine)))
+  const catalog::Backend &row = *catalog::find(catalog::kBackends, backend);
+  if (!catalog::hasWord(row.engines, engine))
     return emitError() << "backend '" << backend << "' does not use engine '"
                        << engine << "'; it uses: " << row.engines;
   return success();

@@ -50,13 +50,9 @@ static ParseResult verifyRealization(GroupedMatmulOp op) {
       tensor(op.getLhs()).getElementType() != lhs->getElement())
     return op.emitOpError() << "'lhs' must be of " << lhs->getElement()
                             << ", got " << tensor(op.getLhs());
-  const StringRef order = op.getGateUpOrder();
-  if (!moec::catalog::find(moec::catalog::kGateUpOrders,
-                           std::string_view(order)))
-    return op.emitOpError()
-           << "unknown gate_up '" << order << "'; known: "
-           << moec::catalog::names(moec::catalog::kGateUpOrders);
-  return success();
+  return verifyWord([&] { return op.emitOpError(); },
+                    moec::catalog::kGateUpOrders, op.getGateUpOrder(),
+                    "gate_up");
 }
 
 LogicalResult GroupedMatmulOp::verify() {

@@ -42,11 +42,8 @@ struct FieldBounds {
       check(name, value, 1, name == "warps" ? kWarps : kTile);
   }
   void word(StringRef name, StringRef value, StringRef) {
-    if (failed || value == "tuned" || value == "modelled" || value == "default")
-      return;
-    failed = true;
-    emitError() << "unknown " << name << " '" << value
-                << "'; known: tuned, modelled, default";
+    failed = failed || verifyOneOf(emitError, {"tuned", "modelled", "default"},
+                                   value, name);
   }
   void flag(StringRef, bool) {}
 };

@@ -112,7 +112,7 @@ moe::QuantAttr LayerBuilder::quant(const QuantDescription &description,
   if (!description.scheme.empty()) {
     const auto named = moe::QuantAttr::getScheme(&context, description.scheme);
     const catalog::Scheme *row =
-        catalog::find(catalog::kSchemes, std::string_view(description.scheme));
+        catalog::find(catalog::kSchemes, description.scheme);
     const bool ofCodes = row && row->policy == catalog::kCodeGroups;
     if (!named || (row->policy != catalog::kWeightOnly && !ofCodes))
       return named;

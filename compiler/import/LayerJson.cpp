@@ -177,13 +177,11 @@ void readActAndMul(JsonReader &reader, ActivationDescription &activation) {
   if (!reader.has("is_act_and_mul"))
     return;
   const bool isGated = reader.booleanOr("is_act_and_mul", true);
-  const auto *row = catalog::find(catalog::kActivations,
-                                  std::string_view(activation.function));
+  const auto *row = catalog::find(catalog::kActivations, activation.function);
   if (!row || row->gated == isGated)
     return;
   const std::string without = activation.function + "_no_mul";
-  if (!isGated &&
-      catalog::find(catalog::kActivations, std::string_view(without))) {
+  if (!isGated && catalog::find(catalog::kActivations, without)) {
     activation.function = without;
     return;
   }

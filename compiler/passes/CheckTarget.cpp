@@ -123,7 +123,7 @@ LogicalResult checkTogether(moe::LayerOp layer) {
              "accepted: scales that are static, or of a token or a part of it");
   const StringRef method = layer.getRouting().getMethod();
   const catalog::RoutingMethod *row =
-      catalog::find(catalog::kRoutingMethods, std::string_view(method));
+      catalog::find(catalog::kRoutingMethods, method);
   if (layer.getBatchInvariant() && !layer.isBatched() && row &&
       row->score.starts_with("drawn"))
     refuse("batch_invariant: routing '" + method +
@@ -258,7 +258,7 @@ LogicalResult checkParameters(moe::LayerOp layer) {
                             "first");
   const auto check = [&](StringRef what, StringRef name, StringRef parameter,
                          bool isGiven, std::string_view accepted) {
-    if (!isGiven || catalog::hasWord(accepted, std::string_view(parameter)))
+    if (!isGiven || catalog::hasWord(accepted, parameter))
       return;
     failed = true;
     (void)compiler::refuse(
@@ -268,7 +268,7 @@ LogicalResult checkParameters(moe::LayerOp layer) {
   };
   const StringRef method = routing.getMethod();
   const catalog::RoutingMethod &row =
-      *catalog::find(catalog::kRoutingMethods, std::string_view(method));
+      *catalog::find(catalog::kRoutingMethods, method);
   const std::string_view options = row.options;
   check("routing", method, "groups", routing.getGroups() > 0, options);
   check("routing", method, "scale", bool(routing.getScale()), options);

@@ -76,7 +76,7 @@ void infer(moe::LayerOp layer) {
     method = found->method;
   }
   const catalog::RoutingMethod *row =
-      catalog::find(catalog::kRoutingMethods, std::string_view(method));
+      catalog::find(catalog::kRoutingMethods, method);
   // What a method cannot do without needs no saying.
   const bool bias = routing.getBias() || catalog::hasWord(row->needs, "bias");
   if (catalog::hasWord(row->needs, "weight_on_input"))

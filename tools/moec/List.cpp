@@ -36,7 +36,9 @@ struct Listing {
 /// The text of each cell; "-" of an empty one.
 template <typename... Cells> Row cells(const Cells &...cell) {
   Row row = {fmt::format("{}", cell)...};
-  std::ranges::replace(row, "", "-");
+  for (std::string &text : row)
+    if (text.empty())
+      text.push_back('-');
   return row;
 }
 
