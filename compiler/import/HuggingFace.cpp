@@ -551,10 +551,5 @@ moec::compiler::readHuggingFace(const json &object, std::string_view name,
   if (layer.name.empty())
     layer.name = found.shortName;
 
-  if (errors.count)
-    return errors.all();
-  if (Result<void> applied = applyOptions(layer, options); !applied)
-    return Error{applied.error().code,
-                 fmt::format("{}: {}", name, applied.error().message)};
-  return layer;
+  return finished(std::move(layer), errors, options);
 }

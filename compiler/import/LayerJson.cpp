@@ -399,10 +399,5 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
   (void)reader.booleanOr("disable_inplace", false);
   reader.refuseUnknown();
 
-  if (errors.count)
-    return errors.all();
-  if (Result<void> applied = applyOptions(layer, options); !applied)
-    return Error{applied.error().code,
-                 fmt::format("{}: {}", name, applied.error().message)};
-  return layer;
+  return finished(std::move(layer), errors, options);
 }

@@ -206,8 +206,8 @@ std::span<const std::string_view> moec::compiler::scoringNames() {
   return kScores;
 }
 
-Result<void> moec::compiler::applyOptions(LayerDescription &layer,
-                                          const ImportOptions &options) {
+static Result<void> applyOptions(LayerDescription &layer,
+                                 const ImportOptions &options) {
   TRY(applyParallel(layer.parallel, options));
 
   if (options.accumulate) {
@@ -258,6 +258,16 @@ Result<void> moec::compiler::applyOptions(LayerDescription &layer,
   if (layer.logitsType.empty())
     layer.logitsType = layer.inputType;
   return {};
+}
+
+Result<LayerDescription>
+moec::compiler::finished(LayerDescription layer, const JsonErrors &errors,
+                         const ImportOptions &options) {
+  if (errors.count)
+    return errors.all();
+  if (Result<void> applied = applyOptions(layer, options); !applied)
+    return refused("{}: {}", errors.name, applied.error().message);
+  return layer;
 }
 
 std::string moec::compiler::stemOf(std::string_view path) {
