@@ -13,8 +13,6 @@
 
 #include "runtime/support/Json.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
 #include <map>

@@ -17,8 +17,6 @@
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Regions.h"
 
-#include <fmt/format.h>
-
 using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;

@@ -14,8 +14,6 @@
 
 #include "compiler/plan/Embedded.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 

@@ -11,8 +11,6 @@
 #include "compiler/import/LayerJson.h"
 #include "runtime/support/JsonReader.h"
 
-#include <fmt/format.h>
-
 using namespace moec;
 using namespace moec::compiler;
 

@@ -11,8 +11,6 @@
 #include "compiler/import/Vocabulary.h"
 #include "dialect/catalog/Activations.h"
 
-#include <fmt/format.h>
-
 using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;

@@ -10,8 +10,6 @@
 #include "compiler/import/Vocabulary.h"
 #include "dialect/catalog/Catalog.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 using namespace moec;

@@ -18,8 +18,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;

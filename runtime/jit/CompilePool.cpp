@@ -27,7 +27,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <fstream>
 #include <mutex>
