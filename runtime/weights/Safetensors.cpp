@@ -45,7 +45,7 @@ struct Type {
   int64_t bits;
 };
 
-/// Those of no element type.
+/// Types that are no element type of ours.
 constexpr Type kOtherTypes[] = {
     {"F64", 64}, {"U64", 64}, {"U32", 32}, {"U16", 16},
     {"U8", 8},   {"BOOL", 8}, {"C64", 64},

@@ -378,7 +378,7 @@ TEST(Quantization, AllMistakesAreSaidAtOnce) {
                          {"has_zero_point", true},
                          {"hadamard_size", 64}})),
             "quant_algo has_zero_point hadamard_size");
-  // Of a method that nobody knows no key can be judged.
+  // No key can be judged of a method that nobody knows.
   EXPECT_EQ(keysOf(read(with(stray, {{"quant_method", "bits"}}))),
             "quant_method");
   const json group = {{"targets", {"Linear"}},
