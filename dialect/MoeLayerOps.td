@@ -20,10 +20,10 @@ include "mlir/IR/SymbolInterfaces.td"
 def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
   let summary = "a Mixture-of-Experts layer, whole, as the user describes it";
   let description = [{
-    `experts` routed experts, of which each token takes `top_k`; an expert is a
-    matmul from `hidden` to `intermediate` (twice that where the activation is
-    gated), the activation, and a matmul back. All sizes are the whole layer's,
-    whatever `parallel` says.
+    `experts` routed experts, of which `top_k` are chosen for each token; an
+    expert is a matmul from `hidden` to `intermediate` (twice that where the
+    activation is gated), the activation, and a matmul back. All sizes are the
+    whole layer's, whatever `parallel` says.
 
     ```mlir
     moe.layer @qwen3_30b_a3b {
@@ -152,7 +152,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     int64_t getPhysicalExperts() { return getExperts() + getRedundantExperts().value_or(0); }
     /// Experts whose weights there are: shared ones behind the physical.
     int64_t getStoredExperts() { return getPhysicalExperts() + getNumSharedExperts().value_or(0); }
-    /// Experts that each token takes, shared ones last.
+    /// The experts chosen for a token, and the shared ones behind them.
     int64_t getPairsOfToken() { return getTopK() + getNumSharedExperts().value_or(0); }
     /// Experts that the router knows: the real ones, then those that are none.
     int64_t getRoutedExperts() { return getExperts() + getZeroExperts().value_or(0); }

@@ -61,9 +61,10 @@ LogicalResult GroupedMatmulOp::verify() {
   if (!tensor(getRhs()).hasStaticShape())
     return emitOpError() << "'rhs' must have static sizes, got "
                          << tensor(getRhs());
-  if (getRows() && !getTopK())
-    return emitOpError() << "'top_k' must be given with a gather";
-  if (getTopK() && expectPositive(*this, "top_k", *getTopK()))
+  if (bool(getRows()) != bool(getPairs()))
+    return emitOpError() << "'pairs' must be given with a gather, and with it "
+                            "alone";
+  if (getPairs() && expectPositive(*this, "pairs", *getPairs()))
     return failure();
   const Type integer = i32(*this);
   if (expect(*this, "lhs", getLhs(), {kAny, getK()}) ||

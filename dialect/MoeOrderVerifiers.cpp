@@ -26,10 +26,10 @@ static ParseResult verifyOrder(Operation *op, StringRef name, Value order) {
 }
 
 LogicalResult PermuteColumnsOp::verify() {
-  if (bool(getRows()) != bool(getTopK()))
-    return emitOpError() << "'top_k' must be given with a gather, and with it "
+  if (bool(getRows()) != bool(getPairs()))
+    return emitOpError() << "'pairs' must be given with a gather, and with it "
                             "alone";
-  if ((getTopK() && expectPositive(*this, "top_k", *getTopK())) ||
+  if ((getPairs() && expectPositive(*this, "pairs", *getPairs())) ||
       verifyOrder(*this, "order", getOrder()) ||
       expect(*this, "offsets", getOffsets(), {getNumExperts() + 1},
              i32(*this)) ||

@@ -45,7 +45,7 @@ def Moe_ProgramOp : Moe_Op<"program", [
         %counts = moe.count experts = 4 block_tokens = 64 %ids : (tensor<?x2xi32>) -> tensor<?x4xi32>
         %rows, %positions, %offsets, %tiles, %tile_count, %expert_counts = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 %ids, %counts
             : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4xi32>)
-        %h = moe.grouped_matmul top_k = 2 %x gather %rows tiles (%tiles, %tile_count), %w13
+        %h = moe.grouped_matmul pairs = 2 %x gather %rows tiles (%tiles, %tile_count), %w13
             : (tensor<?x64xf32>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xf32>) -> tensor<?x32xf32>
         %t = moe.activate <silu_no_mul> %h : (tensor<?x32xf32>) -> tensor<?x32xf32>
         %y = moe.grouped_matmul %t tiles (%tiles, %tile_count), %w2

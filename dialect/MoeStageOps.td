@@ -72,8 +72,8 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments]> {
 
     What is counted and permuted are places of weights: with `replicas`, of the
     physical experts (map[e, i], i below count[e]) of the logical expert e the
-    one that the index of the pair, modulo their count, picks; with `map`, the
-    local expert that it says, if any, whose first has the number `local_begin`.
+    one that token * top_k + k, modulo their count, picks; with `map`, the local
+    expert that it says, if any, whose first has the number `local_begin`.
     `shared` experts follow, of each token, behind the `physical` ones; their
     weight is 1, or the sigmoid of the `gate`.
     The last `zero` of the experts that the logits name have no weights, but
@@ -380,22 +380,22 @@ def Moe_PermuteColumnsOp : Moe_StageOp<"permute_columns", [Pure]> {
   let description = [{
     Of sorted row r of expert e, as `offsets` say, result[r, c] is
     input[r, order[e, c]]. With `gather` rows are those of pairs, result[rows[r], c]
-    is input[rows[r] / top_k, order[e, c]], which a matmul gathers with top_k = 1.
+    is input[rows[r] / pairs, order[e, c]], which a matmul gathers with pairs = 1.
     The leading `?` of the result is rows, of the input tokens (gather) or rows.
 
     ```mlir
     func.func private @permute_columns(%x: tensor<?x2048xbf16>, %rows: tensor<?xi32>, %offsets: tensor<129xi32>, %order: tensor<128x2048xi32>) {
-      %ordered = moe.permute_columns top_k = 8 %x gather %rows offsets %offsets, %order
+      %ordered = moe.permute_columns pairs = 8 %x gather %rows offsets %offsets, %order
           : (tensor<?x2048xbf16>, tensor<?xi32>, tensor<129xi32>, tensor<128x2048xi32>) -> tensor<?x2048xbf16>
       return
     }
     ```
   }];
-  let arguments = (ins OptionalAttr<Moe_IntAttr>:$top_k, AnyRankedTensor:$input,
+  let arguments = (ins OptionalAttr<Moe_IntAttr>:$pairs, AnyRankedTensor:$input,
     Optional<AnyRankedTensor>:$rows, AnyRankedTensor:$offsets, AnyRankedTensor:$order);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
-    (`top_k` `=` $top_k^)? $input (`gather` $rows^)? `offsets` $offsets `,` $order
+    (`pairs` `=` $pairs^)? $input (`gather` $rows^)? `offsets` $offsets `,` $order
     attr-dict `:` functional-type(operands, results)
   }];
   let members = [{
@@ -409,11 +409,12 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
   let description = [{
     result[r, n] = sum over k of lhs[row of r, k] * rhs[expert of r, n, k]
     (+ bias[expert of r, n]). With `gather`, row r of the lhs is
-    rows[r] / top_k; else it is r. The weight is [experts, n, k]. Its rows may be
-    those of `gate_up`, stored in that order: where its layout interleaves them,
-    the result's columns are interleaved likewise; the bias and the weight's
-    scales stand as the weight was stored. The leading `?` of the result is rows,
-    of the lhs tokens (gather) or rows.
+    rows[r] / pairs; else it is r. `pairs` is given with `gather` alone: those of
+    a token, or 1 where the lhs has a row for each pair. The weight is [experts,
+    n, k]. Its rows may be those of `gate_up`, stored in that order: where its
+    layout interleaves them, the result's columns are interleaved likewise; the
+    bias and the weight's scales stand as the weight was stored. The leading `?`
+    of the result is rows, of the lhs tokens (gather) or rows.
 
     A quantized operand has a descriptor, and its scales as operands of their
     own. `realization` says what is multiplied:
@@ -427,7 +428,7 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
 
     ```mlir
     func.func private @matmul(%x: tensor<?x2048xbf16>, %rows: tensor<?xi32>, %tiles: tensor<?x4xi32>, %tile_count: tensor<3xi32>, %w13: tensor<128x1536x2048xbf16, #moe.layout<interleave = 8>>) {
-      %h = moe.grouped_matmul top_k = 8 %x gather %rows tiles (%tiles, %tile_count), %w13
+      %h = moe.grouped_matmul pairs = 8 %x gather %rows tiles (%tiles, %tile_count), %w13
           : (tensor<?x2048xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<128x1536x2048xbf16, #moe.layout<interleave = 8>>) -> tensor<?x1536xf32>
       return
     }
@@ -435,7 +436,7 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
   }];
   let arguments = (ins
     DefaultValuedAttr<Moe_RealizationAttr, "::moec::moe::Realization::Native">:$realization,
-    OptionalAttr<Moe_IntAttr>:$top_k,
+    OptionalAttr<Moe_IntAttr>:$pairs,
     OptionalAttr<StrAttr>:$gate_up,
     UnitAttr:$fast,
     OptionalAttr<Moe_DescriptorAttr>:$lhs_descriptor,
@@ -453,7 +454,7 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
   );
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
-    (`realization` `=` $realization^)? (`top_k` `=` $top_k^)? (`gate_up` `=` $gate_up^)? (`fast` $fast^)?
+    (`realization` `=` $realization^)? (`pairs` `=` $pairs^)? (`gate_up` `=` $gate_up^)? (`fast` $fast^)?
     (`lhs_descriptor` `=` $lhs_descriptor^)? (`rhs_descriptor` `=` $rhs_descriptor^)?
     $lhs (`gather` $rows^)? `tiles` `(` $tiles `,` $tile_count `)` `,` $rhs
     (`lhs_scale` $lhs_scale^)? (`rhs_scale` $rhs_scale^)? (`rhs_second_scale` $rhs_second_scale^)?

@@ -98,7 +98,7 @@ void PermuteOp::addStageAttributes(NamedAttrList &attributes) {
   Writer writer(*this, attributes);
   writer.integer("local_begin", getFirstLocal());
   writer.integer("local_experts", getNumLocal());
-  writer.integer("top_k", getPairs());
+  writer.integer("pairs", getPairs());
   if (getCounters() != 2)
     writer.integer("counters", getCounters());
 }
@@ -149,7 +149,6 @@ void GroupedMatmulOp::addStageAttributes(NamedAttrList &attributes) {
   writer.integer("n", getN());
   writer.integer("k", getK());
   writer.integer("experts", getNumExperts());
-  writer.integer("top_k", getTopK().value_or(1));
   writer.flag("gather", bool(getRows()));
   writer.integer("interleave", getInterleave());
   if (getGateUpOrder() != "gate_first")
@@ -192,6 +191,6 @@ void ActivateOp::addStageAttributes(NamedAttrList &attributes) {
 
 void CombineOp::addStageAttributes(NamedAttrList &attributes) {
   Writer writer(*this, attributes);
-  writer.integer("top_k", getPairs());
+  writer.integer("pairs", getPairs());
   writer.integer("hidden", getWidth());
 }

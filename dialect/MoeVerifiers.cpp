@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace moec::moe;
 using namespace moec::moe::detail;
 
-/// Ids are [tokens, top_k]; top_k of a value that has been checked to be so.
+/// Ids are [tokens, pairs]; pairs of a value that has been checked to be so.
 static int64_t columns(Value value) { return tensor(value).getDimSize(1); }
 
 /// Ids of the caller's, in 32 or 64 bits.
@@ -160,13 +160,13 @@ LogicalResult PermuteOp::verify() {
   const int64_t local = getNumLocal();
   if (verifyLocal(*this) || expectRank(*this, "topk_ids", getTopkIds(), 2))
     return failure();
-  const int64_t topK = columns(getTopkIds());
+  const int64_t pairs = columns(getTopkIds());
   const Type integer = i32(*this);
-  if (expect(*this, "topk_ids", getTopkIds(), {kAny, topK}, integer) ||
+  if (expect(*this, "topk_ids", getTopkIds(), {kAny, pairs}, integer) ||
       expect(*this, "block_counts", getBlockCounts(), {kAny, getExperts()},
              integer) ||
       expect(*this, "rows", getRows(), {kAny}, integer) ||
-      expect(*this, "positions", getPositions(), {kAny, topK}, integer) ||
+      expect(*this, "positions", getPositions(), {kAny, pairs}, integer) ||
       expect(*this, "offsets", getOffsets(), {local + 1}, integer) ||
       expect(*this, "tiles", getTiles(), {kAny, 4}, integer) ||
       verifyTileCount(*this, getTileCount()))
@@ -370,10 +370,11 @@ LogicalResult CombineOp::verify() {
       expectRank(*this, "positions", getPositions(), 2))
     return failure();
   const int64_t hidden = columns(getPartials());
-  const int64_t topK = columns(getPositions());
+  const int64_t pairs = columns(getPositions());
   if (expect(*this, "partials", getPartials(), {kAny, hidden}) ||
-      expect(*this, "positions", getPositions(), {kAny, topK}, i32(*this)) ||
-      expect(*this, "topk_weights", getTopkWeights(), {kAny, topK}, f32(*this)))
+      expect(*this, "positions", getPositions(), {kAny, pairs}, i32(*this)) ||
+      expect(*this, "topk_weights", getTopkWeights(), {kAny, pairs},
+             f32(*this)))
     return failure();
   if (getIdentity() && !getTopkWeights())
     return emitOpError() << "'identity' needs weights";
@@ -381,7 +382,7 @@ LogicalResult CombineOp::verify() {
     return emitOpError() << "the two parts of 'identity' must be given "
                             "together";
   if (expect(*this, "identity", getIdentity(), {kAny, hidden}) ||
-      expect(*this, "topk_ids", getTopkIds(), {kAny, topK}, i32(*this)) ||
+      expect(*this, "topk_ids", getTopkIds(), {kAny, pairs}, i32(*this)) ||
       expect(*this, "residual", getResidual(), {kAny, hidden},
              tensor(getOut()).getElementType()) ||
       expect(*this, "addend", getAddend(), {kAny, hidden}))

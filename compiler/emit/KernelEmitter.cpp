@@ -157,8 +157,8 @@ void Emitter::addMembers() {
     mlir::Attribute fact = factOf(kernel, name);
     if (!fact)
       fact = factOf(kernel, other);
-    const std::string member =
-        "k" + llvm::convertToCamelFromSnakeCase(name, /*capitalizeFirst=*/true);
+    std::string member = "k";
+    member += llvm::convertToCamelFromSnakeCase(name, /*capitalizeFirst=*/true);
     if (auto flag = mlir::dyn_cast<mlir::BoolAttr>(fact))
       config.flag(member, flag.getValue());
     else // a whole extent is 0 in a Config
@@ -252,7 +252,6 @@ void Emitter::emitMatmul() {
   const bool converts = realization != moe::Realization::Native;
   int64_t n = matmul.getN(), k = matmul.getK();
   int64_t experts = matmul.getNumExperts();
-  int64_t topK = matmul.getTopK().value_or(1);
   ConfigPrinter &config = out.text.config;
   config.type("Input", cppType(matmul.getLhs()));
   config.type("Weight", cppType(matmul.getRhs()));
@@ -292,7 +291,8 @@ void Emitter::emitMatmul() {
   config.number("kN", n);
   config.number("kK", k);
   config.number("kExperts", experts);
-  config.number("kTopK", topK);
+  if (gather)
+    config.number("kPairs", *matmul.getPairs());
   config.flag("kGather", gather);
   config.flag("kBias", bool(matmul.getBias()));
   config.number("kInterleave", matmul.getInterleave());

@@ -71,7 +71,7 @@ void compiler::emitSlices(moe::KernelOp kernel,
   config.number("kN", matmul.getN());
   config.number("kK", matmul.getK());
   config.number("kExperts", matmul.getNumExperts());
-  config.number("kTopK", combine.getPairs());
+  config.number("kPairs", combine.getPairs());
   config.flag("kBias", bool(matmul.getBias()));
   config.number("kInterleave", matmul.getInterleave());
   config.flag("kTilesEarly", kernel.getPlanAttr().getEarly());

@@ -29,14 +29,14 @@ static constexpr double kHalfBandwidthBytes = 8 << 10;
 static constexpr double kL2OverMemory = 3.5;
 
 double compiler::touchedExperts(const MatmulProblem &p, int64_t tokens) {
-  double share = double(p.topK) / double(p.experts);
+  double share = double(p.pairs) / double(p.experts);
   return double(p.localExperts) *
          (1.0 - std::pow(1.0 - std::min(share, 1.0), double(tokens)));
 }
 
 double compiler::expectedTiles(const MatmulProblem &p, int64_t tokens) {
   double touched = touchedExperts(p, tokens);
-  double rows = double(tokens) * double(p.topK) * double(p.localExperts) /
+  double rows = double(tokens) * double(p.pairs) * double(p.localExperts) /
                 double(p.experts);
   if (touched <= 0)
     return 0;
@@ -54,7 +54,7 @@ Cost compiler::estimate(const MatmulProblem &p, const Schedule &s,
   double mTiles = expectedTiles(p, tokens);
   double nTiles = std::ceil(double(p.n) / double(s.tileN));
   double tiles = mTiles * nTiles;
-  double rows = double(tokens) * double(p.topK) * double(p.localExperts) /
+  double rows = double(tokens) * double(p.pairs) * double(p.localExperts) /
                 double(p.experts);
   double sms = double(hw.sms);
   double tilesPerSm = std::ceil(tiles / sms);

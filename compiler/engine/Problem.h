@@ -24,13 +24,13 @@ namespace moec::compiler {
 inline constexpr int64_t kScaledColumns = 128;
 
 /// result[rows, n (n / 2 when gated)] = lhs[rows, k] . weights[expert][n, k]^T
-/// for sorted rows, where every token brings topK rows spread over experts.
+/// for sorted rows, where every token brings `pairs` rows spread over experts.
 struct MatmulProblem {
   int64_t minTokens = 1, maxTokens = 1; ///< of the variant, inclusive
   int64_t n = 0, k = 0;                 ///< rows and columns of one weight
   int64_t experts = 1;                  ///< of the layer
   int64_t localExperts = 1;             ///< of this rank
-  int64_t topK = 1;
+  int64_t pairs = 1;       ///< of a token; of a slot, one for each expert
   std::string elementType; ///< of lhs and weights, "bf16"
   int64_t elementBytes = 2;
   /// Bits of weights that become elements of lhs's type in shared memory; 0:

@@ -56,7 +56,7 @@ int64_t compiler::slicesSharedBytes(const MatmulProblem &problem,
   // Segments, and pairs of the tokens that it sums. A tile is multiplied by up
   // to 24 rows more than it has.
   bytes += std::max<int64_t>((schedule.blockRows / 8 + 1) * 16, 128);
-  bytes += ceilDiv(schedule.blockTokens * problem.topK, 2) * 16;
+  bytes += ceilDiv(schedule.blockTokens * problem.pairs, 2) * 16;
   bytes = std::max(bytes, scalesAt + 24 * kRowBytes);
   const int64_t columns = 64;
   bytes += schedule.consumerWarps / 4 * std::min<int64_t>(schedule.tileM, 64) *
@@ -68,7 +68,7 @@ int64_t compiler::slicesSharedBytes(const MatmulProblem &problem,
 
 std::optional<Schedule> compiler::slicesSchedule(const MatmulProblem &problem,
                                                  const Hardware &hardware) {
-  const int64_t rows = problem.maxTokens * problem.topK;
+  const int64_t rows = problem.maxTokens * problem.pairs;
   for (const Row &row : kRows) {
     if (row.elementBytes != problem.elementBytes || rows > row.mostRows)
       continue;
@@ -110,12 +110,12 @@ std::vector<SlicesRange> compiler::slicesRanges(const MatmulProblem &problem,
   const double inL2 =
       double(hardware.l2Bytes) / double(problem.n * problem.resultBytes);
   int64_t first =
-      int64_t(std::max(rows, inL2)) / std::max<int64_t>(problem.topK, 1) + 1;
+      int64_t(std::max(rows, inL2)) / std::max<int64_t>(problem.pairs, 1) + 1;
   for (const Row &row : kRows) {
     if (row.elementBytes != problem.elementBytes)
       continue;
     MatmulProblem up = problem;
-    up.maxTokens = std::min(row.mostRows / problem.topK, problem.maxTokens);
+    up.maxTokens = std::min(row.mostRows / problem.pairs, problem.maxTokens);
     // Less than all that a row serves may fit.
     while (up.maxTokens >= first && !slicesSchedule(up, hardware))
       up.maxTokens /= 2;

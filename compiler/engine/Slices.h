@@ -32,7 +32,7 @@ struct SlicesRange {
 };
 
 /// The ranges of a second matmul (n columns of the result, k of lhs, sorted
-/// rows of `topK` for each token of up to maxTokens), ascending; empty where
+/// rows of `pairs` for each token of up to maxTokens), ascending; empty where
 /// slices do not pay or do not fit.
 std::vector<SlicesRange> slicesRanges(const MatmulProblem &problem,
                                       const Hardware &hardware);

@@ -123,7 +123,7 @@ bool WarpSpecialized::maySplit(const MatmulProblem &problem,
       problem.k < kFewestSteps * schedule.tileK)
     return false;
   // All tokens take so many experts: of a rank with some of the experts, one.
-  int64_t experts = problem.localExperts < problem.experts ? 1 : problem.topK;
+  int64_t experts = problem.localExperts < problem.experts ? 1 : problem.pairs;
   int64_t columnTiles = (problem.n + schedule.tileN - 1) / schedule.tileN;
   return experts * columnTiles <= mostTilesToSplit(hardware);
 }

@@ -54,7 +54,7 @@ public:
   goodSchedules(const MatmulProblem &problem,
                 const Hardware &hardware) const override {
     std::vector<GoodSchedule> good;
-    double rows = double(problem.maxTokens) * double(problem.topK) /
+    double rows = double(problem.maxTokens) * double(problem.pairs) /
                   double(problem.experts);
     for (const Row &r : kRows) {
       if (problem.elementBytes != 2 || r.tileM != problem.tileRows ||

@@ -432,7 +432,7 @@ constexpr int64_t kRowBytes = 16;
 constexpr int64_t kInterleave = 8;
 /// One CTA sorts the logits of a token; permute counts in tables of experts.
 constexpr int64_t kMaxExperts = 1024;
-constexpr int64_t kMaxTopK = 32;
+constexpr int64_t kMaxPairs = 32;
 /// Tensor maps have strides below 2^40 bytes: of w13 of one expert in f32.
 constexpr int64_t kMaxColumns = int64_t(1) << 18;
 
@@ -460,7 +460,8 @@ void checkSizes(moe::LayerOp layer, Refuse refuse) {
        kMaxColumns},
       {"experts", std::max(layer.getRoutedExperts(), layer.getStoredExperts()),
        1, kMaxExperts},
-      {"top_k", layer.getPairsOfToken(), 1, kMaxTopK},
+      {"number of pairs of a token (top_k + num_shared_experts)",
+       layer.getPairsOfToken(), 1, kMaxPairs},
   };
   for (const SizeRule &rule : rules) {
     if (rule.size % rule.multiple != 0) {

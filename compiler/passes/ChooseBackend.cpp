@@ -34,7 +34,7 @@ static LayerFacts factsOf(moe::ProgramOp program) {
   facts.experts = storedExperts(program);
   facts.localExperts = localExperts(program);
   auto permute = findIn<moe::PermuteOp>(program);
-  facts.topK = permute ? permute.getPairs() : 1;
+  facts.pairs = permute ? permute.getPairs() : 1;
   facts.format = isBatched(program) ? "batched" : "standard";
   bool isFirst = true;
   program.walk([&](moe::GroupedMatmulOp matmul) {

@@ -209,19 +209,21 @@ private:
   }
 
   /// Columns as those of the weight's k, where their order is each expert's.
-  /// With `pairs` (of sorted rows) rows of tokens become those of pairs.
-  Value permuteColumns(Value input, StringRef weight, IntegerAttr topK,
-                       Value pairs, const Rows &rows) {
+  /// With `gather` (of sorted rows) rows of tokens become those of pairs, of
+  /// which each row of the input has `pairs`.
+  Value permuteColumns(Value input, StringRef weight, IntegerAttr pairs,
+                       Value gather, const Rows &rows) {
     const Value order = this->input((weight + "_group_index").str());
     if (!order)
       return input;
     return moe::PermuteColumnsOp::create(builder, location, input.getType(),
-                                         topK, input, pairs, rows.offsets,
+                                         pairs, input, gather, rows.offsets,
                                          order);
   }
 
-  /// `gather`: the pair of each row, or null. `weight`: "w13" or "w2".
-  Value matmul(IntegerAttr topK, Quantized lhs, Value gather, StringRef weight,
+  /// `gather`: the pair of each row, or null; `pairs`: those of a row of lhs,
+  /// with `gather` alone. `weight`: "w13" or "w2".
+  Value matmul(IntegerAttr pairs, Quantized lhs, Value gather, StringRef weight,
                Value bias, const Rows &rows) {
     const Value rhs = input(weight);
     const moe::QuantAttr quant = layer.getQuant();
@@ -233,8 +235,7 @@ private:
     const int64_t n = cast<RankedTensorType>(rhs.getType()).getDimSize(1);
     return moe::GroupedMatmulOp::create(
                builder, location, tensor({kAny, n}, builder.getF32Type()),
-               quant.getRealization(first),
-               topK ? topK : builder.getI64IntegerAttr(pairs()),
+               quant.getRealization(first), pairs,
                gateUp ? layer.getGateUpOrderAttr() : StringAttr(),
                layer.accumulatesFast(),
                quantized(first ? quant.getA1() : quant.getA2()),
@@ -246,12 +247,12 @@ private:
 
   void addStages() {
     const int64_t experts = layer.getStoredExperts();
-    const int64_t topK = layer.getPairsOfToken();
+    const int64_t pairs = layer.getPairsOfToken();
     const int64_t local = *layer.getLocalExperts();
     const Type i32 = builder.getI32Type(), f32 = builder.getF32Type();
-    const auto ids = tensor({kAny, topK}, i32);
+    const auto ids = tensor({kAny, pairs}, i32);
     auto route = moe::RouteOp::create(
-        builder, location, ids, tensor({kAny, topK}, f32), layer.getRouting(),
+        builder, location, ids, tensor({kAny, pairs}, f32), layer.getRouting(),
         builder.getI64IntegerAttr(layer.getTopK()),
         input("logits") ? IntegerAttr()
                         : builder.getI64IntegerAttr(layer.getRoutedExperts()),
@@ -283,7 +284,7 @@ private:
                   tensor({local}, i32)},
         builder.getI64IntegerAttr(experts), builder.getI64IntegerAttr(0),
         /*row_step=*/IntegerAttr(), builder.getI64IntegerAttr(0), localBegin,
-        localExperts, builder.getStringAttr("tokens * " + Twine(topK)),
+        localExperts, builder.getStringAttr("tokens * " + Twine(pairs)),
         route.getTopkIds(), count.getBlockCounts());
     const Rows sorted = {permute.getTiles(), permute.getTileCount(),
                          permute.getOffsets(), Value()};
@@ -295,7 +296,7 @@ private:
                                  onInput ? route.getTopkWeights() : Value(),
                                  "a1", Rows());
     // Weighed rows are of pairs, others of tokens.
-    IntegerAttr pairsOfRow = builder.getI64IntegerAttr(onInput ? 1 : topK);
+    IntegerAttr pairsOfRow = builder.getI64IntegerAttr(onInput ? 1 : pairs);
     if (layer.getGroupIndex()) {
       x.data =
           permuteColumns(x.data, "w13", pairsOfRow, permute.getRows(), sorted);
@@ -340,8 +341,6 @@ private:
     return matmul(IntegerAttr(), t, Value(), "w2",
                   *layer.getW2Bias() ? input("b2") : Value(), rows);
   }
-
-  int64_t pairs() { return layer.getPairsOfToken(); }
 
   /// Null where there are none.
   static IntegerAttr positive(IntegerAttr count) {

@@ -110,7 +110,7 @@ static MatmulProblem problemOf(moe::KernelOp kernel,
   p.localExperts = matmul.getNumExperts();
   // Slots of an expert are rows of this rank's experts alone.
   p.experts = storedExperts(program);
-  p.topK = rowsOfToken(program);
+  p.pairs = rowsOfToken(program);
   p.elementType = elementTypeOf(matmul.getLhs());
   p.elementBytes = elementBytes(p.elementType);
   if (matmul.getRealization() != moe::Realization::Native) {

@@ -88,7 +88,9 @@ MatmulProblem compiler::problemOf(moe::KernelOp kernel) {
 GemvProblem compiler::gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens) {
   GemvProblem problem;
   problem.rows =
-      matmul.isFirst() ? tokens : tokens * matmul.getTopK().value_or(1);
+      matmul.isFirst()
+          ? tokens
+          : tokens * rowsOfToken(matmul->getParentOfType<moe::ProgramOp>());
   problem.k = matmul.getK();
   problem.parts = matmul.getGateUp() ? 2 : 1;
   problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
@@ -103,7 +105,7 @@ MatmulProblem compiler::slicesProblem(moe::GroupedMatmulOp matmul,
   problem.maxTokens = tokens;
   problem.n = matmul.getN(), problem.k = matmul.getK();
   problem.experts = problem.localExperts = matmul.getNumExperts();
-  problem.topK = combine.getPairs();
+  problem.pairs = combine.getPairs();
   problem.elementType = elementTypeOf(matmul.getLhs());
   problem.elementBytes = elementBytes(problem.elementType);
   problem.resultBytes = elementBytes(elementTypeOf(combine.getOut()));

@@ -103,7 +103,7 @@ std::vector<WorkspaceValue> workspaceValues(moe::ProgramOp program);
 /// Bound on the tiles of the rows of `experts` experts, of `rows`.
 Expression tileCapacity(int64_t tileRows, int64_t experts);
 
-/// The bound on rows: tokens * top_k, or slots * experts where rows come by
+/// The bound on rows: tokens * pairs, or slots * experts where rows come by
 /// expert.
 Expression rowCapacity(moe::ProgramOp program);
 

@@ -143,11 +143,11 @@ static std::optional<Reason> expertCounts(const LayerFacts &layer,
                   fmt::format("backend '{}' routes over at most 1024 experts, "
                               "not {}",
                               candidate.backend->name, layer.experts)};
-  if (layer.topK > 32)
-    return Reason{"top_k_not_supported",
-                  fmt::format("backend '{}' takes at most 32 experts a token, "
-                              "not {}",
-                              candidate.backend->name, layer.topK)};
+  if (layer.pairs > 32)
+    return Reason{"pairs_not_supported",
+                  fmt::format("backend '{}' routes at most 32 pairs of a "
+                              "token, not {}",
+                              candidate.backend->name, layer.pairs)};
   return std::nullopt;
 }
 

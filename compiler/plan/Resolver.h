@@ -25,7 +25,7 @@ namespace moec::compiler {
 /// Predicates may ask this of a layer on this rank.
 struct LayerFacts {
   std::string name;
-  int64_t experts = 1, localExperts = 1, topK = 1;
+  int64_t experts = 1, localExperts = 1, pairs = 1;
   int64_t hidden = 0, intermediate = 0; ///< of this rank
   bool gated = false;
   std::string format = "standard"; ///< activation_format

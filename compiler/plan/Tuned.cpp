@@ -32,7 +32,7 @@ static void readProblem(JsonReader &problem, TunedRow &row) {
   row.n = problem.integer("n", 1, kMaxNumber);
   row.k = problem.integer("k", 1, kMaxNumber);
   row.experts = problem.integer("experts", 1, kMaxNumber);
-  row.topK = problem.integer("top_k", 1, kMaxNumber);
+  row.pairs = problem.integer("pairs", 1, kMaxNumber);
   row.elementType = problem.text("element_type");
   row.gated = problem.boolean("gated");
   row.gather = problem.boolean("gather");
@@ -118,7 +118,7 @@ std::optional<Schedule> compiler::findTuned(const std::vector<TunedRow> &rows,
   const TunedRow *chosen = nullptr;
   for (const TunedRow &row : rows) {
     if (row.gpu != hw.gpu || row.n != p.n || row.k != p.k ||
-        row.experts != p.localExperts || row.topK != p.topK ||
+        row.experts != p.localExperts || row.pairs != p.pairs ||
         row.elementType != p.elementType || row.gated != p.gated ||
         row.gather != p.gather || row.schedule.engine != engine ||
         row.tokens < p.minTokens || row.tokens > p.maxTokens ||

@@ -27,7 +27,7 @@ namespace moec::compiler {
 struct TunedRow {
   std::string gpu;
   int64_t tokens = 0;
-  int64_t n = 0, k = 0, experts = 0, topK = 0;
+  int64_t n = 0, k = 0, experts = 0, pairs = 0;
   std::string elementType;
   bool gated = false, gather = false;
   Schedule schedule; ///< source is "tuned"

@@ -64,7 +64,7 @@ inline constexpr KernelKind kKernelKinds[] = {
      .stages = "permute",
      .arguments = "topk_ids block_counts tokens rows positions offsets tiles "
                   "tile_count counts",
-     .members = "experts local_begin local_experts top_k block_tokens "
+     .members = "experts local_begin local_experts pairs block_tokens "
                 "tile_rows row_step=tile_rows counters=2",
      .grid = "ceildiv(tokens, {block_tokens})",
      .label = "{block_tokens}x{tile_rows}"},
@@ -95,7 +95,7 @@ inline constexpr KernelKind kKernelKinds[] = {
      .early = "positions topk_weights topk_ids",
      .arguments = "partials positions topk_weights tokens out residual addend "
                   "identity identity.stride topk_ids",
-     .members = "Input:identity Partial:partials Output:out top_k hidden "
+     .members = "Input:identity Partial:partials Output:out pairs hidden "
                 "column_blocks places_early=early",
      .grid = "tokens * {column_blocks}"},
     {.name = "permute_columns",
@@ -103,7 +103,7 @@ inline constexpr KernelKind kKernelKinds[] = {
      .function = "permuteColumns",
      .stages = "permute_columns",
      .arguments = "input input.stride rows offsets order result",
-     .members = "Element:input columns experts top_k=1",
+     .members = "Element:input columns experts pairs=1",
      .grid = "rows"},
     {.name = "amax",
      .header = "quantize.cuh",

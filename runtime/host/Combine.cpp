@@ -21,22 +21,22 @@ using namespace moec;
 using namespace moec::host;
 
 Result<void> moec::host::runCombine(KernelRun &run) {
-  int64_t topK = run.integer("top_k");
+  int64_t pairs = run.integer("pairs");
   int64_t hidden = run.integer("hidden");
-  if (topK < 1 || hidden < 1)
-    return run.fail("expected top_k and hidden of at least 1, got {} and {}",
-                    topK, hidden);
+  if (pairs < 1 || hidden < 1)
+    return run.fail("expected pairs and hidden of at least 1, got {} and {}",
+                    pairs, hidden);
   int64_t size = TRY(run.size("tokens"));
   int64_t tokens = std::min(size, run.ctas());
-  View positions = TRY(run.needed("positions", tokens, topK));
-  View weights = TRY(run.neededIfNamed("topk_weights", tokens, topK));
+  View positions = TRY(run.needed("positions", tokens, pairs));
+  View weights = TRY(run.neededIfNamed("topk_weights", tokens, pairs));
   View identity = TRY(run.operand("identity", tokens, hidden));
-  View ids = TRY(run.operand("topk_ids", tokens, topK));
+  View ids = TRY(run.operand("topk_ids", tokens, pairs));
   if (tokens > 0 && bool(identity) != bool(ids))
     return run.fail("expected memory for identity and topk_ids");
   int64_t rows = 0;
   for (int64_t token = 0; token < tokens; ++token)
-    for (int64_t k = 0; k < topK; ++k) {
+    for (int64_t k = 0; k < pairs; ++k) {
       int64_t position = positions.integer(token, k);
       if (position < -1)
         return run.fail("expected positions >= -1, got {} for token {}",
@@ -45,25 +45,25 @@ Result<void> moec::host::runCombine(KernelRun &run) {
     }
   View partials = TRY(run.needed("partials", rows, hidden));
   View residual = TRY(run.operand("residual", tokens, hidden));
-  View addend = TRY(run.operand("addend", tokens * topK, hidden));
+  View addend = TRY(run.operand("addend", tokens * pairs, hidden));
   View out = TRY(run.neededResult("out", tokens, hidden));
   if (tokens == 0)
     return {};
 
   parallelFor(run.threads, tokens, 16, [&](int64_t begin, int64_t end) {
-    std::vector<float> row(hidden), sum(hidden), scale(topK), more(hidden);
+    std::vector<float> row(hidden), sum(hidden), scale(pairs), more(hidden);
     for (int64_t token = begin; token < end; ++token) {
       std::ranges::fill(sum, 0.0f);
       std::ranges::fill(scale, 1.0f);
       if (weights)
-        loadFloats(weights.storage, weights.at(token), topK, scale.data());
-      for (int64_t k = 0; k < topK; ++k) {
+        loadFloats(weights.storage, weights.at(token), pairs, scale.data());
+      for (int64_t k = 0; k < pairs; ++k) {
         int64_t position = positions.integer(token, k);
         if (position < 0)
           continue;
         loadFloats(partials.storage, partials.at(position), hidden, row.data());
         if (addend) {
-          loadFloats(addend.storage, addend.at(token * topK + k), hidden,
+          loadFloats(addend.storage, addend.at(token * pairs + k), hidden,
                      more.data());
           for (int64_t c = 0; c < hidden; ++c)
             row[c] += more[c];
@@ -72,7 +72,7 @@ Result<void> moec::host::runCombine(KernelRun &run) {
           sum[c] += scale[k] * row[c];
       }
       float own = 0;
-      for (int64_t k = 0; ids && k < topK; ++k)
+      for (int64_t k = 0; ids && k < pairs; ++k)
         if (ids.integer(token, k) == kIdentityPlace)
           own += scale[k];
       if (own != 0) {

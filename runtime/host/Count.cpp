@@ -20,21 +20,21 @@ Result<void> moec::host::runCount(KernelRun &run) {
   int64_t experts = run.integer("experts");
   int64_t blockTokens = run.integer("block_tokens");
   int64_t size = TRY(run.size("tokens"));
-  int64_t topK = TRY(run.columnsOf("topk_ids"));
+  int64_t pairs = TRY(run.columnsOf("topk_ids"));
   if (experts < 1 || blockTokens < 1)
     return run.fail(
         "expected experts and block_tokens of at least 1, got {} and {}",
         experts, blockTokens);
   int64_t tokens = run.coveredTokens(size, blockTokens);
   int64_t blocks = (tokens + blockTokens - 1) / blockTokens;
-  View ids = TRY(run.needed("topk_ids", tokens, topK));
+  View ids = TRY(run.needed("topk_ids", tokens, pairs));
   View counts =
       TRY(run.neededResult("block_counts", blocks, experts, Storage::I32));
   for (int64_t block = 0; block < blocks; ++block) {
     std::vector<int64_t> count(experts);
     int64_t end = std::min(tokens, (block + 1) * blockTokens);
     for (int64_t token = block * blockTokens; token < end; ++token)
-      for (int64_t k = 0; k < topK; ++k)
+      for (int64_t k = 0; k < pairs; ++k)
         if (int64_t id = ids.integer(token, k); id >= 0 && id < experts)
           ++count[id];
     for (int64_t expert = 0; expert < experts; ++expert)

@@ -150,12 +150,12 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
 Result<void> moec::host::runGroupedMatmul(KernelRun &run) {
   int64_t n = run.integer("n"), k = run.integer("k");
   int64_t experts = run.integer("experts");
-  int64_t topK = run.integer("top_k");
   bool gather = run.stage->attributes.value("gather", false);
-  if (n < 1 || k < 1 || experts < 1 || topK < 1)
+  int64_t pairs = gather ? run.integer("pairs") : 1;
+  if (n < 1 || k < 1 || experts < 1 || pairs < 1)
     return run.fail(
-        "expected n, k, experts and top_k of at least 1, got {}, {}, {}, {}", n,
-        k, experts, topK);
+        "expected n, k, experts and pairs of at least 1, got {}, {}, {}, {}", n,
+        k, experts, pairs);
   RowOrder order = TRY(RowOrder::of(run, n));
   View count = TRY(run.needed("tile_count", 1, 3));
   int64_t tileCount = count.integer(0);
@@ -192,7 +192,7 @@ Result<void> moec::host::runGroupedMatmul(KernelRun &run) {
         if (pair < 0)
           return run.fail("expected pairs >= 0 in rows, got {} at {}", pair,
                           row);
-        source[row] = pair / topK;
+        source[row] = pair / pairs;
         lhsRows = std::max(lhsRows, source[row] + 1);
       }
   } else {

@@ -88,11 +88,11 @@ static Result<std::vector<int64_t>> readPlaces(KernelRun &run, int64_t rows) {
 Result<void> moec::host::runPermuteColumns(KernelRun &run) {
   const int64_t experts = run.integer("experts");
   const int64_t columns = run.integer("columns");
-  const int64_t topK = run.has("rows") ? run.integer("top_k") : 1;
-  if (experts < 1 || columns < 1 || topK < 1)
+  const int64_t pairs = run.has("rows") ? run.integer("pairs") : 1;
+  if (experts < 1 || columns < 1 || pairs < 1)
     return run.fail(
-        "expected experts, columns and top_k of at least 1, got {}, {}, {}",
-        experts, columns, topK);
+        "expected experts, columns and pairs of at least 1, got {}, {}, {}",
+        experts, columns, pairs);
   View offsets = TRY(run.needed("offsets", 1, experts + 1));
   View order = TRY(readOrder(run, 0, experts, columns));
   if (!order)
@@ -105,7 +105,7 @@ Result<void> moec::host::runPermuteColumns(KernelRun &run) {
   int64_t written = 0;
   for (int64_t place : places)
     written = std::max(written, place + 1);
-  View input = TRY(run.needed("input", (written + topK - 1) / topK, columns));
+  View input = TRY(run.needed("input", (written + pairs - 1) / pairs, columns));
   View result =
       TRY(run.neededResult("result", written, columns, input.storage));
   if (rows == 0)
@@ -124,7 +124,7 @@ Result<void> moec::host::runPermuteColumns(KernelRun &run) {
       const int64_t expert = expertOf[static_cast<size_t>(r)];
       for (int64_t c = 0; c < columns; ++c)
         std::memcpy(result.at(place, c),
-                    input.at(place / topK, order.integer(expert, c)), bytes);
+                    input.at(place / pairs, order.integer(expert, c)), bytes);
     }
   });
   return {};

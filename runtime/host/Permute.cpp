@@ -22,22 +22,22 @@ Result<void> moec::host::runPermute(KernelRun &run) {
   int64_t experts = run.integer("experts");
   int64_t localBegin = run.integer("local_begin");
   int64_t local = run.integer("local_experts");
-  int64_t topK = run.integer("top_k");
+  int64_t pairs = run.integer("pairs");
   int64_t blockTokens = run.integer("block_tokens");
-  if (local < 1 || localBegin + local > experts || topK < 1 || blockTokens < 1)
-    return run.fail("expected local experts within {} and top_k and "
+  if (local < 1 || localBegin + local > experts || pairs < 1 || blockTokens < 1)
+    return run.fail("expected local experts within {} and pairs and "
                     "block_tokens of at least 1, got {}+{}, {}, {}",
-                    experts, localBegin, local, topK, blockTokens);
+                    experts, localBegin, local, pairs, blockTokens);
   int64_t size = TRY(run.size("tokens"));
   int64_t tokens = run.coveredTokens(size, blockTokens);
   int64_t allBlocks = (size + blockTokens - 1) / blockTokens;
   int64_t blocks = (tokens + blockTokens - 1) / blockTokens;
 
-  View ids = TRY(run.needed("topk_ids", tokens, topK));
+  View ids = TRY(run.needed("topk_ids", tokens, pairs));
   View blockCounts = TRY(run.needed("block_counts", allBlocks, experts));
   View offsets = TRY(run.neededResult("offsets", 1, local + 1, Storage::I32));
   View positions =
-      TRY(run.neededResult("positions", tokens, topK, Storage::I32));
+      TRY(run.neededResult("positions", tokens, pairs, Storage::I32));
   View counts = TRY(run.result("counts", 1, local, Storage::I32));
 
   // next[e]: where the next pair of local expert e goes.
@@ -46,10 +46,10 @@ Result<void> moec::host::runPermute(KernelRun &run) {
     int64_t count = 0;
     for (int64_t block = 0; block < allBlocks; ++block) {
       int64_t here = blockCounts.integer(block, localBegin + e);
-      if (here < 0 || here > blockTokens * topK)
+      if (here < 0 || here > blockTokens * pairs)
         return run.fail("expected 0 to {} pairs in a block, block_counts has "
                         "{} for expert {} in block {}",
-                        blockTokens * topK, here, localBegin + e, block);
+                        blockTokens * pairs, here, localBegin + e, block);
       count += here;
     }
     next[e] = offset[e];
@@ -62,7 +62,7 @@ Result<void> moec::host::runPermute(KernelRun &run) {
     std::vector<int64_t> first = next;
     int64_t end = std::min(tokens, (block + 1) * blockTokens);
     for (int64_t token = block * blockTokens; token < end; ++token)
-      for (int64_t k = 0; k < topK; ++k) {
+      for (int64_t k = 0; k < pairs; ++k) {
         int64_t e = ids.integer(token, k) - localBegin;
         if (e < 0 || e >= local) {
           positions.setInteger(token, k, -1);
@@ -74,7 +74,7 @@ Result<void> moec::host::runPermute(KernelRun &run) {
                           "has more than {}",
                           localBegin + e, offset[e + 1] - offset[e]);
         positions.setInteger(token, k, position);
-        rows.setInteger(0, position, token * topK + k);
+        rows.setInteger(0, position, token * pairs + k);
       }
     for (int64_t e = 0; e < local; ++e)
       next[e] = first[e] + blockCounts.integer(block, localBegin + e);

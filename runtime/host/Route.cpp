@@ -302,7 +302,7 @@ Result<Method> readMethod(KernelRun &run) {
   return method;
 }
 
-/// Which weights a chosen expert means, and what every token takes besides.
+/// Which weights a chosen expert means, and the shared experts besides.
 struct Placement {
   View replicas, replicaCount, map, gate;
   int64_t experts = 0, physical = 0, shared = 0, zero = 0, localBegin = 0;
@@ -339,8 +339,8 @@ struct Placement {
     return made;
   }
 
-  /// Of the pair-th pair of all tokens.
-  int32_t placeOf(int32_t expert, int64_t pair) const {
+  /// choice: token * top_k + k.
+  int32_t placeOf(int32_t expert, int64_t choice) const {
     int64_t place = expert;
     if (place < 0 || place >= experts)
       return -1;
@@ -349,7 +349,7 @@ struct Placement {
     if (replicas) {
       int64_t count = std::clamp<int64_t>(replicaCount.integer(0, place), 1,
                                           replicas.columns);
-      place = replicas.integer(place, pair % count);
+      place = replicas.integer(place, choice % count);
     }
     if (map && place >= 0 && place < physical) {
       place = map.integer(0, place);

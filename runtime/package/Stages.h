@@ -50,7 +50,7 @@ inline constexpr StageKind kStageKinds[] = {
     // counters: zeros behind the number of tiles, 2 where it is missing.
     {"permute", "topk_ids block_counts",
      "rows positions offsets tiles tile_count counts?",
-     "experts:integer local_begin:integer local_experts:integer top_k:integer "
+     "experts:integer local_begin:integer local_experts:integer pairs:integer "
      "block_tokens:integer tile_rows:integer row_step:integer~ "
      "counters:integer~"},
     // Rows that come by expert, each expert's at a multiple of tokens.
@@ -77,15 +77,15 @@ inline constexpr StageKind kStageKinds[] = {
     {"dequantize", "input scale second_scale? expert_num_tokens?", "data",
      "group_rows:extent group_columns:extent second_per_token:boolean~"},
     // Columns of each sorted row in its expert's order. With rows: of pairs, of
-    // which a row of the input has top_k.
+    // which each row of the input has so many.
     {"permute_columns", "input rows? offsets order", "result",
-     "experts:integer columns:integer top_k:integer~"},
+     "experts:integer columns:integer pairs:integer~"},
     // gate_up: gate and up rows have groups of scales of their own.
     {"grouped_matmul",
      "lhs rows? tiles tile_count rhs lhs_scale? rhs_scale? "
      "rhs_second_scale? rhs_zero_point? bias?",
      "result",
-     "n:integer k:integer experts:integer top_k:integer gather:boolean "
+     "n:integer k:integer experts:integer pairs:integer~ gather:boolean "
      "interleave:integer gate_up_order:string~ lhs_group_rows:extent~ "
      "lhs_group_columns:extent~ "
      "rhs_group_rows:extent~ rhs_group_columns:extent~ gate_up:boolean~"},
@@ -99,7 +99,7 @@ inline constexpr StageKind kStageKinds[] = {
     // identity and topk_ids: of pairs whose id is -2, the token's row of x.
     {"combine",
      "partials positions topk_weights? residual? addend? identity? topk_ids?",
-     "out", "top_k:integer hidden:integer"},
+     "out", "pairs:integer hidden:integer"},
     {"pack_copy", "source", "destination", "rows:integer columns:integer"},
     {"pack_interleave", "source", "destination",
      "rows:integer columns:integer interleave:integer gate_up_order:string~"},

@@ -272,7 +272,7 @@ static bool countsExperts(std::string_view attribute) {
   return attribute == "experts" || attribute == "local_experts" ||
          attribute == "local_begin" || attribute == "physical_experts" ||
          attribute == "replica_slots" || attribute == "shared" ||
-         attribute == "zero" || attribute == "top_k";
+         attribute == "zero" || attribute == "top_k" || attribute == "pairs";
 }
 
 Result<void> Checker::checkStages(const std::string &path, const Target &target,

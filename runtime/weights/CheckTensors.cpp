@@ -74,8 +74,8 @@ bool WeightLoader::isOfExperts(std::string_view value) {
 }
 
 /// Pairs of takerOf() and a kind that the package's values are loaded from.
-std::set<std::pair<Part, Kind>> WeightLoader::takenBy(const Manifest &manifest,
-                                                      bool quantize) const {
+Result<std::set<std::pair<Part, Kind>>>
+WeightLoader::takenBy(const Manifest &manifest, bool quantize) const {
   std::set<std::pair<Part, Kind>> taken;
   for (const Value &value : manifest.values) {
     if (value.role != ValueRole::StoredWeight)
@@ -94,14 +94,11 @@ std::set<std::pair<Part, Kind>> WeightLoader::takenBy(const Manifest &manifest,
     } else if (name.ends_with("_group_index")) {
       taken.insert({part, Kind::GroupIndex});
     } else if (isOfExperts(name)) {
-      // An unknown name is an error when it is loaded.
-      const Result<Wanted> wanted = wantedOf(value);
-      if (!wanted)
+      const Wanted wanted = TRY(wantedOf(value));
+      const bool isMade = quantize && wanted.kinds.front() != Kind::Bias;
+      if (isMade && !wanted.packed)
         continue;
-      const bool isMade = quantize && wanted->kinds.front() != Kind::Bias;
-      if (isMade && !wanted->packed)
-        continue;
-      for (Kind kind : wanted->kinds)
+      for (Kind kind : wanted.kinds)
         if (!isMade || kind == Kind::Weight)
           taken.insert({part, kind});
     }
@@ -363,7 +360,7 @@ private:
 
 Result<void> WeightLoader::checkTaken(const Manifest &manifest,
                                       const LoadOptions &options) {
-  const auto taken = takenBy(manifest, options.quantize);
+  const auto taken = TRY(takenBy(manifest, options.quantize));
   // Else the caller does, with what the router has.
   const bool routes =
       std::ranges::any_of(manifest.values, [](const Value &value) {

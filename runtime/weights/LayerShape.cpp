@@ -57,8 +57,9 @@ public:
       fail(path, fmt::format("an integer from {} to {}", least, most));
     return value.value_or(least);
   }
-  int64_t integerOr(std::string_view path, int64_t otherwise) {
-    return find(path) ? integer(path, otherwise) : otherwise;
+  int64_t integerOr(std::string_view path, int64_t otherwise,
+                    int64_t most = INT32_MAX) {
+    return find(path) ? integer(path, otherwise, most) : otherwise;
   }
   LayerShape::Group group(const std::string &path) {
     const json *node = find(path);
@@ -108,8 +109,8 @@ Result<LayerShape> LayerShape::read(const json &layer) {
   if (const json *name = reader.find("name"); name && name->is_string())
     made.name = *name;
   made.experts = reader.integer("num_experts", 1, kMostExperts);
-  made.shared = reader.integerOr("n_shared_experts", 0);
-  made.zeroExperts = reader.integerOr("routing.zero_experts", 0);
+  made.shared = reader.integerOr("n_shared_experts", 0, kMostExperts);
+  made.zeroExperts = reader.integerOr("routing.zero_experts", 0, kMostExperts);
   made.localBegin = reader.integer("local_experts.begin", 0);
   made.localCount = reader.integer("local_experts.count", 0);
   made.localStride = reader.integerOr("local_experts.stride", 1);

@@ -181,6 +181,10 @@ Result<WeightLoader::Wanted> WeightLoader::wantedOf(const Value &value) const {
                    "accepted: a layer without it",
                    value.name);
   }
+  if (made.group.rows == 0)
+    return refused("value '{}': expected layer.quant.{}.group of two extents, "
+                   "got none; accepted: a layer without '{}', or with groups",
+                   value.name, made.first ? "w1" : "w2", value.name);
   made.rowsInOrder = made.group.rows == 1;
   if (!unit || !stored.is_object())
     return made;

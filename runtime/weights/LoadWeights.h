@@ -116,8 +116,8 @@ private:
   Result<void> findLayer(int64_t layer);
   /// CheckTensors.cpp.
   Result<void> checkTaken(const Manifest &manifest, const LoadOptions &options);
-  std::set<std::pair<Part, Kind>> takenBy(const Manifest &manifest,
-                                          bool quantize) const;
+  Result<std::set<std::pair<Part, Kind>>> takenBy(const Manifest &manifest,
+                                                  bool quantize) const;
   bool isOfThisRank(const TensorRole &role) const;
   Result<void> checkSymmetric(const Found &found);
   Result<bool> isZero(const Found &found);

@@ -6,7 +6,7 @@
 // CHECK: ^bb0({{.*}}%[[W13:[a-z0-9_]+]]: tensor<128x1536x2048xbf16>, %[[W2:.*]]: tensor<128x2048x768xbf16>):
 // CHECK-NEXT: %[[P:.*]] = moe.pack %[[W13]] : tensor<128x1536x2048xbf16> -> tensor<128x1536x2048xbf16, #moe.layout<interleave = 8>>
 // CHECK-NEXT: moe.variant
-// CHECK: moe.grouped_matmul top_k = 8 {{.*}}, %[[P]] :
+// CHECK: moe.grouped_matmul pairs = 8 {{.*}}, %[[P]] :
 // CHECK: moe.activate <silu> interleave = 8
 // CHECK: moe.grouped_matmul {{.*}}, %[[W2]] :
 moe.layer @gated {

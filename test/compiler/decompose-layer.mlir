@@ -14,10 +14,10 @@
 // CHECK-NEXT: %[[C:.*]] = moe.count experts = 128 block_tokens = 0 %[[I]] : (tensor<?x8xi32>) -> tensor<?x128xi32>
 // CHECK-NEXT: %[[ROWS:.*]], %[[POS:.*]], %[[OFF:.*]], %[[TILES:.*]], %[[TC:.*]], %[[COUNTS:.*]] = moe.permute experts = 128 tile_rows = 0 block_tokens = 0 capacity = "tokens * 8" %[[I]], %[[C]] :
 // CHECK-SAME: -> (tensor<?xi32>, tensor<?x8xi32>, tensor<129xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<128xi32>)
-// CHECK-NEXT: %[[H:.*]] = moe.grouped_matmul top_k = 8 gate_up = "gate_first" %[[X]] gather %[[ROWS]] tiles(%[[TILES]], %[[TC]]), %[[W13]] :
+// CHECK-NEXT: %[[H:.*]] = moe.grouped_matmul pairs = 8 gate_up = "gate_first" %[[X]] gather %[[ROWS]] tiles(%[[TILES]], %[[TC]]), %[[W13]] :
 // CHECK-SAME: -> tensor<?x1536xf32>
 // CHECK-NEXT: %[[T:.*]] = moe.activate <silu> %[[H]] offsets %[[OFF]] : (tensor<?x1536xf32>, tensor<129xi32>) -> tensor<?x768xbf16>
-// CHECK-NEXT: %[[Y:.*]] = moe.grouped_matmul top_k = 8 %[[T]] tiles(%[[TILES]], %[[TC]]), %[[W2]] :
+// CHECK-NEXT: %[[Y:.*]] = moe.grouped_matmul %[[T]] tiles(%[[TILES]], %[[TC]]), %[[W2]] :
 // CHECK-SAME: -> tensor<?x2048xf32>
 // CHECK-NEXT: %[[OUT:.*]] = moe.combine %[[Y]], %[[POS]], %[[W]] : (tensor<?x2048xf32>, tensor<?x8xi32>, tensor<?x8xf32>) -> tensor<?x2048xf16>
 // CHECK-NEXT: moe.return %[[OUT]] outputs ["out"] optional %[[I]], %[[W]], %[[COUNTS]] as ["ids", "weights", "counts"]
@@ -29,7 +29,7 @@ moe.layer @gated {
 // CHECK-LABEL: moe.program @second_rank_sm_90a
 // CHECK-SAME: inputs ["x", "logits", "given_ids", "given_weights", "valid_tokens", "w13", "w2", "b13", "b2"] {
 // CHECK: tensor<8x32x64xf32>, %[[W2:.*]]: tensor<8x64x32xf32>, %[[B13:.*]]: tensor<8x32xf32>, %{{.*}}: tensor<8x64xf32>):
-// CHECK: moe.grouped_matmul top_k = 2 {{.*}} bias %[[B13]] :
+// CHECK: moe.grouped_matmul pairs = 2 {{.*}} bias %[[B13]] :
 // CHECK: moe.activate <gelu_no_mul>
 // CHECK: moe.grouped_matmul {{.*}} %[[W2]] : (tensor<?x32xf32>, tensor<?x4xi32>, tensor<3xi32>, tensor<8x64x32xf32>)
 moe.layer @second_rank {
@@ -54,10 +54,10 @@ moe.layer @third_of_experts {
 // CHECK: %[[W13:[a-z0-9_]+]]: tensor<8x400x336xf8E4M3FN>, %[[W2:[a-z0-9_]+]]: tensor<8x336x200xf8E4M3FN>, %[[S13:[a-z0-9_]+]]: tensor<8x4x3xf32>, %[[S2:[a-z0-9_]+]]: tensor<8x3x2xf32>):
 // CHECK: moe.permute
 // CHECK-NEXT: %[[Q:[a-z0-9_]+]], %[[QS:[a-z0-9_]+]] = moe.quantize <f8E4M3FN, group = [1, 128], scale = f32, dynamic> %{{[a-z0-9_]*}} : (tensor<?x336xbf16>) -> (tensor<?x336xf8E4M3FN>, tensor<?x3xf32>)
-// CHECK-NEXT: %[[H:[a-z0-9_]+]] = moe.grouped_matmul top_k = 2 gate_up = "gate_first" lhs_descriptor = <f8E4M3FN, group = [1, 128], scale = f32, dynamic> rhs_descriptor = <f8E4M3FN, group = [128, 128], scale = f32> %[[Q]] gather {{.*}}, %[[W13]] lhs_scale %[[QS]] rhs_scale %[[S13]] :
+// CHECK-NEXT: %[[H:[a-z0-9_]+]] = moe.grouped_matmul pairs = 2 gate_up = "gate_first" lhs_descriptor = <f8E4M3FN, group = [1, 128], scale = f32, dynamic> rhs_descriptor = <f8E4M3FN, group = [128, 128], scale = f32> %[[Q]] gather {{.*}}, %[[W13]] lhs_scale %[[QS]] rhs_scale %[[S13]] :
 // CHECK-NEXT: %[[T:[a-z0-9_]+]] = moe.activate <silu> %[[H]] offsets %[[OFF:[a-z0-9_]+]] : (tensor<?x400xf32>, tensor<9xi32>) -> tensor<?x200xf32>
 // CHECK-NEXT: %[[TQ:[a-z0-9_]+]], %[[TS:[a-z0-9_]+]] = moe.quantize <f8E4M3FN, group = [1, 128], scale = f32, dynamic> %[[T]] offsets %[[OFF]] : (tensor<?x200xf32>, tensor<9xi32>) -> (tensor<?x200xf8E4M3FN>, tensor<?x2xf32>)
-// CHECK-NEXT: moe.grouped_matmul top_k = 2 lhs_descriptor = <f8E4M3FN, group = [1, 128], scale = f32, dynamic> rhs_descriptor = <f8E4M3FN, group = [128, 128], scale = f32> %[[TQ]] tiles{{.*}}, %[[W2]] lhs_scale %[[TS]] rhs_scale %[[S2]] :
+// CHECK-NEXT: moe.grouped_matmul lhs_descriptor = <f8E4M3FN, group = [1, 128], scale = f32, dynamic> rhs_descriptor = <f8E4M3FN, group = [128, 128], scale = f32> %[[TQ]] tiles{{.*}}, %[[W2]] lhs_scale %[[TS]] rhs_scale %[[S2]] :
 moe.layer @blocks {
   experts = 8, top_k = 2, hidden = 336, intermediate = 200, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
@@ -135,7 +135,7 @@ moe.layer @placed {
 // CHECK-SAME: inputs ["x", "x_scale", "logits",
 // CHECK: %x: tensor<?x336xf8E4M3FN>, %x_scale: tensor<?x3xf32>,
 // CHECK: moe.permute
-// CHECK-NEXT: moe.grouped_matmul top_k = 2 {{.*}} %x gather {{.*}} lhs_scale %x_scale rhs_scale %w13_scale :
+// CHECK-NEXT: moe.grouped_matmul pairs = 2 {{.*}} %x gather {{.*}} lhs_scale %x_scale rhs_scale %w13_scale :
 moe.layer @quantized_x {
   experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, input_quantized,
@@ -158,7 +158,7 @@ moe.layer @adapters {
 // CHECK: %[[I:[a-z0-9_]+]], %[[W:[a-z0-9_]+]] = moe.route <llama4> top_k = 1 {{.*}} shared = 1 :
 // CHECK: moe.permute
 // CHECK-NEXT: %[[Q:[a-z0-9_]+]] = moe.quantize <bf16> %{{.*}} weights %[[W]] : (tensor<?x64xbf16>, tensor<?x2xf32>) -> tensor<?x64xbf16>
-// CHECK-NEXT: moe.grouped_matmul top_k = 1 {{.*}} %[[Q]] gather
+// CHECK-NEXT: moe.grouped_matmul pairs = 1 {{.*}} %[[Q]] gather
 // CHECK: %[[OUT:[a-z0-9_]+]] = moe.combine %{{.*}}, %{{[a-z0-9_]+}} : (tensor<?x64xf32>, tensor<?x2xi32>) -> tensor<?x64xbf16>
 // CHECK-NEXT: moe.return %[[OUT]] outputs ["out"] optional %[[I]], %[[W]],
 moe.layer @weight_on_input {

@@ -8,7 +8,7 @@
 // CHECK-SAME: engine = mma_sync
 // CHECK-SAME: realization = emulated
 // CHECK: %[[X:.*]] = moe.quantize <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU, dynamic> %x : (tensor<?x136xbf16>) -> tensor<?x136xbf16>
-// CHECK: moe.grouped_matmul realization = emulated top_k = 2 {{.*}}lhs_descriptor = <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU, dynamic> {{.*}}%[[X]]
+// CHECK: moe.grouped_matmul realization = emulated pairs = 2 {{.*}}lhs_descriptor = <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU, dynamic> {{.*}}%[[X]]
 // CHECK-SAME: rhs_scale %w13_scale
 // CHECK: moe.quantize <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU, dynamic> %{{.*}} offsets %offsets : (tensor<?x96xf32>, tensor<9xi32>) -> tensor<?x96xbf16>
 moe.layer @mx {experts = 8, top_k = 2, hidden = 136, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<mxfp4>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
@@ -51,7 +51,7 @@ moe.layer @maxima {experts = 8, top_k = 2, hidden = 136, intermediate = 96, inpu
 // CHECK: %x: tensor<?x136xf6E3M2FN>, %x_scale: tensor<?x5xf8E8M0FNU>,
 // CHECK: moe.permute
 // CHECK-NEXT: %[[G:.*]] = moe.dequantize <f6E3M2FN, group = [1, 32], scale = f8E8M0FNU, dynamic> %x scale %x_scale : (tensor<?x136xf6E3M2FN>, tensor<?x5xf8E8M0FNU>) -> tensor<?x136xbf16>
-// CHECK-NEXT: moe.grouped_matmul realization = emulated top_k = 2 {{.*}} %[[G]] gather
+// CHECK-NEXT: moe.grouped_matmul realization = emulated pairs = 2 {{.*}} %[[G]] gather
 // CHECK: moe.quantize <f6E3M2FN, group = [1, 32], scale = f8E8M0FNU, dynamic> %{{.*}} offsets
 moe.layer @given {experts = 8, top_k = 2, hidden = 136, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<mxfp6_e3m2>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, input_quantized}
 

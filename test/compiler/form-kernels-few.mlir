@@ -8,7 +8,7 @@
 // CHECK: moe.route
 // CHECK: moe.count experts = 128 block_tokens = 4
 // CHECK: moe.permute experts = 128 tile_rows = 4 block_tokens = 4
-// CHECK: %[[H:.*]] = moe.grouped_matmul top_k = 8
+// CHECK: %[[H:.*]] = moe.grouped_matmul pairs = 8
 // CHECK: %[[T:.*]] = moe.activate <silu> interleave = 8 %[[H]]
 // CHECK: moe.yield %{{.*}}, %{{.*}}, %{{.*}}, %[[T]]
 // CHECK: moe.kernel @up_to_4_down_combine kind = down_combine fields ["logits", "given_ids", "given_weights", "valid_tokens", "lhs", "rhs"] results ["out"]

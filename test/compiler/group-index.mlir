@@ -16,8 +16,8 @@
 // CHECK-NEXT: %[[P13:.*]] = moe.pack %[[W13]] order(%[[O13]] : tensor<8x128xi32>) : tensor<8x192x128xi4, #moe.layout<stored = gptq>> -> tensor<8x192x128xi4, #moe.layout<interleave = 8>>
 // CHECK-NEXT: %[[P2:.*]] = moe.pack %{{.*}} order(%[[O2]] : tensor<8x96xi32>)
 // CHECK: %{{.*}}, %{{.*}}, %{{.*}} = moe.permute {{.*}}
-// CHECK: %[[X:.*]] = moe.permute_columns top_k = 2 %x gather %[[ROWS:.*]] offsets %[[OFF:.*]], %[[O13]] : (tensor<?x128xbf16>, tensor<?xi32>, tensor<9xi32>, tensor<8x128xi32>) -> tensor<?x128xbf16>
-// CHECK-NEXT: moe.grouped_matmul realization = dequantized top_k = 1 {{.*}} %[[X]] gather %[[ROWS]] {{.*}}, %[[P13]]
+// CHECK: %[[X:.*]] = moe.permute_columns pairs = 2 %x gather %[[ROWS:.*]] offsets %[[OFF:.*]], %[[O13]] : (tensor<?x128xbf16>, tensor<?xi32>, tensor<9xi32>, tensor<8x128xi32>) -> tensor<?x128xbf16>
+// CHECK-NEXT: moe.grouped_matmul realization = dequantized pairs = 1 {{.*}} %[[X]] gather %[[ROWS]] {{.*}}, %[[P13]]
 // CHECK-NEXT: %[[T:.*]] = moe.activate
 // CHECK-NEXT: %[[U:.*]] = moe.permute_columns %[[T]] offsets %[[OFF]], %[[O2]] :
 // CHECK-NEXT: moe.grouped_matmul realization = dequantized {{.*}} %[[U]] tiles({{.*}}), %[[P2]]
@@ -40,5 +40,5 @@ moe.layer @act {experts = 8, top_k = 2, hidden = 128, intermediate = 96, input_t
 // CHECK: moe.pack %w13 order({{.*}}) : tensor<8x96x128xf4E2M1FN> -> tensor<8x96x128xf4E2M1FN, #moe.layout<>>
 // CHECK: moe.pack %w2 order({{.*}}) : tensor<8x128x96xf4E2M1FN> -> tensor<8x128x96xf4E2M1FN, #moe.layout<>>
 // CHECK: %[[Q:.*]] = moe.quantize
-// CHECK: moe.permute_columns top_k = 1 %[[Q]] gather
+// CHECK: moe.permute_columns pairs = 1 %[[Q]] gather
 moe.layer @rows {experts = 8, top_k = 1, hidden = 128, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<mxfp4_w4a16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>, apply_router_weight_on_input, group_index}

@@ -15,7 +15,7 @@ moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a> max_tokens 64 inputs [
     %counts = moe.count experts = 8 block_tokens = 64 %ids : (tensor<?x2xi32>) -> tensor<?x8xi32>
     %rows, %positions, %offsets, %tiles, %tile_count, %expert_counts = moe.permute experts = 8 tile_rows = 16 block_tokens = 64 %ids, %counts
         : (tensor<?x2xi32>, tensor<?x8xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<9xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<8xi32>)
-    %h = moe.grouped_matmul top_k = 2 %x gather %rows tiles (%tiles, %tile_count), %w13p
+    %h = moe.grouped_matmul pairs = 2 %x gather %rows tiles (%tiles, %tile_count), %w13p
         : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<8x64x64xbf16, #moe.layout<interleave = 8>>) -> tensor<?x64xf32>
     %t = moe.activate <silu> interleave = 8 %h : (tensor<?x64xf32>) -> tensor<?x32xbf16>
     %y = moe.grouped_matmul %t tiles (%tiles, %tile_count), %w2

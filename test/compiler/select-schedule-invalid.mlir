@@ -15,7 +15,7 @@ moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a> max_tokens 64 inputs [
     %rows, %positions, %offsets, %tiles, %tile_count, %expert_counts = moe.permute experts = 8 tile_rows = 24 block_tokens = 0 %ids, %counts
         : (tensor<?x2xi32>, tensor<?x8xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<9xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<8xi32>)
     // expected-error @+1 {{no schedule of engine 'wgmma' is legal for tiles of 24 rows on sm_90a; multiples of 16 up to 256 are}}
-    %h = moe.grouped_matmul top_k = 2 %x gather %rows tiles (%tiles, %tile_count), %w13p
+    %h = moe.grouped_matmul pairs = 2 %x gather %rows tiles (%tiles, %tile_count), %w13p
         : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<8x64x64xbf16, #moe.layout<interleave = 8>>) -> tensor<?x64xf32>
     %t = moe.activate <silu> interleave = 8 %h : (tensor<?x64xf32>) -> tensor<?x32xbf16>
     %y = moe.grouped_matmul %t tiles (%tiles, %tile_count), %w2
@@ -58,7 +58,7 @@ moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a> max_tokens 64 inputs [
   }
   moe.kernel @all_gate_up kind = grouped_matmul fields ["lhs", "rows", "tiles", "tile_count", "rhs"] results ["result"] {
   ^bb0(%lhs: tensor<?x64xbf16>, %rows: tensor<?xi32>, %tiles: tensor<?x4xi32>, %tile_count: tensor<3xi32>, %rhs: tensor<8x64x64xbf16, #moe.layout<interleave = 8>>):
-    %h = moe.grouped_matmul top_k = 2 %lhs gather %rows tiles(%tiles, %tile_count), %rhs : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<8x64x64xbf16, #moe.layout<interleave = 8>>) -> tensor<?x64xf32>
+    %h = moe.grouped_matmul pairs = 2 %lhs gather %rows tiles(%tiles, %tile_count), %rhs : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<8x64x64xbf16, #moe.layout<interleave = 8>>) -> tensor<?x64xf32>
     %t = moe.activate <silu> interleave = 8 %h : (tensor<?x64xf32>) -> tensor<?x32xbf16>
     moe.yield %t : tensor<?x32xbf16>
   }
@@ -113,7 +113,7 @@ moe.program @tiny_sm_80 of @tiny for #moe.target<sm_80> max_tokens 64 inputs ["x
   }
   moe.kernel @all_gate_up kind = grouped_matmul fields ["lhs", "rows", "tiles", "tile_count", "rhs"] results ["result"] {
   ^bb0(%lhs: tensor<?x64xbf16>, %rows: tensor<?xi32>, %tiles: tensor<?x4xi32>, %tile_count: tensor<3xi32>, %rhs: tensor<8x64x64xbf16, #moe.layout<interleave = 8>>):
-    %h = moe.grouped_matmul top_k = 2 %lhs gather %rows tiles(%tiles, %tile_count), %rhs : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<8x64x64xbf16, #moe.layout<interleave = 8>>) -> tensor<?x64xf32>
+    %h = moe.grouped_matmul pairs = 2 %lhs gather %rows tiles(%tiles, %tile_count), %rhs : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<8x64x64xbf16, #moe.layout<interleave = 8>>) -> tensor<?x64xf32>
     %t = moe.activate <silu> interleave = 8 %h : (tensor<?x64xf32>) -> tensor<?x32xbf16>
     moe.yield %t : tensor<?x32xbf16>
   }

@@ -38,7 +38,7 @@ moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a, gpu = h100_sxm> max_to
     %counts = moe.count experts = 128 block_tokens = 0 %ids : (tensor<?x8xi32>) -> tensor<?x128xi32>
     %rows, %positions, %offsets, %tiles, %tile_count, %expert_counts = moe.permute experts = 128 tile_rows = 16 block_tokens = 0 %ids, %counts
         : (tensor<?x8xi32>, tensor<?x128xi32>) -> (tensor<?xi32>, tensor<?x8xi32>, tensor<129xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<128xi32>)
-    %h = moe.grouped_matmul top_k = 8 %x gather %rows tiles (%tiles, %tile_count), %w13p
+    %h = moe.grouped_matmul pairs = 8 %x gather %rows tiles (%tiles, %tile_count), %w13p
         : (tensor<?x2048xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<128x1536x2048xbf16, #moe.layout<interleave = 8>>) -> tensor<?x1536xf32>
     %t = moe.activate <silu> interleave = 8 %h : (tensor<?x1536xf32>) -> tensor<?x768xbf16>
     %y = moe.grouped_matmul %t tiles (%tiles, %tile_count), %w2
@@ -53,7 +53,7 @@ moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a, gpu = h100_sxm> max_to
     %counts = moe.count experts = 128 block_tokens = 0 %ids : (tensor<?x8xi32>) -> tensor<?x128xi32>
     %rows, %positions, %offsets, %tiles, %tile_count, %expert_counts = moe.permute experts = 128 tile_rows = 128 block_tokens = 0 %ids, %counts
         : (tensor<?x8xi32>, tensor<?x128xi32>) -> (tensor<?xi32>, tensor<?x8xi32>, tensor<129xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<128xi32>)
-    %h = moe.grouped_matmul top_k = 8 %x gather %rows tiles (%tiles, %tile_count), %w13p
+    %h = moe.grouped_matmul pairs = 8 %x gather %rows tiles (%tiles, %tile_count), %w13p
         : (tensor<?x2048xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<128x1536x2048xbf16, #moe.layout<interleave = 8>>) -> tensor<?x1536xf32>
     %t = moe.activate <silu> interleave = 8 %h : (tensor<?x1536xf32>) -> tensor<?x768xbf16>
     %y = moe.grouped_matmul %t tiles (%tiles, %tile_count), %w2

@@ -15,9 +15,9 @@
 // CHECK-SAME: %w13_second_scale: tensor<8x2xf32>
 // CHECK-SAME: %w2_second_scale: tensor<8x1xf32>
 // CHECK: moe.pack %w13 : tensor<8x192x128xf4E2M1FN> -> tensor<8x192x128xf4E2M1FN, #moe.layout<interleave = 8>>
-// CHECK: moe.grouped_matmul realization = dequantized top_k = 2
+// CHECK: moe.grouped_matmul realization = dequantized pairs = 2
 // CHECK-SAME: rhs_scale %w13_scale rhs_second_scale %w13_second_scale
-// CHECK: moe.grouped_matmul realization = dequantized top_k = 2 rhs_descriptor = {{.*}} %t
+// CHECK: moe.grouped_matmul realization = dequantized rhs_descriptor = {{.*}} %t
 // CHECK-SAME: rhs_scale %w2_scale rhs_second_scale %w2_second_scale
 moe.layer @nvfp4 {experts = 8, top_k = 2, hidden = 128, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<nvfp4_w4a16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 

@@ -1,7 +1,7 @@
 // RUN: moec-opt %s -split-input-file -verify-diagnostics
 
 func.func private @f(%x: tensor<?x64xbf16>, %rows: tensor<?xi32>, %offsets: tensor<5xi32>, %order: tensor<4x64xi32>) {
-  // expected-error@+1 {{'moe.permute_columns' op 'top_k' must be given with a gather, and with it alone}}
+  // expected-error@+1 {{'moe.permute_columns' op 'pairs' must be given with a gather, and with it alone}}
   %o = moe.permute_columns %x gather %rows offsets %offsets, %order : (tensor<?x64xbf16>, tensor<?xi32>, tensor<5xi32>, tensor<4x64xi32>) -> tensor<?x64xbf16>
   return
 }
@@ -9,8 +9,8 @@ func.func private @f(%x: tensor<?x64xbf16>, %rows: tensor<?xi32>, %offsets: tens
 // -----
 
 func.func private @f(%x: tensor<?x64xbf16>, %rows: tensor<?xi32>, %offsets: tensor<5xi32>, %order: tensor<4x64xi32>) {
-  // expected-error@+1 {{'moe.permute_columns' op 'top_k' must be positive, got 0}}
-  %o = moe.permute_columns top_k = 0 %x gather %rows offsets %offsets, %order : (tensor<?x64xbf16>, tensor<?xi32>, tensor<5xi32>, tensor<4x64xi32>) -> tensor<?x64xbf16>
+  // expected-error@+1 {{'moe.permute_columns' op 'pairs' must be positive, got 0}}
+  %o = moe.permute_columns pairs = 0 %x gather %rows offsets %offsets, %order : (tensor<?x64xbf16>, tensor<?xi32>, tensor<5xi32>, tensor<4x64xi32>) -> tensor<?x64xbf16>
   return
 }
 
@@ -58,7 +58,7 @@ func.func private @f(%x: tensor<?x32xbf16>, %offsets: tensor<5xi32>, %order: ten
 
 func.func private @f(%x: tensor<?x64xbf16>, %rows: tensor<?xi64>, %offsets: tensor<5xi32>, %order: tensor<4x64xi32>) {
   // expected-error@+1 {{'moe.permute_columns' op 'rows' must be 'tensor<?xi32>', got 'tensor<?xi64>'}}
-  %o = moe.permute_columns top_k = 2 %x gather %rows offsets %offsets, %order : (tensor<?x64xbf16>, tensor<?xi64>, tensor<5xi32>, tensor<4x64xi32>) -> tensor<?x64xbf16>
+  %o = moe.permute_columns pairs = 2 %x gather %rows offsets %offsets, %order : (tensor<?x64xbf16>, tensor<?xi64>, tensor<5xi32>, tensor<4x64xi32>) -> tensor<?x64xbf16>
   return
 }
 

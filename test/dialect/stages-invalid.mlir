@@ -250,7 +250,7 @@ func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
 
 func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<32x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'rhs' must have 3 dimensions, got 'tensor<32x64xbf16>'}}
-  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<32x64xbf16>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul pairs = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<32x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
@@ -258,23 +258,31 @@ func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi3
 
 func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x?x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'rhs' must have static sizes, got 'tensor<4x?x64xbf16>'}}
-  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x?x64xbf16>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul pairs = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x?x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
 // -----
 
 func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
-  // expected-error@+1 {{'moe.grouped_matmul' op 'top_k' must be given with a gather}}
+  // expected-error@+1 {{'moe.grouped_matmul' op 'pairs' must be given with a gather, and with it alone}}
   %y = moe.grouped_matmul %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
 // -----
 
+func.func private @f(%x: tensor<?x64xbf16>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op 'pairs' must be given with a gather, and with it alone}}
+  %y = moe.grouped_matmul pairs = 2 %x tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
 func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
-  // expected-error@+1 {{'moe.grouped_matmul' op 'top_k' must be positive, got 0}}
-  %y = moe.grouped_matmul top_k = 0 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  // expected-error@+1 {{'moe.grouped_matmul' op 'pairs' must be positive, got 0}}
+  %y = moe.grouped_matmul pairs = 0 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
@@ -282,7 +290,7 @@ func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi3
 
 func.func private @f(%x: tensor<?x32xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'lhs' must be 'tensor<?x64xbf16>', got 'tensor<?x32xbf16>'}}
-  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x32xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul pairs = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x32xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
@@ -290,7 +298,7 @@ func.func private @f(%x: tensor<?x32xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi3
 
 func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi64>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'rows' must be 'tensor<?xi32>', got 'tensor<?xi64>'}}
-  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi64>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul pairs = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi64>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
@@ -298,7 +306,7 @@ func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi64>, %t: tensor<?x4xi3
 
 func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x3xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'tiles' must be 'tensor<?x4xi32>', got 'tensor<?x3xi32>'}}
-  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x3xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul pairs = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x3xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
@@ -306,7 +314,7 @@ func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x3xi3
 
 func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<2xi32>, %w: tensor<4x32x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'tile_count' must be 'tensor<3xi32>', got 'tensor<2xi32>'}}
-  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<2xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul pairs = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<2xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
@@ -314,7 +322,7 @@ func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi3
 
 func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>, %b: tensor<4x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'bias' must be 'tensor<4x32xbf16>', got 'tensor<4x64xbf16>'}}
-  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w bias %b : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>, tensor<4x64xbf16>) -> tensor<?x32xf32>
+  %y = moe.grouped_matmul pairs = 2 %x gather %r tiles (%t, %n), %w bias %b : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>, tensor<4x64xbf16>) -> tensor<?x32xf32>
   return
 }
 
@@ -322,7 +330,7 @@ func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi3
 
 func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'result' must be floats, got 'tensor<?x32xi32>'}}
-  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xi32>
+  %y = moe.grouped_matmul pairs = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xi32>
   return
 }
 
@@ -330,7 +338,7 @@ func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi3
 
 func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'result' must be 'tensor<?x32xf32>', got 'tensor<?x64xf32>'}}
-  %y = moe.grouped_matmul top_k = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x64xf32>
+  %y = moe.grouped_matmul pairs = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x64xf32>
   return
 }
 

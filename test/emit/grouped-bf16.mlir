@@ -35,7 +35,7 @@
 // CHECK: static constexpr int kN = 64;
 // CHECK-NEXT: static constexpr int kK = 64;
 // CHECK-NEXT: static constexpr int kExperts = 8;
-// CHECK-NEXT: static constexpr int kTopK = 2;
+// CHECK-NEXT: static constexpr int kPairs = 2;
 // CHECK-NEXT: static constexpr bool kGather = true;
 // CHECK-NEXT: static constexpr bool kBias = false;
 // CHECK-NEXT: static constexpr int kInterleave = 8;

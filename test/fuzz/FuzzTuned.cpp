@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     problem.minTokens = 1, problem.maxTokens = row.tokens;
     problem.n = row.n, problem.k = row.k;
     problem.experts = problem.localExperts = row.experts;
-    problem.topK = row.topK;
+    problem.pairs = row.pairs;
     problem.elementType = row.elementType;
     problem.gated = row.gated, problem.gather = row.gather;
     problem.tileRows = row.schedule.tileM;

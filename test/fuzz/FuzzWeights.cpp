@@ -53,8 +53,12 @@ static void load(WeightLoader &loader, const Value &value) {
     fuzz::requireRefusal(done.error());
 }
 
-static bool hasTypes(const Value &value) {
+/// What a valid manifest promises: known types, and no strides or one for each
+/// extent.
+static bool isValid(const Value &value) {
   return !value.elementTypes.empty() &&
+         (value.strides.empty() ||
+          value.strides.size() == value.shape.size()) &&
          std::all_of(value.elementTypes.begin(), value.elementTypes.end(),
                      [](const std::string &type) {
                        return findElementType(type) != nullptr;
@@ -77,7 +81,7 @@ static std::vector<Value> valuesOf(const json &values) {
   std::vector<Value> stored;
   if (read)
     for (Value &value : read->values)
-      if (value.role == ValueRole::StoredWeight && hasTypes(value))
+      if (value.role == ValueRole::StoredWeight && isValid(value))
         stored.push_back(std::move(value));
   return stored;
 }

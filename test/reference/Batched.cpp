@@ -27,7 +27,7 @@ Result<Routing> routeBatched(const Layer &layer, const Inputs &inputs) {
                  "batched rows need as many slots and a count for each expert"};
   Routing routing;
   routing.tokens = inputs.tokens;
-  routing.topK = 1;
+  routing.pairs = 1;
   routing.ids.assign(inputs.tokens, -1);
   routing.locals.assign(inputs.tokens, -1);
   routing.weights.assign(inputs.tokens, 0.0f);

@@ -274,8 +274,8 @@ std::string compareRouting(const Routing &routing, const int32_t *ids,
                   (long long)routing.mistakes) +
            routing.firstMistake;
   for (int64_t token = 0; token < routing.tokens; ++token)
-    for (int64_t k = 0; k < routing.topK; ++k) {
-      const int64_t pair = token * routing.topK + k;
+    for (int64_t k = 0; k < routing.pairs; ++k) {
+      const int64_t pair = token * routing.pairs + k;
       const int32_t id = routing.ids[pair];
       if (ids && ids[pair] != id)
         return format("ids[%lld, %lld] is %d, expected %d", (long long)token,

@@ -300,7 +300,7 @@ TEST(Check, BoundsFollowTheStructure) {
 TEST(CheckRouting, EachPartIsCompared) {
   Routing routing;
   routing.tokens = 2;
-  routing.topK = 2;
+  routing.pairs = 2;
   routing.ids = {3, 1, 2, -1};
   routing.weights = {0.75f, 0.25f, 1.0f, 0.0f};
   routing.counts = {0, 1, 1, 1};

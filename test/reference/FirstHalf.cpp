@@ -117,8 +117,8 @@ std::vector<std::vector<Pair>> pairsOf(const Layer &layer,
                                        const std::vector<int64_t> &list) {
   std::vector<std::vector<Pair>> pairs(layer.localExperts);
   for (size_t row = 0; row < list.size(); ++row)
-    for (int64_t k = 0; k < routing.topK; ++k) {
-      const int64_t pair = list[row] * routing.topK + k;
+    for (int64_t k = 0; k < routing.pairs; ++k) {
+      const int64_t pair = list[row] * routing.pairs + k;
       const int64_t local = routing.locals[pair];
       // The factor of the output is the routed experts' alone.
       const double factor = k < layer.topK ? layer.outputScale : 1;
@@ -435,7 +435,7 @@ ScaleOfT scaleOfT(const Layer &layer, const Inputs &inputs,
     return result;
   // Every row of every expert counts, not only those that are asked for.
   std::vector<std::vector<int64_t>> pairs(layer.localExperts);
-  for (int64_t pair = 0; pair < routing.tokens * routing.topK; ++pair) {
+  for (int64_t pair = 0; pair < routing.tokens * routing.pairs; ++pair) {
     const int64_t local = routing.locals[pair];
     if (local >= 0)
       pairs[local].push_back(pair);

@@ -24,7 +24,7 @@ static void addOwn(const Layer &layer, const Inputs &inputs,
                    const Routing &routing, int64_t token, double *out) {
   double own = 0;
   for (int64_t k = 0; k < layer.topK; ++k)
-    if (const int64_t pair = token * routing.topK + k;
+    if (const int64_t pair = token * routing.pairs + k;
         routing.ids[pair] >= layer.experts &&
         routing.ids[pair] < layer.routedExperts())
       own += routing.weights[pair] * layer.outputScale;

@@ -252,17 +252,18 @@ bool isRow(const Layer &layer, const Inputs &inputs, int64_t row);
 
 /// Routing of all tokens.
 struct Routing {
-  int64_t tokens = 0, topK = 0; ///< topK: pairs of a token, shared ones too
-  std::vector<int32_t> ids;     ///< [tokens, K], global, -1 where none
-  std::vector<int32_t> locals;  ///< [tokens, K]: local experts, -1 where none
-  std::vector<float> weights;   ///< [tokens, K], 0 where the id is -1
-  std::vector<int64_t> counts;  ///< [E_local] pairs
+  int64_t tokens = 0, pairs = 0; ///< pairs: of a token
+  std::vector<int32_t> ids;      ///< [tokens, pairs], global, -1 where none
+  std::vector<int32_t>
+      locals;                 ///< [tokens, pairs]: local experts, -1 where none
+  std::vector<float> weights; ///< [tokens, pairs], 0 where the id is -1
+  std::vector<int64_t> counts; ///< [E_local] pairs
   /// Tokens whose observed ids are no right resolution of their keys.
   int64_t mistakes = 0;
   std::string firstMistake; ///< a sentence about the first of them
 };
 
-/// Routes every token. `observedIds` ([tokens, K], may be null) are what a
+/// Routes every token. `observedIds` ([tokens, pairs], may be null) are what a
 /// device selected: where keys, or groups, tie within 1e-6 * max(1, |score|,
 /// |bias|) (not where keys are logits: there ids are exact) any resolution is
 /// right and is adopted, weights following; else the reference's own ids stand

@@ -465,7 +465,7 @@ TEST(Sample, HoldsExpertsAndTilesEnds) {
   const int64_t tokens = 400;
   Routing routing;
   routing.tokens = tokens;
-  routing.topK = 1;
+  routing.pairs = 1;
   for (int64_t token = 0; token < tokens; ++token)
     routing.locals.push_back(token < 10 ? 3 : token < 300 ? 1 : 0);
   const auto sample = sampleTokens(layer, routing, {64}, 40, 1);

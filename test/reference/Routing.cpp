@@ -464,11 +464,11 @@ static void addShared(const Layer &layer, const Inputs &inputs, int64_t token,
   }
 }
 
-/// Which of this rank's weights an id means, or -1. `pair`: among the chosen,
-/// -1 of a shared expert.
+/// Which of this rank's weights an id means, or -1. `choice`: the place among
+/// the chosen, -1 of a shared expert.
 static int64_t localOf(const Layer &layer, const Inputs &inputs, int64_t id,
-                       int64_t pair) {
-  const bool isShared = pair < 0;
+                       int64_t choice) {
+  const bool isShared = choice < 0;
   if (id < 0 || (id >= layer.experts && !isShared))
     return -1;
   int64_t place = id;
@@ -477,7 +477,7 @@ static int64_t localOf(const Layer &layer, const Inputs &inputs, int64_t id,
   } else {
     if (layer.eplb)
       place = inputs.logicalToPhysical[id * (layer.redundantExperts + 1) +
-                                       pair % inputs.replicaCount[id]];
+                                       choice % inputs.replicaCount[id]];
     if (layer.expertMap)
       return inputs.expertMap[place];
   }
@@ -501,7 +501,7 @@ Result<Routing> route(const Layer &layer, const Inputs &inputs,
       std::clamp<int64_t>(inputs.validTokens.value_or(tokens), 0, tokens);
   Routing routing;
   routing.tokens = tokens;
-  routing.topK = all;
+  routing.pairs = all;
   routing.ids.assign(tokens * all, -1);
   routing.locals.assign(tokens * all, -1);
   routing.weights.assign(tokens * all, 0.0f);

@@ -26,8 +26,8 @@ std::vector<int64_t> sampleTokens(const Layer &layer, const Routing &routing,
   // Tokens of each local expert in the order of its rows.
   std::vector<std::vector<int64_t>> rows(layer.localExperts);
   for (int64_t token = 0; token < tokens; ++token)
-    for (int64_t k = 0; k < routing.topK; ++k) {
-      const int64_t local = routing.locals[token * routing.topK + k];
+    for (int64_t k = 0; k < routing.pairs; ++k) {
+      const int64_t local = routing.locals[token * routing.pairs + k];
       if (local >= 0)
         rows[local].push_back(token);
     }

@@ -216,7 +216,7 @@ inline Manifest tinyManifest(const TinyShape &s = {}) {
         {{"experts", s.experts},
          {"local_begin", 0},
          {"local_experts", s.experts},
-         {"top_k", s.topK},
+         {"pairs", s.topK},
          {"block_tokens", s.blockTokens},
          {"tile_rows", s.tileRows}});
   };
@@ -245,13 +245,14 @@ inline Manifest tinyManifest(const TinyShape &s = {}) {
     std::vector<std::string> operands = {"lhs", "tiles", "tile_count", "rhs"};
     if (gather)
       operands.push_back("rows");
-    return stage("grouped_matmul", operands, {result},
-                 {{"n", n},
-                  {"k", k},
-                  {"experts", s.experts},
-                  {"top_k", s.topK},
-                  {"gather", gather},
-                  {"interleave", interleave}});
+    nlohmann::json attributes = {{"n", n},
+                                 {"k", k},
+                                 {"experts", s.experts},
+                                 {"gather", gather},
+                                 {"interleave", interleave}};
+    if (gather)
+      attributes["pairs"] = s.topK;
+    return stage("grouped_matmul", operands, {result}, attributes);
   };
   t.kernels = {
       kernel("route_permute", permuteResults(routeBlock()),
@@ -299,7 +300,7 @@ inline Manifest tinyManifest(const TinyShape &s = {}) {
                  .size("tokens", tokens)
                  .pointer("out"),
              {stage("combine", {"partials", "positions", "topk_weights"},
-                    {"out"}, {{"top_k", s.topK}, {"hidden", s.hidden}})}),
+                    {"out"}, {{"pairs", s.topK}, {"hidden", s.hidden}})}),
       kernel("pack_copy",
              BlockBuilder()
                  .pointer("source", "w13")

@@ -111,7 +111,7 @@ struct TokensConfig : Common {
     moe::bf16 *result;
   };
   using Element = moe::bf16;
-  static constexpr int kColumns = ::kColumns, kExperts = ::kExperts, kTopK = 2;
+  static constexpr int kColumns = ::kColumns, kExperts = ::kExperts, kPairs = 2;
 };
 
 struct RowsConfig : Common {
@@ -122,17 +122,17 @@ struct RowsConfig : Common {
     moe::bf16 *result;
   };
   using Element = moe::bf16;
-  static constexpr int kColumns = ::kColumns, kExperts = ::kExperts, kTopK = 1;
+  static constexpr int kColumns = ::kColumns, kExperts = ::kExperts, kPairs = 1;
 };
 
 TEST(Order, rowsAreInTheOrderOfTheirExpert) {
   const std::vector<int> order = sorted(randomGroups());
   // Pairs of 4 tokens, of which expert 1 has none, and two are elsewhere's.
   const std::vector<int> rows = {1, 2, 7, 0, 3, 4}, offsets = {0, 3, 3, 6};
-  constexpr int kTokens = 4, kStride = kColumns + 8, kPairs = 8;
+  constexpr int kTokens = 4, kStride = kColumns + 8, kRows = 8;
   std::vector<uint16_t> x(size_t(kTokens * kStride));
   std::iota(x.begin(), x.end(), uint16_t(1));
-  std::vector<uint16_t> ofPairs(size_t(kPairs * kColumns), 0);
+  std::vector<uint16_t> ofPairs(size_t(kRows * kColumns), 0);
   TokensConfig::Args tokens = {};
   tokens.input = reinterpret_cast<const moe::bf16 *>(x.data());
   tokens.input_row_stride = kStride;

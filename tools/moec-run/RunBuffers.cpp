@@ -65,7 +65,7 @@ void moec::run::finishDeferred(const reference::Layer &layer, int64_t tokens,
                                HostOutputs &outputs) {
   if (!layer.deferFinalize || tokens == 0)
     return;
-  const int64_t hidden = layer.hidden, topK = layer.pairsOfToken();
+  const int64_t hidden = layer.hidden, pairs = layer.pairsOfToken();
   const void *partials = outputs.at("partials").data.get();
   auto *positions =
       reinterpret_cast<const int32_t *>(outputs.at("positions").data.get());
@@ -76,8 +76,8 @@ void moec::run::finishDeferred(const reference::Layer &layer, int64_t tokens,
   std::vector<float> sums(hidden);
   for (int64_t token = 0; token < tokens; ++token) {
     std::ranges::fill(sums, 0.0f);
-    for (int64_t k = 0; k < topK; ++k) {
-      const int64_t pair = token * topK + k;
+    for (int64_t k = 0; k < pairs; ++k) {
+      const int64_t pair = token * pairs + k;
       // The factor of the output is the routed experts' alone.
       const double factor = k < layer.topK ? layer.outputScale : 1;
       for (int64_t c = 0; positions[pair] >= 0 && c < hidden; ++c)

@@ -10,13 +10,13 @@
 // without any gets zeros. Zero experts, whose pairs have kIdentityPlace as
 // their id, add the sum of their weights times x[m].
 //
-// Args, in order: partials [rows, kHidden], positions [tokens, K],
-//   topk_weights [tokens, K] (absent where weights multiply x: each is 1), int
-//   tokens, out [tokens, kHidden], residual [tokens, kHidden] (of the output's
-//   type, null or out itself; absent in a layer without), addend [pairs,
-//   kHidden] (null: none; absent without adapters), of which a row joins the
-//   partial sums of its pair; in a layer with zero experts identity, that is x,
-//   long long identity_row_stride and topk_ids [tokens, K].
+// Args, in order: partials [rows, kHidden], positions [tokens, kPairs],
+//   topk_weights [tokens, kPairs] (absent where weights multiply x: each is 1),
+//   int tokens, out [tokens, kHidden], residual [tokens, kHidden] (of the
+//   output's type, null or out itself; absent in a layer without), addend
+//   [pairs, kHidden] (null: none; absent without adapters), of which a row
+//   joins the partial sums of its pair; in a layer with zero experts identity,
+//   that is x, long long identity_row_stride and topk_ids [tokens, kPairs].
 // Grid.x: tokens * kColumnBlocks; neighbouring CTAs share a token.
 //
 //===----------------------------------------------------------------------===//
@@ -35,7 +35,7 @@ template <class Config> constexpr bool checkCombineConfig() {
   checkCommonConfig<Config>();
   MOE_REQUIRE_TYPE(Config, Partial, "element type of the partial sums");
   MOE_REQUIRE_TYPE(Config, Output, "element type of the output");
-  MOE_REQUIRE_VALUE(Config, kTopK, "pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a token");
   MOE_REQUIRE_VALUE(Config, kHidden, "columns");
   MOE_REQUIRE_VALUE(Config, kColumnBlocks, "CTAs that share a token");
   MOE_REQUIRE_VALUE(Config, kPlacesEarly,
@@ -54,7 +54,7 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
   static_assert(checkCombineConfig<Config>());
   using Partial = typename Config::Partial;
   using Output = typename Config::Output;
-  constexpr int kTopK = Config::kTopK;
+  constexpr int kPairs = Config::kPairs;
   /// Columns of a thread: one 16-byte vector of the narrower type, at least.
   constexpr int kWidth = maximum(kPerVector<Partial>, kPerVector<Output>);
   constexpr bool kWeighs =
@@ -66,7 +66,7 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
   constexpr int kVectors = ceilDiv(Config::kHidden, kWidth);
   constexpr int kShare = ceilDiv(kVectors, Config::kColumnBlocks);
   /// Experts whose rows are requested together.
-  constexpr int kBatch = minimum(kTopK, 8);
+  constexpr int kBatch = minimum(kPairs, 8);
 
   if constexpr (!Config::kPlacesEarly)
     awaitPredecessor<Config>();
@@ -74,18 +74,18 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
   int share = int(blockIdx.x) % Config::kColumnBlocks;
   bool isToken = token < args.tokens;
   const int *positions =
-      args.positions + (long long)(isToken ? token : 0) * kTopK;
+      args.positions + (long long)(isToken ? token : 0) * kPairs;
   int rows[kBatch];
   float scales[kBatch];
   /// The sum of the zero experts' weights, which multiplies x.
   float own = 0.0f;
   auto fetchPlaces = [&](int first) {
-    long long pair = (long long)(isToken ? token : 0) * kTopK + first;
+    long long pair = (long long)(isToken ? token : 0) * kPairs + first;
     if (kZero && first == 0)
       own = 0.0f;
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
-      bool exists = kTopK % kBatch == 0 || first + k < kTopK;
+      bool exists = kPairs % kBatch == 0 || first + k < kPairs;
       rows[k] = exists ? positions[first + k] : -1;
       scales[k] = exists ? 1.0f : 0.0f;
       if constexpr (kWeighs)
@@ -97,7 +97,7 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
     }
   };
   // One batch is all of them: they are read once, while the rows are computed.
-  if constexpr (kTopK <= kBatch)
+  if constexpr (kPairs <= kBatch)
     fetchPlaces(0);
   if constexpr (Config::kPlacesEarly)
     awaitPredecessor<Config>();
@@ -110,9 +110,9 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
     int column = v * kWidth;
     float sums[kWidth] = {};
 #pragma unroll 1
-    for (int first = 0; first < kTopK; first += kBatch) {
+    for (int first = 0; first < kPairs; first += kBatch) {
       Vector16 vectors[kBatch][kPartialVectors];
-      if constexpr (kTopK > kBatch)
+      if constexpr (kPairs > kBatch)
         fetchPlaces(first);
 #pragma unroll
       for (int k = 0; k < kBatch; ++k) {
@@ -134,9 +134,9 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
             sums, vectors[k], scales[k], [&](int i, float *values) {
               if constexpr (requires { args.addend; })
                 if (args.addend) {
-                  long long at =
-                      ((long long)token * kTopK + first + k) * Config::kHidden +
-                      column + i * kPerVector<Partial>;
+                  long long at = ((long long)token * kPairs + first + k) *
+                                     Config::kHidden +
+                                 column + i * kPerVector<Partial>;
 #pragma unroll
                   for (int j = 0; j < kPerVector<Partial>; ++j)
                     if (!kTail ||

@@ -17,8 +17,8 @@
 //   counters} (zeros when the kernel begins), rhs (a moe::TensorMap by value,
 //   as grouped_matmul has it, of kTileN weight rows), float lhs_scale, float
 //   rhs_scale (where Quant has them), bias [kExperts, kN] (kBias), partials
-//   [kBuffers, tokens * kTopK, kTileN], positions [tokens, kTopK], topk_weights
-//   [tokens, kTopK], int tokens, out [tokens, kN].
+//   [kBuffers, tokens * kPairs, kTileN], positions [tokens, kPairs],
+//   topk_weights [tokens, kPairs], int tokens, out [tokens, kN].
 // Grid.x: at most as many CTAs as are resident at a time; at least so many that
 //   ceildiv(padded rows / 8, CTAs) * 8 <= kRows and ceildiv(tokens, CTAs) <=
 //   kTokens, where an expert's rows are padded to a multiple of 8. With fewer,
@@ -47,7 +47,7 @@ template <class Config> constexpr bool checkDownSlicesConfig() {
   MOE_REQUIRE_VALUE(Config, kN, "rows of rhs");
   MOE_REQUIRE_VALUE(Config, kK, "columns of lhs and rhs");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts in rhs");
-  MOE_REQUIRE_VALUE(Config, kTopK, "pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a token");
   MOE_REQUIRE_VALUE(Config, kBias, "whether a bias is added");
   MOE_REQUIRE_VALUE(Config, kTilesEarly, "the predecessor did not sort rows");
   MOE_REQUIRE_VALUE(Config, kRows, "rows that a CTA keeps at most");

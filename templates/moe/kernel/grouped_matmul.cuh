@@ -13,9 +13,9 @@
 // worker of fewer rows; or warp_specialized.cuh, persistent.
 //
 // Args, in order (absent where marked): lhs, long long lhs_row_stride
-//   (elements), rows (kGather: pair index of each sorted row, whose token is
-//   the lhs row), tiles int4 {expert, first row, end row, 0}, tile_count [3]
-//   {tiles, cursor, cursor}, rhs [experts, kN, kK], float lhs_scale, float
+//   (elements), rows (kGather: pair index of each sorted row, of which each
+//   lhs row has kPairs), tiles int4 {expert, first row, end row, 0}, tile_count
+//   [3] {tiles, cursor, cursor}, rhs [experts, kN, kK], float lhs_scale, float
 //   rhs_scale (where Quant has them, see quant/none.cuh; of weights that are
 //   dequantized: quant/dequantize.cuh), bias [experts, kN] in stored order
 //   (kBias; GateUpOrder, where gates are not first), numbers of each expert
@@ -64,8 +64,9 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
   MOE_REQUIRE_VALUE(Config, kN, "rows of rhs");
   MOE_REQUIRE_VALUE(Config, kK, "columns of lhs and rhs");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts in rhs");
-  MOE_REQUIRE_VALUE(Config, kTopK, "pairs of a token");
-  MOE_REQUIRE_VALUE(Config, kGather, "whether lhs rows are tokens");
+  MOE_REQUIRE_VALUE(Config, kGather, "whether rows of lhs are gathered");
+  if constexpr (Config::kGather)
+    MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a row of lhs");
   MOE_REQUIRE_VALUE(Config, kBias, "whether a bias is added");
   MOE_REQUIRE_VALUE(Config, kTilesEarly, "the predecessor did not write tiles");
   MOE_REQUIRE_VALUE(Config, kInterleave, "gate and up rows by so many, or 0");
@@ -185,7 +186,7 @@ template <class Config> struct GroupedMatmul {
       awaitPredecessor<Config>();
     auto source = [&](int r) {
       if constexpr (Config::kGather)
-        return args.rows[firstRow + r] / Config::kTopK;
+        return args.rows[firstRow + r] / Config::kPairs;
       else
         return firstRow + r;
     };

@@ -9,11 +9,11 @@
 // route over earlier blocks and over all blocks, scans the experts, and ranks
 // its own pairs in order: a stable counting sort without a global atomic.
 //
-// Args, in order: topk_ids [tokens, K], block_counts [blocks, E] (E experts of
-//   the layer), int tokens, rows [tokens * K]: pair index of each sorted row,
-//   positions [tokens, K]: sorted row of each pair or -1, offsets [E_local +
-//   1], tiles int4 {expert, first row, end row, 0}, tile_count [1 + kCounters]:
-//   {tiles, 0, ...}, counts [E_local] (null).
+// Args, in order: topk_ids [tokens, kPairs], block_counts [blocks, E] (the E
+//   experts of the layer), int tokens, rows [tokens * kPairs]: pair index of
+//   each sorted row, positions [tokens, kPairs]: sorted row of each pair or -1,
+//   offsets [E_local + 1], tiles int4 {expert, first row, end row, 0},
+//   tile_count [1 + kCounters]: {tiles, 0, ...}, counts [E_local] (null).
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,15 +31,15 @@ template <class Config> constexpr bool checkPermuteConfig() {
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of the layer");
   MOE_REQUIRE_VALUE(Config, kLocalBegin, "first expert of this rank");
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
-  MOE_REQUIRE_VALUE(Config, kTopK, "experts a token takes");
+  MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a token");
   MOE_REQUIRE_VALUE(Config, kBlockTokens, "tokens of a CTA, as in route");
   MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile of the matmuls");
   MOE_REQUIRE_VALUE(Config, kRowStep, "rows by which tiles may differ");
   MOE_REQUIRE_VALUE(Config, kCounters, "zeros behind the count of tiles");
   static_assert(Config::kCounters >= 2 && Config::kCounters < 32,
                 "the cursors of both matmuls, and a thread for each");
-  static_assert(Config::kBlockTokens * Config::kTopK <= 65535,
-                "kBlockTokens * kTopK must fit the 16-bit ranks");
+  static_assert(Config::kBlockTokens * Config::kPairs <= 65535,
+                "kBlockTokens * kPairs must fit the 16-bit ranks");
   return true;
 }
 
@@ -94,8 +94,8 @@ __device__ __forceinline__ void permute(const typename Config::Args &args) {
 
   int firstToken = block * Config::kBlockTokens;
   int pairs =
-      min(Config::kBlockTokens, args.tokens - firstToken) * Config::kTopK;
-  int firstPair = firstToken * Config::kTopK;
+      min(Config::kBlockTokens, args.tokens - firstToken) * Config::kPairs;
+  int firstPair = firstToken * Config::kPairs;
   const int *ids = args.topk_ids + firstPair;
   auto localOf = [&](int pair) {
     int local = ids[pair] - Config::kLocalBegin;
@@ -110,7 +110,7 @@ __device__ __forceinline__ void permute(const typename Config::Args &args) {
       args.rows[row] = firstPair + pair;
   });
   routing::writeExperts<Config::kTileRows, Config::kRowStep, Config::kCounters>(
-      shared, args.tokens * Config::kTopK, block, blocks, args.offsets,
+      shared, args.tokens * Config::kPairs, block, blocks, args.offsets,
       reinterpret_cast<int4 *>(args.tiles), args.tile_count, args.counts);
 }
 

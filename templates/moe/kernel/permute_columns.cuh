@@ -13,7 +13,7 @@
 //   input_row_stride, in a kernel that gathers rows [rows], offsets
 //   [kExperts + 1], order [kExperts, kColumns], result [rows, kColumns].
 //   result[r, c] = input[r, order[e, c]] of the expert e of sorted row r; in a
-//   kernel that gathers result[rows[r], c] = input[rows[r] / kTopK, order[e,
+//   kernel that gathers result[rows[r], c] = input[rows[r] / kPairs, order[e,
 //   c]]. Grid.x: capacity of rows.
 //
 //===----------------------------------------------------------------------===//
@@ -32,7 +32,7 @@ template <class Config> constexpr bool checkPermuteColumnsConfig() {
   MOE_REQUIRE_TYPE(Config, Element, "element type of the rows");
   MOE_REQUIRE_VALUE(Config, kColumns, "columns of a row");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of this rank");
-  MOE_REQUIRE_VALUE(Config, kTopK, "pairs of a row of the input");
+  MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a row of the input");
   static_assert(Config::kColumns % 8 == 0,
                 "rows must be whole vectors of 8 elements");
   static_assert(sizeof(typename Config::Element) == 2,
@@ -58,7 +58,7 @@ permuteColumns(const typename Config::Args &args) {
   int from = row, to = row;
   if constexpr (requires { args.rows; }) {
     to = args.rows[row];
-    from = to / Config::kTopK;
+    from = to / Config::kPairs;
   }
   const int expert = expertOfRow<Config::kExperts>(args.offsets, row);
   const unsigned short *input = reinterpret_cast<const unsigned short *>(

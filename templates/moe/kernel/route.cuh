@@ -13,12 +13,12 @@
 //
 // Args, in order (null where marked): const void *logits [tokens, E] (null:
 //   given ids), ElementCode logits_type (F32, F16, BF16), const void *given_ids
-//   [tokens, K], ElementCode given_ids_type (I32, I64), const void
-//   *given_weights [tokens, K], ElementCode given_weights_type (as of logits),
-//   valid_tokens [1] (null), those of place.cuh, int tokens, topk_ids [tokens,
-//   kPairsOf], topk_weights, ids (null), weights (null), then block_counts
-//   [blocks, kPlacesOf], or with kPermute rows, positions, offsets, tiles,
-//   tile_count, counts (null) as in permute.cuh.
+//   [tokens, kTopK], ElementCode given_ids_type (I32, I64), const void
+//   *given_weights [tokens, kTopK], ElementCode given_weights_type (as of
+//   logits), valid_tokens [1] (null), those of place.cuh, int tokens, topk_ids
+//   [tokens, kPairsOf], topk_weights, ids (null), weights (null), then
+//   block_counts [blocks, kPlacesOf], or with kPermute rows, positions,
+//   offsets, tiles, tile_count, counts (null) as in permute.cuh.
 //
 // With a Scaling, CTAs behind those that route quantize x at the same time
 // (quantize.cuh; not DynamicTensor). Args then go on with input, long long
@@ -49,7 +49,7 @@ template <class Config> constexpr bool checkRouteConfig() {
   MOE_REQUIRE_TYPE(Config, Select, "selection policy");
   MOE_REQUIRE_TYPE(Config, Normalize, "normalization policy");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of the layer");
-  MOE_REQUIRE_VALUE(Config, kTopK, "experts a token takes");
+  MOE_REQUIRE_VALUE(Config, kTopK, "experts chosen for a token");
   MOE_REQUIRE_VALUE(Config, kBlockTokens, "tokens of a CTA");
   MOE_REQUIRE_VALUE(Config, kPermute, "whether the CTAs also permute");
   MOE_REQUIRE_VALUE(Config, kCluster, "CTAs that permute together");
@@ -60,16 +60,17 @@ template <class Config> constexpr bool checkRouteConfig() {
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
   static_assert(Config::kTopK >= 1 && routing::kPairsOf<Config> <= 32 &&
                     Config::kTopK <= Config::kExperts,
-                "kTopK must be 1 to 32 and at most kExperts");
+                "kTopK must be 1 to kExperts, and pairs at most 32 a token");
   static_assert(Config::kExperts >= 1 && Config::kExperts <= 1024,
                 "kExperts must be 1 to 1024");
   static_assert(Config::kCluster >= 1 && Config::kCluster <= 8 &&
                     (Config::kPermute || Config::kCluster == 1),
                 "kCluster must be 1 to 8, and 1 without kPermute");
-  static_assert(!Config::kPermute || Config::kCluster * Config::kBlockTokens *
-                                             routing::kPairsOf<Config> <=
-                                         32767,
-                "kCluster * kBlockTokens * kTopK must be at most 32767");
+  static_assert(
+      !Config::kPermute ||
+          Config::kCluster * Config::kBlockTokens * routing::kPairsOf<Config> <=
+              32767,
+      "pairs of kCluster * kBlockTokens tokens must be at most 32767");
   static_assert(checkScorePolicy<typename Config::Score>());
   static_assert(checkSelectPolicy<typename Config::Select>());
   static_assert(checkNormalizePolicy<typename Config::Normalize>());

@@ -7,8 +7,8 @@
 //
 // Routing chooses logical experts. Here each becomes one of the experts whose
 // weights there are: a replica of it, then what a map of local experts says.
-// Behind the chosen ones each token takes the shared experts. Zero experts have
-// no weights: they hand the token on as it is, to kernel combine.
+// Behind the chosen ones of each token stand the shared experts. Zero experts
+// have no weights: they hand the token on as it is, to kernel combine.
 //
 // Config, where a layer has them: kPhysical (experts with replicas; absent:
 // kExperts - kZero), kReplicaSlots, kShared, kZero (the last so many of
@@ -95,11 +95,11 @@ placeToken(const typename Config::Args &args, int token, int lane, bool valid,
       expert = kIdentityPlace;
   if constexpr (requires { args.logical_to_physical; })
     if (lane < kTopK && expert >= 0) {
-      unsigned pair = unsigned(token) * kTopK + unsigned(lane);
+      unsigned choice = unsigned(token) * kTopK + unsigned(lane);
       unsigned count = unsigned(max(
           1, min(read(args.replica_count + expert), Config::kReplicaSlots)));
       int physical = read(args.logical_to_physical +
-                          expert * Config::kReplicaSlots + int(pair % count));
+                          expert * Config::kReplicaSlots + int(choice % count));
       expert = physical >= 0 && physical < physicalOf<Config>() ? physical : -1;
     }
   if constexpr (requires { args.expert_map; })

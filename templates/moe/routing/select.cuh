@@ -1,4 +1,4 @@
-//===- select.cuh - which experts a token takes -----------------*- C++ -*-===//
+//===- select.cuh - which experts are chosen for a token --------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

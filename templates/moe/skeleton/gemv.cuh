@@ -43,7 +43,7 @@ template <class Config> constexpr bool checkFewConfig() {
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of the layer");
   MOE_REQUIRE_VALUE(Config, kLocalBegin, "first expert of this rank");
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
-  MOE_REQUIRE_VALUE(Config, kTopK, "experts a token takes");
+  MOE_REQUIRE_VALUE(Config, kTopK, "experts chosen for a token");
   MOE_REQUIRE_VALUE(Config, kTokens, "tokens at most");
   MOE_REQUIRE_VALUE(Config, kN, "rows of rhs");
   MOE_REQUIRE_VALUE(Config, kK, "columns of lhs and rhs");

@@ -56,13 +56,13 @@ template <class Config> struct Ring {
   static constexpr int kLhsPasses = ceilDiv(Schedule::kTileM, kRowsPerPass);
   static constexpr int kRhsPasses = ceilDiv(Schedule::kTileN, kRowsPerPass);
 
-  static constexpr int kPairs = kSteps / 2;
+  static constexpr int kStepPairs = kSteps / 2;
   /// Pairs of steps in one turn of the inner loop: one would cost 2 % of speed,
   /// more than two cost compile time and gain nothing.
-  static constexpr int kUnroll = minimum(kPairs, 2);
+  static constexpr int kUnroll = minimum(kStepPairs, 2);
   /// Pairs of steps over which the copies of a stage are spread: all, or at
   /// once where memory is the limit.
-  static constexpr int kParts = Schedule::kTileM >= 128 ? kPairs : 1;
+  static constexpr int kParts = Schedule::kTileM >= 128 ? kStepPairs : 1;
 
   static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
   static_assert(kSteps >= 2 && kSteps % 2 == 0,
@@ -280,8 +280,8 @@ multistage(Copier<Config> &copier, unsigned shared, Worker &worker,
       if (tile % kPromoteTiles == 0)
         scales.fetchGroup(worker, tile / kPromoteTiles);
 #pragma unroll R::kUnroll
-    for (int pair = 0; pair < R::kPairs; ++pair) {
-      bool last = pair == R::kPairs - 1;
+    for (int pair = 0; pair < R::kStepPairs; ++pair) {
+      bool last = pair == R::kStepPairs - 1;
       worker.load(odd, lhs, rhs, 2 * pair + 1);
       if (pair < R::kParts)
         copier.copyPart(pair, writeStage, next, next < R::kTiles);

@@ -278,7 +278,7 @@ template <class Config> struct StationaryCta {
           uses = slice / Schedule::kBuffers;
       ptx::waitForBarrier(cta.local(kFree, buffer), unsigned(uses & 1) ^ 1);
       long long row =
-          (long long)buffer * cta.args.tokens * Config::kTopK + at.firstRow;
+          (long long)buffer * cta.args.tokens * Config::kPairs + at.firstRow;
       storeSwapped<SliceOf<Config>>(worker, staging(), 1 + warpgroup, thread,
                                     columns(), at.rows, 0, bias,
                                     cta.args.partials + row * S::kSlice, 1.0f);
@@ -388,20 +388,20 @@ template <class Config> struct StationaryCta {
   //===--- the sums -------------------------------------------------------===//
 
   __device__ __forceinline__ void sum() const {
-    constexpr int kTopK = Config::kTopK;
+    constexpr int kPairs = Config::kPairs;
     constexpr int kWidth = maximum(kPerVector<Result>, kPerVector<Output>);
     constexpr int kPartialVectors = kWidth / kPerVector<Result>;
     constexpr int kOutputVectors = kWidth / kPerVector<Output>;
     constexpr int kChunks = S::kSlice / kWidth;
-    constexpr int kBatch = minimum(kTopK, 8);
+    constexpr int kBatch = minimum(kPairs, 8);
     int thread = int(threadIdx.x) - 32 * S::kSumWarp;
     int share = (args.tokens + int(gridDim.x) - 1) / int(gridDim.x);
     int first = int(blockIdx.x) * share;
     int count = max(0, min(share, args.tokens - first));
-    unsigned pairs = shared + S::kPairs;
+    unsigned pairs = shared + S::kPairList;
 #pragma unroll 1
-    for (int i = thread; i < count * kTopK; i += S::kSumThreads) {
-      long long pair = (long long)first * kTopK + i;
+    for (int i = thread; i < count * kPairs; i += S::kSumThreads) {
+      long long pair = (long long)first * kPairs + i;
       ptx::storeShared(pairs + unsigned(i) * 8, unsigned(args.positions[pair]));
       ptx::storeShared(pairs + unsigned(i) * 8 + 4,
                        __float_as_uint(args.topk_weights[pair]));
@@ -413,19 +413,19 @@ template <class Config> struct StationaryCta {
           uses = slice / Schedule::kBuffers;
       ptx::waitForBarrier(local(kReady, buffer), unsigned(uses & 1));
       const Result *partials =
-          args.partials + (long long)buffer * args.tokens * kTopK * S::kSlice;
+          args.partials + (long long)buffer * args.tokens * kPairs * S::kSlice;
 #pragma unroll 1
       for (int i = thread; i < count * kChunks; i += S::kSumThreads) {
         int token = i / kChunks, column = i % kChunks * kWidth;
-        unsigned own = pairs + unsigned(token * kTopK) * 8;
+        unsigned own = pairs + unsigned(token * kPairs) * 8;
         float sums[kWidth] = {};
 #pragma unroll 1
-        for (int begin = 0; begin < kTopK; begin += kBatch) {
+        for (int begin = 0; begin < kPairs; begin += kBatch) {
           Vector16 vectors[kBatch][kPartialVectors];
           unsigned have = 0;
 #pragma unroll
           for (int k = 0; k < kBatch; ++k) {
-            bool exists = kTopK % kBatch == 0 || begin + k < kTopK;
+            bool exists = kPairs % kBatch == 0 || begin + k < kPairs;
             int row = exists
                           ? int(ptx::loadShared(own + unsigned(begin + k) * 8))
                           : -1;

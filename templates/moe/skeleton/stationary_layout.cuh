@@ -60,12 +60,12 @@ template <class Config> struct Stationary {
   static constexpr int kScales = kLhs + kTiles * kRows * kRowBytes;
   static constexpr int kSegmentList = kScales + kGroups * kRows * 4;
   /// Scales of 24 rows more than a tile has are read and not used.
-  static constexpr int kPairs =
+  static constexpr int kPairList =
       kSegmentList + maximum((kSegments + 1) * 16, 128);
   /// A tile is multiplied by up to 24 rows more than it has: behind the last
   /// row lies nothing that is written meanwhile.
   static constexpr int kStaging =
-      maximum(kPairs + ceilDiv(kTokens * Config::kTopK, 2) * 16,
+      maximum(kPairList + ceilDiv(kTokens * Config::kPairs, 2) * 16,
               kScales + 24 * kRowBytes);
   /// A scale of the weights for each stage.
   static constexpr int kStageScales =

@@ -66,7 +66,7 @@ template <class Config> struct WarpSpecialized {
   /// Which row of lhs is row r of a tile.
   __device__ __forceinline__ int source(const SlotTile &tile, int r) const {
     if constexpr (Config::kGather)
-      return args.rows[tile.firstRow + r] / Config::kTopK;
+      return args.rows[tile.firstRow + r] / Config::kPairs;
     else
       return tile.firstRow + r;
   }

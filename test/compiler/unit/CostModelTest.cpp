@@ -110,7 +110,7 @@ static MatmulProblem deepseekDown() {
   p.maxTokens = 65536;
   p.n = 7168, p.k = 256;
   p.experts = p.localExperts = 256;
-  p.topK = 8;
+  p.pairs = 8;
   p.elementBytes = 1;
   p.groupScales = true;
   return p;

@@ -20,7 +20,7 @@ static LayerFacts layerOf(const std::string &type) {
   LayerFacts layer;
   layer.name = "tiny";
   layer.experts = layer.localExperts = 8;
-  layer.topK = 2;
+  layer.pairs = 2;
   layer.gated = true;
   layer.hidden = 64;
   layer.intermediate = 32;
@@ -185,9 +185,9 @@ TEST(Resolver, SizesCountsAndScalesAreRefused) {
       winner(resolve(layer, "sm_90a", "", "")).find("experts_not_supported"),
       std::string::npos);
   layer = layerOf("bf16");
-  layer.topK = 33;
+  layer.pairs = 33;
   EXPECT_NE(
-      winner(resolve(layer, "sm_90a", "", "")).find("top_k_not_supported"),
+      winner(resolve(layer, "sm_90a", "", "")).find("pairs_not_supported"),
       std::string::npos);
   layer = layerOf("bf16");
   layer.quantized = true;
@@ -220,9 +220,9 @@ TEST(Resolver, SaysWhatEachIsRefusedFor) {
   expectReason(layer, "[experts_not_supported]: backend 'grouped' routes over "
                       "at most 1024 experts, not 2000");
   layer = layerOf("bf16");
-  layer.topK = 33;
-  expectReason(layer, "[top_k_not_supported]: backend 'grouped' takes at most "
-                      "32 experts a token, not 33");
+  layer.pairs = 33;
+  expectReason(layer, "[pairs_not_supported]: backend 'grouped' routes at most "
+                      "32 pairs of a token, not 33");
   layer = layerOf("bf16");
   layer.elementTypes.back() = "f16";
   expectReason(layer, "[dtype_not_supported]: engine 'mma_sync' multiplies "

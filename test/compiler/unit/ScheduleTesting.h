@@ -38,7 +38,7 @@ inline MatmulProblem gateUp(int64_t minTokens, int64_t maxTokens,
   MatmulProblem p;
   p.minTokens = minTokens, p.maxTokens = maxTokens;
   p.n = 1536, p.k = 2048;
-  p.experts = p.localExperts = 128, p.topK = 8;
+  p.experts = p.localExperts = 128, p.pairs = 8;
   p.elementType = "bf16";
   p.gated = p.gather = p.first = true;
   p.tileRows = tileRows;

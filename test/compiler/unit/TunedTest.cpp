@@ -23,7 +23,7 @@ static std::string row(const std::string &tokens, const std::string &us,
                        const std::string &stages = "4") {
   return R"({"gpu": "h100_sxm", "microseconds": )" + us +
          R"(, "date": "2026-11-21", "problem": {"tokens": )" + tokens +
-         R"(, "n": 1536, "k": 2048, "experts": 128, "top_k": 8,)"
+         R"(, "n": 1536, "k": 2048, "experts": 128, "pairs": 8,)"
          R"( "element_type": "bf16", "gated": true, "gather": true},)"
          R"( "schedule": {"engine": "mma_sync", "tile": [16, 64, 64],)"
          R"( "stages": )" +
@@ -88,7 +88,7 @@ TEST(Tuned, BuiltinRowsAreLegal) {
     MatmulProblem p;
     p.minTokens = p.maxTokens = row.tokens;
     p.n = row.n, p.k = row.k;
-    p.experts = p.localExperts = row.experts, p.topK = row.topK;
+    p.experts = p.localExperts = row.experts, p.pairs = row.pairs;
     p.elementType = row.elementType;
     p.gated = row.gated, p.gather = row.gather;
     p.tileRows = row.schedule.tileM;

@@ -454,7 +454,7 @@ TEST(HostDevice, aWrongAttributeGivesOtherResults) {
   };
   for (const Change &change : std::vector<Change>{
            {3, 0, "interleave", 0},
-           {3, 0, "top_k", 1},
+           {3, 0, "pairs", 1},
            {3, 0, "gather", false},
            {3, 1, "interleave", 0},
            {3, 1, "function", "gelu"},
@@ -465,7 +465,7 @@ TEST(HostDevice, aWrongAttributeGivesOtherResults) {
            {2, 0, "local_begin", 1},
            {1, 0, "normalize", "none"},
            {1, 0, "scale", 2.0},
-           {5, 0, "top_k", 1},
+           {5, 0, "pairs", 1},
            {7, 0, "interleave", 4},
        }) {
     Case c(40);

@@ -40,17 +40,17 @@ TEST(Json, bothWaysAreTheSameBytes) {
     Result<void> valid = validate(*read);
     EXPECT_TRUE(valid) << valid.error().message;
     EXPECT_EQ(text.back(), '\n');
-    EXPECT_EQ(text.substr(0, 24), "{\n  \"moec_manifest\": 3,\n");
+    EXPECT_EQ(text.substr(0, 24), "{\n  \"moec_manifest\": 4,\n");
   }
 }
 
 TEST(Json, checksTheFormatVersion) {
   json document = json::parse(toJson(tinyManifest()));
-  document["moec_manifest"] = 2;
+  document["moec_manifest"] = 3;
   EXPECT_THAT(problemOf(document),
-              HasSubstr("moec_manifest: expected format version 3, got 2"));
+              HasSubstr("moec_manifest: expected format version 4, got 3"));
   document.erase("moec_manifest");
-  EXPECT_THAT(problemOf(document), HasSubstr("accepts version 3"));
+  EXPECT_THAT(problemOf(document), HasSubstr("accepts version 4"));
 }
 
 TEST(Json, namesThePathOfATypeError) {

@@ -65,6 +65,10 @@ TEST(LayerShape, Refused) {
   EXPECT_EQ(errorOf(described),
             "layer.num_experts: expected an integer from 1 to 65536");
   described = layer();
+  described["n_shared_experts"] = 1 << 23;
+  EXPECT_EQ(errorOf(described),
+            "layer.n_shared_experts: expected an integer from 0 to 65536");
+  described = layer();
   described["local_experts"]["count"] = 3;
   EXPECT_EQ(errorOf(described),
             "layer.local_experts: expected experts of the layer");
@@ -206,4 +210,29 @@ TEST(CopyMatrix, Types) {
             "holds 0.1, which is no number of that type");
   EXPECT_EQ(copied(1e6f, "f16", false),
             "holds 1000000, which is no number of that type");
+}
+
+TEST(WeightLoader, ScalesNeedGroups) {
+  const std::string header =
+      R"({"layers.3.mlp.experts.1.down_proj.weight_scale":)"
+      R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  const std::string path = testing::TempDir() + "scales.safetensors";
+  std::ofstream(path, std::ios::binary)
+      << static_cast<char>(header.size()) << std::string(7, '\0') << header
+      << std::string(4, '\0');
+  Result<Checkpoint> checkpoint = Checkpoint::open(path);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  Value scales;
+  scales.name = "w2_scale";
+  scales.role = ValueRole::StoredWeight;
+  scales.elementTypes = {"f32"};
+  scales.shape = {Expression(2), Expression(1)};
+  Manifest manifest;
+  manifest.layer = layer();
+  manifest.values = {scales};
+  Result<WeightLoader> loader = WeightLoader::create(*checkpoint, manifest);
+  ASSERT_FALSE(loader);
+  EXPECT_EQ(loader.error().message,
+            "value 'w2_scale': expected layer.quant.w2.group of two extents, "
+            "got none; accepted: a layer without 'w2_scale', or with groups");
 }

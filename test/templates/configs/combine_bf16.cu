@@ -9,7 +9,7 @@ struct Config {
   static constexpr bool kCpAsync = true;
   using Partial = moe::bf16;
   using Output = moe::bf16;
-  static constexpr int kTopK = 8;
+  static constexpr int kPairs = 8;
   static constexpr int kHidden = 2048;
   static constexpr int kColumnBlocks = 1;
   static constexpr bool kPlacesEarly = true;

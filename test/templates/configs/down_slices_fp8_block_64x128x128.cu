@@ -18,7 +18,7 @@ struct Config {
   static constexpr int kN = 512;
   static constexpr int kK = 256;
   static constexpr int kExperts = 8;
-  static constexpr int kTopK = 4;
+  static constexpr int kPairs = 4;
   static constexpr bool kBias = false;
   static constexpr int kInterleave = 0;
   static constexpr bool kTilesEarly = true;

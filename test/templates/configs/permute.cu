@@ -10,7 +10,7 @@ struct Config {
   static constexpr int kExperts = 128;
   static constexpr int kLocalBegin = 0;
   static constexpr int kLocalExperts = 128;
-  static constexpr int kTopK = 8;
+  static constexpr int kPairs = 8;
   static constexpr int kBlockTokens = 64;
   static constexpr int kTileRows = 16;
   static constexpr int kRowStep = 16;

@@ -10,7 +10,7 @@ struct Config {
   using Element = moe::f16;
   static constexpr int kColumns = 768;
   static constexpr int kExperts = 128;
-  static constexpr int kTopK = 1;
+  static constexpr int kPairs = 1;
 };
 static_assert(moe::sharedBytes<Config>() == 0, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(256, 1) moec_permute_columns_f16(const __grid_constant__ Args args) { moe::permuteColumns<Config>(args); }

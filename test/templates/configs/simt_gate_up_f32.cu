@@ -17,7 +17,7 @@ struct Config {
   static constexpr int kN = 1536;
   static constexpr int kK = 2048;
   static constexpr int kExperts = 128;
-  static constexpr int kTopK = 8;
+  static constexpr int kPairs = 8;
   static constexpr bool kGather = true;
   static constexpr bool kBias = false;
   static constexpr int kInterleave = 8;

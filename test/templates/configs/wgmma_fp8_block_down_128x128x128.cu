@@ -18,7 +18,6 @@ struct Config {
   static constexpr int kN = 2048;
   static constexpr int kK = 768;
   static constexpr int kExperts = 128;
-  static constexpr int kTopK = 8;
   static constexpr bool kGather = false;
   static constexpr bool kBias = false;
   static constexpr int kInterleave = 0;

@@ -18,7 +18,7 @@ struct Config {
   static constexpr int kN = 400;
   static constexpr int kK = 72;
   static constexpr int kExperts = 5;
-  static constexpr int kTopK = 2;
+  static constexpr int kPairs = 2;
   static constexpr bool kGather = true;
   static constexpr bool kBias = true;
   static constexpr int kInterleave = 8;
