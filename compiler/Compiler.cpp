@@ -215,13 +215,11 @@ Result<void> compiler::addCubins(PackageFiles &files,
     settings.cacheFolder = options.cacheFolder;
   settings.usePackageCubins = false;
   for (Target &target : files.manifest.targets) {
-    auto outcome = runtime::compileKernels(files, target, settings);
-    if (!outcome)
-      return outcome.takeError();
+    auto outcome = TRY(runtime::compileKernels(files, target, settings));
     for (size_t i = 0; i < target.kernels.size(); ++i) {
       Kernel &kernel = target.kernels[i];
       kernel.cubin = fmt::format("{}/{}.cubin", target.arch, kernel.name);
-      files.files[kernel.cubin] = std::move(outcome->kernels[i].cubin);
+      files.files[kernel.cubin] = std::move(outcome.kernels[i].cubin);
     }
   }
   hashFiles(files);
@@ -230,8 +228,7 @@ Result<void> compiler::addCubins(PackageFiles &files,
 
 Result<PackageFiles> compiler::compile(mlir::ModuleOp module,
                                        const CompileOptions &options) {
-  if (auto lowered = lower(module, Phase::Scheduled, options); !lowered)
-    return lowered.takeError();
+  TRY(lower(module, Phase::Scheduled, options));
   return makePackage(module, options);
 }
 
@@ -239,8 +236,7 @@ Result<PackageFiles> compiler::makePackage(mlir::ModuleOp module,
                                            const CompileOptions &options) {
   auto files = emit(module);
   if (files && options.cubins)
-    if (auto added = addCubins(*files, options); !added)
-      return added.takeError();
+    TRY(addCubins(*files, options));
   return files;
 }
 
@@ -249,11 +245,9 @@ compiler::compileToPtx(const PackageFiles &files) {
   std::map<std::string, std::string> texts;
   for (const Target &target : files.manifest.targets)
     for (const Kernel &kernel : target.kernels) {
-      auto ptx = runtime::compileKernelToPtx(files, target, kernel);
-      if (!ptx)
-        return ptx.takeError();
+      auto ptx = TRY(runtime::compileKernelToPtx(files, target, kernel));
       texts[fmt::format("{}/{}.ptx", target.arch, kernel.name)] =
-          std::move(*ptx);
+          std::move(ptx);
     }
   return texts;
 }

@@ -13,7 +13,6 @@
 #include "runtime/package/ElementTypes.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 using namespace moec;
 using namespace moec::compiler;

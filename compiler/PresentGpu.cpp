@@ -34,12 +34,11 @@ std::string compiler::presentGpu(const std::vector<std::string> &archs) {
   const catalog::Gpu *gpu = catalog::findGpuByDevice(info->name);
   if (!gpu)
     return "";
-  bool runs =
-      std::any_of(archs.begin(), archs.end(), [&](const std::string &name) {
-        const catalog::Architecture *arch =
-            catalog::find(catalog::kArchitectures, std::string_view(name));
-        return arch && catalog::runsOn(*arch, int(info->computeMajor),
-                                       int(info->computeMinor));
-      });
+  bool runs = std::ranges::any_of(archs, [&](const std::string &name) {
+    const catalog::Architecture *arch =
+        catalog::find(catalog::kArchitectures, name);
+    return arch && catalog::runsOn(*arch, int(info->computeMajor),
+                                   int(info->computeMinor));
+  });
   return runs ? std::string(gpu->name) : "";
 }

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Ranks, shapes and element types, with the message where they are others.
+// Ranks, shapes and element types, with the message where they are others: a
+// result that is true on failure. A value that is absent is what is expected.
 // Internal to the verifiers.
 //
 //===----------------------------------------------------------------------===//
@@ -13,6 +14,7 @@
 #ifndef MOEC_DIALECT_EXPECT_H
 #define MOEC_DIALECT_EXPECT_H
 
+#include "dialect/FieldParser.h"
 #include "dialect/Moe.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -26,10 +28,12 @@ inline mlir::RankedTensorType tensor(mlir::Value value) {
 }
 
 /// `value` must have this shape and, unless null, this element type.
-inline mlir::LogicalResult expect(mlir::Operation *op, mlir::StringRef name,
-                                  mlir::Value value,
-                                  mlir::ArrayRef<int64_t> shape,
-                                  mlir::Type element = {}) {
+inline mlir::ParseResult expect(mlir::Operation *op, mlir::StringRef name,
+                                mlir::Value value,
+                                mlir::ArrayRef<int64_t> shape,
+                                mlir::Type element = {}) {
+  if (!value)
+    return mlir::success();
   const mlir::RankedTensorType type = tensor(value);
   if (!element)
     element = type.getElementType();
@@ -40,17 +44,26 @@ inline mlir::LogicalResult expect(mlir::Operation *op, mlir::StringRef name,
                            << ", got " << type;
 }
 
-inline mlir::LogicalResult expectRank(mlir::Operation *op, mlir::StringRef name,
-                                      mlir::Value value, int64_t rank) {
-  if (tensor(value).getRank() == rank)
+inline mlir::ParseResult expectRank(mlir::Operation *op, mlir::StringRef name,
+                                    mlir::Value value, int64_t rank) {
+  if (!value || tensor(value).getRank() == rank)
     return mlir::success();
   return op->emitOpError() << "'" << name << "' must have " << rank
                            << " dimensions, got " << tensor(value);
 }
 
+/// So many dimensions, of whatever size.
+inline mlir::ParseResult expectOf(mlir::Operation *op, mlir::StringRef name,
+                                  mlir::Value value, int64_t rank,
+                                  mlir::Type element) {
+  return mlir::failure(
+      expectRank(op, name, value, rank) ||
+      (value && expect(op, name, value, tensor(value).getShape(), element)));
+}
+
 /// Symbols are names in the manifest and parts of kernels' names.
-inline mlir::LogicalResult expectSymbol(mlir::Operation *op,
-                                        mlir::StringRef name) {
+inline mlir::ParseResult expectSymbol(mlir::Operation *op,
+                                      mlir::StringRef name) {
   constexpr size_t kLongest = 160;
   if (name.size() > kLongest)
     return op->emitOpError() << "expected a name of at most " << kLongest
@@ -63,8 +76,8 @@ inline mlir::LogicalResult expectSymbol(mlir::Operation *op,
          << "expected a name of letters, digits and '_', got '" << name << "'";
 }
 
-inline mlir::LogicalResult expectPositive(mlir::Operation *op,
-                                          mlir::StringRef name, int64_t value) {
+inline mlir::ParseResult expectPositive(mlir::Operation *op,
+                                        mlir::StringRef name, int64_t value) {
   if (value > 0)
     return mlir::success();
   return op->emitOpError() << "'" << name << "' must be positive, got "
@@ -80,13 +93,13 @@ inline mlir::Type f32(mlir::Operation *op) {
 
 /// The number of tiles, and zeros that kernels count with: of both matmuls, at
 /// least.
-inline mlir::LogicalResult verifyTileCount(mlir::Operation *op,
-                                           mlir::Value value) {
+inline mlir::ParseResult verifyTileCount(mlir::Operation *op,
+                                         mlir::Value value) {
   constexpr int64_t kLeast = 3;
-  if (failed(expectRank(op, "tile_count", value, 1)))
-    return mlir::failure();
-  return expect(op, "tile_count", value,
-                {std::max(tensor(value).getDimSize(0), kLeast)}, i32(op));
+  return mlir::failure(expectRank(op, "tile_count", value, 1) ||
+                       expect(op, "tile_count", value,
+                              {std::max(tensor(value).getDimSize(0), kLeast)},
+                              i32(op)));
 }
 
 } // namespace moec::moe::detail

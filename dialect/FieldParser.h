@@ -22,8 +22,12 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <concepts>
 #include <functional>
+#include <optional>
 #include <string>
+#include <tuple>
+#include <type_traits>
 
 namespace moec::moe {
 
@@ -35,10 +39,21 @@ template <typename Row, size_t N>
 mlir::ParseResult verifyWord(EmitError emitError, const Row (&table)[N],
                              llvm::StringRef name, llvm::StringRef what,
                              llvm::StringRef others = "") {
-  if (catalog::find(table, std::string_view(name)))
+  if (catalog::find(table, name))
     return mlir::success();
   return emitError() << "unknown " << what << " '" << name
                      << "'; known: " << catalog::names(table) << others;
+}
+
+/// Fails unless `word` is one of `words`.
+inline mlir::ParseResult verifyOneOf(EmitError emitError,
+                                     llvm::ArrayRef<llvm::StringRef> words,
+                                     llvm::StringRef word,
+                                     llvm::StringRef what) {
+  if (llvm::is_contained(words, word))
+    return mlir::success();
+  return emitError() << "unknown " << what << " '" << word
+                     << "'; known: " << llvm::join(words, ", ");
 }
 
 /// Fails unless `values` is empty or holds `count` positive numbers.
@@ -57,7 +72,31 @@ inline mlir::ParseResult verifyPositiveList(EmitError emitError,
   return mlir::success();
 }
 
-using ParseCallback = std::function<mlir::ParseResult()>;
+/// One field of an attribute. The printer leaves it away where it has its
+/// default, unless it is required.
+struct Field {
+  llvm::StringRef name; ///< "": it stands first, without a name
+  llvm::StringRef word; ///< the default of a word or a text
+  int64_t number = 0;   ///< the default of an integer
+  bool isRequired = false;
+  bool isText = false; ///< in double quotes
+
+  constexpr Field(const char *name) : name(name) {}
+  constexpr Field(const char *name, llvm::StringRef word)
+      : name(name), word(word) {}
+  constexpr Field(const char *name, int64_t number)
+      : name(name), number(number) {}
+  constexpr Field required() const {
+    Field field = *this;
+    field.isRequired = true;
+    return field;
+  }
+  constexpr Field text() const {
+    Field field = *this;
+    field.isText = true;
+    return field;
+  }
+};
 
 /// Reads `field = value, flag, ...` up to, not including, the closing `>`.
 class FieldParser {
@@ -65,61 +104,36 @@ public:
   explicit FieldParser(mlir::AsmParser &parser) : parser(parser) {}
 
   /// The default is the printer's.
-  void word(llvm::StringRef name, std::string &value,
-            llvm::StringRef /*absent*/ = "") {
-    field(name, [this, &value] { return parser.parseKeywordOrString(&value); });
+  void word(const char *name, std::string &value, llvm::StringRef /*absent*/) {
+    add(name, value);
   }
-  void text(llvm::StringRef name, std::string &value) {
-    field(name, [this, &value] { return parser.parseString(&value); });
+  void integer(const char *name, int64_t &value, int64_t /*absent*/) {
+    add(name, value);
   }
-  void integer(llvm::StringRef name, int64_t &value, int64_t /*absent*/ = 0) {
-    field(name, [this, &value] { return parser.parseInteger(value); });
+  void integers(const char *name, llvm::SmallVectorImpl<int64_t> &values) {
+    add(name, values);
   }
-  void integer(llvm::StringRef name, std::optional<int64_t> &value) {
-    field(name, [this, &value]() -> mlir::ParseResult {
-      return parser.parseInteger(value.emplace());
-    });
-  }
-  void number(llvm::StringRef name, mlir::FloatAttr &value) {
-    field(name, [this, &value]() -> mlir::ParseResult {
-      double number = 0;
-      if (parser.parseFloat(number))
-        return mlir::failure();
-      value = parser.getBuilder().getF64FloatAttr(number);
-      return mlir::success();
-    });
-  }
-  void type(llvm::StringRef name, mlir::Type &value) {
-    field(name, [this, &value] { return parser.parseType(value); });
-  }
-  void integers(llvm::StringRef name, llvm::SmallVectorImpl<int64_t> &values) {
-    field(name, [this, &values] {
-      return parser.parseCommaSeparatedList(
-          mlir::AsmParser::Delimiter::Square,
-          [&] { return parser.parseInteger(values.emplace_back()); });
-    });
-  }
-  void field(llvm::StringRef name, ParseCallback callback) {
-    fields.push_back({name, /*flag=*/false, false, std::move(callback)});
-  }
-  void flag(llvm::StringRef name, bool &value) {
-    fields.push_back({name, /*flag=*/true, false, [&value] {
-                        value = true;
-                        return mlir::success();
-                      }});
+  void flag(const char *name, bool &value) { add(name, value); }
+
+  template <typename T> void add(const Field &field, T &value) {
+    rows.push_back({field, std::is_same_v<T, bool>, false,
+                    [this, field, &value] { return read(field, value); }});
   }
 
   /// Fields separated by commas; `first` if nothing stands before them.
-  mlir::ParseResult parse(bool first) {
+  mlir::ParseResult parse(bool first = true) {
+    if (!rows.empty() && rows.front().field.name.empty()) {
+      if (rows.front().callback())
+        return mlir::failure();
+      first = false;
+    }
     if (first) {
-      std::string ignored;
+      std::string name;
       const llvm::SMLoc at = parser.getCurrentLocation();
-      if (mlir::succeeded(parser.parseOptionalKeywordOrString(&ignored))) {
-        if (parseOne(at, ignored))
-          return mlir::failure();
-      } else {
-        return mlir::success();
-      }
+      if (mlir::failed(parser.parseOptionalKeywordOrString(&name)))
+        return require();
+      if (parseOne(at, name))
+        return mlir::failure();
     }
     while (mlir::succeeded(parser.parseOptionalComma())) {
       std::string name;
@@ -127,50 +141,82 @@ public:
       if (parser.parseKeywordOrString(&name) || parseOne(at, name))
         return mlir::failure();
     }
-    return mlir::success();
+    return require();
   }
 
   /// The field `name`, whose word has been read already.
   mlir::ParseResult parseOne(llvm::SMLoc at, llvm::StringRef name) {
-    for (Field &field : fields) {
-      if (field.name != name)
+    for (Row &row : rows) {
+      if (row.field.name.empty() || row.field.name != name)
         continue;
-      if (field.seen)
+      if (row.seen)
         return parser.emitError(at) << "field '" << name << "' is given twice";
-      field.seen = true;
-      if (!field.flag && parser.parseEqual())
+      row.seen = true;
+      if (!row.isFlag && parser.parseEqual())
         return mlir::failure();
-      return field.callback();
+      return row.callback();
     }
-    auto error = parser.emitError(at)
-                 << "unknown field '" << name << "'; known fields: ";
-    llvm::interleaveComma(fields, error,
-                          [&](const Field &field) { error << field.name; });
-    return error;
-  }
-
-  bool seen(llvm::StringRef name) const {
-    return llvm::any_of(fields, [&](const Field &field) {
-      return field.name == name && field.seen;
-    });
-  }
-  /// Fails where a field without a default is absent.
-  mlir::ParseResult require(llvm::ArrayRef<llvm::StringRef> names) {
-    for (llvm::StringRef name : names)
-      if (!seen(name))
-        return parser.emitError(parser.getNameLoc())
-               << "field '" << name << "' is missing";
-    return mlir::success();
+    std::string known;
+    for (const Row &row : rows)
+      if (!row.field.name.empty())
+        known.append(known.empty() ? "" : ", ").append(row.field.name);
+    return parser.emitError(at)
+           << "unknown field '" << name << "'; known fields: " << known;
   }
 
 private:
-  struct Field {
-    llvm::StringRef name;
-    bool flag, seen;
-    ParseCallback callback;
+  struct Row {
+    Field field;
+    bool isFlag, seen;
+    std::function<mlir::ParseResult()> callback;
   };
+
+  mlir::ParseResult require() {
+    for (const Row &row : rows)
+      if (row.field.isRequired && !row.seen)
+        return parser.emitError(parser.getNameLoc())
+               << "field '" << row.field.name << "' is missing";
+    return mlir::success();
+  }
+
+  mlir::ParseResult read(const Field &field, std::string &value) {
+    return field.isText ? parser.parseString(&value)
+                        : parser.parseKeywordOrString(&value);
+  }
+  mlir::ParseResult read(const Field &, int64_t &value) {
+    return parser.parseInteger(value);
+  }
+  mlir::ParseResult read(const Field &, std::optional<int64_t> &value) {
+    return parser.parseInteger(value.emplace());
+  }
+  mlir::ParseResult read(const Field &, bool &value) {
+    value = true;
+    return mlir::success();
+  }
+  mlir::ParseResult read(const Field &, mlir::FloatAttr &value) {
+    double number = 0;
+    if (parser.parseFloat(number))
+      return mlir::failure();
+    value = parser.getBuilder().getF64FloatAttr(number);
+    return mlir::success();
+  }
+  mlir::ParseResult read(const Field &, mlir::Type &value) {
+    return parser.parseType(value);
+  }
+  template <typename T>
+  mlir::ParseResult read(const Field &field, llvm::SmallVectorImpl<T> &values) {
+    return parser.parseCommaSeparatedList(
+        mlir::AsmParser::Delimiter::Square,
+        [&] { return read(field, values.emplace_back()); });
+  }
+  /// An attribute of one kind, without its mnemonic.
+  template <std::derived_from<mlir::Attribute> T>
+  mlir::ParseResult read(const Field &, T &value) {
+    return parser.parseCustomAttributeWithFallback(value);
+  }
+
   mlir::AsmParser &parser;
-  llvm::SmallVector<Field> fields;
+  llvm::SmallVector<Row> rows;
 };
 
 /// Prints fields with commas between them, and none that has its default.
@@ -178,63 +224,139 @@ class FieldPrinter {
 public:
   explicit FieldPrinter(mlir::AsmPrinter &printer) : printer(printer) {}
 
-  void word(llvm::StringRef value) {
-    separate();
-    printer.printKeywordOrString(value);
+  void word(const char *name, llvm::StringRef value, llvm::StringRef absent) {
+    add({name, absent}, value);
   }
-  void word(llvm::StringRef name, llvm::StringRef value,
-            llvm::StringRef absent = "") {
-    if (value != absent) {
-      begin(name);
-      printer.printKeywordOrString(value);
-    }
+  void integer(const char *name, int64_t value, int64_t absent) {
+    add({name, absent}, value);
   }
-  void text(llvm::StringRef name, llvm::StringRef value) {
-    if (!value.empty()) {
-      begin(name);
-      printer.printString(value);
-    }
+  void integers(const char *name, llvm::ArrayRef<int64_t> values) {
+    add(name, values);
   }
-  void integer(llvm::StringRef name, int64_t value, int64_t absent) {
-    if (value != absent)
-      begin(name) << value;
-  }
-  void number(llvm::StringRef name, mlir::FloatAttr value) {
-    if (value)
-      begin(name).printFloat(value.getValue());
-  }
-  void type(llvm::StringRef name, mlir::Type value) {
-    if (value)
-      begin(name) << value;
-  }
-  void integers(llvm::StringRef name, llvm::ArrayRef<int64_t> values) {
-    if (!values.empty()) {
-      begin(name) << '[';
-      llvm::interleaveComma(values, printer.getStream());
-      printer << ']';
-    }
-  }
-  void flag(llvm::StringRef name, bool value) {
-    if (value) {
-      separate();
-      printer << name;
-    }
-  }
-  mlir::AsmPrinter &begin(llvm::StringRef name) {
-    separate();
-    printer << name << " = ";
-    return printer;
-  }
-  void separate() {
+  void flag(const char *name, bool value) { add(name, value); }
+
+  template <typename T> void add(const Field &field, const T &value) {
+    if (!field.name.empty() && !field.isRequired && isDefault(field, value))
+      return;
     if (!first)
       printer << ", ";
     first = false;
+    printer << field.name;
+    if (!field.name.empty() && !std::is_same_v<T, bool>)
+      printer << " = ";
+    print(field, value);
   }
 
 private:
+  bool isDefault(const Field &field, llvm::StringRef value) {
+    return value == field.word;
+  }
+  bool isDefault(const Field &field, int64_t value) {
+    return value == field.number;
+  }
+  template <typename T>
+  bool isDefault(const Field &, llvm::ArrayRef<T> values) {
+    return values.empty();
+  }
+  template <typename T> bool isDefault(const Field &, const T &value) {
+    return !value;
+  }
+
+  void print(const Field &field, llvm::StringRef value) {
+    if (field.isText)
+      printer.printString(value);
+    else
+      printer.printKeywordOrString(value);
+  }
+  void print(const Field &, int64_t value) { printer << value; }
+  void print(const Field &, std::optional<int64_t> value) { printer << *value; }
+  void print(const Field &, bool) {}
+  void print(const Field &, mlir::FloatAttr value) {
+    printer.printFloat(value.getValue());
+  }
+  void print(const Field &, mlir::Type value) { printer << value; }
+  template <typename T>
+  void print(const Field &field, llvm::ArrayRef<T> values) {
+    printer << '[';
+    llvm::interleaveComma(values, printer.getStream(),
+                          [&](const T &value) { print(field, value); });
+    printer << ']';
+  }
+  template <std::derived_from<mlir::Attribute> T>
+  void print(const Field &, T value) {
+    printer.printStrippedAttrOrType(value);
+  }
+
   mlir::AsmPrinter &printer;
   bool first = true;
 };
+
+/// The type that owns a parameter while it is read.
+template <typename T> struct Owned {
+  using Type = T;
+  static T initial(const Field &) { return T(); }
+};
+template <> struct Owned<int64_t> {
+  using Type = int64_t;
+  static int64_t initial(const Field &field) { return field.number; }
+};
+template <> struct Owned<llvm::StringRef> {
+  using Type = std::string;
+  static std::string initial(const Field &field) { return field.word.str(); }
+};
+template <typename T> struct Owned<llvm::ArrayRef<T>> {
+  using Type = llvm::SmallVector<T>;
+  static Type initial(const Field &) { return {}; }
+};
+
+/// Reads an attribute, whose parameters are these fields.
+template <typename A, typename... Parameters>
+mlir::Attribute parseFields(mlir::AsmParser &parser, const Field *field,
+                            std::type_identity<std::tuple<Parameters...>>) {
+  std::tuple<typename Owned<Parameters>::Type...> values;
+  FieldParser fields(parser);
+  const auto add = [&]<typename T>(std::type_identity<T>, auto &value) {
+    value = Owned<T>::initial(*field);
+    fields.add(*field++, value);
+  };
+  return std::apply(
+      [&](auto &...value) -> mlir::Attribute {
+        (add(std::type_identity<Parameters>(), value), ...);
+        if (parser.parseLess() || fields.parse() || parser.parseGreater())
+          return {};
+        return parser.getChecked<A>(parser.getContext(), Parameters(value)...);
+      },
+      values);
+}
+
+template <typename... Parameters>
+void printFields(mlir::AsmPrinter &printer, const Field *field,
+                 const std::tuple<Parameters...> &values) {
+  printer << '<';
+  FieldPrinter fields(printer);
+  std::apply([&](auto &...value) { (fields.add(*field++, value), ...); },
+             values);
+  printer << '>';
+}
+
+/// The same of a schedule, whose members() are its fields.
+template <typename A>
+mlir::Attribute parseSchedule(mlir::AsmParser &parser,
+                              typename A::Fields values) {
+  FieldParser fields(parser);
+  members(fields, values);
+  if (parser.parseLess() || fields.parse() || parser.parseGreater())
+    return {};
+  return parser.getChecked<A>(parser.getContext(), values);
+}
+
+template <typename Fields>
+void printSchedule(mlir::AsmPrinter &printer, Fields values) {
+  printer << '<';
+  FieldPrinter fields(printer);
+  members(fields, values);
+  printer << '>';
+}
 
 } // namespace moec::moe
 

@@ -17,7 +17,7 @@
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 
-#include "llvm/ADT/StringSwitch.h"
+#include "mlir/AsmParser/AsmParser.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -51,8 +51,7 @@ Attribute MoeDialect::parseAttribute(DialectAsmParser &parser,
     parser.emitError(at) << "unknown attribute '" << mnemonic << "'";
     return {};
   }
-  const catalog::Engine *engine =
-      catalog::find(catalog::kEngines, std::string_view(name));
+  const catalog::Engine *engine = catalog::find(catalog::kEngines, name);
   if (!engine) {
     parser.emitError(at) << "unknown engine '" << name
                          << "'; known: " << catalog::names(catalog::kEngines);
@@ -74,43 +73,6 @@ void MoeDialect::printAttribute(Attribute attribute,
 //===----------------------------------------------------------------------===//
 // DescriptorAttr
 //===----------------------------------------------------------------------===//
-
-Attribute DescriptorAttr::parse(AsmParser &parser, Type) {
-  Type element, scale, second, zero;
-  SmallVector<int64_t> group;
-  bool dynamic = false, secondPerToken = false;
-  std::string rule;
-  if (parser.parseLess() || parser.parseType(element))
-    return {};
-  FieldParser fields(parser);
-  fields.integers("group", group);
-  fields.type("scale", scale);
-  fields.flag("dynamic", dynamic);
-  fields.type("second_scale", second);
-  fields.type("zero_point", zero);
-  fields.word("scale_rule", rule);
-  fields.flag("second_per_token", secondPerToken);
-  if (fields.parse(/*first=*/false) || parser.parseGreater())
-    return {};
-  return parser.getChecked<DescriptorAttr>(
-      parser.getContext(), element, ArrayRef<int64_t>(group), scale, dynamic,
-      second, zero, StringRef(rule), secondPerToken);
-}
-
-void DescriptorAttr::print(AsmPrinter &printer) const {
-  printer << '<' << getElement();
-  FieldPrinter fields(printer);
-  fields.separate();
-  fields.integers("group", getGroup());
-  fields.type("scale", getScale());
-  fields.flag("dynamic", getDynamic());
-  fields.type("second_scale", getSecondScale());
-  fields.type("zero_point", getZeroPoint());
-  if (!getScaleRule().empty())
-    fields.word("scale_rule", getScaleRule());
-  fields.flag("second_per_token", getSecondPerToken());
-  printer << '>';
-}
 
 LogicalResult DescriptorAttr::verify(EmitError emitError, Type element,
                                      ArrayRef<int64_t> group, Type scale,
@@ -142,10 +104,9 @@ LogicalResult DescriptorAttr::verify(EmitError emitError, Type element,
   if (zeroPoint && !isa<IntegerType>(element))
     return emitError() << "'zero_point' needs an integer element type, got "
                        << element;
-  if (!scaleRule.empty() && scaleRule != "even" && scaleRule != "ceil" &&
-      scaleRule != "floor")
-    return emitError() << "unknown scale_rule '" << scaleRule
-                       << "'; known: even, ceil, floor";
+  if (!scaleRule.empty() && verifyOneOf(emitError, {"even", "ceil", "floor"},
+                                        scaleRule, "scale_rule"))
+    return failure();
   if (!scaleRule.empty() &&
       (!dynamic || !isa_and_nonnull<Float8E8M0FNUType>(scale)))
     return emitError() << "'scale_rule' is of dynamic scales of f8E8M0FNU";
@@ -174,20 +135,7 @@ Type DescriptorAttr::getScaleAsRead() const {
 //===----------------------------------------------------------------------===//
 
 Type moec::moe::elementType(MLIRContext *context, std::string_view name) {
-  Builder builder(context);
-  return llvm::StringSwitch<Type>(name)
-      .Case("f32", builder.getF32Type())
-      .Case("f16", builder.getF16Type())
-      .Case("bf16", builder.getBF16Type())
-      .Case("f8E4M3FN", Float8E4M3FNType::get(context))
-      .Case("f8E5M2", Float8E5M2Type::get(context))
-      .Case("f8E8M0FNU", Float8E8M0FNUType::get(context))
-      .Case("f6E3M2FN", Float6E3M2FNType::get(context))
-      .Case("f6E2M3FN", Float6E2M3FNType::get(context))
-      .Case("f4E2M1FN", Float4E2M1FNType::get(context))
-      .Case("i8", builder.getI8Type())
-      .Case("i4", builder.getIntegerType(4))
-      .Default(Type());
+  return name.empty() ? Type() : parseType(name, context);
 }
 
 static DescriptorAttr descriptor(MLIRContext *context,
@@ -203,8 +151,7 @@ static DescriptorAttr descriptor(MLIRContext *context,
 }
 
 QuantAttr QuantAttr::getScheme(MLIRContext *context, StringRef name) {
-  const catalog::Scheme *row =
-      catalog::find(catalog::kSchemes, std::string_view(name));
+  const catalog::Scheme *row = catalog::find(catalog::kSchemes, name);
   if (!row)
     return {};
   return get(context, name, descriptor(context, row->a1),
@@ -250,8 +197,7 @@ bool QuantAttr::multipliesCodes() const {
 bool QuantAttr::dequantizesWeights() const {
   if (getW1().isPlain() || getW2().isPlain())
     return false;
-  const catalog::Scheme *row =
-      catalog::find(catalog::kSchemes, std::string_view(getScheme()));
+  const catalog::Scheme *row = catalog::find(catalog::kSchemes, getScheme());
   return row ? row->policy == catalog::kWeightOnly : !multipliesCodes();
 }
 
@@ -272,18 +218,13 @@ Attribute QuantAttr::parse(AsmParser &parser, Type) {
     return {};
   DescriptorAttr a1, a2, w1, w2;
   FieldParser fields(parser);
-  auto add = [&](StringRef field, DescriptorAttr &value) {
-    fields.field(field, [&parser, &value] {
-      return parser.parseCustomAttributeWithFallback(value);
-    });
-  };
-  add("a1", a1);
-  add("a2", a2);
-  add("w1", w1);
-  add("w2", w2);
+  fields.add(Field("a1").required(), a1);
+  fields.add(Field("a2").required(), a2);
+  fields.add(Field("w1").required(), w1);
+  fields.add(Field("w2").required(), w2);
   if (name == "a1" || name == "a2" || name == "w1" || name == "w2") {
     if (fields.parseOne(at, name) || fields.parse(/*first=*/false) ||
-        fields.require({"a1", "a2", "w1", "w2"}) || parser.parseGreater())
+        parser.parseGreater())
       return {};
     return getSpelled(parser.getContext(), a1, a2, w1, w2);
   }
@@ -297,15 +238,12 @@ void QuantAttr::print(AsmPrinter &printer) const {
   printer << '<';
   FieldPrinter fields(printer);
   if (!getName().empty()) {
-    fields.word(getName());
+    fields.add(Field(""), getName());
   } else {
-    auto print = [&](StringRef name, DescriptorAttr value) {
-      fields.begin(name).printStrippedAttrOrType(value);
-    };
-    print("a1", getA1());
-    print("a2", getA2());
-    print("w1", getW1());
-    print("w2", getW2());
+    fields.add(Field("a1"), getA1());
+    fields.add(Field("a2"), getA2());
+    fields.add(Field("w1"), getW1());
+    fields.add(Field("w2"), getW2());
   }
   printer << '>';
 }
@@ -326,47 +264,14 @@ LogicalResult QuantAttr::verify(EmitError emitError, StringRef name,
 
 bool RoutingAttr::takesGivenIdsAlone() const {
   const catalog::RoutingMethod *row =
-      catalog::find(catalog::kRoutingMethods, std::string_view(getMethod()));
+      catalog::find(catalog::kRoutingMethods, getMethod());
   return row && row->select == "given";
 }
 
-Attribute RoutingAttr::parse(AsmParser &parser, Type) {
-  std::string method, scoring;
-  int64_t groups = 0, topGroups = 0;
-  FloatAttr scale;
-  bool bias = false, renormalize = false;
-  if (parser.parseLess() || parser.parseKeywordOrString(&method))
-    return {};
-  FieldParser fields(parser);
-  fields.word("scoring", scoring);
-  fields.flag("renormalize", renormalize);
-  fields.integer("groups", groups);
-  fields.integer("top_groups", topGroups);
-  fields.number("scale", scale);
-  fields.flag("bias", bias);
-  if (fields.parse(/*first=*/false) || parser.parseGreater())
-    return {};
-  return parser.getChecked<RoutingAttr>(parser.getContext(), StringRef(method),
-                                        groups, topGroups, scale, bias,
-                                        StringRef(scoring), renormalize);
-}
-
-void RoutingAttr::print(AsmPrinter &printer) const {
-  printer << '<';
-  FieldPrinter fields(printer);
-  fields.word(getMethod());
-  fields.word("scoring", getScoring());
-  fields.flag("renormalize", getRenormalize());
-  fields.integer("groups", getGroups(), 0);
-  fields.integer("top_groups", getTopGroups(), 0);
-  fields.number("scale", getScale());
-  fields.flag("bias", getBias());
-  printer << '>';
-}
-
 LogicalResult RoutingAttr::verify(EmitError emitError, StringRef method,
+                                  StringRef scoring, bool renormalize,
                                   int64_t groups, int64_t topGroups, FloatAttr,
-                                  bool, StringRef scoring, bool renormalize) {
+                                  bool) {
   const bool isAuto = std::string_view(method) == catalog::kAutoRouting;
   if (!isAuto && verifyWord(emitError, catalog::kRoutingMethods, method,
                             "routing method", ", auto"))
@@ -391,37 +296,6 @@ LogicalResult RoutingAttr::verify(EmitError emitError, StringRef method,
 // ActivationAttr
 //===----------------------------------------------------------------------===//
 
-Attribute ActivationAttr::parse(AsmParser &parser, Type) {
-  std::string function;
-  FloatAttr alpha, beta, linearBeta, limit;
-  bool perExpert = false;
-  if (parser.parseLess() || parser.parseKeywordOrString(&function))
-    return {};
-  FieldParser fields(parser);
-  fields.number("alpha", alpha);
-  fields.number("beta", beta);
-  fields.number("linear_beta", linearBeta);
-  fields.number("limit", limit);
-  fields.flag("per_expert", perExpert);
-  if (fields.parse(/*first=*/false) || parser.parseGreater())
-    return {};
-  return parser.getChecked<ActivationAttr>(parser.getContext(),
-                                           StringRef(function), alpha, beta,
-                                           linearBeta, limit, perExpert);
-}
-
-void ActivationAttr::print(AsmPrinter &printer) const {
-  printer << '<';
-  FieldPrinter fields(printer);
-  fields.word(getFunction());
-  fields.number("alpha", getAlpha());
-  fields.number("beta", getBeta());
-  fields.number("linear_beta", getLinearBeta());
-  fields.number("limit", getLimit());
-  fields.flag("per_expert", getPerExpert());
-  printer << '>';
-}
-
 LogicalResult ActivationAttr::verify(EmitError emitError, StringRef function,
                                      FloatAttr alpha, FloatAttr beta,
                                      FloatAttr linearBeta, FloatAttr limit,
@@ -439,7 +313,7 @@ LogicalResult ActivationAttr::verify(EmitError emitError, StringRef function,
 }
 
 const moec::catalog::Activation &ActivationAttr::getRow() const {
-  return *catalog::find(catalog::kActivations, std::string_view(getFunction()));
+  return *catalog::find(catalog::kActivations, getFunction());
 }
 
 bool ActivationAttr::isGated() const { return getRow().gated; }
@@ -492,46 +366,6 @@ int64_t ParallelAttr::getFlatRank() const {
   return (getDpRank() * getPcp() + getPcpRank()) * getTp() + getTpRank();
 }
 
-Attribute ParallelAttr::parse(AsmParser &parser, Type) {
-  Parallel value;
-  if (parser.parseLess())
-    return {};
-  FieldParser fields(parser);
-  fields.integer("tp", value.tp);
-  fields.integer("tp_rank", value.tpRank);
-  fields.integer("pcp", value.pcp);
-  fields.integer("pcp_rank", value.pcpRank);
-  fields.integer("dp", value.dp);
-  fields.integer("dp_rank", value.dpRank);
-  fields.integer("sp", value.sp);
-  fields.flag("ep", value.ep);
-  fields.word("placement", value.placement);
-  fields.integer("rank", value.rank);
-  if (fields.parse(/*first=*/true) || parser.parseGreater())
-    return {};
-  return parser.getChecked<ParallelAttr>(
-      parser.getContext(), value.tp, value.tpRank, value.pcp, value.pcpRank,
-      value.dp, value.dpRank, value.sp, value.ep, StringRef(value.placement),
-      value.rank);
-}
-
-void ParallelAttr::print(AsmPrinter &printer) const {
-  printer << '<';
-  FieldPrinter fields(printer);
-  fields.integer("tp", getTp(), 1);
-  fields.integer("tp_rank", getTpRank(), 0);
-  fields.integer("pcp", getPcp(), 1);
-  fields.integer("pcp_rank", getPcpRank(), 0);
-  fields.integer("dp", getDp(), 1);
-  fields.integer("dp_rank", getDpRank(), 0);
-  fields.integer("sp", getSp(), 1);
-  fields.flag("ep", getEp());
-  fields.word("placement", getPlacement(), "linear");
-  if (getRank())
-    fields.begin("rank") << *getRank();
-  printer << '>';
-}
-
 LogicalResult ParallelAttr::verify(EmitError emitError, int64_t tp,
                                    int64_t tpRank, int64_t pcp, int64_t pcpRank,
                                    int64_t dp, int64_t dpRank, int64_t sp, bool,
@@ -559,8 +393,6 @@ LogicalResult ParallelAttr::verify(EmitError emitError, int64_t tp,
                        << ", but the ranks of dp, "
                           "pcp and tp flatten to "
                        << (dpRank * pcp + pcpRank) * tp + tpRank;
-  if (placement != "linear" && placement != "round_robin")
-    return emitError() << "unknown placement '" << placement
-                       << "'; known: linear, round_robin";
-  return success();
+  return verifyOneOf(emitError, {"linear", "round_robin"}, placement,
+                     "placement");
 }

@@ -20,12 +20,26 @@ include "dialect/MoeSchedules.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/TensorEncoding.td"
 
-// What all attributes share: a hand-written parser that names fields in its
-// errors, and a verifier.
-class Moe_FieldsAttr<string name, string attrMnemonic, list<Trait> traits = []>
+// What all attributes share: a parser that names fields in its errors, and a
+// verifier.
+class Moe_VerifiedAttr<string name, string attrMnemonic, list<Trait> traits = []>
     : Moe_Attr<name, attrMnemonic, traits> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
+}
+
+// An attribute whose parameters are fields, a row of FieldParser.h each.
+class Moe_FieldsAttr<string name, string attrMnemonic, code fields, list<Trait> traits = []>
+    : Moe_VerifiedAttr<name, attrMnemonic, traits> {
+  let extraClassDefinition = "static constexpr Field k" # name # "Fields[] = {" # fields # [{};
+
+::mlir::Attribute $cppClass::parse(::mlir::AsmParser &parser, ::mlir::Type) {
+  return parseFields<$cppClass>(parser, k}] # name # [{Fields, std::type_identity<ImplType::KeyTy>());
+}
+void $cppClass::print(::mlir::AsmPrinter &printer) const {
+  printFields(printer, k}] # name # [{Fields, getImpl()->getAsKey());
+}
+}];
 }
 
 //===----------------------------------------------------------------------===//
@@ -40,7 +54,10 @@ def Moe_RealizationAttr : I32EnumAttr<"Realization", "how a matmul multiplies it
   let cppNamespace = "::moec::moe";
 }
 
-def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor"> {
+def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor", [{
+    "", "group", "scale", "dynamic",
+    "second_scale", "zero_point", "scale_rule", "second_per_token"
+  }]> {
   let summary = "what one operand of a matmul is made of";
   let description = [{
     The element type, and how elements are scaled:
@@ -102,7 +119,7 @@ def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor"> {
   }];
 }
 
-def Moe_QuantAttr : Moe_FieldsAttr<"Quant", "quant"> {
+def Moe_QuantAttr : Moe_VerifiedAttr<"Quant", "quant"> {
   let summary = "the quantization scheme of a layer";
   let description = [{
     The name of a scheme, or its four descriptors spelled out: `a1` and `a2`
@@ -142,7 +159,9 @@ def Moe_QuantAttr : Moe_FieldsAttr<"Quant", "quant"> {
   }];
 }
 
-def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing"> {
+def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing", [{
+    "", "scoring", "renormalize", "groups", "top_groups", "scale", "bias"
+  }]> {
   let summary = "how experts are chosen and weighed";
   let description = [{
     The name of a routing method, whose row says score, selection and
@@ -165,17 +184,17 @@ def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing"> {
   }];
   let parameters = (ins
     StringRefParameter<"a row of RoutingMethods.h, or auto">:$method,
+    StringRefParameter<"scoring function, of auto alone", "\"\"">:$scoring,
+    OptionalParameter<"bool">:$renormalize,
     OptionalParameter<"int64_t", "0">:$groups,
     OptionalParameter<"int64_t", "0">:$topGroups,
     OptionalParameter<"::mlir::FloatAttr">:$scale,
-    OptionalParameter<"bool">:$bias,
-    StringRefParameter<"scoring function, of auto alone", "\"\"">:$scoring,
-    OptionalParameter<"bool">:$renormalize
+    OptionalParameter<"bool">:$bias
   );
   let builders = [
     AttrBuilder<(ins "::llvm::StringRef":$method), [{
-      return $_get($_ctxt, method, int64_t(0), int64_t(0), ::mlir::FloatAttr(), false,
-                   ::llvm::StringRef(), false);
+      return $_get($_ctxt, method, ::llvm::StringRef(), false, int64_t(0), int64_t(0),
+                   ::mlir::FloatAttr(), false);
     }]>
   ];
   let extraClassDeclaration = [{
@@ -185,7 +204,9 @@ def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing"> {
   }];
 }
 
-def Moe_ActivationAttr : Moe_FieldsAttr<"Activation", "activation"> {
+def Moe_ActivationAttr : Moe_FieldsAttr<"Activation", "activation", [{
+    "", "alpha", "beta", "linear_beta", "limit", "per_expert"
+  }]> {
   let summary = "what is applied between the two matmuls";
   let description = [{
     The name of an activation, whose row says the function, whether it is gated
@@ -226,7 +247,10 @@ def Moe_ActivationAttr : Moe_FieldsAttr<"Activation", "activation"> {
   }];
 }
 
-def Moe_ParallelAttr : Moe_FieldsAttr<"Parallel", "parallel"> {
+def Moe_ParallelAttr : Moe_FieldsAttr<"Parallel", "parallel", [{
+    {"tp", 1}, "tp_rank", {"pcp", 1}, "pcp_rank", {"dp", 1},
+    "dp_rank", {"sp", 1}, "ep", {"placement", "linear"}, "rank"
+  }]> {
   let summary = "how the layer is spread over ranks";
   let description = [{
     Sizes of tensor, prefill-context, data and sequence parallelism with this
@@ -278,7 +302,9 @@ def Moe_ParallelAttr : Moe_FieldsAttr<"Parallel", "parallel"> {
 // Where and how it runs
 //===----------------------------------------------------------------------===//
 
-def Moe_TargetAttr : Moe_FieldsAttr<"Target", "target"> {
+def Moe_TargetAttr : Moe_FieldsAttr<"Target", "target", [{
+    "", "gpu"
+  }]> {
   let summary = "an arch, and the GPU that decisions assume";
   let description = [{
     `arch` is what code is compiled for. Code never depends on `gpu`; token
@@ -301,7 +327,10 @@ def Moe_TargetAttr : Moe_FieldsAttr<"Target", "target"> {
   }];
 }
 
-def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [
+def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [{
+    "interleave", {"gate_up_order", "gate_first"}, {"order", "rows"},
+    "tile", "stored"
+  }], [
     DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let summary = "how a packed weight is stored";
   let description = [{
@@ -385,7 +414,10 @@ def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
-def Moe_RegionAttr : Moe_FieldsAttr<"Region", "region"> {
+def Moe_RegionAttr : Moe_FieldsAttr<"Region", "region", [{
+    Field("").text(), Field("offset").required().text(), Field("bytes").required().text(),
+    Field("first").required(), Field("last").required()
+  }]> {
   let summary = "where a workspace value lies, and when";
   let description = [{
     The value's name, the offset and size in bytes as expressions over tokens,
@@ -411,7 +443,10 @@ def Moe_RegionAttr : Moe_FieldsAttr<"Region", "region"> {
 // Why it was decided so
 //===----------------------------------------------------------------------===//
 
-def Moe_RefusalAttr : Moe_FieldsAttr<"Refusal", "refusal"> {
+def Moe_RefusalAttr : Moe_FieldsAttr<"Refusal", "refusal", [{
+    Field("backend").required(), "engine",
+    Field("code").required().text(), Field("reason").required().text()
+  }]> {
   let summary = "why a candidate was not taken";
   let description = [{
     The candidate (a backend, and an engine if the reason is the engine's), a
@@ -430,7 +465,10 @@ def Moe_RefusalAttr : Moe_FieldsAttr<"Refusal", "refusal"> {
   );
 }
 
-def Moe_ReportAttr : Moe_FieldsAttr<"Report", "report"> {
+def Moe_ReportAttr : Moe_FieldsAttr<"Report", "report", [{
+    Field("backend").required(), Field("engine").required(), "refused",
+    Field("degraded").text(), {"realization", "native"}
+  }]> {
   let summary = "what the resolver decided, and why";
   let description = [{
     The winner, every candidate that was refused, and what the choice degraded

@@ -240,14 +240,12 @@ LogicalResult LayerOp::verify() {
     if (!attr.getName().getValue().contains('.'))
       return emitOpError() << "unknown layer option '"
                            << attr.getName().getValue() << "'";
-  const StringRef order = getGateUpOrder();
-  if (!catalog::find(catalog::kGateUpOrders, std::string_view(order)))
-    return emitOpError() << "unknown gate_up_order '" << order << "'; known: "
-                         << catalog::names(catalog::kGateUpOrders);
+  const auto emitError = [&] { return emitOpError(); };
   const StringRef stored = getStoredLayout();
-  if (!catalog::find(catalog::kStoredLayouts, std::string_view(stored)))
-    return emitOpError() << "unknown stored_layout '" << stored << "'; known: "
-                         << catalog::names(catalog::kStoredLayouts);
+  if (verifyWord(emitError, catalog::kGateUpOrders, getGateUpOrder(),
+                 "gate_up_order") ||
+      verifyWord(emitError, catalog::kStoredLayouts, stored, "stored_layout"))
+    return failure();
   if (const std::optional<Type> type = getWeightsType()) {
     if (!type->isF32() && !type->isF16() && !type->isBF16())
       return emitOpError() << "'weights_type' must be f32, f16 or bf16, got "
@@ -261,14 +259,10 @@ LogicalResult LayerOp::verify() {
                               "rows, got stored_layout '"
                            << stored << "'";
   }
-  if (getAccumulate() != "f32" && getAccumulate() != "fast")
-    return emitOpError() << "unknown accumulate '" << getAccumulate()
-                         << "'; known: f32, fast";
-  const StringRef format = getActivationFormat();
-  if (format != "standard" && format != "batched")
-    return emitOpError() << "unknown activation_format '" << format
-                         << "'; known: standard, batched";
-  if (failed(verifySizes(*this)) || failed(verifyTypes(*this)) ||
+  if (verifyOneOf(emitError, {"f32", "fast"}, getAccumulate(), "accumulate") ||
+      verifyOneOf(emitError, {"standard", "batched"}, getActivationFormat(),
+                  "activation_format") ||
+      failed(verifySizes(*this)) || failed(verifyTypes(*this)) ||
       failed(verifyRouting(*this)))
     return failure();
   return verifyLocal(*this);

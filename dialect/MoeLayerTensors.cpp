@@ -85,7 +85,7 @@ private:
   LayoutAttr storedLayoutOf(StringRef name) {
     const StringRef row = layer.getStoredLayout();
     const catalog::StoredLayout &layout =
-        *catalog::find(catalog::kStoredLayouts, std::string_view(row));
+        *catalog::find(catalog::kStoredLayouts, row);
     return catalog::storedTensor(layout, name).isAsRead()
                ? LayoutAttr()
                : LayoutAttr::getStored(context, row);

@@ -16,7 +16,7 @@ using namespace moec::moe;
 using namespace moec::moe::detail;
 
 /// The operands' types follow from the descriptors and the realization.
-static LogicalResult verifyRealization(GroupedMatmulOp op) {
+static ParseResult verifyRealization(GroupedMatmulOp op) {
   const std::optional<DescriptorAttr> lhs = op.getLhsDescriptor(),
                                       rhs = op.getRhsDescriptor();
   const Realization realization = op.getRealization();
@@ -50,17 +50,13 @@ static LogicalResult verifyRealization(GroupedMatmulOp op) {
       tensor(op.getLhs()).getElementType() != lhs->getElement())
     return op.emitOpError() << "'lhs' must be of " << lhs->getElement()
                             << ", got " << tensor(op.getLhs());
-  const StringRef order = op.getGateUpOrder();
-  if (!moec::catalog::find(moec::catalog::kGateUpOrders,
-                           std::string_view(order)))
-    return op.emitOpError()
-           << "unknown gate_up '" << order << "'; known: "
-           << moec::catalog::names(moec::catalog::kGateUpOrders);
-  return success();
+  return verifyWord([&] { return op.emitOpError(); },
+                    moec::catalog::kGateUpOrders, op.getGateUpOrder(),
+                    "gate_up");
 }
 
 LogicalResult GroupedMatmulOp::verify() {
-  if (failed(expectRank(*this, "rhs", getRhs(), 3)))
+  if (expectRank(*this, "rhs", getRhs(), 3))
     return failure();
   if (!tensor(getRhs()).hasStaticShape())
     return emitOpError() << "'rhs' must have static sizes, got "
@@ -68,18 +64,16 @@ LogicalResult GroupedMatmulOp::verify() {
   if (bool(getRows()) != bool(getPairs()))
     return emitOpError() << "'pairs' must be given with a gather, and with it "
                             "alone";
-  if (getPairs() && failed(expectPositive(*this, "pairs", *getPairs())))
+  if (getPairs() && expectPositive(*this, "pairs", *getPairs()))
     return failure();
   const Type integer = i32(*this);
-  if (failed(expect(*this, "lhs", getLhs(), {kAny, getK()})) ||
-      (getRows() &&
-       failed(expect(*this, "rows", getRows(), {kAny}, integer))) ||
-      failed(expect(*this, "tiles", getTiles(), {kAny, 4}, integer)) ||
-      failed(verifyTileCount(*this, getTileCount())) ||
-      (getBias() &&
-       failed(expect(*this, "bias", getBias(), {getNumExperts(), getN()}))))
+  if (expect(*this, "lhs", getLhs(), {kAny, getK()}) ||
+      expect(*this, "rows", getRows(), {kAny}, integer) ||
+      expect(*this, "tiles", getTiles(), {kAny, 4}, integer) ||
+      verifyTileCount(*this, getTileCount()) ||
+      expect(*this, "bias", getBias(), {getNumExperts(), getN()}))
     return failure();
-  if (failed(verifyRealization(*this)))
+  if (verifyRealization(*this))
     return failure();
   if (getLhsScale() && !getRhsScale())
     return emitOpError() << "'lhs_scale' must be given with 'rhs_scale'";

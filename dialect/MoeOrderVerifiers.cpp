@@ -16,8 +16,8 @@ using namespace moec::moe;
 using namespace moec::moe::detail;
 
 /// Of the columns of each expert's weight.
-static LogicalResult verifyOrder(Operation *op, StringRef name, Value order) {
-  if (failed(expectRank(op, name, order, 2)))
+static ParseResult verifyOrder(Operation *op, StringRef name, Value order) {
+  if (expectRank(op, name, order, 2))
     return failure();
   if (!tensor(order).hasStaticShape())
     return op->emitOpError()
@@ -29,20 +29,19 @@ LogicalResult PermuteColumnsOp::verify() {
   if (bool(getRows()) != bool(getPairs()))
     return emitOpError() << "'pairs' must be given with a gather, and with it "
                             "alone";
-  if ((getPairs() && failed(expectPositive(*this, "pairs", *getPairs()))) ||
-      failed(verifyOrder(*this, "order", getOrder())) ||
-      failed(expect(*this, "offsets", getOffsets(), {getNumExperts() + 1},
-                    i32(*this))) ||
-      failed(expect(*this, "input", getInput(), {kAny, getColumns()})) ||
-      (getRows() &&
-       failed(expect(*this, "rows", getRows(), {kAny}, i32(*this)))))
+  if ((getPairs() && expectPositive(*this, "pairs", *getPairs())) ||
+      verifyOrder(*this, "order", getOrder()) ||
+      expect(*this, "offsets", getOffsets(), {getNumExperts() + 1},
+             i32(*this)) ||
+      expect(*this, "input", getInput(), {kAny, getColumns()}) ||
+      expect(*this, "rows", getRows(), {kAny}, i32(*this)))
     return failure();
   return expect(*this, "result", getResult(), {kAny, getColumns()},
                 tensor(getInput()).getElementType());
 }
 
 LogicalResult PackOrderOp::verify() {
-  if (failed(expectPositive(*this, "group", getGroup())))
+  if (expectPositive(*this, "group", getGroup()))
     return failure();
   return verifyOrder(*this, "index", getIndex());
 }

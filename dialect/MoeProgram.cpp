@@ -56,8 +56,7 @@ YieldOp KernelOp::getYield() {
 }
 
 const moec::catalog::KernelKind &KernelOp::getRow() {
-  return *moec::catalog::find(moec::catalog::kKernelKinds,
-                              std::string_view(getKind()));
+  return *moec::catalog::find(moec::catalog::kKernelKinds, getKind());
 }
 
 //===----------------------------------------------------------------------===//

@@ -221,8 +221,7 @@ static LogicalResult verifyPlan(VariantOp variant, ArrayAttr regions) {
 
 /// An engine of its own is one of few tokens.
 static LogicalResult verifyEngine(VariantOp variant, StringRef name) {
-  const catalog::Engine *engine =
-      catalog::find(catalog::kEngines, std::string_view(name));
+  const catalog::Engine *engine = catalog::find(catalog::kEngines, name);
   if (!engine || engine->mostTokens == 0) {
     std::string known;
     for (const catalog::Engine &row : catalog::kEngines)
@@ -270,10 +269,9 @@ LogicalResult ReturnOp::verify() {
 LogicalResult KernelOp::verify() {
   if (failed(detail::expectSymbol(*this, getSymName())))
     return failure();
-  if (!catalog::find(catalog::kKernelKinds, std::string_view(getKind())))
-    return emitOpError() << "unknown kind of kernel '" << getKind()
-                         << "'; known: "
-                         << catalog::names(catalog::kKernelKinds);
+  if (verifyWord([&] { return emitOpError(); }, catalog::kKernelKinds,
+                 getKind(), "kind of kernel"))
+    return failure();
   return verifyNames(*this, "fields", getFields(), getBody().getNumArguments(),
                      "arguments");
 }

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Parsers, printers and verifiers. Members of all of them are bounded, so that
-// products of what is accepted fit 64 bits.
+// Verifiers. Members of all schedules are bounded, so that products of what is
+// accepted fit 64 bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,79 +16,6 @@
 using namespace mlir;
 using namespace moec;
 using namespace moec::moe;
-
-//===----------------------------------------------------------------------===//
-// Parsing and printing
-//===----------------------------------------------------------------------===//
-
-template <typename Schedule>
-static Attribute parseSchedule(AsmParser &parser, typename Schedule::Fields s) {
-  moe::FieldParser fields(parser);
-  members(fields, s);
-  if (parser.parseLess() || fields.parse(/*first=*/true) ||
-      parser.parseGreater())
-    return {};
-  return parser.getChecked<Schedule>(parser.getContext(), s);
-}
-
-template <typename Fields>
-static void printSchedule(AsmPrinter &printer, Fields s) {
-  printer << '<';
-  FieldPrinter fields(printer);
-  members(fields, s);
-  printer << '>';
-}
-
-Attribute WarpsScheduleAttr::parse(AsmParser &parser, StringRef engine) {
-  WarpsSchedule fields;
-  fields.engine = engine.str();
-  return parseSchedule<WarpsScheduleAttr>(parser, fields);
-}
-
-Attribute RolesScheduleAttr::parse(AsmParser &parser, StringRef engine) {
-  RolesSchedule fields;
-  fields.engine = engine.str();
-  return parseSchedule<RolesScheduleAttr>(parser, fields);
-}
-
-Attribute SlicesScheduleAttr::parse(AsmParser &parser, Type) {
-  return parseSchedule<SlicesScheduleAttr>(parser, {});
-}
-
-Attribute GemvScheduleAttr::parse(AsmParser &parser, Type) {
-  return parseSchedule<GemvScheduleAttr>(parser, {});
-}
-
-Attribute BlockScheduleAttr::parse(AsmParser &parser, Type) {
-  return parseSchedule<BlockScheduleAttr>(parser, {});
-}
-
-Attribute CombineScheduleAttr::parse(AsmParser &parser, Type) {
-  return parseSchedule<CombineScheduleAttr>(parser, {});
-}
-
-void WarpsScheduleAttr::print(AsmPrinter &printer) const {
-  printSchedule(printer, getFields());
-}
-void RolesScheduleAttr::print(AsmPrinter &printer) const {
-  printSchedule(printer, getFields());
-}
-void SlicesScheduleAttr::print(AsmPrinter &printer) const {
-  printSchedule(printer, getFields());
-}
-void GemvScheduleAttr::print(AsmPrinter &printer) const {
-  printSchedule(printer, getFields());
-}
-void BlockScheduleAttr::print(AsmPrinter &printer) const {
-  printSchedule(printer, getFields());
-}
-void CombineScheduleAttr::print(AsmPrinter &printer) const {
-  printSchedule(printer, getFields());
-}
-
-//===----------------------------------------------------------------------===//
-// Verifiers
-//===----------------------------------------------------------------------===//
 
 namespace {
 /// Finds the first member that is out of its bounds.
@@ -115,11 +42,8 @@ struct FieldBounds {
       check(name, value, 1, name == "warps" ? kWarps : kTile);
   }
   void word(StringRef name, StringRef value, StringRef) {
-    if (failed || value == "tuned" || value == "modelled" || value == "default")
-      return;
-    failed = true;
-    emitError() << "unknown " << name << " '" << value
-                << "'; known: tuned, modelled, default";
+    failed = failed || verifyOneOf(emitError, {"tuned", "modelled", "default"},
+                                   value, name);
   }
   void flag(StringRef, bool) {}
 };

@@ -71,6 +71,11 @@ class Moe_ScheduleDef<string name> : AttrDef<Moe_Dialect, name # "Schedule", [Mo
   code common = "using Fields = ::moec::moe::" # name # "Schedule;\n" # [{
     bool getProgrammatic() const { return getFields().programmatic; }
   }];
+  code printed = [{
+void $cppClass::print(::mlir::AsmPrinter &printer) const {
+  printSchedule(printer, getFields());
+}
+}];
 }
 
 class Moe_MatmulScheduleDef<string name> : Moe_ScheduleDef<name> {
@@ -91,6 +96,13 @@ class Moe_MatmulScheduleDef<string name> : Moe_ScheduleDef<name> {
     static ::mlir::Attribute parse(::mlir::AsmParser &parser, ::llvm::StringRef engine);
     void print(::mlir::AsmPrinter &printer) const;
   }];
+  let extraClassDefinition = printed # [{
+::mlir::Attribute $cppClass::parse(::mlir::AsmParser &parser, ::llvm::StringRef engine) {
+  Fields fields;
+  fields.engine = engine.str();
+  return parseSchedule<$cppClass>(parser, fields);
+}
+}];
 }
 
 def Moe_WarpsScheduleAttr : Moe_MatmulScheduleDef<"Warps"> {
@@ -144,6 +156,11 @@ def Moe_RolesScheduleAttr : Moe_MatmulScheduleDef<"Roles"> {
 class Moe_NamedScheduleDef<string name, string attrMnemonic> : Moe_ScheduleDef<name> {
   let mnemonic = attrMnemonic # "_schedule";
   let hasCustomAssemblyFormat = 1;
+  let extraClassDefinition = printed # [{
+::mlir::Attribute $cppClass::parse(::mlir::AsmParser &parser, ::mlir::Type) {
+  return parseSchedule<$cppClass>(parser, {});
+}
+}];
 }
 
 def Moe_SlicesScheduleAttr : Moe_NamedScheduleDef<"Slices", "slices"> {

@@ -19,8 +19,8 @@ using namespace moec::moe::detail;
 static int64_t columns(Value value) { return tensor(value).getDimSize(1); }
 
 /// Ids of the caller's, in 32 or 64 bits.
-static LogicalResult verifyIds(RouteOp op, StringRef name, Value value,
-                               ArrayRef<int64_t> shape) {
+static ParseResult verifyIds(RouteOp op, StringRef name, Value value,
+                             ArrayRef<int64_t> shape) {
   const Type element = tensor(value).getElementType();
   if (!element.isInteger(32) && !element.isInteger(64))
     return op.emitOpError()
@@ -29,10 +29,10 @@ static LogicalResult verifyIds(RouteOp op, StringRef name, Value value,
 }
 
 /// What depends on the number of experts, which the logits say.
-static LogicalResult verifyLogits(RouteOp op) {
+static ParseResult verifyLogits(RouteOp op) {
   const Value logits = op.getLogits();
-  if (failed(expectRank(op, "logits", logits, 2)) ||
-      failed(expect(op, "logits", logits, {kAny, columns(logits)})))
+  if (expectRank(op, "logits", logits, 2) ||
+      expect(op, "logits", logits, {kAny, columns(logits)}))
     return failure();
   if (!isa<FloatType>(tensor(logits).getElementType()))
     return op.emitOpError()
@@ -41,18 +41,13 @@ static LogicalResult verifyLogits(RouteOp op) {
   if (topK < 1 || topK > experts)
     return op.emitOpError() << "'top_k' must be between 1 and the " << experts
                             << " experts, got " << topK;
-  if (op.getRoutingBias() &&
-      failed(
-          expect(op, "routing_bias", op.getRoutingBias(), {experts}, f32(op))))
-    return failure();
-  if (op.getExpertScale() &&
-      failed(
-          expect(op, "expert_scale", op.getExpertScale(), {experts}, f32(op))))
+  if (expect(op, "routing_bias", op.getRoutingBias(), {experts}, f32(op)) ||
+      expect(op, "expert_scale", op.getExpertScale(), {experts}, f32(op)))
     return failure();
   if (!op.getTokenIds())
     return success();
-  if (failed(verifyIds(op, "token_ids", op.getTokenIds(), {kAny})) ||
-      failed(expectRank(op, "hash_table", op.getHashTable(), 2)))
+  if (verifyIds(op, "token_ids", op.getTokenIds(), {kAny}) ||
+      expectRank(op, "hash_table", op.getHashTable(), 2))
     return failure();
   return expect(op, "hash_table", op.getHashTable(),
                 {tensor(op.getHashTable()).getDimSize(0), topK}, i32(op));
@@ -67,48 +62,41 @@ LogicalResult RouteOp::verify() {
   if (bool(getLogits()) == bool(getExperts()))
     return emitOpError() << "'experts' must be given without logits, and "
                             "without them alone";
-  if (getExperts() && failed(expectPositive(*this, "experts", *getExperts())))
+  if (getExperts() && expectPositive(*this, "experts", *getExperts()))
     return failure();
   if (getRouting().getBias() != bool(getRoutingBias()) && getLogits())
     return emitOpError() << "a bias is an operand exactly where 'routing' says "
                             "so";
-  if (getLogits() && failed(verifyLogits(*this)))
+  if (getLogits() && verifyLogits(*this))
     return failure();
   if (getGivenIds() &&
-      failed(verifyIds(*this, "given_ids", getGivenIds(), {kAny, topK})))
+      verifyIds(*this, "given_ids", getGivenIds(), {kAny, topK}))
     return failure();
   if (bool(getGivenIds()) != bool(getGivenWeights()))
     return emitOpError() << "'given_ids' and 'given_weights' must be given "
                             "together";
-  if (getGivenWeights() &&
-      failed(expect(*this, "given_weights", getGivenWeights(), {kAny, topK},
-                    f32(*this))))
-    return failure();
-  if (getValidTokens() &&
-      failed(expect(*this, "valid_tokens", getValidTokens(), {1}, i32(*this))))
+  if (expect(*this, "given_weights", getGivenWeights(), {kAny, topK},
+             f32(*this)) ||
+      expect(*this, "valid_tokens", getValidTokens(), {1}, i32(*this)))
     return failure();
   const Type integer = i32(*this);
   if (bool(getLogicalToPhysical()) != bool(getReplicaCount()))
     return emitOpError()
            << "the two parts of 'replicas' must be given together";
   if (getLogicalToPhysical() &&
-      (failed(expectRank(*this, "replicas", getLogicalToPhysical(), 2)) ||
-       failed(expect(*this, "replicas", getLogicalToPhysical(),
-                     {getNumExperts(), columns(getLogicalToPhysical())},
-                     integer)) ||
-       failed(expect(*this, "replicas", getReplicaCount(), {getNumExperts()},
-                     integer))))
+      (expectRank(*this, "replicas", getLogicalToPhysical(), 2) ||
+       expect(*this, "replicas", getLogicalToPhysical(),
+              {getNumExperts(), columns(getLogicalToPhysical())}, integer) ||
+       expect(*this, "replicas", getReplicaCount(), {getNumExperts()},
+              integer)))
     return failure();
-  if (getExpertMap() &&
-      (failed(expectRank(*this, "map", getExpertMap(), 1)) ||
-       failed(expect(*this, "map", getExpertMap(),
-                     tensor(getExpertMap()).getShape(), integer))))
+  if (expectOf(*this, "map", getExpertMap(), 1, integer))
     return failure();
   if (getLocalBegin() && (!getExpertMap() || *getLocalBegin() < 0))
     return emitOpError() << "'local_begin' is of a 'map' and not negative, got "
                          << *getLocalBegin();
   if (getPhysicalExperts() &&
-      failed(expectPositive(*this, "physical", *getPhysicalExperts())))
+      expectPositive(*this, "physical", *getPhysicalExperts()))
     return failure();
   const int64_t zero = getZero().value_or(0);
   if (zero < 0 || (getLogits() && zero >= columns(getLogits())) ||
@@ -121,18 +109,15 @@ LogicalResult RouteOp::verify() {
     return emitOpError() << "'shared' must be positive, and with a 'gate' "
                             "given, got "
                          << shared;
-  if (getSharedGate() &&
-      failed(expect(*this, "gate", getSharedGate(), {kAny, 1})))
-    return failure();
-  if (failed(expect(*this, "topk_ids", getTopkIds(), {kAny, topK + shared},
-                    integer)))
+  if (expect(*this, "gate", getSharedGate(), {kAny, 1}) ||
+      expect(*this, "topk_ids", getTopkIds(), {kAny, topK + shared}, integer))
     return failure();
   return expect(*this, "topk_weights", getTopkWeights(), {kAny, topK + shared},
                 f32(*this));
 }
 
 /// Local experts [begin, begin + count) must be some of the stage's.
-template <typename Op> static LogicalResult verifyLocal(Op op) {
+template <typename Op> static ParseResult verifyLocal(Op op) {
   const int64_t first = op.getFirstLocal(), local = op.getNumLocal();
   if (first >= 0 && local >= 0 && first + local <= op.getExperts())
     return success();
@@ -142,22 +127,21 @@ template <typename Op> static LogicalResult verifyLocal(Op op) {
 }
 
 LogicalResult CountOp::verify() {
-  if (failed(expectPositive(*this, "experts", getExperts())))
+  if (expectPositive(*this, "experts", getExperts()))
     return failure();
   if (getBlockTokens() < 0)
     return emitOpError() << "'block_tokens' must not be negative, got "
                          << getBlockTokens();
-  if (failed(verifyLocal(*this)) ||
-      failed(expectRank(*this, "topk_ids", getTopkIds(), 2)) ||
-      failed(expect(*this, "topk_ids", getTopkIds(),
-                    {kAny, columns(getTopkIds())}, i32(*this))))
+  if (verifyLocal(*this) || expectRank(*this, "topk_ids", getTopkIds(), 2) ||
+      expect(*this, "topk_ids", getTopkIds(), {kAny, columns(getTopkIds())},
+             i32(*this)))
     return failure();
   return expect(*this, "block_counts", getBlockCounts(), {kAny, getExperts()},
                 i32(*this));
 }
 
-static LogicalResult verifyRowStep(Operation *op, int64_t tileRows,
-                                   std::optional<int64_t> rowStep) {
+static ParseResult verifyRowStep(Operation *op, int64_t tileRows,
+                                 std::optional<int64_t> rowStep) {
   if (!rowStep || (*rowStep >= 1 && tileRows % *rowStep == 0))
     return success();
   return op->emitOpError() << "'row_step' must divide the 'tile_rows' of "
@@ -165,29 +149,27 @@ static LogicalResult verifyRowStep(Operation *op, int64_t tileRows,
 }
 
 LogicalResult PermuteOp::verify() {
-  if (failed(expectPositive(*this, "experts", getExperts())))
+  if (expectPositive(*this, "experts", getExperts()))
     return failure();
   if (getTileRows() < 0 || getBlockTokens() < 0)
     return emitOpError() << "'tile_rows' and 'block_tokens' must not be "
                             "negative, got "
                          << getTileRows() << " and " << getBlockTokens();
-  if (failed(verifyRowStep(*this, getTileRows(), getRowStep())))
+  if (verifyRowStep(*this, getTileRows(), getRowStep()))
     return failure();
   const int64_t local = getNumLocal();
-  if (failed(verifyLocal(*this)) ||
-      failed(expectRank(*this, "topk_ids", getTopkIds(), 2)))
+  if (verifyLocal(*this) || expectRank(*this, "topk_ids", getTopkIds(), 2))
     return failure();
   const int64_t pairs = columns(getTopkIds());
   const Type integer = i32(*this);
-  if (failed(expect(*this, "topk_ids", getTopkIds(), {kAny, pairs}, integer)) ||
-      failed(expect(*this, "block_counts", getBlockCounts(),
-                    {kAny, getExperts()}, integer)) ||
-      failed(expect(*this, "rows", getRows(), {kAny}, integer)) ||
-      failed(
-          expect(*this, "positions", getPositions(), {kAny, pairs}, integer)) ||
-      failed(expect(*this, "offsets", getOffsets(), {local + 1}, integer)) ||
-      failed(expect(*this, "tiles", getTiles(), {kAny, 4}, integer)) ||
-      failed(verifyTileCount(*this, getTileCount())))
+  if (expect(*this, "topk_ids", getTopkIds(), {kAny, pairs}, integer) ||
+      expect(*this, "block_counts", getBlockCounts(), {kAny, getExperts()},
+             integer) ||
+      expect(*this, "rows", getRows(), {kAny}, integer) ||
+      expect(*this, "positions", getPositions(), {kAny, pairs}, integer) ||
+      expect(*this, "offsets", getOffsets(), {local + 1}, integer) ||
+      expect(*this, "tiles", getTiles(), {kAny, 4}, integer) ||
+      verifyTileCount(*this, getTileCount()))
     return failure();
   return expect(*this, "counts", getCounts(), {local}, integer);
 }
@@ -197,51 +179,43 @@ LogicalResult BatchOp::verify() {
     return emitOpError() << "'tile_rows' must not be negative, got "
                          << getTileRows();
   const Type integer = i32(*this);
-  if (failed(verifyRowStep(*this, getTileRows(), getRowStep())) ||
-      failed(expectRank(*this, "counts", getExpertNumTokens(), 1)) ||
-      failed(expect(*this, "counts", getExpertNumTokens(), {getNumLocal()},
-                    integer)) ||
-      failed(expect(*this, "tiles", getTiles(), {kAny, 4}, integer)))
+  if (verifyRowStep(*this, getTileRows(), getRowStep()) ||
+      expectRank(*this, "counts", getExpertNumTokens(), 1) ||
+      expect(*this, "counts", getExpertNumTokens(), {getNumLocal()}, integer) ||
+      expect(*this, "tiles", getTiles(), {kAny, 4}, integer))
     return failure();
   return expect(*this, "tile_count", getTileCount(), {3}, integer);
 }
 
 /// `offsets` and `counts` are i32 of one dimension, `valid_tokens` is one i32.
-static LogicalResult verifyRowCount(Operation *op, Value validTokens,
-                                    Value offsets, Value counts) {
+static ParseResult verifyRowCount(Operation *op, Value validTokens,
+                                  Value offsets, Value counts) {
   if (bool(validTokens) + bool(offsets) + bool(counts) > 1)
     return op->emitOpError() << "'valid' is of tokens, 'offsets' of sorted and "
                                 "'counts' of batched rows, got more than one";
-  if (validTokens && failed(expect(op, "valid", validTokens, {1}, i32(op))))
-    return failure();
-  for (auto [name, value] :
-       {std::pair<StringRef, Value>("offsets", offsets), {"counts", counts}})
-    if (value &&
-        (failed(expectRank(op, name, value, 1)) ||
-         failed(expect(op, name, value, tensor(value).getShape(), i32(op)))))
-      return failure();
-  return success();
+  return failure(expect(op, "valid", validTokens, {1}, i32(op)) ||
+                 expectOf(op, "offsets", offsets, 1, i32(op)) ||
+                 expectOf(op, "counts", counts, 1, i32(op)));
 }
 
 /// Weights of pairs [tokens, pairs], by which tokens are multiplied.
-static LogicalResult verifyWeights(Operation *op, Value weights,
-                                   Value offsets) {
+static ParseResult verifyWeights(Operation *op, Value weights, Value offsets) {
   if (!weights)
     return success();
   if (offsets)
     return op->emitOpError() << "'weights' are of tokens and 'offsets' of "
                                 "sorted rows, got both";
-  if (failed(expectRank(op, "weights", weights, 2)))
+  if (expectRank(op, "weights", weights, 2))
     return failure();
   return expect(op, "weights", weights, {kAny, columns(weights)}, f32(op));
 }
 
 LogicalResult AmaxOp::verify() {
-  if (failed(expectPositive(*this, "block_rows", getBlockRows())) ||
-      failed(expectRank(*this, "input", getInput(), 2)) ||
-      failed(verifyWeights(*this, getRowWeights(), getOffsets())) ||
-      failed(verifyRowCount(*this, getValidTokens(), getOffsets(),
-                            getExpertNumTokens())))
+  if (expectPositive(*this, "block_rows", getBlockRows()) ||
+      expectRank(*this, "input", getInput(), 2) ||
+      verifyWeights(*this, getRowWeights(), getOffsets()) ||
+      verifyRowCount(*this, getValidTokens(), getOffsets(),
+                     getExpertNumTokens()))
     return failure();
   return expect(*this, "block_amax", getBlockAmax(), {kAny}, f32(*this));
 }
@@ -258,10 +232,10 @@ LogicalResult QuantizeOp::verify() {
       tensor(getInput()).getElementType() == descriptor.getElement())
     return emitOpError() << "a descriptor without a scale quantizes nothing "
                             "that is of its type";
-  if (failed(expect(*this, "data", getData(), tensor(getInput()).getShape(),
-                    emulated ? tensor(getData()).getElementType()
-                             : descriptor.getElement())) ||
-      failed(verifyWeights(*this, getRowWeights(), getOffsets())))
+  if (expect(*this, "data", getData(), tensor(getInput()).getShape(),
+             emulated ? tensor(getData()).getElementType()
+                      : descriptor.getElement()) ||
+      verifyWeights(*this, getRowWeights(), getOffsets()))
     return failure();
   if (bool(getStaticSecondScale()) !=
       (emulated && descriptor.hasStoredSecondScale()))
@@ -285,8 +259,8 @@ LogicalResult QuantizeOp::verify() {
                             "tensor, and to it alone";
   if (getBlockAmax() && !getBlockRows())
     return emitOpError() << "'amax' needs 'block_rows', of each of its numbers";
-  if (failed(verifyRowCount(*this, getValidTokens(), getOffsets(),
-                            getExpertNumTokens())))
+  if (verifyRowCount(*this, getValidTokens(), getOffsets(),
+                     getExpertNumTokens()))
     return failure();
   const bool mayHave = !emulated && (isDynamic || ofTensor);
   const bool mustHave = !emulated && isDynamic;
@@ -307,16 +281,16 @@ LogicalResult DequantizeOp::verify() {
   const DescriptorAttr descriptor = getDescriptor();
   if (descriptor.isPlain())
     return emitOpError() << "a descriptor without a scale has no codes";
-  if (failed(expectRank(*this, "input", getInput(), 2)))
+  if (expectRank(*this, "input", getInput(), 2))
     return failure();
   const Type element = tensor(getData()).getElementType();
   if (!element.isF16() && !element.isBF16())
     return emitOpError() << "'data' must be of f16 or bf16, got "
                          << tensor(getData());
   const int64_t width = columns(getInput());
-  if (failed(expect(*this, "input", getInput(), {kAny, width},
-                    descriptor.getElement())) ||
-      failed(expect(*this, "data", getData(), {kAny, width}, element)))
+  if (expect(*this, "input", getInput(), {kAny, width},
+             descriptor.getElement()) ||
+      expect(*this, "data", getData(), {kAny, width}, element))
     return failure();
   const int64_t group = descriptor.getGroup()[1];
   const SmallVector<int64_t, 2> shape =
@@ -325,7 +299,7 @@ LogicalResult DequantizeOp::verify() {
           : SmallVector<int64_t, 2>{
                 kAny,
                 group == -1 ? 1 : int64_t(llvm::divideCeil(width, group))};
-  if (failed(expect(*this, "scale", getScale(), shape, descriptor.getScale())))
+  if (expect(*this, "scale", getScale(), shape, descriptor.getScale()))
     return failure();
   const Type second = descriptor.getSecondScale();
   if (bool(second) != bool(getSecondScale()))
@@ -334,14 +308,13 @@ LogicalResult DequantizeOp::verify() {
   const SmallVector<int64_t, 2> secondShape =
       descriptor.getSecondPerToken() ? SmallVector<int64_t, 2>{kAny, 1}
                                      : SmallVector<int64_t, 2>{1};
-  if (second && failed(expect(*this, "second_scale", getSecondScale(),
-                              secondShape, second)))
+  if (expect(*this, "second_scale", getSecondScale(), secondShape, second))
     return failure();
   return verifyRowCount(*this, Value(), Value(), getExpertNumTokens());
 }
 
 /// One number for each parameter of the row and expert, or none.
-static LogicalResult verifyNumbers(ActivateOp op) {
+static ParseResult verifyNumbers(ActivateOp op) {
   const ActivationAttr activation = op.getActivation();
   const size_t expected =
       activation.getPerExpert()
@@ -352,15 +325,15 @@ static LogicalResult verifyNumbers(ActivateOp op) {
            << "expected " << expected << " operands 'numbers' for "
            << activation << ", got " << op.getNumbers().size();
   for (Value numbers : op.getNumbers())
-    if (failed(expectRank(op, "numbers", numbers, 1)) ||
-        failed(expect(op, "numbers", numbers,
-                      tensor(op.getNumbers().front()).getShape(), f32(op))))
+    if (expectRank(op, "numbers", numbers, 1) ||
+        expect(op, "numbers", numbers,
+               tensor(op.getNumbers().front()).getShape(), f32(op)))
       return failure();
   return success();
 }
 
 LogicalResult ActivateOp::verify() {
-  if (failed(expectRank(*this, "input", getInput(), 2)))
+  if (expectRank(*this, "input", getInput(), 2))
     return failure();
   const int64_t width = columns(getInput()), interleave = getInterleave();
   const bool gated = getActivation().isGated();
@@ -373,59 +346,46 @@ LogicalResult ActivateOp::verify() {
     return emitOpError() << "'input' must have columns in multiples of "
                          << (interleave > 0 ? 2 * interleave : 2) << ", got "
                          << tensor(getInput());
-  if (getOffsets() &&
-      (failed(expectRank(*this, "offsets", getOffsets(), 1)) ||
-       failed(expect(*this, "offsets", getOffsets(),
-                     tensor(getOffsets()).getShape(), i32(*this)))))
+  if (expectOf(*this, "offsets", getOffsets(), 1, i32(*this)))
     return failure();
   if (bool(getTiles()) != bool(getTileCount()) || (getTiles() && getOffsets()))
     return emitOpError() << "the two parts of 'tiles' must be given together, "
                             "and without 'offsets'";
   if (getTiles() &&
-      (failed(expect(*this, "tiles", getTiles(), {kAny, 4}, i32(*this))) ||
-       failed(verifyTileCount(*this, getTileCount()))))
+      (expect(*this, "tiles", getTiles(), {kAny, 4}, i32(*this)) ||
+       verifyTileCount(*this, getTileCount())))
     return failure();
   if (bool(getAddend()) != bool(getRows()))
     return emitOpError() << "'addend' and 'rows' must be given together";
-  if (getAddend() &&
-      (failed(expect(*this, "addend", getAddend(), {kAny, width})) ||
-       failed(expect(*this, "rows", getRows(), {kAny}, i32(*this)))))
-    return failure();
-  if (failed(verifyNumbers(*this)))
+  if (expect(*this, "addend", getAddend(), {kAny, width}) ||
+      expect(*this, "rows", getRows(), {kAny}, i32(*this)) ||
+      verifyNumbers(*this))
     return failure();
   return expect(*this, "result", getResult(),
                 {tensor(getInput()).getDimSize(0), gated ? width / 2 : width});
 }
 
 LogicalResult CombineOp::verify() {
-  if (failed(expectRank(*this, "partials", getPartials(), 2)) ||
-      failed(expectRank(*this, "positions", getPositions(), 2)))
+  if (expectRank(*this, "partials", getPartials(), 2) ||
+      expectRank(*this, "positions", getPositions(), 2))
     return failure();
   const int64_t hidden = columns(getPartials());
   const int64_t pairs = columns(getPositions());
-  if (failed(expect(*this, "partials", getPartials(), {kAny, hidden})) ||
-      failed(expect(*this, "positions", getPositions(), {kAny, pairs},
-                    i32(*this))) ||
-      (getTopkWeights() &&
-       failed(expect(*this, "topk_weights", getTopkWeights(), {kAny, pairs},
-                     f32(*this)))))
+  if (expect(*this, "partials", getPartials(), {kAny, hidden}) ||
+      expect(*this, "positions", getPositions(), {kAny, pairs}, i32(*this)) ||
+      expect(*this, "topk_weights", getTopkWeights(), {kAny, pairs},
+             f32(*this)))
     return failure();
   if (getIdentity() && !getTopkWeights())
     return emitOpError() << "'identity' needs weights";
   if (bool(getIdentity()) != bool(getTopkIds()))
     return emitOpError() << "the two parts of 'identity' must be given "
                             "together";
-  if (getIdentity() &&
-      (failed(expect(*this, "identity", getIdentity(), {kAny, hidden})) ||
-       failed(
-           expect(*this, "topk_ids", getTopkIds(), {kAny, pairs}, i32(*this)))))
-    return failure();
-  if (getResidual() &&
-      failed(expect(*this, "residual", getResidual(), {kAny, hidden},
-                    tensor(getOut()).getElementType())))
-    return failure();
-  if (getAddend() &&
-      failed(expect(*this, "addend", getAddend(), {kAny, hidden})))
+  if (expect(*this, "identity", getIdentity(), {kAny, hidden}) ||
+      expect(*this, "topk_ids", getTopkIds(), {kAny, pairs}, i32(*this)) ||
+      expect(*this, "residual", getResidual(), {kAny, hidden},
+             tensor(getOut()).getElementType()) ||
+      expect(*this, "addend", getAddend(), {kAny, hidden}))
     return failure();
   return expect(*this, "out", getOut(), {kAny, hidden});
 }
@@ -443,11 +403,11 @@ LogicalResult PackOp::verify() {
                             "read, got "
                          << tensor(getResult());
   if (getOrder()) {
-    if (failed(expectRank(*this, "source", getSource(), 3)) ||
-        failed(expect(*this, "order", getOrder(),
-                      {tensor(getSource()).getDimSize(0),
-                       tensor(getSource()).getDimSize(2)},
-                      i32(*this))))
+    if (expectRank(*this, "source", getSource(), 3) ||
+        expect(*this, "order", getOrder(),
+               {tensor(getSource()).getDimSize(0),
+                tensor(getSource()).getDimSize(2)},
+               i32(*this)))
       return failure();
   }
   Type element = tensor(getSource()).getElementType();
@@ -466,17 +426,17 @@ LogicalResult QuantizeWeightsOp::verify() {
     return emitOpError() << "'descriptor' must be one of weights, with scales "
                             "that are stored, got "
                          << descriptor;
-  if (failed(expectRank(*this, "source", getSource(), 3)))
+  if (expectRank(*this, "source", getSource(), 3))
     return failure();
   if (!source.hasStaticShape() || source.getEncoding())
     return emitOpError() << "'source' must be floats as stored, got " << source;
-  if (failed(expectPositive(*this, "parts", getParts())))
+  if (expectPositive(*this, "parts", getParts()))
     return failure();
   if (source.getDimSize(1) % int64_t(getParts()) != 0)
     return emitOpError() << "'parts' must divide the " << source.getDimSize(1)
                          << " rows, got " << int64_t(getParts());
-  if (failed(expect(*this, "codes", getCodes(), source.getShape(),
-                    descriptor.getElement())))
+  if (expect(*this, "codes", getCodes(), source.getShape(),
+             descriptor.getElement()))
     return failure();
   const SmallVector<Type> types = scaleTypes(descriptor, getParts(), source);
   if (getScales().size() != types.size())
@@ -503,8 +463,8 @@ LogicalResult DispatchOp::verify() {
        {std::tuple<StringRef, Value, Value>("received", getX(), getReceived()),
         {"received_ids", getTopkIds(), getReceivedIds()},
         {"received_weights", getTopkWeights(), getReceivedWeights()}})
-    if (failed(expect(*this, name, received, tensor(sent).getShape(),
-                      tensor(sent).getElementType())))
+    if (expect(*this, name, received, tensor(sent).getShape(),
+               tensor(sent).getElementType()))
       return failure();
   return success();
 }

@@ -27,20 +27,16 @@ using namespace moec::compiler;
 
 static Result<PackageFiles> compileConfig(const char *config,
                                           const char *optionsJson) {
-  auto options = readConfigOptions(optionsJson ? optionsJson : "");
-  if (!options)
-    return options.takeError();
-  if (options->compile.gpu.empty())
-    options->compile.gpu = presentGpu(options->compile.archs);
+  auto options = TRY(readConfigOptions(optionsJson ? optionsJson : ""));
+  if (options.compile.gpu.empty())
+    options.compile.gpu = presentGpu(options.compile.archs);
   mlir::DialectRegistry registry;
   registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   Words words;
   auto module =
-      importInput(config, "<config>", options->import, context, &words);
-  if (!module)
-    return module.takeError();
-  Result<PackageFiles> files = compile(**module, options->compile);
+      TRY(importInput(config, "<config>", options.import, context, &words));
+  Result<PackageFiles> files = compile(*module, options.compile);
   if (!files)
     return Error{files.error().code, inWords(files.error().message, words)};
   return files;
@@ -56,11 +52,8 @@ extern "C" moec_status moec_compile_config(const char *text,
       return runtime::nullArgument("moec_compile_config", "files");
     if (!text)
       return runtime::nullArgument("moec_compile_config", "text");
-    auto made = compileConfig(text, options_json);
-    if (!made)
-      return made.takeError();
     auto handle = std::make_unique<moec_package_files>();
-    handle->files = std::move(*made);
+    handle->files = TRY(compileConfig(text, options_json));
     *files = handle.release();
     return {};
   });

@@ -13,8 +13,6 @@
 
 #include "runtime/support/Json.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -84,10 +82,8 @@ Result<ConfigOptions> compiler::readConfigOptions(std::string_view text) {
   if (text.empty())
     return options;
   constexpr size_t kMaxOptionsBytes = size_t(1) << 20;
-  Result<json> root = parseJsonObject(
-      text, "options", ErrorCode::InvalidArgument, {kMaxOptionsBytes});
-  if (!root)
-    return root.takeError();
+  json root = TRY(parseJsonObject(text, "options", ErrorCode::InvalidArgument,
+                                  {kMaxOptionsBytes}));
   CompileOptions &compile = options.compile;
   std::map<std::string, Setter> setters = {
       {"arch", list(compile.archs)},
@@ -112,20 +108,18 @@ Result<ConfigOptions> compiler::readConfigOptions(std::string_view text) {
         else
           setters[name] = list(value);
       });
-  for (const auto &item : root->items()) {
+  for (const auto &item : root.items()) {
     auto setter = setters.find(item.key());
     if (setter == setters.end()) {
       std::string known;
       for (const auto &row : setters)
         known.append(known.empty() ? "" : ", ").append(row.first);
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("options: unknown field '{}'; known fields: {}",
-                               shortText(item.key()), known)};
+      return invalidArgument("options: unknown field '{}'; known fields: {}",
+                             shortText(item.key()), known);
     }
     if (auto expected = setter->second(item.value()); !expected.empty())
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("options.{}: expected {}, got {}", item.key(),
-                               expected, shortJson(item.value()))};
+      return invalidArgument("options.{}: expected {}, got {}", item.key(),
+                             expected, shortJson(item.value()));
   }
   return options;
 }

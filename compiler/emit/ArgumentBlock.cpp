@@ -102,8 +102,8 @@ ArgumentBlock ArgumentLayout::block() const {
 }
 
 bool ArgumentLayout::has(std::string_view name) const {
-  return std::any_of(layout.fields.begin(), layout.fields.end(),
-                     [&](const ArgumentField &f) { return f.name == name; });
+  return std::ranges::any_of(
+      layout.fields, [&](const ArgumentField &f) { return f.name == name; });
 }
 
 /// Size of the C++ struct: its last field may leave it at a multiple of 4.
@@ -127,10 +127,9 @@ std::string ArgumentLayout::text() const {
         field.name, field.offset);
   text += ",\n              \"manifest and kernel disagree on the argument "
           "block\");\n";
-  if (std::none_of(layout.fields.begin(), layout.fields.end(),
-                   [](const ArgumentField &field) {
-                     return field.kind == ArgumentField::Kind::ElementType;
-                   }))
+  if (std::ranges::none_of(layout.fields, [](const ArgumentField &field) {
+        return field.kind == ArgumentField::Kind::ElementType;
+      }))
     return text;
   static constexpr std::pair<std::string_view, std::string_view> kCodes[] = {
       {"F32", "f32"},

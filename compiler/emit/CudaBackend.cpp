@@ -60,7 +60,7 @@ Result<void> PackageWriter::addKernel(Target &target, const std::string &name,
   const auto isTaken = [&](const Kernel &other) {
     return other.entry == stem + "_" + hash.substr(0, 8);
   };
-  if (std::any_of(target.kernels.begin(), target.kernels.end(), isTaken))
+  if (std::ranges::any_of(target.kernels, isTaken))
     hash = sha256(name + "\n" + hash);
   Kernel kernel;
   kernel.name = name;
@@ -77,16 +77,14 @@ Result<void> PackageWriter::addKernel(Target &target, const std::string &name,
   kernel.stages = emitted.stages;
 
   std::string source = emitted.text.source(kernel.entry);
-  auto headers = includeClosure(source);
-  if (!headers)
-    return headers.takeError();
-  kernel.headers = *headers;
+  kernel.headers = TRY(includeClosure(source));
   for (const std::string &header : kernel.headers)
     package.files[headerPath(header)] = std::string(*findTemplate(header));
   package.files[kernel.source] = std::move(source);
   for (const TensorMap &map : emitted.tensorMaps)
-    if (std::none_of(target.tensorMaps.begin(), target.tensorMaps.end(),
-                     [&](const TensorMap &m) { return m.name == map.name; }))
+    if (std::ranges::none_of(target.tensorMaps, [&](const TensorMap &m) {
+          return m.name == map.name;
+        }))
       target.tensorMaps.push_back(map);
   target.kernels.push_back(std::move(kernel));
   return {};
@@ -125,8 +123,7 @@ Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
       const bool isNumber = emitted.kind == "pack_scales";
       std::string name =
           (isNumber ? pack.result : pack.from[0]) + "_" + emitted.kind;
-      if (auto added = addKernel(target, name, emitted); !added)
-        return added;
+      TRY(addKernel(target, name, emitted));
       Launch launch;
       launch.kernel = name;
       launch.grid = emitted.grid;
@@ -162,20 +159,14 @@ Result<void> PackageWriter::addTarget(moe::ProgramOp program) {
     // A kernel that nobody launches is no part of the package.
     if (launch == launches.end())
       continue;
-    auto emitted = emitKernel(kernel, launch->second);
-    if (!emitted)
-      return emitted.takeError();
-    grids.emplace(name, emitted->grid);
-    if (auto added = addKernel(target, name, *emitted); !added)
-      return added;
+    auto emitted = TRY(emitKernel(kernel, launch->second));
+    grids.emplace(name, emitted.grid);
+    TRY(addKernel(target, name, emitted));
   }
-  if (auto added = addPacks(target, program); !added)
-    return added;
+  TRY(addPacks(target, program));
   for (auto op : program.getBody().getOps<moe::VariantOp>()) {
-    auto variant = writeVariant(op, grids);
-    if (!variant)
-      return variant.takeError();
-    target.variants.push_back(std::move(*variant));
+    auto variant = TRY(writeVariant(op, grids));
+    target.variants.push_back(std::move(variant));
   }
   package.manifest.targets.push_back(std::move(target));
   return {};
@@ -194,24 +185,18 @@ Result<PackageFiles> PackageWriter::write(mlir::ModuleOp module,
       manifest.rows = rowCapacity(program);
     }
     if (program.getLayer() != layer)
-      return Error{ErrorCode::Refused,
-                   fmt::format("a package holds one layer, and the module has "
-                               "programs of '{}' and of '{}'; compile them one "
-                               "by one",
-                               manifest.name, program.getLayer().str())};
+      return refused("a package holds one layer, and the module has programs "
+                     "of '{}' and of '{}'; compile them one by one",
+                     manifest.name, program.getLayer().str());
     if (int64_t(program.getMaxTokens()) != manifest.maxTokens)
-      return Error{ErrorCode::Refused,
-                   fmt::format("all targets of a package have one max_tokens, "
-                               "got {} and {}",
-                               manifest.maxTokens,
-                               int64_t(program.getMaxTokens()))};
-    if (auto added = addTarget(program); !added)
-      return added.takeError();
+      return refused(
+          "all targets of a package have one max_tokens, got {} and {}",
+          manifest.maxTokens, int64_t(program.getMaxTokens()));
+    TRY(addTarget(program));
   }
   if (layer.empty())
-    return Error{ErrorCode::Refused,
-                 "the module holds no program; give at least one arch "
-                 "(--arch=sm_90a)"};
+    return refused(
+        "the module holds no program; give at least one arch (--arch=sm_90a)");
   hashFiles(package);
   if (auto valid = validate(package); !valid)
     return Error{ErrorCode::Internal,

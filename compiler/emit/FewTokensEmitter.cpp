@@ -18,8 +18,6 @@
 #include "compiler/emit/RoutingEmitter.h"
 #include "compiler/plan/ProgramValues.h"
 
-#include <fmt/format.h>
-
 using mlir::cast;
 using mlir::StringRef;
 using namespace moec;

@@ -317,13 +317,10 @@ void Emitter::emitActivate() {
 
 Result<EmittedKernel> Emitter::emit() {
   if (!schedule || !plan)
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("kernel '{}' has no plan; run "
-                             "moe-select-schedule and moe-plan-launches first",
-                             kernel.getSymName().str())};
-  auto grid = Expression::parse(plan.getGrid().str());
-  if (!grid)
-    return grid.takeError();
+    return invalidArgument("kernel '{}' has no plan; run "
+                           "moe-select-schedule and moe-plan-launches first",
+                           kernel.getSymName().str());
+  auto grid = TRY(Expression::parse(plan.getGrid().str()));
   struct Row {
     StringRef kind;
     void (Emitter::*emit)();
@@ -337,7 +334,7 @@ Result<EmittedKernel> Emitter::emit() {
                                  {"route_gate_up", &Emitter::emitFewTokens},
                                  {"down_combine", &Emitter::emitFewTokens},
                                  {"down_slices", &Emitter::emitSlices}};
-  begin(*grid);
+  begin(grid);
   addArguments();
   addMembers();
   const auto row =

@@ -17,8 +17,6 @@
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Regions.h"
 
-#include <fmt/format.h>
-
 using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;
@@ -84,38 +82,29 @@ compiler::writeVariant(moe::VariantOp op,
     launch.kernel = launchOp.getKernel().str();
     auto grid = grids.find(launch.kernel);
     if (grid == grids.end())
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("variant '{}' launches '{}', which is no kernel "
-                               "of its program",
-                               variant.name, launch.kernel)};
+      return invalidArgument("variant '{}' launches '{}', which is no kernel "
+                             "of its program",
+                             variant.name, launch.kernel);
     launch.grid = grid->second;
     variant.launches.push_back(std::move(launch));
   }
   if (!op.getRegions() || !op.getWorkspaceBytes())
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("variant '{}' has no workspace plan; run "
-                             "moe-plan-workspace first",
-                             variant.name)};
+    return invalidArgument("variant '{}' has no workspace plan; run "
+                           "moe-plan-workspace first",
+                           variant.name);
   std::vector<PlacedRegion> placed;
   for (auto region : op.getRegions()->getAsRange<moe::RegionAttr>()) {
-    auto bytes = Expression::parse(region.getBytes().str());
-    if (!bytes)
-      return bytes.takeError();
+    auto bytes = TRY(Expression::parse(region.getBytes().str()));
     placed.push_back(
-        {region.getValue().str(), region.getOffset().str(), *bytes});
+        {region.getValue().str(), region.getOffset().str(), bytes});
   }
   for (auto [attribute, its] :
        llvm::zip(op.getRegions()->getAsRange<moe::RegionAttr>(), placed)) {
-    auto offset = withoutEnds(its.offset, placed);
-    if (!offset)
-      return offset.takeError();
-    variant.regions.push_back({its.value, *offset, its.bytes,
+    auto offset = TRY(withoutEnds(its.offset, placed));
+    variant.regions.push_back({its.value, offset, its.bytes,
                                attribute.getFirst(), attribute.getLast()});
   }
-  auto total = withoutEnds(*op.getWorkspaceBytes(), placed);
-  if (!total)
-    return total.takeError();
-  variant.workspaceBytes = *total;
+  variant.workspaceBytes = TRY(withoutEnds(*op.getWorkspaceBytes(), placed));
   return variant;
 }
 

@@ -17,8 +17,6 @@
 #include "compiler/emit/StoredWeights.h"
 #include "compiler/plan/ProgramValues.h"
 
-#include <fmt/format.h>
-
 using mlir::cast;
 using mlir::dyn_cast_or_null;
 using mlir::RankedTensorType;

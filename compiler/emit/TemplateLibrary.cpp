@@ -14,8 +14,6 @@
 
 #include "compiler/plan/Embedded.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 
@@ -72,9 +70,9 @@ Result<std::vector<std::string>> compiler::includeClosure(
     std::optional<std::string_view> text = find(name);
     if (!text)
       return Error{ErrorCode::Internal,
-                   fmt::format("header '{}', included by {}, is not among the "
-                               "embedded templates",
-                               name, wantedBy[name])};
+                   "header '{}', included by {}, is not among the "
+                   "embedded templates",
+                   name, wantedBy[name]};
     want(*text, name);
   }
   std::vector<std::string> closure;

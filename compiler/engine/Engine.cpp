@@ -25,7 +25,7 @@ std::span<const Engine *const> compiler::allEngines() {
 #include "compiler/engine/Engines.inc"
 #undef MOEC_ENGINE
     };
-    std::sort(made.begin(), made.end(), [](const Engine *a, const Engine *b) {
+    std::ranges::sort(made, [](const Engine *a, const Engine *b) {
       return &a->row < &b->row;
     });
     return made;
@@ -93,8 +93,7 @@ compiler::knownGood(const MatmulProblem &problem,
                     const Hardware &hardware) {
   for (bool behindOthers : {false, true})
     for (const Engine *engine : allEngines()) {
-      if (std::find(engines.begin(), engines.end(), engine->row.name) ==
-          engines.end())
+      if (std::ranges::find(engines, engine->row.name) == engines.end())
         continue;
       for (const GoodSchedule &good : engine->goodSchedules(problem, hardware))
         if (good.behindOthers == behindOthers &&

@@ -112,7 +112,7 @@ moe::QuantAttr LayerBuilder::quant(const QuantDescription &description,
   if (!description.scheme.empty()) {
     const auto named = moe::QuantAttr::getScheme(&context, description.scheme);
     const catalog::Scheme *row =
-        catalog::find(catalog::kSchemes, std::string_view(description.scheme));
+        catalog::find(catalog::kSchemes, description.scheme);
     const bool ofCodes = row && row->policy == catalog::kCodeGroups;
     if (!named || (row->policy != catalog::kWeightOnly && !ofCodes))
       return named;
@@ -136,9 +136,10 @@ moe::QuantAttr LayerBuilder::quant(const QuantDescription &description,
 
 moe::RoutingAttr LayerBuilder::routing(const RoutingDescription &description) {
   return moe::RoutingAttr::getChecked(
-      failing(), &context, StringRef(description.method), description.groups,
-      description.topGroups, number(description.scale), description.bias,
-      StringRef(description.scoring), description.renormalize.value_or(false));
+      failing(), &context, StringRef(description.method),
+      StringRef(description.scoring), description.renormalize.value_or(false),
+      description.groups, description.topGroups, number(description.scale),
+      description.bias);
 }
 
 moe::ActivationAttr

@@ -98,16 +98,15 @@ void readStrategy(JsonReader &part, bool isWeight, Args &args) {
     if (size <= 0)
       part.expected("group_size", "an integer from 1, with groups");
   } else if (size > 0) {
-    part.refuse("group_size", fmt::format("expected none with strategy \"{}\", "
-                                          "got {}",
-                                          args.strategy, size));
+    part.refuse("group_size", "expected none with strategy \"{}\", got {}",
+                args.strategy, size);
   }
   const json *block = part.find("block_structure");
   if (args.strategy != "block") {
     if (block)
       part.refuse("block_structure",
-                  fmt::format("expected none with strategy \"{}\", got {}",
-                              args.strategy, describeJson(*block)));
+                  "expected none with strategy \"{}\", got {}", args.strategy,
+                  describeJson(*block));
     return;
   }
   const auto shape = block && block->is_string()
@@ -141,17 +140,17 @@ void readScaleType(JsonReader &part, const StoredFormat &format, Args &args) {
       : isNested  ? element != "f8E4M3FN"
       : isMx      ? true
                   : !isFloat)
-    part.expected("scale_dtype",
-                  isNested ? "\"torch.float8_e4m3fn\" or none"
-                  : isMx   ? "\"torch.uint8\" or none"
-                           : "a float type of 16 or 32 bits, \"torch.uint8\" "
-                             "or none");
+    part.expected(
+        "scale_dtype",
+        isNested ? "\"torch.float8_e4m3fn\" or none"
+        : isMx   ? "\"torch.uint8\" or none"
+                 : "a float type of 16 or 32 bits, \"torch.uint8\" or none");
 }
 
 /// Weights or activations of a group; nullopt where they are not quantized.
 /// Defaults are those of QuantizationArgs.
 std::optional<Args> readArgs(JsonReader &group, std::string_view key,
-                             bool isWeight, const StoredFormat &format) {
+                             bool isWeight, const StoredFormat *format) {
   std::optional<JsonReader> part = group.object(key);
   if (!part)
     return std::nullopt;
@@ -162,7 +161,11 @@ std::optional<Args> readArgs(JsonReader &group, std::string_view key,
     part->expected("num_bits", "4 or 8");
   args.word = fmt::format("{}{}", type, bits);
   readStrategy(*part, isWeight, args);
-  readScaleType(*part, format, args);
+  // The format says which types are accepted.
+  if (format)
+    readScaleType(*part, *format, args);
+  else
+    (void)part->find("scale_dtype");
   const json *dynamic = part->find("dynamic");
   // By group, below a static scale of the tensor.
   const bool isLocal = dynamic && *dynamic == "local";
@@ -171,8 +174,8 @@ std::optional<Args> readArgs(JsonReader &group, std::string_view key,
   if (isWeight && args.isDynamic)
     part->expected("dynamic", "false for weights");
   if (isLocal && args.strategy != "tensor_group")
-    part->expected("dynamic", fmt::format("true or false with strategy \"{}\"",
-                                          args.strategy));
+    part->expected("dynamic", "true or false with strategy \"{}\"",
+                   args.strategy);
   if (!isWeight && args.strategy == "token" && !args.isDynamic)
     part->expected("dynamic", "true with strategy \"token\"");
   if (!isWeight && args.strategy == "tensor_group" && !args.isDynamic)
@@ -212,14 +215,15 @@ struct Targets {
 Targets readTargets(JsonReader &group) {
   Targets result;
   const json *list = group.find("targets");
-  const bool isList =
-      list && list->is_array() &&
-      std::all_of(list->begin(), list->end(),
-                  [](const json &target) { return target.is_string(); });
+  const bool isList = list && list->is_array() &&
+                      std::ranges::all_of(*list, [](const json &target) {
+                        return target.is_string();
+                      });
   if (!isList || list->size() > kMaxPatterns) {
-    group.expected("targets", fmt::format("an array of at most {} names of "
-                                          "modules or of their classes",
-                                          kMaxPatterns));
+    group.expected(
+        "targets",
+        "an array of at most {} names of modules or of their classes",
+        kMaxPatterns);
     return result;
   }
   for (const json &entry : *list) {
@@ -249,40 +253,34 @@ std::optional<std::string> groupOfExperts(JsonReader &quant,
   for (const auto &[name, value] : groups.value().items()) {
     std::optional<JsonReader> group = groups.object(name);
     if (!group)
-      return std::nullopt;
+      continue;
     const Targets targets = readTargets(*group);
-    if (quant.failed())
-      return std::nullopt;
     const bool isPart =
         targets.parts != 0 && targets.parts != ModuleMeaning::All;
-    if (targets.isUnclear || isPart) {
-      group->refuse("targets",
-                    fmt::format("names some experts or parts of them, or "
-                                "cannot be told from that; accepted: "
-                                "\"Linear\", or names of all routed experts; "
-                                "{}",
-                                orScheme()));
-      return std::nullopt;
-    }
+    if (targets.isUnclear || isPart)
+      refuseScheme(
+          *group, "targets",
+          "names some experts or parts of them, or cannot be told from that; "
+          "accepted: \"Linear\", or names of all routed experts");
     if (targets.parts)
       byName.push_back(name);
     else if (targets.byClass)
       byClass.push_back(name);
   }
+  if (groups.failed())
+    return std::nullopt;
   const std::vector<std::string> &found = byName.empty() ? byClass : byName;
   if (found.size() == 1)
     return found.front();
-  quant.refuse("config_groups",
-               fmt::format("expected one group whose targets are the experts "
-                           "(\"Linear\", or their names), got {} of {} groups; "
-                           "{}",
-                           found.size(), groups.value().size(), orScheme()));
+  refuseScheme(quant, "config_groups",
+               "expected one group whose targets are the experts (\"Linear\", "
+               "or their names), got {} of {} groups",
+               found.size(), groups.value().size());
   return std::nullopt;
 }
 
 /// The stored format, of the group or else of all.
 const StoredFormat *readFormat(JsonReader &quant, JsonReader &group) {
-  (void)quant.find("format");
   JsonReader &reader = group.has("format") ? group : quant;
   const std::string name = reader.textOr("format", "");
   std::vector<std::string_view> names;
@@ -335,10 +333,9 @@ void refuseTransforms(JsonReader &quant) {
     if (sparse->textOr("format", "dense") != "dense")
       sparse->expected("format", "\"dense\"");
   if (std::optional<JsonReader> turned = quant.object("transform_config"))
-    expectNothing(*turned, "config_groups",
-                  "none: rotations of weights and "
-                  "activations are no part of a "
-                  "layer");
+    expectNothing(
+        *turned, "config_groups",
+        "none: rotations of weights and activations are no part of a layer");
 }
 
 } // namespace
@@ -346,27 +343,23 @@ void refuseTransforms(JsonReader &quant) {
 void moec::compiler::readCompressedTensors(JsonReader &quant,
                                            ExpertQuantization &result) {
   refuseTransforms(quant);
+  (void)quant.find("format"); // readFormat reads it, if the group has none
   std::optional<JsonReader> groups = quant.object("config_groups");
-  if (!groups) {
-    quant.expected("config_groups", "an object with groups");
-    return;
-  }
+  if (!groups)
+    return quant.expected("config_groups", "an object with groups");
   const std::optional<std::string> name = groupOfExperts(quant, *groups);
   if (!name)
     return;
   std::optional<JsonReader> group = groups->object(*name);
   (void)group->find("targets");
   const StoredFormat *format = readFormat(quant, *group);
-  if (!format)
-    return;
-  const std::optional<Args> weights =
-      readArgs(*group, "weights", true, *format);
+  const std::optional<Args> weights = readArgs(*group, "weights", true, format);
   const std::optional<Args> activations =
-      readArgs(*group, "input_activations", false, *format);
+      readArgs(*group, "input_activations", false, format);
   expectNothing(*group, "output_activations",
                 "null: outputs of experts are not quantized");
   group->refuseUnknown();
-  if (quant.failed())
+  if (!format || group->failed())
     return;
   if (!weights)
     return group->expected("weights", "an object: experts are quantized");
@@ -377,12 +370,10 @@ void moec::compiler::readCompressedTensors(JsonReader &quant,
         format->groupSize
             ? fmt::format(" by {} of {}", format->strategy, format->groupSize)
             : "";
-    return group->refuse(
-        "weights",
-        fmt::format("expected {}{} in format \"{}\", got {} by {} "
-                    "of {}; {}",
-                    format->elements, groupsOf, format->name, weights->word,
-                    weights->strategy, weights->columns, orScheme()));
+    return refuseScheme(*group, "weights",
+                        "expected {}{} in format \"{}\", got {} by {} of {}",
+                        format->elements, groupsOf, format->name, weights->word,
+                        weights->strategy, weights->columns);
   }
   const bool isPacked = format->name == "pack-quantized";
   if (isPacked && weights->word == "int8" && !weights->isSymmetric)

@@ -59,18 +59,16 @@ void refuseUnknownModel(JsonReader &config, std::string_view key,
                         const json &name, std::string_view kind,
                         std::string_view ModelFamily::*column) {
   if (!speaksOfExperts(config.value()))
-    return config.refuse(
-        key, fmt::format("expected a model with experts, got {}, and no key of "
+    return config.refuse(key,
+                         "expected a model with experts, got {}, and no key of "
                          "this config speaks of experts; {}",
-                         describeJson(name), kDescribeDirectly));
+                         describeJson(name), kDescribeDirectly);
   const std::vector<std::string_view> known = namesOf(column);
   const std::string_view near =
       nearestOf(name.get_ref<const std::string &>(), known);
-  config.refuse(
-      key,
-      fmt::format("unknown {} {}{}; known: {}; {}", kind, describeJson(name),
-                  near.empty() ? "" : fmt::format(" (did you mean {}?)", near),
-                  listOf(known, "and", false), kDescribeDirectly));
+  config.refuse(key, "unknown {} {}{}; known: {}; {}", kind, describeJson(name),
+                near.empty() ? "" : fmt::format(" (did you mean {}?)", near),
+                listOf(known, "and", false), kDescribeDirectly);
 }
 
 /// The model types of the config and of its part name no other family.
@@ -83,8 +81,8 @@ void refuseOtherTypes(JsonReader &config, const ModelFamily &row,
     const auto &name = type->get_ref<const std::string &>();
     const ModelFamily *other = rowWith(&ModelFamily::modelTypes, name);
     if (other && other != &row && !catalog::hasWord(more, name))
-      reader.expected("model_type", fmt::format("a model type of {} ({})",
-                                                model, row.modelTypes));
+      reader.expected("model_type", "a model type of {} ({})", model,
+                      row.modelTypes);
   };
   check(config, {});
   if (row.part.empty())
@@ -103,15 +101,15 @@ FoundFamily compiler::findFamily(JsonReader &config) {
     found.shortName = type->get<std::string>();
   if (architectures) {
     if (!architectures->is_array() || architectures->empty() ||
-        !std::all_of(architectures->begin(), architectures->end(),
-                     [](const json &name) { return name.is_string(); })) {
+        !std::ranges::all_of(*architectures, [](const json &name) {
+          return name.is_string();
+        })) {
       config.expected("architectures", "an array of names");
       return found;
     }
     if (architectures->size() > 1) {
-      config.refuse("architectures",
-                    fmt::format("expected one architecture, got {}",
-                                architectures->size()));
+      config.refuse("architectures", "expected one architecture, got {}",
+                    architectures->size());
       return found;
     }
     found.model = architectures->front().get<std::string>();

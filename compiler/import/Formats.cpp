@@ -11,8 +11,6 @@
 #include "compiler/import/LayerJson.h"
 #include "runtime/support/JsonReader.h"
 
-#include <fmt/format.h>
-
 using namespace moec;
 using namespace moec::compiler;
 
@@ -30,19 +28,15 @@ bool moec::compiler::looksLikeJson(std::string_view text) {
 Result<LayerDescription>
 moec::compiler::readDescription(std::string_view text, std::string_view name,
                                 const ImportOptions &options) {
-  Result<nlohmann::json> object =
-      parseJsonObject(text, name, ErrorCode::Refused, {kMaxConfigBytes});
-  if (!object)
-    return object.takeError();
-  if (object->contains("moec_layer"))
-    return readLayerJson(*object, name, options);
-  if (object->contains("architectures") || object->contains("model_type"))
-    return readHuggingFace(*object, name, options);
-  return Error{
-      ErrorCode::Refused,
-      fmt::format("{}: expected an object with \"moec_layer\" (a layer JSON, "
-                  "docs/reference/layer-json.md) or with \"architectures\" or "
-                  "\"model_type\" (a Hugging Face config.json), got one with "
-                  "none of these keys",
-                  name)};
+  nlohmann::json object =
+      TRY(parseJsonObject(text, name, ErrorCode::Refused, {kMaxConfigBytes}));
+  if (object.contains("moec_layer"))
+    return readLayerJson(object, name, options);
+  if (object.contains("architectures") || object.contains("model_type"))
+    return readHuggingFace(object, name, options);
+  return refused("{}: expected an object with \"moec_layer\" (a layer JSON, "
+                 "docs/reference/layer-json.md) or with \"architectures\" or "
+                 "\"model_type\" (a Hugging Face config.json), got one with "
+                 "none of these keys",
+                 name);
 }

@@ -108,9 +108,8 @@ const json *ConfigReader::ofThisLayer(JsonReader &reader, std::string_view name,
     path += fmt::format("[{}]", chosen.index);
     return &value[chosen.index];
   }
-  reader.expected(name, fmt::format("a number, or a list of one for each of {} "
-                                    "layers",
-                                    numLayers));
+  reader.expected(name, "a number, or a list of one for each of {} layers",
+                  numLayers);
   return nullptr;
 }
 
@@ -127,8 +126,8 @@ ConfigReader::Place ConfigReader::findIn(JsonReader &reader,
     if (!value)
       return {&reader, name, nullptr, std::move(path)};
     if (found.value && *value != *found.value)
-      reader.expected(name, fmt::format("what {} says, {}", found.name,
-                                        describeJson(*found.value)));
+      reader.expected(name, "what {} says, {}", found.name,
+                      describeJson(*found.value));
     if (!found.value)
       found = {&reader, name, value, std::move(path)};
   }
@@ -240,9 +239,8 @@ std::string ConfigReader::get(const Key<std::string_view> &key,
     if (!said.is_string())
       return std::nullopt;
     const std::string_view word = said.get_ref<const std::string &>();
-    return std::find(names.begin(), names.end(), word) != names.end()
-               ? Word(word)
-               : std::nullopt;
+    return std::ranges::find(names, word) != names.end() ? Word(word)
+                                                         : std::nullopt;
   }));
 }
 
@@ -270,9 +268,8 @@ void ConfigReader::readTypeAndScheme(LayerDescription &layer) {
       part && (part->has("dtype") || part->has("torch_dtype")) ? *part : outer;
   const bool both = typed.has("dtype") && typed.has("torch_dtype");
   if (both && *typed.find("dtype") != *typed.find("torch_dtype"))
-    typed.expected("dtype",
-                   fmt::format("what torch_dtype says, {}",
-                               describeJson(*typed.find("torch_dtype"))));
+    typed.expected("dtype", "what torch_dtype says, {}",
+                   describeJson(*typed.find("torch_dtype")));
   const std::string_view key = typed.has("dtype") ? "dtype" : "torch_dtype";
   if (options.dtype) {
     layer.inputType = *options.dtype;
@@ -361,19 +358,20 @@ void ConfigReader::readHash(LayerDescription &layer) {
   bool isHash = chosen.type == kHashLayer;
   if (key.names.empty()) {
     if (isHash)
-      outer.refuse("mlp_layer_types",
-                   fmt::format("calls layer {} \"{}\", which moec knows of "
-                               "DeepSeek-V4 alone",
-                               chosen.index, kHashLayer));
+      outer.refuse(
+          "mlp_layer_types",
+          "calls layer {} \"{}\", which moec knows of DeepSeek-V4 alone",
+          chosen.index, kHashLayer);
     return;
   }
   const Place place = find(key.names);
   if (!isListed || place.value) {
     const bool isFirst = chosen.index < get(key, 0, kMaxLayers);
     if (isListed && isFirst != isHash)
-      expected(place, fmt::format("what mlp_layer_types says, which calls "
-                                  "layer {} \"{}\"",
-                                  chosen.index, chosen.type));
+      expected(
+          place,
+          fmt::format("what mlp_layer_types says, which calls layer {} \"{}\"",
+                      chosen.index, chosen.type));
     isHash = isFirst;
   }
   if (!isHash)
@@ -458,12 +456,12 @@ void ConfigReader::readShared(LayerDescription &layer) {
     return expected(bias, "false, or --no-shared-experts (true gives shared "
                           "experts biases, which moec does not have)");
   if (!limits.empty() && limit != layer.activation.limit)
-    return expected(find(limits),
-                    fmt::format("the limit of the routed experts, {}, or "
-                                "--no-shared-experts",
-                                layer.activation.limit
-                                    ? json(*layer.activation.limit).dump()
-                                    : std::string("none")));
+    return expected(
+        find(limits),
+        fmt::format(
+            "the limit of the routed experts, {}, or --no-shared-experts",
+            layer.activation.limit ? json(*layer.activation.limit).dump()
+                                   : std::string("none")));
   layer.numSharedExperts = count;
   layer.sharedIntermediate = width == layer.intermediate ? 0 : width;
   layer.sharedExpertGate = row.gate;
@@ -492,13 +490,12 @@ void ConfigReader::read(LayerDescription &layer) {
   origin.model = model;
   readTypeAndScheme(layer);
   readLayers();
-  if (std::count(quantization.plainLayers.begin(),
-                 quantization.plainLayers.end(), chosen.index))
+  if (std::ranges::count(quantization.plainLayers, chosen.index))
     of("quantization_config")
         .refuse("quantization_config",
-                fmt::format("leaves all of layer {} as it is; accepted: "
-                            "--scheme={}, or --layer of another layer",
-                            chosen.index, layer.inputType));
+                "leaves all of layer {} as it is; accepted: --scheme={}, or "
+                "--layer of another layer",
+                chosen.index, layer.inputType);
   const size_t before = outer.errors().count;
   layer.experts = get(family.experts, 1, kMaxExperts);
   // Nothing is compared with a wrong number of experts.
@@ -554,10 +551,5 @@ moec::compiler::readHuggingFace(const json &object, std::string_view name,
   if (layer.name.empty())
     layer.name = found.shortName;
 
-  if (errors.count)
-    return errors.all();
-  if (Result<void> applied = applyOptions(layer, options); !applied)
-    return Error{applied.error().code,
-                 fmt::format("{}: {}", name, applied.error().message)};
-  return layer;
+  return finished(std::move(layer), errors, options);
 }

@@ -27,10 +27,6 @@ using namespace moec::compiler;
 
 namespace {
 
-Error refusal(std::string_view name, std::string_view text) {
-  return {ErrorCode::Refused, fmt::format("{}: {}", name, text)};
-}
-
 /// Options that describe a layer contradict a text that describes it fully.
 Result<void> refuseLayerOptions(std::string_view name,
                                 const ImportOptions &options) {
@@ -43,24 +39,24 @@ Result<void> refuseLayerOptions(std::string_view name,
       });
   if (given.empty())
     return {};
-  return refusal(name, fmt::format("expected no --{} with a .mlir input, whose "
-                                   "moe.layer says it",
-                                   given));
+  return refused(
+      "{}: expected no --{} with a .mlir input, whose moe.layer says it", name,
+      given);
 }
 
 Result<OwningOpRef<ModuleOp>> parseModule(std::string_view text,
                                           std::string_view name,
                                           MLIRContext &context) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
-    return refusal(name, "expected a config.json, a layer JSON or a .mlir "
-                         "file, got an empty text");
+    return refused("{}: expected a config.json, a layer JSON or a .mlir file, "
+                   "got an empty text",
+                   name);
   // What MLIR's parser says about another text helps nobody.
   if (!looksLikeIr(text))
-    return refusal(name, "expected JSON (a config.json or a layer JSON) or a "
-                         ".mlir file with a moe.layer, got a text that is "
-                         "neither");
-  if (Result<void> readable = checkIrText(text, name); !readable)
-    return readable.takeError();
+    return refused("{}: expected JSON (a config.json or a layer JSON) or a "
+                   ".mlir file with a moe.layer, got a text that is neither",
+                   name);
+  TRY(checkIrText(text, name));
   std::string problem;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     if (!problem.empty())
@@ -81,7 +77,7 @@ Result<OwningOpRef<ModuleOp>> parseModule(std::string_view text,
   if (!module)
     return Error{ErrorCode::Refused, problem};
   if (module->getOps<moe::LayerOp>().empty())
-    return refusal(name, "expected a moe.layer, got a module without one");
+    return refused("{}: expected a moe.layer, got a module without one", name);
   return module;
 }
 
@@ -93,16 +89,13 @@ moec::compiler::importInput(std::string_view text, std::string_view name,
                             Words *words) {
   context.loadDialect<moe::MoeDialect>();
   if (!looksLikeJson(text)) {
-    if (Result<void> allowed = refuseLayerOptions(name, options); !allowed)
-      return allowed.error();
+    TRY(refuseLayerOptions(name, options));
     return parseModule(text, name, context);
   }
-  Result<LayerDescription> layer = readDescription(text, name, options);
-  if (!layer)
-    return layer.takeError();
+  LayerDescription layer = TRY(readDescription(text, name, options));
   if (words)
-    *words = layer->origin.words;
-  return buildLayer(*layer, name, context);
+    *words = layer.origin.words;
+  return buildLayer(layer, name, context);
 }
 
 Result<OwningOpRef<ModuleOp>>
@@ -112,8 +105,6 @@ moec::compiler::importFile(const std::string &given,
   // A model's folder has its config under this name.
   const std::string path =
       llvm::sys::fs::is_directory(given) ? given + "/config.json" : given;
-  Result<std::string> text = readInput(path);
-  if (!text)
-    return text.takeError();
-  return importInput(*text, path, options, context, words);
+  std::string text = TRY(readInput(path));
+  return importInput(text, path, options, context, words);
 }

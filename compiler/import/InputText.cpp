@@ -30,9 +30,8 @@ using namespace moec::compiler;
 
 Result<std::string> compiler::readInput(const std::string &path) {
   const auto fail = [&](int number) {
-    return Error{
-        ErrorCode::FileSystem,
-        fmt::format("{}: cannot be read: {}", path, std::strerror(number))};
+    return Error{ErrorCode::FileSystem, "{}: cannot be read: {}", path,
+                 std::strerror(number)};
   };
   const bool isStandard = path == "-";
   // A FIFO would keep the open waiting for a writer.
@@ -46,9 +45,9 @@ Result<std::string> compiler::readInput(const std::string &path) {
       !S_ISDIR(info.st_mode)) {
     ::close(file);
     return Error{ErrorCode::FileSystem,
-                 fmt::format("{}: expected a regular file, or '-' for standard "
-                             "input",
-                             path)};
+                 "{}: expected a regular file, or '-' for standard "
+                 "input",
+                 path};
   }
   std::string text;
   std::array<char, 1 << 16> piece;
@@ -69,9 +68,8 @@ Result<std::string> compiler::readInput(const std::string &path) {
   if (problem)
     return fail(problem);
   if (static_cast<int64_t>(text.size()) > kMostInputBytes)
-    return Error{ErrorCode::Refused,
-                 fmt::format("{}: expected at most {} bytes, got more", path,
-                             kMostInputBytes)};
+    return refused("{}: expected at most {} bytes, got more", path,
+                   kMostInputBytes);
   return text;
 }
 
@@ -102,8 +100,7 @@ private:
     return next + offset < text.size() ? text[next + offset] : '\0';
   }
   Error refuse(size_t where, std::string_view sentence) const {
-    return {ErrorCode::Refused, fmt::format("{}:{}:{}: {}", name, line,
-                                            where - begin + 1, sentence)};
+    return refused("{}:{}:{}: {}", name, line, where - begin + 1, sentence);
   }
   std::optional<Error> newLine();
   std::optional<Error> open(char closer);
@@ -208,12 +205,10 @@ std::optional<Error> Scanner::word(char first) {
 
 Result<void> Scanner::scan() {
   if (static_cast<int64_t>(text.size()) > kMostIrBytes)
-    return Error{ErrorCode::Refused,
-                 fmt::format("{}: expected at most {} bytes of IR, got {}",
-                             name, kMostIrBytes, text.size())};
+    return refused("{}: expected at most {} bytes of IR, got {}", name,
+                   kMostIrBytes, text.size());
   if (text.starts_with("ML\xefR"))
-    return Error{ErrorCode::Refused,
-                 fmt::format("{}: expected text, got MLIR's bytecode", name)};
+    return refused("{}: expected text, got MLIR's bytecode", name);
   while (next < text.size()) {
     const char c = text[next];
     std::optional<Error> error;

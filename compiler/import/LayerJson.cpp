@@ -11,8 +11,6 @@
 #include "compiler/import/Vocabulary.h"
 #include "dialect/catalog/Activations.h"
 
-#include <fmt/format.h>
-
 using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;
@@ -33,12 +31,10 @@ constexpr ForeignField kForeignLayerFields[] = {
      "moec computes it; say the whole layer's intermediate_size"},
     {"intermediate_size_per_partition_unpadded",
      "moec computes it; say the whole layer's intermediate_size"},
-    {"intermediate_pad",
-     "nothing is padded; say the true intermediate_size, a multiple of 16 "
-     "bytes (8 numbers of 16 bits)"},
-    {"hidden_dim_unpadded",
-     "nothing is padded; say the true hidden_dim, a multiple of 16 bytes (8 "
-     "numbers of 16 bits)"},
+    {"intermediate_pad", "nothing is padded; say the true intermediate_size, a "
+                         "multiple of 16 bytes (8 numbers of 16 bits)"},
+    {"hidden_dim_unpadded", "nothing is padded; say the true hidden_dim, a "
+                            "multiple of 16 bytes (8 numbers of 16 bits)"},
     {"device", "the options --arch and --gpu say it"},
     {"moe_backend", "the option --backend says it"},
     {"max_num_tokens", "the option --max-tokens says it"},
@@ -59,8 +55,7 @@ constexpr ForeignField kForeignQuantFields[] = {
 void refuseForeign(JsonReader &reader, std::span<const ForeignField> fields) {
   for (const ForeignField &field : fields)
     if (reader.value().contains(std::string(field.name)))
-      reader.refuse(field.name,
-                    fmt::format("no field of this format: {}", field.reason));
+      reader.refuse(field.name, "no field of this format: {}", field.reason);
 }
 
 /// Nothing is compared with a wrong number of experts, which is 0.
@@ -105,9 +100,9 @@ DescriptorDescription readDescriptor(JsonReader &quant, std::string_view key,
     std::string spelled = reader->textOr(field, otherwise);
     std::string element = elementTypeOf(spelled);
     if (element.empty() && !spelled.empty())
-      reader->expected(field, "an element type (bf16, f16, f32, f8E4M3FN, "
-                              "f8E5M2, f6E3M2FN, f6E2M3FN, f4E2M1FN, "
-                              "f8E8M0FNU, i8 or i4)");
+      reader->expected(field,
+                       "an element type (bf16, f16, f32, f8E4M3FN, f8E5M2, "
+                       "f6E3M2FN, f6E2M3FN, f4E2M1FN, f8E8M0FNU, i8 or i4)");
     return element;
   };
   descriptor.element = type("dtype", unquantized);
@@ -121,16 +116,15 @@ DescriptorDescription readDescriptor(JsonReader &quant, std::string_view key,
     descriptor.scaleRule =
         readWord(*reader, "scale_rule", "even ceil floor", "");
   if (!descriptor.group.empty() && descriptor.group.size() != 2)
-    reader->expected("shape", "two integers, rows and columns of one scale "
-                              "(-1 for all)");
+    reader->expected(
+        "shape", "two integers, rows and columns of one scale (-1 for all)");
   for (int64_t extent : descriptor.group)
     if (extent == 0)
       reader->expected("shape", "extents of -1 (all) or at least 1");
   if (descriptor.group.empty() != descriptor.scale.empty())
-    reader->refuse(
-        descriptor.scale.empty() ? "scale" : "shape",
-        "expected \"shape\" and \"scale\" together (a scale and what "
-        "it covers) or neither, got one of them");
+    reader->refuse(descriptor.scale.empty() ? "scale" : "shape",
+                   "expected \"shape\" and \"scale\" together (a scale and "
+                   "what it covers) or neither, got one of them");
   reader->refuseUnknown();
   return descriptor;
 }
@@ -158,9 +152,8 @@ QuantDescription readQuant(JsonReader &layer, std::string_view inputType) {
   for (std::string_view part : {"a1", "a2", "w1", "w2"})
     spelledOut |= reader->has(part);
   if (!quant.scheme.empty() && spelledOut)
-    reader->refuse("scheme",
-                   "expected a scheme or descriptors (\"a1\", \"a2\", "
-                   "\"w1\", \"w2\"), got both");
+    reader->refuse("scheme", "expected a scheme or descriptors (\"a1\", "
+                             "\"a2\", \"w1\", \"w2\"), got both");
   quant.a1 = readDescriptor(*reader, "a1", inputType);
   quant.a2 = readDescriptor(*reader, "a2", inputType);
   quant.w1 = readDescriptor(*reader, "w1", inputType);
@@ -182,13 +175,11 @@ void readActAndMul(JsonReader &reader, ActivationDescription &activation) {
   if (!reader.has("is_act_and_mul"))
     return;
   const bool isGated = reader.booleanOr("is_act_and_mul", true);
-  const auto *row = catalog::find(catalog::kActivations,
-                                  std::string_view(activation.function));
+  const auto *row = catalog::find(catalog::kActivations, activation.function);
   if (!row || row->gated == isGated)
     return;
   const std::string without = activation.function + "_no_mul";
-  if (!isGated &&
-      catalog::find(catalog::kActivations, std::string_view(without))) {
+  if (!isGated && catalog::find(catalog::kActivations, without)) {
     activation.function = without;
     return;
   }
@@ -196,12 +187,11 @@ void readActAndMul(JsonReader &reader, ActivationDescription &activation) {
   for (const catalog::Activation &other : catalog::kActivations)
     if (other.gated == isGated)
       names.push_back(other.name);
-  reader.refuse("is_act_and_mul",
-                fmt::format("expected {} with activation \"{}\", got {}; "
-                            "activations that are {}: {}",
-                            !isGated, activation.function, isGated,
-                            isGated ? "multiplied by up" : "so",
-                            listOf(names, "and")));
+  reader.refuse(
+      "is_act_and_mul",
+      "expected {} with activation \"{}\", got {}; activations that are {}: {}",
+      !isGated, activation.function, isGated,
+      isGated ? "multiplied by up" : "so", listOf(names, "and"));
 }
 
 void readActivation(JsonReader &reader, ActivationDescription &activation) {
@@ -224,11 +214,11 @@ void refuseUnclearSigmoid(JsonReader &layer, const RoutingDescription &routing,
                           int64_t topK) {
   if (routing.method == "auto" && routing.scoring == "sigmoid" && topK == 1 &&
       !routing.bias && !layer.has("renormalize"))
-    layer.expected("renormalize",
-                   "true (a weight divided by itself is 1) or false (the "
-                   "sigmoid is the weight) with \"sigmoid\" and one expert a "
-                   "token, or routing_method = \"llama4\" (the sigmoid "
-                   "multiplies the input)");
+    layer.expected(
+        "renormalize",
+        "true (a weight divided by itself is 1) or false (the sigmoid is the "
+        "weight) with \"sigmoid\" and one expert a token, or routing_method = "
+        "\"llama4\" (the sigmoid multiplies the input)");
 }
 
 void readRouting(JsonReader &reader, LayerDescription &layer) {
@@ -238,9 +228,9 @@ void readRouting(JsonReader &reader, LayerDescription &layer) {
   for (std::string_view key : {"scoring_func", "renormalize"})
     if (reader.has(key) && !infer)
       reader.refuse(key,
-                    fmt::format("expected either routing_method or {}, got "
-                                "both; routing_method = \"{}\" settles it",
-                                key, routing.method));
+                    "expected either routing_method or {}, got both; "
+                    "routing_method = \"{}\" settles it",
+                    key, routing.method);
   const std::string scoring =
       readName(reader, "scoring_func", scoringNames(), "softmax");
   const bool renormalize = reader.booleanOr("renormalize", true);
@@ -252,15 +242,13 @@ void readRouting(JsonReader &reader, LayerDescription &layer) {
   const int64_t groups = reader.integerOr("num_expert_group", 0, 0, most);
   const int64_t asked = reader.integerOr("topk_group", 0, 0, most);
   if (groups > 0 && layer.experts % groups != 0)
-    reader.expected(
-        "num_expert_group",
-        fmt::format("a divisor of num_experts = {}", layer.experts));
+    reader.expected("num_expert_group", "a divisor of num_experts = {}",
+                    layer.experts);
   // A method that takes experts from each group leaves none away.
   const bool takesAll = routing.method.starts_with("intern_s1");
   if (groups > 0 && !takesAll && asked == 0)
-    reader.expected(
-        "topk_group",
-        fmt::format("an integer from 1 to num_expert_group = {}", groups));
+    reader.expected("topk_group", "an integer from 1 to num_expert_group = {}",
+                    groups);
   if (groups == 0 && asked > 1)
     return reader.expected("num_expert_group", "groups beside topk_group");
   routing.groups = groups;
@@ -288,13 +276,12 @@ void readFlattenedShards(JsonReader &reader, ParallelDescription &parallel) {
   if (!isWhole)
     return reader.refuse(
         "tp_size",
-        fmt::format(
-            "{} beside dp_size {} and pcp_size {} may be {} ranks in "
-            "all, flattened as vLLM's object has them, or {} for each "
-            "of the others, {} in all; for the former say tp_size = {}, "
-            "or all fields of vLLM's object; for the latter no ep_size",
-            parallel.tp, parallel.dp, parallel.pcp, parallel.tp, parallel.tp,
-            parallel.tp * outer, inner));
+        "{} beside dp_size {} and pcp_size {} may be {} ranks in all, "
+        "flattened as vLLM's object has them, or {} for each of the others, {} "
+        "in all; for the former say tp_size = {}, or all fields of vLLM's "
+        "object; for the latter no ep_size",
+        parallel.tp, parallel.dp, parallel.pcp, parallel.tp, parallel.tp,
+        parallel.tp * outer, inner);
   parallel.tp = inner;
   parallel.tpRank %= inner;
 }
@@ -315,22 +302,21 @@ void readExpertRanks(JsonReader &reader, ParallelDescription &parallel) {
   }
   if (!parallel.ep) {
     if (size != 1)
-      reader.refuse("ep_size",
-                    fmt::format("expected 1 without use_ep, got {}", size));
+      reader.refuse("ep_size", "expected 1 without use_ep, got {}", size);
     return readFlattenedShards(reader, parallel);
   }
   const bool flattened = size != sizes;
   if (flattened && (parallel.tp != 1 || size % sizes != 0))
     return reader.refuse(
         "ep_size",
-        fmt::format("expected dp_size * pcp_size * tp_size = {}, or beside a "
-                    "tp_size of 1 a multiple of dp_size * pcp_size, got {}",
-                    sizes, size));
+        "expected dp_size * pcp_size * tp_size = {}, or beside a tp_size of 1 "
+        "a multiple of dp_size * pcp_size, got {}",
+        sizes, size);
   if (flattened && rank < 0)
-    return reader.refuse(
-        "ep_rank", fmt::format("expected a rank from 0 to {}, since ep_size "
-                               "counts more ranks than the other sizes",
-                               size - 1));
+    return reader.refuse("ep_rank",
+                         "expected a rank from 0 to {}, since ep_size counts "
+                         "more ranks than the other sizes",
+                         size - 1);
   parallel.tp *= size / sizes;
   if (rank < 0)
     return;
@@ -339,10 +325,9 @@ void readExpertRanks(JsonReader &reader, ParallelDescription &parallel) {
   if ((reader.has("dp_rank") && given.dpRank != parallel.dpRank) ||
       (reader.has("pcp_rank") && given.pcpRank != parallel.pcpRank) ||
       (reader.has("tp_rank") && !flattened && given.tpRank != parallel.tpRank))
-    reader.refuse(
-        "ep_rank",
-        fmt::format("expected what the other ranks flatten to, {}, got {}",
-                    given.rank(), rank));
+    reader.refuse("ep_rank",
+                  "expected what the other ranks flatten to, {}, got {}",
+                  given.rank(), rank);
 }
 
 ParallelDescription readParallel(JsonReader &layer) {
@@ -383,15 +368,15 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
 
   const json *version = reader.find("moec_layer");
   if (!version || *version != kLayerJsonVersion)
-    reader.expected("moec_layer", fmt::format("the version of the format, {}",
-                                              kLayerJsonVersion));
+    reader.expected("moec_layer", "the version of the format, {}",
+                    kLayerJsonVersion);
   if (options.layer)
-    errors.add("--layer", "expected no --layer with a layer JSON, which "
-                          "describes one layer");
+    errors.add(
+        "--layer",
+        "expected no --layer with a layer JSON, which describes one layer");
   if (!options.ignoreFields.empty())
-    errors.add("--ignore-field",
-               "expected no --ignore-field with a layer JSON, whose every "
-               "field counts");
+    errors.add("--ignore-field", "expected no --ignore-field with a layer "
+                                 "JSON, whose every field counts");
   if (options.noSharedExperts)
     errors.add("--no-shared-experts",
                "expected no --no-shared-experts with a layer JSON, where "
@@ -412,10 +397,5 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
   (void)reader.booleanOr("disable_inplace", false);
   reader.refuseUnknown();
 
-  if (errors.count)
-    return errors.all();
-  if (Result<void> applied = applyOptions(layer, options); !applied)
-    return Error{applied.error().code,
-                 fmt::format("{}: {}", name, applied.error().message)};
-  return layer;
+  return finished(std::move(layer), errors, options);
 }

@@ -93,9 +93,8 @@ bool hasWordsOfExperts(std::string_view entry,
     return words;
   }();
   return forEachWord(entry, [&](std::string_view word) {
-    const bool isNumber =
-        std::all_of(word.begin(), word.end(),
-                    [](unsigned char c) { return std::isdigit(c) != 0; });
+    const bool isNumber = std::ranges::all_of(
+        word, [](unsigned char c) { return std::isdigit(c) != 0; });
     return isNumber || kWords.contains(word);
   });
 }

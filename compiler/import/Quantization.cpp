@@ -41,9 +41,9 @@ void readExceptions(JsonReader &quant, std::string_view key,
   if (!list)
     return;
   const bool isList =
-      list->is_array() &&
-      std::all_of(list->begin(), list->end(),
-                  [](const json &name) { return name.is_string(); });
+      list->is_array() && std::ranges::all_of(*list, [](const json &name) {
+        return name.is_string();
+      });
   if (!isList)
     return quant.expected(key, "an array of module names");
   size_t patterns = 0;
@@ -52,8 +52,7 @@ void readExceptions(JsonReader &quant, std::string_view key,
     const bool isPattern =
         name.starts_with("re:") || name.find('*') != std::string::npos;
     if (isPattern && ++patterns > kMaxPatterns)
-      return quant.refuse(
-          key, fmt::format("expected at most {} patterns", kMaxPatterns));
+      return quant.refuse(key, "expected at most {} patterns", kMaxPatterns);
     const ModuleMeaning meaning = meaningOfModules(name);
     // A name of shared experts alone, in whatever words; their gate is the
     // router's business.
@@ -65,9 +64,10 @@ void readExceptions(JsonReader &quant, std::string_view key,
     const bool namesRouted = name.find("experts") != std::string::npos &&
                              (meaning.routed || !meaning.shared);
     if (name == "Linear" || namesRouted || (meaning.routed && !meaning.layer))
-      return quant.refuse(key, fmt::format("{} names experts, whose layers "
-                                           "would differ from the others; {}",
-                                           describeJson(entry), orScheme()));
+      return refuseScheme(
+          quant, key,
+          "{} names experts, whose layers would differ from the others",
+          describeJson(entry));
     if (meaning.routed)
       result.plainLayers.push_back(*meaning.layer);
     else
@@ -82,8 +82,8 @@ void readDynamic(JsonReader &quant, ExpertQuantization &result) {
   if (!rules)
     return;
   if (rules->value().size() > kMaxPatterns)
-    return quant.refuse(
-        "dynamic", fmt::format("expected at most {} patterns", kMaxPatterns));
+    return quant.refuse("dynamic", "expected at most {} patterns",
+                        kMaxPatterns);
   for (const auto &[rule, changes] : rules->value().items()) {
     std::string_view pattern = rule;
     const bool isMinus = pattern.starts_with("-:");
@@ -91,9 +91,8 @@ void readDynamic(JsonReader &quant, ExpertQuantization &result) {
       pattern.remove_prefix(2);
     const ModuleMeaning meaning = meaningOfModules(pattern, /*isRegex=*/true);
     if (meaning.routed || !meaning.understood)
-      return rules->refuse(rule, fmt::format("may quantize experts in another "
-                                             "way than others; {}",
-                                             orScheme()));
+      return refuseScheme(*rules, rule,
+                          "may quantize experts in another way than others");
     result.sharedDiffer |= meaning.shared;
   }
 }
@@ -113,15 +112,14 @@ void readQuantizedModules(JsonReader &quant, std::string_view key) {
   };
   bool isList = lists->is_array();
   for (const json &list : *lists)
-    isList &=
-        isList && (list.is_array() ? std::all_of(list.begin(), list.end(), add)
-                                   : add(list));
+    isList &= isList &&
+              (list.is_array() ? std::ranges::all_of(list, add) : add(list));
   if (!isList)
     return quant.expected(key, "lists of module names");
   if (parts != ModuleMeaning::All)
-    quant.refuse(key, fmt::format("does not name gate, up and down of the "
-                                  "experts, which are not quantized then; {}",
-                                  orScheme()));
+    refuseScheme(quant, key,
+                 "does not name gate, up and down of the experts, which are "
+                 "not quantized then");
 }
 
 //===----------------------------------------------------------------------===//
@@ -132,43 +130,37 @@ void readQuantizedModules(JsonReader &quant, std::string_view key) {
 /// how it is run elsewhere.
 constexpr std::string_view kIrrelevant =
     "quant_method lm_head meta version quantizer backend producer "
-    "softmax_quant_spec quantization_status "
-    "global_compression_ratio run_compressed modules_to_convert export "
-    "quant_mode log_severity_level damp_percent damp_auto_increment "
-    "true_sequential mse static_groups act_group_aware tokenizer dataset "
-    "model_seqlen block_name_to_quantize module_name_preceding_first_block "
-    "batch_size pad_token_id max_input_length cache_block_outputs "
-    "use_cuda_fp16 use_exllama exllama_config disable_exllama "
-    "model_name_or_path model_file_base_name autoround_version "
-    "to_quant_block_names enable_quanted_input enable_minmax_tuning "
-    "enable_norm_bias_tuning offload_to_disk offload_to_disk_path "
-    "is_checkpoint_fp8_serialized use_optimized_inference";
+    "softmax_quant_spec quantization_status global_compression_ratio "
+    "run_compressed modules_to_convert export quant_mode log_severity_level "
+    "damp_percent damp_auto_increment true_sequential mse static_groups "
+    "act_group_aware tokenizer dataset model_seqlen block_name_to_quantize "
+    "module_name_preceding_first_block batch_size pad_token_id "
+    "max_input_length cache_block_outputs use_cuda_fp16 use_exllama "
+    "exllama_config disable_exllama model_name_or_path model_file_base_name "
+    "autoround_version to_quant_block_names enable_quanted_input "
+    "enable_minmax_tuning enable_norm_bias_tuning offload_to_disk "
+    "offload_to_disk_path is_checkpoint_fp8_serialized use_optimized_inference";
 
 /// Parts of a key that make it one that may change what weights mean.
 constexpr std::string_view kSuspicious =
     "bit group sym zero scal type format pack rotat transf hadamar dynamic "
-    "over "
-    "adapt lora spars outl expert moe block layer weigh act quant codebo "
-    "smooth "
-    "algo config";
+    "over adapt lora spars outl expert moe block layer weigh act quant codebo "
+    "smooth algo config";
 
 void refuseSuspicious(JsonReader &quant,
                       const std::vector<std::string> &ignored) {
   quant.nameStrayKeys();
-  // A reader that stopped has left keys unread.
-  if (quant.failed())
-    return;
   for (const auto &[key, value] : quant.value().items()) {
     // What a cache of keys and values is made of is nobody's business here.
     if (!hasPartOf(key, kSuspicious) || key.starts_with("kv_cache") ||
         saysNothing(value) || quant.wasAsked(key) ||
         catalog::hasWord(kIrrelevant, key) ||
-        std::find(ignored.begin(), ignored.end(), key) != ignored.end())
+        std::ranges::find(ignored, key) != ignored.end())
       continue;
-    quant.refuse(key, fmt::format("moec knows no such key, and its name says "
-                                  "that it may change the experts' weights; "
-                                  "if it does not, pass --ignore-field={}",
-                                  key));
+    quant.refuse(key,
+                 "moec knows no such key, and its name says that it may change "
+                 "the experts' weights; if it does not, pass --ignore-field={}",
+                 key);
   }
 }
 
@@ -186,16 +178,16 @@ void readFp8(JsonReader &quant, ExpertQuantization &result) {
       readWord(quant, "scale_fmt", "float ue8m0", "float") == "ue8m0";
   // Transformers takes an absent one as 128 x 128, vLLM as one scale a weight.
   if (!quant.value().contains("weight_block_size"))
-    return quant.expected("weight_block_size",
-                          "rows and columns that share a scale, [128, 128] "
-                          "say, or null for one scale a weight");
+    quant.expected("weight_block_size",
+                   "rows and columns that share a scale, [128, 128] say, or "
+                   "null for one scale a weight");
+  else if (!quant.has("weight_block_size") && powers)
+    quant.expected("scale_fmt", "\"float\" without weight_block_size");
   const auto block = readBlockShape(quant, "weight_block_size");
   if (readWord(quant, "expert_dtype", "fp8 fp4", "fp8") == "fp4") {
     result.quant.scheme = readExpertType(quant, "expert_dtype");
     return;
   }
-  if (!block && powers)
-    return quant.expected("scale_fmt", "\"float\" without weight_block_size");
   const std::string_view scale = powers ? "f8E8M0FNU" : "f32";
   const auto [rows, columns] =
       block.value_or(std::pair<int64_t, int64_t>(-1, -1));
@@ -213,19 +205,18 @@ void readGptq(JsonReader &quant, ExpertQuantization &result) {
   result.storedLayout =
       readWord(quant, "checkpoint_format", "gptq gptq_v2", format);
   if (quant.has("format") && result.storedLayout != format)
-    quant.expected("checkpoint_format",
-                   fmt::format("what format says, \"{}\"", format));
+    quant.expected("checkpoint_format", "what format says, \"{}\"", format);
   readWord(quant, "pack_dtype", "int32 torch.int32", "int32");
   expectNothing(quant, "is_marlin_format", "false");
   expectNothing(quant, "adapter", "null");
   expectNothing(quant, "rotation", "null");
   const int64_t bits = quant.integer("bits", 1, 64);
   if (bits != 4 && bits != 8)
-    return quant.expected("bits", "4 or 8");
+    quant.expected("bits", "4 or 8");
   const bool isSymmetric = quant.booleanOr("sym", true);
   if (bits == 8 && !isSymmetric)
-    return quant.refuse("sym", "expected true with 8 bits, got false; zero "
-                               "points of GPTQ are accepted with 4 bits");
+    quant.refuse("sym", "expected true with 8 bits, got false; zero points of "
+                        "GPTQ are accepted with 4 bits");
   result.quant.groupSize = quant.integer("group_size", -1, kMaxBlock);
   if (result.quant.groupSize == 0)
     quant.expected("group_size", "-1 (all of K) or at least 1");
@@ -250,25 +241,23 @@ void readGptq(JsonReader &quant, ExpertQuantization &result) {
 std::string_view keyOf(JsonReader &quant, std::string_view key,
                        std::string_view older) {
   if (quant.has(key) && quant.has(older))
-    quant.refuse(older,
-                 fmt::format("expected either {} or {}, got both", key, older));
+    quant.refuse(older, "expected either {} or {}, got both", key, older);
   return quant.has(older) ? older : key;
 }
 
 /// AutoAWQ's, with the defaults of AwqConfig.
 void readAwq(JsonReader &quant, ExpertQuantization &result) {
-  for (std::string_view key : {"version", "format", "checkpoint_format"}) {
+  for (std::string_view key : {"version", "format", "checkpoint_format"})
     if (lowerCase(quant.textOr(key, "gemm")) != "gemm")
-      return quant.expected(key, "\"gemm\", whose order of weights is "
-                                 "stored_layout \"awq\"");
-  }
+      quant.expected(
+          key, "\"gemm\", whose order of weights is stored_layout \"awq\"");
   if (quant.textOr("backend", "") == "llm-awq")
-    return quant.expected("backend", "one whose weights are stored as AutoAWQ "
-                                     "stores them");
+    quant.expected("backend",
+                   "one whose weights are stored as AutoAWQ stores them");
   expectNothing(quant, "desc_act", "false: AWQ has no order of groups");
   const std::string_view bitsKey = keyOf(quant, "bits", "w_bit");
   if (quant.integerOr(bitsKey, 4, 1, 64) != 4)
-    return quant.expected(bitsKey, "4");
+    quant.expected(bitsKey, "4");
   const std::string_view sizeKey = keyOf(quant, "group_size", "q_group_size");
   result.quant.groupSize = quant.integerOr(sizeKey, 128, -1, kMaxBlock);
   if (result.quant.groupSize == 0)
@@ -311,11 +300,11 @@ void readModelOpt(JsonReader &outer, const std::vector<std::string> &ignored,
     if (row.algorithm == algorithm)
       found = &row;
   }
-  if (!found)
-    return quant.expected("quant_algo", listOf(names));
   const int64_t size =
-      quant.integerOr("group_size", found->groupSize, 0, kMaxBlock);
-  if (size != found->groupSize)
+      quant.integerOr("group_size", found ? found->groupSize : 0, 0, kMaxBlock);
+  if (!found)
+    quant.expected("quant_algo", listOf(names));
+  else if (size != found->groupSize)
     quant.expected("group_size",
                    found->groupSize
                        ? fmt::format("{} with {}", found->groupSize, algorithm)
@@ -323,13 +312,13 @@ void readModelOpt(JsonReader &outer, const std::vector<std::string> &ignored,
   // The algorithm says what its groups say again, if it is one group.
   if (std::optional<JsonReader> groups = quant.object("config_groups");
       groups && groups->value().size() > 1)
-    quant.refuse("config_groups",
-                 fmt::format("expected one group, got {}; {}",
-                             groups->value().size(), orScheme()));
+    refuseScheme(quant, "config_groups", "expected one group, got {}",
+                 groups->value().size());
   expectNothing(quant, "quantized_layers", "none beside one quant_algo");
   expectNothing(quant, "has_zero_point", "false");
   expectNothing(quant, "pre_quant_scale", "false");
-  result.quant.scheme = knownScheme(quant, "quant_algo", found->scheme);
+  if (found)
+    result.quant.scheme = knownScheme(quant, "quant_algo", found->scheme);
   if (inner)
     refuseSuspicious(*inner, ignored);
 }
@@ -377,12 +366,14 @@ moec::compiler::readQuantization(JsonReader &quant,
     readMx(quant, "mxfp4_w4a16", result);
   else if (method == "mxfp8")
     readMx(quant, "mxfp8", result);
-  else
-    quant.refuse("quant_method",
-                 fmt::format("no importer for quant_method \"{}\"; known: awq, "
-                             "compressed-tensors, fp8, gptq, modelopt, mxfp4, "
-                             "mxfp8 and quark; {}",
-                             method, orScheme()));
+  else {
+    refuseScheme(
+        quant, "quant_method",
+        "no importer for quant_method \"{}\"; known: awq, compressed-tensors, "
+        "fp8, gptq, modelopt, mxfp4, mxfp8 and quark",
+        method);
+    return result;
+  }
   refuseSuspicious(quant, ignored);
   return result;
 }

@@ -27,9 +27,9 @@ std::string moec::compiler::knownScheme(JsonReader &reader,
                                         std::string_view scheme) {
   if (catalog::find(catalog::kSchemes, scheme))
     return std::string(scheme);
-  reader.refuse(key, fmt::format("means scheme {}, which has no row in "
-                                 "dialect/catalog/Schemes.h; {}",
-                                 scheme, orScheme()));
+  refuseScheme(reader, key,
+               "means scheme {}, which has no row in dialect/catalog/Schemes.h",
+               scheme);
   return "";
 }
 
@@ -96,6 +96,6 @@ void moec::compiler::expectNothing(JsonReader &reader, std::string_view key,
                                    std::string_view otherwise) {
   const json *field = reader.find(key);
   if (field && !saysNothing(*field))
-    reader.refuse(key, fmt::format("expected {}, got {}; {}", otherwise,
-                                   describeJson(*field), orScheme()));
+    refuseScheme(reader, key, "expected {}, got {}", otherwise,
+                 describeJson(*field));
 }

@@ -40,6 +40,14 @@ inline constexpr size_t kMaxPatterns = 1024;
 /// "another scheme of the expert weights is named with --scheme= ...".
 std::string orScheme();
 
+/// Refuses a key whose layer is compiled if its scheme is named.
+template <typename... Args>
+void refuseScheme(JsonReader &reader, std::string_view key,
+                  fmt::format_string<Args...> text, Args &&...args) {
+  reader.refuse(key, "{}; {}", fmt::format(text, std::forward<Args>(args)...),
+                orScheme());
+}
+
 /// The name of a scheme if it has a row; else an error at `key`.
 std::string knownScheme(JsonReader &reader, std::string_view key,
                         std::string_view scheme);

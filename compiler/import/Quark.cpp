@@ -85,12 +85,11 @@ std::string readQuarkSpec(JsonReader &spec, bool ofWeights) {
   const std::string_view ours = text.starts_with("fp8") ? "ceil" : "even";
   if (powers && isDynamic && spec.has("scale_calculation_mode") &&
       readWord(spec, "scale_calculation_mode", "even ceil floor", ours) != ours)
-    spec.refuse(
-        "scale_calculation_mode",
-        fmt::format("expected \"{}\" for scales of {}, got {}; a layer "
-                    "JSON can say another (scale_rule)",
-                    ours, spec.text("dtype"),
-                    describeJson(*spec.find("scale_calculation_mode"))));
+    spec.refuse("scale_calculation_mode",
+                "expected \"{}\" for scales of {}, got {}; a layer JSON can "
+                "say another (scale_rule)",
+                ours, spec.text("dtype"),
+                describeJson(*spec.find("scale_calculation_mode")));
   return text;
 }
 
@@ -128,10 +127,9 @@ void refuseRotations(JsonReader &quant) {
     if (entry.is_object() && name != entry.end() && name->is_string() &&
         name->get_ref<const std::string &>().find("rotation") !=
             std::string::npos)
-      quant.refuse("algo_config",
-                   fmt::format("{} may rotate activations, which is no part of "
-                               "a layer; {}",
-                               describeJson(*name), orScheme()));
+      refuseScheme(quant, "algo_config",
+                   "{} may rotate activations, which is no part of a layer",
+                   describeJson(*name));
   }
 }
 
@@ -154,9 +152,8 @@ std::optional<JsonReader> quarkConfigOfExperts(JsonReader &quant) {
       return std::nullopt;
     const bool ofAll = !meaning.ofSome && meaning.routed == ModuleMeaning::All;
     if ((taken || !ofAll) && own->value() != result->value()) {
-      layers->refuse(pattern, fmt::format("quantizes some experts in another "
-                                          "way than others; {}",
-                                          orScheme()));
+      refuseScheme(*layers, pattern,
+                   "quantizes some experts in another way than others");
       return std::nullopt;
     }
     result = std::move(own);
@@ -176,13 +173,11 @@ std::string moec::compiler::readQuark(JsonReader &quant) {
   if (!config)
     return "";
   for (std::string_view key : {"output_tensors", "bias"})
-    if (config->has(key)) {
-      config->refuse(key,
-                     fmt::format("expected null: outputs and biases of "
-                                 "experts are not quantized, got {}; {}",
-                                 describeJson(*config->find(key)), orScheme()));
-      return "";
-    }
+    if (config->has(key))
+      refuseScheme(*config, key,
+                   "expected null: outputs and biases of experts are not "
+                   "quantized, got {}",
+                   describeJson(*config->find(key)));
   const std::string weights = readQuarkTensor(*config, "weight");
   const std::string activations = readQuarkTensor(*config, "input_tensors");
   if (quant.failed())
@@ -195,9 +190,9 @@ std::string moec::compiler::readQuark(JsonReader &quant) {
         "{}{} with {}", accepted.empty() ? "" : "; ", row.weights,
         row.activations.empty() ? "no activations" : row.activations);
   }
-  config->refuse("weight",
-                 fmt::format("no scheme has weights of \"{}\" with activations "
-                             "of \"{}\"; accepted: {}; {}",
-                             weights, activations, accepted, orScheme()));
+  refuseScheme(*config, "weight",
+               "no scheme has weights of \"{}\" with activations of \"{}\"; "
+               "accepted: {}",
+               weights, activations, accepted);
   return "";
 }

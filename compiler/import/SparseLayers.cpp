@@ -67,10 +67,10 @@ Reading ofNumber(std::string_view key, int64_t value,
                  std::function<bool(int64_t)> isSparse,
                  const std::string &also = "") {
   return {[=](int64_t layer) {
-            return isSparse(layer) ? ""
-                                   : fmt::format("with {} {}{} layer {} is "
-                                                 "dense",
-                                                 key, value, also, layer);
+            return isSparse(layer)
+                       ? ""
+                       : fmt::format("with {} {}{} layer {} is dense", key,
+                                     value, also, layer);
           },
           same(value)};
 }
@@ -99,9 +99,8 @@ Reading everyPeriod(SparseConfig &from, std::string_view key) {
   const int64_t period = std::max<int64_t>(from.integer(key, 1, kMaxLayers), 1);
   const int64_t offset = from.integer("expert_layer_offset", 0, kMaxLayers);
   if (offset >= period)
-    from.config.refuse(
-        key, fmt::format("expected more than expert_layer_offset {}, got {}",
-                         offset, period));
+    from.config.refuse(key, "expected more than expert_layer_offset {}, got {}",
+                       offset, period);
   return ofNumber(
       key, period, [=](int64_t layer) { return layer % period == offset; },
       fmt::format(" and expert_layer_offset {}", offset));
@@ -172,9 +171,9 @@ Reading enumerated(SparseConfig &from, std::string_view key) {
 Reading typeOfEach(SparseConfig &from, std::string_view key) {
   const json *list = from.config.find(key);
   if (!list->is_array() || int64_t(list->size()) < from.layers ||
-      !std::all_of(list->begin(), list->end(),
-                   [](const json &type) { return type.is_string(); })) {
-    from.config.expected(key, fmt::format("an array of {} words", from.layers));
+      !std::ranges::all_of(*list,
+                           [](const json &type) { return type.is_string(); })) {
+    from.config.expected(key, "an array of {} words", from.layers);
     return {};
   }
   const auto types = list->get<std::vector<std::string>>();
@@ -192,8 +191,7 @@ Reading typeOfEach(SparseConfig &from, std::string_view key) {
 Reading letters(SparseConfig &from, std::string_view key) {
   const std::string pattern = from.config.text(key);
   if (int64_t(pattern.size()) < from.layers) {
-    from.config.expected(
-        key, fmt::format("a letter for each of {} layers", from.layers));
+    from.config.expected(key, "a letter for each of {} layers", from.layers);
     return {};
   }
   return {[key, pattern](int64_t layer) {
@@ -217,8 +215,7 @@ Reading frequency(SparseConfig &from, std::string_view key) {
   }
   const std::vector<int64_t> flags = from.config.integersOr(key, {}, 0, 1);
   if (int64_t(flags.size()) < from.layers) {
-    from.config.expected(
-        key, fmt::format("a 0 or 1 for each of {} layers", from.layers));
+    from.config.expected(key, "a 0 or 1 for each of {} layers", from.layers);
     return {};
   }
   return {[key, flags](int64_t layer) {
@@ -331,10 +328,10 @@ SparseLayer compiler::findSparseLayer(JsonReader &config,
     return {};
 
   if (asked && (*asked < 0 || *asked >= numLayers)) {
-    config.errors().add(fmt::format("--layer={}", *asked),
-                        fmt::format("expected an integer from 0 to {} ({} "
-                                    "layers)",
-                                    numLayers - 1, numLayers));
+    config.errors().add(
+        fmt::format("--layer={}", *asked),
+        fmt::format("expected an integer from 0 to {} ({} layers)",
+                    numLayers - 1, numLayers));
     return {};
   }
   for (int64_t layer = asked.value_or(0); layer < numLayers; ++layer) {
@@ -344,10 +341,9 @@ SparseLayer compiler::findSparseLayer(JsonReader &config,
       isSparse &= reason.empty();
       if (asked && !isSparse) {
         config.refuse(each.rule->key,
-                      fmt::format("expected --layer to name a layer with "
-                                  "experts, got --layer={}: {}{}",
-                                  layer, reason,
-                                  each.isAssumed ? " (by default)" : ""));
+                      "expected --layer to name a layer with experts, got "
+                      "--layer={}: {}{}",
+                      layer, reason, each.isAssumed ? " (by default)" : "");
         return {};
       }
     }
@@ -368,8 +364,8 @@ SparseLayer compiler::findSparseLayer(JsonReader &config,
     named += fmt::format("{}{}{}", named.empty() ? "" : ", ", each.rule->key,
                          each.isAssumed ? " by default" : "");
   config.refuse(given.front().rule->key,
-                fmt::format("expected a model with experts, got one whose {} "
-                            "layers are all dense ({})",
-                            numLayers, named));
+                "expected a model with experts, got one whose {} layers are "
+                "all dense ({})",
+                numLayers, named);
   return {};
 }

@@ -10,8 +10,6 @@
 #include "compiler/import/Vocabulary.h"
 #include "dialect/catalog/Catalog.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 using namespace moec;
@@ -29,8 +27,8 @@ static bool isSuspicious(std::string_view key) {
 }
 
 bool compiler::isIgnored(std::string_view key, const ImportOptions &options) {
-  return std::find(options.ignoreFields.begin(), options.ignoreFields.end(),
-                   key) != options.ignoreFields.end();
+  return std::ranges::find(options.ignoreFields, key) !=
+         options.ignoreFields.end();
 }
 
 void compiler::refuseSuspicious(JsonReader &config, const ModelFamily &family,
@@ -46,9 +44,8 @@ void compiler::refuseSuspicious(JsonReader &config, const ModelFamily &family,
       continue;
     config.refuse(
         key,
-        fmt::format("{} has no such key that moec knows, and its name says "
-                    "that it may change the layer; if it does not, pass "
-                    "--ignore-field={}",
-                    model, key));
+        "{} has no such key that moec knows, and its name says that it may "
+        "change the layer; if it does not, pass --ignore-field={}",
+        model, key);
   }
 }

@@ -45,10 +45,6 @@ std::string_view plainElement(const catalog::Scheme &scheme) {
   return scheme.a1.element;
 }
 
-Error refusal(std::string text) {
-  return {ErrorCode::Refused, std::move(text)};
-}
-
 Result<void> applyParallel(ParallelDescription &parallel,
                            const ImportOptions &options) {
   struct Group {
@@ -63,8 +59,8 @@ Result<void> applyParallel(ParallelDescription &parallel,
     if (!group.given)
       continue;
     if (*group.given < 1 || *group.given > kMaxRanks)
-      return refusal(fmt::format("--{}={}: expected an integer from 1 to {}",
-                                 group.name, *group.given, kMaxRanks));
+      return refused("--{}={}: expected an integer from 1 to {}", group.name,
+                     *group.given, kMaxRanks);
     group.size = *group.given;
     group.rank = 0;
   }
@@ -72,25 +68,24 @@ Result<void> applyParallel(ParallelDescription &parallel,
     parallel.ep = true;
   if (options.sp) {
     if (*options.sp != 1 && *options.sp != parallel.tp)
-      return refusal(fmt::format("--sp={}: expected 1 or the ranks of tp, {}",
-                                 *options.sp, parallel.tp));
+      return refused("--sp={}: expected 1 or the ranks of tp, {}", *options.sp,
+                     parallel.tp);
     parallel.sp = *options.sp;
   }
   if (options.placement) {
     parallel.placement = *options.placement;
     if (parallel.placement != "linear" && parallel.placement != "round_robin")
-      return refusal(fmt::format("--placement={}: expected linear or "
-                                 "round_robin",
-                                 parallel.placement));
+      return refused("--placement={}: expected linear or round_robin",
+                     parallel.placement);
   }
   if (options.allToAll)
     parallel.allToAll = *options.allToAll;
   if (options.rank) {
     const int64_t ranks = parallel.ranks();
     if (*options.rank < 0 || *options.rank >= ranks)
-      return refusal(fmt::format("--rank={}: expected an integer from 0 to {} "
-                                 "({} ranks: dp * pcp * tp)",
-                                 *options.rank, ranks - 1, ranks));
+      return refused("--rank={}: expected an integer from 0 to {} ({} ranks: "
+                     "dp * pcp * tp)",
+                     *options.rank, ranks - 1, ranks);
     parallel.setRank(*options.rank);
   }
   return {};
@@ -120,8 +115,8 @@ std::string moec::compiler::readFloatType(JsonReader &reader,
     if (isFloatType(element))
       return element;
   }
-  reader.expected(key, "bf16, f16 or f32 (or PyTorch's bfloat16, float16, "
-                       "float32)");
+  reader.expected(key,
+                  "bf16, f16 or f32 (or PyTorch's bfloat16, float16, float32)");
   return "bf16";
 }
 
@@ -133,23 +128,21 @@ std::string moec::compiler::readName(JsonReader &reader, std::string_view key,
     return std::string(otherwise);
   if (field->is_string()) {
     const auto &name = field->get_ref<const std::string &>();
-    if (std::find(names.begin(), names.end(), name) != names.end())
+    if (std::ranges::find(names, name) != names.end())
       return name;
   }
   // Those that begin with the word come first: "fp8" is no scheme, but six are.
   const std::string word = field->is_string() ? field->get<std::string>() : "";
   std::vector<std::string_view> sorted(names.begin(), names.end());
-  std::stable_partition(sorted.begin(), sorted.end(),
-                        [&](std::string_view name) {
-                          return !word.empty() && name.starts_with(word);
-                        });
+  std::ranges::stable_partition(sorted, [&](std::string_view name) {
+    return !word.empty() && name.starts_with(word);
+  });
   // What papers and other programs call it.
   constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
       {"swiglu", "silu"}, {"geglu", "gelu"}};
   std::string_view meant = nearestOf(word, names);
   for (const auto &[synonym, name] : kSynonyms)
-    if (word == synonym &&
-        std::find(names.begin(), names.end(), name) != names.end())
+    if (word == synonym && std::ranges::find(names, name) != names.end())
       meant = name;
   reader.expected(key, meant.empty() ? listOf(sorted)
                                      : fmt::format("{} (did you mean \"{}\"?)",
@@ -173,7 +166,7 @@ std::string moec::compiler::lowerCase(std::string_view text) {
 bool moec::compiler::hasPartOf(std::string_view key, std::string_view parts) {
   const std::string lower = lowerCase(key);
   const std::vector<std::string_view> words = wordsOf(parts);
-  return std::any_of(words.begin(), words.end(), [&](std::string_view part) {
+  return std::ranges::any_of(words, [&](std::string_view part) {
     return lower.find(part) != std::string::npos;
   });
 }
@@ -213,49 +206,41 @@ std::span<const std::string_view> moec::compiler::scoringNames() {
   return kScores;
 }
 
-Result<void> moec::compiler::applyOptions(LayerDescription &layer,
-                                          const ImportOptions &options) {
-  if (Result<void> applied = applyParallel(layer.parallel, options); !applied)
-    return applied.error();
+static Result<void> applyOptions(LayerDescription &layer,
+                                 const ImportOptions &options) {
+  TRY(applyParallel(layer.parallel, options));
 
   if (options.accumulate) {
     layer.accumulate = *options.accumulate;
     if (layer.accumulate != "f32" && layer.accumulate != "fast")
-      return refusal(fmt::format("--accumulate={}: expected f32 or fast",
-                                 layer.accumulate));
+      return refused("--accumulate={}: expected f32 or fast", layer.accumulate);
   }
-  if (options.logitsDtype) {
-    layer.logitsType = elementTypeOf(*options.logitsDtype);
-    if (!isFloatType(layer.logitsType))
-      return refusal(fmt::format("--logits-dtype={}: expected bf16, f16 or f32",
-                                 *options.logitsDtype));
-  }
-  if (options.weightsDtype) {
-    layer.weightsType = elementTypeOf(*options.weightsDtype);
-    if (!isFloatType(layer.weightsType))
-      return refusal(fmt::format("--weights-dtype={}: expected bf16, f16 or "
-                                 "f32",
-                                 *options.weightsDtype));
-  }
-  std::string dtype;
-  if (options.dtype) {
-    dtype = elementTypeOf(*options.dtype);
-    if (!isFloatType(dtype))
-      return refusal(
-          fmt::format("--dtype={}: expected bf16, f16 or f32", *options.dtype));
-    layer.inputType = dtype;
+  struct Type {
+    std::string_view name;
+    const std::optional<std::string> &given;
+    std::string &type;
+  };
+  for (const Type &row :
+       {Type{"logits-dtype", options.logitsDtype, layer.logitsType},
+        Type{"weights-dtype", options.weightsDtype, layer.weightsType},
+        Type{"dtype", options.dtype, layer.inputType}}) {
+    if (!row.given)
+      continue;
+    row.type = elementTypeOf(*row.given);
+    if (!isFloatType(row.type))
+      return refused("--{}={}: expected bf16, f16 or f32", row.name,
+                     *row.given);
   }
   if (options.scheme) {
     layer.quant = {};
     layer.quant.scheme = *options.scheme;
     const auto *row = catalog::find(catalog::kSchemes, *options.scheme);
     if (!row)
-      return refusal(fmt::format("--scheme={}: expected one of {}",
-                                 *options.scheme,
-                                 catalog::names(catalog::kSchemes)));
+      return refused("--scheme={}: expected one of {}", *options.scheme,
+                     catalog::names(catalog::kSchemes));
     // The scheme alone says enough: activations are what it reads.
     if (std::string_view plain = plainElement(*row);
-        !plain.empty() && dtype.empty())
+        !plain.empty() && !options.dtype)
       layer.inputType = plain;
   }
 
@@ -273,6 +258,16 @@ Result<void> moec::compiler::applyOptions(LayerDescription &layer,
   if (layer.logitsType.empty())
     layer.logitsType = layer.inputType;
   return {};
+}
+
+Result<LayerDescription>
+moec::compiler::finished(LayerDescription layer, const JsonErrors &errors,
+                         const ImportOptions &options) {
+  if (errors.count)
+    return errors.all();
+  if (Result<void> applied = applyOptions(layer, options); !applied)
+    return refused("{}: {}", errors.name, applied.error().message);
+  return layer;
 }
 
 std::string moec::compiler::stemOf(std::string_view path) {

@@ -65,11 +65,13 @@ std::vector<std::string_view> activationNames();
 std::vector<std::string_view> storedLayoutNames();
 std::span<const std::string_view> scoringNames();
 
-/// Lays the options over `layer` and settles what is still open: the scheme
-/// follows from the type where nothing is quantized, and the other way round.
-/// Options that no part of moec serves are refused by name.
-Result<void> applyOptions(LayerDescription &layer,
-                          const ImportOptions &options);
+/// The layer, if there are no errors, with the options laid over it and what is
+/// still open settled: the scheme follows from the type where nothing is
+/// quantized, and the other way round. Options that no part of moec serves are
+/// refused by name.
+Result<LayerDescription> finished(LayerDescription layer,
+                                  const JsonErrors &errors,
+                                  const ImportOptions &options);
 
 /// The file's name without folder and ending: "a/qwen3-30b.json" ->
 /// "qwen3-30b"; "" for "config.json", which says nothing, and for "-".

@@ -18,7 +18,7 @@ namespace {
 LogicalResult checkStoredLayout(moe::LayerOp layer) {
   const StringRef name = layer.getStoredLayout();
   const catalog::StoredLayout &stored =
-      *catalog::find(catalog::kStoredLayouts, std::string_view(name));
+      *catalog::find(catalog::kStoredLayouts, name);
   const bool ofWords = !stored.weights.packed.empty();
   const auto refuse = [&](StringRef code, const Twine &reason) {
     return compiler::refuse(layer, code,

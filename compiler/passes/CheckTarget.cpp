@@ -32,6 +32,9 @@ using namespace moec;
 
 namespace {
 
+/// Refuses the layer, with a code and the reason, and goes on.
+using Refuse = llvm::function_ref<void(StringRef code, const Twine &reason)>;
+
 //===----------------------------------------------------------------------===//
 // Options
 //===----------------------------------------------------------------------===//
@@ -67,22 +70,18 @@ const OptionRule kOptionRules[] = {
      "linear, or any with expert_map"},
 };
 
-LogicalResult checkOptions(moe::LayerOp layer) {
-  bool failed = false;
+void checkOptions(moe::LayerOp layer, Refuse refuse) {
   for (const OptionRule &rule : kOptionRules)
     if (rule.isAsked(layer))
-      failed |=
-          mlir::failed(compiler::refuse(layer, "option_not_supported",
-                                        "no backend does option '" + rule.name +
-                                            "'; accepted: " + rule.accepted));
-  return failure(failed);
+      refuse("option_not_supported", "no backend does option '" + rule.name +
+                                         "'; accepted: " + rule.accepted);
 }
 
 /// Rows that come by expert go back as they came: what is done for each token
 /// is the sender's.
-LogicalResult checkBatched(moe::LayerOp layer) {
+void checkBatched(moe::LayerOp layer, Refuse refuse) {
   if (!layer.isBatched())
-    return success();
+    return;
   const std::pair<StringRef, bool> ofTokens[] = {
       {"num_shared_experts", isPositive(layer.getNumSharedExperts())},
       {"zero_experts", isPositive(layer.getZeroExperts())},
@@ -90,15 +89,12 @@ LogicalResult checkBatched(moe::LayerOp layer) {
       {"residual", layer.getResidual()},
       {"defer_finalize", layer.getDeferFinalize()},
       {"lora", layer.getLora()}};
-  bool failed = false;
   for (const auto &[option, asked] : ofTokens)
     if (asked)
-      failed |= mlir::failed(compiler::refuse(
-          layer, "option_not_supported",
-          option + Twine(": with activation_format = batched rows come by "
-                         "expert, and who sends them does what is done for "
-                         "each token; accepted: one of the two")));
-  return failure(failed);
+      refuse("option_not_supported",
+             option + Twine(": with activation_format = batched rows come by "
+                            "expert, and who sends them does what is done for "
+                            "each token; accepted: one of the two"));
 }
 
 /// How each kind of input says that the caller computes shared experts.
@@ -108,40 +104,40 @@ constexpr StringLiteral kBesideLayer =
     "n_shared_experts)";
 
 /// What one option asks of the others.
-LogicalResult checkTogether(moe::LayerOp layer) {
-  bool failed = false;
-  const auto refuse = [&](const Twine &reason) {
-    failed = true;
-    (void)compiler::refuse(layer, "option_not_supported", reason);
+void checkTogether(moe::LayerOp layer, Refuse refuse) {
+  const auto cannot = [&](const Twine &reason) {
+    refuse("option_not_supported", reason);
   };
-  for (moe::DescriptorAttr operand :
-       {layer.getQuant().getA1(), layer.getQuant().getA2()})
-    if (layer.getBatchInvariant() && operand.getDynamic() &&
-        operand.getGroup() == ArrayRef<int64_t>{-1, -1} && !failed)
-      refuse("batch_invariant: scheme '" + layer.getQuant().getScheme() +
-             "' has one scale of all tokens, which depends on each of them; "
-             "accepted: scales that are static, or of a token or a part of it");
+  const moe::QuantAttr quant = layer.getQuant();
+  if (layer.getBatchInvariant() &&
+      llvm::any_of(ArrayRef{quant.getA1(), quant.getA2()},
+                   [](moe::DescriptorAttr operand) {
+                     return operand.getDynamic() && operand.isOfTensor();
+                   }))
+    cannot("batch_invariant: scheme '" + quant.getScheme() +
+           "' has one scale of all tokens, which depends on each of them; "
+           "accepted: scales that are static, or of a token or a part of it");
   const StringRef method = layer.getRouting().getMethod();
   const catalog::RoutingMethod *row =
-      catalog::find(catalog::kRoutingMethods, std::string_view(method));
+      catalog::find(catalog::kRoutingMethods, method);
   if (layer.getBatchInvariant() && !layer.isBatched() && row &&
       row->score.starts_with("drawn"))
-    refuse("batch_invariant: routing '" + method +
+    cannot("batch_invariant: routing '" + method +
            "' draws experts by a token's place among the others; accepted: "
            "another method");
   if (layer.getDeferFinalize() && layer.getResidual())
-    refuse("residual: with defer_finalize the caller sums over experts, and "
+    cannot("residual: with defer_finalize the caller sums over experts, and "
            "adds the residual then; accepted: one of the two");
   if (layer.getDeferFinalize() && layer.getLora())
-    refuse("lora: with defer_finalize the caller sums over experts, and adds "
+    cannot("lora: with defer_finalize the caller sums over experts, and adds "
            "what adapters give then; accepted: one of the two");
   if (isPositive(layer.getRedundantExperts()) && !layer.getEplb())
-    refuse("redundant_experts: which experts have replicas is an input of a "
+    cannot("redundant_experts: which experts have replicas is an input of a "
            "layer with eplb (enable_eplb) alone; accepted: both");
   // Who sends rows by expert has multiplied them already.
   const std::pair<bool, StringRef> withWeightOnInput[] = {
-      {layer.getInputQuantized(), "input_quantized: x is multiplied before it "
-                                  "is quantized"},
+      {layer.getInputQuantized(),
+       "input_quantized: x is multiplied before it is quantized"},
       {layer.getDeferFinalize(), "defer_finalize: the caller multiplies "
                                  "outputs, which have their weights already"},
       {layer.getRoutedScaleOnOutput() && layer.getRoutedScale(),
@@ -151,8 +147,9 @@ LogicalResult checkTogether(moe::LayerOp layer) {
        "zero_experts: their weights are of outputs"}};
   for (const auto &[asked, reason] : withWeightOnInput)
     if (asked && layer.getApplyRouterWeightOnInput() && !layer.isBatched())
-      refuse(reason + ", not with apply_router_weight_on_input; accepted: one "
-                      "of the two");
+      cannot(
+          reason +
+          ", not with apply_router_weight_on_input; accepted: one of the two");
   const std::pair<bool, StringRef> withZeroExperts[] = {
       {layer.getEplb(), "eplb: zero experts have no replicas"},
       {layer.getInputQuantized(),
@@ -161,38 +158,37 @@ LogicalResult checkTogether(moe::LayerOp layer) {
                                  "among those that the caller sums"},
       {layer.getRouting().getGroups() > 0,
        "routing groups: zero experts belong to none"},
-      {bool(layer.getAllToAll()), "all_to_all: a token whose experts are zero "
-                                  "experts goes to no rank"}};
+      {bool(layer.getAllToAll()),
+       "all_to_all: a token whose experts are zero experts goes to no rank"}};
   for (const auto &[asked, reason] : withZeroExperts)
     if (asked && isPositive(layer.getZeroExperts()))
-      refuse(reason + "; accepted: one of the two");
+      cannot(reason + "; accepted: one of the two");
   if (!isPositive(layer.getNumSharedExperts())) {
     if (layer.getSharedExpertGate())
-      refuse("shared_expert_gate: there are no shared experts; accepted: with "
+      cannot("shared_expert_gate: there are no shared experts; accepted: with "
              "num_shared_experts");
-    return failure(failed);
+    return;
   }
   // Shared experts are rows of the same weights, taken by every token.
   const int64_t intermediate = layer.getIntermediate();
   const int64_t ofShared = layer.getSharedIntermediate().value_or(0);
   if (ofShared > 0 && ofShared != intermediate)
-    refuse("num_shared_experts: each has an intermediate of " +
+    cannot("num_shared_experts: each has an intermediate of " +
            Twine(ofShared) + ", the others of " + Twine(intermediate) +
            ", so that they cannot share weights; accepted: equal ones, or " +
            kBesideLayer);
   if (layer.getWidth() != layer.getHidden())
-    refuse("num_shared_experts: they read the layer's hidden of " +
+    cannot("num_shared_experts: they read the layer's hidden of " +
            Twine(layer.getHidden()) + ", the others a latent one of " +
            Twine(layer.getWidth()) + "; accepted: " + kBesideLayer);
   if (layer.getParallel().getExpertSize() > 1)
-    refuse("num_shared_experts: with experts spread over ranks each rank would "
+    cannot("num_shared_experts: with experts spread over ranks each rank would "
            "add them; accepted: shards of them (without ep), or " +
            kBesideLayer);
   if (isPositive(layer.getZeroExperts()))
-    refuse("num_shared_experts: zero experts have the ids behind the others; "
+    cannot("num_shared_experts: zero experts have the ids behind the others; "
            "accepted: " +
            kBesideLayer);
-  return failure(failed);
 }
 
 /// Operands whose sums an engine may leave to its tensor cores: those of 8-bit
@@ -208,67 +204,61 @@ bool mayAccumulateFast(moe::QuantAttr quant) {
   return true;
 }
 
-LogicalResult checkAccumulation(moe::LayerOp layer) {
+void checkAccumulation(moe::LayerOp layer, Refuse refuse) {
   if (!layer.accumulatesFast() || mayAccumulateFast(layer.getQuant()))
-    return success();
-  return compiler::refuse(layer, "option_not_supported",
-                          "accumulate 'fast' is for operands of 8-bit floats "
-                          "with a scale a tensor, channel or token "
-                          "(fp8_tensor, fp8_tensor_dynamic, fp8_channel); "
-                          "accepted: f32");
+    return;
+  return refuse("option_not_supported",
+                "accumulate 'fast' is for operands of 8-bit floats with a "
+                "scale a tensor, channel or token (fp8_tensor, "
+                "fp8_tensor_dynamic, fp8_channel); accepted: f32");
 }
 
 /// One warp compares the groups of a token.
 constexpr int64_t kMaxGroups = 32;
 
 /// How the experts stand in groups.
-LogicalResult checkGroups(moe::LayerOp layer,
-                          const catalog::RoutingMethod &row) {
+void checkGroups(moe::LayerOp layer, Refuse refuse,
+                 const catalog::RoutingMethod &row) {
   const moe::RoutingAttr routing = layer.getRouting();
   const int64_t groups = routing.getGroups(), topK = layer.getTopK();
   const std::string method = "routing '" + routing.getMethod().str() + "' ";
   if (catalog::hasWord(row.needs, "groups") && groups == 0)
-    return compiler::refuse(layer, "option_not_supported",
-                            method +
-                                "needs groups of experts, got none; "
-                                "accepted: up to " +
-                                Twine(kMaxGroups));
+    return refuse("option_not_supported",
+                  method +
+                      "needs groups of experts, got none; accepted: up to " +
+                      Twine(kMaxGroups));
   if (groups > kMaxGroups)
-    return compiler::refuse(layer, "size_not_supported",
-                            "groups of experts are " + Twine(groups) +
-                                "; accepted: at most " + Twine(kMaxGroups));
+    return refuse("size_not_supported",
+                  "groups of experts are " + Twine(groups) +
+                      "; accepted: at most " + Twine(kMaxGroups));
   if (row.select == "top_k_per_group" &&
       (topK % groups != 0 || routing.getTopGroups() != groups))
-    return compiler::refuse(
-        layer, "size_not_supported",
-        method + "takes as many experts from each group, got top_k = " +
-            Twine(topK) + " of " + Twine(routing.getTopGroups()) +
-            " groups; accepted: a multiple of all " + Twine(groups));
-  return success();
+    return refuse("size_not_supported",
+                  method +
+                      "takes as many experts from each group, got top_k = " +
+                      Twine(topK) + " of " + Twine(routing.getTopGroups()) +
+                      " groups; accepted: a multiple of all " + Twine(groups));
 }
 
 /// What a row of the catalog takes besides its name.
-LogicalResult checkParameters(moe::LayerOp layer) {
-  bool failed = false;
+void checkParameters(moe::LayerOp layer, Refuse refuse) {
   const moe::RoutingAttr routing = layer.getRouting();
   const moe::ActivationAttr activation = layer.getActivation();
   if (std::string_view(routing.getMethod()) == catalog::kAutoRouting)
-    return compiler::refuse(layer, "routing_not_supported",
-                            "routing is still 'auto'; run moe-infer-routing "
-                            "first");
+    return refuse("routing_not_supported",
+                  "routing is still 'auto'; run moe-infer-routing first");
   const auto check = [&](StringRef what, StringRef name, StringRef parameter,
                          bool isGiven, std::string_view accepted) {
-    if (!isGiven || catalog::hasWord(accepted, std::string_view(parameter)))
+    if (!isGiven || catalog::hasWord(accepted, parameter))
       return;
-    failed = true;
-    (void)compiler::refuse(
-        layer, "option_not_supported",
-        what + " '" + name + "' does not take '" + parameter + "'; accepted: " +
-            (accepted.empty() ? "its name alone" : StringRef(accepted)));
+    refuse("option_not_supported",
+           what + " '" + name + "' does not take '" + parameter +
+               "'; accepted: " +
+               (accepted.empty() ? "its name alone" : StringRef(accepted)));
   };
   const StringRef method = routing.getMethod();
   const catalog::RoutingMethod &row =
-      *catalog::find(catalog::kRoutingMethods, std::string_view(method));
+      *catalog::find(catalog::kRoutingMethods, method);
   const std::string_view options = row.options;
   check("routing", method, "groups", routing.getGroups() > 0, options);
   check("routing", method, "scale", bool(routing.getScale()), options);
@@ -276,16 +266,14 @@ LogicalResult checkParameters(moe::LayerOp layer) {
   check("routing", method, "expert_scale", layer.getPerExpertScale(), options);
   check("routing", method, "table", isPositive(layer.getHashVocabulary()),
         options);
-  failed |= mlir::failed(checkGroups(layer, row));
+  checkGroups(layer, refuse, row);
   const StringRef function = activation.getFunction();
   const std::string_view parameters = activation.getRow().parameters;
   if (catalog::hasWord(activation.getRow().needs, "limit") &&
       !activation.getLimit() && !activation.getPerExpert())
-    failed |= mlir::failed(
-        compiler::refuse(layer, "option_not_supported",
-                         "activation '" + function +
-                             "' needs a 'limit', got none; accepted: a number "
-                             "above 0"));
+    refuse("option_not_supported",
+           "activation '" + function +
+               "' needs a 'limit', got none; accepted: a number above 0");
   check("activation", function, "alpha", bool(activation.getAlpha()),
         parameters);
   check("activation", function, "beta", bool(activation.getBeta()), parameters);
@@ -295,23 +283,18 @@ LogicalResult checkParameters(moe::LayerOp layer) {
         parameters);
   if (activation.getRow().function == "situ" &&
       !(activation.getNumbers().beta > 0))
-    failed |= mlir::failed(compiler::refuse(
-        layer, "option_not_supported",
-        "activation '" + function + "' divides by its 'beta', got " +
-            llvm::formatv("{0}", activation.getNumbers().beta).str() +
-            "; accepted: a number above 0"));
+    refuse("option_not_supported",
+           "activation '" + function + "' divides by its 'beta', got " +
+               llvm::formatv("{0}", activation.getNumbers().beta).str() +
+               "; accepted: a number above 0");
   if (activation.getPerExpert() && parameters.empty())
-    failed |= mlir::failed(compiler::refuse(
-        layer, "option_not_supported",
-        "activation '" + function +
-            "' has no numbers that could be each expert's; accepted: no "
-            "'per_expert'"));
+    refuse("option_not_supported", "activation '" + function +
+                                       "' has no numbers that could be each "
+                                       "expert's; accepted: no 'per_expert'");
   if (layer.getGateUpOrder() != "gate_first" && !layer.isGated())
-    failed |= mlir::failed(compiler::refuse(
-        layer, "option_not_supported",
-        "activation '" + function + "' has no gate, got gate_up_order '" +
-            layer.getGateUpOrder() + "'; accepted: gate_first"));
-  return failure(failed);
+    refuse("option_not_supported",
+           "activation '" + function + "' has no gate, got gate_up_order '" +
+               layer.getGateUpOrder() + "'; accepted: gate_first");
 }
 
 //===----------------------------------------------------------------------===//
@@ -322,50 +305,46 @@ LogicalResult checkParameters(moe::LayerOp layer) {
 constexpr int64_t kCodesOfChunk = 8;
 
 /// Weights that are dequantized, one of the two: whatever can be said of them.
-LogicalResult checkWeight(moe::LayerOp layer, StringRef name,
-                          moe::DescriptorAttr weight) {
-  bool failed = false;
-  const auto refuse = [&](const Twine &reason) {
-    failed = true;
-    (void)compiler::refuse(layer, "scheme_not_supported", name + ": " + reason);
+void checkWeight(Refuse refuse, StringRef name, moe::DescriptorAttr weight) {
+  const auto because = [&](const Twine &reason) {
+    refuse("scheme_not_supported", name + ": " + reason);
   };
   const auto spelled = [](Type type) {
     return compiler::elementTypeName(type);
   };
   const Type element = weight.getElement(), scale = weight.getScale();
   if (!catalog::hasWord(catalog::kCodes, spelled(element)))
-    refuse("weights of " + spelled(element) +
-           " are not dequantized; accepted: " + StringRef(catalog::kCodes));
+    because("weights of " + spelled(element) +
+            " are not dequantized; accepted: " + StringRef(catalog::kCodes));
   constexpr std::string_view kScales = "f32 f16 bf16 f8E4M3FN f8E8M0FNU";
   if (!catalog::hasWord(kScales, spelled(scale)))
-    refuse("scales of " + spelled(scale) + "; accepted: " + StringRef(kScales));
+    because("scales of " + spelled(scale) +
+            "; accepted: " + StringRef(kScales));
   const int64_t rows = weight.getGroup()[0], columns = weight.getGroup()[1];
   if (columns != -1 && columns % kCodesOfChunk != 0)
-    refuse("groups of " + Twine(columns) + " along K; accepted: multiples of " +
-           Twine(kCodesOfChunk) + ", or -1 for all");
+    because("groups of " + Twine(columns) +
+            " along K; accepted: multiples of " + Twine(kCodesOfChunk) +
+            ", or -1 for all");
   if (rows == -1 && columns != -1)
-    refuse("groups of all rows and " + Twine(columns) +
-           " along K; accepted: [-1, -1], or groups of some rows");
+    because("groups of all rows and " + Twine(columns) +
+            " along K; accepted: [-1, -1], or groups of some rows");
   if (weight.getDynamic())
-    refuse("scales are dynamic; accepted: static ones");
+    because("scales are dynamic; accepted: static ones");
   if (Type second = weight.getSecondScale(); second && !second.isF32())
-    refuse("second scales of " + spelled(second) + "; accepted: f32");
+    because("second scales of " + spelled(second) + "; accepted: f32");
   if (Type zero = weight.getZeroPoint(); zero && !zero.isInteger(8))
-    refuse("zero points of " + spelled(zero) + "; accepted: i8");
-  return failure(failed);
+    because("zero points of " + spelled(zero) + "; accepted: i8");
 }
 
 /// Activations that are emulated, one of the two
 /// (templates/moe/math/emulated.cuh).
-LogicalResult checkActivation(moe::LayerOp layer, StringRef name,
-                              moe::DescriptorAttr activation) {
-  bool failed = false;
-  const auto refuse = [&](const Twine &reason) {
-    failed = true;
-    (void)compiler::refuse(layer, "scheme_not_supported", name + ": " + reason);
+void checkActivation(Refuse refuse, StringRef name,
+                     moe::DescriptorAttr activation) {
+  const auto because = [&](const Twine &reason) {
+    refuse("scheme_not_supported", name + ": " + reason);
   };
   if (activation.isPlain())
-    return success();
+    return;
   const std::string element =
       compiler::elementTypeName(activation.getElement());
   const std::string scale = compiler::elementTypeName(activation.getScale());
@@ -373,14 +352,14 @@ LogicalResult checkActivation(moe::LayerOp layer, StringRef name,
       "f8E4M3FN f8E5M2 f6E3M2FN f6E2M3FN f4E2M1FN i8";
   constexpr std::string_view kScales = "f32 f8E8M0FNU f8E4M3FN";
   if (!catalog::hasWord(kElements, element))
-    refuse("activations of " + element +
-           " are not emulated; accepted: " + StringRef(kElements));
+    because("activations of " + element +
+            " are not emulated; accepted: " + StringRef(kElements));
   if (!catalog::hasWord(kScales, scale)) {
-    refuse("scales of " + scale + "; accepted: " + StringRef(kScales));
-    return mlir::failure();
+    because("scales of " + scale + "; accepted: " + StringRef(kScales));
+    return;
   }
   if (activation.getZeroPoint())
-    refuse("activations have no zero points; accepted: none");
+    because("activations have no zero points; accepted: none");
   const int64_t rows = activation.getGroup()[0];
   const int64_t columns = activation.getGroup()[1];
   const bool isGroup = rows == 1 && (columns == 16 || columns == 32 ||
@@ -388,51 +367,48 @@ LogicalResult checkActivation(moe::LayerOp layer, StringRef name,
   const bool isRow = rows == 1 && columns == -1;
   if (scale == "f32") {
     if (!isGroup && !isRow && !activation.isOfTensor())
-      refuse("groups of [" + Twine(rows) + ", " + Twine(columns) +
-             "]; accepted: [-1, -1], [1, -1], or [1, 16], [1, 32], [1, 64] and "
-             "[1, 128]");
+      because("groups of [" + Twine(rows) + ", " + Twine(columns) +
+              "]; accepted: [-1, -1], [1, -1], or [1, 16], [1, 32], [1, 64] "
+              "and [1, 128]");
     if (activation.getDynamic() && activation.isOfTensor() &&
         element != "f8E4M3FN")
-      refuse("dynamic scales of [-1, -1] of " + element +
-             "; accepted: of f8E4M3FN");
+      because("dynamic scales of [-1, -1] of " + element +
+              "; accepted: of f8E4M3FN");
     if (!activation.getDynamic() && !activation.isOfTensor())
-      refuse("static scales of [" + Twine(rows) + ", " + Twine(columns) +
-             "]; accepted: of [-1, -1]");
+      because("static scales of [" + Twine(rows) + ", " + Twine(columns) +
+              "]; accepted: of [-1, -1]");
   } else {
     if (!isGroup)
-      refuse("groups of [" + Twine(rows) + ", " + Twine(columns) +
-             "] with scales of " + scale +
-             "; accepted: [1, 16], [1, 32], [1, 64] and [1, 128]");
+      because("groups of [" + Twine(rows) + ", " + Twine(columns) +
+              "] with scales of " + scale +
+              "; accepted: [1, 16], [1, 32], [1, 64] and [1, 128]");
     if (!activation.getDynamic())
-      refuse("static scales of " + scale + "; accepted: dynamic ones");
+      because("static scales of " + scale + "; accepted: dynamic ones");
     if (element == "i8")
-      refuse("activations of i8 with scales of " + scale + "; accepted: f32");
+      because("activations of i8 with scales of " + scale + "; accepted: f32");
   }
   const Type second = activation.getSecondScale();
   if (bool(second) != (scale == "f8E4M3FN") || (second && !second.isF32()))
-    refuse("scales of f8E4M3FN have second scales of f32, others have none");
-  return mlir::failure(failed);
+    because("scales of f8E4M3FN have second scales of f32, others have none");
 }
 
-LogicalResult checkTypes(moe::LayerOp layer) {
+void checkTypes(moe::LayerOp layer, Refuse refuse) {
   const moe::QuantAttr quant = layer.getQuant();
-  bool failed = false;
   if (quant.dequantizesWeights()) {
-    failed |= mlir::failed(checkActivation(layer, "a1", quant.getA1()));
-    failed |= mlir::failed(checkActivation(layer, "a2", quant.getA2()));
-    failed |= mlir::failed(checkWeight(layer, "w1", quant.getW1()));
-    failed |= mlir::failed(checkWeight(layer, "w2", quant.getW2()));
+    checkActivation(refuse, "a1", quant.getA1());
+    checkActivation(refuse, "a2", quant.getA2());
+    checkWeight(refuse, "w1", quant.getW1());
+    checkWeight(refuse, "w2", quant.getW2());
     if (quant.getW1().getElement() != quant.getW2().getElement()) {
-      failed = true;
-      (void)compiler::refuse(
-          layer, "scheme_not_supported",
-          "w1 and w2 must have one element type, got " +
-              compiler::elementTypeName(quant.getW1().getElement()) + " and " +
-              compiler::elementTypeName(quant.getW2().getElement()));
+      refuse("scheme_not_supported",
+             "w1 and w2 must have one element type, got " +
+                 compiler::elementTypeName(quant.getW1().getElement()) +
+                 " and " +
+                 compiler::elementTypeName(quant.getW2().getElement()));
     }
   } else if (quant.getName().empty() && !quant.multipliesCodes()) {
-    return compiler::refuse(
-        layer, "scheme_not_supported",
+    return refuse(
+        "scheme_not_supported",
         "these descriptors are no scheme that a backend does; accepted: " +
             Twine(catalog::names(catalog::kSchemes)) +
             ", or weights that are quantized, both");
@@ -443,14 +419,11 @@ LogicalResult checkTypes(moe::LayerOp layer) {
         {"logits_type", layer.getLogitsType()}}) {
     if (type.isF32() || type.isF16() || type.isBF16())
       continue;
-    failed = true;
     std::string text;
     llvm::raw_string_ostream(text) << type;
-    (void)compiler::refuse(layer, "dtype_not_supported",
-                           "'" + name + "' is " + text +
-                               "; accepted: f32, f16, bf16");
+    refuse("dtype_not_supported",
+           "'" + name + "' is " + text + "; accepted: f32, f16, bf16");
   }
-  return failure(failed);
 }
 
 /// Rows of x and of the weights are read in pieces of this many bytes.
@@ -463,7 +436,7 @@ constexpr int64_t kMaxPairs = 32;
 /// Tensor maps have strides below 2^40 bytes: of w13 of one expert in f32.
 constexpr int64_t kMaxColumns = int64_t(1) << 18;
 
-LogicalResult checkSizes(moe::LayerOp layer) {
+void checkSizes(moe::LayerOp layer, Refuse refuse) {
   const moe::DescriptorAttr a1 = layer.getQuant().getA1();
   const Type multiplied = layer.getQuant().dequantizesWeights()
                               ? layer.getComputeType()
@@ -490,24 +463,19 @@ LogicalResult checkSizes(moe::LayerOp layer) {
       {"number of pairs of a token (top_k + num_shared_experts)",
        layer.getPairsOfToken(), 1, kMaxPairs},
   };
-  bool failed = false;
   for (const SizeRule &rule : rules) {
     if (rule.size % rule.multiple != 0) {
-      failed = true;
-      (void)compiler::refuse(layer, "size_not_supported",
-                             rule.name + " is " + Twine(rule.size) +
-                                 "; accepted: multiples of " +
-                                 Twine(rule.multiple) +
-                                 " (pieces of 16 bytes; nothing is padded)");
+      refuse("size_not_supported",
+             rule.name + " is " + Twine(rule.size) +
+                 "; accepted: multiples of " + Twine(rule.multiple) +
+                 " (pieces of 16 bytes; nothing is padded)");
     }
     if (rule.size > rule.most) {
-      failed = true;
-      (void)compiler::refuse(layer, "size_not_supported",
-                             rule.name + " is " + Twine(rule.size) +
-                                 "; accepted: at most " + Twine(rule.most));
+      refuse("size_not_supported", rule.name + " is " + Twine(rule.size) +
+                                       "; accepted: at most " +
+                                       Twine(rule.most));
     }
   }
-  return failure(failed);
 }
 
 struct CheckTargetPass : compiler::impl::CheckTargetPassBase<CheckTargetPass> {
@@ -518,14 +486,18 @@ struct CheckTargetPass : compiler::impl::CheckTargetPassBase<CheckTargetPass> {
     bool failed =
         mlir::failed(compiler::targetsOf(module.getLoc(), *archs, gpu));
     for (auto layer : module.getOps<moe::LayerOp>()) {
-      failed |= mlir::failed(checkOptions(layer));
-      failed |= mlir::failed(checkBatched(layer));
-      failed |= mlir::failed(checkTogether(layer));
-      failed |= mlir::failed(checkAccumulation(layer));
-      failed |= mlir::failed(checkParameters(layer));
+      const auto refuse = [&](StringRef code, const Twine &reason) {
+        failed = true;
+        (void)compiler::refuse(layer, code, reason);
+      };
+      checkOptions(layer, refuse);
+      checkBatched(layer, refuse);
+      checkTogether(layer, refuse);
+      checkAccumulation(layer, refuse);
+      checkParameters(layer, refuse);
       failed |= mlir::failed(compiler::checkStoredWeights(layer));
-      failed |= mlir::failed(checkTypes(layer));
-      failed |= mlir::failed(checkSizes(layer));
+      checkTypes(layer, refuse);
+      checkSizes(layer, refuse);
     }
     if (failed)
       signalPassFailure();

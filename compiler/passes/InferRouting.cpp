@@ -76,16 +76,16 @@ void infer(moe::LayerOp layer) {
     method = found->method;
   }
   const catalog::RoutingMethod *row =
-      catalog::find(catalog::kRoutingMethods, std::string_view(method));
+      catalog::find(catalog::kRoutingMethods, method);
   // What a method cannot do without needs no saying.
   const bool bias = routing.getBias() || catalog::hasWord(row->needs, "bias");
   if (catalog::hasWord(row->needs, "weight_on_input"))
     layer.setApplyRouterWeightOnInput(true);
   const bool keepsGroups = isGrouped || catalog::hasWord(row->needs, "groups");
   layer.setRoutingAttr(moe::RoutingAttr::get(
-      layer.getContext(), method, keepsGroups ? routing.getGroups() : 0,
-      keepsGroups ? routing.getTopGroups() : 0, scale, bias, StringRef(),
-      false));
+      layer.getContext(), method, StringRef(), false,
+      keepsGroups ? routing.getGroups() : 0,
+      keepsGroups ? routing.getTopGroups() : 0, scale, bias));
 }
 
 struct InferRoutingPass

@@ -150,7 +150,7 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   const moe::ReportAttr report = program.getReportAttr();
   const moe::TargetAttr target = program.getTarget();
   const catalog::Backend *backend =
-      catalog::find(catalog::kBackends, std::string_view(report.getBackend()));
+      catalog::find(catalog::kBackends, report.getBackend());
   const catalog::Engine *engine =
       backend ? catalog::find(catalog::kEngines, backend->fewTokens) : nullptr;
   // Who asks for an engine gets it for all tokens.

@@ -86,7 +86,7 @@ static FailureOr<int64_t> tileRowsOf(moe::KernelOp kernel) {
 static std::vector<std::string> servingEngines(moe::ReportAttr report) {
   std::vector<std::string> engines = {report.getEngine().str()};
   const catalog::Backend *backend =
-      catalog::find(catalog::kBackends, std::string_view(report.getBackend()));
+      catalog::find(catalog::kBackends, report.getBackend());
   for (const catalog::Engine &row : catalog::kEngines) {
     bool refused =
         llvm::any_of(report.getRefused(), [&](moe::RefusalAttr refusal) {

@@ -21,7 +21,7 @@ compiler::targetsOf(Location location, ArrayRef<std::string> archs,
                     StringRef gpu) {
   const catalog::Gpu *gpuRow = nullptr;
   if (!gpu.empty()) {
-    gpuRow = catalog::find(catalog::kGpus, std::string_view(gpu));
+    gpuRow = catalog::find(catalog::kGpus, gpu);
     if (!gpuRow)
       return emitError(location)
              << "unknown GPU '" << gpu
@@ -31,7 +31,7 @@ compiler::targetsOf(Location location, ArrayRef<std::string> archs,
   bool isUsed = false;
   for (const std::string &arch : archs) {
     const catalog::Architecture *row =
-        catalog::find(catalog::kArchitectures, std::string_view(arch));
+        catalog::find(catalog::kArchitectures, arch);
     if (!row)
       return emitError(location)
              << "unknown arch '" << arch

@@ -81,8 +81,7 @@ bool compiler::areOlder(moe::KernelOp kernel, StringRef fields) {
       return;
     for (auto [name, value] :
          llvm::zip(kernel.getFields(), launch.getArguments()))
-      if (catalog::hasWord(std::string_view(fields),
-                           std::string_view(cast<StringAttr>(name).getValue())))
+      if (catalog::hasWord(fields, cast<StringAttr>(name).getValue()))
         older &= value.getDefiningOp() != launch->getPrevNode();
   });
   return older;

@@ -33,9 +33,9 @@ static Expression highestEnd(const std::vector<size_t> &below,
                              const std::vector<Expression> &ends) {
   std::vector<size_t> tops;
   for (size_t candidate : below) {
-    bool covered = std::any_of(below.begin(), below.end(), [&](size_t other) {
+    bool covered = std::ranges::any_of(below, [&](size_t other) {
       const auto &s = supports[other];
-      return std::find(s.begin(), s.end(), candidate) != s.end();
+      return std::ranges::find(s, candidate) != s.end();
     });
     if (!covered)
       tops.push_back(candidate);
@@ -57,10 +57,8 @@ compiler::planWorkspace(const std::vector<LiveValue> &values,
   std::vector<int64_t> numbers, offsets(count, 0);
   for (const LiveValue &value : values) {
     sizes.push_back(aligned(value.bytes));
-    auto number = sizes.back().evaluate(largest);
-    if (!number)
-      return number.takeError();
-    numbers.push_back(*number);
+    auto number = TRY(sizes.back().evaluate(largest));
+    numbers.push_back(number);
   }
 
   std::vector<size_t> order(count);
@@ -73,8 +71,8 @@ compiler::planWorkspace(const std::vector<LiveValue> &values,
     for (size_t p : placed)
       if (overlapInTime(values[v], values[p]))
         rivals.push_back(p);
-    std::sort(rivals.begin(), rivals.end(),
-              [&](size_t a, size_t b) { return offsets[a] < offsets[b]; });
+    std::ranges::sort(
+        rivals, [&](size_t a, size_t b) { return offsets[a] < offsets[b]; });
     int64_t at = 0;
     for (size_t r : rivals) {
       if (at + numbers[v] <= offsets[r])
@@ -87,7 +85,7 @@ compiler::planWorkspace(const std::vector<LiveValue> &values,
 
   // From the bottom up. Values of equal offset never overlap in time unless
   // one has no bytes.
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+  std::ranges::sort(order, [&](size_t a, size_t b) {
     return std::pair(offsets[a], a) < std::pair(offsets[b], b);
   });
   WorkspacePlan plan;

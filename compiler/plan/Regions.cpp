@@ -35,9 +35,8 @@ expand(StringRef text, llvm::ArrayRef<PlacedRegion> regions, size_t depth) {
     const auto *region = llvm::find_if(
         regions, [&](const PlacedRegion &r) { return r.value == name; });
     if (region == regions.end() || depth == 0)
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("'end({})' is the end of no region in front",
-                               name.str())};
+      return invalidArgument("'end({})' is the end of no region in front",
+                             name.str());
     auto offset = expand(region->offset, regions, depth - 1);
     if (!offset)
       return offset;
@@ -50,10 +49,8 @@ expand(StringRef text, llvm::ArrayRef<PlacedRegion> regions, size_t depth) {
 
 Result<Expression> compiler::withoutEnds(StringRef text,
                                          llvm::ArrayRef<PlacedRegion> regions) {
-  auto whole = expand(text, regions, regions.size());
-  if (!whole)
-    return whole.takeError();
-  return Expression::parse(*whole);
+  auto whole = TRY(expand(text, regions, regions.size()));
+  return Expression::parse(whole);
 }
 
 /// `text` with `word` in place of whole operands that read `part`.

@@ -178,9 +178,8 @@ Result<Resolution> compiler::resolve(const LayerFacts &layer,
                                      const std::string &engine) {
   auto unknown = [](std::string_view kind, std::string_view name,
                     std::string known) {
-    return Error{
-        ErrorCode::InvalidArgument,
-        fmt::format("unknown {} '{}'; known {}s: {}", kind, name, kind, known)};
+    return invalidArgument("unknown {} '{}'; known {}s: {}", kind, name, kind,
+                           known);
   };
   const Architecture *archRow = catalog::find(catalog::kArchitectures, arch);
   if (!archRow)
@@ -189,23 +188,19 @@ Result<Resolution> compiler::resolve(const LayerFacts &layer,
     return unknown("backend", backend, catalog::names(catalog::kBackends));
   if (const Backend *row = catalog::find(catalog::kBackends, backend);
       row && row->format != layer.format)
-    return Error{
-        ErrorCode::Refused,
-        fmt::format("no backend serves layer '{}' on {}: "
-                    "[format_not_supported]: backend '{}' is for layers with "
-                    "activation_format {}, this one's is {}",
-                    layer.name, arch, backend, row->format, layer.format)};
+    return refused("no backend serves layer '{}' on {}: "
+                   "[format_not_supported]: backend '{}' is for layers with "
+                   "activation_format {}, this one's is {}",
+                   layer.name, arch, backend, row->format, layer.format);
   const Engine *engineRow = catalog::find(catalog::kEngines, engine);
   if (!engine.empty() && !engineRow)
     return unknown("engine", engine, catalog::names(catalog::kEngines));
   if (engineRow && engineRow->mostTokens > 0)
-    return Error{
-        ErrorCode::Refused,
-        fmt::format("no backend serves layer '{}' on {}: [few_tokens_only]: "
-                    "engine '{}' serves at most {} tokens, beside another "
-                    "engine for more; it is taken where it fits when no engine "
-                    "is asked for",
-                    layer.name, arch, engine, engineRow->mostTokens)};
+    return refused("no backend serves layer '{}' on {}: [few_tokens_only]: "
+                   "engine '{}' serves at most {} tokens, beside another "
+                   "engine for more; it is taken where it fits when no engine "
+                   "is asked for",
+                   layer.name, arch, engine, engineRow->mostTokens);
 
   std::vector<Candidate> candidates;
   for (const Backend &b : catalog::kBackends)
@@ -264,7 +259,6 @@ Result<Resolution> compiler::resolve(const LayerFacts &layer,
     reasons = fmt::format(
         "[engine_not_admitted]: backend '{}' takes engine {}, not {}", backend,
         commas(catalog::find(catalog::kBackends, backend)->engines), engine);
-  return Error{ErrorCode::Refused,
-               fmt::format("no backend serves layer '{}' on {}: {}", layer.name,
-                           arch, reasons)};
+  return refused("no backend serves layer '{}' on {}: {}", layer.name, arch,
+                 reasons);
 }

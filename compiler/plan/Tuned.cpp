@@ -18,8 +18,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;
@@ -78,11 +76,9 @@ Result<std::vector<TunedRow>> compiler::parseTuned(std::string_view text,
                                                    std::string_view name) {
   JsonErrors errors{fmt::format("measured schedules '{}'", name), std::nullopt,
                     ErrorCode::InvalidArgument};
-  Result<json> root =
-      parseJsonObject(text, errors.name, errors.code, {kMaxTunedBytes});
-  if (!root)
-    return root.takeError();
-  JsonReader file(*root, "", errors);
+  json root =
+      TRY(parseJsonObject(text, errors.name, errors.code, {kMaxTunedBytes}));
+  JsonReader file(root, "", errors);
   file.integer("tuned", 1, 1);
   std::vector<TunedRow> rows;
   const json *list = file.find("rows");
@@ -109,10 +105,8 @@ Result<std::vector<TunedRow>> compiler::parseTuned(std::string_view text,
 Result<std::vector<TunedRow>> compiler::builtinTuned() {
   std::vector<TunedRow> all;
   for (const EmbeddedFile &file : embeddedTuned()) {
-    auto rows = parseTuned(file.text, file.name);
-    if (!rows)
-      return rows.takeError();
-    all.insert(all.end(), rows->begin(), rows->end());
+    auto rows = TRY(parseTuned(file.text, file.name));
+    all.insert(all.end(), rows.begin(), rows.end());
   }
   return all;
 }

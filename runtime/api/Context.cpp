@@ -15,8 +15,6 @@
 #include "runtime/cuda/TensorMaps.h"
 #include "runtime/package/ElementTypes.h"
 
-#include <fmt/format.h>
-
 #include <cstdlib>
 #include <cstring>
 

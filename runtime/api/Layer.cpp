@@ -13,8 +13,6 @@
 
 #include "runtime/cuda/TensorMaps.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

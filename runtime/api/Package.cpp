@@ -15,8 +15,6 @@
 #include "runtime/support/Env.h"
 #include "runtime/support/Log.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 

@@ -17,8 +17,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fmt/format.h>
-
 using namespace moec;
 using namespace moec::host;
 namespace activation = moe::activation;

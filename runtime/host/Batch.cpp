@@ -13,8 +13,6 @@
 #include "runtime/host/KernelRun.h"
 
 #include <algorithm>
-#include <fmt/format.h>
-
 using namespace moec;
 using namespace moec::host;
 

@@ -17,8 +17,6 @@
 #include "runtime/host/KernelRun.h"
 #include "runtime/host/Parallel.h"
 
-#include <fmt/format.h>
-
 using namespace moec;
 using namespace moec::host;
 

@@ -15,7 +15,6 @@
 #include "runtime/host/Parallel.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 #include <vector>
 
 using namespace moec;

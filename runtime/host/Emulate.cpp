@@ -14,8 +14,6 @@
 
 #include "templates/moe/math/host.h"
 
-#include <fmt/format.h>
-
 using namespace moec;
 using namespace moec::host;
 namespace quant = moe::quant;

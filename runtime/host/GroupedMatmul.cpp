@@ -18,8 +18,6 @@
 #include "runtime/host/Parallel.h"
 #include "runtime/support/Progress.h"
 
-#include <fmt/format.h>
-
 using namespace moec;
 using namespace moec::host;
 

@@ -16,7 +16,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fmt/format.h>
 #include <vector>
 
 using namespace moec;

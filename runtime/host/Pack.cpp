@@ -18,7 +18,6 @@
 
 #include <bit>
 #include <cstring>
-#include <fmt/format.h>
 #include <sstream>
 
 using namespace moec;

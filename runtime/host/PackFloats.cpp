@@ -15,8 +15,6 @@
 #include "runtime/host/Parallel.h"
 #include "runtime/host/WeightRules.h"
 
-#include <fmt/format.h>
-
 using namespace moec;
 using namespace moec::host;
 

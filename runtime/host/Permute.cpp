@@ -15,8 +15,6 @@
 
 #include "runtime/host/KernelRun.h"
 
-#include <fmt/format.h>
-
 using namespace moec;
 using namespace moec::host;
 

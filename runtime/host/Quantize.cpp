@@ -19,7 +19,6 @@
 #include "templates/moe/math/host.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 #include <limits>
 #include <string>
 #include <string_view>

@@ -21,7 +21,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
 #include <limits>
 #include <numeric>
 #include <string_view>

@@ -11,8 +11,6 @@
 
 #include "runtime/host/WeightRules.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
 
 using namespace moec;

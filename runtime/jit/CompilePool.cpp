@@ -27,7 +27,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <fstream>
 #include <mutex>
@@ -220,11 +219,8 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
     log(LogLevel::Warning, "kernels are not cached: {}",
         folder.error().message);
   }
-  bool strict = settings.strict;
-  if (auto flag = envFlag("MOEC_STRICT"); !flag)
-    return flag.takeError();
-  else
-    strict |= *flag;
+  bool strict = TRY(envFlag("MOEC_STRICT"));
+  strict |= settings.strict;
 
   // Kernels that the package does not hold, with their recipes.
   std::vector<size_t> misses;

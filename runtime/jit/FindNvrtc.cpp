@@ -26,7 +26,6 @@
 #include <glob.h>
 #include <link.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <map>

@@ -14,8 +14,6 @@
 #include "runtime/support/Log.h"
 #include "runtime/support/PerProcess.h"
 
-#include <fmt/format.h>
-
 #include <dlfcn.h>
 
 #include <atomic>

@@ -20,7 +20,6 @@
 #include "runtime/support/Sha256.h"
 #include "runtime/support/StagedFolder.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>

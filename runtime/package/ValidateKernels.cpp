@@ -19,7 +19,6 @@
 #include "runtime/support/JsonReader.h"
 
 #include <algorithm>
-#include <map>
 
 using namespace moec;
 using Kind = ArgumentField::Kind;

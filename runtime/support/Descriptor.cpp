@@ -19,7 +19,6 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <memory>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -14,8 +14,6 @@
 
 #include <charconv>
 #include <cstdlib>
-#include <fmt/format.h>
-
 using namespace moec;
 
 std::string moec::envString(EnvName name) {

@@ -91,6 +91,19 @@ public:
   void expected(std::string_view key, std::string_view what);
   /// Records an error at `key` in the caller's words.
   void refuse(std::string_view key, std::string_view text);
+  /// The same of a text that fmt makes.
+  template <typename First, typename... Args>
+  void expected(std::string_view key, fmt::format_string<First, Args...> text,
+                First &&first, Args &&...args) {
+    expected(key, fmt::format(text, std::forward<First>(first),
+                              std::forward<Args>(args)...));
+  }
+  template <typename First, typename... Args>
+  void refuse(std::string_view key, fmt::format_string<First, Args...> text,
+              First &&first, Args &&...args) {
+    refuse(key, fmt::format(text, std::forward<First>(first),
+                            std::forward<Args>(args)...));
+  }
   /// Every key that was not asked for is an error; the first lists those that
   /// were.
   void refuseUnknown();

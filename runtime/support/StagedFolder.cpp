@@ -14,7 +14,6 @@
 #include "runtime/support/Files.h"
 #include "runtime/support/Log.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>

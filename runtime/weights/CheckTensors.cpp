@@ -14,7 +14,6 @@
 #include "runtime/weights/LoadWeights.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>

@@ -14,8 +14,6 @@
 
 #include "runtime/package/ElementTypes.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>

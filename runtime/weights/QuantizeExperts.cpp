@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/host/Parallel.h"
+#include "runtime/package/ElementTypes.h"
 #include "runtime/support/Threads.h"
 #include "runtime/weights/LoadWeights.h"
 
@@ -28,13 +29,8 @@ namespace {
 /// A type as safetensors spells it, of an element type with whole bytes; U8 of
 /// smaller ones.
 std::string_view typeOf(std::string_view element) {
-  constexpr std::string_view kTypes[] = {
-      "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2", "F8_E8M0", "I8"};
-  for (std::string_view type : kTypes)
-    if (conversionOf(type, element, false) == Conversion::Copy &&
-        storageOfType(type) == host::storageOf(element))
-      return type;
-  return "U8";
+  const ElementType *row = findElementType(element);
+  return row && row->bits >= 8 ? row->stored : "U8";
 }
 
 std::vector<float> floatsOf(const SourceMatrix &matrix) {

@@ -13,8 +13,6 @@
 
 #include "runtime/host/WeightRules.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 using namespace moec;

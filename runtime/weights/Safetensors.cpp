@@ -12,6 +12,7 @@
 
 #include "runtime/weights/Safetensors.h"
 
+#include "runtime/package/ElementTypes.h"
 #include "runtime/support/Descriptor.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Json.h"
@@ -22,6 +23,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fcntl.h>
+#include <ranges>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,11 +45,10 @@ struct Type {
   int64_t bits;
 };
 
-constexpr Type kTypes[] = {
-    {"F64", 64},    {"F32", 32}, {"F16", 16},    {"BF16", 16},   {"I64", 64},
-    {"I32", 32},    {"I16", 16}, {"I8", 8},      {"U64", 64},    {"U32", 32},
-    {"U16", 16},    {"U8", 8},   {"BOOL", 8},    {"F8_E4M3", 8}, {"F8_E5M2", 8},
-    {"F8_E8M0", 8}, {"F4", 4},   {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"C64", 64},
+/// Types that are no element type of ours.
+constexpr Type kOtherTypes[] = {
+    {"F64", 64}, {"U64", 64}, {"U32", 32}, {"U16", 16},
+    {"U8", 8},   {"BOOL", 8}, {"C64", 64},
 };
 
 /// Reads one header.
@@ -96,8 +97,11 @@ Result<StoredTensor> HeaderReader::tensor(const std::string &key,
   const int64_t bits = bitsOf(made.type);
   if (bits == 0) {
     std::string known;
-    for (const Type &row : kTypes)
-      known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
+    for (const ElementType &row : kElementTypes)
+      if (!row.stored.empty())
+        known += fmt::format("{}, ", row.stored);
+    const auto others = std::views::transform(kOtherTypes, &Type::name);
+    known += fmt::format("{}", fmt::join(others, ", "));
     return expected(key, "a dtype of " + known, shortJson(type));
   }
   bool fits = shape.is_array();
@@ -191,7 +195,9 @@ Result<StoredTensors> HeaderReader::read() {
 } // namespace
 
 int64_t weights::bitsOf(std::string_view type) {
-  for (const Type &row : kTypes)
+  if (const ElementType *row = elementTypeOfStored(type))
+    return row->bits;
+  for (const Type &row : kOtherTypes)
     if (row.name == type)
       return row.bits;
   return 0;

@@ -341,6 +341,69 @@ TEST(Quantization, KeysThatNobodyKnows) {
             "int4_w4a16 64 gptq");
 }
 
+/// The keys of all lines of a refusal.
+std::string keysOf(const std::string &message) {
+  std::string keys;
+  for (size_t at = 0; at < message.size();) {
+    const size_t end = std::min(message.find('\n', at), message.size());
+    std::string line = message.substr(at, end - at);
+    EXPECT_TRUE(line.starts_with(kPath)) << line;
+    line.erase(0, kPath.size());
+    keys += (keys.empty() ? "" : " ") + line.substr(0, line.find(": "));
+    at = end + 1;
+  }
+  return keys;
+}
+
+TEST(Quantization, AllMistakesAreSaidAtOnce) {
+  const json stray = {{"hadamard_size", 64}, {"dequantize", true}};
+  EXPECT_EQ(keysOf(read(with(without(kFp8, "weight_block_size"),
+                             with(stray, {{"fmt", "e5m2"}})))),
+            "fmt dequantize weight_block_size hadamard_size");
+  EXPECT_EQ(keysOf(read(with(kGptq, {{"bits", 3},
+                                     {"group_size", 0},
+                                     {"act_bits", 8},
+                                     {"hadamard_size", 64}}))),
+            "bits group_size act_bits hadamard_size");
+  EXPECT_EQ(keysOf(read(
+                with(kGptq, {{"bits", 8}, {"sym", false}, {"group_size", 0}}))),
+            "sym group_size");
+  EXPECT_EQ(keysOf(read(with(kAwq, {{"bits", 8},
+                                    {"version", "gemv"},
+                                    {"backend", "llm-awq"},
+                                    {"group_size", 0}}))),
+            "version backend bits group_size");
+  EXPECT_EQ(keysOf(read({{"quant_method", "modelopt"},
+                         {"quant_algo", "FP7"},
+                         {"has_zero_point", true},
+                         {"hadamard_size", 64}})),
+            "quant_algo has_zero_point hadamard_size");
+  // No key can be judged of a method that nobody knows.
+  EXPECT_EQ(keysOf(read(with(stray, {{"quant_method", "bits"}}))),
+            "quant_method");
+  const json group = {{"targets", {"Linear"}},
+                      {"weights", {{"num_bits", 5}}},
+                      {"output_activations", {{"num_bits", 8}}}};
+  EXPECT_EQ(keysOf(read(with(stray, {{"quant_method", "compressed-tensors"},
+                                     {"format", "packed"},
+                                     {"config_groups", {{"one", group}}}}))),
+            "dequantize format config_groups.one.weights.num_bits "
+            "config_groups.one.output_activations hadamard_size");
+  EXPECT_EQ(keysOf(read(with(stray, {{"quant_method", "compressed-tensors"},
+                                     {"config_groups",
+                                      {{"one", {{"targets", 1}}},
+                                       {"two", {{"targets", 2}}}}}}))),
+            "dequantize config_groups.one.targets config_groups.two.targets "
+            "hadamard_size");
+  EXPECT_EQ(keysOf(read({{"quant_method", "quark"},
+                         {"hadamard_size", 64},
+                         {"global_quant_config",
+                          {{"bias", {{"dtype", "int8"}}},
+                           {"weight", {{"dtype", "int8"}}}}}})),
+            "global_quant_config.bias global_quant_config.weight.qscheme "
+            "global_quant_config.weight.symmetric hadamard_size");
+}
+
 TEST(Quantization, MeaningOfModules) {
   using M = ModuleMeaning;
   EXPECT_EQ(meaningOfModules("model.layers.3.mlp.experts").routed, M::All);

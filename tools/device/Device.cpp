@@ -11,8 +11,6 @@
 
 #include "tools/device/Device.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>

@@ -11,8 +11,6 @@
 
 #include "tools/moec-run/RunCase.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 

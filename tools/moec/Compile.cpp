@@ -29,10 +29,7 @@ public:
   Input() : context(makeRegistry(), mlir::MLIRContext::Threading::DISABLED) {}
 
   Result<void> read(const CommandOptions &options) {
-    auto imported = importFile(options.input, options.import, context, &words);
-    if (!imported)
-      return imported.takeError();
-    module = std::move(*imported);
+    module = TRY(importFile(options.input, options.import, context, &words));
     return {};
   }
 
@@ -41,9 +38,9 @@ public:
     // target-dependent phase on.
     if (phase > Phase::Layer && options.archs.empty() &&
         module->getOps<moe::ProgramOp>().empty())
-      return Error{ErrorCode::Refused,
-                   "expected --arch=NAME[,NAME...] (`moec list archs`) with an "
-                   "input that names no target, got none"};
+      return refused(
+          "expected --arch=NAME[,NAME...] (`moec list archs`) with an "
+          "input that names no target, got none");
     Result<void> done = lower(*module, phase, options);
     if (!done)
       return Error{done.error().code, inWords(done.error().message, words)};
@@ -86,47 +83,37 @@ Result<void> writeTexts(const std::string &folder,
     Result<std::vector<std::string>> inside = listFiles(folder);
     if (!isFolder(folder) || !inside || !inside->empty())
       return Error{ErrorCode::FileSystem,
-                   fmt::format("-o {}: expected a path that does not exist or "
-                               "an empty folder",
-                               folder)};
+                   "-o {}: expected a path that does not exist or "
+                   "an empty folder",
+                   folder};
   }
-  Result<StagedFolder> staged = StagedFolder::create(folder);
-  if (!staged)
-    return staged.takeError();
+  StagedFolder staged = TRY(StagedFolder::create(folder));
   for (const auto &[path, text] : texts) {
-    std::string file = joinPath(staged->path(), path);
-    if (Result<void> made = createFolders(parentFolder(file)); !made)
-      return made;
-    if (Result<void> written = writeFile(file, text); !written)
-      return written;
+    std::string file = joinPath(staged.path(), path);
+    TRY(createFolders(parentFolder(file)));
+    TRY(writeFile(file, text));
   }
-  return staged->publish();
+  return staged.publish();
 }
 
 Result<void> writeSources(Input &input, const CommandOptions &options) {
-  Result<PackageFiles> files = emit(input.get());
-  if (!files)
-    return files.takeError();
+  PackageFiles files = TRY(emit(input.get()));
   if (options.emit == Phase::Ptx) {
-    Result<std::map<std::string, std::string>> ptx = compileToPtx(*files);
-    if (!ptx)
-      return ptx.takeError();
-    return writeTexts(options.output, *ptx);
+    const auto ptx = TRY(compileToPtx(files));
+    return writeTexts(options.output, ptx);
   }
   // On the screen the generated text alone; in a folder with its headers, so
   // that it can be compiled there with -I include.
   std::map<std::string, std::string> texts;
-  for (const auto &[path, text] : files->files)
+  for (const auto &[path, text] : files.files)
     if (!options.output.empty() || path.ends_with(".cu"))
       texts[path] = text;
   return writeTexts(options.output, texts);
 }
 
 Result<void> writeCompiled(Input &input, const CommandOptions &options) {
-  Result<PackageFiles> files = makePackage(input.get(), options.compile);
-  if (!files)
-    return files.takeError();
-  const Manifest &manifest = files->manifest;
+  PackageFiles files = TRY(makePackage(input.get(), options.compile));
+  const Manifest &manifest = files.manifest;
   std::string folder =
       options.output.empty() ? manifest.name + ".moec" : options.output;
   std::string summary;
@@ -139,7 +126,7 @@ Result<void> writeCompiled(Input &input, const CommandOptions &options) {
                     folder, manifest.name, target.arch, target.variants.size(),
                     target.kernels.size(), cubins);
   }
-  return writePackage(std::move(*files), folder,
+  return writePackage(std::move(files), folder,
                       [&] { return writeOutput("", summary); });
 }
 
@@ -147,11 +134,9 @@ Result<void> writeCompiled(Input &input, const CommandOptions &options) {
 
 Result<void> moec::compiler::runCompile(const CommandOptions &options) {
   Input input;
-  if (Result<void> read = input.read(options); !read)
-    return read.takeError();
+  TRY(input.read(options));
   Phase last = std::min(options.emit, Phase::Scheduled);
-  if (Result<void> done = input.lowerTo(last, options.compile); !done)
-    return done.takeError();
+  TRY(input.lowerTo(last, options.compile));
   switch (options.emit) {
   case Phase::Cuda:
   case Phase::Ptx:
@@ -169,15 +154,10 @@ Result<void> moec::compiler::runCompile(const CommandOptions &options) {
 
 Result<void> moec::compiler::runExplain(const CommandOptions &options) {
   Input input;
-  if (Result<void> read = input.read(options); !read)
-    return read.takeError();
-  if (Result<void> done = input.lowerTo(Phase::Scheduled, options.compile);
-      !done)
-    return done.takeError();
-  Result<PackageFiles> files = emit(input.get());
-  if (!files)
-    return files.takeError();
-  nlohmann::ordered_json report = explainJson(input.get(), files->manifest);
+  TRY(input.read(options));
+  TRY(input.lowerTo(Phase::Scheduled, options.compile));
+  PackageFiles files = TRY(emit(input.get()));
+  nlohmann::ordered_json report = explainJson(input.get(), files.manifest);
   return writeOutput(options.output, options.json ? report.dump(2) + "\n"
                                                   : explainText(report));
 }

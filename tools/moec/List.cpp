@@ -33,8 +33,13 @@ struct Listing {
   std::vector<Row> rows;
 };
 
-std::string orDash(std::string_view text) {
-  return text.empty() ? "-" : std::string(text);
+/// The text of each cell; "-" of an empty one.
+template <typename... Cells> Row cells(const Cells &...cell) {
+  Row row = {fmt::format("{}", cell)...};
+  for (std::string &text : row)
+    if (text.empty())
+      text.push_back('-');
+  return row;
 }
 
 std::string operandText(const catalog::SchemeDescriptor &operand) {
@@ -53,70 +58,58 @@ std::string operandText(const catalog::SchemeDescriptor &operand) {
 std::vector<Listing> listings() {
   Listing schemes{"schemes", {"scheme", "a1", "a2", "w1", "w2"}, {}};
   for (const auto &row : catalog::kSchemes)
-    schemes.rows.push_back({std::string(row.name), operandText(row.a1),
-                            operandText(row.a2), operandText(row.w1),
-                            operandText(row.w2)});
+    schemes.rows.push_back(cells(row.name, operandText(row.a1),
+                                 operandText(row.a2), operandText(row.w1),
+                                 operandText(row.w2)));
 
   Listing routing{"routing", {"routing", "score", "select", "normalize"}, {}};
   for (const auto &row : catalog::kRoutingMethods)
-    routing.rows.push_back({std::string(row.name), std::string(row.score),
-                            std::string(row.select),
-                            std::string(row.normalize)});
+    routing.rows.push_back(
+        cells(row.name, row.score, row.select, row.normalize));
 
   Listing activations{
       "activations", {"activation", "function", "gated", "parameters"}, {}};
   for (const auto &row : catalog::kActivations)
-    activations.rows.push_back(
-        {std::string(row.name), std::string(row.function),
-         row.gated ? "yes" : "no", orDash(row.parameters)});
+    activations.rows.push_back(cells(row.name, row.function,
+                                     row.gated ? "yes" : "no", row.parameters));
 
   Listing engines{"engines", {"engine", "multiplies", "needs"}, {}};
   for (const auto &row : catalog::kEngines)
-    engines.rows.push_back({std::string(row.name), std::string(row.elements),
-                            orDash(row.features)});
+    engines.rows.push_back(cells(row.name, row.elements, row.features));
 
   Listing archs{
       "archs", {"arch", "serves", "shared memory", "gpu", "features"}, {}};
   for (const auto &row : catalog::kArchitectures)
-    archs.rows.push_back({std::string(row.name), std::string(row.compatibility),
-                          fmt::format("{} KiB", row.sharedPerBlock / 1024),
-                          orDash(row.gpu), orDash(row.features)});
+    archs.rows.push_back(cells(row.name, row.compatibility,
+                               fmt::format("{} KiB", row.sharedPerBlock / 1024),
+                               row.gpu, row.features));
 
   Listing gpus{"gpus", {"gpu", "arch", "SMs", "GB/s", "TFLOP/s", "source"}, {}};
   for (const auto &row : catalog::kGpus)
-    gpus.rows.push_back(
-        {std::string(row.name), std::string(row.arch),
-         fmt::format("{}", row.sms), fmt::format("{}", row.bandwidth),
-         fmt::format("{}", row.matmulRate), std::string(row.source)});
+    gpus.rows.push_back(cells(row.name, row.arch, row.sms, row.bandwidth,
+                              row.matmulRate, row.source));
 
   Listing backends{"backends",
                    {"backend", "engines", "few tokens", "format", "what it is"},
                    {}};
   for (const auto &row : catalog::kBackends)
-    backends.rows.push_back({std::string(row.name), std::string(row.engines),
-                             orDash(row.fewTokens), std::string(row.format),
-                             std::string(row.summary)});
+    backends.rows.push_back(
+        cells(row.name, row.engines, row.fewTokens, row.format, row.summary));
   return {schemes, routing, activations, engines, archs, gpus, backends};
 }
 
 std::string textOf(const Listing &listing) {
   std::vector<size_t> widths(listing.head.size(), 0);
-  auto measure = [&](const Row &row) {
+  std::vector<Row> rows = listing.rows;
+  rows.insert(rows.begin(), listing.head);
+  for (const Row &row : rows)
     for (size_t i = 0; i < row.size(); ++i)
       widths[i] = std::max(widths[i], row[i].size());
-  };
-  measure(listing.head);
-  for (const Row &row : listing.rows)
-    measure(row);
   std::string text;
-  auto print = [&](const Row &row) {
+  for (const Row &row : rows)
     for (size_t i = 0; i < row.size(); ++i)
       text += i + 1 == row.size() ? row[i] + "\n"
                                   : fmt::format("{:<{}}  ", row[i], widths[i]);
-  };
-  print(listing.head);
-  for (const Row &row : listing.rows)
-    print(row);
   return text;
 }
 

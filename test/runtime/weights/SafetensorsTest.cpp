@@ -80,7 +80,7 @@ TEST(Safetensors, Refused) {
             "data_offsets, got 7");
   EXPECT_TRUE(
       one(R"("dtype":"F7","shape":[2],"data_offsets":[0,8])")
-          .starts_with("in: tensor 'a': expected a dtype of F64, F32, F16"));
+          .starts_with("in: tensor 'a': expected a dtype of F32, F16, BF16"));
   EXPECT_EQ(one(R"("dtype":"F32","shape":[-2],"data_offsets":[0,8])"),
             "in: tensor 'a': expected a shape of whole numbers that fills "
             "whole bytes, got [-2]");
