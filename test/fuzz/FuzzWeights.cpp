@@ -53,7 +53,7 @@ static void load(WeightLoader &loader, const Value &value) {
     fuzz::requireRefusal(done.error());
 }
 
-/// What a valid manifest promises: known types, and no strides or one for each
+/// Whether a valid manifest may say it: known types, and no strides or one for each
 /// extent.
 static bool isValid(const Value &value) {
   return !value.elementTypes.empty() &&
