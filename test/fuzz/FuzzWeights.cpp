@@ -53,8 +53,8 @@ static void load(WeightLoader &loader, const Value &value) {
     fuzz::requireRefusal(done.error());
 }
 
-/// Whether a valid manifest may say it: known types, and no strides or one for each
-/// extent.
+/// Whether a valid manifest may say it: known types, and no strides or one for
+/// each extent.
 static bool isValid(const Value &value) {
   return !value.elementTypes.empty() &&
          (value.strides.empty() ||
