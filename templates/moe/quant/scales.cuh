@@ -76,6 +76,10 @@ template <class Config> struct ScaleLayout {
 struct NoScales {
   __device__ __forceinline__ void fetchRows() {}
   __device__ __forceinline__ float ofResult(int, int) const { return 1.0f; }
+  template <class Args, class Source>
+  __device__ __forceinline__ void fetchOwn(const Args &, int, int, Source) {}
+  template <class Fragment>
+  __device__ __forceinline__ void finish(Fragment &, unsigned, int, int) {}
 };
 
 /// The type of scales: f32 for a Config that names none.

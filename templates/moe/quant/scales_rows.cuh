@@ -17,6 +17,7 @@
 #include "moe/core/ptx.cuh"
 #include "moe/core/types.cuh"
 #include "moe/quant/scales.cuh"
+#include "moe/quant/scales_swapped.cuh"
 
 namespace moe {
 
@@ -33,7 +34,7 @@ template <class Config, class Fragment> struct RowScales {
 
   /// rhsScales: of all experts; firstN: of the tile.
   __device__ __forceinline__ RowScales(const float *rhsScales, int expert,
-                                       int firstN)
+                                       int firstN, const Fragment &)
       : rhs(rhsScales), rhsAt(unsigned(expert * Layout::kPerExpert +
                                        Layout::rhsIndex(firstN))) {}
 
@@ -46,7 +47,7 @@ template <class Config, class Fragment> struct RowScales {
       next[1] = from[Layout::kToUp];
   }
   /// The scales that were asked for are now those of the weights.
-  __device__ __forceinline__ void nextWeights() {
+  __device__ __forceinline__ void nextWeights(int) {
 #pragma unroll
     for (int part = 0; part < kParts; ++part)
       rhsScale[part] = next[part];
@@ -55,6 +56,7 @@ template <class Config, class Fragment> struct RowScales {
   /// All sums of a piece take their scales at a time.
   static constexpr int kChunk = Fragment::kPieceSize;
   static constexpr int kChunks = 1;
+  static constexpr int kAhead = 1, kReleased = 0;
   struct OfTokens {
     float scales[2];
   };
@@ -80,6 +82,26 @@ template <class Config, class Fragment> struct RowScales {
     int part = kParts == 2 && !Fragment::isGate(i) ? 1 : 0;
     return of.scales[i % 4 / 2] * rhsScale[part];
   }
+
+  /// No scale is of a whole row or column.
+  template <class Args, class Source>
+  __device__ __forceinline__ void fetchOwn(const Args &, int, int, Source) {}
+  __device__ __forceinline__ void finish(Fragment &, unsigned, int, int) {}
 };
+
+/// The scales of a worker's sums, of a tile from firstN on.
+template <class Config, class Fragment>
+__device__ __forceinline__ auto
+partialScalesOf(const typename Config::Args &args, int expert, int firstN,
+         const Fragment &fragment) {
+  if constexpr (!ScaleLayout<Config>::kScaled)
+    return NoScales();
+  else if constexpr (Fragment::kSwapped)
+    return SwappedScales<Config, Fragment>(args.rhs_scale, expert, firstN,
+                                           fragment);
+  else
+    return RowScales<Config, Fragment>(args.rhs_scale, expert, firstN,
+                                       fragment);
+}
 
 } // namespace moe

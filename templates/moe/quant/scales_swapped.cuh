@@ -72,11 +72,12 @@ template <class Config, class Fragment> struct SwappedScales {
     }
   }
 
-  /// Begins to read the scales of whole tokens. lhs: of all; source(r): which
-  /// row of lhs is token r of the tile.
-  template <class Source>
-  __device__ __forceinline__ void fetchOwn(const float *lhs, int thread,
+  /// Begins to read the scales of whole tokens. source(r): which row of lhs is
+  /// token r of the tile.
+  template <class Args, class Source>
+  __device__ __forceinline__ void fetchOwn(const Args &args, int thread,
                                            int rows, Source source) {
+    const float *lhs = args.lhs_scale;
     if constexpr (kOfTokens) {
 #pragma unroll
       for (int j = 0; j < kOwn; ++j) {
@@ -100,7 +101,7 @@ template <class Config, class Fragment> struct SwappedScales {
   }
 
   /// The scales that were asked for are now those of the weights.
-  __device__ __forceinline__ void nextWeights() {
+  __device__ __forceinline__ void nextWeights(int) {
     if constexpr (Layout::kByGroup) {
       rhsScale[0] = next[0];
       rhsScale[1] = next[kParts - 1];
@@ -128,6 +129,9 @@ template <class Config, class Fragment> struct SwappedScales {
                                     ? 16
                                     : 8;
   static constexpr int kChunks = Fragment::kPieceSize / kChunk;
+  /// Chunks that are read ahead, and the one at which all are read.
+  static constexpr int kAhead = 1;
+  static constexpr int kReleased = maximum(kChunks - 2, 0);
 
   /// The tokens' scales of a group, of kChunk sums.
   struct OfTokens {

@@ -252,7 +252,7 @@ template <class Config> struct StationaryCta {
       if constexpr (ScaleLayout<Config>::kScaled && !S::kStagesScales) {
         SwappedScales<Config, decltype(worker)> scales(
             cta.args.rhs_scale, at.expert, firstN, worker);
-        scales.fetchOwn(cta.args.lhs_scale, thread, at.rows,
+        scales.fetchOwn(cta.args, thread, at.rows,
                         [&](int r) { return at.firstRow + r; });
         multiply(worker);
         scales.finish(worker, staging(), 1 + warpgroup, thread);
