@@ -63,7 +63,6 @@ struct Promote {
                                              Ring &ring, SplitSteps steps) {
     constexpr bool kTurns = Operands::kTakesTurns && Worker::kPieceSize >= 32;
     constexpr int kLast = Worker::kPieces - 1;
-    scales.fetchWeights(steps.first);
 #pragma unroll 1
     for (int k = steps.first; k < steps.end; ++k) {
       operands.await(ring);

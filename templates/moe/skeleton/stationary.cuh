@@ -251,7 +251,7 @@ template <class Config> struct StationaryCta {
       // Scales of whole rows are on their way meanwhile.
       if constexpr (ScaleLayout<Config>::kScaled && !S::kStagesScales) {
         SwappedScales<Config, decltype(worker)> scales(
-            cta.args.rhs_scale, at.expert, firstN, worker);
+            cta.args, at.expert, firstN, worker, {cta.args, 0, 0});
         scales.fetchOwn(cta.args, thread, at.rows,
                         [&](int r) { return at.firstRow + r; });
         multiply(worker);

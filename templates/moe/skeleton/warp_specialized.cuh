@@ -172,6 +172,7 @@ template <class Config> struct WarpSpecialized {
     Index &ring;
     float inverse; ///< see inverseOfScale
     int thread, warpgroup;
+    const GroupScales<Config> &weightScales; ///< of the first step
     bool stores = true; ///< false for the second CTA of a split tile
 
     template <int kTokens> __device__ __forceinline__ void run() {
@@ -190,7 +191,8 @@ template <class Config> struct WarpSpecialized {
         passOver(operands);
         return;
       }
-      auto scales = partialScalesOf<Config>(args, tile.expert, tile.firstN, worker);
+      auto scales = scalesOf<Config>(args, tile.expert, tile.firstN, worker,
+                                     weightScales);
       scales.fetchOwn(args, thread, tile.rows,
                       [&](int r) { return cta.tiles.source(tile, r); });
       mainloopOf<typename Config::Mma>().run(worker, scales, operands, ring,
@@ -304,7 +306,14 @@ template <class Config> struct WarpSpecialized {
       bool stores = true;
 #pragma unroll 1
       do {
-        Consumer consumer{*this, tile, ring, inverse, thread, warpgroup};
+        using Worker = typename Config::Mma::template Worker<Schedule::kTileM>;
+        int row = kSwapped ? Worker::rowOfThread(warpgroup * 128 + thread) : 0;
+        // Before the branches of withTokens, of which each would compute it.
+        GroupScales<Config> weightScales(tiles.args, tile.expert,
+                                         tile.firstN + row);
+        weightScales.fetch(tiles.steps(tile).first);
+        Consumer consumer{*this,  tile,      ring,        inverse,
+                          thread, warpgroup, weightScales};
         if constexpr (kSwapped)
           withTokens<Schedule::kTileM>(tile.rows, consumer);
         else
