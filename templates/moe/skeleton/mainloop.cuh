@@ -88,6 +88,8 @@ struct Promote {
         }
         ptx::waitForMultiplies<0>();
         worker.finish();
+        if (Scales::kReleased < 0 && piece == kLast)
+          operands.giveBack(ring.stage);
 #pragma unroll
         for (int chunk = 0; chunk < Scales::kChunks; ++chunk) {
           if (chunk + Scales::kAhead < Scales::kChunks)
