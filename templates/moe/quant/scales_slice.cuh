@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The scales of a Fragment of swapped operands of which the tokens stay in shared
-// memory, and whose weights have one scale for all rows of a stage. Those of whole
-// rows and columns are as scales_swapped.cuh has them.
+// The scales of a Fragment of swapped operands of which the tokens stay in
+// shared memory, and whose weights have one scale for all rows of a stage.
+// Those of whole rows and columns are as scales_swapped.cuh has them.
 //
 //===----------------------------------------------------------------------===//
 

@@ -49,9 +49,9 @@ template <class Config, class Fragment> struct SwappedScales {
 
   /// firstN: of the tile.
   template <class Args>
-  __device__ __forceinline__
-  SwappedScales(const Args &args, int expert, int firstN,
-                const Fragment &fragment, const GroupScales<Config> &weights)
+  __device__ __forceinline__ SwappedScales(const Args &args, int expert,
+                                           int firstN, const Fragment &fragment,
+                                           const GroupScales<Config> &weights)
       : weights(weights) {
     if constexpr (!Layout::kByGroup) {
       const float *ofExpert =

@@ -9,10 +9,9 @@
 // step lies and whose turn it is:
 //   kTakesTurns        two warpgroups multiply in turn (warpgroup: which one)
 //   await(ring)        returns when the stage is filled
-//   rows(k, stage)     shared address of the warpgroup's rows of the instruction
-//   columns(k, stage)  of the columns
-//   scales(k, stage)   of the tokens' scales
-//   giveBack(stage)    this warpgroup is done with the stage
+//   rows(k, stage)     shared address of the warpgroup's rows of the
+//   instruction columns(k, stage)  of the columns scales(k, stage)   of the
+//   tokens' scales giveBack(stage)    this warpgroup is done with the stage
 // A loop is chosen by the engine; it gets the scales of partial sums, and those
 // that multiply none do nothing.
 //

@@ -36,7 +36,8 @@ template <class Config> struct StationaryExchange {
   /// In this CTA: a slice is stored, is stored by all, is summed; and its
   /// buffer is summed by all.
   __device__ __forceinline__ unsigned local(int what, int buffer) const {
-    return ring().full(2 * Schedule::kStages + what * Schedule::kBuffers + buffer);
+    return ring().full(2 * Schedule::kStages + what * Schedule::kBuffers +
+                       buffer);
   }
   enum { kStored, kReady, kSummed, kFree };
   __device__ __forceinline__ int *tilesDone(int buffer) const {
@@ -62,11 +63,9 @@ template <class Config> struct StationaryExchange {
     }
 #pragma unroll 1
     for (int buffer = 0; buffer < Schedule::kBuffers; ++buffer) {
-      ptx::initializeBarrier(local(kStored, buffer),
-                             S::kConsumers / 32);
+      ptx::initializeBarrier(local(kStored, buffer), S::kConsumers / 32);
       ptx::initializeBarrier(local(kReady, buffer), 1);
-      ptx::initializeBarrier(local(kSummed, buffer),
-                             S::kSumThreads / 32);
+      ptx::initializeBarrier(local(kSummed, buffer), S::kSumThreads / 32);
       ptx::initializeBarrier(local(kFree, buffer), 1);
     }
     ptx::publishBarriers();

@@ -55,7 +55,8 @@ sumSlices(const StationaryExchange<Config> &cta) {
   for (int slice = 0; slice < S::kSlices; ++slice) {
     int buffer = slice % Config::Schedule::kBuffers,
         uses = slice / Config::Schedule::kBuffers;
-    ptx::waitForBarrier(cta.local(Exchange::kReady, buffer), unsigned(uses & 1));
+    ptx::waitForBarrier(cta.local(Exchange::kReady, buffer),
+                        unsigned(uses & 1));
     const Result *partials =
         args.partials + (long long)buffer * args.tokens * kPairs * S::kSlice;
 #pragma unroll 1
@@ -70,9 +71,8 @@ sumSlices(const StationaryExchange<Config> &cta) {
 #pragma unroll
         for (int k = 0; k < kBatch; ++k) {
           bool exists = kPairs % kBatch == 0 || begin + k < kPairs;
-          int row = exists
-                        ? int(ptx::loadShared(own + unsigned(begin + k) * 8))
-                        : -1;
+          int row =
+              exists ? int(ptx::loadShared(own + unsigned(begin + k) * 8)) : -1;
           have |= unsigned(row >= 0) << k;
           const Result *source =
               partials + unsigned(row) * unsigned(S::kSlice) + column;
@@ -127,8 +127,8 @@ __device__ __forceinline__ void refuse(const typename Config::Args &args) {
        token += int(gridDim.x))
 #pragma unroll 1
     for (int i = int(threadIdx.x); i < kVectors; i += Config::kThreads)
-      reinterpret_cast<Vector16 *>(
-          args.out)[(long long)token * kVectors + i] = words;
+      reinterpret_cast<Vector16 *>(args.out)[(long long)token * kVectors + i] =
+          words;
 }
 
 } // namespace moe::detail

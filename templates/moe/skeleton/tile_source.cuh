@@ -197,7 +197,8 @@ template <class Config> struct TileCursor {
   /// of the tile before it.
   __device__ __forceinline__ void handOver(int next, int turn, int k, int first,
                                            unsigned count) const {
-    if (isHere && turn == 0 && k == first + minimum(2, S::kTiles / S::kSplit - 1))
+    if (isHere && turn == 0 &&
+        k == first + minimum(2, S::kTiles / S::kSplit - 1))
       tiles.publish(next, rowTiles, count);
   }
 };

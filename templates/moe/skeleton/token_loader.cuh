@@ -28,8 +28,8 @@ namespace moe {
 namespace detail {
 
 /// Every thread has the places of all rows that it copies. Members, as of
-/// HandedRows: the steps of k of the tile begin, one ends, the place of a pass's
-/// row (of kBatch passes at a time), and the copy of a pass.
+/// HandedRows: the steps of k of the tile begin, one ends, the place of a
+/// pass's row (of kBatch passes at a time), and the copy of a pass.
 template <class Config> struct OwnRows {
   using S = Specialized<Config>;
   static constexpr int kBatch = S::kPasses;
@@ -44,8 +44,9 @@ template <class Config> struct OwnRows {
 #pragma unroll
     for (int j = 0; j < S::kPasses; ++j) {
       int r = row + j * S::kRowsPerPass;
-      held[j] = unsigned(tiles.source(tile, r < tile.rows ? r : 0)) * rowChunks +
-                unsigned(chunk);
+      held[j] =
+          unsigned(tiles.source(tile, r < tile.rows ? r : 0)) * rowChunks +
+          unsigned(chunk);
     }
   }
   __device__ __forceinline__ void beginSteps(const void *all, int first) {
@@ -78,8 +79,8 @@ template <class Config> struct HandedRows {
                                         int chunk, unsigned rowChunks)
       : row(row), chunk(chunk), rowChunks(rowChunks) {
     int lane = int(threadIdx.x) % 32;
-    int heldRow = lane / 4 * S::kRowsPerPass + int(threadIdx.x) / 32 * 4 +
-                  lane % 4;
+    int heldRow =
+        lane / 4 * S::kRowsPerPass + int(threadIdx.x) / 32 * 4 + lane % 4;
 #pragma unroll
     for (int j = 0; j < kHeld; ++j) {
       int r = heldRow + j * 8 * S::kRowsPerPass;
@@ -130,8 +131,9 @@ template <class Config> struct TokenLoader {
   using Schedule = typename Config::Schedule;
   using Input = typename Config::Input;
   using S = Specialized<Config>;
-  using Rows = typename detail::RowsOfThread<
-      Config, (Schedule::kProducerRegisters >= 48)>::Type;
+  using Rows =
+      typename detail::RowsOfThread<Config,
+                                    (Schedule::kProducerRegisters >= 48)>::Type;
 
   const TileSource<Config> &tiles;
   const SlotTile &tile;
@@ -140,9 +142,9 @@ template <class Config> struct TokenLoader {
   unsigned scaleRow[S::kScaleRows];
   int passes = 0; ///< that copy as many tokens as are multiplied
   /// Passes come so many at a time.
-  static constexpr int kAlike =
-      Schedule::kTileM % kFewestTokens == 0 ? kFewestTokens / S::kRowsPerPass
-                                            : 1;
+  static constexpr int kAlike = Schedule::kTileM % kFewestTokens == 0
+                                    ? kFewestTokens / S::kRowsPerPass
+                                    : 1;
 
   struct Counter {
     int &passes;
@@ -200,10 +202,9 @@ template <class Config> struct TokenLoader {
       for (int i = 0; i < Rows::kBatch; ++i) {
         if ((first + i) % kAlike == 0 && first + i >= passes)
           break;
-        rows.copy(
-            tiles.args.lhs, tile,
-            to + unsigned((first + i) * S::kRowsPerPass * S::kRowBytes),
-            from[i], first + i, k, inK);
+        rows.copy(tiles.args.lhs, tile,
+                  to + unsigned((first + i) * S::kRowsPerPass * S::kRowBytes),
+                  from[i], first + i, k, inK);
       }
     }
     if constexpr (S::kStagesScales)

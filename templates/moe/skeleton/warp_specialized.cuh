@@ -255,7 +255,8 @@ template <class Config> struct WarpSpecialized {
             staging, warpgroup * 128 + thread, tile.rows, group,
             cta.tiles.args.data + (long long)tile.firstRow * G::kColumns +
                 group * 128,
-            cta.tiles.args.scale + (long long)tile.firstRow * G::kGroups + group);
+            cta.tiles.args.scale + (long long)tile.firstRow * G::kGroups +
+                group);
       } else {
         auto *result =
             storedResult<Config>(cta.tiles.args) +
@@ -339,8 +340,8 @@ __device__ __forceinline__ void
 warpSpecialized(const typename Config::Args &args, unsigned shared) {
   using S = Specialized<Config>;
   using Schedule = typename Config::Schedule;
-  detail::WarpSpecialized<Config> cta{
-      {args, shared, {shared + S::kBarriers}}, {args}};
+  detail::WarpSpecialized<Config> cta{{args, shared, {shared + S::kBarriers}},
+                                      {args}};
   if (threadIdx.x == 0) {
     cta.weights.prefetch();
     cta.tiles.barriers.initialize();

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // What brings the weights of a stage of the ring: boxes of a tensor map by the
-// copy engine. One thread does. A loader says the bytes that arrive at a stage's
-// barrier, and copies; what lies outside of the weights is zeros.
+// copy engine. One thread does. A loader says the bytes that arrive at a
+// stage's barrier, and copies; what lies outside of the weights is zeros.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,9 @@ template <class Config> struct TensorMapWeights {
   static constexpr int kBytes = Schedule::kTileN * Config::Mma::kRowBytes;
   const typename Config::Args &args;
 
-  __device__ __forceinline__ void prefetch() const { ptx::prefetchMap(&args.rhs); }
+  __device__ __forceinline__ void prefetch() const {
+    ptx::prefetchMap(&args.rhs);
+  }
 
   /// Begins to copy step k of an expert's rows from firstN on. once: nobody
   /// reads them a second time.
