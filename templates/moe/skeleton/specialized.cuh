@@ -15,9 +15,7 @@
 #include "moe/core/ptx_async.cuh"
 #include "moe/core/swizzle.cuh"
 #include "moe/core/types.cuh"
-#include "moe/epilogue/quantize_groups.cuh"
-#include "moe/epilogue/store_rows.cuh"
-#include "moe/epilogue/store_swapped.cuh"
+#include "moe/epilogue/warpgroup.cuh"
 #include "moe/quant/scales.cuh"
 #include "moe/skeleton/ring.cuh"
 #include "moe/skeleton/split.cuh"
@@ -41,12 +39,7 @@ template <class Config> struct Specialized {
   static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
   static constexpr bool kTailK = Config::kK % Schedule::kTileK != 0;
   /// Weight tiles of kTileN rows that a CTA takes at a time.
-  static constexpr int kInTurn = [] {
-    if constexpr (quantizesGroups<Config>)
-      return GroupStaging<Config>::kTiles;
-    else
-      return 1;
-  }();
+  static constexpr int kInTurn = WarpgroupEpilogue<Config>::kInTurn;
   static constexpr int kTakenN = kInTurn * Schedule::kTileN;
   static constexpr int kColumnTiles = ceilDiv(Config::kN, kTakenN);
   /// CTAs of a cluster, which share the k of a tile where there are too few
@@ -61,14 +54,7 @@ template <class Config> struct Specialized {
   static constexpr int kPasses = Schedule::kTileM / kRowsPerPass;
 
   static constexpr int kStaging = Schedule::kStages * kStageBytes;
-  static constexpr int kSlots = kStaging + [] {
-    if constexpr (quantizesGroups<Config>)
-      return GroupStaging<Config>::kBytes;
-    else if constexpr (Mma::kSwapped)
-      return kGroups * SwappedStaging<Config>::kBytes;
-    else
-      return RowStaging<Config>::kBytes;
-  }();
+  static constexpr int kSlots = kStaging + WarpgroupEpilogue<Config>::kBytes;
   /// Scales of the tokens of each stage, where they change along k.
   static constexpr bool kStagesScales = ScaleLayout<Config>::kByGroup;
   /// Arrivals that give a stage back: of each warp, or of each thread where all

@@ -86,9 +86,9 @@ fetchRows(const StationaryExchange<Config> &cta) {
         at = cta.segment(++index);
       bool valid = row - at.place < at.rows;
       long long source = at.firstRow + row - at.place;
-      ptx::copy4(cta.shared + S::kScales + unsigned(group * S::kRows + row) * 4,
-                 args.lhs_scale + (valid ? source * S::kGroups + group : 0),
-                 valid);
+      ptx::copySmall<true, 4>(
+          cta.shared + S::kScales + unsigned(group * S::kRows + row) * 4,
+          args.lhs_scale + (valid ? source * S::kGroups + group : 0), valid);
     }
   }
 }
@@ -124,10 +124,11 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
                                     firstN, walk.k, at.expert, full, once);
     if constexpr (S::kStagesScales) {
       using Scales = ScaleLayout<Config>;
-      ptx::copy4(shared + S::kStageScales + unsigned(stage) * 4,
-                 args.rhs_scale + (long long)at.expert * Scales::kPerExpert +
-                     Scales::rhsIndex(firstN) + walk.k,
-                 true);
+      ptx::copySmall<true, 4>(shared + S::kStageScales + unsigned(stage) * 4,
+                              args.rhs_scale +
+                                  (long long)at.expert * Scales::kPerExpert +
+                                  Scales::rhsIndex(firstN) + walk.k,
+                              true);
       ptx::arriveAfterCopies(full);
     }
     if (++walk.k == S::kTiles) {

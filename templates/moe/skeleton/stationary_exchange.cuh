@@ -15,7 +15,6 @@
 
 #include "moe/core/ptx.cuh"
 #include "moe/core/ptx_async.cuh"
-#include "moe/core/ptx_grid.cuh"
 #include "moe/skeleton/ring.cuh"
 #include "moe/skeleton/stationary_layout.cuh"
 #include "moe/skeleton/stationary_rows.cuh"
@@ -71,6 +70,12 @@ template <class Config> struct StationaryExchange {
     ptx::publishBarriers();
   }
 
+  /// Waits until all CTAs have counted their turn.
+  static __device__ __forceinline__ void awaitAll(const int *counter,
+                                                  int uses) {
+    ptx::waitForCount<40>(counter, (uses + 1) * int(gridDim.x),
+                          "all CTAs signal in time");
+  }
   /// One thread: this CTA has stored a slice.
   __device__ __forceinline__ void tellStored() const {
 #pragma unroll 1
@@ -78,7 +83,8 @@ template <class Config> struct StationaryExchange {
       int buffer = slice % Schedule::kBuffers,
           uses = slice / Schedule::kBuffers;
       ptx::waitForBarrier(local(kStored, buffer), unsigned(uses & 1));
-      ptx::signal(tilesDone(buffer));
+      ptx::fenceCount();
+      ptx::countUp(tilesDone(buffer));
     }
   }
   /// One thread: all have stored it.
@@ -87,7 +93,7 @@ template <class Config> struct StationaryExchange {
     for (int slice = 0; slice < S::kSlices; ++slice) {
       int buffer = slice % Schedule::kBuffers,
           uses = slice / Schedule::kBuffers;
-      ptx::awaitSignals(tilesDone(buffer), (uses + 1) * int(gridDim.x));
+      awaitAll(tilesDone(buffer), uses);
       ptx::arrive(local(kReady, buffer));
     }
   }
@@ -98,8 +104,9 @@ template <class Config> struct StationaryExchange {
       int buffer = slice % Schedule::kBuffers,
           uses = slice / Schedule::kBuffers;
       ptx::waitForBarrier(local(kSummed, buffer), unsigned(uses & 1));
-      ptx::signal(sumsDone(buffer));
-      ptx::awaitSignals(sumsDone(buffer), (uses + 1) * int(gridDim.x));
+      ptx::fenceCount();
+      ptx::countUp(sumsDone(buffer));
+      awaitAll(sumsDone(buffer), uses);
       ptx::arrive(local(kFree, buffer));
     }
   }

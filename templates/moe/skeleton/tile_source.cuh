@@ -118,7 +118,8 @@ template <class Config> struct TileSource {
     if (Config::kAwaited == 0 || tile.isThere)
       return;
     if (threadIdx.x % 32 == 0)
-      ptx::waitForCount(&args.tiles[tile.index].w, Config::kAwaited);
+      ptx::waitForCount<64>(&args.tiles[tile.index].w, Config::kAwaited,
+                            "a row tile's counter is reached in time");
     __syncwarp();
   }
 
@@ -160,7 +161,7 @@ template <class Config> struct TileSource {
                              : ptx::loadFresh(args.tiles + at.m);
       bool isThere = Config::kAwaited > 0 && tile.w >= Config::kAwaited;
       if (isThere)
-        ptx::fenceAfterCount();
+        ptx::fenceCount();
       SlotTile::put<S::kBeside>(words, tile, at.m, at.n * S::kTakenN, isThere,
                                 isSplit);
     }

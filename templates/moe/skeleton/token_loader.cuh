@@ -212,12 +212,12 @@ template <class Config> struct TokenLoader {
       for (int j = 0; j < S::kScaleRows; ++j) {
         int token = int(threadIdx.x) + j * S::kProducers;
         if (token < Schedule::kTileM)
-          ptx::copy4(tiles.shared + S::kScales +
-                         unsigned(stage * S::kScaleBytes) +
-                         (Config::Mma::kSwapped ? tokenScaleOffset(token)
-                                                : unsigned(token) * 4),
-                     tiles.args.lhs_scale + (scaleRow[j] + unsigned(k)),
-                     token < tile.rows);
+          ptx::copySmall<true, 4>(
+              tiles.shared + S::kScales + unsigned(stage * S::kScaleBytes) +
+                  (Config::Mma::kSwapped ? tokenScaleOffset(token)
+                                         : unsigned(token) * 4),
+              tiles.args.lhs_scale + (scaleRow[j] + unsigned(k)),
+              token < tile.rows);
       }
     ptx::arriveAfterCopies(tiles.barriers.full(stage));
     rows.advance();

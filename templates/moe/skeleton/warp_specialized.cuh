@@ -33,9 +33,7 @@
 #include "moe/core/ptx.cuh"
 #include "moe/core/ptx_async.cuh"
 #include "moe/core/types.cuh"
-#include "moe/epilogue/quantize_groups.cuh"
-#include "moe/epilogue/store_rows.cuh"
-#include "moe/epilogue/store_swapped.cuh"
+#include "moe/epilogue/warpgroup.cuh"
 #include "moe/quant/scales_rows.cuh"
 #include "moe/quant/scales_swapped.cuh"
 #include "moe/skeleton/mainloop.cuh"
@@ -54,6 +52,7 @@ template <class Config> struct WarpSpecialized {
   using Schedule = typename Config::Schedule;
   using Input = typename Config::Input;
   using S = Specialized<Config>;
+  using Epilogue = WarpgroupEpilogue<Config>;
   using Index = RingIndex<Schedule::kStages>;
   static constexpr bool kSwapped = Config::Mma::kSwapped;
 
@@ -201,7 +200,8 @@ template <class Config> struct WarpSpecialized {
         return;
       find();
       worker.place(thread, warpgroup);
-      scales.finish(worker, staging(), 1 + warpgroup, thread);
+      scales.finish(worker, Epilogue::scratch(shared + S::kStaging, warpgroup),
+                    1 + warpgroup, thread);
       if constexpr (Config::kBias)
         store(worker, args.bias + (long long)tile.expert * Config::kN);
       else
@@ -227,52 +227,19 @@ template <class Config> struct WarpSpecialized {
       return stores;
     }
 
-    /// The place where this warpgroup transposes its results.
-    __device__ __forceinline__ unsigned staging() const {
-      return cta.tiles.shared + S::kStaging +
-             unsigned(warpgroup * SwappedStaging<Config>::kBytes);
-    }
-
     template <class Worker, class Bias>
     __device__ __forceinline__ void store(const Worker &worker,
                                           const Bias *bias) {
-      auto activation = activationOf<Config>(cta.tiles.args, tile.expert);
-      if constexpr (quantizesGroups<Config>) {
-        using G = GroupStaging<Config>;
-        constexpr int kConsumers = 32 * Schedule::kConsumerWarps;
-        unsigned staging = cta.tiles.shared + S::kStaging;
-        int turn = tile.firstN / Schedule::kTileN % S::kInTurn;
-        // Nobody reads the group before this one any more.
-        if (turn == 0)
-          ptx::synchronize(1, kConsumers);
-        stageGroup<Config>(worker, staging, thread, warpgroup, tile.firstN,
-                           turn, bias, activation);
-        if (turn < S::kInTurn - 1)
-          return;
-        ptx::synchronize(1, kConsumers);
-        int group = tile.firstN / S::kTakenN;
-        storeGroup<Config, kConsumers>(
-            staging, warpgroup * 128 + thread, tile.rows, group,
-            cta.tiles.args.data + (long long)tile.firstRow * G::kColumns +
-                group * 128,
-            cta.tiles.args.scale + (long long)tile.firstRow * G::kGroups +
-                group);
-      } else {
-        auto *result =
-            storedResult<Config>(cta.tiles.args) +
-            (long long)tile.firstRow * SwappedStaging<Config>::kColumns;
-        if constexpr (!kSwapped)
-          storeRows<Config>(worker,
-                            cta.tiles.shared + S::kStaging +
-                                unsigned((warpgroup * 4 + thread / 32) *
-                                         RowStaging<Config>::kWarpBytes),
-                            thread % 32, tile.rows, tile.firstN, bias, result,
-                            activation);
-        else
-          storeSwapped<Config>(worker, staging(), 1 + warpgroup, thread,
-                               warpgroup, tile.rows, tile.firstN, bias, result,
-                               inverse, activation);
-      }
+      const Args &args = cta.tiles.args;
+      StoredTile at{cta.tiles.shared + S::kStaging,
+                    thread,
+                    warpgroup,
+                    tile.firstRow,
+                    tile.rows,
+                    tile.firstN,
+                    inverse};
+      Epilogue::store(worker, args, at, bias,
+                      activationOf<Config>(args, tile.expert));
     }
 
     /// Gives back the stages of a tile that has no rows for this warpgroup.
