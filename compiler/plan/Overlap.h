@@ -7,7 +7,7 @@
 //
 // The second of two persistent matmuls may begin while the first one ends: on
 // row tiles that it counts as stored (templates/moe/skeleton/
-// warp_specialized.cuh). Both are then live at a time.
+// tile_source.cuh). Both are then live at a time.
 //
 //===----------------------------------------------------------------------===//
 

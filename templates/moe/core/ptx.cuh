@@ -187,7 +187,7 @@ __device__ __forceinline__ void copy4(unsigned destination,
 /// completes with waitForCopies, or at once without kAsync and with 6 bytes.
 template <bool kAsync, int kBytes>
 __device__ __forceinline__ void copySmall(unsigned destination,
-                                          const char *source, bool valid) {
+                                          const void *source, bool valid) {
 #if __CUDA_ARCH__ >= 800
   if constexpr (kAsync && kBytes != 6) {
     int bytes = valid ? kBytes : 0;
@@ -201,11 +201,11 @@ __device__ __forceinline__ void copySmall(unsigned destination,
   unsigned words[2] = {};
   if (valid) {
     if constexpr (kBytes == 6) {
-      const auto *halves = reinterpret_cast<const unsigned short *>(source);
+      const auto *halves = static_cast<const unsigned short *>(source);
       words[0] = halves[0] | unsigned(halves[1]) << 16;
       words[1] = halves[2];
     } else {
-      const auto *from = reinterpret_cast<const unsigned *>(source);
+      const auto *from = static_cast<const unsigned *>(source);
       words[0] = from[0];
       if constexpr (kBytes == 8)
         words[1] = from[1];

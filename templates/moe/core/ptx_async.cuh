@@ -111,10 +111,13 @@ __device__ __forceinline__ void countUp(int *counter) {
 }
 
 /// Returns when the counter has reached `count`, and what was written before is
-/// seen.
+/// seen. what: that is waited for, as a deadline says it. A thread that has
+/// waited in vain sleeps for kNanoseconds.
+template <int kNanoseconds>
 __device__ __forceinline__ void waitForCount(const int *counter, int count,
+                                             const char *what,
                                              Waiter waiter = Waiter::here()) {
-  Deadline deadline("a row tile's counter is reached in time", waiter);
+  Deadline deadline(what, waiter);
   int value;
   while (true) {
     asm volatile("ld.acquire.gpu.global.b32 %0, [%1];"
@@ -124,7 +127,7 @@ __device__ __forceinline__ void waitForCount(const int *counter, int count,
     if (value >= count)
       break;
     deadline.check();
-    __nanosleep(64);
+    __nanosleep(kNanoseconds);
   }
 }
 
@@ -139,8 +142,8 @@ __device__ __forceinline__ int4 loadCounted(const int4 *pointer) {
 }
 
 /// After loadCounted that found a counter high enough: what was written before
-/// is seen.
-__device__ __forceinline__ void fenceAfterCount() {
+/// is seen. Before countUp: so is what this thread read.
+__device__ __forceinline__ void fenceCount() {
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 
@@ -190,16 +193,6 @@ __device__ __forceinline__ void copyBelow(unsigned destination,
                "bytes;}" ::"r"(destination),
                "l"(base), "r"(chunk), "r"(row), "r"(rows)
                : "memory");
-}
-
-/// Begins to copy 4 bytes, or zeros where not `valid`, by this thread.
-__device__ __forceinline__ void copy4(unsigned destination, const void *source,
-                                      bool valid) {
-  int bytes = valid ? 4 : 0;
-  asm volatile(
-      "cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(destination),
-      "l"(source), "r"(bytes)
-      : "memory");
 }
 
 /// Two neighbours in shared memory.

@@ -1,46 +1,18 @@
-//===- ptx_grid.cuh - signals between the CTAs of a grid --------*- C++ -*-===//
+//===- ptx_grid.cuh - copies of what is read once, or again -----*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Counters in global memory by which CTAs that are resident together wait for
-// each other, and the hints that keep in the second-level cache what is read
-// again. All of sm_90.
+// Hints that keep in the second-level cache what CTAs that are resident
+// together read again. All of sm_90.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
-#include "moe/core/deadline.cuh"
-
 namespace moe::ptx {
-
-/// Counts one more. What this thread wrote or read, and what it knows of others
-/// by a barrier of the CTA, comes before it for whoever sees the count.
-__device__ __forceinline__ void signal(int *counter) {
-  asm volatile("fence.acq_rel.gpu;\n\t"
-               "red.release.gpu.global.add.s32 [%0], 1;" ::"l"(counter)
-               : "memory");
-}
-
-/// Waits until the counter has reached `count`.
-__device__ __forceinline__ void awaitSignals(const int *counter, int count,
-                                             Waiter waiter = Waiter::here()) {
-  Deadline deadline("all CTAs signal in time", waiter);
-  int seen;
-  while (true) {
-    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];"
-                 : "=r"(seen)
-                 : "l"(counter)
-                 : "memory");
-    if (seen >= count)
-      break;
-    deadline.check();
-    __nanosleep(40);
-  }
-}
 
 /// As copyTile, of what nobody reads a second time.
 __device__ __forceinline__ void copyTileOnce(unsigned destination,

@@ -17,6 +17,7 @@
 
 #include "moe/core/ptx_async.cuh"
 #include "moe/core/types.cuh"
+#include "moe/epilogue/finished.cuh"
 #include "moe/epilogue/store_chunk.cuh"
 #include "moe/epilogue/store_swapped.cuh"
 #include "moe/math/scaling.cuh"
@@ -59,8 +60,8 @@ stageGroup(const Fragment &fragment, unsigned shared, int thread, int warpgroup,
   using Activation = typename Config::Activation;
   constexpr bool kGated = Activation::kGated;
   constexpr int kOwnColumns = Config::Mma::kRows / G::kParts;
-  SwappedValues<Config, Fragment, Bias> value(fragment, firstN, bias,
-                                              activation);
+  auto value = finishedOf<Fragment>(
+      activation, SwappedSums<Config, Fragment, Bias>(fragment, firstN, bias));
   int column = tile * G::kTileColumns + warpgroup * kOwnColumns +
                thread / 32 * (kOwnColumns / 4) + thread % 32 / 4;
   // Tokens that are a multiple of 8 apart, or a pair, swizzle alike.

@@ -16,6 +16,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/ptx.cuh"
 #include "moe/core/types.cuh"
+#include "moe/epilogue/finished.cuh"
 #include "moe/epilogue/store_chunk.cuh"
 #include "moe/epilogue/store_emulated.cuh"
 #include "moe/quant/scales.cuh"
@@ -68,12 +69,7 @@ storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
     }
     return value;
   };
-  auto finished = [&](int i) {
-    if constexpr (S::kGated)
-      return activation.apply(sum(i), sum(Fragment::partner(i)));
-    else
-      return activation.apply(sum(i));
-  };
+  auto finished = finishedOf<Fragment>(activation, sum);
 #pragma unroll
   for (int i = 0; i < Fragment::kSize; i += Fragment::kRun) {
     if (S::kGated && !Fragment::isGate(i))

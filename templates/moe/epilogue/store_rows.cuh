@@ -17,6 +17,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/ptx_async.cuh"
 #include "moe/core/types.cuh"
+#include "moe/epilogue/finished.cuh"
 #include "moe/quant/scales.cuh"
 
 namespace moe {
@@ -66,12 +67,7 @@ storeRows(const Fragment &fragment, unsigned shared, int lane, int rows,
     }
     return value;
   };
-  auto finished = [&](int i) {
-    if constexpr (S::kGated)
-      return activation.apply(sum(i), sum(Fragment::partner(i)));
-    else
-      return activation.apply(sum(i));
-  };
+  auto finished = finishedOf<Fragment>(activation, sum);
   unsigned own = shared + unsigned(lane / 4 * S::kRowBytes +
                                    lane % 4 * 2 * int(sizeof(Result)));
   constexpr int kChunks = S::kTileColumns / kPerVector<Result>;

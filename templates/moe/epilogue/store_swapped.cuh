@@ -17,6 +17,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/ptx_async.cuh"
 #include "moe/core/types.cuh"
+#include "moe/epilogue/finished.cuh"
 #include "moe/epilogue/store.cuh"
 
 namespace moe {
@@ -44,20 +45,17 @@ template <class Config> struct SwappedStaging {
                 "result rows must be whole 16-byte chunks");
 };
 
-/// The results of a thread's sums: bias and activation.
-template <class Config, class Fragment, class Bias> struct SwappedValues {
-  using Activation = typename Config::Activation;
+/// A thread's sums with their bias.
+template <class Config, class Fragment, class Bias> struct SwappedSums {
   const Fragment &fragment;
-  Activation activation;
   /// A thread's sums belong to two weight rows, 8 apart, of each 64.
   static constexpr int kAtoms = Config::Mma::kRows / 64;
   static constexpr int kAtomSize = Fragment::kSize / kAtoms;
   float biases[Config::kBias ? 2 * kAtoms : 1];
 
-  __device__ __forceinline__ SwappedValues(const Fragment &fragment, int firstN,
-                                           const Bias *bias,
-                                           const Activation &activation)
-      : fragment(fragment), activation(activation) {
+  __device__ __forceinline__ SwappedSums(const Fragment &fragment, int firstN,
+                                         const Bias *bias)
+      : fragment(fragment) {
     if constexpr (Config::kBias) {
 #pragma unroll
       for (int j = 0; j < 2 * kAtoms; ++j) {
@@ -68,17 +66,11 @@ template <class Config, class Fragment, class Bias> struct SwappedValues {
       }
     }
   }
-  __device__ __forceinline__ float sum(int i) const {
+  __device__ __forceinline__ float operator()(int i) const {
     if constexpr (Config::kBias)
       return fragment.value(i) + biases[i / kAtomSize * 2 + i % 4 / 2];
     else
       return fragment.value(i);
-  }
-  __device__ __forceinline__ float operator()(int i) const {
-    if constexpr (Activation::kGated)
-      return activation.apply(sum(i), sum(Fragment::partner(i)));
-    else
-      return activation.apply(sum(i));
   }
 };
 
@@ -101,8 +93,8 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
   constexpr int kChunks = S::kOwnColumns / kPerVector<Result>;
   int lane = thread % 32, warp = thread / 32;
 
-  SwappedValues<Config, Fragment, Bias> finished(fragment, firstN, bias,
-                                                 activation);
+  auto finished = finishedOf<Fragment>(
+      activation, SwappedSums<Config, Fragment, Bias>(fragment, firstN, bias));
   // The begin of this warp's columns in the staging tile, and the chunk that
   // this thread stores of every kRowsAtOnce-th token.
   unsigned own =

@@ -72,10 +72,51 @@ template <class Config> struct ScaleLayout {
   }
 };
 
+/// The weights' scales of a thread, of a group along k. next: of the group that
+/// was asked for, of a row and of the up row of a gate.
+template <class Config, bool kByGroup = ScaleLayout<Config>::kByGroup>
+struct GroupScales {
+  template <class Args>
+  __device__ __forceinline__ GroupScales(const Args &, int, int) {}
+  __device__ __forceinline__ void fetch(int) {}
+};
+template <class Config> struct GroupScales<Config, true> {
+  using Layout = ScaleLayout<Config>;
+  static constexpr int kParts = Layout::kParts;
+  const float *rhs; ///< all, and where this thread's begin
+  unsigned at;
+  float next[kParts];
+
+  /// weightRow: the thread's, a gate's if there are some. Rows that do not
+  /// exist take the scale of one that does.
+  template <class Args>
+  __device__ __forceinline__ GroupScales(const Args &args, int expert,
+                                         int weightRow)
+      : rhs(args.rhs_scale) {
+    constexpr int kLast =
+        Config::kN - 1 - (kParts == 2 ? Config::kInterleave : 0);
+    if constexpr (Config::Mma::kSwapped)
+      weightRow = minimum(weightRow, kLast);
+    at = unsigned(expert * Layout::kPerExpert + Layout::rhsIndex(weightRow));
+  }
+  /// Begins to read those of a group.
+  __device__ __forceinline__ void fetch(int group) {
+    const float *from = rhs + (at + unsigned(group));
+    next[0] = from[0];
+    // The up row of a gate lies in the same block of the other part.
+    if constexpr (kParts == 2)
+      next[1] = from[Layout::kToUp];
+  }
+};
+
 /// Operands without scales.
 struct NoScales {
   __device__ __forceinline__ void fetchRows() {}
   __device__ __forceinline__ float ofResult(int, int) const { return 1.0f; }
+  template <class Args, class Source>
+  __device__ __forceinline__ void fetchOwn(const Args &, int, int, Source) {}
+  template <class Fragment>
+  __device__ __forceinline__ void finish(Fragment &, unsigned, int, int) {}
 };
 
 /// The type of scales: f32 for a Config that names none.

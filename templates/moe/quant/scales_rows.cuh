@@ -17,6 +17,7 @@
 #include "moe/core/ptx.cuh"
 #include "moe/core/types.cuh"
 #include "moe/quant/scales.cuh"
+#include "moe/quant/scales_swapped.cuh"
 
 namespace moe {
 
@@ -27,34 +28,29 @@ template <class Config, class Fragment> struct RowScales {
                 "gates and one of ups");
   static constexpr int kParts = Layout::kParts;
   static constexpr int kProducers = 32 * Config::Schedule::kProducerWarps;
-  const float *rhs; ///< all, and where the tile's begin
-  unsigned rhsAt;
-  float rhsScale[kParts], next[kParts];
+  GroupScales<Config> weights;
+  float rhsScale[kParts];
 
-  /// rhsScales: of all experts; firstN: of the tile.
-  __device__ __forceinline__ RowScales(const float *rhsScales, int expert,
-                                       int firstN)
-      : rhs(rhsScales), rhsAt(unsigned(expert * Layout::kPerExpert +
-                                       Layout::rhsIndex(firstN))) {}
+  template <class Args>
+  __device__ __forceinline__ RowScales(const Args &, int, int, const Fragment &,
+                                       const GroupScales<Config> &weights)
+      : weights(weights) {}
 
   /// Begins to read the weights' scales of a group of 128 along k.
   __device__ __forceinline__ void fetchWeights(int group) {
-    const float *from = rhs + (rhsAt + unsigned(group));
-    next[0] = from[0];
-    // The up row of a gate lies in the same block of the other part.
-    if constexpr (kParts == 2)
-      next[1] = from[Layout::kToUp];
+    weights.fetch(group);
   }
   /// The scales that were asked for are now those of the weights.
-  __device__ __forceinline__ void nextWeights() {
+  __device__ __forceinline__ void nextWeights(int) {
 #pragma unroll
     for (int part = 0; part < kParts; ++part)
-      rhsScale[part] = next[part];
+      rhsScale[part] = weights.next[part];
   }
 
   /// All sums of a piece take their scales at a time.
   static constexpr int kChunk = Fragment::kPieceSize;
   static constexpr int kChunks = 1;
+  static constexpr int kAhead = 1, kReleased = 0;
   struct OfTokens {
     float scales[2];
   };
@@ -80,6 +76,26 @@ template <class Config, class Fragment> struct RowScales {
     int part = kParts == 2 && !Fragment::isGate(i) ? 1 : 0;
     return of.scales[i % 4 / 2] * rhsScale[part];
   }
+
+  /// No scale is of a whole row or column.
+  template <class Args, class Source>
+  __device__ __forceinline__ void fetchOwn(const Args &, int, int, Source) {}
+  __device__ __forceinline__ void finish(Fragment &, unsigned, int, int) {}
 };
+
+/// The scales of a worker's sums, of a tile from firstN on. weights: for which
+/// the first group was asked.
+template <class Config, class Fragment>
+__device__ __forceinline__ auto
+scalesOf(const typename Config::Args &args, int expert, int firstN,
+         const Fragment &fragment, const GroupScales<Config> &weights) {
+  if constexpr (!ScaleLayout<Config>::kScaled)
+    return NoScales();
+  else if constexpr (Fragment::kSwapped)
+    return SwappedScales<Config, Fragment>(args, expert, firstN, fragment,
+                                           weights);
+  else
+    return RowScales<Config, Fragment>(args, expert, firstN, fragment, weights);
+}
 
 } // namespace moe

@@ -43,26 +43,19 @@ template <class Config, class Fragment> struct SwappedScales {
   static constexpr int kWeights = Layout::kByGroup ? 2 : 2 * kAtoms;
   /// Token scales that a thread reads from global memory.
   static constexpr int kOwn = kOfTokens ? ceilDiv(kTokens, 128) : 1;
-  const float *rhs; ///< kByGroup: all, and where this thread's begin
-  unsigned rhsAt;
+  GroupScales<Config> weights;
   float rhsScale[kWeights];
-  float next[Layout::kByGroup ? kParts : 1];
   float own[kOwn];
 
-  /// rhsScales: of all experts; firstN: of the tile.
-  __device__ __forceinline__ SwappedScales(const float *rhsScales, int expert,
-                                           int firstN,
-                                           const Fragment &fragment) {
-    if constexpr (Layout::kByGroup) {
-      rhs = rhsScales;
-      // Rows that do not exist take the scale of one that does: of a gate.
-      constexpr int kLast =
-          Config::kN - 1 - (kParts == 2 ? Config::kInterleave : 0);
-      int n = minimum(firstN + fragment.row(0), kLast);
-      rhsAt = unsigned(expert * Layout::kPerExpert + Layout::rhsIndex(n));
-    } else {
+  /// firstN: of the tile.
+  template <class Args>
+  __device__ __forceinline__ SwappedScales(const Args &args, int expert,
+                                           int firstN, const Fragment &fragment,
+                                           const GroupScales<Config> &weights)
+      : weights(weights) {
+    if constexpr (!Layout::kByGroup) {
       const float *ofExpert =
-          rhsScales + (long long)expert * Layout::kPerExpert;
+          args.rhs_scale + (long long)expert * Layout::kPerExpert;
 #pragma unroll
       for (int j = 0; j < kWeights; ++j) {
         int n = minimum(firstN + fragment.row(j / 2 * kAtomSize + j % 2 * 2),
@@ -72,11 +65,12 @@ template <class Config, class Fragment> struct SwappedScales {
     }
   }
 
-  /// Begins to read the scales of whole tokens. lhs: of all; source(r): which
-  /// row of lhs is token r of the tile.
-  template <class Source>
-  __device__ __forceinline__ void fetchOwn(const float *lhs, int thread,
+  /// Begins to read the scales of whole tokens. source(r): which row of lhs is
+  /// token r of the tile.
+  template <class Args, class Source>
+  __device__ __forceinline__ void fetchOwn(const Args &args, int thread,
                                            int rows, Source source) {
+    const float *lhs = args.lhs_scale;
     if constexpr (kOfTokens) {
 #pragma unroll
       for (int j = 0; j < kOwn; ++j) {
@@ -90,20 +84,14 @@ template <class Config, class Fragment> struct SwappedScales {
 
   /// Begins to read the weights' scales of a group of 128 along k.
   __device__ __forceinline__ void fetchWeights(int group) {
-    if constexpr (Layout::kByGroup) {
-      const float *from = rhs + (rhsAt + unsigned(group));
-      next[0] = from[0];
-      // The up row of a gate lies in the same block of the other part.
-      if constexpr (kParts == 2)
-        next[1] = from[Layout::kToUp];
-    }
+    weights.fetch(group);
   }
 
   /// The scales that were asked for are now those of the weights.
-  __device__ __forceinline__ void nextWeights() {
+  __device__ __forceinline__ void nextWeights(int) {
     if constexpr (Layout::kByGroup) {
-      rhsScale[0] = next[0];
-      rhsScale[1] = next[kParts - 1];
+      rhsScale[0] = weights.next[0];
+      rhsScale[1] = weights.next[kParts - 1];
     }
   }
 
@@ -128,6 +116,9 @@ template <class Config, class Fragment> struct SwappedScales {
                                     ? 16
                                     : 8;
   static constexpr int kChunks = Fragment::kPieceSize / kChunk;
+  /// Chunks that are read ahead, and the one at which all are read.
+  static constexpr int kAhead = 1;
+  static constexpr int kReleased = maximum(kChunks - 2, 0);
 
   /// The tokens' scales of a group, of kChunk sums.
   struct OfTokens {

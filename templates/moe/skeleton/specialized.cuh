@@ -15,58 +15,12 @@
 #include "moe/core/ptx_async.cuh"
 #include "moe/core/swizzle.cuh"
 #include "moe/core/types.cuh"
-#include "moe/epilogue/quantize_groups.cuh"
-#include "moe/epilogue/store_rows.cuh"
-#include "moe/epilogue/store_swapped.cuh"
+#include "moe/epilogue/warpgroup.cuh"
 #include "moe/quant/scales.cuh"
+#include "moe/skeleton/ring.cuh"
 #include "moe/skeleton/split.cuh"
 
 namespace moe {
-
-/// A tile as it is handed around; no rows: there are no more tiles.
-struct SlotTile {
-  int expert, firstRow, rows, firstN;
-  int index;    ///< of the row tile in the list
-  bool isThere; ///< the predecessor is known to have written its rows
-  bool isSplit; ///< the CTAs of a cluster share its k
-  static constexpr int kExpertBits = 10, kRowBits = 16;
-
-  /// As the words of a slot say. isBeside: this matmul runs beside another, so
-  /// that the words say more. maySplit: of clusters that may share a tile.
-  template <bool isBeside, bool maySplit>
-  static __device__ __forceinline__ SlotTile of(const unsigned (&words)[4]) {
-    bool isSplit = maySplit && words[3] > kSplitBit - 1;
-    int firstN = int(maySplit ? words[3] & (kSplitBit - 1) : words[3]);
-    if constexpr (!isBeside)
-      return {int(words[0]), int(words[1]), int(words[2]), firstN, 0,
-              false,         isSplit};
-    constexpr unsigned kExperts = (1u << kExpertBits) - 1;
-    constexpr unsigned kRows = (1u << kRowBits) - 1;
-    return {int(words[0] & kExperts),
-            int(words[1]),
-            int(words[2] & kRows),
-            firstN,
-            int(words[0] >> kExpertBits),
-            words[2] > kRows,
-            isSplit};
-  }
-  static constexpr unsigned kSplitBit = 1u << 31; ///< of the fourth word
-
-  /// Sets the words that of() reads. listed: row tile `index` of the list.
-  template <bool isBeside>
-  static __device__ __forceinline__ void put(unsigned (&words)[4], int4 listed,
-                                             int index, int firstN,
-                                             bool isThere, bool isSplit) {
-    words[0] = unsigned(listed.x);
-    if constexpr (isBeside)
-      words[0] |= unsigned(index) << kExpertBits;
-    words[1] = unsigned(listed.y);
-    words[2] = unsigned(listed.z - listed.y);
-    if (isThere)
-      words[2] |= 1u << kRowBits;
-    words[3] = unsigned(firstN) | (isSplit ? kSplitBit : 0u);
-  }
-};
 
 /// The layout of shared memory for a Config.
 template <class Config> struct Specialized {
@@ -85,12 +39,7 @@ template <class Config> struct Specialized {
   static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
   static constexpr bool kTailK = Config::kK % Schedule::kTileK != 0;
   /// Weight tiles of kTileN rows that a CTA takes at a time.
-  static constexpr int kInTurn = [] {
-    if constexpr (quantizesGroups<Config>)
-      return GroupStaging<Config>::kTiles;
-    else
-      return 1;
-  }();
+  static constexpr int kInTurn = WarpgroupEpilogue<Config>::kInTurn;
   static constexpr int kTakenN = kInTurn * Schedule::kTileN;
   static constexpr int kColumnTiles = ceilDiv(Config::kN, kTakenN);
   /// CTAs of a cluster, which share the k of a tile where there are too few
@@ -105,14 +54,7 @@ template <class Config> struct Specialized {
   static constexpr int kPasses = Schedule::kTileM / kRowsPerPass;
 
   static constexpr int kStaging = Schedule::kStages * kStageBytes;
-  static constexpr int kSlots = kStaging + [] {
-    if constexpr (quantizesGroups<Config>)
-      return GroupStaging<Config>::kBytes;
-    else if constexpr (Mma::kSwapped)
-      return kGroups * SwappedStaging<Config>::kBytes;
-    else
-      return RowStaging<Config>::kBytes;
-  }();
+  static constexpr int kSlots = kStaging + WarpgroupEpilogue<Config>::kBytes;
   /// Scales of the tokens of each stage, where they change along k.
   static constexpr bool kStagesScales = ScaleLayout<Config>::kByGroup;
   /// Arrivals that give a stage back: of each warp, or of each thread where all
@@ -173,52 +115,28 @@ template <class Config> struct Specialized {
                 "rows must be whole 16-byte chunks");
   static_assert(Config::kCursor == 1 || Config::kCursor == 2,
                 "kCursor must be 1 or 2");
-  static_assert(Config::kExperts <= 1 << SlotTile::kExpertBits,
-                "an expert's number must fit its slot");
   static_assert(Config::kAwaited == 0 ||
                     (Config::kTilesEarly && !Config::kGather),
                 "the second of two matmuls alone runs beside the first");
 };
 
-/// A place in the ring, and the parity of its next phase; beside that, since
-/// registers are few, the number of tiles that were taken.
-template <int kStages> struct RingIndex {
-  int stage = 0;
-  unsigned state = 0;
-  __device__ __forceinline__ unsigned phase() const { return state & 1; }
-  __device__ __forceinline__ unsigned tiles() const { return state >> 1; }
-  __device__ __forceinline__ void countTile() { state += 2; }
-  __device__ __forceinline__ void advance() {
-    if (++stage == kStages) {
-      stage = 0;
-      state ^= 1;
-    }
-  }
-};
-
 /// Shared addresses of the barriers.
-template <class Config> struct Barriers {
+template <class Config>
+struct Barriers : RingBarriers<Config::Schedule::kStages> {
   static constexpr int kStages = Config::Schedule::kStages;
-  unsigned base;
-  __device__ __forceinline__ unsigned full(int stage) const {
-    return base + unsigned(stage) * 8;
-  }
-  __device__ __forceinline__ unsigned empty(int stage) const {
-    return base + unsigned(kStages + stage) * 8;
-  }
   __device__ __forceinline__ unsigned slotFull(int slot) const {
-    return base + unsigned(2 * kStages + slot) * 8;
+    return this->base + unsigned(2 * kStages + slot) * 8;
   }
   __device__ __forceinline__ unsigned slotEmpty(int slot) const {
-    return base + unsigned(2 * kStages + 2 + slot) * 8;
+    return this->base + unsigned(2 * kStages + 2 + slot) * 8;
   }
   /// By one thread, before all others pass a __syncthreads().
   __device__ __forceinline__ void initialize() const {
     using S = Specialized<Config>;
 #pragma unroll 1
     for (int stage = 0; stage < kStages; ++stage) {
-      ptx::initializeBarrier(full(stage), S::kProducers + 1);
-      ptx::initializeBarrier(empty(stage), S::kReleases);
+      ptx::initializeBarrier(this->full(stage), S::kProducers + 1);
+      ptx::initializeBarrier(this->empty(stage), S::kReleases);
     }
 #pragma unroll
     for (int slot = 0; slot < 2; ++slot) {
@@ -228,21 +146,5 @@ template <class Config> struct Barriers {
     ptx::publishBarriers();
   }
 };
-
-/// How many tokens the instruction multiplies for a tile of `rows`: a few
-/// sizes, so that a tile costs little more than its rows and a kernel compiles
-/// in about a second. Calls body.template run<kTokens>().
-template <int kTileM, int kTokens = 32, class Body>
-__device__ __forceinline__ void withTokens(int rows, Body &body) {
-  constexpr int kStep = kTokens == 64 && kTileM > 128 ? 64
-                        : kTokens < 192               ? 32
-                                                      : 64;
-  if constexpr (kTokens >= kTileM)
-    body.template run<kTileM>();
-  else if (rows <= kTokens)
-    body.template run<kTokens>();
-  else
-    withTokens<kTileM, kTokens + kStep>(rows, body);
-}
 
 } // namespace moe

@@ -1,0 +1,37 @@
+//===- finished.cuh - bias and activation of sums ---------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What every epilogue stores: the activation of a sum, or of a gate's and its
+// up's. How the sum comes by its bias and its scales is for the epilogue to
+// say.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+namespace moe {
+
+/// The result of each sum that is not an up value's. sum(i): sum i, scaled and
+/// with its bias.
+template <class Fragment, class Activation, class Sum> struct Finished {
+  const Activation &activation;
+  Sum sum;
+  __device__ __forceinline__ float operator()(int i) const {
+    if constexpr (Activation::kGated)
+      return activation.apply(sum(i), sum(Fragment::partner(i)));
+    else
+      return activation.apply(sum(i));
+  }
+};
+
+template <class Fragment, class Activation, class Sum>
+__device__ __forceinline__ auto finishedOf(const Activation &activation,
+                                           Sum sum) {
+  return Finished<Fragment, Activation, Sum>{activation, sum};
+}
+
+} // namespace moe

@@ -1,0 +1,72 @@
+//===- scales_slice.cuh - scales of a slice of columns ----------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The scales of a Fragment of swapped operands of which the tokens stay in
+// shared memory, and whose weights have one scale for all rows of a stage.
+// Those of whole rows and columns are as scales_swapped.cuh has them.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx.cuh"
+#include "moe/core/ptx_async.cuh"
+#include "moe/core/types.cuh"
+#include "moe/quant/scales.cuh"
+#include "moe/quant/scales_swapped.cuh"
+
+namespace moe {
+
+template <class Config, class Fragment>
+struct SliceScales : SwappedScales<Config, Fragment> {
+  using Layout = ScaleLayout<Config>;
+  unsigned shared; ///< of the stages' scales
+  float ofWeights = 1.0f;
+
+  template <class Args>
+  __device__ __forceinline__ SliceScales(const Args &args, int expert,
+                                         int firstN, const Fragment &fragment,
+                                         unsigned shared)
+      : SwappedScales<Config, Fragment>(
+            args, expert, firstN, fragment,
+            GroupScales<Config>(args, expert, firstN)),
+        shared(shared) {}
+
+  __device__ __forceinline__ void fetchWeights(int) {}
+  __device__ __forceinline__ void nextWeights(int stage) {
+    if constexpr (Layout::kByGroup)
+      ofWeights =
+          __uint_as_float(ptx::loadShared(shared + unsigned(stage) * 4));
+  }
+
+  /// Tokens' scales are read where they are needed, and not out of the ring.
+  static constexpr int kChunk = 4;
+  static constexpr int kChunks = Fragment::kPieceSize / kChunk;
+  static constexpr int kAhead = 0, kReleased = -1;
+  struct OfTokens {
+    float2 pair;
+  };
+  static __device__ __forceinline__ unsigned
+  ofThread(unsigned shared, int piece, const Fragment &fragment) {
+    return shared + unsigned(fragment.firstCol) * 4 +
+           unsigned(piece % Fragment::kPiecesOfAtom * Fragment::kPieceColumns) *
+               4;
+  }
+  __device__ __forceinline__ void fetchTokens(unsigned from, int chunk,
+                                              OfTokens &to) const {
+    if constexpr (Layout::kByGroup)
+      to.pair = ptx::loadSharedPair(from + unsigned(chunk * kChunk * 2) * 4);
+  }
+  __device__ __forceinline__ float ofGroup(const OfTokens &of, int i) const {
+    if constexpr (Layout::kByGroup)
+      return (i % 2 == 0 ? of.pair.x : of.pair.y) * ofWeights;
+    else
+      return 1.0f;
+  }
+};
+
+} // namespace moe

@@ -1,0 +1,118 @@
+//===- mainloop.cuh - multiplies over all of k ------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The loops of a warpgroup over the steps of k of a tile. Operands say where a
+// step lies and whose turn it is:
+//   kTakesTurns        two warpgroups multiply in turn (warpgroup: which one)
+//   await(ring)        returns when the stage is filled
+//   rows(k, stage)     shared address of the warpgroup's rows of the
+//   instruction columns(k, stage)  of the columns scales(k, stage)   of the
+//   tokens' scales giveBack(stage)    this warpgroup is done with the stage
+// A loop is chosen by the engine; it gets the scales of partial sums, and those
+// that multiply none do nothing.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx_async.cuh"
+#include "moe/core/ptx_wgmma.cuh"
+#include "moe/core/types.cuh"
+#include "moe/skeleton/split.cuh"
+
+namespace moe {
+
+/// Sums stay in the tensor cores' registers, a group of multiplies always in
+/// flight: a stage is given back one step late.
+struct Accumulate {
+  template <class Worker, class Scales, class Operands, class Ring>
+  static __device__ __forceinline__ void run(Worker &worker, Scales &,
+                                             const Operands &operands,
+                                             Ring &ring, SplitSteps steps) {
+    int last = 0;
+#pragma unroll 1
+    for (int k = steps.first; k < steps.end; ++k) {
+      operands.await(ring);
+      worker.multiplyAll(operands.rows(k, ring.stage),
+                         operands.columns(k, ring.stage));
+      ptx::waitForMultiplies<1>();
+      if (k > steps.first)
+        operands.giveBack(last);
+      last = ring.stage;
+      ring.advance();
+    }
+    ptx::waitForMultiplies<0>();
+    worker.finish();
+    operands.giveBack(last);
+  }
+};
+
+/// The sums of each stage are added to totals, a piece at a time. Other
+/// multiplies fill the tensor cores meanwhile: those of another CTA, or those
+/// of the other warpgroup, which begins when most of this one's are done where
+/// tokens are so many that adding takes time.
+struct Promote {
+  template <class Worker, class Scales, class Operands, class Ring>
+  static __device__ __forceinline__ void run(Worker &worker, Scales &scales,
+                                             const Operands &operands,
+                                             Ring &ring, SplitSteps steps) {
+    constexpr bool kTurns = Operands::kTakesTurns && Worker::kPieceSize >= 32;
+    constexpr int kLast = Worker::kPieces - 1;
+#pragma unroll 1
+    for (int k = steps.first; k < steps.end; ++k) {
+      operands.await(ring);
+      scales.nextWeights(ring.stage);
+#pragma unroll
+      for (int piece = 0; piece <= kLast; ++piece) {
+        if constexpr (kTurns)
+          operands.beginTurn();
+        worker.multiplyPiece(piece, operands.rows(k, ring.stage),
+                             operands.columns(k, ring.stage));
+        // Behind the fence, which waits for what was asked for before.
+        if (piece == 0)
+          scales.fetchWeights(minimum(k + 1, Operands::kSteps - 1));
+        unsigned ofTokens =
+            Scales::ofThread(operands.scales(k, ring.stage), piece, worker);
+        typename Scales::OfTokens some[Scales::kChunks];
+        if constexpr (Scales::kAhead > 0)
+          scales.fetchTokens(ofTokens, 0, some[0]);
+        if constexpr (kTurns) {
+          // The other one's multiplies queue up behind the last group.
+          ptx::waitForMultiplies<1>();
+          operands.endTurn();
+        }
+        ptx::waitForMultiplies<0>();
+        worker.finish();
+        if (Scales::kReleased < 0 && piece == kLast)
+          operands.giveBack(ring.stage);
+#pragma unroll
+        for (int chunk = 0; chunk < Scales::kChunks; ++chunk) {
+          if (chunk + Scales::kAhead < Scales::kChunks)
+            scales.fetchTokens(ofTokens, chunk + Scales::kAhead,
+                               some[chunk + Scales::kAhead]);
+          // Nobody reads scales of the stage any more, either.
+          if (piece == kLast && chunk == Scales::kReleased)
+            operands.giveBack(ring.stage);
+          worker.template add<Scales::kChunk>(
+              piece, chunk * Scales::kChunk,
+              [&](int i) { return scales.ofGroup(some[chunk], i); });
+        }
+      }
+      ring.advance();
+    }
+  }
+};
+
+/// The loop of an engine.
+template <class Mma> constexpr auto mainloopOf() {
+  if constexpr (Mma::kPromoted)
+    return Promote{};
+  else
+    return Accumulate{};
+}
+
+} // namespace moe

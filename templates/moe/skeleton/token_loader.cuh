@@ -1,0 +1,227 @@
+//===- token_loader.cuh - tokens of a stage ---------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What brings the tokens of a stage of the ring, and their scales of its group
+// along k: all producers gather rows of lhs with cp.async, a thread a 16-byte
+// chunk of every so many rows. The places of a thread's rows stay in its
+// registers. If registers are few, a lane keeps the place of one row, and hands
+// it over each time.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx.cuh"
+#include "moe/core/ptx_async.cuh"
+#include "moe/core/types.cuh"
+#include "moe/quant/scales_swapped.cuh"
+#include "moe/skeleton/ring.cuh"
+#include "moe/skeleton/specialized.cuh"
+#include "moe/skeleton/tile_source.cuh"
+
+namespace moe {
+
+namespace detail {
+
+/// Every thread has the places of all rows that it copies. Members, as of
+/// HandedRows: the steps of k of the tile begin, one ends, the place of a
+/// pass's row (of kBatch passes at a time), and the copy of a pass.
+template <class Config> struct OwnRows {
+  using S = Specialized<Config>;
+  static constexpr int kBatch = S::kPasses;
+  int row, chunk; ///< that this thread copies
+  unsigned held[S::kPasses];
+  const char *lhs;
+
+  __device__ __forceinline__ OwnRows(const TileSource<Config> &tiles,
+                                     const SlotTile &tile, int row, int chunk,
+                                     unsigned rowChunks)
+      : row(row), chunk(chunk) {
+#pragma unroll
+    for (int j = 0; j < S::kPasses; ++j) {
+      int r = row + j * S::kRowsPerPass;
+      held[j] =
+          unsigned(tiles.source(tile, r < tile.rows ? r : 0)) * rowChunks +
+          unsigned(chunk);
+    }
+  }
+  __device__ __forceinline__ void beginSteps(const void *all, int first) {
+    lhs = reinterpret_cast<const char *>(all) + first * S::kRowBytes;
+  }
+  __device__ __forceinline__ void advance() { lhs += S::kRowBytes; }
+  __device__ __forceinline__ unsigned place(const SlotTile &, int pass) const {
+    return held[pass];
+  }
+  __device__ __forceinline__ void copy(const void *, const SlotTile &tile,
+                                       unsigned to, unsigned from, int pass,
+                                       int, bool inK) const {
+    int r = row + pass * S::kRowsPerPass;
+    ptx::copy16<true>(to, lhs, from, r < tile.rows && inK);
+  }
+};
+
+/// A lane has the place of one row of its warp of every 32, and two passes'
+/// places are handed over at a time.
+template <class Config> struct HandedRows {
+  using S = Specialized<Config>;
+  static constexpr int kBatch = minimum(S::kPasses, 2);
+  static constexpr int kHeld = ceilDiv(S::kPasses, 8);
+  int row, chunk;
+  unsigned held[kHeld];
+  unsigned rowChunks;
+
+  __device__ __forceinline__ HandedRows(const TileSource<Config> &tiles,
+                                        const SlotTile &tile, int row,
+                                        int chunk, unsigned rowChunks)
+      : row(row), chunk(chunk), rowChunks(rowChunks) {
+    int lane = int(threadIdx.x) % 32;
+    int heldRow =
+        lane / 4 * S::kRowsPerPass + int(threadIdx.x) / 32 * 4 + lane % 4;
+#pragma unroll
+    for (int j = 0; j < kHeld; ++j) {
+      int r = heldRow + j * 8 * S::kRowsPerPass;
+      held[j] = unsigned(tiles.source(tile, r < tile.rows ? r : 0)) * rowChunks;
+    }
+  }
+  __device__ __forceinline__ void beginSteps(const void *, int) {}
+  __device__ __forceinline__ void advance() {}
+  __device__ __forceinline__ unsigned place(const SlotTile &tile,
+                                            int pass) const {
+    if constexpr (Config::kGather)
+      return __shfl_sync(0xffffffffu, held[pass / 8],
+                         pass % 8 * 4 + int(threadIdx.x) % 32 / 8);
+    else
+      return unsigned(tile.firstRow + row + pass * S::kRowsPerPass) * rowChunks;
+  }
+  __device__ __forceinline__ void copy(const void *all, const SlotTile &tile,
+                                       unsigned to, unsigned from, int pass,
+                                       int k, bool inK) const {
+    int r = row + pass * S::kRowsPerPass;
+    ptx::copyBelow(to, all, from + unsigned(k * S::Layout::kChunks + chunk), r,
+                   inK ? tile.rows : 0);
+  }
+};
+
+template <class Config, bool kOwn> struct RowsOfThread {
+  using Type = OwnRows<Config>;
+};
+template <class Config> struct RowsOfThread<Config, false> {
+  using Type = HandedRows<Config>;
+};
+
+} // namespace detail
+
+/// The chunk of a pass that a producer thread copies.
+template <class Config> struct TokenChunk {
+  using S = Specialized<Config>;
+  int row = int(threadIdx.x) / S::Layout::kChunks;
+  int chunk = int(threadIdx.x) % S::Layout::kChunks;
+  unsigned destination; ///< in the first stage
+
+  __device__ __forceinline__ explicit TokenChunk(unsigned shared)
+      : destination(shared + S::kWeightBytes + S::Layout::offset(row, chunk)) {}
+};
+
+/// The loader of one tile.
+template <class Config> struct TokenLoader {
+  using Schedule = typename Config::Schedule;
+  using Input = typename Config::Input;
+  using S = Specialized<Config>;
+  using Rows =
+      typename detail::RowsOfThread<Config,
+                                    (Schedule::kProducerRegisters >= 48)>::Type;
+
+  const TileSource<Config> &tiles;
+  const SlotTile &tile;
+  const TokenChunk<Config> &own;
+  Rows rows;
+  unsigned scaleRow[S::kScaleRows];
+  int passes = 0; ///< that copy as many tokens as are multiplied
+  /// Passes come so many at a time.
+  static constexpr int kAlike = Schedule::kTileM % kFewestTokens == 0
+                                    ? kFewestTokens / S::kRowsPerPass
+                                    : 1;
+
+  struct Counter {
+    int &passes;
+    template <int kTokens> __device__ __forceinline__ void run() {
+      passes = kTokens / S::kRowsPerPass;
+    }
+  };
+
+  /// The 16-byte chunks of a row of lhs.
+  static __device__ __forceinline__ unsigned
+  rowChunks(const typename Config::Args &args) {
+    // Else it is a register's, all the time.
+    long long rowStride = args.lhs_row_stride;
+    asm volatile("" : "+l"(rowStride));
+    return unsigned(rowStride / kPerVector<Input>);
+  }
+
+  __device__ __forceinline__ TokenLoader(const TileSource<Config> &tiles,
+                                         const SlotTile &tile,
+                                         const TokenChunk<Config> &own)
+      : tiles(tiles), tile(tile), own(own),
+        rows(tiles, tile, own.row, own.chunk, rowChunks(tiles.args)) {
+    // Thread r copies the scales of row r, and of r + 128.
+    if constexpr (S::kStagesScales)
+#pragma unroll
+      for (int j = 0; j < S::kScaleRows; ++j) {
+        int token = int(threadIdx.x) + j * S::kProducers;
+        scaleRow[j] =
+            unsigned(tiles.source(tile, token < tile.rows ? token : 0)) *
+            unsigned(ScaleLayout<Config>::kGroups);
+      }
+    Counter counter{passes};
+    withTokens<Schedule::kTileM>(tile.rows, counter);
+  }
+  /// The steps of k from `first` on follow.
+  __device__ __forceinline__ void beginSteps(int first) {
+    rows.beginSteps(tiles.args.lhs, first);
+  }
+
+  /// Begins to copy step k, which arrives at the stage's barrier.
+  __device__ __forceinline__ void copy(int k, int stage) {
+    bool inK =
+        !S::kTailK ||
+        k * Schedule::kTileK + own.chunk * kPerVector<Input> < Config::kK;
+    unsigned to = own.destination + unsigned(stage * S::kStageBytes);
+#pragma unroll
+    for (int first = 0; first < S::kPasses; first += Rows::kBatch) {
+      if (first % kAlike == 0 && first >= passes)
+        break;
+      unsigned from[Rows::kBatch];
+#pragma unroll
+      for (int i = 0; i < Rows::kBatch; ++i)
+        from[i] = rows.place(tile, first + i);
+#pragma unroll
+      for (int i = 0; i < Rows::kBatch; ++i) {
+        if ((first + i) % kAlike == 0 && first + i >= passes)
+          break;
+        rows.copy(tiles.args.lhs, tile,
+                  to + unsigned((first + i) * S::kRowsPerPass * S::kRowBytes),
+                  from[i], first + i, k, inK);
+      }
+    }
+    if constexpr (S::kStagesScales)
+#pragma unroll
+      for (int j = 0; j < S::kScaleRows; ++j) {
+        int token = int(threadIdx.x) + j * S::kProducers;
+        if (token < Schedule::kTileM)
+          ptx::copySmall<true, 4>(
+              tiles.shared + S::kScales + unsigned(stage * S::kScaleBytes) +
+                  (Config::Mma::kSwapped ? tokenScaleOffset(token)
+                                         : unsigned(token) * 4),
+              tiles.args.lhs_scale + (scaleRow[j] + unsigned(k)),
+              token < tile.rows);
+      }
+    ptx::arriveAfterCopies(tiles.barriers.full(stage));
+    rows.advance();
+  }
+};
+
+} // namespace moe
