@@ -97,7 +97,7 @@ struct WeightScales {
   }
   __device__ __forceinline__ void fetch(int) {}
 };
-/// Those of a group along k. next: of the group that was asked for, of a row
+/// The same of a group along k. next: of the group that was asked for, of a row
 /// and of the up row of a gate.
 template <class Config> struct WeightScales<Config, true> {
   using Layout = ScaleLayout<Config>;
