@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What every epilogue stores: the activation of a sum, or of a gate's and its
+// Every epilogue stores the activation of a sum, or of a gate's and its
 // up's. How the sum comes by its bias and its scales is for the epilogue to
 // say.
 //

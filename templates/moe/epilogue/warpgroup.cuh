@@ -23,7 +23,7 @@
 
 namespace moe {
 
-/// What a warpgroup stores.
+/// The tile that a warpgroup stores.
 struct StoredTile {
   unsigned shared; ///< kBytes of the CTA
   int thread, warpgroup;

@@ -72,15 +72,34 @@ template <class Config> struct ScaleLayout {
   }
 };
 
-/// The weights' scales of a thread, of a group along k. next: of the group that
-/// was asked for, of a row and of the up row of a gate.
+/// The weights' scales of a thread whose weight rows begin at weightRow: those
+/// of its rows, if they are the same along k.
 template <class Config, bool kByGroup = ScaleLayout<Config>::kByGroup>
-struct GroupScales {
+struct WeightScales {
+  using Layout = ScaleLayout<Config>;
+  /// Two rows, 8 apart, of each 64.
+  static constexpr int kCount =
+      Layout::kScaled ? 2 * (Config::Mma::kRows / 64) : 1;
+  float ofRows[kCount];
+
   template <class Args>
-  __device__ __forceinline__ GroupScales(const Args &, int, int) {}
+  __device__ __forceinline__ WeightScales(const Args &args, int expert,
+                                          int weightRow) {
+    if constexpr (Layout::kScaled) {
+      const float *ofExpert =
+          args.rhs_scale + (long long)expert * Layout::kPerExpert;
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+        int n = minimum(weightRow + j / 2 * 64 + j % 2 * 8, Config::kN - 1);
+        ofRows[j] = ofExpert[Layout::rhsIndex(n)];
+      }
+    }
+  }
   __device__ __forceinline__ void fetch(int) {}
 };
-template <class Config> struct GroupScales<Config, true> {
+/// The same of a group along k. next: of the group that was asked for, of a row
+/// and of the up row of a gate.
+template <class Config> struct WeightScales<Config, true> {
   using Layout = ScaleLayout<Config>;
   static constexpr int kParts = Layout::kParts;
   const float *rhs; ///< all, and where this thread's begin
@@ -90,8 +109,8 @@ template <class Config> struct GroupScales<Config, true> {
   /// weightRow: the thread's, a gate's if there are some. Rows that do not
   /// exist take the scale of one that does.
   template <class Args>
-  __device__ __forceinline__ GroupScales(const Args &args, int expert,
-                                         int weightRow)
+  __device__ __forceinline__ WeightScales(const Args &args, int expert,
+                                          int weightRow)
       : rhs(args.rhs_scale) {
     constexpr int kLast =
         Config::kN - 1 - (kParts == 2 ? Config::kInterleave : 0);

@@ -28,12 +28,11 @@ template <class Config, class Fragment> struct RowScales {
                 "gates and one of ups");
   static constexpr int kParts = Layout::kParts;
   static constexpr int kProducers = 32 * Config::Schedule::kProducerWarps;
-  GroupScales<Config> weights;
+  WeightScales<Config> weights;
   float rhsScale[kParts];
 
-  template <class Args>
-  __device__ __forceinline__ RowScales(const Args &, int, int, const Fragment &,
-                                       const GroupScales<Config> &weights)
+  __device__
+      __forceinline__ explicit RowScales(const WeightScales<Config> &weights)
       : weights(weights) {}
 
   /// Begins to read the weights' scales of a group of 128 along k.
@@ -83,19 +82,16 @@ template <class Config, class Fragment> struct RowScales {
   __device__ __forceinline__ void finish(Fragment &, unsigned, int, int) {}
 };
 
-/// The scales of a worker's sums, of a tile from firstN on. weights: for which
-/// the first group was asked.
-template <class Config, class Fragment>
-__device__ __forceinline__ auto
-scalesOf(const typename Config::Args &args, int expert, int firstN,
-         const Fragment &fragment, const GroupScales<Config> &weights) {
+/// The scales of a Fragment's sums. weights: for which the first group was
+/// asked.
+template <class Fragment, class Config>
+__device__ __forceinline__ auto scalesOf(const WeightScales<Config> &weights) {
   if constexpr (!ScaleLayout<Config>::kScaled)
     return NoScales();
   else if constexpr (Fragment::kSwapped)
-    return SwappedScales<Config, Fragment>(args, expert, firstN, fragment,
-                                           weights);
+    return SwappedScales<Config, Fragment>(weights);
   else
-    return RowScales<Config, Fragment>(args, expert, firstN, fragment, weights);
+    return RowScales<Config, Fragment>(weights);
 }
 
 } // namespace moe

@@ -27,14 +27,9 @@ struct SliceScales : SwappedScales<Config, Fragment> {
   unsigned shared; ///< of the stages' scales
   float ofWeights = 1.0f;
 
-  template <class Args>
-  __device__ __forceinline__ SliceScales(const Args &args, int expert,
-                                         int firstN, const Fragment &fragment,
+  __device__ __forceinline__ SliceScales(const WeightScales<Config> &weights,
                                          unsigned shared)
-      : SwappedScales<Config, Fragment>(
-            args, expert, firstN, fragment,
-            GroupScales<Config>(args, expert, firstN)),
-        shared(shared) {}
+      : SwappedScales<Config, Fragment>(weights), shared(shared) {}
 
   __device__ __forceinline__ void fetchWeights(int) {}
   __device__ __forceinline__ void nextWeights(int stage) {

@@ -43,26 +43,17 @@ template <class Config, class Fragment> struct SwappedScales {
   static constexpr int kWeights = Layout::kByGroup ? 2 : 2 * kAtoms;
   /// Token scales that a thread reads from global memory.
   static constexpr int kOwn = kOfTokens ? ceilDiv(kTokens, 128) : 1;
-  GroupScales<Config> weights;
+  WeightScales<Config> weights;
   float rhsScale[kWeights];
   float own[kOwn];
 
-  /// firstN: of the tile.
-  template <class Args>
-  __device__ __forceinline__ SwappedScales(const Args &args, int expert,
-                                           int firstN, const Fragment &fragment,
-                                           const GroupScales<Config> &weights)
+  __device__ __forceinline__ explicit SwappedScales(
+      const WeightScales<Config> &weights)
       : weights(weights) {
-    if constexpr (!Layout::kByGroup) {
-      const float *ofExpert =
-          args.rhs_scale + (long long)expert * Layout::kPerExpert;
+    if constexpr (!Layout::kByGroup)
 #pragma unroll
-      for (int j = 0; j < kWeights; ++j) {
-        int n = minimum(firstN + fragment.row(j / 2 * kAtomSize + j % 2 * 2),
-                        Config::kN - 1);
-        rhsScale[j] = ofExpert[Layout::rhsIndex(n)];
-      }
-    }
+      for (int j = 0; j < kWeights; ++j)
+        rhsScale[j] = weights.ofRows[j];
   }
 
   /// Begins to read the scales of whole tokens. source(r): which row of lhs is

@@ -184,7 +184,8 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
       auto scales = [&] {
         if constexpr (ScaleLayout<Config>::kScaled)
           return SliceScales<Config, decltype(worker)>(
-              cta.args, at.expert, firstN, worker,
+              WeightScales<Config>(cta.args, at.expert,
+                                   firstN + worker.firstRow),
               cta.shared + S::kStageScales);
         else
           return NoScales();

@@ -75,7 +75,7 @@ struct SlotTile {
   }
 };
 
-/// Where the tiles of a CTA come from.
+/// The tiles of a CTA.
 template <class Config> struct TileSource {
   using Args = typename Config::Args;
   using Schedule = typename Config::Schedule;
@@ -171,7 +171,7 @@ template <class Config> struct TileSource {
   }
 };
 
-/// What hands tiles to the CTA: one thread of its producers.
+/// Hands tiles to the CTA: one thread of its producers.
 template <class Config> struct TileCursor {
   using S = Specialized<Config>;
   const TileSource<Config> &tiles;

@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What brings the tokens of a stage of the ring, and their scales of its group
-// along k: all producers gather rows of lhs with cp.async, a thread a 16-byte
-// chunk of every so many rows. The places of a thread's rows stay in its
-// registers. If registers are few, a lane keeps the place of one row, and hands
-// it over each time.
+// The tokens of a stage of the ring come with their scales of its group along
+// k: all producers gather rows of lhs with cp.async, a thread a 16-byte chunk
+// of every so many rows. The places of a thread's rows stay in its registers.
+// If registers are few, a lane keeps the place of one row, and hands it over
+// each time.
 //
 //===----------------------------------------------------------------------===//
 

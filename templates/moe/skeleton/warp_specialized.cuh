@@ -17,9 +17,9 @@
 // 128 columns of the result share a scale, a tile is all column tiles of such a
 // group, one after the other (quantize_groups.cuh).
 //
-// Where the predecessor did not write the tile list, the weights of the first
-// tile are fetched while it still runs. Where tiles are few, clusters of two
-// may share the k of each (split.cuh).
+// The weights of the first tile are fetched while the predecessor still runs,
+// if it did not write the tile list. Where tiles are few, clusters of two may
+// share the k of each (split.cuh).
 //
 // Each role has a file of its own: which tiles (tile_source.cuh), the copies of
 // a stage (weight_loader.cuh, token_loader.cuh), the multiplies (mainloop.cuh).
@@ -171,7 +171,7 @@ template <class Config> struct WarpSpecialized {
     Index &ring;
     float inverse; ///< see inverseOfScale
     int thread, warpgroup;
-    const GroupScales<Config> &weightScales; ///< of the first step
+    const WeightScales<Config> &weightScales; ///< of the first step
     bool stores = true; ///< false for the second CTA of a split tile
 
     template <int kTokens> __device__ __forceinline__ void run() {
@@ -190,8 +190,7 @@ template <class Config> struct WarpSpecialized {
         passOver(operands);
         return;
       }
-      auto scales = scalesOf<Config>(args, tile.expert, tile.firstN, worker,
-                                     weightScales);
+      auto scales = scalesOf<Worker>(weightScales);
       scales.fetchOwn(args, thread, tile.rows,
                       [&](int r) { return cta.tiles.source(tile, r); });
       mainloopOf<typename Config::Mma>().run(worker, scales, operands, ring,
@@ -277,8 +276,8 @@ template <class Config> struct WarpSpecialized {
         using Worker = typename Config::Mma::template Worker<Schedule::kTileM>;
         int row = kSwapped ? Worker::rowOfThread(warpgroup * 128 + thread) : 0;
         // Before the branches of withTokens, of which each would compute it.
-        GroupScales<Config> weightScales(tiles.args, tile.expert,
-                                         tile.firstN + row);
+        WeightScales<Config> weightScales(tiles.args, tile.expert,
+                                          tile.firstN + row);
         weightScales.fetch(tiles.steps(tile).first);
         Consumer consumer{*this,  tile,      ring,        inverse,
                           thread, warpgroup, weightScales};

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What brings the weights of a stage of the ring: boxes of a tensor map by the
-// copy engine. One thread does. A loader says the bytes that arrive at a
-// stage's barrier, and copies; what lies outside of the weights is zeros.
+// The weights of a stage of the ring come by the copy engine, as a box of a
+// tensor map. One thread asks for them. A loader says the bytes that arrive at
+// a stage's barrier, and copies; what lies outside of the weights is zeros.
 //
 //===----------------------------------------------------------------------===//
 
