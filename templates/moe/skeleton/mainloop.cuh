@@ -7,11 +7,15 @@
 //
 // The loops of a warpgroup over the steps of k of a tile. Operands say where a
 // step lies and whose turn it is:
-//   kTakesTurns        two warpgroups multiply in turn (warpgroup: which one)
-//   await(ring)        returns when the stage is filled
-//   rows(k, stage)     shared address of the warpgroup's rows of the
-//   instruction columns(k, stage)  of the columns scales(k, stage)   of the
-//   tokens' scales giveBack(stage)    this warpgroup is done with the stage
+// * kTakesTurns: two warpgroups multiply in turn; warpgroup is this one;
+// * kSteps: the steps of k of a tile;
+// * await(ring) returns when the stage is filled;
+// * rows(k, stage) is the shared address of the rows of the instruction;
+// * columns(k, stage) is that of its columns;
+// * scales(k, stage) is that of the tokens' scales;
+// * giveBack(stage) says that this warpgroup is done with the stage;
+// * beginTurn() and endTurn() wait for a turn and pass it on.
+//
 // A loop is chosen by the engine; it gets the scales of partial sums, and those
 // that multiply none do nothing.
 //
