@@ -190,7 +190,10 @@ template <class Config> struct WarpSpecialized {
         passOver(operands);
         return;
       }
-      auto scales = scalesOf<Worker>(weightScales);
+      // One warpgroup of all rows has no registers for what was read before.
+      auto scales = scalesOf<Worker>(
+          S::kGroups == 1 ? cta.firstScales(tile, warpgroup, thread)
+                          : weightScales);
       scales.fetchOwn(args, thread, tile.rows,
                       [&](int r) { return cta.tiles.source(tile, r); });
       mainloopOf<typename Config::Mma>().run(worker, scales, operands, ring,
@@ -252,6 +255,16 @@ template <class Config> struct WarpSpecialized {
     }
   };
 
+  /// The scales of a thread's weight rows at the first step of a tile.
+  __device__ __forceinline__ WeightScales<Config>
+  firstScales(const SlotTile &tile, int warpgroup, int thread) const {
+    using Worker = typename Config::Mma::template Worker<Schedule::kTileM>;
+    int row = kSwapped ? Worker::rowOfThread(warpgroup * 128 + thread) : 0;
+    WeightScales<Config> scales(tiles.args, tile.expert, tile.firstN + row);
+    scales.fetch(tiles.steps(tile).first);
+    return scales;
+  }
+
   /// The other warpgroups.
   __device__ __forceinline__ void consume() const {
     Index ring;
@@ -273,12 +286,9 @@ template <class Config> struct WarpSpecialized {
       bool stores = true;
 #pragma unroll 1
       do {
-        using Worker = typename Config::Mma::template Worker<Schedule::kTileM>;
-        int row = kSwapped ? Worker::rowOfThread(warpgroup * 128 + thread) : 0;
         // Before the branches of withTokens, of which each would compute it.
-        WeightScales<Config> weightScales(tiles.args, tile.expert,
-                                          tile.firstN + row);
-        weightScales.fetch(tiles.steps(tile).first);
+        WeightScales<Config> weightScales =
+            firstScales(tile, warpgroup, thread);
         Consumer consumer{*this,  tile,      ring,        inverse,
                           thread, warpgroup, weightScales};
         if constexpr (kSwapped)
