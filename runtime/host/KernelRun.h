@@ -140,6 +140,7 @@ inline constexpr int32_t kIdentityPlace = -2;
 /// performs the whole launch.
 namespace stages {
 #define MOEC_STAGE(op) Result<void> op(KernelRun &run);
+// NOLINTNEXTLINE(readability-identifier-naming): as manifests call them
 MOEC_STAGES(MOEC_STAGE)
 #undef MOEC_STAGE
 } // namespace stages

@@ -156,6 +156,7 @@ constexpr const StageKind *findStageKind(std::string_view op) {
   return nullptr;
 }
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): an addend of a sum
 #define MOEC_STAGE(op) +(findStageKind(#op) != nullptr)
 static_assert(std::size(kStageKinds) == 0U MOEC_STAGES(MOEC_STAGE),
               "each row has a function of the host device");
