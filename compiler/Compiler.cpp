@@ -244,10 +244,8 @@ Result<std::map<std::string, std::string>>
 compiler::compileToPtx(const PackageFiles &files) {
   std::map<std::string, std::string> texts;
   for (const Target &target : files.manifest.targets)
-    for (const Kernel &kernel : target.kernels) {
-      auto ptx = TRY(runtime::compileKernelToPtx(files, target, kernel));
+    for (const Kernel &kernel : target.kernels)
       texts[fmt::format("{}/{}.ptx", target.arch, kernel.name)] =
-          std::move(ptx);
-    }
+          TRY(runtime::compileKernelToPtx(files, target, kernel));
   return texts;
 }

@@ -5,9 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Ranks, shapes and element types, with the message where they are others: a
-// result that is true on failure. A value that is absent is what is expected.
-// Internal to the verifiers.
+// Checks of ranks, shapes and element types, each with its message. A result is
+// true on failure; an absent value passes. Internal to the verifiers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,7 +51,7 @@ inline mlir::ParseResult expectRank(mlir::Operation *op, mlir::StringRef name,
                            << " dimensions, got " << tensor(value);
 }
 
-/// So many dimensions, of whatever size.
+/// `value` must have `rank` dimensions, of any size, and this element type.
 inline mlir::ParseResult expectOf(mlir::Operation *op, mlir::StringRef name,
                                   mlir::Value value, int64_t rank,
                                   mlir::Type element) {

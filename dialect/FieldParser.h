@@ -103,7 +103,8 @@ class FieldParser {
 public:
   explicit FieldParser(mlir::AsmParser &parser) : parser(parser) {}
 
-  /// The default is the printer's.
+  /// The functions that members() of schedules call. The printer alone reads
+  /// `absent`.
   void word(const char *name, std::string &value, llvm::StringRef /*absent*/) {
     add(name, value);
   }

@@ -43,7 +43,8 @@ class LayerOp;
 class KernelOp;
 class YieldOp;
 
-/// The MLIR type of an element type that a scheme may have; null for another.
+/// The MLIR type of an element type, by its name in a table; null for "". A
+/// user's word is looked up in the table before.
 mlir::Type elementType(mlir::MLIRContext *context, std::string_view name);
 
 /// The shape of a weight's scales, of [experts, parts * partRows, columns],

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Parsers, printers and verifiers of the attributes. A word that no table
-// knows is an error that lists what the table knows.
+// Verifiers of the attributes, and the parsers and printers that MoeAttrs.td
+// does not generate. A word that no table knows is an error that lists what the
+// table knows.
 //
 //===----------------------------------------------------------------------===//
 

@@ -20,8 +20,7 @@ include "dialect/MoeSchedules.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/TensorEncoding.td"
 
-// What all attributes share: a parser that names fields in its errors, and a
-// verifier.
+// An attribute with a parser that names fields in its errors, and a verifier.
 class Moe_VerifiedAttr<string name, string attrMnemonic, list<Trait> traits = []>
     : Moe_Attr<name, attrMnemonic, traits> {
   let hasCustomAssemblyFormat = 1;

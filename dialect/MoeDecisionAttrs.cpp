@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Parsers, printers and verifiers of what says where and how code runs, and
-// why: target, layout, region, refusal, report.
+// Verifiers of what says where and how code runs, and why: target, layout,
+// region, refusal, report.
 //
 //===----------------------------------------------------------------------===//
 

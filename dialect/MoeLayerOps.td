@@ -147,7 +147,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
   let extraClassDeclaration = [{
     bool isGated() { return getActivation().isGated(); }
     /// Options that the manifest's layer has by the same names: flags, and those
-    /// that have a default. '?' follows one that it has only where it is another.
+    /// that have a default. It omits one with '?' where it has its default.
     static ::llvm::ArrayRef<::llvm::StringRef> getManifestOptions() {
       static constexpr ::llvm::StringRef words[] = {"accumulate", "activation_format?",
         "apply_router_weight_on_input", "batch_invariant", "defer_finalize", "eplb",

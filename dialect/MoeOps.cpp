@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Result names and verifiers of the stages.
+// Regions of programs, variants and kernels as text, and names of results that
+// no stage of a kernel makes.
 //
 //===----------------------------------------------------------------------===//
 

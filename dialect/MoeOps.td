@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The three levels, a file each: the layer, programs of stages, kernels.
+// The three levels: the layer, programs of stages, kernels.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,6 +13,7 @@
 #define MOEC_DIALECT_MOEOPS_TD
 
 include "dialect/MoeLayerOps.td"
+include "dialect/MoeRoutingOps.td"
 include "dialect/MoeStageOps.td"
 include "dialect/MoePackOps.td"
 include "dialect/MoeProgramOps.td"

@@ -13,7 +13,7 @@
 #ifndef MOEC_DIALECT_MOEPACKOPS_TD
 #define MOEC_DIALECT_MOEPACKOPS_TD
 
-include "dialect/MoeStageOps.td"
+include "dialect/MoeStage.td"
 
 def Moe_PackOp : Moe_ValueOp<"pack", [Pure]> {
   let summary = "a stored weight in the layout that kernels read";

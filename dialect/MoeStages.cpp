@@ -38,7 +38,7 @@ public:
     addDeclaredAttributes(op, to);
   }
 
-  /// One that passes need and no manifest has.
+  /// Leaves out an attribute that ODS declares and passes alone read.
   void leaveOut(StringRef name) { to.erase(name); }
   void integer(StringRef name, int64_t value) {
     to.set(name, builder.getI64IntegerAttr(value));
@@ -82,8 +82,8 @@ static std::string nameOf(Type type) {
 void RouteOp::addStageAttributes(NamedAttrList &attributes) {
   Writer writer(*this, attributes);
   const RoutingAttr routing = getRouting();
-  const catalog::RoutingMethod *row = catalog::find(
-      catalog::kRoutingMethods, std::string_view(routing.getMethod()));
+  const catalog::RoutingMethod *row =
+      catalog::find(catalog::kRoutingMethods, routing.getMethod());
   writer.word("score", row ? row->score : "");
   writer.word("select", getHashTable() ? "table" : row ? row->select : "");
   writer.word("normalize", row ? row->normalize : "");

@@ -165,8 +165,7 @@ Result<void> PackageWriter::addTarget(moe::ProgramOp program) {
   }
   TRY(addPacks(target, program));
   for (auto op : program.getBody().getOps<moe::VariantOp>()) {
-    auto variant = TRY(writeVariant(op, grids));
-    target.variants.push_back(std::move(variant));
+    target.variants.push_back(TRY(writeVariant(op, grids)));
   }
   package.manifest.targets.push_back(std::move(target));
   return {};

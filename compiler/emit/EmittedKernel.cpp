@@ -55,8 +55,7 @@ std::string compiler::nativePolicy(moe::ProgramOp program) {
 void compiler::beginKernel(moe::ProgramOp program, StringRef kind,
                            int64_t threads, bool programmatic,
                            EmittedKernel &out) {
-  const catalog::KernelKind &row =
-      *catalog::find(catalog::kKernelKinds, std::string_view(kind));
+  const catalog::KernelKind &row = *catalog::find(catalog::kKernelKinds, kind);
   out.kind = row.name;
   out.scheme = schemeName(program);
   out.programmatic = programmatic;

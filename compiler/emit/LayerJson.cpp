@@ -143,11 +143,11 @@ static json dataOf(mlir::Attribute attribute) {
 static void addOptions(moe::LayerOp layer, json &to) {
   const mlir::DictionaryAttr defaults = layer.getDefaults();
   for (StringRef word : moe::LayerOp::getManifestOptions()) {
-    const bool whereAnother = word.consume_back("?");
+    const bool mayBeAbsent = word.consume_back("?");
     const mlir::Attribute usual = defaults.get(word);
     const mlir::Attribute said = layer->getAttr(word);
     const mlir::Attribute value = said ? said : usual;
-    if (whereAnother && value == usual)
+    if (mayBeAbsent && value == usual)
       continue;
     to[word.str()] = value && !mlir::isa<mlir::UnitAttr>(value)
                          ? dataOf(value)

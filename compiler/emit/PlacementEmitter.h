@@ -17,8 +17,8 @@
 
 namespace moec::compiler {
 
-/// Adds the fields and members that templates/moe/routing/place.cuh lists.
-/// `boundTo`: the program's name for what is bound to a field.
+/// Adds the members that templates/moe/routing/place.cuh lists. Its fields are
+/// operands of `route` (addRoutingFields).
 void addPlacement(moe::RouteOp route, ConfigPrinter &config);
 
 } // namespace moec::compiler

@@ -112,7 +112,7 @@ void compiler::emitQuantization(
       amax ? moe::StageOpInterface(amax) : moe::StageOpInterface(quantize);
   // Rows are of tokens, unless offsets say them.
   const auto addTokens = [&] {
-    if (!offsets && !joins && !args.has("tokens"))
+    if (!offsets && !args.has("tokens"))
       args.size("tokens", Expression::symbol("tokens"));
   };
   for (mlir::OpOperand &operand : stage->getOpOperands()) {

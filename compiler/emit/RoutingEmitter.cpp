@@ -26,7 +26,7 @@ void compiler::addRoutingFields(
     ArgumentLayout &arguments) {
   for (mlir::OpOperand &operand : route->getOpOperands()) {
     const StringRef name = route.getOperandName(operand.getOperandNumber());
-    const bool isChosen = catalog::hasWord(kChosen, std::string_view(name));
+    const bool isChosen = catalog::hasWord(kChosen, name);
     arguments.pointer(name, isChosen ? "void" : cppType(operand.get()),
                       boundTo(name));
     if (isChosen)

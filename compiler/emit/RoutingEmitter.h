@@ -17,8 +17,8 @@
 
 namespace moec::compiler {
 
-/// Adds what comes before the number of tokens and that number, and what the
-/// method reads besides. `boundTo`: the program's name of a field's value.
+/// Adds a field for each operand of `route`, and the number of tokens.
+/// `boundTo`: the program's name of a field's value.
 void addRoutingFields(moe::RouteOp route,
                       llvm::function_ref<std::string(llvm::StringRef)> boundTo,
                       ArgumentLayout &arguments);

@@ -19,7 +19,7 @@ using nlohmann::json;
 static constexpr int64_t kWordBits = 32;
 
 static const catalog::StoredLayout &rowOf(llvm::StringRef layout) {
-  return *catalog::find(catalog::kStoredLayouts, std::string_view(layout));
+  return *catalog::find(catalog::kStoredLayouts, layout);
 }
 
 int64_t StoredWeight::bytesOfExpert() const {

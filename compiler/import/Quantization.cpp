@@ -181,13 +181,14 @@ void readFp8(JsonReader &quant, ExpertQuantization &result) {
     quant.expected("weight_block_size",
                    "rows and columns that share a scale, [128, 128] say, or "
                    "null for one scale a weight");
-  else if (!quant.has("weight_block_size") && powers)
-    quant.expected("scale_fmt", "\"float\" without weight_block_size");
   const auto block = readBlockShape(quant, "weight_block_size");
   if (readWord(quant, "expert_dtype", "fp8 fp4", "fp8") == "fp4") {
     result.quant.scheme = readExpertType(quant, "expert_dtype");
     return;
   }
+  if (powers && quant.value().contains("weight_block_size") &&
+      !quant.has("weight_block_size"))
+    quant.expected("scale_fmt", "\"float\" without weight_block_size");
   const std::string_view scale = powers ? "f8E8M0FNU" : "f32";
   const auto [rows, columns] =
       block.value_or(std::pair<int64_t, int64_t>(-1, -1));

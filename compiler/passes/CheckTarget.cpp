@@ -399,13 +399,12 @@ void checkTypes(moe::LayerOp layer, Refuse refuse) {
     checkActivation(refuse, "a2", quant.getA2());
     checkWeight(refuse, "w1", quant.getW1());
     checkWeight(refuse, "w2", quant.getW2());
-    if (quant.getW1().getElement() != quant.getW2().getElement()) {
+    if (quant.getW1().getElement() != quant.getW2().getElement())
       refuse("scheme_not_supported",
              "w1 and w2 must have one element type, got " +
                  compiler::elementTypeName(quant.getW1().getElement()) +
                  " and " +
                  compiler::elementTypeName(quant.getW2().getElement()));
-    }
   } else if (quant.getName().empty() && !quant.multipliesCodes()) {
     return refuse(
         "scheme_not_supported",
@@ -464,17 +463,15 @@ void checkSizes(moe::LayerOp layer, Refuse refuse) {
        layer.getPairsOfToken(), 1, kMaxPairs},
   };
   for (const SizeRule &rule : rules) {
-    if (rule.size % rule.multiple != 0) {
+    if (rule.size % rule.multiple != 0)
       refuse("size_not_supported",
              rule.name + " is " + Twine(rule.size) +
                  "; accepted: multiples of " + Twine(rule.multiple) +
                  " (pieces of 16 bytes; nothing is padded)");
-    }
-    if (rule.size > rule.most) {
+    if (rule.size > rule.most)
       refuse("size_not_supported", rule.name + " is " + Twine(rule.size) +
                                        "; accepted: at most " +
                                        Twine(rule.most));
-    }
   }
 }
 

@@ -136,9 +136,8 @@ StringRef stageWithoutKernel(moe::VariantOp stages) {
     const StringRef word = op.getName().stripDialect();
     const std::string optional = (word + "?").str();
     if (llvm::none_of(catalog::kKernelKinds, [&](const auto &kind) {
-          return kind.routesItself &&
-                 (catalog::hasWord(kind.stages, std::string_view(word)) ||
-                  catalog::hasWord(kind.stages, optional));
+          return kind.routesItself && (catalog::hasWord(kind.stages, word) ||
+                                       catalog::hasWord(kind.stages, optional));
         }))
       return word;
   }

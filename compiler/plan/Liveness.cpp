@@ -57,8 +57,7 @@ compiler::planWorkspace(const std::vector<LiveValue> &values,
   std::vector<int64_t> numbers, offsets(count, 0);
   for (const LiveValue &value : values) {
     sizes.push_back(aligned(value.bytes));
-    auto number = TRY(sizes.back().evaluate(largest));
-    numbers.push_back(number);
+    numbers.push_back(TRY(sizes.back().evaluate(largest)));
   }
 
   std::vector<size_t> order(count);

@@ -16,6 +16,7 @@
 #include "dialect/catalog/RoutingMethods.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <string>
 
@@ -27,6 +28,20 @@ struct Function {
   std::string policy, numbersPolicy, parameters;
 };
 } // namespace
+
+/// The policy of `word`, which rows that name it agree on.
+static void setPolicy(std::string_view word, std::string_view policy,
+                      std::string &to) {
+  if (policy.empty())
+    return;
+  if (!to.empty() && to != policy) {
+    std::fprintf(stderr, "'%s' has two policies: %s, %s\n",
+                 std::string(word).c_str(), to.c_str(),
+                 std::string(policy).c_str());
+    std::exit(1);
+  }
+  to = policy;
+}
 
 static void addWords(std::string &to, std::string_view words) {
   for (size_t i = 0; i < countWords(words); ++i) {
@@ -42,10 +57,8 @@ static void printActivations() {
   std::map<std::string_view, Function> functions;
   for (const Activation &row : kActivations) {
     Function &function = functions[row.function];
-    if (!row.policy.empty())
-      function.policy = row.policy;
-    if (!row.numbersPolicy.empty())
-      function.numbersPolicy = row.numbersPolicy;
+    setPolicy(row.function, row.policy, function.policy);
+    setPolicy(row.function, row.numbersPolicy, function.numbersPolicy);
     addWords(function.parameters, row.parameters);
   }
   std::puts("#ifdef MOEC_ACTIVATION");
@@ -67,13 +80,13 @@ static void printActivations() {
 static void printRouting(const char *macro,
                          std::string_view RoutingMethod::*word,
                          std::string_view RoutingMethod::*policy) {
-  std::map<std::string_view, std::string_view> policies;
+  std::map<std::string_view, std::string> policies;
   for (const RoutingMethod &row : kRoutingMethods)
-    policies[row.*word] = row.*policy;
+    setPolicy(row.*word, row.*policy, policies[row.*word]);
   std::printf("#ifdef %s\n", macro);
   for (const auto &[name, type] : policies)
     std::printf("%s(\"%s\", %s)\n", macro, std::string(name).c_str(),
-                std::string(type).c_str());
+                type.c_str());
   std::puts("#endif");
 }
 

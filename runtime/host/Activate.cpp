@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <array>
+
 using namespace moec;
 using namespace moec::host;
 namespace activation = moe::activation;

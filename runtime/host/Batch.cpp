@@ -13,6 +13,7 @@
 #include "runtime/host/KernelRun.h"
 
 #include <algorithm>
+
 using namespace moec;
 using namespace moec::host;
 

@@ -298,7 +298,7 @@ Result<Method> readMethod(KernelRun &run) {
   return method;
 }
 
-/// Which weights a chosen expert means, and the shared experts besides.
+/// The weights that a chosen expert means, and the shared experts besides.
 struct Placement {
   View replicas, replicaCount, map, gate;
   int64_t experts = 0, physical = 0, shared = 0, zero = 0, localBegin = 0;

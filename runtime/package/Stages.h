@@ -78,8 +78,8 @@ inline constexpr StageKind kStageKinds[] = {
     // What codes of x stand for; a second scale of all or of each row.
     {"dequantize", "input scale second_scale? expert_num_tokens?", "data",
      "group_rows:extent group_columns:extent second_per_token:boolean~"},
-    // Columns of each sorted row in its expert's order. With rows: of pairs, of
-    // which each row of the input has so many.
+    // Columns of each sorted row in its expert's order. With rows: the rows are
+    // of pairs, and each row of the input has `pairs` of them.
     {"permute_columns", "input rows? offsets order", "result",
      "experts:integer columns:integer pairs:integer~"},
     // gate_up: gate and up rows have groups of scales of their own.

@@ -14,6 +14,7 @@
 
 #include <charconv>
 #include <cstdlib>
+
 using namespace moec;
 
 std::string moec::envString(EnvName name) {

@@ -51,6 +51,10 @@ TEST(Quantization, Fp8) {
   EXPECT_EQ(readPlain(with(ofTensor, {{"scale_fmt", "ue8m0"}})),
             kPath + "scale_fmt: expected \"float\" without weight_block_size, "
                     "got the string \"ue8m0\"");
+  // Experts in fp4 have scales of their own.
+  EXPECT_EQ(readPlain(with(ofTensor,
+                           {{"scale_fmt", "ue8m0"}, {"expert_dtype", "fp4"}})),
+            "mxfp4_w4a16");
 }
 
 TEST(Quantization, Fp8ThatNoSchemeHas) {

@@ -464,8 +464,8 @@ static void addShared(const Layer &layer, const Inputs &inputs, int64_t token,
   }
 }
 
-/// Which of this rank's weights an id means, or -1. `choice`: the place among
-/// the chosen, -1 of a shared expert.
+/// The weights of this rank that an id means, or -1. `choice` is the place
+/// among the chosen, and -1 of a shared expert.
 static int64_t localOf(const Layer &layer, const Inputs &inputs, int64_t id,
                        int64_t choice) {
   const bool isShared = choice < 0;

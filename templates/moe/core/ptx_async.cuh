@@ -111,7 +111,7 @@ __device__ __forceinline__ void countUp(int *counter) {
 }
 
 /// Returns when the counter has reached `count`, and what was written before is
-/// seen. what: that is waited for, as a deadline says it. A thread that has
+/// seen. what: the wait, as a deadline names it. A thread that has
 /// waited in vain sleeps for kNanoseconds.
 template <int kNanoseconds>
 __device__ __forceinline__ void waitForCount(const int *counter, int count,
@@ -141,8 +141,9 @@ __device__ __forceinline__ int4 loadCounted(const int4 *pointer) {
   return value;
 }
 
-/// After loadCounted that found a counter high enough: what was written before
-/// is seen. Before countUp: so is what this thread read.
+/// The fence of a counter. After loadCounted that found it high enough, what
+/// was written before is seen. Before countUp, what this thread read comes
+/// before the count, too.
 __device__ __forceinline__ void fenceCount() {
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }

@@ -15,7 +15,7 @@
 
 #pragma once
 
-#include "moe/core/types.cuh"
+#include "moe/core/ptx_async.cuh"
 #include "moe/epilogue/quantize_groups.cuh"
 #include "moe/epilogue/store_chunk.cuh"
 #include "moe/epilogue/store_rows.cuh"

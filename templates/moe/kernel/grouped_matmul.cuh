@@ -13,8 +13,8 @@
 // worker of fewer rows; or warp_specialized.cuh, persistent.
 //
 // Args, in order (absent where marked): lhs, long long lhs_row_stride
-//   (elements), rows (kGather: pair index of each sorted row, of which each
-//   lhs row has kPairs), tiles int4 {expert, first row, end row, 0}, tile_count
+//   (elements), rows (kGather: pair index of each sorted row; a row of lhs
+//   has kPairs pairs), tiles int4 {expert, first row, end row, 0}, tile_count
 //   [3] {tiles, cursor, cursor}, rhs [experts, kN, kK], float lhs_scale, float
 //   rhs_scale (where Quant has them, see quant/none.cuh; of weights that are
 //   dequantized: quant/dequantize.cuh), bias [experts, kN] in stored order

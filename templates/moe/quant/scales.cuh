@@ -97,6 +97,7 @@ struct WeightScales {
   }
   __device__ __forceinline__ void fetch(int) {}
 };
+
 /// The same of a group along k. next: of the group that was asked for, of a row
 /// and of the up row of a gate.
 template <class Config> struct WeightScales<Config, true> {
@@ -106,8 +107,9 @@ template <class Config> struct WeightScales<Config, true> {
   unsigned at;
   float next[kParts];
 
-  /// weightRow: the thread's, a gate's if there are some. Rows that do not
-  /// exist take the scale of one that does.
+  /// weightRow: the thread's first, a gate's if there are some, or the tile's
+  /// where rows are tokens. With swapped operands, rows that do not exist take
+  /// the scale of one that does.
   template <class Args>
   __device__ __forceinline__ WeightScales(const Args &args, int expert,
                                           int weightRow)

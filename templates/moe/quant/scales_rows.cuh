@@ -82,8 +82,8 @@ template <class Config, class Fragment> struct RowScales {
   __device__ __forceinline__ void finish(Fragment &, unsigned, int, int) {}
 };
 
-/// The scales of a Fragment's sums. weights: for which the first group was
-/// asked.
+/// The scales of a Fragment's sums. weights: of which the first group is asked
+/// for.
 template <class Fragment, class Config>
 __device__ __forceinline__ auto scalesOf(const WeightScales<Config> &weights) {
   if constexpr (!ScaleLayout<Config>::kScaled)

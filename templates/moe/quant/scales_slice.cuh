@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The scales of a Fragment of swapped operands of which the tokens stay in
-// shared memory, and whose weights have one scale for all rows of a stage.
-// Those of whole rows and columns are as scales_swapped.cuh has them.
+// The scales of a Fragment with swapped operands, whose tokens stay in shared
+// memory. The rows of a stage's weights share one scale. Scales of whole rows
+// and columns are read as scales_swapped.cuh says.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +15,6 @@
 
 #include "moe/core/ptx.cuh"
 #include "moe/core/ptx_async.cuh"
-#include "moe/core/types.cuh"
 #include "moe/quant/scales.cuh"
 #include "moe/quant/scales_swapped.cuh"
 

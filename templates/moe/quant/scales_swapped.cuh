@@ -37,9 +37,6 @@ template <class Config, class Fragment> struct SwappedScales {
   static constexpr int kAtoms = Config::Mma::kRows / 64;
   static constexpr int kAtomSize = Fragment::kSize / kAtoms;
   static constexpr int kTokens = kAtomSize * 2;
-  /// A warpgroup's weight rows lie in one block, or one of gates and one of
-  /// ups: tiles begin at multiples of its rows.
-  static constexpr int kParts = Layout::kByGroup ? Layout::kParts : 2;
   static constexpr int kWeights = Layout::kByGroup ? 2 : 2 * kAtoms;
   /// Token scales that a thread reads from global memory.
   static constexpr int kOwn = kOfTokens ? ceilDiv(kTokens, 128) : 1;
@@ -78,11 +75,13 @@ template <class Config, class Fragment> struct SwappedScales {
     weights.fetch(group);
   }
 
-  /// The scales that were asked for are now those of the weights.
+  /// The scales that were asked for are now those of the weights. A warpgroup's
+  /// weight rows lie in one block, or one of gates and one of ups: tiles begin
+  /// at multiples of its rows.
   __device__ __forceinline__ void nextWeights(int) {
     if constexpr (Layout::kByGroup) {
       rhsScale[0] = weights.next[0];
-      rhsScale[1] = weights.next[kParts - 1];
+      rhsScale[1] = weights.next[Layout::kParts - 1];
     }
   }
 

@@ -7,31 +7,31 @@
 //
 // The loops of a warpgroup over the steps of k of a tile. Operands say where a
 // step lies and whose turn it is:
-// * kTakesTurns: two warpgroups multiply in turn; warpgroup is this one;
+// * kTakesTurns: two warpgroups multiply in turn;
 // * kSteps: the steps of k of a tile;
 // * await(ring) returns when the stage is filled;
 // * rows(k, stage) is the shared address of the rows of the instruction;
 // * columns(k, stage) is that of its columns;
 // * scales(k, stage) is that of the tokens' scales;
 // * giveBack(stage) says that this warpgroup is done with the stage;
-// * beginTurn() and endTurn() wait for a turn and pass it on.
+// * beginTurn() and endTurn(), with kTakesTurns, wait for a turn and pass it
+// on.
 //
-// A loop is chosen by the engine; it gets the scales of partial sums, and those
-// that multiply none do nothing.
+// The engine chooses the loop. Promote multiplies partial sums by their scales;
+// Accumulate uses none.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
-#include "moe/core/ptx_async.cuh"
 #include "moe/core/ptx_wgmma.cuh"
 #include "moe/core/types.cuh"
 #include "moe/skeleton/split.cuh"
 
 namespace moe {
 
-/// Sums stay in the tensor cores' registers, a group of multiplies always in
-/// flight: a stage is given back one step late.
+/// The loop whose sums stay where instructions add to them. A group of
+/// multiplies is always in flight, so a stage is given back one step late.
 struct Accumulate {
   template <class Worker, class Scales, class Operands, class Ring>
   static __device__ __forceinline__ void run(Worker &worker, Scales &,

@@ -6,13 +6,12 @@
 //===----------------------------------------------------------------------===//
 //
 // The places, phases and barriers of a ring of stages, for every skeleton whose
-// producers and consumers wait for each other by barriers.
+// producers and consumers wait for each other by barriers. How many tokens are
+// multiplied is chosen here, too, since producers and consumers must agree.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
-
-#include "moe/core/ptx_async.cuh"
 
 namespace moe {
 
@@ -43,10 +42,12 @@ template <int kStages> struct RingBarriers {
   }
 };
 
+/// The fewest tokens that an instruction multiplies.
+inline constexpr int kFewestTokens = 32;
+
 /// How many tokens the instruction multiplies for a tile of `rows`: a few
 /// sizes, so that a tile costs little more than its rows and a kernel compiles
 /// in about a second. Calls body.template run<kTokens>().
-inline constexpr int kFewestTokens = 32;
 template <int kTileM, int kTokens = kFewestTokens, class Body>
 __device__ __forceinline__ void withTokens(int rows, Body &body) {
   constexpr int kStep = kTokens == 64 && kTileM > 128 ? 64

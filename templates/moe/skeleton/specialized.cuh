@@ -19,6 +19,7 @@
 #include "moe/quant/scales.cuh"
 #include "moe/skeleton/ring.cuh"
 #include "moe/skeleton/split.cuh"
+#include "moe/skeleton/weight_loader.cuh"
 
 namespace moe {
 
@@ -29,9 +30,9 @@ template <class Config> struct Specialized {
   using Mma = typename Config::Mma;
   static constexpr int kRowBytes = Mma::kRowBytes;
   using Layout = Swizzle<kRowBytes>;
-  static constexpr int kWeightBytes = Schedule::kTileN * kRowBytes;
+  static constexpr int kWeightBytes = WeightLoader<Config>::kBytes;
   static constexpr int kStageBytes =
-      (Schedule::kTileN + Schedule::kTileM) * kRowBytes;
+      kWeightBytes + Schedule::kTileM * kRowBytes;
   /// Consuming warpgroups. Each has rows of the weights, or of the tokens.
   static constexpr int kGroups =
       (Mma::kSwapped ? Schedule::kTileN : Schedule::kTileM) / Mma::kRows;
@@ -45,10 +46,10 @@ template <class Config> struct Specialized {
   /// CTAs of a cluster, which share the k of a tile where there are too few
   /// tiles for all of them (split.cuh).
   static constexpr int kSplit = splitOf<Config>();
-  static_assert(kSplit == 1 ||
-                    (Config::kAwaited == 0 && kInTurn == 1 && kTiles >= 4),
-                "a tile that is split is one of the first matmul, all of its "
-                "weight rows at a time");
+  static_assert(kSplit == 1 || (Mma::kSwapped && Config::kAwaited == 0 &&
+                                kInTurn == 1 && kTiles >= 4),
+                "a tile that is split is one of the first matmul, with swapped "
+                "operands, all of its weight rows at a time");
   /// Token rows that the producers copy at a time, one chunk a thread.
   static constexpr int kRowsPerPass = kProducers / Layout::kChunks;
   static constexpr int kPasses = Schedule::kTileM / kRowsPerPass;

@@ -35,6 +35,7 @@
 #include "moe/core/ptx_async.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/store_swapped.cuh"
+#include "moe/quant/scales.cuh"
 #include "moe/quant/scales_slice.cuh"
 #include "moe/skeleton/mainloop.cuh"
 #include "moe/skeleton/ring.cuh"

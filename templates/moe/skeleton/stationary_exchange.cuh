@@ -70,11 +70,12 @@ template <class Config> struct StationaryExchange {
     ptx::publishBarriers();
   }
 
-  /// Waits until all CTAs have counted their turn.
-  static __device__ __forceinline__ void awaitAll(const int *counter,
-                                                  int uses) {
+  /// Returns when all CTAs have counted use `uses` of a buffer, from 0 on.
+  static __device__ __forceinline__ void
+  awaitAll(const int *counter, int uses,
+           ptx::Waiter waiter = ptx::Waiter::here()) {
     ptx::waitForCount<40>(counter, (uses + 1) * int(gridDim.x),
-                          "all CTAs signal in time");
+                          "all CTAs signal in time", waiter);
   }
   /// One thread: this CTA has stored a slice.
   __device__ __forceinline__ void tellStored() const {

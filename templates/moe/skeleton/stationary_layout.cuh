@@ -18,6 +18,7 @@
 #include "moe/core/types.cuh"
 #include "moe/epilogue/store_swapped.cuh"
 #include "moe/quant/scales.cuh"
+#include "moe/skeleton/weight_loader.cuh"
 
 namespace moe {
 
@@ -36,7 +37,7 @@ template <class Config> struct Stationary {
   static constexpr int kSlice = Schedule::kTileN;
   static constexpr int kSlices = Config::kN / kSlice;
   static constexpr int kRowBytes = Mma::kRowBytes;
-  static constexpr int kStageBytes = kSlice * kRowBytes;
+  static constexpr int kStageBytes = WeightLoader<Config>::kBytes;
   static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
   /// Rows that a CTA keeps, those of an expert from a multiple of 8 on.
   static constexpr int kRows = Config::kRows;

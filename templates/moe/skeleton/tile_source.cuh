@@ -87,7 +87,7 @@ template <class Config> struct TileSource {
   unsigned shared;
   Barriers<Config> barriers;
 
-  /// Which row of lhs is row r of a tile.
+  /// The row of lhs that is row r of a tile.
   __device__ __forceinline__ int source(const SlotTile &tile, int r) const {
     if constexpr (Config::kGather)
       return args.rows[tile.firstRow + r] / Config::kPairs;
@@ -175,7 +175,7 @@ template <class Config> struct TileSource {
 template <class Config> struct TileCursor {
   using S = Specialized<Config>;
   const TileSource<Config> &tiles;
-  bool isHere; ///< in this thread
+  bool isHere; ///< this thread is that one
   int rowTiles = 0;
 
   /// The CTA's first tile.
@@ -194,8 +194,8 @@ template <class Config> struct TileCursor {
              atomicAdd(tiles.args.tile_count + Config::kCursor, 1);
     return next;
   }
-  /// Hands over what take() took as the CTA's tile `count`, at this step of k
-  /// of the tile before it.
+  /// Called at each step of k of the tile before. At one of the first, hands
+  /// over what take() took, as the CTA's tile `count`.
   __device__ __forceinline__ void handOver(int next, int turn, int k, int first,
                                            unsigned count) const {
     if (isHere && turn == 0 &&

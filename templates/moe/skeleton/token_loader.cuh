@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The tokens of a stage of the ring come with their scales of its group along
-// k: all producers gather rows of lhs with cp.async, a thread a 16-byte chunk
-// of every so many rows. The places of a thread's rows stay in its registers.
-// If registers are few, a lane keeps the place of one row, and hands it over
-// each time.
+// The copies of a stage's tokens, and of their scales of the stage's group
+// along k. All producers gather rows of lhs with cp.async: a thread copies a
+// 16-byte chunk of every so many rows. The places of a thread's rows stay in
+// its registers. If registers are few, a lane keeps the place of one row, and
+// hands it over each time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,19 +28,20 @@ namespace moe {
 namespace detail {
 
 /// Every thread has the places of all rows that it copies. Members, as of
-/// HandedRows: the steps of k of the tile begin, one ends, the place of a
-/// pass's row (of kBatch passes at a time), and the copy of a pass.
+/// HandedRows: beginSteps before the steps of a tile, and advance after each;
+/// place is the place of a pass's row, asked for kBatch passes at a time; copy
+/// copies a pass.
 template <class Config> struct OwnRows {
   using S = Specialized<Config>;
   static constexpr int kBatch = S::kPasses;
-  int row, chunk; ///< that this thread copies
+  int row; ///< that this thread copies, of each pass
   unsigned held[S::kPasses];
   const char *lhs;
 
   __device__ __forceinline__ OwnRows(const TileSource<Config> &tiles,
                                      const SlotTile &tile, int row, int chunk,
                                      unsigned rowChunks)
-      : row(row), chunk(chunk) {
+      : row(row) {
 #pragma unroll
     for (int j = 0; j < S::kPasses; ++j) {
       int r = row + j * S::kRowsPerPass;
@@ -141,7 +142,7 @@ template <class Config> struct TokenLoader {
   Rows rows;
   unsigned scaleRow[S::kScaleRows];
   int passes = 0; ///< that copy as many tokens as are multiplied
-  /// Passes come so many at a time.
+  /// A divisor of `passes`: the copies end at multiples of it alone.
   static constexpr int kAlike = Schedule::kTileM % kFewestTokens == 0
                                     ? kFewestTokens / S::kRowsPerPass
                                     : 1;

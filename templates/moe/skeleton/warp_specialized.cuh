@@ -34,11 +34,12 @@
 #include "moe/core/ptx_async.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/warpgroup.cuh"
+#include "moe/quant/scales.cuh"
 #include "moe/quant/scales_rows.cuh"
-#include "moe/quant/scales_swapped.cuh"
 #include "moe/skeleton/mainloop.cuh"
 #include "moe/skeleton/ring.cuh"
 #include "moe/skeleton/specialized.cuh"
+#include "moe/skeleton/split.cuh"
 #include "moe/skeleton/tile_source.cuh"
 #include "moe/skeleton/token_loader.cuh"
 #include "moe/skeleton/weight_loader.cuh"
@@ -190,7 +191,8 @@ template <class Config> struct WarpSpecialized {
         passOver(operands);
         return;
       }
-      // One warpgroup of all rows has no registers for what was read before.
+      // A warpgroup that has all rows reads them here: held over the branches,
+      // they spill.
       auto scales = scalesOf<Worker>(
           S::kGroups == 1 ? cta.firstScales(tile, warpgroup, thread)
                           : weightScales);

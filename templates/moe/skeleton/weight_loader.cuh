@@ -15,7 +15,6 @@
 
 #include "moe/core/ptx_async.cuh"
 #include "moe/core/ptx_grid.cuh"
-#include "moe/core/types.cuh"
 
 namespace moe {
 
