@@ -151,9 +151,45 @@ static std::optional<Reason> expertCounts(const LayerFacts &layer,
   return std::nullopt;
 }
 
-static constexpr Predicate kPredicates[] = {quantization, elementTypes,
-                                            equalTypes,   archFeatures,
-                                            rowSizes,     expertCounts};
+/// What an engine needs that reads weights in the order of fragments: blocks of
+/// 64 rows by 64 columns, with scales of each row.
+static std::optional<Reason> fragments(const LayerFacts &layer,
+                                       const Architecture &,
+                                       const Candidate &candidate) {
+  constexpr int64_t kBlock = 64;
+  const std::string_view name = candidate.engine->name;
+  if (candidate.engine->order != "fragment")
+    return std::nullopt;
+  if (layer.codes.size() < 2)
+    return Reason{"dtype_not_supported",
+                  fmt::format("engine '{}' multiplies weights that it converts, "
+                              "this layer's are multiplied as they are",
+                              name)};
+  if (layer.quantizesWeights)
+    return Reason{"quant_not_supported",
+                  fmt::format("engine '{}' does not read weights that are "
+                              "quantized when the layer is loaded",
+                              name)};
+  for (const auto &[rows, columns] : layer.codeGroups)
+    if (rows != 1 || (columns > 0 && columns != 16 && columns != 32 &&
+                      columns % kBlock != 0))
+      return Reason{"quant_not_supported",
+                    fmt::format("engine '{}' takes a scale for each weight row "
+                                "and all of k, or 16, 32 or a multiple of {} "
+                                "of it, not for groups of [{}, {}]",
+                                name, kBlock, rows, columns)};
+  for (const int64_t size : {layer.hidden, layer.intermediate})
+    if (size % kBlock)
+      return Reason{"size_not_supported",
+                    fmt::format("engine '{}' reads weights in blocks of {} by "
+                                "{}: {} is no multiple of {}",
+                                name, kBlock, kBlock, size, kBlock)};
+  return std::nullopt;
+}
+
+static constexpr Predicate kPredicates[] = {
+    quantization, elementTypes, equalTypes, archFeatures,
+    rowSizes,     expertCounts, fragments};
 
 static std::optional<Reason> firstReason(const LayerFacts &layer,
                                          const Architecture &arch,

@@ -16,6 +16,7 @@
 
 #include "runtime/support/Result.h"
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -37,6 +38,11 @@ struct LayerFacts {
   /// Element types of weights that are dequantized. They are then none of
   /// the others.
   std::vector<std::string> codes;
+  /// The descriptors of those: weight rows and elements of k that share a scale,
+  /// -1 for all.
+  std::vector<std::array<int64_t, 2>> codeGroups;
+  /// Whether some are made of floats when the layer is loaded.
+  bool quantizesWeights = false;
   /// Whether activations are quantized and dequantized before they are
   /// multiplied; elementTypes has what they become.
   bool emulated = false;

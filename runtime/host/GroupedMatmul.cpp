@@ -14,6 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/host/Fragments.h"
 #include "runtime/host/KernelRun.h"
 #include "runtime/host/Parallel.h"
 #include "runtime/support/Progress.h"
@@ -55,6 +56,7 @@ struct Scales {
   int64_t parts = 1, partRows = 0; ///< gate and up rows, or all
   int64_t perExpert = 0;           ///< rows of scales
   int64_t step = 0;                ///< columns over which no scale changes
+  bool fragments = false;          ///< those of the weight are in their order
 
   float ofLhs(int64_t row, int64_t column) const {
     return lhs.number(lhsRows == 1 ? row : 0, column / lhsColumns);
@@ -84,6 +86,17 @@ struct Scales {
 private:
   float at(const View &view, int64_t expert, const RowOrder::Row &row,
            int64_t column) const {
+    if (fragments) {
+      const int64_t groups = view.columns;
+      const int64_t index =
+          fragmentBit(FragmentKind::Numbers, Storage::I8, row.packed,
+                      twoDimensions ? 0 : column / rhsColumns,
+                      twoDimensions ? 1 : groups) /
+          8;
+      return twoDimensions ? view.number(expert, index)
+                           : view.number(expert * perExpert + index / groups,
+                                         index % groups);
+    }
     // One for each row stands where the row does.
     int64_t index = rhsRows == 1 || parts == 1
                         ? row.stored / rhsRows
@@ -113,12 +126,19 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   scales.lhsRows = run.integer("lhs_group_rows");
   scales.lhsColumns = scales.given ? extent("lhs_group_columns", k) : k;
   scales.parts = run.stage->attributes.value("gate_up", false) ? 2 : 1;
+  scales.fragments = run.stage->attributes.value("fragments", false);
   scales.partRows = n / scales.parts;
   scales.rhsRows = extent("rhs_group_rows", scales.partRows);
   scales.rhsColumns = extent("rhs_group_columns", k);
   scales.twoDimensions = run.integer("rhs_group_columns") == -1;
   scales.step = std::min(scales.lhsColumns, scales.rhsColumns);
   const int64_t wider = std::max(scales.lhsColumns, scales.rhsColumns);
+  if (scales.fragments && (n % kFragmentRows || k % kFragmentRows ||
+                           scales.rhsRows != 1 || !scales.ofWeights))
+    return run.fail("expected a scale for each row of a weight in fragments, "
+                    "of multiples of {} rows and columns, got {} x {} and "
+                    "scales of {} rows",
+                    kFragmentRows, n, k, scales.rhsRows);
   if (scales.lhsRows > 1 || n % scales.parts ||
       (scales.given && wider < k && wider % scales.step))
     return run.fail(
@@ -218,12 +238,19 @@ Result<void> stages::grouped_matmul(KernelRun &run) {
     int64_t rowCount = tile.end - tile.begin;
     std::vector<float> left(rowCount * k), weight(k), biases(n);
     std::vector<float> products(rowCount * (end - begin));
+    std::vector<std::byte> gathered(scales.fragments ? k : 0);
     for (int64_t r = 0; r < rowCount; ++r)
       loadFloats(lhs.storage, lhs.at(source[tile.begin + r]), k, &left[r * k]);
     if (bias)
       loadFloats(bias.storage, bias.at(tile.expert), n, biases.data());
     for (int64_t c = begin; c < end; ++c) {
-      loadFloats(rhs.storage, rhs.at(tile.expert * n + c), k, weight.data());
+      const std::byte *codes = rhs.at(tile.expert * n + c);
+      if (scales.fragments) {
+        loadFragmentRow(rhs.storage, rhs.at(tile.expert * n), c, k,
+                        gathered.data());
+        codes = gathered.data();
+      }
+      loadFloats(rhs.storage, codes, k, weight.data());
       RowOrder::Row stored = order.at(c);
       if (scales.given)
         for (float &value : weight)
