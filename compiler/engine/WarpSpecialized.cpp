@@ -68,7 +68,9 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
     return fmt::format("engine '{}' needs warps with roles", s.engine);
   if (auto reason = whyNoTile(problem, s))
     return reason;
-  bool whole = s.rowsOfWarpgroup() == 128 && s.consumerWarps == 4;
+  // Sums that are promoted take turns with those of 64 rows.
+  bool whole = s.rowsOfWarpgroup() == 128 &&
+               (s.consumerWarps == 4 || !problem.isPromoted(row.addsFast));
   int64_t rows = s.swap ? s.tileN : s.tileM;
   if (s.producerWarps != 4 || (s.consumerWarps * 16 != rows && !whole))
     return fmt::format("{} producing and {} consuming warps; tile {} {} takes "

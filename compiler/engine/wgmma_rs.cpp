@@ -28,26 +28,29 @@ constexpr Measured kAssumed = {"bench/notes/weight-only-h100.md", "2026-11-23"};
 constexpr TileRule kTileRules[] = {
     {.elementBytes = 2, .rows = 16, .most = 12, .measured = kAssumed},
     {.elementBytes = 2, .rows = 64, .most = 48, .measured = kAssumed},
-    {.elementBytes = 2, .rows = 128, .measured = kAssumed},
+    {.elementBytes = 2, .rows = 128, .most = 96, .measured = kAssumed},
+    {.elementBytes = 2, .rows = 256, .step = 16, .measured = kAssumed},
 };
 
 /// One row: serves m tiles of so many rows, best first.
 struct Row {
   int64_t tileM, tileN, stages, warpgroupRows;
   int64_t firstAbove = 0; ///< first matmuls alone, of so many weight elements
-  int64_t groupM = 1;
+  int64_t groupM = 1, ctasPerSm = 1;
   Measured measured = kAssumed;
 };
 
 constexpr Row kRows[] = {
-    {.tileM = 16, .tileN = 256, .stages = 10, .warpgroupRows = 64},
-    {.tileM = 16, .tileN = 128, .stages = 10, .warpgroupRows = 64},
-    {.tileM = 64, .tileN = 256, .stages = 8, .warpgroupRows = 64},
-    {.tileM = 64, .tileN = 128, .stages = 8, .warpgroupRows = 64},
+    {.tileM = 16, .tileN = 128, .stages = 10, .warpgroupRows = 64, .ctasPerSm = 2},
+    {.tileM = 16, .tileN = 128, .stages = 8, .warpgroupRows = 64},
+    {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64, .ctasPerSm = 2},
+    {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64},
     {.tileM = 128, .tileN = 256, .stages = 6, .warpgroupRows = 128, .firstAbove = 32 << 20, .groupM = 4},
     {.tileM = 128, .tileN = 256, .stages = 6, .warpgroupRows = 128},
-    {.tileM = 128, .tileN = 128, .stages = 6, .warpgroupRows = 64},
     {.tileM = 128, .tileN = 128, .stages = 5, .warpgroupRows = 64},
+    {.tileM = 256, .tileN = 128, .stages = 5, .warpgroupRows = 64, .firstAbove = 32 << 20, .groupM = 4},
+    {.tileM = 256, .tileN = 128, .stages = 5, .warpgroupRows = 64},
+    {.tileM = 256, .tileN = 128, .stages = 4, .warpgroupRows = 64},
 };
 // clang-format on
 
@@ -73,6 +76,7 @@ public:
       s.tileM = r.tileM, s.tileN = r.tileN, s.tileK = 64;
       s.stages = r.stages;
       s.groupM = r.groupM;
+      s.ctasPerSm = r.ctasPerSm;
       s.setRoles(r.warpgroupRows);
       good.push_back({s});
     }

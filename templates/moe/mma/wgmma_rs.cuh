@@ -31,14 +31,12 @@ struct WgmmaRs : Wgmma<Element, kFast, kAtoms> {
     using Base::template Worker<kTokens>::Worker;
 
     /// Begins to multiply 16 columns of an atom's rows, which the threads hold,
-    /// by the tokens of a stage at step `step`: one group of multiplies.
+    /// by the tokens of a stage at step `step`.
     __device__ __forceinline__ void multiply(int atom, int step,
                                              const unsigned (&rows)[4],
                                              unsigned columns) {
-      ptx::beginMultiply();
       ptx::multiplyRegisters<Element, kTokens>(
           this->sums[atom], rows, ptx::matrixDescriptor(columns) + step * 2);
-      ptx::commitMultiplies();
     }
   };
 };

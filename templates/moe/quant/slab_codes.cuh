@@ -101,7 +101,8 @@ template <class Config> struct SlabByFloats {
       zero[i] = Config::kZeroPoint ? float(int(zeros[i])) : kZero<Weight>;
     }
   }
-  template <int kWords>
+  static constexpr bool kHasLarge = false;
+  template <bool, int kWords>
   __device__ __forceinline__ unsigned element(const unsigned (&words)[kWords],
                                               int part) const {
     float values[2];
@@ -118,6 +119,7 @@ template <class Config> struct SlabIntegers {
   using Input = typename Config::Input;
   static constexpr bool kIsBf16 = kSame<Input, bf16>;
   static constexpr unsigned kMagic = kIsBf16 ? 0x43004300u : 0x64006400u;
+  static constexpr bool kHasLarge = false;
   unsigned scale[2], zero[2]; ///< twice the number
 
   __device__ __forceinline__ void prepare(const Input (&scales)[2],
@@ -130,6 +132,7 @@ template <class Config> struct SlabIntegers {
           kMagic + (Config::kZeroPoint ? zeros[i] * 0x10001u : 0x00080008u);
     }
   }
+  template <bool>
   __device__ __forceinline__ unsigned element(const unsigned (&words)[1],
                                               int part) const {
     unsigned codes = ptx::maskOr<0x000f000fu, kMagic>(words[0] >> 4 * part);
@@ -140,29 +143,37 @@ template <class Config> struct SlabIntegers {
 };
 
 /// e2m1 with powers of two to bf16: exponent and mantissa in the place of a
-/// bf16's are the number times 2^-126.
+/// bf16's are the number times 2^-126. Where all scales of a warp are below 2,
+/// 2^126 times the scale is a bf16; else the two multiply one after the other.
 template <class Config> struct SlabPowers {
-  unsigned scale[2];
+  static constexpr bool kHasLarge = true;
+  unsigned scale[2]; ///< twice the number, or 2^126 times it
+  bool isLarge;      ///< the number
 
   __device__ __forceinline__ void prepare(const ue8m0 (&scales)[2],
                                           const unsigned (&)[2],
                                           const float (&)[2]) {
+    isLarge = (scales[0].bits | scales[1].bits) & 128;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      unsigned bits = scales[i].bits;
-      bits = bits == 0 ? 0x40u : bits == 255 ? 0x7fc0u : bits << 7;
-      scale[i] = bits * 0x10001u;
-    }
+    for (int i = 0; i < 2; ++i)
+      scale[i] = unsigned(scales[i].bits) * 0x00800080u + 0x3f003f00u;
   }
+  template <bool kLarge>
   __device__ __forceinline__ unsigned element(const unsigned (&words)[1],
                                               int part) const {
     unsigned signs = words[0] << (12 - 4 * part);
     unsigned sizes =
         part < 2 ? words[0] << (6 - 4 * part) : words[0] >> (4 * part - 6);
     unsigned bits = (signs & 0x80008000u) | (sizes & 0x01c001c0u);
-    // 2^126, which is exact, and the scale.
-    return ptx::multiplyPair<bf16>(ptx::multiplyPair<bf16>(bits, 0x7e807e80u),
-                                   scale[part % 2]);
+    unsigned factor = scale[part % 2];
+    if constexpr (kLarge) {
+      bits = ptx::multiplyPair<bf16>(bits, 0x7e807e80u); // exact
+      unsigned exponent = (factor - 0x3f003f00u) >> 7 & 0xffu;
+      factor = exponent == 0     ? 0x00400040u
+               : exponent == 255 ? 0x7fc07fc0u
+                                 : exponent * 0x00800080u;
+    }
+    return ptx::multiplyPair<bf16>(bits, factor);
   }
 };
 
@@ -188,6 +199,8 @@ template <class Config> struct SlabScaling : NoScales {
   using Codes = typename Stage::Codes;
   using Scale = typename Config::Scale;
   static constexpr int kStepWords = Codes::kStepWords;
+  static constexpr bool kHasLarge =
+      decltype(detail::slabConverterOf<Config>())::kHasLarge;
   float second[2]; ///< of a row and of the one 8 behind it
 
   __device__ __forceinline__ SlabScaling(const float (&ofRows)[2])
@@ -199,7 +212,20 @@ template <class Config> struct SlabScaling : NoScales {
     unsigned words[4 * kStepWords];
     Converter converters[Stage::kStageGroups];
 
+    /// Whether some scale of the warp is large.
+    __device__ __forceinline__ bool isLarge() const {
+      if constexpr (Converter::kHasLarge) {
+        bool any = false;
+#pragma unroll
+        for (int group = 0; group < Stage::kStageGroups; ++group)
+          any |= converters[group].isLarge;
+        return __any_sync(0xffffffffu, any);
+      }
+      return false;
+    }
+
     /// The four registers of a step.
+    template <bool kLarge>
     __device__ __forceinline__ void convert(int step, unsigned (&to)[4]) const {
       unsigned own[kStepWords];
 #pragma unroll
@@ -208,7 +234,8 @@ template <class Config> struct SlabScaling : NoScales {
 #pragma unroll
       for (int part = 0; part < 4; ++part)
         to[part] =
-            converters[step * Stage::kStageGroups / 4].element(own, part);
+            converters[step * Stage::kStageGroups / 4].template element<kLarge>(
+                own, part);
     }
   };
 

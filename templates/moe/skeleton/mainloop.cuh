@@ -118,6 +118,35 @@ struct Promote {
 /// sets of registers alternate: one is converted while the other is multiplied.
 /// A stage is given back when the multiplies of the next one have begun.
 struct FromRegisters {
+  /// The steps of a stage. release(): gives the stage before it back.
+  template <bool kLarge, class Worker, class Slabs, class Release>
+  static __device__ __forceinline__ void
+  multiply(Worker &worker, const Slabs &slabs, unsigned columns,
+           Release release) {
+    constexpr int kAtoms = Worker::kSize / Worker::kAtomSize;
+    // Multiplies of a group: each takes four registers more.
+    constexpr int kBatch = Worker::kSize < 128 ? 2 : 1;
+    unsigned registers[2][kBatch][4];
+#pragma unroll
+    for (int first = 0; first < 4 * kAtoms; first += kBatch) {
+      auto &set = registers[first / kBatch % 2];
+      // The multiplies of this set are done.
+      ptx::waitForMultiplies<1>();
+      if (first == kBatch)
+        release();
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i)
+        slabs[(first + i) % kAtoms].template convert<kLarge>(
+            (first + i) / kAtoms, set[i]);
+      ptx::beginMultiply();
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i)
+        worker.multiply((first + i) % kAtoms, (first + i) / kAtoms, set[i],
+                        columns);
+      ptx::commitMultiplies();
+    }
+  }
+
   template <class Worker, class Scales, class Operands, class Ring>
   static __device__ __forceinline__ void run(Worker &worker, Scales &scales,
                                              const Operands &operands,
@@ -129,21 +158,22 @@ struct FromRegisters {
     for (int k = steps.first; k < steps.end; ++k) {
       operands.await(ring);
       typename Scales::Slab slabs[kAtoms];
+      bool isLarge = false;
 #pragma unroll
-      for (int atom = 0; atom < kAtoms; ++atom)
+      for (int atom = 0; atom < kAtoms; ++atom) {
         slabs[atom] = scales.load(operands.weights(ring.stage),
                                   operands.block + atom, warp, lane);
-      unsigned registers[2][4];
-#pragma unroll
-      for (int i = 0; i < 4 * kAtoms; ++i) {
-        // The multiplies of this set are done.
-        ptx::waitForMultiplies<1>();
-        if (i == 1 && k > steps.first)
-          operands.giveBack(last);
-        slabs[i % kAtoms].convert(i / kAtoms, registers[i % 2]);
-        worker.multiply(i % kAtoms, i / kAtoms, registers[i % 2],
-                        operands.columns(k, ring.stage));
+        isLarge |= slabs[atom].isLarge();
       }
+      auto release = [&] {
+        if (k > steps.first)
+          operands.giveBack(last);
+      };
+      unsigned columns = operands.columns(k, ring.stage);
+      if (Scales::kHasLarge && isLarge)
+        multiply<true>(worker, slabs, columns, release);
+      else
+        multiply<false>(worker, slabs, columns, release);
       last = ring.stage;
       ring.advance();
     }
