@@ -119,7 +119,10 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   scales.twoDimensions = run.integer("rhs_group_columns") == -1;
   scales.step = std::min(scales.lhsColumns, scales.rhsColumns);
   const int64_t wider = std::max(scales.lhsColumns, scales.rhsColumns);
-  if (scales.lhsRows > 1 || n % scales.parts ||
+  // A group whose attribute is missing is 0.
+  const int64_t least =
+      std::min({scales.rhsRows, scales.rhsColumns, scales.lhsColumns});
+  if (least < 1 || scales.lhsRows > 1 || n % scales.parts ||
       (scales.given && wider < k && wider % scales.step))
     return run.fail(
         "expected scales of a row of lhs, of whole gates and ups, and groups "
