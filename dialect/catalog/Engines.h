@@ -53,7 +53,7 @@ inline constexpr std::string_view kTileEngines =
 inline constexpr Engine kEngines[] = {
     {"wgmma", "f16 bf16 f8E4M3FN", "wgmma tma", "moe::mma::Wgmma", 20, true,
      true},
-    {"wgmma_rs", "f16 bf16", "wgmma tma", "moe::mma::WgmmaRs", 15, true, false,
+    {"wgmma_rs", "f16 bf16", "wgmma tma", "moe::mma::WgmmaRs", -1, true, false,
      0, "f8E4M3FN f8E5M2 f4E2M1FN i8 i4", "fragment"},
     {"mma_sync", "f16 bf16 f8E4M3FN i8", "mma_sync cp_async",
      "moe::mma::MmaSync", 10, false, false, 0, kCodes},

@@ -117,6 +117,9 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
     return run.fail(
         "expected scales of both operands, of the weight or of none");
   scales.ofWeights = ofRhs && !scales.given;
+  scales.fragments = run.stage->attributes.value("fragments", false);
+  if (scales.fragments && !scales.ofWeights)
+    return run.fail("expected scales of the weight alone with fragments");
   if (!ofRhs)
     return scales;
   auto extent = [&](const char *attribute, int64_t whole) {
@@ -126,7 +129,6 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   scales.lhsRows = run.integer("lhs_group_rows");
   scales.lhsColumns = scales.given ? extent("lhs_group_columns", k) : k;
   scales.parts = run.stage->attributes.value("gate_up", false) ? 2 : 1;
-  scales.fragments = run.stage->attributes.value("fragments", false);
   scales.partRows = n / scales.parts;
   scales.rhsRows = extent("rhs_group_rows", scales.partRows);
   scales.rhsColumns = extent("rhs_group_columns", k);
@@ -134,12 +136,15 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   scales.step = std::min(scales.lhsColumns, scales.rhsColumns);
   const int64_t wider = std::max(scales.lhsColumns, scales.rhsColumns);
   if (scales.fragments && (n % kFragmentRows || k % kFragmentRows ||
-                           scales.rhsRows != 1 || !scales.ofWeights))
+                           scales.rhsRows != 1))
     return run.fail("expected a scale for each row of a weight in fragments, "
                     "of multiples of {} rows and columns, got {} x {} and "
                     "scales of {} rows",
                     kFragmentRows, n, k, scales.rhsRows);
-  if (scales.lhsRows > 1 || n % scales.parts ||
+  // A group whose attribute is missing is 0.
+  const int64_t least =
+      std::min({scales.rhsRows, scales.rhsColumns, scales.lhsColumns});
+  if (least < 1 || scales.lhsRows > 1 || n % scales.parts ||
       (scales.given && wider < k && wider % scales.step))
     return run.fail(
         "expected scales of a row of lhs, of whole gates and ups, and groups "
@@ -222,6 +227,10 @@ Result<void> stages::grouped_matmul(KernelRun &run) {
   View lhs = TRY(run.needed("lhs", lhsRows, k));
   View rhs = TRY(run.needed("rhs", experts * n, k));
   Scales scales = TRY(scalesOf(run, lhsRows, n, k, experts));
+  if (scales.fragments && storageBits(rhs.storage) != 4 &&
+      storageBits(rhs.storage) != 8)
+    return run.fail("expected codes of 4 or 8 bits in fragments, got {} bits",
+                    storageBits(rhs.storage));
   View bias = TRY(run.neededIfNamed("bias", experts, n));
   View result = TRY(run.neededResult("result", endRow, n));
   if (work.empty())

@@ -67,14 +67,14 @@ public:
       return {};
     if (node && node->is_array() && node->size() == 2 &&
         (*node)[0].is_number_integer() && (*node)[1].is_number_integer()) {
-      const LayerShape::Group made{(*node)[0], (*node)[1]};
-      const auto known = [](int64_t extent) {
-        return extent == -1 || extent > 0;
+      const auto extent = [&](size_t i) {
+        return integerIn((*node)[i], -1, INT32_MAX).value_or(0);
       };
-      if (known(made.rows) && known(made.columns))
-        return made;
+      if (extent(0) != 0 && extent(1) != 0)
+        return {extent(0), extent(1)};
     }
-    fail(path, "[] or two extents of -1 or at least 1");
+    fail(path,
+         fmt::format("[] or two extents of -1 or from 1 to {}", INT32_MAX));
     return {};
   }
 

@@ -484,6 +484,16 @@ TEST(HostDevice, aWrongAttributeGivesOtherResults) {
   }
 }
 
+TEST(HostDevice, scalesWithoutGroupsAreAnError) {
+  Case c(40);
+  Stage &down = c.manifest.targets[0].kernels[4].stages[0];
+  down.operands["rhs_scale"] = "rhs";
+  Result<void> done = c.run();
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().message,
+              HasSubstr("groups that divide each other, got 0 x"));
+}
+
 TEST(HostDevice, stepsOfRowsMakeTilesAlike) {
   for (int64_t step : {0, 4, 8, 16}) {
     Case c(40);

@@ -77,9 +77,12 @@ TEST(LayerShape, Refused) {
   EXPECT_EQ(errorOf(described),
             "layer.intermediate_begin: expected columns of the intermediate");
   described = layer();
-  described["quant"]["w1"]["group"] = {0, 128};
-  EXPECT_EQ(errorOf(described), "layer.quant.w1.group: expected [] or two "
-                                "extents of -1 or at least 1");
+  for (const int64_t columns : {int64_t(0), INT64_MAX}) {
+    described = layer();
+    described["quant"]["w1"]["group"] = {1, columns};
+    EXPECT_EQ(errorOf(described), "layer.quant.w1.group: expected [] or two "
+                                  "extents of -1 or from 1 to 2147483647");
+  }
   described = layer();
   described["eplb"] = true;
   EXPECT_EQ(errorOf(described),
