@@ -113,9 +113,8 @@ Result<std::vector<char>> moec::bench::randomLogits(const std::string &type,
 }
 
 /// Elements of so many bytes.
-static Result<std::vector<char>> randomBlock(const std::string &type,
-                                             int64_t bytes, Kind kind,
-                                             uint64_t seed) {
+static Result<std::vector<char>>
+randomBlock(const std::string &type, int64_t bytes, Kind kind, uint64_t seed) {
   if (takesAnyBits(type, kind))
     return randomBytes(bytes, seed);
   Result<const reference::Element *> element = floatType(type);

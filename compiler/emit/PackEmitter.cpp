@@ -14,6 +14,8 @@
 #include "compiler/emit/StoredWeights.h"
 #include "compiler/plan/ProgramValues.h"
 
+#include <utility>
+
 using mlir::cast;
 using mlir::RankedTensorType;
 using namespace moec;
@@ -150,12 +152,12 @@ static std::vector<EmittedKernel> kernelsOf(moe::PackOp pack,
     int64_t rows = stored->shape[1], columns = stored->shape[2];
     // Numbers of whole rows are one row of an expert.
     if (given.getRank() == 2)
-      std::swap(rows, columns);
-    return {emitCopy(program, "unsigned char", rows,
-                     columns *
-                         (given.getEncoding() ? 1 : stored->columnsPerWord),
-                     columns * wide, stored->bytesOfExpert(), source, scratch),
-            emitStored(pack, *stored, scratch)};
+      columns *= std::exchange(rows, 1);
+    return {
+        emitCopy(program, "unsigned char", rows,
+                 columns * (given.getEncoding() ? 1 : stored->columnsPerWord),
+                 columns * wide, stored->bytesOfExpert(), source, scratch),
+        emitStored(pack, *stored, scratch)};
   }
   auto type = cast<RankedTensorType>(pack.getResult().getType());
   auto layout = cast<moe::LayoutAttr>(type.getEncoding());

@@ -28,8 +28,7 @@ constexpr Measured kAssumed = {"bench/notes/weight-only-h100.md", "2026-11-23"};
 constexpr TileRule kTileRules[] = {
     {.elementBytes = 2, .rows = 16, .most = 12, .measured = kAssumed},
     {.elementBytes = 2, .rows = 64, .most = 48, .measured = kAssumed},
-    {.elementBytes = 2, .rows = 128, .most = 96, .measured = kAssumed},
-    {.elementBytes = 2, .rows = 256, .step = 16, .measured = kAssumed},
+    {.elementBytes = 2, .rows = 128, .step = 16, .measured = kAssumed},
 };
 
 /// One row: serves m tiles of so many rows, best first.
@@ -48,9 +47,6 @@ constexpr Row kRows[] = {
     {.tileM = 128, .tileN = 256, .stages = 6, .warpgroupRows = 128, .firstAbove = 32 << 20, .groupM = 4},
     {.tileM = 128, .tileN = 256, .stages = 6, .warpgroupRows = 128},
     {.tileM = 128, .tileN = 128, .stages = 5, .warpgroupRows = 64},
-    {.tileM = 256, .tileN = 128, .stages = 5, .warpgroupRows = 64, .firstAbove = 32 << 20, .groupM = 4},
-    {.tileM = 256, .tileN = 128, .stages = 5, .warpgroupRows = 64},
-    {.tileM = 256, .tileN = 128, .stages = 4, .warpgroupRows = 64},
 };
 // clang-format on
 
@@ -60,7 +56,7 @@ public:
 
   std::span<const TileRule> tileRules() const override { return kTileRules; }
   std::string possibleTileRows(const MatmulProblem &) const override {
-    return "multiples of 16 up to 256";
+    return "multiples of 16 up to 128";
   }
 
   std::vector<GoodSchedule> goodSchedules(const MatmulProblem &problem,
@@ -92,8 +88,8 @@ private:
                                ? schedule.tileK / problem.groupK
                                : 1;
     const int64_t bytes =
-        schedule.tileN * (schedule.tileK * problem.codeBits / 8 +
-                          groups * problem.numberBytes);
+        schedule.tileN *
+        (schedule.tileK * problem.codeBits / 8 + groups * problem.numberBytes);
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
 
@@ -110,17 +106,18 @@ private:
       return "weight rows are the rows of an instruction";
     if (problem.quantizesGroups())
       return "a result that is quantized by groups is of another engine";
-    if (s.tileM % 16 || s.tileM > 256)
-      return fmt::format("tile m {} is no multiple of 16 up to 256", s.tileM);
+    if (s.tileM % 16 || s.tileM > 128)
+      return fmt::format("tile m {} is no multiple of 16 up to 128", s.tileM);
     if (s.tileN != 64 && s.tileN != 128 && s.tileN != 256)
       return fmt::format("tile n {}; 64, 128 and 256 are possible", s.tileN);
     return std::nullopt;
   }
 
-  Sums sums(const MatmulProblem &, const Schedule &s) const override {
+  Sums sums(const MatmulProblem &problem, const Schedule &s) const override {
     // Two sets of registers, the codes of a stage and their scales.
     const int64_t atoms = s.rowsOfWarpgroup() / 64;
-    return {s.tileM / 2 * atoms, 40 + 16 * atoms, "accumulators"};
+    const int64_t others = 40 + 16 * atoms + (problem.usesErf ? 40 : 0);
+    return {s.tileM / 2 * atoms, others, "accumulators"};
   }
 };
 } // namespace

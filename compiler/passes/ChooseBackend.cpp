@@ -52,6 +52,9 @@ static LayerFacts factsOf(moe::ProgramOp program) {
       facts.codeGroups.push_back({group[0], group[1]});
     }
   });
+  program.walk([&](moe::ActivateOp activate) {
+    facts.usesErf |= activate.getActivation().usesErf();
+  });
   facts.quantizesWeights = bool(findIn<moe::QuantizeWeightsOp>(program));
   return facts;
 }

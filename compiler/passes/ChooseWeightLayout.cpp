@@ -10,8 +10,8 @@
 // in one fragment, for mma.sync as for wgmma, plain and swapped. What a
 // checkpoint stores in another order than rows is brought into rows, and
 // columns into the order of their groups. Scales that are powers of two become
-// f32 where they multiply sums. For an engine that reads fragments, codes, their
-// scales and zero points are in that order.
+// f32 where they multiply sums. For an engine that reads fragments, codes,
+// their scales and zero points are in that order.
 //
 //===----------------------------------------------------------------------===//
 

@@ -91,6 +91,7 @@ MatmulProblem compiler::problemOf(moe::KernelOp kernel) {
     setCodes(matmul, problem);
   problem.resultBytes = elementBytes(elementTypeOf(resultOfMatmul(kernel)));
   problem.gated = activate && activate.getActivation().isGated();
+  problem.usesErf = activate && activate.getActivation().usesErf();
   problem.groupScales = matmul.scalesByGroup();
   problem.groupColumns = columnsOfGroup(kernel);
   return problem;

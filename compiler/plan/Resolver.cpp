@@ -161,10 +161,21 @@ static std::optional<Reason> fragments(const LayerFacts &layer,
   if (candidate.engine->order != "fragment")
     return std::nullopt;
   if (layer.codes.size() < 2)
-    return Reason{"dtype_not_supported",
-                  fmt::format("engine '{}' multiplies weights that it converts, "
-                              "this layer's are multiplied as they are",
+    return Reason{
+        "dtype_not_supported",
+        fmt::format("engine '{}' multiplies weights that it converts, "
+                    "this layer's are multiplied as they are",
+                    name)};
+  if (layer.emulated)
+    return Reason{"quant_not_supported",
+                  fmt::format("engine '{}' takes activations of f16 and bf16, "
+                              "not those that are quantized and dequantized",
                               name)};
+  // Its epilogue would need more registers than the tile leaves.
+  if (layer.usesErf && !layer.gated)
+    return Reason{
+        "activation_not_supported",
+        fmt::format("engine '{}' does not serve gelu without gates", name)};
   if (layer.quantizesWeights)
     return Reason{"quant_not_supported",
                   fmt::format("engine '{}' does not read weights that are "
@@ -238,10 +249,16 @@ Result<Resolution> compiler::resolve(const LayerFacts &layer,
                    "is asked for",
                    layer.name, arch, engine, engineRow->mostTokens);
 
+  // An engine for converted weights alone says nothing of other layers, unless
+  // it is asked for.
+  const auto isFor = [&](const Engine &e) {
+    return e.order == "rows" || !layer.codes.empty() || e.name == engine;
+  };
   std::vector<Candidate> candidates;
   for (const Backend &b : catalog::kBackends)
     for (const Engine &e : catalog::kEngines)
-      if (b.format == layer.format && catalog::hasWord(b.engines, e.name))
+      if (b.format == layer.format && catalog::hasWord(b.engines, e.name) &&
+          isFor(e))
         candidates.push_back({&b, &e});
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate &a, const Candidate &b) {

@@ -135,8 +135,8 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   scales.twoDimensions = run.integer("rhs_group_columns") == -1;
   scales.step = std::min(scales.lhsColumns, scales.rhsColumns);
   const int64_t wider = std::max(scales.lhsColumns, scales.rhsColumns);
-  if (scales.fragments && (n % kFragmentRows || k % kFragmentRows ||
-                           scales.rhsRows != 1))
+  if (scales.fragments &&
+      (n % kFragmentRows || k % kFragmentRows || scales.rhsRows != 1))
     return run.fail("expected a scale for each row of a weight in fragments, "
                     "of multiples of {} rows and columns, got {} x {} and "
                     "scales of {} rows",

@@ -109,7 +109,8 @@ inline constexpr StageKind kStageKinds[] = {
      "rows:integer columns:integer interleave:integer gate_up_order:string~"},
     // Out of memory where elements of so many bits lie as a checkpoint has
     // them; slots: where in 32 bits the i-th one is. order: of the columns.
-    // fragment_columns: into the order of fragments, by blocks of 64 rows and so
+    // fragment_columns: into the order of fragments, by blocks of 64 rows and
+    // so
     // many columns.
     {"pack_stored", "source order?", "destination",
      "rows:integer columns:integer interleave:integer gate_up_order:string~ "

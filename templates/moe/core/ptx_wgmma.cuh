@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // wgmma of sm_90a with f32 sums, the second operand in shared memory, the first
-// one there or in registers: 64 rows by any multiple of 16 columns up to 256. The register lists that the instruction
-// text needs are built 8 at a time.
+// one there or in registers: 64 rows by any multiple of 16 columns up to 256.
+// The register lists that the instruction text needs are built 8 at a time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -175,11 +175,10 @@ __device__ __forceinline__ void multiplyShared(float (&sums)[kColumns / 2],
   asm volatile("{.reg .pred p;\n\tsetp.eq.u32 p, 1, 1;\n\t"                    \
                "wgmma.mma_async.sync.aligned.m64n" #columns shape              \
                " {" MOE_NAMES_##registers "}, {" lhs "}, " rhs                 \
-               ", p, 1, 1, 0;}"                                                \
+                                          ", p, 1, 1, 0;}"                     \
                : MOE_SUMS_##registers                                          \
                : "r"(lhsRegisters[0]), "r"(lhsRegisters[1]),                   \
-                 "r"(lhsRegisters[2]), "r"(lhsRegisters[3]),                   \
-                 "l"(rhsMatrix))
+                 "r"(lhsRegisters[2]), "r"(lhsRegisters[3]), "l"(rhsMatrix))
 
 #define MOE_WGMMA_REGISTER_SHAPES(shape)                                       \
   MOE_WGMMA_REGISTERS(16, 8, "%8, %9, %10, %11", "%12", shape);                \

@@ -191,8 +191,8 @@ __device__ __forceinline__ unsigned storedBits(const unsigned char *expert,
   }
 }
 
-/// The row and the column, as packed, of element i of a word of an expert in the
-/// order of fragments.
+/// The row and the column, as packed, of element i of a word of an expert in
+/// the order of fragments.
 template <class Config>
 __device__ __forceinline__ SlabPlace fragmentPlace(int word, int i) {
   if constexpr (Config::kFragmentColumns == 1)
@@ -215,8 +215,8 @@ __device__ __forceinline__ int storedRowOf(int packedRow) {
 
 /// The stored column of a packed one. expert: of all.
 template <class Config>
-__device__ __forceinline__ int
-storedColumnOf(const typename Config::Args &args, int expert, int column) {
+__device__ __forceinline__ int storedColumnOf(const typename Config::Args &args,
+                                              int expert, int column) {
   if constexpr (requires { args.order; })
     return args.order[(long long)expert * Config::kColumns + column];
   else
@@ -276,8 +276,8 @@ packFragments(const typename Config::Args &args) {
   unsigned *destination = reinterpret_cast<unsigned *>(args.destination) +
                           (long long)args.first_expert * kWords;
   const long long first = (long long)blockIdx.x * (Config::kBytesPerCta / 4);
-  const long long end = min(first + Config::kBytesPerCta / 4,
-                            (long long)args.experts * kWords);
+  const long long end =
+      min(first + Config::kBytesPerCta / 4, (long long)args.experts * kWords);
   for (long long v = first + threadIdx.x; v < end; v += Config::kThreads) {
     const int expert = int(v / kWords), word = int(v % kWords);
     unsigned bits = 0;

@@ -53,10 +53,10 @@ template <int kBits> struct Slabs {
     const int step = column % kColumns / 16;
     const int lane = inSlab % 8 * 4 + inStep % 8 / 2;
     const int part = inSlab / 8 + inStep / 8 * 2; // the register
-    const int word = step % kVectorSteps * kStepWords +
-                     (kBits == 8 ? part / 2 : 0);
-    const int code = kBits == 8 ? part % 2 + inStep % 2 * 2
-                                : part + inStep % 2 * 4;
+    const int word =
+        step % kVectorSteps * kStepWords + (kBits == 8 ? part / 2 : 0);
+    const int code =
+        kBits == 8 ? part % 2 + inStep % 2 * 2 : part + inStep % 2 * 4;
     const int byte = row % kRows / kSlabRows * kSlabBytes +
                      step / kVectorSteps * 512 + lane * 16 + word * 4;
     return (block * kBlockBytes + byte) * 8 + code * kBits;

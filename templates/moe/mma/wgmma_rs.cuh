@@ -32,9 +32,8 @@ struct WgmmaRs : Wgmma<Element, kFast, kAtoms> {
 
     /// Begins to multiply 16 columns of an atom's rows, which the threads hold,
     /// by the tokens of a stage at step `step`.
-    __device__ __forceinline__ void multiply(int atom, int step,
-                                             const unsigned (&rows)[4],
-                                             unsigned columns) {
+    __device__ __forceinline__ void
+    multiply(int atom, int step, const unsigned (&rows)[4], unsigned columns) {
       ptx::multiplyRegisters<Element, kTokens>(
           this->sums[atom], rows, ptx::matrixDescriptor(columns) + step * 2);
     }

@@ -137,8 +137,8 @@ template <class Config> struct SlabIntegers {
                                               int part) const {
     unsigned codes = ptx::maskOr<0x000f000fu, kMagic>(words[0] >> 4 * part);
     int row = part % 2;
-    return ptx::multiplyPair<Input>(
-        ptx::subtractPair<Input>(codes, zero[row]), scale[row]);
+    return ptx::multiplyPair<Input>(ptx::subtractPair<Input>(codes, zero[row]),
+                                    scale[row]);
   }
 };
 
@@ -150,9 +150,8 @@ template <class Config> struct SlabPowers {
   unsigned scale[2]; ///< twice the number, or 2^126 times it
   bool isLarge;      ///< the number
 
-  __device__ __forceinline__ void prepare(const ue8m0 (&scales)[2],
-                                          const unsigned (&)[2],
-                                          const float (&)[2]) {
+  __device__ __forceinline__ void
+  prepare(const ue8m0 (&scales)[2], const unsigned (&)[2], const float (&)[2]) {
     isLarge = (scales[0].bits | scales[1].bits) & 128;
 #pragma unroll
     for (int i = 0; i < 2; ++i)
@@ -257,8 +256,8 @@ template <class Config> struct SlabScaling : NoScales {
     unsigned scales = stage +
                       unsigned(Stage::kScales + block * Stage::kScaleBytes) +
                       unsigned(pair * int(sizeof(Scale)));
-    unsigned zeros = stage + unsigned(Stage::kZeros +
-                                      block * Stage::kZeroBytes + pair);
+    unsigned zeros =
+        stage + unsigned(Stage::kZeros + block * Stage::kZeroBytes + pair);
 #pragma unroll
     for (int group = 0; group < Stage::kStageGroups; ++group) {
       Scale of[2];

@@ -125,7 +125,7 @@ struct FromRegisters {
            Release release) {
     constexpr int kAtoms = Worker::kSize / Worker::kAtomSize;
     // Multiplies of a group: each takes four registers more.
-    constexpr int kBatch = Worker::kSize < 128 ? 2 : 1;
+    constexpr int kBatch = Worker::kSize <= 16 ? 2 : 1;
     unsigned registers[2][kBatch][4];
 #pragma unroll
     for (int first = 0; first < 4 * kAtoms; first += kBatch) {

@@ -190,7 +190,10 @@ template <class Config> struct WarpSpecialized {
           shared + (kSwapped ? 0 : S::kWeightBytes) +
           unsigned(warpgroup * Config::Mma::kRows *
                    (kSwapped ? WeightLoader<Config>::kRowBytes : S::kRowBytes));
-      Operands operands{cta.tiles.barriers, shared, own, warpgroup,
+      Operands operands{cta.tiles.barriers,
+                        shared,
+                        own,
+                        warpgroup,
                         warpgroup * (Config::Mma::kRows / 64),
                         S::kStagesScales || thread % 32 == 0};
       if (!kSwapped && S::kGroups > 1 &&

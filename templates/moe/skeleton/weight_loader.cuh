@@ -45,8 +45,8 @@ template <class Config> struct TensorMapWeights {
   }
 };
 
-/// Codes, scales and zero points in blocks of 64 rows, each of which lies in one
-/// piece.
+/// Codes, scales and zero points in blocks of 64 rows, each of which lies in
+/// one piece.
 template <class Config> struct SlabWeights {
   using Schedule = typename Config::Schedule;
   using Stage = SlabStage<Config>;
@@ -66,10 +66,10 @@ template <class Config> struct SlabWeights {
     int blocks = Config::kN % Schedule::kTileN == 0
                      ? Stage::kBlocks
                      : minimum(Stage::kBlocks, kBlocksOfRows - first);
-    ptx::arriveExpecting(barrier, unsigned(blocks) *
-                                      unsigned(Codes::kBlockBytes +
-                                               Stage::kScaleBytes +
-                                               Stage::kZeroBytes));
+    ptx::arriveExpecting(barrier,
+                         unsigned(blocks) *
+                             unsigned(Codes::kBlockBytes + Stage::kScaleBytes +
+                                      Stage::kZeroBytes));
     long long block = (long long)expert * kBlocksOfRows + first;
     int group = Stage::firstGroup(k);
 #pragma unroll
