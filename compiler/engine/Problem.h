@@ -36,8 +36,8 @@ struct MatmulProblem {
   /// Bits of weights that become elements of lhs's type in shared memory; 0:
   /// they are stored as such.
   int64_t codeBits = 0;
-  /// Of such weights: bytes of a scale and its zero point, and elements of k
-  /// that share them; 0: all.
+  /// Bytes of a scale and a zero point of such weights, and elements of k that
+  /// share them; 0: all.
   int64_t numberBytes = 0, groupK = 0;
   int64_t resultBytes = 2;
   bool first = false;   ///< of the layer's two matmuls

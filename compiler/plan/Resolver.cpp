@@ -151,8 +151,8 @@ static std::optional<Reason> expertCounts(const LayerFacts &layer,
   return std::nullopt;
 }
 
-/// What an engine needs that reads weights in the order of fragments: blocks of
-/// 64 rows by 64 columns, with scales of each row.
+/// An engine that reads weights in the order of fragments needs blocks of 64
+/// rows by 64 columns, with scales of each row.
 static std::optional<Reason> fragments(const LayerFacts &layer,
                                        const Architecture &,
                                        const Candidate &candidate) {

@@ -56,7 +56,7 @@ inline constexpr Engine kEngines[] = {
      "moe::mma::MmaSync", 10, false, false, 0, kCodes},
     {"simt", "f32 f16 bf16 f8E4M3FN i8", "", "moe::mma::Simt", 0, false, false,
      0, kCodes},
-    // Where it is asked for.
+    // Serves those who ask for it.
     {"wgmma_rs", "f16 bf16", "wgmma tma", "moe::mma::WgmmaRs", -1, true, false,
      0, "f8E4M3FN f8E5M2 f4E2M1FN i8 i4", "fragment"},
     {"gemv", "f32 f16 bf16 f8E4M3FN", "cp_async", "", -1, false, false, 4},

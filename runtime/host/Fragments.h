@@ -20,8 +20,8 @@ namespace moec::host {
 /// Rows of a block of fragments. Rows of a weight are whole blocks.
 inline constexpr int64_t kFragmentRows = 64;
 
-/// What a matrix in this order holds: codes of 4 or 8 bits, of whole blocks of
-/// 64 columns, or the numbers of groups of columns.
+/// A matrix in this order holds codes of 4 or 8 bits, in whole blocks of 64
+/// columns, or the numbers of groups of columns.
 enum class FragmentKind { Codes, Numbers };
 
 /// The first bit of an element of an expert's matrix with so many columns, or

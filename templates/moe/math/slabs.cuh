@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Where an element of a weight lies in the layout `order = fragment`, for codes
-// of 4 and 8 bits. An expert's weight is blocks of 64 rows by 64 columns, those
-// of the same rows one behind the other. A block is four slabs of 16 rows. A
-// slab is what the 32 lanes of a warp hold of it as the 16-bit A operand of
-// four multiplies of 16 columns: vectors of 16 bytes, those of lane 0 first.
+// The place of each element of a weight in the layout `order = fragment`, for
+// codes of 4 and 8 bits. An expert's weight is blocks of 64 rows by 64 columns,
+// those of the same rows one behind the other. A block is four slabs of 16
+// rows. A slab is what the 32 lanes of a warp hold of it as the 16-bit A
+// operand of four multiplies of 16 columns: vectors of 16 bytes, those of lane
+// 0 first.
 //
 // Lane 4 g + t holds of a step of 16 columns the registers
 //   0: row g, columns 2 t, 2 t + 1        2: row g, columns 2 t + 8, 2 t + 9

@@ -23,7 +23,7 @@
 
 namespace moe {
 
-/// Where the numbers of a Config's weights lie in a stage.
+/// The places of the numbers of a Config's weights in a stage.
 template <class Config> struct SlabStage {
   using Weight = typename Config::Weight;
   using Scale = typename Config::Scale;
@@ -191,8 +191,8 @@ template <class Config> constexpr auto slabConverterOf() {
 
 } // namespace detail
 
-/// What a thread's weight rows of a tile are converted by, beside what the
-/// stages hold. It stands in the place of the scales of sums.
+/// Converts a thread's weight rows of a tile. It stands in the place of the
+/// scales of sums.
 template <class Config> struct SlabScaling : NoScales {
   using Stage = SlabStage<Config>;
   using Codes = typename Stage::Codes;
