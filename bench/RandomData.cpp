@@ -7,6 +7,7 @@
 
 #include "bench/RandomData.h"
 
+#include "runtime/package/ElementTypes.h"
 #include "test/reference/Element.h"
 
 #include <algorithm>
@@ -28,6 +29,22 @@ static Result<const reference::Element *> floatType(const std::string &type) {
                  "no random data for element type '" + type +
                      "': expected a float"};
   return element;
+}
+
+/// Codes of any bits are numbers: of integers, and of floats without infinity
+/// and NaN, of which a byte may hold several.
+static bool takesAnyBits(const std::string &type, Kind kind) {
+  const ElementType *row = findElementType(type);
+  return kind == Kind::Weight && row && row->bits <= 8 &&
+         (row->bits < 8 || type == "i8");
+}
+
+static std::vector<char> randomBytes(int64_t bytes, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<char> data(static_cast<size_t>(bytes));
+  for (char &byte : data)
+    byte = static_cast<char>(random());
+  return data;
 }
 
 Kind moec::bench::kindOfWeight(const std::string &name) {
@@ -95,17 +112,24 @@ Result<std::vector<char>> moec::bench::randomLogits(const std::string &type,
   return data;
 }
 
+/// Elements of so many bytes.
+static Result<std::vector<char>>
+randomBlock(const std::string &type, int64_t bytes, Kind kind, uint64_t seed) {
+  if (takesAnyBits(type, kind))
+    return randomBytes(bytes, seed);
+  Result<const reference::Element *> element = floatType(type);
+  if (!element)
+    return element.takeError();
+  return randomElements(type, bytes / (*element)->bytes, kind, seed);
+}
+
 Result<void> RandomData::fill(const Buffer &buffer, const std::string &type,
                               Kind kind, uint64_t stream) {
   const std::string key = type + std::to_string(int(kind));
   auto found = blocks.find(key);
   if (found == blocks.end()) {
-    Result<const reference::Element *> element = floatType(type);
-    if (!element)
-      return element.takeError();
     int64_t bytes = device.onHost() ? int64_t(1) << 20 : kBlockBytes;
-    Result<std::vector<char>> data =
-        randomElements(type, bytes / (*element)->bytes, kind, seed);
+    Result<std::vector<char>> data = randomBlock(type, bytes, kind, seed);
     if (!data)
       return data.takeError();
     Result<Buffer> block = device.allocate(bytes);

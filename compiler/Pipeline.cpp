@@ -36,8 +36,8 @@ void compiler::buildPipeline(mlir::OpPassManager &manager,
   decompose.maxTokens = options.maxTokens;
   manager.addPass(createDecomposeLayerPass(decompose));
   auto &stages = manager.nest<moe::ProgramOp>();
-  stages.addPass(createChooseWeightLayoutPass());
   stages.addPass(createChooseBackendPass({options.backend, options.engine}));
+  stages.addPass(createChooseWeightLayoutPass());
   stages.addPass(createMakeVariantsPass());
   if (options.checkPrograms)
     manager.addPass(createCheckProgramPass());

@@ -318,6 +318,7 @@ const moec::catalog::Activation &ActivationAttr::getRow() const {
 }
 
 bool ActivationAttr::isGated() const { return getRow().gated; }
+bool ActivationAttr::usesErf() const { return getRow().function == "gelu"; }
 
 moec::catalog::ActivationNumbers ActivationAttr::getNumbers() const {
   const catalog::Activation &row = getRow();

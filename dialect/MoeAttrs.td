@@ -239,6 +239,8 @@ def Moe_ActivationAttr : Moe_FieldsAttr<"Activation", "activation", [{
     const ::moec::catalog::Activation &getRow() const;
     /// Whether the first matmul has two halves, gate and up.
     bool isGated() const;
+    /// The exact gelu, which takes many registers.
+    bool usesErf() const;
     /// The parameters, the row's where none is said.
     ::moec::catalog::ActivationNumbers getNumbers() const;
     /// The weights that hold the parameters where each expert has its own.
@@ -341,15 +343,16 @@ def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [{
     * `gate_up_order`: how gate and up rows stand in the weight as stored
       (`moe.layer` says which orders there are), and in its scales and bias;
     * `order`: `rows` (K contiguous, the default) or `fragment` (the order in
-      which the threads of a tile hold it), then with the `tile` of
-      `[rows, columns]` that is laid out as a unit;
+      which threads hold it as an operand), then with the `tile` of
+      `[rows, columns]` that is laid out as a unit: `[64, 64]` of codes, `[64, 1]`
+      of their scales and zero points (templates/moe/math/slabs.cuh);
     * `stored`: of a weight, its scales or zero points that are not packed yet,
       how they are stored (`moe.layer` says which ways there are); then no other
       field.
 
     ```mlir
     #gate_up = #moe.layout<interleave = 8, gate_up_order = up_first>
-    #int4 = #moe.layout<interleave = 8, order = fragment, tile = [64, 16]>
+    #int4 = #moe.layout<interleave = 8, order = fragment, tile = [64, 64]>
     #checkpoint = #moe.layout<stored = gptq>
     module attributes {moe.example = [#gate_up, #int4, #checkpoint]} {}
     ```

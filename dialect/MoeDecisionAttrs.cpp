@@ -91,8 +91,9 @@ LogicalResult LayoutAttr::verify(EmitError emitError, int64_t interleave,
 LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
                                          EmitError emitError) const {
   // Numbers of whole rows have one dimension less.
-  const bool ofRows = shape.size() == 2 && getInterleave() == 0;
-  if (shape.size() != 3 && !(ofRows && getTile().empty()))
+  const bool inRows = getInterleave() == 0 && getTile().empty();
+  const bool inFragments = getOrder() == "fragment" && getTile()[1] == 1;
+  if (shape.size() != 3 && !(shape.size() == 2 && (inRows || inFragments)))
     return emitError() << "a packed weight must be [experts, rows, columns], "
                           "got "
                        << shape.size() << " dimensions";

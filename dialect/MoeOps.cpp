@@ -165,3 +165,7 @@ int64_t GroupedMatmulOp::getInterleave() {
   auto layout = dyn_cast_or_null<LayoutAttr>(tensor(getRhs()).getEncoding());
   return layout ? layout.getInterleave() : 0;
 }
+bool GroupedMatmulOp::readsFragments() {
+  auto layout = dyn_cast_or_null<LayoutAttr>(tensor(getRhs()).getEncoding());
+  return layout && layout.getOrder() == "fragment";
+}

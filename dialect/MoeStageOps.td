@@ -242,6 +242,9 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     /// Of the weight as stored, and of its scales and bias.
     ::llvm::StringRef getGateUpOrder() { return getGateUp().value_or("gate_first"); }
     /// The scales of the lhs change along k.
+    /// Whether the weight, its scales and zero points are in the order of
+    /// fragments.
+    bool readsFragments();
     bool scalesByGroup() { return getLhsScale() && getLhsDescriptor()->getGroup()[1] > 0; }
   }];
   let nameResults = [{ setName(getResult(), isFirst() ? "h" : "y"); }];

@@ -171,6 +171,8 @@ void GroupedMatmulOp::addStageAttributes(NamedAttrList &attributes) {
     return;
   writer.group("rhs_", *getRhsDescriptor());
   writer.flag("gate_up", bool(getGateUp()));
+  if (readsFragments())
+    writer.flag("fragments", true);
 }
 
 StringRef ActivateOp::getOperandName(unsigned operand) {

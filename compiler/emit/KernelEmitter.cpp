@@ -234,7 +234,7 @@ void Emitter::emitMatmul() {
   const Engine &engine = *findEngine(schedule.getEngine());
   for (mlir::OpOperand &operand : matmul->getOpOperands()) {
     const StringRef name = matmul.getOperandName(operand.getOperandNumber());
-    if (name == "rhs" && engine.isPersistent())
+    if (name == "rhs" && engine.isPersistent() && !matmul.readsFragments())
       addWeightMap(matmul, schedule, boundTo(name), out);
     else if (name == "tiles")
       pointer(name, "int4", /*written=*/plan.getCounts());

@@ -14,6 +14,8 @@
 #include "compiler/emit/StoredWeights.h"
 #include "compiler/plan/ProgramValues.h"
 
+#include <utility>
+
 using mlir::cast;
 using mlir::RankedTensorType;
 using namespace moec;
@@ -116,6 +118,9 @@ static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
     config.flag("kPowers", true);
   config.number("kInterleave", layout.getInterleave());
   addGateUpOrder(layout.getGateUpOrder(), config);
+  const bool isFragment = layout.getOrder() == "fragment";
+  if (isFragment)
+    config.number("kFragmentColumns", layout.getTile()[1]);
   finish(out, "unsigned char", scratch, valueName(pack.getResult()), rows,
          columns, rows * columns * bits / 8,
          pack.getOrder() ? valueName(pack.getOrder()) : std::string());
@@ -130,6 +135,8 @@ static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
   stage.attributes["flipped"] = stored.flipped;
   if (stored.powers)
     stage.attributes["powers"] = true;
+  if (isFragment)
+    stage.attributes["fragment_columns"] = layout.getTile()[1];
   return out;
 }
 
@@ -141,13 +148,16 @@ static std::vector<EmittedKernel> kernelsOf(moe::PackOp pack,
   if (const std::optional<StoredWeight> stored = storedWeight(pack)) {
     const int64_t wide = elementBits(stored->elementType) / 8;
     // In elements of the value, which are words where it is stored in them.
-    const bool areCodes =
-        !cast<RankedTensorType>(pack.getSource().getType()).getEncoding();
-    return {emitCopy(program, "unsigned char", stored->shape[1],
-                     stored->shape[2] * (areCodes ? stored->columnsPerWord : 1),
-                     stored->shape[2] * wide, stored->bytesOfExpert(), source,
-                     scratch),
-            emitStored(pack, *stored, scratch)};
+    const auto given = cast<RankedTensorType>(pack.getSource().getType());
+    int64_t rows = stored->shape[1], columns = stored->shape[2];
+    // Numbers of whole rows are one row of an expert.
+    if (given.getRank() == 2)
+      columns *= std::exchange(rows, 1);
+    return {
+        emitCopy(program, "unsigned char", rows,
+                 columns * (given.getEncoding() ? 1 : stored->columnsPerWord),
+                 columns * wide, stored->bytesOfExpert(), source, scratch),
+        emitStored(pack, *stored, scratch)};
   }
   auto type = cast<RankedTensorType>(pack.getResult().getType());
   auto layout = cast<moe::LayoutAttr>(type.getEncoding());

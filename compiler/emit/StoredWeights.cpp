@@ -66,9 +66,12 @@ StoredWeight compiler::storedWeight(llvm::StringRef input,
 std::optional<StoredWeight> compiler::storedWeight(moe::PackOp pack) {
   auto type = mlir::cast<RankedTensorType>(pack.getSource().getType());
   auto layout = mlir::dyn_cast_or_null<moe::LayoutAttr>(type.getEncoding());
+  const auto resultLayout = mlir::cast<moe::LayoutAttr>(
+      mlir::cast<RankedTensorType>(pack.getResult().getType()).getEncoding());
   const bool changes =
       elementTypeOf(pack.getResult()) != elementTypeOf(pack.getSource());
-  if (!layout && !changes && !pack.getOrder())
+  if (!layout && !changes && !pack.getOrder() &&
+      resultLayout.getOrder() != "fragment")
     return std::nullopt;
   StoredWeight made =
       storedWeight(valueName(pack.getSource()), type,

@@ -36,10 +36,14 @@ struct MatmulProblem {
   /// Bits of weights that become elements of lhs's type in shared memory; 0:
   /// they are stored as such.
   int64_t codeBits = 0;
+  /// Bytes of a scale and a zero point of such weights, and elements of k that
+  /// share them; 0: all.
+  int64_t numberBytes = 0, groupK = 0;
   int64_t resultBytes = 2;
-  bool first = false;  ///< of the layer's two matmuls
-  bool gather = false; ///< lhs rows are gathered from tokens
-  bool gated = false;  ///< the epilogue halves the columns
+  bool first = false;   ///< of the layer's two matmuls
+  bool gather = false;  ///< lhs rows are gathered from tokens
+  bool gated = false;   ///< the epilogue halves the columns
+  bool usesErf = false; ///< the activation, which takes many registers
   /// Scales of the lhs change along k, so each stage of a ring that scales
   /// partial sums has its own.
   bool groupScales = false;

@@ -68,7 +68,9 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
     return fmt::format("engine '{}' needs warps with roles", s.engine);
   if (auto reason = whyNoTile(problem, s))
     return reason;
-  bool whole = s.rowsOfWarpgroup() == 128 && s.consumerWarps == 4;
+  // Sums that are promoted take turns with those of 64 rows.
+  bool whole = s.rowsOfWarpgroup() == 128 &&
+               (s.consumerWarps == 4 || !problem.isPromoted(row.addsFast));
   int64_t rows = s.swap ? s.tileN : s.tileM;
   if (s.producerWarps != 4 || (s.consumerWarps * 16 != rows && !whole))
     return fmt::format("{} producing and {} consuming warps; tile {} {} takes "
@@ -147,6 +149,11 @@ WarpSpecialized::candidates(const MatmulProblem &problem,
   return result;
 }
 
+int64_t WarpSpecialized::weightBytes(const MatmulProblem &problem,
+                                     const Schedule &schedule) const {
+  return schedule.tileN * schedule.tileK * problem.elementBytes;
+}
+
 /// Behind the ring there are a staging tile for each consuming warpgroup, or
 /// one of 8 tokens for each warp whose rows are tokens, two slots for tiles,
 /// the scales of the tokens of each stage, and the barriers.
@@ -154,8 +161,9 @@ int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
                                      const Schedule &schedule) const {
   constexpr int64_t kSlot = 16, kBarrier = 8;
   int64_t rows = schedule.rowsOfWarpgroup();
-  int64_t ring = schedule.stages * (schedule.tileM + schedule.tileN) *
-                 schedule.tileK * problem.elementBytes;
+  int64_t ring = schedule.stages *
+                 (schedule.tileM * schedule.tileK * problem.elementBytes +
+                  weightBytes(problem, schedule));
   int64_t columns = problem.gated ? rows / 2 : rows;
   int64_t tokens = std::min<int64_t>(
       schedule.tileM, problem.resultBytes == 4 || columns > 64 ? 32 : 64);

@@ -63,6 +63,9 @@ protected:
   };
   virtual Sums sums(const MatmulProblem &problem,
                     const Schedule &schedule) const = 0;
+  /// Bytes of a stage of the ring that weights take: rows of tileK elements.
+  virtual int64_t weightBytes(const MatmulProblem &problem,
+                              const Schedule &schedule) const;
 };
 
 } // namespace moec::compiler

@@ -47,7 +47,15 @@ static LayerFacts factsOf(moe::ProgramOp program) {
     facts.elementTypes.push_back(elementTypeOf(matmul.getLhs()));
     (realization == moe::Realization::Native ? facts.elementTypes : facts.codes)
         .push_back(elementTypeOf(matmul.getRhs()));
+    if (realization != moe::Realization::Native) {
+      const ArrayRef<int64_t> group = matmul.getRhsDescriptor()->getGroup();
+      facts.codeGroups.push_back({group[0], group[1]});
+    }
   });
+  program.walk([&](moe::ActivateOp activate) {
+    facts.usesErf |= activate.getActivation().usesErf();
+  });
+  facts.quantizesWeights = bool(findIn<moe::QuantizeWeightsOp>(program));
   return facts;
 }
 

@@ -10,12 +10,14 @@
 // in one fragment, for mma.sync as for wgmma, plain and swapped. What a
 // checkpoint stores in another order than rows is brought into rows, and
 // columns into the order of their groups. Scales that are powers of two become
-// f32 where they multiply sums.
+// f32 where they multiply sums. For an engine that reads fragments, codes,
+// their scales and zero points are in that order.
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/ProgramValues.h"
+#include "dialect/catalog/Engines.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -64,6 +66,34 @@ moe::LayoutAttr layoutFor(RankedTensorType weight, bool gated, bool changes,
              : moe::LayoutAttr();
 }
 
+/// The layout of a weight, its scales or its zero points for an engine that
+/// reads fragments; null for what it reads as stored.
+moe::LayoutAttr fragmentLayout(BlockArgument value) {
+  constexpr int64_t kBlock = 64;
+  for (OpOperand &use : value.getUses()) {
+    auto matmul = dyn_cast<moe::GroupedMatmulOp>(use.getOwner());
+    if (!matmul)
+      continue;
+    const StringRef name = matmul.getOperandName(use.getOperandNumber());
+    if (name != "rhs" && name != "rhs_scale" && name != "rhs_zero_point")
+      continue;
+    const bool isGated = bool(gatedReader(matmul));
+    return moe::LayoutAttr::get(
+        value.getContext(), isGated ? kInterleave : 0,
+        isGated ? matmul.getGateUpOrder() : StringRef("gate_first"), "fragment",
+        {kBlock, name == "rhs" ? kBlock : 1}, "");
+  }
+  return {};
+}
+
+/// Whether the program's engine reads fragments.
+bool readsFragments(moe::ProgramOp program) {
+  const moe::ReportAttr report = program.getReportAttr();
+  const catalog::Engine *engine =
+      report ? catalog::find(catalog::kEngines, report.getEngine()) : nullptr;
+  return engine && engine->order == "fragment";
+}
+
 /// Matmuls of a gated layer that read `weight`.
 SmallVector<moe::GroupedMatmulOp> gatedMatmuls(Value weight) {
   SmallVector<moe::GroupedMatmulOp> readers;
@@ -110,6 +140,7 @@ LogicalResult pack(moe::ProgramOp program) {
   for (auto quantize : program.getBody().getOps<moe::QuantizeWeightsOp>())
     if (failed(quantizeInto(program, quantize)))
       return failure();
+  const bool fragments = readsFragments(program);
   OpBuilder builder(program.getContext());
   builder.setInsertionPointToStart(&program.getBody().front());
   for (auto order : program.getBody().getOps<moe::PackOrderOp>())
@@ -124,9 +155,12 @@ LogicalResult pack(moe::ProgramOp program) {
     const auto type = cast<RankedTensorType>(weight.getType());
     const Type read = elementAsRead(weight);
     const Value order = orderOf(program, weight);
-    const moe::LayoutAttr layout = layoutFor(
-        type, !readers.empty(), order || read != type.getElementType(),
-        readers.empty() ? "gate_first" : readers.front().getGateUpOrder());
+    moe::LayoutAttr layout =
+        fragments ? fragmentLayout(weight) : moe::LayoutAttr();
+    if (!layout)
+      layout = layoutFor(
+          type, !readers.empty(), order || read != type.getElementType(),
+          readers.empty() ? "gate_first" : readers.front().getGateUpOrder());
     if (!layout)
       continue;
     if (failed(layout.verifyEncoding(type.getShape(), type.getElementType(),

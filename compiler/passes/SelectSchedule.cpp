@@ -81,12 +81,15 @@ static FailureOr<int64_t> tileRowsOf(moe::KernelOp kernel) {
 }
 
 /// Engines that may serve a matmul of the program, the chosen one first: its
-/// backend admits them, and the report refuses none. A forced engine is alone,
+/// backend admits them, the report refuses none, and they read the same packed
+/// weights. A forced engine is alone,
 /// since all others are refused then.
 static std::vector<std::string> servingEngines(moe::ReportAttr report) {
   std::vector<std::string> engines = {report.getEngine().str()};
   const catalog::Backend *backend =
       catalog::find(catalog::kBackends, report.getBackend());
+  const catalog::Engine *chosen =
+      catalog::find(catalog::kEngines, report.getEngine());
   for (const catalog::Engine &row : catalog::kEngines) {
     bool refused =
         llvm::any_of(report.getRefused(), [&](moe::RefusalAttr refusal) {
@@ -94,7 +97,8 @@ static std::vector<std::string> servingEngines(moe::ReportAttr report) {
                  refusal.getEngine() == StringRef(row.name);
         });
     if (!refused && report.getEngine() != StringRef(row.name) && backend &&
-        catalog::hasWord(backend->engines, row.name))
+        catalog::hasWord(backend->engines, row.name) && chosen &&
+        chosen->order == row.order)
       engines.emplace_back(row.name);
   }
   return engines;
@@ -103,33 +107,22 @@ static std::vector<std::string> servingEngines(moe::ReportAttr report) {
 static MatmulProblem problemOf(moe::KernelOp kernel,
                                moe::GroupedMatmulOp matmul, int64_t tileRows) {
   auto program = kernel->getParentOfType<moe::ProgramOp>();
-  MatmulProblem p;
+  MatmulProblem p = compiler::problemOf(kernel);
   std::tie(p.minTokens, p.maxTokens) = tokenRange(kernel);
-  p.n = matmul.getN();
-  p.k = matmul.getK();
-  p.localExperts = matmul.getNumExperts();
   // Slots of an expert are rows of this rank's experts alone.
   p.experts = storedExperts(program);
   p.pairs = rowsOfToken(program);
   p.elementType = elementTypeOf(matmul.getLhs());
-  p.elementBytes = elementBytes(p.elementType);
   if (matmul.getRealization() != moe::Realization::Native) {
-    const std::string codes = elementTypeOf(matmul.getRhs());
-    p.codeBits = elementBits(codes);
     // What was measured of plain weights says nothing of these.
-    p.elementType += " " + codes;
+    p.elementType += " " + elementTypeOf(matmul.getRhs());
     const int64_t group = matmul.getRhsDescriptor()->getGroup()[1];
     if (matmul.getRealization() == moe::Realization::Codes && group > 0)
       p.promoteK = group;
   }
-  p.resultBytes = elementBytes(elementTypeOf(resultOfMatmul(kernel)));
   p.first = matmul.isFirst();
   p.gather = bool(matmul.getRows());
-  auto activate = findStage<moe::ActivateOp>(kernel);
-  p.gated = activate && activate.getActivation().isGated();
-  p.groupScales = matmul.scalesByGroup();
   p.addsFast = matmul.getFast();
-  p.groupColumns = columnsOfGroup(kernel);
   p.tileRows = tileRows;
   return p;
 }

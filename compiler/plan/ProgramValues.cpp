@@ -69,6 +69,17 @@ static StringRef nameAt(ArrayAttr names, unsigned index) {
   return cast<StringAttr>(names[index]).getValue();
 }
 
+static void setCodes(moe::GroupedMatmulOp matmul, MatmulProblem &problem) {
+  const auto bits = [](Value value) {
+    return value ? elementBits(elementTypeOf(value)) : 0;
+  };
+  problem.codeBits = bits(matmul.getRhs());
+  problem.numberBytes =
+      (bits(matmul.getRhsScale()) + bits(matmul.getRhsZeroPoint())) / 8;
+  problem.groupK =
+      std::max<int64_t>(matmul.getRhsDescriptor()->getGroup()[1], 0);
+}
+
 MatmulProblem compiler::problemOf(moe::KernelOp kernel) {
   auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
   auto activate = findStage<moe::ActivateOp>(kernel);
@@ -77,9 +88,10 @@ MatmulProblem compiler::problemOf(moe::KernelOp kernel) {
   problem.localExperts = matmul.getNumExperts();
   problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
   if (matmul.getRealization() != moe::Realization::Native)
-    problem.codeBits = elementBits(elementTypeOf(matmul.getRhs()));
+    setCodes(matmul, problem);
   problem.resultBytes = elementBytes(elementTypeOf(resultOfMatmul(kernel)));
   problem.gated = activate && activate.getActivation().isGated();
+  problem.usesErf = activate && activate.getActivation().usesErf();
   problem.groupScales = matmul.scalesByGroup();
   problem.groupColumns = columnsOfGroup(kernel);
   return problem;

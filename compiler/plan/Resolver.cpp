@@ -151,9 +151,56 @@ static std::optional<Reason> expertCounts(const LayerFacts &layer,
   return std::nullopt;
 }
 
-static constexpr Predicate kPredicates[] = {quantization, elementTypes,
-                                            equalTypes,   archFeatures,
-                                            rowSizes,     expertCounts};
+/// An engine that reads weights in the order of fragments needs blocks of 64
+/// rows by 64 columns, with scales of each row.
+static std::optional<Reason> fragments(const LayerFacts &layer,
+                                       const Architecture &,
+                                       const Candidate &candidate) {
+  constexpr int64_t kBlock = 64;
+  const std::string_view name = candidate.engine->name;
+  if (candidate.engine->order != "fragment")
+    return std::nullopt;
+  if (layer.codes.size() < 2)
+    return Reason{
+        "dtype_not_supported",
+        fmt::format("engine '{}' multiplies weights that it converts, "
+                    "this layer's are multiplied as they are",
+                    name)};
+  if (layer.emulated)
+    return Reason{"quant_not_supported",
+                  fmt::format("engine '{}' takes activations of f16 and bf16, "
+                              "not those that are quantized and dequantized",
+                              name)};
+  // Its epilogue would need more registers than the tile leaves.
+  if (layer.usesErf && !layer.gated)
+    return Reason{
+        "activation_not_supported",
+        fmt::format("engine '{}' does not serve gelu without gates", name)};
+  if (layer.quantizesWeights)
+    return Reason{"quant_not_supported",
+                  fmt::format("engine '{}' does not read weights that are "
+                              "quantized when the layer is loaded",
+                              name)};
+  for (const auto &[rows, columns] : layer.codeGroups)
+    if (rows != 1 || (columns > 0 && columns != 16 && columns != 32 &&
+                      columns % kBlock != 0))
+      return Reason{"quant_not_supported",
+                    fmt::format("engine '{}' takes a scale for each weight row "
+                                "and all of k, or 16, 32 or a multiple of {} "
+                                "of it, not for groups of [{}, {}]",
+                                name, kBlock, rows, columns)};
+  for (const int64_t size : {layer.hidden, layer.intermediate})
+    if (size % kBlock)
+      return Reason{"size_not_supported",
+                    fmt::format("engine '{}' reads weights in blocks of {} by "
+                                "{}: {} is no multiple of {}",
+                                name, kBlock, kBlock, size, kBlock)};
+  return std::nullopt;
+}
+
+static constexpr Predicate kPredicates[] = {
+    quantization, elementTypes, equalTypes, archFeatures,
+    rowSizes,     expertCounts, fragments};
 
 static std::optional<Reason> firstReason(const LayerFacts &layer,
                                          const Architecture &arch,
@@ -202,10 +249,16 @@ Result<Resolution> compiler::resolve(const LayerFacts &layer,
                    "is asked for",
                    layer.name, arch, engine, engineRow->mostTokens);
 
+  // An engine for converted weights alone says nothing of other layers, unless
+  // it is asked for.
+  const auto isFor = [&](const Engine &e) {
+    return e.order == "rows" || !layer.codes.empty() || e.name == engine;
+  };
   std::vector<Candidate> candidates;
   for (const Backend &b : catalog::kBackends)
     for (const Engine &e : catalog::kEngines)
-      if (b.format == layer.format && catalog::hasWord(b.engines, e.name))
+      if (b.format == layer.format && catalog::hasWord(b.engines, e.name) &&
+          isFor(e))
         candidates.push_back({&b, &e});
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate &a, const Candidate &b) {

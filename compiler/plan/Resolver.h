@@ -16,6 +16,7 @@
 
 #include "runtime/support/Result.h"
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@ struct LayerFacts {
   int64_t experts = 1, localExperts = 1, pairs = 1;
   int64_t hidden = 0, intermediate = 0; ///< of this rank
   bool gated = false;
+  bool usesErf = false;            ///< the activation
   std::string format = "standard"; ///< activation_format
   bool quantized = false;          ///< some descriptor has a scale
   std::string scheme; ///< a row of Schemes.h, or "" when spelled out
@@ -37,6 +39,11 @@ struct LayerFacts {
   /// Element types of weights that are dequantized. They are then none of
   /// the others.
   std::vector<std::string> codes;
+  /// The descriptors of those: weight rows and elements of k that share a
+  /// scale, -1 for all.
+  std::vector<std::array<int64_t, 2>> codeGroups;
+  /// Whether some are made of floats when the layer is loaded.
+  bool quantizesWeights = false;
   /// Whether activations are quantized and dequantized before they are
   /// multiplied; elementTypes has what they become.
   bool emulated = false;

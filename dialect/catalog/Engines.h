@@ -37,6 +37,9 @@ struct Engine {
   int mostTokens = 0;
   /// Element types of weights that it converts to 16 bits before it multiplies.
   std::string_view weights = "";
+  /// The `order` of #moe.layout in which it reads weights. One that reads
+  /// fragments takes converted weights alone.
+  std::string_view order = "rows";
 };
 
 /// All that templates/moe/math/codes.cuh decodes.
@@ -44,7 +47,7 @@ inline constexpr std::string_view kCodes =
     "f8E4M3FN f8E5M2 f6E3M2FN f6E2M3FN f4E2M1FN i8 i4";
 
 /// Engines that multiply tiles: what backends with tiles admit.
-inline constexpr std::string_view kTileEngines = "wgmma mma_sync simt";
+inline constexpr std::string_view kTileEngines = "wgmma mma_sync simt wgmma_rs";
 
 inline constexpr Engine kEngines[] = {
     {"wgmma", "f16 bf16 f8E4M3FN", "wgmma tma", "moe::mma::Wgmma", 20, true,
@@ -53,6 +56,9 @@ inline constexpr Engine kEngines[] = {
      "moe::mma::MmaSync", 10, false, false, 0, kCodes},
     {"simt", "f32 f16 bf16 f8E4M3FN i8", "", "moe::mma::Simt", 0, false, false,
      0, kCodes},
+    // Serves those who ask for it.
+    {"wgmma_rs", "f16 bf16", "wgmma tma", "moe::mma::WgmmaRs", -1, true, false,
+     0, "f8E4M3FN f8E5M2 f4E2M1FN i8 i4", "fragment"},
     {"gemv", "f32 f16 bf16 f8E4M3FN", "cp_async", "", -1, false, false, 4},
 };
 

@@ -14,6 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/host/Fragments.h"
 #include "runtime/host/KernelRun.h"
 #include "runtime/host/Parallel.h"
 #include "runtime/support/Progress.h"
@@ -55,6 +56,7 @@ struct Scales {
   int64_t parts = 1, partRows = 0; ///< gate and up rows, or all
   int64_t perExpert = 0;           ///< rows of scales
   int64_t step = 0;                ///< columns over which no scale changes
+  bool fragments = false;          ///< those of the weight are in their order
 
   float ofLhs(int64_t row, int64_t column) const {
     return lhs.number(lhsRows == 1 ? row : 0, column / lhsColumns);
@@ -84,6 +86,17 @@ struct Scales {
 private:
   float at(const View &view, int64_t expert, const RowOrder::Row &row,
            int64_t column) const {
+    if (fragments) {
+      const int64_t groups = view.columns;
+      const int64_t index =
+          fragmentBit(FragmentKind::Numbers, Storage::I8, row.packed,
+                      twoDimensions ? 0 : column / rhsColumns,
+                      twoDimensions ? 1 : groups) /
+          8;
+      return twoDimensions ? view.number(expert, index)
+                           : view.number(expert * perExpert + index / groups,
+                                         index % groups);
+    }
     // One for each row stands where the row does.
     int64_t index = rhsRows == 1 || parts == 1
                         ? row.stored / rhsRows
@@ -104,6 +117,9 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
     return run.fail(
         "expected scales of both operands, of the weight or of none");
   scales.ofWeights = ofRhs && !scales.given;
+  scales.fragments = run.stage->attributes.value("fragments", false);
+  if (scales.fragments && !scales.ofWeights)
+    return run.fail("expected scales of the weight alone with fragments");
   if (!ofRhs)
     return scales;
   auto extent = [&](const char *attribute, int64_t whole) {
@@ -119,6 +135,12 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   scales.twoDimensions = run.integer("rhs_group_columns") == -1;
   scales.step = std::min(scales.lhsColumns, scales.rhsColumns);
   const int64_t wider = std::max(scales.lhsColumns, scales.rhsColumns);
+  if (scales.fragments &&
+      (n % kFragmentRows || k % kFragmentRows || scales.rhsRows != 1))
+    return run.fail("expected a scale for each row of a weight in fragments, "
+                    "of multiples of {} rows and columns, got {} x {} and "
+                    "scales of {} rows",
+                    kFragmentRows, n, k, scales.rhsRows);
   // A group whose attribute is missing is 0.
   const int64_t least =
       std::min({scales.rhsRows, scales.rhsColumns, scales.lhsColumns});
@@ -205,6 +227,10 @@ Result<void> stages::grouped_matmul(KernelRun &run) {
   View lhs = TRY(run.needed("lhs", lhsRows, k));
   View rhs = TRY(run.needed("rhs", experts * n, k));
   Scales scales = TRY(scalesOf(run, lhsRows, n, k, experts));
+  if (scales.fragments && storageBits(rhs.storage) != 4 &&
+      storageBits(rhs.storage) != 8)
+    return run.fail("expected codes of 4 or 8 bits in fragments, got {} bits",
+                    storageBits(rhs.storage));
   View bias = TRY(run.neededIfNamed("bias", experts, n));
   View result = TRY(run.neededResult("result", endRow, n));
   if (work.empty())
@@ -221,12 +247,19 @@ Result<void> stages::grouped_matmul(KernelRun &run) {
     int64_t rowCount = tile.end - tile.begin;
     std::vector<float> left(rowCount * k), weight(k), biases(n);
     std::vector<float> products(rowCount * (end - begin));
+    std::vector<std::byte> gathered(scales.fragments ? k : 0);
     for (int64_t r = 0; r < rowCount; ++r)
       loadFloats(lhs.storage, lhs.at(source[tile.begin + r]), k, &left[r * k]);
     if (bias)
       loadFloats(bias.storage, bias.at(tile.expert), n, biases.data());
     for (int64_t c = begin; c < end; ++c) {
-      loadFloats(rhs.storage, rhs.at(tile.expert * n + c), k, weight.data());
+      const std::byte *codes = rhs.at(tile.expert * n + c);
+      if (scales.fragments) {
+        loadFragmentRow(rhs.storage, rhs.at(tile.expert * n), c, k,
+                        gathered.data());
+        codes = gathered.data();
+      }
+      loadFloats(rhs.storage, codes, k, weight.data());
       RowOrder::Row stored = order.at(c);
       if (scales.given)
         for (float &value : weight)

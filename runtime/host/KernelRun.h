@@ -185,17 +185,19 @@ struct RowOrder {
     /// Of what is kept for all gates and for all ups: which of the two, and the
     /// number in it.
     int64_t part = 0, index = 0;
+    int64_t packed = 0;
   };
   Row at(int64_t packed) const {
     int64_t half = std::max<int64_t>(size / 2, 1);
     if (interleave == 0)
-      return {packed, packed / half, packed % half};
+      return {packed, packed / half, packed % half, packed};
     int64_t within = packed % (2 * interleave);
     bool up = within >= interleave;
     int64_t index =
         packed / (2 * interleave) * interleave + within % interleave;
     int64_t part = up != upFirst;
-    return {alternate ? 2 * index + up : part * half + index, part, index};
+    return {alternate ? 2 * index + up : part * half + index, part, index,
+            packed};
   }
 
   /// By the stage's attributes interleave and gate_up_order.

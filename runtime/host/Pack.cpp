@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/host/Fragments.h"
 #include "runtime/host/KernelRun.h"
 #include "runtime/host/Parallel.h"
 
@@ -182,6 +183,46 @@ Result<StoredMatrix> storedMatrix(KernelRun &run, const PackStep &step) {
   return made;
 }
 
+/// Into the order of fragments. elementAt: the bits of an expert's element.
+template <typename ElementAt>
+Result<void> packFragments(KernelRun &run, const PackStep &step,
+                           Storage storage, std::byte *destination,
+                           ElementAt elementAt) {
+  const int64_t block = run.integer("fragment_columns");
+  const int64_t bits = storageBits(storage);
+  const bool areCodes = block == kFragmentRows;
+  if (step.rows % kFragmentRows || (!areCodes && block != 1) ||
+      (areCodes && (step.columns % block || (bits != 4 && bits != 8))))
+    return run.fail("expected whole blocks of {} rows and {} columns, got {} x "
+                    "{} elements of {} bits",
+                    kFragmentRows, block, step.rows, step.columns, bits);
+  const FragmentKind kind =
+      areCodes ? FragmentKind::Codes : FragmentKind::Numbers;
+  const int64_t bytes = storageBytes(storage, step.rows * step.columns);
+  // Rows of a block share bytes.
+  const int64_t blocks = step.rows / kFragmentRows;
+  parallelFor(run.threads, step.experts * blocks, 1,
+              [&](int64_t item, int64_t) {
+                const int64_t expert = item / blocks;
+                std::byte *to = destination + expert * bytes;
+                const int64_t first = item % blocks * kFragmentRows;
+                std::memset(to + bytes / blocks * (item % blocks), 0,
+                            static_cast<size_t>(bytes / blocks));
+                for (int64_t row = first; row < first + kFragmentRows; ++row)
+                  for (int64_t c = 0; c < step.columns; ++c) {
+                    const uint32_t element = elementAt(expert, row, c);
+                    const int64_t bit =
+                        fragmentBit(kind, storage, row, c, step.columns);
+                    if (bits == 4)
+                      to[bit / 8] |= static_cast<std::byte>(element << bit % 8);
+                    else
+                      std::memcpy(to + bit / 8, &element,
+                                  static_cast<size_t>(bits / 8));
+                  }
+              });
+  return {};
+}
+
 } // namespace
 
 Result<void> stages::pack_stored(KernelRun &run) {
@@ -204,28 +245,31 @@ Result<void> stages::pack_stored(KernelRun &run) {
   const int64_t bits = storageBits(weight.storage);
   const int64_t rowBytes = storageBytes(weight.storage, step.columns);
   std::byte *destination = weight.at(step.firstExpert);
-  parallelFor(
-      run.threads, step.experts * step.rows, 16,
-      [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const std::byte *from = scratch.data + i / step.rows * matrix.bytes();
-          std::byte *row = destination + i * rowBytes;
-          const int64_t stored = order.at(i % step.rows).stored;
-          for (int64_t c = 0; c < step.columns; ++c) {
-            const int64_t column =
-                columns ? columns.integer(step.firstExpert + i / step.rows, c)
-                        : c;
-            const uint32_t element = matrix.load(from, stored, column);
-            if (bits == 4) {
-              const auto nibble = static_cast<uint8_t>(element << c % 2 * 4);
-              row[c / 2] = (c % 2 ? row[c / 2] : std::byte{0}) |
-                           static_cast<std::byte>(nibble);
-            } else {
-              std::memcpy(row + c * bits / 8, &element,
-                          static_cast<size_t>(bits / 8));
-            }
-          }
-        }
-      });
+  const auto elementAt = [&](int64_t expert, int64_t row, int64_t c) {
+    return matrix.load(
+        scratch.data + expert * matrix.bytes(), order.at(row).stored,
+        columns ? columns.integer(step.firstExpert + expert, c) : c);
+  };
+  if (run.stage->attributes.contains("fragment_columns"))
+    return packFragments(run, step, weight.storage, destination, elementAt);
+  parallelFor(run.threads, step.experts * step.rows, 16,
+              [&](int64_t begin, int64_t end) {
+                for (int64_t i = begin; i < end; ++i) {
+                  std::byte *row = destination + i * rowBytes;
+                  for (int64_t c = 0; c < step.columns; ++c) {
+                    const uint32_t element =
+                        elementAt(i / step.rows, i % step.rows, c);
+                    if (bits == 4) {
+                      const auto nibble =
+                          static_cast<uint8_t>(element << c % 2 * 4);
+                      row[c / 2] = (c % 2 ? row[c / 2] : std::byte{0}) |
+                                   static_cast<std::byte>(nibble);
+                    } else {
+                      std::memcpy(row + c * bits / 8, &element,
+                                  static_cast<size_t>(bits / 8));
+                    }
+                  }
+                }
+              });
   return {};
 }

@@ -83,6 +83,7 @@ inline constexpr StageKind kStageKinds[] = {
     {"permute_columns", "input rows? offsets order", "result",
      "experts:integer columns:integer pairs:integer~"},
     // gate_up: gate and up rows have groups of scales of their own.
+    // fragments: rhs, rhs_scale and rhs_zero_point are in the order of those.
     {"grouped_matmul",
      "lhs rows? tiles tile_count rhs lhs_scale? rhs_scale? "
      "rhs_second_scale? rhs_zero_point? bias?",
@@ -90,7 +91,8 @@ inline constexpr StageKind kStageKinds[] = {
      "n:integer k:integer experts:integer pairs:integer~ gather:boolean "
      "interleave:integer gate_up_order:string~ lhs_group_rows:extent~ "
      "lhs_group_columns:extent~ "
-     "rhs_group_rows:extent~ rhs_group_columns:extent~ gate_up:boolean~"},
+     "rhs_group_rows:extent~ rhs_group_columns:extent~ gate_up:boolean~ "
+     "fragments:boolean~"},
     // activation_*: a number of each expert, whose rows offsets or tiles say.
     {"activate",
      "input offsets? addend? rows? tiles? tile_count? activation_alpha? "
@@ -107,11 +109,14 @@ inline constexpr StageKind kStageKinds[] = {
      "rows:integer columns:integer interleave:integer gate_up_order:string~"},
     // Out of memory where elements of so many bits lie as a checkpoint has
     // them; slots: where in 32 bits the i-th one is. order: of the columns.
+    // fragment_columns: into the order of fragments, by blocks of 64 rows and
+    // so
+    // many columns.
     {"pack_stored", "source order?", "destination",
      "rows:integer columns:integer interleave:integer gate_up_order:string~ "
      "bits:integer rows_last:boolean rows_per_word:integer "
      "columns_per_word:integer slots:string added:integer flipped:integer "
-     "powers:boolean~"},
+     "powers:boolean~ fragment_columns:integer~"},
     // From the group of each column to columns in the order of their groups.
     {"pack_order", "source", "destination", "columns:integer group:integer"},
     // Of weights that are stored as floats. number: second_scale, scale or

@@ -100,6 +100,19 @@ TEST(BenchRandomData, IntegersAreRefused) {
   EXPECT_FALSE(randomLogits("no_type", 4, 1));
 }
 
+TEST(BenchRandomData, CodesAreAnyBits) {
+  Result<Device> device = Device::open(runtime::DeviceKind::Host);
+  ASSERT_TRUE(device);
+  RandomData random(*device, 1);
+  for (const char *type : {"i4", "i8", "f4E2M1FN", "f6E3M2FN"}) {
+    Result<Buffer> codes = device->allocate(1 << 16);
+    ASSERT_TRUE(codes && random.fill(*codes, type, Kind::Weight, 1)) << type;
+    const auto *bytes = static_cast<const unsigned char *>(codes->data());
+    EXPECT_EQ(std::set<unsigned>(bytes, bytes + (1 << 16)).size(), 256U)
+        << type;
+  }
+}
+
 TEST(BenchRandomData, FillsBuffersLongerThanABlock) {
   Result<Device> device = Device::open(runtime::DeviceKind::Host);
   ASSERT_TRUE(device);

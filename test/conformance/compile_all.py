@@ -52,7 +52,7 @@ HGMMA = {0x9f0, 0xdf0}
 QGMMA = {0x9f3, 0xdf3}
 UTMALDG = 0x5b4
 # The version of this file's rules; a kernel that passed an older version is judged again.
-RULES = "4"
+RULES = "5"
 
 _library = None
 
@@ -119,7 +119,8 @@ def make_sources(tools, work, rows, arch, scheme, backend, engine, layers):
         # One backend has the kernels that order columns.
         ordered = {"group_index": True} if backend == "unfused" and testing.may_be_ordered(scheme) else {}
         (folder / "layer.json").write_text(json.dumps({
-            **testing.layer_json("all", SHAPE if testing.is_plain(scheme) else SHAPE_OF_BYTES, scheme, activation, routing, bias),
+            **testing.layer_json("all", testing.sized_for(rows, engine, SHAPE if testing.is_plain(scheme) else SHAPE_OF_BYTES), scheme,
+                                 activation, routing, bias),
             **ordered, "activation_format": form}))
         status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", f"--arch={arch}",
                                          f"--backend={backend}", *testing.engine_options(rows, engine), "--no-cubin",
@@ -170,9 +171,12 @@ def check_instructions(cubin, schedule):
             counts["QGMMA"] += 1
         elif opcode == UTMALDG:
             counts["UTMALDG"] += 1
-    if schedule.get("engine") != "wgmma":
+    if schedule.get("engine") not in ("wgmma", "wgmma_rs"):
         return None if not any(counts.values()) else f"engine wgmma was not asked for, but there are {counts}"
     steps = 128 // 32
+    if schedule["engine"] == "wgmma_rs":  # its weights are no tensor of the copy engine
+        return None if counts["HGMMA"] and counts["HGMMA"] % steps == 0 and not (counts["QGMMA"] or counts["UTMALDG"]) else \
+            f"{counts}; expected a multiple of {steps} HGMMA alone"
     most = schedule["tile"][0] // 16 * steps
     # Rows of 128 bytes: elements of 8 bits are as many as bytes.
     name, other = ("QGMMA", "HGMMA") if schedule["tile"][2] == 128 else ("HGMMA", "QGMMA")

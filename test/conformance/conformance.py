@@ -128,8 +128,9 @@ def cases(rows, product=True, every=False):
     by_expert = itertools.cycle(pairs(rows))
     mixed = itertools.count()
     for scheme in rows["schemes"]:
-        options = list(itertools.product(testing.shapes(scheme), (False, True), (None, "f32")))
         for way, (backend, engine) in enumerate(testing.ways(rows, scheme)):
+            shapes = [testing.sized_for(rows, engine, shape) for shape in testing.shapes(scheme)]
+            options = list(itertools.product(shapes, (False, True), (None, "f32")))
             few = testing.is_of_few_tokens(rows, engine)
 
             def fits(pair, few=few):  # llama4 and the like have more launches than an engine of few tokens
@@ -148,7 +149,8 @@ def cases(rows, product=True, every=False):
                     yield case
                 if not index:
                     share = SHARES[(way + rows["schemes"].index(scheme)) % len(SHARES)]
-                    yield {**case, "shape": testing.shared_shape(scheme), "bias": True, "extras": False, "share": share}
+                    shared = testing.sized_for(rows, engine, testing.shared_shape(scheme))
+                    yield {**case, "shape": shared, "bias": True, "extras": False, "share": share}
                     sets = OPTIONS_OF_FEW if few else OPTIONS
                     options_of_layer = sets[(way + 5 * rows["schemes"].index(scheme)) % len(sets)]
                     if scheme["name"].endswith("_tensor_dynamic"):  # one scale of all tokens
@@ -159,7 +161,8 @@ def cases(rows, product=True, every=False):
                     method = case["routing"]
                     if "weight_on_input" in method["needs"] or method["score"].startswith("drawn"):
                         method = rows["routing"][0]
-                    yield {**case, "routing": method, "bias": True, "extras": False, "options": options_of_layer}
+                    yield {**case, "routing": method, "bias": True, "extras": False,
+                           "options": testing.sized_for(rows, engine, options_of_layer)}
                     if testing.may_be_ordered(scheme) and not few:
                         groups = {"quant_config": {"scheme": scheme["name"], "group_size": 16}} if scheme["w1"] == "i4" else {}
                         yield {**case, "bias": True, "extras": False, "options": {"group_index": True, **groups}}
@@ -171,7 +174,7 @@ def cases(rows, product=True, every=False):
                 options_of_layer["input_quantized"] = True
             activation, routing = next(by_expert)
             yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
-                   "shape": testing.shapes(scheme)[0], "bias": False, "logits": None, "extras": False, "few_tokens": False,
+                   "shape": testing.sized_for(rows, engine, testing.shapes(scheme)[0]), "bias": False, "logits": None, "extras": False, "few_tokens": False,
                    "options": options_of_layer}
         if testing.is_emulated(scheme):
             number = next(mixed)
@@ -181,7 +184,7 @@ def cases(rows, product=True, every=False):
             activation, routing = next(by_expert)
             given = {"input_quantized": True} if number % 2 and "weight_on_input" not in routing["needs"] else {}
             yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
-                   "shape": testing.shapes(scheme)[number % 4], "bias": number % 2 == 0, "logits": None, "extras": False,
+                   "shape": testing.sized_for(rows, engine, testing.shapes(scheme)[number % 4]), "bias": number % 2 == 0, "logits": None, "extras": False,
                    "few_tokens": False, "mix": mix,
                    "options": {**given, "quant_config": {"a1": activations, "a2": activations, "w1": weights, "w2": weights}}}
 

@@ -74,6 +74,14 @@ def is_dequantized(scheme):
     return scheme["dequantizes"]
 
 
+def sized_for(rows, engine, layer):
+    """The layer's fields with sizes that the engine reads: whole blocks of 64 for one that reads fragments."""
+    if not any(row["name"] == engine and row["order"] == "fragment" for row in rows["engines"]):
+        return layer
+    return {name: -(-value // 64) * 64 if name in ("hidden_dim", "latent_hidden_dim", "intermediate_size") else value
+            for name, value in layer.items()}
+
+
 def shared_shape(scheme):
     """A layer that 7 ranks may share by experts or by its intermediate size: then blocks of 128 must be whole."""
     shape = SHAPES[2] if is_plain(scheme) else SHAPES_OF_BYTES[2]
@@ -240,8 +248,10 @@ def ways(rows, scheme, formats=("standard",)):
     has the last word."""
     for backend in (row for row in rows["backends"] if row["format"] in formats):
         for engine in rows["engines"]:
-            if (engine["name"] in [*backend["engines"], backend["few_tokens"]] and multiplied(scheme) in engine["elements"]
-                    and (scheme["w1"] == multiplied(scheme) or scheme["w1"] in engine["weights"])):
+            if engine["name"] not in [*backend["engines"], backend["few_tokens"]] or multiplied(scheme) not in engine["elements"]:
+                continue
+            is_native = scheme["w1"] == multiplied(scheme)
+            if engine["order"] == "rows" if is_native else scheme["w1"] in engine["weights"]:
                 yield backend["name"], engine["name"]
 
 

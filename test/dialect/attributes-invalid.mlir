@@ -190,7 +190,7 @@ module attributes {a = #moe.nothing<>} {}
 
 // -----
 
-// expected-error@+1 {{unknown engine 'wmma'; known: wgmma, mma_sync, simt}}
+// expected-error@+1 {{unknown engine 'wmma'; known: wgmma, mma_sync, simt, wgmma_rs, gemv}}
 module attributes {a = #moe.wmma_schedule<tile = [16, 64, 64]>} {}
 
 // -----

@@ -46,7 +46,7 @@ QUANTIZED = [
     ("qwen3-30b-a3b", "fp8_channel", [], 64),
     ("qwen3-235b-a22b", "fp8_block", ["--tp=4"], 32),
     ("mixtral-8x7b", "fp8_tensor", [], 24),
-    ("qwen3-30b-a3b", "fp8_tensor_dynamic", [], 64),
+    ("qwen3-30b-a3b", "fp8_tensor_dynamic", [], 4),
     ("qwen3-30b-a3b", "int8_channel", [], 64),
     ("qwen3-30b-a3b", "fp8_channel", ["--accumulate=fast"], 64),
 ]
@@ -212,7 +212,7 @@ class Maker:
                     activation, routing = pairs[turn % len(pairs)]
                     turn += 1
                     shapes = testing.shapes(scheme)
-                    shape = shapes[i % len(shapes)]
+                    shape = testing.sized_for(self.rows, engine, shapes[i % len(shapes)])
                     name = f"row-{scheme['name']}-{backend}-{engine}-{i}"
                     if not self.named(name):
                         continue
@@ -226,7 +226,8 @@ class Maker:
                     activation, routing = pairs[turn % len(pairs)]
                     turn += 1
                     layer = self.write_layer(name, {
-                        **testing.layer_json(name, testing.shapes(scheme)[0], scheme, activation, routing, True),
+                        **testing.layer_json(name, testing.sized_for(self.rows, engine, testing.shapes(scheme)[0]), scheme,
+                                             activation, routing, True),
                         "activation_format": "batched"})
                     jobs.append((name, layer, backend, engine, None))
         made = testing.parallel(lambda job: self.compile(job[0], job[1], [

@@ -182,6 +182,7 @@ class Language:
         if draw.random() < 0.7:
             backend, engine = draw.choice(list(testing.ways(self.rows, scheme, (layer.get("activation_format", "standard"),))))
             options = [f"--backend={backend}", *testing.engine_options(self.rows, engine)]
+            layer = testing.sized_for(self.rows, engine, layer)
         max_tokens = draw.choice((4, 40, 160))
         return Drawn(layer, options, max_tokens, self.runs(draw, layer, max_tokens, most_work))
 

@@ -100,6 +100,10 @@ template <class Mma>
 inline constexpr bool isWarpSpecialized =
     requires { requires Mma::kWarpSpecialized; };
 
+/// Whether an engine takes weights as codes in the order of fragments.
+template <class Mma>
+inline constexpr bool takesSlabs = requires { requires Mma::kSlabs; };
+
 /// Fragment: f32 sums held by one thread; the only thing an epilogue knows.
 ///   kSize            how many
 ///   kRun             this many values from an index that kRun divides are

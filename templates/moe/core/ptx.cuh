@@ -119,6 +119,16 @@ __device__ __forceinline__ unsigned loadShared(unsigned address) {
   return word;
 }
 
+/// Two bytes.
+__device__ __forceinline__ unsigned loadSharedHalf(unsigned address) {
+  unsigned short half;
+  asm volatile("ld.shared.u16 %0, [%1];"
+               : "=h"(half)
+               : "r"(address)
+               : "memory");
+  return half;
+}
+
 __device__ __forceinline__ void loadShared(unsigned address,
                                            unsigned (&words)[4]) {
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"

@@ -180,6 +180,16 @@ __device__ __forceinline__ void copyTile(unsigned destination, const void *map,
       : "memory");
 }
 
+/// Begins to copy bytes, a multiple of 16 between addresses that 16 divides.
+__device__ __forceinline__ void copyBulk(unsigned destination,
+                                         const void *source, unsigned bytes,
+                                         unsigned barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::"
+               "bytes [%0], [%1], %2, [%3];" ::"r"(destination),
+               "l"(source), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
 /// Begins to copy 16 bytes from `chunk` such behind `base`, or zeros unless row
 /// < rows. The comparison is inside of the text, too: the optimizer would keep
 /// the outcome for each copy of a loop in a register.

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// wgmma of sm_90a with f32 sums and both operands in shared memory: 64 rows by
-// any multiple of 16 columns up to 256. The register lists that the instruction
-// text needs are built 8 at a time.
+// wgmma of sm_90a with f32 sums, the second operand in shared memory, the first
+// one there or in registers: 64 rows by any multiple of 16 columns up to 256.
+// The register lists that the instruction text needs are built 8 at a time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -170,6 +170,53 @@ __device__ __forceinline__ void multiplyShared(float (&sums)[kColumns / 2],
   }
 }
 
+#define MOE_WGMMA_REGISTERS(columns, registers, lhs, rhs, shape)               \
+  if constexpr (kColumns == columns)                                           \
+  asm volatile("{.reg .pred p;\n\tsetp.eq.u32 p, 1, 1;\n\t"                    \
+               "wgmma.mma_async.sync.aligned.m64n" #columns shape              \
+               " {" MOE_NAMES_##registers "}, {" lhs "}, " rhs                 \
+                                          ", p, 1, 1, 0;}"                     \
+               : MOE_SUMS_##registers                                          \
+               : "r"(lhsRegisters[0]), "r"(lhsRegisters[1]),                   \
+                 "r"(lhsRegisters[2]), "r"(lhsRegisters[3]), "l"(rhsMatrix))
+
+#define MOE_WGMMA_REGISTER_SHAPES(shape)                                       \
+  MOE_WGMMA_REGISTERS(16, 8, "%8, %9, %10, %11", "%12", shape);                \
+  MOE_WGMMA_REGISTERS(32, 16, "%16, %17, %18, %19", "%20", shape);             \
+  MOE_WGMMA_REGISTERS(48, 24, "%24, %25, %26, %27", "%28", shape);             \
+  MOE_WGMMA_REGISTERS(64, 32, "%32, %33, %34, %35", "%36", shape);             \
+  MOE_WGMMA_REGISTERS(80, 40, "%40, %41, %42, %43", "%44", shape);             \
+  MOE_WGMMA_REGISTERS(96, 48, "%48, %49, %50, %51", "%52", shape);             \
+  MOE_WGMMA_REGISTERS(112, 56, "%56, %57, %58, %59", "%60", shape);            \
+  MOE_WGMMA_REGISTERS(128, 64, "%64, %65, %66, %67", "%68", shape);            \
+  MOE_WGMMA_REGISTERS(144, 72, "%72, %73, %74, %75", "%76", shape);            \
+  MOE_WGMMA_REGISTERS(160, 80, "%80, %81, %82, %83", "%84", shape);            \
+  MOE_WGMMA_REGISTERS(176, 88, "%88, %89, %90, %91", "%92", shape);            \
+  MOE_WGMMA_REGISTERS(192, 96, "%96, %97, %98, %99", "%100", shape);           \
+  MOE_WGMMA_REGISTERS(208, 104, "%104, %105, %106, %107", "%108", shape);      \
+  MOE_WGMMA_REGISTERS(224, 112, "%112, %113, %114, %115", "%116", shape);      \
+  MOE_WGMMA_REGISTERS(240, 120, "%120, %121, %122, %123", "%124", shape);      \
+  MOE_WGMMA_REGISTERS(256, 128, "%128, %129, %130, %131", "%132", shape);
+
+/// sums += lhs (64 x 16, each warp's 16 rows in the registers of its threads) *
+/// rhs (kColumns x 32 bytes)^T: see multiplyShared.
+template <class Element, int kColumns>
+__device__ __forceinline__ void
+multiplyRegisters(float (&sums)[kColumns / 2],
+                  const unsigned (&lhsRegisters)[4],
+                  unsigned long long rhsMatrix) {
+  static_assert(kColumns % 16 == 0 && kColumns >= 16 && kColumns <= 256,
+                "wgmma is instantiated for multiples of 16 columns up to 256");
+  static_assert(kSame<Element, bf16> || kSame<Element, f16>);
+  if constexpr (kSame<Element, bf16>) {
+    MOE_WGMMA_REGISTER_SHAPES("k16.f32.bf16.bf16")
+  } else {
+    MOE_WGMMA_REGISTER_SHAPES("k16.f32.f16.f16")
+  }
+}
+
+#undef MOE_WGMMA_REGISTER_SHAPES
+#undef MOE_WGMMA_REGISTERS
 #undef MOE_WGMMA_SHAPES
 #undef MOE_WGMMA
 #undef MOE_NAMES_8

@@ -28,6 +28,8 @@
 //   experts], box [kTileK, kTileN, 1], swizzle of 128 bytes, zeros outside; and
 //   tile_count is written: its word kCursor counts the tiles that were taken;
 //   with kCounts tiles is, too: the last word of each, which routing left zero.
+//   An engine that takes slabs reads rhs, rhs_scale and rhs_zero_point as they
+//   lie in memory, in the order of fragments (math/slabs.cuh).
 // Grid.x: ceildiv(kN, kTileN) * capacity of the tile list; warp-specialized as
 //   many CTAs as are resident at a time, and no more than that.
 //
@@ -102,9 +104,10 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
                     (kSame<typename Config::Input, typename Config::Weight> ||
                      dequantizes<Config>),
                 "this skeleton multiplies operands of the engine's one type");
-  static_assert(!dequantizes<Config> ||
-                    !isWarpSpecialized<typename Config::Mma>,
-                "skeleton warp_specialized does not dequantize weights");
+  static_assert(!isWarpSpecialized<typename Config::Mma> ||
+                    dequantizes<Config> == takesSlabs<typename Config::Mma>,
+                "skeleton warp_specialized dequantizes weights in slabs, and "
+                "takes no others there");
   static_assert(!Config::Mma::kPromoted || Config::Quant::kPromoteK > 0,
                 "operands of 8 bits need a policy that promotes their sums");
   if constexpr (quantizesResult<Config>) {

@@ -26,7 +26,9 @@
 // the lowest bits. kAdded is added to each, then the bits of kFlipped change.
 // With kPowers, if it is there, elements are ue8m0 and become f32. With a field
 // order [experts, kColumns] behind destination, if it is there, column c is
-// column order[expert, c] as stored.
+// column order[expert, c] as stored. With kFragmentColumns, if it is there, the
+// destination is in the order of fragments (math/slabs.cuh): of codes (64), or
+// of numbers of groups (1).
 //
 // packOrder: such an order from source [experts, kColumns], the group of each
 // column: the columns of the first group, of the second and so on, inside a
@@ -42,6 +44,7 @@
 #include "moe/core/gate_up.cuh"
 #include "moe/core/pdl.cuh"
 #include "moe/core/types.cuh"
+#include "moe/math/slabs.cuh"
 #include "moe/math/small_floats.cuh"
 
 namespace moe {
@@ -60,6 +63,12 @@ template <class Config> constexpr bool checkPackConfig() {
                 "kRows must be whole blocks of gate and up rows");
   return true;
 }
+
+/// Columns of a block of fragments, or 0 where rows are packed.
+template <class Config> inline constexpr int kFragmentColumnsOf = 0;
+template <class Config>
+  requires requires { Config::kFragmentColumns; }
+inline constexpr int kFragmentColumnsOf<Config> = Config::kFragmentColumns;
 
 /// Whether stored elements are powers of two (ue8m0).
 template <class Config>
@@ -90,6 +99,10 @@ template <class Config> constexpr bool checkStoredConfig() {
                     (Config::kBits == 32 && Config::kStoredBits == 8 &&
                      Config::kRowsPerWord == 1 && Config::kColumnsPerWord == 1),
                 "powers of two of 8 bits become f32, each by itself");
+  static_assert(kFragmentColumnsOf<Config> == 0 ||
+                    (Config::kRows % 64 == 0 &&
+                     Config::kColumns % kFragmentColumnsOf<Config> == 0),
+                "fragments are of whole blocks of 64 rows");
   return true;
 }
 
@@ -178,6 +191,38 @@ __device__ __forceinline__ unsigned storedBits(const unsigned char *expert,
   }
 }
 
+/// The row and the column, as packed, of element i of a word of an expert in
+/// the order of fragments.
+template <class Config>
+__device__ __forceinline__ SlabPlace fragmentPlace(int word, int i) {
+  if constexpr (Config::kFragmentColumns == 1)
+    return SlabScales::place(word * (32 / Config::kBits) + i, Config::kColumns);
+  else
+    return Slabs<Config::kBits>::place(word, i, Config::kColumns);
+}
+
+/// The stored row of a packed one.
+template <class Config>
+__device__ __forceinline__ int storedRowOf(int packedRow) {
+  if constexpr (Config::kInterleave > 0) {
+    const GateUpRow row = gateUpRow<Config::kInterleave>(packedRow);
+    return StoredOrder<Config>::Type::template row<Config::kRows / 2>(
+        row.up, row.index);
+  } else {
+    return packedRow;
+  }
+}
+
+/// The stored column of a packed one. expert: of all.
+template <class Config>
+__device__ __forceinline__ int storedColumnOf(const typename Config::Args &args,
+                                              int expert, int column) {
+  if constexpr (requires { args.order; })
+    return args.order[(long long)expert * Config::kColumns + column];
+  else
+    return column;
+}
+
 } // namespace detail
 
 template <class Config>
@@ -218,10 +263,48 @@ packInterleave(const typename Config::Args &args) {
   });
 }
 
+namespace detail {
+
+/// packStored into the order of fragments: a thread makes words of it.
+template <class Config>
+__device__ __forceinline__ void
+packFragments(const typename Config::Args &args) {
+  constexpr int kElements = 32 / Config::kBits;
+  constexpr int kWords = Config::kRows * Config::kColumns / kElements;
+  constexpr long long kStoredBytes =
+      (long long)Config::kRows * Config::kColumns * Config::kStoredBits / 8;
+  unsigned *destination = reinterpret_cast<unsigned *>(args.destination) +
+                          (long long)args.first_expert * kWords;
+  const long long first = (long long)blockIdx.x * (Config::kBytesPerCta / 4);
+  const long long end =
+      min(first + Config::kBytesPerCta / 4, (long long)args.experts * kWords);
+  for (long long v = first + threadIdx.x; v < end; v += Config::kThreads) {
+    const int expert = int(v / kWords), word = int(v % kWords);
+    unsigned bits = 0;
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      const SlabPlace place = fragmentPlace<Config>(word, i);
+      bits |= storedBits<Config>(
+                  args.source + expert * kStoredBytes,
+                  storedRowOf<Config>(place.row),
+                  storedColumnOf<Config>(args, args.first_expert + expert,
+                                         place.column))
+              << i * (kElements > 1 ? Config::kBits : 0);
+    }
+    destination[v] = bits;
+  }
+}
+
+} // namespace detail
+
 template <class Config>
 __device__ __forceinline__ void packStored(const typename Config::Args &args) {
   static_assert(checkStoredConfig<Config>());
   awaitPredecessor<Config>();
+  if constexpr (kFragmentColumnsOf<Config> > 0) {
+    detail::packFragments<Config>(args);
+    return;
+  }
   constexpr int kRowBytes = Config::kColumns * Config::kBits / 8;
   constexpr int kBytes = minimum(4, kRowBytes & -kRowBytes);
   constexpr int kElements = kBytes * 8 / Config::kBits;
@@ -244,20 +327,12 @@ __device__ __forceinline__ void packStored(const typename Config::Args &args) {
         Config::kRowsLast ? inExpert % Config::kRows : inExpert / kChunks;
     const int chunk =
         Config::kRowsLast ? inExpert / Config::kRows : inExpert % kChunks;
-    int stored = row;
-    if constexpr (Config::kInterleave > 0) {
-      const GateUpRow gateUp = gateUpRow<Config::kInterleave>(row);
-      stored = StoredOrder<Config>::Type::template row<Config::kRows / 2>(
-          gateUp.up, gateUp.index);
-    }
+    const int stored = detail::storedRowOf<Config>(row);
     unsigned bits = 0;
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
-      int column = chunk * kElements + i;
-      if constexpr (requires { args.order; })
-        column = args.order[(long long)(args.first_expert + expert) *
-                                Config::kColumns +
-                            column];
+      const int column = detail::storedColumnOf<Config>(
+          args, args.first_expert + expert, chunk * kElements + i);
       bits |= detail::storedBits<Config>(args.source + expert * kStoredBytes,
                                          stored, column)
               << i * (kElements > 1 ? Config::kBits : 0);

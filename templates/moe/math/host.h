@@ -123,6 +123,7 @@ inline float reciprocalApproximate(float x) { return 1.0f / x; }
 #include "moe/math/normalize.cuh"
 #include "moe/math/scaling.cuh"
 #include "moe/math/score.cuh"
+#include "moe/math/slabs.cuh"
 #include "moe/math/weight_scaling.cuh"
 
 #undef __device__

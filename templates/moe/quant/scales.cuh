@@ -77,9 +77,12 @@ template <class Config> struct ScaleLayout {
 template <class Config, bool kByGroup = ScaleLayout<Config>::kByGroup>
 struct WeightScales {
   using Layout = ScaleLayout<Config>;
-  /// Two rows, 8 apart, of each 64.
-  static constexpr int kCount =
-      Layout::kScaled ? 2 * (Config::Mma::kRows / 64) : 1;
+  /// Two rows, 8 apart, of each 64; of codes in slabs the scales of their
+  /// scales, which are the same in all 64.
+  static constexpr bool kSecond = takesSlabs<typename Config::Mma>;
+  static constexpr int kCount = Layout::kScaled ? 2 * (Config::Mma::kRows / 64)
+                                : kSecond       ? 2
+                                                : 1;
   float ofRows[kCount];
 
   template <class Args>
@@ -92,6 +95,14 @@ struct WeightScales {
       for (int j = 0; j < kCount; ++j) {
         int n = minimum(weightRow + j / 2 * 64 + j % 2 * 8, Config::kN - 1);
         ofRows[j] = ofExpert[Layout::rhsIndex(n)];
+      }
+    } else if constexpr (kSecond) {
+      ofRows[0] = ofRows[1] = 1.0f;
+      if constexpr (Config::kSecondScale) {
+        const float *ofParts = args.rhs_second_scale + expert * Layout::kParts;
+        // Gates and ups alternate by 8 rows.
+        ofRows[0] = ofParts[Layout::kParts == 2 && Layout::kUpFirst];
+        ofRows[1] = ofParts[Layout::kParts == 2 && !Layout::kUpFirst];
       }
     }
   }

@@ -18,6 +18,7 @@
 #include "moe/core/types.cuh"
 #include "moe/quant/scales.cuh"
 #include "moe/quant/scales_swapped.cuh"
+#include "moe/quant/slab_codes.cuh"
 
 namespace moe {
 
@@ -86,7 +87,9 @@ template <class Config, class Fragment> struct RowScales {
 /// for.
 template <class Fragment, class Config>
 __device__ __forceinline__ auto scalesOf(const WeightScales<Config> &weights) {
-  if constexpr (!ScaleLayout<Config>::kScaled)
+  if constexpr (takesSlabs<typename Config::Mma>)
+    return SlabScaling<Config>(weights.ofRows);
+  else if constexpr (!ScaleLayout<Config>::kScaled)
     return NoScales();
   else if constexpr (Fragment::kSwapped)
     return SwappedScales<Config, Fragment>(weights);

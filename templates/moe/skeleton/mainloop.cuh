@@ -11,6 +11,8 @@
 // * kSteps: the steps of k of a tile;
 // * await(ring) returns when the stage is filled;
 // * rows(k, stage) is the shared address of the rows of the instruction;
+// * weights(stage) is that of the weights of the CTA, and block that of the
+// warpgroup's first block of 64 rows among them;
 // * columns(k, stage) is that of its columns;
 // * scales(k, stage) is that of the tokens' scales;
 // * giveBack(stage) says that this warpgroup is done with the stage;
@@ -18,12 +20,13 @@
 // on.
 //
 // The engine chooses the loop. Promote multiplies partial sums by their scales;
-// Accumulate uses none.
+// Accumulate uses none; FromRegisters converts weights.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
+#include "moe/core/ptx_async.cuh"
 #include "moe/core/ptx_wgmma.cuh"
 #include "moe/core/types.cuh"
 #include "moe/skeleton/split.cuh"
@@ -111,9 +114,80 @@ struct Promote {
   }
 };
 
+/// Weights are converted into registers, 16 columns of 64 rows at a time. Two
+/// sets of registers alternate: one is converted while the other is multiplied.
+/// A stage is given back when the multiplies of the next one have begun.
+struct FromRegisters {
+  /// The steps of a stage. release(): gives the stage before it back.
+  template <bool kLarge, class Worker, class Slabs, class Release>
+  static __device__ __forceinline__ void
+  multiply(Worker &worker, const Slabs &slabs, unsigned columns,
+           Release release) {
+    constexpr int kAtoms = Worker::kSize / Worker::kAtomSize;
+    // Multiplies of a group: each takes four registers more.
+    constexpr int kBatch = Worker::kSize <= 16 ? 2 : 1;
+    unsigned registers[2][kBatch][4];
+#pragma unroll
+    for (int first = 0; first < 4 * kAtoms; first += kBatch) {
+      auto &set = registers[first / kBatch % 2];
+      // The multiplies of this set are done.
+      ptx::waitForMultiplies<1>();
+      if (first == kBatch)
+        release();
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i)
+        slabs[(first + i) % kAtoms].template convert<kLarge>(
+            (first + i) / kAtoms, set[i]);
+      ptx::beginMultiply();
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i)
+        worker.multiply((first + i) % kAtoms, (first + i) / kAtoms, set[i],
+                        columns);
+      ptx::commitMultiplies();
+    }
+  }
+
+  template <class Worker, class Scales, class Operands, class Ring>
+  static __device__ __forceinline__ void run(Worker &worker, Scales &scales,
+                                             const Operands &operands,
+                                             Ring &ring, SplitSteps steps) {
+    constexpr int kAtoms = Worker::kSize / Worker::kAtomSize;
+    int last = 0;
+    int warp = ptx::threadIndex() % 128 / 32, lane = ptx::threadIndex() % 32;
+#pragma unroll 1
+    for (int k = steps.first; k < steps.end; ++k) {
+      operands.await(ring);
+      typename Scales::Slab slabs[kAtoms];
+      bool isLarge = false;
+#pragma unroll
+      for (int atom = 0; atom < kAtoms; ++atom) {
+        slabs[atom] = scales.load(operands.weights(ring.stage),
+                                  operands.block + atom, warp, lane);
+        isLarge |= slabs[atom].isLarge();
+      }
+      auto release = [&] {
+        if (k > steps.first)
+          operands.giveBack(last);
+      };
+      unsigned columns = operands.columns(k, ring.stage);
+      if (Scales::kHasLarge && isLarge)
+        multiply<true>(worker, slabs, columns, release);
+      else
+        multiply<false>(worker, slabs, columns, release);
+      last = ring.stage;
+      ring.advance();
+    }
+    ptx::waitForMultiplies<0>();
+    worker.finish();
+    operands.giveBack(last);
+  }
+};
+
 /// The loop of an engine.
 template <class Mma> constexpr auto mainloopOf() {
-  if constexpr (Mma::kPromoted)
+  if constexpr (takesSlabs<Mma>)
+    return FromRegisters{};
+  else if constexpr (Mma::kPromoted)
     return Promote{};
   else
     return Accumulate{};

@@ -137,6 +137,7 @@ template <class Config> struct WarpSpecialized {
     unsigned shared; ///< of the ring
     unsigned own;    ///< the warpgroup's rows in the first stage
     int warpgroup;
+    int block;     ///< its first of 64 weight rows
     bool releases; ///< this thread gives stages back
 
     __device__ __forceinline__ void await(const Index &ring) const {
@@ -145,6 +146,9 @@ template <class Config> struct WarpSpecialized {
     }
     __device__ __forceinline__ unsigned rows(int, int stage) const {
       return own + unsigned(stage * S::kStageBytes);
+    }
+    __device__ __forceinline__ unsigned weights(int stage) const {
+      return shared + unsigned(stage * S::kStageBytes);
     }
     __device__ __forceinline__ unsigned columns(int, int stage) const {
       return shared + (kSwapped ? S::kWeightBytes : 0) +
@@ -182,9 +186,15 @@ template <class Config> struct WarpSpecialized {
       using Worker = typename Config::Mma::template Worker<kTokens>;
       Worker worker(thread, warpgroup);
       unsigned shared = cta.tiles.shared;
-      unsigned own = shared + (kSwapped ? 0 : S::kWeightBytes) +
-                     unsigned(warpgroup * Config::Mma::kRows * S::kRowBytes);
-      Operands operands{cta.tiles.barriers, shared, own, warpgroup,
+      unsigned own =
+          shared + (kSwapped ? 0 : S::kWeightBytes) +
+          unsigned(warpgroup * Config::Mma::kRows *
+                   (kSwapped ? WeightLoader<Config>::kRowBytes : S::kRowBytes));
+      Operands operands{cta.tiles.barriers,
+                        shared,
+                        own,
+                        warpgroup,
+                        warpgroup * (Config::Mma::kRows / 64),
                         S::kStagesScales || thread % 32 == 0};
       if (!kSwapped && S::kGroups > 1 &&
           tile.rows <= warpgroup * Config::Mma::kRows) {

@@ -11,7 +11,8 @@
 
 #include "compiler/plan/Resolver.h"
 
-#include <gtest/gtest.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -143,9 +144,10 @@ TEST(Resolver, UnknownNamesListTheKnownOnes) {
   EXPECT_EQ(winner(resolve(layerOf("bf16"), "sm_90a", "layered", "")),
             "unknown backend 'layered'; known backends: grouped, batched, "
             "unfused");
-  EXPECT_EQ(winner(resolve(layerOf("bf16"), "sm_90a", "", "wmma")),
-            "unknown engine 'wmma'; known engines: wgmma, mma_sync, simt, "
-            "gemv");
+  EXPECT_EQ(
+      winner(resolve(layerOf("bf16"), "sm_90a", "", "wmma")),
+      "unknown engine 'wmma'; known engines: wgmma, mma_sync, simt, wgmma_rs, "
+      "gemv");
 }
 
 TEST(Resolver, AnEngineOfFewTokensIsNeverTheProgramsOwn) {
@@ -161,6 +163,32 @@ TEST(Resolver, AnEngineOfFewTokensIsNeverTheProgramsOwn) {
   ASSERT_TRUE(open);
   for (const Refused &refused : open->refused)
     EXPECT_NE(refused.engine, "gemv");
+}
+
+TEST(Resolver, AnEngineThatReadsFragmentsServesWhoAsksForIt) {
+  LayerFacts layer = layerOf("bf16");
+  layer.intermediate = 64;
+  layer.quantized = true;
+  layer.elementTypes = {"bf16", "bf16"};
+  layer.codes = {"i4", "i4"};
+  for (const auto &[rows, columns] :
+       {std::pair(1, -1), {1, 16}, {1, 32}, {1, 64}, {1, 192}}) {
+    layer.codeGroups = {{rows, columns}, {rows, columns}};
+    EXPECT_EQ(winner(resolve(layer, "sm_90a", "", "wgmma_rs")),
+              "grouped wgmma_rs");
+    EXPECT_EQ(winner(resolve(layer, "sm_90a", "", "")), "grouped mma_sync");
+  }
+  for (const auto &[rows, columns] :
+       {std::pair(128, 128), {-1, -1}, {1, 48}, {1, 8}}) {
+    layer.codeGroups = {{1, 128}, {rows, columns}};
+    const std::string expected =
+        fmt::format("engine 'wgmma_rs' takes a scale for each weight row and "
+                    "all of k, or 16, 32 or a multiple of 64 of it, not for "
+                    "groups of [{}, {}]",
+                    rows, columns);
+    EXPECT_THAT(winner(resolve(layer, "sm_90a", "", "wgmma_rs")),
+                testing::HasSubstr(expected));
+  }
 }
 
 TEST(Resolver, SizesCountsAndScalesAreRefused) {

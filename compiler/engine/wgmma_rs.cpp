@@ -1,0 +1,128 @@
+//===- wgmma_rs.cpp - converts weights and multiplies by wgmma ------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Serves sm_90a and weights of 4 and 8 bits. Weight rows are the rows of an
+// instruction and lie in registers, tokens are its columns.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/engine/WarpSpecialized.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+using namespace moec;
+using namespace moec::compiler;
+
+namespace {
+/// Not measured: bounds of kernels of 16-bit weights, of which these have a
+/// quarter of the bytes.
+constexpr Measured kAssumed = {"bench/notes/weight-only-h100.md", "2026-11-23"};
+
+// clang-format off
+constexpr TileRule kTileRules[] = {
+    {.elementBytes = 2, .rows = 16, .most = 12, .measured = kAssumed},
+    {.elementBytes = 2, .rows = 64, .most = 48, .measured = kAssumed},
+    {.elementBytes = 2, .rows = 128, .step = 16, .measured = kAssumed},
+};
+
+/// One row: serves m tiles of so many rows, best first.
+struct Row {
+  int64_t tileM, tileN, stages, warpgroupRows;
+  int64_t firstAbove = 0; ///< first matmuls alone, of so many weight elements
+  int64_t groupM = 1, ctasPerSm = 1;
+  Measured measured = kAssumed;
+};
+
+constexpr Row kRows[] = {
+    {.tileM = 16, .tileN = 128, .stages = 10, .warpgroupRows = 64, .ctasPerSm = 2},
+    {.tileM = 16, .tileN = 128, .stages = 8, .warpgroupRows = 64},
+    {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64, .ctasPerSm = 2},
+    {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64},
+    {.tileM = 128, .tileN = 256, .stages = 6, .warpgroupRows = 128, .firstAbove = 32 << 20, .groupM = 4},
+    {.tileM = 128, .tileN = 256, .stages = 6, .warpgroupRows = 128},
+    {.tileM = 128, .tileN = 128, .stages = 5, .warpgroupRows = 64},
+};
+// clang-format on
+
+class WgmmaRs final : public WarpSpecialized {
+public:
+  WgmmaRs() : WarpSpecialized("wgmma_rs") {}
+
+  std::span<const TileRule> tileRules() const override { return kTileRules; }
+  std::string possibleTileRows(const MatmulProblem &) const override {
+    return "multiples of 16 up to 128";
+  }
+
+  std::vector<GoodSchedule> goodSchedules(const MatmulProblem &problem,
+                                          const Hardware &) const override {
+    std::vector<GoodSchedule> good;
+    for (const Row &r : kRows) {
+      if (r.tileM != problem.tileRows || r.tileN > problem.n ||
+          (r.firstAbove &&
+           (!problem.first || problem.n * problem.k <= r.firstAbove)))
+        continue;
+      Schedule s;
+      s.engine = row.name;
+      s.tileM = r.tileM, s.tileN = r.tileN, s.tileK = 64;
+      s.stages = r.stages;
+      s.groupM = r.groupM;
+      s.ctasPerSm = r.ctasPerSm;
+      s.setRoles(r.warpgroupRows);
+      good.push_back({s});
+    }
+    return good;
+  }
+
+private:
+  /// The stage's weights: templates/moe/quant/slab_codes.cuh.
+  int64_t weightBytes(const MatmulProblem &problem,
+                      const Schedule &schedule) const override {
+    constexpr int64_t kAlignment = 1024;
+    const int64_t groups = problem.groupK > 0 && problem.groupK < schedule.tileK
+                               ? schedule.tileK / problem.groupK
+                               : 1;
+    const int64_t bytes =
+        schedule.tileN *
+        (schedule.tileK * problem.codeBits / 8 + groups * problem.numberBytes);
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
+  std::optional<std::string> whyNoTile(const MatmulProblem &problem,
+                                       const Schedule &s) const override {
+    constexpr int64_t kBlock = 64;
+    if (problem.codeBits != 4 && problem.codeBits != 8)
+      return fmt::format("weights of {} bits; 4 and 8 are possible",
+                         problem.codeBits);
+    if (problem.n % kBlock || problem.k % kBlock)
+      return fmt::format("weights of {} by {}; multiples of {} are possible",
+                         problem.n, problem.k, kBlock);
+    if (!s.swap)
+      return "weight rows are the rows of an instruction";
+    if (problem.quantizesGroups())
+      return "a result that is quantized by groups is of another engine";
+    if (s.tileM % 16 || s.tileM > 128)
+      return fmt::format("tile m {} is no multiple of 16 up to 128", s.tileM);
+    if (s.tileN != 64 && s.tileN != 128 && s.tileN != 256)
+      return fmt::format("tile n {}; 64, 128 and 256 are possible", s.tileN);
+    return std::nullopt;
+  }
+
+  Sums sums(const MatmulProblem &problem, const Schedule &s) const override {
+    // Two sets of registers, the codes of a stage and their scales.
+    const int64_t atoms = s.rowsOfWarpgroup() / 64;
+    const int64_t others = 40 + 16 * atoms + (problem.usesErf ? 40 : 0);
+    return {s.tileM / 2 * atoms, others, "accumulators"};
+  }
+};
+} // namespace
+
+const Engine &engines::wgmma_rs() {
+  static const WgmmaRs engine;
+  return engine;
+}

@@ -1,0 +1,50 @@
+//===- ptx_pairs.cuh - arithmetic of two 16-bit floats ----------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Two numbers of bf16 or f16 in a register, the first in the lower half, on
+// sm_90 and later. Each result is rounded once, to nearest even. Subnormal
+// numbers count.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/types.cuh"
+
+namespace moe::ptx {
+
+template <class T>
+__device__ __forceinline__ unsigned multiplyPair(unsigned a, unsigned b) {
+  unsigned result;
+  if constexpr (kSame<T, bf16>)
+    asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  else
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  return result;
+}
+
+template <class T>
+__device__ __forceinline__ unsigned subtractPair(unsigned a, unsigned b) {
+  unsigned result;
+  if constexpr (kSame<T, bf16>)
+    asm("sub.rn.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  else
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  return result;
+}
+
+/// (word & mask) | bits.
+template <unsigned kMask, unsigned kBits>
+__device__ __forceinline__ unsigned maskOr(unsigned word) {
+  unsigned result;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;"
+      : "=r"(result)
+      : "r"(word), "n"(kMask), "n"(kBits));
+  return result;
+}
+
+} // namespace moe::ptx

@@ -1,0 +1,43 @@
+//===- wgmma_rs.cuh - weights of few bits in registers ----------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Engine wgmma_rs: multiplies of a warpgroup whose weight rows are registers
+// and whose tokens lie in shared memory, bf16 or f16 with f32 sums, on sm_90a.
+// Weights are codes in the order of fragments (math/slabs.cuh): a warp converts
+// those of its 16 rows into registers while the multiplies before them run.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx_wgmma.cuh"
+#include "moe/mma/wgmma.cuh"
+
+namespace moe::mma {
+
+/// kFast: not for this engine. kAtoms: of 64 rows that a warpgroup has.
+template <class Element, bool kFast = false, int kAtoms = 1>
+struct WgmmaRs : Wgmma<Element, kFast, kAtoms> {
+  using Base = Wgmma<Element, kFast, kAtoms>;
+  static_assert(sizeof(Element) == 2, "engine wgmma_rs multiplies bf16 or f16");
+  /// Weights come as codes in slabs.
+  static constexpr bool kSlabs = true;
+
+  template <int kTokens> struct Worker : Base::template Worker<kTokens> {
+    using Base::template Worker<kTokens>::Worker;
+
+    /// Begins to multiply 16 columns of an atom's rows, which the threads hold,
+    /// by the tokens of a stage at step `step`.
+    __device__ __forceinline__ void
+    multiply(int atom, int step, const unsigned (&rows)[4], unsigned columns) {
+      ptx::multiplyRegisters<Element, kTokens>(
+          this->sums[atom], rows, ptx::matrixDescriptor(columns) + step * 2);
+    }
+  };
+};
+
+} // namespace moe::mma

@@ -1,0 +1,292 @@
+//===- slab_codes.cuh - codes of slabs to register operands -----*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The codes, scales and zero points of a stage, in the order of fragments
+// (math/slabs.cuh), become registers of two elements that are multiplied:
+// (code - zero point) * scale * second scale, rounded once, bit for bit as
+// dequantize.cuh has it.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/gate_up.cuh"
+#include "moe/core/ptx.cuh"
+#include "moe/core/ptx_pairs.cuh"
+#include "moe/math/codes.cuh"
+#include "moe/math/slabs.cuh"
+#include "moe/quant/dequantize.cuh"
+
+namespace moe {
+
+/// The places of the numbers of a Config's weights in a stage.
+template <class Config> struct SlabStage {
+  using Weight = typename Config::Weight;
+  using Scale = typename Config::Scale;
+  using Codes = Slabs<kBits<Weight>>;
+  static constexpr int kBlocks = Config::Schedule::kTileN / Codes::kRows;
+  /// Elements of k that share a scale, groups of a weight row and of a stage,
+  /// and stages of a group.
+  static constexpr int kGroupK =
+      Config::kScaleColumns == 0 ? Config::kK : Config::kScaleColumns;
+  static constexpr int kGroups = ceilDiv(Config::kK, kGroupK);
+  static constexpr int kStageGroups =
+      kGroupK < Codes::kColumns ? Codes::kColumns / kGroupK : 1;
+  static_assert(Config::kScaleRows == 1, "each weight row has its scales");
+  static_assert(Config::kN % Codes::kRows == 0 &&
+                    Config::kK % Codes::kColumns == 0 &&
+                    Config::Schedule::kTileN % Codes::kRows == 0 &&
+                    Config::Schedule::kTileK == Codes::kColumns,
+                "weights must be whole blocks of 64 rows by 64 columns");
+  static_assert(kGroupK % 16 == 0 && (kGroupK % Codes::kColumns == 0 ||
+                                      Codes::kColumns % kGroupK == 0),
+                "groups along k must be 16, 32 or multiples of 64");
+
+  /// Bytes of a block's scales and zero points, and where those of block 0 lie
+  /// in a stage.
+  static constexpr int kScaleBytes = kStageGroups * 64 * int(sizeof(Scale));
+  static constexpr int kZeroBytes = Config::kZeroPoint ? kStageGroups * 64 : 0;
+  static constexpr int kScales = kBlocks * Codes::kBlockBytes;
+  static constexpr int kZeros = kScales + kBlocks * kScaleBytes;
+  /// Tokens behind them begin at a multiple of 1024.
+  static constexpr int kBytes =
+      ceilDiv(kZeros + kBlocks * kZeroBytes, 1024) * 1024;
+
+  /// The group of the first column of a stage.
+  static __device__ __forceinline__ int firstGroup(int k) {
+    if constexpr (Config::kScaleColumns == 0)
+      return 0;
+    else
+      return k * Codes::kColumns / kGroupK;
+  }
+};
+
+namespace detail {
+
+/// Two codes of a register as floats, from the words of a step.
+template <class Weight>
+__device__ __forceinline__ void
+slabFloats(const unsigned (&words)[Slabs<kBits<Weight>>::kStepWords], int part,
+           float (&values)[2]) {
+  if constexpr (kBits<Weight> == 4) {
+    values[0] = decode<Weight>(words[0] >> 4 * part & 15u);
+    values[1] = decode<Weight>(words[0] >> (4 * part + 16) & 15u);
+  } else {
+    unsigned word = words[part / 2] >> part % 2 * 8;
+    values[0] = decode<Weight>(word & 0xffu);
+    values[1] = decode<Weight>(word >> 16 & 0xffu);
+  }
+}
+
+/// Any codes and scales, by way of f32. prepare takes the numbers of a group of
+/// the thread's two rows; element makes register `part`.
+template <class Config> struct SlabByFloats {
+  using Weight = typename Config::Weight;
+  using Input = typename Config::Input;
+  using Scale = typename Config::Scale;
+  float scale[2], zero[2];
+
+  __device__ __forceinline__ void prepare(const Scale (&scales)[2],
+                                          const unsigned (&zeros)[2],
+                                          const float (&second)[2]) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      scale[i] = toFloat(scales[i]);
+      if constexpr (Config::kSecondScale)
+        scale[i] *= second[i];
+      zero[i] = Config::kZeroPoint ? float(int(zeros[i])) : kZero<Weight>;
+    }
+  }
+  static constexpr bool kHasLarge = false;
+  template <bool, int kWords>
+  __device__ __forceinline__ unsigned element(const unsigned (&words)[kWords],
+                                              int part) const {
+    float values[2];
+    slabFloats<Weight>(words, part, values);
+    int row = part % 2;
+    return packPair<Input>((values[0] - zero[row]) * scale[row],
+                           (values[1] - zero[row]) * scale[row]);
+  }
+};
+
+/// i4 with scales of the type that is multiplied. A code in the lowest bits of
+/// 128 (bf16) or 1024 (f16) is that much more; the differences are exact.
+template <class Config> struct SlabIntegers {
+  using Input = typename Config::Input;
+  static constexpr bool kIsBf16 = kSame<Input, bf16>;
+  static constexpr unsigned kMagic = kIsBf16 ? 0x43004300u : 0x64006400u;
+  static constexpr bool kHasLarge = false;
+  unsigned scale[2], zero[2]; ///< twice the number
+
+  __device__ __forceinline__ void prepare(const Input (&scales)[2],
+                                          const unsigned (&zeros)[2],
+                                          const float (&)[2]) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      scale[i] = unsigned(scales[i].bits) * 0x10001u;
+      zero[i] =
+          kMagic + (Config::kZeroPoint ? zeros[i] * 0x10001u : 0x00080008u);
+    }
+  }
+  template <bool>
+  __device__ __forceinline__ unsigned element(const unsigned (&words)[1],
+                                              int part) const {
+    unsigned codes = ptx::maskOr<0x000f000fu, kMagic>(words[0] >> 4 * part);
+    int row = part % 2;
+    return ptx::multiplyPair<Input>(ptx::subtractPair<Input>(codes, zero[row]),
+                                    scale[row]);
+  }
+};
+
+/// e2m1 with powers of two to bf16: exponent and mantissa in the place of a
+/// bf16's are the number times 2^-126. Where all scales of a warp are below 2,
+/// 2^126 times the scale is a bf16; else the two multiply one after the other.
+template <class Config> struct SlabPowers {
+  static constexpr bool kHasLarge = true;
+  unsigned scale[2]; ///< twice the number, or 2^126 times it
+  bool isLarge;      ///< the number
+
+  __device__ __forceinline__ void
+  prepare(const ue8m0 (&scales)[2], const unsigned (&)[2], const float (&)[2]) {
+    isLarge = (scales[0].bits | scales[1].bits) & 128;
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      scale[i] = unsigned(scales[i].bits) * 0x00800080u + 0x3f003f00u;
+  }
+  template <bool kLarge>
+  __device__ __forceinline__ unsigned element(const unsigned (&words)[1],
+                                              int part) const {
+    unsigned signs = words[0] << (12 - 4 * part);
+    unsigned sizes =
+        part < 2 ? words[0] << (6 - 4 * part) : words[0] >> (4 * part - 6);
+    unsigned bits = (signs & 0x80008000u) | (sizes & 0x01c001c0u);
+    unsigned factor = scale[part % 2];
+    if constexpr (kLarge) {
+      bits = ptx::multiplyPair<bf16>(bits, 0x7e807e80u); // exact
+      unsigned exponent = (factor - 0x3f003f00u) >> 7 & 0xffu;
+      factor = exponent == 0     ? 0x00400040u
+               : exponent == 255 ? 0x7fc07fc0u
+                                 : exponent * 0x00800080u;
+    }
+    return ptx::multiplyPair<bf16>(bits, factor);
+  }
+};
+
+template <class Config> constexpr auto slabConverterOf() {
+  using Input = typename Config::Input;
+  if constexpr (kSame<typename Config::Weight, i4> &&
+                kSame<typename Config::Scale, Input> && !Config::kSecondScale)
+    return SlabIntegers<Config>();
+  else if constexpr (kSame<typename Config::Weight, e2m1> &&
+                     kSame<typename Config::Scale, ue8m0> &&
+                     kSame<Input, bf16> && !Config::kSecondScale)
+    return SlabPowers<Config>();
+  else
+    return SlabByFloats<Config>();
+}
+
+} // namespace detail
+
+/// Converts a thread's weight rows of a tile. It stands in the place of the
+/// scales of sums.
+template <class Config> struct SlabScaling : NoScales {
+  using Stage = SlabStage<Config>;
+  using Codes = typename Stage::Codes;
+  using Scale = typename Config::Scale;
+  static constexpr int kStepWords = Codes::kStepWords;
+  static constexpr bool kHasLarge =
+      decltype(detail::slabConverterOf<Config>())::kHasLarge;
+  float second[2]; ///< of a row and of the one 8 behind it
+
+  __device__ __forceinline__ SlabScaling(const float (&ofRows)[2])
+      : second{ofRows[0], ofRows[1]} {}
+
+  /// One slab of a stage.
+  struct Slab {
+    using Converter = decltype(detail::slabConverterOf<Config>());
+    unsigned words[4 * kStepWords];
+    Converter converters[Stage::kStageGroups];
+
+    /// Whether some scale of the warp is large.
+    __device__ __forceinline__ bool isLarge() const {
+      if constexpr (Converter::kHasLarge) {
+        bool any = false;
+#pragma unroll
+        for (int group = 0; group < Stage::kStageGroups; ++group)
+          any |= converters[group].isLarge;
+        return __any_sync(0xffffffffu, any);
+      }
+      return false;
+    }
+
+    /// The four registers of a step.
+    template <bool kLarge>
+    __device__ __forceinline__ void convert(int step, unsigned (&to)[4]) const {
+      unsigned own[kStepWords];
+#pragma unroll
+      for (int i = 0; i < kStepWords; ++i)
+        own[i] = words[step * kStepWords + i];
+#pragma unroll
+      for (int part = 0; part < 4; ++part)
+        to[part] =
+            converters[step * Stage::kStageGroups / 4].template element<kLarge>(
+                own, part);
+    }
+  };
+
+  /// The slab of a warp in a block of a stage. stage: its shared address.
+  __device__ __forceinline__ Slab load(unsigned stage, int block, int warp,
+                                       int lane) const {
+    Slab slab;
+    unsigned codes = stage + unsigned(block * Codes::kBlockBytes +
+                                      warp * Codes::kSlabBytes + lane * 16);
+#pragma unroll
+    for (int v = 0; v < Codes::kVectors; ++v) {
+      unsigned vector[4];
+      ptx::loadShared(codes + unsigned(v * 512), vector);
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        slab.words[v * 4 + i] = vector[i];
+    }
+    int pair = warp * 16 + lane / 4 * 2;
+    unsigned scales = stage +
+                      unsigned(Stage::kScales + block * Stage::kScaleBytes) +
+                      unsigned(pair * int(sizeof(Scale)));
+    unsigned zeros =
+        stage + unsigned(Stage::kZeros + block * Stage::kZeroBytes + pair);
+#pragma unroll
+    for (int group = 0; group < Stage::kStageGroups; ++group) {
+      Scale of[2];
+      loadPair(scales + unsigned(group * 64 * int(sizeof(Scale))), of);
+      unsigned zero[2] = {};
+      if constexpr (Config::kZeroPoint) {
+        unsigned both = ptx::loadSharedHalf(zeros + unsigned(group * 64));
+        zero[0] = both & 0xffu, zero[1] = both >> 8;
+      }
+      slab.converters[group].prepare(of, zero, second);
+    }
+    return slab;
+  }
+
+private:
+  static __device__ __forceinline__ void loadPair(unsigned from,
+                                                  Scale (&to)[2]) {
+    if constexpr (sizeof(Scale) == 4) {
+      unsigned words[2];
+      ptx::loadShared<8>(from, words);
+      to[0] = __uint_as_float(words[0]), to[1] = __uint_as_float(words[1]);
+    } else {
+      constexpr int kBitsOf = 8 * int(sizeof(Scale));
+      unsigned both = sizeof(Scale) == 2 ? ptx::loadShared(from)
+                                         : ptx::loadSharedHalf(from);
+      to[0].bits = decltype(to[0].bits)(both & ((1u << kBitsOf) - 1));
+      to[1].bits = decltype(to[1].bits)(both >> kBitsOf);
+    }
+  }
+};
+
+} // namespace moe

@@ -1,0 +1,41 @@
+// RUN: moec compile %s --arch=sm_90a --engine=wgmma_rs --max-tokens=64 --emit=scheduled | FileCheck %s --check-prefix=IR
+// RUN: moec compile %s --arch=sm_90a --engine=wgmma_rs --max-tokens=64 --emit=cuda | FileCheck %s
+// RUN: rm -rf %t && moec compile %s --arch=sm_90a --engine=wgmma_rs --max-tokens=64 --no-cubin -o %t && FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
+// RUN: not moec compile %s --arch=sm_80 --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=ARCH
+// RUN: sed 's/hidden = 320/hidden = 336/' %s | not moec compile - --arch=sm_90a --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=SIZE
+// RUN: sed 's/int4_zp_w4a16/bf16/' %s | not moec compile - --arch=sm_90a --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=PLAIN
+// RUN: sed 's/int4_zp_w4a16/nvfp4/' %s | not moec compile - --arch=sm_90a --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=EMULATED
+// RUN: sed 's/<silu>/<gelu_no_mul>/' %s | not moec compile - --arch=sm_90a --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=GELU
+// RUN: sed 's/<int4_zp_w4a16>/<int4_zp_w4a16>, weights_type = bf16/' %s | not moec compile - --arch=sm_90a --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=FLOATS
+
+// Codes, scales and zero points are packed in the order of fragments, gates and
+// ups by 8. The kernel reads them by pointers.
+// IR: moe.pack %w13_scale : tensor<8x512x3xbf16> -> tensor<8x512x3xbf16, #moe.layout<interleave = 8, order = fragment, tile = [64, 1]>>
+// IR: schedule #moe.wgmma_rs_schedule<tile = [16, 128, 64]
+
+// CHECK-LABEL: gate_up.cu
+// CHECK: #include "moe/mma/wgmma_rs.cuh"
+// CHECK: const moe::i4 *rhs;
+// CHECK-NEXT: const moe::bf16 *rhs_scale;
+// CHECK-NEXT: const moe::i8 *rhs_zero_point;
+// CHECK: using Mma = moe::mma::WgmmaRs<moe::bf16>;
+// CHECK-LABEL: w13_pack_stored.cu
+// CHECK: kFragmentColumns = 64;
+// CHECK-LABEL: w13_scale_pack_stored.cu
+// CHECK: kInterleave = 8;
+// CHECK: kFragmentColumns = 1;
+
+// MANIFEST-DAG: "fragments": true
+// MANIFEST-DAG: "fragment_columns": 64
+// MANIFEST-DAG: "fragment_columns": 1
+
+// ARCH: engine 'wgmma_rs' needs wgmma, which sm_80 lacks
+// SIZE: engine 'wgmma_rs' reads weights in blocks of 64 by 64: 336 is no multiple of 64
+// PLAIN: engine 'wgmma_rs' multiplies weights that it converts, this layer's are multiplied as they are
+// EMULATED: engine 'wgmma_rs' takes activations of f16 and bf16, not those that are quantized and dequantized
+// GELU: engine 'wgmma_rs' does not serve gelu without gates
+// FLOATS: engine 'wgmma_rs' does not read weights that are quantized when the layer is loaded
+
+moe.layer @codes {experts = 8, top_k = 2, hidden = 320, intermediate = 256,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<int4_zp_w4a16>,
+  routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
