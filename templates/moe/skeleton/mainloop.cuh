@@ -170,8 +170,8 @@ struct FromRegisters {
           operands.giveBack(last);
       };
       unsigned columns = operands.columns(k, ring.stage);
-      if (Scales::kHasLarge && isLarge)
-        multiply<true>(worker, slabs, columns, release);
+      if (isLarge)
+        multiply<Scales::kHasLarge>(worker, slabs, columns, release);
       else
         multiply<false>(worker, slabs, columns, release);
       last = ring.stage;
