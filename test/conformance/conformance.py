@@ -133,8 +133,8 @@ def cases(rows, product=True, every=False):
             options = list(itertools.product(shapes, (False, True), (None, "f32")))
             few = testing.is_of_few_tokens(rows, engine)
 
-            def fits(pair, few=few):  # llama4 and the like have more launches than an engine of few tokens
-                return not (few and "weight_on_input" in pair[1]["needs"])
+            def fits(pair, few=few, engine=engine):  # llama4 and the like have more launches than an engine of few tokens
+                return not (few and "weight_on_input" in pair[1]["needs"]) and testing.takes(rows, engine, pair[0])
 
             # In a product each way has the same cases, whatever other rows there are.
             several = enumerate(filter(fits, pairs(rows)))
@@ -172,7 +172,7 @@ def cases(rows, product=True, every=False):
                 options_of_layer["batch_invariant"] = False
             if testing.quantizes_x(scheme) and index % 2:
                 options_of_layer["input_quantized"] = True
-            activation, routing = next(by_expert)
+            activation, routing = next(pair for pair in by_expert if testing.takes(rows, engine, pair[0]))
             yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
                    "shape": testing.sized_for(rows, engine, testing.shapes(scheme)[0]), "bias": False, "logits": None, "extras": False, "few_tokens": False,
                    "options": options_of_layer}

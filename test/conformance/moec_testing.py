@@ -74,9 +74,18 @@ def is_dequantized(scheme):
     return scheme["dequantizes"]
 
 
+def reads_fragments(rows, engine):
+    return any(row["name"] == engine and row["order"] == "fragment" for row in rows["engines"])
+
+
+def takes(rows, engine, activation):
+    """Whether the engine serves the activation: one that reads fragments has no registers for gelu without gates."""
+    return not (reads_fragments(rows, engine) and activation["function"] == "gelu" and not activation["gated"])
+
+
 def sized_for(rows, engine, layer):
     """The layer's fields with sizes that the engine reads: whole blocks of 64 for one that reads fragments."""
-    if not any(row["name"] == engine and row["order"] == "fragment" for row in rows["engines"]):
+    if not reads_fragments(rows, engine):
         return layer
     return {name: -(-value // 64) * 64 if name in ("hidden_dim", "latent_hidden_dim", "intermediate_size") else value
             for name, value in layer.items()}
@@ -251,7 +260,9 @@ def ways(rows, scheme, formats=("standard",)):
             if engine["name"] not in [*backend["engines"], backend["few_tokens"]] or multiplied(scheme) not in engine["elements"]:
                 continue
             is_native = scheme["w1"] == multiplied(scheme)
-            if engine["order"] == "rows" if is_native else scheme["w1"] in engine["weights"]:
+            if engine["order"] != "rows" and (is_native or is_emulated(scheme)):
+                continue  # it reads converted weights alone, and activations as they are
+            if is_native or scheme["w1"] in engine["weights"]:
                 yield backend["name"], engine["name"]
 
 

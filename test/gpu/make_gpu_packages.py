@@ -14,6 +14,7 @@ weights, by methods that route in different ways), models, limits (offsets beyon
 import concurrent.futures
 import hashlib
 import io
+import itertools
 import json
 import pathlib
 import re
@@ -204,13 +205,15 @@ class Maker:
             self.add("random", name, drawn.runs, refusable=True)
 
     def make_rows(self):
-        jobs, turn = [], 0
-        pairs = list(conformance.pairs(self.rows))
+        jobs, turns = [], itertools.cycle(conformance.pairs(self.rows))
+
+        def pair_for(engine):
+            return next(pair for pair in turns if testing.takes(self.rows, engine, pair[0]))
+
         for scheme in self.rows["schemes"]:
             for backend, engine in testing.ways(self.rows, scheme):
                 for i in range(conformance.layers_of_way(self.rows)):
-                    activation, routing = pairs[turn % len(pairs)]
-                    turn += 1
+                    activation, routing = pair_for(engine)
                     shapes = testing.shapes(scheme)
                     shape = testing.sized_for(self.rows, engine, shapes[i % len(shapes)])
                     name = f"row-{scheme['name']}-{backend}-{engine}-{i}"
@@ -223,8 +226,7 @@ class Maker:
             for backend, engine in testing.ways(self.rows, scheme, ("batched",)):
                 name = f"row-{scheme['name']}-{backend}-{engine}"
                 if self.named(name):
-                    activation, routing = pairs[turn % len(pairs)]
-                    turn += 1
+                    activation, routing = pair_for(engine)
                     layer = self.write_layer(name, {
                         **testing.layer_json(name, testing.sized_for(self.rows, engine, testing.shapes(scheme)[0]), scheme,
                                              activation, routing, True),
