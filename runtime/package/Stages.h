@@ -83,7 +83,7 @@ inline constexpr StageKind kStageKinds[] = {
     {"permute_columns", "input rows? offsets order", "result",
      "experts:integer columns:integer pairs:integer~"},
     // gate_up: gate and up rows have groups of scales of their own.
-    // fragments: rhs, rhs_scale and rhs_zero_point are in the order of those.
+    // fragments: rhs, rhs_scale and rhs_zero_point are in that order.
     {"grouped_matmul",
      "lhs rows? tiles tile_count rhs lhs_scale? rhs_scale? "
      "rhs_second_scale? rhs_zero_point? bias?",
@@ -109,9 +109,8 @@ inline constexpr StageKind kStageKinds[] = {
      "rows:integer columns:integer interleave:integer gate_up_order:string~"},
     // Out of memory where elements of so many bits lie as a checkpoint has
     // them; slots: where in 32 bits the i-th one is. order: of the columns.
-    // fragment_columns: into the order of fragments, by blocks of 64 rows and
-    // so
-    // many columns.
+    // fragment_columns: columns of a block, where the result is in the order of
+    // fragments.
     {"pack_stored", "source order?", "destination",
      "rows:integer columns:integer interleave:integer gate_up_order:string~ "
      "bits:integer rows_last:boolean rows_per_word:integer "
