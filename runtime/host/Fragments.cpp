@@ -11,12 +11,16 @@
 
 using namespace moec::host;
 
+int64_t moec::host::fragmentNumber(int64_t row, int64_t group, int64_t groups) {
+  return moe::SlabScales::index(int(row), int(group), int(groups));
+}
+
 int64_t moec::host::fragmentBit(FragmentKind kind, Storage storage, int64_t row,
                                 int64_t column, int64_t columns) {
   const int64_t bits = storageBits(storage);
   const int r = int(row), c = int(column), all = int(columns);
   if (kind == FragmentKind::Numbers)
-    return moe::SlabScales::index(r, c, all) * bits;
+    return fragmentNumber(row, column, columns) * bits;
   return bits == 4 ? moe::Slabs<4>::bit(r, c, all)
                    : moe::Slabs<8>::bit(r, c, all);
 }

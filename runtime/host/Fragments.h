@@ -29,6 +29,9 @@ enum class FragmentKind { Codes, Numbers };
 int64_t fragmentBit(FragmentKind kind, Storage storage, int64_t row,
                     int64_t column, int64_t columns);
 
+/// The index of the number of a row and a group in an expert's.
+int64_t fragmentNumber(int64_t row, int64_t group, int64_t groups);
+
 /// One row of an expert's codes, as rows have them.
 void loadFragmentRow(Storage storage, const std::byte *expert, int64_t row,
                      int64_t columns, std::byte *to);

@@ -87,12 +87,9 @@ private:
   float at(const View &view, int64_t expert, const RowOrder::Row &row,
            int64_t column) const {
     if (fragments) {
-      const int64_t groups = view.columns;
+      const int64_t groups = twoDimensions ? 1 : view.columns;
       const int64_t index =
-          fragmentBit(FragmentKind::Numbers, Storage::I8, row.packed,
-                      twoDimensions ? 0 : column / rhsColumns,
-                      twoDimensions ? 1 : groups) /
-          8;
+          fragmentNumber(row.packed, column / rhsColumns, groups);
       return twoDimensions ? view.number(expert, index)
                            : view.number(expert * perExpert + index / groups,
                                          index % groups);
