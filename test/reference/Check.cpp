@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "test/reference/Check.h"
+#include "test/reference/FirstHalf.h"
 #include "test/reference/TestData.h"
 
 #include <algorithm>
@@ -65,9 +66,21 @@ double smallestNormal(const Element &element) {
              : 0;
 }
 
+/// What an infinity of `element` is judged as where `expected` has its largest
+/// exponent: of the numbers that are rounded to it, the nearest to `expected`.
+double judgedAs(const Element &element, double expected, double infinity) {
+  const double largest = largestNumber(element);
+  if (!(std::copysign(expected, infinity) == expected) ||
+      !(std::fabs(expected) > largest / 2))
+    return infinity;
+  // Half a step above the largest number.
+  const double least = std::ldexp(2 - std::ldexp(0.5, -element.mantissaBits),
+                                  std::ilogb(largest));
+  return std::copysign(std::max(std::fabs(expected), least), infinity);
+}
+
 /// `reference(c)` and `value(c)` give column c as doubles, the latter of
-/// `element`. Numbers other than zero are judged as normal ones at least, and
-/// one too large for the element is rightly an infinity.
+/// `element`. Numbers other than zero are judged as normal ones at least.
 template <typename Reference, typename Actual>
 RowError compareRow(int64_t columns, Reference reference, Actual value,
                     const Element &element) {
@@ -83,10 +96,13 @@ RowError compareRow(int64_t columns, Reference reference, Actual value,
   const double rms = std::sqrt(row.norm2 / double(columns));
   const double infinity = std::numeric_limits<double>::infinity();
   for (int64_t c = 0; c < columns; ++c) {
-    const double expected = reference(c), actual = value(c);
-    double error = std::fabs(actual - expected), relative;
-    if (std::isinf(actual) && actual == roundTo(element, expected))
+    const double expected = reference(c);
+    double actual = value(c), relative;
+    if (std::isinf(actual) && actual == expected)
       continue;
+    if (std::isinf(actual) && std::isfinite(expected))
+      actual = judgedAs(element, expected, actual);
+    double error = std::fabs(actual - expected);
     if (!std::isfinite(actual) || !std::isfinite(expected)) {
       ++row.notFinite;
       error = relative = infinity;

@@ -205,6 +205,9 @@ TEST(Check, WhatDoesNotFitIsAnInfinity) {
   EXPECT_TRUE(passes(-70000, 0xfc00));
   EXPECT_FALSE(passes(70000, 0xfc00));
   EXPECT_FALSE(passes(60000, 0x7c00));
+  EXPECT_FALSE(passes(-65518, 0x7c00));
+  EXPECT_TRUE(passes(65518, 0x7c00)); // 65520 is the first that becomes one
+  EXPECT_TRUE(passes(65522, 0x7bff));
   EXPECT_FALSE(passes(70000, 0x7e00)); // NaN
 }
 

@@ -205,6 +205,22 @@ void store(const Element &element, void *array, int64_t index, double value) {
   writeBits(array, index, element.bits(), bits);
 }
 
+/// The numbers of all codes of an element of at most 16 bits.
+static const std::vector<double> &numbersOf(const Element &element) {
+  static const auto tables = [] {
+    std::array<std::vector<double>, kElements.size()> ofAll;
+    for (size_t i = 0; i < ofAll.size(); ++i) {
+      if (kElements[i].bits() > 16)
+        continue;
+      ofAll[i].resize(size_t(1) << kElements[i].bits());
+      for (uint64_t code = 0; code < ofAll[i].size(); ++code)
+        ofAll[i][code] = load(kElements[i], &code, 0);
+    }
+    return ofAll;
+  }();
+  return tables[size_t(&element - kElements.data())];
+}
+
 void loadMany(const Element &element, const void *source, int64_t count,
               double *destination) {
   if (element.isFloat && element.exponentBits == 8 && !element.isPower) {
@@ -221,19 +237,10 @@ void loadMany(const Element &element, const void *source, int64_t count,
     }
     return;
   }
-  if (element.isFloat && element.bytes == 2) {
-    // Every f16 decoded once. f16 is the only 16-bit float left here.
-    static const std::vector<double> table = [&element] {
-      std::vector<double> values(1 << 16);
-      for (uint64_t bits = 0; bits < values.size(); ++bits)
-        values[bits] = decodeFloat(element, bits);
-      return values;
-    }();
-    for (int64_t i = 0; i < count; ++i) {
-      uint16_t bits;
-      std::memcpy(&bits, static_cast<const char *>(source) + i * 2, 2);
-      destination[i] = table[bits];
-    }
+  if (element.bits() <= 16) {
+    const std::vector<double> &numbers = numbersOf(element);
+    for (int64_t i = 0; i < count; ++i)
+      destination[i] = numbers[readBits(source, i, element.bits())];
     return;
   }
   for (int64_t i = 0; i < count; ++i)

@@ -88,13 +88,17 @@ std::vector<double> movesOf(const Layer &layer, const Inputs &inputs,
     const int64_t expert = candidates[first].expert;
     while (last < candidates.size() && candidates[last].expert == expert)
       ++last;
-    for (int64_t n = 0; n < layer.hidden; ++n) {
-      readRows(inputs.w2, expert, layer.hidden, layer.intermediate, n, 1, bytes,
-               values);
-      dequantize(scales, expert, n, layer.intermediate, bytes, values);
+    constexpr int64_t kChunk = 16;
+    for (int64_t row = 0; row < layer.hidden; row += kChunk) {
+      const int64_t chunk = std::min(kChunk, layer.hidden - row);
+      readRows(inputs.w2, expert, layer.hidden, layer.intermediate, row, chunk,
+               bytes, values);
+      dequantize(scales, expert, row, layer.intermediate, bytes, values);
       for (size_t c = first; c < last; ++c)
-        moves[c * layer.hidden + n] =
-            candidates[c].move * values[candidates[c].column];
+        for (int64_t n = 0; n < chunk; ++n)
+          moves[c * layer.hidden + row + n] =
+              candidates[c].move *
+              values[n * layer.intermediate + candidates[c].column];
     }
   }
   return moves;

@@ -198,8 +198,6 @@ template <class Config> struct SlabScaling : NoScales {
   using Codes = typename Stage::Codes;
   using Scale = typename Config::Scale;
   static constexpr int kStepWords = Codes::kStepWords;
-  static constexpr bool kHasLarge =
-      decltype(detail::slabConverterOf<Config>())::kHasLarge;
   float second[2]; ///< of a row and of the one 8 behind it
 
   __device__ __forceinline__ SlabScaling(const float (&ofRows)[2])
@@ -210,22 +208,31 @@ template <class Config> struct SlabScaling : NoScales {
     using Converter = decltype(detail::slabConverterOf<Config>());
     unsigned words[4 * kStepWords];
     Converter converters[Stage::kStageGroups];
+    bool isLarge; ///< some scale of the warp is
 
-    /// Whether some scale of the warp is large.
-    __device__ __forceinline__ bool isLarge() const {
+    __device__ __forceinline__ void findLarge() {
       if constexpr (Converter::kHasLarge) {
         bool any = false;
 #pragma unroll
         for (int group = 0; group < Stage::kStageGroups; ++group)
           any |= converters[group].isLarge;
-        return __any_sync(0xffffffffu, any);
+        isLarge = __any_sync(0xffffffffu, any);
       }
-      return false;
     }
 
-    /// The four registers of a step.
-    template <bool kLarge>
+    /// The four registers of a step. Large scales come last, and by a branch of
+    /// their own: all warps of a warpgroup must multiply by one instruction.
     __device__ __forceinline__ void convert(int step, unsigned (&to)[4]) const {
+      convertAs<false>(step, to);
+      if constexpr (Converter::kHasLarge)
+        if (isLarge) [[unlikely]]
+          convertAs<true>(step, to);
+    }
+
+  private:
+    template <bool kLarge>
+    __device__ __forceinline__ void convertAs(int step,
+                                              unsigned (&to)[4]) const {
       unsigned own[kStepWords];
 #pragma unroll
       for (int i = 0; i < kStepWords; ++i)
@@ -269,6 +276,7 @@ template <class Config> struct SlabScaling : NoScales {
       }
       slab.converters[group].prepare(of, zero, second);
     }
+    slab.findLarge();
     return slab;
   }
 

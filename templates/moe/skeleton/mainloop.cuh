@@ -119,7 +119,7 @@ struct Promote {
 /// A stage is given back when the multiplies of the next one have begun.
 struct FromRegisters {
   /// The steps of a stage. release(): gives the stage before it back.
-  template <bool kLarge, class Worker, class Slabs, class Release>
+  template <class Worker, class Slabs, class Release>
   static __device__ __forceinline__ void
   multiply(Worker &worker, const Slabs &slabs, unsigned columns,
            Release release) {
@@ -136,8 +136,7 @@ struct FromRegisters {
         release();
 #pragma unroll
       for (int i = 0; i < kBatch; ++i)
-        slabs[(first + i) % kAtoms].template convert<kLarge>(
-            (first + i) / kAtoms, set[i]);
+        slabs[(first + i) % kAtoms].convert((first + i) / kAtoms, set[i]);
       ptx::beginMultiply();
 #pragma unroll
       for (int i = 0; i < kBatch; ++i)
@@ -158,22 +157,15 @@ struct FromRegisters {
     for (int k = steps.first; k < steps.end; ++k) {
       operands.await(ring);
       typename Scales::Slab slabs[kAtoms];
-      bool isLarge = false;
 #pragma unroll
-      for (int atom = 0; atom < kAtoms; ++atom) {
+      for (int atom = 0; atom < kAtoms; ++atom)
         slabs[atom] = scales.load(operands.weights(ring.stage),
                                   operands.block + atom, warp, lane);
-        isLarge |= slabs[atom].isLarge();
-      }
       auto release = [&] {
         if (k > steps.first)
           operands.giveBack(last);
       };
-      unsigned columns = operands.columns(k, ring.stage);
-      if (isLarge)
-        multiply<Scales::kHasLarge>(worker, slabs, columns, release);
-      else
-        multiply<false>(worker, slabs, columns, release);
+      multiply(worker, slabs, operands.columns(k, ring.stage), release);
       last = ring.stage;
       ring.advance();
     }
