@@ -358,7 +358,14 @@ void FirstHalf::run(int64_t expert, const std::vector<int64_t> &pairs,
   const int64_t count = int64_t(pairs.size()), gateUp = layer.gateUpRows();
   const int64_t intermediate = layer.intermediate;
   x.resize(count * layer.hidden);
-  for (int64_t p = 0; p < count; ++p) {
+  const auto forPairs = [&](int64_t steps, const auto &body) {
+    parallelFor(count, steps, threads, [&](int64_t first, int64_t last) {
+      for (int64_t p = first; p < last; ++p)
+        body(p);
+    });
+  };
+  // Some ten steps of a multiply to round a value.
+  forPairs(10 * layer.hidden, [&](int64_t p) {
     double *row = &x[p * layer.hidden];
     const int64_t token = pairs[p] / layer.pairsOfToken();
     readPair(pairs[p], row);
@@ -369,7 +376,7 @@ void FirstHalf::run(int64_t expert, const std::vector<int64_t> &pairs,
                  layer.hidden);
     else
       quantizeRow(*layer.a1, layer.a1Scaling, xScale, row, layer.hidden);
-  }
+  });
   multiply(x, count, layer.hidden, inputs.w13, scales,
            layer.hasBias ? &inputs.b13 : nullptr, expert, gateUp, threads, h);
   // Gates before ups, however they are stored.
@@ -380,14 +387,15 @@ void FirstHalf::run(int64_t expert, const std::vector<int64_t> &pairs,
             load(*addend.element, addend.data, pairs[p] * gateUp + n);
   const ActivationNumbers numbers = numbersOf(layer, inputs, expert);
   t.resize(count * intermediate);
-  for (int64_t p = 0; p < count; ++p)
+  forPairs(10 * intermediate, [&](int64_t p) {
+    const double *row = &h[p * gateUp];
     for (int64_t i = 0; i < intermediate; ++i) {
-      const double *row = &h[p * gateUp];
       double value = activate(layer, numbers, row[layer.storedRow(false, i)]);
       if (layer.gated)
         value *= carry(layer, numbers, row[layer.storedRow(true, i)]);
       t[p * intermediate + i] = value;
     }
+  });
 }
 
 void FirstHalf::run(int64_t expert, const std::vector<int64_t> &pairs,
