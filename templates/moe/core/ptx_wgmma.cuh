@@ -38,12 +38,19 @@ __device__ __forceinline__ void keep(float &sum) {
 }
 
 /// The descriptor of rows of 128 bytes along k at a shared address that 1024
-/// divides, chunks exclusive-ored with row % 8; 8 rows are 1024 bytes. Adding
-/// n / 16 to it goes n bytes along k.
+/// divides, chunks exclusive-ored with row % 8; 8 rows are 1024 bytes.
 __device__ __forceinline__ unsigned long long
 matrixDescriptor(unsigned address) {
   return (unsigned long long)((address & 0x3ffff) >> 4) | 1ull << 16 |
          64ull << 32 | 1ull << 62;
+}
+
+/// The descriptor of the rows from so many bytes along k on. Its lower word
+/// holds the address, to which a multiple of 16 below 1024 adds no carry.
+__device__ __forceinline__ unsigned long long
+alongK(unsigned long long descriptor, int bytes) {
+  return (descriptor & ~0xffffffffull) |
+         (unsigned(descriptor) + unsigned(bytes / 16));
 }
 
 // The first n registers of an instruction's text, and as operands.

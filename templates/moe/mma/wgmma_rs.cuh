@@ -35,7 +35,8 @@ struct WgmmaRs : Wgmma<Element, kFast, kAtoms> {
     __device__ __forceinline__ void
     multiply(int atom, int step, const unsigned (&rows)[4], unsigned columns) {
       ptx::multiplyRegisters<Element, kTokens>(
-          this->sums[atom], rows, ptx::matrixDescriptor(columns) + step * 2);
+          this->sums[atom], rows,
+          ptx::alongK(ptx::matrixDescriptor(columns), step * 32));
     }
   };
 };

@@ -142,8 +142,52 @@ template <class Config> struct SlabIntegers {
   }
 };
 
-/// e2m1 with powers of two to bf16: exponent and mantissa in the place of a
-/// bf16's are the number times 2^-126. Where all scales of a warp are below 2,
+/// Two e2m1 of a word as bf16 times 2^-126: exponent and mantissa in the places
+/// of a bf16's.
+__device__ __forceinline__ unsigned slabE2m1(unsigned word, int part) {
+  unsigned signs = word << (12 - 4 * part);
+  unsigned sizes = part < 2 ? word << (6 - 4 * part) : word >> (4 * part - 6);
+  return (signs & 0x80008000u) | (sizes & 0x01c001c0u);
+}
+
+/// e2m1 by way of f32. 2^126 is part of a scale below 2; a large one is
+/// multiplied by what 2^126 makes of the codes.
+template <class Config> struct SlabE2m1 {
+  using Input = typename Config::Input;
+  using Scale = typename Config::Scale;
+  static constexpr bool kHasLarge = true;
+  static constexpr float kPower = 0x1p126f;
+  float scale[2];
+  bool isLarge;
+
+  __device__ __forceinline__ void prepare(const Scale (&scales)[2],
+                                          const unsigned (&)[2],
+                                          const float (&second)[2]) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      scale[i] = toFloat(scales[i]);
+      if constexpr (Config::kSecondScale)
+        scale[i] *= second[i];
+    }
+    // NaN counts as large.
+    isLarge = !(fabsf(scale[0]) < 2.0f && fabsf(scale[1]) < 2.0f);
+  }
+  template <bool kLarge>
+  __device__ __forceinline__ unsigned element(const unsigned (&words)[1],
+                                              int part) const {
+    unsigned bits = slabE2m1(words[0], part);
+    float first = __uint_as_float(bits << 16);
+    float other = __uint_as_float(bits & 0xffff0000u);
+    float factor = scale[part % 2];
+    if constexpr (kLarge)
+      first *= kPower, other *= kPower; // exact
+    else
+      factor *= kPower;
+    return packPair<Input>(first * factor, other * factor);
+  }
+};
+
+/// e2m1 with powers of two to bf16. Where all scales of a warp are below 2,
 /// 2^126 times the scale is a bf16; else the two multiply one after the other.
 template <class Config> struct SlabPowers {
   static constexpr bool kHasLarge = true;
@@ -160,10 +204,7 @@ template <class Config> struct SlabPowers {
   template <bool kLarge>
   __device__ __forceinline__ unsigned element(const unsigned (&words)[1],
                                               int part) const {
-    unsigned signs = words[0] << (12 - 4 * part);
-    unsigned sizes =
-        part < 2 ? words[0] << (6 - 4 * part) : words[0] >> (4 * part - 6);
-    unsigned bits = (signs & 0x80008000u) | (sizes & 0x01c001c0u);
+    unsigned bits = slabE2m1(words[0], part);
     unsigned factor = scale[part % 2];
     if constexpr (kLarge) {
       bits = ptx::multiplyPair<bf16>(bits, 0x7e807e80u); // exact
@@ -185,6 +226,8 @@ template <class Config> constexpr auto slabConverterOf() {
                      kSame<typename Config::Scale, ue8m0> &&
                      kSame<Input, bf16> && !Config::kSecondScale)
     return SlabPowers<Config>();
+  else if constexpr (kSame<typename Config::Weight, e2m1>)
+    return SlabE2m1<Config>();
   else
     return SlabByFloats<Config>();
 }
