@@ -47,18 +47,17 @@ inline constexpr std::string_view kCodes =
     "f8E4M3FN f8E5M2 f6E3M2FN f6E2M3FN f4E2M1FN i8 i4";
 
 /// Engines that multiply tiles: what backends with tiles admit.
-inline constexpr std::string_view kTileEngines = "wgmma mma_sync simt wgmma_rs";
+inline constexpr std::string_view kTileEngines = "wgmma wgmma_rs mma_sync simt";
 
 inline constexpr Engine kEngines[] = {
     {"wgmma", "f16 bf16 f8E4M3FN", "wgmma tma", "moe::mma::Wgmma", 20, true,
      true},
+    {"wgmma_rs", "f16 bf16", "wgmma tma", "moe::mma::WgmmaRs", 15, true, false,
+     0, "f8E4M3FN f8E5M2 f4E2M1FN i8 i4", "fragment"},
     {"mma_sync", "f16 bf16 f8E4M3FN i8", "mma_sync cp_async",
      "moe::mma::MmaSync", 10, false, false, 0, kCodes},
     {"simt", "f32 f16 bf16 f8E4M3FN i8", "", "moe::mma::Simt", 0, false, false,
      0, kCodes},
-    // Serves those who ask for it.
-    {"wgmma_rs", "f16 bf16", "wgmma tma", "moe::mma::WgmmaRs", -1, true, false,
-     0, "f8E4M3FN f8E5M2 f4E2M1FN i8 i4", "fragment"},
     {"gemv", "f32 f16 bf16 f8E4M3FN", "cp_async", "", -1, false, false, 4},
 };
 

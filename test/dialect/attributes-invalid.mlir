@@ -190,7 +190,7 @@ module attributes {a = #moe.nothing<>} {}
 
 // -----
 
-// expected-error@+1 {{unknown engine 'wmma'; known: wgmma, mma_sync, simt, wgmma_rs, gemv}}
+// expected-error@+1 {{unknown engine 'wmma'; known: wgmma, wgmma_rs, mma_sync, simt, gemv}}
 module attributes {a = #moe.wmma_schedule<tile = [16, 64, 64]>} {}
 
 // -----

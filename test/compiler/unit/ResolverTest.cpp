@@ -146,7 +146,7 @@ TEST(Resolver, UnknownNamesListTheKnownOnes) {
             "unfused");
   EXPECT_EQ(
       winner(resolve(layerOf("bf16"), "sm_90a", "", "wmma")),
-      "unknown engine 'wmma'; known engines: wgmma, mma_sync, simt, wgmma_rs, "
+      "unknown engine 'wmma'; known engines: wgmma, wgmma_rs, mma_sync, simt, "
       "gemv");
 }
 
@@ -165,7 +165,7 @@ TEST(Resolver, AnEngineOfFewTokensIsNeverTheProgramsOwn) {
     EXPECT_NE(refused.engine, "gemv");
 }
 
-TEST(Resolver, AnEngineThatReadsFragmentsServesWhoAsksForIt) {
+TEST(Resolver, AnEngineThatReadsFragmentsServesWholeBlocks) {
   LayerFacts layer = layerOf("bf16");
   layer.intermediate = 64;
   layer.quantized = true;
@@ -176,7 +176,8 @@ TEST(Resolver, AnEngineThatReadsFragmentsServesWhoAsksForIt) {
     layer.codeGroups = {{rows, columns}, {rows, columns}};
     EXPECT_EQ(winner(resolve(layer, "sm_90a", "", "wgmma_rs")),
               "grouped wgmma_rs");
-    EXPECT_EQ(winner(resolve(layer, "sm_90a", "", "")), "grouped mma_sync");
+    EXPECT_EQ(winner(resolve(layer, "sm_90a", "", "")), "grouped wgmma_rs");
+    EXPECT_EQ(winner(resolve(layer, "sm_80", "", "")), "grouped mma_sync");
   }
   for (const auto &[rows, columns] :
        {std::pair(128, 128), {-1, -1}, {1, 48}, {1, 8}}) {
@@ -188,6 +189,7 @@ TEST(Resolver, AnEngineThatReadsFragmentsServesWhoAsksForIt) {
                     rows, columns);
     EXPECT_THAT(winner(resolve(layer, "sm_90a", "", "wgmma_rs")),
                 testing::HasSubstr(expected));
+    EXPECT_EQ(winner(resolve(layer, "sm_90a", "", "")), "grouped mma_sync");
   }
 }
 
