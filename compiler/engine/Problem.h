@@ -39,7 +39,6 @@ struct MatmulProblem {
   /// Bytes of a scale and a zero point of such weights, and elements of k that
   /// share them; 0: all.
   int64_t numberBytes = 0, groupK = 0;
-  bool zeroPoints = false; ///< such weights have some
   int64_t resultBytes = 2;
   bool first = false;   ///< of the layer's two matmuls
   bool gather = false;  ///< lhs rows are gathered from tokens
@@ -125,7 +124,7 @@ struct Schedule {
   }
   /// Gives the schedule one warpgroup of producers and a consuming one for
   /// every so many of those rows, which share the registers of a CTA.
-  void setRoles(int64_t rowsOfWarpgroup = 64, int64_t ofProducers = 0);
+  void setRoles(int64_t rowsOfWarpgroup = 64);
   /// Registers that a CTA begins with, and that its roles may share: an SM has
   /// 64 Ki, and a thread gets them in eights.
   int64_t registersOfCta() const;

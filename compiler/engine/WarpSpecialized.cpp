@@ -30,7 +30,7 @@ static constexpr int64_t kGroupedTileRows = 64;
 /// rows by 256 tokens.
 static constexpr double kWgmmaEfficiency = 0.85;
 
-void Schedule::setRoles(int64_t rowsOfWarpgroup, int64_t ofProducers) {
+void Schedule::setRoles(int64_t rowsOfWarpgroup) {
   warpsM = warpsN = 0;
   producerWarps = 4;
   consumerWarps = (swap ? tileN : tileM) * 4 / rowsOfWarpgroup;
@@ -38,10 +38,7 @@ void Schedule::setRoles(int64_t rowsOfWarpgroup, int64_t ofProducers) {
   // 256 rows; they spill with fewer, and those of 64 rows and their scales do
   // with fewer than 48. Sums of 128 rows take what there is: producers
   // then hand each other the addresses.
-  producerRegisters = ofProducers              ? ofProducers
-                      : rowsOfWarpgroup == 128 ? 40
-                      : ctasPerSm == 1         ? 56
-                                               : 48;
+  producerRegisters = rowsOfWarpgroup == 128 ? 40 : ctasPerSm == 1 ? 56 : 48;
   int64_t rest = registersOfCta() - 32 * producerWarps * producerRegisters;
   consumerRegisters = std::min<int64_t>(
       rest / std::max<int64_t>(32 * consumerWarps, 1) / 8 * 8, 240);

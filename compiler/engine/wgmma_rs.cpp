@@ -36,18 +36,14 @@ struct Row {
   int64_t tileM, tileN, stages, warpgroupRows;
   int64_t firstAbove = 0; ///< first matmuls alone, of so many weight elements
   int64_t groupM = 1, ctasPerSm = 1;
-  int64_t producerRegisters = 0; ///< 0: as other engines have
   Measured measured = kAssumed;
 };
 
 constexpr Row kRows[] = {
-    {.tileM = 16, .tileN = 128, .stages = 9, .warpgroupRows = 64, .ctasPerSm = 3, .producerRegisters = 32},
     {.tileM = 16, .tileN = 128, .stages = 10, .warpgroupRows = 64, .ctasPerSm = 2},
     {.tileM = 16, .tileN = 128, .stages = 8, .warpgroupRows = 64},
     {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64, .ctasPerSm = 2},
     {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64},
-    {.tileM = 128, .tileN = 192, .stages = 7, .warpgroupRows = 64, .firstAbove = 32 << 20, .groupM = 4, .producerRegisters = 40},
-    {.tileM = 128, .tileN = 192, .stages = 7, .warpgroupRows = 64, .producerRegisters = 40},
     {.tileM = 128, .tileN = 256, .stages = 6, .warpgroupRows = 128, .firstAbove = 32 << 20, .groupM = 4},
     {.tileM = 128, .tileN = 256, .stages = 6, .warpgroupRows = 128},
     {.tileM = 128, .tileN = 128, .stages = 5, .warpgroupRows = 64},
@@ -77,7 +73,7 @@ public:
       s.stages = r.stages;
       s.groupM = r.groupM;
       s.ctasPerSm = r.ctasPerSm;
-      s.setRoles(r.warpgroupRows, r.producerRegisters);
+      s.setRoles(r.warpgroupRows);
       good.push_back({s});
     }
     return good;
@@ -112,16 +108,15 @@ private:
       return "a result that is quantized by groups is of another engine";
     if (s.tileM % 16 || s.tileM > 128)
       return fmt::format("tile m {} is no multiple of 16 up to 128", s.tileM);
-    if (s.tileN != 64 && s.tileN != 128 && s.tileN != 192 && s.tileN != 256)
-      return fmt::format("tile n {}; 64, 128, 192 and 256 are possible", s.tileN);
+    if (s.tileN != 64 && s.tileN != 128 && s.tileN != 256)
+      return fmt::format("tile n {}; 64, 128 and 256 are possible", s.tileN);
     return std::nullopt;
   }
 
   Sums sums(const MatmulProblem &problem, const Schedule &s) const override {
     // Two sets of registers, the codes of a stage and their scales.
     const int64_t atoms = s.rowsOfWarpgroup() / 64;
-    const int64_t others = 40 + 16 * atoms + (problem.zeroPoints ? 8 : 0) +
-                           (problem.usesErf ? 40 : 0);
+    const int64_t others = 40 + 16 * atoms + (problem.usesErf ? 40 : 0);
     return {s.tileM / 2 * atoms, others, "accumulators"};
   }
 };

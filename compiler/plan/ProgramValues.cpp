@@ -76,7 +76,6 @@ static void setCodes(moe::GroupedMatmulOp matmul, MatmulProblem &problem) {
   problem.codeBits = bits(matmul.getRhs());
   problem.numberBytes =
       (bits(matmul.getRhsScale()) + bits(matmul.getRhsZeroPoint())) / 8;
-  problem.zeroPoints = bool(matmul.getRhsZeroPoint());
   problem.groupK =
       std::max<int64_t>(matmul.getRhsDescriptor()->getGroup()[1], 0);
 }

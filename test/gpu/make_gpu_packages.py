@@ -113,12 +113,15 @@ MUTANT_LAYERS = {
     "quantized_x": ("nvfp4", "mma_sync", {"input_quantized": True}, 2048),
     "awq": ("int4_zp_w4a16", "mma_sync", {"stored_layout": "awq"}, 2048),
     "slices": ("fp8_block", "wgmma", {"num_experts": 16, "experts_per_token": 8, "hidden_dim": 2048, "intermediate_size": 144}, 4096),
+    "slabs_int4": ("int4_zp_w4a16", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
+    "slabs_mxfp4": ("mxfp4_w4a16", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
+    "slabs_nvfp4": ("nvfp4_w4a16", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
     "split": ("fp8_channel", "wgmma", {"num_experts": 16, "experts_per_token": 2, "hidden_dim": 1536, "intermediate_size": 256}, 512),
 }
 
 
 def upto(tokens, most):
-    """Those of a list of token counts that are not more than `most`, if that is given."""
+    """The token counts of a list up to `most`, if that is given."""
     return ",".join(count for count in tokens.split(",") if most is None or int(count) <= most)
 
 

@@ -66,8 +66,8 @@ double smallestNormal(const Element &element) {
              : 0;
 }
 
-/// What an infinity of `element` is judged as where `expected` has its largest
-/// exponent: of the numbers that are rounded to it, the nearest to `expected`.
+/// An infinity of `element` is judged so where `expected` has its largest
+/// exponent: as the nearest to `expected` of the numbers that are rounded to it.
 double judgedAs(const Element &element, double expected, double infinity) {
   const double largest = largestNumber(element);
   if (!(std::copysign(expected, infinity) == expected) ||

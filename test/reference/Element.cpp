@@ -241,10 +241,10 @@ void loadMany(const Element &element, const void *source, int64_t count,
     const double *numbers = numbersOf(element).data();
     const auto *bytes = static_cast<const uint8_t *>(source);
     for (int64_t i = 0; i < count; ++i)
-      destination[i] = numbers[element.bits() == 8 ? bytes[i]
-                               : element.bits() == 16
-                                   ? bytes[2 * i] | bytes[2 * i + 1] << 8
-                                   : readBits(source, i, element.bits())];
+      destination[i] =
+          numbers[element.bits() == 8    ? bytes[i]
+                  : element.bits() == 16 ? bytes[2 * i] | bytes[2 * i + 1] << 8
+                                         : readBits(source, i, element.bits())];
     return;
   }
   for (int64_t i = 0; i < count; ++i)

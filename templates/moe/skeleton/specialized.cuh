@@ -50,16 +50,8 @@ template <class Config> struct Specialized {
                                 kInTurn == 1 && kTiles >= 4),
                 "a tile that is split is one of the first matmul, with swapped "
                 "operands, all of its weight rows at a time");
-  /// Threads that copy tokens: of a stage whose weights are few bits, as many
-  /// as have four chunks each, since the others would be in the way of those
-  /// that convert.
-  static constexpr int kLoaders =
-      takesSlabs<Mma> && kSplit == 1
-          ? maximum(32, minimum(kProducers,
-                                Schedule::kTileM * Layout::kChunks / 4))
-          : kProducers;
-  /// Token rows that they copy at a time, one chunk a thread.
-  static constexpr int kRowsPerPass = kLoaders / Layout::kChunks;
+  /// Token rows that the producers copy at a time, one chunk a thread.
+  static constexpr int kRowsPerPass = kProducers / Layout::kChunks;
   static constexpr int kPasses = Schedule::kTileM / kRowsPerPass;
 
   static constexpr int kStaging = Schedule::kStages * kStageBytes;
@@ -144,7 +136,7 @@ struct Barriers : RingBarriers<Config::Schedule::kStages> {
     using S = Specialized<Config>;
 #pragma unroll 1
     for (int stage = 0; stage < kStages; ++stage) {
-      ptx::initializeBarrier(this->full(stage), S::kLoaders + 1);
+      ptx::initializeBarrier(this->full(stage), S::kProducers + 1);
       ptx::initializeBarrier(this->empty(stage), S::kReleases);
     }
 #pragma unroll

@@ -68,47 +68,12 @@ template <class Config> struct WarpSpecialized {
                  tile.expert, tiles.barriers.full(stage));
   }
 
-  /// The steps of a tile, of which the first `early` have their weights on the
-  /// way.
-  __device__ __forceinline__ void
-  produceTile(const SlotTile &tile, const TileCursor<Config> &cursor,
-              const TokenChunk<Config> &chunk, int early, Index &ring) const {
-    bool copiesWeights = threadIdx.x == 0;
-    bool copiesTokens =
-        S::kLoaders == S::kProducers || threadIdx.x < S::kLoaders;
-    tiles.awaitRows(tile);
-    TokenLoader<Config> tokens(tiles, tile, chunk);
-    SplitSteps steps = tiles.steps(tile);
-    int next = cursor.take();
-#pragma unroll 1
-    for (int turn = 0; turn < S::kInTurn; ++turn) {
-      tokens.beginSteps(steps.first);
-      int firstN = tile.firstN + turn * Schedule::kTileN;
-#pragma unroll 1
-      for (int k = steps.first; k < steps.end; ++k) {
-        cursor.handOver(next, turn, k, steps.first, ring.tiles());
-        ptx::waitForBarrier(tiles.barriers.empty(ring.stage),
-                            ring.phase() ^ 1);
-        if (copiesWeights && k - steps.first >= early)
-          copyWeights(tile, firstN, k, ring.stage);
-        if (copiesTokens)
-          tokens.copy(k, ring.stage);
-        ring.advance();
-      }
-      early = 0;
-    }
-  }
-
   /// The first warpgroup.
   __device__ __forceinline__ void produce() const {
     // Scheduling and the copy engine are for two warps, so that the latency of
     // the one does not delay the other.
     TileCursor<Config> cursor{tiles, threadIdx.x == S::kProducers - 32};
     bool copiesWeights = threadIdx.x == 0;
-    // Those that copy, and the cursor's warp; others only follow the tiles.
-    bool keepsPace = S::kLoaders == S::kProducers ||
-                     threadIdx.x < S::kLoaders ||
-                     threadIdx.x >= S::kProducers - 32;
     TokenChunk<Config> chunk(tiles.shared);
     Index ring;
     if constexpr (!Config::kTilesEarly)
@@ -132,9 +97,26 @@ template <class Config> struct WarpSpecialized {
 #pragma unroll 1
     while (tile.rows > 0) {
       ring.countTile();
-      if (keepsPace)
-        produceTile(tile, cursor, chunk, early, ring);
-      early = 0;
+      tiles.awaitRows(tile);
+      TokenLoader<Config> tokens(tiles, tile, chunk);
+      SplitSteps steps = tiles.steps(tile);
+      int next = cursor.take();
+#pragma unroll 1
+      for (int turn = 0; turn < S::kInTurn; ++turn) {
+        tokens.beginSteps(steps.first);
+        int firstN = tile.firstN + turn * Schedule::kTileN;
+#pragma unroll 1
+        for (int k = steps.first; k < steps.end; ++k) {
+          cursor.handOver(next, turn, k, steps.first, ring.tiles());
+          ptx::waitForBarrier(tiles.barriers.empty(ring.stage),
+                              ring.phase() ^ 1);
+          if (copiesWeights && k - steps.first >= early)
+            copyWeights(tile, firstN, k, ring.stage);
+          tokens.copy(k, ring.stage);
+          ring.advance();
+        }
+        early = 0;
+      }
       if (tile.isSplit) {
         __syncwarp();
         passExchange();
