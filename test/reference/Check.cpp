@@ -67,7 +67,8 @@ double smallestNormal(const Element &element) {
 }
 
 /// An infinity of `element` is judged so where `expected` has its largest
-/// exponent: as the nearest to `expected` of the numbers that are rounded to it.
+/// exponent: as the nearest to `expected` of the numbers that are rounded to
+/// it.
 double judgedAs(const Element &element, double expected, double infinity) {
   const double largest = largestNumber(element);
   if (!(std::copysign(expected, infinity) == expected) ||
