@@ -313,6 +313,7 @@ ordered_json moec::compiler::explainJson(mlir::ModuleOp scheduled,
                                          const Manifest &manifest) {
   ordered_json report;
   report["moec_explain"] = 1;
+  report["served"] = true;
   report["name"] = manifest.name;
   report["max_tokens"] = manifest.maxTokens;
   report["layer"] = manifest.layer;
@@ -333,6 +334,23 @@ ordered_json moec::compiler::explainJson(mlir::ModuleOp scheduled,
     json["summary"] = summaryOf(json, manifest, target, gpu ? gpu->sms : 0);
     report["targets"].push_back(std::move(json));
   }
+  return report;
+}
+
+ordered_json moec::compiler::refusalJson(mlir::ModuleOp module,
+                                         std::string_view message) {
+  ordered_json report;
+  report["moec_explain"] = 1;
+  report["served"] = false;
+  report["message"] = message;
+  report["targets"] = ordered_json::array();
+  if (module)
+    for (moe::ProgramOp program : module.getOps<moe::ProgramOp>()) {
+      ordered_json json;
+      json["arch"] = program.getTarget().getArch().str();
+      addReport(json, program);
+      report["targets"].push_back(std::move(json));
+    }
   return report;
 }
 

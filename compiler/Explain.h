@@ -30,6 +30,11 @@ namespace moec::compiler {
 nlohmann::ordered_json explainJson(mlir::ModuleOp scheduled,
                                    const Manifest &manifest);
 
+/// The report of a layer that is refused: the message, and for each target of
+/// `module`, which lower() has left, what was refused. `module` may be null.
+nlohmann::ordered_json refusalJson(mlir::ModuleOp module,
+                                   std::string_view message);
+
 /// The same for people, ending in a newline.
 std::string explainText(const nlohmann::ordered_json &report);
 

@@ -5,12 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// moec_compile_config: text of a configuration and options as JSON to a package
-// in memory. Everything else of the C ABI is the runtime's.
+// Text of a configuration and options as JSON to a package in memory, or to a
+// report. Everything else of the C ABI is the runtime's.
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Compiler.h"
+#include "compiler/Explain.h"
 #include "compiler/PresentGpu.h"
 #include "compiler/capi/ConfigOptions.h"
 #include "compiler/import/Import.h"
@@ -25,21 +26,68 @@
 using namespace moec;
 using namespace moec::compiler;
 
-static Result<PackageFiles> compileConfig(const char *config,
-                                          const char *optionsJson) {
-  auto options = TRY(readConfigOptions(optionsJson ? optionsJson : ""));
-  if (options.compile.gpu.empty())
-    options.compile.gpu = presentGpu(options.compile.archs);
-  mlir::DialectRegistry registry;
-  registerDialects(registry);
-  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+namespace {
+/// A configuration with its options.
+class Config {
+public:
+  Config() : context(makeRegistry(), mlir::MLIRContext::Threading::DISABLED) {}
+
+  Result<void> read(const char *text, const char *optionsJson) {
+    options = TRY(readConfigOptions(optionsJson ? optionsJson : ""));
+    if (options.compile.gpu.empty())
+      options.compile.gpu = presentGpu(options.compile.archs);
+    module =
+        TRY(importInput(text, "<config>", options.import, context, &words));
+    return {};
+  }
+
+  Result<PackageFiles> compile() {
+    Result<PackageFiles> files = compiler::compile(*module, options.compile);
+    if (!files)
+      return inInputsWords(files.error());
+    return files;
+  }
+
+  Result<nlohmann::ordered_json> explain() {
+    if (auto done = lower(*module, Phase::Scheduled, options.compile); !done)
+      return inInputsWords(done.error());
+    auto files = TRY(emit(*module));
+    return explainJson(*module, files.manifest);
+  }
+
+  /// As far as it was read and lowered; else null.
+  mlir::ModuleOp get() { return module ? *module : mlir::ModuleOp(); }
+
+private:
+  static mlir::DialectRegistry makeRegistry() {
+    mlir::DialectRegistry registry;
+    registerDialects(registry);
+    return registry;
+  }
+  Error inInputsWords(const Error &error) const {
+    return Error{error.code, inWords(error.message, words)};
+  }
+
+  ConfigOptions options;
+  mlir::MLIRContext context;
   Words words;
-  auto module =
-      TRY(importInput(config, "<config>", options.import, context, &words));
-  Result<PackageFiles> files = compile(*module, options.compile);
-  if (!files)
-    return Error{files.error().code, inWords(files.error().message, words)};
-  return files;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+};
+} // namespace
+
+/// A layer that is refused has a report, too.
+static Result<std::string> explainConfig(const char *text,
+                                         const char *optionsJson) {
+  Config config;
+  auto report = [&]() -> Result<nlohmann::ordered_json> {
+    TRY(config.read(text, optionsJson));
+    return config.explain();
+  }();
+  if (!report && report.error().code == ErrorCode::Refused)
+    return refusalJson(config.get(), report.error().message).dump();
+  if (!report)
+    return report.takeError();
+  return report->dump();
 }
 
 extern "C" moec_status moec_compile_config(const char *text,
@@ -52,9 +100,28 @@ extern "C" moec_status moec_compile_config(const char *text,
       return runtime::nullArgument("moec_compile_config", "files");
     if (!text)
       return runtime::nullArgument("moec_compile_config", "text");
+    Config config;
+    TRY(config.read(text, options_json));
     auto handle = std::make_unique<moec_package_files>();
-    handle->files = TRY(compileConfig(text, options_json));
+    handle->files = TRY(config.compile());
     *files = handle.release();
+    return {};
+  });
+}
+
+extern "C" moec_status moec_explain_config(const char *text,
+                                           const char *options_json,
+                                           moec_text **report) {
+  if (report)
+    *report = nullptr;
+  return runtime::guarded([&]() -> Result<void> {
+    if (!report)
+      return runtime::nullArgument("moec_explain_config", "report");
+    if (!text)
+      return runtime::nullArgument("moec_explain_config", "text");
+    auto handle = std::make_unique<moec_text>();
+    handle->text = TRY(explainConfig(text, options_json));
+    *report = handle.release();
     return {};
   });
 }

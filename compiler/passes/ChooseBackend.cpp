@@ -81,19 +81,30 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
     }
     if (!findIn<moe::GroupedMatmulOp>(program))
       return program.emitError() << "no stage of the program is a matmul";
-    auto resolution = resolve(
-        factsOf(program), program.getTarget().getArch().str(), backend, engine);
-    if (!resolution)
+    std::vector<Refused> refused;
+    auto resolution =
+        resolve(factsOf(program), program.getTarget().getArch().str(), backend,
+                engine, &refused);
+    if (!resolution) {
+      // A report that chose nothing keeps the reasons for who asks for them.
+      Resolution none;
+      none.refused = std::move(refused);
+      report(program, none);
       return program.emitError() << resolution.error().message;
+    }
+    report(program, *resolution);
+    return success();
+  }
+
+  void report(moe::ProgramOp program, const Resolution &resolution) {
     MLIRContext *context = &getContext();
     SmallVector<moe::RefusalAttr> refusals;
-    for (const Refused &r : resolution->refused)
+    for (const Refused &r : resolution.refused)
       refusals.push_back(moe::RefusalAttr::get(context, r.backend, r.engine,
                                                r.code, r.reason));
     program.setReportAttr(moe::ReportAttr::get(
-        context, resolution->backend, resolution->engine, refusals,
-        resolution->degraded, resolution->realization));
-    return success();
+        context, resolution.backend, resolution.engine, refusals,
+        resolution.degraded, resolution.realization));
   }
 };
 } // namespace

@@ -222,7 +222,8 @@ static std::optional<Reason> firstReason(const LayerFacts &layer,
 Result<Resolution> compiler::resolve(const LayerFacts &layer,
                                      const std::string &arch,
                                      const std::string &backend,
-                                     const std::string &engine) {
+                                     const std::string &engine,
+                                     std::vector<Refused> *refusals) {
   auto unknown = [](std::string_view kind, std::string_view name,
                     std::string known) {
     return invalidArgument("unknown {} '{}'; known {}s: {}", kind, name, kind,
@@ -301,6 +302,8 @@ Result<Resolution> compiler::resolve(const LayerFacts &layer,
   }
   if (!resolution.backend.empty())
     return resolution;
+  if (refusals)
+    *refusals = resolution.refused;
 
   std::string reasons;
   for (const Refused &r : resolution.refused)

@@ -68,10 +68,11 @@ struct Resolution {
 /// The candidate of highest priority that serves the layer, of those backends
 /// that are for its activation_format. `backend` and `engine` force ("" does
 /// not). An unknown name is InvalidArgument with the known ones; no candidate
-/// left is Refused with all reasons.
+/// left is Refused with all reasons, each also in `refusals`, if given.
 Result<Resolution> resolve(const LayerFacts &layer, const std::string &arch,
                            const std::string &backend,
-                           const std::string &engine);
+                           const std::string &engine,
+                           std::vector<Refused> *refusals = nullptr);
 
 } // namespace moec::compiler
 

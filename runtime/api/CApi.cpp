@@ -10,6 +10,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/api/Handles.h"
+#include "runtime/support/Log.h"
+#include "runtime/support/Progress.h"
 
 #include <fmt/format.h>
 
@@ -67,6 +69,48 @@ const char *moec_status_name(moec_status status) {
 }
 
 const char *moec_last_error(void) { return lastError().c_str(); }
+
+const char *moec_text_get(const moec_text *text) {
+  return text ? text->text.c_str() : nullptr;
+}
+
+void moec_text_destroy(moec_text *text) { delete text; }
+
+//===----------------------------------------------------------------------===//
+// What the process hears
+//===----------------------------------------------------------------------===//
+
+static_assert(MOEC_LOG_DEBUG == static_cast<int>(LogLevel::Debug));
+
+moec_status moec_set_log(moec_log_function function, void *user,
+                         int32_t level) {
+  return guarded([&]() -> Result<void> {
+    if (level < MOEC_LOG_NONE || level > MOEC_LOG_DEBUG)
+      return invalidArgument("moec_set_log: level is {}; expected a "
+                             "moec_log_level, {} to {}",
+                             level, static_cast<int>(MOEC_LOG_NONE),
+                             static_cast<int>(MOEC_LOG_DEBUG));
+    LogSink sink;
+    if (function)
+      sink = [=](LogLevel of, std::string_view message) {
+        function(user, static_cast<int32_t>(of), std::string(message).c_str());
+      };
+    setLogSink(std::move(sink), static_cast<LogLevel>(level));
+    return {};
+  });
+}
+
+moec_status moec_set_progress(moec_progress_function function, void *user) {
+  return guarded([&]() -> Result<void> {
+    ProgressSink sink;
+    if (function)
+      sink = [=](std::string_view step, int64_t done, int64_t total) {
+        function(user, std::string(step).c_str(), done, total);
+      };
+    setProgressSink(std::move(sink));
+    return {};
+  });
+}
 
 //===----------------------------------------------------------------------===//
 // Structs of the caller
@@ -163,6 +207,8 @@ static Result<LoadOptions> readLoadOptions(const moec_load_options *given) {
   if (options.arch)
     result.arch = options.arch;
   result.prebuild = options.prebuild != 0;
+  if (options.nvrtc_path)
+    result.nvrtcPath = options.nvrtc_path;
   return result;
 }
 

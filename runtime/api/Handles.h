@@ -19,6 +19,10 @@
 
 #include <exception>
 
+struct moec_text {
+  std::string text;
+};
+
 struct moec_package_files {
   moec::PackageFiles files;
 };

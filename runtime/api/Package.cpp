@@ -127,6 +127,7 @@ Result<void> Package::loadCuda(const PackageFiles &files,
   settings.strict = strict;
   settings.jobs = options.jobs;
   settings.cacheFolder = options.cacheFolder;
+  settings.nvrtcPath = options.nvrtcPath;
   settings.spinDeadline = TRY(envInteger("MOEC_SPIN_DEADLINE"));
   if (settings.spinDeadline > 0)
     log(LogLevel::Warning,

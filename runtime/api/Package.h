@@ -35,6 +35,7 @@ struct LoadOptions {
   std::optional<std::string> cacheFolder;
   std::string arch;      ///< forces a target; "" chooses by the device
   bool prebuild = false; ///< fill the cache, load nothing; needs `arch`
+  std::string nvrtcPath; ///< "": as findNvrtc() searches
 };
 
 /// What a load did, in milliseconds; the JSON is for moec-run and engines.

@@ -250,7 +250,7 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
   }
 
   // Without NVRTC a warm cache still serves; a miss then says what is missing.
-  auto location = findNvrtc();
+  auto location = findNvrtc(settings.nvrtcPath);
   if (location)
     for (size_t i : misses)
       recipes[i].compiler = location->identity;

@@ -31,6 +31,7 @@ struct CompileSettings {
   int jobs = 0;
   /// nullopt: envCacheFolder(); "": no cache on disk.
   std::optional<std::string> cacheFolder;
+  std::string nvrtcPath; ///< of findNvrtc()
   /// Take cubins that the package holds.
   bool usePackageCubins = true;
   /// Of waits inside of kernels, in milliseconds; 0: none. Cubins of a package

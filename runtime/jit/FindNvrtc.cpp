@@ -190,15 +190,22 @@ static std::string pathOfBuild() {
   return text ? text->substr(0, text->find('\n')) : "";
 }
 
-static Result<NvrtcLocation> search() {
-  if (std::string given = envString("MOEC_NVRTC_PATH"); !given.empty()) {
-    if (auto location = locate(given, "MOEC_NVRTC_PATH"))
-      return *location;
-    return Error(ErrorCode::NoCompiler,
-                 "MOEC_NVRTC_PATH is '{}': expected a libnvrtc.so.N (N >= {}) "
-                 "or a folder that holds one, and there is none",
-                 given, kOldestMajor);
-  }
+/// By a path that somebody set.
+static Result<NvrtcLocation> locateSet(const std::string &path,
+                                       const char *by) {
+  if (auto location = locate(path, by))
+    return *location;
+  return Error(ErrorCode::NoCompiler,
+               "{} is '{}': expected a libnvrtc.so.N (N >= {}) or a folder "
+               "that holds one, and there is none",
+               by, path, kOldestMajor);
+}
+
+static Result<NvrtcLocation> search(const std::string &given) {
+  if (!given.empty())
+    return locateSet(given, "nvrtc_path");
+  if (std::string path = envString("MOEC_NVRTC_PATH"); !path.empty())
+    return locateSet(path, "MOEC_NVRTC_PATH");
   std::vector<std::string> searched;
   auto attempt = [&](const std::string &path,
                      const char *foundBy) -> std::optional<NvrtcLocation> {
@@ -245,19 +252,20 @@ static Result<NvrtcLocation> search() {
                kOldestMajor, fmt::join(searched, ", "));
 }
 
-Result<NvrtcLocation> moec::runtime::findNvrtc() {
-  // Found once for each setting of the variable; a miss is searched again,
-  // because it may be installed meanwhile.
+Result<NvrtcLocation> moec::runtime::findNvrtc(const std::string &given) {
+  // Found once for each path that is given, or that the variable has; a miss is
+  // searched again, because it may be installed meanwhile.
+  using Setting = std::pair<std::string, std::string>;
   struct Found {
     std::mutex mutex;
-    std::map<std::string, NvrtcLocation> locations;
+    std::map<Setting, NvrtcLocation> locations;
   };
   auto &[mutex, known] = perProcess<Found>();
-  std::string setting = envString("MOEC_NVRTC_PATH");
+  const Setting setting = {given, envString("MOEC_NVRTC_PATH")};
   std::lock_guard lock(mutex);
   if (auto it = known.find(setting); it != known.end())
     return it->second;
-  auto location = search();
+  auto location = search(given);
   if (location)
     known.emplace(setting, *location);
   return location;

@@ -30,11 +30,12 @@ struct NvrtcLocation {
   std::string identity;
 };
 
-/// Searches MOEC_NVRTC_PATH, the file nvrtc-path of a build folder, what is
-/// loaded already and the loader's folders, CUDA_HOME, /usr/local/cuda*, and
-/// Python's nvidia wheels; opens nothing. A set MOEC_NVRTC_PATH that holds no
-/// NVRTC is an error, as is finding none: NoCompiler with the places searched.
-Result<NvrtcLocation> findNvrtc();
+/// The one at `given`, a library or a folder, if that is not "". Else searches
+/// MOEC_NVRTC_PATH, the file nvrtc-path of a build folder, what is loaded
+/// already and the loader's folders, CUDA_HOME, /usr/local/cuda*, and Python's
+/// nvidia wheels; opens nothing. A path that is set and holds no NVRTC is an
+/// error, as is finding none: NoCompiler with the places searched.
+Result<NvrtcLocation> findNvrtc(const std::string &given = "");
 
 /// The opened library. Compiling is thread-safe, several at once run in
 /// parallel.

@@ -70,6 +70,44 @@ const char *moec_status_name(moec_status status);
  *  Valid until the thread's next failing call. */
 const char *moec_last_error(void);
 
+/** A text that a function made. */
+typedef struct moec_text moec_text;
+
+/** UTF-8, ending in NUL; lives as long as the handle. NULL for a NULL handle.
+ */
+const char *moec_text_get(const moec_text *text);
+void moec_text_destroy(moec_text *text);
+
+/*===----------------------------------------------------------------------===*\
+|* What the process hears                                                     *|
+\*===----------------------------------------------------------------------===*/
+
+/** The words of MOEC_LOG. */
+typedef enum moec_log_level {
+  MOEC_LOG_NONE = 0,
+  MOEC_LOG_ERROR = 1,
+  MOEC_LOG_WARNING = 2,
+  MOEC_LOG_INFO = 3,
+  MOEC_LOG_DEBUG = 4
+} moec_log_level;
+
+/** Gets a message without a newline. Called from any thread, one call at a
+ *  time. It must not call moec. */
+typedef void (*moec_log_function)(void *user, int32_t level,
+                                  const char *message);
+/** Messages up to and with `level`, a moec_log_level, go to the function, those
+ *  of all packages of the process. NULL: to stderr again. After it returns the
+ *  function that was set before is not called any more. */
+moec_status moec_set_log(moec_log_function function, void *user, int32_t level);
+
+/** `done` of `total` parts of a step are done: kernels compiled, say. Called
+ *  from any thread, one call at a time. The last call of a step has
+ *  done == total, also where the step failed. It must not call moec. */
+typedef void (*moec_progress_function)(void *user, const char *step,
+                                       int64_t done, int64_t total);
+/** NULL: nobody is told. As moec_set_log for what was set before. */
+moec_status moec_set_progress(moec_progress_function function, void *user);
+
 /*===----------------------------------------------------------------------===*\
 |* Package                                                                    *|
 \*===----------------------------------------------------------------------===*/
@@ -109,6 +147,9 @@ typedef struct moec_load_options {
   /** Not 0: compile into the cache and load nothing; needs no GPU, but arch.
    *  The package then answers queries only. */
   int32_t prebuild;
+  /** The libnvrtc.so.N to compile with, or the folder that holds it; NULL:
+   *  MOEC_NVRTC_PATH, else it is searched for. */
+  const char *nvrtc_path;
 } moec_load_options;
 
 /** Reads and verifies a package folder: format, consistency, SHA-256s. */
@@ -345,6 +386,14 @@ moec_status moec_run(const moec_layer *layer, moec_context *context,
  *  served is MOEC_REFUSED with the reasons. */
 moec_status moec_compile_config(const char *text, const char *options_json,
                                 moec_package_files **files);
+
+/** What moec_compile_config would decide, and why: the JSON of
+ *  `moec explain --json`. Compiles no kernel. A layer that cannot be served is
+ *  a report, too: "served" is false, "message" is what moec_compile_config
+ *  would say, and "targets" has the refused candidates of each target whose
+ *  turn came. Any other error is a status. */
+moec_status moec_explain_config(const char *text, const char *options_json,
+                                moec_text **report);
 
 #ifdef __cplusplus
 } /* extern "C" */

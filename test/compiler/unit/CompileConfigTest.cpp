@@ -40,6 +40,57 @@ static std::string errorOf(const char *config, const char *options) {
              : std::string(moec_status_name(status)) + ": " + moec_last_error();
 }
 
+/// The report, or the error.
+static std::string explained(const char *config, const char *options) {
+  moec_text *report = nullptr;
+  if (moec_status status = moec_explain_config(config, options, &report))
+    return std::string(moec_status_name(status)) + ": " + moec_last_error();
+  std::string text = moec_text_get(report);
+  moec_text_destroy(report);
+  return text;
+}
+
+TEST(ExplainConfig, SaysWhatWouldBeChosen) {
+  const std::string report = explained(kTiny, R"({"arch": "sm_80"})");
+  EXPECT_EQ(report.find(R"({"moec_explain":1,"served":true,"name":"tiny",)"), 0)
+      << report;
+  EXPECT_NE(report.find(R"("arch":"sm_80")"), std::string::npos);
+  EXPECT_NE(report.find(R"("engine":"simt")"), std::string::npos);
+  EXPECT_NE(report.find(R"("code":"dtype_not_supported")"), std::string::npos);
+}
+
+TEST(ExplainConfig, ARefusedLayerHasTheReasonsOfEachCandidate) {
+  const std::string report =
+      explained(kTiny, R"({"arch": "sm_80", "engine": "mma_sync"})");
+  EXPECT_EQ(report.find(R"({"moec_explain":1,"served":false,"message":)"), 0)
+      << report;
+  EXPECT_NE(report.find("no backend serves layer 'tiny' on sm_80"),
+            std::string::npos);
+  EXPECT_NE(report.find(R"({"backend":"grouped","engine":"mma_sync",)"
+                        R"("code":"dtype_not_supported","reason":)"),
+            std::string::npos)
+      << report;
+  EXPECT_NE(report.find(R"("code":"not_requested")"), std::string::npos);
+}
+
+TEST(ExplainConfig, WhatNoLayerCanBeReadFromIsRefusedWithoutTargets) {
+  const std::string report =
+      explained(R"({"model_type": "llama"})", R"({"arch": "sm_80"})");
+  EXPECT_NE(report.find(R"("served":false)"), std::string::npos) << report;
+  EXPECT_NE(report.find(R"("targets":[])"), std::string::npos) << report;
+}
+
+TEST(ExplainConfig, WrongArgumentsAreErrors) {
+  EXPECT_EQ(explained(kTiny, R"({"arch": 80})"),
+            "invalid_argument: options.arch: expected a string or an array of "
+            "strings, got 80");
+  EXPECT_EQ(explained(nullptr, ""),
+            "invalid_argument: moec_explain_config: text is NULL");
+  EXPECT_EQ(moec_explain_config(kTiny, "", nullptr), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(moec_text_get(nullptr), nullptr);
+  moec_text_destroy(nullptr);
+}
+
 TEST(CompileConfig, IrIsBounded) {
   std::string deep;
   for (int i = 0; i < 20000; ++i)

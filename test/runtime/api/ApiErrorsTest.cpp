@@ -388,6 +388,78 @@ TEST(ApiLoad, StrictPrebuildNamesTheKernel) {
                         "(/nowhere)"));
 }
 
+TEST(ApiLoad, ACompilerThatIsGivenIsTheOneThatIsTaken) {
+  moec_package_files files{tinyPackage()};
+  moec_package *package = nullptr;
+  moec_load_options options = {};
+  options.struct_size = sizeof(options);
+  options.prebuild = 1;
+  options.arch = "sm_90a";
+  options.cache_dir = "";
+  options.nvrtc_path = "/nowhere";
+  EXPECT_EQ(moec_package_load_files(&files, &options, &package),
+            MOEC_NO_COMPILER);
+  EXPECT_THAT(moec_last_error(),
+              HasSubstr("nvrtc_path is '/nowhere': expected a libnvrtc.so.N"));
+}
+
+TEST(ApiLog, MessagesGoToTheFunctionThatIsSet) {
+  std::vector<std::string> heard;
+  const moec_log_function hear = [](void *user, int32_t level,
+                                    const char *message) {
+    static_cast<std::vector<std::string> *>(user)->push_back(
+        std::to_string(level) + " " + message);
+  };
+  const auto load = [] {
+    moec_package_files files{tinyPackage()};
+    moec_package *package = nullptr;
+    moec_load_options options = {};
+    options.struct_size = sizeof(options);
+    options.prebuild = options.strict = 1;
+    options.arch = "sm_90a";
+    options.cache_dir = "/nowhere";
+    setenv("MOEC_SPIN_DEADLINE", "7", 1);
+    EXPECT_EQ(moec_package_load_files(&files, &options, &package),
+              MOEC_STRICT_MISS);
+    unsetenv("MOEC_SPIN_DEADLINE");
+  };
+  ASSERT_EQ(moec_set_log(hear, &heard, MOEC_LOG_WARNING), MOEC_OK);
+  load();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_THAT(heard[0], testing::StartsWith("2 MOEC_SPIN_DEADLINE: kernels"));
+  ASSERT_EQ(moec_set_log(hear, &heard, MOEC_LOG_ERROR), MOEC_OK);
+  load();
+  EXPECT_EQ(heard.size(), 1u);
+  EXPECT_EQ(moec_set_log(hear, &heard, 5), MOEC_INVALID_ARGUMENT);
+  EXPECT_STREQ(moec_last_error(), "moec_set_log: level is 5; expected a "
+                                  "moec_log_level, 0 to 4");
+  ASSERT_EQ(moec_set_log(nullptr, nullptr, MOEC_LOG_WARNING), MOEC_OK);
+}
+
+TEST_F(ApiErrors, ProgressGoesToTheFunctionThatIsSet) {
+  struct Heard {
+    int64_t last = 0, total = 0;
+    int calls = 0;
+  } heard;
+  ASSERT_EQ(moec_set_progress(
+                [](void *user, const char *step, int64_t done, int64_t total) {
+                  auto &into = *static_cast<Heard *>(user);
+                  EXPECT_STREQ(step, "host device: tiles of a matmul");
+                  into.last = done, into.total = total;
+                  ++into.calls;
+                },
+                &heard),
+            MOEC_OK);
+  EXPECT_EQ(runWith(data.tensors(), 9, nullptr), MOEC_OK);
+  EXPECT_GT(heard.calls, 0);
+  EXPECT_GT(heard.total, 0);
+  EXPECT_EQ(heard.last, heard.total);
+  const int calls = heard.calls;
+  ASSERT_EQ(moec_set_progress(nullptr, nullptr), MOEC_OK);
+  EXPECT_EQ(runWith(data.tensors(), 9, nullptr), MOEC_OK);
+  EXPECT_EQ(heard.calls, calls);
+}
+
 TEST(ApiLoad, CudaWithoutDriver) {
   setenv("MOEC_CUDA_DRIVER_PATH", "/nowhere/libcuda.so.1", 1);
   moec_package_files files{tinyPackage()};
