@@ -308,8 +308,9 @@ Result<Measurement> Workload::measure(int64_t tokens) {
       return larger.takeError();
     moec_context_destroy(std::exchange(context, nullptr));
     workspace = std::move(*larger);
-    if (Result<void> ok = check(moec_context_create(
-            package, workspace.data(), uint64_t(workspace.bytes()), &context));
+    if (Result<void> ok = check(moec_context_create(package, workspace.data(),
+                                                    uint64_t(workspace.bytes()),
+                                                    nullptr, &context));
         !ok)
       return ok.takeError();
   }

@@ -335,14 +335,17 @@ void moec_layer_destroy(moec_layer *layer) { delete layer; }
 
 moec_status moec_context_create(const moec_package *package, void *workspace,
                                 uint64_t workspace_bytes,
+                                const moec_context_options *options,
                                 moec_context **context) {
   return guarded([&]() -> Result<void> {
     if (!package || !context)
       return nullArgument("moec_context_create",
                           package ? "context" : "package");
     *context = nullptr;
+    auto read = TRY(readOptions(options, "moec_context_options"));
     auto made =
-        TRY(Context::create(package->package, workspace, workspace_bytes));
+        TRY(Context::create(package->package, workspace, workspace_bytes,
+                            {read.state, read.state_bytes}));
     *context = new moec_context{std::move(made)};
     return {};
   });

@@ -199,6 +199,17 @@ moec_status moec_package_workspace_bytes(const moec_package *package,
   });
 }
 
+moec_status moec_package_state_bytes(const moec_package *package,
+                                     uint64_t *bytes) {
+  return guarded([&]() -> Result<void> {
+    if (!package || !bytes)
+      return nullArgument("moec_package_state_bytes",
+                          package ? "bytes" : "package");
+    *bytes = static_cast<uint64_t>(package->package->target().stateBytes);
+    return {};
+  });
+}
+
 moec_status moec_package_pack_scratch_bytes(const moec_package *package,
                                             uint64_t *bytes) {
   return guarded([&]() -> Result<void> {

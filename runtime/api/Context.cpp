@@ -43,47 +43,74 @@ static std::string tensorNames(const Package &package) {
 
 Result<std::unique_ptr<Context>>
 Context::create(std::shared_ptr<const Package> package, void *workspace,
-                uint64_t workspaceBytes) {
+                uint64_t workspaceBytes, const StateMemory &state) {
   std::unique_ptr<Context> context(new Context);
   context->code = std::move(package);
   const Package &code = *context->code;
-  TRY(context->setWorkspace(workspace, workspaceBytes));
-  auto stateBytes = static_cast<size_t>(code.target().stateBytes);
-  if (const CudaCode *cuda = code.cuda()) {
-    const CudaPlace &place = cuda->place();
-    ContextScope scope(*place.driver, place.context);
-    TRY(scope.status());
-    if (stateBytes > 0) {
-      auto memory = TRY(DeviceMemory::allocate(place, stateBytes));
-      TRY(place.driver->check(
-          place.driver->memsetD8(memory.address(), 0, stateBytes),
-          "zeroing the state"));
-      // cuMemsetD8 may return before the device is done; runs are on streams
-      // that need not wait for the null stream.
-      TRY(place.driver->check(place.driver->ctxSynchronize(),
-                              "zeroing the state"));
-      context->state = std::move(memory);
-    }
-    context->block.resize(
-        static_cast<size_t>(cuda->largestBlock()) / sizeof(CUtensorMap) + 1);
-  } else if (!code.onHost()) {
+  if (!code.cuda() && !code.onHost())
     return invalidArgument(
         "package {} was only prebuilt; load it on a device to make contexts",
         code.manifest().name);
-  } else if (stateBytes > 0) {
-    constexpr auto kAlignment = static_cast<size_t>(Package::kMemoryAlignment);
-    size_t bytes = (stateBytes + kAlignment - 1) / kAlignment * kAlignment;
-    context->hostState = std::aligned_alloc(kAlignment, bytes);
-    if (!context->hostState)
-      return invalidArgument("no memory for {} bytes of state", bytes);
-    std::memset(context->hostState, 0, bytes);
-  }
+  TRY(context->setWorkspace(workspace, workspaceBytes));
+  TRY(context->makeState(state));
+  if (const CudaCode *cuda = code.cuda())
+    context->block.resize(
+        static_cast<size_t>(cuda->largestBlock()) / sizeof(CUtensorMap) + 1);
   context->values.resize(valueCount(code.manifest(), code.target()));
   context->maps.resize(code.target().tensorMaps.size());
   return context;
 }
 
-Context::~Context() { std::free(hostState); }
+/// Checks memory that a caller gives for so many bytes of state.
+static Result<void> checkState(const StateMemory &given, uint64_t needed,
+                               const Package &code) {
+  if (!given.data && given.bytes > 0)
+    return invalidArgument("the state is null but {} bytes large", given.bytes);
+  if (reinterpret_cast<uint64_t>(given.data) % Package::kMemoryAlignment != 0)
+    return Error(ErrorCode::Misaligned,
+                 "the state's address {} is not a multiple of {}", given.data,
+                 Package::kMemoryAlignment);
+  if (given.data && given.bytes < needed)
+    return Error(ErrorCode::WorkspaceTooSmall,
+                 "a context of package {} needs {} bytes of state, and {} were "
+                 "given; moec_package_state_bytes tells",
+                 code.manifest().name, needed, given.bytes);
+  return {};
+}
+
+Result<void> Context::makeState(const StateMemory &given) {
+  auto bytes = static_cast<uint64_t>(code->target().stateBytes);
+  TRY(checkState(given, bytes, *code));
+  state = given.data;
+  if (bytes == 0)
+    return {};
+  if (const CudaCode *cuda = code->cuda()) {
+    const CudaPlace &place = cuda->place();
+    ContextScope scope(*place.driver, place.context);
+    TRY(scope.status());
+    if (!state) {
+      ownState = TRY(DeviceMemory::allocate(place, bytes));
+      state = reinterpret_cast<void *>(ownState.address());
+    }
+    TRY(place.driver->check(
+        place.driver->memsetD8(reinterpret_cast<CUdeviceptr>(state), 0, bytes),
+        "zeroing the state"));
+    // cuMemsetD8 may return before the device is done; runs are on streams
+    // that need not wait for the null stream.
+    return place.driver->check(place.driver->ctxSynchronize(),
+                               "zeroing the state");
+  }
+  if (!state) {
+    constexpr auto kAlignment = static_cast<size_t>(Package::kMemoryAlignment);
+    ownHostState.reset(std::aligned_alloc(
+        kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment));
+    state = ownHostState.get();
+    if (!state)
+      return invalidArgument("no memory for {} bytes of state", bytes);
+  }
+  std::memset(state, 0, bytes);
+  return {};
+}
 
 Result<void> Context::setWorkspace(void *memory, uint64_t bytes) {
   if (busy)
@@ -238,9 +265,9 @@ Result<void> Context::bindWorkspace(const Variant &variant,
   }
   for (const StateRegion &region : target.stateRegions) {
     auto at = static_cast<size_t>(valueIndex(manifest, target, region.value));
-    values[at] =
-        TRY(bindValue(valueAt(manifest, target, at), symbols,
-                      state.address() + static_cast<uint64_t>(region.offset)));
+    values[at] = TRY(bindValue(valueAt(manifest, target, at), symbols,
+                               reinterpret_cast<uint64_t>(state) +
+                                   static_cast<uint64_t>(region.offset)));
   }
   return {};
 }
@@ -364,7 +391,7 @@ Result<void> Context::runHost(const Layer &layer,
   return layer.runOnHost(tokens, all,
                          {static_cast<std::byte *>(workspace),
                           static_cast<size_t>(workspaceBytes)},
-                         {static_cast<std::byte *>(hostState),
+                         {static_cast<std::byte *>(state),
                           static_cast<size_t>(code->target().stateBytes)},
                          variant);
 }

@@ -6,10 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // A run needs a workspace (the caller's memory, any content) and a state
-// (moec's memory, zeroed once). A Context holds both, and everything that a run
-// fills in, so that running allocates nothing. One run at a time: a second one
-// that begins while the first is being queued is ContextInUse; two streams that
-// use one context in turn must be ordered by the caller.
+// (zeroed once; moec's memory, or the caller's). A Context holds both, and
+// everything that a run fills in, so that running allocates nothing. One run at
+// a time: a second one that begins while the first is being queued is
+// ContextInUse; two streams that use one context in turn must be ordered by the
+// caller.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,6 +20,8 @@
 #include "runtime/api/Layer.h"
 
 #include <atomic>
+#include <cstdlib>
+#include <memory>
 
 namespace moec::runtime {
 
@@ -27,13 +30,18 @@ struct RunOptions {
   std::string_view variant; ///< "" chooses by tokens
 };
 
+/// Memory of the package's device; none: the context allocates it.
+struct StateMemory {
+  void *data = nullptr;
+  uint64_t bytes = 0;
+};
+
 class Context {
 public:
-  /// The workspace's alignment is Package::kMemoryAlignment.
+  /// The alignment of workspace and state is Package::kMemoryAlignment.
   static Result<std::unique_ptr<Context>>
   create(std::shared_ptr<const Package> package, void *workspace,
-         uint64_t workspaceBytes);
-  ~Context();
+         uint64_t workspaceBytes, const StateMemory &state = {});
 
   Result<void> setWorkspace(void *workspace, uint64_t bytes);
 
@@ -46,6 +54,8 @@ public:
 
 private:
   Context() = default;
+  /// Takes `given` or allocates, and zeroes.
+  Result<void> makeState(const StateMemory &given);
   Result<void> runUnshared(const Layer &layer, void *stream,
                            std::span<const Tensor> tensors, int64_t tokens,
                            const RunOptions &options);
@@ -66,8 +76,9 @@ private:
   std::atomic<bool> busy = false;
   void *workspace = nullptr;
   uint64_t workspaceBytes = 0;
-  DeviceMemory state;
-  void *hostState = nullptr;
+  void *state = nullptr; ///< the caller's, or of one of the next two
+  DeviceMemory ownState;
+  std::unique_ptr<void, void (*)(void *)> ownHostState{nullptr, std::free};
   std::vector<BoundValue> values;
   /// Tensor maps of this run's tensors, kept while address and tokens stay.
   struct CachedMap {

@@ -101,7 +101,7 @@ class Library:
             "package_value_shape": [void, text, i64, ref(i64)],
             "package_workspace_bytes": [void, i64, ref(ctypes.c_uint64)],
             "layer_create": [void, ref(Tensor), size, void, void, ref(void)],
-            "context_create": [void, void, ctypes.c_uint64, ref(void)],
+            "context_create": [void, void, ctypes.c_uint64, void, ref(void)],
             "run": [void, void, void, ref(Tensor), size, i64, void],
         }
         if hasattr(self.lib, "moec_compile_config"):
@@ -203,7 +203,7 @@ class Runner:
         needed = ctypes.c_uint64()
         self.moec.call("package_workspace_bytes", package.made, most_tokens, ctypes.byref(needed))
         self.workspace = aligned((needed.value,), torch.uint8, package.device)
-        self.context = self.moec.handle("context_create", package.made, self.workspace.data_ptr(), needed)
+        self.context = self.moec.handle("context_create", package.made, self.workspace.data_ptr(), needed, None)
 
     def __enter__(self) -> "Runner":
         return self

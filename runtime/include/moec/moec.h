@@ -245,6 +245,9 @@ moec_status moec_package_variant_for(const moec_package *package,
  *  variant serves it. Alignment: 256 bytes. */
 moec_status moec_package_workspace_bytes(const moec_package *package,
                                          int64_t tokens, uint64_t *bytes);
+/** State that a context of the package has; may be 0. Alignment: 256 bytes. */
+moec_status moec_package_state_bytes(const moec_package *package,
+                                     uint64_t *bytes);
 /** Extra memory that packing needs at a time. Alignment: 256 bytes. */
 moec_status moec_package_pack_scratch_bytes(const moec_package *package,
                                             uint64_t *bytes);
@@ -323,9 +326,18 @@ void moec_layer_destroy(moec_layer *layer);
 |* Context and run                                                            *|
 \*===----------------------------------------------------------------------===*/
 
-/** Allocates and zeroes the package's state. The workspace stays the caller's;
- *  its content is undefined before and after each run. It may be NULL when
- *  bytes is 0. A context serves every layer of its package, one run at a time.
+typedef struct moec_context_options {
+  size_t struct_size;
+  /** Memory for the state, moec_package_state_bytes() large, which must outlive
+   *  the context; NULL: moec allocates it. */
+  void *state;
+  uint64_t state_bytes;
+} moec_context_options;
+
+/** Zeroes the package's state, and waits for that. The workspace stays the
+ *  caller's; its content is undefined before and after each run. It may be NULL
+ *  when bytes is 0. A context serves every layer of its package, one run at a
+ *  time. Options may be NULL.
  *
  *  All runs on a context use its workspace and state, so each must have ended
  *  before the next begins: queue them into one stream, or order streams with
@@ -335,6 +347,7 @@ void moec_layer_destroy(moec_layer *layer);
  *  are undefined. */
 moec_status moec_context_create(const moec_package *package, void *workspace,
                                 uint64_t workspace_bytes,
+                                const moec_context_options *options,
                                 moec_context **context);
 /** Other workspace from the next run on. */
 moec_status moec_context_set_workspace(moec_context *context, void *workspace,

@@ -87,6 +87,11 @@ inline moec_layer_options layerOptions() {
   options.struct_size = sizeof(options);
   return options;
 }
+inline moec_context_options contextOptions() {
+  moec_context_options options = {};
+  options.struct_size = sizeof(options);
+  return options;
+}
 inline moec_run_options runOptions() {
   moec_run_options options = {};
   options.struct_size = sizeof(options);
@@ -269,11 +274,12 @@ private:
 class Context {
 public:
   Context() = default;
-  static Expected<Context> create(const Package &package, void *workspace,
-                                  uint64_t bytes) {
+  static Expected<Context>
+  create(const Package &package, void *workspace, uint64_t bytes,
+         const moec_context_options &options = contextOptions()) {
     moec_context *made = nullptr;
     moec_status status =
-        moec_context_create(package.get(), workspace, bytes, &made);
+        moec_context_create(package.get(), workspace, bytes, &options, &made);
     if (status != MOEC_OK)
       return detail::lastFailure(status);
     Context context;

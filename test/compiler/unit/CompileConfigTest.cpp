@@ -180,7 +180,8 @@ TEST(CompileConfig, ALayerRunsOnTheHostDevice) {
   char *workspace = memory.data();
   workspace += 256 - reinterpret_cast<uintptr_t>(workspace) % 256;
   moec_context *context = nullptr;
-  ASSERT_EQ(moec_context_create(package, workspace, bytes, &context), MOEC_OK)
+  ASSERT_EQ(moec_context_create(package, workspace, bytes, nullptr, &context),
+            MOEC_OK)
       << moec_last_error();
   const moec_tensor tensors[] = {
       {"x", x, nullptr, 2, rows, nullptr},
@@ -326,8 +327,9 @@ Made runBlocks(const char *options, const std::map<std::string, Bytes> &given) {
   EXPECT_EQ(moec_package_workspace_bytes(package, kTokens, &bytes), MOEC_OK);
   const Bytes workspace(bytes), out(kTokens * kHidden * 2);
   moec_context *context = nullptr;
-  EXPECT_EQ(moec_context_create(package, workspace.data(), bytes, &context),
-            MOEC_OK)
+  EXPECT_EQ(
+      moec_context_create(package, workspace.data(), bytes, nullptr, &context),
+      MOEC_OK)
       << moec_last_error();
   std::vector<uint16_t> x, logits;
   for (int64_t i = 0; i < kTokens * kHidden; ++i)

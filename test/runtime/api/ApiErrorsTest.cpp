@@ -325,7 +325,7 @@ TEST(ApiNull, Handles) {
             MOEC_INVALID_ARGUMENT);
   EXPECT_EQ(moec_layer_repack(nullptr, nullptr, 0, 0, 0, nullptr, 0, nullptr),
             MOEC_INVALID_ARGUMENT);
-  EXPECT_EQ(moec_context_create(nullptr, nullptr, 0, &context),
+  EXPECT_EQ(moec_context_create(nullptr, nullptr, 0, nullptr, &context),
             MOEC_INVALID_ARGUMENT);
   EXPECT_EQ(moec_context_set_workspace(nullptr, nullptr, 0),
             MOEC_INVALID_ARGUMENT);
@@ -458,6 +458,46 @@ TEST_F(ApiErrors, ProgressGoesToTheFunctionThatIsSet) {
   ASSERT_EQ(moec_set_progress(nullptr, nullptr), MOEC_OK);
   EXPECT_EQ(runWith(data.tensors(), 9, nullptr), MOEC_OK);
   EXPECT_EQ(heard.calls, calls);
+}
+
+TEST(ApiState, TheCallersMemoryIsTakenAndZeroed) {
+  moec_package_files files{tinyPackage()};
+  files.files.manifest.targets[0].stateBytes = 300;
+  moec_load_options host = {};
+  host.struct_size = sizeof(host);
+  host.device = MOEC_DEVICE_HOST;
+  moec_package *package = nullptr;
+  ASSERT_EQ(moec_package_load_files(&files, &host, &package), MOEC_OK)
+      << moec_last_error();
+  uint64_t bytes = 0;
+  ASSERT_EQ(moec_package_state_bytes(package, &bytes), MOEC_OK);
+  EXPECT_EQ(bytes, 300u);
+  EXPECT_EQ(moec_package_state_bytes(nullptr, &bytes), MOEC_INVALID_ARGUMENT);
+
+  const Buffer state(301);
+  moec_context_options options = {};
+  options.struct_size = sizeof(options);
+  moec_context *context = nullptr;
+  const auto create = [&](void *data, uint64_t size) {
+    options.state = data, options.state_bytes = size;
+    return moec_context_create(package, nullptr, 0, &options, &context);
+  };
+  EXPECT_EQ(create(nullptr, 300), MOEC_INVALID_ARGUMENT);
+  EXPECT_STREQ(moec_last_error(), "the state is null but 300 bytes large");
+  EXPECT_EQ(create(state.as<char>() + 16, 300), MOEC_MISALIGNED);
+  EXPECT_THAT(moec_last_error(), HasSubstr("is not a multiple of 256"));
+  EXPECT_EQ(create(state.data(), 299), MOEC_WORKSPACE_TOO_SMALL);
+  EXPECT_STREQ(moec_last_error(),
+               "a context of package tiny needs 300 bytes of state, and 299 "
+               "were given; moec_package_state_bytes tells");
+  EXPECT_EQ(context, nullptr);
+  EXPECT_EQ(state.as<unsigned char>()[0], 0xFF);
+  ASSERT_EQ(create(state.data(), 300), MOEC_OK) << moec_last_error();
+  moec_context_destroy(context);
+  for (int i = 0; i < 300; ++i)
+    ASSERT_EQ(state.as<unsigned char>()[i], 0) << i;
+  EXPECT_EQ(state.as<unsigned char>()[300], 0xFF);
+  moec_package_destroy(package);
 }
 
 TEST(ApiLoad, CudaWithoutDriver) {

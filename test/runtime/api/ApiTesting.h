@@ -150,7 +150,7 @@ struct OwnContext {
   OwnContext(const moec_package *package, int64_t tokens)
       : workspace(bytesFor(package, tokens)) {
     status = moec_context_create(package, workspace.data(), workspace.bytes(),
-                                 &handle);
+                                 nullptr, &handle);
   }
   ~OwnContext() { moec_context_destroy(handle); }
   OwnContext(const OwnContext &) = delete;
