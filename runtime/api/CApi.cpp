@@ -77,7 +77,7 @@ const char *moec_text_get(const moec_text *text) {
 void moec_text_destroy(moec_text *text) { delete text; }
 
 //===----------------------------------------------------------------------===//
-// What the process hears
+// Messages and progress
 //===----------------------------------------------------------------------===//
 
 static_assert(MOEC_LOG_DEBUG == static_cast<int>(LogLevel::Debug));

@@ -73,13 +73,12 @@ const char *moec_last_error(void);
 /** A text that a function made. */
 typedef struct moec_text moec_text;
 
-/** UTF-8, ending in NUL; lives as long as the handle. NULL for a NULL handle.
- */
+/** UTF-8, ending in NUL; lives as long as the handle. NULL for NULL. */
 const char *moec_text_get(const moec_text *text);
 void moec_text_destroy(moec_text *text);
 
 /*===----------------------------------------------------------------------===*\
-|* What the process hears                                                     *|
+|* Messages and progress                                                      *|
 \*===----------------------------------------------------------------------===*/
 
 /** The words of MOEC_LOG. */

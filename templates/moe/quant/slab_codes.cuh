@@ -82,6 +82,19 @@ slabFloats(const unsigned (&words)[Slabs<kBits<Weight>>::kStepWords], int part,
   }
 }
 
+/// The scales of a group of a thread's two rows.
+template <class Config>
+__device__ __forceinline__ void
+slabScales(const typename Config::Scale (&scales)[2], const float (&second)[2],
+           float (&to)[2]) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    to[i] = toFloat(scales[i]);
+    if constexpr (Config::kSecondScale)
+      to[i] *= second[i];
+  }
+}
+
 /// Any codes and scales, by way of f32. prepare takes the numbers of a group of
 /// the thread's two rows; element makes register `part`.
 template <class Config> struct SlabByFloats {
@@ -93,13 +106,10 @@ template <class Config> struct SlabByFloats {
   __device__ __forceinline__ void prepare(const Scale (&scales)[2],
                                           const unsigned (&zeros)[2],
                                           const float (&second)[2]) {
+    slabScales<Config>(scales, second, scale);
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      scale[i] = toFloat(scales[i]);
-      if constexpr (Config::kSecondScale)
-        scale[i] *= second[i];
+    for (int i = 0; i < 2; ++i)
       zero[i] = Config::kZeroPoint ? float(int(zeros[i])) : kZero<Weight>;
-    }
   }
   static constexpr bool kHasLarge = false;
   template <bool, int kWords>
@@ -163,12 +173,7 @@ template <class Config> struct SlabE2m1 {
   __device__ __forceinline__ void prepare(const Scale (&scales)[2],
                                           const unsigned (&)[2],
                                           const float (&second)[2]) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      scale[i] = toFloat(scales[i]);
-      if constexpr (Config::kSecondScale)
-        scale[i] *= second[i];
-    }
+    slabScales<Config>(scales, second, scale);
     // NaN counts as large.
     isLarge = !(fabsf(scale[0]) < 2.0f && fabsf(scale[1]) < 2.0f);
   }
