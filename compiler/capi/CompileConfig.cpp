@@ -10,81 +10,39 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/Compiler.h"
 #include "compiler/Explain.h"
+#include "compiler/Input.h"
 #include "compiler/PresentGpu.h"
 #include "compiler/capi/ConfigOptions.h"
-#include "compiler/import/Import.h"
 #include "runtime/api/Handles.h"
 
 #include "moec/moec.h"
-
-#include "mlir/IR/MLIRContext.h"
 
 #include <memory>
 
 using namespace moec;
 using namespace moec::compiler;
 
-namespace {
-/// A configuration with its options.
-class Config {
-public:
-  Config() : context(makeRegistry(), mlir::MLIRContext::Threading::DISABLED) {}
-
-  Result<void> read(const char *text, const char *optionsJson) {
-    options = TRY(readConfigOptions(optionsJson ? optionsJson : ""));
-    if (options.compile.gpu.empty())
-      options.compile.gpu = presentGpu(options.compile.archs);
-    module =
-        TRY(importInput(text, "<config>", options.import, context, &words));
-    return {};
-  }
-
-  Result<PackageFiles> compile() {
-    Result<PackageFiles> files = compiler::compile(*module, options.compile);
-    if (!files)
-      return inInputsWords(files.error());
-    return files;
-  }
-
-  Result<nlohmann::ordered_json> explain() {
-    if (auto done = lower(*module, Phase::Scheduled, options.compile); !done)
-      return inInputsWords(done.error());
-    auto files = TRY(emit(*module));
-    return explainJson(*module, files.manifest);
-  }
-
-  /// As far as it was read and lowered; else null.
-  mlir::ModuleOp get() { return module ? *module : mlir::ModuleOp(); }
-
-private:
-  static mlir::DialectRegistry makeRegistry() {
-    mlir::DialectRegistry registry;
-    registerDialects(registry);
-    return registry;
-  }
-  Error inInputsWords(const Error &error) const {
-    return Error{error.code, inWords(error.message, words)};
-  }
-
-  ConfigOptions options;
-  mlir::MLIRContext context;
-  Words words;
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-};
-} // namespace
+/// Reads a configuration and its options.
+static Result<CompileOptions>
+readConfig(const char *text, const char *optionsJson, Input &input) {
+  auto options = TRY(readConfigOptions(optionsJson ? optionsJson : ""));
+  if (options.compile.gpu.empty())
+    options.compile.gpu = presentGpu(options.compile.archs);
+  TRY(input.readText(text, "<config>", options.import));
+  return options.compile;
+}
 
 /// A layer that is refused has a report, too.
 static Result<std::string> explainConfig(const char *text,
                                          const char *optionsJson) {
-  Config config;
+  Input input;
   auto report = [&]() -> Result<nlohmann::ordered_json> {
-    TRY(config.read(text, optionsJson));
-    return config.explain();
+    auto options = TRY(readConfig(text, optionsJson, input));
+    return input.explain(options);
   }();
   if (!report && report.error().code == ErrorCode::Refused)
-    return refusalJson(config.get(), report.error().message).dump();
+    return refusalJson(input.get(), report.error().message).dump();
   if (!report)
     return report.takeError();
   return report->dump();
@@ -100,10 +58,10 @@ extern "C" moec_status moec_compile_config(const char *text,
       return runtime::nullArgument("moec_compile_config", "files");
     if (!text)
       return runtime::nullArgument("moec_compile_config", "text");
-    Config config;
-    TRY(config.read(text, options_json));
+    Input input;
+    auto options = TRY(readConfig(text, options_json, input));
     auto handle = std::make_unique<moec_package_files>();
-    handle->files = TRY(config.compile());
+    handle->files = TRY(input.compile(options));
     *files = handle.release();
     return {};
   });

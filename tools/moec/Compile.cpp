@@ -6,13 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Explain.h"
-#include "compiler/import/Import.h"
+#include "compiler/Input.h"
 #include "dialect/Moe.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/StagedFolder.h"
 #include "tools/moec/Commands.h"
-
-#include "mlir/IR/MLIRContext.h"
 
 #include <fmt/format.h>
 
@@ -23,42 +21,16 @@ using namespace moec::compiler;
 
 namespace {
 
-/// A context and the input in it, lowered to `phase`.
-class Input {
-public:
-  Input() : context(makeRegistry(), mlir::MLIRContext::Threading::DISABLED) {}
-
-  Result<void> read(const CommandOptions &options) {
-    module = TRY(importFile(options.input, options.import, context, &words));
-    return {};
-  }
-
-  Result<void> lowerTo(Phase phase, const CompileOptions &options) {
-    // Programs carry their targets; a bare layer needs one from its first
-    // target-dependent phase on.
-    if (phase > Phase::Layer && options.archs.empty() &&
-        module->getOps<moe::ProgramOp>().empty())
-      return refused(
-          "expected --arch=NAME[,NAME...] (`moec list archs`) with an "
-          "input that names no target, got none");
-    Result<void> done = lower(*module, phase, options);
-    if (!done)
-      return Error{done.error().code, inWords(done.error().message, words)};
-    return done;
-  }
-
-  mlir::ModuleOp get() { return *module; }
-
-private:
-  static mlir::DialectRegistry makeRegistry() {
-    mlir::DialectRegistry registry;
-    registerDialects(registry);
-    return registry;
-  }
-  mlir::MLIRContext context;
-  Words words;
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-};
+/// Programs carry their targets; a bare layer needs one from its first
+/// target-dependent phase on.
+Result<void> checkTarget(Input &input, Phase phase,
+                         const CompileOptions &options) {
+  if (phase > Phase::Layer && options.archs.empty() &&
+      input.get().getOps<moe::ProgramOp>().empty())
+    return refused("expected --arch=NAME[,NAME...] (`moec list archs`) with an "
+                   "input that names no target, got none");
+  return {};
+}
 
 Result<void> writeOutput(const std::string &path, std::string_view text) {
   if (!path.empty() && path != "-")
@@ -134,8 +106,9 @@ Result<void> writeCompiled(Input &input, const CommandOptions &options) {
 
 Result<void> moec::compiler::runCompile(const CommandOptions &options) {
   Input input;
-  TRY(input.read(options));
+  TRY(input.readFile(options.input, options.import));
   Phase last = std::min(options.emit, Phase::Scheduled);
+  TRY(checkTarget(input, last, options.compile));
   TRY(input.lowerTo(last, options.compile));
   switch (options.emit) {
   case Phase::Cuda:
@@ -154,10 +127,9 @@ Result<void> moec::compiler::runCompile(const CommandOptions &options) {
 
 Result<void> moec::compiler::runExplain(const CommandOptions &options) {
   Input input;
-  TRY(input.read(options));
-  TRY(input.lowerTo(Phase::Scheduled, options.compile));
-  PackageFiles files = TRY(emit(input.get()));
-  nlohmann::ordered_json report = explainJson(input.get(), files.manifest);
+  TRY(input.readFile(options.input, options.import));
+  TRY(checkTarget(input, Phase::Scheduled, options.compile));
+  nlohmann::ordered_json report = TRY(input.explain(options.compile));
   return writeOutput(options.output, options.json ? report.dump(2) + "\n"
                                                   : explainText(report));
 }

@@ -347,6 +347,16 @@ TEST(ApiNull, Handles) {
   moec_context_destroy(nullptr);
 }
 
+/// Fills a cache for sm_90a.
+static moec_load_options prebuildOptions(const char *cache) {
+  moec_load_options options = {};
+  options.struct_size = sizeof(options);
+  options.prebuild = 1;
+  options.arch = "sm_90a";
+  options.cache_dir = cache;
+  return options;
+}
+
 TEST(ApiLoad, Refusals) {
   moec_package_files files{tinyPackage()};
   moec_package *package = nullptr;
@@ -374,12 +384,8 @@ TEST(ApiLoad, Refusals) {
 TEST(ApiLoad, StrictPrebuildNamesTheKernel) {
   moec_package_files files{tinyPackage()};
   moec_package *package = nullptr;
-  moec_load_options options = {};
-  options.struct_size = sizeof(options);
-  options.prebuild = 1;
+  moec_load_options options = prebuildOptions("/nowhere");
   options.strict = 1;
-  options.arch = "sm_90a";
-  options.cache_dir = "/nowhere";
   EXPECT_EQ(moec_package_load_files(&files, &options, &package),
             MOEC_STRICT_MISS);
   EXPECT_THAT(moec_last_error(),
@@ -391,11 +397,7 @@ TEST(ApiLoad, StrictPrebuildNamesTheKernel) {
 TEST(ApiLoad, ACompilerThatIsGivenIsTheOneThatIsTaken) {
   moec_package_files files{tinyPackage()};
   moec_package *package = nullptr;
-  moec_load_options options = {};
-  options.struct_size = sizeof(options);
-  options.prebuild = 1;
-  options.arch = "sm_90a";
-  options.cache_dir = "";
+  moec_load_options options = prebuildOptions("");
   options.nvrtc_path = "/nowhere";
   EXPECT_EQ(moec_package_load_files(&files, &options, &package),
             MOEC_NO_COMPILER);
@@ -413,11 +415,8 @@ TEST(ApiLog, MessagesGoToTheFunctionThatIsSet) {
   const auto load = [] {
     moec_package_files files{tinyPackage()};
     moec_package *package = nullptr;
-    moec_load_options options = {};
-    options.struct_size = sizeof(options);
-    options.prebuild = options.strict = 1;
-    options.arch = "sm_90a";
-    options.cache_dir = "/nowhere";
+    moec_load_options options = prebuildOptions("/nowhere");
+    options.strict = 1;
     setenv("MOEC_SPIN_DEADLINE", "7", 1);
     EXPECT_EQ(moec_package_load_files(&files, &options, &package),
               MOEC_STRICT_MISS);
