@@ -68,6 +68,33 @@ void compiler::beginKernel(moe::ProgramOp program, StringRef kind,
   config.flag("kCpAsync", program.getTarget().getArchRow().has("cp_async"));
 }
 
+/// The policy in code_groups.cuh of codes that are multiplied as they are.
+static std::string codesPolicy(moe::DescriptorAttr weight, bool ofIntegers) {
+  if (weight.getGroup()[1] == -1)
+    return fmt::format("moe::quant::CodeChannel<{}>", ofIntegers ? 0 : 128);
+  return fmt::format("moe::quant::CodeGroups<{}>", weight.getGroup()[1]);
+}
+
+void compiler::addWeightConfig(moe::GroupedMatmulOp matmul,
+                               ConfigPrinter &config) {
+  const moe::Realization realization = matmul.getRealization();
+  if (realization == moe::Realization::Native) {
+    config.type("Quant",
+                nativePolicy(matmul->getParentOfType<moe::ProgramOp>()));
+    return;
+  }
+  const moe::DescriptorAttr weight = matmul.getRhsDescriptorAttr();
+  const bool ofIntegers = elementTypeOf(matmul.getLhs()) == "i8";
+  config.type("Quant", realization == moe::Realization::Codes
+                           ? codesPolicy(weight, ofIntegers)
+                           : std::string(catalog::kWeightOnly));
+  config.type("Scale", cppType(matmul.getRhsScale()));
+  config.number("kScaleRows", std::max<int64_t>(weight.getGroup()[0], 0));
+  config.number("kScaleColumns", std::max<int64_t>(weight.getGroup()[1], 0));
+  config.flag("kZeroPoint", bool(matmul.getRhsZeroPoint()));
+  config.flag("kSecondScale", bool(matmul.getRhsSecondScale()));
+}
+
 void compiler::addEngineHeader(std::string_view engine, EmittedKernel &out) {
   out.text.includes.push_back(fmt::format("moe/mma/{}.cuh", engine));
 }

@@ -69,6 +69,9 @@ std::string cppType(mlir::Value value);
 /// Includes the header of an engine, moe/mma/<name>.cuh.
 void addEngineHeader(std::string_view engine, EmittedKernel &out);
 
+/// Adds Quant, and what a kernel knows of the numbers of codes that it reads.
+void addWeightConfig(moe::GroupedMatmulOp matmul, ConfigPrinter &config);
+
 /// Adds Activation, and the numbers that it has; null is none.
 void addActivation(moe::ActivationAttr activation, ConfigPrinter &config);
 /// Adds a field, by pointer(name, type), for each number of which every expert

@@ -114,12 +114,13 @@ void FewTokensEmitter::addConfig() {
   config.type("Input", cppType(input()));
   config.type("Weight", cppType(matmul.getRhs()));
   config.type("Result", cppType(result()));
-  config.type("Quant", nativePolicy(program));
+  addWeightConfig(matmul, config);
   addActivation(activate ? activate.getActivation() : moe::ActivationAttr(),
                 config);
   config.open("Schedule");
   config.number("kStages", schedule.getStages());
-  config.number("kOutputs", 1);
+  if (!matmul.readsFragments())
+    config.number("kOutputs", 1);
   config.close();
   config.number("kExperts", route.getNumExperts());
   config.number("kLocalBegin", permute.getFirstLocal());

@@ -217,13 +217,6 @@ void Emitter::emitRoute() {
 // Matmul and activation
 //===----------------------------------------------------------------------===//
 
-/// The policy in code_groups.cuh of codes that are multiplied as they are.
-static std::string codesPolicy(moe::DescriptorAttr weight, bool ofIntegers) {
-  if (weight.getGroup()[1] == -1)
-    return fmt::format("moe::quant::CodeChannel<{}>", ofIntegers ? 0 : 128);
-  return fmt::format("moe::quant::CodeGroups<{}>", weight.getGroup()[1]);
-}
-
 void Emitter::emitMatmul() {
   auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
   auto activate = findStage<moe::ActivateOp>(kernel);
@@ -248,8 +241,6 @@ void Emitter::emitMatmul() {
   if (!quantize)
     pointer("result", cppType(result), true);
 
-  const moe::Realization realization = matmul.getRealization();
-  const bool converts = realization != moe::Realization::Native;
   int64_t n = matmul.getN(), k = matmul.getK();
   int64_t experts = matmul.getNumExperts();
   ConfigPrinter &config = out.text.config;
@@ -257,22 +248,13 @@ void Emitter::emitMatmul() {
   config.type("Weight", cppType(matmul.getRhs()));
   config.type("Result", cppType(result));
   const bool ofIntegers = elementTypeOf(matmul.getLhs()) == "i8";
-  const moe::DescriptorAttr weight = matmul.getRhsDescriptorAttr();
-  config.type("Quant", !converts ? nativePolicy(program)
-                       : realization == moe::Realization::Codes
-                           ? codesPolicy(weight, ofIntegers)
-                           : std::string(catalog::kWeightOnly));
-  if (converts) {
-    config.type("Scale", cppType(matmul.getRhsScale()));
-    config.number("kScaleRows", std::max<int64_t>(weight.getGroup()[0], 0));
-    config.number("kScaleColumns", std::max<int64_t>(weight.getGroup()[1], 0));
-    config.flag("kZeroPoint", bool(matmul.getRhsZeroPoint()));
-    config.flag("kSecondScale", bool(matmul.getRhsSecondScale()));
-  }
+  addWeightConfig(matmul, config);
   addActivation(activate ? activate.getActivation() : moe::ActivationAttr(),
                 config);
   // Integers are summed exactly; where scales change along k, in groups.
-  const bool byGroup = converts && ofIntegers && weight.getGroup()[1] > 0;
+  const bool byGroup =
+      matmul.getRealization() != moe::Realization::Native && ofIntegers &&
+      matmul.getRhsDescriptorAttr().getGroup()[1] > 0;
   addEngineHeader(engine.row.name, out);
   engine.addConfig(
       {cppType(matmul.getLhs()), matmul.getFast(), byGroup,

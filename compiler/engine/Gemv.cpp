@@ -5,17 +5,23 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Mirrors templates/moe/skeleton/gemv.cuh; emitted code asserts it.
+// Mirrors templates/moe/skeleton/gemv.cuh and slab_gemv.cuh; emitted code
+// asserts it.
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/engine/Gemv.h"
 
+#include <algorithm>
+#include <span>
+
 using namespace moec;
 using namespace moec::compiler;
 
 /// The kernels keep this besides: the pairs, their order, and maxima.
-static constexpr int64_t kStaticBytes = 2048;
+static int64_t staticBytes(const GemvProblem &problem) {
+  return 512 + problem.pairs * 56;
+}
 
 static constexpr Measured kMeasured = {"bench/notes/gemv-h100.md",
                                        "2026-11-21"};
@@ -28,8 +34,33 @@ static constexpr GemvSchedule kGemvSchedules[] = {
     {.warps = 16, .stages = 4, .measured = kMeasured},
 };
 
+/// Of codes in the order of fragments.
+static constexpr GemvSchedule kSlabSchedules[] = {
+    {.warps = 16, .stages = 6},
+    {.warps = 16, .stages = 4},
+    {.warps = 16, .stages = 3},
+};
+
+/// A slot of each warp and stage has the codes of 16 rows by 64 columns, their
+/// numbers and rows of lhs. Sums of two items lie behind the slots.
+static int64_t slabBytes(const GemvProblem &problem,
+                         const GemvSchedule &schedule) {
+  constexpr int64_t kRows = 16, kColumns = 64, kLhsRow = 144;
+  const int64_t groups = problem.groupK > 0 && problem.groupK < kColumns
+                             ? kColumns / problem.groupK
+                             : 1;
+  const int64_t tileRows = std::min(problem.tokens, kFewTileRows);
+  const int64_t slot = kRows * kColumns * problem.codeBits / 8 +
+                       groups * kRows * problem.numberBytes +
+                       tileRows * kLhsRow;
+  const int64_t sums = kRows * (problem.first ? tileRows : problem.tokens) * 4;
+  return schedule.warps * (schedule.stages * slot + 2 * sums);
+}
+
 int64_t compiler::sharedBytes(const GemvProblem &problem,
                               const GemvSchedule &schedule) {
+  if (problem.codeBits > 0)
+    return slabBytes(problem, schedule);
   int64_t operand = problem.rows * problem.k * problem.elementBytes;
   if (problem.scaled) {
     int64_t scales = problem.groupScales ? (problem.k + 127) / 128 : 1;
@@ -42,9 +73,12 @@ int64_t compiler::sharedBytes(const GemvProblem &problem,
 
 std::optional<GemvSchedule> compiler::gemvSchedule(const GemvProblem &problem,
                                                    const Hardware &hardware) {
-  for (GemvSchedule schedule : kGemvSchedules) {
-    schedule.stages *= problem.parts == 1 ? 2 : 1;
-    if (sharedBytes(problem, schedule) + kStaticBytes <=
+  const bool isSlabs = problem.codeBits > 0;
+  for (GemvSchedule schedule :
+       isSlabs ? std::span<const GemvSchedule>(kSlabSchedules)
+               : std::span<const GemvSchedule>(kGemvSchedules)) {
+    schedule.stages *= problem.parts == 1 && !isSlabs ? 2 : 1;
+    if (sharedBytes(problem, schedule) + staticBytes(problem) <=
             hardware.sharedPerBlock &&
         schedule.threads() <= hardware.threadsPerSm)
       return schedule;

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A layer of a few tokens is two kernels of dot products, whose time is that of
-// reading weights: as many bytes as fit are on their way, and the rows that
-// they are multiplied by lie in shared memory beside them.
+// A layer of a few tokens is two kernels whose time is that of reading weights:
+// as many bytes as fit are on their way. Dot products have the rows that they
+// multiply by in shared memory. Codes in the order of fragments become operands
+// of mma.sync, and bring those rows with them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,15 +22,16 @@
 namespace moec::compiler {
 
 /// Pairs of a token and an expert that a CTA keeps (routing/few.cuh).
-inline constexpr int64_t kFewPairs = 32;
+inline constexpr int64_t kFewPairs = 64;
 /// Rows of an expert that are multiplied at a time (routing/few.cuh).
 inline constexpr int64_t kFewTileRows = 4;
 
-/// Operands of so many bytes go through dot products for so many tokens at
-/// most. Above that the tensor cores are faster: e4m3 is unpacked once for each
+/// Operands of so many bytes go through these kernels for so many tokens at
+/// most. Above that other engines are faster: e4m3 is unpacked once for each
 /// row of x.
 struct FewTokensRule {
   int64_t elementBytes, tokens;
+  bool converts = false; ///< codes become such operands
   Measured measured = {"bench/notes/gemv-h100.md", "2026-11-21"};
 };
 
@@ -37,16 +39,26 @@ inline constexpr FewTokensRule kFewTokensRules[] = {
     {.elementBytes = 1, .tokens = 1},
     {.elementBytes = 2, .tokens = 4},
     {.elementBytes = 4, .tokens = 4},
+    {.elementBytes = 2,
+     .tokens = 8,
+     .converts = true,
+     .measured = {"bench/notes/weight-only-h100.md", "2026-11-23"}},
 };
 
 /// One of the two matmuls.
 struct GemvProblem {
-  int64_t rows = 1;  ///< of lhs in shared memory: tokens, or pairs
+  int64_t rows = 1;  ///< of lhs: tokens, or pairs
   int64_t k = 0;     ///< columns of lhs
   int64_t parts = 1; ///< weight rows of a result: gate and up, or one
   int64_t elementBytes = 2;
   bool scaled = false;
   bool groupScales = false; ///< of lhs, one for each 128 columns
+  int64_t tokens = 1, pairs = 1;
+  /// Of weights in the order of fragments: bits of a code (0: no codes), bytes
+  /// of a group's scale and zero point, and columns of a group (0: all).
+  int64_t codeBits = 0, numberBytes = 0, groupK = 0;
+  bool hasZeroPoints = false;
+  bool first = true;
 };
 
 struct GemvSchedule {

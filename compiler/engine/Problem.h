@@ -39,6 +39,7 @@ struct MatmulProblem {
   /// Bytes of a scale and a zero point of such weights, and elements of k that
   /// share them; 0: all.
   int64_t numberBytes = 0, groupK = 0;
+  bool hasZeroPoints = false;
   int64_t resultBytes = 2;
   bool first = false;   ///< of the layer's two matmuls
   bool gather = false;  ///< lhs rows are gathered from tokens

@@ -37,8 +37,11 @@ void Schedule::setRoles(int64_t rowsOfWarpgroup) {
   // With a CTA alone on its SM there is room for the producers' addresses of
   // 256 rows; they spill with fewer, and those of 64 rows and their scales do
   // with fewer than 48. Sums of 128 rows take what there is: producers
-  // then hand each other the addresses.
-  producerRegisters = rowsOfWarpgroup == 128 ? 40 : ctasPerSm == 1 ? 56 : 48;
+  // then hand each other the addresses. Those of 16 rows do with 40.
+  producerRegisters = rowsOfWarpgroup == 128 ? 40
+                      : ctasPerSm == 1       ? 56
+                      : ctasPerSm == 2       ? 48
+                                             : 40;
   int64_t rest = registersOfCta() - 32 * producerWarps * producerRegisters;
   consumerRegisters = std::min<int64_t>(
       rest / std::max<int64_t>(32 * consumerWarps, 1) / 8 * 8, 240);

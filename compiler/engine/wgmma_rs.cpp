@@ -40,6 +40,7 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
+    {.tileM = 16, .tileN = 128, .stages = 9, .warpgroupRows = 64, .ctasPerSm = 3},
     {.tileM = 16, .tileN = 128, .stages = 10, .warpgroupRows = 64, .ctasPerSm = 2},
     {.tileM = 16, .tileN = 128, .stages = 8, .warpgroupRows = 64},
     {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64, .ctasPerSm = 2},
@@ -116,7 +117,8 @@ private:
   Sums sums(const MatmulProblem &problem, const Schedule &s) const override {
     // Two sets of registers, the codes of a stage and their scales.
     const int64_t atoms = s.rowsOfWarpgroup() / 64;
-    const int64_t others = 40 + 16 * atoms + (problem.usesErf ? 40 : 0);
+    const int64_t others = 40 + 16 * atoms + (problem.usesErf ? 40 : 0) +
+                           (problem.hasZeroPoints ? 8 : 0);
     return {s.tileM / 2 * atoms, others, "accumulators"};
   }
 };

@@ -168,12 +168,12 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   };
   auto first = compiler::findIn<moe::GroupedMatmulOp>(program);
   auto route = compiler::findIn<moe::RouteOp>(program);
-  moe::QuantizeOp weighs, converts; // x, before it is multiplied
+  moe::QuantizeOp weighs, changesType; // x, before it is multiplied
   for (auto quantize : stages.getBody().getOps<moe::QuantizeOp>()) {
     if (quantize.getRowWeights())
       weighs = quantize;
     else if (quantize.getDescriptor().isPlain())
-      converts = quantize;
+      changesType = quantize;
   }
   const bool defers = stages.getBody().getOps<moe::CombineOp>().empty();
   const std::pair<bool, StringRef> notDone[] = {
@@ -192,13 +192,13 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
     return refuse("stage_not_supported",
                   fmt::format("engine '{}' has no kernel that does stage '{}'",
                               few.engine, stage.str()));
-  if (converts)
+  if (changesType)
     return refuse("dtype_not_supported",
                   fmt::format("engine '{}' multiplies x as it comes, and does "
                               "not convert {} to {}",
                               few.engine,
-                              compiler::elementTypeOf(converts.getInput()),
-                              compiler::elementTypeOf(converts.getData())));
+                              compiler::elementTypeOf(changesType.getInput()),
+                              compiler::elementTypeOf(changesType.getData())));
   const std::string_view missing =
       catalog::firstMissing(target.getArchRow().features, engine->features);
   if (!missing.empty())
@@ -206,27 +206,32 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
                   fmt::format("engine '{}' needs {}, which {} lacks",
                               few.engine, missing, target.getArchRow().name));
   const moe::Realization realization = first.getRealization();
-  const bool dequantizes = realization == moe::Realization::Dequantized ||
-                           realization == moe::Realization::Emulated;
+  const bool converts = realization == moe::Realization::Dequantized;
   const std::string multiplied = compiler::elementTypeOf(first.getLhs());
-  if (!dequantizes && !catalog::hasWord(engine->elements, multiplied))
+  const std::string weight = compiler::elementTypeOf(first.getRhs());
+  if (realization == moe::Realization::Native &&
+      !catalog::hasWord(engine->elements, multiplied))
     return refuse("dtype_not_supported",
                   fmt::format("engine '{}' does not multiply {}", few.engine,
                               multiplied));
-  const std::string weight = compiler::elementTypeOf(first.getRhs());
   if (realization != moe::Realization::Native &&
-      !catalog::hasWord(engine->weights, weight))
+      (!converts || !catalog::hasWord(engine->weights, weight)))
     return refuse("dtype_not_supported",
                   fmt::format("engine '{}' does not convert weights of {} to "
                               "what it multiplies",
                               few.engine, weight));
+  if (converts && !first.readsFragments())
+    return refuse("layout_not_supported",
+                  fmt::format("engine '{}' converts weights in the order of "
+                              "fragments, and engine '{}' reads rows",
+                              few.engine, report.getEngine().str()));
   if (first.getK() % 8 != 0)
     return refuse("size_not_supported",
                   fmt::format("engine '{}' reads x 8 values at a time: hidden "
                               "size {} is no multiple of 8",
                               few.engine, first.getK()));
   for (auto matmul : stages.getBody().getOps<moe::GroupedMatmulOp>())
-    if (const int64_t bytes = matmul.getNumExperts() * matmul.getN() *
+    if (const int64_t bytes = converts ? 0 : matmul.getNumExperts() * matmul.getN() *
                               matmul.getK() * operandBytes(stages);
         bytes >= kOperandBytes)
       return refuse("size_not_supported",
@@ -236,7 +241,7 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
                                 few.engine, bytes, kOperandBytes));
   int64_t most = 0;
   for (const compiler::FewTokensRule &rule : compiler::kFewTokensRules)
-    if (rule.elementBytes == operandBytes(stages))
+    if (rule.elementBytes == operandBytes(stages) && rule.converts == converts)
       most = std::min<int64_t>(rule.tokens, engine->mostTokens);
   most = std::min({most, compiler::kFewPairs / compiler::rowsOfToken(program),
                    int64_t(stages.getMaxTokens())});

@@ -132,6 +132,12 @@ void Planner::planFewTokens() {
   sharedBytes =
       compiler::sharedBytes(gemvProblem(matmul, schedule.getBlockTokens()),
                             {warps, int64_t(schedule.getStages())});
+  constexpr int64_t kSlabRows = 16; // templates/moe/math/slabs.cuh
+  if (matmul.readsFragments()) {
+    const Expression units(int64_t(matmul.getN() / kSlabRows));
+    grid = matmul.isFirst() ? symbol("rows") * units : units;
+    return;
+  }
   const bool gated = problemOf(kernel).gated;
   grid = symbol("rows") * Expression(int64_t(llvm::divideCeil(
                               matmul.getN() / (gated ? 2 : 1), warps)));

@@ -69,11 +69,14 @@ static StringRef nameAt(ArrayAttr names, unsigned index) {
   return cast<StringAttr>(names[index]).getValue();
 }
 
-static void setCodes(moe::GroupedMatmulOp matmul, MatmulProblem &problem) {
+/// Of a MatmulProblem or a GemvProblem.
+template <typename Problem>
+static void setCodes(moe::GroupedMatmulOp matmul, Problem &problem) {
   const auto bits = [](Value value) {
     return value ? elementBits(elementTypeOf(value)) : 0;
   };
   problem.codeBits = bits(matmul.getRhs());
+  problem.hasZeroPoints = bool(matmul.getRhsZeroPoint());
   problem.numberBytes =
       (bits(matmul.getRhsScale()) + bits(matmul.getRhsZeroPoint())) / 8;
   problem.groupK =
@@ -99,10 +102,13 @@ MatmulProblem compiler::problemOf(moe::KernelOp kernel) {
 
 GemvProblem compiler::gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens) {
   GemvProblem problem;
-  problem.rows =
-      matmul.isFirst()
-          ? tokens
-          : tokens * rowsOfToken(matmul->getParentOfType<moe::ProgramOp>());
+  problem.tokens = tokens;
+  problem.pairs =
+      tokens * rowsOfToken(matmul->getParentOfType<moe::ProgramOp>());
+  problem.first = matmul.isFirst();
+  problem.rows = problem.first ? tokens : problem.pairs;
+  if (matmul.getRealization() != moe::Realization::Native)
+    setCodes(matmul, problem);
   problem.k = matmul.getK();
   problem.parts = matmul.getGateUp() ? 2 : 1;
   problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));

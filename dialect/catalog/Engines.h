@@ -37,8 +37,8 @@ struct Engine {
   int mostTokens = 0;
   /// Element types of weights that it converts to 16 bits before it multiplies.
   std::string_view weights = "";
-  /// The `order` of #moe.layout in which it reads weights. One that reads
-  /// fragments takes converted weights alone.
+  /// The `order` of #moe.layout in which it reads weights that it converts.
+  /// One of tiles that reads fragments takes converted weights alone.
   std::string_view order = "rows";
 };
 
@@ -58,7 +58,8 @@ inline constexpr Engine kEngines[] = {
      "moe::mma::MmaSync", 10, false, false, 0, kCodes},
     {"simt", "f32 f16 bf16 f8E4M3FN i8", "", "moe::mma::Simt", 0, false, false,
      0, kCodes},
-    {"gemv", "f32 f16 bf16 f8E4M3FN", "cp_async", "", -1, false, false, 4},
+    {"gemv", "f32 f16 bf16 f8E4M3FN", "mma_sync cp_async", "", -1, false, false,
+     8, "f8E4M3FN f8E5M2 f4E2M1FN i8 i4", "fragment"},
 };
 
 /// An element type that an engine multiplies as such only where the arch has a

@@ -32,6 +32,7 @@
 #include "moe/quant/stage.cuh"
 #include "moe/routing/few.cuh"
 #include "moe/skeleton/gemv.cuh"
+#include "moe/skeleton/slab_gemv.cuh"
 
 namespace moe {
 
@@ -63,7 +64,7 @@ template <class Config> struct DownCombine {
 
   static __device__ __forceinline__ void run(const Args &args,
                                              unsigned char *dynamic) {
-    __shared__ routing::FewPairs pairs;
+    __shared__ routing::FewPairsOf<Config> pairs;
     __shared__ typename Stage::Shared stageShared;
     int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
     Stage::prepare(stageShared);
@@ -73,9 +74,7 @@ template <class Config> struct DownCombine {
     routing::routeFew<Config, kEarly>(args, valid, pairs,
                                       [](int, int, float) {});
     __syncthreads();
-    if (warp == 0)
-      routing::arrangeFew<Config>(args.tokens, pairs);
-    __syncthreads();
+    routing::arrangeFew<Config>(args.tokens, pairs);
 
     int tiles = pairs.tileCount;
     int first = warp * int(gridDim.x) + int(blockIdx.x);
@@ -172,7 +171,7 @@ template <class Config> struct DownCombine {
   /// The adapters' addends of the pairs of rows firstRow .., likewise.
   static __device__ __forceinline__ void
   addAddend(const Args &args, float (&sums)[G::kTileRows][G::kRows],
-            const routing::FewPairs &pairs, int firstRow, int rows, int unit,
+            const routing::FewPairsOf<Config> &pairs, int firstRow, int rows, int unit,
             int lane) {
     if (lane % G::kLanes != 0)
       return;
@@ -224,19 +223,151 @@ template <class Config> struct DownCombine {
   }
 };
 
+/// Weights in the order of fragments.
+template <class Config> struct DownCombineSlabs {
+  using Args = typename Config::Args;
+  using Pairs = routing::FewPairsOf<Config>;
+  static constexpr int kColumns = Config::kTokens;
+  using G = SlabGemv<Config, kColumns>;
+  static constexpr int kBytes = G::kBytes;
+  static constexpr bool kEarly = Config::kRouteEarly && Config::kProgrammatic;
+
+  /// 16 columns of the output, with all tiles.
+  struct Items {
+    const Args &args;
+    const Pairs &pairs;
+    int count;
+    __device__ __forceinline__ int unit(int item) const {
+      return int(blockIdx.x) + item * int(gridDim.x);
+    }
+    __device__ __forceinline__ int steps(int) const {
+      return pairs.tileCount * G::kSteps;
+    }
+    __device__ __forceinline__ SlabTile tile(int item, int t) const {
+      int4 tile = pairs.tiles[t];
+      return {tile.x, unit(item), tile.y, tile.z - tile.y};
+    }
+    static __device__ __forceinline__ long long lhsAt(int row) {
+      return (long long)row * Config::kK;
+    }
+    __device__ __forceinline__ void second(const SlabTile &tile,
+                                           float (&second)[2]) const {
+      secondScales<Config>(args, tile.expert, second);
+    }
+  };
+
+  static __device__ __forceinline__ void run(const Args &args,
+                                             unsigned char *dynamic) {
+    __shared__ Pairs pairs;
+    if constexpr (!kEarly)
+      awaitPredecessor<Config>();
+    int valid = routing::validTokens<kEarly>(args);
+    routing::routeFew<Config, kEarly>(args, valid, pairs,
+                                      [](int, int, float) {});
+    __syncthreads();
+    routing::arrangeFew<Config>(args.tokens, pairs);
+    int first = int(blockIdx.x), ctas = int(gridDim.x);
+    Items items{args, pairs,
+                first < G::kUnits ? (G::kUnits - first - 1) / ctas + 1 : 0};
+    SlabStream<Config, kColumns, Items> stream(args, items, dynamic);
+    stream.run(
+        [] {
+          if constexpr (kEarly)
+            awaitPredecessor<Config>();
+        },
+        [&](const SlabTile &tile, const float (&sums)[4], float *to) {
+          add(pairs, tile, sums, to, stream.lane);
+        },
+        [&](int item) { finish(stream, item); });
+  }
+
+  /// Adds the weighted sums of a tile's rows to those of their tokens. The
+  /// columns of a tile may be of one token: lanes take turns.
+  static __device__ __forceinline__ void add(const Pairs &pairs,
+                                             const SlabTile &tile,
+                                             const float (&sums)[4], float *to,
+                                             int lane) {
+#pragma unroll
+    for (int turn = 0; turn < ceilDiv(G::kTileRows, 2); ++turn) {
+      if (lane % 4 == turn)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          int row = tile.firstRow + turn * 2 + i % 2;
+          if (turn * 2 + i % 2 >= tile.rows)
+            continue;
+          float *at = to + (lane / 4 + i / 2 * 8) * kColumns +
+                      (kColumns > 1 ? pairs.rowToken[row] : 0);
+          *at = fmaf(pairs.rowWeight[row], sums[i], *at);
+        }
+      __syncwarp();
+    }
+  }
+
+  /// The output of a token and a column: rows of all experts, weighted.
+  template <class Stream>
+  static __device__ __forceinline__ void finish(const Stream &stream,
+                                                int item) {
+    using Output = typename Config::Result;
+    const Args &args = stream.args;
+    const Pairs &pairs = stream.items.pairs;
+    int firstN = stream.items.unit(item) * G::kRows;
+#pragma unroll 1
+    for (int i = stream.lane; i < G::kSums; i += 32) {
+      int token = i % kColumns, n = i / kColumns;
+      if (token >= args.tokens)
+        continue;
+      float sum = stream.total(item, n, token);
+      n += firstN;
+      bool adds = Config::kBias;
+      if constexpr (requires { args.addend; })
+        adds |= args.addend != nullptr;
+      if (adds)
+        for (int t = 0; t < pairs.tileCount; ++t)
+          for (int row = pairs.tiles[t].y; row < pairs.tiles[t].z; ++row)
+            if (pairs.rowToken[row] == token)
+              sum = fmaf(pairs.rowWeight[row],
+                         addendOf(args, pairs, pairs.tiles[t].x, row, n), sum);
+      long long to = (long long)token * Config::kN + n;
+      if constexpr (requires { args.residual; })
+        if (args.residual)
+          sum += toFloat(args.residual[to]);
+      args.out[to] = fromFloat<Output>(sum);
+    }
+  }
+  static __device__ __forceinline__ float addendOf(const Args &args,
+                                                   const Pairs &pairs,
+                                                   int expert, int row, int n) {
+    float value = 0.0f;
+    if constexpr (Config::kBias)
+      value = toFloat(args.bias[(long long)expert * Config::kN + n]);
+    if constexpr (requires { args.addend; })
+      if (args.addend)
+        value += toFloat(
+            args.addend[(long long)pairs.rowPair[row] * Config::kN + n]);
+    return value;
+  }
+};
+
+template <class Config> constexpr auto downCombineOf() {
+  if constexpr (readsSlabs<Config>)
+    return DownCombineSlabs<Config>();
+  else
+    return DownCombine<Config>();
+}
+
 } // namespace detail
 
 /// Dynamic shared memory: the intermediate rows and the ring.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkDownCombineConfig<Config>());
-  return detail::DownCombine<Config>::kBytes;
+  return decltype(detail::downCombineOf<Config>())::kBytes;
 }
 
 template <class Config>
 __device__ __forceinline__ void downCombine(const typename Config::Args &args) {
   static_assert(checkDownCombineConfig<Config>());
   extern __shared__ __align__(128) unsigned char moeSharedMemory[];
-  detail::DownCombine<Config>::run(args, moeSharedMemory);
+  decltype(detail::downCombineOf<Config>())::run(args, moeSharedMemory);
 }
 
 } // namespace moe

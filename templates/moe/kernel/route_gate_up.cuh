@@ -31,6 +31,7 @@
 #include "moe/quant/stage.cuh"
 #include "moe/routing/few.cuh"
 #include "moe/skeleton/gemv.cuh"
+#include "moe/skeleton/slab_gemv.cuh"
 
 namespace moe {
 
@@ -44,39 +45,13 @@ template <class Config> constexpr bool checkRouteGateUpConfig() {
 
 namespace detail {
 
-template <class Config> struct RouteGateUp {
+/// What CTA 0 writes of routing, and results: of both loops.
+template <class Config> struct GateUpResults {
   using Args = typename Config::Args;
-  using G = Gemv<Config>;
-  using Operand = GemvOperand<Config>;
-  using Stage = quant::Stage<typename Config::Scaling, typename Config::Input,
-                             typename Config::Weight, Config::kK,
-                             Config::kTokens, Config::kThreads>;
-  static constexpr int kOperandBytes = Operand::bytes(Config::kTokens);
-  static constexpr int kBytes = kOperandBytes + G::kRingBytes;
+  using Pairs = routing::FewPairsOf<Config>;
 
-  static __device__ __forceinline__ void
-  countRows(const Args &args, const routing::FewPairs &pairs) {
-    for (int e = int(threadIdx.x); e < Config::kLocalExperts;
-         e += Config::kThreads) {
-      int count = 0;
-      for (int p = 0; p < args.tokens * routing::kPairsOf<Config>; ++p)
-        count += pairs.expert[p] == e + Config::kLocalBegin;
-      args.counts[e] = count;
-    }
-  }
-
-  static __device__ __forceinline__ void run(const Args &args,
-                                             unsigned char *dynamic) {
-    __shared__ routing::FewPairs pairs;
-    __shared__ typename Stage::Shared stageShared;
-    int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
-    auto *scales = reinterpret_cast<float *>(dynamic + Config::kTokens *
-                                                           Operand::kRowBytes);
-    Stage stage{args.lhs, args.lhs_row_stride, args.tokens,
-                reinterpret_cast<typename Config::Weight *>(dynamic), scales};
-    Stage::prepare(stageShared);
-    __syncthreads();
-    awaitPredecessor<Config>();
+  /// Routes all tokens; a barrier follows. Returns how many take part.
+  static __device__ __forceinline__ int route(const Args &args, Pairs &pairs) {
     int valid = routing::validTokens<false>(args);
     bool writes = blockIdx.x == 0;
     routing::routeFew<Config, false>(args, valid, pairs,
@@ -86,11 +61,81 @@ template <class Config> struct RouteGateUp {
                                        if (writes && args.weights)
                                          args.weights[pair] = weight;
                                      });
+    return valid;
+  }
+
+  static __device__ __forceinline__ void countRows(const Args &args,
+                                                   const Pairs &pairs) {
+    if (blockIdx.x != 0 || !args.counts)
+      return;
+    for (int e = int(threadIdx.x); e < Config::kLocalExperts;
+         e += Config::kThreads) {
+      int count = 0;
+      for (int p = 0; p < args.tokens * routing::kPairsOf<Config>; ++p)
+        count += pairs.expert[p] == e + Config::kLocalBegin;
+      args.counts[e] = count;
+    }
+  }
+
+  /// The result of sums of a row: of a gate and its up, or of one weight row.
+  /// weightRow(c): part c as packed.
+  template <int kParts, class WeightRow>
+  static __device__ __forceinline__ void
+  store(const Args &args, float (&sums)[kParts], const Pairs &pairs, int expert,
+        int row, int column, WeightRow weightRow) {
+    using Result = typename Config::Result;
+    constexpr int kResults = Config::kN / kParts;
+    if constexpr (Config::kBias) {
+#pragma unroll
+      for (int c = 0; c < kParts; ++c)
+        sums[c] += toFloat(args.bias[(long long)expert * Config::kN +
+                                     storedRow<Config>(weightRow(c))]);
+    }
+    if constexpr (requires { args.addend; })
+      if (args.addend)
+#pragma unroll
+        for (int c = 0; c < kParts; ++c)
+          sums[c] += toFloat(
+              args.addend[(long long)pairs.rowPair[row] * Config::kN +
+                          c * kResults + column]);
+    auto activation = activationOf<Config>(args, expert);
+    float value;
+    if constexpr (kParts == 2)
+      value = activation.apply(sums[0], sums[1]);
+    else
+      value = activation.apply(sums[0]);
+    args.result[(long long)row * kResults + column] = fromFloat<Result>(value);
+  }
+};
+
+/// Weights of 8 bits and more, by dot products.
+template <class Config> struct RouteGateUp : GateUpResults<Config> {
+  using Args = typename Config::Args;
+  using Results = GateUpResults<Config>;
+  using G = Gemv<Config>;
+  using Operand = GemvOperand<Config>;
+  using Stage = quant::Stage<typename Config::Scaling, typename Config::Input,
+                             typename Config::Weight, Config::kK,
+                             Config::kTokens, Config::kThreads>;
+  static constexpr int kOperandBytes = Operand::bytes(Config::kTokens);
+  static constexpr int kBytes = kOperandBytes + G::kRingBytes;
+
+  static __device__ __forceinline__ void run(const Args &args,
+                                             unsigned char *dynamic) {
+    __shared__ routing::FewPairsOf<Config> pairs;
+    __shared__ typename Stage::Shared stageShared;
+    int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+    auto *scales = reinterpret_cast<float *>(dynamic + Config::kTokens *
+                                                           Operand::kRowBytes);
+    Stage stage{args.lhs, args.lhs_row_stride, args.tokens,
+                reinterpret_cast<typename Config::Weight *>(dynamic), scales};
+    Stage::prepare(stageShared);
+    __syncthreads();
+    awaitPredecessor<Config>();
+    int valid = Results::route(args, pairs);
     stage.measure(stageShared, valid);
     __syncthreads();
-    if (warp == 0)
-      routing::arrangeFew<Config>(args.tokens, pairs);
-    __syncthreads();
+    routing::arrangeFew<Config>(args.tokens, pairs);
 
     int first = warp * int(gridDim.x) + int(blockIdx.x);
     int warps = int(gridDim.x) * G::kWarps;
@@ -129,14 +174,13 @@ template <class Config> struct RouteGateUp {
       stream.multiply(itemOf, lhs, token, rows, sums);
       store(args, sums, pairs, tile, rows, firstResult, lane);
     }
-    if (writes && args.counts)
-      countRows(args, pairs);
+    Results::countRows(args, pairs);
   }
 
   /// Each lane of a row's lanes finishes one tile row.
   static __device__ __forceinline__ void
   store(const Args &args, float (&sums)[G::kTileRows][G::kRows],
-        const routing::FewPairs &pairs, int4 tile, int rows, int unit,
+        const routing::FewPairsOf<Config> &pairs, int4 tile, int rows, int unit,
         int lane) {
     using Result = typename Config::Result;
     int own = lane % G::kLanes;
@@ -154,51 +198,117 @@ template <class Config> struct RouteGateUp {
     }
     if (own >= rows)
       return;
-    auto activation = activationOf<Config>(args, tile.x);
 #pragma unroll
     for (int p = 0; p < Config::Schedule::kOutputs; ++p) {
       int column = G::result(unit, p, lane);
       if (G::kResults % G::kUnit != 0 && column >= G::kResults)
         continue;
-      if constexpr (Config::kBias) {
+      float parts[G::kParts];
 #pragma unroll
-        for (int c = 0; c < G::kParts; ++c)
-          mine[p * G::kParts + c] +=
-              toFloat(args.bias[(long long)tile.x * Config::kN +
-                                storedRow<Config>(G::weightRow(column, c))]);
-      }
-      if constexpr (requires { args.addend; })
-        if (args.addend)
-#pragma unroll
-          for (int c = 0; c < G::kParts; ++c)
-            mine[p * G::kParts + c] +=
-                toFloat(args.addend[(long long)pairs.rowPair[tile.y + own] *
-                                        Config::kN +
-                                    c * G::kResults + column]);
-      float value;
-      if constexpr (G::kParts == 2)
-        value = activation.apply(mine[2 * p], mine[2 * p + 1]);
-      else
-        value = activation.apply(mine[p]);
-      args.result[(long long)(tile.y + own) * G::kResults + column] =
-          fromFloat<Result>(value);
+      for (int c = 0; c < G::kParts; ++c)
+        parts[c] = mine[p * G::kParts + c];
+      Results::store(args, parts, pairs, tile.x, tile.y + own, column,
+                     [&](int c) { return G::weightRow(column, c); });
     }
   }
 };
+
+/// Weights in the order of fragments.
+template <class Config> struct RouteGateUpSlabs : GateUpResults<Config> {
+  using Args = typename Config::Args;
+  using Results = GateUpResults<Config>;
+  using Pairs = typename Results::Pairs;
+  static constexpr int kColumns =
+      minimum(Config::kTokens, routing::kFewTileRows);
+  using G = SlabGemv<Config, kColumns>;
+  static constexpr int kBytes = G::kBytes;
+  static constexpr int kParts = Config::Activation::kGated ? 2 : 1;
+  static constexpr int kUnitResults = G::kRows / kParts;
+
+  /// The 16 rows of one unit by one tile.
+  struct Items {
+    const Args &args;
+    const Pairs &pairs;
+    int count;
+    static __device__ __forceinline__ int steps(int) { return G::kSteps; }
+    __device__ __forceinline__ SlabTile tile(int item, int) const {
+      int index = int(blockIdx.x) + item * int(gridDim.x);
+      int4 tile = pairs.tiles[index / G::kUnits];
+      return {tile.x, index % G::kUnits, tile.y, tile.z - tile.y};
+    }
+    __device__ __forceinline__ long long lhsAt(int row) const {
+      return pairs.rowToken[row] * args.lhs_row_stride;
+    }
+    __device__ __forceinline__ void second(const SlabTile &tile,
+                                           float (&second)[2]) const {
+      secondScales<Config>(args, tile.expert, second);
+    }
+  };
+
+  static __device__ __forceinline__ void run(const Args &args,
+                                             unsigned char *dynamic) {
+    __shared__ Pairs pairs;
+    awaitPredecessor<Config>();
+    Results::route(args, pairs);
+    __syncthreads();
+    routing::arrangeFew<Config>(args.tokens, pairs);
+    int all = pairs.tileCount * G::kUnits, first = int(blockIdx.x);
+    int count = first < all ? (all - first - 1) / int(gridDim.x) + 1 : 0;
+    Items items{args, pairs, count};
+    SlabStream<Config, kColumns, Items> stream(args, items, dynamic);
+    stream.run([] {},
+               [&](const SlabTile &, const float (&sums)[4], float *to) {
+                 int row = stream.lane / 4, column = stream.lane % 4 * 2;
+#pragma unroll
+                 for (int i = 0; i < 4; ++i)
+                   if (column + i % 2 < kColumns)
+                     to[(row + i / 2 * 8) * kColumns + column + i % 2] =
+                         sums[i];
+               },
+               [&](int item) { finish(stream, items.tile(item, 0), item); });
+    Results::countRows(args, pairs);
+  }
+
+  template <class Stream>
+  static __device__ __forceinline__ void finish(const Stream &stream,
+                                                const SlabTile &tile,
+                                                int item) {
+#pragma unroll
+    for (int i = stream.lane; i < kUnitResults * kColumns; i += 32) {
+      int row = i % kColumns, result = i / kColumns;
+      if (row >= tile.rows)
+        continue;
+      float parts[kParts];
+#pragma unroll
+      for (int c = 0; c < kParts; ++c)
+        parts[c] = stream.total(item, result + c * 8, row);
+      Results::store(stream.args, parts, stream.items.pairs, tile.expert,
+                     tile.firstRow + row, tile.unit * kUnitResults + result,
+                     [&](int c) { return tile.unit * G::kRows + result + c * 8; });
+    }
+  }
+};
+
+template <class Config> constexpr auto routeGateUpOf() {
+  if constexpr (readsSlabs<Config>)
+    return RouteGateUpSlabs<Config>();
+  else
+    return RouteGateUp<Config>();
+}
 
 } // namespace detail
 
 /// Dynamic shared memory: x and the ring.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkRouteGateUpConfig<Config>());
-  return detail::RouteGateUp<Config>::kBytes;
+  return decltype(detail::routeGateUpOf<Config>())::kBytes;
 }
 
 template <class Config>
 __device__ __forceinline__ void routeGateUp(const typename Config::Args &args) {
   static_assert(checkRouteGateUpConfig<Config>());
   extern __shared__ __align__(128) unsigned char moeSharedMemory[];
-  detail::RouteGateUp<Config>::run(args, moeSharedMemory);
+  decltype(detail::routeGateUpOf<Config>())::run(args, moeSharedMemory);
 }
 
 } // namespace moe

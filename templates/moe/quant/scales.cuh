@@ -72,6 +72,20 @@ template <class Config> struct ScaleLayout {
   }
 };
 
+/// The second scales of an expert's gates and ups, which alternate by 8 rows.
+template <class Config, class Args>
+__device__ __forceinline__ void secondScales(const Args &args, int expert,
+                                             float (&second)[2]) {
+  second[0] = second[1] = 1.0f;
+  if constexpr (Config::kSecondScale) {
+    constexpr int kParts = Config::kInterleave != 0 ? 2 : 1;
+    constexpr bool kUpFirst = StoredOrder<Config>::Type::kUpFirst;
+    const float *ofParts = args.rhs_second_scale + expert * kParts;
+    second[0] = ofParts[kParts == 2 && kUpFirst];
+    second[1] = ofParts[kParts == 2 && !kUpFirst];
+  }
+}
+
 /// The weights' scales of a thread whose weight rows begin at weightRow: those
 /// of its rows, if they are the same along k.
 template <class Config, bool kByGroup = ScaleLayout<Config>::kByGroup>
@@ -97,13 +111,7 @@ struct WeightScales {
         ofRows[j] = ofExpert[Layout::rhsIndex(n)];
       }
     } else if constexpr (kSecond) {
-      ofRows[0] = ofRows[1] = 1.0f;
-      if constexpr (Config::kSecondScale) {
-        const float *ofParts = args.rhs_second_scale + expert * Layout::kParts;
-        // Gates and ups alternate by 8 rows.
-        ofRows[0] = ofParts[Layout::kParts == 2 && Layout::kUpFirst];
-        ofRows[1] = ofParts[Layout::kParts == 2 && !Layout::kUpFirst];
-      }
+      secondScales<Config>(args, expert, ofRows);
     }
   }
   __device__ __forceinline__ void fetch(int) {}

@@ -20,15 +20,15 @@
 #include "moe/math/codes.cuh"
 #include "moe/math/slabs.cuh"
 #include "moe/quant/dequantize.cuh"
+#include "moe/quant/scales.cuh"
 
 namespace moe {
 
-/// The places of the numbers of a Config's weights in a stage.
-template <class Config> struct SlabStage {
+/// The numbers of a Config's weights along k.
+template <class Config> struct SlabNumbers {
   using Weight = typename Config::Weight;
   using Scale = typename Config::Scale;
   using Codes = Slabs<kBits<Weight>>;
-  static constexpr int kBlocks = Config::Schedule::kTileN / Codes::kRows;
   /// Elements of k that share a scale, groups of a weight row and of a stage,
   /// and stages of a group.
   static constexpr int kGroupK =
@@ -38,13 +38,30 @@ template <class Config> struct SlabStage {
       kGroupK < Codes::kColumns ? Codes::kColumns / kGroupK : 1;
   static_assert(Config::kScaleRows == 1, "each weight row has its scales");
   static_assert(Config::kN % Codes::kRows == 0 &&
-                    Config::kK % Codes::kColumns == 0 &&
-                    Config::Schedule::kTileN % Codes::kRows == 0 &&
-                    Config::Schedule::kTileK == Codes::kColumns,
+                    Config::kK % Codes::kColumns == 0,
                 "weights must be whole blocks of 64 rows by 64 columns");
   static_assert(kGroupK % 16 == 0 && (kGroupK % Codes::kColumns == 0 ||
                                       Codes::kColumns % kGroupK == 0),
                 "groups along k must be 16, 32 or multiples of 64");
+
+  /// The group of the first column of a stage.
+  static __device__ __forceinline__ int firstGroup(int k) {
+    if constexpr (Config::kScaleColumns == 0)
+      return 0;
+    else
+      return k * Codes::kColumns / kGroupK;
+  }
+};
+
+/// Their places in a stage of the ring.
+template <class Config> struct SlabStage : SlabNumbers<Config> {
+  using typename SlabNumbers<Config>::Codes;
+  using typename SlabNumbers<Config>::Scale;
+  using SlabNumbers<Config>::kStageGroups;
+  static constexpr int kBlocks = Config::Schedule::kTileN / Codes::kRows;
+  static_assert(Config::Schedule::kTileN % Codes::kRows == 0 &&
+                    Config::Schedule::kTileK == Codes::kColumns,
+                "a stage must be whole blocks of 64 rows by 64 columns");
 
   /// Bytes of a block's scales and zero points, and where those of block 0 lie
   /// in a stage.
@@ -55,14 +72,6 @@ template <class Config> struct SlabStage {
   /// Tokens behind them begin at a multiple of 1024.
   static constexpr int kBytes =
       ceilDiv(kZeros + kBlocks * kZeroBytes, 1024) * 1024;
-
-  /// The group of the first column of a stage.
-  static __device__ __forceinline__ int firstGroup(int k) {
-    if constexpr (Config::kScaleColumns == 0)
-      return 0;
-    else
-      return k * Codes::kColumns / kGroupK;
-  }
 };
 
 namespace detail {
@@ -111,7 +120,7 @@ template <class Config> struct SlabByFloats {
     for (int i = 0; i < 2; ++i)
       zero[i] = Config::kZeroPoint ? float(int(zeros[i])) : kZero<Weight>;
   }
-  static constexpr bool kHasLarge = false;
+  static constexpr bool kHasLarge = false, kByPairs = false;
   template <bool, int kWords>
   __device__ __forceinline__ unsigned element(const unsigned (&words)[kWords],
                                               int part) const {
@@ -129,7 +138,7 @@ template <class Config> struct SlabIntegers {
   using Input = typename Config::Input;
   static constexpr bool kIsBf16 = kSame<Input, bf16>;
   static constexpr unsigned kMagic = kIsBf16 ? 0x43004300u : 0x64006400u;
-  static constexpr bool kHasLarge = false;
+  static constexpr bool kHasLarge = false, kByPairs = true;
   unsigned scale[2], zero[2]; ///< twice the number
 
   __device__ __forceinline__ void prepare(const Input (&scales)[2],
@@ -165,7 +174,7 @@ __device__ __forceinline__ unsigned slabE2m1(unsigned word, int part) {
 template <class Config> struct SlabE2m1 {
   using Input = typename Config::Input;
   using Scale = typename Config::Scale;
-  static constexpr bool kHasLarge = true;
+  static constexpr bool kHasLarge = true, kByPairs = false;
   static constexpr float kPower = 0x1p126f;
   float scale[2];
   bool isLarge;
@@ -195,7 +204,7 @@ template <class Config> struct SlabE2m1 {
 /// e2m1 with powers of two to bf16. Where all scales of a warp are below 2,
 /// 2^126 times the scale is a bf16; else the two multiply one after the other.
 template <class Config> struct SlabPowers {
-  static constexpr bool kHasLarge = true;
+  static constexpr bool kHasLarge = true, kByPairs = true;
   unsigned scale[2]; ///< twice the number, or 2^126 times it
   bool isLarge;      ///< the number
 
@@ -242,8 +251,8 @@ template <class Config> constexpr auto slabConverterOf() {
 /// Converts a thread's weight rows of a tile. It stands in the place of the
 /// scales of sums.
 template <class Config> struct SlabScaling : NoScales {
-  using Stage = SlabStage<Config>;
-  using Codes = typename Stage::Codes;
+  using Numbers = SlabNumbers<Config>;
+  using Codes = typename Numbers::Codes;
   using Scale = typename Config::Scale;
   static constexpr int kStepWords = Codes::kStepWords;
   float second[2]; ///< of a row and of the one 8 behind it
@@ -251,18 +260,25 @@ template <class Config> struct SlabScaling : NoScales {
   __device__ __forceinline__ SlabScaling(const float (&ofRows)[2])
       : second{ofRows[0], ofRows[1]} {}
 
+  using Converter = decltype(detail::slabConverterOf<Config>());
+  /// Whether registers are left: two numbers at a time are multiplied, and
+  /// neither zero points nor the end of the weight rows take some.
+  static constexpr bool leavesRegisters() {
+    return Converter::kByPairs && !Config::kZeroPoint &&
+           Config::kN % Config::Schedule::kTileN == 0;
+  }
+
   /// One slab of a stage.
   struct Slab {
-    using Converter = decltype(detail::slabConverterOf<Config>());
     unsigned words[4 * kStepWords];
-    Converter converters[Stage::kStageGroups];
+    Converter converters[Numbers::kStageGroups];
     bool isLarge; ///< some scale of the warp is
 
     __device__ __forceinline__ void findLarge() {
       if constexpr (Converter::kHasLarge) {
         bool any = false;
 #pragma unroll
-        for (int group = 0; group < Stage::kStageGroups; ++group)
+        for (int group = 0; group < Numbers::kStageGroups; ++group)
           any |= converters[group].isLarge;
         isLarge = __any_sync(0xffffffffu, any);
       }
@@ -288,7 +304,7 @@ template <class Config> struct SlabScaling : NoScales {
 #pragma unroll
       for (int part = 0; part < 4; ++part)
         to[part] =
-            converters[step * Stage::kStageGroups / 4].template element<kLarge>(
+            converters[step * Numbers::kStageGroups / 4].template element<kLarge>(
                 own, part);
     }
   };
@@ -296,9 +312,23 @@ template <class Config> struct SlabScaling : NoScales {
   /// The slab of a warp in a block of a stage. stage: its shared address.
   __device__ __forceinline__ Slab load(unsigned stage, int block, int warp,
                                        int lane) const {
+    using Stage = SlabStage<Config>;
+    return read<64>(
+        stage + unsigned(block * Codes::kBlockBytes + warp * Codes::kSlabBytes),
+        stage + unsigned(Stage::kScales + block * Stage::kScaleBytes +
+                         warp * 16 * int(sizeof(Scale))),
+        stage +
+            unsigned(Stage::kZeros + block * Stage::kZeroBytes + warp * 16),
+        lane);
+  }
+
+  /// A slab whose codes, scales and zero points begin at these shared
+  /// addresses. kRows: numbers from a group to the next one.
+  template <int kRows>
+  __device__ __forceinline__ Slab read(unsigned codes, unsigned scales,
+                                       unsigned zeros, int lane) const {
     Slab slab;
-    unsigned codes = stage + unsigned(block * Codes::kBlockBytes +
-                                      warp * Codes::kSlabBytes + lane * 16);
+    codes += unsigned(lane) * 16;
 #pragma unroll
     for (int v = 0; v < Codes::kVectors; ++v) {
       unsigned vector[4];
@@ -307,19 +337,16 @@ template <class Config> struct SlabScaling : NoScales {
       for (int i = 0; i < 4; ++i)
         slab.words[v * 4 + i] = vector[i];
     }
-    int pair = warp * 16 + lane / 4 * 2;
-    unsigned scales = stage +
-                      unsigned(Stage::kScales + block * Stage::kScaleBytes) +
-                      unsigned(pair * int(sizeof(Scale)));
-    unsigned zeros =
-        stage + unsigned(Stage::kZeros + block * Stage::kZeroBytes + pair);
+    int pair = lane / 4 * 2;
+    scales += unsigned(pair * int(sizeof(Scale)));
+    zeros += unsigned(pair);
 #pragma unroll
-    for (int group = 0; group < Stage::kStageGroups; ++group) {
+    for (int group = 0; group < Numbers::kStageGroups; ++group) {
       Scale of[2];
-      loadPair(scales + unsigned(group * 64 * int(sizeof(Scale))), of);
+      loadPair(scales + unsigned(group * kRows * int(sizeof(Scale))), of);
       unsigned zero[2] = {};
       if constexpr (Config::kZeroPoint) {
-        unsigned both = ptx::loadSharedHalf(zeros + unsigned(group * 64));
+        unsigned both = ptx::loadSharedHalf(zeros + unsigned(group * kRows));
         zero[0] = both & 0xffu, zero[1] = both >> 8;
       }
       slab.converters[group].prepare(of, zero, second);

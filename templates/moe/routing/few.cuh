@@ -1,4 +1,4 @@
-//===- few.cuh - at most 32 pairs, routed by every CTA ----------*- C++ -*-===//
+//===- few.cuh - at most 64 pairs, routed by every CTA ----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -25,20 +25,29 @@
 
 namespace moe::routing {
 
-inline constexpr int kFewPairs = 32;
+/// Most pairs of a CTA.
+inline constexpr int kFewPairs = 64;
 /// Rows of a tile: the weights of its expert are read once for all of them.
 inline constexpr int kFewTileRows = 4;
 
-/// Sorted rows of the pairs of one CTA's tokens.
-struct FewPairs {
-  int expert[kFewPairs];   ///< of a pair, of the layer, or -1
-  float weight[kFewPairs]; ///< of a pair
-  int rowToken[kFewPairs];
-  int rowPair[kFewPairs];
-  float rowWeight[kFewPairs];
-  int4 tiles[kFewPairs]; ///< {expert, first row, end row, 0}
+/// Sorted rows of the pairs of one CTA's tokens. kPairs: most of them.
+template <int kPairs> struct FewPairs {
+  static_assert(kPairs >= 1 && kPairs <= kFewPairs);
+  static constexpr int kWords = ceilDiv(kPairs, 32);
+  int expert[kPairs];   ///< of a pair, of the layer, or -1
+  float weight[kPairs]; ///< of a pair
+  int rowToken[kPairs];
+  int rowPair[kPairs];
+  float rowWeight[kPairs];
+  int4 rowTile[kPairs]; ///< the tile that begins at a row
+  int4 tiles[kPairs];   ///< {expert, first row, end row, 0}
+  unsigned firsts[kWords]; ///< bits of the rows at which tiles begin
   int tileCount, rows;
 };
+
+/// Those of a Config's kernel.
+template <class Config>
+using FewPairsOf = FewPairs<Config::kTokens * kPairsOf<Config>>;
 
 /// Tokens that take part.
 template <bool kFresh, class Args>
@@ -58,10 +67,12 @@ __device__ __forceinline__ int validTokens(const Args &args) {
 /// predecessor has not ended; what is read here is older than it.
 template <class Config, bool kFresh, class Show>
 __device__ __forceinline__ void routeFew(const typename Config::Args &args,
-                                         int valid, FewPairs &shared,
+                                         int valid, FewPairsOf<Config> &shared,
                                          Show show) {
   constexpr int kTopK = Config::kTopK, kPairs = kPairsOf<Config>;
   int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+  if (threadIdx.x < FewPairsOf<Config>::kWords)
+    shared.firsts[threadIdx.x] = 0;
 #pragma unroll 1
   for (int token = warp; token < args.tokens; token += Config::kThreads / 32) {
     int expert = -1, shown = -1, pair = token * kPairs + lane;
@@ -89,46 +100,67 @@ __device__ __forceinline__ void routeFew(const typename Config::Args &args,
 }
 
 /// Sorts the pairs by local expert, then by index, and lists the tiles. Called
-/// by one warp; the caller synchronizes before and after.
+/// by all threads, behind a barrier; ends with one.
 template <class Config>
-__device__ __forceinline__ void arrangeFew(int tokens, FewPairs &shared) {
+__device__ __forceinline__ void arrangeFew(int tokens,
+                                           FewPairsOf<Config> &shared) {
   constexpr unsigned kAll = 0xffffffffu;
-  int lane = int(threadIdx.x) % 32, pairs = tokens * kPairsOf<Config>;
-  int local = -1;
-  if (lane < pairs) {
-    local = shared.expert[lane] - Config::kLocalBegin;
-    if (shared.expert[lane] < 0 || local < 0 || local >= Config::kLocalExperts)
-      local = -1;
+  constexpr int kWords = FewPairsOf<Config>::kWords;
+  constexpr int kWarps = Config::kThreads / 32;
+  int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+  int pairs = tokens * kPairsOf<Config>;
+  auto localOf = [&](int pair) {
+    int expert = pair < pairs ? shared.expert[pair] : -1;
+    int local = expert - Config::kLocalBegin;
+    return expert < 0 || local < 0 || local >= Config::kLocalExperts ? -1
+                                                                     : local;
+  };
+  int local[kWords], rows = 0;
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) {
+    local[i] = localOf(i * 32 + lane);
+    rows += __popc(__ballot_sync(kAll, local[i] >= 0));
   }
-  int row = 0, rank = 0, own = 0;
-#pragma unroll 4
-  for (int other = 0; other < pairs; ++other) {
-    int its = __shfl_sync(kAll, local, other);
-    bool same = its == local, earlier = same && other < lane;
-    row += (its >= 0 && its < local) || earlier;
-    rank += earlier;
-    own += same;
+  // A warp finds the place of a pair by counting those before it.
+  for (int pair = warp; pair < pairs; pair += kWarps) {
+    int own = localOf(pair);
+    int smaller = 0, rank = 0, same = 0;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      smaller += __popc(__ballot_sync(kAll, local[i] >= 0 && local[i] < own));
+      unsigned equal = __ballot_sync(kAll, local[i] == own);
+      same += __popc(equal);
+      rank += __popc(__ballot_sync(kAll, local[i] == own &&
+                                             i * 32 + lane < pair));
+    }
+    if (own < 0 || lane != 0)
+      continue;
+    int row = smaller + rank;
+    shared.rowToken[row] = pair / kPairsOf<Config>;
+    shared.rowPair[row] = pair;
+    shared.rowWeight[row] = shared.weight[pair];
+    if (rank % kFewTileRows == 0) {
+      shared.rowTile[row] =
+          make_int4(own, row, min(row + kFewTileRows, smaller + same), 0);
+      atomicOr(&shared.firsts[row / 32], 1u << row % 32);
+    }
   }
-  bool isFirst = local >= 0 && rank % kFewTileRows == 0;
-  int firstRow = isFirst ? row : kFewPairs;
-  int tile = 0;
-#pragma unroll 4
-  for (int other = 0; other < pairs; ++other)
-    tile += __shfl_sync(kAll, firstRow, other) < row;
-  if (isFirst)
-    shared.tiles[tile] =
-        make_int4(local, row, min(row + kFewTileRows, row - rank + own), 0);
-  if (local >= 0) {
-    shared.rowToken[row] = lane / kPairsOf<Config>;
-    shared.rowPair[row] = lane;
-    shared.rowWeight[row] = shared.weight[lane];
+  __syncthreads();
+  int before = 0; // tiles of words before
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) {
+    unsigned firsts = shared.firsts[i];
+    int row = i * 32 + int(threadIdx.x);
+    if (threadIdx.x < 32 && firsts >> threadIdx.x & 1)
+      shared.tiles[before + __popc(firsts & ((1u << threadIdx.x) - 1))] =
+          shared.rowTile[row];
+    before += __popc(firsts);
   }
-  int tiles = __popc(__ballot_sync(kAll, isFirst));
-  int rows = __popc(__ballot_sync(kAll, local >= 0));
-  if (lane == 0) {
-    shared.tileCount = tiles;
+  if (threadIdx.x == 0) {
+    shared.tileCount = before;
     shared.rows = rows;
   }
+  __syncthreads();
 }
 
 } // namespace moe::routing

@@ -38,8 +38,7 @@ template <class Config> constexpr bool checkFewConfig() {
   MOE_REQUIRE_TYPE(Config, Result, "element type of the result");
   MOE_REQUIRE_TYPE(Config, Quant, "quantization policy");
   MOE_REQUIRE_TYPE(Config, Activation, "activation policy");
-  MOE_REQUIRE_TYPE(Config, Schedule,
-                   "stages of the ring and outputs of a lane");
+  MOE_REQUIRE_TYPE(Config, Schedule, "stages of the ring");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of the layer");
   MOE_REQUIRE_VALUE(Config, kLocalBegin, "first expert of this rank");
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
@@ -52,11 +51,10 @@ template <class Config> constexpr bool checkFewConfig() {
   MOE_REQUIRE_VALUE(Config, kScales, "static scales");
   using Schedule = typename Config::Schedule;
   MOE_REQUIRE_VALUE(Schedule, kStages, "stages of the ring");
-  MOE_REQUIRE_VALUE(Schedule, kOutputs, "results of a lane");
-  static_assert(Config::kTokens >= 1 && Config::kTokens <= 4 &&
+  static_assert(Config::kTokens >= 1 && Config::kTokens <= 8 &&
                     Config::kTokens * routing::kPairsOf<Config> <=
                         routing::kFewPairs,
-                "kTokens must be 1 to 4 and its pairs at most 32");
+                "kTokens must be 1 to 8 and its pairs at most 64");
   static_assert(checkScorePolicy<typename Config::Score>());
   static_assert(checkSelectPolicy<typename Config::Select>());
   static_assert(checkNormalizePolicy<typename Config::Normalize>());
@@ -87,6 +85,7 @@ template <class Config> struct Gemv {
   using Weight = typename Config::Weight;
   using Layout = ScaleLayout<Config>;
   using Schedule = typename Config::Schedule;
+  MOE_REQUIRE_VALUE(Schedule, kOutputs, "results of a lane");
   static constexpr int kTileRows = routing::kFewTileRows;
   static constexpr int kWarps = Config::kThreads / 32;
   static constexpr int kStages = Schedule::kStages;

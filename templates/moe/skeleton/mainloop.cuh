@@ -119,13 +119,13 @@ struct Promote {
 /// A stage is given back when the multiplies of the next one have begun.
 struct FromRegisters {
   /// The steps of a stage. release(): gives the stage before it back.
-  template <class Worker, class Slabs, class Release>
+  template <bool kLeavesRegisters, class Worker, class Slabs, class Release>
   static __device__ __forceinline__ void
   multiply(Worker &worker, const Slabs &slabs, unsigned columns,
            Release release) {
     constexpr int kAtoms = Worker::kSize / Worker::kAtomSize;
     // Multiplies of a group: each takes four registers more.
-    constexpr int kBatch = Worker::kSize <= 16 ? 2 : 1;
+    constexpr int kBatch = kLeavesRegisters || Worker::kSize <= 16 ? 2 : 1;
     unsigned registers[2][kBatch][4];
 #pragma unroll
     for (int first = 0; first < 4 * kAtoms; first += kBatch) {
@@ -165,7 +165,8 @@ struct FromRegisters {
         if (k > steps.first)
           operands.giveBack(last);
       };
-      multiply(worker, slabs, operands.columns(k, ring.stage), release);
+      multiply<Scales::leavesRegisters()>(worker, slabs,
+                                 operands.columns(k, ring.stage), release);
       last = ring.stage;
       ring.advance();
     }
