@@ -206,6 +206,7 @@ def Moe_GemvScheduleAttr : Moe_NamedScheduleDef<"Gemv", "gemv"> {
   let extraClassDeclaration = common # [{
     ::llvm::StringRef getEngine() const { return "gemv"; }
     int64_t getThreads() const { return getFields().threads; }
+    int64_t getCtasPerSm() const { return getFields().ctasPerSm; }
     int64_t getStages() const { return getFields().stages; }
     int64_t getBlockTokens() const { return getFields().blockTokens; }
     bool getPersistent() const { return true; }

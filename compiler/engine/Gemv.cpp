@@ -36,19 +36,22 @@ static constexpr GemvSchedule kGemvSchedules[] = {
 
 /// Of codes in the order of fragments.
 static constexpr GemvSchedule kSlabSchedules[] = {
-    {.warps = 16, .stages = 6},
-    {.warps = 16, .stages = 4},
-    {.warps = 16, .stages = 3},
+    {.warps = 8, .stages = 4, .ctasPerSm = 2},
+    {.warps = 8, .stages = 3, .ctasPerSm = 2},
+    {.warps = 8, .stages = 3},
 };
 
-/// A slot of each warp and stage has the codes of 16 rows by 64 columns, their
-/// numbers and rows of lhs. Sums of two items lie behind the slots.
+/// A slot of each warp and stage has the codes of two slabs of 16 rows by 64
+/// columns, their numbers and rows of lhs. Sums of two items lie behind the
+/// slots.
 static int64_t slabBytes(const GemvProblem &problem,
                          const GemvSchedule &schedule) {
-  constexpr int64_t kRows = 16, kColumns = 64, kLhsRow = 144;
-  const int64_t groups = problem.groupK > 0 && problem.groupK < kColumns
-                             ? kColumns / problem.groupK
-                             : 1;
+  constexpr int64_t kRows = 16, kColumns = 128, kLhsRow = 2 * kColumns + 16;
+  const bool isShared =
+      problem.groupK == 0 || problem.groupK >= problem.k ||
+      problem.groupK % kColumns == 0;
+  const int64_t groups =
+      isShared ? 1 : kColumns / std::min<int64_t>(problem.groupK, 64);
   const int64_t tileRows = std::min(problem.tokens, kFewTileRows);
   const int64_t slot = kRows * kColumns * problem.codeBits / 8 +
                        groups * kRows * problem.numberBytes +
@@ -78,9 +81,11 @@ std::optional<GemvSchedule> compiler::gemvSchedule(const GemvProblem &problem,
        isSlabs ? std::span<const GemvSchedule>(kSlabSchedules)
                : std::span<const GemvSchedule>(kGemvSchedules)) {
     schedule.stages *= problem.parts == 1 && !isSlabs ? 2 : 1;
-    if (sharedBytes(problem, schedule) + staticBytes(problem) <=
-            hardware.sharedPerBlock &&
-        schedule.threads() <= hardware.threadsPerSm)
+    const int64_t bytes =
+        sharedBytes(problem, schedule) + staticBytes(problem);
+    if (bytes <= hardware.sharedPerBlock &&
+        schedule.ctasPerSm * (bytes + 1024) <= hardware.sharedPerSm &&
+        schedule.ctasPerSm * schedule.threads() <= hardware.threadsPerSm)
       return schedule;
   }
   return std::nullopt;

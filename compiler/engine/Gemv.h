@@ -62,7 +62,7 @@ struct GemvProblem {
 };
 
 struct GemvSchedule {
-  int64_t warps = 0, stages = 0;
+  int64_t warps = 0, stages = 0, ctasPerSm = 1;
   Measured measured = {};
   int64_t threads() const { return 32 * warps; }
 };

@@ -359,7 +359,8 @@ static void decideBlocks(moe::ProgramOp program, moe::VariantOp variant,
 }
 
 /// Partial sums leave the chip when they are larger than L2: then half the
-/// bytes are worth one rounding.
+/// bytes are worth one rounding. f16 does not hold all rows whose weighted sum
+/// it holds.
 static void decidePartials(moe::ProgramOp program, moe::VariantOp variant) {
   const catalog::Gpu *gpu = program.getTarget().getGpuRow();
   if (!gpu || variant.getEngine())
@@ -370,7 +371,7 @@ static void decidePartials(moe::ProgramOp program, moe::VariantOp variant) {
     const double bytes = 4.0 * double(variant.getMaxTokens()) *
                          double(combine.getPairs()) *
                          double(combine.getWidth());
-    if (output.isF32() ||
+    if (output.isF32() || (output.isF16() && !variant.getMultiprocessors()) ||
         (bytes <= gpu->l2 * 1024 * 1024 && !variant.getMultiprocessors()))
       continue;
     Value partials = combine.getPartials();

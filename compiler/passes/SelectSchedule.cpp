@@ -349,7 +349,8 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
              << "no schedule of engine 'gemv' fits the shared memory of "
              << hardware.arch << " with " << tokens << " tokens";
     return attribute<moe::GemvScheduleAttr>(
-        {chosen->stages, tokens, chosen->threads(), isProgrammatic(program)});
+        {chosen->stages, tokens, chosen->threads(), chosen->ctasPerSm,
+         isProgrammatic(program)});
   }
 
   template <typename Attr>

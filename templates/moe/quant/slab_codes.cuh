@@ -293,7 +293,6 @@ template <class Config> struct SlabScaling : NoScales {
           convertAs<true>(step, to);
     }
 
-  private:
     template <bool kLarge>
     __device__ __forceinline__ void convertAs(int step,
                                               unsigned (&to)[4]) const {

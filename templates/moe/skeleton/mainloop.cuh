@@ -162,6 +162,8 @@ struct FromRegisters {
         slabs[atom] = scales.load(operands.weights(ring.stage),
                                   operands.block + atom, warp, lane);
       auto release = [&] {
+        // All lanes have read the stage, of which one tells.
+        __syncwarp();
         if (k > steps.first)
           operands.giveBack(last);
       };
@@ -172,6 +174,7 @@ struct FromRegisters {
     }
     ptx::waitForMultiplies<0>();
     worker.finish();
+    __syncwarp();
     operands.giveBack(last);
   }
 };

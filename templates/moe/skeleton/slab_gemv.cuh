@@ -6,14 +6,14 @@
 //===----------------------------------------------------------------------===//
 //
 // The main loop of few tokens for weights in the order of fragments
-// (math/slabs.cuh). A warp converts slabs of 16 weight rows by 64 of k into
-// registers and multiplies them by up to 4 rows of lhs by mma.sync. Codes, their
-// scales and the rows of lhs pass through a ring in shared memory whose slots
-// belong to one warp: kStages - 1 steps of a warp are on their way all the time,
-// also from one item to the next.
+// (math/slabs.cuh). A step of a warp is two slabs of 16 weight rows by 64 of k:
+// it converts them into registers and multiplies them by up to 4 rows of lhs by
+// mma.sync. Codes, their scales and the rows of lhs pass through a ring in
+// shared memory whose slots belong to one warp: kStages - 1 steps of a warp are
+// on their way all the time, also from one item to the next.
 //
-// An item is 16 weight rows and all that the CTA adds up for them: the slabs of
-// one tile of lhs rows, or of several tiles. The warps of a CTA share the slabs
+// An item is 16 weight rows and all that the CTA adds up for them: the steps of
+// one tile of lhs rows, or of several tiles. The warps of a CTA share the steps
 // of an item; one of them adds up what they found.
 //
 //===----------------------------------------------------------------------===//
@@ -44,19 +44,30 @@ template <class Config, int kColumns> struct SlabGemv {
       minimum(Config::kTokens, routing::kFewTileRows);
   static constexpr int kWarps = Config::kThreads / 32;
   static constexpr int kStages = Config::Schedule::kStages;
-  /// Items of a tile, and slabs of an item and a tile.
+  /// Items of a tile, slabs of a step, slabs and steps of an item and a tile.
   static constexpr int kUnits = Config::kN / kRows;
-  static constexpr int kSteps = Config::kK / Codes::kColumns;
+  static constexpr int kOfStep = 2;
+  static constexpr int kSlabs = Config::kK / Codes::kColumns;
+  static constexpr int kSteps = ceilDiv(kSlabs, kOfStep);
+  /// Whether the last step of a tile has one slab.
+  static constexpr bool kOdd = kSlabs % kOfStep != 0;
 
-  /// A slot: the codes of a slab, its scales and zero points, and 64 columns of
-  /// the rows of lhs, which lie so that ldmatrix meets no bank twice.
+  /// Groups of a step. The slabs of a step may share one.
+  static constexpr bool kShares =
+      Numbers::kGroups == 1 ||
+      Numbers::kGroupK % (kOfStep * Codes::kColumns) == 0;
+  static constexpr int kGroups =
+      Numbers::kStageGroups * (kShares ? 1 : kOfStep);
+
+  /// A slot: the codes of a step, their scales and zero points, and the columns
+  /// of the rows of lhs, which lie so that ldmatrix meets no bank twice.
   static constexpr int kScaleBytes =
       kRows * int(sizeof(typename Config::Scale)); ///< of a group
   static constexpr int kZeroBytes = Config::kZeroPoint ? kRows : 0;
-  static constexpr int kScales = Codes::kSlabBytes;
-  static constexpr int kZeros = kScales + Numbers::kStageGroups * kScaleBytes;
-  static constexpr int kLhs = kZeros + Numbers::kStageGroups * kZeroBytes;
-  static constexpr int kLhsRowBytes = Codes::kColumns * 2 + 16;
+  static constexpr int kScales = kOfStep * Codes::kSlabBytes;
+  static constexpr int kZeros = kScales + kGroups * kScaleBytes;
+  static constexpr int kLhs = kZeros + kGroups * kZeroBytes;
+  static constexpr int kLhsRowBytes = kOfStep * Codes::kColumns * 2 + 16;
   static constexpr int kSlotBytes = kLhs + kTileRows * kLhsRowBytes;
   static constexpr int kRingBytes = kWarps * kStages * kSlotBytes;
 
@@ -78,7 +89,7 @@ struct SlabTile {
 
 /// One warp of a CTA. Items: what the CTA has,
 ///   count            items
-///   steps(item)      slabs of an item, kSteps of each of its tiles
+///   steps(item)      steps of an item, kSteps of each of its tiles
 ///   tile(item, t)    its t-th tile, a SlabTile
 ///   lhsAt(row)       where the row of lhs begins that a row has, in elements
 ///   second(tile, s)  the second scales of a tile's two rows of a thread
@@ -104,18 +115,18 @@ template <class Config, int kColumns, class Items> struct SlabStream {
            unsigned(warp * G::kStages * G::kSlotBytes);
   }
 
-  /// The slabs of an item that are this warp's: from which on, or up to which.
+  /// The steps of an item that are this warp's: from which on, or up to which.
   __device__ __forceinline__ int share(int item, int bound) const {
     int turn = (warp + item) % G::kWarps + bound;
     return int(unsigned(items.steps(item) * turn) / unsigned(G::kWarps));
   }
 
-  /// The slabs of the warp, one after the other, and where they lie.
+  /// The steps of the warp, one after the other, and where they lie.
   struct Walk {
     int item = -1, step = 0, end = 0; ///< step: counted over an item's tiles
     int k = 0;
-    const char *codes, *numbers, *lhs; ///< of this lane
-    bool brings = false;               ///< whether this lane has a row of lhs
+    const char *codes, *numbers; ///< of this lane
+    const char *lhs[2];          ///< null: a row that the tile lacks
   };
   __device__ __forceinline__ void next(Walk &walk) const {
     if (++walk.step >= walk.end) {
@@ -138,55 +149,76 @@ template <class Config, int kColumns, class Items> struct SlabStream {
         (long long)tile.expert * (Config::kN / Codes::kRows) + tile.unit / 4;
     const int slab = tile.unit % 4;
     walk.codes = reinterpret_cast<const char *>(args.rhs) +
-                 block * G::kSteps * Codes::kBlockBytes +
+                 block * G::kSlabs * Codes::kBlockBytes +
                  slab * Codes::kSlabBytes + lane * 16;
-    // A lane has 16 bytes of the scales or of the zero points of a step.
-    constexpr int kPieces = G::kScaleBytes / 16;
-    constexpr int kOfScales = Numbers::kStageGroups * kPieces;
+    // A lane has 16 bytes of the scales or of the zero points of a group.
     const long long first =
         block * Numbers::kGroups * Codes::kRows + slab * G::kRows;
-    walk.numbers =
-        reinterpret_cast<const char *>(args.rhs_scale) +
-        (first + lane / kPieces * Codes::kRows) *
-            int(sizeof(typename Config::Scale)) +
-        lane % kPieces * 16;
+    walk.numbers = reinterpret_cast<const char *>(args.rhs_scale) +
+                   first * int(sizeof(typename Config::Scale)) +
+                   lane % kPieces * 16;
     if constexpr (Config::kZeroPoint)
       if (lane >= kOfScales)
-        walk.numbers = reinterpret_cast<const char *>(args.rhs_zero_point) +
-                       first + (lane - kOfScales) * Codes::kRows;
-    walk.brings = lane / 8 < tile.rows;
-    if (walk.brings)
-      walk.lhs = reinterpret_cast<const char *>(
-                     args.lhs + items.lhsAt(tile.firstRow + lane / 8)) +
-                 lane % 8 * 16;
+        walk.numbers =
+            reinterpret_cast<const char *>(args.rhs_zero_point) + first;
+    // 16 lanes share a row of lhs.
+    walk.lhs[0] = walk.lhs[1] = nullptr;
+#pragma unroll
+    for (int i = 0; i < kLhsTurns; ++i)
+      if (i * 2 + lane / 16 < tile.rows)
+        walk.lhs[i] =
+            reinterpret_cast<const char *>(
+                args.lhs + items.lhsAt(tile.firstRow + i * 2 + lane / 16)) +
+            lane % 16 * 16;
   }
+
+  /// Lanes of a group's scales, and lanes of all scales and of zero points.
+  static constexpr int kPieces = G::kScaleBytes / 16;
+  static constexpr int kOfScales = G::kGroups * kPieces;
+  static constexpr int kOfZeros = G::kGroups * G::kZeroBytes / 16;
+  static constexpr int kLhsTurns = ceilDiv(G::kTileRows, 2);
+  static_assert(kOfScales + kOfZeros <= 32);
 
   /// Begins to copy the weights of a step, and their scales.
   __device__ __forceinline__ void copyWeights(const Walk &walk,
                                               unsigned slot) const {
+    constexpr int kVectors = Codes::kVectors;
+    bool both = !G::kOdd || walk.k < G::kSteps - 1;
 #pragma unroll
-    for (int v = 0; v < Codes::kVectors; ++v)
-      ptx::copy16<Config::kCpAsync>(
-          slot + unsigned(v * 512 + lane * 16), walk.codes,
-          unsigned(walk.k * (Codes::kBlockBytes / 16) + v * 32), true);
-    constexpr int kOfScales = Numbers::kStageGroups * G::kScaleBytes / 16;
-    constexpr int kOfZeros = Numbers::kStageGroups * G::kZeroBytes / 16;
-    if (lane < kOfScales + kOfZeros) {
-      int bytes = Codes::kRows * int(sizeof(typename Config::Scale));
-      if (Config::kZeroPoint && lane >= kOfScales)
-        bytes = Codes::kRows;
-      ptx::copy16<Config::kCpAsync>(
-          slot + unsigned(G::kScales + lane * 16), walk.numbers,
-          unsigned(Numbers::firstGroup(walk.k) * (bytes / 16)), true);
+    for (int v = 0; v < G::kOfStep * kVectors; ++v)
+      if (v < kVectors || both)
+        ptx::copy16<Config::kCpAsync>(
+            slot + unsigned(v * 512 + lane * 16), walk.codes,
+            unsigned((walk.k * G::kOfStep + v / kVectors) *
+                         (Codes::kBlockBytes / 16) +
+                     v % kVectors * 32),
+            true);
+    bool isZero = Config::kZeroPoint && lane >= kOfScales;
+    int group = isZero ? lane - kOfScales : lane / kPieces;
+    int ofStep = group / Numbers::kStageGroups;
+    if (lane < kOfScales + kOfZeros && (ofStep == 0 || both)) {
+      int bytes =
+          isZero ? Codes::kRows
+                 : Codes::kRows * int(sizeof(typename Config::Scale));
+      int at = Numbers::firstGroup(walk.k * G::kOfStep + ofStep) +
+               group % Numbers::kStageGroups;
+      ptx::copy16<Config::kCpAsync>(slot +
+                                        unsigned(G::kScales + lane * 16),
+                                    walk.numbers, unsigned(at * (bytes / 16)),
+                                    true);
     }
   }
-  /// Begins to copy the rows of lhs of a step.
+  /// Begins to copy the rows of lhs of a step. A last slab may be missing.
   __device__ __forceinline__ void copyLhs(const Walk &walk,
                                           unsigned slot) const {
-    if (walk.brings)
-      ptx::copy16<Config::kCpAsync>(
-          slot + unsigned(G::kLhs + lane / 8 * G::kLhsRowBytes + lane % 8 * 16),
-          walk.lhs, unsigned(walk.k * 8), true);
+    bool inside = !G::kOdd || walk.k < G::kSteps - 1 || lane % 16 < 8;
+#pragma unroll
+    for (int i = 0; i < kLhsTurns; ++i)
+      if (walk.lhs[i] && inside)
+        ptx::copy16<Config::kCpAsync>(
+            slot + unsigned(G::kLhs + (i * 2 + lane / 16) * G::kLhsRowBytes +
+                            lane % 16 * 16),
+            walk.lhs[i], unsigned(walk.k * 8 * G::kOfStep), true);
   }
 
   static __device__ __forceinline__ void advance(unsigned &slot) {
@@ -195,32 +227,50 @@ template <class Config, int kColumns, class Items> struct SlabStream {
       slot = 0;
   }
 
-  /// Adds the product of the slab in a slot to the sums of a thread, rows g and
-  /// g + 8 by columns 2 t and 2 t + 1.
+  /// Adds the products of the slabs in a slot to the sums of a thread, rows g
+  /// and g + 8 by columns 2 t and 2 t + 1.
   __device__ __forceinline__ void multiply(const SlabScaling<Config> &scaling,
-                                           unsigned slot,
+                                           unsigned slot, bool both,
                                            float (&of)[2][4]) const {
-    auto slab = scaling.template read<G::kRows>(
-        slot, slot + unsigned(G::kScales), slot + unsigned(G::kZeros), lane);
     // Rows that the tile lacks are read as others: nobody looks at their sums.
     unsigned rows =
         slot + unsigned(G::kLhs +
                         minimum(lane % 8, G::kTileRows - 1) * G::kLhsRowBytes +
                         lane / 8 * 16);
 #pragma unroll
+    for (int ofStep = 0; ofStep < G::kOfStep; ++ofStep) {
+      if (ofStep > 0 && !both)
+        break;
+      int group = G::kShares ? 0 : ofStep * Numbers::kStageGroups;
+      auto slab = scaling.template read<G::kRows>(
+          slot + unsigned(ofStep * Codes::kSlabBytes),
+          slot + unsigned(G::kScales + group * G::kScaleBytes),
+          slot + unsigned(G::kZeros + group * G::kZeroBytes), lane);
+      const unsigned columns = rows + unsigned(ofStep * 128);
+      if constexpr (SlabScaling<Config>::Converter::kHasLarge)
+        if (slab.isLarge) [[unlikely]] {
+          multiplySlab<true>(slab, columns, of);
+          continue;
+        }
+      multiplySlab<false>(slab, columns, of);
+    }
+  }
+  /// columns: the shared address of this lane's row of a matrix of lhs.
+  template <bool kLarge, class Slab>
+  static __device__ __forceinline__ void
+  multiplySlab(const Slab &slab, unsigned columns, float (&of)[2][4]) {
+#pragma unroll
     for (int half = 0; half < 2; ++half) {
-      unsigned columns[4];
-      ptx::loadMatrices(columns, rows + unsigned(half * 64));
+      unsigned lhs[4];
+      ptx::loadMatrices(lhs, columns + unsigned(half * 64));
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         unsigned weights[4];
-        slab.convert(half * 2 + i, weights);
+        slab.template convertAs<kLarge>(half * 2 + i, weights);
         if constexpr (kSame<Input, bf16>)
-          ptx::multiplyBfloat(of[i], weights, columns[2 * i],
-                              columns[2 * i + 1]);
+          ptx::multiplyBfloat(of[i], weights, lhs[2 * i], lhs[2 * i + 1]);
         else
-          ptx::multiplyHalf(of[i], weights, columns[2 * i],
-                            columns[2 * i + 1]);
+          ptx::multiplyHalf(of[i], weights, lhs[2 * i], lhs[2 * i + 1]);
       }
     }
   }
@@ -293,7 +343,8 @@ template <class Config, int kColumns, class Items> struct SlabStream {
           // written next any more.
           __syncwarp();
           copy(true);
-          multiply(scaling, ring + readSlot, of);
+          multiply(scaling, ring + readSlot,
+                   !G::kOdd || step % G::kSteps < G::kSteps - 1, of);
           advance(readSlot);
         }
 #pragma unroll
