@@ -75,7 +75,8 @@ def is_dequantized(scheme):
 
 
 def reads_fragments(rows, engine):
-    return any(row["name"] == engine and row["order"] == "fragment" for row in rows["engines"])
+    """Whether the engine reads weights in fragments alone."""
+    return any(row["name"] == engine and row["orders"] == ["fragment"] for row in rows["engines"])
 
 
 def takes(rows, engine, activation):
@@ -260,7 +261,7 @@ def ways(rows, scheme, formats=("standard",)):
             if engine["name"] not in [*backend["engines"], backend["few_tokens"]] or multiplied(scheme) not in engine["elements"]:
                 continue
             is_native = scheme["w1"] == multiplied(scheme)
-            if engine["order"] != "rows" and (is_native or is_emulated(scheme)):
+            if "rows" not in engine["orders"] and (is_native or is_emulated(scheme)):
                 continue  # it reads converted weights alone, and activations as they are
             if is_native or scheme["w1"] in engine["weights"]:
                 yield backend["name"], engine["name"]
