@@ -259,7 +259,8 @@ void Emitter::emitMatmul() {
   engine.addConfig(
       {cppType(matmul.getLhs()), matmul.getFast(), byGroup,
        catalog::choosesNative(&engine.row, elementTypeOf(matmul.getLhs()),
-                              program.getTarget().getArchRow().features)},
+                              program.getTarget().getArchRow().features),
+       matmul.readsFragments()},
       scheduleOf(schedule), config);
   if (plan.getCursor())
     config.number("kCursor", plan.getCursor());

@@ -57,6 +57,11 @@ std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
   if (problem.codeBits > 0 && engine->row.weights.empty())
     return fmt::format("engine '{}' does not convert weights of {} bits",
                        s.engine, problem.codeBits);
+  if (problem.codeBits > 0 &&
+      !catalog::hasWord(engine->row.orders,
+                        problem.inFragments ? "fragment" : "rows"))
+    return fmt::format("engine '{}' does not read weights in {}", s.engine,
+                       problem.inFragments ? "fragments" : "rows");
   if (s.tileM != problem.tileRows)
     return fmt::format("tile m {} differs from the variant's tile rows {}",
                        s.tileM, problem.tileRows);

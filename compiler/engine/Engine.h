@@ -74,6 +74,7 @@ struct MmaOperands {
   bool addsFast = false; ///< the layer allows sums without totals
   bool byGroup = false;  ///< integers are summed by the groups of their scales
   bool native = false;   ///< see catalog::choosesNative
+  bool inFragments = false; ///< weights are, see MatmulProblem
 };
 
 struct EngineCost {

@@ -31,18 +31,30 @@ inline constexpr int64_t kFewTileRows = 4;
 /// row of x.
 struct FewTokensRule {
   int64_t elementBytes, tokens;
-  bool converts = false; ///< codes become such operands
+  /// The element types of weights that become such operands; "": none does.
+  std::string_view weights = "";
+  int64_t groupK = 0; ///< with groups of so many columns alone; 0: any
   Measured measured = {"bench/notes/gemv-h100.md", "2026-11-21"};
 };
 
+inline constexpr Measured kSlabs = {"bench/notes/weight-only-h100.md",
+                                    "2026-11-24"};
+
+/// The first that fits.
 inline constexpr FewTokensRule kFewTokensRules[] = {
     {.elementBytes = 1, .tokens = 1},
     {.elementBytes = 2, .tokens = 4},
     {.elementBytes = 4, .tokens = 4},
+    {.elementBytes = 2, .tokens = 8, .weights = "i4 i8", .measured = kSlabs},
     {.elementBytes = 2,
-     .tokens = 8,
-     .converts = true,
-     .measured = {"bench/notes/weight-only-h100.md", "2026-11-23"}},
+     .tokens = 2,
+     .weights = "f4E2M1FN",
+     .groupK = 16,
+     .measured = kSlabs},
+    {.elementBytes = 2,
+     .tokens = 4,
+     .weights = "f4E2M1FN f8E4M3FN f8E5M2",
+     .measured = kSlabs},
 };
 
 /// One of the two matmuls.

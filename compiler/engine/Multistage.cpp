@@ -13,6 +13,7 @@
 #include "compiler/engine/Multistage.h"
 
 #include "compiler/engine/CostModel.h"
+#include "compiler/engine/Slabs.h"
 #include "runtime/support/JsonReader.h"
 
 #include <fmt/format.h>
@@ -53,6 +54,14 @@ std::optional<std::string> Multistage::whyIllegal(const MatmulProblem &problem,
                                                   const Schedule &s) const {
   if (s.hasRoles())
     return fmt::format("engine '{}' has no warps with roles", s.engine);
+  if (problem.inFragments) {
+    if (auto reason = whyNoSlabs(problem))
+      return reason;
+    if (s.tileN % kSlabBlock || s.tileK != kSlabBlock)
+      return fmt::format("tile n {} and tile k {}; weights in fragments take "
+                         "multiples of {} and {}",
+                         s.tileN, s.tileK, kSlabBlock, kSlabBlock);
+  }
   const Granularity grain = granularity(problem);
   if (s.warpsM < 1 || s.warpsN < 1)
     return "warps must be positive";
@@ -77,9 +86,10 @@ std::optional<std::string> Multistage::whyIllegal(const MatmulProblem &problem,
     return fmt::format("{} threads; at most 256 are possible", s.threads());
   // 128 accumulators leave room for fragments of a 64x64 warp tile. Sums of
   // 8-bit operands are promoted to totals, which take twice the registers, and
-  // so do the scales of weights that are converted.
+  // so do the scales of weights in rows that are converted.
   bool promoted = problem.isPromoted();
-  int64_t most = promoted || problem.codeBits > 0 ? 64 : 128;
+  bool convertsRows = problem.codeBits > 0 && !problem.inFragments;
+  int64_t most = promoted || convertsRows ? 64 : 128;
   if (s.tileM * s.tileN / s.threads() > most)
     return fmt::format("{} accumulators a thread; at most {} fit",
                        s.tileM * s.tileN / s.threads(), most);
@@ -122,9 +132,15 @@ int64_t Multistage::sharedBytes(const MatmulProblem &problem,
   // the same bytes hold the result, 16 bytes of padding a row.
   int64_t rowBytes = schedule.tileK * problem.elementBytes;
   int64_t ring = schedule.stages * (schedule.tileM + schedule.tileN) * rowBytes;
-  // Codes lie in words of 4 or 8 bytes for 8 of them, and behind the ring there
-  // are two tiles of what they become.
-  if (problem.codeBits > 0)
+  // Codes in fragments lie as in memory, and tokens behind them in a line.
+  constexpr int64_t kLine = 128;
+  if (problem.inFragments)
+    ring = schedule.stages *
+           (schedule.tileM * rowBytes +
+            (slabBytes(problem, schedule.tileN) + kLine - 1) / kLine * kLine);
+  // Others lie in words of 4 or 8 bytes for 8 of them, and behind the ring
+  // there are two tiles of what they become.
+  else if (problem.codeBits > 0)
     ring = schedule.stages * (schedule.tileM * rowBytes +
                               schedule.tileN * (schedule.tileK / 8) *
                                   (problem.codeBits == 4 ? 4 : 8)) +
@@ -148,7 +164,7 @@ int64_t Multistage::registers(const MatmulProblem &problem,
     addresses += 40;
   }
   // Scales, zero points and their places.
-  if (problem.codeBits > 0)
+  if (problem.codeBits > 0 && !problem.inFragments)
     addresses += 64;
   int64_t estimate = accumulators + addresses +
                      fragments(problem, schedule.tileM / schedule.warpsM,
@@ -192,10 +208,13 @@ void Multistage::read(JsonReader &row, Schedule &schedule) const {
 void Multistage::addConfig(const MmaOperands &operands,
                            const Schedule &schedule,
                            ConfigPrinter &config) const {
-  config.type("Mma", fmt::format("{}<{}{}>", row.policy, operands.type,
-                                 operands.native    ? ", true, true"
-                                 : operands.byGroup ? ", true"
-                                                    : ""));
+  config.type("Mma",
+              operands.inFragments
+                  ? fmt::format("{}<{}>", row.fragmentPolicy, operands.type)
+                  : fmt::format("{}<{}{}>", row.policy, operands.type,
+                                operands.native    ? ", true, true"
+                                : operands.byGroup ? ", true"
+                                                   : ""));
   openSchedule(schedule, config);
   config.number("kWarpsM", schedule.warpsM);
   config.number("kWarpsN", schedule.warpsN);

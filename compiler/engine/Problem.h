@@ -33,9 +33,11 @@ struct MatmulProblem {
   int64_t pairs = 1;       ///< of a token; of a slot, one for each expert
   std::string elementType; ///< of lhs and weights, "bf16"
   int64_t elementBytes = 2;
-  /// Bits of weights that become elements of lhs's type in shared memory; 0:
-  /// they are stored as such.
+  /// Bits of weights that become elements of lhs's type on their way; 0: they
+  /// are stored as such.
   int64_t codeBits = 0;
+  /// They are packed in the order of fragments (templates/moe/math/slabs.cuh).
+  bool inFragments = false;
   /// Bytes of a scale and a zero point of such weights, and elements of k that
   /// share them; 0: all.
   int64_t numberBytes = 0, groupK = 0;

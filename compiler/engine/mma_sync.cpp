@@ -5,11 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Serves sm_80 and later, and all weights that are converted.
+// Serves sm_80 and later, and all weights that are converted. Those in
+// fragments are converted in registers, others on their way through shared
+// memory.
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/engine/Multistage.h"
+#include "compiler/engine/Slabs.h"
 
 #include <algorithm>
 
@@ -33,6 +36,10 @@ struct Row {
   Measured measured = {"bench/notes/mma_sync-h100.md", "2026-11-21"};
 };
 
+/// Not measured: chosen by registers and shared memory.
+constexpr Measured kAssumed = {"bench/notes/mma_sync-fragments.md",
+                               "2026-11-23"};
+
 /// Best first. Where the weight of an expert outgrows the L2, tiles share it
 /// while it passes.
 // clang-format off
@@ -43,6 +50,15 @@ constexpr Row kRows[] = {
     {.tileM = 64, .tileN = 128, .tileK = 64, .stages = 3, .groupM = 4},
     {.tileM = 128, .tileN = 256, .tileK = 64, .stages = 3, .warpsM = 2, .ctasPerSm = 1, .groupM = 4},
     {.tileM = 128, .tileN = 256, .tileK = 32, .stages = 4, .warpsM = 2, .ctasPerSm = 1, .groupM = 4},
+};
+
+/// Likewise of weights in fragments. A warp has 32 weight rows and all tokens of
+/// its tile, so that each code is converted once.
+constexpr Row kFragmentRows[] = {
+    {.tileM = 16, .tileN = 64, .tileK = 64, .stages = 6, .ctasPerSm = 6, .measured = kAssumed},
+    {.tileM = 64, .tileN = 128, .tileK = 64, .stages = 4, .ctasPerSm = 3, .groupM = 4, .measured = kAssumed},
+    {.tileM = 128, .tileN = 256, .tileK = 64, .stages = 4, .warpsN = 8, .ctasPerSm = 1, .groupM = 4, .measured = kAssumed},
+    {.tileM = 128, .tileN = 256, .tileK = 64, .stages = 3, .warpsN = 8, .ctasPerSm = 1, .groupM = 4, .measured = kAssumed},
 };
 // clang-format on
 
@@ -56,9 +72,12 @@ public:
     std::vector<GoodSchedule> good;
     double rows = double(problem.maxTokens) * double(problem.pairs) /
                   double(problem.experts);
-    for (const Row &r : kRows) {
+    for (const Row &r : problem.inFragments
+                            ? std::span<const Row>(kFragmentRows)
+                            : std::span<const Row>(kRows)) {
       if (problem.elementBytes != 2 || r.tileM != problem.tileRows ||
-          rows > r.rowsPerExpert)
+          rows > r.rowsPerExpert ||
+          (problem.inFragments && r.tileN > problem.n))
         continue;
       Schedule s;
       s.engine = row.name;
@@ -95,6 +114,13 @@ private:
     // Rows of 64 or 128 bytes.
     if (problem.elementBytes == 1)
       c.tileKs = {64, 128};
+    // Warps of 16 or 32 weight rows and all tokens.
+    if (problem.inFragments) {
+      c.tileKs = {kSlabBlock};
+      c.warps = {{1, 4}, {1, 8}};
+      c.tileNs = {64, 128, 256};
+      return c;
+    }
     // Totals, scales and zero points take registers of the sums.
     if ((problem.elementBytes == 1 || problem.codeBits > 0) &&
         problem.tileRows > 64)
@@ -107,6 +133,12 @@ private:
     // One step of 16 in k: four registers for 16 rows of lhs, two for 8 rows of
     // weights. Operands of 16 bits stand beside those of 8 where the arch has
     // no multiply of 8.
+    if (problem.inFragments) {
+      // Up to 64 tokens of two steps; of each 16 weight rows a step, the codes
+      // of 64 columns, and scale and zero point of two rows of each group.
+      const int64_t slab = 4 + problem.codeBits + 4 * groupsOfStage(problem);
+      return std::min<int64_t>(warpM, 64) / 2 + warpN / 16 * slab;
+    }
     return (warpM / 4 + warpN / 4) * (problem.elementBytes == 1 ? 2 : 1);
   }
 
@@ -117,6 +149,10 @@ private:
     double multiply = warpM * warpN / (1024.0 * kMmaSyncEfficiency);
     double load = (warpM + warpN) * double(problem.elementBytes) *
                   kBytesPerMultiplyAdd / 16.0;
+    if (problem.inFragments)
+      load = (warpM * double(problem.elementBytes) +
+              warpN * double(problem.codeBits) / 8.0) *
+             kBytesPerMultiplyAdd / 16.0;
     return hardware.tensorFlops * kMmaSyncEfficiency / double(hardware.sms) *
            (multiply / (multiply + 0.35 * load));
   }

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/engine/Slabs.h"
 #include "compiler/engine/WarpSpecialized.h"
 
 #include <fmt/format.h>
@@ -85,24 +86,14 @@ private:
   int64_t weightBytes(const MatmulProblem &problem,
                       const Schedule &schedule) const override {
     constexpr int64_t kAlignment = 1024;
-    const int64_t groups = problem.groupK > 0 && problem.groupK < schedule.tileK
-                               ? schedule.tileK / problem.groupK
-                               : 1;
-    const int64_t bytes =
-        schedule.tileN *
-        (schedule.tileK * problem.codeBits / 8 + groups * problem.numberBytes);
+    const int64_t bytes = slabBytes(problem, schedule.tileN);
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
 
   std::optional<std::string> whyNoTile(const MatmulProblem &problem,
                                        const Schedule &s) const override {
-    constexpr int64_t kBlock = 64;
-    if (problem.codeBits != 4 && problem.codeBits != 8)
-      return fmt::format("weights of {} bits; 4 and 8 are possible",
-                         problem.codeBits);
-    if (problem.n % kBlock || problem.k % kBlock)
-      return fmt::format("weights of {} by {}; multiples of {} are possible",
-                         problem.n, problem.k, kBlock);
+    if (auto reason = whyNoSlabs(problem))
+      return reason;
     if (!s.swap)
       return "weight rows are the rows of an instruction";
     if (problem.quantizesGroups())

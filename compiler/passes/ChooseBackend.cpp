@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
+#include "compiler/plan/LayerFacts.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Resolver.h"
 
@@ -25,39 +26,6 @@ namespace moec::compiler {
 using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
-
-/// The first of the two matmuls comes first.
-static LayerFacts factsOf(moe::ProgramOp program) {
-  LayerFacts facts;
-  facts.name = program.getLayer();
-  facts.scheme = program.getScheme().value_or("");
-  facts.experts = storedExperts(program);
-  facts.localExperts = localExperts(program);
-  auto permute = findIn<moe::PermuteOp>(program);
-  facts.pairs = permute ? permute.getPairs() : 1;
-  facts.format = isBatched(program) ? "batched" : "standard";
-  bool isFirst = true;
-  program.walk([&](moe::GroupedMatmulOp matmul) {
-    (isFirst ? facts.hidden : facts.intermediate) = matmul.getK();
-    isFirst = false;
-    facts.gated |= bool(matmul.getGateUp());
-    facts.quantized |= matmul.getLhsDescriptor() || matmul.getRhsDescriptor();
-    const moe::Realization realization = matmul.getRealization();
-    facts.emulated |= realization == moe::Realization::Emulated;
-    facts.elementTypes.push_back(elementTypeOf(matmul.getLhs()));
-    (realization == moe::Realization::Native ? facts.elementTypes : facts.codes)
-        .push_back(elementTypeOf(matmul.getRhs()));
-    if (realization != moe::Realization::Native) {
-      const ArrayRef<int64_t> group = matmul.getRhsDescriptor()->getGroup();
-      facts.codeGroups.push_back({group[0], group[1]});
-    }
-  });
-  program.walk([&](moe::ActivateOp activate) {
-    facts.usesErf |= activate.getActivation().usesErf();
-  });
-  facts.quantizesWeights = bool(findIn<moe::QuantizeWeightsOp>(program));
-  return facts;
-}
 
 namespace {
 struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {

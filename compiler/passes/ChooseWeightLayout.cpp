@@ -16,6 +16,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
+#include "compiler/plan/LayerFacts.h"
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/catalog/Engines.h"
 
@@ -86,12 +87,13 @@ moe::LayoutAttr fragmentLayout(BlockArgument value) {
   return {};
 }
 
-/// Whether the program's engine reads fragments.
+/// Whether the program's engine reads its weights in fragments.
 bool readsFragments(moe::ProgramOp program) {
   const moe::ReportAttr report = program.getReportAttr();
   const catalog::Engine *engine =
       report ? catalog::find(catalog::kEngines, report.getEngine()) : nullptr;
-  return engine && engine->order == "fragment";
+  return engine &&
+         compiler::orderOf(compiler::factsOf(program), *engine) == "fragment";
 }
 
 /// Matmuls of a gated layer that read `weight`.

@@ -220,7 +220,11 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
                   fmt::format("engine '{}' does not convert weights of {} to "
                               "what it multiplies",
                               few.engine, weight));
-  if (converts && !first.readsFragments())
+  const auto readsRows = [](moe::GroupedMatmulOp matmul) {
+    return !matmul.readsFragments();
+  };
+  if (converts &&
+      llvm::any_of(stages.getBody().getOps<moe::GroupedMatmulOp>(), readsRows))
     return refuse("layout_not_supported",
                   fmt::format("engine '{}' converts weights in the order of "
                               "fragments, and engine '{}' reads rows",
@@ -239,10 +243,19 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
                                 "weight in 32 bits: those of all experts are "
                                 "{} bytes, and below {} are possible",
                                 few.engine, bytes, kOperandBytes));
-  int64_t most = 0;
-  for (const compiler::FewTokensRule &rule : compiler::kFewTokensRules)
-    if (rule.elementBytes == operandBytes(stages) && rule.converts == converts)
-      most = std::min<int64_t>(rule.tokens, engine->mostTokens);
+  const int64_t groupK = first.getRhsDescriptor()
+                             ? first.getRhsDescriptor()->getGroup()[1]
+                             : 0;
+  const auto *rule = llvm::find_if(
+      compiler::kFewTokensRules, [&](const compiler::FewTokensRule &row) {
+        return row.elementBytes == operandBytes(stages) &&
+               (converts ? catalog::hasWord(row.weights, weight)
+                         : row.weights.empty()) &&
+               (row.groupK == 0 || row.groupK == groupK);
+      });
+  int64_t most = rule == std::end(compiler::kFewTokensRules)
+                     ? 0
+                     : std::min<int64_t>(rule->tokens, engine->mostTokens);
   most = std::min({most, compiler::kFewPairs / compiler::rowsOfToken(program),
                    int64_t(stages.getMaxTokens())});
   compiler::Hardware hardware;

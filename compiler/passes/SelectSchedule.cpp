@@ -81,15 +81,15 @@ static FailureOr<int64_t> tileRowsOf(moe::KernelOp kernel) {
 }
 
 /// Engines that may serve a matmul of the program, the chosen one first: its
-/// backend admits them, the report refuses none, and they read the same packed
-/// weights. A forced engine is alone,
-/// since all others are refused then.
-static std::vector<std::string> servingEngines(moe::ReportAttr report) {
+/// backend admits them, the report refuses none, and they read the weights as
+/// they are packed. A forced engine is alone, since all others are refused
+/// then.
+static std::vector<std::string> servingEngines(moe::ReportAttr report,
+                                               moe::GroupedMatmulOp matmul) {
   std::vector<std::string> engines = {report.getEngine().str()};
   const catalog::Backend *backend =
       catalog::find(catalog::kBackends, report.getBackend());
-  const catalog::Engine *chosen =
-      catalog::find(catalog::kEngines, report.getEngine());
+  const StringRef order = matmul.readsFragments() ? "fragment" : "rows";
   for (const catalog::Engine &row : catalog::kEngines) {
     bool refused =
         llvm::any_of(report.getRefused(), [&](moe::RefusalAttr refusal) {
@@ -97,8 +97,8 @@ static std::vector<std::string> servingEngines(moe::ReportAttr report) {
                  refusal.getEngine() == StringRef(row.name);
         });
     if (!refused && report.getEngine() != StringRef(row.name) && backend &&
-        catalog::hasWord(backend->engines, row.name) && chosen &&
-        chosen->order == row.order)
+        catalog::hasWord(backend->engines, row.name) &&
+        catalog::hasWord(row.orders, order))
       engines.emplace_back(row.name);
   }
   return engines;
@@ -179,7 +179,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
         failed(readTuned(kernel)))
       return failure();
     std::optional<Schedule> good =
-        knownGood(problem, servingEngines(report), hardware);
+        knownGood(problem, servingEngines(report, matmul), hardware);
     std::string engine = good ? good->engine : report.getEngine().str();
     std::optional<Schedule> chosen = findTuned(rows, problem, engine, hardware);
     if (!chosen)
@@ -229,7 +229,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
         failed(fillProblem(kernel, matmul, problem)))
       return failure();
     const std::vector<std::string> engines =
-        servingEngines(program.getReportAttr());
+        servingEngines(program.getReportAttr(), matmul);
     const bool isOfMatmul =
         isa<moe::WarpsScheduleAttr, moe::RolesScheduleAttr>(stands);
     if (!isOfMatmul || !llvm::is_contained(engines, stands.getEngine()))

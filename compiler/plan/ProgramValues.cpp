@@ -81,6 +81,7 @@ static void setCodes(moe::GroupedMatmulOp matmul, Problem &problem) {
       (bits(matmul.getRhsScale()) + bits(matmul.getRhsZeroPoint())) / 8;
   problem.groupK =
       std::max<int64_t>(matmul.getRhsDescriptor()->getGroup()[1], 0);
+  problem.inFragments = matmul.readsFragments();
 }
 
 MatmulProblem compiler::problemOf(moe::KernelOp kernel) {

@@ -151,15 +151,12 @@ static std::optional<Reason> expertCounts(const LayerFacts &layer,
   return std::nullopt;
 }
 
-/// An engine that reads weights in the order of fragments needs blocks of 64
-/// rows by 64 columns, with scales of each row.
-static std::optional<Reason> fragments(const LayerFacts &layer,
-                                       const Architecture &,
-                                       const Candidate &candidate) {
+/// Why an engine cannot read the weights in the order of fragments: it needs
+/// codes in blocks of 64 rows by 64 columns, with scales of each row.
+static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
+                                            const Engine &engine) {
   constexpr int64_t kBlock = 64;
-  const std::string_view name = candidate.engine->name;
-  if (candidate.engine->order != "fragment")
-    return std::nullopt;
+  const std::string_view name = engine.name;
   if (layer.codes.size() < 2)
     return Reason{
         "dtype_not_supported",
@@ -172,7 +169,7 @@ static std::optional<Reason> fragments(const LayerFacts &layer,
                               "not those that are quantized and dequantized",
                               name)};
   // Its epilogue would need more registers than the tile leaves.
-  if (layer.usesErf && !layer.gated)
+  if (engine.warpSpecialized && layer.usesErf && !layer.gated)
     return Reason{
         "activation_not_supported",
         fmt::format("engine '{}' does not serve gelu without gates", name)};
@@ -196,6 +193,38 @@ static std::optional<Reason> fragments(const LayerFacts &layer,
                                 "{}: {} is no multiple of {}",
                                 name, kBlock, kBlock, size, kBlock)};
   return std::nullopt;
+}
+
+/// An engine that reads nothing but fragments.
+static std::optional<Reason> fragments(const LayerFacts &layer,
+                                       const Architecture &,
+                                       const Candidate &candidate) {
+  if (catalog::hasWord(candidate.engine->orders, "rows"))
+    return std::nullopt;
+  return whyNoFragments(layer, *candidate.engine);
+}
+
+/// Whether the types of a layer's weights and operands allow fragments.
+static bool haveFragments(const LayerFacts &layer) {
+  const auto bits = [](const std::string &name) {
+    const ElementType *type = findElementType(name);
+    return type ? type->bits : 0;
+  };
+  return std::ranges::all_of(layer.codes,
+                             [&](const std::string &type) {
+                               return bits(type) == 4 || bits(type) == 8;
+                             }) &&
+         std::ranges::all_of(layer.elementTypes, [&](const std::string &type) {
+           return bits(type) == 16;
+         });
+}
+
+std::string_view compiler::orderOf(const LayerFacts &layer,
+                                   const Engine &engine) {
+  return catalog::hasWord(engine.orders, "fragment") && haveFragments(layer) &&
+                 !whyNoFragments(layer, engine)
+             ? "fragment"
+             : "rows";
 }
 
 static constexpr Predicate kPredicates[] = {
@@ -253,7 +282,8 @@ Result<Resolution> compiler::resolve(const LayerFacts &layer,
   // An engine for converted weights alone says nothing of other layers, unless
   // it is asked for.
   const auto isFor = [&](const Engine &e) {
-    return e.order == "rows" || !layer.codes.empty() || e.name == engine;
+    return catalog::hasWord(e.orders, "rows") || !layer.codes.empty() ||
+           e.name == engine;
   };
   std::vector<Candidate> candidates;
   for (const Backend &b : catalog::kBackends)

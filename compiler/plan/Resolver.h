@@ -14,6 +14,7 @@
 #ifndef MOEC_COMPILER_PLAN_RESOLVER_H
 #define MOEC_COMPILER_PLAN_RESOLVER_H
 
+#include "dialect/catalog/Engines.h"
 #include "runtime/support/Result.h"
 
 #include <array>
@@ -73,6 +74,11 @@ Result<Resolution> resolve(const LayerFacts &layer, const std::string &arch,
                            const std::string &backend,
                            const std::string &engine,
                            std::vector<Refused> *refusals = nullptr);
+
+/// The `order` of #moe.layout in which an engine that serves the layer reads
+/// its weights.
+std::string_view orderOf(const LayerFacts &layer,
+                         const catalog::Engine &engine);
 
 } // namespace moec::compiler
 

@@ -37,9 +37,12 @@ struct Engine {
   int mostTokens = 0;
   /// Element types of weights that it converts to 16 bits before it multiplies.
   std::string_view weights = "";
-  /// The `order` of #moe.layout in which it reads weights that it converts.
-  /// One of tiles that reads fragments takes converted weights alone.
-  std::string_view order = "rows";
+  /// Each `order` of #moe.layout in which it reads weights, the better one
+  /// first. In fragments it reads weights that it converts, where they are
+  /// whole blocks (plan/Resolver.h).
+  std::string_view orders = "rows";
+  /// The template for weights in fragments, where it is not `policy`.
+  std::string_view fragmentPolicy = "";
 };
 
 /// All that templates/moe/math/codes.cuh decodes.
@@ -55,7 +58,8 @@ inline constexpr Engine kEngines[] = {
     {"wgmma_rs", "f16 bf16", "wgmma tma", "moe::mma::WgmmaRs", 15, true, false,
      0, "f8E4M3FN f8E5M2 f4E2M1FN i8 i4", "fragment"},
     {"mma_sync", "f16 bf16 f8E4M3FN i8", "mma_sync cp_async",
-     "moe::mma::MmaSync", 10, false, false, 0, kCodes},
+     "moe::mma::MmaSync", 10, false, false, 0, kCodes, "fragment rows",
+     "moe::mma::MmaSyncSlabs"},
     {"simt", "f32 f16 bf16 f8E4M3FN i8", "", "moe::mma::Simt", 0, false, false,
      0, kCodes},
     {"gemv", "f32 f16 bf16 f8E4M3FN", "mma_sync cp_async", "", -1, false, false,

@@ -62,7 +62,7 @@ int main() {
                                {"elements", words(row.elements)},
                                {"weights", words(row.weights)},
                                {"features", words(row.features)},
-                               {"order", row.order},
+                               {"orders", words(row.orders)},
                                {"most_tokens", row.mostTokens}});
   for (const Backend &row : kBackends)
     rows["backends"].push_back({{"name", row.name},

@@ -21,6 +21,7 @@ the full product of layers. What passed is remembered by a hash of all that went
 import collections
 import concurrent.futures
 import hashlib
+import itertools
 import json
 import pathlib
 import re
@@ -110,17 +111,20 @@ def make_sources(tools, work, rows, arch, scheme, backend, engine, layers):
     """Kernels [(name, arch, source, headers, options, schedule, place)] of one row and arch; an empty list where the row is refused.
     Kernels of one place differ by layer and arch."""
     result = []
-    for index, (activation, routing, bias) in enumerate(layers):
+    # Sizes that no tile divides, and whole blocks where the engine then reads fragments.
+    orders = ("rows", "fragment") if testing.may_read_fragments(rows, engine, scheme) else ("rows",)
+    for index, (order, (activation, routing, bias)) in enumerate(itertools.product(orders, layers)):
         name = f"{arch}-{scheme['name']}-{backend}-{engine}-{index}"
         folder = work / "packages" / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
+        shape = SHAPE if testing.is_plain(scheme) else SHAPE_OF_BYTES
         form = next(row["format"] for row in rows["backends"] if row["name"] == backend)
         # One backend has the kernels that order columns.
         ordered = {"group_index": True} if backend == "unfused" and testing.may_be_ordered(scheme) else {}
         (folder / "layer.json").write_text(json.dumps({
-            **testing.layer_json("all", testing.sized_for(rows, engine, SHAPE if testing.is_plain(scheme) else SHAPE_OF_BYTES), scheme,
-                                 activation, routing, bias),
+            **testing.layer_json("all", testing.in_blocks(shape) if order == "fragment" else testing.sized_for(rows, engine, shape),
+                                 scheme, activation, routing, bias),
             **ordered, "activation_format": form}))
         status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", f"--arch={arch}",
                                          f"--backend={backend}", *testing.engine_options(rows, engine), "--no-cubin",
@@ -141,7 +145,7 @@ def make_sources(tools, work, rows, arch, scheme, backend, engine, layers):
                 if testing.is_of_few_tokens(rows, engine) and schedule.get("engine") != engine:
                     continue
                 stage = re.sub(r"^up_to_\d+_", "", kernel["name"])
-                place = (scheme["name"], backend, engine, stage, schedule.get("tile", [0])[0])
+                place = (scheme["name"], backend, engine, stage, schedule.get("tile", [0])[0], order)
                 result.append((f"{name}/{kernel['name']}", arch, source, headers, kernel["options"] + STRICT, schedule, place))
         shutil.rmtree(folder)
     return result, None

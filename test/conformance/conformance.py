@@ -129,7 +129,7 @@ def cases(rows, product=True, every=False):
     mixed = itertools.count()
     for scheme in rows["schemes"]:
         for way, (backend, engine) in enumerate(testing.ways(rows, scheme)):
-            shapes = [testing.sized_for(rows, engine, shape) for shape in testing.shapes(scheme)]
+            shapes = testing.shapes_of_way(rows, engine, scheme)
             options = list(itertools.product(shapes, (False, True), (None, "f32")))
             few = testing.is_of_few_tokens(rows, engine)
 
@@ -174,7 +174,7 @@ def cases(rows, product=True, every=False):
                 options_of_layer["input_quantized"] = True
             activation, routing = next(pair for pair in by_expert if testing.takes(rows, engine, pair[0]))
             yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
-                   "shape": testing.sized_for(rows, engine, testing.shapes(scheme)[0]), "bias": False, "logits": None, "extras": False, "few_tokens": False,
+                   "shape": testing.shapes_of_way(rows, engine, scheme)[0], "bias": False, "logits": None, "extras": False, "few_tokens": False,
                    "options": options_of_layer}
         if testing.is_emulated(scheme):
             number = next(mixed)

@@ -75,7 +75,8 @@ def is_dequantized(scheme):
 
 
 def reads_fragments(rows, engine):
-    return any(row["name"] == engine and row["order"] == "fragment" for row in rows["engines"])
+    """Whether the engine reads weights in fragments alone."""
+    return any(row["name"] == engine and row["orders"] == ["fragment"] for row in rows["engines"])
 
 
 def takes(rows, engine, activation):
@@ -83,12 +84,28 @@ def takes(rows, engine, activation):
     return not (reads_fragments(rows, engine) and activation["function"] == "gelu" and not activation["gated"])
 
 
-def sized_for(rows, engine, layer):
-    """The layer's fields with sizes that the engine reads: whole blocks of 64 for one that reads fragments."""
-    if not reads_fragments(rows, engine):
-        return layer
+def in_blocks(layer):
+    """The layer's fields with sizes of whole blocks of 64."""
     return {name: -(-value // 64) * 64 if name in ("hidden_dim", "latent_hidden_dim", "intermediate_size") else value
             for name, value in layer.items()}
+
+
+def sized_for(rows, engine, layer):
+    """The layer's fields with sizes that the engine reads: whole blocks for one that reads fragments alone."""
+    return in_blocks(layer) if reads_fragments(rows, engine) else layer
+
+
+def may_read_fragments(rows, engine, scheme):
+    """Whether an engine that also reads rows reads the scheme's weights in fragments, where they are whole blocks."""
+    return is_dequantized(scheme) and not is_emulated(scheme) and multiplied(scheme) in FLOATS and any(
+        row["name"] == engine and set(row["orders"]) == {"rows", "fragment"} for row in rows["engines"])
+
+
+def shapes_of_way(rows, engine, scheme):
+    """The shapes of a scheme for an engine; every second one in blocks where it reads rows and fragments."""
+    both = may_read_fragments(rows, engine, scheme)
+    return [in_blocks(shape) if both and number % 2 else sized_for(rows, engine, shape)
+            for number, shape in enumerate(shapes(scheme))]
 
 
 def shared_shape(scheme):
@@ -260,7 +277,7 @@ def ways(rows, scheme, formats=("standard",)):
             if engine["name"] not in [*backend["engines"], backend["few_tokens"]] or multiplied(scheme) not in engine["elements"]:
                 continue
             is_native = scheme["w1"] == multiplied(scheme)
-            if engine["order"] != "rows" and (is_native or is_emulated(scheme)):
+            if "rows" not in engine["orders"] and (is_native or is_emulated(scheme)):
                 continue  # it reads converted weights alone, and activations as they are
             if is_native or scheme["w1"] in engine["weights"]:
                 yield backend["name"], engine["name"]

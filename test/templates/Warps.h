@@ -24,6 +24,7 @@ namespace warps {
 struct Warp {
   std::barrier<> barrier{32};
   float told[32];
+  unsigned words[32][8]; ///< operands of an instruction of the whole warp
 };
 
 struct Index {
@@ -32,18 +33,21 @@ struct Index {
 
 inline thread_local Index threadIndex;
 inline thread_local Warp *warp = nullptr;
-alignas(16) inline unsigned char sharedMemory[64 << 10];
+inline thread_local std::barrier<> *cta = nullptr;
+alignas(16) inline unsigned char sharedMemory[128 << 10];
 
 /// Runs body by each of so many threads, in warps.
 template <class Body> void run(int threads, Body body) {
   std::vector<std::unique_ptr<Warp>> all;
   for (int i = 0; i < threads / 32; ++i)
     all.push_back(std::make_unique<Warp>());
+  std::barrier<> ofCta(threads);
   std::vector<std::jthread> running;
   for (int i = 0; i < threads; ++i)
     running.emplace_back([&, i] {
       threadIndex.x = unsigned(i);
       warp = all[i / 32].get();
+      cta = &ofCta;
       body();
     });
 }
@@ -61,5 +65,8 @@ inline float __shfl_xor_sync(unsigned, float value, int mask) {
   warps::warp->barrier.arrive_and_wait();
   return other;
 }
+
+/// By all threads of a CTA.
+inline void __syncthreads() { warps::cta->arrive_and_wait(); }
 
 #endif // MOEC_TEST_TEMPLATES_WARPS_H

@@ -253,6 +253,16 @@ __device__ __forceinline__ void loadMatrices(unsigned (&words)[4],
                : "memory");
 }
 
+/// An 8x8 matrix of 16-bit elements, of which lane 4 r + c has columns 2 c and
+/// 2 c + 1 of row r, with rows and columns exchanged.
+__device__ __forceinline__ unsigned transpose(unsigned word) {
+  unsigned result;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
+               : "=r"(result)
+               : "r"(word));
+  return result;
+}
+
 #if __CUDA_ARCH__ >= 800
 /// sums += a (16 x 16) * b (16 x 8), f32 sums.
 __device__ __forceinline__ void

@@ -17,11 +17,24 @@
 
 namespace moe::ptx {
 
+/// a * b + c of bf16, rounded once. Before sm_90 products and differences of
+/// bf16 are made of it, exactly.
+__device__ __forceinline__ unsigned multiplyAddBfloats(unsigned a, unsigned b,
+                                                       unsigned c) {
+  unsigned result;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+  return result;
+}
+
 template <class T>
 __device__ __forceinline__ unsigned multiplyPair(unsigned a, unsigned b) {
   unsigned result;
   if constexpr (kSame<T, bf16>)
+#if __CUDA_ARCH__ >= 900
     asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+#else
+    result = multiplyAddBfloats(a, b, 0x80008000u); // adds -0
+#endif
   else
     asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
   return result;
@@ -31,7 +44,11 @@ template <class T>
 __device__ __forceinline__ unsigned subtractPair(unsigned a, unsigned b) {
   unsigned result;
   if constexpr (kSame<T, bf16>)
+#if __CUDA_ARCH__ >= 900
     asm("sub.rn.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+#else
+    result = multiplyAddBfloats(b, 0xbf80bf80u, a); // times -1
+#endif
   else
     asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
   return result;

@@ -7,7 +7,8 @@
 //
 // Written once against the concept Fragment: scale, add the bias, apply
 // the activation, round, and pass through shared memory so that global stores
-// are whole 16-byte chunks of a row.
+// are whole 16-byte chunks of a row. Where operands are swapped, 16-bit results
+// change rows and columns on their way there.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,6 +20,7 @@
 #include "moe/epilogue/finished.cuh"
 #include "moe/epilogue/store_chunk.cuh"
 #include "moe/epilogue/store_emulated.cuh"
+#include "moe/epilogue/swapped_sums.cuh"
 #include "moe/quant/scales.cuh"
 
 namespace moe {
@@ -39,19 +41,15 @@ template <class Config> struct Staging {
                 "result rows must be whole 16-byte chunks");
 };
 
-/// Stores rows [0, rows) of the tile. result: row 0 of the tile, column 0 of
-/// the result. firstN: first weight row of the tile. bias: of the expert, or
-/// null without Config::kBias. activation: of the expert. scale(i, n): what sum
-/// i of weight row n is multiplied by (Scales::ofResult). inverse: see
-/// inverseOfScale. Called by all threads; shared: Staging::kBytes that nobody
-/// reads any more.
-template <class Config, class Fragment, class Bias, class Stored, class Scale>
+namespace detail {
+
+/// Brings the results of rows [0, rows) of the tile to the staging tile, of
+/// sums whose rows are tokens; see storeTile.
+template <class Config, class Fragment, class Bias, class Scale>
 __device__ __forceinline__ void
-storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
+stageTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
           const Bias *bias, const typename Config::Activation &activation,
-          Stored *result, float inverse, Scale scale) {
-  static_assert(checkFragment<Fragment>());
-  static_assert(!Fragment::kSwapped, "this epilogue takes tokens as rows");
+          Scale scale) {
   using S = Staging<Config>;
   using Result = typename Config::Result;
   using Layout = ScaleLayout<Config>;
@@ -91,6 +89,70 @@ storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
       ptx::storeShared(to, packPair<Result>(finished(i), finished(i + 1)));
     }
   }
+}
+
+/// The same of sums whose columns are tokens.
+template <class Config, class Fragment, class Bias>
+__device__ __forceinline__ void
+stageSwapped(const Fragment &fragment, unsigned shared, int rows, int firstN,
+             const Bias *bias, const typename Config::Activation &activation) {
+  using S = Staging<Config>;
+  using Result = typename Config::Result;
+  static_assert(!ScaleLayout<Config>::kScaled,
+                "scales of swapped sums are in the weights already");
+  auto finished = finishedOf<Fragment>(
+      activation, SwappedSums<Config, Fragment, Bias>(fragment, firstN, bias));
+  int inBlock = int(threadIdx.x) % 32 / 4, pair = int(threadIdx.x) % 4 * 2;
+  // Four sums belong to 16 weight rows and 8 tokens of a warp.
+#pragma unroll
+  for (int i = 0; i < Fragment::kSize; i += 4) {
+    int token = fragment.col(i) - pair;
+    if (token >= rows)
+      continue;
+    int row = fragment.row(i) - inBlock;
+    unsigned to =
+        shared + unsigned((S::kGated ? row / 2 : row) * int(sizeof(Result)));
+#pragma unroll
+    for (int half = 0; half < (S::kGated ? 2 : 4); half += 2) {
+      unsigned begin = to + unsigned(half * 4 * int(sizeof(Result)));
+      float first = finished(i + half), second = finished(i + half + 1);
+      if constexpr (sizeof(Result) == 4) {
+        begin += unsigned((token + pair) * S::kRowBytes + inBlock * 4);
+        ptx::storeShared(begin, __float_as_uint(first));
+        ptx::storeShared(begin + unsigned(S::kRowBytes),
+                         __float_as_uint(second));
+      } else {
+        unsigned turned = ptx::transpose(packPair<Result>(first, second));
+        ptx::storeShared(
+            begin + unsigned((token + inBlock) * S::kRowBytes + pair * 2),
+            turned);
+      }
+    }
+  }
+}
+
+} // namespace detail
+
+/// Stores rows [0, rows) of the tile. result: row 0 of the tile, column 0 of
+/// the result. firstN: first weight row of the tile. bias: of the expert, or
+/// null without Config::kBias. activation: of the expert. scale(i, n): what sum
+/// i of weight row n is multiplied by (Scales::ofResult). inverse: see
+/// inverseOfScale. Called by all threads; shared: Staging::kBytes that nobody
+/// reads any more.
+template <class Config, class Fragment, class Bias, class Stored, class Scale>
+__device__ __forceinline__ void
+storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
+          const Bias *bias, const typename Config::Activation &activation,
+          Stored *result, float inverse, Scale scale) {
+  static_assert(checkFragment<Fragment>());
+  using S = Staging<Config>;
+  using Result = typename Config::Result;
+  if constexpr (Fragment::kSwapped)
+    detail::stageSwapped<Config>(fragment, shared, rows, firstN, bias,
+                                 activation);
+  else
+    detail::stageTile<Config>(fragment, shared, rows, firstN, bias, activation,
+                              scale);
   __syncthreads();
   int firstColumn = S::kGated ? firstN / 2 : firstN;
   if constexpr (emulatesResult<Config>) {

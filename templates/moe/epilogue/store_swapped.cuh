@@ -19,6 +19,7 @@
 #include "moe/core/types.cuh"
 #include "moe/epilogue/finished.cuh"
 #include "moe/epilogue/store.cuh"
+#include "moe/epilogue/swapped_sums.cuh"
 
 namespace moe {
 
@@ -43,35 +44,6 @@ template <class Config> struct SwappedStaging {
   static constexpr int kBytes = kTokens * kRowBytes;
   static_assert(kColumns * int(sizeof(Result)) % 16 == 0,
                 "result rows must be whole 16-byte chunks");
-};
-
-/// A thread's sums with their bias.
-template <class Config, class Fragment, class Bias> struct SwappedSums {
-  const Fragment &fragment;
-  /// A thread's sums belong to two weight rows, 8 apart, of each 64.
-  static constexpr int kAtoms = Config::Mma::kRows / 64;
-  static constexpr int kAtomSize = Fragment::kSize / kAtoms;
-  float biases[Config::kBias ? 2 * kAtoms : 1];
-
-  __device__ __forceinline__ SwappedSums(const Fragment &fragment, int firstN,
-                                         const Bias *bias)
-      : fragment(fragment) {
-    if constexpr (Config::kBias) {
-#pragma unroll
-      for (int j = 0; j < 2 * kAtoms; ++j) {
-        int n = firstN + fragment.row(j / 2 * kAtomSize + j % 2 * 2);
-        bool exists =
-            Config::kN % Config::Schedule::kTileN == 0 || n < Config::kN;
-        biases[j] = exists ? toFloat(bias[storedRow<Config>(n)]) : 0.0f;
-      }
-    }
-  }
-  __device__ __forceinline__ float operator()(int i) const {
-    if constexpr (Config::kBias)
-      return fragment.value(i) + biases[i / kAtomSize * 2 + i % 4 / 2];
-    else
-      return fragment.value(i);
-  }
 };
 
 /// Stores tokens [0, rows) of the tile. result: row 0 of the tile, column 0 of

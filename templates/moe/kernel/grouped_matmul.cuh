@@ -8,9 +8,10 @@
 // result[r, :] = activation(lhs[r, :] * rhs[expert of r]^T + bias) for the
 // sorted rows of all experts. A CTA computes one tile of kTileM rows of one
 // expert by kTileN weight rows at a time; its index says which
-// (tile_order.cuh). The engine decides on the skeleton: multistage.cuh, one
-// tile a CTA, where a large tile with few rows (the last of an expert) has a
-// worker of fewer rows; or warp_specialized.cuh, persistent.
+// (tile_order.cuh). The engine decides on the skeleton: multistage.cuh and
+// multistage_slabs.cuh, one tile a CTA, where a large tile with few rows (the
+// last of an expert) has a worker of fewer rows; or warp_specialized.cuh,
+// persistent.
 //
 // Args, in order (absent where marked): lhs, long long lhs_row_stride
 //   (elements), rows (kGather: pair index of each sorted row; a row of lhs
@@ -45,8 +46,10 @@
 #include "moe/epilogue/store.cuh"
 #include "moe/quant/dequantize.cuh"
 #include "moe/quant/scales.cuh"
+#include "moe/quant/slab_codes.cuh"
 #include "moe/quant/weight_only.cuh"
 #include "moe/skeleton/multistage.cuh"
+#include "moe/skeleton/multistage_slabs.cuh"
 #include "moe/skeleton/warp_specialized.cuh"
 
 namespace moe {
@@ -140,6 +143,37 @@ template <class Schedule> struct Remainder {
       Schedule::kTileM >= 128 && kTileN % (kWarpsN * 16) == 0;
 };
 
+/// The ring of a Config, its copies and its loop.
+template <class Config, bool kSlabs = takesSlabs<typename Config::Mma>>
+struct Loop {
+  using Ring = moe::Ring<Config>;
+  using Copier = moe::Copier<Config>;
+  template <class Worker, class Scales>
+  static __device__ __forceinline__ void
+  run(const typename Config::Args &args, Copier &copier, unsigned shared,
+      Worker &worker, Scales &scales, int expert, int firstN) {
+    auto dequantizer = [&] {
+      if constexpr (dequantizes<Config>)
+        return Dequantizer<Config, Ring::kRhsPasses, Ring::kRowsPerPass>(
+            args, expert, firstN + copier.row, copier.chunk);
+      else
+        return NoDequantizer();
+    }();
+    multistage(copier, shared, worker, scales, dequantizer);
+  }
+};
+
+template <class Config> struct Loop<Config, true> {
+  using Ring = SlabRing<Config>;
+  using Copier = SlabCopier<Config>;
+  template <class Worker>
+  static __device__ __forceinline__ void
+  run(const typename Config::Args &, Copier &copier, unsigned shared,
+      Worker &worker, const SlabScaling<Config> &scaling, int, int) {
+    multistageSlabs(copier, shared, worker, scaling);
+  }
+};
+
 template <class Config> struct GroupedMatmul {
   using Args = typename Config::Args;
   using Schedule = typename Config::Schedule;
@@ -179,7 +213,7 @@ template <class Config> struct GroupedMatmul {
     }
     int expert = tile.x, firstRow = tile.y, rows = tile.z - tile.y;
     int firstN = index.n * Schedule::kTileN;
-    Copier<Config> copier(shared, args.rhs, expert, firstN);
+    typename Loop<Config>::Copier copier(shared, args, expert, firstN);
     beginRhs(copier);
     // The weights are on their way while the predecessor still computes lhs.
     if constexpr (Config::kTilesEarly)
@@ -199,15 +233,7 @@ template <class Config> struct GroupedMatmul {
     withWorker(rows, [&](auto &worker) {
       using Worker = RemoveReference<decltype(worker)>;
       auto finish = [&](auto &scales) {
-        auto dequantizer = [&] {
-          if constexpr (dequantizes<Config>)
-            return Dequantizer<Config, Ring<Config>::kRhsPasses,
-                               Ring<Config>::kRowsPerPass>(
-                args, expert, firstN + copier.row, copier.chunk);
-          else
-            return NoDequantizer();
-        }();
-        multistage(copier, shared, worker, scales, dequantizer);
+        Loop<Config>::run(args, copier, shared, worker, scales, expert, firstN);
         scales.fetchRows();
         auto scale = [&](int i, int n) { return scales.ofResult(i, n); };
         auto activation = activationOf<Config>(args, expert);
@@ -220,7 +246,11 @@ template <class Config> struct GroupedMatmul {
                             static_cast<const Input *>(nullptr), activation,
                             result, inverse, scale);
       };
-      if constexpr (ScaleLayout<Config>::kScaled) {
+      if constexpr (takesSlabs<typename Config::Mma>) {
+        WeightScales<Config> weights(args, expert, firstN);
+        SlabScaling<Config> scaling(weights.ofRows);
+        finish(scaling);
+      } else if constexpr (ScaleLayout<Config>::kScaled) {
         Scales<Config, Worker> scales(args.lhs_scale, args.rhs_scale, expert,
                                       firstN, rows, worker, source);
         finish(scales);
@@ -241,7 +271,7 @@ template <class Config> constexpr int sharedBytes() {
   if constexpr (isWarpSpecialized<typename Config::Mma>)
     return Specialized<Config>::kBytes;
   else
-    return maximum(Ring<Config>::kBytes, Staging<Config>::kBytes);
+    return maximum(detail::Loop<Config>::Ring::kBytes, Staging<Config>::kBytes);
 }
 
 template <class Config>

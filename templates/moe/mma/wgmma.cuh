@@ -60,6 +60,7 @@ struct Wgmma {
     static constexpr int kPieceSize = kPieceColumns / 2;
     static constexpr int kAtomSize = kColumns / 2;
     static constexpr int kSize = kAtoms * kAtomSize;
+    static constexpr int kRowAtoms = kAtoms;
 
     int firstRow, firstCol; ///< of this lane's sums
     /// The sums that instructions add to, and the totals, if there are any.

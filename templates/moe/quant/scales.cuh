@@ -94,9 +94,13 @@ struct WeightScales {
   /// Two rows, 8 apart, of each 64; of codes in slabs the scales of their
   /// scales, which are the same in all 64.
   static constexpr bool kSecond = takesSlabs<typename Config::Mma>;
-  static constexpr int kCount = Layout::kScaled ? 2 * (Config::Mma::kRows / 64)
-                                : kSecond       ? 2
-                                                : 1;
+  static constexpr int count() {
+    if constexpr (Layout::kScaled)
+      return 2 * (Config::Mma::kRows / 64);
+    else
+      return kSecond ? 2 : 1;
+  }
+  static constexpr int kCount = count();
   float ofRows[kCount];
 
   template <class Args>

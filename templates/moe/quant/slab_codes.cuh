@@ -69,9 +69,9 @@ template <class Config> struct SlabStage : SlabNumbers<Config> {
   static constexpr int kZeroBytes = Config::kZeroPoint ? kStageGroups * 64 : 0;
   static constexpr int kScales = kBlocks * Codes::kBlockBytes;
   static constexpr int kZeros = kScales + kBlocks * kScaleBytes;
+  static constexpr int kUsedBytes = kZeros + kBlocks * kZeroBytes;
   /// Tokens behind them begin at a multiple of 1024.
-  static constexpr int kBytes =
-      ceilDiv(kZeros + kBlocks * kZeroBytes, 1024) * 1024;
+  static constexpr int kBytes = ceilDiv(kUsedBytes, 1024) * 1024;
 };
 
 namespace detail {

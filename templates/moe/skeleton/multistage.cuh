@@ -23,6 +23,7 @@
 #include "moe/core/swizzle.cuh"
 #include "moe/core/types.cuh"
 #include "moe/quant/dequantize.cuh"
+#include "moe/skeleton/lhs_copier.cuh"
 
 namespace moe {
 
@@ -75,66 +76,30 @@ template <class Config> struct Ring {
 };
 
 /// The copying half of the loop: where this thread reads and writes.
-template <class Config> struct Copier {
+template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
   using R = Ring<Config>;
+  using Base = LhsCopier<Config, R>;
   using Schedule = typename Config::Schedule;
   using Input = typename Config::Input;
+  using Base::chunk, Base::copyLhs, Base::destination, Base::inK, Base::lhs,
+      Base::row;
 
-  const char *lhs;                ///< chunk 0 of the next stage, row 0
-  unsigned lhsRow[R::kLhsPasses]; ///< each row's distance, in chunks
-  const char *rhs;                ///< next chunk of the first row
-  unsigned lhsRows;               ///< bit i: row of pass i exists
-  int row, chunk;                 ///< of pass 0
-  int rhsRows;                    ///< rows of the tile that exist, less `row`
-  unsigned destination;           ///< shared address in stage 0
-  unsigned codes;                 ///< likewise, of weights that are codes
+  const char *rhs; ///< next chunk of the first row
+  int rhsRows;     ///< rows of the tile that exist, less `row`
+  unsigned codes;  ///< as `destination`, of weights that are codes
 
-  /// weights: of all experts. The tile begins at row firstN of the expert's.
+  /// The tile begins at row firstN of the expert's.
   __device__ __forceinline__ Copier(unsigned shared,
-                                    const typename Config::Weight *weights,
-                                    int expert, int firstN) {
-    row = int(threadIdx.x) / R::Layout::kChunks;
-    chunk = int(threadIdx.x) % R::Layout::kChunks;
+                                    const typename Config::Args &args,
+                                    int expert, int firstN)
+      : Base(shared) {
     rhsRows = Config::kN - firstN - row;
-    rhs = reinterpret_cast<const char *>(weights) +
+    rhs = reinterpret_cast<const char *>(args.rhs) +
           ((long long)expert * Config::kN + firstN + row) * R::kRhsPitch +
           chunk * (R::kRhsTileBytes / R::Layout::kChunks);
-    destination = shared + R::Layout::offset(row, chunk);
     codes = shared + R::kLhsBytes +
             unsigned(row * R::kRhsRowBytes +
                      chunk * (R::kRhsRowBytes / R::Layout::kChunks));
-  }
-
-  /// matrix: all lhs rows, rowChunks 16-byte chunks apart; source(r): which of
-  /// them is row r of the tile; rows: how many the tile has. A distance in
-  /// chunks reaches 64 GB with one register a row.
-  template <class Source>
-  __device__ __forceinline__ void
-  setLhs(const Input *matrix, unsigned rowChunks, int rows, Source source) {
-    lhs = reinterpret_cast<const char *>(matrix);
-    lhsRows = 0;
-#pragma unroll
-    for (int i = 0; i < R::kLhsPasses; ++i) {
-      int r = row + i * R::kRowsPerPass;
-      bool exists = r < rows;
-      lhsRows |= unsigned(exists) << i;
-      lhsRow[i] = unsigned(source(exists ? r : 0)) * rowChunks + chunk;
-    }
-  }
-
-  __device__ __forceinline__ bool inK(int tile) const {
-    return !R::kTailK ||
-           tile * Schedule::kTileK + chunk * kPerVector<Input> < Config::kK;
-  }
-
-  /// Pass i of lhs (then rhs) for k tile `tile`, into `stage`.
-  __device__ __forceinline__ void copyLhs(int i, int stage, int tile) {
-    if (Schedule::kTileM % R::kRowsPerPass == 0 ||
-        row + i * R::kRowsPerPass < Schedule::kTileM)
-      ptx::copy16<Config::kCpAsync>(
-          destination + unsigned(stage * R::kStageBytes) +
-              i * R::kRowsPerPass * R::kRowBytes,
-          lhs, lhsRow[i], (lhsRows >> i & 1) && inK(tile));
   }
 
   /// Whether the tile has the row of pass i of rhs.
@@ -184,13 +149,6 @@ template <class Config> struct Copier {
                                 i * R::kRowsPerPass * R::kRowBytes);
   }
 
-  __device__ __forceinline__ void copyLhs(int stage, int tile) {
-#pragma unroll
-    for (int i = 0; i < R::kLhsPasses; ++i)
-      copyLhs(i, stage, tile);
-    lhs += R::kRowBytes;
-  }
-
   __device__ __forceinline__ void copyRhs(int stage, int tile) {
 #pragma unroll
     for (int i = 0; i < R::kRhsPasses; ++i)
@@ -219,27 +177,6 @@ template <class Config> struct Copier {
     }
   }
 };
-
-/// Begins to fill the first stages with rhs: it needs nothing but the expert.
-template <class Config>
-__device__ __forceinline__ void beginRhs(Copier<Config> &copier) {
-  using R = Ring<Config>;
-#pragma unroll
-  for (int s = 0; s < minimum(Config::Schedule::kStages - 1, R::kTiles); ++s)
-    copier.copyRhs(s, s);
-}
-
-/// Begins to fill the first stages with lhs, after beginRhs and setLhs.
-template <class Config>
-__device__ __forceinline__ void beginLhs(Copier<Config> &copier) {
-  using R = Ring<Config>;
-#pragma unroll
-  for (int s = 0; s < Config::Schedule::kStages - 1; ++s) {
-    if (s < R::kTiles)
-      copier.copyLhs(s, s);
-    ptx::commitCopies();
-  }
-}
 
 /// The loop, after beginRhs and beginLhs. On return no copy is in flight and
 /// the ring may be reused. A worker may be of a smaller tile: it then reads the

@@ -50,6 +50,50 @@ TEST(Candidates, OperandsOfEightBitsLeaveRoomForTotals) {
     }
 }
 
+TEST(Candidates, WeightsInFragmentsComeInBlocks) {
+  for (int64_t tileRows : {16, 64, 128})
+    for (int64_t bits : {4, 8}) {
+      MatmulProblem p = gateUp(1, 64, tileRows);
+      p.codeBits = bits, p.inFragments = true;
+      p.numberBytes = 3, p.groupK = 16;
+      auto all = candidates(p, "mma_sync", h100());
+      EXPECT_FALSE(all.empty()) << tileRows;
+      for (const Schedule &s : all) {
+        EXPECT_EQ(s.tileK, 64);
+        EXPECT_EQ(s.tileN % 64, 0);
+        EXPECT_EQ(s.tileN / s.warpsN % 16, 0);
+      }
+      auto good = knownGood(p, {"mma_sync"}, h100());
+      ASSERT_TRUE(good);
+      EXPECT_EQ(whyIllegal(p, *good, h100()), std::nullopt);
+      // Codes of 64 columns, and numbers of four groups.
+      EXPECT_EQ(sharedBytes(p, *good),
+                good->stages *
+                    (good->tileM * 128 + good->tileN * (8 * bits + 4 * 3)));
+
+      Schedule deep = *good;
+      deep.tileK = 128;
+      EXPECT_EQ(whyIllegal(p, deep, h100()),
+                "tile n " + std::to_string(deep.tileN) +
+                    " and tile k 128; weights in fragments take multiples of "
+                    "64 and 64");
+      Schedule other = *good;
+      other.engine = "simt";
+      EXPECT_EQ(whyIllegal(p, other, h100()),
+                "engine 'simt' does not read weights in fragments");
+      p.n += 32;
+      EXPECT_EQ(whyIllegal(p, *good, h100()),
+                "weights of " + std::to_string(p.n) + " by " +
+                    std::to_string(p.k) + "; multiples of 64 are possible");
+    }
+  MatmulProblem rows = gateUp(1, 64, 16);
+  rows.codeBits = 4;
+  Schedule s = roles(16, 1);
+  s.engine = "wgmma_rs";
+  EXPECT_EQ(whyIllegal(rows, s, h100()),
+            "engine 'wgmma_rs' does not read weights in rows");
+}
+
 TEST(Candidates, AllAreLegalForEveryTileAndEngine) {
   for (int64_t tileRows : {16, 32, 64, 128}) {
     for (const char *engine : {"wgmma", "mma_sync", "simt"}) {

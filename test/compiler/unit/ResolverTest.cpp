@@ -193,6 +193,38 @@ TEST(Resolver, AnEngineThatReadsFragmentsServesWholeBlocks) {
   }
 }
 
+TEST(Resolver, AnEngineOfBothOrdersReadsFragmentsWhereItCan) {
+  const catalog::Engine &mmaSync =
+      *catalog::find(catalog::kEngines, "mma_sync");
+  LayerFacts fits = layerOf("bf16");
+  fits.intermediate = 64;
+  fits.quantized = true;
+  fits.elementTypes = {"bf16", "bf16"};
+  fits.codes = {"i4", "i4"};
+  fits.codeGroups = {{1, 32}, {1, -1}};
+  EXPECT_EQ(orderOf(fits, mmaSync), "fragment");
+  EXPECT_EQ(orderOf(fits, *catalog::find(catalog::kEngines, "simt")), "rows");
+  EXPECT_EQ(orderOf(layerOf("bf16"), mmaSync), "rows");
+
+  // Registers of a warpgroup are no concern of this engine.
+  LayerFacts layer = fits;
+  layer.usesErf = true, layer.gated = false;
+  EXPECT_EQ(orderOf(layer, mmaSync), "fragment");
+
+  layer = fits, layer.intermediate = 96;
+  EXPECT_EQ(orderOf(layer, mmaSync), "rows");
+  layer = fits, layer.codes = {"f6E3M2FN", "f6E3M2FN"};
+  EXPECT_EQ(orderOf(layer, mmaSync), "rows");
+  layer = fits, layer.elementTypes = {"f8E4M3FN", "f8E4M3FN"};
+  EXPECT_EQ(orderOf(layer, mmaSync), "rows");
+  layer = fits, layer.codeGroups = {{1, 32}, {128, 128}};
+  EXPECT_EQ(orderOf(layer, mmaSync), "rows");
+  layer = fits, layer.emulated = true;
+  EXPECT_EQ(orderOf(layer, mmaSync), "rows");
+  layer = fits, layer.quantizesWeights = true;
+  EXPECT_EQ(orderOf(layer, mmaSync), "rows");
+}
+
 TEST(Resolver, SizesCountsAndScalesAreRefused) {
   LayerFacts layer = layerOf("bf16");
   layer.hidden = 60;

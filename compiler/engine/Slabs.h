@@ -1,0 +1,37 @@
+//===- Slabs.h - weights in the order of fragments --------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Engines that read such weights share these. The sizes mirror
+// templates/moe/quant/slab_codes.cuh.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_ENGINE_SLABS_H
+#define MOEC_COMPILER_ENGINE_SLABS_H
+
+#include "compiler/engine/Problem.h"
+
+#include <optional>
+#include <string>
+
+namespace moec::compiler {
+
+/// Rows and columns of a block of codes.
+inline constexpr int64_t kSlabBlock = 64;
+
+/// Groups along k of the scales of a stage.
+int64_t groupsOfStage(const MatmulProblem &problem);
+
+/// Codes, scales and zero points of a stage of `tileN` weight rows.
+int64_t slabBytes(const MatmulProblem &problem, int64_t tileN);
+
+/// A sentence saying why the weights have no such order, or nullopt.
+std::optional<std::string> whyNoSlabs(const MatmulProblem &problem);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_ENGINE_SLABS_H

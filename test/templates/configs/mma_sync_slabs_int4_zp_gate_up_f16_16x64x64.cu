@@ -1,0 +1,34 @@
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// archs: sm_(?!75).*
+#include "moe/kernel/grouped_matmul.cuh"
+#include "moe/mma/mma_sync.cuh"
+struct Args { const moe::f16 * lhs; long long lhs_row_stride; const int * rows; int4 * tiles; int * tile_count; const moe::i4 * rhs; const moe::f16 * rhs_scale; const moe::i8 * rhs_zero_point; moe::f16 * result; };
+struct Config {
+  using Args = ::Args;
+  static constexpr int kThreads = 128;
+  static constexpr bool kProgrammatic = true;
+  static constexpr bool kCpAsync = true;
+  using Input = moe::f16;
+  using Weight = moe::i4;
+  using Result = moe::f16;
+  using Quant = moe::quant::WeightOnly;
+  using Scale = moe::f16;
+  static constexpr int kScaleRows = 1;
+  static constexpr int kScaleColumns = 32;
+  static constexpr bool kZeroPoint = true;
+  static constexpr bool kSecondScale = false;
+  using Activation = moe::activation::Gated<moe::activation::Silu>;
+  using Mma = moe::mma::MmaSyncSlabs<moe::f16>;
+  struct Schedule { static constexpr int kTileM = 16; static constexpr int kTileN = 64; static constexpr int kTileK = 64; static constexpr int kStages = 6; static constexpr int kWarpsM = 1; static constexpr int kWarpsN = 4; static constexpr int kGroupM = 1; };
+  static constexpr int kN = 1536;
+  static constexpr int kK = 2048;
+  static constexpr int kExperts = 128;
+  static constexpr int kPairs = 8;
+  static constexpr bool kGather = true;
+  static constexpr bool kBias = false;
+  static constexpr int kInterleave = 8;
+  static constexpr bool kTilesEarly = false;
+};
+static_assert(moe::sharedBytes<Config>() == 26880, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __launch_bounds__(128, 6) moec_mma_sync_slabs_int4_zp_gate_up_f16_16x64x64(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }
