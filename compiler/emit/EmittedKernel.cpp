@@ -46,9 +46,11 @@ std::string compiler::schemeName(moe::ProgramOp program) {
   return program.getScheme().value_or("custom").str();
 }
 
-std::string compiler::nativePolicy(moe::ProgramOp program) {
-  const catalog::Scheme *row = catalog::find(
-      catalog::kSchemes, std::string_view(program.getScheme().value_or("")));
+std::string compiler::nativePolicy(moe::GroupedMatmulOp matmul) {
+  const moe::DescriptorAttr lhs = matmul.getLhsDescriptorAttr();
+  const moe::DescriptorAttr rhs = matmul.getRhsDescriptorAttr();
+  const catalog::NativeScales *row =
+      lhs && rhs ? moe::nativeScales(lhs, rhs) : nullptr;
   return std::string(row ? row->policy : "moe::quant::None");
 }
 

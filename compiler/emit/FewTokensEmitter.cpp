@@ -114,7 +114,7 @@ void FewTokensEmitter::addConfig() {
   config.type("Input", cppType(input()));
   config.type("Weight", cppType(matmul.getRhs()));
   config.type("Result", cppType(result()));
-  config.type("Quant", nativePolicy(program));
+  config.type("Quant", nativePolicy(matmul));
   addActivation(activate ? activate.getActivation() : moe::ActivationAttr(),
                 config);
   config.open("Schedule");

@@ -258,7 +258,7 @@ void Emitter::emitMatmul() {
   config.type("Result", cppType(result));
   const bool ofIntegers = elementTypeOf(matmul.getLhs()) == "i8";
   const moe::DescriptorAttr weight = matmul.getRhsDescriptorAttr();
-  config.type("Quant", !converts ? nativePolicy(program)
+  config.type("Quant", !converts ? nativePolicy(matmul)
                        : realization == moe::Realization::Codes
                            ? codesPolicy(weight, ofIntegers)
                            : std::string(catalog::kWeightOnly));

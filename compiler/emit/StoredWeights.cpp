@@ -70,7 +70,7 @@ std::optional<StoredWeight> compiler::storedWeight(moe::PackOp pack) {
       mlir::cast<RankedTensorType>(pack.getResult().getType()).getEncoding());
   const bool changes =
       elementTypeOf(pack.getResult()) != elementTypeOf(pack.getSource());
-  if (!layout && !changes && !pack.getOrder() &&
+  if (!layout && !changes && !pack.getOrder() && !pack.getRepeat() &&
       resultLayout.getOrder() != "fragment")
     return std::nullopt;
   StoredWeight made =
@@ -97,6 +97,9 @@ int64_t compiler::packedBytesOfExpert(moe::PackOp pack) {
 }
 
 bool compiler::packsInPlace(moe::PackOp pack) {
+  // Numbers that are made of floats have memory of their own.
+  if (!mlir::isa<mlir::BlockArgument>(pack.getSource()))
+    return false;
   const std::optional<StoredWeight> stored = storedWeight(pack);
   return !stored || stored->bytesOfExpert() >= packedBytesOfExpert(pack);
 }

@@ -54,7 +54,8 @@ static std::optional<Reason> quantization(const LayerFacts &layer,
                                           const Architecture &,
                                           const Candidate &candidate) {
   // Weights that are dequantized are served by their descriptors.
-  if (!layer.quantized || !layer.scheme.empty() || !layer.codes.empty())
+  if (!layer.quantized || !layer.scheme.empty() || layer.nativeScales ||
+      !layer.codes.empty())
     return std::nullopt;
   return Reason{"quant_not_supported",
                 fmt::format("backend '{}' has kernels for named schemes only, "
