@@ -153,7 +153,7 @@ static std::optional<Reason> expertCounts(const LayerFacts &layer,
 }
 
 /// An engine that reads weights in the order of fragments needs blocks of 64
-/// rows by 64 columns, with scales of each row.
+/// rows by 64 columns. Packing repeats the scales of several rows.
 static std::optional<Reason> fragments(const LayerFacts &layer,
                                        const Architecture &,
                                        const Candidate &candidate) {
@@ -183,12 +183,11 @@ static std::optional<Reason> fragments(const LayerFacts &layer,
                               "quantized when the layer is loaded",
                               name)};
   for (const auto &[rows, columns] : layer.codeGroups)
-    if (rows != 1 || (columns > 0 && columns != 16 && columns != 32 &&
-                      columns % kBlock != 0))
+    if (columns > 0 && columns != 16 && columns != 32 && columns % kBlock != 0)
       return Reason{"quant_not_supported",
-                    fmt::format("engine '{}' takes a scale for each weight row "
-                                "and all of k, or 16, 32 or a multiple of {} "
-                                "of it, not for groups of [{}, {}]",
+                    fmt::format("engine '{}' takes a scale for all of k, or "
+                                "for 16, 32 or a multiple of {} of it, not for "
+                                "groups of [{}, {}]",
                                 name, kBlock, rows, columns)};
   for (const int64_t size : {layer.hidden, layer.intermediate})
     if (size % kBlock)

@@ -97,6 +97,13 @@ REPEATED = {
     "i8_rows_of_64": ({"dtype": "i8", "shape": [-1, -1], "scale": "f32", "dynamic": True},
                       {"dtype": "i8", "shape": [64, -1], "scale": "f32"}),
 }
+# Weights alone, with a scale of several rows, which packing repeats for engines that read fragments.
+BLOCKS = {
+    "e4m3_weights_in_blocks": {"dtype": "f8E4M3FN", "shape": [128, 128], "scale": "f32"},
+    "e4m3_weights_by_tensor": {"dtype": "f8E4M3FN", "shape": [-1, -1], "scale": "f32"},
+    "i8_weights_in_blocks": {"dtype": "i8", "shape": [48, 32], "scale": "bf16", "zp": "i8"},
+    "e2m1_weights_in_blocks": {"dtype": "f4E2M1FN", "shape": [32, 32], "scale": "f8E8M0FNU"},
+}
 PATTERNS = "uniform,skewed,one_expert,empty_expert,ties,negative,nan_inf"
 
 
@@ -214,6 +221,15 @@ def cases(rows, product=True, every=False):
                    "bias": number % 2 == 0, "logits": None, "extras": False, "few_tokens": False, "mix": mix,
                    "options": {"quant_config": {"a1": activations, "a2": activations, "w1": weights, "w2": weights},
                                "gate_up_order": order, **floats}}
+    for number, (mix, weights) in enumerate(BLOCKS.items()):
+        scheme = next(row for row in rows["schemes"] if row["w1"] == weights["dtype"] and row["a1"] == "bf16")
+        for turn, (backend, engine) in enumerate(way for way in testing.ways(rows, scheme) if testing.reads_fragments(rows, way[1])):
+            activation, routing = next(pair for pair in by_expert if testing.takes(rows, engine, pair[0]))
+            order = ("gate_first", "up_first", "interleaved")[(number + turn) % 3] if activation["gated"] else "gate_first"
+            yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
+                   "shape": testing.sized_for(rows, engine, testing.shapes(scheme)[number % 4]), "bias": number % 2 == 0, "logits": None,
+                   "extras": False, "few_tokens": False, "mix": mix,
+                   "options": {"quant_config": {"w1": weights, "w2": weights}, "gate_up_order": order, "stored_layout": "rows"}}
 
 
 def name_of(case):

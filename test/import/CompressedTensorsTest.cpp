@@ -104,6 +104,8 @@ TEST(Quantization, CompressedTensorsInWords) {
             "int4_w4a16 -1 pack_quantized");
   EXPECT_EQ(packed(args("int", 8, "channel"), nullptr),
             "int8_w8a16 -1 pack_quantized");
+  EXPECT_EQ(packed(args("int", 8, "channel", {{"symmetric", false}}), nullptr),
+            "int8_zp_w8a16 -1 pack_quantized");
   for (const auto &[order, isIndexed] : {std::pair<json, bool>("group", true),
                                          {"dynamic", true},
                                          {true, true},
@@ -169,10 +171,6 @@ TEST(Quantization, CompressedTensorsAreRefused) {
                 "weights: expected float8 in format \"float-quantized\", "
                 "got int8 by channel of -1; " +
                 schemes());
-  EXPECT_EQ(refused(args("int", 8, "channel", {{"symmetric", false}}), nullptr,
-                    "pack-quantized"),
-            group + "weights: asymmetric integers of 8 bits in words of 32; "
-                    "accepted: \"symmetric\": true, or 4 bits");
   for (int bits : {5, 6, 7})
     EXPECT_EQ(refused(args("int", bits, "channel"), nullptr, "pack-quantized"),
               group + "weights.num_bits: expected 4 or 8, got the number " +

@@ -219,7 +219,9 @@ __device__ __forceinline__ unsigned storedBits(const unsigned char *expert,
     const int shift =
         Config::kStoredBits * ((unsigned(Config::kSlots) >> 4 * slot) & 15);
     const unsigned bits = word >> shift & ((1u << Config::kStoredBits) - 1);
-    return (bits + Config::kAdded) ^ Config::kFlipped;
+    // A sum of as many bits as a packed element has begins anew at 0.
+    return ((bits + Config::kAdded) ^ Config::kFlipped) &
+           (0xffffffffu >> (32 - Config::kBits));
   }
 }
 
