@@ -15,6 +15,10 @@
 // RUN: sed s/fp8_block/fp8_channel_static/ %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=ROWS
 // RUN: sed s/fp8_block/fp8_tensor_token/ %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=REPEATED
 // RUN: sed s/fp8_block/fp8_tensor_token/ %s | moec explain - --arch=sm_90a | FileCheck %s --check-prefix=SAID
+// Blocks of 64 along K are no multiple of what kernels read.
+// RUN: sed 's/<fp8_block>/<a1 = <f8E4M3FN, group = [1, 128], scale = f32, dynamic>, a2 = <f8E4M3FN, group = [1, 128], scale = f32, dynamic>, w1 = <f8E4M3FN, group = [128, 64], scale = f32>, w2 = <f8E4M3FN, group = [128, 64], scale = f32>>/' %s | moec explain - --arch=sm_90a | FileCheck %s --check-prefix=FINER
+// FINER: activations are emulated
+// FINER-NEXT: emulated since no engine multiplies f8E4M3FN as it is with scales of [1, 128] and, of weights, of [128, 64]
 // ROWS-NOT: kRepeatRows
 // ROWS: using Quant = moe::quant::Fp8TensorChannel;
 // REPEATED-DAG: using Quant = moe::quant::Fp8Channel;
