@@ -161,6 +161,24 @@ ordered_json weightsJson(const Manifest &manifest, const Target &target) {
   return json;
 }
 
+/// The scales that keep engines from multiplying operands of one type of 8 bits
+/// as they are; "" for other operands.
+std::string scalesThatEmulate(moe::QuantAttr quant) {
+  std::string text;
+  for (auto [activation, weight] : {std::pair(quant.getA1(), quant.getW1()),
+                                    {quant.getA2(), quant.getW2()}})
+    if (text.empty() && !activation.isPlain() && !weight.isPlain() &&
+        activation.getElement() == weight.getElement() &&
+        activation.getElement().getIntOrFloatBitWidth() == 8 &&
+        !moe::nativeScales(activation, weight))
+      text = fmt::format(
+          "no engine multiplies {} as it is with scales of [{}, {}] and, of "
+          "weights, of [{}, {}]",
+          elementTypeName(weight.getElement()), activation.getGroup()[0],
+          activation.getGroup()[1], weight.getGroup()[0], weight.getGroup()[1]);
+  return text;
+}
+
 void addReport(ordered_json &target, moe::ProgramOp program) {
   target["refused"] = ordered_json::array();
   if (!program || !program.getReport())
@@ -170,6 +188,11 @@ void addReport(ordered_json &target, moe::ProgramOp program) {
   target["engine"] = report.getEngine().str();
   target["degraded"] = report.getDegraded().str();
   target["realization"] = report.getRealization().str();
+  if (report.getRealization() == "emulated")
+    if (const std::string scales =
+            scalesThatEmulate(program.getLayerOp().getQuant());
+        !scales.empty())
+      target["emulated_since"] = scales;
   for (moe::RefusalAttr refusal : report.getRefused())
     target["refused"].push_back({{"backend", refusal.getBackend().str()},
                                  {"engine", refusal.getEngine().str()},
@@ -274,6 +297,9 @@ std::string targetText(const ordered_json &target) {
     text +=
         "  activations are emulated: quantized and dequantized at once, then "
         "multiplied as 16 bits\n";
+  if (target.contains("emulated_since"))
+    text +=
+        fmt::format("  emulated since {}\n", textOf(target, "emulated_since"));
   for (const ordered_json &refusal : target["refused"]) {
     std::string engine = textOf(refusal, "engine");
     text += fmt::format("  refused: backend {}{} [{}]: {}\n",

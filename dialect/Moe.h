@@ -19,6 +19,7 @@
 #include "dialect/catalog/GateUpOrders.h"
 #include "dialect/catalog/Gpus.h"
 #include "dialect/catalog/Kernels.h"
+#include "dialect/catalog/Schemes.h"
 #include "dialect/catalog/StoredLayouts.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
@@ -46,6 +47,11 @@ class YieldOp;
 /// The MLIR type of an element type, by its name in a table; null for "". A
 /// user's word is looked up in the table before.
 mlir::Type elementType(mlir::MLIRContext *context, std::string_view name);
+
+/// The row of operands that engines multiply as they are, with scales that
+/// packing may repeat; null where there is none.
+const catalog::NativeScales *nativeScales(DescriptorAttr activation,
+                                          DescriptorAttr weight);
 
 /// The shape of a weight's scales, of [experts, parts * partRows, columns],
 /// each part quantized by itself; empty without scales.

@@ -131,6 +131,12 @@ Type DescriptorAttr::getScaleAsRead() const {
              : getScale();
 }
 
+DescriptorAttr DescriptorAttr::withGroup(ArrayRef<int64_t> group) const {
+  return get(getContext(), getElement(), group, getScale(), getDynamic(),
+             getSecondScale(), getZeroPoint(), getScaleRule(),
+             getSecondPerToken());
+}
+
 //===----------------------------------------------------------------------===//
 // QuantAttr
 //===----------------------------------------------------------------------===//
@@ -195,11 +201,45 @@ bool QuantAttr::multipliesCodes() const {
          scalesSums(getW1()) && scalesSums(getW2());
 }
 
+const catalog::NativeScales *moec::moe::nativeScales(DescriptorAttr activation,
+                                                     DescriptorAttr weight) {
+  if (activation.isPlain() || weight.isPlain() ||
+      activation.getElement() != weight.getElement() || weight.getDynamic())
+    return nullptr;
+  for (const DescriptorAttr operand : {activation, weight})
+    if (operand.getSecondScale() || operand.getZeroPoint())
+      return nullptr;
+  const ArrayRef<int64_t> ofRows = activation.getGroup();
+  // Kernels read powers of two as the f32 numbers that they are, and make those
+  // of groups of 128 alone.
+  const auto isRead = [](DescriptorAttr operand) {
+    return operand.getScaleAsRead().isF32();
+  };
+  const bool isPower = isa<Float8E8M0FNUType>(activation.getScale());
+  const bool isStatic = !activation.getDynamic();
+  if (!isRead(activation) || !isRead(weight) ||
+      (isPower && (ofRows[1] != 128 || activation.getRule() != "ceil")) ||
+      (isStatic && !activation.isOfTensor()))
+    return nullptr;
+  const auto groupOf = [](DescriptorAttr operand) {
+    return catalog::ScaleGroup{int(operand.getGroup()[0]),
+                               int(operand.getGroup()[1])};
+  };
+  std::string element;
+  llvm::raw_string_ostream(element) << weight.getElement();
+  return catalog::nativeScales(element, groupOf(activation), groupOf(weight));
+}
+
+bool QuantAttr::multipliesBytes() const {
+  return nativeScales(getA1(), getW1()) && nativeScales(getA2(), getW2());
+}
+
 bool QuantAttr::dequantizesWeights() const {
   if (getW1().isPlain() || getW2().isPlain())
     return false;
   const catalog::Scheme *row = catalog::find(catalog::kSchemes, getScheme());
-  return row ? row->policy == catalog::kWeightOnly : !multipliesCodes();
+  return row ? row->policy == catalog::kWeightOnly
+             : !multipliesCodes() && !multipliesBytes();
 }
 
 Realization QuantAttr::getRealization(bool first) const {

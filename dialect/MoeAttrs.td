@@ -113,6 +113,8 @@ def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor", [{
     bool hasStoredSecondScale() const { return getSecondScale() && !getSecondPerToken(); }
     /// The rule by which dynamic powers of two follow; empty for other scales.
     ::llvm::StringRef getRule() const;
+    /// The same with scales of other groups.
+    DescriptorAttr withGroup(::llvm::ArrayRef<int64_t> group) const;
     /// What kernels read for a scale: f32 for powers of two, else as it is.
     ::mlir::Type getScaleAsRead() const;
   }];
@@ -152,6 +154,8 @@ def Moe_QuantAttr : Moe_VerifiedAttr<"Quant", "quant"> {
     Realization getRealization(bool first) const;
     /// Weights become numbers of 16 bits before they are multiplied.
     bool dequantizesWeights() const;
+    /// Both matmuls multiply elements of 8 bits, of which scales multiply sums.
+    bool multipliesBytes() const;
     /// Codes of 4 bits become elements of the activations' 8 as they are, and
     /// scales multiply sums.
     bool multipliesCodes() const;

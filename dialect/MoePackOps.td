@@ -23,16 +23,26 @@ def Moe_PackOp : Moe_ValueOp<"pack", [Pure]> {
     type's encoding. With an `order` (of `moe.pack_order`) column c of the result
     is column order[expert, c] of the source.
 
+    Scales and zero points may be repeated, `repeat = [parts, rows, columns]`: a
+    number of the source is that of so many rows and columns of the result. The
+    rows are of so many parts (gates and ups), each with its own numbers, which
+    follow each other or `alternate`. A source without columns has one.
+
     ```mlir
     func.func private @pack(%w13: tensor<128x1536x2048xbf16>) {
       %packed = moe.pack %w13 : tensor<128x1536x2048xbf16> -> tensor<128x1536x2048xbf16, #moe.layout<interleave = 8>>
       return
     }
+    func.func private @repeat(%w13_scale: tensor<128x6x8xf32>) {
+      %packed = moe.pack %w13_scale repeat = [2, 2, 2] : tensor<128x6x8xf32> -> tensor<128x12x16xf32, #moe.layout<>>
+      return
+    }
     ```
   }];
-  let arguments = (ins AnyRankedTensor:$source, Optional<AnyRankedTensor>:$order);
+  let arguments = (ins AnyRankedTensor:$source, Optional<AnyRankedTensor>:$order,
+    OptionalAttr<DenseI64ArrayAttr>:$repeat, UnitAttr:$alternate);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$source (`order` `(` $order^ `:` type($order) `)`)? attr-dict `:` type($source) `->` type($result)";
+  let assemblyFormat = "$source (`order` `(` $order^ `:` type($order) `)`)? (`repeat` `=` $repeat^)? (`alternate` $alternate^)? attr-dict `:` type($source) `->` type($result)";
 }
 
 def Moe_PackOrderOp : Moe_ValueOp<"pack_order", [Pure, AllTypesMatch<["index", "order"]>]> {

@@ -390,6 +390,35 @@ LogicalResult CombineOp::verify() {
   return expect(*this, "out", getOut(), {kAny, hidden});
 }
 
+/// Numbers of the source are those of several rows and columns of the result.
+static LogicalResult verifyRepeat(PackOp op, Type element) {
+  const ArrayRef<int64_t> repeat = *op.getRepeat();
+  if (repeat.size() != 3 ||
+      llvm::any_of(repeat, [](int64_t number) { return number < 1; }))
+    return op.emitOpError() << "'repeat' must be parts, rows and columns, each "
+                               "at least 1, got ["
+                            << repeat << "]";
+  if (op.getOrder())
+    return op.emitOpError() << "'order' is of columns that are not repeated";
+  const RankedTensorType result = tensor(op.getResult());
+  if ((result.getRank() != 2 && result.getRank() != 3) ||
+      !result.hasStaticShape() || result.getElementType() != element ||
+      result.getDimSize(1) % repeat[0] != 0)
+    return op.emitOpError()
+           << "'result' must be [experts, rows, columns] of " << element
+           << " with " << repeat[0] << " equal parts of rows, got " << result;
+  const int64_t rows = result.getDimSize(1) / repeat[0];
+  const int64_t columns = result.getRank() == 3 ? result.getDimSize(2) : 1;
+  SmallVector<int64_t> shape = {result.getDimSize(0),
+                                repeat[0] *
+                                    int64_t(llvm::divideCeil(rows, repeat[1]))};
+  const int64_t groups = llvm::divideCeil(columns, repeat[2]);
+  if (tensor(op.getSource()).getRank() != 2 || groups != 1)
+    shape.push_back(groups);
+  return expect(op, "source", op.getSource(), shape,
+                tensor(op.getSource()).getElementType());
+}
+
 LogicalResult PackOp::verify() {
   const auto layoutOf = [](Value value) {
     return dyn_cast_or_null<LayoutAttr>(tensor(value).getEncoding());
@@ -415,6 +444,10 @@ LogicalResult PackOp::verify() {
   if (isa<Float8E8M0FNUType>(element) &&
       tensor(getResult()).getElementType().isF32())
     element = f32(*this);
+  if (getRepeat())
+    return verifyRepeat(*this, element);
+  if (getAlternate())
+    return emitOpError() << "'alternate' is of numbers that are repeated";
   return expect(*this, "result", getResult(), tensor(getSource()).getShape(),
                 element);
 }

@@ -96,11 +96,12 @@ Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
   // What weights are packed by comes first.
   for (auto op : program.getBody().getOps<moe::PackOrderOp>())
     packs.push_back(emitPackOrder(op));
-  for (auto op : program.getBody().getOps<moe::PackOp>())
-    packs.push_back(emitPack(op, scratchName));
   for (auto op : program.getBody().getOps<moe::QuantizeWeightsOp>())
     for (EmittedPack &pack : emitQuantizeWeights(op, scratchName))
       packs.push_back(std::move(pack));
+  // Some pack what others make.
+  for (auto op : program.getBody().getOps<moe::PackOp>())
+    packs.push_back(emitPack(op, scratchName));
   const int64_t experts = localExperts(program);
   int64_t scratchBytes = 0;
   for (const EmittedPack &emittedPack : packs) {
@@ -119,10 +120,7 @@ Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
       scratchBytes = std::max(scratchBytes, pack.expertsPerStep * bytes);
     }
     for (const EmittedKernel &emitted : emittedPack.kernels) {
-      // By what it makes where there are several of a source.
-      const bool isNumber = emitted.kind == "pack_scales";
-      std::string name =
-          (isNumber ? pack.result : pack.from[0]) + "_" + emitted.kind;
+      std::string name = emittedPack.name + "_" + emitted.kind;
       TRY(addKernel(target, name, emitted));
       Launch launch;
       launch.kernel = name;

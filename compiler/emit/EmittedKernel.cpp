@@ -46,9 +46,11 @@ std::string compiler::schemeName(moe::ProgramOp program) {
   return program.getScheme().value_or("custom").str();
 }
 
-std::string compiler::nativePolicy(moe::ProgramOp program) {
-  const catalog::Scheme *row = catalog::find(
-      catalog::kSchemes, std::string_view(program.getScheme().value_or("")));
+std::string compiler::nativePolicy(moe::GroupedMatmulOp matmul) {
+  const moe::DescriptorAttr lhs = matmul.getLhsDescriptorAttr();
+  const moe::DescriptorAttr rhs = matmul.getRhsDescriptorAttr();
+  const catalog::NativeScales *row =
+      lhs && rhs ? moe::nativeScales(lhs, rhs) : nullptr;
   return std::string(row ? row->policy : "moe::quant::None");
 }
 
@@ -79,8 +81,7 @@ void compiler::addWeightConfig(moe::GroupedMatmulOp matmul,
                                ConfigPrinter &config) {
   const moe::Realization realization = matmul.getRealization();
   if (realization == moe::Realization::Native) {
-    config.type("Quant",
-                nativePolicy(matmul->getParentOfType<moe::ProgramOp>()));
+    config.type("Quant", nativePolicy(matmul));
     return;
   }
   const moe::DescriptorAttr weight = matmul.getRhsDescriptorAttr();

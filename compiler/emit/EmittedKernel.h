@@ -60,8 +60,8 @@ void beginKernel(moe::ProgramOp program, llvm::StringRef kind, int64_t threads,
 
 /// Name of the program's scheme for entries: "bf16", or "custom".
 std::string schemeName(moe::ProgramOp program);
-/// The policy of that scheme for operands that are multiplied as they are.
-std::string nativePolicy(moe::ProgramOp program);
+/// The policy of operands that are multiplied as they are.
+std::string nativePolicy(moe::GroupedMatmulOp matmul);
 
 /// The kernel's name of the element type of a value.
 std::string cppType(mlir::Value value);

@@ -251,7 +251,7 @@ static std::vector<Value> callerValues(moe::LayerOp layer) {
     auto layout = dyn_cast_or_null<moe::LayoutAttr>(tensor.type.getEncoding());
     if (layout && !layout.getStored().empty()) {
       const StoredWeight stored =
-          storedWeight(tensor.name, tensor.type, layout.getStored());
+          storedWeight(layer, tensor.name, tensor.type, layout.getStored());
       value.elementTypes = {stored.elementType};
       value.shape.assign(stored.shape.begin(), stored.shape.end());
       continue;

@@ -116,6 +116,14 @@ static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
   config.number("kFlipped", stored.flipped);
   if (stored.powers)
     config.flag("kPowers", true);
+  const mlir::ArrayRef<int64_t> repeat =
+      pack.getRepeat().value_or(mlir::ArrayRef<int64_t>());
+  if (!repeat.empty()) {
+    config.number("kParts", repeat[0]);
+    config.number("kRepeatRows", repeat[1]);
+    config.number("kRepeatColumns", repeat[2]);
+    config.flag("kAlternate", pack.getAlternate());
+  }
   config.number("kInterleave", layout.getInterleave());
   addGateUpOrder(layout.getGateUpOrder(), config);
   const bool isFragment = layout.getOrder() == "fragment";
@@ -137,6 +145,12 @@ static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
     stage.attributes["powers"] = true;
   if (isFragment)
     stage.attributes["fragment_columns"] = layout.getTile()[1];
+  if (!repeat.empty()) {
+    stage.attributes["parts"] = repeat[0];
+    stage.attributes["repeat_rows"] = repeat[1];
+    stage.attributes["repeat_columns"] = repeat[2];
+    stage.attributes["alternate"] = pack.getAlternate();
+  }
   return out;
 }
 
@@ -200,7 +214,8 @@ EmittedPack compiler::emitPackOrder(moe::PackOrderOp order) {
   out.grid.ctas[0] = Expression::symbol("experts");
   EmittedPack made;
   made.result = valueName(order.getOrder());
-  made.from = {valueName(order.getIndex())};
+  made.name = valueName(order.getIndex());
+  made.from = {made.name};
   made.kernels = {std::move(out)};
   return made;
 }
@@ -210,7 +225,11 @@ EmittedPack compiler::emitPack(moe::PackOp pack, const std::string &scratch) {
   const std::optional<StoredWeight> stored = storedWeight(pack);
   EmittedPack made;
   made.result = valueName(pack.getResult());
-  made.from = {valueName(pack.getSource())};
+  made.name = valueName(pack.getSource());
+  made.from = {made.name};
+  // The first is stored.
+  if (auto quantize = pack.getSource().getDefiningOp<moe::QuantizeWeightsOp>())
+    made.from.insert(made.from.begin(), valueName(quantize.getSource()));
   if (pack.getOrder())
     made.from.push_back(valueName(pack.getOrder()));
   made.inPlace = packsInPlace(pack);

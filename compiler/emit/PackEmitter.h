@@ -18,6 +18,7 @@ namespace moec::compiler {
 
 /// An entry of the manifest's `pack`.
 struct EmittedPack {
+  std::string name; ///< with which those of its kernels begin
   std::string result;
   std::vector<std::string> from;
   bool inPlace = false;

@@ -232,6 +232,7 @@ compiler::emitQuantizeWeights(moe::QuantizeWeightsOp op,
       return;
     EmittedPack pack;
     pack.result = valueName(result);
+    pack.name = pack.result;
     pack.from = {valueName(op.getSource())};
     for (mlir::Value earlier : made)
       pack.from.push_back(valueName(earlier));
@@ -244,7 +245,8 @@ compiler::emitQuantizeWeights(moe::QuantizeWeightsOp op,
   add(op.getZeroPoint());
   EmittedPack codes;
   codes.result = valueName(op.getCodes());
-  codes.from = {valueName(op.getSource())};
+  codes.name = valueName(op.getSource());
+  codes.from = {codes.name};
   for (mlir::Value earlier : made)
     codes.from.push_back(valueName(earlier));
   codes.inPlace = true;

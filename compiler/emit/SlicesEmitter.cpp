@@ -58,7 +58,7 @@ void compiler::emitSlices(moe::KernelOp kernel,
   config.type("Input", cppType(matmul.getLhs()));
   config.type("Result", cppType(combine.getPartials()));
   config.type("Output", cppType(combine.getOut()));
-  config.type("Quant", nativePolicy(program));
+  config.type("Quant", nativePolicy(matmul));
   config.type("Activation", "moe::activation::None");
   addEngineHeader(numbers.engine, out);
   config.type("Mma",

@@ -26,7 +26,7 @@ int64_t StoredWeight::bytesOfExpert() const {
   return shape[1] * shape[2] * elementBits(elementType) / 8;
 }
 
-StoredWeight compiler::storedWeight(llvm::StringRef input,
+StoredWeight compiler::storedWeight(moe::LayerOp layer, llvm::StringRef input,
                                     RankedTensorType type,
                                     llvm::StringRef layout) {
   const catalog::StoredTensor tensor =
@@ -40,9 +40,12 @@ StoredWeight compiler::storedWeight(llvm::StringRef input,
   int64_t rows = type.getDimSize(1);
   int64_t columns = type.getRank() > 2 ? type.getDimSize(2) : 1;
   if (!tensor.packed.empty()) {
-    // Zero points have as many bits as the codes: no layer has them with 8.
+    // As wide as the codes that they are subtracted from.
+    const moe::QuantAttr quant = layer.getQuant();
+    const moe::DescriptorAttr weight =
+        input.starts_with("w13") ? quant.getW1() : quant.getW2();
     if (input.ends_with("_zero_point"))
-      made.bits = 4;
+      made.bits = weight.getElement().getIntOrFloatBitWidth();
     const int64_t count = kWordBits / made.bits;
     (tensor.packed == "rows" ? made.rowsPerWord : made.columnsPerWord) = count;
     for (int64_t i = 0; i < count; ++i) {
@@ -70,11 +73,12 @@ std::optional<StoredWeight> compiler::storedWeight(moe::PackOp pack) {
       mlir::cast<RankedTensorType>(pack.getResult().getType()).getEncoding());
   const bool changes =
       elementTypeOf(pack.getResult()) != elementTypeOf(pack.getSource());
-  if (!layout && !changes && !pack.getOrder() &&
+  if (!layout && !changes && !pack.getOrder() && !pack.getRepeat() &&
       resultLayout.getOrder() != "fragment")
     return std::nullopt;
   StoredWeight made =
-      storedWeight(valueName(pack.getSource()), type,
+      storedWeight(pack->getParentOfType<moe::ProgramOp>().getLayerOp(),
+                   valueName(pack.getSource()), type,
                    layout ? layout.getStored() : llvm::StringRef("rows"));
   made.powers = changes;
   // Codes of rows, as words of them: those of a byte are not read apart.
@@ -97,6 +101,9 @@ int64_t compiler::packedBytesOfExpert(moe::PackOp pack) {
 }
 
 bool compiler::packsInPlace(moe::PackOp pack) {
+  // Numbers that are made of floats have memory of their own.
+  if (!mlir::isa<mlir::BlockArgument>(pack.getSource()))
+    return false;
   const std::optional<StoredWeight> stored = storedWeight(pack);
   return !stored || stored->bytesOfExpert() >= packedBytesOfExpert(pack);
 }

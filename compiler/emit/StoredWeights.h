@@ -41,8 +41,8 @@ struct StoredWeight {
 };
 
 /// Of an input of the layer as it is stored; `type` is its logical type.
-StoredWeight storedWeight(llvm::StringRef input, mlir::RankedTensorType type,
-                          llvm::StringRef layout);
+StoredWeight storedWeight(moe::LayerOp layer, llvm::StringRef input,
+                          mlir::RankedTensorType type, llvm::StringRef layout);
 
 /// Of what a pack reads; nothing where kernels could read it so.
 std::optional<StoredWeight> storedWeight(moe::PackOp pack);

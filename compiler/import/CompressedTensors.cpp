@@ -313,9 +313,9 @@ DescriptorDescription operandOf(const Args &args) {
 std::string packedScheme(const Args &weights,
                          const std::optional<Args> &activations) {
   if (!activations)
-    return weights.word == "int8" ? "int8_w8a16"
-           : weights.isSymmetric  ? "int4_w4a16"
-                                  : "int4_zp_w4a16";
+    return weights.word == "int8"
+               ? (weights.isSymmetric ? "int8_w8a16" : "int8_zp_w8a16")
+               : (weights.isSymmetric ? "int4_w4a16" : "int4_zp_w4a16");
   const bool isToken = activations->strategy == "token";
   if (!isToken || weights.word != "int4" || !weights.isSymmetric ||
       activations->powers)
@@ -376,10 +376,6 @@ void moec::compiler::readCompressedTensors(JsonReader &quant,
                         weights->strategy, weights->columns);
   }
   const bool isPacked = format->name == "pack-quantized";
-  if (isPacked && weights->word == "int8" && !weights->isSymmetric)
-    return group->refuse("weights",
-                         "asymmetric integers of 8 bits in words of 32; "
-                         "accepted: \"symmetric\": true, or 4 bits");
   // One group of all of k has no order.
   result.groupIndex = readOrder(*group) && weights->strategy == "group";
   if (!isPacked) {

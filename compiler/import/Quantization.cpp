@@ -215,9 +215,6 @@ void readGptq(JsonReader &quant, ExpertQuantization &result) {
   if (bits != 4 && bits != 8)
     quant.expected("bits", "4 or 8");
   const bool isSymmetric = quant.booleanOr("sym", true);
-  if (bits == 8 && !isSymmetric)
-    quant.refuse("sym", "expected true with 8 bits, got false; zero points of "
-                        "GPTQ are accepted with 4 bits");
   result.quant.groupSize = quant.integer("group_size", -1, kMaxBlock);
   if (result.quant.groupSize == 0)
     quant.expected("group_size", "-1 (all of K) or at least 1");
@@ -232,10 +229,9 @@ void readGptq(JsonReader &quant, ExpertQuantization &result) {
   // AutoRound, which writes this format, too.
   if (quant.integerOr("act_bits", 16, 1, 64) < 16)
     quant.expected("act_bits", "16");
-  result.quant.scheme = knownScheme(quant, "bits",
-                                    bits == 8     ? "int8_w8a16"
-                                    : isSymmetric ? "int4_w4a16"
-                                                  : "int4_zp_w4a16");
+  result.quant.scheme = knownScheme(
+      quant, "bits",
+      fmt::format("int{}{}_w{}a16", bits, isSymmetric ? "" : "_zp", bits));
 }
 
 /// One of two keys for the same; AutoAWQ's own file has the second.

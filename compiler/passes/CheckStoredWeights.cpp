@@ -38,10 +38,6 @@ LogicalResult checkStoredLayout(moe::LayerOp layer) {
       return refuse("option_not_supported", Twine("holds integers of 4 ") +
                                                 (bytes ? "or 8 " : "") +
                                                 "bits" + got);
-    if (ofWords && bits != 4 && weight.getZeroPoint())
-      return refuse("option_not_supported",
-                    "holds zero points of 4 bits beside such codes" + got +
-                        ", or no zero points");
   }
   // Each of them counts rows of one weight and elements of rows of the other.
   constexpr int64_t kPerWord = 8;

@@ -405,7 +405,8 @@ void checkTypes(moe::LayerOp layer, Refuse refuse) {
                  compiler::elementTypeName(quant.getW1().getElement()) +
                  " and " +
                  compiler::elementTypeName(quant.getW2().getElement()));
-  } else if (quant.getName().empty() && !quant.multipliesCodes()) {
+  } else if (quant.getName().empty() && !quant.multipliesCodes() &&
+             !quant.multipliesBytes()) {
     return refuse(
         "scheme_not_supported",
         "these descriptors are no scheme that a backend does; accepted: " +

@@ -11,7 +11,8 @@
 // checkpoint stores in another order than rows is brought into rows, and
 // columns into the order of their groups. Scales that are powers of two become
 // f32 where they multiply sums. For an engine that reads fragments, codes,
-// their scales and zero points are in that order.
+// their scales and zero points are in that order. A scale of more rows or
+// columns than kernels read is repeated.
 //
 //===----------------------------------------------------------------------===//
 
@@ -96,6 +97,76 @@ bool readsFragments(moe::ProgramOp program) {
          compiler::orderOf(compiler::factsOf(program), *engine) == "fragment";
 }
 
+/// The groups of a weight's scales as the matmul reads them.
+SmallVector<int64_t, 2> groupAsRead(moe::GroupedMatmulOp matmul,
+                                    bool fragments) {
+  const moe::DescriptorAttr lhs = matmul.getLhsDescriptorAttr();
+  const moe::DescriptorAttr rhs = matmul.getRhsDescriptorAttr();
+  const catalog::NativeScales *row =
+      lhs && rhs && matmul.getRealization() == moe::Realization::Native
+          ? moe::nativeScales(lhs, rhs)
+          : nullptr;
+  if (row)
+    return {row->weights.rows, row->weights.columns};
+  if (!rhs)
+    return {};
+  SmallVector<int64_t, 2> group(rhs.getGroup());
+  // A block of fragments has a number of each row.
+  if (fragments)
+    group[0] = 1;
+  return group;
+}
+
+/// How numbers of a weight (scales or zero points) are repeated.
+struct Repeat {
+  SmallVector<int64_t, 3> shape; ///< of the result
+  std::array<int64_t, 3> times;  ///< parts, rows and columns
+  bool alternate;
+};
+
+/// Nothing where the matmuls read them as they are.
+std::optional<Repeat> repeatFor(Value numbers, bool fragments) {
+  for (OpOperand &use : numbers.getUses()) {
+    auto matmul = dyn_cast<moe::GroupedMatmulOp>(use.getOwner());
+    if (!matmul || (matmul.getRhsScale() != numbers &&
+                    matmul.getRhsZeroPoint() != numbers))
+      continue;
+    const moe::DescriptorAttr descriptor = matmul.getRhsDescriptorAttr();
+    const SmallVector<int64_t, 2> read = groupAsRead(matmul, fragments);
+    if (descriptor.getGroup() == ArrayRef(read))
+      return std::nullopt;
+    const int64_t parts = matmul.getGateUp() ? 2 : 1;
+    const std::array<int64_t, 2> extents = {matmul.getN() / parts,
+                                            matmul.getK()};
+    Repeat made;
+    made.shape =
+        moe::scaleShape(descriptor.withGroup(read), matmul.getNumExperts(),
+                        parts, extents[0], extents[1]);
+    made.times = {parts, 1, 1};
+    for (int i : {0, 1}) {
+      const int64_t stored = descriptor.getGroup()[i];
+      if (read[i] > 0)
+        made.times[i + 1] =
+            llvm::divideCeil(stored == -1 ? extents[i] : stored, read[i]);
+    }
+    made.alternate =
+        parts > 1 && read[0] == 1 && matmul.getGateUpOrder() == "interleaved";
+    return made;
+  }
+  return std::nullopt;
+}
+
+/// Packs numbers in the layout, repeated as matmuls read them.
+moe::PackOp packNumbers(OpBuilder &builder, Value source, const Repeat &repeat,
+                        Type element, moe::LayoutAttr layout) {
+  auto packed = moe::PackOp::create(
+      builder, source.getLoc(),
+      RankedTensorType::get(repeat.shape, element, layout), source, Value(),
+      builder.getDenseI64ArrayAttr(repeat.times), repeat.alternate);
+  source.replaceAllUsesExcept(packed.getResult(), packed);
+  return packed;
+}
+
 /// Matmuls of a gated layer that read `weight`.
 SmallVector<moe::GroupedMatmulOp> gatedMatmuls(Value weight) {
   SmallVector<moe::GroupedMatmulOp> readers;
@@ -113,6 +184,13 @@ LogicalResult quantizeInto(moe::ProgramOp program,
   scale.setType(
       RankedTensorType::get(cast<RankedTensorType>(scale.getType()).getShape(),
                             elementAsRead(scale)));
+  if (const std::optional<Repeat> repeat =
+          repeatFor(scale, /*fragments=*/false)) {
+    OpBuilder builder(program.getContext());
+    builder.setInsertionPointAfter(quantize);
+    packNumbers(builder, scale, *repeat, elementAsRead(scale),
+                moe::LayoutAttr::get(program.getContext(), 0));
+  }
   const auto type = cast<RankedTensorType>(quantize.getCodes().getType());
   SmallVector<moe::GroupedMatmulOp> readers = gatedMatmuls(quantize.getCodes());
   if (readers.empty() || type.getEncoding())
@@ -157,24 +235,37 @@ LogicalResult pack(moe::ProgramOp program) {
     const auto type = cast<RankedTensorType>(weight.getType());
     const Type read = elementAsRead(weight);
     const Value order = orderOf(program, weight);
+    const std::optional<Repeat> repeat = repeatFor(weight, fragments);
     moe::LayoutAttr layout =
         fragments ? fragmentLayout(weight) : moe::LayoutAttr();
     if (!layout)
-      layout = layoutFor(
-          type, !readers.empty(), order || read != type.getElementType(),
-          readers.empty() ? "gate_first" : readers.front().getGateUpOrder());
+      layout = layoutFor(type, !readers.empty(),
+                         order || repeat || read != type.getElementType(),
+                         readers.empty() ? "gate_first"
+                                         : readers.front().getGateUpOrder());
     if (!layout)
       continue;
-    if (failed(layout.verifyEncoding(type.getShape(), type.getElementType(),
-                                     [&] { return program.emitError(); })))
+    if (failed(layout.verifyEncoding(
+            repeat ? ArrayRef<int64_t>(repeat->shape) : type.getShape(),
+            type.getElementType(), [&] { return program.emitError(); })))
       return failure();
+    if (repeat) {
+      packNumbers(builder, weight, *repeat, read, layout);
+      continue;
+    }
     auto packed = moe::PackOp::create(
         builder, program.getLoc(),
-        RankedTensorType::get(type.getShape(), read, layout), weight, order);
+        RankedTensorType::get(type.getShape(), read, layout), weight, order,
+        DenseI64ArrayAttr(), /*alternate=*/false);
     weight.replaceAllUsesExcept(packed.getResult(), packed);
     for (moe::GroupedMatmulOp matmul : readers)
       gatedReader(matmul).setInterleave(kInterleave);
   }
+  program.walk([&](moe::GroupedMatmulOp matmul) {
+    if (const moe::DescriptorAttr rhs = matmul.getRhsDescriptorAttr())
+      matmul.setRhsDescriptorAttr(
+          rhs.withGroup(groupAsRead(matmul, fragments)));
+  });
   return success();
 }
 

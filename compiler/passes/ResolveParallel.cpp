@@ -64,9 +64,8 @@ int64_t shardUnit(moe::LayerOp layer) {
     unit = std::lcm(unit, quant.getW1().getGroup()[0]);
   if (!quant.getW2().isPlain() && quant.getW2().getGroup()[1] > 1)
     unit = std::lcm(unit, quant.getW2().getGroup()[1]);
-  // Shards of an emulated intermediate are quantized as the whole of it.
-  if (quant.getRealization(false) == moe::Realization::Emulated &&
-      quant.getA2().getGroup()[1] > 1)
+  // Shards of the intermediate are quantized as the whole of it.
+  if (!quant.getA2().isPlain() && quant.getA2().getGroup()[1] > 1)
     unit = std::lcm(unit, quant.getA2().getGroup()[1]);
   return unit;
 }

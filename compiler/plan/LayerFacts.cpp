@@ -23,6 +23,7 @@ LayerFacts compiler::factsOf(moe::ProgramOp program) {
   facts.pairs = permute ? permute.getPairs() : 1;
   facts.format = isBatched(program) ? "batched" : "standard";
   bool isFirst = true;
+  facts.nativeScales = true;
   program.walk([&](moe::GroupedMatmulOp matmul) {
     (isFirst ? facts.hidden : facts.intermediate) = matmul.getK();
     isFirst = false;
@@ -30,6 +31,10 @@ LayerFacts compiler::factsOf(moe::ProgramOp program) {
     facts.quantized |= matmul.getLhsDescriptor() || matmul.getRhsDescriptor();
     const moe::Realization realization = matmul.getRealization();
     facts.emulated |= realization == moe::Realization::Emulated;
+    facts.nativeScales &= matmul.getLhsDescriptor() &&
+                          matmul.getRhsDescriptor() &&
+                          moe::nativeScales(*matmul.getLhsDescriptor(),
+                                            *matmul.getRhsDescriptor());
     facts.elementTypes.push_back(elementTypeOf(matmul.getLhs()));
     (realization == moe::Realization::Native ? facts.elementTypes : facts.codes)
         .push_back(elementTypeOf(matmul.getRhs()));

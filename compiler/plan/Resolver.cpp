@@ -54,7 +54,8 @@ static std::optional<Reason> quantization(const LayerFacts &layer,
                                           const Architecture &,
                                           const Candidate &candidate) {
   // Weights that are dequantized are served by their descriptors.
-  if (!layer.quantized || !layer.scheme.empty() || !layer.codes.empty())
+  if (!layer.quantized || !layer.scheme.empty() || layer.nativeScales ||
+      !layer.codes.empty())
     return std::nullopt;
   return Reason{"quant_not_supported",
                 fmt::format("backend '{}' has kernels for named schemes only, "
@@ -152,7 +153,8 @@ static std::optional<Reason> expertCounts(const LayerFacts &layer,
 }
 
 /// Why an engine cannot read the weights in the order of fragments: it needs
-/// codes in blocks of 64 rows by 64 columns, with scales of each row.
+/// codes in blocks of 64 rows by 64 columns. Packing repeats the scales of
+/// several rows.
 static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
                                             const Engine &engine) {
   constexpr int64_t kBlock = 64;
@@ -179,12 +181,11 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
                               "quantized when the layer is loaded",
                               name)};
   for (const auto &[rows, columns] : layer.codeGroups)
-    if (rows != 1 || (columns > 0 && columns != 16 && columns != 32 &&
-                      columns % kBlock != 0))
+    if (columns > 0 && columns != 16 && columns != 32 && columns % kBlock != 0)
       return Reason{"quant_not_supported",
-                    fmt::format("engine '{}' takes a scale for each weight row "
-                                "and all of k, or 16, 32 or a multiple of {} "
-                                "of it, not for groups of [{}, {}]",
+                    fmt::format("engine '{}' takes a scale for all of k, or "
+                                "for 16, 32 or a multiple of {} of it, not for "
+                                "groups of [{}, {}]",
                                 name, kBlock, rows, columns)};
   for (const int64_t size : {layer.hidden, layer.intermediate})
     if (size % kBlock)

@@ -34,6 +34,8 @@ struct LayerFacts {
   std::string format = "standard"; ///< activation_format
   bool quantized = false;          ///< some descriptor has a scale
   std::string scheme; ///< a row of Schemes.h, or "" when spelled out
+  /// Descriptors that are spelled out, but have a row of kNativeScales.
+  bool nativeScales = false;
   /// Element types of x, unless it is quantized, and of what the two matmuls
   /// multiply: a1, w1, a2, w2.
   std::vector<std::string> elementTypes;

@@ -38,7 +38,8 @@ struct SchemeDescriptor {
 struct Scheme {
   std::string_view name;
   SchemeDescriptor a1, a2, w1, w2;
-  std::string_view policy; ///< the C++ type in templates/moe/quant
+  /// The C++ type in templates/moe/quant, or kByScales.
+  std::string_view policy;
 };
 
 /// The policy of layers whose weights become numbers of 16 bits, whatever their
@@ -47,6 +48,54 @@ inline constexpr std::string_view kWeightOnly = "moe::quant::WeightOnly";
 /// That of weights of 4 bits which become elements of the activations' 8 as
 /// they are; scales multiply sums.
 inline constexpr std::string_view kCodeGroups = "moe::quant::CodeGroups<128>";
+
+/// Operands of 8 bits are multiplied as they are: kNativeScales has the policy.
+inline constexpr std::string_view kByScales = "";
+
+/// Rows and columns that share a scale, as SchemeDescriptor has them.
+struct ScaleGroup {
+  int rows, columns;
+  constexpr bool operator==(const ScaleGroup &) const = default;
+};
+
+/// Operands of one type of 8 bits whose scales multiply sums: the groups of
+/// both as kernels read them.
+struct NativeScales {
+  std::string_view element;
+  ScaleGroup activations, weights;
+  std::string_view policy; ///< the C++ type in templates/moe/quant
+};
+
+inline constexpr NativeScales kNativeScales[] = {
+    {"f8E4M3FN", {-1, -1}, {-1, -1}, "moe::quant::Fp8Tensor"},
+    {"f8E4M3FN", {-1, -1}, {1, -1}, "moe::quant::Fp8TensorChannel"},
+    {"f8E4M3FN", {1, -1}, {1, -1}, "moe::quant::Fp8Channel"},
+    {"f8E4M3FN", {1, 128}, {128, 128}, "moe::quant::Fp8Block"},
+    {"i8", {-1, -1}, {-1, -1}, "moe::quant::Int8Tensor"},
+    {"i8", {-1, -1}, {1, -1}, "moe::quant::Int8TensorChannel"},
+    {"i8", {1, -1}, {1, -1}, "moe::quant::Int8Channel"},
+};
+
+/// Whether a number of each `from` is one of each `to` if it is repeated.
+constexpr bool repeatsTo(ScaleGroup from, ScaleGroup to) {
+  const auto covers = [](int whole, int part) {
+    return whole == part || whole == -1 || (part > 0 && whole % part == 0);
+  };
+  return covers(from.rows, to.rows) && covers(from.columns, to.columns);
+}
+
+/// The row for operands with scales of these groups; packing repeats those of
+/// weights where the row's are smaller. Null: engines cannot multiply them as
+/// they are.
+constexpr const NativeScales *nativeScales(std::string_view element,
+                                           ScaleGroup activations,
+                                           ScaleGroup weights) {
+  for (const NativeScales &row : kNativeScales)
+    if (row.element == element && row.activations == activations &&
+        repeatsTo(weights, row.weights))
+      return &row;
+  return nullptr;
+}
 
 inline constexpr Scheme kSchemes[] = {
     {"f32", {"f32"}, {"f32"}, {"f32"}, {"f32"}, "moe::quant::None"},
@@ -57,49 +106,79 @@ inline constexpr Scheme kSchemes[] = {
      {"f8E4M3FN", -1, -1, "f32"},
      {"f8E4M3FN", -1, -1, "f32"},
      {"f8E4M3FN", -1, -1, "f32"},
-     "moe::quant::Fp8Tensor"},
+     kByScales},
     {"fp8_tensor_dynamic",
      {"f8E4M3FN", -1, -1, "f32", true},
      {"f8E4M3FN", -1, -1, "f32", true},
      {"f8E4M3FN", -1, -1, "f32"},
      {"f8E4M3FN", -1, -1, "f32"},
-     "moe::quant::Fp8Tensor"},
+     kByScales},
     {"fp8_channel",
      {"f8E4M3FN", 1, -1, "f32", true},
      {"f8E4M3FN", 1, -1, "f32", true},
      {"f8E4M3FN", 1, -1, "f32"},
      {"f8E4M3FN", 1, -1, "f32"},
-     "moe::quant::Fp8Channel"},
+     kByScales},
+    {"fp8_tensor_token",
+     {"f8E4M3FN", 1, -1, "f32", true},
+     {"f8E4M3FN", 1, -1, "f32", true},
+     {"f8E4M3FN", -1, -1, "f32"},
+     {"f8E4M3FN", -1, -1, "f32"},
+     kByScales},
+    {"fp8_channel_static",
+     {"f8E4M3FN", -1, -1, "f32"},
+     {"f8E4M3FN", -1, -1, "f32"},
+     {"f8E4M3FN", 1, -1, "f32"},
+     {"f8E4M3FN", 1, -1, "f32"},
+     kByScales},
+    {"fp8_channel_tensor_dynamic",
+     {"f8E4M3FN", -1, -1, "f32", true},
+     {"f8E4M3FN", -1, -1, "f32", true},
+     {"f8E4M3FN", 1, -1, "f32"},
+     {"f8E4M3FN", 1, -1, "f32"},
+     kByScales},
     {"fp8_block",
      {"f8E4M3FN", 1, 128, "f32", true},
      {"f8E4M3FN", 1, 128, "f32", true},
      {"f8E4M3FN", 128, 128, "f32"},
      {"f8E4M3FN", 128, 128, "f32"},
-     "moe::quant::Fp8Block"},
+     kByScales},
     {"fp8_block_ue8m0",
      {"f8E4M3FN", 1, 128, "f8E8M0FNU", true},
      {"f8E4M3FN", 1, 128, "f8E8M0FNU", true},
      {"f8E4M3FN", 128, 128, "f8E8M0FNU"},
      {"f8E4M3FN", 128, 128, "f8E8M0FNU"},
-     "moe::quant::Fp8Block"},
+     kByScales},
     {"int8_tensor",
      {"i8", -1, -1, "f32"},
      {"i8", -1, -1, "f32"},
      {"i8", -1, -1, "f32"},
      {"i8", -1, -1, "f32"},
-     "moe::quant::Int8Tensor"},
+     kByScales},
     {"int8_tensor_dynamic",
      {"i8", -1, -1, "f32", true},
      {"i8", -1, -1, "f32", true},
      {"i8", -1, -1, "f32"},
      {"i8", -1, -1, "f32"},
-     "moe::quant::Int8Tensor"},
+     kByScales},
     {"int8_channel",
      {"i8", 1, -1, "f32", true},
      {"i8", 1, -1, "f32", true},
      {"i8", 1, -1, "f32"},
      {"i8", 1, -1, "f32"},
-     "moe::quant::Int8Channel"},
+     kByScales},
+    {"int8_tensor_token",
+     {"i8", 1, -1, "f32", true},
+     {"i8", 1, -1, "f32", true},
+     {"i8", -1, -1, "f32"},
+     {"i8", -1, -1, "f32"},
+     kByScales},
+    {"int8_channel_static",
+     {"i8", -1, -1, "f32"},
+     {"i8", -1, -1, "f32"},
+     {"i8", 1, -1, "f32"},
+     {"i8", 1, -1, "f32"},
+     kByScales},
     {"int4_w4aint8",
      {"i8", 1, -1, "f32", true},
      {"i8", 1, -1, "f32", true},
@@ -123,6 +202,12 @@ inline constexpr Scheme kSchemes[] = {
      {"bf16"},
      {"i8", 1, -1, "bf16"},
      {"i8", 1, -1, "bf16"},
+     kWeightOnly},
+    {"int8_zp_w8a16",
+     {"bf16"},
+     {"bf16"},
+     {"i8", 1, 128, "bf16", false, {}, "i8"},
+     {"i8", 1, 128, "bf16", false, {}, "i8"},
      kWeightOnly},
     {"int4_w4a16",
      {"bf16"},

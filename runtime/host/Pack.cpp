@@ -112,6 +112,19 @@ Result<void> stages::pack_interleave(KernelRun &run) {
 
 namespace {
 
+/// Numbers that are those of several rows and columns of the packed matrix.
+struct Repeat {
+  int64_t partRows = 0, parts = 1, rows = 1, columns = 1;
+  bool alternate = false;
+
+  int64_t rowsOfPart() const { return (partRows + rows - 1) / rows; }
+  int64_t row(int64_t packed) const {
+    const int64_t part = alternate ? packed % parts : packed / partRows;
+    const int64_t index = alternate ? packed / parts : packed % partRows;
+    return part * rowsOfPart() + index / rows;
+  }
+};
+
 /// A matrix as a checkpoint stores it.
 struct StoredMatrix {
   int64_t rows = 0, columns = 0; ///< of elements
@@ -121,12 +134,15 @@ struct StoredMatrix {
   std::vector<int64_t> slots;
   uint32_t added = 0, flipped = 0;
   bool powers = false; ///< exponents of 8 bits, which become f32
+  Repeat repeat;
 
   bool isPacked() const { return rowsPerWord * columnsPerWord > 1; }
   int64_t bytes() const { return rows * columns * bits / 8; }
 
-  /// The bits of one element, as they are when packed.
+  /// The bits of one element of the packed matrix, as they are there.
   uint32_t load(const std::byte *matrix, int64_t row, int64_t column) const {
+    row = repeat.row(row);
+    column /= repeat.columns;
     const int64_t inWord = row % rowsPerWord + column % columnsPerWord;
     const int64_t r = row / rowsPerWord, c = column / columnsPerWord;
     const int64_t word = rowsLast ? c * (rows / rowsPerWord) + r
@@ -150,7 +166,20 @@ struct StoredMatrix {
 
 Result<StoredMatrix> storedMatrix(KernelRun &run, const PackStep &step) {
   StoredMatrix made;
-  made.rows = step.rows, made.columns = step.columns;
+  const nlohmann::json &attributes = run.stage->attributes;
+  Repeat &repeat = made.repeat;
+  repeat.parts = attributes.value("parts", int64_t(1));
+  repeat.rows = attributes.value("repeat_rows", int64_t(1));
+  repeat.columns = attributes.value("repeat_columns", int64_t(1));
+  repeat.alternate = attributes.value("alternate", false);
+  if (repeat.parts < 1 || repeat.rows < 1 || repeat.columns < 1 ||
+      step.rows % repeat.parts)
+    return run.fail("expected numbers that are repeated over parts of equal "
+                    "rows, got {} parts of {} rows, repeated {} x {}",
+                    repeat.parts, step.rows, repeat.rows, repeat.columns);
+  repeat.partRows = step.rows / repeat.parts;
+  made.rows = repeat.parts * repeat.rowsOfPart();
+  made.columns = (step.columns + repeat.columns - 1) / repeat.columns;
   made.bits = run.integer("bits");
   made.rowsLast = run.stage->attributes.at("rows_last").get<bool>();
   made.rowsPerWord = run.integer("rows_per_word");

@@ -110,12 +110,14 @@ inline constexpr StageKind kStageKinds[] = {
     // Out of memory where elements of so many bits lie as a checkpoint has
     // them; slots: where in 32 bits the i-th one is. order: of the columns.
     // fragment_columns: columns of a block, where the result is in the order of
-    // fragments.
+    // fragments. parts, repeat_rows, repeat_columns and alternate: each number
+    // is that of so many rows and columns of the result, as pack_scales counts.
     {"pack_stored", "source order?", "destination",
      "rows:integer columns:integer interleave:integer gate_up_order:string~ "
      "bits:integer rows_last:boolean rows_per_word:integer "
      "columns_per_word:integer slots:string added:integer flipped:integer "
-     "powers:boolean~ fragment_columns:integer~"},
+     "powers:boolean~ fragment_columns:integer~ parts:integer~ "
+     "repeat_rows:integer~ repeat_columns:integer~ alternate:boolean~"},
     // From the group of each column to columns in the order of their groups.
     {"pack_order", "source", "destination", "columns:integer group:integer"},
     // Of weights that are stored as floats. number: second_scale, scale or

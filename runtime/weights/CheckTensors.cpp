@@ -144,11 +144,12 @@ Result<void> WeightLoader::checkSymmetric(const Found &found) {
         return refused(
             "{}: tensor '{}' holds zero point {}, and layer '{}' is symmetric: "
             "expected {} everywhere{}; accepted: a layer with zero points "
-            "(quant_config int4_zp_w4a16)",
+            "(quant_config int{}_zp_w{}a16)",
             checkpoint.path(), found.name, got, shape.name, expected,
             stored.is_object()
                 ? fmt::format(" in stored_layout {}", stored.value("name", ""))
-                : "");
+                : "",
+            shape.codeBits, shape.codeBits);
     }
   return {};
 }

@@ -31,11 +31,6 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: stored_layout 'gptq' holds zero points of 4 bits beside such codes, got i8; accepted: another layout, or no zero points}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <i8, group = [1, 128], scale = bf16, zero_point = i8>, w2 = <i8, group = [1, 128], scale = bf16, zero_point = i8>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_layout = "gptq"}
-
-// -----
-
 // expected-error@+1 {{layer @l refused [size_not_supported]: stored_layout 'awq' holds up to 8 elements in 32 bits, and hidden is 60; accepted: multiples of 8}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 60, intermediate = 768, input_type = f32, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <f32>, a2 = <f32>, w1 = <i4, group = [1, 128], scale = bf16>, w2 = <i4, group = [1, 128], scale = bf16>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_layout = "awq"}
 

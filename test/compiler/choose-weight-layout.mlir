@@ -76,3 +76,39 @@ moe.layer @floats {
 moe.layer @float_powers {
   experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<fp8_block_ue8m0>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_type = bf16, local_intermediate = 256, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// A scale of a whole weight is repeated for each of its rows.
+// CHECK-LABEL: moe.program @of_tensor_sm_90a
+// CHECK: %[[S13:.*]] = moe.pack %w13_scale repeat = [2, 336, 1] : tensor<8x2xf32> -> tensor<8x672xf32, #moe.layout<>>
+// CHECK: %[[S2:.*]] = moe.pack %w2_scale repeat = [1, 400, 1] : tensor<8x1xf32> -> tensor<8x400xf32, #moe.layout<>>
+// CHECK: moe.grouped_matmul {{.*}}rhs_descriptor = <f8E4M3FN, group = [1, -1], scale = f32> {{.*}}rhs_scale %[[S13]]
+// CHECK: moe.grouped_matmul {{.*}}rhs_descriptor = <f8E4M3FN, group = [1, -1], scale = f32> {{.*}}rhs_scale %[[S2]]
+moe.layer @of_tensor {
+  experts = 8, top_k = 2, hidden = 400, intermediate = 336, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<fp8_tensor_token>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 336, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// Rows that alternate as they are stored have the scales of their parts in turn.
+// CHECK-LABEL: moe.program @alternate_sm_90a
+// CHECK: moe.pack %w13_scale repeat = [2, 336, 1] alternate : tensor<8x2xf32> -> tensor<8x672xf32, #moe.layout<>>
+// CHECK: moe.pack %w2_scale repeat = [1, 400, 1] : tensor
+moe.layer @alternate {
+  experts = 8, top_k = 2, hidden = 400, intermediate = 336, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<fp8_tensor_token>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, gate_up_order = "interleaved", local_intermediate = 336, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// Blocks of 256 become blocks of 128, of which the last may be cut.
+// CHECK-LABEL: moe.program @blocks_sm_90a
+// CHECK: %[[S13:.*]] = moe.pack %w13_scale repeat = [2, 2, 2] : tensor<8x4x2xf32> -> tensor<8x6x4xf32, #moe.layout<>>
+// CHECK: %[[S2:.*]] = moe.pack %w2_scale repeat = [1, 4, 3] : tensor<8x1xf8E8M0FNU> -> tensor<8x4x3xf32, #moe.layout<>>
+// CHECK: moe.grouped_matmul {{.*}}rhs_descriptor = <f8E4M3FN, group = [128, 128], scale = f32> {{.*}}rhs_scale %[[S13]]
+// CHECK: moe.grouped_matmul {{.*}}rhs_descriptor = <f8E4M3FN, group = [128, 128], scale = f8E8M0FNU> {{.*}}rhs_scale %[[S2]]
+moe.layer @blocks {
+  experts = 8, top_k = 2, hidden = 400, intermediate = 336, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<a1 = <f8E4M3FN, group = [1, 128], scale = f32, dynamic>, a2 = <f8E4M3FN, group = [1, 128], scale = f32, dynamic>, w1 = <f8E4M3FN, group = [256, 256], scale = f32>, w2 = <f8E4M3FN, group = [-1, -1], scale = f8E8M0FNU>>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 336, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// Scales that are made of floats are repeated as well.
+// CHECK-LABEL: moe.program @repeated_floats_sm_90a
+// CHECK: moe.quantize_weights {{.*}} parts = 2 %w13 : ({{.*}}) -> ({{.*}}, tensor<8x2xf32>)
+// CHECK-NEXT: moe.pack %scales repeat = [2, 336, 1] : tensor<8x2xf32> -> tensor<8x672xf32, #moe.layout<>>
+moe.layer @repeated_floats {
+  experts = 8, top_k = 2, hidden = 400, intermediate = 336, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<fp8_tensor_token>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_type = bf16, local_intermediate = 336, local_begin = 0, local_experts = 8, w2_bias = true}

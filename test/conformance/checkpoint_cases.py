@@ -23,6 +23,7 @@ SCHEMES = {
     "int8_w8a16": {"w": "i8", "scale": "bf16", "group": (1, -1)},
     "int4_w4a16": {"w": "i4", "scale": "bf16", "group": (1, 128)},
     "int4_zp_w4a16": {"w": "i4", "scale": "bf16", "group": (1, 128), "zero": True},
+    "int8_zp_w8a16": {"w": "i8", "scale": "bf16", "group": (1, 128), "zero": True},
     "mxfp4_w4a16": {"w": "f4E2M1FN", "scale": "f8E8M0FNU", "group": (1, 32)},
     "nvfp4_w4a16": {"w": "f4E2M1FN", "scale": "f8E4M3FN", "group": (1, 16), "second": True},
 }
@@ -185,6 +186,8 @@ CASES = [
     case("pack-quantized", "int4_w4a16", packed_words, SHAPE,
          {"moe_parallel_config": {"tp_size": 2, "tp_rank": 0}}, columns=(0, 128)),
     case("zero-points", "int4_zp_w4a16", hugging_face("model.layers.0.mlp", kinds={
+        "weight": ("weight", {}), "scale": ("weight_scale", {}), "zero": ("weight_zero_point", {})}), SHAPE),
+    case("zero-points-of-bytes", "int8_zp_w8a16", hugging_face("model.layers.0.mlp", kinds={
         "weight": ("weight", {}), "scale": ("weight_scale", {}), "zero": ("weight_zero_point", {})}), SHAPE),
     case("gpt-oss", "mxfp4_w4a16", lambda writer, layer: fused(writer, layer, GPT_OSS_BLOCKS, "interleaved",
                                                               kinds=("weight", "scale", "bias")), layer=INTERLEAVED),

@@ -82,6 +82,28 @@ MIXES = {
 }
 MIXED_WEIGHTS = [{"dtype": "f4E2M1FN", "shape": [1, 32], "scale": "f8E8M0FNU"},
                  {"dtype": "i4", "shape": [1, 128], "scale": "bf16", "zp": "i8"}]
+# Operands of 8 bits that no scheme names, of which packing repeats the weights' scales.
+REPEATED = {
+    "e4m3_blocks_of_256": ({"dtype": "f8E4M3FN", "shape": [1, 128], "scale": "f32", "dynamic": True},
+                           {"dtype": "f8E4M3FN", "shape": [256, 256], "scale": "f32"}),
+    "e4m3_wide_blocks": ({"dtype": "f8E4M3FN", "shape": [1, 128], "scale": "f8E8M0FNU", "dynamic": True},
+                         {"dtype": "f8E4M3FN", "shape": [128, 256], "scale": "f8E8M0FNU"}),
+    "e4m3_tall_blocks": ({"dtype": "f8E4M3FN", "shape": [1, 128], "scale": "f32", "dynamic": True},
+                         {"dtype": "f8E4M3FN", "shape": [256, 128], "scale": "f8E8M0FNU"}),
+    "e4m3_groups_by_tensor": ({"dtype": "f8E4M3FN", "shape": [1, 128], "scale": "f32", "dynamic": True},
+                              {"dtype": "f8E4M3FN", "shape": [-1, -1], "scale": "f32"}),
+    "e4m3_rows_of_128": ({"dtype": "f8E4M3FN", "shape": [-1, -1], "scale": "f32"},
+                         {"dtype": "f8E4M3FN", "shape": [128, -1], "scale": "f32"}),
+    "i8_rows_of_64": ({"dtype": "i8", "shape": [-1, -1], "scale": "f32", "dynamic": True},
+                      {"dtype": "i8", "shape": [64, -1], "scale": "f32"}),
+}
+# Weights alone, with a scale of several rows, which packing repeats for engines that read fragments.
+BLOCKS = {
+    "e4m3_weights_in_blocks": {"dtype": "f8E4M3FN", "shape": [128, 128], "scale": "f32"},
+    "e4m3_weights_by_tensor": {"dtype": "f8E4M3FN", "shape": [-1, -1], "scale": "f32"},
+    "i8_weights_in_blocks": {"dtype": "i8", "shape": [48, 32], "scale": "bf16", "zp": "i8"},
+    "e2m1_weights_in_blocks": {"dtype": "f4E2M1FN", "shape": [32, 32], "scale": "f8E8M0FNU"},
+}
 PATTERNS = "uniform,skewed,one_expert,empty_expert,ties,negative,nan_inf"
 
 
@@ -187,6 +209,27 @@ def cases(rows, product=True, every=False):
                    "shape": testing.sized_for(rows, engine, testing.shapes(scheme)[number % 4]), "bias": number % 2 == 0, "logits": None, "extras": False,
                    "few_tokens": False, "mix": mix,
                    "options": {**given, "quant_config": {"a1": activations, "a2": activations, "w1": weights, "w2": weights}}}
+    for number, (mix, (activations, weights)) in enumerate(REPEATED.items()):
+        scheme = next(row for row in rows["schemes"] if row["w1"] == weights["dtype"] and row["a1"] == activations["dtype"])
+        every_way = [way for way in testing.ways(rows, scheme) if not testing.is_of_few_tokens(rows, way[1])]
+        for turn, (backend, engine) in enumerate(every_way):
+            activation, routing = next(by_expert)
+            shape = testing.shapes(scheme)[(number + turn) % 4]
+            order = ("gate_first", "up_first", "interleaved")[(number + turn) % 3] if activation["gated"] else "gate_first"
+            floats = {"weights_dtype": "bf16", "stored_layout": "rows"} if turn % 2 else {}
+            yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing, "shape": shape,
+                   "bias": number % 2 == 0, "logits": None, "extras": False, "few_tokens": False, "mix": mix,
+                   "options": {"quant_config": {"a1": activations, "a2": activations, "w1": weights, "w2": weights},
+                               "gate_up_order": order, **floats}}
+    for number, (mix, weights) in enumerate(BLOCKS.items()):
+        scheme = next(row for row in rows["schemes"] if row["w1"] == weights["dtype"] and row["a1"] == "bf16")
+        for turn, (backend, engine) in enumerate(way for way in testing.ways(rows, scheme) if testing.reads_fragments(rows, way[1])):
+            activation, routing = next(pair for pair in by_expert if testing.takes(rows, engine, pair[0]))
+            order = ("gate_first", "up_first", "interleaved")[(number + turn) % 3] if activation["gated"] else "gate_first"
+            yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
+                   "shape": testing.sized_for(rows, engine, testing.shapes(scheme)[number % 4]), "bias": number % 2 == 0, "logits": None,
+                   "extras": False, "few_tokens": False, "mix": mix,
+                   "options": {"quant_config": {"w1": weights, "w2": weights}, "gate_up_order": order, "stored_layout": "rows"}}
 
 
 def name_of(case):

@@ -456,6 +456,46 @@ func.func private @f(%w: tensor<4x32x64xf16>) {
 
 // -----
 
+func.func private @f(%s: tensor<4x2xf32>) {
+  // expected-error@+1 {{'moe.pack' op 'repeat' must be parts, rows and columns, each at least 1, got [2, 0, 1]}}
+  %p = moe.pack %s repeat = [2, 0, 1] : tensor<4x2xf32> -> tensor<4x32xf32, #moe.layout<>>
+  return
+}
+
+// -----
+
+func.func private @f(%s: tensor<4x2xf32>) {
+  // expected-error@+1 {{'moe.pack' op 'result' must be [experts, rows, columns] of 'f32' with 2 equal parts of rows, got 'tensor<4x33xf32, #moe.layout<>>'}}
+  %p = moe.pack %s repeat = [2, 16, 1] : tensor<4x2xf32> -> tensor<4x33xf32, #moe.layout<>>
+  return
+}
+
+// -----
+
+func.func private @f(%s: tensor<4x2xf32>) {
+  // expected-error@+1 {{'moe.pack' op 'source' must be 'tensor<4x4xf32>', got 'tensor<4x2xf32>'}}
+  %p = moe.pack %s repeat = [2, 8, 1] : tensor<4x2xf32> -> tensor<4x32xf32, #moe.layout<>>
+  return
+}
+
+// -----
+
+func.func private @f(%s: tensor<4x2x2xf32>, %o: tensor<4x2xi32>) {
+  // expected-error@+1 {{'moe.pack' op 'order' is of columns that are not repeated}}
+  %p = moe.pack %s order(%o : tensor<4x2xi32>) repeat = [1, 8, 1] : tensor<4x2x2xf32> -> tensor<4x16x2xf32, #moe.layout<>>
+  return
+}
+
+// -----
+
+func.func private @f(%s: tensor<4x2x2xf32>) {
+  // expected-error@+1 {{'moe.pack' op 'alternate' is of numbers that are repeated}}
+  %p = moe.pack %s alternate : tensor<4x2x2xf32> -> tensor<4x2x2xf32, #moe.layout<>>
+  return
+}
+
+// -----
+
 func.func private @f(%x: tensor<?x64xbf16>) {
   // expected-error@+1 {{'moe.quantize' op a descriptor without a scale quantizes nothing that is of its type}}
   %q = moe.quantize <bf16> %x : (tensor<?x64xbf16>) -> tensor<?x64xbf16>

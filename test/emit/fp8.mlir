@@ -10,6 +10,25 @@
 
 // RUN: moec compile %s --arch=sm_90a --engine=wgmma --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=GROUPS
 
+// A scale of each weight row is read beside one of all activations, and a scale
+// of a whole weight is repeated for its rows when it is packed.
+// RUN: sed s/fp8_block/fp8_channel_static/ %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=ROWS
+// RUN: sed s/fp8_block/fp8_tensor_token/ %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=REPEATED
+// RUN: sed s/fp8_block/fp8_tensor_token/ %s | moec explain - --arch=sm_90a | FileCheck %s --check-prefix=SAID
+// Blocks of 64 along K are no multiple of what kernels read.
+// RUN: sed 's/<fp8_block>/<a1 = <f8E4M3FN, group = [1, 128], scale = f32, dynamic>, a2 = <f8E4M3FN, group = [1, 128], scale = f32, dynamic>, w1 = <f8E4M3FN, group = [128, 64], scale = f32>, w2 = <f8E4M3FN, group = [128, 64], scale = f32>>/' %s | moec explain - --arch=sm_90a | FileCheck %s --check-prefix=FINER
+// FINER: activations are emulated
+// FINER-NEXT: emulated since no engine multiplies f8E4M3FN as it is with scales of [1, 128] and, of weights, of [128, 64]
+// ROWS-NOT: kRepeatRows
+// ROWS: using Quant = moe::quant::Fp8TensorChannel;
+// REPEATED-DAG: using Quant = moe::quant::Fp8Channel;
+// REPEATED-DAG: static constexpr int kParts = 2;
+// REPEATED-DAG: static constexpr int kRepeatRows = 208;
+// REPEATED-DAG: static constexpr int kRepeatColumns = 1;
+// REPEATED-DAG: static constexpr bool kAlternate = false;
+// SAID: chosen: backend grouped, engine wgmma
+// SAID-NOT: emulated
+
 // Wgmma: a CTA of gate_up takes both column tiles of a group of 128, and leaves
 // e4m3 and scales. Their f32 pass through 16 * 128 * 4 bytes of shared memory.
 // GROUPS: ---- sm_90a/{{.*}}gate_up.cu

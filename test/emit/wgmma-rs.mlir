@@ -7,6 +7,13 @@
 // RUN: sed 's/int4_zp_w4a16/nvfp4/' %s | not moec compile - --arch=sm_90a --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=EMULATED
 // RUN: sed 's/<silu>/<gelu_no_mul>/' %s | not moec compile - --arch=sm_90a --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=GELU
 // RUN: sed 's/<int4_zp_w4a16>/<int4_zp_w4a16>, weights_type = bf16/' %s | not moec compile - --arch=sm_90a --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=FLOATS
+// RUN: sed 's/<int4_zp_w4a16>/<a1 = <bf16>, a2 = <bf16>, w1 = <f8E4M3FN, group = [128, 128], scale = f32>, w2 = <f8E4M3FN, group = [-1, -1], scale = f32>>/' %s | moec compile - --arch=sm_90a --engine=wgmma_rs --max-tokens=64 --emit=scheduled | FileCheck %s --check-prefix=BLOCKS
+
+// A scale of several rows is repeated for each of them.
+// BLOCKS: moe.pack %w13_scale repeat = [2, 128, 1] : tensor<8x4x3xf32> -> tensor<8x512x3xf32, #moe.layout<interleave = 8, order = fragment, tile = [64, 1]>>
+// BLOCKS: moe.pack %w2_scale repeat = [1, 320, 1] : tensor<8x1xf32> -> tensor<8x320xf32, #moe.layout<order = fragment, tile = [64, 1]>>
+// BLOCKS: rhs_descriptor = <f8E4M3FN,{{[[:space:]]*}}group = [1, 128], scale = f32>
+// BLOCKS: rhs_descriptor = <f8E4M3FN,{{[[:space:]]*}}group = [1, -1], scale = f32>
 
 // Codes, scales and zero points are packed in the order of fragments, gates and
 // ups by 8. The kernel reads them by pointers.

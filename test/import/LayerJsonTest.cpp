@@ -194,7 +194,8 @@ TEST(LayerJson, MisspeltWords) {
   const std::string schemes = refused({{"quant_config", "fp8"}});
   EXPECT_TRUE(schemes.starts_with(
       "in.json: $.quant_config: expected \"fp8_tensor\", "
-      "\"fp8_tensor_dynamic\", \"fp8_channel\", \"fp8_block\", "
+      "\"fp8_tensor_dynamic\", \"fp8_channel\", \"fp8_tensor_token\", "
+      "\"fp8_channel_static\", \"fp8_channel_tensor_dynamic\", \"fp8_block\", "
       "\"fp8_block_ue8m0\", \"fp8_w8a16\", \"f32\", "))
       << schemes;
 }

@@ -446,28 +446,33 @@ void fillW2SecondScale(const Layer &layer, uint64_t seed, int64_t expert,
           perCode(layer, seed, expert, layer.intermediate, 1) / kScaledScale);
 }
 
-static void fillZeroPoints(uint64_t seed, Stream stream, int64_t expert,
-                           int64_t rowsPerExpert, int64_t columns, int64_t row,
-                           int64_t rows, void *destination) {
+/// Near the middle of codes of 4 bits; with 8 bits of either sign.
+static void fillZeroPoints(const Element &code, uint64_t seed, Stream stream,
+                           int64_t expert, int64_t rowsPerExpert,
+                           int64_t columns, int64_t row, int64_t rows,
+                           void *destination) {
   for (int64_t i = row * columns; i < (row + rows) * columns; ++i) {
     const uint64_t bits = randomBits(
         seed, stream, uint64_t(expert) * rowsPerExpert * columns + i);
     const auto below = int64_t(3 + (bits >> 8) % 5); // 3 to 7
+    const int64_t other = code.bits() == 8 ? -9 * below : below + 6;
     store(*findElement("i8"), destination, i - row * columns,
-          double(bits & 1 ? below : below + 6)); // or 9 to 13
+          double(bits & 1 ? below : other)); // or 9 to 13, or -27 to -63
   }
 }
 
 void fillW13ZeroPoint(const Layer &layer, uint64_t seed, int64_t expert,
                       int64_t row, int64_t rows, void *destination) {
-  fillZeroPoints(seed, Stream::W13ZeroPoint, expert, layer.w13ScaleRows(),
-                 layer.w13ScaleColumns(), row, rows, destination);
+  fillZeroPoints(*layer.weightType, seed, Stream::W13ZeroPoint, expert,
+                 layer.w13ScaleRows(), layer.w13ScaleColumns(), row, rows,
+                 destination);
 }
 
 void fillW2ZeroPoint(const Layer &layer, uint64_t seed, int64_t expert,
                      int64_t row, int64_t rows, void *destination) {
-  fillZeroPoints(seed, Stream::W2ZeroPoint, expert, layer.w2ScaleRows(),
-                 layer.w2ScaleColumns(), row, rows, destination);
+  fillZeroPoints(*layer.weightType, seed, Stream::W2ZeroPoint, expert,
+                 layer.w2ScaleRows(), layer.w2ScaleColumns(), row, rows,
+                 destination);
 }
 
 static void fillStaticScale(const Layer &layer, uint64_t seed, Stream stream,

@@ -28,7 +28,9 @@
 // order [experts, kColumns] behind destination, if it is there, column c is
 // column order[expert, c] as stored. With kFragmentColumns, if it is there, the
 // destination is in the order of fragments (math/slabs.cuh): of codes (64), or
-// of numbers of groups (1).
+// of numbers of groups (1). With kRepeatRows and kRepeatColumns, if they are
+// there, a number as stored is that of so many packed rows and columns; rows
+// are of kParts (gates and ups), which kAlternate or follow each other.
 //
 // packOrder: such an order from source [experts, kColumns], the group of each
 // column: the columns of the first group, of the second and so on, inside a
@@ -74,6 +76,33 @@ inline constexpr int kFragmentColumnsOf<Config> = Config::kFragmentColumns;
 template <class Config>
 inline constexpr bool storesPowers = requires { requires Config::kPowers; };
 
+/// The matrix of an expert as stored, and the place there of an element of the
+/// one that is packed.
+template <class Config> struct StoredMatrix {
+  static constexpr int kRows = Config::kRows, kColumns = Config::kColumns;
+  static __device__ __forceinline__ int row(int row) { return row; }
+  static __device__ __forceinline__ int column(int column) { return column; }
+};
+template <class Config>
+  requires requires { Config::kRepeatRows; }
+struct StoredMatrix<Config> {
+  static constexpr int kPartRows = Config::kRows / Config::kParts;
+  static constexpr int kRowsOfPart = ceilDiv(kPartRows, Config::kRepeatRows);
+  static constexpr int kRows = Config::kParts * kRowsOfPart;
+  static constexpr int kColumns =
+      ceilDiv(Config::kColumns, Config::kRepeatColumns);
+  static __device__ __forceinline__ int row(int row) {
+    const int part =
+        Config::kAlternate ? row % Config::kParts : row / kPartRows;
+    const int index =
+        Config::kAlternate ? row / Config::kParts : row % kPartRows;
+    return part * kRowsOfPart + index / Config::kRepeatRows;
+  }
+  static __device__ __forceinline__ int column(int column) {
+    return column / Config::kRepeatColumns;
+  }
+};
+
 template <class Config> constexpr bool checkStoredConfig() {
   checkCommonConfig<Config>();
   MOE_REQUIRE_VALUE(Config, kRows, "weight rows of an expert");
@@ -88,8 +117,9 @@ template <class Config> constexpr bool checkStoredConfig() {
   MOE_REQUIRE_VALUE(Config, kFlipped, "bits that change");
   MOE_REQUIRE_VALUE(Config, kInterleave, "rows of a block");
   MOE_REQUIRE_VALUE(Config, kBytesPerCta, "bytes that a CTA makes");
-  static_assert(Config::kRows % Config::kRowsPerWord == 0 &&
-                    Config::kColumns % Config::kColumnsPerWord == 0,
+  static_assert(StoredMatrix<Config>::kRows % Config::kRowsPerWord == 0 &&
+                    StoredMatrix<Config>::kColumns % Config::kColumnsPerWord ==
+                        0,
                 "rows and columns must fill whole words");
   static_assert(Config::kColumns * Config::kBits % 8 == 0,
                 "packed rows must be whole bytes");
@@ -171,8 +201,10 @@ __device__ __forceinline__ void forEachVector(int experts, Move move) {
 template <class Config>
 __device__ __forceinline__ unsigned storedBits(const unsigned char *expert,
                                                int row, int column) {
-  constexpr int kRows = Config::kRows / Config::kRowsPerWord;
-  constexpr int kColumns = Config::kColumns / Config::kColumnsPerWord;
+  using Matrix = StoredMatrix<Config>;
+  constexpr int kRows = Matrix::kRows / Config::kRowsPerWord;
+  constexpr int kColumns = Matrix::kColumns / Config::kColumnsPerWord;
+  row = Matrix::row(row), column = Matrix::column(column);
   const int slot =
       row % Config::kRowsPerWord + column % Config::kColumnsPerWord;
   row /= Config::kRowsPerWord, column /= Config::kColumnsPerWord;
@@ -187,7 +219,9 @@ __device__ __forceinline__ unsigned storedBits(const unsigned char *expert,
     const int shift =
         Config::kStoredBits * ((unsigned(Config::kSlots) >> 4 * slot) & 15);
     const unsigned bits = word >> shift & ((1u << Config::kStoredBits) - 1);
-    return (bits + Config::kAdded) ^ Config::kFlipped;
+    // A sum of as many bits as a packed element has begins anew at 0.
+    return ((bits + Config::kAdded) ^ Config::kFlipped) &
+           (0xffffffffu >> (32 - Config::kBits));
   }
 }
 
@@ -271,8 +305,9 @@ __device__ __forceinline__ void
 packFragments(const typename Config::Args &args) {
   constexpr int kElements = 32 / Config::kBits;
   constexpr int kWords = Config::kRows * Config::kColumns / kElements;
-  constexpr long long kStoredBytes =
-      (long long)Config::kRows * Config::kColumns * Config::kStoredBits / 8;
+  constexpr long long kStoredBytes = (long long)StoredMatrix<Config>::kRows *
+                                     StoredMatrix<Config>::kColumns *
+                                     Config::kStoredBits / 8;
   unsigned *destination = reinterpret_cast<unsigned *>(args.destination) +
                           (long long)args.first_expert * kWords;
   const long long first = (long long)blockIdx.x * (Config::kBytesPerCta / 4);
@@ -309,8 +344,9 @@ __device__ __forceinline__ void packStored(const typename Config::Args &args) {
   constexpr int kBytes = minimum(4, kRowBytes & -kRowBytes);
   constexpr int kElements = kBytes * 8 / Config::kBits;
   constexpr int kChunks = kRowBytes / kBytes;
-  constexpr long long kStoredBytes =
-      (long long)Config::kRows * Config::kColumns * Config::kStoredBits / 8;
+  constexpr long long kStoredBytes = (long long)StoredMatrix<Config>::kRows *
+                                     StoredMatrix<Config>::kColumns *
+                                     Config::kStoredBits / 8;
   using Chunk = typename detail::Chunk<kBytes>::Type;
   Chunk *destination = reinterpret_cast<Chunk *>(args.destination +
                                                  (long long)args.first_expert *

@@ -24,6 +24,14 @@ struct Fp8Tensor {
   static constexpr int kPromoteK = 128;
 };
 
+/// fp8_channel_static and others: one scale of the activations, one a weight
+/// row.
+struct Fp8TensorChannel {
+  static constexpr LhsScale kLhsScale = LhsScale::Tensor;
+  static constexpr RhsScale kRhsScale = RhsScale::Channel;
+  static constexpr int kPromoteK = 128;
+};
+
 /// fp8_channel: a scale a token and one a weight row.
 struct Fp8Channel {
   static constexpr LhsScale kLhsScale = LhsScale::Token;

@@ -23,6 +23,14 @@ struct Int8Tensor {
   static constexpr int kPromoteK = 0;
 };
 
+/// int8_channel_static and others: one scale of the activations, one a weight
+/// row.
+struct Int8TensorChannel {
+  static constexpr LhsScale kLhsScale = LhsScale::Tensor;
+  static constexpr RhsScale kRhsScale = RhsScale::Channel;
+  static constexpr int kPromoteK = 0;
+};
+
 /// int8_channel: a scale a token and one a weight row.
 struct Int8Channel {
   static constexpr LhsScale kLhsScale = LhsScale::Token;

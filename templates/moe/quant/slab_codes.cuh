@@ -118,7 +118,8 @@ template <class Config> struct SlabByFloats {
     slabScales<Config>(scales, second, scale);
 #pragma unroll
     for (int i = 0; i < 2; ++i)
-      zero[i] = Config::kZeroPoint ? float(int(zeros[i])) : kZero<Weight>;
+      zero[i] = Config::kZeroPoint ? float(static_cast<signed char>(zeros[i]))
+                                   : kZero<Weight>;
   }
   static constexpr bool kHasLarge = false, kByPairs = false;
   template <bool, int kWords>

@@ -171,21 +171,24 @@ TEST(Resolver, AnEngineThatReadsFragmentsServesWholeBlocks) {
   layer.quantized = true;
   layer.elementTypes = {"bf16", "bf16"};
   layer.codes = {"i4", "i4"};
-  for (const auto &[rows, columns] :
-       {std::pair(1, -1), {1, 16}, {1, 32}, {1, 64}, {1, 192}}) {
+  for (const auto &[rows, columns] : {std::pair(1, -1),
+                                      {1, 16},
+                                      {1, 32},
+                                      {1, 64},
+                                      {1, 192},
+                                      {128, 128},
+                                      {-1, -1}}) {
     layer.codeGroups = {{rows, columns}, {rows, columns}};
     EXPECT_EQ(winner(resolve(layer, "sm_90a", "", "wgmma_rs")),
               "grouped wgmma_rs");
     EXPECT_EQ(winner(resolve(layer, "sm_90a", "", "")), "grouped wgmma_rs");
     EXPECT_EQ(winner(resolve(layer, "sm_80", "", "")), "grouped mma_sync");
   }
-  for (const auto &[rows, columns] :
-       {std::pair(128, 128), {-1, -1}, {1, 48}, {1, 8}}) {
+  for (const auto &[rows, columns] : {std::pair(128, 48), {1, 48}, {1, 8}}) {
     layer.codeGroups = {{1, 128}, {rows, columns}};
     const std::string expected =
-        fmt::format("engine 'wgmma_rs' takes a scale for each weight row and "
-                    "all of k, or 16, 32 or a multiple of 64 of it, not for "
-                    "groups of [{}, {}]",
+        fmt::format("engine 'wgmma_rs' takes a scale for all of k, or for 16, "
+                    "32 or a multiple of 64 of it, not for groups of [{}, {}]",
                     rows, columns);
     EXPECT_THAT(winner(resolve(layer, "sm_90a", "", "wgmma_rs")),
                 testing::HasSubstr(expected));

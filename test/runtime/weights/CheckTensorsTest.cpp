@@ -324,7 +324,7 @@ TEST(CheckTensors, ZeroPoints) {
   EXPECT_EQ(bytes.said(),
             kWhere + "0.up_proj.weight_zero_point' holds zero point 1, and "
                      "layer 'l' is symmetric: expected 0 everywhere; accepted: "
-                     "a layer with zero points (quant_config int4_zp_w4a16)");
+                     "a layer with zero points (quant_config int8_zp_w8a16)");
   bytes.put(0, "up_proj.weight_zero_point", filled("F32", {kInner, 1}));
   EXPECT_EQ(bytes.said(),
             kWhere + "0.up_proj.weight_zero_point': expected zero points in "
