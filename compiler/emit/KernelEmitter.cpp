@@ -252,9 +252,9 @@ void Emitter::emitMatmul() {
   addActivation(activate ? activate.getActivation() : moe::ActivationAttr(),
                 config);
   // Integers are summed exactly; where scales change along k, in groups.
-  const bool byGroup =
-      matmul.getRealization() != moe::Realization::Native && ofIntegers &&
-      matmul.getRhsDescriptorAttr().getGroup()[1] > 0;
+  const bool byGroup = matmul.getRealization() != moe::Realization::Native &&
+                       ofIntegers &&
+                       matmul.getRhsDescriptorAttr().getGroup()[1] > 0;
   addEngineHeader(engine.row.name, out);
   engine.addConfig(
       {cppType(matmul.getLhs()), matmul.getFast(), byGroup,

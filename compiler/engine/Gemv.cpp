@@ -47,9 +47,8 @@ static constexpr GemvSchedule kSlabSchedules[] = {
 static int64_t slabBytes(const GemvProblem &problem,
                          const GemvSchedule &schedule) {
   constexpr int64_t kRows = 16, kColumns = 128, kLhsRow = 2 * kColumns + 16;
-  const bool isShared =
-      problem.groupK == 0 || problem.groupK >= problem.k ||
-      problem.groupK % kColumns == 0;
+  const bool isShared = problem.groupK == 0 || problem.groupK >= problem.k ||
+                        problem.groupK % kColumns == 0;
   const int64_t groups =
       isShared ? 1 : kColumns / std::min<int64_t>(problem.groupK, 64);
   const int64_t tileRows = std::min(problem.tokens, kFewTileRows);
@@ -81,8 +80,7 @@ std::optional<GemvSchedule> compiler::gemvSchedule(const GemvProblem &problem,
        isSlabs ? std::span<const GemvSchedule>(kSlabSchedules)
                : std::span<const GemvSchedule>(kGemvSchedules)) {
     schedule.stages *= problem.parts == 1 && !isSlabs ? 2 : 1;
-    const int64_t bytes =
-        sharedBytes(problem, schedule) + staticBytes(problem);
+    const int64_t bytes = sharedBytes(problem, schedule) + staticBytes(problem);
     if (bytes <= hardware.sharedPerBlock &&
         schedule.ctasPerSm * (bytes + 1024) <= hardware.sharedPerSm &&
         schedule.ctasPerSm * schedule.threads() <= hardware.threadsPerSm)

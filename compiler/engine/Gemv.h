@@ -45,7 +45,7 @@ inline constexpr FewTokensRule kFewTokensRules[] = {
     {.elementBytes = 1, .tokens = 1},
     {.elementBytes = 2, .tokens = 4},
     {.elementBytes = 4, .tokens = 4},
-    {.elementBytes = 2, .tokens = 8, .weights = "i4 i8", .measured = kSlabs},
+    {.elementBytes = 2, .tokens = 8, .weights = "i4", .measured = kSlabs},
     {.elementBytes = 2,
      .tokens = 2,
      .weights = "f4E2M1FN",
@@ -53,7 +53,7 @@ inline constexpr FewTokensRule kFewTokensRules[] = {
      .measured = kSlabs},
     {.elementBytes = 2,
      .tokens = 4,
-     .weights = "f4E2M1FN f8E4M3FN f8E5M2",
+     .weights = "f4E2M1FN f8E4M3FN f8E5M2 i8",
      .measured = kSlabs},
 };
 

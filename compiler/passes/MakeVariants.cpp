@@ -235,17 +235,18 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
                               "size {} is no multiple of 8",
                               few.engine, first.getK()));
   for (auto matmul : stages.getBody().getOps<moe::GroupedMatmulOp>())
-    if (const int64_t bytes = converts ? 0 : matmul.getNumExperts() * matmul.getN() *
-                              matmul.getK() * operandBytes(stages);
+    if (const int64_t bytes = converts
+                                  ? 0
+                                  : matmul.getNumExperts() * matmul.getN() *
+                                        matmul.getK() * operandBytes(stages);
         bytes >= kOperandBytes)
       return refuse("size_not_supported",
                     fmt::format("engine '{}' counts the 16-byte pieces of a "
                                 "weight in 32 bits: those of all experts are "
                                 "{} bytes, and below {} are possible",
                                 few.engine, bytes, kOperandBytes));
-  const int64_t groupK = first.getRhsDescriptor()
-                             ? first.getRhsDescriptor()->getGroup()[1]
-                             : 0;
+  const int64_t groupK =
+      first.getRhsDescriptor() ? first.getRhsDescriptor()->getGroup()[1] : 0;
   const auto *rule = llvm::find_if(
       compiler::kFewTokensRules, [&](const compiler::FewTokensRule &row) {
         return row.elementBytes == operandBytes(stages) &&

@@ -81,7 +81,6 @@ static void setCodes(moe::GroupedMatmulOp matmul, Problem &problem) {
       (bits(matmul.getRhsScale()) + bits(matmul.getRhsZeroPoint())) / 8;
   problem.groupK =
       std::max<int64_t>(matmul.getRhsDescriptor()->getGroup()[1], 0);
-  problem.inFragments = matmul.readsFragments();
 }
 
 MatmulProblem compiler::problemOf(moe::KernelOp kernel) {
@@ -93,6 +92,7 @@ MatmulProblem compiler::problemOf(moe::KernelOp kernel) {
   problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
   if (matmul.getRealization() != moe::Realization::Native)
     setCodes(matmul, problem);
+  problem.inFragments = matmul.readsFragments();
   problem.resultBytes = elementBytes(elementTypeOf(resultOfMatmul(kernel)));
   problem.gated = activate && activate.getActivation().isGated();
   problem.usesErf = activate && activate.getActivation().usesErf();

@@ -98,10 +98,10 @@ moe.layer @bytes {
   quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
-// 32 pairs at most: one token of 20 experts.
+// 64 pairs at most: three tokens of 20 experts.
 // CHECK-LABEL: moe.program @greedy_sm_90a
 // WGMMA-LABEL: moe.program @greedy_sm_90a
-// WGMMA: moe.variant @up_to_1 tokens[1, 1] engine "gemv"
+// WGMMA: moe.variant @up_to_3 tokens[1, 3] engine "gemv"
 moe.layer @greedy {
   experts = 64, top_k = 20, hidden = 1024, intermediate = 512, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,

@@ -496,7 +496,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 4 inputs ["x"] {
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 8, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
-  // expected-error@+1 {{'moe.variant' op engine 'gemv' serves at most 4 tokens, got 64}}
+  // expected-error@+1 {{'moe.variant' op engine 'gemv' serves at most 8 tokens, got 64}}
   moe.variant @v tokens [1, 64] engine "gemv" {
     moe.return %x outputs ["out"] : (tensor<?x64xbf16>) -> ()
   }

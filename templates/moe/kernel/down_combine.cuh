@@ -171,8 +171,8 @@ template <class Config> struct DownCombine {
   /// The adapters' addends of the pairs of rows firstRow .., likewise.
   static __device__ __forceinline__ void
   addAddend(const Args &args, float (&sums)[G::kTileRows][G::kRows],
-            const routing::FewPairsOf<Config> &pairs, int firstRow, int rows, int unit,
-            int lane) {
+            const routing::FewPairsOf<Config> &pairs, int firstRow, int rows,
+            int unit, int lane) {
     if (lane % G::kLanes != 0)
       return;
 #pragma unroll
@@ -334,9 +334,8 @@ template <class Config> struct DownCombineSlabs {
       args.out[to] = fromFloat<Output>(sum);
     }
   }
-  static __device__ __forceinline__ float addendOf(const Args &args,
-                                                   const Pairs &pairs,
-                                                   int expert, int row, int n) {
+  static __device__ __forceinline__ float
+  addendOf(const Args &args, const Pairs &pairs, int expert, int row, int n) {
     float value = 0.0f;
     if constexpr (Config::kBias)
       value = toFloat(args.bias[(long long)expert * Config::kN + n]);

@@ -95,9 +95,9 @@ template <class Config> struct GateUpResults {
       if (args.addend)
 #pragma unroll
         for (int c = 0; c < kParts; ++c)
-          sums[c] += toFloat(
-              args.addend[(long long)pairs.rowPair[row] * Config::kN +
-                          c * kResults + column]);
+          sums[c] +=
+              toFloat(args.addend[(long long)pairs.rowPair[row] * Config::kN +
+                                  c * kResults + column]);
     auto activation = activationOf<Config>(args, expert);
     float value;
     if constexpr (kParts == 2)
@@ -270,9 +270,8 @@ template <class Config> struct RouteGateUpSlabs : GateUpResults<Config> {
   }
 
   template <class Stream>
-  static __device__ __forceinline__ void finish(const Stream &stream,
-                                                const SlabTile &tile,
-                                                int item) {
+  static __device__ __forceinline__ void
+  finish(const Stream &stream, const SlabTile &tile, int item) {
 #pragma unroll
     for (int i = stream.lane; i < kUnitResults * kColumns; i += 32) {
       int row = i % kColumns, result = i / kColumns;
@@ -282,9 +281,10 @@ template <class Config> struct RouteGateUpSlabs : GateUpResults<Config> {
 #pragma unroll
       for (int c = 0; c < kParts; ++c)
         parts[c] = stream.total(item, result + c * 8, row);
-      Results::store(stream.args, parts, stream.items.pairs, tile.expert,
-                     tile.firstRow + row, tile.unit * kUnitResults + result,
-                     [&](int c) { return tile.unit * G::kRows + result + c * 8; });
+      Results::store(
+          stream.args, parts, stream.items.pairs, tile.expert,
+          tile.firstRow + row, tile.unit * kUnitResults + result,
+          [&](int c) { return tile.unit * G::kRows + result + c * 8; });
     }
   }
 };

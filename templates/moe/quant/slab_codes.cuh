@@ -303,9 +303,8 @@ template <class Config> struct SlabScaling : NoScales {
         own[i] = words[step * kStepWords + i];
 #pragma unroll
       for (int part = 0; part < 4; ++part)
-        to[part] =
-            converters[step * Numbers::kStageGroups / 4].template element<kLarge>(
-                own, part);
+        to[part] = converters[step * Numbers::kStageGroups / 4]
+                       .template element<kLarge>(own, part);
     }
   };
 
@@ -317,8 +316,7 @@ template <class Config> struct SlabScaling : NoScales {
         stage + unsigned(block * Codes::kBlockBytes + warp * Codes::kSlabBytes),
         stage + unsigned(Stage::kScales + block * Stage::kScaleBytes +
                          warp * 16 * int(sizeof(Scale))),
-        stage +
-            unsigned(Stage::kZeros + block * Stage::kZeroBytes + warp * 16),
+        stage + unsigned(Stage::kZeros + block * Stage::kZeroBytes + warp * 16),
         lane);
   }
 

@@ -39,8 +39,8 @@ template <int kPairs> struct FewPairs {
   int rowToken[kPairs];
   int rowPair[kPairs];
   float rowWeight[kPairs];
-  int4 rowTile[kPairs]; ///< the tile that begins at a row
-  int4 tiles[kPairs];   ///< {expert, first row, end row, 0}
+  int4 rowTile[kPairs];    ///< the tile that begins at a row
+  int4 tiles[kPairs];      ///< {expert, first row, end row, 0}
   unsigned firsts[kWords]; ///< bits of the rows at which tiles begin
   int tileCount, rows;
 };
@@ -130,8 +130,8 @@ __device__ __forceinline__ void arrangeFew(int tokens,
       smaller += __popc(__ballot_sync(kAll, local[i] >= 0 && local[i] < own));
       unsigned equal = __ballot_sync(kAll, local[i] == own);
       same += __popc(equal);
-      rank += __popc(__ballot_sync(kAll, local[i] == own &&
-                                             i * 32 + lane < pair));
+      rank +=
+          __popc(__ballot_sync(kAll, local[i] == own && i * 32 + lane < pair));
     }
     if (own < 0 || lane != 0)
       continue;

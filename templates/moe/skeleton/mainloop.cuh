@@ -162,19 +162,16 @@ struct FromRegisters {
         slabs[atom] = scales.load(operands.weights(ring.stage),
                                   operands.block + atom, warp, lane);
       auto release = [&] {
-        // All lanes have read the stage, of which one tells.
-        __syncwarp();
         if (k > steps.first)
           operands.giveBack(last);
       };
-      multiply<Scales::leavesRegisters()>(worker, slabs,
-                                 operands.columns(k, ring.stage), release);
+      multiply<Scales::leavesRegisters()>(
+          worker, slabs, operands.columns(k, ring.stage), release);
       last = ring.stage;
       ring.advance();
     }
     ptx::waitForMultiplies<0>();
     worker.finish();
-    __syncwarp();
     operands.giveBack(last);
   }
 };

@@ -34,8 +34,8 @@ inline constexpr bool readsSlabs =
     requires { requires Config::Quant::kDequantizes; };
 
 /// Sizes. Config: Weight, Input, Quant, kN, kK, kTokens, kThreads, Schedule
-/// with kStages, and what quant/slab_codes.cuh takes. kColumns: sums of a weight
-/// row.
+/// with kStages, and what quant/slab_codes.cuh takes. kColumns: sums of a
+/// weight row.
 template <class Config, int kColumns> struct SlabGemv {
   using Numbers = SlabNumbers<Config>;
   using Codes = typename Numbers::Codes;
@@ -102,8 +102,8 @@ template <class Config, int kColumns, class Items> struct SlabStream {
 
   const Args &args;
   const Items &items;
-  unsigned ring;  ///< shared address of this warp's slots
-  float *sums;    ///< shared: of all warps
+  unsigned ring; ///< shared address of this warp's slots
+  float *sums;   ///< shared: of all warps
   int warp, lane;
 
   __device__ __forceinline__ SlabStream(const Args &args, const Items &items,
@@ -197,13 +197,11 @@ template <class Config, int kColumns, class Items> struct SlabStream {
     int group = isZero ? lane - kOfScales : lane / kPieces;
     int ofStep = group / Numbers::kStageGroups;
     if (lane < kOfScales + kOfZeros && (ofStep == 0 || both)) {
-      int bytes =
-          isZero ? Codes::kRows
-                 : Codes::kRows * int(sizeof(typename Config::Scale));
+      int bytes = isZero ? Codes::kRows
+                         : Codes::kRows * int(sizeof(typename Config::Scale));
       int at = Numbers::firstGroup(walk.k * G::kOfStep + ofStep) +
                group % Numbers::kStageGroups;
-      ptx::copy16<Config::kCpAsync>(slot +
-                                        unsigned(G::kScales + lane * 16),
+      ptx::copy16<Config::kCpAsync>(slot + unsigned(G::kScales + lane * 16),
                                     walk.numbers, unsigned(at * (bytes / 16)),
                                     true);
     }
@@ -289,8 +287,8 @@ template <class Config, int kColumns, class Items> struct SlabStream {
   }
 
   /// All items. await() returns when the rows of lhs may be read; add(tile,
-  /// sums, to) adds a thread's sums of a tile to those of its warp; finish(item)
-  /// is called by one warp when all have added theirs.
+  /// sums, to) adds a thread's sums of a tile to those of its warp;
+  /// finish(item) is called by one warp when all have added theirs.
   template <class Await, class Add, class Finish>
   __device__ __forceinline__ void run(Await await, Add add,
                                       Finish finish) const {

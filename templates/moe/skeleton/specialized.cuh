@@ -59,9 +59,10 @@ template <class Config> struct Specialized {
   /// Scales of the tokens of each stage, where they change along k.
   static constexpr bool kStagesScales = ScaleLayout<Config>::kByGroup;
   /// Arrivals that give a stage back: of each warp, or of each thread where all
-  /// read scales, so that every reader is known to be done.
+  /// read scales or codes, so that every reader is known to be done.
+  static constexpr bool kAllRelease = kStagesScales || takesSlabs<Mma>;
   static constexpr int kReleases =
-      Schedule::kConsumerWarps * (kStagesScales ? 32 : 1);
+      Schedule::kConsumerWarps * (kAllRelease ? 32 : 1);
   /// Two warpgroups that scale and add partial sums take turns, so that the
   /// one multiplies while the other adds: named barriers kTurn and kTurn + 1,
   /// behind those of the epilogue.

@@ -195,7 +195,7 @@ template <class Config> struct WarpSpecialized {
                         own,
                         warpgroup,
                         warpgroup * (Config::Mma::kRows / 64),
-                        S::kStagesScales || thread % 32 == 0};
+                        S::kAllRelease || thread % 32 == 0};
       if (!kSwapped && S::kGroups > 1 &&
           tile.rows <= warpgroup * Config::Mma::kRows) {
         passOver(operands);
