@@ -26,7 +26,8 @@ enum class Kind {
   Input,       ///< normal, deviation 1
   Weight,      ///< normal, deviation 0.02 in 16 and 32 bits; 8-bit floats as
                ///< quantized weights are, deviation 100
-  WeightScale, ///< uniform, what makes 8-bit weights those of 16 bits
+  WeightScale, ///< uniform, what makes quantized weights those of 16 bits;
+               ///< about 1 in e4m3, which has a second scale
   InputScale,  ///< uniform, what fits inputs into 8 bits
 };
 

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 using namespace moec;
 using namespace moec::bench;
 using nlohmann::json;
@@ -28,11 +30,11 @@ Result<Targets> Targets::parse(const std::string &text,
   if (!read)
     return read.takeError();
   const json &file = *read;
-  if (!file.contains("moec_targets") || file["moec_targets"] != 1)
-    return wrong("a JSON object with \"moec_targets\": 1");
+  if (!file.contains("moec_targets") || file["moec_targets"] != 2)
+    return wrong("a JSON object with \"moec_targets\": 2");
   Targets targets;
   try {
-    targets.gpuName = file.at("gpu").get<std::string>();
+    targets.gpuNames = file.at("gpus").get<std::vector<std::string>>();
     for (const json &row : file.at("shapes"))
       targets.shapes.push_back(
           {row.at("shape").get<std::string>(),
@@ -42,13 +44,20 @@ Result<Targets> Targets::parse(const std::string &text,
            row.at("local_experts").get<int64_t>(),
            row.at("tokens").get<std::vector<int64_t>>()});
     for (const json &row : file.at("cells")) {
-      const json &best = row.at("baseline");
-      targets.cells.push_back(
-          {row.at("tokens").get<int64_t>(), row.at("shape").get<std::string>(),
-           row.at("scheme").get<std::string>(),
-           best.at("peer").get<std::string>(), best.at("us").get<double>(),
-           best.at("ratio").get<double>(), row.at("target").get<double>(),
-           row.at("limit").get<double>()});
+      Target cell = {.tokens = row.at("tokens").get<int64_t>(),
+                     .gpu = row.at("gpu").get<std::string>(),
+                     .shape = row.at("shape").get<std::string>(),
+                     .scheme = row.at("scheme").get<std::string>(),
+                     .target = row.at("target").get<double>(),
+                     .limit = row.at("limit").get<double>()};
+      if (row.contains("baseline")) {
+        const json &best = row["baseline"];
+        cell.best = Peer{.name = best.at("peer").get<std::string>(),
+                         .version = best.at("version").get<std::string>(),
+                         .us = best.at("us").get<double>(),
+                         .ratio = best.at("ratio").get<double>()};
+      }
+      targets.cells.push_back(std::move(cell));
     }
   } catch (const json::exception &error) {
     return wrong(fmt::format("its fields ({})", error.what()));
@@ -70,10 +79,15 @@ const Shape *Targets::shapeOf(const json &layer) const {
   return nullptr;
 }
 
-const Target *Targets::find(const std::string &shape, const std::string &scheme,
-                            int64_t tokens) const {
+bool Targets::has(const std::string &gpu) const {
+  return std::ranges::find(gpuNames, gpu) != gpuNames.end();
+}
+
+const Target *Targets::find(const std::string &gpu, const std::string &shape,
+                            const std::string &scheme, int64_t tokens) const {
   for (const Target &cell : cells)
-    if (cell.shape == shape && cell.scheme == scheme && cell.tokens == tokens)
+    if (cell.gpu == gpu && cell.shape == shape && cell.scheme == scheme &&
+        cell.tokens == tokens)
       return &cell;
   return nullptr;
 }

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Reads bench/targets.json: the shapes of the bench, the best of today's
-// systems in each cell, and the ratio to the floor that a cell is to reach.
+// Reads bench/targets.json: the shapes of the bench, and for each GPU and cell
+// the best of today's systems and the ratio to the floor that is to be reached.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,20 +17,26 @@
 
 #include <nlohmann/json.hpp>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace moec::bench {
 
-/// One cell of shape x scheme x tokens.
+/// The fastest of today's systems in a cell.
+struct Peer {
+  std::string name, version;
+  double us = 0;    ///< its microseconds
+  double ratio = 0; ///< over its own floor
+};
+
+/// One cell of GPU x shape x scheme x tokens.
 struct Target {
   int64_t tokens = 0;
-  std::string shape, scheme;
-  std::string peer;     ///< the fastest of today's systems
-  double peerUs = 0;    ///< its microseconds
-  double peerRatio = 0; ///< over its own floor
-  double target = 0;    ///< ratio to the floor
-  double limit = 0;     ///< up to which the target counts as reached
+  std::string gpu, shape, scheme;
+  std::optional<Peer> best; ///< none: no other system was measured
+  double target = 0;        ///< ratio to the floor
+  double limit = 0;         ///< up to which the target counts as reached
 };
 
 /// A shape is known by its numbers, not by a name.
@@ -50,15 +56,14 @@ public:
   /// The shape with the numbers of the manifest's layer; null if none.
   const Shape *shapeOf(const nlohmann::json &layer) const;
   /// Null for cells without a target.
-  const Target *find(const std::string &shape, const std::string &scheme,
-                     int64_t tokens) const;
-  /// The catalog's row of the GPU that the baseline ran on.
-  const std::string &gpu() const { return gpuName; }
-  /// Leaves the shapes alone: for a GPU that the targets are not of.
-  void forgetCells() { cells.clear(); }
+  const Target *find(const std::string &gpu, const std::string &shape,
+                     const std::string &scheme, int64_t tokens) const;
+  /// The catalog's rows of the GPUs that cells have targets on.
+  const std::vector<std::string> &gpus() const { return gpuNames; }
+  bool has(const std::string &gpu) const;
 
 private:
-  std::string gpuName;
+  std::vector<std::string> gpuNames;
   std::vector<Shape> shapes;
   std::vector<Target> cells;
 };

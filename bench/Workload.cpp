@@ -29,8 +29,8 @@ Result<void> check(moec_status status) {
   return Error{static_cast<ErrorCode>(status), moec_last_error()};
 }
 
-/// The mean number of local experts that get a row, where every set of experts
-/// is as likely as any other.
+/// The mean number of routed local experts that get a row, where every set of
+/// experts is as likely as any other.
 double expectedTouched(int64_t tokens, int64_t topK, int64_t experts,
                        int64_t local) {
   return double(local) *
@@ -121,11 +121,12 @@ Workload::load(const Device &device, const std::string &folder,
   work->numExperts = layer.value("num_experts", int64_t(0));
   work->localBegin = layer["local_experts"].value("begin", int64_t(0));
   work->localExperts = layer["local_experts"].value("count", int64_t(0));
+  work->sharedExperts = layer.value("n_shared_experts", int64_t(0));
   // Two flops for each weight of the expert.
   work->flopsPerPair =
       2.0 * double(hidden) * double(intermediate) * (gated ? 3 : 2);
   if (work->topK < 1 || work->localExperts < 1 ||
-      work->numExperts < work->localExperts)
+      work->numExperts + work->sharedExperts < work->localExperts)
     return Error{ErrorCode::InvalidManifest,
                  folder + ": the manifest's layer has no experts"};
   if (Result<void> made = work->makeLayers(); !made)
@@ -266,7 +267,8 @@ Result<Workload::Touched> Workload::countTouched(Run &run, int64_t tokens) {
     return ok.takeError();
   if (Result<void> ok = device.synchronize(); !ok)
     return ok.takeError();
-  std::vector<int32_t> ids(size_t(tokens * topK));
+  // A column for each pair of a token, shared experts last.
+  std::vector<int32_t> ids(size_t(tokens * (topK + sharedExperts)));
   if (Result<void> ok = device.download(ids.data(), run.ids.data(),
                                         ids.size() * sizeof(int32_t));
       !ok)
@@ -318,8 +320,10 @@ Result<Measurement> Workload::measure(int64_t tokens) {
   double perExpert = double(weightBytes) / double(localExperts);
   result.repeats = options.repeats;
   if (result.repeats < 1) {
-    double bytes =
-        perExpert * expectedTouched(tokens, topK, numExperts, localExperts);
+    double experts =
+        double(sharedExperts) +
+        expectedTouched(tokens, topK, numExperts, localExperts - sharedExperts);
+    double bytes = perExpert * experts;
     result.repeats =
         device.onHost()
             ? 1

@@ -95,8 +95,10 @@ private:
   tools::Buffer workspace;
   RandomData random;
   nlohmann::json manifestJson;
-  int64_t numExperts = 0, localExperts = 0, localBegin = 0, topK = 0;
-  uint64_t weightBytes = 0; ///< stored, of one layer
+  int64_t numExperts = 0, topK = 0;
+  int64_t localExperts = 0, localBegin = 0; ///< with the shared ones
+  int64_t sharedExperts = 0; ///< of every token, ids behind the others
+  uint64_t weightBytes = 0;  ///< stored, of one layer
   double flopsPerPair = 0;
 };
 

@@ -32,7 +32,7 @@ def selected(words, shape, scheme):
 def pairs(words):
     data = benchlib.read(benchlib.BENCH / "shapes.json")
     for row in data["shapes"]:
-        for scheme in data["schemes"]:
+        for scheme in benchlib.schemes_of(row, data):
             if selected(words, row["shape"], scheme):
                 yield row["shape"], scheme
 

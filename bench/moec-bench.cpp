@@ -156,6 +156,22 @@ std::vector<std::string> variantsOf(const Workload &work) {
   return names;
 }
 
+/// A cell's ratio to the floor beside its target and the best other system, if
+/// one was measured.
+ordered_json compare(const bench::Target &target, double ratio) {
+  ordered_json row;
+  if (target.best)
+    row = {{"peer", target.best->name},
+           {"version", target.best->version},
+           {"us", target.best->us},
+           {"ratio", target.best->ratio},
+           {"ours_over_theirs", ratio / target.best->ratio}};
+  row["target"] = target.target;
+  row["limit"] = target.limit;
+  row["met"] = ratio <= target.limit;
+  return row;
+}
+
 Result<ordered_json> benchCell(const Bench &bench, Workload &work,
                                const ordered_json &package, int64_t tokens) {
   if (tokens < 1 || tokens > work.maxTokens())
@@ -190,17 +206,11 @@ Result<ordered_json> benchCell(const Bench &bench, Workload &work,
       {"regime", regimeOf(kernels)},
       {"schedules", schedulesInShort(kernels, variantsOf(work))}};
   const bench::Target *target =
-      bench.targets
-          ? bench.targets->find(package["shape"], package["scheme"], tokens)
-          : nullptr;
+      bench.targets ? bench.targets->find(bench.rates.gpu, package["shape"],
+                                          package["scheme"], tokens)
+                    : nullptr;
   if (target && ratio > 0)
-    row["against"] = {{"peer", target->peer},
-                      {"us", target->peerUs},
-                      {"ratio", target->peerRatio},
-                      {"ours_over_theirs", ratio / target->peerRatio},
-                      {"target", target->target},
-                      {"limit", target->limit},
-                      {"met", ratio <= target->limit}};
+    row["against"] = compare(*target, ratio);
   row["kernels"] = std::move(kernels);
   return row;
 }
@@ -220,12 +230,15 @@ void printCell(const ordered_json &row) {
       fmt::format("{:>6} {:>6} {:>6}  {:<14}", "", "", "", "");
   if (row.contains("against")) {
     const ordered_json &peer = row["against"];
-    against = fmt::format("{:>6} {:>6.2f} {:>6.2f}  {:<14}",
-                          fmt::format("{:.2f}{}", peer["target"].get<double>(),
-                                      peer["met"].get<bool>() ? " " : "!"),
-                          peer["ratio"].get<double>(),
-                          peer["ours_over_theirs"].get<double>(),
-                          peer["peer"].get<std::string>());
+    std::string target = fmt::format("{:.2f}{}", peer["target"].get<double>(),
+                                     peer["met"].get<bool>() ? " " : "!");
+    against = peer.contains("peer")
+                  ? fmt::format("{:>6} {:>6.2f} {:>6.2f}  {:<14}", target,
+                                peer["ratio"].get<double>(),
+                                peer["ours_over_theirs"].get<double>(),
+                                peer["peer"].get<std::string>())
+                  : fmt::format("{:>6} {:>6} {:>6}  {:<14}", target, "-", "-",
+                                "none measured");
   }
   fmt::print(
       "  {:>6} {:>9.1f} {:>9.1f} {:>7.3f} {} {:>7.1f} {:>6.1f} {:>7.1f} "
@@ -302,14 +315,12 @@ Result<std::optional<Targets>> readTargets(const Options &options,
   Result<Targets> targets = Targets::parse(*text, options.targets);
   if (!targets)
     return targets.takeError();
-  if (!options.host && targets->gpu() != rates.gpu) {
+  if (!options.host && !targets->has(rates.gpu))
     fmt::print(stderr,
-               "moec-bench: {} is of GPU {}, this one is {}: cells are not "
+               "moec-bench: {} is of GPUs {}, this one is {}: cells are not "
                "compared\n",
-               options.targets, targets->gpu(),
+               options.targets, fmt::join(targets->gpus(), ", "),
                rates.gpu.empty() ? "none of the catalog" : rates.gpu);
-    targets->forgetCells();
-  }
   return std::optional<Targets>(std::move(*targets));
 }
 

@@ -28,7 +28,9 @@ except ImportError:
 
 # Okabe and Ito's colours, which people with any colour vision tell apart; markers and dashes say it once more.
 OURS, THEIRS, FLOOR, TARGET = "#0072B2", "#D55E00", "#555555", "#009E73"
-NAMES = {"bf16": "bf16", "fp8_block": "fp8, 128x128 blocks", "fp8_channel": "fp8, a scale a channel"}
+NAMES = {"bf16": "bf16", "fp8_block": "fp8, 128x128 blocks", "fp8_channel": "fp8, a scale a channel",
+         "int4_w4a16": "int4 weights, groups of 128", "int4_w4afp8": "int4 weights, fp8 activations", "mxfp4_w4a16": "mxfp4 weights",
+         "nvfp4_w4a16": "nvfp4 weights"}
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "moec", "font.size": 10, "axes.spines.top": False,
          "axes.spines.right": False, "font.family": "DejaVu Sans"}
 
@@ -129,9 +131,9 @@ def draw(drawn, device, when, path):
         pyplot.close(figure)
 
 
-def limits():
+def limits(gpu):
     cells = benchlib.read(benchlib.BENCH / "targets.json")["cells"]
-    return {(cell["shape"], cell["scheme"], cell["tokens"]): cell["limit"] for cell in cells}
+    return {(cell["shape"], cell["scheme"], cell["tokens"]): cell["limit"] for cell in cells if cell["gpu"] == gpu}
 
 
 def plot(result, folder, kind="svg"):
@@ -140,9 +142,8 @@ def plot(result, folder, kind="svg"):
         raise RuntimeError("matplotlib is not installed (Debian: python3-matplotlib; PyPI: matplotlib)")
     folder.mkdir(parents=True, exist_ok=True)
     rows, paths = benchlib.shapes(), []
-    # The baseline and the targets are those of one GPU.
-    known = "H100 80GB HBM3" in result["bench"]["device"]
-    best, targets = (benchlib.baseline(), limits()) if known else ({}, {})
+    gpu = benchlib.gpu_of(result["bench"]["device"])
+    best, targets = (benchlib.baseline(gpu), limits(gpu)) if gpu else ({}, {})
     for package in result["bench"]["packages"]:
         if not package["cells"] or not all(cell["floor_us"] > 0 for cell in package["cells"]):
             continue

@@ -6,7 +6,8 @@
 #
 # ===------------------------------------------------------------------------===#
 """Prints one line for each shape x scheme of what moec-bench --json wrote: the ratio to the floor by tokens, '!' where the
-cell's target is missed, and ours/theirs below 1 where the best of today's systems is beaten.
+cell's target is missed, and ours/theirs below 1 where the best of today's systems is beaten. A cell that no other system was
+measured in has `(-)`.
 
   bench/short_table.py bench-*.json"""
 
@@ -20,7 +21,8 @@ def cell_text(cell):
     against = cell.get("against")
     if not against:
         return f"{cell['ratio']:.2f}"
-    return f"{cell['ratio']:.2f}{' ' if against['met'] else '!'}({against['ours_over_theirs']:.2f})"
+    theirs = f"{against['ours_over_theirs']:.2f}" if "peer" in against else "-"
+    return f"{cell['ratio']:.2f}{' ' if against['met'] else '!'}({theirs})"
 
 
 def lines(reports):
@@ -28,7 +30,7 @@ def lines(reports):
     tokens = sorted({cell["tokens"] for package in packages for cell in package["cells"]})
     yield "ratio to the floor (ours/theirs), '!' where the target is missed"
     yield f"{'':34}" + "".join(f"{count:>13}" for count in tokens)
-    met = cells = beaten = 0
+    met = cells = beaten = alone = 0
     for report in reports:
         for package in report["packages"]:
             by_tokens = {cell["tokens"]: cell for cell in package["cells"]}
@@ -39,11 +41,13 @@ def lines(reports):
             against = [cell["against"] for cell in package["cells"] if "against" in cell]
             cells += len(against)
             met += sum(row["met"] for row in against)
-            beaten += sum(row["ours_over_theirs"] < 1 for row in against)
+            beaten += sum(row.get("ours_over_theirs", 1) < 1 for row in against)
+            alone += sum("peer" not in row for row in against)
     reads = [report[key] for report in reports for key in ("before_gbs", "after_gbs") if report[key]]
     if reads:
         yield f"reads: {min(reads):.0f} to {max(reads):.0f} GB/s; the floor's: {reports[0]['bandwidth_gbs']:.0f}"
-    yield f"{cells} cells with a target: {met} met, {beaten} faster than the best of today's systems"
+    yield (f"{cells} cells with a target: {met} met, {beaten} faster than the best of today's systems"
+           + (f"; {alone} without another system" if alone else ""))
 
 
 def main():

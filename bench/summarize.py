@@ -120,8 +120,10 @@ def against(package, cell, known):
         found = known.get((package["shape"], package["layer"]["quant"]["name"], cell["tokens"]))
         if not found or not cell["ratio"]:
             return "", "", "", ""
-        row = {**found["baseline"], "target": found["target"], "met": cell["ratio"] <= found["limit"]}
+        row = {**found.get("baseline", {}), "target": found["target"], "met": cell["ratio"] <= found["limit"]}
     mark = "" if row["met"] else " missed"
+    if "peer" not in row:
+        return f"{row['target']:.2f}{mark}", "", "", ""
     return f"{row['target']:.2f}{mark}", f"{row['ratio']:.2f}", f"{cell['ratio'] / row['ratio']:.2f}", row["peer"]
 
 
@@ -143,10 +145,9 @@ def bench_lines(bench, plots):
         lines.append("No pure read was timed in this run, so it does not say whether the card was hot.")
     lines.append("")
     rows = benchlib.shapes()
-    known = {}
-    if "H100 80GB HBM3" in bench["device"]:
-        cells = read(ROOT / "bench" / "targets.json")["cells"]
-        known = {(cell["shape"], cell["scheme"], cell["tokens"]): cell for cell in cells}
+    gpu = benchlib.gpu_of(bench["device"])
+    known = {(cell["shape"], cell["scheme"], cell["tokens"]): cell
+             for cell in read(ROOT / "bench" / "targets.json")["cells"] if cell["gpu"] == gpu}
     for package in bench["packages"]:
         package = {**package, "shape": package.get("shape") or benchlib.shape_of(package["layer"], rows)}
         scheme = package["layer"]["quant"]["name"]

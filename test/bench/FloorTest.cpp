@@ -31,8 +31,18 @@ TEST(BenchFloor, MeasuredRatesOfTheH100) {
   EXPECT_EQ(rates->gpu, "h100_sxm");
 }
 
-TEST(BenchFloor, MakersRatesAreTwiceAsHighInEightBits) {
+TEST(BenchFloor, MeasuredRatesOfTheH200) {
   Result<Rates> rates = ratesOf("NVIDIA H200", {});
+  ASSERT_TRUE(rates);
+  EXPECT_EQ(rates->bandwidth, 4583);
+  EXPECT_EQ(rates->matmulRate, 762);
+  EXPECT_EQ(rates->fp8Rate, 1498);
+  EXPECT_EQ(rates->source, "measured");
+  EXPECT_EQ(rates->gpu, "h200_sxm");
+}
+
+TEST(BenchFloor, MakersRatesAreTwiceAsHighInEightBits) {
+  Result<Rates> rates = ratesOf("NVIDIA GH200 480GB", {});
   ASSERT_TRUE(rates);
   EXPECT_EQ(rates->source, "maker's");
   EXPECT_DOUBLE_EQ(rates->fp8Rate, 2 * rates->matmulRate);

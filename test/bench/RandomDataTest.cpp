@@ -60,6 +60,8 @@ TEST(BenchRandomData, Distributions) {
   Moments scale = moments(Kind::WeightScale, "f32");
   EXPECT_GE(scale.least, 0.9e-4);
   EXPECT_LE(scale.most, 3.1e-4);
+  EXPECT_GT(moments(Kind::WeightScale, "f8E8M0FNU").least, 0);
+  EXPECT_NEAR(moments(Kind::WeightScale, "f8E4M3FN").mean, 1, 0.02);
 }
 
 TEST(BenchRandomData, EightBitWeightsUseTheirRangeAndAreNumbers) {

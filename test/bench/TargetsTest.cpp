@@ -21,6 +21,7 @@
 using namespace moec;
 using namespace moec::bench;
 using nlohmann::json;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 namespace {
@@ -44,7 +45,10 @@ json layer(int64_t experts, int64_t topK, int64_t hidden, int64_t intermediate,
 TEST(BenchTargets, ShapesAreFoundByTheirNumbers) {
   Result<Targets> targets = ofTheTree();
   ASSERT_TRUE(targets) << targets.error().message;
-  EXPECT_EQ(targets->gpu(), "h100_sxm");
+  EXPECT_THAT(targets->gpus(), ElementsAre("h100_sxm", "h200_sxm"));
+  EXPECT_TRUE(targets->has("h200_sxm"));
+  EXPECT_FALSE(targets->has("h20"));
+  EXPECT_FALSE(targets->has(""));
   const Shape *shape = targets->shapeOf(layer(256, 8, 7168, 2048, 32));
   ASSERT_NE(shape, nullptr);
   EXPECT_EQ(shape->name, "deepseek-v3-ep8");
@@ -61,23 +65,55 @@ TEST(BenchTargets, CellsHaveTargets) {
   Result<Targets> targets = ofTheTree();
   ASSERT_TRUE(targets) << targets.error().message;
   // The table's 1.12 is more than the best of today: 1.05, and 2 % of it.
-  const Target *cell = targets->find("mixtral-8x7b", "bf16", 8);
+  const Target *cell = targets->find("h100_sxm", "mixtral-8x7b", "bf16", 8);
   ASSERT_NE(cell, nullptr);
-  EXPECT_EQ(cell->peer, "vllm_h200cfg");
-  EXPECT_DOUBLE_EQ(cell->peerRatio, 1.05);
+  ASSERT_TRUE(cell->best);
+  EXPECT_EQ(cell->best->name, "vllm_h200cfg");
+  EXPECT_EQ(cell->best->version, "017e9f4");
+  EXPECT_DOUBLE_EQ(cell->best->ratio, 1.05);
   EXPECT_DOUBLE_EQ(cell->target, 1.05);
   EXPECT_DOUBLE_EQ(cell->limit, 1.071);
   // The table's number is the smaller one.
-  cell = targets->find("qwen3-30b-a3b", "fp8_block", 1);
+  cell = targets->find("h100_sxm", "qwen3-30b-a3b", "fp8_block", 1);
   ASSERT_NE(cell, nullptr);
-  EXPECT_DOUBLE_EQ(cell->peerUs, 30.8);
+  ASSERT_TRUE(cell->best);
+  EXPECT_DOUBLE_EQ(cell->best->us, 30.8);
   EXPECT_DOUBLE_EQ(cell->target, 1.7);
   EXPECT_DOUBLE_EQ(cell->limit, 1.7);
-  EXPECT_EQ(targets->find("mixtral-8x7b", "bf16", 16384), nullptr);
-  EXPECT_EQ(targets->find("mixtral-8x7b", "int4", 8), nullptr);
-  targets->forgetCells();
-  EXPECT_EQ(targets->find("mixtral-8x7b", "bf16", 8), nullptr);
-  EXPECT_NE(targets->shapeOf(layer(8, 2, 4096, 14336, 8)), nullptr);
+  EXPECT_EQ(targets->find("h100_sxm", "mixtral-8x7b", "bf16", 16384), nullptr);
+  EXPECT_EQ(targets->find("h100_sxm", "mixtral-8x7b", "int4", 8), nullptr);
+  EXPECT_EQ(targets->find("", "mixtral-8x7b", "bf16", 8), nullptr);
+  EXPECT_EQ(targets->find("h200_sxm", "mixtral-8x7b", "bf16", 8), nullptr);
+}
+
+TEST(BenchTargets, EachGpuHasItsOwn) {
+  Result<Targets> targets = ofTheTree();
+  ASSERT_TRUE(targets) << targets.error().message;
+  // The table's 1.3 on the H100, the best of today on the H200.
+  const Target *cell =
+      targets->find("h100_sxm", "qwen3-30b-a3b", "int4_w4a16", 8);
+  ASSERT_NE(cell, nullptr);
+  ASSERT_TRUE(cell->best);
+  EXPECT_EQ(cell->best->version, "0.1.10");
+  EXPECT_DOUBLE_EQ(cell->target, 1.3);
+  cell = targets->find("h200_sxm", "qwen3-30b-a3b", "int4_w4a16", 8);
+  ASSERT_NE(cell, nullptr);
+  ASSERT_TRUE(cell->best);
+  EXPECT_EQ(cell->best->version, "0.1.19");
+  EXPECT_DOUBLE_EQ(cell->target, 2.362);
+}
+
+TEST(BenchTargets, CellsThatNoOtherSystemWasMeasuredInHaveTheTable) {
+  Result<Targets> targets = ofTheTree();
+  ASSERT_TRUE(targets) << targets.error().message;
+  for (const char *gpu : {"h100_sxm", "h200_sxm"}) {
+    const Target *cell =
+        targets->find(gpu, "qwen3-30b-a3b", "nvfp4_w4a16", 2048);
+    ASSERT_NE(cell, nullptr) << gpu;
+    EXPECT_FALSE(cell->best) << gpu;
+    EXPECT_DOUBLE_EQ(cell->target, 1.5) << gpu;
+    EXPECT_DOUBLE_EQ(cell->limit, 1.5) << gpu;
+  }
 }
 
 TEST(BenchTargets, WrongFilesAreRefused) {
@@ -85,13 +121,14 @@ TEST(BenchTargets, WrongFilesAreRefused) {
   ASSERT_FALSE(targets);
   EXPECT_EQ(targets.error().message,
             "t.json: expected a JSON object, got an array");
-  targets = Targets::parse("{\"moec_targets\": 2}", "t.json");
+  targets = Targets::parse("{\"moec_targets\": 1}", "t.json");
   ASSERT_FALSE(targets);
   EXPECT_EQ(targets.error().message,
-            "t.json: expected a JSON object with \"moec_targets\": 1, as "
+            "t.json: expected a JSON object with \"moec_targets\": 2, as "
             "bench/targets.py writes it");
   targets = Targets::parse(
-      R"({"moec_targets": 1, "gpu": "g", "shapes": [{"shape": 7}]})", "t.json");
+      R"({"moec_targets": 2, "gpus": ["g"], "shapes": [{"shape": 7}]})",
+      "t.json");
   ASSERT_FALSE(targets);
   EXPECT_THAT(targets.error().message,
               HasSubstr("t.json: expected its fields ("));

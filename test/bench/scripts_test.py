@@ -49,16 +49,33 @@ def report(name="qwen3_30b_a3b", ratio=1.2, **fields):
 
 
 class DataTest(unittest.TestCase):
-    def test_every_cell_has_a_baseline_and_none_is_left(self):
-        keys = {(row["shape"], scheme, tokens) for row in benchlib.shapes() for scheme in SCHEMES for tokens in row["tokens"]}
-        self.assertEqual(set(benchlib.baseline()), keys)
+    def cells(self, gpu):
+        cells = benchlib.read(BENCH / "targets.json")["cells"]
+        return {(cell["shape"], cell["scheme"], cell["tokens"]): cell for cell in cells if cell["gpu"] == gpu}
+
+    def test_every_cell_of_16_and_8_bits_has_a_baseline(self):
+        keys = {key for key in self.cells("h100_sxm") if key[1] in SCHEMES}
+        self.assertEqual({key for key in benchlib.baseline() if key[1] in SCHEMES}, keys)
         self.assertEqual(len(keys), 111)
+
+    def test_every_row_of_a_baseline_is_a_cell(self):
+        for gpu, cells in (("h100_sxm", 167), ("h200_sxm", 56)):
+            self.assertEqual(set(benchlib.baseline(gpu)) - set(self.cells(gpu)), set())
+            self.assertEqual(len(self.cells(gpu)), cells)
+        self.assertEqual(benchlib.baseline("h20"), {})
+
+    def test_cells_without_a_peer(self):
+        alone = {gpu: sorted({key[:2] for key, cell in self.cells(gpu).items() if "baseline" not in cell})
+                 for gpu in ("h100_sxm", "h200_sxm")}
+        nobody = ("qwen3-30b-a3b", "nvfp4_w4a16")
+        self.assertEqual(alone["h100_sxm"], [("qwen3-30b-a3b", "mxfp4_w4a16"), nobody])
+        self.assertEqual(alone["h200_sxm"], [("deepseek-v3-tp8", "int4_w4afp8"), ("gpt-oss-120b", "mxfp4_w4a16"), nobody])
 
     def test_every_file_of_cells_is_a_shape(self):
         self.assertEqual({path.stem for path in (BENCH / "cells").glob("*.json")}, {row["shape"] for row in benchlib.shapes()})
 
     def test_ratio_is_time_over_floor(self):
-        for key, row in benchlib.baseline().items():
+        for key, row in (*benchlib.baseline().items(), *benchlib.baseline("h200_sxm").items()):
             # Floors are written with one digit, ratios with two.
             self.assertAlmostEqual(row["us"] / row["floor_us"], row["ratio"], delta=0.006 + 0.06 * row["ratio"] / row["floor_us"], msg=key)
 
@@ -80,6 +97,10 @@ class FloorTest(unittest.TestCase):
         # 1536 x 2048 has 12 x 16 blocks, 2048 x 768 has 16 x 6.
         self.assertEqual(benchlib.expert_bytes(qwen, "fp8_block"), 3 * 768 * 2048 + 4 * (192 + 96))
         self.assertEqual(benchlib.expert_bytes(qwen, "fp8_channel"), 3 * 768 * 2048 + 4 * (1536 + 2048))
+        # A bf16 scale for 128 columns of K, an e8m0 for 32, an e4m3 for 16.
+        self.assertEqual(benchlib.expert_bytes(qwen, "int4_w4a16"), 3 * 768 * 2048 // 2 + 2 * (1536 * 16 + 2048 * 6))
+        self.assertEqual(benchlib.expert_bytes(qwen, "mxfp4_w4a16"), 3 * 768 * 2048 // 2 + 1536 * 64 + 2048 * 24)
+        self.assertEqual(benchlib.expert_bytes(qwen, "nvfp4_w4a16"), 3 * 768 * 2048 // 2 + 1536 * 128 + 2048 * 48)
         with self.assertRaises(ValueError):
             benchlib.expert_bytes(qwen, "int4")
 
@@ -93,12 +114,13 @@ class FloorTest(unittest.TestCase):
 
     def test_floors_of_the_baseline(self):
         # All local experts are touched from 512 tokens on. Rows by row-scaled peers counted fewer bytes of scales.
-        for (name, scheme, tokens), row in benchlib.baseline().items():
-            if tokens >= 512:
-                numbers = shape(name)
-                pairs = tokens * numbers["top_k"] * numbers["local_experts"] / numbers["num_experts"]
-                floor = benchlib.floor_us(numbers, scheme, tokens, numbers["local_experts"], pairs)
-                self.assertAlmostEqual(floor / row["floor_us"], 1, delta=0.006, msg=(name, scheme, tokens))
+        for gpu, rates in (("h100_sxm", benchlib.RATES), ("h200_sxm", benchlib.RATES_H200)):
+            for (name, scheme, tokens), row in benchlib.baseline(gpu).items():
+                if tokens >= 512:
+                    numbers = shape(name)
+                    pairs = tokens * numbers["top_k"] * numbers["local_experts"] / numbers["num_experts"]
+                    floor = benchlib.floor_us(numbers, scheme, tokens, numbers["local_experts"], pairs, rates)
+                    self.assertAlmostEqual(floor / row["floor_us"], 1, delta=0.006, msg=(gpu, name, scheme, tokens))
 
     def test_floors_of_the_first_result(self):
         bench = benchlib.read(RESULT)["bench"]
@@ -121,6 +143,16 @@ class TargetTest(unittest.TestCase):
         self.assertEqual(targets.target(1.12, 1.10, self.equal), (1.10, 1.10))
 
 
+    def test_a_gpu_whose_table_counts_without_a_peer_alone(self):
+        key, peer = ("g", "s", "int4_w4a16", 8), {"peer": "p", "version": "1", "us": 2.0, "ratio": 1.6, "floor_us": 1.25}
+        both = targets.cell_of(key, "int4", 1.3, peer, True, self.equal)
+        self.assertEqual((both["target"], both["row"], both["baseline"]["version"]), (1.3, "int4", "1"))
+        theirs = targets.cell_of(key, "int4", 1.3, peer, False, self.equal)
+        self.assertEqual((theirs["target"], "table" in theirs), (1.6, False))
+        alone = targets.cell_of(key, "int4", 1.3, None, False, self.equal)
+        self.assertEqual((alone["target"], alone["limit"], alone["row"], "baseline" in alone), (1.3, 1.3, "int4", False))
+
+
 class TableTest(unittest.TestCase):
     def test_short_table(self):
         lines = list(short_table.lines([report(), report(name="hot", ratio=1.6, suspect=True)]))
@@ -128,6 +160,19 @@ class TableTest(unittest.TestCase):
         self.assertIn("hot/bf16 HOT", lines[3])
         self.assertIn("1.60!(1.07)", lines[3])
         self.assertEqual(lines[-1], "2 cells with a target: 1 met, 1 faster than the best of today's systems")
+
+    def test_cells_without_another_system(self):
+        alone = report()
+        alone["packages"][0]["cells"][0]["against"] = {"target": 1.1, "limit": 1.1, "met": False}
+        lines = list(short_table.lines([alone, report()]))
+        self.assertIn("1.20!(-)", lines[2])
+        self.assertEqual(lines[-1], "2 cells with a target: 1 met, 1 faster than the best of today's systems; 1 without another system")
+        cell = alone["packages"][0]["cells"][0]
+        self.assertEqual(summarize.against(alone["packages"][0], cell, {}), ("1.10 missed", "", "", ""))
+
+    def test_targets_of_the_gpu_of_a_result(self):
+        self.assertEqual([benchlib.gpu_of(f"NVIDIA {name}") for name in ("H100 80GB HBM3", "H200", "GH200 480GB")],
+                         ["h100_sxm", "h200_sxm", ""])
 
     def test_cells_that_failed_are_said(self):
         bad = report()
@@ -299,7 +344,9 @@ class RunAllTest(unittest.TestCase):
 
 class CompileCellsTest(unittest.TestCase):
     def test_pairs(self):
-        self.assertEqual(len(list(compile_cells.pairs([]))), 15)
+        self.assertEqual(len(list(compile_cells.pairs([]))), 23)
+        self.assertEqual(list(compile_cells.pairs(["mxfp4_w4a16"])),
+                         [(shape, "mxfp4_w4a16") for shape in ("qwen3-30b-a3b", "gpt-oss-20b", "gpt-oss-120b")])
         self.assertEqual(list(compile_cells.pairs(["mixtral-8x7b/fp8_block"])), [("mixtral-8x7b", "fp8_block")])
         self.assertEqual(len(list(compile_cells.pairs(["bf16"]))), 5)
         self.assertEqual(list(compile_cells.pairs(["nothing"])), [])

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""moec-bench counts experts, pairs, bytes and FLOPs of a layer. Compiles a small layer and runs it on the host device.
+
+  workload_test.py MOEC MOEC_BENCH"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+MOEC, MOEC_BENCH = sys.argv[1:3]
+HIDDEN, INTERMEDIATE, EXPERTS = 128, 64, 8
+LAYER = {"moec_layer": 1, "name": "small", "num_experts": EXPERTS, "experts_per_token": 2, "hidden_dim": HIDDEN,
+         "intermediate_size": INTERMEDIATE, "in_dtype": "bf16", "routing_method": "renormalize", "quant_config": "bf16"}
+
+
+class WorkloadTest(unittest.TestCase):
+    def cells(self, **fields):
+        """{tokens: cell} of 1, 3 and 64 tokens."""
+        with tempfile.TemporaryDirectory() as folder:
+            layer, package = pathlib.Path(folder) / "layer.json", pathlib.Path(folder) / "package"
+            layer.write_text(json.dumps({**LAYER, **fields}))
+            subprocess.run([MOEC, "compile", layer, "--arch=sm_90a", "--max-tokens=64", "--no-cubin", "-o", package],
+                           check=True, capture_output=True)
+            done = subprocess.run([MOEC_BENCH, package, "--device=host", "--tokens=1,3,64", "--passes=0", "--json"],
+                                  check=False, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return {cell["tokens"]: cell for cell in json.loads(done.stdout)["packages"][0]["cells"]}
+
+    def check(self, cells, pairs, first, most):
+        for tokens, cell in cells.items():
+            self.assertEqual(cell["local_pairs"], tokens * pairs)
+            self.assertEqual(cell["flops"], 6 * tokens * pairs * HIDDEN * INTERMEDIATE)
+            moved = cell["touched_experts"] * 6 * HIDDEN * INTERMEDIATE + 2 * tokens * (2 * HIDDEN + EXPERTS)
+            self.assertEqual(cell["bytes"], moved)
+        self.assertEqual((cells[1]["touched_experts"], cells[64]["touched_experts"]), (first, most))
+
+    def test_routed_experts(self):
+        self.check(self.cells(), pairs=2, first=2, most=EXPERTS)
+
+    def test_shared_experts_count_for_every_token(self):
+        self.check(self.cells(n_shared_experts=2), pairs=4, first=4, most=EXPERTS + 2)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
