@@ -34,7 +34,7 @@ static constexpr GemvSchedule kGemvSchedules[] = {
     {.warps = 16, .stages = 4, .measured = kMeasured},
 };
 
-/// Of codes in the order of fragments.
+/// Schedules of codes in the order of fragments.
 static constexpr GemvSchedule kSlabSchedules[] = {
     {.warps = 8, .stages = 4, .ctasPerSm = 2},
     {.warps = 8, .stages = 3, .ctasPerSm = 2},

@@ -66,8 +66,8 @@ struct GemvProblem {
   bool scaled = false;
   bool groupScales = false; ///< of lhs, one for each 128 columns
   int64_t tokens = 1, pairs = 1;
-  /// Of weights in the order of fragments: bits of a code (0: no codes), bytes
-  /// of a group's scale and zero point, and columns of a group (0: all).
+  /// Weights in the order of fragments: bits of a code (0: no codes), bytes of
+  /// a group's scale and zero point, and columns of a group (0: all).
   int64_t codeBits = 0, numberBytes = 0, groupK = 0;
   bool hasZeroPoints = false;
   bool first = true;

@@ -69,7 +69,7 @@ static StringRef nameAt(ArrayAttr names, unsigned index) {
   return cast<StringAttr>(names[index]).getValue();
 }
 
-/// Of a MatmulProblem or a GemvProblem.
+/// Fills the codes of a MatmulProblem or a GemvProblem.
 template <typename Problem>
 static void setCodes(moe::GroupedMatmulOp matmul, Problem &problem) {
   const auto bits = [](Value value) {

@@ -45,7 +45,7 @@ template <class Config> constexpr bool checkRouteGateUpConfig() {
 
 namespace detail {
 
-/// What CTA 0 writes of routing, and results: of both loops.
+/// Routing, which CTA 0 writes down, and results: common to both loops.
 template <class Config> struct GateUpResults {
   using Args = typename Config::Args;
   using Pairs = routing::FewPairsOf<Config>;

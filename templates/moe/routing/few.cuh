@@ -45,7 +45,7 @@ template <int kPairs> struct FewPairs {
   int tileCount, rows;
 };
 
-/// Those of a Config's kernel.
+/// The pairs of a Config's kernel.
 template <class Config>
 using FewPairsOf = FewPairs<Config::kTokens * kPairsOf<Config>>;
 

@@ -157,7 +157,7 @@ TEST(Resolver, AnEngineOfFewTokensIsNeverTheProgramsOwn) {
   EXPECT_EQ(
       forced.error().message,
       "no backend serves layer 'tiny' on sm_90a: [few_tokens_only]: engine "
-      "'gemv' serves at most 4 tokens, beside another engine for more; "
+      "'gemv' serves at most 8 tokens, beside another engine for more; "
       "it is taken where it fits when no engine is asked for");
   auto open = resolve(layerOf("bf16"), "sm_90a", "", "");
   ASSERT_TRUE(open);
@@ -220,7 +220,10 @@ TEST(Resolver, AnEngineOfBothOrdersReadsFragmentsWhereItCan) {
   EXPECT_EQ(orderOf(layer, mmaSync), "rows");
   layer = fits, layer.elementTypes = {"f8E4M3FN", "f8E4M3FN"};
   EXPECT_EQ(orderOf(layer, mmaSync), "rows");
+  // Packing repeats the scales of several rows.
   layer = fits, layer.codeGroups = {{1, 32}, {128, 128}};
+  EXPECT_EQ(orderOf(layer, mmaSync), "fragment");
+  layer = fits, layer.codeGroups = {{1, 32}, {1, 24}};
   EXPECT_EQ(orderOf(layer, mmaSync), "rows");
   layer = fits, layer.emulated = true;
   EXPECT_EQ(orderOf(layer, mmaSync), "rows");

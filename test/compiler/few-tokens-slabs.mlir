@@ -1,0 +1,25 @@
+// RUN: moec-opt '--moe-pipeline=archs=sm_90a max-tokens=64 emit=stages' %s | FileCheck %s
+// RUN: moec-opt '--moe-pipeline=archs=sm_80 max-tokens=64 emit=stages' %s | FileCheck %s
+
+// Up to 8 tokens of weights in the order of fragments: two kernels.
+// CHECK-LABEL: moe.program @fragments
+// CHECK-NOT: engine = gemv
+// CHECK: moe.variant @up_to_8 tokens[1, 8] engine "gemv"
+moe.layer @fragments {experts = 8, top_k = 2, hidden = 384, intermediate = 256,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<int4_w4a16>,
+  routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// Groups of 16 take long to convert: up to 2 tokens.
+// CHECK-LABEL: moe.program @sixteens
+// CHECK: moe.variant @up_to_2 tokens[1, 2] engine "gemv"
+moe.layer @sixteens {experts = 8, top_k = 2, hidden = 384, intermediate = 256,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<nvfp4_w4a16>,
+  routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// Sizes that are no multiples of 64 leave weights in rows.
+// CHECK-LABEL: moe.program @rows
+// CHECK-SAME: <backend = grouped, engine = gemv, code = "layout_not_supported", reason = "engine 'gemv' converts weights in the order of fragments, and engine 'mma_sync' reads rows">
+// CHECK-NOT: engine "gemv"
+moe.layer @rows {experts = 8, top_k = 2, hidden = 384, intermediate = 288,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<mxfp4_w4a16>,
+  routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
