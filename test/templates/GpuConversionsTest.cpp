@@ -11,9 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/jit/Nvrtc.h"
 #include "test/reference/FirstHalf.h"
-#include "tools/device/Device.h"
+#include "test/templates/GpuKernel.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -21,9 +20,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 
 using namespace moec;
+using namespace moec::gpu_test;
 using namespace moec::runtime;
 
 namespace {
@@ -163,54 +162,20 @@ extern "C" __global__ void moec_conversions(const __grid_constant__ Args args) {
                      kThreads, kWords, codes, scales, decodes);
 }
 
-Result<Cubin> compileFor(const std::string &arch) {
-  Result<NvrtcLocation> location = findNvrtc();
-  if (!location)
-    return location.takeError();
-  Result<const Nvrtc *> nvrtc = Nvrtc::open(*location);
-  if (!nvrtc)
-    return nvrtc.takeError();
-  Recipe recipe;
-  recipe.entry = "moec_conversions";
-  recipe.arch = arch;
-  recipe.options = {"-arch=" + arch, "-std=c++20", "-default-device",
-                    fmt::format("-I{}/templates", getenv("MOEC_SOURCE_DIR"))};
-  recipe.source = std::make_shared<HashedText>(kernelText());
-  return (*nvrtc)->compile(recipe);
-}
-
 /// The words of all numbers, by the kernel on the device.
 Result<std::vector<unsigned>> runOn(const tools::Device &device,
                                     const std::string &cubin) {
-  const cuda::CudaDriver &driver = *device.driver();
   std::vector<unsigned> words(kNumbers * kWords);
   const auto bytes = static_cast<int64_t>(words.size() * sizeof(unsigned));
   Result<tools::Buffer> out = device.allocate(bytes);
   if (!out)
     return out.takeError();
-  cuda::CUmodule module = nullptr;
-  if (auto ok = driver.check(driver.moduleLoadData(&module, cubin.data()),
-                             "cuModuleLoadData");
-      !ok)
-    return ok.takeError();
-  cuda::CUfunction function = nullptr;
-  if (auto ok = driver.check(
-          driver.moduleGetFunction(&function, module, "moec_conversions"),
-          "cuModuleGetFunction");
-      !ok)
-    return ok.takeError();
+  Result<GpuKernel> kernel = GpuKernel::load(device, cubin);
+  if (!kernel)
+    return kernel.takeError();
   void *address = out->data();
   void *parameters[] = {&address};
-  cuda::CUlaunchConfig config;
-  config.gridX = kNumbers / kThreads;
-  config.blockX = kThreads;
-  config.stream = static_cast<cuda::CUstream>(device.stream());
-  if (auto ok = driver.check(
-          driver.launchKernelEx(&config, function, parameters, nullptr),
-          "cuLaunchKernelEx");
-      !ok)
-    return ok.takeError();
-  if (auto ok = device.synchronize(); !ok)
+  if (auto ok = kernel->run(kNumbers / kThreads, kThreads, parameters); !ok)
     return ok.takeError();
   if (auto ok = device.download(words.data(), out->data(), bytes); !ok)
     return ok.takeError();
@@ -224,8 +189,7 @@ TEST(GpuConversions, AreTheReferences) {
     GTEST_SKIP() << driver.error().message;
   Result<tools::Device> device = tools::Device::open(DeviceKind::Cuda);
   ASSERT_TRUE(device) << device.error().message;
-  Result<Cubin> cubin = compileFor(fmt::format(
-      "sm_{}{}", device->info().computeMajor, device->info().computeMinor));
+  Result<Cubin> cubin = compileFor(archOf(*device), kernelText());
   ASSERT_TRUE(cubin) << cubin.error().message;
   Result<std::vector<unsigned>> words = runOn(*device, cubin->bytes);
   ASSERT_TRUE(words) << words.error().message;
@@ -242,7 +206,7 @@ TEST(GpuConversions, Compile) {
   if (Result<NvrtcLocation> found = findNvrtc(); !found)
     GTEST_SKIP() << found.error().message;
   for (const char *arch : {"sm_75", "sm_80", "sm_90a", "sm_120a"}) {
-    Result<Cubin> cubin = compileFor(arch);
+    Result<Cubin> cubin = compileFor(arch, kernelText());
     EXPECT_TRUE(cubin) << cubin.error().message;
   }
 }
