@@ -49,7 +49,8 @@ Result<Targets> Targets::parse(const std::string &text,
                      .shape = row.at("shape").get<std::string>(),
                      .scheme = row.at("scheme").get<std::string>(),
                      .target = row.at("target").get<double>(),
-                     .limit = row.at("limit").get<double>()};
+                     .limit = row.at("limit").get<double>(),
+                     .best = std::nullopt};
       if (row.contains("baseline")) {
         const json &best = row["baseline"];
         cell.best = Peer{.name = best.at("peer").get<std::string>(),
