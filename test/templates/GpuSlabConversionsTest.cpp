@@ -29,7 +29,7 @@ constexpr unsigned kThreads = 64;
 
 #define MOEC_CASE(INPUT, WEIGHT, SCALE, ZEROS, SECOND)                         \
   {#INPUT, #WEIGHT, #SCALE, ZEROS, SECOND},
-const std::vector<Case> kCases = {MOEC_SLAB_CONVERSIONS(MOEC_CASE)};
+std::vector<Case> allCases() { return {MOEC_SLAB_CONVERSIONS(MOEC_CASE)}; }
 
 std::string kernelText(const Case &of) {
   return fmt::format(R"(#include "test/templates/slab_conversions.cuh"
@@ -73,7 +73,7 @@ TEST(GpuSlabConversions, AreTheReferences) {
   ASSERT_TRUE(device) << device.error().message;
   if (device->info().computeMajor < 8)
     GTEST_SKIP() << "no engine takes slabs";
-  for (const Case &of : kCases)
+  for (const Case &of : allCases())
     checkOn(*device, of);
 }
 
@@ -82,7 +82,7 @@ TEST(GpuSlabConversions, Compile) {
   if (Result<runtime::NvrtcLocation> found = runtime::findNvrtc(); !found)
     GTEST_SKIP() << found.error().message;
   for (const char *arch : {"sm_80", "sm_90a"})
-    for (const Case &of : kCases) {
+    for (const Case &of : allCases()) {
       Result<runtime::Cubin> cubin = compileFor(arch, kernelText(of));
       EXPECT_TRUE(cubin) << cubin.error().message;
     }

@@ -13,7 +13,8 @@
 
 #pragma once
 
-#include "moe/quant/slab_codes.cuh"
+// It includes the converters as kernels do.
+#include "templates/moe/skeleton/multistage_slabs.cuh"
 
 namespace moe::conversions {
 
