@@ -48,9 +48,9 @@ Result<Targets> Targets::parse(const std::string &text,
                      .gpu = row.at("gpu").get<std::string>(),
                      .shape = row.at("shape").get<std::string>(),
                      .scheme = row.at("scheme").get<std::string>(),
+                     .best = std::nullopt,
                      .target = row.at("target").get<double>(),
-                     .limit = row.at("limit").get<double>(),
-                     .best = std::nullopt};
+                     .limit = row.at("limit").get<double>()};
       if (row.contains("baseline")) {
         const json &best = row["baseline"];
         cell.best = Peer{.name = best.at("peer").get<std::string>(),

@@ -108,7 +108,7 @@ class Builder:
             command = entry["command"]
             if file in mutant.files:
                 command = command.replace(shlex.quote(entry["file"]), shlex.quote(str(tree / file)))
-            command = command.replace(" -I", f" -I{shlex.quote(str(tree / 'templates'))} -I", 1)
+            command = command.replace(" -I", f" -I{shlex.quote(str(tree))} -I{shlex.quote(str(tree / 'templates'))} -I", 1)
             command = re.sub(r" -o \S+", f" -o {shlex.quote(str(target))}", command)
             command = re.sub(r" -M[DMTFP]\S* \S+\.d\b| -MD\b| -MT \S+| -MF \S+", "", command)
             self.run(command, entry["directory"])
