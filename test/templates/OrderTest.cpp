@@ -19,6 +19,10 @@
 #include <vector>
 
 #include "templates/moe/kernel/pack.cuh"
+// Each kernel's header has its sharedBytes().
+#define sharedBytes sharedBytesOfOrder
+#include "templates/moe/kernel/pack_order.cuh"
+#undef sharedBytes
 // Every kernel's header has one of that name.
 #define sharedBytes sharedBytesOfRows
 #include "templates/moe/kernel/permute_columns.cuh"

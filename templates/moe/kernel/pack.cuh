@@ -26,17 +26,12 @@
 // the lowest bits. kAdded is added to each, then the bits of kFlipped change.
 // With kPowers, if it is there, elements are ue8m0 and become f32. With a field
 // order [experts, kColumns] behind destination, if it is there, column c is
-// column order[expert, c] as stored. With kFragmentColumns, if it is there, the
-// destination is in the order of fragments (math/slabs.cuh): of codes (64), or
-// of numbers of groups (1). With kRepeatRows and kRepeatColumns, if they are
-// there, a number as stored is that of so many packed rows and columns; rows
-// are of kParts (gates and ups), which kAlternate or follow each other.
-//
-// packOrder: such an order from source [experts, kColumns], the group of each
-// column: the columns of the first group, of the second and so on, inside a
-// group ascending. Groups have kGroup columns, the last one what is left;
-// a column too many is left out, and one too few is column 0. One CTA an
-// expert.
+// column order[expert, c] as stored (pack_order.cuh). With kFragmentColumns, if
+// it is there, the destination is in the order of fragments (math/slabs.cuh):
+// of codes (64), or of numbers of groups (1). With kRepeatRows and
+// kRepeatColumns, if they are there, a number as stored is that of so many
+// packed rows and columns; rows are of kParts (gates and ups), which kAlternate
+// or follow each other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -136,20 +131,9 @@ template <class Config> constexpr bool checkStoredConfig() {
   return true;
 }
 
-template <class Config> constexpr bool checkOrderConfig() {
-  checkCommonConfig<Config>();
-  MOE_REQUIRE_VALUE(Config, kColumns, "columns of an expert's weight");
-  MOE_REQUIRE_VALUE(Config, kGroup, "columns of a group");
-  static_assert(Config::kColumns > 0 && Config::kGroup > 0,
-                "there must be columns and groups");
-  return true;
-}
-
 /// Dynamic shared memory of all of them: none.
 template <class Config> constexpr int sharedBytes() {
-  if constexpr (requires { Config::kGroup; })
-    static_assert(checkOrderConfig<Config>());
-  else if constexpr (requires { Config::kStoredBits; })
+  if constexpr (requires { Config::kStoredBits; })
     static_assert(checkStoredConfig<Config>());
   else
     static_assert(checkPackConfig<Config>());
@@ -375,28 +359,6 @@ __device__ __forceinline__ void packStored(const typename Config::Args &args) {
     }
     destination[((long long)expert * Config::kRows + row) * kChunks + chunk] =
         Chunk(bits);
-  }
-}
-
-template <class Config>
-__device__ __forceinline__ void packOrder(const typename Config::Args &args) {
-  static_assert(checkOrderConfig<Config>());
-  awaitPredecessor<Config>();
-  constexpr int kGroups = ceilDiv(Config::kColumns, Config::kGroup);
-  const long long expert =
-      (long long)(args.first_expert + int(blockIdx.x)) * Config::kColumns;
-  const int *source = args.source + expert;
-  int *destination = args.destination + expert;
-  // A thread finds the columns of a group; all of a warp read one address.
-  for (int group = int(threadIdx.x); group < kGroups;
-       group += Config::kThreads) {
-    int next = group * Config::kGroup;
-    const int end = min(next + Config::kGroup, Config::kColumns);
-    for (int column = 0; column < Config::kColumns; ++column)
-      if (source[column] == group && next < end)
-        destination[next++] = column;
-    for (; next < end; ++next)
-      destination[next] = 0;
   }
 }
 
