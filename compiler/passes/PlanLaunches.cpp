@@ -135,7 +135,7 @@ void Planner::planFewTokens() {
   constexpr int64_t kSlabRows = 16; // templates/moe/math/slabs.cuh
   if (matmul.readsFragments()) {
     const Expression units(int64_t(matmul.getN() / kSlabRows));
-    grid = matmul.isFirst() ? symbol("rows") * units : units;
+    grid = symbol("rows") * units;
     return;
   }
   const bool gated = problemOf(kernel).gated;

@@ -171,7 +171,7 @@ def cases(rows, product=True, every=False):
                     yield case
                 if not index:
                     share = SHARES[(way + rows["schemes"].index(scheme)) % len(SHARES)]
-                    shared = testing.sized_for(rows, engine, testing.shared_shape(scheme))
+                    shared = testing.sized_for(rows, engine, testing.shared_shape(scheme), scheme)
                     yield {**case, "shape": shared, "bias": True, "extras": False, "share": share}
                     sets = OPTIONS_OF_FEW if few else OPTIONS
                     options_of_layer = sets[(way + 5 * rows["schemes"].index(scheme)) % len(sets)]
@@ -184,7 +184,7 @@ def cases(rows, product=True, every=False):
                     if "weight_on_input" in method["needs"] or method["score"].startswith("drawn"):
                         method = rows["routing"][0]
                     yield {**case, "routing": method, "bias": True, "extras": False,
-                           "options": testing.sized_for(rows, engine, options_of_layer)}
+                           "options": testing.sized_for(rows, engine, options_of_layer, scheme)}
                     if testing.may_be_ordered(scheme) and not few:
                         groups = {"quant_config": {"scheme": scheme["name"], "group_size": 16}} if scheme["w1"] == "i4" else {}
                         yield {**case, "bias": True, "extras": False, "options": {"group_index": True, **groups}}
@@ -206,7 +206,7 @@ def cases(rows, product=True, every=False):
             activation, routing = next(by_expert)
             given = {"input_quantized": True} if number % 2 and "weight_on_input" not in routing["needs"] else {}
             yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
-                   "shape": testing.sized_for(rows, engine, testing.shapes(scheme)[number % 4]), "bias": number % 2 == 0, "logits": None, "extras": False,
+                   "shape": testing.sized_for(rows, engine, testing.shapes(scheme)[number % 4], scheme), "bias": number % 2 == 0, "logits": None, "extras": False,
                    "few_tokens": False, "mix": mix,
                    "options": {**given, "quant_config": {"a1": activations, "a2": activations, "w1": weights, "w2": weights}}}
     for number, (mix, (activations, weights)) in enumerate(REPEATED.items()):
@@ -227,7 +227,7 @@ def cases(rows, product=True, every=False):
             activation, routing = next(pair for pair in by_expert if testing.takes(rows, engine, pair[0]))
             order = ("gate_first", "up_first", "interleaved")[(number + turn) % 3] if activation["gated"] else "gate_first"
             yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
-                   "shape": testing.sized_for(rows, engine, testing.shapes(scheme)[number % 4]), "bias": number % 2 == 0, "logits": None,
+                   "shape": testing.sized_for(rows, engine, testing.shapes(scheme)[number % 4], scheme), "bias": number % 2 == 0, "logits": None,
                    "extras": False, "few_tokens": False, "mix": mix,
                    "options": {"quant_config": {"w1": weights, "w2": weights}, "gate_up_order": order, "stored_layout": "rows"}}
 

@@ -75,8 +75,8 @@ def is_dequantized(scheme):
 
 
 def reads_fragments(rows, engine):
-    """Whether the engine reads weights in fragments alone."""
-    return any(row["name"] == engine and row["orders"] == ["fragment"] for row in rows["engines"])
+    """Whether the engine of all tokens reads weights in fragments alone."""
+    return any(row["name"] == engine and row["orders"] == ["fragment"] and not row["most_tokens"] for row in rows["engines"])
 
 
 def takes(rows, engine, activation):
@@ -90,9 +90,10 @@ def in_blocks(layer):
             for name, value in layer.items()}
 
 
-def sized_for(rows, engine, layer):
-    """The layer's fields with sizes that the engine reads: whole blocks for one that reads fragments alone."""
-    return in_blocks(layer) if reads_fragments(rows, engine) else layer
+def sized_for(rows, engine, layer, scheme=None):
+    """A layer, or some of its fields, in blocks where the engine reads its weights in fragments alone."""
+    few = scheme and is_of_few_tokens(rows, engine) and scheme["w1"] != multiplied(scheme)  # converted weights in fragments
+    return in_blocks(layer) if few or reads_fragments(rows, engine) else layer
 
 
 def may_read_fragments(rows, engine, scheme):
@@ -104,7 +105,7 @@ def may_read_fragments(rows, engine, scheme):
 def shapes_of_way(rows, engine, scheme):
     """The shapes of a scheme for an engine; every second one in blocks where it reads rows and fragments."""
     both = may_read_fragments(rows, engine, scheme)
-    return [in_blocks(shape) if both and number % 2 else sized_for(rows, engine, shape)
+    return [in_blocks(shape) if both and number % 2 else sized_for(rows, engine, shape, scheme)
             for number, shape in enumerate(shapes(scheme))]
 
 
@@ -277,7 +278,9 @@ def ways(rows, scheme, formats=("standard",)):
             if engine["name"] not in [*backend["engines"], backend["few_tokens"]] or multiplied(scheme) not in engine["elements"]:
                 continue
             is_native = scheme["w1"] == multiplied(scheme)
-            if "rows" not in engine["orders"] and (is_native or is_emulated(scheme)):
+            if engine["most_tokens"] and not is_native and (is_emulated(scheme) or multiplied(scheme) not in ("bf16", "f16")):
+                continue  # it converts weights for activations of 16 bits
+            if "rows" not in engine["orders"] and not engine["most_tokens"] and (is_native or is_emulated(scheme)):
                 continue  # it reads converted weights alone, and activations as they are
             if is_native or scheme["w1"] in engine["weights"]:
                 yield backend["name"], engine["name"]

@@ -239,7 +239,7 @@ class Maker:
                 if self.named(name):
                     activation, routing = pair_for(engine)
                     layer = self.write_layer(name, {
-                        **testing.layer_json(name, testing.sized_for(self.rows, engine, testing.shapes(scheme)[0]), scheme,
+                        **testing.layer_json(name, testing.sized_for(self.rows, engine, testing.shapes(scheme)[0], scheme), scheme,
                                              activation, routing, True),
                         "activation_format": "batched"})
                     jobs.append((name, layer, backend, engine, None))

@@ -121,7 +121,7 @@ template <class Config> struct SlabByFloats {
       zero[i] = Config::kZeroPoint ? float(static_cast<signed char>(zeros[i]))
                                    : kZero<Weight>;
   }
-  static constexpr bool kHasLarge = false, kByPairs = false;
+  static constexpr bool kHasLarge = false, kLeavesRegisters = false;
   template <bool, int kWords>
   __device__ __forceinline__ unsigned element(const unsigned (&words)[kWords],
                                               int part) const {
@@ -139,7 +139,7 @@ template <class Config> struct SlabIntegers {
   using Input = typename Config::Input;
   static constexpr bool kIsBf16 = kSame<Input, bf16>;
   static constexpr unsigned kMagic = kIsBf16 ? 0x43004300u : 0x64006400u;
-  static constexpr bool kHasLarge = false, kByPairs = true;
+  static constexpr bool kHasLarge = false, kLeavesRegisters = false;
   unsigned scale[2], zero[2]; ///< twice the number
 
   __device__ __forceinline__ void prepare(const Input (&scales)[2],
@@ -175,7 +175,7 @@ __device__ __forceinline__ unsigned slabE2m1(unsigned word, int part) {
 template <class Config> struct SlabE2m1 {
   using Input = typename Config::Input;
   using Scale = typename Config::Scale;
-  static constexpr bool kHasLarge = true, kByPairs = false;
+  static constexpr bool kHasLarge = true, kLeavesRegisters = false;
   static constexpr float kPower = 0x1p126f;
   float scale[2];
   bool isLarge;
@@ -205,7 +205,7 @@ template <class Config> struct SlabE2m1 {
 /// e2m1 with powers of two to bf16. Where all scales of a warp are below 2,
 /// 2^126 times the scale is a bf16; else the two multiply one after the other.
 template <class Config> struct SlabPowers {
-  static constexpr bool kHasLarge = true, kByPairs = true;
+  static constexpr bool kHasLarge = true, kLeavesRegisters = true;
   unsigned scale[2]; ///< twice the number, or 2^126 times it
   bool isLarge;      ///< the number
 
@@ -262,10 +262,10 @@ template <class Config> struct SlabScaling : NoScales {
       : second{ofRows[0], ofRows[1]} {}
 
   using Converter = decltype(detail::slabConverterOf<Config>());
-  /// Whether registers are left: two numbers at a time are multiplied, and
-  /// neither zero points nor the end of the weight rows take some.
+  /// Whether registers are left beside the converter and the end of the weight
+  /// rows.
   static constexpr bool leavesRegisters() {
-    return Converter::kByPairs && !Config::kZeroPoint &&
+    return Converter::kLeavesRegisters &&
            Config::kN % Config::Schedule::kTileN == 0;
   }
 
