@@ -358,7 +358,10 @@ const moec::catalog::Activation &ActivationAttr::getRow() const {
 }
 
 bool ActivationAttr::isGated() const { return getRow().gated; }
-bool ActivationAttr::usesErf() const { return getRow().function == "gelu"; }
+bool ActivationAttr::usesErf() const {
+  // The two tanh of situ take as many registers as erf.
+  return getRow().function == "gelu" || getRow().function == "situ";
+}
 
 moec::catalog::ActivationNumbers ActivationAttr::getNumbers() const {
   const catalog::Activation &row = getRow();

@@ -123,7 +123,7 @@ def make_sources(tools, work, rows, arch, scheme, backend, engine, layers):
         # One backend has the kernels that order columns.
         ordered = {"group_index": True} if backend == "unfused" and testing.may_be_ordered(scheme) else {}
         (folder / "layer.json").write_text(json.dumps({
-            **testing.layer_json("all", testing.in_blocks(shape) if order == "fragment" else testing.sized_for(rows, engine, shape),
+            **testing.layer_json("all", testing.in_blocks(shape) if order == "fragment" else testing.sized_for(rows, engine, shape, scheme),
                                  scheme, activation, routing, bias),
             **ordered, "activation_format": form}))
         status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", f"--arch={arch}",
