@@ -7,12 +7,16 @@
 //
 // Which codes, scales and zero points become which operands, and the check of
 // their bits: (code - zero point) * (scale * second scale) in f32, rounded
-// once. The host and a GPU share it. Included behind slab_conversions.cuh.
+// once. The host and a GPU share it.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOEC_TEST_TEMPLATES_SLABCONVERSIONS_H
 #define MOEC_TEST_TEMPLATES_SLABCONVERSIONS_H
+
+#include "test/templates/DeviceFunctions.h"
+
+#include "test/templates/slab_conversions.cuh"
 
 #include "runtime/host/Element.h"
 #include "test/reference/FirstHalf.h"

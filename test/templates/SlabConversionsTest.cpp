@@ -10,10 +10,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/templates/DeviceFunctions.h"
-
-#include "test/templates/slab_conversions.cuh"
-
 #include "test/templates/SlabConversions.h"
 
 using namespace moe::conversions;
