@@ -66,7 +66,10 @@ struct PieceCopier {
   __device__ __forceinline__ PieceCopier(const void *pieces, unsigned shared,
                                          int blocks) {
     int block = int(threadIdx.x) / kChunks, chunk = int(threadIdx.x) % kChunks;
-    from = static_cast<const char *>(pieces) + block * kPitch + chunk * 16;
+    // Null where there are none: nothing is copied then.
+    from = pieces
+               ? static_cast<const char *>(pieces) + block * kPitch + chunk * 16
+               : nullptr;
     destination = shared + unsigned(block * kBytes + chunk * 16);
     left = minimum(blocks, kBlocks) - block;
   }
