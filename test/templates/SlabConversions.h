@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Which codes, scales and zero points become which operands, and the check of
-// their bits: (code - zero point) * (scale * second scale) in f32, rounded
+// The check of the operands that codes, scales and zero points become, bit for
+// bit: (code - zero point) * (scale * second scale) in f32, rounded
 // once. The host and a GPU share it.
 //
 //===----------------------------------------------------------------------===//
