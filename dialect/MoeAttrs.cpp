@@ -358,8 +358,7 @@ const moec::catalog::Activation &ActivationAttr::getRow() const {
 }
 
 bool ActivationAttr::isGated() const { return getRow().gated; }
-bool ActivationAttr::usesErf() const {
-  // The two tanh of situ take as many registers as erf.
+bool ActivationAttr::takesManyRegisters() const {
   return getRow().function == "gelu" || getRow().function == "situ";
 }
 

@@ -243,8 +243,8 @@ def Moe_ActivationAttr : Moe_FieldsAttr<"Activation", "activation", [{
     const ::moec::catalog::Activation &getRow() const;
     /// Whether the first matmul has two halves, gate and up.
     bool isGated() const;
-    /// The exact gelu, which takes many registers.
-    bool usesErf() const;
+    /// Whether it takes many registers, as erf and two tanh do.
+    bool takesManyRegisters() const;
     /// The parameters, the row's where none is said.
     ::moec::catalog::ActivationNumbers getNumbers() const;
     /// The weights that hold the parameters where each expert has its own.

@@ -30,7 +30,6 @@ void compiler::emitSlices(moe::KernelOp kernel,
   auto combine = findStage<moe::CombineOp>(kernel);
   auto schedule = mlir::cast<moe::SlicesScheduleAttr>(kernel.getScheduleAttr());
   const Schedule numbers = scheduleOf(schedule);
-  auto program = kernel->getParentOfType<moe::ProgramOp>();
   const auto pointer = [&](StringRef field, StringRef type,
                            bool written = false) {
     out.text.arguments.pointer(field, type, boundTo(field), written);

@@ -125,8 +125,7 @@ int64_t compiler::occupancy(const MatmulProblem &problem,
   int64_t shared = engine.sharedBytes(problem, schedule);
   if (shared > hardware.sharedPerBlock)
     return 0;
-  // The driver keeps 1 KiB of each block for itself.
-  int64_t byShared = hardware.sharedPerSm / (shared + 1024);
+  int64_t byShared = hardware.sharedPerSm / (shared + kReservedPerCta);
   int64_t byRegisters =
       hardware.registersPerSm /
       (engine.registers(problem, schedule) * schedule.threads());

@@ -12,15 +12,18 @@
 
 #include "compiler/engine/Gemv.h"
 
+#include "compiler/engine/Slabs.h"
+
 #include <algorithm>
 #include <span>
 
 using namespace moec;
 using namespace moec::compiler;
 
-/// The kernels keep this besides: the pairs, their order, and maxima.
+/// The kernels keep this besides: maxima, the pairs, and their order.
 static int64_t staticBytes(const GemvProblem &problem) {
-  return 512 + problem.pairs * 56;
+  constexpr int64_t kMaxima = 512, kPair = 56;
+  return kMaxima + problem.pairs * kPair;
 }
 
 static constexpr Measured kMeasured = {"bench/notes/gemv-h100.md",
@@ -44,25 +47,26 @@ static constexpr GemvSchedule kSlabSchedules[] = {
 /// A slot of each warp and stage has the codes of two slabs of 16 rows by 64
 /// columns, their numbers and rows of lhs. Sums of two items lie behind the
 /// slots.
-static int64_t slabBytes(const GemvProblem &problem,
-                         const GemvSchedule &schedule) {
-  constexpr int64_t kRows = 16, kColumns = 128, kLhsRow = 2 * kColumns + 16;
+static int64_t slabRingBytes(const GemvProblem &problem,
+                             const GemvSchedule &schedule) {
+  constexpr int64_t kColumns = 2 * kSlabBlock, kLhsRow = 2 * kColumns + 16;
   const bool isShared = problem.groupK == 0 || problem.groupK >= problem.k ||
                         problem.groupK % kColumns == 0;
   const int64_t groups =
-      isShared ? 1 : kColumns / std::min<int64_t>(problem.groupK, 64);
+      isShared ? 1 : kColumns / std::min(problem.groupK, kSlabBlock);
   const int64_t tileRows = std::min(problem.tokens, kFewTileRows);
-  const int64_t slot = kRows * kColumns * problem.codeBits / 8 +
-                       groups * kRows * problem.numberBytes +
+  const int64_t slot = kSlabRows * kColumns * problem.codeBits / 8 +
+                       groups * kSlabRows * problem.numberBytes +
                        tileRows * kLhsRow;
-  const int64_t sums = kRows * (problem.first ? tileRows : problem.tokens) * 4;
+  const int64_t sums =
+      kSlabRows * (problem.first ? tileRows : problem.tokens) * 4;
   return schedule.warps * (schedule.stages * slot + 2 * sums);
 }
 
 int64_t compiler::sharedBytes(const GemvProblem &problem,
                               const GemvSchedule &schedule) {
   if (problem.codeBits > 0)
-    return slabBytes(problem, schedule);
+    return slabRingBytes(problem, schedule);
   int64_t operand = problem.rows * problem.k * problem.elementBytes;
   if (problem.scaled) {
     int64_t scales = problem.groupScales ? (problem.k + 127) / 128 : 1;
@@ -82,7 +86,8 @@ std::optional<GemvSchedule> compiler::gemvSchedule(const GemvProblem &problem,
     schedule.stages *= problem.parts == 1 && !isSlabs ? 2 : 1;
     const int64_t bytes = sharedBytes(problem, schedule) + staticBytes(problem);
     if (bytes <= hardware.sharedPerBlock &&
-        schedule.ctasPerSm * (bytes + 1024) <= hardware.sharedPerSm &&
+        schedule.ctasPerSm * (bytes + kReservedPerCta) <=
+            hardware.sharedPerSm &&
         schedule.ctasPerSm * schedule.threads() <= hardware.threadsPerSm)
       return schedule;
   }

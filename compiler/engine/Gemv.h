@@ -18,6 +18,7 @@
 #include "compiler/engine/Engine.h"
 
 #include <optional>
+#include <string_view>
 
 namespace moec::compiler {
 
@@ -37,28 +38,31 @@ struct FewTokensRule {
   Measured measured = {"bench/notes/gemv-h100.md", "2026-11-21"};
 };
 
-inline constexpr Measured kSlabs = {"bench/notes/weight-only-h100.md",
-                                    "2026-11-24"};
+inline constexpr Measured kMeasuredSlabs = {"bench/notes/weight-only-h100.md",
+                                            "2026-11-24"};
 
 /// The first that fits.
 inline constexpr FewTokensRule kFewTokensRules[] = {
     {.elementBytes = 1, .tokens = 1},
     {.elementBytes = 2, .tokens = 4},
     {.elementBytes = 4, .tokens = 4},
-    {.elementBytes = 2, .tokens = 8, .weights = "i4", .measured = kSlabs},
+    {.elementBytes = 2,
+     .tokens = 8,
+     .weights = "i4",
+     .measured = kMeasuredSlabs},
     {.elementBytes = 2,
      .tokens = 2,
      .weights = "f4E2M1FN",
      .groupK = 16,
-     .measured = kSlabs},
+     .measured = kMeasuredSlabs},
     {.elementBytes = 2,
      .tokens = 4,
      .weights = "f4E2M1FN f8E4M3FN f8E5M2 i8",
-     .measured = kSlabs},
+     .measured = kMeasuredSlabs},
 };
 
 /// One of the two matmuls.
-struct GemvProblem {
+struct GemvProblem : StoredCodes {
   int64_t rows = 1;  ///< of lhs: tokens, or pairs
   int64_t k = 0;     ///< columns of lhs
   int64_t parts = 1; ///< weight rows of a result: gate and up, or one
@@ -66,11 +70,7 @@ struct GemvProblem {
   bool scaled = false;
   bool groupScales = false; ///< of lhs, one for each 128 columns
   int64_t tokens = 1, pairs = 1;
-  /// Weights in the order of fragments: bits of a code (0: no codes), bytes of
-  /// a group's scale and zero point, and columns of a group (0: all).
-  int64_t codeBits = 0, numberBytes = 0, groupK = 0;
-  bool hasZeroPoints = false;
-  bool first = true;
+  bool first = true; ///< of the layer's two matmuls
 };
 
 struct GemvSchedule {

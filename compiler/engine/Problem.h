@@ -23,30 +23,33 @@ namespace moec::compiler {
 /// for those that are emulated.
 inline constexpr int64_t kScaledColumns = 128;
 
+/// How weights are stored that a kernel converts before it multiplies.
+struct StoredCodes {
+  /// Bits of a code; 0: weights are stored as they are multiplied.
+  int64_t codeBits = 0;
+  /// They are packed in the order of fragments (templates/moe/math/slabs.cuh).
+  bool inFragments = false;
+  /// Bytes of a scale and a zero point, and elements of k that share them; 0:
+  /// all.
+  int64_t numberBytes = 0, groupK = 0;
+  bool hasZeroPoints = false;
+};
+
 /// result[rows, n (n / 2 when gated)] = lhs[rows, k] . weights[expert][n, k]^T
 /// for sorted rows, where every token brings `pairs` rows spread over experts.
-struct MatmulProblem {
+struct MatmulProblem : StoredCodes {
   int64_t minTokens = 1, maxTokens = 1; ///< of the variant, inclusive
   int64_t n = 0, k = 0;                 ///< rows and columns of one weight
   int64_t experts = 1;                  ///< of the layer
   int64_t localExperts = 1;             ///< of this rank
-  int64_t pairs = 1;       ///< of a token; of a slot, one for each expert
-  std::string elementType; ///< of lhs and weights, "bf16"
+  int64_t pairs = 1;            ///< of a token; of a slot, one for each expert
+  std::string elementType = ""; ///< of lhs and weights, "bf16"
   int64_t elementBytes = 2;
-  /// Bits of weights that become elements of lhs's type on their way; 0: they
-  /// are stored as such.
-  int64_t codeBits = 0;
-  /// They are packed in the order of fragments (templates/moe/math/slabs.cuh).
-  bool inFragments = false;
-  /// Bytes of a scale and a zero point of such weights, and elements of k that
-  /// share them; 0: all.
-  int64_t numberBytes = 0, groupK = 0;
-  bool hasZeroPoints = false;
   int64_t resultBytes = 2;
-  bool first = false;   ///< of the layer's two matmuls
-  bool gather = false;  ///< lhs rows are gathered from tokens
-  bool gated = false;   ///< the epilogue halves the columns
-  bool usesErf = false; ///< the activation, which takes many registers
+  bool first = false;              ///< of the layer's two matmuls
+  bool gather = false;             ///< lhs rows are gathered from tokens
+  bool gated = false;              ///< the epilogue halves the columns
+  bool takesManyRegisters = false; ///< the activation
   /// Scales of the lhs change along k, so each stage of a ring that scales
   /// partial sums has its own.
   bool groupScales = false;
@@ -71,6 +74,9 @@ struct MatmulProblem {
   /// Rows of an m tile; given by the variant's permutation.
   int64_t tileRows = 16;
 };
+
+/// Shared memory of each CTA that the driver keeps for itself.
+inline constexpr int64_t kReservedPerCta = 1024;
 
 /// Schedules need to know this of a GPU. Sizes in bytes.
 struct Hardware {

@@ -20,8 +20,8 @@
 
 namespace moec::compiler {
 
-/// Rows and columns of a block of codes.
-inline constexpr int64_t kSlabBlock = 64;
+/// Rows and columns of a block of codes, and rows of a slab.
+inline constexpr int64_t kSlabBlock = 64, kSlabRows = 16;
 
 /// Groups along k of the scales of a stage.
 int64_t groupsOfStage(const MatmulProblem &problem);

@@ -110,7 +110,8 @@ private:
   Sums sums(const MatmulProblem &problem, const Schedule &s) const override {
     // Two sets of registers, the codes of a stage and their scales.
     const int64_t atoms = s.rowsOfWarpgroup() / 64;
-    const int64_t others = 40 + 16 * atoms + (problem.usesErf ? 40 : 0) +
+    const int64_t others = 40 + 16 * atoms +
+                           (problem.takesManyRegisters ? 40 : 0) +
                            (problem.hasZeroPoints ? 8 : 0);
     return {s.tileM / 2 * atoms, others, "accumulators"};
   }

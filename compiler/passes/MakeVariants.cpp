@@ -235,11 +235,9 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
                               "size {} is no multiple of 8",
                               few.engine, first.getK()));
   for (auto matmul : stages.getBody().getOps<moe::GroupedMatmulOp>())
-    if (const int64_t bytes = converts
-                                  ? 0
-                                  : matmul.getNumExperts() * matmul.getN() *
-                                        matmul.getK() * operandBytes(stages);
-        bytes >= kOperandBytes)
+    if (const int64_t bytes = matmul.getNumExperts() * matmul.getN() *
+                              matmul.getK() * operandBytes(stages);
+        !converts && bytes >= kOperandBytes)
       return refuse("size_not_supported",
                     fmt::format("engine '{}' counts the 16-byte pieces of a "
                                 "weight in 32 bits: those of all experts are "

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/engine/Engine.h"
+#include "compiler/engine/Slabs.h"
 #include "compiler/engine/Slices.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/KernelFacts.h"
@@ -132,10 +133,8 @@ void Planner::planFewTokens() {
   sharedBytes =
       compiler::sharedBytes(gemvProblem(matmul, schedule.getBlockTokens()),
                             {warps, int64_t(schedule.getStages())});
-  constexpr int64_t kSlabRows = 16; // templates/moe/math/slabs.cuh
   if (matmul.readsFragments()) {
-    const Expression units(int64_t(matmul.getN() / kSlabRows));
-    grid = symbol("rows") * units;
+    grid = symbol("rows") * Expression(int64_t(matmul.getN()) / kSlabRows);
     return;
   }
   const bool gated = problemOf(kernel).gated;

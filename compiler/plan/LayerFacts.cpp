@@ -44,7 +44,7 @@ LayerFacts compiler::factsOf(moe::ProgramOp program) {
     }
   });
   program.walk([&](moe::ActivateOp activate) {
-    facts.usesErf |= activate.getActivation().usesErf();
+    facts.takesManyRegisters |= activate.getActivation().takesManyRegisters();
   });
   facts.quantizesWeights = bool(findIn<moe::QuantizeWeightsOp>(program));
   return facts;

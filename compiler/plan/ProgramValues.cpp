@@ -69,47 +69,45 @@ static StringRef nameAt(ArrayAttr names, unsigned index) {
   return cast<StringAttr>(names[index]).getValue();
 }
 
-/// Fills the codes of a MatmulProblem or a GemvProblem.
-template <typename Problem>
-static void setCodes(moe::GroupedMatmulOp matmul, Problem &problem) {
+static StoredCodes codesOf(moe::GroupedMatmulOp matmul) {
+  StoredCodes codes;
+  if (matmul.getRealization() == moe::Realization::Native)
+    return codes;
   const auto bits = [](Value value) {
     return value ? elementBits(elementTypeOf(value)) : 0;
   };
-  problem.codeBits = bits(matmul.getRhs());
-  problem.hasZeroPoints = bool(matmul.getRhsZeroPoint());
-  problem.numberBytes =
+  codes.codeBits = bits(matmul.getRhs());
+  codes.inFragments = matmul.readsFragments();
+  codes.hasZeroPoints = bool(matmul.getRhsZeroPoint());
+  codes.numberBytes =
       (bits(matmul.getRhsScale()) + bits(matmul.getRhsZeroPoint())) / 8;
-  problem.groupK =
-      std::max<int64_t>(matmul.getRhsDescriptor()->getGroup()[1], 0);
+  codes.groupK = std::max<int64_t>(matmul.getRhsDescriptor()->getGroup()[1], 0);
+  return codes;
 }
 
 MatmulProblem compiler::problemOf(moe::KernelOp kernel) {
   auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
   auto activate = findStage<moe::ActivateOp>(kernel);
-  MatmulProblem problem;
+  MatmulProblem problem{codesOf(matmul)};
   problem.n = matmul.getN(), problem.k = matmul.getK();
   problem.localExperts = matmul.getNumExperts();
   problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
-  if (matmul.getRealization() != moe::Realization::Native)
-    setCodes(matmul, problem);
-  problem.inFragments = matmul.readsFragments();
   problem.resultBytes = elementBytes(elementTypeOf(resultOfMatmul(kernel)));
   problem.gated = activate && activate.getActivation().isGated();
-  problem.usesErf = activate && activate.getActivation().usesErf();
+  problem.takesManyRegisters =
+      activate && activate.getActivation().takesManyRegisters();
   problem.groupScales = matmul.scalesByGroup();
   problem.groupColumns = columnsOfGroup(kernel);
   return problem;
 }
 
 GemvProblem compiler::gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens) {
-  GemvProblem problem;
+  GemvProblem problem{codesOf(matmul)};
   problem.tokens = tokens;
   problem.pairs =
       tokens * rowsOfToken(matmul->getParentOfType<moe::ProgramOp>());
   problem.first = matmul.isFirst();
   problem.rows = problem.first ? tokens : problem.pairs;
-  if (matmul.getRealization() != moe::Realization::Native)
-    setCodes(matmul, problem);
   problem.k = matmul.getK();
   problem.parts = matmul.getGateUp() ? 2 : 1;
   problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));

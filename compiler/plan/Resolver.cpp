@@ -171,7 +171,7 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
                               "not those that are quantized and dequantized",
                               name)};
   // Its epilogue would need more registers than the tile leaves.
-  if (engine.warpSpecialized && layer.usesErf && !layer.gated)
+  if (engine.warpSpecialized && layer.takesManyRegisters && !layer.gated)
     return Reason{
         "activation_not_supported",
         fmt::format("engine '{}' does not serve gelu without gates", name)};

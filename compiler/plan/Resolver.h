@@ -30,7 +30,7 @@ struct LayerFacts {
   int64_t experts = 1, localExperts = 1, pairs = 1;
   int64_t hidden = 0, intermediate = 0; ///< of this rank
   bool gated = false;
-  bool usesErf = false;            ///< the activation
+  bool takesManyRegisters = false; ///< the activation
   std::string format = "standard"; ///< activation_format
   bool quantized = false;          ///< some descriptor has a scale
   std::string scheme; ///< a row of Schemes.h, or "" when spelled out

@@ -70,11 +70,7 @@ template <class Config> struct DownCombine {
     Stage::prepare(stageShared);
     if constexpr (!kEarly)
       awaitPredecessor<Config>();
-    int valid = routing::validTokens<kEarly>(args);
-    routing::routeFew<Config, kEarly>(args, valid, pairs,
-                                      [](int, int, float) {});
-    __syncthreads();
-    routing::arrangeFew<Config>(args.tokens, pairs);
+    routing::routeAndArrange<Config, kEarly>(args, pairs);
 
     int tiles = pairs.tileCount;
     int first = warp * int(gridDim.x) + int(blockIdx.x);
@@ -261,11 +257,7 @@ template <class Config> struct DownCombineSlabs {
     __shared__ Pairs pairs;
     if constexpr (!kEarly)
       awaitPredecessor<Config>();
-    int valid = routing::validTokens<kEarly>(args);
-    routing::routeFew<Config, kEarly>(args, valid, pairs,
-                                      [](int, int, float) {});
-    __syncthreads();
-    routing::arrangeFew<Config>(args.tokens, pairs);
+    routing::routeAndArrange<Config, kEarly>(args, pairs);
     int first = int(blockIdx.x), ctas = int(gridDim.x);
     Items items{args, pairs,
                 first < G::kUnits ? (G::kUnits - first - 1) / ctas + 1 : 0};

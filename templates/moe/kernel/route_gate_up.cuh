@@ -108,7 +108,7 @@ template <class Config> struct GateUpResults {
   }
 };
 
-/// Weights of 8 bits and more, by dot products.
+/// Weights that are multiplied as they are stored, by dot products.
 template <class Config> struct RouteGateUp : GateUpResults<Config> {
   using Args = typename Config::Args;
   using Results = GateUpResults<Config>;

@@ -163,4 +163,15 @@ __device__ __forceinline__ void arrangeFew(int tokens,
   __syncthreads();
 }
 
+/// Routes all tokens and sorts their pairs, for a kernel that tells nobody.
+/// Ends with a barrier.
+template <class Config, bool kFresh>
+__device__ __forceinline__ void
+routeAndArrange(const typename Config::Args &args, FewPairsOf<Config> &shared) {
+  int valid = validTokens<kFresh>(args);
+  routeFew<Config, kFresh>(args, valid, shared, [](int, int, float) {});
+  __syncthreads();
+  arrangeFew<Config>(args.tokens, shared);
+}
+
 } // namespace moe::routing

@@ -74,19 +74,19 @@ TEST(CostModel, RanksRolesByTheBytesInFlight) {
 
 TEST(Gemv, TakesTheBestScheduleThatFits) {
   // Gate and up of Qwen3-30B-A3B: four rows of x, and 6 stages of 16 warps.
-  GemvProblem up{4, 2048, 2, 2, false, false};
+  GemvProblem up{{}, 4, 2048, 2, 2, false, false};
   auto found = gemvSchedule(up, h100());
   ASSERT_TRUE(found);
   EXPECT_EQ(found->warps, 16);
   EXPECT_EQ(found->stages, 6);
   EXPECT_EQ(sharedBytes(up, *found), 4 * 2048 * 2 + 16 * 6 * 2 * 512);
   // One weight row a result: twice the stages.
-  GemvProblem down{32, 768, 1, 2, false, false};
+  GemvProblem down{{}, 32, 768, 1, 2, false, false};
   found = gemvSchedule(down, h100());
   ASSERT_TRUE(found);
   EXPECT_EQ(found->stages, 12);
   // Scales of x, 16 a row, and of the weights with each step.
-  GemvProblem scaled{4, 2048, 2, 1, true, true};
+  GemvProblem scaled{{}, 4, 2048, 2, 1, true, true};
   EXPECT_EQ(sharedBytes(scaled, {16, 6}),
             4 * 2048 + 4 * 16 * 4 + 16 * 6 * 2 * 640);
 }
@@ -94,14 +94,14 @@ TEST(Gemv, TakesTheBestScheduleThatFits) {
 TEST(Gemv, GivesUpStagesAndThenRows) {
   Hardware small = h100();
   small.sharedPerBlock = 101376;
-  auto found = gemvSchedule({4, 2048, 2, 2, false, false}, small);
+  auto found = gemvSchedule({{}, 4, 2048, 2, 2, false, false}, small);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->stages, 4);
-  EXPECT_FALSE(gemvSchedule({4, 7168, 2, 2, false, false}, small));
-  EXPECT_TRUE(gemvSchedule({2, 7168, 2, 2, false, false}, small));
-  EXPECT_FALSE(gemvSchedule({8, 14336, 1, 2, false, false}, small));
-  EXPECT_FALSE(gemvSchedule({8, 14336, 1, 2, false, false}, h100()));
-  EXPECT_TRUE(gemvSchedule({2, 14336, 1, 2, false, false}, h100()));
+  EXPECT_FALSE(gemvSchedule({{}, 4, 7168, 2, 2, false, false}, small));
+  EXPECT_TRUE(gemvSchedule({{}, 2, 7168, 2, 2, false, false}, small));
+  EXPECT_FALSE(gemvSchedule({{}, 8, 14336, 1, 2, false, false}, small));
+  EXPECT_FALSE(gemvSchedule({{}, 8, 14336, 1, 2, false, false}, h100()));
+  EXPECT_TRUE(gemvSchedule({{}, 2, 14336, 1, 2, false, false}, h100()));
 }
 
 /// The second matmul of DeepSeek-V3 over 8 GPUs.

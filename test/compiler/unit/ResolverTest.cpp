@@ -211,7 +211,7 @@ TEST(Resolver, AnEngineOfBothOrdersReadsFragmentsWhereItCan) {
 
   // Registers of a warpgroup are no concern of this engine.
   LayerFacts layer = fits;
-  layer.usesErf = true, layer.gated = false;
+  layer.takesManyRegisters = true, layer.gated = false;
   EXPECT_EQ(orderOf(layer, mmaSync), "fragment");
 
   layer = fits, layer.intermediate = 96;
