@@ -87,6 +87,8 @@ inline std::vector<Rows> rowsOf(const Case &of) {
   } else if (of.zeroPoint && of.weight == "i4") {
     for (unsigned zero = 0; zero < 16; ++zero)
       all.push_back({{zero, (zero + 7) & 15u}, {1, 1}});
+    for (unsigned zero : {0x80u, 0xfdu, 0xffu, 0x10u, 0x7fu})
+      all.push_back({{zero, (zero + 9) & 0xffu}, {1, 1}});
   } else if (of.zeroPoint) {
     for (unsigned zero : {0x80u, 0xffu, 0x7fu})
       all.push_back({{zero, (zero + 9) & 0xffu}, {1, 1}});

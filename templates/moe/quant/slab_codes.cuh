@@ -148,9 +148,19 @@ template <class Config> struct SlabIntegers {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       scale[i] = unsigned(scales[i].bits) * 0x10001u;
-      zero[i] =
-          kMagic + (Config::kZeroPoint ? zeros[i] * 0x10001u : 0x00080008u);
+      if constexpr (Config::kZeroPoint)
+        zero[i] = zeroOf(zeros[i]);
+      else
+        zero[i] = kMagic + 0x00080008u;
     }
+  }
+  /// Twice 128 or 1024 more than a zero point of 8 bits, which has a sign. 2^23
+  /// and an unsigned byte are a float whose lowest bits are the byte.
+  static __device__ __forceinline__ unsigned zeroOf(unsigned byte) {
+    constexpr float kMore = kIsBf16 ? 128.0f : 1024.0f;
+    float number =
+        __uint_as_float(0x4b000000u | (byte ^ 0x80u)) - (0x1p23f + 128 - kMore);
+    return packPair<Input>(number, number);
   }
   template <bool>
   __device__ __forceinline__ unsigned element(const unsigned (&words)[1],
