@@ -348,7 +348,8 @@ def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [{
       (`moe.layer` says which orders there are), and in its scales and bias;
     * `order`: `rows` (K contiguous, the default) or `fragment` (the order in
       which threads hold it as an operand), then with the `tile` of
-      `[rows, columns]` that is laid out as a unit: `[64, 64]` of codes, `[64, 1]`
+      `[rows, columns]` that is laid out as a unit: `[64, 64]` of codes for
+      operands of 16 bits, `[64, 128]` of codes for operands of 8 bits, `[64, 1]`
       of their scales and zero points (templates/moe/math/slabs.cuh);
     * `stored`: of a weight, its scales or zero points that are not packed yet,
       how they are stored (`moe.layer` says which ways there are); then no other

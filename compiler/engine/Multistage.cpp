@@ -57,6 +57,8 @@ std::optional<std::string> Multistage::whyIllegal(const MatmulProblem &problem,
   if (problem.inFragments) {
     if (auto reason = whyNoSlabs(problem))
       return reason;
+    if (problem.elementBytes != 2)
+      return "weights in fragments are of operands of 16 bits";
     if (s.tileN % kSlabBlock || s.tileK != kSlabBlock)
       return fmt::format("tile n {} and tile k {}; weights in fragments take "
                          "multiples of {} and {}",

@@ -13,13 +13,14 @@ using namespace moec;
 using namespace moec::compiler;
 
 int64_t compiler::groupsOfStage(const MatmulProblem &problem) {
-  return problem.groupK > 0 && problem.groupK < kSlabBlock
-             ? kSlabBlock / problem.groupK
+  const int64_t columns = slabColumns(problem.elementBytes);
+  return problem.groupK > 0 && problem.groupK < columns
+             ? columns / problem.groupK
              : 1;
 }
 
 int64_t compiler::slabBytes(const MatmulProblem &problem, int64_t tileN) {
-  return tileN * (kSlabBlock * problem.codeBits / 8 +
+  return tileN * (slabColumns(problem.elementBytes) * problem.codeBits / 8 +
                   groupsOfStage(problem) * problem.numberBytes);
 }
 
@@ -27,8 +28,10 @@ std::optional<std::string> compiler::whyNoSlabs(const MatmulProblem &problem) {
   if (problem.codeBits != 4 && problem.codeBits != 8)
     return fmt::format("weights of {} bits; 4 and 8 are possible",
                        problem.codeBits);
-  if (problem.n % kSlabBlock || problem.k % kSlabBlock)
-    return fmt::format("weights of {} by {}; multiples of {} are possible",
-                       problem.n, problem.k, kSlabBlock);
+  const int64_t columns = slabColumns(problem.elementBytes);
+  if (problem.n % kSlabBlock || problem.k % columns)
+    return fmt::format("weights of {} by {}; multiples of {} by {} are "
+                       "possible",
+                       problem.n, problem.k, kSlabBlock, columns);
   return std::nullopt;
 }

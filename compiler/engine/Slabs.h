@@ -20,8 +20,14 @@
 
 namespace moec::compiler {
 
-/// Rows and columns of a block of codes, and rows of a slab.
+/// Rows of a block of codes and, for operands of 16 bits, its columns; rows of a
+/// slab.
 inline constexpr int64_t kSlabBlock = 64, kSlabRows = 16;
+
+/// Columns of a block of codes for operands of so many bytes.
+constexpr int64_t slabColumns(int64_t elementBytes) {
+  return 2 * kSlabBlock / elementBytes;
+}
 
 /// Groups along k of the scales of a stage.
 int64_t groupsOfStage(const MatmulProblem &problem);

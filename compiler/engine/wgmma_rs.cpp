@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Serves sm_90a and weights of 4 and 8 bits. Weight rows are the rows of an
-// instruction and lie in registers, tokens are its columns.
+// Serves sm_90a and weights of 4 and 8 bits by activations of 16 bits, and of 4
+// by e4m3. Weight rows are the rows of an instruction and lie in registers,
+// tokens are its columns.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,11 +31,16 @@ constexpr TileRule kTileRules[] = {
     {.elementBytes = 2, .rows = 32, .most = 20, .measured = kMeasured},
     {.elementBytes = 2, .rows = 64, .most = 48, .measured = kMeasured},
     {.elementBytes = 2, .rows = 128, .step = 16, .measured = kMeasured},
+    {.elementBytes = 1, .rows = 16, .most = 12},
+    {.elementBytes = 1, .rows = 32, .most = 24},
+    {.elementBytes = 1, .rows = 64, .most = 64},
+    {.elementBytes = 1, .rows = 128, .step = 16},
 };
 
 /// One row: serves m tiles of so many rows, best first.
 struct Row {
   int64_t tileM, tileN, stages, warpgroupRows;
+  int64_t elementBytes = 2;
   int64_t firstAbove = 0; ///< first matmuls alone, of so many weight elements
   int64_t groupM = 1, ctasPerSm = 1;
   bool behindOthers = false; ///< mma_sync is faster
@@ -51,6 +57,11 @@ constexpr Row kRows[] = {
     {.tileM = 128, .tileN = 256, .stages = 6, .warpgroupRows = 128, .firstAbove = 32 << 20, .groupM = 4},
     {.tileM = 128, .tileN = 256, .stages = 6, .warpgroupRows = 128},
     {.tileM = 128, .tileN = 128, .stages = 5, .warpgroupRows = 64},
+    {.tileM = 16, .tileN = 128, .stages = 6, .warpgroupRows = 64, .elementBytes = 1, .ctasPerSm = 2, .measured = {}},
+    {.tileM = 32, .tileN = 128, .stages = 6, .warpgroupRows = 64, .elementBytes = 1, .ctasPerSm = 2, .measured = {}},
+    {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64, .elementBytes = 1, .ctasPerSm = 2, .measured = {}},
+    {.tileM = 128, .tileN = 256, .stages = 5, .warpgroupRows = 128, .elementBytes = 1, .measured = {}},
+    {.tileM = 128, .tileN = 128, .stages = 6, .warpgroupRows = 64, .elementBytes = 1, .measured = {}},
 };
 // clang-format on
 
@@ -68,12 +79,14 @@ public:
     std::vector<GoodSchedule> good;
     for (const Row &r : kRows) {
       if (r.tileM != problem.tileRows || r.tileN > problem.n ||
+          r.elementBytes != problem.elementBytes ||
           (r.firstAbove &&
            (!problem.first || problem.n * problem.k <= r.firstAbove)))
         continue;
       Schedule s;
       s.engine = row.name;
-      s.tileM = r.tileM, s.tileN = r.tileN, s.tileK = 64;
+      s.tileM = r.tileM, s.tileN = r.tileN;
+      s.tileK = slabColumns(r.elementBytes);
       s.stages = r.stages;
       s.groupM = r.groupM;
       s.ctasPerSm = r.ctasPerSm;
@@ -108,11 +121,14 @@ private:
   }
 
   Sums sums(const MatmulProblem &problem, const Schedule &s) const override {
-    // Two sets of registers, the codes of a stage and their scales.
     const int64_t atoms = s.rowsOfWarpgroup() / 64;
-    const int64_t others = 40 + 16 * atoms +
-                           (problem.takesManyRegisters ? 40 : 0) +
-                           (problem.hasZeroPoints ? 8 : 0);
+    const int64_t activation = problem.takesManyRegisters ? 40 : 0;
+    // The codes of an atom, what they become and their scales.
+    if (problem.isPromoted())
+      return {s.tileM / 2 * (atoms + 1), 40 + activation, "sums and totals"};
+    // Two sets of registers, the codes of a stage and their scales.
+    const int64_t others =
+        40 + 16 * atoms + activation + (problem.hasZeroPoints ? 8 : 0);
     return {s.tileM / 2 * atoms, others, "accumulators"};
   }
 };

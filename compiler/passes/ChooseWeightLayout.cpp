@@ -16,6 +16,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/engine/Slabs.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/LayerFacts.h"
 #include "compiler/plan/ProgramValues.h"
@@ -71,7 +72,7 @@ moe::LayoutAttr layoutFor(RankedTensorType weight, bool gated, bool changes,
 /// The layout of a weight, its scales or its zero points for an engine that
 /// reads fragments; null for what it reads as stored.
 moe::LayoutAttr fragmentLayout(BlockArgument value) {
-  constexpr int64_t kBlock = 64;
+  constexpr int64_t kRows = 64;
   for (OpOperand &use : value.getUses()) {
     auto matmul = dyn_cast<moe::GroupedMatmulOp>(use.getOwner());
     if (!matmul)
@@ -80,10 +81,12 @@ moe::LayoutAttr fragmentLayout(BlockArgument value) {
     if (name != "rhs" && name != "rhs_scale" && name != "rhs_zero_point")
       continue;
     const bool isGated = bool(gatedReader(matmul));
+    const int64_t columns = compiler::slabColumns(
+        compiler::elementBytes(compiler::elementTypeOf(matmul.getLhs())));
     return moe::LayoutAttr::get(
         value.getContext(), isGated ? kInterleave : 0,
         isGated ? matmul.getGateUpOrder() : StringRef("gate_first"), "fragment",
-        {kBlock, name == "rhs" ? kBlock : 1}, "");
+        {kRows, name == "rhs" ? columns : 1}, "");
   }
   return {};
 }

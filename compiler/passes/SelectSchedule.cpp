@@ -90,6 +90,7 @@ static std::vector<std::string> servingEngines(moe::ReportAttr report,
   const catalog::Backend *backend =
       catalog::find(catalog::kBackends, report.getBackend());
   const StringRef order = matmul.readsFragments() ? "fragment" : "rows";
+  const std::string lhs = elementTypeOf(matmul.getLhs());
   for (const catalog::Engine &row : catalog::kEngines) {
     bool refused =
         llvm::any_of(report.getRefused(), [&](moe::RefusalAttr refusal) {
@@ -98,7 +99,9 @@ static std::vector<std::string> servingEngines(moe::ReportAttr report,
         });
     if (!refused && report.getEngine() != StringRef(row.name) && backend &&
         catalog::hasWord(backend->engines, row.name) &&
-        catalog::hasWord(row.orders, order))
+        catalog::hasWord(row.orders, order) &&
+        (!matmul.readsFragments() ||
+         catalog::hasWord(row.fragmentElements, lhs)))
       engines.emplace_back(row.name);
   }
   return engines;

@@ -11,6 +11,7 @@
 
 #include "compiler/plan/Resolver.h"
 
+#include "compiler/engine/Slabs.h"
 #include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"
@@ -152,12 +153,35 @@ static std::optional<Reason> expertCounts(const LayerFacts &layer,
   return std::nullopt;
 }
 
+static int64_t bitsOf(const std::string &elementType) {
+  const ElementType *type = findElementType(elementType);
+  return type ? type->bits : 0;
+}
+
+/// Why an engine cannot read weights of these types in the order of fragments.
+/// bits: of the activations.
+static std::optional<Reason>
+whyNoFragmentsOf(const LayerFacts &layer, const Engine &engine, int64_t bits) {
+  for (const std::string &type : layer.elementTypes)
+    if (!catalog::hasWord(engine.fragmentElements, type))
+      return Reason{"dtype_not_supported",
+                    fmt::format("engine '{}' multiplies weights in fragments "
+                                "by {}, not by {}",
+                                engine.name, commas(engine.fragmentElements),
+                                type)};
+  for (const std::string &type : layer.codes)
+    if (bits == 8 ? type != "i4" : bitsOf(type) != 4 && bitsOf(type) != 8)
+      return Reason{"dtype_not_supported",
+                    fmt::format("engine '{}' has no fragments of {} for "
+                                "activations of {} bits",
+                                engine.name, type, bits)};
+  return std::nullopt;
+}
+
 /// Why an engine cannot read the weights in the order of fragments: it needs
-/// codes in blocks of 64 rows by 64 columns. Packing repeats the scales of
-/// several rows.
+/// codes in blocks. Packing repeats the scales of several rows.
 static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
                                             const Engine &engine) {
-  constexpr int64_t kBlock = 64;
   const std::string_view name = engine.name;
   if (layer.codes.size() < 2)
     return Reason{
@@ -165,6 +189,9 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
         fmt::format("engine '{}' multiplies weights that it converts, "
                     "this layer's are multiplied as they are",
                     name)};
+  const int64_t bits = bitsOf(layer.elementTypes.front());
+  if (auto reason = whyNoFragmentsOf(layer, engine, bits))
+    return reason;
   if (layer.emulated)
     return Reason{"quant_not_supported",
                   fmt::format("engine '{}' takes activations of f16 and bf16, "
@@ -180,19 +207,23 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
                   fmt::format("engine '{}' does not read weights that are "
                               "quantized when the layer is loaded",
                               name)};
-  for (const auto &[rows, columns] : layer.codeGroups)
-    if (columns > 0 && columns != 16 && columns != 32 && columns % kBlock != 0)
+  constexpr int64_t kRows = 64;
+  const int64_t columns = slabColumns(bits / 8);
+  for (const auto &[rows, group] : layer.codeGroups)
+    if (group > 0 && group % columns != 0 &&
+        (bits == 8 || (group != 16 && group != 32)))
       return Reason{"quant_not_supported",
                     fmt::format("engine '{}' takes a scale for all of k, or "
-                                "for 16, 32 or a multiple of {} of it, not for "
+                                "for {}a multiple of {} of it, not for "
                                 "groups of [{}, {}]",
-                                name, kBlock, rows, columns)};
+                                name, bits == 8 ? "" : "16, 32 or ", columns,
+                                rows, group)};
   for (const int64_t size : {layer.hidden, layer.intermediate})
-    if (size % kBlock)
+    if (size % columns)
       return Reason{"size_not_supported",
                     fmt::format("engine '{}' reads weights in blocks of {} by "
                                 "{}: {} is no multiple of {}",
-                                name, kBlock, kBlock, size, kBlock)};
+                                name, kRows, columns, size, columns)};
   return std::nullopt;
 }
 
@@ -205,24 +236,9 @@ static std::optional<Reason> fragments(const LayerFacts &layer,
   return whyNoFragments(layer, *candidate.engine);
 }
 
-/// Whether the types of a layer's weights and operands allow fragments.
-static bool haveFragments(const LayerFacts &layer) {
-  const auto bits = [](const std::string &name) {
-    const ElementType *type = findElementType(name);
-    return type ? type->bits : 0;
-  };
-  return std::ranges::all_of(layer.codes,
-                             [&](const std::string &type) {
-                               return bits(type) == 4 || bits(type) == 8;
-                             }) &&
-         std::ranges::all_of(layer.elementTypes, [&](const std::string &type) {
-           return bits(type) == 16;
-         });
-}
-
 std::string_view compiler::orderOf(const LayerFacts &layer,
                                    const Engine &engine) {
-  return catalog::hasWord(engine.orders, "fragment") && haveFragments(layer) &&
+  return catalog::hasWord(engine.orders, "fragment") &&
                  !whyNoFragments(layer, engine)
              ? "fragment"
              : "rows";

@@ -43,6 +43,8 @@ struct Engine {
   std::string_view orders = "rows";
   /// The template for weights in fragments, where it is not `policy`.
   std::string_view fragmentPolicy = "";
+  /// Element types of activations by which it multiplies weights in fragments.
+  std::string_view fragmentElements = "f16 bf16";
 };
 
 /// All that templates/moe/math/codes.cuh decodes.
@@ -55,8 +57,9 @@ inline constexpr std::string_view kTileEngines = "wgmma wgmma_rs mma_sync simt";
 inline constexpr Engine kEngines[] = {
     {"wgmma", "f16 bf16 f8E4M3FN", "wgmma tma", "moe::mma::Wgmma", 20, true,
      true},
-    {"wgmma_rs", "f16 bf16", "wgmma tma", "moe::mma::WgmmaRs", 15, true, false,
-     0, "f8E4M3FN f8E5M2 f4E2M1FN i8 i4", "fragment"},
+    {"wgmma_rs", "f16 bf16 f8E4M3FN", "wgmma tma", "moe::mma::WgmmaRs", 15,
+     true, false, 0, "f8E4M3FN f8E5M2 f4E2M1FN i8 i4", "fragment", "",
+     "f16 bf16 f8E4M3FN"},
     {"mma_sync", "f16 bf16 f8E4M3FN i8", "mma_sync cp_async",
      "moe::mma::MmaSync", 10, false, false, 0, kCodes, "fragment rows",
      "moe::mma::MmaSyncSlabs"},

@@ -20,9 +20,15 @@ namespace moec::host {
 /// Rows of a block of fragments. Rows of a weight are whole blocks.
 inline constexpr int64_t kFragmentRows = 64;
 
-/// A matrix in this order holds codes of 4 or 8 bits, in whole blocks of 64
-/// columns, or the numbers of groups of columns.
-enum class FragmentKind { Codes, Numbers };
+/// A matrix in this order holds codes of 4 or 8 bits for operands of 16 bits, in
+/// whole blocks of 64 columns; codes of 4 bits for operands of 8, in whole
+/// blocks of 128 columns; or the numbers of groups of columns.
+enum class FragmentKind { Codes, CodesOfBytes, Numbers };
+
+/// Which codes operands of this type take.
+FragmentKind codesFor(Storage operand);
+/// Columns of a block; 1 of numbers.
+int64_t fragmentColumns(FragmentKind kind);
 
 /// The first bit of an element of an expert's matrix with so many columns, or
 /// groups.
@@ -33,8 +39,9 @@ int64_t fragmentBit(FragmentKind kind, Storage storage, int64_t row,
 int64_t fragmentNumber(int64_t row, int64_t group, int64_t groups);
 
 /// One row of an expert's codes, as rows have them.
-void loadFragmentRow(Storage storage, const std::byte *expert, int64_t row,
-                     int64_t columns, std::byte *to);
+void loadFragmentRow(FragmentKind kind, Storage storage,
+                     const std::byte *expert, int64_t row, int64_t columns,
+                     std::byte *to);
 
 } // namespace moec::host
 

@@ -115,8 +115,8 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
         "expected scales of both operands, of the weight or of none");
   scales.ofWeights = ofRhs && !scales.given;
   scales.fragments = run.stage->attributes.value("fragments", false);
-  if (scales.fragments && !scales.ofWeights)
-    return run.fail("expected scales of the weight alone with fragments");
+  if (scales.fragments && !ofRhs)
+    return run.fail("expected scales of the weight with fragments");
   if (!ofRhs)
     return scales;
   auto extent = [&](const char *attribute, int64_t whole) {
@@ -224,10 +224,15 @@ Result<void> stages::grouped_matmul(KernelRun &run) {
   View lhs = TRY(run.needed("lhs", lhsRows, k));
   View rhs = TRY(run.needed("rhs", experts * n, k));
   Scales scales = TRY(scalesOf(run, lhsRows, n, k, experts));
+  const FragmentKind fragments = codesFor(lhs.storage);
   if (scales.fragments && storageBits(rhs.storage) != 4 &&
-      storageBits(rhs.storage) != 8)
-    return run.fail("expected codes of 4 or 8 bits in fragments, got {} bits",
+      (storageBits(rhs.storage) != 8 || fragments != FragmentKind::Codes))
+    return run.fail("expected codes of 4 bits in fragments, or of 8 for lhs of "
+                    "16 bits, got {} bits",
                     storageBits(rhs.storage));
+  if (scales.fragments && k % fragmentColumns(fragments))
+    return run.fail("expected whole blocks of {} columns in fragments, got {}",
+                    fragmentColumns(fragments), k);
   View bias = TRY(run.neededIfNamed("bias", experts, n));
   View result = TRY(run.neededResult("result", endRow, n));
   if (work.empty())
@@ -252,7 +257,7 @@ Result<void> stages::grouped_matmul(KernelRun &run) {
     for (int64_t c = begin; c < end; ++c) {
       const std::byte *codes = rhs.at(tile.expert * n + c);
       if (scales.fragments) {
-        loadFragmentRow(rhs.storage, rhs.at(tile.expert * n), c, k,
+        loadFragmentRow(fragments, rhs.storage, rhs.at(tile.expert * n), c, k,
                         gathered.data());
         codes = gathered.data();
       }

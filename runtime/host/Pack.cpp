@@ -219,14 +219,18 @@ Result<void> packFragments(KernelRun &run, const PackStep &step,
                            ElementAt elementAt) {
   const int64_t block = run.integer("fragment_columns");
   const int64_t bits = storageBits(storage);
-  const bool areCodes = block == kFragmentRows;
-  if (step.rows % kFragmentRows || (!areCodes && block != 1) ||
-      (areCodes && (step.columns % block || (bits != 4 && bits != 8))))
+  std::optional<FragmentKind> found;
+  for (const FragmentKind kind :
+       {FragmentKind::Codes, FragmentKind::CodesOfBytes, FragmentKind::Numbers})
+    if (fragmentColumns(kind) == block)
+      found = kind;
+  const bool rightBits = found == FragmentKind::Numbers || bits == 4 ||
+                         (bits == 8 && found == FragmentKind::Codes);
+  if (!found || step.rows % kFragmentRows || step.columns % block || !rightBits)
     return run.fail("expected whole blocks of {} rows and {} columns, got {} x "
                     "{} elements of {} bits",
                     kFragmentRows, block, step.rows, step.columns, bits);
-  const FragmentKind kind =
-      areCodes ? FragmentKind::Codes : FragmentKind::Numbers;
+  const FragmentKind kind = *found;
   const int64_t bytes = storageBytes(storage, step.rows * step.columns);
   // Rows of a block share bytes.
   const int64_t blocks = step.rows / kFragmentRows;

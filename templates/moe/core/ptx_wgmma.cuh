@@ -177,48 +177,70 @@ __device__ __forceinline__ void multiplyShared(float (&sums)[kColumns / 2],
   }
 }
 
-#define MOE_WGMMA_REGISTERS(columns, registers, lhs, rhs, shape)               \
+#define MOE_WGMMA_REGISTERS(columns, registers, lhs, rhs, shape, adds, flags)  \
   if constexpr (kColumns == columns)                                           \
-  asm volatile("{.reg .pred p;\n\tsetp.eq.u32 p, 1, 1;\n\t"                    \
+  asm volatile("{.reg .pred p;\n\tsetp.eq.u32 p, 1, " adds ";\n\t"             \
                "wgmma.mma_async.sync.aligned.m64n" #columns shape              \
                " {" MOE_NAMES_##registers "}, {" lhs "}, " rhs                 \
-                                          ", p, 1, 1, 0;}"                     \
+                                          ", p, 1, 1" flags ";}"               \
                : MOE_SUMS_##registers                                          \
                : "r"(lhsRegisters[0]), "r"(lhsRegisters[1]),                   \
                  "r"(lhsRegisters[2]), "r"(lhsRegisters[3]), "l"(rhsMatrix))
 
-#define MOE_WGMMA_REGISTER_SHAPES(shape)                                       \
-  MOE_WGMMA_REGISTERS(16, 8, "%8, %9, %10, %11", "%12", shape);                \
-  MOE_WGMMA_REGISTERS(32, 16, "%16, %17, %18, %19", "%20", shape);             \
-  MOE_WGMMA_REGISTERS(48, 24, "%24, %25, %26, %27", "%28", shape);             \
-  MOE_WGMMA_REGISTERS(64, 32, "%32, %33, %34, %35", "%36", shape);             \
-  MOE_WGMMA_REGISTERS(80, 40, "%40, %41, %42, %43", "%44", shape);             \
-  MOE_WGMMA_REGISTERS(96, 48, "%48, %49, %50, %51", "%52", shape);             \
-  MOE_WGMMA_REGISTERS(112, 56, "%56, %57, %58, %59", "%60", shape);            \
-  MOE_WGMMA_REGISTERS(128, 64, "%64, %65, %66, %67", "%68", shape);            \
-  MOE_WGMMA_REGISTERS(144, 72, "%72, %73, %74, %75", "%76", shape);            \
-  MOE_WGMMA_REGISTERS(160, 80, "%80, %81, %82, %83", "%84", shape);            \
-  MOE_WGMMA_REGISTERS(176, 88, "%88, %89, %90, %91", "%92", shape);            \
-  MOE_WGMMA_REGISTERS(192, 96, "%96, %97, %98, %99", "%100", shape);           \
-  MOE_WGMMA_REGISTERS(208, 104, "%104, %105, %106, %107", "%108", shape);      \
-  MOE_WGMMA_REGISTERS(224, 112, "%112, %113, %114, %115", "%116", shape);      \
-  MOE_WGMMA_REGISTERS(240, 120, "%120, %121, %122, %123", "%124", shape);      \
-  MOE_WGMMA_REGISTERS(256, 128, "%128, %129, %130, %131", "%132", shape);
+#define MOE_WGMMA_REGISTER_SHAPES(shape, adds, flags)                          \
+  MOE_WGMMA_REGISTERS(16, 8, "%8, %9, %10, %11", "%12", shape, adds, flags);   \
+  MOE_WGMMA_REGISTERS(32, 16, "%16, %17, %18, %19", "%20", shape, adds,        \
+                      flags);                                                  \
+  MOE_WGMMA_REGISTERS(48, 24, "%24, %25, %26, %27", "%28", shape, adds,        \
+                      flags);                                                  \
+  MOE_WGMMA_REGISTERS(64, 32, "%32, %33, %34, %35", "%36", shape, adds,        \
+                      flags);                                                  \
+  MOE_WGMMA_REGISTERS(80, 40, "%40, %41, %42, %43", "%44", shape, adds,        \
+                      flags);                                                  \
+  MOE_WGMMA_REGISTERS(96, 48, "%48, %49, %50, %51", "%52", shape, adds,        \
+                      flags);                                                  \
+  MOE_WGMMA_REGISTERS(112, 56, "%56, %57, %58, %59", "%60", shape, adds,       \
+                      flags);                                                  \
+  MOE_WGMMA_REGISTERS(128, 64, "%64, %65, %66, %67", "%68", shape, adds,       \
+                      flags);                                                  \
+  MOE_WGMMA_REGISTERS(144, 72, "%72, %73, %74, %75", "%76", shape, adds,       \
+                      flags);                                                  \
+  MOE_WGMMA_REGISTERS(160, 80, "%80, %81, %82, %83", "%84", shape, adds,       \
+                      flags);                                                  \
+  MOE_WGMMA_REGISTERS(176, 88, "%88, %89, %90, %91", "%92", shape, adds,       \
+                      flags);                                                  \
+  MOE_WGMMA_REGISTERS(192, 96, "%96, %97, %98, %99", "%100", shape, adds,      \
+                      flags);                                                  \
+  MOE_WGMMA_REGISTERS(208, 104, "%104, %105, %106, %107", "%108", shape, adds, \
+                      flags);                                                  \
+  MOE_WGMMA_REGISTERS(224, 112, "%112, %113, %114, %115", "%116", shape, adds, \
+                      flags);                                                  \
+  MOE_WGMMA_REGISTERS(240, 120, "%120, %121, %122, %123", "%124", shape, adds, \
+                      flags);                                                  \
+  MOE_WGMMA_REGISTERS(256, 128, "%128, %129, %130, %131", "%132", shape, adds, \
+                      flags);
 
-/// sums += lhs (64 x 16, each warp's 16 rows in the registers of its threads) *
-/// rhs (kColumns x 32 bytes)^T: see multiplyShared.
-template <class Element, int kColumns>
+/// sums += lhs (64 x 32 bytes, each warp's 16 rows in the registers of its
+/// threads) * rhs (kColumns x 32 bytes)^T: see multiplyShared.
+template <class Element, int kColumns, bool kAdds = true>
 __device__ __forceinline__ void
 multiplyRegisters(float (&sums)[kColumns / 2],
                   const unsigned (&lhsRegisters)[4],
                   unsigned long long rhsMatrix) {
   static_assert(kColumns % 16 == 0 && kColumns >= 16 && kColumns <= 256,
                 "wgmma is instantiated for multiples of 16 columns up to 256");
-  static_assert(kSame<Element, bf16> || kSame<Element, f16>);
+  static_assert(kAdds || kSame<Element, e4m3>);
   if constexpr (kSame<Element, bf16>) {
-    MOE_WGMMA_REGISTER_SHAPES("k16.f32.bf16.bf16")
+    MOE_WGMMA_REGISTER_SHAPES("k16.f32.bf16.bf16", "1", ", 0")
+  } else if constexpr (kSame<Element, f16>) {
+    MOE_WGMMA_REGISTER_SHAPES("k16.f32.f16.f16", "1", ", 0")
   } else {
-    MOE_WGMMA_REGISTER_SHAPES("k16.f32.f16.f16")
+    static_assert(kSame<Element, e4m3>);
+    if constexpr (kAdds) {
+      MOE_WGMMA_REGISTER_SHAPES("k32.f32.e4m3.e4m3", "1", "")
+    } else {
+      MOE_WGMMA_REGISTER_SHAPES("k32.f32.e4m3.e4m3", "0", "")
+    }
   }
 }
 

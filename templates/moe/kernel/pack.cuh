@@ -28,7 +28,8 @@
 // order [experts, kColumns] behind destination, if it is there, column c is
 // column order[expert, c] as stored (pack_order.cuh). With kFragmentColumns, if
 // it is there, the destination is in the order of fragments (math/slabs.cuh):
-// of codes (64), or of numbers of groups (1). With kRepeatRows and
+// of codes for operands of 16 bits (64) or 8 bits (128), or of numbers of groups
+// (1). With kRepeatRows and
 // kRepeatColumns, if they are there, a number as stored is that of so many
 // packed rows and columns; rows are of kParts (gates and ups), which kAlternate
 // or follow each other.
@@ -216,7 +217,8 @@ __device__ __forceinline__ SlabPlace fragmentPlace(int word, int i) {
   if constexpr (Config::kFragmentColumns == 1)
     return SlabScales::place(word * (32 / Config::kBits) + i, Config::kColumns);
   else
-    return Slabs<Config::kBits>::place(word, i, Config::kColumns);
+    return Slabs<Config::kBits, 1024 / Config::kFragmentColumns>::place(
+        word, i, Config::kColumns);
 }
 
 /// The stored row of a packed one.

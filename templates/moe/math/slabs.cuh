@@ -6,18 +6,21 @@
 //===----------------------------------------------------------------------===//
 //
 // The place of each element of a weight in the layout `order = fragment`, for
-// codes of 4 and 8 bits. An expert's weight is blocks of 64 rows by 64 columns,
-// those of the same rows one behind the other. A block is four slabs of 16
-// rows. A slab is what the 32 lanes of a warp hold of it as the 16-bit A
-// operand of four multiplies of 16 columns: vectors of 16 bytes, those of lane
+// codes of 4 and 8 bits. An expert's weight is blocks of 64 rows by four steps
+// of columns, those of the same rows one behind the other. A step is what one
+// multiply takes: 16 columns where operands have 16 bits, 32 where they have 8.
+// A block is four slabs of 16 rows. A slab is what the 32 lanes of a warp hold
+// of it as the A operand of four multiplies: vectors of 16 bytes, those of lane
 // 0 first.
 //
-// Lane 4 g + t holds of a step of 16 columns the registers
-//   0: row g, columns 2 t, 2 t + 1        2: row g, columns 2 t + 8, 2 t + 9
-//   1: row g + 8, as register 0           3: row g + 8, as register 2
-// of which the codes stand in words so that the two of a register come out by
-// one mask: of 4 bits, nibble r and nibble r + 4 of a word; of 8 bits, bytes
-// r % 2 and r % 2 + 2 of word r / 2.
+// Lane 4 g + t holds of a step of S columns, with e elements in a register,
+//   0: row g, columns e t .. e t + e - 1     2: row g, those S / 2 behind
+//   1: row g + 8, as register 0              3: row g + 8, as register 2
+// of which the codes stand in words so that those of a register come out by
+// one mask. Operands of 16 bits: codes of 4 bits are nibbles r and r + 4 of a
+// word, codes of 8 bits are bytes r % 2 and r % 2 + 2 of word r / 2. Operands
+// of 8 bits: codes of 4 bits are the low (even r) or high nibbles of word r
+// / 2.
 //
 // Numbers that rows share along columns (scales, zero points) lie in blocks of
 // 64 rows by one group: those of rows g and g + 8 of a slab are neighbours.
@@ -32,32 +35,39 @@ struct SlabPlace {
   int row, column;
 };
 
-/// Codes of kBits.
-template <int kBits> struct Slabs {
-  static_assert(kBits == 4 || kBits == 8, "slabs hold codes of 4 or 8 bits");
+/// Codes of kBits that become operands of kOperandBits.
+template <int kBits, int kOperandBits = 16> struct Slabs {
+  static_assert((kOperandBits == 16 && (kBits == 4 || kBits == 8)) ||
+                    (kOperandBits == 8 && kBits == 4),
+                "slabs hold codes of 4 or 8 bits for operands of 16, and codes "
+                "of 4 bits for operands of 8");
+  /// Columns of a step, and elements of a register.
+  static constexpr int kStepColumns = 256 / kOperandBits;
+  static constexpr int kPerRegister = 32 / kOperandBits;
   /// Rows and columns of a block, and rows of a slab.
-  static constexpr int kRows = 64, kColumns = 64, kSlabRows = 16;
+  static constexpr int kRows = 64, kColumns = 4 * kStepColumns, kSlabRows = 16;
   static constexpr int kBlockBytes = kRows * kColumns * kBits / 8;
   static constexpr int kSlabBytes = kSlabRows * kColumns * kBits / 8;
-  /// Vectors of a lane in a slab, steps of a vector and words of a step.
-  static constexpr int kVectors = kBits / 4;
+  /// Words of a step, vectors of a lane in a slab and steps of a vector.
+  static constexpr int kStepWords = 4 * kBits / kOperandBits;
+  static constexpr int kVectors = kStepWords;
   static constexpr int kVectorSteps = 4 / kVectors;
-  static constexpr int kStepWords = kBits / 4;
   static constexpr int kWordCodes = 32 / kBits;
+  /// Registers whose codes share a word.
+  static constexpr int kWordParts = 4 / kStepWords;
 
   /// The first bit of an element, from the begin of its expert.
   static __device__ __forceinline__ long long bit(int row, int column,
                                                   int columns) {
     const long long block =
         (long long)(row / kRows) * (columns / kColumns) + column / kColumns;
-    const int inSlab = row % kSlabRows, inStep = column % 16;
-    const int step = column % kColumns / 16;
-    const int lane = inSlab % 8 * 4 + inStep % 8 / 2;
-    const int part = inSlab / 8 + inStep / 8 * 2; // the register
-    const int word =
-        step % kVectorSteps * kStepWords + (kBits == 8 ? part / 2 : 0);
-    const int code =
-        kBits == 8 ? part % 2 + inStep % 2 * 2 : part + inStep % 2 * 4;
+    const int inSlab = row % kSlabRows, inStep = column % kStepColumns;
+    const int inHalf = inStep % (kStepColumns / 2);
+    const int step = column % kColumns / kStepColumns;
+    const int lane = inSlab % 8 * 4 + inHalf / kPerRegister;
+    const int part = inSlab / 8 + inStep / (kStepColumns / 2) * 2;
+    const int word = step % kVectorSteps * kStepWords + part / kWordParts;
+    const int code = part % kWordParts + inHalf % kPerRegister * kWordParts;
     const int byte = row % kRows / kSlabRows * kSlabBytes +
                      step / kVectorSteps * 512 + lane * 16 + word * 4;
     return (block * kBlockBytes + byte) * 8 + code * kBits;
@@ -70,13 +80,13 @@ template <int kBits> struct Slabs {
     const int block = word / kBlockWords, inBlock = word % kBlockWords;
     const int inSlab = inBlock % kSlabWords, lane = inSlab % 128 / 4;
     const int step = inSlab / 128 * kVectorSteps + inSlab % 4 / kStepWords;
-    const int part = kBits == 8 ? inSlab % 2 * 2 + i % 2 : i % 4;
-    const int second = kBits == 8 ? i / 2 : i / 4;
+    const int part = inSlab % kStepWords * kWordParts + i % kWordParts;
     const int blocks = columns / kColumns;
     return {block / blocks * kRows + inBlock / kSlabWords * kSlabRows +
                 lane / 4 + part % 2 * 8,
-            block % blocks * kColumns + step * 16 + lane % 4 * 2 + second +
-                part / 2 * 8};
+            block % blocks * kColumns + step * kStepColumns +
+                lane % 4 * kPerRegister + i / kWordParts +
+                part / 2 * (kStepColumns / 2)};
   }
 };
 

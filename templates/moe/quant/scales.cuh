@@ -95,10 +95,12 @@ struct WeightScales {
   /// scales, which are the same in all 64.
   static constexpr bool kSecond = takesSlabs<typename Config::Mma>;
   static constexpr int count() {
-    if constexpr (Layout::kScaled)
+    if constexpr (kSecond)
+      return 2;
+    else if constexpr (Layout::kScaled)
       return 2 * (Config::Mma::kRows / 64);
     else
-      return kSecond ? 2 : 1;
+      return 1;
   }
   static constexpr int kCount = count();
   float ofRows[kCount];
@@ -106,7 +108,9 @@ struct WeightScales {
   template <class Args>
   __device__ __forceinline__ WeightScales(const Args &args, int expert,
                                           int weightRow) {
-    if constexpr (Layout::kScaled) {
+    if constexpr (kSecond) {
+      secondScales<Config>(args, expert, ofRows);
+    } else if constexpr (Layout::kScaled) {
       const float *ofExpert =
           args.rhs_scale + (long long)expert * Layout::kPerExpert;
 #pragma unroll
@@ -114,8 +118,6 @@ struct WeightScales {
         int n = minimum(weightRow + j / 2 * 64 + j % 2 * 8, Config::kN - 1);
         ofRows[j] = ofExpert[Layout::rhsIndex(n)];
       }
-    } else if constexpr (kSecond) {
-      secondScales<Config>(args, expert, ofRows);
     }
   }
   __device__ __forceinline__ void fetch(int) {}

@@ -19,6 +19,7 @@
 #include "moe/quant/scales.cuh"
 #include "moe/quant/scales_swapped.cuh"
 #include "moe/quant/slab_codes.cuh"
+#include "moe/quant/slab_sums.cuh"
 
 namespace moe {
 
@@ -87,7 +88,9 @@ template <class Config, class Fragment> struct RowScales {
 /// for.
 template <class Fragment, class Config>
 __device__ __forceinline__ auto scalesOf(const WeightScales<Config> &weights) {
-  if constexpr (takesSlabs<typename Config::Mma>)
+  if constexpr (takesSlabs<typename Config::Mma> && Config::Mma::kPromoted)
+    return SlabSums<Config, Fragment>();
+  else if constexpr (takesSlabs<typename Config::Mma>)
     return SlabScaling<Config>(weights.ofRows);
   else if constexpr (!ScaleLayout<Config>::kScaled)
     return NoScales();

@@ -31,27 +31,16 @@ __device__ __forceinline__ unsigned tokenScaleOffset(int token) {
          4;
 }
 
-template <class Config, class Fragment> struct SwappedScales {
+/// The scales of whole tokens, or of all.
+template <class Config, class Fragment> struct TokenScales {
   using Layout = ScaleLayout<Config>;
   static constexpr bool kOfTokens = Layout::kLhs == quant::LhsScale::Token;
   static constexpr int kAtoms = Config::Mma::kRows / 64;
   static constexpr int kAtomSize = Fragment::kSize / kAtoms;
   static constexpr int kTokens = kAtomSize * 2;
-  static constexpr int kWeights = Layout::kByGroup ? 2 : 2 * kAtoms;
   /// Token scales that a thread reads from global memory.
   static constexpr int kOwn = kOfTokens ? ceilDiv(kTokens, 128) : 1;
-  WeightScales<Config> weights;
-  float rhsScale[kWeights];
   float own[kOwn];
-
-  __device__ __forceinline__ explicit SwappedScales(
-      const WeightScales<Config> &weights)
-      : weights(weights) {
-    if constexpr (!Layout::kByGroup)
-#pragma unroll
-      for (int j = 0; j < kWeights; ++j)
-        rhsScale[j] = weights.ofRows[j];
-  }
 
   /// Begins to read the scales of whole tokens. source(r): which row of lhs is
   /// token r of the tile.
@@ -70,6 +59,70 @@ template <class Config, class Fragment> struct SwappedScales {
     }
   }
 
+  /// Four scales of the tokens from this address on for each 16 of them.
+  template <int kCount>
+  static __device__ __forceinline__ void load(unsigned from,
+                                              float (&scales)[kCount]) {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 4) {
+      unsigned words[4];
+      ptx::loadShared(from + unsigned(i * 16), words);
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        scales[i + j] = __uint_as_float(words[j]);
+    }
+  }
+
+  /// Multiplies the results by them and by ofRow(2 * atom + j), j: a thread's
+  /// weight row of an atom. shared: room for the warpgroup's tokens; barrier:
+  /// its named barrier.
+  template <class OfRow>
+  __device__ __forceinline__ void multiply(Fragment &fragment, unsigned shared,
+                                           int barrier, int thread,
+                                           OfRow ofRow) const {
+    if constexpr (kOfTokens) {
+      // Nobody reads what was there before any more.
+      ptx::synchronize(barrier, 128);
+#pragma unroll
+      for (int j = 0; j < kOwn; ++j)
+        if (thread + j * 128 < kTokens)
+          ptx::storeShared(shared + tokenScaleOffset(thread + j * 128),
+                           __float_as_uint(own[j]));
+      ptx::synchronize(barrier, 128);
+    }
+#pragma unroll
+    for (int first = 0; first < kAtomSize; first += 8) {
+      float tokens[4] = {own[0], own[0], own[0], own[0]};
+      if constexpr (kOfTokens)
+        load(shared + unsigned(first * 2 * 4 + fragment.firstCol * 8), tokens);
+#pragma unroll
+      for (int i = 0; i < 8 * kAtoms; ++i) {
+        int atom = i / 8, j = i % 8;
+        fragment.scale(atom * kAtomSize + first + j,
+                       tokens[j / 4 * 2 + j % 2] * ofRow(atom * 2 + j % 4 / 2));
+      }
+    }
+  }
+};
+
+template <class Config, class Fragment>
+struct SwappedScales : TokenScales<Config, Fragment> {
+  using Tokens = TokenScales<Config, Fragment>;
+  using Tokens::kAtoms, Tokens::load;
+  using typename Tokens::Layout;
+  static constexpr int kWeights = Layout::kByGroup ? 2 : 2 * kAtoms;
+  WeightScales<Config> weights;
+  float rhsScale[kWeights];
+
+  __device__ __forceinline__ explicit SwappedScales(
+      const WeightScales<Config> &weights)
+      : weights(weights) {
+    if constexpr (!Layout::kByGroup)
+#pragma unroll
+      for (int j = 0; j < kWeights; ++j)
+        rhsScale[j] = weights.ofRows[j];
+  }
+
   /// Begins to read the weights' scales of a group of 128 along k.
   __device__ __forceinline__ void fetchWeights(int group) {
     weights.fetch(group);
@@ -82,20 +135,6 @@ template <class Config, class Fragment> struct SwappedScales {
     if constexpr (Layout::kByGroup) {
       rhsScale[0] = weights.next[0];
       rhsScale[1] = weights.next[Layout::kParts - 1];
-    }
-  }
-
-  /// Four scales of the tokens from this address on for each 16 of them.
-  template <int kCount>
-  static __device__ __forceinline__ void load(unsigned from,
-                                              float (&scales)[kCount]) {
-#pragma unroll
-    for (int i = 0; i < kCount; i += 4) {
-      unsigned words[4];
-      ptx::loadShared(from + unsigned(i * 16), words);
-#pragma unroll
-      for (int j = 0; j < 4; ++j)
-        scales[i + j] = __uint_as_float(words[j]);
     }
   }
 
@@ -138,36 +177,13 @@ template <class Config, class Fragment> struct SwappedScales {
       return 1.0f;
   }
 
-  /// Multiplies the results where a scale is of a whole row or column. shared:
-  /// room for the warpgroup's tokens; barrier: its named barrier.
+  /// Multiplies the results where a scale is of a whole row or column: see
+  /// TokenScales.
   __device__ __forceinline__ void finish(Fragment &fragment, unsigned shared,
                                          int barrier, int thread) {
-    if constexpr (kOfTokens) {
-      // Nobody reads what was there before any more.
-      ptx::synchronize(barrier, 128);
-#pragma unroll
-      for (int j = 0; j < kOwn; ++j)
-        if (thread + j * 128 < kTokens)
-          ptx::storeShared(shared + tokenScaleOffset(thread + j * 128),
-                           __float_as_uint(own[j]));
-      ptx::synchronize(barrier, 128);
-    }
-    if constexpr (!Layout::kByGroup) {
-#pragma unroll
-      for (int first = 0; first < kAtomSize; first += 8) {
-        float tokens[4] = {own[0], own[0], own[0], own[0]};
-        if constexpr (kOfTokens)
-          load(shared + unsigned(first * 2 * 4 + fragment.firstCol * 8),
-               tokens);
-#pragma unroll
-        for (int i = 0; i < 8 * kAtoms; ++i) {
-          int atom = i / 8, j = i % 8;
-          fragment.scale(atom * kAtomSize + first + j,
-                         tokens[j / 4 * 2 + j % 2] *
-                             rhsScale[atom * 2 + j % 4 / 2]);
-        }
-      }
-    }
+    if constexpr (!Layout::kByGroup)
+      this->multiply(fragment, shared, barrier, thread,
+                     [&](int row) { return rhsScale[row]; });
   }
 };
 

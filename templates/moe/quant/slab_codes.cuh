@@ -28,7 +28,7 @@ namespace moe {
 template <class Config> struct SlabNumbers {
   using Weight = typename Config::Weight;
   using Scale = typename Config::Scale;
-  using Codes = Slabs<kBits<Weight>>;
+  using Codes = Slabs<kBits<Weight>, 8 * int(sizeof(typename Config::Input))>;
   /// Elements of k that share a scale, groups of a weight row and of a stage,
   /// and stages of a group.
   static constexpr int kGroupK =
@@ -39,10 +39,10 @@ template <class Config> struct SlabNumbers {
   static_assert(Config::kScaleRows == 1, "each weight row has its scales");
   static_assert(Config::kN % Codes::kRows == 0 &&
                     Config::kK % Codes::kColumns == 0,
-                "weights must be whole blocks of 64 rows by 64 columns");
+                "weights must be whole blocks");
   static_assert(kGroupK % 16 == 0 && (kGroupK % Codes::kColumns == 0 ||
                                       Codes::kColumns % kGroupK == 0),
-                "groups along k must be 16, 32 or multiples of 64");
+                "groups along k must be 16, 32 or whole blocks");
 
   /// The group of the first column of a stage.
   static __device__ __forceinline__ int firstGroup(int k) {
@@ -61,7 +61,7 @@ template <class Config> struct SlabStage : SlabNumbers<Config> {
   static constexpr int kBlocks = Config::Schedule::kTileN / Codes::kRows;
   static_assert(Config::Schedule::kTileN % Codes::kRows == 0 &&
                     Config::Schedule::kTileK == Codes::kColumns,
-                "a stage must be whole blocks of 64 rows by 64 columns");
+                "a stage must be whole blocks");
 
   /// Bytes of a block's scales and zero points, and where those of block 0 lie
   /// in a stage.
@@ -259,6 +259,38 @@ template <class Config> constexpr auto slabConverterOf() {
 
 } // namespace detail
 
+/// The codes of a slab that a thread holds. from: the shared address of the
+/// slab.
+template <class Codes>
+__device__ __forceinline__ void
+loadCodes(unsigned from, int lane, unsigned (&words)[4 * Codes::kStepWords]) {
+  from += unsigned(lane) * 16;
+#pragma unroll
+  for (int v = 0; v < Codes::kVectors; ++v) {
+    unsigned vector[4];
+    ptx::loadShared(from + unsigned(v * 512), vector);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      words[v * 4 + i] = vector[i];
+  }
+}
+
+/// The numbers of a thread's two rows, which are neighbours.
+template <class Scale>
+__device__ __forceinline__ void loadPair(unsigned from, Scale (&to)[2]) {
+  if constexpr (sizeof(Scale) == 4) {
+    unsigned words[2];
+    ptx::loadShared<8>(from, words);
+    to[0] = __uint_as_float(words[0]), to[1] = __uint_as_float(words[1]);
+  } else {
+    constexpr int kBitsOf = 8 * int(sizeof(Scale));
+    unsigned both = sizeof(Scale) == 2 ? ptx::loadShared(from)
+                                       : ptx::loadSharedHalf(from);
+    to[0].bits = decltype(to[0].bits)(both & ((1u << kBitsOf) - 1));
+    to[1].bits = decltype(to[1].bits)(both >> kBitsOf);
+  }
+}
+
 /// Converts a thread's weight rows of a tile. It stands in the place of the
 /// scales of sums.
 template <class Config> struct SlabScaling : NoScales {
@@ -336,15 +368,7 @@ template <class Config> struct SlabScaling : NoScales {
   __device__ __forceinline__ Slab read(unsigned codes, unsigned scales,
                                        unsigned zeros, int lane) const {
     Slab slab;
-    codes += unsigned(lane) * 16;
-#pragma unroll
-    for (int v = 0; v < Codes::kVectors; ++v) {
-      unsigned vector[4];
-      ptx::loadShared(codes + unsigned(v * 512), vector);
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        slab.words[v * 4 + i] = vector[i];
-    }
+    loadCodes<Codes>(codes, lane, slab.words);
     int pair = lane / 4 * 2;
     scales += unsigned(pair * int(sizeof(Scale)));
     zeros += unsigned(pair);
@@ -361,22 +385,6 @@ template <class Config> struct SlabScaling : NoScales {
     }
     slab.findLarge();
     return slab;
-  }
-
-private:
-  static __device__ __forceinline__ void loadPair(unsigned from,
-                                                  Scale (&to)[2]) {
-    if constexpr (sizeof(Scale) == 4) {
-      unsigned words[2];
-      ptx::loadShared<8>(from, words);
-      to[0] = __uint_as_float(words[0]), to[1] = __uint_as_float(words[1]);
-    } else {
-      constexpr int kBitsOf = 8 * int(sizeof(Scale));
-      unsigned both = sizeof(Scale) == 2 ? ptx::loadShared(from)
-                                         : ptx::loadSharedHalf(from);
-      to[0].bits = decltype(to[0].bits)(both & ((1u << kBitsOf) - 1));
-      to[1].bits = decltype(to[1].bits)(both >> kBitsOf);
-    }
   }
 };
 

@@ -20,7 +20,8 @@
 // on.
 //
 // The engine chooses the loop. Promote multiplies partial sums by their scales;
-// Accumulate uses none; FromRegisters converts weights.
+// Accumulate uses none; FromRegisters converts weights, and
+// PromoteFromRegisters does both.
 //
 //===----------------------------------------------------------------------===//
 
@@ -176,9 +177,47 @@ struct FromRegisters {
   }
 };
 
+/// Likewise, with the sums of each stage added to totals. Other warpgroups fill
+/// the tensor cores meanwhile.
+struct PromoteFromRegisters {
+  template <class Worker, class Scales, class Operands, class Ring>
+  static __device__ __forceinline__ void run(Worker &worker, Scales &,
+                                             const Operands &operands,
+                                             Ring &ring, SplitSteps steps) {
+    int warp = ptx::threadIndex() % 128 / 32, lane = ptx::threadIndex() % 32;
+#pragma unroll 1
+    for (int k = steps.first; k < steps.end; ++k) {
+      operands.await(ring);
+#pragma unroll
+      for (int piece = 0; piece < Worker::kPieces; ++piece) {
+        auto slab = Scales::load(operands.weights(ring.stage),
+                                 operands.block + piece, warp, lane);
+        unsigned registers[4][4];
+#pragma unroll
+        for (int step = 0; step < 4; ++step) {
+          slab.convert(step, registers[step]);
+          ptx::beginMultiply();
+          worker.multiply(piece, step, registers[step],
+                          operands.columns(k, ring.stage));
+          ptx::commitMultiplies();
+        }
+        ptx::waitForMultiplies<0>();
+        worker.finish();
+        if (piece == Worker::kPieces - 1)
+          operands.giveBack(ring.stage);
+        worker.template add<Worker::kPieceSize>(
+            piece, 0, [&](int i) { return slab.scale[i % 4 / 2]; });
+      }
+      ring.advance();
+    }
+  }
+};
+
 /// The loop of an engine.
 template <class Mma> constexpr auto mainloopOf() {
-  if constexpr (takesSlabs<Mma>)
+  if constexpr (takesSlabs<Mma> && Mma::kPromoted)
+    return PromoteFromRegisters{};
+  else if constexpr (takesSlabs<Mma>)
     return FromRegisters{};
   else if constexpr (Mma::kPromoted)
     return Promote{};

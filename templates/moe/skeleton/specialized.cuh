@@ -95,7 +95,8 @@ template <class Config> struct Specialized {
                     Schedule::kConsumerWarps == 4 * kGroups,
                 "one warpgroup produces, others consume");
   static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
-  static_assert(!Mma::kPromoted || Config::Quant::kPromoteK == Schedule::kTileK,
+  static_assert(!Mma::kPromoted || takesSlabs<Mma> ||
+                    Config::Quant::kPromoteK == Schedule::kTileK,
                 "promoted sums are of one stage");
   static_assert((Mma::kSwapped ? Schedule::kTileM : Schedule::kTileN) *
                         Mma::kRows <=
