@@ -73,7 +73,8 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
     return reason;
   // Sums that are promoted take turns with those of 64 rows.
   bool whole = s.rowsOfWarpgroup() == 128 &&
-               (s.consumerWarps == 4 || !problem.isPromoted(row.addsFast));
+               (s.consumerWarps == 4 || problem.inFragments ||
+                !problem.isPromoted(row.addsFast));
   int64_t rows = s.swap ? s.tileN : s.tileM;
   if (s.producerWarps != 4 || (s.consumerWarps * 16 != rows && !whole))
     return fmt::format("{} producing and {} consuming warps; tile {} {} takes "

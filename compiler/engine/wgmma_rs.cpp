@@ -29,19 +29,21 @@ constexpr Measured kMeasured = {"bench/notes/weight-only-h100.md",
 constexpr TileRule kTileRules[] = {
     {.elementBytes = 2, .rows = 16, .most = 12, .measured = kMeasured},
     {.elementBytes = 2, .rows = 32, .most = 20, .measured = kMeasured},
-    {.elementBytes = 2, .rows = 64, .most = 48, .measured = kMeasured},
+    {.elementBytes = 2, .rows = 48, .most = 40, .measured = kMeasured},
+    {.elementBytes = 2, .rows = 64, .most = 64, .measured = kMeasured},
     {.elementBytes = 2, .rows = 128, .step = 16, .measured = kMeasured},
-    {.elementBytes = 1, .rows = 16, .most = 12},
-    {.elementBytes = 1, .rows = 32, .most = 24},
-    {.elementBytes = 1, .rows = 64, .most = 64},
-    {.elementBytes = 1, .rows = 128, .step = 16},
+    {.elementBytes = 1, .rows = 16, .most = 12, .measured = kMeasured},
+    {.elementBytes = 1, .rows = 32, .most = 24, .measured = kMeasured},
+    {.elementBytes = 1, .rows = 64, .most = 64, .measured = kMeasured},
+    {.elementBytes = 1, .rows = 128, .step = 16, .measured = kMeasured},
 };
 
 /// One row: serves m tiles of so many rows, best first.
 struct Row {
   int64_t tileM, tileN, stages, warpgroupRows;
   int64_t elementBytes = 2;
-  int64_t firstAbove = 0; ///< first matmuls alone, of so many weight elements
+  int64_t firstAbove = 0;  ///< first matmuls alone, of so many weight elements
+  bool secondAlone = false; ///< producers that gather would spill
   int64_t groupM = 1, ctasPerSm = 1;
   bool behindOthers = false; ///< mma_sync is faster
   Measured measured = kMeasured;
@@ -52,16 +54,17 @@ constexpr Row kRows[] = {
     {.tileM = 16, .tileN = 128, .stages = 10, .warpgroupRows = 64, .ctasPerSm = 2, .behindOthers = true},
     {.tileM = 16, .tileN = 128, .stages = 8, .warpgroupRows = 64, .behindOthers = true},
     {.tileM = 32, .tileN = 128, .stages = 8, .warpgroupRows = 64, .ctasPerSm = 2, .behindOthers = true},
+    {.tileM = 48, .tileN = 128, .stages = 7, .warpgroupRows = 64, .ctasPerSm = 2},
     {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64, .ctasPerSm = 2},
     {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64},
     {.tileM = 128, .tileN = 256, .stages = 6, .warpgroupRows = 128, .firstAbove = 32 << 20, .groupM = 4},
     {.tileM = 128, .tileN = 256, .stages = 6, .warpgroupRows = 128},
     {.tileM = 128, .tileN = 128, .stages = 5, .warpgroupRows = 64},
-    {.tileM = 16, .tileN = 128, .stages = 6, .warpgroupRows = 64, .elementBytes = 1, .ctasPerSm = 2, .measured = {}},
-    {.tileM = 32, .tileN = 128, .stages = 6, .warpgroupRows = 64, .elementBytes = 1, .ctasPerSm = 2, .measured = {}},
-    {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64, .elementBytes = 1, .ctasPerSm = 2, .measured = {}},
-    {.tileM = 128, .tileN = 256, .stages = 5, .warpgroupRows = 128, .elementBytes = 1, .measured = {}},
-    {.tileM = 128, .tileN = 128, .stages = 6, .warpgroupRows = 64, .elementBytes = 1, .measured = {}},
+    {.tileM = 16, .tileN = 128, .stages = 6, .warpgroupRows = 64, .elementBytes = 1, .ctasPerSm = 2},
+    {.tileM = 32, .tileN = 128, .stages = 6, .warpgroupRows = 64, .elementBytes = 1, .ctasPerSm = 2},
+    {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64, .elementBytes = 1, .ctasPerSm = 2},
+    {.tileM = 128, .tileN = 256, .stages = 5, .warpgroupRows = 128, .elementBytes = 1, .secondAlone = true},
+    {.tileM = 128, .tileN = 128, .stages = 6, .warpgroupRows = 64, .elementBytes = 1},
 };
 // clang-format on
 
@@ -80,6 +83,7 @@ public:
     for (const Row &r : kRows) {
       if (r.tileM != problem.tileRows || r.tileN > problem.n ||
           r.elementBytes != problem.elementBytes ||
+          (r.secondAlone && problem.first) ||
           (r.firstAbove &&
            (!problem.first || problem.n * problem.k <= r.firstAbove)))
         continue;

@@ -17,6 +17,7 @@
 #include "compiler/engine/Engine.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/ProgramValues.h"
+#include "dialect/catalog/Engines.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -168,6 +169,11 @@ static bool isWritten(OpResult result, const Group &group) {
 static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
                             bool asked) {
   const moe::DescriptorAttr descriptor = quantize.getDescriptor();
+  auto program = variant->getParentOfType<moe::ProgramOp>();
+  const StringRef engine = program.getReportAttr().getEngine();
+  const catalog::Engine *row = catalog::find(catalog::kEngines, engine);
+  if (quantize.isEmulated() && row && row->warpSpecialized)
+    return fmt::format("engine '{}' does not emulate its result", engine.str());
   if (quantize.getStaticScale())
     return "";
   if (descriptor.getGroup()[1] < 1 || descriptor.getSecondPerToken())
@@ -177,15 +183,13 @@ static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
   if (quantize.isEmulated() && descriptor.getRule().empty())
     return "scales that are no powers of two are divided by, which a launch of "
            "its own does faster";
-  auto program = variant->getParentOfType<moe::ProgramOp>();
   int64_t tileRows = 0;
   for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
     tileRows = permute.getTileRows();
   for (auto batch : variant.getBody().getOps<moe::BatchOp>())
     tileRows = batch.getTileRows();
   auto activate = quantize.getInput().getDefiningOp<moe::ActivateOp>();
-  return whyGroupsApart(program.getReportAttr().getEngine().str(), tileRows,
-                        descriptor.getGroup()[1],
+  return whyGroupsApart(engine.str(), tileRows, descriptor.getGroup()[1],
                         activate && activate.getActivation().isGated())
       .value_or(asked ? "as asked for" : "");
 }

@@ -63,6 +63,7 @@ SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
   const int64_t maxTokens = stages.getMaxTokens();
   const bool isBatched = compiler::isBatched(program);
   const bool addsFast =
+      engine && engine->row.addsFast &&
       compiler::findIn<moe::GroupedMatmulOp>(program).getFast();
   // Mean rows of an expert. Slots are so many at most.
   const double rowsPerToken =

@@ -192,7 +192,8 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
   const int64_t bits = bitsOf(layer.elementTypes.front());
   if (auto reason = whyNoFragmentsOf(layer, engine, bits))
     return reason;
-  if (layer.emulated)
+  // Its epilogue emulates, by groups that its tiles of rows have.
+  if (layer.emulated && !engine.warpSpecialized)
     return Reason{"quant_not_supported",
                   fmt::format("engine '{}' takes activations of f16 and bf16, "
                               "not those that are quantized and dequantized",

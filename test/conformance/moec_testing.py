@@ -84,16 +84,17 @@ def takes(rows, engine, activation):
     return not (reads_fragments(rows, engine) and activation["function"] == "gelu" and not activation["gated"])
 
 
-def in_blocks(layer):
-    """The layer's fields with sizes of whole blocks of 64."""
-    return {name: -(-value // 64) * 64 if name in ("hidden_dim", "latent_hidden_dim", "intermediate_size") else value
+def in_blocks(layer, scheme=None):
+    """The layer's fields with sizes of whole blocks of fragments: 128 columns where codes are multiplied by 8 bits, else 64."""
+    block = 128 if scheme and multiplied(scheme) not in FLOATS else 64
+    return {name: -(-value // block) * block if name in ("hidden_dim", "latent_hidden_dim", "intermediate_size") else value
             for name, value in layer.items()}
 
 
 def sized_for(rows, engine, layer, scheme=None):
     """A layer, or some of its fields, in blocks where the engine reads its weights in fragments alone."""
     few = scheme and is_of_few_tokens(rows, engine) and scheme["w1"] != multiplied(scheme)  # converted weights in fragments
-    return in_blocks(layer) if few or reads_fragments(rows, engine) else layer
+    return in_blocks(layer, scheme) if few or reads_fragments(rows, engine) else layer
 
 
 def may_read_fragments(rows, engine, scheme):

@@ -116,6 +116,7 @@ MUTANT_LAYERS = {
     "slabs_sync_int4": ("int4_zp_w4a16", "mma_sync", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
     "slabs_int8": ("int8_zp_w8a16", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256, "stored_layout": "gptq"}, 2048),
     "slabs_mxfp4": ("mxfp4_w4a16", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
+    "slabs_w4afp8": ("int4_w4afp8", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
     "slabs_nvfp4": ("nvfp4_w4a16", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
     "split": ("fp8_channel", "wgmma", {"num_experts": 16, "experts_per_token": 2, "hidden_dim": 1536, "intermediate_size": 256}, 512),
 }

@@ -20,17 +20,20 @@ using namespace moe;
 
 namespace {
 
-template <int kBits> void expectInverse(int rows, int columns) {
+template <int kBits, int kOperandBits = 16>
+void expectInverse(int rows, int columns) {
   std::set<long long> bits;
-  constexpr int kCodes = Slabs<kBits>::kWordCodes;
+  constexpr int kCodes = Slabs<kBits, kOperandBits>::kWordCodes;
   for (int word = 0; word < rows * columns / kCodes; ++word)
     for (int i = 0; i < kCodes; ++i) {
-      const SlabPlace place = Slabs<kBits>::place(word, i, columns);
+      const SlabPlace place =
+          Slabs<kBits, kOperandBits>::place(word, i, columns);
       ASSERT_GE(place.row, 0);
       ASSERT_LT(place.row, rows);
       ASSERT_GE(place.column, 0);
       ASSERT_LT(place.column, columns);
-      const long long bit = Slabs<kBits>::bit(place.row, place.column, columns);
+      const long long bit =
+          Slabs<kBits, kOperandBits>::bit(place.row, place.column, columns);
       ASSERT_EQ(bit, word * 32LL + i * kBits);
       bits.insert(bit);
     }
@@ -42,6 +45,7 @@ template <int kBits> void expectInverse(int rows, int columns) {
 TEST(Slabs, PlacesOfCodes) {
   expectInverse<4>(192, 320);
   expectInverse<8>(128, 192);
+  expectInverse<4, 8>(192, 384);
 }
 
 TEST(Slabs, PlacesOfNumbers) {
@@ -70,5 +74,22 @@ TEST(Slabs, ALanesRegisters) {
                               step % 2 * 2 + part / 2;
             EXPECT_EQ(Slabs<8>::bit(row, column, 64),
                       word8 * 32 + 8 * (part % 2 + 2 * half));
+          }
+}
+
+TEST(Slabs, ALanesRegistersForBytes) {
+  // Lane 4 g + t of warp w: of row 16 w + g (+ 8), columns 4 t .. 4 t + 3 (+
+  // 16).
+  for (int warp = 0; warp < 4; ++warp)
+    for (int lane = 0; lane < 32; ++lane)
+      for (int step = 0; step < 4; ++step)
+        for (int part = 0; part < 4; ++part)
+          for (int i = 0; i < 4; ++i) {
+            const int row = 16 * warp + lane / 4 + part % 2 * 8;
+            const int column = 32 * step + lane % 4 * 4 + i + part / 2 * 16;
+            const int word = warp * 256 + step / 2 * 128 + lane * 4 +
+                             step % 2 * 2 + part / 2;
+            EXPECT_EQ((Slabs<4, 8>::bit(row, column, 128)),
+                      word * 32 + 8 * i + 4 * (part % 2));
           }
 }

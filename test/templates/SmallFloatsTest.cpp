@@ -169,6 +169,10 @@ TEST(SmallFloats, FourCodesOf4BitsAsElementsOf8) {
   for (unsigned codes = 0; codes < 0x10000; ++codes) {
     const unsigned integers = moe::detail::integersOf4(codes),
                    floats = moe::detail::floatsOf4(codes);
+    unsigned halves = 0xa5a5a5a5u & 0xf0f0f0f0u; // the others do not count
+    for (int i = 0; i < 4; ++i)
+      halves |= (codes >> 4 * i & 15) << 8 * i;
+    const unsigned parts = moe::detail::floatsOfHalves(halves);
     for (int i = 0; i < 4; ++i) {
       const float expected = float(codes >> 4 * i & 15) - 8;
       ASSERT_EQ(host::fromCode(host::Storage::I8, uint8_t(integers >> 8 * i)),
@@ -176,6 +180,9 @@ TEST(SmallFloats, FourCodesOf4BitsAsElementsOf8) {
           << codes;
       ASSERT_EQ(host::fromCode(host::Storage::E4M3, uint8_t(floats >> 8 * i)),
                 expected)
+          << codes;
+      ASSERT_EQ(host::fromCode(host::Storage::E4M3, uint8_t(parts >> 8 * i)),
+                expected * 0x1p-9f)
           << codes;
     }
   }

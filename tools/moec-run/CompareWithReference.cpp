@@ -56,12 +56,11 @@ static bool roundsPartials(const LoadedLayer &layer, const Variant &variant) {
 static double errorOfSums(const LoadedLayer &layer, const Variant &variant) {
   const reference::Layer &described = layer.layer();
   const Target &target = layer.package().target();
-  // Only wgmma multiplies e4m3 as it is, and it is of sm_90 alone. Variants
-  // may have kernels of other engines, whose products are exact and whose sums
-  // are f32's. Fast sums have a bound of their own.
+  // Only wgmma and wgmma_rs multiply e4m3 as it is, and they are of sm_90
+  // alone. Variants may have kernels of other engines, whose products are exact
+  // and whose sums are f32's. Fast sums have a bound of their own.
   if (described.accumulatesFast)
     return 0;
-  constexpr std::string_view kEngine = "wgmma";
   const nlohmann::json &report = target.report;
   if (layer.device().onHost() || !described.a1Scaling.given ||
       report.value("realization", "") != "native")
@@ -74,8 +73,10 @@ static double errorOfSums(const LoadedLayer &layer, const Variant &variant) {
       // The first matmul, whose sums are quantized again.
       const nlohmann::json::json_pointer path("/schedules/" + kernel->name +
                                               "/engine");
-      return report.value(path, "") == kEngine ? reference::kNativeE4m3Error
-                                               : reference::kFloatError;
+      const std::string engine = report.value(path, "");
+      return engine == "wgmma" || engine == "wgmma_rs"
+                 ? reference::kNativeE4m3Error
+                 : reference::kFloatError;
     }
   }
   return reference::kFloatError;

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Four codes of i4 (0 to 15), the first in the lowest bits, less 8, as four
-// elements of 8 bits, the first in the lowest byte: exact.
+// Four codes of i4 (0 to 15), less 8, as four elements of 8 bits: exact. The
+// first code becomes the lowest byte. It has the lowest bits, or codes are the
+// low halves of four bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,6 +30,16 @@ __device__ __forceinline__ unsigned floatsOf4(unsigned codes) {
   unsigned below = __byte_perm(0xcaccced0u, 0xb8c0c4c8u, place);
   unsigned isAbove = __byte_perm(0x0000ff00u, 0u, codes >> 3 & 0x1111u);
   return (above & isAbove) | (below & ~isAbove);
+}
+
+/// Of codes in the low halves of bytes, as e4m3 times 2^-9, whose numbers up to
+/// 2^-5 are the multiples of 2^-9.
+__device__ __forceinline__ unsigned floatsOfHalves(unsigned bytes) {
+  // A byte is 1 where the code is below 8.
+  unsigned below = (~bytes & 0x08080808u) >> 3;
+  // There the sign and 15 less the code. No byte borrows: each is 8 or more.
+  unsigned sizes = (bytes & 0x0f0f0f0fu) ^ below * 0x8fu;
+  return sizes + below - 0x08080808u;
 }
 
 } // namespace moe::detail

@@ -277,15 +277,15 @@ loadCodes(unsigned from, int lane, unsigned (&words)[4 * Codes::kStepWords]) {
 
 /// The numbers of a thread's two rows, which are neighbours.
 template <class Scale>
-__device__ __forceinline__ void loadPair(unsigned from, Scale (&to)[2]) {
+__device__ __forceinline__ void loadNeighbours(unsigned from, Scale (&to)[2]) {
   if constexpr (sizeof(Scale) == 4) {
     unsigned words[2];
     ptx::loadShared<8>(from, words);
     to[0] = __uint_as_float(words[0]), to[1] = __uint_as_float(words[1]);
   } else {
     constexpr int kBitsOf = 8 * int(sizeof(Scale));
-    unsigned both = sizeof(Scale) == 2 ? ptx::loadShared(from)
-                                       : ptx::loadSharedHalf(from);
+    unsigned both =
+        sizeof(Scale) == 2 ? ptx::loadShared(from) : ptx::loadSharedHalf(from);
     to[0].bits = decltype(to[0].bits)(both & ((1u << kBitsOf) - 1));
     to[1].bits = decltype(to[1].bits)(both >> kBitsOf);
   }
@@ -304,11 +304,12 @@ template <class Config> struct SlabScaling : NoScales {
       : second{ofRows[0], ofRows[1]} {}
 
   using Converter = decltype(detail::slabConverterOf<Config>());
-  /// Whether registers are left beside the converter and the end of the weight
-  /// rows.
+  /// Whether registers are left beside the converter, the end of the weight
+  /// rows and results of 32 bits.
   static constexpr bool leavesRegisters() {
     return Converter::kLeavesRegisters &&
-           Config::kN % Config::Schedule::kTileN == 0;
+           Config::kN % Config::Schedule::kTileN == 0 &&
+           sizeof(typename Config::Result) == 2;
   }
 
   /// One slab of a stage.
@@ -375,7 +376,7 @@ template <class Config> struct SlabScaling : NoScales {
 #pragma unroll
     for (int group = 0; group < Numbers::kStageGroups; ++group) {
       Scale of[2];
-      loadPair(scales + unsigned(group * kRows * int(sizeof(Scale))), of);
+      loadNeighbours(scales + unsigned(group * kRows * int(sizeof(Scale))), of);
       unsigned zero[2] = {};
       if constexpr (Config::kZeroPoint) {
         unsigned both = ptx::loadSharedHalf(zeros + unsigned(group * kRows));

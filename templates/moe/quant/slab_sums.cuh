@@ -14,20 +14,11 @@
 
 #pragma once
 
+#include "moe/math/code_bytes.cuh"
 #include "moe/quant/scales_swapped.cuh"
 #include "moe/quant/slab_codes.cuh"
 
 namespace moe {
-
-/// The codes in the low halves of four bytes, less 8, as e4m3 times 2^-9:
-/// exact, since those of up to 8 * 2^-9 are multiples of 2^-9.
-__device__ __forceinline__ unsigned slabE4m3(unsigned codes) {
-  // A byte is 1 where the code is below 8.
-  unsigned below = (~codes & 0x08080808u) >> 3;
-  // There the sign and 15 less the code. No byte borrows: each is 8 or more.
-  unsigned sizes = (codes & 0x0f0f0f0fu) ^ below * 0x8fu;
-  return sizes + below - 0x08080808u;
-}
 
 template <class Config, class Fragment>
 struct SlabSums : TokenScales<Config, Fragment> {
@@ -51,8 +42,8 @@ struct SlabSums : TokenScales<Config, Fragment> {
     __device__ __forceinline__ void convert(int step, unsigned (&to)[4]) const {
 #pragma unroll
       for (int part = 0; part < 4; ++part)
-        to[part] =
-            slabE4m3(words[step * kStepWords + part / 2] >> part % 2 * 4);
+        to[part] = detail::floatsOfHalves(words[step * kStepWords + part / 2] >>
+                                          part % 2 * 4);
     }
   };
 
@@ -65,9 +56,10 @@ struct SlabSums : TokenScales<Config, Fragment> {
         stage + unsigned(block * Codes::kBlockBytes + warp * Codes::kSlabBytes),
         lane, slab.words);
     Scale of[2];
-    loadPair(stage + unsigned(Stage::kScales + block * Stage::kScaleBytes +
-                              (warp * 16 + lane / 4 * 2) * int(sizeof(Scale))),
-             of);
+    loadNeighbours(
+        stage + unsigned(Stage::kScales + block * Stage::kScaleBytes +
+                         (warp * 16 + lane / 4 * 2) * int(sizeof(Scale))),
+        of);
     slab.scale[0] = toFloat(of[0]), slab.scale[1] = toFloat(of[1]);
     return slab;
   }

@@ -184,6 +184,8 @@ struct PromoteFromRegisters {
   static __device__ __forceinline__ void run(Worker &worker, Scales &,
                                              const Operands &operands,
                                              Ring &ring, SplitSteps steps) {
+    // Registers are few beside the totals of two pieces.
+    constexpr int kSets = Worker::kPieces > 1 ? 2 : 4;
     int warp = ptx::threadIndex() % 128 / 32, lane = ptx::threadIndex() % 32;
 #pragma unroll 1
     for (int k = steps.first; k < steps.end; ++k) {
@@ -192,13 +194,16 @@ struct PromoteFromRegisters {
       for (int piece = 0; piece < Worker::kPieces; ++piece) {
         auto slab = Scales::load(operands.weights(ring.stage),
                                  operands.block + piece, warp, lane);
-        unsigned registers[4][4];
+        unsigned registers[kSets][4];
 #pragma unroll
         for (int step = 0; step < 4; ++step) {
-          slab.convert(step, registers[step]);
+          auto &set = registers[step % kSets];
+          // The multiplies of this set are done.
+          if (step >= kSets)
+            ptx::waitForMultiplies<kSets - 1>();
+          slab.convert(step, set);
           ptx::beginMultiply();
-          worker.multiply(piece, step, registers[step],
-                          operands.columns(k, ring.stage));
+          worker.multiply(piece, step, set, operands.columns(k, ring.stage));
           ptx::commitMultiplies();
         }
         ptx::waitForMultiplies<0>();
