@@ -34,7 +34,7 @@ constexpr TileRule kTileRules[] = {
     {.elementBytes = 2, .rows = 128, .step = 16, .measured = kMeasured},
     {.elementBytes = 1, .rows = 16, .most = 12, .measured = kMeasured},
     {.elementBytes = 1, .rows = 32, .most = 24, .measured = kMeasured},
-    {.elementBytes = 1, .rows = 64, .most = 64, .measured = kMeasured},
+    {.elementBytes = 1, .rows = 64, .most = 40, .measured = kMeasured},
     {.elementBytes = 1, .rows = 128, .step = 16, .measured = kMeasured},
 };
 
