@@ -40,6 +40,19 @@ struct Measured {
 
 inline constexpr double kAnyRows = std::numeric_limits<double>::infinity();
 
+/// What decides on the tiles of a layer's matmuls.
+struct TiledLayer {
+  int64_t elementBytes = 0; ///< of operands
+  bool addsFast = false;    ///< the layer allows it, and the engine does it
+  /// Element type of weights that are converted out of fragments; "": others.
+  std::string weights = "";
+  /// Zero points, second scales, an activation or results of 32 bits take
+  /// registers.
+  bool takesRegisters = false;
+  /// Biases, or weights of no whole tiles of 256 rows, take a few.
+  bool takesFewRegisters = false;
+};
+
 /// Tiles of `rows` serve up to `most` rows an expert in the mean. Rows beyond
 /// an expert's end are computed for nothing, and an expert of more rows than a
 /// tile has its weight read more than once. The counts scatter, so a small tile
@@ -55,9 +68,18 @@ struct TileRule {
   /// last one.
   int64_t step = 0;
   Measured measured;
+  /// Serves such weights alone, where nothing else takes registers, or few are
+  /// taken.
+  std::string_view weights = "";
+  bool leavesFewRegisters = false;
 
-  constexpr bool serves(int64_t bytes, bool fast = false) const {
-    return elementBytes == 0 || (elementBytes == bytes && addsFast == fast);
+  bool serves(const TiledLayer &layer) const {
+    if (!weights.empty() &&
+        (!catalog::hasWord(weights, layer.weights) || layer.takesRegisters ||
+         (layer.takesFewRegisters && !leavesFewRegisters)))
+      return false;
+    return elementBytes == 0 ||
+           (elementBytes == layer.elementBytes && addsFast == layer.addsFast);
   }
 };
 

@@ -20,8 +20,8 @@
 
 namespace moec::compiler {
 
-/// Rows of a block of codes and, for operands of 16 bits, its columns; rows of a
-/// slab.
+/// Rows of a block of codes and, for operands of 16 bits, its columns; rows of
+/// a slab.
 inline constexpr int64_t kSlabBlock = 64, kSlabRows = 16;
 
 /// Columns of a block of codes for operands of so many bytes.

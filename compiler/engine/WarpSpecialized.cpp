@@ -81,10 +81,10 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
                        "4 and {}",
                        s.producerWarps, s.consumerWarps, s.swap ? "n" : "m",
                        rows, rows / 16);
-  if (whole && s.tileM > 128)
-    return fmt::format("tile m {} of 128 weight rows a warpgroup; up to 128 "
+  if (whole && s.tileM > mostTokens(problem))
+    return fmt::format("tile m {} of 128 weight rows a warpgroup; up to {} "
                        "are possible",
-                       s.tileM);
+                       s.tileM, mostTokens(problem));
   if (whole && problem.quantizesGroups())
     return "128 weight rows a warpgroup leave no registers for a result that "
            "is quantized by groups";

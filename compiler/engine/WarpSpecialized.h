@@ -63,6 +63,8 @@ protected:
   };
   virtual Sums sums(const MatmulProblem &problem,
                     const Schedule &schedule) const = 0;
+  /// The most tokens of a tile of 128 weight rows a warpgroup.
+  virtual int64_t mostTokens(const MatmulProblem &) const { return 128; }
   /// Bytes of a stage of the ring that weights take: rows of tileK elements.
   virtual int64_t weightBytes(const MatmulProblem &problem,
                               const Schedule &schedule) const;

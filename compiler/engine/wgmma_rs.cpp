@@ -31,6 +31,8 @@ constexpr TileRule kTileRules[] = {
     {.elementBytes = 2, .rows = 32, .most = 20, .measured = kMeasured},
     {.elementBytes = 2, .rows = 48, .most = 40, .measured = kMeasured},
     {.elementBytes = 2, .rows = 64, .most = 64, .measured = kMeasured},
+    {.elementBytes = 2, .rows = 160, .step = 16, .measured = kMeasured, .weights = "i4"},
+    {.elementBytes = 2, .rows = 144, .step = 16, .measured = kMeasured, .weights = "f4E2M1FN i8 f8E4M3FN", .leavesFewRegisters = true},
     {.elementBytes = 2, .rows = 128, .step = 16, .measured = kMeasured},
     {.elementBytes = 1, .rows = 16, .most = 12, .measured = kMeasured},
     {.elementBytes = 1, .rows = 32, .most = 24, .measured = kMeasured},
@@ -57,6 +59,10 @@ constexpr Row kRows[] = {
     {.tileM = 48, .tileN = 128, .stages = 7, .warpgroupRows = 64, .ctasPerSm = 2},
     {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64, .ctasPerSm = 2},
     {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64},
+    {.tileM = 160, .tileN = 256, .stages = 5, .warpgroupRows = 128, .firstAbove = 32 << 20, .groupM = 4},
+    {.tileM = 160, .tileN = 256, .stages = 5, .warpgroupRows = 128},
+    {.tileM = 144, .tileN = 256, .stages = 5, .warpgroupRows = 128, .firstAbove = 32 << 20, .groupM = 4},
+    {.tileM = 144, .tileN = 256, .stages = 5, .warpgroupRows = 128},
     {.tileM = 128, .tileN = 256, .stages = 6, .warpgroupRows = 128, .firstAbove = 32 << 20, .groupM = 4},
     {.tileM = 128, .tileN = 256, .stages = 6, .warpgroupRows = 128},
     {.tileM = 128, .tileN = 128, .stages = 5, .warpgroupRows = 64},
@@ -73,8 +79,8 @@ public:
   WgmmaRs() : WarpSpecialized("wgmma_rs") {}
 
   std::span<const TileRule> tileRules() const override { return kTileRules; }
-  std::string possibleTileRows(const MatmulProblem &) const override {
-    return "multiples of 16 up to 128";
+  std::string possibleTileRows(const MatmulProblem &problem) const override {
+    return fmt::format("multiples of 16 up to {}", mostTokens(problem));
   }
 
   std::vector<GoodSchedule> goodSchedules(const MatmulProblem &problem,
@@ -117,11 +123,17 @@ private:
       return "weight rows are the rows of an instruction";
     if (problem.quantizesGroups())
       return "a result that is quantized by groups is of another engine";
-    if (s.tileM % 16 || s.tileM > 128)
-      return fmt::format("tile m {} is no multiple of 16 up to 128", s.tileM);
+    if (s.tileM % 16 || s.tileM > mostTokens(problem))
+      return fmt::format("tile m {} is no multiple of 16 up to {}", s.tileM,
+                         mostTokens(problem));
     if (s.tileN != 64 && s.tileN != 128 && s.tileN != 256)
       return fmt::format("tile n {}; 64, 128 and 256 are possible", s.tileN);
     return std::nullopt;
+  }
+
+  /// Sums that are promoted have totals beside them.
+  int64_t mostTokens(const MatmulProblem &problem) const override {
+    return problem.isPromoted() ? 128 : 160;
   }
 
   Sums sums(const MatmulProblem &problem, const Schedule &s) const override {

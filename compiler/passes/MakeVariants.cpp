@@ -56,15 +56,30 @@ int64_t operandBytes(moe::VariantOp variant) {
   return 0;
 }
 
+compiler::TiledLayer tiledLayer(moe::VariantOp variant,
+                                const compiler::Engine &engine) {
+  constexpr int64_t kWidest = 256;
+  compiler::TiledLayer layer;
+  layer.elementBytes = operandBytes(variant);
+  for (auto matmul : variant.getBody().getOps<moe::GroupedMatmulOp>()) {
+    layer.addsFast |= engine.row.addsFast && matmul.getFast();
+    if (matmul.readsFragments())
+      layer.weights = compiler::elementTypeOf(matmul.getRhs());
+    layer.takesRegisters |=
+        matmul.getRhsZeroPoint() || matmul.getRhsSecondScale() ||
+        matmul.getRealization() == moe::Realization::Emulated;
+    layer.takesFewRegisters |= matmul.getBias() || matmul.getN() % kWidest;
+  }
+  for (auto activate : variant.getBody().getOps<moe::ActivateOp>())
+    layer.takesRegisters |= activate.getActivation().takesManyRegisters();
+  return layer;
+}
+
 SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
   const compiler::Engine *engine =
       compiler::findEngine(program.getReportAttr().getEngine());
-  const int64_t elementBytes = operandBytes(stages);
   const int64_t maxTokens = stages.getMaxTokens();
   const bool isBatched = compiler::isBatched(program);
-  const bool addsFast =
-      engine && engine->row.addsFast &&
-      compiler::findIn<moe::GroupedMatmulOp>(program).getFast();
   // Mean rows of an expert. Slots are so many at most.
   const double rowsPerToken =
       isBatched ? 1
@@ -72,10 +87,12 @@ SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
                       double(compiler::storedExperts(program));
   SmallVector<Range> ranges;
   SmallVector<TileRule> rules;
-  if (engine)
+  if (engine) {
+    const compiler::TiledLayer layer = tiledLayer(stages, *engine);
     for (const TileRule &rule : engine->tileRules())
-      if (rule.serves(elementBytes, addsFast))
+      if (rule.serves(layer))
         rules.push_back(rule);
+  }
   const auto add = [&](int64_t last, const TileRule &rule) {
     last = std::min(last, maxTokens);
     if (last > (ranges.empty() ? 0 : ranges.back().last))

@@ -309,6 +309,7 @@ template <class Config> struct SlabScaling : NoScales {
   static constexpr bool leavesRegisters() {
     return Converter::kLeavesRegisters &&
            Config::kN % Config::Schedule::kTileN == 0 &&
+           Config::Schedule::kTileM <= 128 &&
            sizeof(typename Config::Result) == 2;
   }
 

@@ -50,7 +50,7 @@ inline constexpr int kFewestTokens = 32;
 /// in about a second. Calls body.template run<kTokens>().
 template <int kTileM, int kTokens = kFewestTokens, class Body>
 __device__ __forceinline__ void withTokens(int rows, Body &body) {
-  constexpr int kStep = kTokens == 64 && kTileM > 128 ? 64
+  constexpr int kStep = kTokens == 64 && kTileM > 160 ? 64
                         : kTokens < 192               ? 32
                                                       : 64;
   if constexpr (kTokens >= kTileM)

@@ -100,8 +100,9 @@ template <class Config> struct Specialized {
                 "promoted sums are of one stage");
   static_assert((Mma::kSwapped ? Schedule::kTileM : Schedule::kTileN) *
                         Mma::kRows <=
-                    128 * 128,
-                "a thread has room for 128 sums");
+                    (takesSlabs<Mma> && !Mma::kPromoted ? 160 : 128) * 128,
+                "a thread has room for 128 sums, or 160 where nothing else is "
+                "summed");
   static_assert(Mma::kPromoted || !kStagesScales,
                 "scales of groups along k multiply promoted sums");
   // A consumer waits for registers until producers have given theirs.

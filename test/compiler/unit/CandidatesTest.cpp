@@ -84,7 +84,8 @@ TEST(Candidates, WeightsInFragmentsComeInBlocks) {
       p.n += 32;
       EXPECT_EQ(whyIllegal(p, *good, h100()),
                 "weights of " + std::to_string(p.n) + " by " +
-                    std::to_string(p.k) + "; multiples of 64 are possible");
+                    std::to_string(p.k) +
+                    "; multiples of 64 by 64 are possible");
     }
   MatmulProblem rows = gateUp(1, 64, 16);
   rows.codeBits = 4;

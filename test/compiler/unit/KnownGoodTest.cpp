@@ -41,7 +41,7 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
   EXPECT_EQ(knownGood(p, both, h100())->groupM, 4);
   // Operands of 8 bits are multiplied by wgmma as they are.
   for (const TileRule &rule : findEngine("wgmma")->tileRules())
-    if (rule.serves(1)) {
+    if (rule.serves({.elementBytes = 1})) {
       MatmulProblem bytes = ofBytes(gateUp(1, 512, rule.rows));
       EXPECT_EQ(knownGood(bytes, both, h100())->engine, "wgmma");
     }
@@ -56,7 +56,7 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
   // Forced, each serves all tiles of its rules.
   for (std::string engine : both)
     for (const TileRule &rule : findEngine(engine)->tileRules())
-      if (rule.serves(2))
+      if (rule.serves({.elementBytes = 2}))
         for (int64_t resultBytes : {2, 4})
           for (bool gated : {false, true}) {
             MatmulProblem p = gateUp(1, 512, rule.rows);
