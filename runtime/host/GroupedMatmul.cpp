@@ -229,6 +229,8 @@ Result<void> stages::grouped_matmul(KernelRun &run) {
     return run.fail("expected codes of 4 or 8 bits in fragments, got {} bits",
                     storageBits(rhs.storage));
   View bias = TRY(run.neededIfNamed("bias", experts, n));
+  if (TRY(run.ofRank("add_bias", 1)) == 0)
+    bias = View();
   View result = TRY(run.neededResult("result", endRow, n));
   if (work.empty())
     return {};

@@ -113,6 +113,13 @@ def checkpoint(layer):
                 yield f"{base}.bias", "F32", [rows]
 
 
+def layer_of(manifest):
+    """The layer as a loaded package has it, with what its only rank has of its own."""
+    layer, [rank] = manifest["layer"], manifest["ranks"]
+    local = {**layer["local_experts"], "begin": rank["local_begin"]}
+    return {**layer, "local_experts": local, "intermediate_begin": rank["intermediate_begin"]}
+
+
 def weights(compiled):
     for name, changes in LAYERS.items():
         package = compiled.package(name)
@@ -122,9 +129,9 @@ def weights(compiled):
         one = header(checkpoint({**LAYER, **changes}))
         files = {"model.safetensors": one}
         stored = [value for value in manifest["values"] if value["role"] == "stored_weight"]
-        yield json.dumps({"layer": manifest["layer"], "values": stored, "files": files})
+        yield json.dumps({"layer": layer_of(manifest), "values": stored, "files": files})
         index = {"model.safetensors.index.json": {"weight_map": {key: "model.safetensors" for key in one}}}
-        yield json.dumps({"layer": manifest["layer"], "values": stored, "files": {**files, **index}, "number": 0,
+        yield json.dumps({"layer": layer_of(manifest), "values": stored, "files": {**files, **index}, "number": 0,
                           "quantize": name == "bf16"})
 
 
