@@ -98,6 +98,7 @@ Workload::load(const Device &device, const std::string &folder,
   std::unique_ptr<Workload> work(new Workload(device, options));
   moec_load_options load = {};
   load.struct_size = sizeof load;
+  load.rank_plus_one = options.rank + 1;
   load.device = device.onHost() ? MOEC_DEVICE_HOST : MOEC_DEVICE_CUDA;
   if (Result<void> ok =
           check(moec_package_load(folder.c_str(), &load, &work->package));

@@ -27,6 +27,7 @@ namespace moec::bench {
 
 struct WorkloadOptions {
   uint64_t seed = 1;
+  int32_t rank = -1; ///< of the package; -1: its only one
   /// Weights that a graph touches at least, so that none is in the L2 cache.
   uint64_t touchedBytes = 400'000'000;
   int repeats = 0;     ///< layers in a graph; 0: from touchedBytes

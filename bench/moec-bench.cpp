@@ -414,6 +414,9 @@ static int runMain(int argc, char **argv) {
   app.add_option("--device", device, "cuda or host")
       ->check(CLI::IsMember({"cuda", "host"}))
       ->capture_default_str();
+  app.add_option("--rank", options.work.rank,
+                 "the rank to run, of packages of several")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--variant", options.work.variant, "forces a variant");
   app.add_option("--seed", options.work.seed)->capture_default_str();
   app.add_option("--repeats", options.work.repeats,

@@ -204,8 +204,21 @@ Result<void> compiler::lower(mlir::ModuleOp module, Phase phase,
   return {};
 }
 
+Result<Shares> compiler::emitShares(mlir::ModuleOp module) {
+  return emitCudaShares(module, compilerVersion());
+}
+
+/// The only share.
+static Result<PackageFiles> oneOf(Shares shares) {
+  if (shares.size() > 1)
+    return refused("the ranks of layer '{}' have shares of {} sizes; expected "
+                   "one rank here (--rank)",
+                   shares.front().manifest.name, shares.size());
+  return std::move(shares.front());
+}
+
 Result<PackageFiles> compiler::emit(mlir::ModuleOp module) {
-  return emitCudaPackage(module, compilerVersion());
+  return oneOf(TRY(emitShares(module)));
 }
 
 Result<void> compiler::addCubins(PackageFiles &files,
@@ -226,18 +239,24 @@ Result<void> compiler::addCubins(PackageFiles &files,
   return validate(files);
 }
 
-Result<PackageFiles> compiler::compile(mlir::ModuleOp module,
+Result<Shares> compiler::compileShares(mlir::ModuleOp module,
                                        const CompileOptions &options) {
   TRY(lower(module, Phase::Scheduled, options));
-  return makePackage(module, options);
+  return makeShares(module, options);
 }
 
-Result<PackageFiles> compiler::makePackage(mlir::ModuleOp module,
-                                           const CompileOptions &options) {
-  auto files = emit(module);
-  if (files && options.cubins)
-    TRY(addCubins(*files, options));
-  return files;
+Result<PackageFiles> compiler::compile(mlir::ModuleOp module,
+                                       const CompileOptions &options) {
+  return oneOf(TRY(compileShares(module, options)));
+}
+
+Result<Shares> compiler::makeShares(mlir::ModuleOp module,
+                                    const CompileOptions &options) {
+  Shares shares = TRY(emitShares(module));
+  for (PackageFiles &files : shares)
+    if (options.cubins)
+      TRY(addCubins(files, options));
+  return shares;
 }
 
 Result<std::map<std::string, std::string>>

@@ -53,15 +53,20 @@ Result<void> lower(mlir::ModuleOp module, Phase phase,
 /// The module as --emit prints it; parse() reads it again.
 std::string print(mlir::ModuleOp module);
 
-/// Emits a scheduled module: manifest, sources and headers, no cubins.
-/// The manifest has been validated.
+/// Emits a scheduled module: manifest, sources and headers, no cubins. A share
+/// for each size that shares of the layer's ranks have. The manifests have been
+/// validated.
+Result<Shares> emitShares(mlir::ModuleOp module);
+/// The same where there is one share; several are refused.
 Result<PackageFiles> emit(mlir::ModuleOp module);
 
-/// emit() of a scheduled module and, unless switched off, addCubins().
-Result<PackageFiles> makePackage(mlir::ModuleOp module,
-                                 const CompileOptions &options);
+/// emitShares() of a scheduled module and, unless switched off, addCubins().
+Result<Shares> makeShares(mlir::ModuleOp module, const CompileOptions &options);
 
-/// lower() to Scheduled and makePackage().
+/// lower() to Scheduled and makeShares().
+Result<Shares> compileShares(mlir::ModuleOp module,
+                             const CompileOptions &options);
+/// The same where there is one share; several are refused.
 Result<PackageFiles> compile(mlir::ModuleOp module,
                              const CompileOptions &options);
 

@@ -423,14 +423,20 @@ std::string moec::compiler::explainText(const ordered_json &report) {
       textOf(report, "name"), number("num_experts"), number("top_k"),
       number("hidden_size"), number("intermediate_size"));
   if (number("intermediate_size") != number("intermediate_size_per_partition"))
-    text += fmt::format(" ({} on this rank)",
-                        number("intermediate_size_per_partition"));
+    text += fmt::format(" ({} on {} rank)",
+                        number("intermediate_size_per_partition"),
+                        layer.contains("intermediate_begin") ? "this" : "each");
   const ordered_json local = layer.value("local_experts", ordered_json());
   const int64_t held = local.value("count", int64_t(0));
   if (held != layer.value("num_experts", held)) {
-    const int64_t begin = local.value("begin", int64_t(0));
-    text += fmt::format("; this rank holds experts {} to {}", begin,
-                        begin + held - 1);
+    // Each of several ranks has a begin of its own.
+    if (local.contains("begin")) {
+      const int64_t begin = local.value("begin", int64_t(0));
+      text += fmt::format("; this rank holds experts {} to {}", begin,
+                          begin + held - 1);
+    } else {
+      text += fmt::format("; each rank holds {} experts", held);
+    }
   }
   text +=
       fmt::format("\n  scheme {}, routing {}, activation {}, input {}, "

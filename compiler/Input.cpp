@@ -8,6 +8,7 @@
 #include "compiler/Input.h"
 
 #include "compiler/Explain.h"
+#include "runtime/package/Ranks.h"
 
 using namespace moec;
 using namespace moec::compiler;
@@ -47,11 +48,14 @@ Result<void> Input::lowerTo(Phase phase, const CompileOptions &options) {
 Result<nlohmann::ordered_json> Input::explain(const CompileOptions &options) {
   TRY(lowerTo(Phase::Scheduled, options));
   auto files = TRY(emit(*module));
+  // The layer of one rank has what the rank has of its own.
+  if (files.manifest.ranks.size() == 1)
+    files.manifest = TRY(ofRank(std::move(files.manifest), std::nullopt));
   return explainJson(*module, files.manifest);
 }
 
-Result<PackageFiles> Input::compile(const CompileOptions &options) {
-  Result<PackageFiles> files = compiler::compile(*module, options);
+Result<Shares> Input::compile(const CompileOptions &options) {
+  Result<Shares> files = compiler::compileShares(*module, options);
   if (!files)
     return inInputsWords(files.error());
   return files;

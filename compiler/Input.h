@@ -37,8 +37,8 @@ public:
   Result<void> lowerTo(Phase phase, const CompileOptions &options);
   /// Lowers it; the report of `moec explain --json`.
   Result<nlohmann::ordered_json> explain(const CompileOptions &options);
-  /// As compile().
-  Result<PackageFiles> compile(const CompileOptions &options);
+  /// As compileShares().
+  Result<Shares> compile(const CompileOptions &options);
 
   /// The module as it is by now; null before it was read.
   mlir::ModuleOp get() { return module ? *module : mlir::ModuleOp(); }

@@ -171,6 +171,29 @@ static LogicalResult verifyRouting(LayerOp op) {
   return success();
 }
 
+SmallVector<int64_t> LayerOp::getRanksOfPackage() {
+  if (const auto ranks = getRanks())
+    return SmallVector<int64_t>(*ranks);
+  return {getParallel().getFlatRank()};
+}
+
+static LogicalResult verifyRanks(LayerOp op) {
+  if (!op.getRanks())
+    return success();
+  const ArrayRef<int64_t> ranks = *op.getRanks();
+  const int64_t size = op.getParallel().getFlatSize();
+  if (ranks.empty() || ranks.front() < 0 || ranks.back() >= size ||
+      !llvm::is_sorted(ranks, std::less_equal<>()))
+    return op.emitOpError() << "'ranks' must be some of 0 to " << size - 1
+                            << " (dp * pcp * tp ranks), ascending";
+  if (op.getParallel().getFlatRank() != ranks.front())
+    return op.emitOpError()
+           << "the rank in 'parallel' must be the first of "
+              "'ranks', "
+           << ranks.front() << ", got " << op.getParallel().getFlatRank();
+  return success();
+}
+
 /// What moe-resolve-parallel wrote must be what `parallel` says.
 static LogicalResult verifyLocal(LayerOp op) {
   const int given = bool(op.getLocalIntermediate()) + bool(op.getLocalBegin()) +
@@ -265,5 +288,5 @@ LogicalResult LayerOp::verify() {
       failed(verifySizes(*this)) || failed(verifyTypes(*this)) ||
       failed(verifyRouting(*this)))
     return failure();
-  return verifyLocal(*this);
+  return failure(failed(verifyRanks(*this)) || failed(verifyLocal(*this)));
 }

@@ -89,9 +89,14 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     * `lora`: what adapters of the matmuls give each pair are inputs, added
       before the activation and before the sum over experts (no).
 
+    * `ranks`: the flattened ranks that the package is for, ascending; the rank
+      in `parallel` is the first of them (that one alone).
+
     `local_intermediate`, `local_begin`, `local_experts`, `local_stride` and
-    `w2_bias` are what this rank holds, written by `moe-resolve-parallel`:
-    local expert i is expert `local_begin` + i * `local_stride`.
+    `w2_bias` are what the rank in `parallel` holds, written by
+    `moe-resolve-parallel`: local expert i is expert `local_begin` +
+    i * `local_stride`. Code depends on `local_intermediate` and `local_experts`
+    alone, which are equal for all `ranks`.
   }];
   let arguments = (ins
     SymbolNameAttr:$sym_name,
@@ -136,6 +141,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     UnitAttr:$defer_finalize,
     UnitAttr:$batch_invariant,
     UnitAttr:$lora,
+    OptionalAttr<DenseI64ArrayAttr>:$ranks,
     OptionalAttr<Moe_IntAttr>:$local_intermediate,
     OptionalAttr<Moe_IntAttr>:$local_begin,
     OptionalAttr<Moe_IntAttr>:$local_experts,
@@ -167,8 +173,11 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     int64_t getPairsOfToken() { return getTopK() + getNumSharedExperts().value_or(0); }
     /// Experts that the router knows: the real ones, then those that are none.
     int64_t getRoutedExperts() { return getExperts() + getZeroExperts().value_or(0); }
-    /// Whether this rank adds what zero experts hand on.
-    bool addsZeroExperts() { return getZeroExperts().value_or(0) > 0 && getParallel().getFlatRank() == 0; }
+    /// The flattened ranks that the package is for.
+    ::llvm::SmallVector<int64_t> getRanksOfPackage();
+    /// Whether one rank alone of several adds b2, and what zero experts hand on.
+    bool addsW2BiasByRank() { return getParallel().getShardSize() > 1; }
+    bool addsZeroExpertsByRank() { return getParallel().getFlatSize() > 1; }
     /// Rows come by expert, with counts.
     bool isBatched() { return getActivationFormat() == "batched"; }
     /// Rows at most for each of a run's tokens, which are slots of an expert

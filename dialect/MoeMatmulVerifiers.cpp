@@ -73,6 +73,8 @@ LogicalResult GroupedMatmulOp::verify() {
       verifyTileCount(*this, getTileCount()) ||
       expect(*this, "bias", getBias(), {getNumExperts(), getN()}))
     return failure();
+  if (getBiasOfRank() && !getBias())
+    return emitOpError() << "'bias_of_rank' is of a 'bias', which is not given";
   if (verifyRealization(*this))
     return failure();
   if (getLhsScale() && !getRhsScale())

@@ -33,7 +33,7 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments], ["addSt
     What is counted and permuted are places of weights: with `replicas`, of the
     physical experts (map[e, i], i below count[e]) of the logical expert e the
     one that token * top_k + k, modulo their count, picks; with `map`, the local
-    expert that it says, if any, whose first has the number `local_begin`.
+    expert that it says, if any, of those that the rank holds.
     `shared` experts follow, of each token, behind the `physical` ones; their
     weight is 1, or the sigmoid of the `gate`.
     The last `zero` of the experts that the logits name have no weights, but
@@ -63,7 +63,6 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments], ["addSt
     Optional<AnyRankedTensor>:$logical_to_physical,
     Optional<AnyRankedTensor>:$replica_count,
     Optional<AnyRankedTensor>:$expert_map,
-    OptionalAttr<Moe_IntAttr>:$local_begin,
     OptionalAttr<Moe_IntAttr>:$physical_experts,
     OptionalAttr<Moe_IntAttr>:$zero,
     OptionalAttr<Moe_IntAttr>:$shared,
@@ -76,7 +75,7 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments], ["addSt
     (`bias` $routing_bias^)? (`expert_scale` $expert_scale^)?
     (`table` `(` $token_ids^ `,` $hash_table `)`)?
     (`replicas` `(` $logical_to_physical^ `,` $replica_count `)`)?
-    (`map` $expert_map^)? (`local_begin` `=` $local_begin^)? (`physical` `=` $physical_experts^)?
+    (`map` $expert_map^)? (`physical` `=` $physical_experts^)?
     (`zero` `=` $zero^)? (`shared` `=` $shared^)? (`gate` $shared_gate^)?
     attr-dict `:` functional-type(operands, results)
   }];
@@ -95,8 +94,8 @@ def Moe_CountOp : Moe_StageOp<"count", [Pure], ["addStageAttributes"]> {
   let summary = "how many pairs each expert has, per block of tokens";
   let description = [{
     From ids [tokens, pairs] to counts [blocks, experts], a block being
-    `block_tokens` tokens; 0 is not decided yet. This rank holds the `local`
-    experts (begin, count; absent: all). The leading `?` of the ids is tokens, of
+    `block_tokens` tokens; 0 is not decided yet. A rank holds `local` experts
+    (absent: all); the first of them is known when it runs. The leading `?` of the ids is tokens, of
     the counts ceildiv(tokens, block_tokens).
 
     ```mlir
@@ -109,19 +108,17 @@ def Moe_CountOp : Moe_StageOp<"count", [Pure], ["addStageAttributes"]> {
   let arguments = (ins
     Moe_IntAttr:$experts,
     Moe_IntAttr:$block_tokens,
-    OptionalAttr<Moe_IntAttr>:$local_begin,
     OptionalAttr<Moe_IntAttr>:$local_experts,
     AnyRankedTensor:$topk_ids
   );
   let results = (outs AnyRankedTensor:$block_counts);
   let assemblyFormat = [{
     `experts` `=` $experts `block_tokens` `=` $block_tokens
-    (`local` `[` $local_begin^ `,` $local_experts `]`)? $topk_ids
+    (`local` `=` $local_experts^)? $topk_ids
     attr-dict `:` functional-type(operands, results)
   }];
   let members = [{
-    /// The experts that this rank holds.
-    int64_t getFirstLocal() { return getLocalBegin().value_or(0); }
+    /// The experts that a rank holds.
     int64_t getNumLocal() { return getLocalExperts().value_or(getExperts()); }
   }];
   let hasVerifier = 1;
@@ -134,7 +131,8 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure], ["addStageAttributes"]> {
 
     * `rows` [rows]: the pair of each sorted row; inside an expert pairs ascend;
     * `positions` [tokens, pairs]: the row of each pair, -1 where its expert is
-      not one of the `local` ones (begin, count; absent: all);
+      not one of the `local` ones of the rank (absent: all), whose first is
+      known when it runs;
     * `offsets` [local + 1]: the first row of each local expert;
     * `tiles` [tiles, 4]: {local expert, first row, end row, 0}, at most
       `tile_rows` rows each and never two experts in one. An expert has the
@@ -163,7 +161,6 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure], ["addStageAttributes"]> {
     Moe_IntAttr:$tile_rows,
     OptionalAttr<Moe_IntAttr>:$row_step,
     Moe_IntAttr:$block_tokens,
-    OptionalAttr<Moe_IntAttr>:$local_begin,
     OptionalAttr<Moe_IntAttr>:$local_experts,
     OptionalAttr<StrAttr>:$capacity,
     AnyRankedTensor:$topk_ids,
@@ -174,13 +171,12 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure], ["addStageAttributes"]> {
     AnyRankedTensor:$tile_count, AnyRankedTensor:$counts);
   let assemblyFormat = [{
     `experts` `=` $experts `tile_rows` `=` $tile_rows (`row_step` `=` $row_step^)?
-    `block_tokens` `=` $block_tokens (`local` `[` $local_begin^ `,` $local_experts `]`)?
+    `block_tokens` `=` $block_tokens (`local` `=` $local_experts^)?
     (`capacity` `=` $capacity^)? $topk_ids `,` $block_counts attr-dict `:` functional-type(operands, results)
   }];
   let members = [{
     bool isOfTokens(::mlir::OpResult result) { return result == getPositions(); }
-    /// The experts that this rank holds.
-    int64_t getFirstLocal() { return getLocalBegin().value_or(0); }
+    /// The experts that a rank holds.
     int64_t getNumLocal() { return getLocalExperts().value_or(getExperts()); }
     /// By which the rows of an expert's tiles may differ from full ones.
     int64_t getStepOfRows() { return getRowStep().value_or(getTileRows()); }

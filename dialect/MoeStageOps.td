@@ -177,7 +177,8 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
   let summary = "each tile of rows times its expert's weight, transposed";
   let description = [{
     result[r, n] = sum over k of lhs[row of r, k] * rhs[expert of r, n, k]
-    (+ bias[expert of r, n]). With `gather`, row r of the lhs is
+    (+ bias[expert of r, n]; with `bias_of_rank` one rank alone adds it, and
+    which one is known when it runs). With `gather`, row r of the lhs is
     rows[r] / pairs; else it is r. `pairs` is given with `gather` alone: those of
     a token, or 1 where the lhs has a row for each pair. The weight is [experts,
     n, k]. Its rows may be those of `gate_up`, stored in that order: where its
@@ -208,6 +209,7 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     OptionalAttr<Moe_IntAttr>:$pairs,
     OptionalAttr<StrAttr>:$gate_up,
     UnitAttr:$fast,
+    UnitAttr:$bias_of_rank,
     OptionalAttr<Moe_DescriptorAttr>:$lhs_descriptor,
     OptionalAttr<Moe_DescriptorAttr>:$rhs_descriptor,
     AnyRankedTensor:$lhs,
@@ -227,7 +229,7 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     (`lhs_descriptor` `=` $lhs_descriptor^)? (`rhs_descriptor` `=` $rhs_descriptor^)?
     $lhs (`gather` $rows^)? `tiles` `(` $tiles `,` $tile_count `)` `,` $rhs
     (`lhs_scale` $lhs_scale^)? (`rhs_scale` $rhs_scale^)? (`rhs_second_scale` $rhs_second_scale^)?
-    (`rhs_zero_point` $rhs_zero_point^)? (`bias` $bias^)?
+    (`rhs_zero_point` $rhs_zero_point^)? (`bias` $bias^)? (`bias_of_rank` $bias_of_rank^)?
     attr-dict `:` functional-type(operands, results)
   }];
   let members = [{
@@ -298,7 +300,8 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments], ["a
     in f32 and in that order, skipping positions of -1; then residual[t] is
     added, if the caller gives one. So is, to the partials of pair
     t * pairs + k, row t * pairs + k of an addend. Without weights each is 1.
-    With `identity` (x, ids) pairs whose id is -2 have row t of x as partials.
+    With `identity` (x, ids) pairs whose id is -2 have row t of x as partials;
+    with `identity_of_rank` those of one rank alone, known when it runs.
     The leading `?` of partials and addend is rows, of all else tokens.
 
     ```mlir
@@ -308,14 +311,15 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments], ["a
     }
     ```
   }];
-  let arguments = (ins AnyRankedTensor:$partials, AnyRankedTensor:$positions,
+  let arguments = (ins UnitAttr:$identity_of_rank,
+    AnyRankedTensor:$partials, AnyRankedTensor:$positions,
     Optional<AnyRankedTensor>:$topk_weights,
     Optional<AnyRankedTensor>:$residual, Optional<AnyRankedTensor>:$addend,
     Optional<AnyRankedTensor>:$identity, Optional<AnyRankedTensor>:$topk_ids);
   let results = (outs AnyRankedTensor:$out);
   let assemblyFormat = [{
     $partials `,` $positions (`,` $topk_weights^)? (`residual` $residual^)? (`addend` $addend^)?
-    (`identity` `(` $identity^ `,` $topk_ids `)`)? attr-dict `:` functional-type(operands, results)
+    (`identity` `(` $identity^ `,` $topk_ids `)`)? (`identity_of_rank` $identity_of_rank^)? attr-dict `:` functional-type(operands, results)
   }];
   let members = [{
     bool isOfTokens(::mlir::OpResult) { return true; }

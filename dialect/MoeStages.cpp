@@ -99,13 +99,11 @@ void RouteOp::addStageAttributes(NamedAttrList &attributes) {
 
 void CountOp::addStageAttributes(NamedAttrList &attributes) {
   Writer writer(*this, attributes);
-  writer.integer("local_begin", getFirstLocal());
   writer.integer("local_experts", getNumLocal());
 }
 
 void PermuteOp::addStageAttributes(NamedAttrList &attributes) {
   Writer writer(*this, attributes);
-  writer.integer("local_begin", getFirstLocal());
   writer.integer("local_experts", getNumLocal());
   writer.integer("pairs", getPairs());
   writer.leaveOut("capacity");
@@ -158,6 +156,7 @@ void GroupedMatmulOp::addStageAttributes(NamedAttrList &attributes) {
   Writer writer(*this, attributes);
   writer.leaveOut("gate_up");
   writer.leaveOut("fast");
+  writer.leaveOut("bias_of_rank");
   writer.integer("n", getN());
   writer.integer("k", getK());
   writer.integer("experts", getNumExperts());
@@ -205,6 +204,7 @@ void ActivateOp::addStageAttributes(NamedAttrList &attributes) {
 
 void CombineOp::addStageAttributes(NamedAttrList &attributes) {
   Writer writer(*this, attributes);
+  writer.leaveOut("identity_of_rank");
   writer.integer("pairs", getPairs());
   writer.integer("hidden", getWidth());
 }

@@ -92,9 +92,6 @@ LogicalResult RouteOp::verify() {
     return failure();
   if (expectOf(*this, "map", getExpertMap(), 1, integer))
     return failure();
-  if (getLocalBegin() && (!getExpertMap() || *getLocalBegin() < 0))
-    return emitOpError() << "'local_begin' is of a 'map' and not negative, got "
-                         << *getLocalBegin();
   if (getPhysicalExperts() &&
       expectPositive(*this, "physical", *getPhysicalExperts()))
     return failure();
@@ -116,14 +113,13 @@ LogicalResult RouteOp::verify() {
                 f32(*this));
 }
 
-/// Local experts [begin, begin + count) must be some of the stage's.
+/// Local experts must be some of the stage's.
 template <typename Op> static ParseResult verifyLocal(Op op) {
-  const int64_t first = op.getFirstLocal(), local = op.getNumLocal();
-  if (first >= 0 && local >= 0 && first + local <= op.getExperts())
+  const int64_t local = op.getNumLocal();
+  if (local >= 0 && local <= op.getExperts())
     return success();
-  return op.emitOpError() << "local experts [" << first << ", " << local
-                          << "] (begin, count) do not lie in the "
-                          << op.getExperts() << " experts";
+  return op.emitOpError() << "'local' must be between 0 and the "
+                          << op.getExperts() << " experts, got " << local;
 }
 
 LogicalResult CountOp::verify() {
@@ -376,6 +372,9 @@ LogicalResult CombineOp::verify() {
       expect(*this, "topk_weights", getTopkWeights(), {kAny, pairs},
              f32(*this)))
     return failure();
+  if (getIdentityOfRank() && !getIdentity())
+    return emitOpError() << "'identity_of_rank' is of an 'identity', which is "
+                            "not given";
   if (getIdentity() && !getTopkWeights())
     return emitOpError() << "'identity' needs weights";
   if (bool(getIdentity()) != bool(getTopkIds()))

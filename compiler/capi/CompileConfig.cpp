@@ -61,7 +61,7 @@ extern "C" moec_status moec_compile_config(const char *text,
     Input input;
     auto options = TRY(readConfig(text, options_json, input));
     auto handle = std::make_unique<moec_package_files>();
-    handle->files = TRY(input.compile(options));
+    handle->shares = TRY(input.compile(options));
     *files = handle.release();
     return {};
   });

@@ -12,6 +12,7 @@
 #include "compiler/emit/ArgumentBlock.h"
 
 #include "runtime/package/ElementTypes.h"
+#include "runtime/package/Stages.h"
 
 #include <fmt/format.h>
 
@@ -82,6 +83,10 @@ void ArgumentLayout::firstExpert(std::string_view name) {
   field.name = name;
   field.kind = ArgumentField::Kind::FirstExpert;
   add(std::move(field), "int ");
+}
+
+void ArgumentLayout::ofRank(std::string_view operand) {
+  size(operand, Expression::symbol(findRankOperand(operand)->symbol));
 }
 
 void ArgumentLayout::tensorMap(std::string_view name, std::string_view map) {

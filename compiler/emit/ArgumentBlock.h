@@ -37,6 +37,9 @@ public:
   /// The code of the element type that the caller chose for `value`.
   void elementType(std::string_view name, std::string_view value);
   void firstExpert(std::string_view name);
+  /// A number of the rank that runs, by its operand's name
+  /// (runtime/package/Stages.h).
+  void ofRank(std::string_view operand);
   /// 128 bytes by value, of the manifest's tensor map `map`.
   void tensorMap(std::string_view name, std::string_view map);
 

@@ -22,6 +22,8 @@
 #include "runtime/package/KernelText.h"
 #include "runtime/support/Sha256.h"
 
+#include "llvm/ADT/MapVector.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +39,9 @@ static constexpr std::string_view kPackScratch = "pack_scratch";
 namespace {
 class PackageWriter {
 public:
-  Result<PackageFiles> write(mlir::ModuleOp module, std::string_view version);
+  /// Programs of one layer, one for each target.
+  Result<PackageFiles> write(llvm::ArrayRef<moe::ProgramOp> programs,
+                             std::string_view version);
 
 private:
   Result<void> addTarget(moe::ProgramOp program);
@@ -169,31 +173,22 @@ Result<void> PackageWriter::addTarget(moe::ProgramOp program) {
   return {};
 }
 
-Result<PackageFiles> PackageWriter::write(mlir::ModuleOp module,
-                                          std::string_view version) {
+Result<PackageFiles>
+PackageWriter::write(llvm::ArrayRef<moe::ProgramOp> programs,
+                     std::string_view version) {
   Manifest &manifest = package.manifest;
   manifest.compiler = version;
-  StringRef layer;
-  for (auto program : module.getOps<moe::ProgramOp>()) {
-    if (layer.empty()) {
-      layer = program.getLayer();
-      describeLayer(program, manifest);
-      manifest.maxTokens = program.getMaxTokens();
-      manifest.rows = rowCapacity(program);
-    }
-    if (program.getLayer() != layer)
-      return refused("a package holds one layer, and the module has programs "
-                     "of '{}' and of '{}'; compile them one by one",
-                     manifest.name, program.getLayer().str());
+  moe::ProgramOp first = programs.front();
+  describeLayer(first, manifest);
+  manifest.maxTokens = first.getMaxTokens();
+  manifest.rows = rowCapacity(first);
+  for (moe::ProgramOp program : programs) {
     if (int64_t(program.getMaxTokens()) != manifest.maxTokens)
       return refused(
           "all targets of a package have one max_tokens, got {} and {}",
           manifest.maxTokens, int64_t(program.getMaxTokens()));
     TRY(addTarget(program));
   }
-  if (layer.empty())
-    return refused(
-        "the module holds no program; give at least one arch (--arch=sm_90a)");
   hashFiles(package);
   if (auto valid = validate(package); !valid)
     return Error{ErrorCode::Internal,
@@ -201,7 +196,38 @@ Result<PackageFiles> PackageWriter::write(mlir::ModuleOp module,
   return std::move(package);
 }
 
-Result<PackageFiles> compiler::emitCudaPackage(mlir::ModuleOp module,
-                                               std::string_view version) {
-  return PackageWriter().write(module, version);
+/// Several layers are one package where they are shares of one layer, for ranks
+/// of their own.
+static Result<void> checkAreShares(const Shares &shares) {
+  std::vector<int64_t> ranks;
+  for (const PackageFiles &share : shares) {
+    if (share.manifest.name != shares.front().manifest.name)
+      return refused("a package holds one layer, and the module has programs "
+                     "of '{}' and of '{}'; compile them one by one",
+                     shares.front().manifest.name, share.manifest.name);
+    for (const RankFacts &facts : share.manifest.ranks) {
+      if (std::ranges::find(ranks, facts.rank) != ranks.end())
+        return refused(
+            "a rank is of one share, and rank {} of layer '{}' is of "
+            "two",
+            facts.rank, share.manifest.name);
+      ranks.push_back(facts.rank);
+    }
+  }
+  return {};
+}
+
+Result<Shares> compiler::emitCudaShares(mlir::ModuleOp module,
+                                        std::string_view version) {
+  llvm::MapVector<StringRef, llvm::SmallVector<moe::ProgramOp>> layers;
+  for (auto program : module.getOps<moe::ProgramOp>())
+    layers[program.getLayer()].push_back(program);
+  if (layers.empty())
+    return refused(
+        "the module holds no program; give at least one arch (--arch=sm_90a)");
+  Shares shares;
+  for (const auto &[layer, programs] : layers)
+    shares.push_back(TRY(PackageWriter().write(programs, version)));
+  TRY(checkAreShares(shares));
+  return shares;
 }

@@ -19,11 +19,11 @@
 
 namespace moec::compiler {
 
-/// Manifest, one .cu per kernel and arch, and the headers that they include.
-/// The module holds the programs of one layer, one per target. The result has
+/// Manifest, one .cu per kernel and arch, and the headers that they include, of
+/// each share. The module holds the programs of one layer, or of the shares
+/// that moe-resolve-parallel has made of it, one per target. The results have
 /// been validated. `version`: of the compiler, for the manifest.
-Result<PackageFiles> emitCudaPackage(mlir::ModuleOp module,
-                                     std::string_view version);
+Result<Shares> emitCudaShares(mlir::ModuleOp module, std::string_view version);
 
 } // namespace moec::compiler
 

@@ -86,7 +86,7 @@ void FewTokensEmitter::addOperands(moe::StageOpInterface stage) {
 void FewTokensEmitter::addFields() {
   ArgumentLayout &args = out.text.arguments;
   addRoutingFields(route, boundTo, args);
-  addPlacement(route, out.text.config);
+  addPlacement(kernel, route, args, out.text.config);
   if (isFirst()) {
     pointer("ids", "int", true);
     pointer("weights", "float", true);
@@ -98,6 +98,8 @@ void FewTokensEmitter::addFields() {
   if (quantize)
     addOperands(quantize);
   addOperands(matmul);
+  if (matmul.getBiasOfRank())
+    args.ofRank("add_bias");
   if (activate)
     addOperands(activate);
   pointer(isFirst() ? "result" : "out", cppType(result()), true);
@@ -123,7 +125,6 @@ void FewTokensEmitter::addConfig() {
     config.number("kOutputs", 1);
   config.close();
   config.number("kExperts", route.getNumExperts());
-  config.number("kLocalBegin", permute.getFirstLocal());
   config.number("kLocalExperts", permute.getNumLocal());
   config.number("kTopK", route.getTopK());
   config.number("kTokens", schedule.getBlockTokens());

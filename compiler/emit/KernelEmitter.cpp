@@ -134,6 +134,11 @@ void Emitter::addArguments() {
       args.size(word, Expression::symbol(word));
       return;
     }
+    if (findRankOperand(word)) {
+      if (takesOfRank(kernel, word))
+        args.ofRank(word);
+      return;
+    }
     const bool isStride = word.consume_back(".stride");
     const mlir::Value value = valueOf(kernel, word);
     if (value && isStride)
@@ -186,7 +191,7 @@ void Emitter::emitRoute() {
   auto permute = findStage<moe::PermuteOp>(kernel);
   ArgumentLayout &args = out.text.arguments;
   addRoutingFields(route, [&](StringRef f) { return boundTo(f); }, args);
-  addPlacement(route, out.text.config);
+  addPlacement(kernel, route, args, out.text.config);
   pointer("topk_ids", "int", true);
   pointer("topk_weights", "float", true);
   args.pointer("ids", "int", outputOf("topk_ids"), true);
@@ -207,7 +212,6 @@ void Emitter::emitRoute() {
   config.number("kTileRows", permute ? int64_t(permute.getTileRows()) : 1);
   config.number("kRowStep", permute ? permute.getStepOfRows() : 1);
   config.number("kCounters", permute ? permute.getCounters() : 2);
-  config.number("kLocalBegin", count.getFirstLocal());
   config.number("kLocalExperts", count.getNumLocal());
   if (findStage<moe::QuantizeOp>(kernel))
     emitQuantization();
@@ -237,6 +241,8 @@ void Emitter::emitMatmul() {
     if (name == "lhs")
       args.rowStride("lhs_row_stride", boundTo(name));
   }
+  if (matmul.getBiasOfRank())
+    args.ofRank("add_bias");
   addNumbers(activate, [&](StringRef f, StringRef type) { pointer(f, type); });
   if (!quantize)
     pointer("result", cppType(result), true);

@@ -13,6 +13,7 @@
 
 #include "compiler/emit/KernelStages.h"
 
+#include "compiler/plan/KernelFacts.h"
 #include "compiler/plan/ProgramValues.h"
 #include "runtime/package/Stages.h"
 
@@ -89,6 +90,8 @@ public:
     for (mlir::OpOperand &operand : stage->getOpOperands())
       made.operands[stage.getOperandName(operand.getOperandNumber()).str()] =
           names.lookup(operand.get());
+    for (const StringRef operand : rankOperandsOf(stage))
+      made.operands[operand.str()] = operand.str();
     for (mlir::OpResult result : stage->getResults())
       addResult(stage, result, made);
     mlir::NamedAttrList attributes;

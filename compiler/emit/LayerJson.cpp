@@ -14,6 +14,7 @@
 #include "compiler/emit/StoredWeights.h"
 #include "compiler/plan/Communication.h"
 #include "compiler/plan/ProgramValues.h"
+#include "compiler/plan/Shares.h"
 #include "dialect/Origin.h"
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/RoutingMethods.h"
@@ -85,8 +86,6 @@ static json routingJson(moe::LayerOp layer) {
     made["table_rows"] = rows;
   if (int64_t identities = layer.getZeroExperts().value_or(0))
     made["zero_experts"] = identities;
-  if (layer.getZeroExperts().value_or(0) > 0)
-    made["add_zero_experts"] = layer.addsZeroExperts();
   if (layer.getRoutedScaleOnOutput() && layer.getRoutedScaleAttr())
     made["output_scale"] = layer.getRoutedScaleAttr().getValueAsDouble();
   return made;
@@ -158,19 +157,16 @@ static void addOptions(moe::LayerOp layer, json &to) {
 static json layerJson(moe::LayerOp layer) {
   moe::QuantAttr quant = layer.getQuant();
   moe::ParallelAttr parallel = layer.getParallel();
-  const int64_t rank = parallel.getFlatRank();
   json made = {
-      {"name", layer.getSymName().str()},
+      {"name", wholeLayerOf(layer)},
       {"num_experts", int64_t(layer.getExperts())},
       {"top_k", int64_t(layer.getTopK())},
       {"hidden_size", layer.getWidth()},
       {"intermediate_size", int64_t(layer.getIntermediate())},
       {"intermediate_size_per_partition",
        int64_t(layer.getLocalIntermediate().value_or(layer.getIntermediate()))},
-      {"intermediate_begin", firstColumnOf(layer)},
       {"local_experts",
-       {{"begin", int64_t(layer.getLocalBegin().value_or(0))},
-        {"count",
+       {{"count",
          int64_t(layer.getLocalExperts().value_or(layer.getExperts()))},
         {"stride", int64_t(layer.getLocalStride().value_or(1))}}},
       {"input_type", elementTypeName(layer.getInputType())},
@@ -186,17 +182,12 @@ static json layerJson(moe::LayerOp layer) {
         {"w2", descriptorJson(quant.getW2())}}},
       {"num_redundant_experts", layer.getRedundantExperts().value_or(0)},
       {"n_shared_experts", layer.getNumSharedExperts().value_or(0)},
-      {"add_w2_bias", layer.getW2Bias().value_or(true)},
       {"communication", communicationJson(layer)},
       {"parallel",
        {{"tp_size", parallel.getTp()},
-        {"tp_rank", rank % parallel.getTp()},
         {"pcp_size", parallel.getPcp()},
-        {"pcp_rank", rank / parallel.getTp() % parallel.getPcp()},
         {"dp_size", parallel.getDp()},
-        {"dp_rank", rank / (parallel.getTp() * parallel.getPcp())},
         {"ep_size", parallel.getExpertSize()},
-        {"ep_rank", parallel.getExpertRank()},
         {"sp_size", parallel.getSp()}}},
   };
   // Of emulated activations: what codes become.
@@ -264,6 +255,17 @@ static std::vector<Value> callerValues(moe::LayerOp layer) {
   return values;
 }
 
+/// The manifest's table of ranks.
+static std::vector<RankFacts> rankFacts(moe::LayerOp layer) {
+  std::vector<RankFacts> facts;
+  for (const int64_t rank : layer.getRanksOfPackage()) {
+    const Share share = shareOf(layer, rank);
+    facts.push_back({rank, share.firstExpert, share.firstColumn,
+                     share.addsW2Bias, share.addsZeroExperts});
+  }
+  return facts;
+}
+
 /// The groups of inputs of which a run takes one to route its tokens.
 static std::vector<std::vector<std::string>> waysToRoute(moe::LayerOp layer) {
   if (layer.isBatched())
@@ -278,7 +280,8 @@ static std::vector<std::vector<std::string>> waysToRoute(moe::LayerOp layer) {
 
 void compiler::describeLayer(moe::ProgramOp program, Manifest &manifest) {
   moe::LayerOp layer = program.getLayerOp();
-  manifest.name = layer.getSymName().str();
+  manifest.name = wholeLayerOf(layer);
+  manifest.ranks = rankFacts(layer);
   manifest.layer = layerJson(layer);
   manifest.values = callerValues(layer);
   manifest.oneOf = waysToRoute(layer);

@@ -7,10 +7,15 @@
 
 #include "compiler/emit/PlacementEmitter.h"
 
+#include "compiler/plan/KernelFacts.h"
+
 using namespace moec;
 using namespace moec::compiler;
 
-void compiler::addPlacement(moe::RouteOp route, ConfigPrinter &config) {
+void compiler::addPlacement(moe::KernelOp kernel, moe::RouteOp route,
+                            ArgumentLayout &arguments, ConfigPrinter &config) {
+  if (takesOfRank(kernel, "local_begin"))
+    arguments.ofRank("local_begin");
   if (route.getLogicalToPhysical())
     config.number("kReplicaSlots", route.getReplicaSlots());
   if (route.getPhysicalExperts())

@@ -17,9 +17,11 @@
 
 namespace moec::compiler {
 
-/// Adds the members that templates/moe/routing/place.cuh lists. Its fields are
-/// operands of `route` (addRoutingFields).
-void addPlacement(moe::RouteOp route, ConfigPrinter &config);
+/// Adds the members that templates/moe/routing/place.cuh lists, and the first
+/// expert of the rank where the kernel takes it. Other fields are operands of
+/// `route` (addRoutingFields).
+void addPlacement(moe::KernelOp kernel, moe::RouteOp route,
+                  ArgumentLayout &arguments, ConfigPrinter &config);
 
 } // namespace moec::compiler
 

@@ -43,6 +43,8 @@ void compiler::emitSlices(moe::KernelOp kernel,
       pointer(name, name == "tiles" ? "int4" : cppType(operand.get()),
               /*written=*/name == "tile_count");
   }
+  if (matmul.getBiasOfRank())
+    args.ofRank("add_bias");
   for (mlir::OpOperand &operand : combine->getOpOperands()) {
     const StringRef name = combine.getOperandName(operand.getOperandNumber());
     if (name == "partials")

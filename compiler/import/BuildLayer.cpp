@@ -16,6 +16,7 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
+#include "llvm/ADT/Sequence.h"
 
 #include <fmt/format.h>
 
@@ -248,6 +249,9 @@ LogicalResult LayerBuilder::build(LayerDescription layer, ModuleOp module) {
   set("routing", routingAttr);
   set("activation", activationAttr);
   set("parallel", parallelAttr);
+  if (layer.parallel.allRanks)
+    set("ranks", builder.getDenseI64ArrayAttr(llvm::to_vector(
+                     llvm::seq<int64_t>(0, layer.parallel.ranks()))));
   if (scaleOnOutput)
     set("routed_scale", builder.getF64FloatAttr(*layer.routing.scale));
   if (!layer.parallel.allToAll.empty())

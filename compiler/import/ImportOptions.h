@@ -26,7 +26,7 @@ struct ImportOptions {
   std::optional<std::string> scheme, dtype, logitsDtype, weightsDtype;
   std::optional<std::string> accumulate, placement, allToAll;
   std::optional<int64_t> tp, pcp, dp, sp, rank, layer;
-  bool ep = false, noSharedExperts = false;
+  bool ep = false, allRanks = false, noSharedExperts = false;
   std::vector<std::string> ignoreFields;
 };
 
@@ -57,6 +57,8 @@ void forEachImportOption(Options &options, See see) {
       "the transport between ranks with tokens of their own");
   see("rank", options.rank,
       "the rank to compile for, (dp_rank * pcp + pcp_rank) * tp + tp_rank");
+  see("all-ranks", options.allRanks,
+      "one package for all ranks (dp * pcp * tp); a load names its rank");
   see("no-shared-experts", options.noSharedExperts,
       "the caller computes the model's shared experts");
   see("layer", options.layer,

@@ -80,7 +80,8 @@ struct ParallelDescription {
   int64_t sp = 1;
   std::string placement = "linear"; ///< of experts; or round_robin
   bool eplb = false;                ///< replicas of experts are rebalanced
-  std::string allToAll; ///< the transport between ranks; "" for none
+  std::string allToAll;  ///< the transport between ranks; "" for none
+  bool allRanks = false; ///< the package is for all of them
 
   /// The ranks that share the layer.
   int64_t ranks() const { return dp * pcp * tp; }

@@ -80,6 +80,18 @@ Result<void> applyParallel(ParallelDescription &parallel,
   }
   if (options.allToAll)
     parallel.allToAll = *options.allToAll;
+  if (options.rank && options.allRanks)
+    return refused("--rank={}: expected none beside --all-ranks",
+                   *options.rank);
+  if (options.allRanks && parallel.ranks() > kMaxRanks)
+    return refused(
+        "--all-ranks: expected at most {} ranks (dp * pcp * tp), got "
+        "{}",
+        kMaxRanks, parallel.ranks());
+  if (options.allRanks) {
+    parallel.allRanks = true;
+    parallel.setRank(0);
+  }
   if (options.rank) {
     const int64_t ranks = parallel.ranks();
     if (*options.rank < 0 || *options.rank >= ranks)

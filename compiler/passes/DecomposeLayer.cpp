@@ -238,6 +238,7 @@ private:
                quant.getRealization(first), pairs,
                gateUp ? layer.getGateUpOrderAttr() : StringAttr(),
                layer.accumulatesFast(),
+               !first && bias && layer.addsW2BiasByRank(),
                quantized(first ? quant.getA1() : quant.getA2()),
                quantized(first ? quant.getW1() : quant.getW2()), lhs.data,
                gather, rows.tiles, rows.tileCount, rhs, lhs.scale,
@@ -262,30 +263,27 @@ private:
         input("valid_tokens"), input("routing_bias"), input("per_expert_scale"),
         input("token_ids"), input("hash_table"), input("logical_to_physical"),
         input("replica_count"), input("expert_map"),
-        layer.getExpertMap() ? layer.getLocalBeginAttr() : IntegerAttr(),
         experts != int64_t(layer.getExperts())
             ? builder.getI64IntegerAttr(layer.getPhysicalExperts())
             : IntegerAttr(),
         positive(layer.getZeroExpertsAttr()),
         positive(layer.getNumSharedExpertsAttr()), input("shared_gate"));
-    IntegerAttr localBegin, localExperts;
-    if (local != experts) {
-      localBegin = builder.getI64IntegerAttr(*layer.getLocalBegin());
+    IntegerAttr localExperts;
+    if (local != experts)
       localExperts = builder.getI64IntegerAttr(local);
-    }
     auto count = moe::CountOp::create(
         builder, location, tensor({kAny, experts}, i32),
         builder.getI64IntegerAttr(experts), builder.getI64IntegerAttr(0),
-        localBegin, localExperts, route.getTopkIds());
+        localExperts, route.getTopkIds());
     auto permute = moe::PermuteOp::create(
         builder, location,
         TypeRange{tensor({kAny}, i32), ids, tensor({local + 1}, i32),
                   tensor({kAny, 4}, i32), tensor({3}, i32),
                   tensor({local}, i32)},
         builder.getI64IntegerAttr(experts), builder.getI64IntegerAttr(0),
-        /*row_step=*/IntegerAttr(), builder.getI64IntegerAttr(0), localBegin,
-        localExperts, builder.getStringAttr("tokens * " + Twine(pairs)),
-        route.getTopkIds(), count.getBlockCounts());
+        /*row_step=*/IntegerAttr(), builder.getI64IntegerAttr(0), localExperts,
+        builder.getStringAttr("tokens * " + Twine(pairs)), route.getTopkIds(),
+        count.getBlockCounts());
     const Rows sorted = {permute.getTiles(), permute.getTileCount(),
                          permute.getOffsets(), Value()};
     const bool onInput = layer.getApplyRouterWeightOnInput();
@@ -312,13 +310,14 @@ private:
              permute);
       return;
     }
+    const bool hasZero = layer.getZeroExperts().value_or(0) > 0;
     auto combine = moe::CombineOp::create(
         builder, location,
-        tensor({kAny, layer.getWidth()}, layer.getOutputType()), y,
-        permute.getPositions(), onInput ? Value() : route.getTopkWeights(),
-        input("residual"), input("down_addend"),
-        layer.addsZeroExperts() ? input("x") : Value(),
-        layer.addsZeroExperts() ? route.getTopkIds() : Value());
+        tensor({kAny, layer.getWidth()}, layer.getOutputType()),
+        hasZero && layer.addsZeroExpertsByRank(), y, permute.getPositions(),
+        onInput ? Value() : route.getTopkWeights(), input("residual"),
+        input("down_addend"), hasZero ? input("x") : Value(),
+        hasZero ? route.getTopkIds() : Value());
     finish({"out"}, combine.getOut(), route, permute);
   }
 
@@ -338,8 +337,7 @@ private:
                             [&](StringRef name) { return input(name); }));
     Quantized t = quantize(a2, activate.getResult(), Value(), "a2", rows);
     t.data = permuteColumns(t.data, "w2", IntegerAttr(), Value(), rows);
-    return matmul(IntegerAttr(), t, Value(), "w2",
-                  *layer.getW2Bias() ? input("b2") : Value(), rows);
+    return matmul(IntegerAttr(), t, Value(), "w2", input("b2"), rows);
   }
 
   /// Null where there are none.

@@ -34,6 +34,9 @@ def ResolveParallelPass : Moe_Pass<"moe-resolve-parallel"> {
     unevenly, not padded; `moe.first_column` says where a shard begins. Without
     `ep` rank 0 alone adds the bias b2, since the ranks' outputs are summed.
 
+    A layer may be for several ranks (`ranks`). Their shares have equal sizes, or
+    the layer becomes one for each size, `@NAME_share0`, `@NAME_share1` and so on.
+
     What the caller moves between ranks is written as `moe.communication`: x,
     logits and valid tokens of `gather` ranks come together, outputs are summed
     over `scatter` ranks, of which each keeps its tokens', then over `reduce`

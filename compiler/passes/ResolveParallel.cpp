@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Flattens dp, pcp and tp: without expert parallelism the intermediate is
-// split over all of them, with it the experts are. And says what the rank
+// split over all of them, with it the experts are. A layer for ranks whose
+// shares have several sizes becomes a layer for each. And says what the rank
 // expects of the others: tokens before it runs, sums behind.
 //
 //===----------------------------------------------------------------------===//
@@ -14,9 +15,7 @@
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/Targets.h"
 #include "compiler/plan/Communication.h"
-#include "compiler/plan/ProgramValues.h"
-
-#include <numeric>
+#include "compiler/plan/Shares.h"
 
 namespace moec::compiler {
 #define GEN_PASS_DEF_RESOLVEPARALLELPASS
@@ -27,73 +26,6 @@ using namespace mlir;
 using namespace moec;
 
 namespace {
-
-/// Which experts a rank holds: begin + i * stride, `count` of them.
-struct Placement {
-  int64_t begin, count, stride;
-};
-
-/// The remainder goes to the first ranks, whatever the placement.
-Placement placeExperts(int64_t experts, moe::ParallelAttr parallel) {
-  const int64_t size = parallel.getExpertSize();
-  const int64_t rank = parallel.getExpertRank();
-  const int64_t base = experts / size, rest = experts % size;
-  const int64_t count = base + (rank < rest ? 1 : 0);
-  if (parallel.getPlacement() == "round_robin")
-    return {rank, count, size};
-  return {rank * base + std::min(rank, rest), count, 1};
-}
-
-/// A rank's columns of the intermediate.
-struct Shard {
-  int64_t begin, count;
-};
-
-/// What a shard consists of whole numbers of: 16 bytes of the second matmul's
-/// operands, runs of gate rows, and rows or columns that share a weight scale.
-int64_t shardUnit(moe::LayerOp layer) {
-  constexpr int64_t kRowBytes = 16, kInterleave = 8;
-  const moe::QuantAttr quant = layer.getQuant();
-  const Type multiplied = quant.dequantizesWeights()
-                              ? layer.getComputeType()
-                              : quant.getA2().getElement();
-  int64_t unit = kRowBytes * 8 / multiplied.getIntOrFloatBitWidth();
-  if (layer.isGated())
-    unit = std::lcm(unit, kInterleave);
-  if (!quant.getW1().isPlain() && quant.getW1().getGroup()[0] > 1)
-    unit = std::lcm(unit, quant.getW1().getGroup()[0]);
-  if (!quant.getW2().isPlain() && quant.getW2().getGroup()[1] > 1)
-    unit = std::lcm(unit, quant.getW2().getGroup()[1]);
-  // Shards of the intermediate are quantized as the whole of it.
-  if (!quant.getA2().isPlain() && quant.getA2().getGroup()[1] > 1)
-    unit = std::lcm(unit, quant.getA2().getGroup()[1]);
-  return unit;
-}
-
-/// Equal shards where they consist of whole units. Else units are dealt out, of
-/// which the first ranks get the remainder and the last one may be cut: shards
-/// of several sizes, but no padding.
-FailureOr<Shard> placeShard(moe::LayerOp layer) {
-  const int64_t shards = layer.getParallel().getShardSize();
-  const int64_t shard = layer.getParallel().getShardRank();
-  const int64_t whole = layer.getIntermediate();
-  const int64_t unit = shardUnit(layer);
-  if (shards == 1 || whole % (shards * unit) == 0)
-    return Shard{shard * (whole / shards), whole / shards};
-  const int64_t units = llvm::divideCeil(whole, unit);
-  if (units < shards) {
-    (void)compiler::refuse(
-        layer, "size_not_supported",
-        "intermediate " + Twine(whole) + " does not give each of " +
-            Twine(shards) + " shards (dp * pcp * tp) " + Twine(unit) +
-            " columns; accepted: at most " + Twine(units) + " shards");
-    return failure();
-  }
-  const int64_t base = units / shards, rest = units % shards;
-  const int64_t begin = unit * (shard * base + std::min(shard, rest));
-  const int64_t count = unit * (base + (shard < rest ? 1 : 0));
-  return Shard{begin, std::min(count, whole - begin)};
-}
 
 /// A way to send rows to the ranks of their experts and results back.
 struct Transport {
@@ -190,36 +122,98 @@ LogicalResult resolveCommunication(moe::LayerOp layer) {
   return success();
 }
 
-LogicalResult resolve(moe::LayerOp layer) {
+/// Refuses a layer that cannot give each rank a share.
+LogicalResult checkSizes(moe::LayerOp layer) {
   const moe::ParallelAttr parallel = layer.getParallel();
-  const FailureOr<Shard> shard = placeShard(layer);
-  if (failed(shard) || failed(resolveCommunication(layer)))
-    return failure();
-  const int64_t ranks = parallel.getExpertSize();
-  if (ranks > layer.getPhysicalExperts())
+  const int64_t shards = parallel.getShardSize();
+  const int64_t unit = compiler::shardUnit(layer);
+  const int64_t whole = layer.getIntermediate();
+  if (const int64_t units = llvm::divideCeil(whole, unit);
+      shards > 1 && whole % (shards * unit) != 0 && units < shards)
+    return compiler::refuse(
+        layer, "size_not_supported",
+        "intermediate " + Twine(whole) + " does not give each of " +
+            Twine(shards) + " shards (dp * pcp * tp) " + Twine(unit) +
+            " columns; accepted: at most " + Twine(units) + " shards");
+  if (const int64_t ranks = parallel.getExpertSize();
+      ranks > layer.getPhysicalExperts())
     return compiler::refuse(layer, "size_not_supported",
                             Twine(layer.getPhysicalExperts()) +
                                 " experts do not give each of " + Twine(ranks) +
                                 " ranks one; accepted: at most as many ranks "
                                 "(dp * pcp * tp) as experts");
-  const Placement placement =
-      placeExperts(layer.getPhysicalExperts(), parallel);
-  layer.setLocalIntermediate(shard->count);
-  compiler::setFirstColumn(layer, shard->begin);
-  layer.setLocalBegin(placement.begin);
-  // Shared experts are sharded as the others are, or refused later.
-  layer.setLocalExperts(
-      placement.count +
-      (ranks == 1 ? layer.getNumSharedExperts().value_or(0) : 0));
-  if (placement.stride != 1) {
-    layer.setLocalStride(placement.stride);
+  return success();
+}
+
+/// Writes what the rank in `parallel` holds.
+void writeShare(moe::LayerOp layer) {
+  const compiler::Share share =
+      compiler::shareOf(layer, layer.getParallel().getFlatRank());
+  layer.setLocalIntermediate(share.columns);
+  compiler::setFirstColumn(layer, share.firstColumn);
+  layer.setLocalBegin(share.firstExpert);
+  layer.setLocalExperts(share.experts);
+  if (share.stride != 1) {
+    layer.setLocalStride(share.stride);
     // Experts that do not follow each other are found by the caller's map. Who
     // sends rows by expert has found them.
     if (!layer.isBatched())
       layer.setExpertMap(true);
   }
-  // The ranks' outputs are summed, and the bias must be in the sum once.
-  layer.setW2Bias(parallel.getShardRank() == 0);
+  layer.setW2Bias(share.addsW2Bias);
+}
+
+/// The ranks of a package in groups whose shares have equal sizes.
+SmallVector<SmallVector<int64_t>> groupsOfRanks(moe::LayerOp layer) {
+  SmallVector<SmallVector<int64_t>> groups;
+  for (const int64_t rank : layer.getRanksOfPackage()) {
+    const compiler::Share share = compiler::shareOf(layer, rank);
+    auto *group = llvm::find_if(groups, [&](ArrayRef<int64_t> others) {
+      return compiler::shareOf(layer, others.front()).hasSizesOf(share);
+    });
+    if (group == groups.end())
+      groups.push_back({rank});
+    else
+      group->push_back(rank);
+  }
+  return groups;
+}
+
+void setRanks(moe::LayerOp layer, ArrayRef<int64_t> ranks) {
+  moe::Parallel fields = layer.getParallel().getFields();
+  const int64_t rank = ranks.front();
+  fields.rank = std::nullopt;
+  fields.tpRank = rank % fields.tp;
+  fields.pcpRank = rank / fields.tp % fields.pcp;
+  fields.dpRank = rank / (fields.tp * fields.pcp);
+  layer.setParallelAttr(moe::ParallelAttr::get(layer.getContext(), fields));
+  layer.setRanks(ranks);
+}
+
+LogicalResult resolve(moe::LayerOp layer) {
+  if (failed(checkSizes(layer)) || failed(resolveCommunication(layer)))
+    return failure();
+  const SmallVector<SmallVector<int64_t>> groups = groupsOfRanks(layer);
+  if (groups.size() == 1) {
+    writeShare(layer);
+    return success();
+  }
+  // Programs are of one share.
+  if (layer.isResolved())
+    return layer.emitError() << "layer @" << layer.getSymName()
+                             << " is resolved, but its 'ranks' "
+                             << "have shares of " << groups.size() << " sizes";
+  const std::string name = layer.getSymName().str();
+  for (const auto &[i, ranks] : llvm::enumerate(groups)) {
+    moe::LayerOp share =
+        i + 1 == groups.size() ? layer : cast<moe::LayerOp>(layer->clone());
+    if (share != layer)
+      layer->getBlock()->getOperations().insert(Block::iterator(layer), share);
+    compiler::setWholeLayer(share, name);
+    share.setSymName(name + "_share" + std::to_string(i));
+    setRanks(share, ranks);
+    writeShare(share);
+  }
   return success();
 }
 
@@ -229,7 +223,7 @@ struct ResolveParallelPass
 
   void runOnOperation() override {
     bool failed = false;
-    for (auto layer : getOperation().getOps<moe::LayerOp>())
+    for (auto layer : llvm::to_vector(getOperation().getOps<moe::LayerOp>()))
       failed |= mlir::failed(resolve(layer));
     if (failed)
       signalPassFailure();

@@ -14,6 +14,7 @@ using namespace moec;
 
 static constexpr StringLiteral kCommunication = "moe.communication";
 static constexpr StringLiteral kFirstColumn = "moe.first_column";
+static constexpr StringLiteral kShareOf = "moe.share_of";
 
 void compiler::setCommunication(moe::LayerOp layer,
                                 const Communication &expected) {
@@ -51,6 +52,15 @@ compiler::communicationOf(moe::LayerOp layer) {
   if (const auto name = fields.getAs<StringAttr>("exchange"))
     expected.exchange = name.str();
   return expected;
+}
+
+void compiler::setWholeLayer(moe::LayerOp layer, StringRef name) {
+  layer->setAttr(kShareOf, StringAttr::get(layer.getContext(), name));
+}
+
+std::string compiler::wholeLayerOf(moe::LayerOp layer) {
+  const auto name = layer->getAttrOfType<StringAttr>(kShareOf);
+  return name ? name.str() : layer.getSymName().str();
 }
 
 void compiler::setFirstColumn(moe::LayerOp layer, int64_t column) {

@@ -44,6 +44,11 @@ struct Communication {
 void setCommunication(moe::LayerOp layer, const Communication &expected);
 std::optional<Communication> communicationOf(moe::LayerOp layer);
 
+/// The layer of which this is the part for ranks of equal shares, as its user
+/// calls it; its own name where it has not been taken apart.
+void setWholeLayer(moe::LayerOp layer, llvm::StringRef name);
+std::string wholeLayerOf(moe::LayerOp layer);
+
 /// The first of this rank's columns of the intermediate.
 void setFirstColumn(moe::LayerOp layer, int64_t column);
 int64_t firstColumnOf(moe::LayerOp layer);

@@ -74,6 +74,31 @@ Value compiler::valueOf(moe::KernelOp kernel, StringRef name) {
   return {};
 }
 
+SmallVector<StringRef> compiler::rankOperandsOf(moe::StageOpInterface stage) {
+  SmallVector<StringRef> operands;
+  if (auto permute = dyn_cast<moe::PermuteOp>(stage.getOperation());
+      permute && permute.getLocalExperts())
+    operands.push_back("local_begin");
+  if (auto route = dyn_cast<moe::RouteOp>(stage.getOperation());
+      route && route.getExpertMap())
+    operands.push_back("local_begin");
+  if (auto matmul = dyn_cast<moe::GroupedMatmulOp>(stage.getOperation());
+      matmul && matmul.getBiasOfRank())
+    operands.push_back("add_bias");
+  if (auto combine = dyn_cast<moe::CombineOp>(stage.getOperation());
+      combine && combine.getIdentityOfRank())
+    operands.push_back("add_identity");
+  return operands;
+}
+
+bool compiler::takesOfRank(moe::KernelOp kernel, StringRef operand) {
+  return llvm::any_of(kernel.getBody().front().getOps<moe::StageOpInterface>(),
+                      [&](moe::StageOpInterface stage) {
+                        return llvm::is_contained(rankOperandsOf(stage),
+                                                  operand);
+                      });
+}
+
 bool compiler::areOlder(moe::KernelOp kernel, StringRef fields) {
   bool older = true;
   kernel->getParentOfType<moe::ProgramOp>().walk([&](moe::LaunchOp launch) {

@@ -30,6 +30,11 @@ std::string withFacts(moe::KernelOp kernel, llvm::StringRef text);
 /// The operand or result of a stage that has the name, or null.
 mlir::Value valueOf(moe::KernelOp kernel, llvm::StringRef name);
 
+/// Numbers of the rank that runs which the stage takes, by the names of
+/// runtime/package/Stages.h; and whether a stage of the kernel takes one.
+llvm::SmallVector<llvm::StringRef> rankOperandsOf(moe::StageOpInterface stage);
+bool takesOfRank(moe::KernelOp kernel, llvm::StringRef operand);
+
 /// Whether, wherever the kernel is launched, the launch right before it wrote
 /// none of these fields, words separated by blanks: then they may be read while
 /// that launch still runs (templates/moe/core/pdl.cuh).

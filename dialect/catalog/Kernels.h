@@ -30,8 +30,9 @@ struct KernelKind {
   /// Every CTA routes the few tokens for itself.
   bool routesItself = false;
   /// The argument block: operands and results by name, `x.stride` for the
-  /// stride of the rows of x, `tokens` for their number. An operand that a
-  /// stage lacks has no field. Empty: the emitter knows the block.
+  /// stride of the rows of x, `tokens` for their number, and what a rank has of
+  /// its own (runtime/package/Stages.h). An operand that a stage lacks has no
+  /// field. Empty: the emitter knows the block.
   std::string_view arguments = "";
   /// Members of Config: `Type:operand` is the element type of an operand,
   /// `number` a fact of the kernel (compiler/plan/KernelFacts.h) as kNumber,
@@ -62,9 +63,9 @@ inline constexpr KernelKind kKernelKinds[] = {
      .header = "permute.cuh",
      .function = "permute",
      .stages = "permute",
-     .arguments = "topk_ids block_counts tokens rows positions offsets tiles "
-                  "tile_count counts",
-     .members = "experts local_begin local_experts pairs block_tokens "
+     .arguments = "topk_ids block_counts local_begin tokens rows positions "
+                  "offsets tiles tile_count counts",
+     .members = "experts local_experts pairs block_tokens "
                 "tile_rows row_step=tile_rows counters=2",
      .grid = "ceildiv(tokens, {block_tokens})",
      .label = "{block_tokens}x{tile_rows}"},
@@ -94,7 +95,7 @@ inline constexpr KernelKind kKernelKinds[] = {
      .stages = "combine",
      .early = "positions topk_weights topk_ids",
      .arguments = "partials positions topk_weights tokens out residual addend "
-                  "identity identity.stride topk_ids",
+                  "identity identity.stride topk_ids add_identity",
      .members = "Input:identity Partial:partials Output:out pairs hidden "
                 "column_blocks places_early=early",
      .grid = "tokens * {column_blocks}"},

@@ -200,6 +200,12 @@ static Result<LoadOptions> readLoadOptions(const moec_load_options *given) {
   result.device =
       options.device == MOEC_DEVICE_HOST ? DeviceKind::Host : DeviceKind::Cuda;
   result.ordinal = options.ordinal_plus_one - 1;
+  if (options.rank_plus_one < 0)
+    return invalidArgument("moec_load_options.rank_plus_one is {}; expected 0 "
+                           "or 1 + the rank",
+                           options.rank_plus_one);
+  if (options.rank_plus_one > 0)
+    result.rank = options.rank_plus_one - 1;
   result.strict = options.strict != 0;
   result.jobs = options.jobs;
   if (options.cache_dir)
@@ -237,7 +243,7 @@ moec_status moec_package_files_read(const char *folder,
       return nullArgument("moec_package_files_read",
                           folder ? "files" : "folder");
     *files = nullptr;
-    auto read = TRY(readPackage(folder));
+    auto read = TRY(readShares(folder));
     *files = new moec_package_files{std::move(read)};
     return {};
   });
@@ -249,7 +255,7 @@ moec_status moec_package_files_write(const moec_package_files *files,
     if (!folder || !files)
       return nullArgument("moec_package_files_write",
                           folder ? "files" : "folder");
-    return writePackage(files->files, folder);
+    return writeShares(files->shares, folder);
   });
 }
 
@@ -278,7 +284,7 @@ moec_status moec_package_load_files(const moec_package_files *files,
                           files ? "package" : "files");
     *package = nullptr;
     auto read = TRY(readLoadOptions(options));
-    auto loaded = TRY(Package::load(files->files, read));
+    auto loaded = TRY(Package::load(files->shares, read));
     *package = wrap(std::move(loaded));
     return {};
   });

@@ -24,7 +24,7 @@ struct moec_text {
 };
 
 struct moec_package_files {
-  moec::PackageFiles files;
+  moec::Shares shares;
 };
 
 struct moec_package {

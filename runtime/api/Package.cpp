@@ -12,6 +12,7 @@
 
 #include "runtime/api/Package.h"
 
+#include "runtime/package/Ranks.h"
 #include "runtime/support/Env.h"
 #include "runtime/support/Log.h"
 
@@ -44,7 +45,7 @@ static Result<const Target *> targetByName(const Manifest &manifest,
 Result<std::shared_ptr<const Package>>
 Package::load(const std::string &folder, const LoadOptions &options) {
   auto start = Clock::now();
-  auto files = TRY(readPackage(folder));
+  auto files = TRY(readShare(folder, options.rank));
   LoadReport report;
   report.read = since(start);
   return loadTimed(files, options, std::move(report));
@@ -60,6 +61,13 @@ Package::load(const PackageFiles &files, const LoadOptions &options) {
 }
 
 Result<std::shared_ptr<const Package>>
+Package::load(std::span<const PackageFiles> shares,
+              const LoadOptions &options) {
+  const PackageFiles *files = TRY(shareOf(shares, options.rank));
+  return load(*files, options);
+}
+
+Result<std::shared_ptr<const Package>>
 Package::loadTimed(const PackageFiles &files, const LoadOptions &options,
                    LoadReport report) {
   auto start = Clock::now();
@@ -67,7 +75,7 @@ Package::loadTimed(const PackageFiles &files, const LoadOptions &options,
   package->kind = options.device;
   package->loadReport = std::move(report);
   // Sources and cubins are needed for loading alone; the manifest stays.
-  package->contents = files.manifest;
+  package->contents = TRY(ofRank(files.manifest, options.rank));
   const Manifest &manifest = package->contents;
 
   std::optional<CudaPlace> place;

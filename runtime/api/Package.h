@@ -33,9 +33,10 @@ struct LoadOptions {
   bool strict = false;
   int jobs = 0;
   std::optional<std::string> cacheFolder;
-  std::string arch;      ///< forces a target; "" chooses by the device
-  bool prebuild = false; ///< fill the cache, load nothing; needs `arch`
-  std::string nvrtcPath; ///< "": as findNvrtc() searches
+  std::optional<int64_t> rank; ///< of the package; absent: it has one alone
+  std::string arch;            ///< forces a target; "" chooses by the device
+  bool prebuild = false;       ///< fill the cache, load nothing; needs `arch`
+  std::string nvrtcPath;       ///< "": as findNvrtc() searches
 };
 
 /// What a load did, in milliseconds; the JSON is for moec-run and engines.
@@ -69,7 +70,10 @@ public:
                                                      const LoadOptions &);
   static Result<std::shared_ptr<const Package>> load(const PackageFiles &files,
                                                      const LoadOptions &);
+  static Result<std::shared_ptr<const Package>>
+  load(std::span<const PackageFiles> shares, const LoadOptions &);
 
+  /// That of the rank that was loaded.
   const Manifest &manifest() const { return contents; }
   const Target &target() const { return *chosen; }
   const LoadReport &report() const { return loadReport; }

@@ -34,6 +34,8 @@ Result<void> stages::combine(KernelRun &run) {
   View ids = TRY(run.operand("topk_ids", tokens, pairs));
   if (tokens > 0 && bool(identity) != bool(ids))
     return run.fail("expected memory for identity and topk_ids");
+  if (TRY(run.ofRank("add_identity", 1)) == 0)
+    identity = ids = View();
   int64_t rows = 0;
   for (int64_t token = 0; token < tokens; ++token)
     for (int64_t k = 0; k < pairs; ++k) {

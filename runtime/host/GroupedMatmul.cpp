@@ -234,6 +234,8 @@ Result<void> stages::grouped_matmul(KernelRun &run) {
     return run.fail("expected whole blocks of {} columns in fragments, got {}",
                     fragmentColumns(fragments), k);
   View bias = TRY(run.neededIfNamed("bias", experts, n));
+  if (TRY(run.ofRank("add_bias", 1)) == 0)
+    bias = View();
   View result = TRY(run.neededResult("result", endRow, n));
   if (work.empty())
     return {};

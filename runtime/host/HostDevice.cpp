@@ -17,6 +17,7 @@
 #include "runtime/host/Element.h"
 #include "runtime/host/KernelRun.h"
 #include "runtime/package/ElementTypes.h"
+#include "runtime/package/Ranks.h"
 #include "runtime/support/Env.h"
 #include "runtime/support/Threads.h"
 
@@ -83,6 +84,9 @@ HostDevice &HostDevice::operator=(HostDevice &&) noexcept = default;
 
 Result<HostDevice> HostDevice::create(const Manifest &manifest,
                                       const Target &target, Options options) {
+  if (manifest.ranks.size() != 1)
+    return invalidArgument("expected the manifest of one rank, got that of {}",
+                           describeRanks(ranksOf(manifest)));
   auto impl = std::make_unique<Impl>(manifest, target);
   if (options.threads < 1) {
     int64_t jobs = TRY(envInteger("MOEC_JOBS"));

@@ -69,6 +69,14 @@ Result<int64_t> KernelRun::size(const std::string &name) const {
   return readField(*field);
 }
 
+Result<int64_t> KernelRun::ofRank(const std::string &operand,
+                                  int64_t otherwise) const {
+  const auto found = stage->operands.find(operand);
+  if (found == stage->operands.end())
+    return otherwise;
+  return size(found->second);
+}
+
 int64_t KernelRun::integer(const Stage &stage, const std::string &attribute) {
   auto found = stage.attributes.find(attribute);
   return found != stage.attributes.end() && found->is_number_integer()

@@ -94,6 +94,9 @@ public:
 
   /// A Size or FirstExpert field, by its name.
   Result<int64_t> size(const std::string &field) const;
+  /// A number of the rank that the stage names as an operand, or `otherwise`
+  /// where it does not.
+  Result<int64_t> ofRank(const std::string &operand, int64_t otherwise) const;
   /// Attributes of a stage; without them 0 and "".
   static int64_t integer(const Stage &stage, const std::string &attribute);
   int64_t integer(const std::string &name) const {

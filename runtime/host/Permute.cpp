@@ -20,11 +20,12 @@ using namespace moec::host;
 
 Result<void> stages::permute(KernelRun &run) {
   int64_t experts = run.integer("experts");
-  int64_t localBegin = run.integer("local_begin");
+  int64_t localBegin = TRY(run.ofRank("local_begin", 0));
   int64_t local = run.integer("local_experts");
   int64_t pairs = run.integer("pairs");
   int64_t blockTokens = run.integer("block_tokens");
-  if (local < 1 || localBegin + local > experts || pairs < 1 || blockTokens < 1)
+  if (local < 1 || localBegin < 0 || localBegin + local > experts ||
+      pairs < 1 || blockTokens < 1)
     return run.fail("expected local experts within {} and pairs and "
                     "block_tokens of at least 1, got {}+{}, {}, {}",
                     experts, localBegin, local, pairs, blockTokens);

@@ -316,7 +316,7 @@ struct Placement {
     if (made.physical == 0)
       made.physical = experts - made.zero;
     made.shared = run.integer("shared");
-    made.localBegin = run.integer("local_begin");
+    made.localBegin = TRY(run.ofRank("local_begin", 0));
     const int64_t slots = run.integer("replica_slots");
     struct Row {
       const char *name;

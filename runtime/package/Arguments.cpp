@@ -15,6 +15,7 @@
 
 #include "runtime/package/ElementTypes.h"
 #include "runtime/package/Limits.h"
+#include "runtime/package/Ranks.h"
 
 #include <algorithm>
 #include <cmath>
@@ -31,6 +32,7 @@ Result<Symbols> moec::symbolsFor(const Manifest &manifest, int64_t tokens,
   symbols.maxTokens = manifest.maxTokens;
   symbols.smCount = smCount;
   symbols.rows = TRY(manifest.rows.evaluate(symbols));
+  setRankSymbols(manifest, symbols);
   return symbols;
 }
 

@@ -32,7 +32,7 @@ struct BoundValue {
 };
 
 /// The symbols of a manifest at a token count: tokens, rows, max_tokens and,
-/// where given, sm_count.
+/// where given, sm_count. Of a manifest of one rank also those of the rank.
 Result<Symbols> symbolsFor(const Manifest &manifest, int64_t tokens,
                            std::optional<int64_t> smCount = std::nullopt);
 

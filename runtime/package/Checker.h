@@ -53,6 +53,7 @@ public:
 
   // Validate.cpp
   Result<void> checkManifest();
+  Result<void> checkRanks();
   Result<void> checkValue(const std::string &path, const Value &value,
                           bool ofTarget);
   Result<void> checkTarget(const std::string &path, const Target &target,
@@ -66,6 +67,10 @@ public:
                              std::string_view name, const Value &value);
   Result<void> checkStages(const std::string &path, const Target &target,
                            const Kernel &kernel);
+  Result<void> checkRankOperand(const std::string &path,
+                                std::string_view operand,
+                                std::string_view field, const Kernel &kernel);
+  Result<void> checkLocalExperts(const std::string &path, const Stage &stage);
   Result<void> checkTensorMap(const std::string &path, const Target &target,
                               const TensorMap &map);
   // ValidateVariants.cpp

@@ -28,15 +28,21 @@ enum class Kind { Constant, Symbol, Add, Sub, Mul, CeilDiv, Min, Max };
 struct SymbolRow {
   std::string_view name;
   std::optional<int64_t> Symbols::*value;
+  bool ofRank = false;
 };
 
-constexpr SymbolRow kSymbols[] = {{"tokens", &Symbols::tokens},
-                                  {"rows", &Symbols::rows},
-                                  {"max_tokens", &Symbols::maxTokens},
-                                  {"sm_count", &Symbols::smCount},
-                                  {"experts", &Symbols::experts}};
+constexpr SymbolRow kSymbols[] = {
+    {"tokens", &Symbols::tokens},
+    {"rows", &Symbols::rows},
+    {"max_tokens", &Symbols::maxTokens},
+    {"sm_count", &Symbols::smCount},
+    {"experts", &Symbols::experts},
+    {"local_begin", &Symbols::localBegin, true},
+    {"add_w2_bias", &Symbols::addW2Bias, true},
+    {"add_zero_experts", &Symbols::addZeroExperts, true}};
 constexpr std::string_view kSymbolNames =
-    "tokens, rows, max_tokens, sm_count, experts";
+    "tokens, rows, max_tokens, sm_count, experts, local_begin, add_w2_bias, "
+    "add_zero_experts";
 
 struct FunctionRow {
   std::string_view name;
@@ -368,7 +374,8 @@ bool Expression::uses(std::string_view symbol) const {
 std::string moec::describe(const Symbols &symbols) {
   std::string text;
   for (const SymbolRow &row : kSymbols)
-    if (const std::optional<int64_t> &value = symbols.*row.value)
+    if (const std::optional<int64_t> &value = symbols.*row.value;
+        value && !row.ofRank)
       text +=
           fmt::format("{}{} = {}", text.empty() ? "" : ", ", row.name, *value);
   return text.empty() ? "no symbol" : text;

@@ -13,10 +13,12 @@
 //   factor     := integer | symbol | '(' expression ')'
 //               | ('ceildiv' | 'min' | 'max') '(' expression ',' expression ')'
 //   symbol     := tokens | rows | max_tokens | sm_count | experts
+//               | local_begin | add_w2_bias | add_zero_experts
 //
 // `rows` is the manifest's own bound on permuted rows (Manifest::rows);
-// `experts` is the number of experts of a pack step. This one evaluator serves
-// the planner of the compiler, the launcher and the host device.
+// `experts` is the number of experts of a pack step. The last three are of the
+// rank that runs (Manifest::ranks), and of arguments alone. This one evaluator
+// serves the planner of the compiler, the launcher and the host device.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,9 +38,10 @@ namespace moec {
 /// Values of the symbols; an absent one may not be used by the expression.
 struct Symbols {
   std::optional<int64_t> tokens, rows, maxTokens, smCount, experts;
+  std::optional<int64_t> localBegin, addW2Bias, addZeroExperts; ///< of a rank
 };
 
-/// "tokens = 7, rows = 56", for messages.
+/// "tokens = 7, rows = 56", for messages; not those of a rank.
 std::string describe(const Symbols &symbols);
 
 class Expression {

@@ -28,12 +28,13 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace moec {
 
 /// Raised with every change that an older reader would misunderstand.
-inline constexpr int kManifestVersion = 4;
+inline constexpr int kManifestVersion = 5;
 
 /// No manifest comes near; what is larger is none.
 inline constexpr size_t kMaxManifestBytes = size_t(16) << 20;
@@ -229,10 +230,22 @@ struct Target {
   nlohmann::json report = nlohmann::json::object();
 };
 
+/// A rank has these of its own. All else is equal for the ranks of a package.
+struct RankFacts {
+  int64_t rank = 0; ///< flattened, (dp_rank * pcp + pcp_rank) * tp + tp_rank
+  int64_t localBegin = 0;        ///< the first of its experts
+  int64_t intermediateBegin = 0; ///< the first of its columns
+  bool addW2Bias = true;         ///< false: another rank adds b2
+  bool addZeroExperts = true;    ///< false: another adds what they hand on
+};
+
 struct Manifest {
   std::string name;     ///< of the layer
   std::string compiler; ///< "moec 0.1.0"; information, in no key
-  /// Every name expanded into structure: what the reference reads.
+  /// Ranks that the package serves, ascending. A run is one rank's (Ranks.h).
+  std::vector<RankFacts> ranks = {RankFacts()};
+  /// Every name expanded into structure: what the reference reads. What `ranks`
+  /// says is in it once the manifest is that of one rank (ofRank).
   nlohmann::json layer = nlohmann::json::object();
   int64_t maxTokens = 0;
   Expression rows; ///< bound on the rows of all experts, of tokens
@@ -244,9 +257,28 @@ struct Manifest {
   std::map<std::string, std::string> files;
 };
 
+/// Stands in place of a manifest where ranks have shares of several sizes: a
+/// folder of the package holds the package of each size.
+struct ShareIndex {
+  struct Share {
+    std::string folder;         ///< "share0", in the package
+    std::vector<int64_t> ranks; ///< ascending; each rank is of one share
+  };
+  std::string name; ///< of the layer
+  std::vector<Share> shares;
+  /// As Manifest::files, of all folders, with their manifests.
+  std::map<std::string, std::string> files;
+};
+
+using ManifestFile = std::variant<Manifest, ShareIndex>;
+
 /// The manifest as JSON text, keys in a fixed order, ending in a newline.
 std::string toJson(const Manifest &manifest);
-/// Parses and checks the format only; every error names the JSON path.
+std::string toJson(const ShareIndex &index);
+/// Parses and checks the format only; every error names the JSON path. An index
+/// is checked whole.
+Result<ManifestFile> manifestFileFromJson(std::string_view text);
+/// The same of a manifest; an index is an error.
 Result<Manifest> fromJson(std::string_view text);
 /// Checks that the manifest agrees with itself (see Validate.cpp).
 Result<void> validate(const Manifest &manifest);

@@ -15,10 +15,12 @@
 
 #include "runtime/package/Manifest.h"
 
+#include "runtime/support/Files.h"
 #include "runtime/support/Json.h"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 #include <utility>
 
 using namespace moec;
@@ -193,17 +195,38 @@ template <typename Archive> void fields(Archive &archive, Target &target) {
   archive("report", target.report);
 }
 
+template <typename Archive> void fields(Archive &archive, RankFacts &facts) {
+  archive("rank", facts.rank);
+  archive("local_begin", facts.localBegin);
+  archive("intermediate_begin", facts.intermediateBegin);
+  archive("add_w2_bias", facts.addW2Bias);
+  archive("add_zero_experts", facts.addZeroExperts);
+}
+
 /// Everything behind the format version.
 template <typename Archive> void fields(Archive &archive, Manifest &manifest) {
   archive("name", manifest.name);
   archive("compiler", manifest.compiler);
   archive("max_tokens", manifest.maxTokens);
   archive("rows", manifest.rows);
+  archive("ranks", manifest.ranks);
   archive("layer", manifest.layer);
   archive("values", manifest.values);
   archive("one_of", manifest.oneOf);
   archive("targets", manifest.targets);
   archive("files", manifest.files);
+}
+
+template <typename Archive>
+void fields(Archive &archive, ShareIndex::Share &share) {
+  archive("folder", share.folder);
+  archive("ranks", share.ranks);
+}
+
+template <typename Archive> void fields(Archive &archive, ShareIndex &index) {
+  archive("name", index.name);
+  archive("shares", index.shares);
+  archive("files", index.files);
 }
 
 constexpr const char *kVersionField = "moec_manifest";
@@ -420,16 +443,70 @@ static std::string layOut(const ordered_json &value, size_t indent) {
                      brackets[1]);
 }
 
-std::string moec::toJson(const Manifest &manifest) {
+template <typename File> static std::string textOf(const File &file) {
   Writer writer;
   int64_t version = kManifestVersion;
   writer(kVersionField, version);
   // `fields` serves reading too and takes references; the Writer only reads.
-  fields(writer, const_cast<Manifest &>(manifest));
+  fields(writer, const_cast<File &>(file));
   return layOut(writer.object, 0) + "\n";
 }
 
-Result<Manifest> moec::fromJson(std::string_view text) {
+std::string moec::toJson(const Manifest &manifest) { return textOf(manifest); }
+std::string moec::toJson(const ShareIndex &index) { return textOf(index); }
+
+template <typename File>
+static Result<File> read(const nlohmann::json &document) {
+  File file;
+  std::string path, problem;
+  int64_t ignored = 0;
+  Reader reader(document, path, problem);
+  reader(kVersionField, ignored);
+  fields(reader, file);
+  reader.refuseUnknown();
+  if (!problem.empty())
+    return Error(ErrorCode::InvalidManifest, std::move(problem));
+  return file;
+}
+
+/// Folders and ranks, each once, and each file in one of the folders.
+static Result<void> check(const ShareIndex &index) {
+  std::set<int64_t> ranks;
+  std::set<std::string> folders;
+  if (index.shares.empty())
+    return invalidManifest("shares: expected at least one share");
+  for (size_t i = 0; i < index.shares.size(); ++i) {
+    const ShareIndex::Share &share = index.shares[i];
+    const std::string path = fmt::format("shares[{}]", i);
+    if (share.folder.find('/') != std::string::npos ||
+        !isContainedPath(share.folder) || !folders.insert(share.folder).second)
+      return invalidManifest(
+          "{}.folder: expected a new name of a folder of the "
+          "package, got '{}'",
+          path, share.folder);
+    if (share.ranks.empty())
+      return invalidManifest("{}.ranks: expected at least one rank", path);
+    for (const int64_t rank : share.ranks)
+      if (rank < 0 || !ranks.insert(rank).second)
+        return invalidManifest(
+            "{}.ranks: expected ranks from 0 on, each in one "
+            "share, got {}",
+            path, rank);
+    if (!index.files.count(share.folder + "/manifest.json"))
+      return invalidManifest(
+          "{}.folder: expected '{}/manifest.json' in `files`, "
+          "which lacks it",
+          path, share.folder);
+  }
+  for (const auto &[file, hash] : index.files)
+    if (!isContainedPath(file) ||
+        !folders.count(file.substr(0, file.find('/'))))
+      return invalidManifest(
+          "files.{}: expected a path inside the folder of a share", file);
+  return {};
+}
+
+Result<ManifestFile> moec::manifestFileFromJson(std::string_view text) {
   json document = TRY(parseJsonObject(
       text, "manifest", ErrorCode::InvalidManifest, {kMaxManifestBytes}));
   auto version = document.find(kVersionField);
@@ -443,14 +520,19 @@ Result<Manifest> moec::fromJson(std::string_view text) {
         "{}: expected format version {}, got {}; compile the package with the "
         "moec that belongs to this runtime, or the reverse",
         kVersionField, kManifestVersion, shortJson(*version));
-  Manifest manifest;
-  std::string path, problem;
-  int64_t ignored = 0;
-  Reader reader(document, path, problem);
-  reader(kVersionField, ignored);
-  fields(reader, manifest);
-  reader.refuseUnknown();
-  if (!problem.empty())
-    return Error(ErrorCode::InvalidManifest, std::move(problem));
-  return manifest;
+  if (!document.contains("shares")) {
+    Manifest manifest = TRY(read<Manifest>(document));
+    return ManifestFile(std::move(manifest));
+  }
+  ShareIndex index = TRY(read<ShareIndex>(document));
+  TRY(check(index));
+  return ManifestFile(std::move(index));
+}
+
+Result<Manifest> moec::fromJson(std::string_view text) {
+  ManifestFile file = TRY(manifestFileFromJson(text));
+  if (auto *manifest = std::get_if<Manifest>(&file))
+    return std::move(*manifest);
+  return invalidManifest(
+      "shares: expected a manifest of ranks with equal shares, got an index");
 }

@@ -15,11 +15,13 @@
 #include "runtime/package/Package.h"
 
 #include "runtime/package/KernelText.h"
+#include "runtime/package/Ranks.h"
 #include "runtime/support/Descriptor.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Sha256.h"
 #include "runtime/support/StagedFolder.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -130,8 +132,8 @@ Result<void> moec::validate(const PackageFiles &package) {
 /// No kernel comes near; what is larger is no package.
 static constexpr uint64_t kMostPackageFileBytes = uint64_t(256) << 20;
 
-static Result<Manifest> readManifest(const Descriptor &folder,
-                                     const std::string &shown) {
+static Result<ManifestFile> readManifestFile(const Descriptor &folder,
+                                             const std::string &shown) {
   struct stat info;
   std::string name(kManifestFile);
   if (::fstatat(folder.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 &&
@@ -139,35 +141,117 @@ static Result<Manifest> readManifest(const Descriptor &folder,
     return Error(ErrorCode::DamagedPackage, "file 'manifest.json' is missing");
   Descriptor file = TRY(openRegularAt(folder, name, shown));
   std::string text = TRY(readAll(file, kMaxManifestBytes, name));
-  return fromJson(text);
+  return manifestFileFromJson(text);
 }
 
-/// Reads what an open folder holds.
-static Result<PackageFiles> readPackage(const Descriptor &folder,
-                                        const std::string &shown) {
-  Manifest manifest = TRY(readManifest(folder, shown));
+static Error unlisted(const std::string &path) {
+  return Error(ErrorCode::DamagedPackage,
+               "file '{}': expected only files that the manifest lists", path);
+}
+
+/// Reads the files of `present` behind `prefix`. Only listed paths are opened,
+/// and only regular files: a link could lead out of the folder.
+static Result<PackageFiles> readFiles(const Descriptor &folder,
+                                      const std::string &shown,
+                                      Manifest manifest,
+                                      const std::vector<std::string> &present,
+                                      const std::string &prefix = "") {
   PackageFiles package;
   package.manifest = std::move(manifest);
-  std::vector<std::string> present = TRY(listFilesAt(folder, shown));
-  for (const std::string &path : present) {
+  for (const std::string &full : present) {
+    if (!full.starts_with(prefix))
+      continue;
+    const std::string path = full.substr(prefix.size());
     if (path == kManifestFile)
       continue;
-    // Only listed paths are opened, and only regular files: a link could lead
-    // out of the folder.
     if (!package.manifest.files.count(path))
-      return Error(ErrorCode::DamagedPackage,
-                   "file '{}': expected only files that the manifest lists",
-                   path);
-    Result<Descriptor> file = openRegularAt(folder, path, shown);
+      return unlisted(full);
+    Result<Descriptor> file = openRegularAt(folder, full, shown);
     if (!file)
       return Error(ErrorCode::DamagedPackage, file.error().message);
-    package.files[path] = TRY(readAll(*file, kMostPackageFileBytes, path));
+    package.files[path] = TRY(readAll(*file, kMostPackageFileBytes, full));
   }
   TRY(validate(package));
   return package;
 }
 
-Result<PackageFiles> moec::readPackage(const std::string &path) {
+/// Reads one share of an index.
+static Result<PackageFiles>
+readShareOf(const Descriptor &folder, const std::string &shown,
+            const ShareIndex &index, const ShareIndex::Share &share,
+            const std::vector<std::string> &present) {
+  const std::string prefix = share.folder + "/";
+  const std::string path = prefix + std::string(kManifestFile);
+  Result<Descriptor> file = openRegularAt(folder, path, shown);
+  if (!file)
+    return Error(ErrorCode::DamagedPackage, file.error().message);
+  const std::string text = TRY(readAll(*file, kMaxManifestBytes, path));
+  if (std::string hash = sha256(text); hash != index.files.at(path))
+    return Error(ErrorCode::DamagedPackage,
+                 "file '{}': expected SHA-256 {}, got {} ({} bytes)", path,
+                 index.files.at(path), hash, text.size());
+  Manifest manifest = TRY(fromJson(text));
+  if (ranksOf(manifest) != share.ranks)
+    return Error(ErrorCode::DamagedPackage,
+                 "file '{}': expected the manifest of {}, got that of {}", path,
+                 describeRanks(share.ranks), describeRanks(ranksOf(manifest)));
+  for (const auto &[name, hash] : manifest.files)
+    if (auto listed = index.files.find(prefix + name);
+        listed == index.files.end() || listed->second != hash)
+      return Error(ErrorCode::DamagedPackage,
+                   "file '{}': expected that both manifests list it with one "
+                   "SHA-256",
+                   prefix + name);
+  return readFiles(folder, shown, std::move(manifest), present, prefix);
+}
+
+static Error severalShares(const std::string &name,
+                           const std::vector<int64_t> &ranks, size_t shares,
+                           std::optional<int64_t> rank) {
+  if (rank)
+    return invalidArgument("package {} is of {}, and rank {} was asked for",
+                           name, describeRanks(ranks), *rank);
+  return invalidArgument(
+      "package {} is of {}, with {} shares of several sizes: expected a rank "
+      "(`--rank` of moec-run, rank_plus_one of moec_load_options), got none",
+      name, describeRanks(ranks), shares);
+}
+
+namespace {
+enum class Wanted { All, OfRank };
+} // namespace
+
+/// Reads what an open folder holds.
+static Result<Shares> readFolder(const Descriptor &folder,
+                                 const std::string &shown, Wanted wanted,
+                                 std::optional<int64_t> rank) {
+  ManifestFile read = TRY(readManifestFile(folder, shown));
+  std::vector<std::string> present = TRY(listFilesAt(folder, shown));
+  Shares shares;
+  if (auto *manifest = std::get_if<Manifest>(&read)) {
+    shares.push_back(
+        TRY(readFiles(folder, shown, std::move(*manifest), present)));
+    return shares;
+  }
+  const ShareIndex &index = std::get<ShareIndex>(read);
+  for (const std::string &path : present)
+    if (path != kManifestFile && !index.files.count(path))
+      return unlisted(path);
+  std::vector<int64_t> ranks;
+  for (const ShareIndex::Share &share : index.shares) {
+    ranks.insert(ranks.end(), share.ranks.begin(), share.ranks.end());
+    if (wanted == Wanted::All ||
+        (rank && std::ranges::find(share.ranks, *rank) != share.ranks.end()))
+      shares.push_back(TRY(readShareOf(folder, shown, index, share, present)));
+  }
+  std::ranges::sort(ranks);
+  if (shares.empty())
+    return severalShares(index.name, ranks, index.shares.size(), rank);
+  return shares;
+}
+
+static Result<Shares> readAtPath(const std::string &path, Wanted wanted,
+                                 std::optional<int64_t> rank) {
   // A writer that replaces the package removes the old files while they are
   // read. What was read is then wrong only if the path names another folder
   // by now. A bound keeps a writer without end from holding readers for ever.
@@ -177,7 +261,7 @@ Result<PackageFiles> moec::readPackage(const std::string &path) {
       return Error(ErrorCode::FileSystem, "package '{}': expected a folder",
                    path);
     Descriptor folder = TRY(openFolder(path));
-    Result<PackageFiles> read = ::readPackage(folder, path);
+    Result<Shares> read = readFolder(folder, path, wanted, rank);
     if (read)
       return read;
     Result<Descriptor> now = openFolder(path);
@@ -187,6 +271,36 @@ Result<PackageFiles> moec::readPackage(const std::string &path) {
     error.message = fmt::format("package '{}': {}", path, error.message);
     return error;
   }
+}
+
+Result<Shares> moec::readShares(const std::string &path) {
+  return readAtPath(path, Wanted::All, std::nullopt);
+}
+
+Result<PackageFiles> moec::readShare(const std::string &path,
+                                     std::optional<int64_t> rank) {
+  Shares shares = TRY(readAtPath(path, Wanted::OfRank, rank));
+  return std::move(shares.front());
+}
+
+Result<PackageFiles> moec::readPackage(const std::string &path) {
+  return readShare(path, std::nullopt);
+}
+
+Result<const PackageFiles *> moec::shareOf(std::span<const PackageFiles> shares,
+                                           std::optional<int64_t> rank) {
+  if (shares.size() == 1)
+    return &shares.front();
+  std::vector<int64_t> all;
+  for (const PackageFiles &share : shares) {
+    const std::vector<int64_t> ranks = ranksOf(share.manifest);
+    if (rank && std::ranges::find(ranks, *rank) != ranks.end())
+      return &share;
+    all.insert(all.end(), ranks.begin(), ranks.end());
+  }
+  std::ranges::sort(all);
+  return severalShares(shares.empty() ? "" : shares.front().manifest.name, all,
+                       shares.size(), rank);
 }
 
 //===----------------------------------------------------------------------===//
@@ -212,11 +326,13 @@ static Result<void> checkReplaceable(const std::string &path) {
   std::vector<std::string> files = TRY(listFilesAt(folder, path));
   if (files.empty())
     return {};
-  Result<Manifest> manifest = readManifest(folder, path);
+  Result<ManifestFile> manifest = readManifestFile(folder, path);
   if (!manifest)
     return refuse("a folder without a moec manifest.json");
+  const auto &listed =
+      std::visit([](auto &file) -> auto & { return file.files; }, *manifest);
   for (const std::string &file : files)
-    if (file != kManifestFile && !manifest->files.count(file))
+    if (file != kManifestFile && !listed.count(file))
       return refuse(
           fmt::format("a package with the file '{}', which its manifest does "
                       "not list",
@@ -224,29 +340,28 @@ static Result<void> checkReplaceable(const std::string &path) {
   return {};
 }
 
-static Result<void> fill(const PackageFiles &package,
+static Result<void> fill(const std::map<std::string, std::string> &files,
+                         const std::string &manifest,
                          const std::string &folder) {
   std::set<std::string> folders;
-  for (const auto &[path, content] : package.files) {
+  for (const auto &[path, content] : files) {
     std::string full = joinPath(folder, path);
     if (folders.insert(parentFolder(full)).second)
       TRY(createFolders(parentFolder(full)));
     TRY(writeFile(full, content));
   }
-  TRY(writeFile(joinPath(folder, kManifestFile), toJson(package.manifest)));
+  TRY(writeFile(joinPath(folder, kManifestFile), manifest));
   return syncFolder(folder);
 }
 
-Result<void>
-moec::writePackage(PackageFiles package, const std::string &folder,
-                   const std::function<Result<void>()> &beforeItAppears) {
-  if (folder.empty())
-    return invalidArgument("expected a path for the package, got an empty one");
-  hashFiles(package);
-  TRY(validate(package));
+/// Writes what was validated.
+static Result<void>
+writeFolder(const std::map<std::string, std::string> &files,
+            const std::string &manifest, const std::string &folder,
+            const std::function<Result<void>()> &beforeItAppears) {
   TRY(checkReplaceable(folder));
   StagedFolder staged = TRY(StagedFolder::create(folder));
-  TRY(fill(package, staged.path()));
+  TRY(fill(files, manifest, staged.path()));
   if (beforeItAppears)
     TRY(beforeItAppears());
   TRY(staged.replace());
@@ -254,6 +369,48 @@ moec::writePackage(PackageFiles package, const std::string &folder,
   while (bare.size() > 1 && bare.back() == '/')
     bare.pop_back();
   return syncFolder(parentFolder(bare));
+}
+
+static Error noFolder() {
+  return invalidArgument("expected a path for the package, got an empty one");
+}
+
+Result<void>
+moec::writePackage(PackageFiles package, const std::string &folder,
+                   const std::function<Result<void>()> &beforeItAppears) {
+  if (folder.empty())
+    return noFolder();
+  hashFiles(package);
+  TRY(validate(package));
+  return writeFolder(package.files, toJson(package.manifest), folder,
+                     beforeItAppears);
+}
+
+Result<void>
+moec::writeShares(Shares shares, const std::string &folder,
+                  const std::function<Result<void>()> &beforeItAppears) {
+  if (folder.empty())
+    return noFolder();
+  if (shares.size() == 1)
+    return writePackage(std::move(shares.front()), folder, beforeItAppears);
+  ShareIndex index;
+  std::map<std::string, std::string> files;
+  for (PackageFiles &share : shares) {
+    hashFiles(share);
+    TRY(validate(share));
+    index.name = share.manifest.name;
+    const std::string name = fmt::format("share{}", index.shares.size());
+    index.shares.push_back({name, ranksOf(share.manifest)});
+    share.files[std::string(kManifestFile)] = toJson(share.manifest);
+    for (auto &[path, content] : share.files) {
+      const std::string full = joinPath(name, path);
+      index.files[full] = sha256(content);
+      files[full] = std::move(content);
+    }
+  }
+  const std::string text = toJson(index);
+  TRY(manifestFileFromJson(text));
+  return writeFolder(files, text, folder, beforeItAppears);
 }
 
 //===----------------------------------------------------------------------===//

@@ -18,7 +18,10 @@
 
 #include <functional>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace moec {
 
@@ -35,6 +38,14 @@ inline constexpr std::string_view kManifestFile = "manifest.json";
 /// "include/<name>", so that `-I include` serves tools.
 std::string headerPath(std::string_view name);
 
+/// The packages of a folder: one, or where ranks have shares of several sizes
+/// one for each. A rank is of one of them.
+using Shares = std::vector<PackageFiles>;
+
+/// The share that holds the rank; without a rank there must be one share.
+Result<const PackageFiles *> shareOf(std::span<const PackageFiles> shares,
+                                     std::optional<int64_t> rank);
+
 /// Fills manifest.files with the hashes of `files`.
 void hashFiles(PackageFiles &package);
 
@@ -45,8 +56,14 @@ Result<void> validate(const PackageFiles &package);
 
 /// Reads a folder: format, validation, every file's hash. Missing, extra,
 /// truncated or garbled files are DamagedPackage errors with their path. A
-/// package that is replaced meanwhile is read as it was or as it is.
+/// package that is replaced meanwhile is read as it was or as it is. A folder
+/// of several shares is an error.
 Result<PackageFiles> readPackage(const std::string &path);
+/// The same of a folder of any number of shares.
+Result<Shares> readShares(const std::string &path);
+/// The share that holds the rank, and no file of others.
+Result<PackageFiles> readShare(const std::string &path,
+                               std::optional<int64_t> rank);
 
 /// Validates, then writes into a temporary folder beside `folder` and renames
 /// it, so that a failure leaves nothing behind. A package that is already
@@ -56,6 +73,11 @@ Result<PackageFiles> readPackage(const std::string &path);
 Result<void>
 writePackage(PackageFiles package, const std::string &folder,
              const std::function<Result<void>()> &beforeItAppears = {});
+/// The same of shares of one layer, which must have ranks of their own. Several
+/// lie in folders share0, share1, ... beside an index.
+Result<void>
+writeShares(Shares shares, const std::string &folder,
+            const std::function<Result<void>()> &beforeItAppears = {});
 
 /// The target for compute capability major.minor: one whose arch is exactly
 /// the device's (an `a` arch on itself first, then `f`, then plain), else the

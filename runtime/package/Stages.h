@@ -38,21 +38,21 @@ inline constexpr StageKind kStageKinds[] = {
     {"route",
      "logits? given_ids? given_weights? valid_tokens? routing_bias? "
      "expert_scale? token_ids? hash_table? logical_to_physical? "
-     "replica_count? expert_map? shared_gate?",
+     "replica_count? expert_map? shared_gate? local_begin?",
      "topk_ids topk_weights ids? weights?",
      "score:string select:string normalize:string experts:integer "
      "top_k:integer groups:integer top_groups:integer scale:number "
      "output_scale:number~ table_rows:integer~ "
-     "physical_experts:integer~ replica_slots:integer~ local_begin:integer~ "
-     "shared:integer~ zero:integer~"},
+     "physical_experts:integer~ replica_slots:integer~ shared:integer~ "
+     "zero:integer~"},
     {"count", "topk_ids", "block_counts",
-     "experts:integer local_begin:integer local_experts:integer "
-     "block_tokens:integer"},
+     "experts:integer local_experts:integer block_tokens:integer"},
     // row_step: an expert's tiles are alike, in steps of so many rows.
     // counters: zeros behind the number of tiles, 2 where it is missing.
-    {"permute", "topk_ids block_counts",
+    // local_begin: the first of local_experts; 0 where a rank holds all.
+    {"permute", "topk_ids block_counts local_begin?",
      "rows positions offsets tiles tile_count counts?",
-     "experts:integer local_begin:integer local_experts:integer pairs:integer "
+     "experts:integer local_experts:integer pairs:integer "
      "block_tokens:integer tile_rows:integer row_step:integer~ "
      "counters:integer~"},
     // Rows that come by expert, each expert's at a multiple of tokens.
@@ -84,9 +84,10 @@ inline constexpr StageKind kStageKinds[] = {
      "experts:integer columns:integer pairs:integer~"},
     // gate_up: gate and up rows have groups of scales of their own.
     // fragments: rhs, rhs_scale and rhs_zero_point are in that order.
+    // add_bias: 0 where another rank adds it.
     {"grouped_matmul",
      "lhs rows? tiles tile_count rhs lhs_scale? rhs_scale? "
-     "rhs_second_scale? rhs_zero_point? bias?",
+     "rhs_second_scale? rhs_zero_point? bias? add_bias?",
      "result",
      "n:integer k:integer experts:integer pairs:integer~ gather:boolean "
      "interleave:integer gate_up_order:string~ lhs_group_rows:extent~ "
@@ -101,8 +102,10 @@ inline constexpr StageKind kStageKinds[] = {
      "function:string gated:boolean interleave:integer alpha:number? "
      "beta:number? limit:number? linear_beta:number~"},
     // identity and topk_ids: of pairs whose id is -2, the token's row of x.
+    // add_identity: 0 where another rank adds it.
     {"combine",
-     "partials positions topk_weights? residual? addend? identity? topk_ids?",
+     "partials positions topk_weights? residual? addend? identity? topk_ids? "
+     "add_identity?",
      "out", "pairs:integer hidden:integer"},
     {"pack_copy", "source", "destination", "rows:integer columns:integer"},
     {"pack_interleave", "source", "destination",
@@ -167,6 +170,26 @@ constexpr const StageKind *findStageKind(std::string_view op) {
 static_assert(std::size(kStageKinds) == 0U MOEC_STAGES(MOEC_STAGE),
               "each row has a function of the host device");
 #undef MOEC_STAGE
+
+/// Operands that are numbers of the rank that runs: arguments of kind size,
+/// each with one expression. Every stage that has the name takes the same.
+struct RankOperand {
+  std::string_view name;
+  std::string_view symbol; ///< of Manifest::ranks
+};
+
+inline constexpr RankOperand kRankOperands[] = {
+    {"local_begin", "local_begin"},
+    {"add_bias", "add_w2_bias"},
+    {"add_identity", "add_zero_experts"},
+};
+
+constexpr const RankOperand *findRankOperand(std::string_view name) {
+  for (const RankOperand &row : kRankOperands)
+    if (row.name == name)
+      return &row;
+  return nullptr;
+}
 
 /// Integers that a stage reads or writes, and the types that kernels and the
 /// host device know of them. What a stage writes is of 32 bits.

@@ -15,6 +15,7 @@
 
 #include "runtime/package/Checker.h"
 #include "runtime/package/ElementTypes.h"
+#include "runtime/package/Stages.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Sha256.h"
 
@@ -97,8 +98,13 @@ std::vector<Symbols> moec::sampleSymbols(const Manifest &manifest,
   std::vector<Symbols> samples;
   for (int64_t tokens : counts)
     for (int64_t smCount : {1, 1024})
-      if (Result<Symbols> symbols = symbolsFor(manifest, tokens, smCount))
+      if (Result<Symbols> symbols = symbolsFor(manifest, tokens, smCount)) {
+        // Sizes are those of all ranks.
+        symbols->localBegin.reset();
+        symbols->addW2Bias.reset();
+        symbols->addZeroExperts.reset();
         samples.push_back(*symbols);
+      }
   return samples;
 }
 
@@ -282,6 +288,21 @@ Result<void> Checker::checkTarget(const std::string &path, const Target &target,
 // The manifest
 //===----------------------------------------------------------------------===//
 
+Result<void> Checker::checkRanks() {
+  if (manifest.ranks.empty())
+    return fail("ranks", "expected at least one rank");
+  for (size_t i = 0; i < manifest.ranks.size(); ++i) {
+    const std::string path = fmt::format("ranks[{}]", i);
+    const RankFacts &facts = manifest.ranks[i];
+    TRY(checkInteger(path + ".rank", facts.rank,
+                     i == 0 ? 0 : manifest.ranks[i - 1].rank + 1, 2147483647));
+    TRY(checkInteger(path + ".local_begin", facts.localBegin, 0, kMostExperts));
+    TRY(checkInteger(path + ".intermediate_begin", facts.intermediateBegin, 0,
+                     2147483647));
+  }
+  return {};
+}
+
 Result<void> Checker::checkManifest() {
   std::set<std::string> seen;
   TRY(checkName("name", manifest.name, seen));
@@ -292,6 +313,7 @@ Result<void> Checker::checkManifest() {
                   "expected an expression of tokens and max_tokens, "
                   "got '{}'",
                   manifest.rows.text());
+  TRY(checkRanks());
   // Rows are 32-bit indices on the device.
   for (int64_t tokens : {int64_t(1), manifest.maxTokens}) {
     Symbols symbols;

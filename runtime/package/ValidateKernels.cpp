@@ -270,9 +270,49 @@ Result<void> Checker::checkIntegers(const std::string &path,
 /// Whether an attribute counts experts.
 static bool countsExperts(std::string_view attribute) {
   return attribute == "experts" || attribute == "local_experts" ||
-         attribute == "local_begin" || attribute == "physical_experts" ||
-         attribute == "replica_slots" || attribute == "shared" ||
-         attribute == "zero" || attribute == "top_k" || attribute == "pairs";
+         attribute == "physical_experts" || attribute == "replica_slots" ||
+         attribute == "shared" || attribute == "zero" || attribute == "top_k" ||
+         attribute == "pairs";
+}
+
+/// A number of the rank is an argument that holds this number and no other.
+Result<void> Checker::checkRankOperand(const std::string &path,
+                                       std::string_view operand,
+                                       std::string_view field,
+                                       const Kernel &kernel) {
+  const std::string_view symbol = findRankOperand(operand)->symbol;
+  for (const ArgumentField &argument : kernel.arguments.fields)
+    if (argument.name == field && argument.kind == Kind::Size &&
+        argument.elementType == "i32" &&
+        argument.expression == Expression::symbol(symbol))
+      return {};
+  return fail(
+      path,
+      "expected an argument of kind size, type i32 and expression '{}', "
+      "got '{}'",
+      symbol, field);
+}
+
+/// The experts of every rank lie in those of the layer: devices count on it.
+Result<void> Checker::checkLocalExperts(const std::string &path,
+                                        const Stage &stage) {
+  if (stage.op != "permute")
+    return {};
+  const auto experts = stage.attributes.at("experts").get<int64_t>();
+  const auto local = stage.attributes.at("local_experts").get<int64_t>();
+  const bool takesBegin = stage.operands.contains("local_begin");
+  if (local < experts && !takesBegin)
+    return fail(path + ".operands",
+                "expected 'local_begin', since a rank holds {} of {} experts",
+                local, experts);
+  for (const RankFacts &facts : manifest.ranks)
+    if (const int64_t begin = takesBegin ? facts.localBegin : 0;
+        begin + local > experts)
+      return fail(path + ".attributes.local_experts",
+                  "expected local experts within {}, got {} from {} on of rank "
+                  "{}",
+                  experts, local, begin, facts.rank);
+  return {};
 }
 
 Result<void> Checker::checkStages(const std::string &path, const Target &target,
@@ -312,6 +352,10 @@ Result<void> Checker::checkStages(const std::string &path, const Target &target,
                         "expected a value of an earlier stage of this "
                         "kernel, got '{}'",
                         field);
+          continue;
+        }
+        if (!isResult && findRankOperand(name)) {
+          TRY(checkRankOperand(at, name, field, kernel));
           continue;
         }
         auto argument = std::ranges::find_if(
@@ -378,6 +422,7 @@ Result<void> Checker::checkStages(const std::string &path, const Target &target,
       if (!known.count(item.key()))
         return fail(fmt::format("{}.attributes.{}", where, item.key()),
                     "unknown; {} has {}", stage.op, fmt::join(known, ", "));
+    TRY(checkLocalExperts(where, stage));
   }
   return {};
 }

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/package/Checker.h"
+#include "runtime/package/Stages.h"
 
 #include <algorithm>
 
@@ -80,10 +81,19 @@ Result<void> Checker::checkLaunch(const std::string &path, const Target &target,
       if (field.kind != ArgumentField::Kind::Size)
         continue;
       bool wide = field.elementType != "i32";
-      TRY(evaluate(fmt::format("{} (argument '{}' of kernel '{}')", path,
-                               field.name, kernel->name),
-                   field.expression, symbols, wide ? -kMaxBytes : -2147483648LL,
-                   wide ? kMaxBytes : 2147483647));
+      // Packing is the same for all ranks; a run has numbers of its rank.
+      Symbols least = symbols, most = symbols;
+      if (!symbols.experts) {
+        least.localBegin = least.addW2Bias = least.addZeroExperts = 0;
+        most.localBegin = kMostExperts;
+        most.addW2Bias = most.addZeroExperts = 1;
+      }
+      for (const Symbols &ofRank : {least, most})
+        TRY(evaluate(fmt::format("{} (argument '{}' of kernel '{}')", path,
+                                 field.name, kernel->name),
+                     field.expression, ofRank,
+                     wide ? -kMaxBytes : -2147483648LL,
+                     wide ? kMaxBytes : 2147483647));
     }
   }
   return {};

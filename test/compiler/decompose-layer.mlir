@@ -25,13 +25,14 @@ moe.layer @gated {
   experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = f16, logits_type = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
-// Half of the rows without a gate; b2 is an input, and added by rank 0 alone.
+// Half of the rows without a gate; b2 is added by rank 0 alone, which is known
+// when it runs.
 // CHECK-LABEL: moe.program @second_rank_sm_90a
 // CHECK-SAME: inputs ["x", "logits", "given_ids", "given_weights", "valid_tokens", "w13", "w2", "b13", "b2"] {
-// CHECK: tensor<8x32x64xf32>, %[[W2:.*]]: tensor<8x64x32xf32>, %[[B13:.*]]: tensor<8x32xf32>, %{{.*}}: tensor<8x64xf32>):
+// CHECK: tensor<8x32x64xf32>, %[[W2:.*]]: tensor<8x64x32xf32>, %[[B13:.*]]: tensor<8x32xf32>, %[[B2:.*]]: tensor<8x64xf32>):
 // CHECK: moe.grouped_matmul pairs = 2 {{.*}} bias %[[B13]] :
 // CHECK: moe.activate <gelu_no_mul>
-// CHECK: moe.grouped_matmul {{.*}} %[[W2]] : (tensor<?x32xf32>, tensor<?x4xi32>, tensor<3xi32>, tensor<8x64x32xf32>)
+// CHECK: moe.grouped_matmul {{.*}} %[[W2]] bias %[[B2]] bias_of_rank : (tensor<?x32xf32>, tensor<?x4xi32>, tensor<3xi32>, tensor<8x64x32xf32>, tensor<8x64xf32>)
 moe.layer @second_rank {
   experts = 8, top_k = 2, hidden = 64, intermediate = 64, input_type = f32, output_type = f32, logits_type = f32, has_bias,
   quant = #moe.quant<f32>, routing = #moe.routing<default>, activation = #moe.activation<gelu_no_mul>, parallel = #moe.parallel<tp = 2, tp_rank = 1>,
@@ -41,7 +42,7 @@ moe.layer @second_rank {
 // CHECK-LABEL: moe.program @third_of_experts_sm_90a
 // CHECK-NEXT: %logits: tensor<?x8xbf16>, {{.*}}, %w13: tensor<2x128x64xbf16>, %w2: tensor<2x64x64xbf16>):
 // CHECK: moe.count experts = 8
-// CHECK-NEXT: moe.permute experts = 8 {{.*}} local[6, 2] capacity = "tokens * 2" {{.*}} -> (tensor<?xi32>, tensor<?x2xi32>, tensor<3xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<2xi32>)
+// CHECK-NEXT: moe.permute experts = 8 {{.*}} local = 2 capacity = "tokens * 2" {{.*}} -> (tensor<?xi32>, tensor<?x2xi32>, tensor<3xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<2xi32>)
 moe.layer @third_of_experts {
   experts = 8, top_k = 2, hidden = 64, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 3, dp_rank = 2, ep>,
@@ -121,7 +122,7 @@ moe.layer @deferred {
 // CHECK-LABEL: moe.program @placed_sm_90a
 // CHECK-SAME: inputs ["x", "logits", "given_ids", "given_weights", "valid_tokens", "logical_to_physical", "replica_count", "expert_map", "shared_gate", "w13", "w2"] {
 // CHECK: %logical_to_physical: tensor<8x3xi32>, %replica_count: tensor<8xi32>, %expert_map: tensor<10xi32>, %shared_gate: tensor<?x1xbf16>, %w13: tensor<11x128x48xbf16>
-// CHECK: moe.route <default> top_k = 2 %logits given(%given_ids, %given_weights) valid %valid_tokens replicas(%logical_to_physical, %replica_count) map %expert_map local_begin = 0 physical = 10 shared = 1 gate %shared_gate :
+// CHECK: moe.route <default> top_k = 2 %logits given(%given_ids, %given_weights) valid %valid_tokens replicas(%logical_to_physical, %replica_count) map %expert_map physical = 10 shared = 1 gate %shared_gate :
 // CHECK-SAME: -> (tensor<?x3xi32>, tensor<?x3xf32>)
 // CHECK-NEXT: moe.count experts = 11
 // CHECK-NEXT: moe.permute experts = 11 {{.*}} capacity = "tokens * 3"
@@ -177,17 +178,16 @@ moe.layer @weight_on_quantized {
   quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<llama4>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   apply_router_weight_on_input, local_intermediate = 64, local_begin = 0, local_experts = 8, w2_bias = true}
 
-// Of zero experts there are logits and no weights; the first rank adds them.
+// Of zero experts there are logits and no weights; the first rank adds them,
+// which is known when it runs.
 // CHECK-LABEL: moe.program @zero_sm_90a
 // CHECK: %w13: tensor<4x128x64xbf16>
 // CHECK: %[[I:[a-z0-9_]+]], %[[W:[a-z0-9_]+]] = moe.route <default> top_k = 2 {{.*}} zero = 4 : (tensor<?x12xbf16>,
 // CHECK-NEXT: moe.count experts = 8
-// CHECK: moe.combine %{{.*}}, %{{[a-z0-9_]+}}, %[[W]] identity(%{{[a-z0-9_]+}}, %[[I]]) : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<?x64xbf16>, tensor<?x2xi32>) -> tensor<?x64xbf16>
+// CHECK: moe.combine %{{.*}}, %{{[a-z0-9_]+}}, %[[W]] identity(%{{[a-z0-9_]+}}, %[[I]]) identity_of_rank : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<?x64xbf16>, tensor<?x2xi32>) -> tensor<?x64xbf16>
 // CHECK-LABEL: moe.program @zero_of_another_rank_sm_90a
 // CHECK: moe.route {{.*}} zero = 4 :
-// CHECK: moe.combine
-// CHECK-NOT: identity
-// CHECK-SAME: : (tensor
+// CHECK: moe.combine {{.*}} identity_of_rank : (tensor
 moe.layer @zero {
   experts = 8, top_k = 2, hidden = 64, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, ep>,

@@ -22,3 +22,9 @@ moe.layer @transport {experts = 128, top_k = 8, hidden = 2048, intermediate = 76
 
 // expected-error@+1 {{layer @transport refused [option_not_supported]: vLLM has removed all_to_all 'pplx'; accepted: deepep_low_latency or nixl_ep, which bring rows by expert likewise, or allgather_reducescatter, which vLLM takes in its place}}
 moe.layer @transport {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, ep>, all_to_all = "pplx"}
+
+// -----
+
+// Programs are of one share, so a layer that has been resolved is not taken apart.
+// expected-error@+1 {{layer @l is resolved, but its 'ranks' have shares of 2 sizes}}
+moe.layer @l {experts = 7, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep>, ranks = array<i64: 0, 1>, local_begin = 0, local_experts = 4, local_intermediate = 32, w2_bias = true}

@@ -19,12 +19,14 @@
 
 #include "compiler/Compiler.h"
 #include "runtime/host/HostDevice.h"
+#include "runtime/package/Ranks.h"
 #include "test/reference/Check.h"
 #include "test/reference/TestData.h"
 
 #include "mlir/IR/MLIRContext.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -70,17 +72,18 @@ struct Bytes {
   std::span<std::byte> span;
 };
 
-PackageFiles compileRank(const Layout &layout, const std::string &parallel,
-                         bool isBatched = false) {
+Shares compileLayer(const Layout &layout, const std::string &parallel,
+                    bool isBatched, const std::string &more) {
   std::string text = fmt::format(
       "moe.layer @layer {{experts = {}, top_k = {}, hidden = {}, "
       "intermediate = {}, input_type = {}, output_type = f32, "
       "logits_type = f32, quant = #moe.quant<{}>, "
       "routing = #moe.routing<renormalize>, activation = #moe.activation<{}>, "
-      "parallel = #moe.parallel<{}>, has_bias, zero_experts = {}{}}}\n",
+      "parallel = #moe.parallel<{}>, has_bias, zero_experts = {}{}{}}}\n",
       layout.experts, kTopK, layout.hidden, layout.intermediate,
       layout.inputType, layout.scheme, layout.activation, parallel,
-      layout.zeroExperts, isBatched ? ", activation_format = \"batched\"" : "");
+      layout.zeroExperts, isBatched ? ", activation_format = \"batched\"" : "",
+      more);
   compiler::CompileOptions options;
   options.archs = {"sm_90a"};
   options.backend = isBatched ? "batched" : layout.backend;
@@ -89,9 +92,36 @@ PackageFiles compileRank(const Layout &layout, const std::string &parallel,
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   auto module = compiler::parse(text, "layer.mlir", context);
   EXPECT_TRUE(module) << (module ? "" : module.error().message);
-  auto files = compiler::compile(**module, options);
-  EXPECT_TRUE(files) << (files ? "" : files.error().message);
-  return std::move(*files);
+  auto shares = compiler::compileShares(**module, options);
+  EXPECT_TRUE(shares) << (shares ? "" : shares.error().message);
+  return std::move(*shares);
+}
+
+PackageFiles compileRank(const Layout &layout, const std::string &parallel,
+                         bool isBatched = false) {
+  Shares shares = compileLayer(layout, parallel, isBatched, "");
+  EXPECT_EQ(shares.size(), 1u);
+  return std::move(shares.front());
+}
+
+/// A package for all ranks, with a share for each size that they hold.
+Shares compileRanks(const Layout &layout, bool isBatched = false) {
+  std::vector<int64_t> ranks(layout.ranks);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return compileLayer(
+      layout, layout.parallel, isBatched,
+      fmt::format(", ranks = array<i64: {}>", fmt::join(ranks, ", ")));
+}
+
+/// The package of one rank out of that of all.
+PackageFiles takeRank(const Shares &shares, int64_t rank) {
+  auto share = shareOf(shares, rank);
+  EXPECT_TRUE(share) << (share ? "" : share.error().message);
+  PackageFiles files = **share;
+  auto one = ofRank(std::move(files.manifest), rank);
+  EXPECT_TRUE(one) << (one ? "" : one.error().message);
+  files.manifest = std::move(*one);
+  return files;
 }
 
 struct Rank {
@@ -103,6 +133,10 @@ struct Rank {
   Bytes out, ids, weights, counts;
 
   explicit Rank(PackageFiles compiled) : files(std::move(compiled)) {
+    // A manifest of one rank stays as it is.
+    auto one = ofRank(files.manifest, std::nullopt);
+    EXPECT_TRUE(one) << (one ? "" : one.error().message);
+    files.manifest = std::move(*one);
     auto parsed = reference::parseLayer(files.manifest.layer);
     EXPECT_TRUE(parsed) << (parsed ? "" : parsed.error().message);
     layer = *parsed;
@@ -259,18 +293,45 @@ struct Rank {
   }
 };
 
-class Shares : public testing::TestWithParam<Layout> {};
+class OfLayouts : public testing::TestWithParam<Layout> {};
 
-TEST_P(Shares, SumToTheLayer) {
+/// Ranks whose shares have equal sizes have the same kernels, byte for byte,
+/// whether they are compiled together or one by one.
+TEST_P(OfLayouts, RanksOfEqualSharesHaveTheSameSources) {
+  const Layout &layout = GetParam();
+  const Shares shares = compileRanks(layout);
+  std::map<std::pair<int64_t, int64_t>, const PackageFiles *> bySize;
+  for (int64_t r = 0; r < layout.ranks; ++r) {
+    SCOPED_TRACE(fmt::format("rank {}", r));
+    const PackageFiles alone =
+        compileRank(layout, fmt::format("{}, rank = {}", layout.parallel, r));
+    auto share = shareOf(shares, r);
+    ASSERT_TRUE(share) << share.error().message;
+    EXPECT_EQ(alone.files, (*share)->files);
+    // And the manifests differ in the ranks alone.
+    Manifest manifest = alone.manifest;
+    EXPECT_EQ(manifest.ranks.size(), 1u);
+    manifest.ranks = (*share)->manifest.ranks;
+    EXPECT_EQ(toJson(manifest), toJson((*share)->manifest));
+    const Rank rank(alone);
+    bySize.try_emplace({rank.layer.localExperts, rank.layer.intermediate},
+                       *share);
+    EXPECT_EQ(bySize.at({rank.layer.localExperts, rank.layer.intermediate}),
+              *share);
+  }
+  EXPECT_EQ(bySize.size(), shares.size());
+}
+
+TEST_P(OfLayouts, SumToTheLayer) {
   const Layout &layout = GetParam();
   const int64_t hidden = layout.hidden;
   Rank whole(compileRank(layout, ""));
   whole.fillWeights();
+  const Shares shares = compileRanks(layout);
   std::vector<Rank> ranks;
   int64_t held = 0;
   for (int64_t r = 0; r < layout.ranks; ++r) {
-    ranks.emplace_back(
-        compileRank(layout, fmt::format("{}, rank = {}", layout.parallel, r)));
+    ranks.emplace_back(takeRank(shares, r));
     ranks[r].takeWeights(whole);
     held += ranks[r].layer.localExperts * ranks[r].layer.intermediate;
   }
@@ -332,7 +393,7 @@ TEST_P(Shares, SumToTheLayer) {
     }
 }
 
-TEST_P(Shares, RowsSentByExpertSumToTheLayer) {
+TEST_P(OfLayouts, RowsSentByExpertSumToTheLayer) {
   const Layout &layout = GetParam();
   const int64_t hidden = layout.hidden;
   // No rows are sent to those.
@@ -353,9 +414,9 @@ TEST_P(Shares, RowsSentByExpertSumToTheLayer) {
   auto weights = reinterpret_cast<const float *>(whole.weights.span.data());
 
   std::vector<double> sum(kTokens * hidden);
+  const Shares shares = compileRanks(layout, true);
   for (int64_t r = 0; r < layout.ranks; ++r) {
-    Rank rank(compileRank(
-        layout, fmt::format("{}, rank = {}", layout.parallel, r), true));
+    Rank rank(takeRank(shares, r));
     rank.takeWeights(whole);
     // A token takes an expert once.
     Bytes rows(rank.layer.localExperts * kTokens * rowBytes);
@@ -386,7 +447,7 @@ TEST_P(Shares, RowsSentByExpertSumToTheLayer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Layouts, Shares,
+    Layouts, OfLayouts,
     testing::Values(
         Layout{"tp2", "tp = 2", 2, 5, "f32", "unfused", "silu"},
         Layout{"tp3", "tp = 3", 3, 5, "bf16", "grouped", "gelu_no_mul"},

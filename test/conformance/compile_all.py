@@ -9,7 +9,8 @@ breaks the protocol of programmatic launches (protocol.py). Legal is what the co
 test/golden/legal.txt holds the list.
 
 Of LEADERS, one scheme for each size of operands, each backend, engine and arch with tails in every size; REPRESENTATIVES
-gated with bias, not gated without, and every activation and routing method; other archs gated or not in turn. Every such
+gated with bias, not gated without, and every activation and routing method; other archs gated or not in turn; and ranks that
+have a part of the experts. Biases are those of ranks of which one adds b2. Every such
 kernel is compiled for each arch of ALWAYS whose packages have it, and for one of the other archs that have the same text.
 Of every other scheme each backend and engine for one arch and for each arch one of them, in turn as activations and methods
 are; of its kernels that no leader has, each of a backend, an engine, a stage and a tile is compiled once, their archs spread
@@ -45,6 +46,9 @@ LEADERS = ["f32", "bf16", "fp8_block"]
 ALWAYS = ["sm_80", "sm_90a"]
 # The one that has all engines.
 ALL_WAYS = "sm_90a"
+# A rank with a part of the experts, and a rank of which another may add b2: kernels take both as arguments.
+PART_OF_EXPERTS = {"tp_size": 2, "use_ep": True}
+PART_OF_COLUMNS = {"tp_size": 2}
 # Pairs of an activation and a method that one scheme on one of them is compiled with.
 A_FEW = 6
 STRICT = ["-Xptxas=-warn-spills", "-Xptxas=-warn-lmem-usage", "-Xptxas=-Werror"]
@@ -59,7 +63,7 @@ _library = None
 
 
 def choose(rows, everything):
-    """[(arch, scheme, backend, engine, [(activation, routing, bias)])]: what to compile."""
+    """[(arch, scheme, backend, engine, [(activation, routing, bias[, parallel config])])]: what to compile."""
     activations, methods = rows["activations"], rows["routing"]
     gated = next(row for row in activations if row["gated"])
     ungated = next(row for row in activations if not row["gated"])
@@ -86,6 +90,8 @@ def choose(rows, everything):
                     if index + 1 == len(ways):
                         layers += [once[(taken + i) % len(once)] for i in range(A_FEW)]
                         taken += A_FEW
+                if arch["name"] in ALWAYS and not everything:
+                    layers = [*layers, (gated, methods[0], False, PART_OF_EXPERTS)]
                 chosen.append((arch["name"], scheme, backend, engine, layers))
             batched = testing.ways_on(rows, scheme, arch, ("batched",))
             # Rows that come by expert: what their kernels add is the same for every activation and method.
@@ -113,7 +119,7 @@ def make_sources(tools, work, rows, arch, scheme, backend, engine, layers):
     result = []
     # Sizes that no tile divides, and whole blocks where the engine then reads fragments.
     orders = ("rows", "fragment") if testing.may_read_fragments(rows, engine, scheme) else ("rows",)
-    for index, (order, (activation, routing, bias)) in enumerate(itertools.product(orders, layers)):
+    for index, (order, (activation, routing, bias, *parts)) in enumerate(itertools.product(orders, layers)):
         name = f"{arch}-{scheme['name']}-{backend}-{engine}-{index}"
         folder = work / "packages" / name
         shutil.rmtree(folder, ignore_errors=True)
@@ -122,10 +128,14 @@ def make_sources(tools, work, rows, arch, scheme, backend, engine, layers):
         form = next(row["format"] for row in rows["backends"] if row["name"] == backend)
         # One backend has the kernels that order columns.
         ordered = {"group_index": True} if backend == "unfused" and testing.may_be_ordered(scheme) else {}
+        sizes = testing.in_blocks(shape) if order == "fragment" else testing.sized_for(rows, engine, shape, scheme)
+        parallel = parts[0] if parts else {}
+        if bias and not ordered:  # as many columns for each of two ranks
+            sizes = {**sizes, "intermediate_size": 2 * sizes["intermediate_size"]}
+            parallel = PART_OF_COLUMNS
         (folder / "layer.json").write_text(json.dumps({
-            **testing.layer_json("all", testing.in_blocks(shape) if order == "fragment" else testing.sized_for(rows, engine, shape, scheme),
-                                 scheme, activation, routing, bias),
-            **ordered, "activation_format": form}))
+            **testing.layer_json("all", sizes, scheme, activation, routing, bias),
+            **ordered, "activation_format": form, "moe_parallel_config": parallel}))
         status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", f"--arch={arch}",
                                          f"--backend={backend}", *testing.engine_options(rows, engine), "--no-cubin",
                                          "-o", folder / "package"])

@@ -71,3 +71,11 @@ func.func @activate_tiles(%h: tensor<?x64xf32>, %t: tensor<?x4xi32>, %n: tensor<
   %y = moe.activate <silu> %h offsets %o tiles (%t, %n) : (tensor<?x64xf32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>) -> tensor<?x32xbf16>
   return
 }
+
+// -----
+
+func.func @bias_of_nobody(%x: tensor<?x64xbf16>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op 'bias_of_rank' is of a 'bias', which is not given}}
+  %y = moe.grouped_matmul %x tiles (%t, %n), %w bias_of_rank : (tensor<?x64xbf16>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
+  return
+}

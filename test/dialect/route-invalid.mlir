@@ -80,14 +80,6 @@ func.func @no_experts(%g: tensor<?x2xi32>, %v: tensor<?x2xf32>) {
 
 // -----
 
-func.func @begin_without_map(%l: tensor<?x4xf32>) {
-  // expected-error@+1 {{'moe.route' op 'local_begin' is of a 'map' and not negative, got 2}}
-  %i, %w = moe.route <default> top_k = 2 %l local_begin = 2 : (tensor<?x4xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
-  return
-}
-
-// -----
-
 func.func @no_physical_experts(%l: tensor<?x4xf32>) {
   // expected-error@+1 {{'moe.route' op 'physical' must be positive, got 0}}
   %i, %w = moe.route <default> top_k = 2 %l physical = 0 : (tensor<?x4xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
@@ -97,7 +89,7 @@ func.func @no_physical_experts(%l: tensor<?x4xf32>) {
 // -----
 
 func.func @count_of_others(%i: tensor<?x2xi32>) {
-  // expected-error@+1 {{'moe.count' op local experts [2, 3] (begin, count) do not lie in the 4 experts}}
-  %c = moe.count experts = 4 block_tokens = 16 local [2, 3] %i : (tensor<?x2xi32>) -> tensor<?x4xi32>
+  // expected-error@+1 {{'moe.count' op 'local' must be between 0 and the 4 experts, got 5}}
+  %c = moe.count experts = 4 block_tokens = 16 local = 5 %i : (tensor<?x2xi32>) -> tensor<?x4xi32>
   return
 }

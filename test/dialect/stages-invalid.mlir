@@ -185,8 +185,8 @@ func.func private @f_no_step(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
 // -----
 
 func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
-  // expected-error@+1 {{'moe.permute' op local experts [2, 3] (begin, count) do not lie in the 4 experts}}
-  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 local [2, 3] %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4xi32>)
+  // expected-error@+1 {{'moe.permute' op 'local' must be between 0 and the 4 experts, got 5}}
+  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 local = 5 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4xi32>)
   return
 }
 
@@ -218,7 +218,7 @@ func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
 
 func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
   // expected-error@+1 {{'moe.permute' op 'offsets' must be 'tensor<3xi32>', got 'tensor<5xi32>'}}
-  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 local [2, 2] %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4xi32>)
+  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 local = 2 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4xi32>)
   return
 }
 

@@ -34,6 +34,14 @@ func.func private @f(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %x: tensor<?x64x
 
 // -----
 
+func.func private @f(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.combine' op 'identity_of_rank' is of an 'identity', which is not given}}
+  %o = moe.combine %y, %p identity_of_rank : (tensor<?x64xf32>, tensor<?x2xi32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
 func.func private @f(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>, %x: tensor<?x32xbf16>, %i: tensor<?x2xi32>) {
   // expected-error@+1 {{'moe.combine' op 'identity' must be 'tensor<?x64xbf16>', got 'tensor<?x32xbf16>'}}
   %o = moe.combine %y, %p, %w identity (%x, %i) : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<?x32xbf16>, tensor<?x2xi32>) -> tensor<?x64xbf16>

@@ -79,6 +79,7 @@ static std::vector<Value> valuesOf(const json &values) {
                    {"compiler", "c"},
                    {"max_tokens", 64},
                    {"rows", "tokens"},
+                   {"ranks", json::array()},
                    {"layer", json::object()},
                    {"values", values},
                    {"one_of", json::array()},

@@ -113,6 +113,13 @@ def checkpoint(layer):
                 yield f"{base}.bias", "F32", [rows]
 
 
+def layer_of(manifest):
+    """The layer as a loaded package has it, with what its only rank has of its own."""
+    layer, [rank] = manifest["layer"], manifest["ranks"]
+    local = {**layer["local_experts"], "begin": rank["local_begin"]}
+    return {**layer, "local_experts": local, "intermediate_begin": rank["intermediate_begin"]}
+
+
 def weights(compiled):
     for name, changes in LAYERS.items():
         package = compiled.package(name)
@@ -122,9 +129,9 @@ def weights(compiled):
         one = header(checkpoint({**LAYER, **changes}))
         files = {"model.safetensors": one}
         stored = [value for value in manifest["values"] if value["role"] == "stored_weight"]
-        yield json.dumps({"layer": manifest["layer"], "values": stored, "files": files})
+        yield json.dumps({"layer": layer_of(manifest), "values": stored, "files": files})
         index = {"model.safetensors.index.json": {"weight_map": {key: "model.safetensors" for key in one}}}
-        yield json.dumps({"layer": manifest["layer"], "values": stored, "files": {**files, **index}, "number": 0,
+        yield json.dumps({"layer": layer_of(manifest), "values": stored, "files": {**files, **index}, "number": 0,
                           "quantize": name == "bf16"})
 
 
@@ -134,6 +141,15 @@ def packages():
         sources = {kernel["source"]: "// a kernel\n" for target in one["targets"] for kernel in target["kernels"]}
         yield json.dumps({"manifest.json": {**one, "files": {path: "" for path in sources}}, **sources})
     yield json.dumps({"manifest.json": "{}", "a/b.cu": "text", "hashes": False})
+    # Two shares of one kernel each.
+    one = next(single_kernels(json.loads(json.dumps(manifest))))
+    [kernel] = one["targets"][0]["kernels"]
+    one["files"] = {kernel["source"]: ""}
+    index, files = index_of(["share0", "share1"]), {}
+    for i, share in enumerate(index["shares"]):
+        files[f"{share['folder']}/manifest.json"] = {**one, "ranks": [{**RANK, "rank": i}]}
+        files[f"{share['folder']}/{kernel['source']}"] = "// a kernel\n"
+    yield json.dumps({"manifest.json": {**index, "files": {path: "" for path in files}}, **files})
 
 
 def single_kernels(manifest):
@@ -163,10 +179,21 @@ def single_kernels(manifest):
                                 "kernels": [{**kernel, "headers": []}], "variants": [one]}]}
 
 
+RANK = {"rank": 0, "local_begin": 0, "intermediate_begin": 0, "add_w2_bias": True, "add_zero_experts": True}
+
+
+def index_of(folders):
+    """An index of shares, of a rank each."""
+    return {"moec_manifest": 5, "name": "seed", "shares": [{"folder": name, "ranks": [i]} for i, name in enumerate(folders)],
+            "files": {f"{name}/manifest.json": "0" * 64 for name in folders}}
+
+
 def manifests(compiled):
     whole = [*json_blocks("docs/reference/manifest.md")[:1], *compiled.manifests()]
+    yield json.dumps(index_of(["share0", "share1"]))
     for text in whole:
         yield json.dumps(json.loads(text))
+        yield json.dumps({**json.loads(text), "ranks": [RANK, {**RANK, "rank": 3, "add_w2_bias": False}]})
         yield from (json.dumps(manifest) for manifest in single_kernels(json.loads(text)))
 
 

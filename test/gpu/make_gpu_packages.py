@@ -8,7 +8,8 @@ compiled where they run, if --cubins does not say otherwise; with --no-cubins, a
 Mutants of templates/ are packages with patched headers and the cubins of those; their checks must fail.
 
 Groups: rows (every scheme, backend and engine), random (layers drawn from the whole language), types (of logits and given
-weights, by methods that route in different ways), models, limits (offsets beyond 32 bits), mutants, sanitizers.
+weights, by methods that route in different ways), ranks (each rank of a package of all), models, limits (offsets beyond 32
+bits), mutants, sanitizers.
 """
 
 import concurrent.futures
@@ -93,6 +94,17 @@ TYPED = {
     "custom": {},
 }
 TYPED_TOKENS = "1,2,7,64,500"
+# Packages of all ranks: what adds b2, the first expert, parts of several sizes, a map of experts, what zero experts hand on.
+RANKS_SHAPE = {"num_experts": 60, "experts_per_token": 4, "hidden_dim": 512, "intermediate_size": 1024, "has_bias": True}
+RANKED = {
+    "tp2": ["--tp=2"],
+    "tp3-uneven": ["--tp=3"],
+    "ep4": ["--tp=2", "--dp=2", "--ep"],
+    "ep7-uneven": ["--dp=7", "--ep"],
+    "ep4-round-robin": ["--dp=4", "--ep", "--placement=round_robin"],
+}
+RANKED_SCHEMES = ["bf16", "fp8_block", "fp8_channel", "int4_w4a16", "mxfp4_w4a16"]
+RANKED_TOKENS = "1,2,7,33,500,2048"
 # The layer that template mutants are made of: every tail that a fault could hide in.
 MUTANT_SHAPE = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 328, "intermediate_size": 200}
 MUTANT_SHAPE_OF_BYTES = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 336, "intermediate_size": 208}
@@ -283,6 +295,24 @@ class Maker:
             if method in ("renormalize", "longcat", "minimax2"):
                 # Rows of a narrow type end where those of a wide one go on.
                 self.add("types", name, [run + ["--seed=3"] for run in runs], sanitizer="memcheck")
+
+    def make_ranks(self):
+        for scheme, (layout, extra), zero in itertools.product(RANKED_SCHEMES, RANKED.items(), (0, 4)):
+            name = f"ranks-{scheme}-{layout}{'-zero' if zero else ''}"
+            # Methods give zero experts weights, whatever the scheme is.
+            if not self.named(name) or (zero and scheme != "bf16"):
+                continue
+            layer = self.write_layer(name, {
+                "moec_layer": 1, "name": name.replace("-", "_"), **RANKS_SHAPE, "in_dtype": "bf16", "quant_config": scheme,
+                "routing_method": "longcat" if zero else "renormalize", **({"num_zero_experts": zero} if zero else {})})
+            package = self.compile(name, layer, ["--max-tokens=2048", "--all-ranks", *extra])
+            if not package:
+                continue
+            index = json.loads((package / "manifest.json").read_text())
+            ranks = sorted(rank for share in index["shares"] for rank in share["ranks"]) if "shares" in index else \
+                [facts["rank"] for facts in index["ranks"]]
+            self.add("ranks", name, [[f"--rank={rank}", f"--tokens={RANKED_TOKENS}", "--routing=uniform,one_expert,empty_expert"]
+                                     for rank in ranks])
 
     def make_models(self):
         kinds = [(model, dtype, [f"--dtype={dtype}", *extra], sample) for model, extra, sample in MODELS
@@ -513,7 +543,7 @@ def main():
     arguments = testing.parser(__doc__.splitlines()[0])
     arguments.add_argument("--out", required=True, help="the folder to fill")
     arguments.add_argument("--arch", default="sm_90a")
-    arguments.add_argument("--only", default="", help="some of rows,random,types,models,limits,mutants,sanitizers")
+    arguments.add_argument("--only", default="", help="some of rows,random,types,ranks,models,limits,mutants,sanitizers")
     arguments.add_argument("--layers", type=int, default=300, help="how many random ones")
     arguments.add_argument("--seed", default="1", help="of the random ones")
     arguments.add_argument("--most-work", type=float, default=GPU_WORK, help="multiplications of a run of a random one")
@@ -524,7 +554,7 @@ def main():
     arguments.add_argument("--filter", default="", help="only packages with this regular expression in their name; sanitizers: all")
     options = arguments.parse_args()
     maker = Maker(options)
-    for group in ("rows", "random", "types", "models", "limits", "mutants", "sanitizers"):
+    for group in ("rows", "random", "types", "ranks", "models", "limits", "mutants", "sanitizers"):
         if maker.wanted(group):
             getattr(maker, "make_" + group)()
             print(f"{group}: {sum(entry['group'] == group for entry in maker.entries)} packages", flush=True)

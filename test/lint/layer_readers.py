@@ -18,6 +18,8 @@ READERS = {
     "compiler/passes/CheckTarget.cpp",
     "compiler/plan/Communication.cpp",
     "compiler/plan/Communication.h",
+    "compiler/plan/Shares.cpp",
+    "compiler/plan/Shares.h",
     "compiler/passes/DecomposeLayer.cpp",
     "compiler/passes/InferRouting.cpp",
     "compiler/passes/ResolveParallel.cpp",

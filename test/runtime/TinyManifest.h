@@ -205,7 +205,6 @@ inline Manifest tinyManifest(const TinyShape &s = {}) {
   auto countStage = [&](const char *result) {
     return stage("count", {"topk_ids"}, {result},
                  {{"experts", s.experts},
-                  {"local_begin", 0},
                   {"local_experts", s.experts},
                   {"block_tokens", s.blockTokens}});
   };
@@ -214,7 +213,6 @@ inline Manifest tinyManifest(const TinyShape &s = {}) {
         "permute", {"topk_ids", counts},
         {"rows", "positions", "offsets", "tiles", "tile_count", "counts"},
         {{"experts", s.experts},
-         {"local_begin", 0},
          {"local_experts", s.experts},
          {"pairs", s.topK},
          {"block_tokens", s.blockTokens},

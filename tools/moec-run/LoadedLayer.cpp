@@ -29,6 +29,7 @@ LoadedLayer::open(const Device &device, const Options &options,
   load.strict = options.strict;
   load.jobs = options.jobs;
   load.arch = options.arch;
+  load.rank = options.rank;
   std::unique_ptr<LoadedLayer> loaded(new LoadedLayer(device, options.poison));
   loaded->code = TRY(Package::load(folder, load));
   loaded->described =

@@ -16,6 +16,7 @@
 #include "tools/moec-run/HostInputs.h"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct Options {
   std::vector<int64_t> tokens = {1};
   std::string variant;
   std::string arch;
+  std::optional<int64_t> rank; ///< of the package
   uint64_t seed = 1;
   bool check = false, time = false, json = false;
   bool prebuild = false, strict = false;

@@ -41,8 +41,8 @@ static Result<void> checkVariant(const Options &options,
 /// Whether what is loaded for one serves the other.
 static bool shareLoad(const Options &a, const Options &b) {
   return a.package == b.package && a.device == b.device && a.arch == b.arch &&
-         a.strict == b.strict && a.poison == b.poison && a.seed == b.seed &&
-         a.weights == b.weights && a.layer == b.layer &&
+         a.rank == b.rank && a.strict == b.strict && a.poison == b.poison &&
+         a.seed == b.seed && a.weights == b.weights && a.layer == b.layer &&
          a.quantize == b.quantize && a.noSharedExperts == b.noSharedExperts &&
          a.ignoredTensors == b.ignoredTensors && a.inputFiles == b.inputFiles;
 }
@@ -176,14 +176,11 @@ int Runner::run(const Options &options, RunReport &report) {
   return report.status = report.passed() ? 0 : 1;
 }
 
-int moec::run::prebuild(const Options &options, RunReport &report) {
-  auto files = readPackage(options.package);
-  if (!files)
-    return refuse(options, files.error(), report);
-  report.name = files->manifest.name;
-  report.device = "none (prebuild)";
+/// Fills the cache with the kernels of one share, which all of its ranks run.
+static Result<void> prebuildShare(const PackageFiles &files,
+                                  const Options &options, RunReport &report) {
   std::vector<std::string> archs;
-  for (const Target &target : files->manifest.targets)
+  for (const Target &target : files.manifest.targets)
     if (options.arch.empty() || target.arch == options.arch)
       archs.push_back(target.arch);
   if (archs.empty())
@@ -191,15 +188,33 @@ int moec::run::prebuild(const Options &options, RunReport &report) {
   for (const std::string &arch : archs) {
     runtime::LoadOptions load;
     load.prebuild = true;
+    load.rank = options.rank.value_or(files.manifest.ranks.front().rank);
     load.arch = arch;
     load.jobs = options.jobs;
     load.strict = options.strict;
-    auto package = runtime::Package::load(*files, load);
-    if (!package)
-      return refuse(options, package.error(), report);
+    const auto package = TRY(runtime::Package::load(files, load));
     report.arch += (report.arch.empty() ? "" : ",") + arch;
-    report.loads.push_back((*package)->report());
+    report.loads.push_back(package->report());
     report.loadArchs.push_back(arch);
   }
-  return 0;
+  return {};
+}
+
+/// Without a rank, for all of them.
+static Result<void> prebuildShares(const Options &options, RunReport &report) {
+  Shares shares;
+  if (options.rank)
+    shares.push_back(TRY(readShare(options.package, options.rank)));
+  else
+    shares = TRY(readShares(options.package));
+  report.name = shares.front().manifest.name;
+  report.device = "none (prebuild)";
+  for (const PackageFiles &files : shares)
+    TRY(prebuildShare(files, options, report));
+  return {};
+}
+
+int moec::run::prebuild(const Options &options, RunReport &report) {
+  const Result<void> done = prebuildShares(options, report);
+  return done ? 0 : refuse(options, done.error(), report);
 }

@@ -8,6 +8,7 @@
 #include "compiler/Explain.h"
 #include "compiler/Input.h"
 #include "dialect/Moe.h"
+#include "runtime/package/Ranks.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/StagedFolder.h"
 #include "tools/moec/Commands.h"
@@ -69,37 +70,51 @@ Result<void> writeTexts(const std::string &folder,
 }
 
 Result<void> writeSources(Input &input, const CommandOptions &options) {
-  PackageFiles files = TRY(emit(input.get()));
-  if (options.emit == Phase::Ptx) {
-    const auto ptx = TRY(compileToPtx(files));
-    return writeTexts(options.output, ptx);
-  }
-  // On the screen the generated text alone; in a folder with its headers, so
-  // that it can be compiled there with -I include.
+  const Shares shares = TRY(emitShares(input.get()));
   std::map<std::string, std::string> texts;
-  for (const auto &[path, text] : files.files)
-    if (!options.output.empty() || path.ends_with(".cu"))
-      texts[path] = text;
+  for (const PackageFiles &files : shares) {
+    const auto number = static_cast<size_t>(&files - shares.data());
+    const std::string prefix =
+        shares.size() == 1 ? "" : fmt::format("share{}/", number);
+    if (options.emit == Phase::Ptx) {
+      for (const auto &[path, text] : TRY(compileToPtx(files)))
+        texts[prefix + path] = text;
+      continue;
+    }
+    // On the screen the generated text alone; in a folder with its headers, so
+    // that it can be compiled there with -I include.
+    for (const auto &[path, text] : files.files)
+      if (!options.output.empty() || path.ends_with(".cu"))
+        texts[prefix + path] = text;
+  }
   return writeTexts(options.output, texts);
 }
 
+/// ", ranks 0 to 63"; nothing of a package of one rank.
+std::string ranksText(const Shares &shares, const Manifest &manifest) {
+  const std::vector<int64_t> ranks = ranksOf(manifest);
+  if (shares.size() == 1 && ranks.size() == 1)
+    return "";
+  return ", " + describeRanks(ranks);
+}
+
 Result<void> writeCompiled(Input &input, const CommandOptions &options) {
-  PackageFiles files = TRY(makePackage(input.get(), options.compile));
-  const Manifest &manifest = files.manifest;
-  std::string folder =
-      options.output.empty() ? manifest.name + ".moec" : options.output;
+  Shares shares = TRY(makeShares(input.get(), options.compile));
+  const std::string &name = shares.front().manifest.name;
+  std::string folder = options.output.empty() ? name + ".moec" : options.output;
   std::string summary;
-  for (const Target &target : manifest.targets) {
-    size_t cubins = 0;
-    for (const Kernel &kernel : target.kernels)
-      cubins += !kernel.cubin.empty();
-    summary +=
-        fmt::format("{}: {} for {}: {} variants, {} kernels, {} cubins\n",
-                    folder, manifest.name, target.arch, target.variants.size(),
-                    target.kernels.size(), cubins);
-  }
-  return writePackage(std::move(files), folder,
-                      [&] { return writeOutput("", summary); });
+  for (const PackageFiles &files : shares)
+    for (const Target &target : files.manifest.targets) {
+      size_t cubins = 0;
+      for (const Kernel &kernel : target.kernels)
+        cubins += !kernel.cubin.empty();
+      summary += fmt::format(
+          "{}: {} for {}: {} variants, {} kernels, {} cubins{}\n", folder, name,
+          target.arch, target.variants.size(), target.kernels.size(), cubins,
+          ranksText(shares, files.manifest));
+    }
+  return writeShares(std::move(shares), folder,
+                     [&] { return writeOutput("", summary); });
 }
 
 } // namespace

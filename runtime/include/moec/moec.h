@@ -149,6 +149,10 @@ typedef struct moec_load_options {
   /** The libnvrtc.so.N to compile with, or the folder that holds it; NULL:
    *  MOEC_NVRTC_PATH, else it is searched for. */
   const char *nvrtc_path;
+  /** n > 0: rank n - 1 of the package, flattened, (dp_rank * pcp + pcp_rank) *
+   *  tp + tp_rank; its kernels are those of other ranks, too. 0: the package
+   *  must be of one rank. A rank that it has not is MOEC_INVALID_ARGUMENT. */
+  int32_t rank_plus_one;
 } moec_load_options;
 
 /** Reads and verifies a package folder: format, consistency, SHA-256s. */
@@ -181,6 +185,7 @@ const char *moec_package_arch(const moec_package *package);
 const char *moec_package_device(const moec_package *package);
 /** 0 for a NULL package. */
 int64_t moec_package_max_tokens(const moec_package *package);
+/** That of the rank that was loaded: `ranks` has it alone. */
 const char *moec_package_manifest_json(const moec_package *package);
 /** JSON: milliseconds of each phase, where each kernel came from (package,
  *  cache, compiled), where NVRTC was found ("" if it was not opened). On a

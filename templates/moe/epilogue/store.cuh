@@ -16,6 +16,7 @@
 
 #include "moe/core/concepts.cuh"
 #include "moe/core/ptx.cuh"
+#include "moe/core/rank.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/finished.cuh"
 #include "moe/epilogue/store_chunk.cuh"
@@ -62,7 +63,8 @@ stageTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
         if constexpr (Layout::kScaled && !Layout::kByGroup)
           value *= scale(i, n);
         if constexpr (Config::kBias)
-          value += toFloat(bias[storedRow<Config>(n)]);
+          if (isBias<Config>(bias))
+            value += toFloat(bias[storedRow<Config>(n)]);
       }
     }
     return value;

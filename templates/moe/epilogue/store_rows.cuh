@@ -16,6 +16,7 @@
 
 #include "moe/core/concepts.cuh"
 #include "moe/core/ptx_async.cuh"
+#include "moe/core/rank.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/finished.cuh"
 #include "moe/quant/scales.cuh"
@@ -42,8 +43,9 @@ template <class Config> struct RowStaging {
 
 /// Stores tokens [0, rows) of the tile. shared: RowStaging::kWarpBytes of this
 /// warp's own. lane: in the warp. result: row 0 of the tile, column 0 of the
-/// result. firstN: first weight row of the tile. bias: of the expert, or null
-/// without Config::kBias. activation: of the expert. Called by whole warps.
+/// result. firstN: first weight row of the tile. bias: of the expert (biasOf of
+/// core/rank.cuh), or null without Config::kBias. activation: of the expert.
+/// Called by whole warps.
 template <class Config, class Fragment, class Bias>
 __device__ __forceinline__ void
 storeRows(const Fragment &fragment, unsigned shared, int lane, int rows,
@@ -62,7 +64,7 @@ storeRows(const Fragment &fragment, unsigned shared, int lane, int rows,
     float value = fragment.value(i);
     if constexpr (Config::kBias) {
       int n = firstN + fragment.col(i);
-      if (!kTail || n < Config::kN)
+      if (isBias<Config>(bias) && (!kTail || n < Config::kN))
         value += toFloat(bias[storedRow<Config>(n)]);
     }
     return value;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "moe/core/gate_up.cuh"
+#include "moe/core/rank.cuh"
 #include "moe/core/types.cuh"
 
 namespace moe {
@@ -33,7 +34,8 @@ template <class Config, class Fragment, class Bias> struct SwappedSums {
       for (int j = 0; j < 2 * kAtoms; ++j) {
         int n = firstN + fragment.row(j / 2 * kAtomSize + j % 2 * 2);
         bool exists =
-            Config::kN % Config::Schedule::kTileN == 0 || n < Config::kN;
+            isBias<Config>(bias) &&
+            (Config::kN % Config::Schedule::kTileN == 0 || n < Config::kN);
         biases[j] = exists ? toFloat(bias[storedRow<Config>(n)]) : 0.0f;
       }
     }

@@ -16,7 +16,8 @@
 //   output's type, null or out itself; absent in a layer without), addend
 //   [pairs, kHidden] (null: none; absent without adapters), of which a row
 //   joins the partial sums of its pair; in a layer with zero experts identity,
-//   that is x, long long identity_row_stride and topk_ids [tokens, kPairs].
+//   that is x, long long identity_row_stride, topk_ids [tokens, kPairs] and
+//   add_identity (core/rank.cuh).
 // Grid.x: tokens * kColumnBlocks; neighbouring CTAs share a token.
 //
 //===----------------------------------------------------------------------===//
@@ -25,6 +26,7 @@
 
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
+#include "moe/core/rank.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/weighted_sum.cuh"
 #include "moe/routing/place.cuh"
@@ -147,7 +149,7 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
       }
     }
     if constexpr (kZero)
-      if (own != 0.0f) {
+      if (own != 0.0f && addsIdentity(args)) {
         using Input = typename Config::Input;
         // As elements: x may be narrower or wider than what a thread writes.
         const Input *x =

@@ -17,8 +17,8 @@
 // Args, in order (absent where marked): logits .. tokens as in route.cuh, lhs
 //   [pairs, kK], static_scale float [kScales] (StaticTensor), rhs [experts, kN,
 //   kK], rhs_scale float (where Quant has one), bias [experts, kN] (kBias),
-//   out [tokens, kN], residual [tokens, kN], addend [pairs, kN] (as in
-//   combine.cuh).
+//   add_bias (core/rank.cuh), out [tokens, kN], residual [tokens, kN], addend
+//   [pairs, kN] (as in combine.cuh).
 // Grid.x: persistent, any.
 //
 //===----------------------------------------------------------------------===//
@@ -27,6 +27,7 @@
 
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
+#include "moe/core/rank.cuh"
 #include "moe/core/types.cuh"
 #include "moe/math/activation.cuh"
 #include "moe/quant/stage.cuh"
@@ -124,7 +125,8 @@ template <class Config> struct DownCombine {
         float sums[G::kTileRows][G::kRows];
         stream.multiply(itemOf, lhs, row, rows, sums);
         if constexpr (Config::kBias)
-          addBias(args, sums, tile.x, unit, lane);
+          if (addsBias(args))
+            addBias(args, sums, tile.x, unit, lane);
         if constexpr (requires { args.addend; })
           if (args.addend)
             addAddend(args, sums, pairs, tile.y, rows, unit, lane);
@@ -310,7 +312,9 @@ template <class Config> struct DownCombineSlabs {
         continue;
       float sum = stream.total(item, n, token);
       n += firstN;
-      bool adds = Config::kBias;
+      bool adds = false;
+      if constexpr (Config::kBias)
+        adds = addsBias(args);
       if constexpr (requires { args.addend; })
         adds |= args.addend != nullptr;
       if (adds)
@@ -330,7 +334,8 @@ template <class Config> struct DownCombineSlabs {
   addendOf(const Args &args, const Pairs &pairs, int expert, int row, int n) {
     float value = 0.0f;
     if constexpr (Config::kBias)
-      value = toFloat(args.bias[(long long)expert * Config::kN + n]);
+      if (addsBias(args))
+        value = toFloat(args.bias[(long long)expert * Config::kN + n]);
     if constexpr (requires { args.addend; })
       if (args.addend)
         value += toFloat(

@@ -16,7 +16,8 @@
 //   last of an expert), tile_count [3 + 2 * kBuffers]: {tiles, unused, unused,
 //   counters} (zeros when the kernel begins), rhs (a moe::TensorMap by value,
 //   as grouped_matmul has it, of kTileN weight rows), float lhs_scale, float
-//   rhs_scale (where Quant has them), bias [kExperts, kN] (kBias), partials
+//   rhs_scale (where Quant has them), bias [kExperts, kN] (kBias), add_bias
+//   (core/rank.cuh), partials
 //   [kBuffers, tokens * kPairs, kTileN], positions [tokens, kPairs],
 //   topk_weights [tokens, kPairs], int tokens, out [tokens, kN].
 // Grid.x: at most as many CTAs as are resident at a time; at least so many that

@@ -19,7 +19,8 @@
 //   [3] {tiles, cursor, cursor}, rhs [experts, kN, kK], float lhs_scale, float
 //   rhs_scale (where Quant has them, see quant/none.cuh; of weights that are
 //   dequantized: quant/dequantize.cuh), bias [experts, kN] in stored order
-//   (kBias; GateUpOrder, where gates are not first), numbers of each expert
+//   (kBias; GateUpOrder, where gates are not first), add_bias (core/rank.cuh),
+//   numbers of each expert
 //   (core/activation_numbers.cuh), result [rows, kN or kN / 2]. With a Scaling
 //   (store_chunk.cuh), in place of result: static_scale float [kScales]
 //   (StaticTensor; FloatTensor), data [rows, kN or kN / 2], scale [1], or
@@ -41,6 +42,7 @@
 #include "moe/core/activation_numbers.cuh"
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
+#include "moe/core/rank.cuh"
 #include "moe/core/tile_order.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/store.cuh"
@@ -239,7 +241,7 @@ template <class Config> struct GroupedMatmul {
         auto activation = activationOf<Config>(args, expert);
         if constexpr (Config::kBias)
           storeTile<Config>(worker, shared, rows, firstN,
-                            args.bias + (long long)expert * Config::kN,
+                            biasOf(args, (long long)expert * Config::kN),
                             activation, result, inverse, scale);
         else
           storeTile<Config>(worker, shared, rows, firstN,

@@ -10,10 +10,11 @@
 // its own pairs in order: a stable counting sort without a global atomic.
 //
 // Args, in order: topk_ids [tokens, kPairs], block_counts [blocks, E] (the E
-//   experts of the layer), int tokens, rows [tokens * kPairs]: pair index of
-//   each sorted row, positions [tokens, kPairs]: sorted row of each pair or -1,
-//   offsets [E_local + 1], tiles int4 {expert, first row, end row, 0},
-//   tile_count [1 + kCounters]: {tiles, 0, ...}, counts [E_local] (null).
+//   experts of the layer), local_begin (core/rank.cuh), int tokens, rows
+//   [tokens * kPairs]: pair index of each sorted row, positions [tokens,
+//   kPairs]: sorted row of each pair or -1, offsets [E_local + 1], tiles int4
+//   {expert, first row, end row, 0}, tile_count [1 + kCounters]: {tiles, 0,
+//   ...}, counts [E_local] (null).
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +22,7 @@
 
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
+#include "moe/core/rank.cuh"
 #include "moe/core/types.cuh"
 #include "moe/routing/arrange.cuh"
 
@@ -29,7 +31,6 @@ namespace moe {
 template <class Config> constexpr bool checkPermuteConfig() {
   checkCommonConfig<Config>();
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of the layer");
-  MOE_REQUIRE_VALUE(Config, kLocalBegin, "first expert of this rank");
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
   MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a token");
   MOE_REQUIRE_VALUE(Config, kBlockTokens, "tokens of a CTA, as in route");
@@ -68,7 +69,7 @@ __device__ __forceinline__ void permute(const typename Config::Args &args) {
 #pragma unroll 1
   for (int item = thread; item < kSlices * kLocal; item += kThreads) {
     int slice = item / kLocal, expert = item % kLocal;
-    const int *column = args.block_counts + Config::kLocalBegin + expert;
+    const int *column = args.block_counts + localBeginOf(args) + expert;
     int before = 0, total = 0;
 #pragma unroll 8
     for (int b = slice; b < blocks; b += kSlices) {
@@ -98,8 +99,7 @@ __device__ __forceinline__ void permute(const typename Config::Args &args) {
   int firstPair = firstToken * Config::kPairs;
   const int *ids = args.topk_ids + firstPair;
   auto localOf = [&](int pair) {
-    int local = ids[pair] - Config::kLocalBegin;
-    return ids[pair] >= 0 && local >= 0 && local < kLocal ? local : -1;
+    return localExpertOf<Config>(args, ids[pair]);
   };
   routing::countPairs<false>(shared, pairs, localOf);
   routing::scanExperts<Config::kTileRows>(shared);

@@ -31,6 +31,7 @@
 
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
+#include "moe/core/rank.cuh"
 #include "moe/core/types.cuh"
 #include "moe/math/score.cuh"
 #include "moe/quant/emulate_rows.cuh"
@@ -56,7 +57,6 @@ template <class Config> constexpr bool checkRouteConfig() {
   MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile, where it permutes");
   MOE_REQUIRE_VALUE(Config, kRowStep, "rows by which its tiles may differ");
   MOE_REQUIRE_VALUE(Config, kCounters, "zeros behind its count of tiles");
-  MOE_REQUIRE_VALUE(Config, kLocalBegin, "first expert of this rank");
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
   static_assert(Config::kTopK >= 1 && routing::kPairsOf<Config> <= 32 &&
                     Config::kTopK <= Config::kExperts,
@@ -151,9 +151,7 @@ arrangeRouted(const typename Config::Args &args,
     return;
   __syncthreads();
   auto localOf = [&](int pair) {
-    int local = args.topk_ids[pair] - Config::kLocalBegin;
-    return args.topk_ids[pair] >= 0 && local >= 0 && local < kLocal ? local
-                                                                    : -1;
+    return localExpertOf<Config>(args, args.topk_ids[pair]);
   };
   routing::countPairs<true>(shared.arrangement, pairs, localOf);
   routing::scanExperts<kTileRows>(shared.arrangement);
@@ -249,9 +247,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
                                        shown, weight);
     if (lane < kPairs) {
       if constexpr (Config::kPermute) {
-        int local = expert - Config::kLocalBegin;
-        if (expert < 0 || local < 0 || local >= Config::kLocalExperts)
-          local = -1;
+        int local = localExpertOf<Config>(args, expert);
         shared.ids[t * kPairs + lane] = short(local);
         if (local >= 0 && !isFew)
           twice |= routing::noteToken(shared.masks, t, local);

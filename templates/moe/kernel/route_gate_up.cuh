@@ -27,6 +27,7 @@
 #include "moe/core/activation_numbers.cuh"
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
+#include "moe/core/rank.cuh"
 #include "moe/core/types.cuh"
 #include "moe/quant/stage.cuh"
 #include "moe/routing/few.cuh"
@@ -72,7 +73,7 @@ template <class Config> struct GateUpResults {
          e += Config::kThreads) {
       int count = 0;
       for (int p = 0; p < args.tokens * routing::kPairsOf<Config>; ++p)
-        count += pairs.expert[p] == e + Config::kLocalBegin;
+        count += pairs.expert[p] == e + localBeginOf(args);
       args.counts[e] = count;
     }
   }
@@ -135,7 +136,7 @@ template <class Config> struct RouteGateUp : GateUpResults<Config> {
     int valid = Results::route(args, pairs);
     stage.measure(stageShared, valid);
     __syncthreads();
-    routing::arrangeFew<Config>(args.tokens, pairs);
+    routing::arrangeFew<Config>(args, pairs);
 
     int first = warp * int(gridDim.x) + int(blockIdx.x);
     int warps = int(gridDim.x) * G::kWarps;
@@ -251,7 +252,7 @@ template <class Config> struct RouteGateUpSlabs : GateUpResults<Config> {
     awaitPredecessor<Config>();
     Results::route(args, pairs);
     __syncthreads();
-    routing::arrangeFew<Config>(args.tokens, pairs);
+    routing::arrangeFew<Config>(args, pairs);
     int all = pairs.tileCount * G::kUnits, first = int(blockIdx.x);
     int count = first < all ? (all - first - 1) / int(gridDim.x) + 1 : 0;
     Items items{args, pairs, count};

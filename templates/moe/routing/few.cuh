@@ -11,14 +11,15 @@
 // routes, and the second of two kernels knows its weights while the first still
 // runs.
 //
-// Config: as for routing/token.cuh, and kLocalBegin, kLocalExperts, kThreads.
+// Config: as for routing/token.cuh, and kLocalExperts, kThreads.
 // Args: logits to given_weights_type, valid_tokens, those of place.cuh, tokens
-// as in kernel route.
+// as in kernel route, local_begin (core/rank.cuh).
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
+#include "moe/core/rank.cuh"
 #include "moe/core/types.cuh"
 #include "moe/routing/place.cuh"
 #include "moe/routing/token.cuh"
@@ -102,18 +103,15 @@ __device__ __forceinline__ void routeFew(const typename Config::Args &args,
 /// Sorts the pairs by local expert, then by index, and lists the tiles. Called
 /// by all threads, behind a barrier; ends with one.
 template <class Config>
-__device__ __forceinline__ void arrangeFew(int tokens,
+__device__ __forceinline__ void arrangeFew(const typename Config::Args &args,
                                            FewPairsOf<Config> &shared) {
   constexpr unsigned kAll = 0xffffffffu;
   constexpr int kWords = FewPairsOf<Config>::kWords;
   constexpr int kWarps = Config::kThreads / 32;
   int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
-  int pairs = tokens * kPairsOf<Config>;
+  int pairs = args.tokens * kPairsOf<Config>;
   auto localOf = [&](int pair) {
-    int expert = pair < pairs ? shared.expert[pair] : -1;
-    int local = expert - Config::kLocalBegin;
-    return expert < 0 || local < 0 || local >= Config::kLocalExperts ? -1
-                                                                     : local;
+    return localExpertOf<Config>(args, pair < pairs ? shared.expert[pair] : -1);
   };
   int local[kWords], rows = 0;
 #pragma unroll
@@ -171,7 +169,7 @@ routeAndArrange(const typename Config::Args &args, FewPairsOf<Config> &shared) {
   int valid = validTokens<kFresh>(args);
   routeFew<Config, kFresh>(args, valid, shared, [](int, int, float) {});
   __syncthreads();
-  arrangeFew<Config>(args.tokens, shared);
+  arrangeFew<Config>(args, shared);
 }
 
 } // namespace moe::routing

@@ -16,13 +16,14 @@
 // Args, where a layer has them: const int *logical_to_physical [kExperts,
 // kReplicaSlots], *replica_count [kExperts], *expert_map [kPhysical] (local
 // expert or -1), const void *shared_gate [tokens], ElementCode
-// shared_gate_type (F32, F16 or BF16).
+// shared_gate_type (F32, F16 or BF16); local_begin (core/rank.cuh).
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
 #include "moe/core/ptx.cuh"
+#include "moe/core/rank.cuh"
 #include "moe/core/types.cuh"
 #include "moe/math/score.cuh"
 
@@ -106,7 +107,7 @@ placeToken(const typename Config::Args &args, int token, int lane, bool valid,
     if (lane < kTopK && expert >= 0) {
       int local = read(args.expert_map + expert);
       expert = local >= 0 && local < Config::kLocalExperts
-                   ? Config::kLocalBegin + local
+                   ? localBeginOf(args) + local
                    : -1;
     }
   if constexpr (sharedOf<Config>() > 0) {

@@ -40,7 +40,6 @@ template <class Config> constexpr bool checkFewConfig() {
   MOE_REQUIRE_TYPE(Config, Activation, "activation policy");
   MOE_REQUIRE_TYPE(Config, Schedule, "stages of the ring");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of the layer");
-  MOE_REQUIRE_VALUE(Config, kLocalBegin, "first expert of this rank");
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
   MOE_REQUIRE_VALUE(Config, kTopK, "experts chosen for a token");
   MOE_REQUIRE_VALUE(Config, kTokens, "tokens at most");

@@ -33,6 +33,7 @@
 #include "moe/core/pdl.cuh"
 #include "moe/core/ptx.cuh"
 #include "moe/core/ptx_async.cuh"
+#include "moe/core/rank.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/store_swapped.cuh"
 #include "moe/quant/scales.cuh"
@@ -205,7 +206,7 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
       scales.finish(worker, staging(), 1 + warpgroup, thread);
       if constexpr (Config::kBias)
         store(worker,
-              cta.args.bias + (long long)at.expert * Config::kN + firstN);
+              biasOf(cta.args, (long long)at.expert * Config::kN + firstN));
       else
         store(worker, static_cast<const Input *>(nullptr));
     }

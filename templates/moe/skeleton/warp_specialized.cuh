@@ -32,6 +32,7 @@
 #include "moe/core/pdl.cuh"
 #include "moe/core/ptx.cuh"
 #include "moe/core/ptx_async.cuh"
+#include "moe/core/rank.cuh"
 #include "moe/core/types.cuh"
 #include "moe/epilogue/warpgroup.cuh"
 #include "moe/quant/scales.cuh"
@@ -217,7 +218,7 @@ template <class Config> struct WarpSpecialized {
       scales.finish(worker, Epilogue::scratch(shared + S::kStaging, warpgroup),
                     1 + warpgroup, thread);
       if constexpr (Config::kBias)
-        store(worker, args.bias + (long long)tile.expert * Config::kN);
+        store(worker, biasOf(args, (long long)tile.expert * Config::kN));
       else
         store(worker, static_cast<const Input *>(nullptr));
     }

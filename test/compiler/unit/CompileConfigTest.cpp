@@ -50,6 +50,47 @@ static std::string explained(const char *config, const char *options) {
   return text;
 }
 
+/// The manifest's ranks of a load, or the error.
+static std::string ranksOfLoad(const moec_package_files *files,
+                               int32_t rankPlusOne) {
+  moec_load_options options = {};
+  options.struct_size = sizeof(options);
+  options.device = MOEC_DEVICE_HOST;
+  options.rank_plus_one = rankPlusOne;
+  moec_package *package = nullptr;
+  if (moec_package_load_files(files, &options, &package) != MOEC_OK)
+    return moec_last_error();
+  const std::string manifest = moec_package_manifest_json(package);
+  moec_package_destroy(package);
+  const size_t begin = manifest.find("\"ranks\": ");
+  return manifest.substr(begin, manifest.find('\n', begin) - begin);
+}
+
+TEST(CompileConfig, OfAllRanks) {
+  // 4 experts over 3 ranks: 2, 1 and 1.
+  moec_package_files *files = nullptr;
+  ASSERT_EQ(moec_compile_config(
+                kTiny,
+                R"({"arch": "sm_80", "dp": 3, "ep": true, "all_ranks": true})",
+                &files),
+            MOEC_OK)
+      << moec_last_error();
+  for (const auto &[rank, begin] : {std::pair(0, 0), {1, 2}, {2, 3}})
+    EXPECT_NE(ranksOfLoad(files, rank + 1)
+                  .find("[{\"rank\": " + std::to_string(rank) +
+                        ", \"local_begin\": " + std::to_string(begin) + ","),
+              std::string::npos)
+        << ranksOfLoad(files, rank + 1);
+  EXPECT_EQ(ranksOfLoad(files, 4),
+            "package tiny is of ranks 0 to 2, and rank 3 was asked for");
+  EXPECT_NE(ranksOfLoad(files, 0).find("with 2 shares of several sizes"),
+            std::string::npos);
+  moec_package_files_destroy(files);
+  EXPECT_EQ(errorOf(kTiny, R"({"arch": "sm_80", "all_ranks": 3})"),
+            "invalid_argument: options.all_ranks: expected true or false, got "
+            "3");
+}
+
 TEST(ExplainConfig, SaysWhatWouldBeChosen) {
   const std::string report = explained(kTiny, R"({"arch": "sm_80"})");
   EXPECT_EQ(report.find(R"({"moec_explain":1,"served":true,"name":"tiny",)"), 0)

@@ -34,9 +34,11 @@ std::vector<std::string> wordsOf(llvm::ArrayRef<llvm::StringRef> names) {
 }
 
 /// `shown`: results that a manifest has besides. `optional`: those that a
-/// kernel may leave out.
+/// kernel may leave out. `ofRank`: a number of the rank that the stage may
+/// take.
 template <typename Op>
-void compare(std::vector<std::string> shown = {}, std::string optional = {}) {
+void compare(std::vector<std::string> shown = {}, std::string optional = {},
+             std::string ofRank = {}) {
   const StageKind *kind =
       findStageKind(std::string_view(Op::getOperationName()).substr(4));
   ASSERT_NE(kind, nullptr) << Op::getOperationName().str();
@@ -52,6 +54,10 @@ void compare(std::vector<std::string> shown = {}, std::string optional = {}) {
   for (std::string &word : results)
     if (word == optional)
       word += "?";
+  if (!ofRank.empty()) {
+    EXPECT_NE(findRankOperand(ofRank), nullptr);
+    operands.push_back(ofRank + "?");
+  }
   results.insert(results.end(), shown.begin(), shown.end());
   EXPECT_THAT(wordsOf(kind->operands), UnorderedElementsAreArray(operands))
       << kind->op;
@@ -61,15 +67,15 @@ void compare(std::vector<std::string> shown = {}, std::string optional = {}) {
 } // namespace
 
 TEST(Stages, AreCalledInManifestsAsInODS) {
-  compare<moe::RouteOp>({"ids?", "weights?"});
+  compare<moe::RouteOp>({"ids?", "weights?"}, "", "local_begin");
   compare<moe::CountOp>();
-  compare<moe::PermuteOp>({}, "counts");
+  compare<moe::PermuteOp>({}, "counts", "local_begin");
   compare<moe::BatchOp>();
   compare<moe::AmaxOp>();
   compare<moe::QuantizeOp>();
   compare<moe::DequantizeOp>();
   compare<moe::PermuteColumnsOp>();
-  compare<moe::GroupedMatmulOp>();
+  compare<moe::GroupedMatmulOp>({}, "", "add_bias");
   compare<moe::ActivateOp>();
-  compare<moe::CombineOp>();
+  compare<moe::CombineOp>({}, "", "add_identity");
 }

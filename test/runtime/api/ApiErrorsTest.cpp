@@ -358,7 +358,7 @@ static moec_load_options prebuildOptions(const char *cache) {
 }
 
 TEST(ApiLoad, Refusals) {
-  moec_package_files files{tinyPackage()};
+  moec_package_files files{{tinyPackage()}};
   moec_package *package = nullptr;
   moec_load_options options = {};
   options.struct_size = sizeof(options);
@@ -375,14 +375,14 @@ TEST(ApiLoad, Refusals) {
   options.prebuild = 1;
   EXPECT_EQ(moec_package_load_files(&files, &options, &package),
             MOEC_INVALID_ARGUMENT);
-  files.files.manifest.targets[0].variants[0].maxTokens = 5;
+  files.shares[0].manifest.targets[0].variants[0].maxTokens = 5;
   options.prebuild = 0;
   EXPECT_EQ(moec_package_load_files(&files, &options, &package),
             MOEC_INVALID_MANIFEST);
 }
 
 TEST(ApiLoad, StrictPrebuildNamesTheKernel) {
-  moec_package_files files{tinyPackage()};
+  moec_package_files files{{tinyPackage()}};
   moec_package *package = nullptr;
   moec_load_options options = prebuildOptions("/nowhere");
   options.strict = 1;
@@ -395,7 +395,7 @@ TEST(ApiLoad, StrictPrebuildNamesTheKernel) {
 }
 
 TEST(ApiLoad, ACompilerThatIsGivenIsTheOneThatIsTaken) {
-  moec_package_files files{tinyPackage()};
+  moec_package_files files{{tinyPackage()}};
   moec_package *package = nullptr;
   moec_load_options options = prebuildOptions("");
   options.nvrtc_path = "/nowhere";
@@ -413,7 +413,7 @@ TEST(ApiLog, MessagesGoToTheFunctionThatIsSet) {
         std::to_string(level) + " " + message);
   };
   const auto load = [] {
-    moec_package_files files{tinyPackage()};
+    moec_package_files files{{tinyPackage()}};
     moec_package *package = nullptr;
     moec_load_options options = prebuildOptions("/nowhere");
     options.strict = 1;
@@ -460,8 +460,8 @@ TEST_F(ApiErrors, ProgressGoesToTheFunctionThatIsSet) {
 }
 
 TEST(ApiState, TheCallersMemoryIsTakenAndZeroed) {
-  moec_package_files files{tinyPackage()};
-  files.files.manifest.targets[0].stateBytes = 300;
+  moec_package_files files{{tinyPackage()}};
+  files.shares[0].manifest.targets[0].stateBytes = 300;
   moec_load_options host = {};
   host.struct_size = sizeof(host);
   host.device = MOEC_DEVICE_HOST;
@@ -501,7 +501,7 @@ TEST(ApiState, TheCallersMemoryIsTakenAndZeroed) {
 
 TEST(ApiLoad, CudaWithoutDriver) {
   setenv("MOEC_CUDA_DRIVER_PATH", "/nowhere/libcuda.so.1", 1);
-  moec_package_files files{tinyPackage()};
+  moec_package_files files{{tinyPackage()}};
   moec_package *package = nullptr;
   moec_status status = moec_package_load_files(&files, nullptr, &package);
   unsetenv("MOEC_CUDA_DRIVER_PATH");

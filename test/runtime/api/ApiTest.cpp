@@ -313,7 +313,7 @@ TEST(Api, NoTokensWriteNothing) {
 TEST(Api, FilesOnDisk) {
   char name[] = "/tmp/moec-api-XXXXXX";
   std::string folder = std::string(mkdtemp(name)) + "/package";
-  moec_package_files files{tinyPackage()};
+  moec_package_files files{{tinyPackage()}};
   ASSERT_EQ(moec_package_files_write(&files, folder.c_str()), MOEC_OK)
       << moec_last_error();
   moec_load_options options = {};

@@ -94,7 +94,7 @@ struct TinyLayer {
   moec_package *package = nullptr;
 
   explicit TinyLayer(const PackageFiles &files = tinyPackage()) {
-    moec_package_files handle{files};
+    moec_package_files handle{{files}};
     moec_load_options options = {};
     options.struct_size = sizeof(options);
     options.device = MOEC_DEVICE_HOST;

@@ -34,7 +34,7 @@ extern "C" moec_status runFromC(const moec_layer *layer, moec_context *context,
 
 TEST(Wrapper, LoadCreateRun) {
   auto files =
-      moec::api::Files::wrap(MOEC_OK, new moec_package_files{tinyPackage()});
+      moec::api::Files::wrap(MOEC_OK, new moec_package_files{{tinyPackage()}});
   auto options = moec::api::loadOptions();
   options.device = MOEC_DEVICE_HOST;
   auto package = moec::api::Package::load(*files, options);

@@ -462,7 +462,6 @@ TEST(HostDevice, aWrongAttributeGivesOtherResults) {
            {4, 0, "k", 8},
            {4, 0, "experts", 2},
            {2, 0, "block_tokens", 16},
-           {2, 0, "local_begin", 1},
            {1, 0, "normalize", "none"},
            {1, 0, "scale", 2.0},
            {5, 0, "pairs", 1},

@@ -40,17 +40,17 @@ TEST(Json, bothWaysAreTheSameBytes) {
     Result<void> valid = validate(*read);
     EXPECT_TRUE(valid) << valid.error().message;
     EXPECT_EQ(text.back(), '\n');
-    EXPECT_EQ(text.substr(0, 24), "{\n  \"moec_manifest\": 4,\n");
+    EXPECT_EQ(text.substr(0, 24), "{\n  \"moec_manifest\": 5,\n");
   }
 }
 
 TEST(Json, checksTheFormatVersion) {
   json document = json::parse(toJson(tinyManifest()));
-  document["moec_manifest"] = 3;
+  document["moec_manifest"] = 4;
   EXPECT_THAT(problemOf(document),
-              HasSubstr("moec_manifest: expected format version 4, got 3"));
+              HasSubstr("moec_manifest: expected format version 5, got 4"));
   document.erase("moec_manifest");
-  EXPECT_THAT(problemOf(document), HasSubstr("accepts version 4"));
+  EXPECT_THAT(problemOf(document), HasSubstr("accepts version 5"));
 }
 
 TEST(Json, namesThePathOfATypeError) {

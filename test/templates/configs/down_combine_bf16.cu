@@ -18,7 +18,6 @@ struct Config {
   using Activation = moe::activation::None;
   struct Schedule { static constexpr int kStages = 12; static constexpr int kOutputs = 1; };
   static constexpr int kExperts = 128;
-  static constexpr int kLocalBegin = 0;
   static constexpr int kLocalExperts = 128;
   static constexpr int kTopK = 8;
   static constexpr int kTokens = 4;

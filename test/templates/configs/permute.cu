@@ -8,7 +8,6 @@ struct Config {
   static constexpr bool kProgrammatic = true;
   static constexpr bool kCpAsync = true;
   static constexpr int kExperts = 128;
-  static constexpr int kLocalBegin = 0;
   static constexpr int kLocalExperts = 128;
   static constexpr int kPairs = 8;
   static constexpr int kBlockTokens = 64;

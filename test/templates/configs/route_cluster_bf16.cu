@@ -19,7 +19,6 @@ struct Config {
   static constexpr int kTileRows = 16;
   static constexpr int kRowStep = 16;
   static constexpr int kCounters = 2;
-  static constexpr int kLocalBegin = 0;
   static constexpr int kLocalExperts = 128;
 };
 static_assert(moe::sharedBytes<Config>() == 0, "manifest and kernel disagree on shared memory");

@@ -1,0 +1,81 @@
+//===- Shares.cpp - what a rank holds of a layer --------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/plan/Shares.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::compiler;
+
+int64_t compiler::shardUnit(moe::LayerOp layer) {
+  constexpr int64_t kRowBytes = 16, kInterleave = 8;
+  const moe::QuantAttr quant = layer.getQuant();
+  const Type multiplied = quant.dequantizesWeights()
+                              ? layer.getComputeType()
+                              : quant.getA2().getElement();
+  int64_t unit = kRowBytes * 8 / multiplied.getIntOrFloatBitWidth();
+  if (layer.isGated())
+    unit = std::lcm(unit, kInterleave);
+  if (!quant.getW1().isPlain() && quant.getW1().getGroup()[0] > 1)
+    unit = std::lcm(unit, quant.getW1().getGroup()[0]);
+  if (!quant.getW2().isPlain() && quant.getW2().getGroup()[1] > 1)
+    unit = std::lcm(unit, quant.getW2().getGroup()[1]);
+  // Shards of the intermediate are quantized as the whole of it.
+  if (!quant.getA2().isPlain() && quant.getA2().getGroup()[1] > 1)
+    unit = std::lcm(unit, quant.getA2().getGroup()[1]);
+  return unit;
+}
+
+/// The remainder goes to the first ranks, whatever the placement.
+static void placeExperts(moe::LayerOp layer, int64_t rank, Share &share) {
+  const moe::ParallelAttr parallel = layer.getParallel();
+  const int64_t size = parallel.getExpertSize();
+  const int64_t base = layer.getPhysicalExperts() / size;
+  const int64_t rest = layer.getPhysicalExperts() % size;
+  share.experts = base + (rank < rest ? 1 : 0);
+  if (parallel.getPlacement() == "round_robin") {
+    share.firstExpert = rank;
+    share.stride = size;
+  } else {
+    share.firstExpert = rank * base + std::min(rank, rest);
+  }
+}
+
+/// Equal shards where they consist of whole units. Else units are dealt out, of
+/// which the first ranks get the remainder and the last one may be cut: shards
+/// of several sizes, but no padding.
+static void placeColumns(moe::LayerOp layer, int64_t shard, Share &share) {
+  const int64_t shards = layer.getParallel().getShardSize();
+  const int64_t whole = layer.getIntermediate();
+  const int64_t unit = shardUnit(layer);
+  if (shards == 1 || whole % (shards * unit) == 0) {
+    share.firstColumn = shard * (whole / shards);
+    share.columns = whole / shards;
+    return;
+  }
+  const int64_t units = llvm::divideCeil(whole, unit);
+  const int64_t base = units / shards, rest = units % shards;
+  share.firstColumn = unit * (shard * base + std::min(shard, rest));
+  share.columns = std::min(unit * (base + (shard < rest ? 1 : 0)),
+                           whole - share.firstColumn);
+}
+
+Share compiler::shareOf(moe::LayerOp layer, int64_t rank) {
+  const bool spreads = layer.getParallel().usesExpertParallelism();
+  Share share;
+  placeExperts(layer, spreads ? rank : 0, share);
+  placeColumns(layer, spreads ? 0 : rank, share);
+  // Shared experts are sharded as the others are, or refused later.
+  if (layer.getParallel().getExpertSize() == 1)
+    share.experts += layer.getNumSharedExperts().value_or(0);
+  // The ranks' outputs are summed, and these must be in the sum once.
+  share.addsW2Bias = spreads || rank == 0;
+  share.addsZeroExperts = rank == 0;
+  return share;
+}
