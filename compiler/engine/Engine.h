@@ -40,7 +40,7 @@ struct Measured {
 
 inline constexpr double kAnyRows = std::numeric_limits<double>::infinity();
 
-/// What decides on the tiles of a layer's matmuls.
+/// The facts of a layer that decide on the tiles of its matmuls.
 struct TiledLayer {
   int64_t elementBytes = 0; ///< of operands
   bool addsFast = false;    ///< the layer allows it, and the engine does it

@@ -20,8 +20,8 @@ namespace moec::host {
 /// Rows of a block of fragments. Rows of a weight are whole blocks.
 inline constexpr int64_t kFragmentRows = 64;
 
-/// A matrix in this order holds codes of 4 or 8 bits for operands of 16 bits, in
-/// whole blocks of 64 columns; codes of 4 bits for operands of 8, in whole
+/// A matrix in this order holds codes of 4 or 8 bits for operands of 16 bits,
+/// in whole blocks of 64 columns; codes of 4 bits for operands of 8, in whole
 /// blocks of 128 columns; or the numbers of groups of columns.
 enum class FragmentKind { Codes, CodesOfBytes, Numbers };
 

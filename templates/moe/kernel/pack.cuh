@@ -28,11 +28,10 @@
 // order [experts, kColumns] behind destination, if it is there, column c is
 // column order[expert, c] as stored (pack_order.cuh). With kFragmentColumns, if
 // it is there, the destination is in the order of fragments (math/slabs.cuh):
-// of codes for operands of 16 bits (64) or 8 bits (128), or of numbers of groups
-// (1). With kRepeatRows and
-// kRepeatColumns, if they are there, a number as stored is that of so many
-// packed rows and columns; rows are of kParts (gates and ups), which kAlternate
-// or follow each other.
+// of codes for operands of 16 bits (64) or 8 bits (128), or of numbers of
+// groups (1). With kRepeatRows and kRepeatColumns, if they are there, a number
+// as stored is that of so many packed rows and columns; rows are of kParts
+// (gates and ups), which kAlternate or follow each other.
 //
 //===----------------------------------------------------------------------===//
 

@@ -32,8 +32,8 @@ __device__ __forceinline__ unsigned floatsOf4(unsigned codes) {
   return (above & isAbove) | (below & ~isAbove);
 }
 
-/// Of codes in the low halves of bytes, as e4m3 times 2^-9, whose numbers up to
-/// 2^-5 are the multiples of 2^-9.
+/// The same of codes in the low halves of bytes, as e4m3 times 2^-9, whose
+/// numbers up to 2^-5 are the multiples of 2^-9.
 __device__ __forceinline__ unsigned floatsOfHalves(unsigned bytes) {
   // A byte is 1 where the code is below 8.
   unsigned below = (~bytes & 0x08080808u) >> 3;
