@@ -1,0 +1,56 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The command moec: `moec env` is here, every other command is the library's."""
+
+import ctypes
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+USAGE = """usage: moec env [--json]
+
+  env     versions, GPUs, NVRTC and paths, to paste into an issue
+
+Other commands are those of the library, if it has them: moec --help, moec compile --help.
+"""
+
+
+def _env(arguments: Sequence[str]) -> int:
+    from moec import _environment
+
+    if arguments not in ([], ["--json"]):
+        print(f"moec env: expected nothing or --json, got {' '.join(arguments)}", file=sys.stderr)
+        return 2
+    found = _environment.facts()
+    print(json.dumps(found, indent=2) if arguments else _environment.as_text(found))
+    return 0
+
+
+def _of_library(arguments: Sequence[str]) -> int:
+    from moec._library import library
+
+    try:
+        opened = library()
+    except ImportError as error:
+        print(f"moec: {error}", file=sys.stderr)
+        return 1
+    entry = getattr(opened.functions, "moec_main", None)
+    if entry is None:
+        print(f"moec: {opened.path} has no command line; expected 'moec env', got 'moec {' '.join(arguments)}'", file=sys.stderr)
+        return 2
+    words = [b"moec", *map(os.fsencode, arguments)]
+    entry.restype, entry.argtypes = ctypes.c_int, [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]
+    sys.stdout.flush()
+    return int(entry(len(words), (ctypes.c_char_p * (len(words) + 1))(*words, None)))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; returns the exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["env"]:
+        return _env(words[1:])
+    if not words or words in (["-h"], ["--help"]):
+        print(USAGE, end="")
+        return 0 if words else 2
+    return _of_library(words)
