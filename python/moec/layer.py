@@ -31,7 +31,7 @@ class Context:
                 raise WorkspaceTooSmall(f"workspace: runs of {max_tokens} tokens need {needed} bytes, and {count} were given")
         options = _abi.ContextOptions(struct_size=ctypes.sizeof(_abi.ContextOptions))
         self._state: Any = None
-        if state is not None:
+        if state is not None and package.state_bytes:
             options.state, options.state_bytes, self._state = _memory.bytes_of(package, state, "state")
         self._handle: Handle | None = library().made("context_create", package.handle, address, needed, ctypes.byref(options))
 
@@ -227,8 +227,14 @@ class Layer:
 
     def _tokens(self, views: Mapping[str, arrays.View]) -> int:
         name, axis = self.package.token_axis
-        if name not in views or axis >= len(views[name].shape):
-            raise InvalidArgument(f"tokens: expected value '{name}' with at least {axis + 1} dimensions, or tokens=N")
+        rank = self.package.values[name].rank
+        if name not in views:
+            raise InvalidArgument(f"tokens: expected value '{name}', whose extent counts them, or tokens=N")
+        if len(views[name].shape) != rank:
+            which = ("first", "second", "third")[axis]
+            raise InvalidArgument(
+                f"value '{name}': expected {rank} dimensions, of which the {which} counts tokens; got {len(views[name].shape)}"
+            )
         return views[name].shape[axis]
 
     def _run(
