@@ -1,0 +1,82 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The commands `moec` and `python -m moec`."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import moec
+from moec import _environment, _nvrtc
+from moec.cli import main
+
+SCRIPT = pathlib.Path(sys.executable).with_name("moec")
+
+
+def test_env_as_json() -> None:
+    done = subprocess.run([SCRIPT, "env", "--json"], capture_output=True, text=True, check=True)
+    facts = json.loads(done.stdout)
+    assert facts["moec"] == moec.__version__ == facts["library"]["version"]
+    assert facts["library"]["path"] == str(pathlib.Path(moec.__file__).with_name("libmoec.so"))
+    assert facts["python"]["executable"] == sys.executable
+    assert "numpy" in facts["packages"]
+    assert facts["environment"]["MOEC_CACHE_DIR"] == facts["cache"]
+    assert {"gpus", "driver", "nvrtc", "system"} <= set(facts)
+
+
+def test_env_as_text() -> None:
+    done = subprocess.run([sys.executable, "-m", "moec", "env"], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"moec: {moec.__version__}"
+    assert lines[1].startswith("library: path ")
+    assert any(line.startswith("gpus: ") for line in lines)
+
+
+def test_env_without_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moec._library._opened", [])
+    monkeypatch.setenv("MOEC_LIBRARY", "/nowhere")
+    facts = _environment.facts()
+    assert facts["library"]["path"] is None
+    assert "there is no such file" in _environment.as_text(facts)
+
+
+def test_wrong_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["env", "--yaml"]) == 2
+    assert "moec env: expected nothing or --json, got --yaml" in capsys.readouterr().err
+    assert main([]) == 2
+    assert main(["--help"]) == 0
+    assert "moec env [--json]" in capsys.readouterr().out
+
+
+def fake_package(folder: pathlib.Path, place: str, *files: str) -> pathlib.Path:
+    """A folder of packages with libraries of NVRTC in it."""
+    home = folder / "nvidia" / place
+    home.mkdir(parents=True)
+    for file in files:
+        (home / file).write_bytes(b"")
+    return home
+
+
+def test_nvrtc_of_a_virtual_environment(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MOEC_NVRTC_PATH", raising=False)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert _nvrtc.find_nvrtc() is None
+    twelve = fake_package(tmp_path, "cuda_nvrtc/lib", "libnvrtc.so.12", "libnvrtc-builtins.so.12.8")
+    assert _nvrtc.find_nvrtc() == twelve / "libnvrtc.so.12"
+    thirteen = fake_package(tmp_path, "cu13/lib", "libnvrtc.so.13", "libnvrtc.alt.so.13", "libnvrtc-builtins.so.13.0")
+    assert _nvrtc.find_nvrtc() == thirteen / "libnvrtc.so.13"
+    monkeypatch.setenv("MOEC_NVRTC_PATH", "/elsewhere")
+    assert _nvrtc.find_nvrtc() is None
+
+
+def test_the_library_gets_that_nvrtc(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from conftest import SMALL
+
+    monkeypatch.delenv("MOEC_NVRTC_PATH", raising=False)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    home = fake_package(tmp_path, "cu13/lib", "libnvrtc.so.13")
+    with pytest.raises(moec.NoCompiler, match=f"found by nvrtc_path. could not be opened: {home}/libnvrtc.so.13"):
+        moec.load(moec.compile(SMALL, arch="sm_80"), prebuild=True, arch="sm_80", cache_dir=tmp_path)
