@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from moec.arrays import from_bfloat16 as from_bfloat16
     from moec.arrays import to_bfloat16 as to_bfloat16
+    from moec.checkpoint import Checkpoint as Checkpoint
     from moec.compiler import Files as Files
     from moec.compiler import compile as compile
     from moec.compiler import explain as explain
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 # The module that has each public name.
 _HOMES = {
     "arrays": ("from_bfloat16", "to_bfloat16"),
+    "checkpoint": ("Checkpoint",),
     "compiler": ("Files", "compile", "explain", "supports"),
     "errors": (
         "Capturing",

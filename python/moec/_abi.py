@@ -116,6 +116,16 @@ class LayerOptions(c.Structure):
     ]
 
 
+class WeightsOptions(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("quantize", c.c_int32),
+        ("no_shared_experts", c.c_int32),
+        ("ignored", c.POINTER(c.c_char_p)),
+        ("num_ignored", c.c_size_t),
+    ]
+
+
 class ContextOptions(c.Structure):
     _fields_ = [
         ("struct_size", c.c_size_t),
@@ -139,6 +149,7 @@ STRUCTS: dict[str, type[c.Structure]] = {
     "variant": Variant,
     "tensor": Tensor,
     "layer_options": LayerOptions,
+    "weights_options": WeightsOptions,
     "context_options": ContextOptions,
     "run_options": RunOptions,
 }
@@ -195,6 +206,15 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         [_handle, c.c_void_p, _size, c.c_int64, c.c_int64, c.c_void_p, c.c_uint64, c.c_void_p],
     ),
     "layer_destroy": (None, [_handle]),
+    "checkpoint_open": (c.c_int, [_text, _out]),
+    "checkpoint_close": (None, [_handle]),
+    "checkpoint_layers_json": (c.c_int, [_handle, _out]),
+    "weights_open": (c.c_int, [_handle, _handle, c.c_int64, c.POINTER(WeightsOptions), _out]),
+    "weights_layer": (c.c_int64, [_handle]),
+    "weights_load": (c.c_int, [_handle, c.c_void_p, _size]),
+    "weights_load_experts": (c.c_int, [_handle, c.c_void_p, _size, c.c_int64, c.c_int64]),
+    "weights_close": (None, [_handle]),
+    "package_weight_map_json": (c.c_int, [_handle, _out]),
     "context_create": (c.c_int, [_handle, c.c_void_p, c.c_uint64, c.POINTER(ContextOptions), _out]),
     "context_set_workspace": (c.c_int, [_handle, c.c_void_p, c.c_uint64]),
     "context_destroy": (None, [_handle]),

@@ -71,10 +71,9 @@ class Library:
         """A handle out of a function whose last argument it is."""
         destroy_deferred()
         made = ctypes.c_void_p()
-        kind = _DESTROY[name]
         self.check(getattr(self, name)(*arguments, ctypes.byref(made)))
         assert made.value is not None
-        return Handle(made.value, getattr(self.functions, f"moec_{kind}_destroy"))
+        return Handle(made.value, getattr(self, _DESTROY[name]))
 
     def text(self, name: str, *arguments: Any) -> str:
         """A text that a function makes."""
@@ -93,12 +92,14 @@ class Library:
 
 
 _DESTROY = {
-    "compile_config": "package_files",
-    "package_files_read": "package_files",
-    "package_load": "package",
-    "package_load_files": "package",
-    "layer_create": "layer",
-    "context_create": "context",
+    "compile_config": "package_files_destroy",
+    "package_files_read": "package_files_destroy",
+    "package_load": "package_destroy",
+    "package_load_files": "package_destroy",
+    "layer_create": "layer_destroy",
+    "context_create": "context_destroy",
+    "checkpoint_open": "checkpoint_close",
+    "weights_open": "weights_close",
 }
 
 # The C interface must not be entered from its callbacks, in which Python may collect garbage.

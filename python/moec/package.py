@@ -178,6 +178,12 @@ class Package:
     def device_name(self) -> str:
         return self._word("package_device")
 
+    @property
+    def weight_map(self) -> dict[str, Any]:
+        """For each stored weight the tensors of a checkpoint that hold it, as docs/reference/checkpoints.md says."""
+        made: dict[str, Any] = json.loads(library().text("package_weight_map_json", self.handle))
+        return made
+
     def explain(self) -> Report:
         """The decisions. Raises InvalidArgument for a package of a folder, which does not hold what it was compiled from."""
         if self._request is None:
@@ -208,14 +214,14 @@ class Package:
         library().check(library().package_value_shape(self.handle, name.encode(), tokens, extents))
         return tuple(extents[: self._value(name).rank])
 
-    def empty(self, name: str, tokens: int = 1, *, library: str = "") -> Any:
+    def empty(self, name: str, tokens: int = 1, *, library: str = "", host: bool = False) -> Any:
         """A new aligned array for a value, with any content, of its default element type.
 
         On a GPU it is a torch tensor, on the host numpy's, or torch's for library="torch". Types that the library lacks are
-        uint8 and uint16.
+        uint8 and uint16. host: in host memory, whatever the device is.
         """
         value = self._value(name)
-        gpu = self.gpu if self.gpu is None or self.gpu >= 0 else 0
+        gpu = None if host or self.gpu is None else max(self.gpu, 0)
         return arrays.empty(self.shape(name, tokens), value.element_types[0], gpu=gpu, library=library, label=name)
 
     def variant_for(self, tokens: int) -> Variant:

@@ -9,13 +9,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/api/CallerStructs.h"
 #include "runtime/api/Handles.h"
 #include "runtime/support/Log.h"
 #include "runtime/support/Progress.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cstring>
 
 using namespace moec;
@@ -33,12 +31,6 @@ static_assert(MOEC_CONTEXT_IN_USE == static_cast<int>(ErrorCode::ContextInUse));
 static_assert(MOEC_STRICT_MISS == static_cast<int>(ErrorCode::StrictMiss));
 static_assert(MOEC_REFUSED == static_cast<int>(ErrorCode::Refused));
 static_assert(MOEC_INTERNAL == static_cast<int>(ErrorCode::Internal));
-
-// Callers of other languages lay the struct out by hand.
-static_assert(offsetof(moec_tensor, element_type) == 2 * sizeof(void *));
-static_assert(offsetof(moec_tensor, rank) == 3 * sizeof(void *));
-static_assert(offsetof(moec_tensor, shape) == 4 * sizeof(void *));
-static_assert(sizeof(moec_tensor) == 6 * sizeof(void *));
 
 static std::string &lastError() {
   thread_local std::string text;
@@ -110,80 +102,6 @@ moec_status moec_set_progress(moec_progress_function function, void *user) {
     setProgressSink(std::move(sink));
     return {};
   });
-}
-
-//===----------------------------------------------------------------------===//
-// Structs of the caller
-//===----------------------------------------------------------------------===//
-
-/// A copy of an options struct as this library knows it: what an older caller
-/// does not have is zero; NULL is all zero. A struct of a later version with
-/// fields that are set is refused rather than ignored.
-template <typename Options>
-static Result<Options> readOptions(const Options *given, const char *name) {
-  Options options;
-  std::memset(static_cast<void *>(&options), 0, sizeof(options));
-  if (!given)
-    return options;
-  size_t size = given->struct_size;
-  if (size < sizeof(size_t))
-    return invalidArgument("{}.struct_size is {}; set it to sizeof({})", name,
-                           size, name);
-  // Far more than any version has: not set, and not to be read.
-  constexpr size_t kMostBytes = 4096;
-  if (size > kMostBytes)
-    return invalidArgument("{}.struct_size is {}; set it to sizeof({})", name,
-                           size, name);
-  const auto *bytes = reinterpret_cast<const unsigned char *>(given);
-  for (size_t i = sizeof(options); i < size; ++i)
-    if (bytes[i] != 0)
-      return invalidArgument("{} has fields that this library ({}.{}.{}) does "
-                             "not know; leave them zero",
-                             name, MOEC_VERSION_MAJOR, MOEC_VERSION_MINOR,
-                             MOEC_VERSION_PATCH);
-  std::memcpy(static_cast<void *>(&options), given,
-              std::min(size, sizeof(options)));
-  return options;
-}
-
-/// A tensor without copying texts.
-static Result<Tensor> readTensor(const moec_tensor &given,
-                                 const char *function) {
-  if (!given.name)
-    return nullArgument(function, "the name of a tensor");
-  const auto fail = [&](const std::string &what) {
-    return invalidArgument("{}: tensor '{}': {}", function, given.name, what);
-  };
-  if (given.rank < 0 || given.rank > kMaxRank)
-    return fail(fmt::format("expected a rank of 0 to {}, got {}", kMaxRank,
-                            given.rank));
-  if (!given.shape && given.rank > 0)
-    return fail(fmt::format("shape is NULL; expected {} extents", given.rank));
-  Tensor tensor;
-  tensor.name = given.name;
-  tensor.data = given.data;
-  if (given.element_type)
-    tensor.elementType = given.element_type;
-  tensor.rank = given.rank;
-  std::copy_n(given.shape, given.rank, tensor.shape.begin());
-  tensor.hasStrides = given.strides != nullptr;
-  if (given.strides)
-    std::copy_n(given.strides, given.rank, tensor.strides.begin());
-  return tensor;
-}
-
-/// Tensors by name; `storage` keeps them.
-static Result<std::span<const Tensor>>
-readTensors(const moec_tensor *tensors, size_t count, const char *function,
-            std::vector<Tensor> &storage) {
-  if (!tensors && count > 0)
-    return nullArgument(function, "the array of tensors");
-  storage.clear();
-  for (size_t i = 0; i < count; ++i) {
-    auto tensor = TRY(readTensor(tensors[i], function));
-    storage.push_back(tensor);
-  }
-  return std::span<const Tensor>(storage);
 }
 
 //===----------------------------------------------------------------------===//

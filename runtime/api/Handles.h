@@ -16,6 +16,7 @@
 
 #include "runtime/api/Context.h"
 #include "runtime/include/moec/moec.h"
+#include "runtime/weights/LoadWeights.h"
 
 #include <exception>
 
@@ -44,6 +45,16 @@ struct moec_layer {
 
 struct moec_context {
   std::unique_ptr<moec::runtime::Context> context;
+};
+
+struct moec_checkpoint {
+  std::shared_ptr<moec::weights::Checkpoint> files;
+};
+
+struct moec_weights {
+  std::shared_ptr<const moec::runtime::Package> package;
+  std::shared_ptr<moec::weights::Checkpoint> files; ///< what loader reads
+  moec::weights::WeightLoader loader;
 };
 
 namespace moec::runtime {

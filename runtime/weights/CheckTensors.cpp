@@ -56,23 +56,6 @@ std::string_view valueWord(std::string_view name) {
 // What is taken
 //===----------------------------------------------------------------------===//
 
-std::optional<Kind> WeightLoader::kindOfLayer(std::string_view value) {
-  constexpr std::pair<std::string_view, Kind> kOfLayer[] = {
-      {"routing_bias", Kind::RoutingBias},
-      {"per_expert_scale", Kind::ExpertScale},
-      {"hash_table", Kind::HashTable},
-  };
-  for (const auto &[name, kind] : kOfLayer)
-    if (value == name)
-      return kind;
-  return std::nullopt;
-}
-
-bool WeightLoader::isOfExperts(std::string_view value) {
-  return value.starts_with("w13") || value.starts_with("w2") ||
-         value == "b13" || value == "b2";
-}
-
 /// Pairs of takerOf() and a kind that the package's values are loaded from.
 Result<std::set<std::pair<Part, Kind>>>
 WeightLoader::takenBy(const Manifest &manifest, bool quantize) const {
@@ -84,24 +67,17 @@ WeightLoader::takenBy(const Manifest &manifest, bool quantize) const {
       taken.insert({Part::Routing, *kind});
       continue;
     }
-    const std::string_view name = value.name;
-    const bool isFirst =
-        name.starts_with("w13") || name.starts_with("a1_") || name == "b13";
-    const Part part = isFirst ? Part::Gate : Part::Down;
-    if (name.starts_with("a1_") || name.starts_with("a2_")) {
-      taken.insert({part, Kind::InputScale});
-      taken.insert({part, Kind::InputDivisor});
-    } else if (name.ends_with("_group_index")) {
-      taken.insert({part, Kind::GroupIndex});
-    } else if (isOfExperts(name)) {
-      const Wanted wanted = TRY(wantedOf(value));
-      const bool isMade = quantize && wanted.kinds.front() != Kind::Bias;
-      if (isMade && !wanted.packed)
-        continue;
-      for (Kind kind : wanted.kinds)
-        if (!isMade || kind == Kind::Weight)
-          taken.insert({part, kind});
-    }
+    const std::optional<Wanted> wanted = TRY(wantedIfKnown(value));
+    if (!wanted)
+      continue;
+    const bool isMade = quantize && isOfExperts(value.name) &&
+                        !isGroupIndex(value.name) &&
+                        wanted->kinds.front() != Kind::Bias;
+    if (isMade && !wanted->packed)
+      continue;
+    for (Kind kind : wanted->kinds)
+      if (!isMade || kind == Kind::Weight)
+        taken.insert({wanted->first ? Part::Gate : Part::Down, kind});
   }
   return taken;
 }
@@ -207,7 +183,8 @@ std::string WeightLoader::takerFor(const Found &found, bool quantize) const {
       role.kind == Kind::SecondDivisor || role.kind == Kind::ZeroPoint ||
       role.kind == Kind::GroupIndex;
   if (isOfCodes && quantize)
-    return "no --quantize, since these weights are quantized";
+    return fmt::format("no {}, since these weights are quantized",
+                       names.quantize);
   if (isOfCodes && shape.storesFloats)
     return "a layer without weights_dtype, since these weights are quantized";
   switch (role.kind) {
@@ -246,8 +223,9 @@ Error WeightLoader::untaken(std::string_view name, std::string_view what,
                             std::string_view accepted,
                             std::string_view word) const {
   return refused("{}: tensor '{}' {}, and no value of layer '{}' takes it; "
-                 "accepted: {}, or --ignore-tensor={} to leave it out",
-                 checkpoint.path(), name, what, shape.name, accepted, word);
+                 "accepted: {}, or {}{} to leave it out",
+                 checkpoint.path(), name, what, shape.name, accepted,
+                 names.ignored, word);
 }
 
 /// Of a role that no value takes: whether it may be left out.
@@ -285,8 +263,9 @@ Result<void> WeightLoader::checkExpert(const Found &found) const {
   if (role.shared && count == 0)
     return refused("{}: tensor '{}' is a shared expert's, and layer '{}' has "
                    "none; accepted: a layer with n_shared_experts, or "
-                   "--no-shared-experts where the caller computes them",
-                   checkpoint.path(), found.name, shape.name);
+                   "{} where the caller computes them",
+                   checkpoint.path(), found.name, shape.name,
+                   names.noSharedExperts);
   if (role.expert >= count)
     return refused("{}: tensor '{}': expected {}experts 0 to {} of layer '{}', "
                    "got expert {}",
@@ -421,8 +400,8 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
     if (isShared && shape.shared == 0)
       return refused(
           "{}: tensor '{}' is a shared expert's, and layer '{}' has none; "
-          "accepted: --no-shared-experts where the caller computes them",
-          checkpoint.path(), name, shape.name);
+          "accepted: {} where the caller computes them",
+          checkpoint.path(), name, shape.name, names.noSharedExperts);
     return untaken(name,
                    fmt::format("belongs to the layer's {}",
                                read->place == Place::Router ? "router"
@@ -432,9 +411,9 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
                    valueWord(name));
   }
   if (const std::string *word = ignored.unused())
-    return refused("{}: --ignore-tensor={}: layer {} has no tensor of that "
-                   "word that no value takes",
-                   checkpoint.path(), *word, number);
+    return refused("{}: {}{}: layer {} has no tensor of that word that no "
+                   "value takes",
+                   checkpoint.path(), names.ignored, *word, number);
 
   // Shards and the index must agree on what this rank takes.
   for (const auto &[role, found] : tensors)

@@ -40,27 +40,9 @@ static std::string problemOf(std::span<const int32_t> index, int64_t group) {
   return {};
 }
 
-WeightLoader::Wanted WeightLoader::wantedIndex(std::string value, bool first) {
-  Wanted made;
-  made.value = std::move(value);
-  made.element = "i32";
-  made.bits = 32;
-  made.kinds = {Kind::GroupIndex};
-  made.first = first;
-  made.group = {-1, 1};
-  return made;
-}
-
-std::vector<Part> WeightLoader::partsOf(bool first) const {
-  if (!first)
-    return {Part::Down};
-  return shape.gated ? std::vector<Part>{Part::Gate, Part::Up}
-                     : std::vector<Part>{Part::Up};
-}
-
 /// The groups of this rank's columns of a part of an expert.
-Result<WeightLoader::Index> WeightLoader::readIndex(const Wanted &wanted,
-                                                    int64_t expert, Part part) {
+Result<WeightLoader::Index>
+WeightLoader::readIndex(const Wanted &wanted, int64_t expert, Part part) const {
   Source from = TRY(find(wanted, expert, part));
   Index made;
   made.tensor = from.tensor;
@@ -80,16 +62,17 @@ Result<WeightLoader::Index> WeightLoader::readIndex(const Wanted &wanted,
 }
 
 Result<void> WeightLoader::loadGroupIndex(const Value &value,
-                                          std::span<std::byte> to) {
+                                          std::span<std::byte> to,
+                                          const ExpertRange &range) const {
   const Wanted wanted = wantedIndex(value.name, value.name.starts_with("w13"));
   const int64_t columns = wanted.first ? shape.hidden : shape.columns;
   const int64_t group = (wanted.first ? shape.w1 : shape.w2).columns;
-  if (int64_t(to.size()) != shape.localCount * columns * 4 || group < 1)
+  if (int64_t(to.size()) != range.count * columns * 4 || group < 1)
     return invalidManifest(
         "value '{}' has {} bytes, and its layer says {} in groups of {}",
-        value.name, to.size(), shape.localCount * columns * 4, group);
-  for (int64_t i = 0; i < shape.localCount; ++i) {
-    const int64_t expert = shape.localBegin + i * shape.localStride;
+        value.name, to.size(), range.count * columns * 4, group);
+  for (int64_t i = 0; i < range.count; ++i) {
+    const int64_t expert = expertAt(range.first + i);
     Index known;
     for (Part part : partsOf(wanted.first)) {
       Index own = TRY(readIndex(wanted, expert, part));
@@ -109,15 +92,16 @@ Result<void> WeightLoader::loadGroupIndex(const Value &value,
   return {};
 }
 
-Result<void> WeightLoader::checkOrder(const Wanted &codes) {
+Result<void> WeightLoader::checkOrder(const Wanted &codes,
+                                      const ExpertRange &range) const {
   const int64_t group = (codes.first ? shape.w1 : shape.w2).columns;
   // Without scales there are no groups; all of a row may be one.
   if (shape.groupIndex || group == 0)
     return {};
   const Wanted wanted = wantedIndex(codes.value, codes.first);
   const int64_t begin = codes.first ? 0 : shape.columnBegin;
-  for (int64_t i = 0; i < shape.localCount; ++i) {
-    const int64_t expert = shape.localBegin + i * shape.localStride;
+  for (int64_t i = range.first; i < range.first + range.count; ++i) {
+    const int64_t expert = expertAt(i);
     const bool shared = expert >= shape.experts;
     for (Part part : partsOf(codes.first)) {
       if (!look(wanted, shared, shared ? expert - shape.experts : expert, part))

@@ -15,46 +15,26 @@
 #ifndef MOEC_RUNTIME_WEIGHTS_LOADWEIGHTS_H
 #define MOEC_RUNTIME_WEIGHTS_LOADWEIGHTS_H
 
-#include "runtime/package/Manifest.h"
 #include "runtime/weights/CopyMatrix.h"
-#include "runtime/weights/QuantizeWeights.h"
 #include "runtime/weights/Safetensors.h"
-#include "runtime/weights/TensorNames.h"
+#include "runtime/weights/WeightPlan.h"
 
+#include <map>
 #include <set>
+#include <span>
 
 namespace moec::weights {
 
-/// What of the manifest's `layer` says where weights lie in a checkpoint.
-struct LayerShape {
-  std::string name;
-  int64_t experts = 0, shared = 0; ///< of the whole layer
-  int64_t zeroExperts = 0;         ///< behind the experts; they have no weights
-  int64_t localBegin = 0, localCount = 0, localStride = 1;
-  int64_t hidden = 0;
-  int64_t intermediate = 0;             ///< of the whole layer
-  int64_t columnBegin = 0, columns = 0; ///< this rank's part of that
-  bool gated = true;
-  std::string gateUpOrder;
-  /// Rows and columns that share a scale, -1 being all; 0 without scales.
-  struct Group {
-    int64_t rows = 0, columns = 0;
-  };
-  Group w1, w2;
-  WeightFormat format1, format2; ///< what a float weight is quantized to
-  int64_t codeBits = 8;          ///< of both weights
-  bool groupIndex = false;       ///< columns say their groups
-  bool sharedGate = false;       ///< shared experts are weighed
-  bool storesFloats = false;     ///< which packing quantizes
+/// The layers of a checkpoint that have experts, by their names alone: a JSON
+/// array. docs/reference/checkpoints.md explains it.
+std::string layersJson(const Checkpoint &checkpoint);
 
-  /// Errors are InvalidManifest, or Refused for a layer whose weights no
-  /// checkpoint says (replicas of experts).
-  static Result<LayerShape> read(const nlohmann::json &layer);
+/// How the caller spells options, for messages.
+struct OptionNames {
+  std::string_view quantize = "--quantize";
+  std::string_view noSharedExperts = "--no-shared-experts";
+  std::string_view ignored = "--ignore-tensor="; ///< the word follows
 };
-
-/// What a manifest's layer says of how stored values lie: its fields, with the
-/// types that they must have.
-Result<nlohmann::json> readStoredLayout(const nlohmann::json &described);
 
 struct LoadOptions {
   int64_t layer = -1; ///< the model's; -1: the first that has experts
@@ -65,9 +45,16 @@ struct LoadOptions {
   /// Tensors that have one of these words, and that no value takes, are left
   /// out. Each word must name one.
   std::vector<std::string> ignored;
+  OptionNames names = {};
 };
 
-class WeightLoader {
+/// Local experts [first, first + count) of a value; -1: all behind the first.
+struct ExpertRange {
+  int64_t first = 0, count = -1;
+};
+
+/// Any number of threads may load at once.
+class WeightLoader : private WeightPlan {
 public:
   /// Refuses a checkpoint of which a tensor of the layer's experts, shared
   /// experts or router is neither taken by a value nor known to be irrelevant.
@@ -77,25 +64,17 @@ public:
 
   int64_t layer() const { return number; }
 
-  /// Fills all bytes of a stored weight. Errors name the tensor, what was
-  /// expected and what came.
-  Result<void> load(const Value &value, std::span<std::byte> to);
+  /// Which local experts a range means. InvalidArgument where the layer has
+  /// fewer, or where only a part of a value that is not split is asked for.
+  Result<ExpertRange> rangeOf(const Value &value,
+                              const ExpertRange &range) const;
+
+  /// Fills all bytes of a stored weight, or of some experts of it. Errors name
+  /// the tensor, what was expected and what came.
+  Result<void> load(const Value &value, std::span<std::byte> to,
+                    const ExpertRange &range = {}) const;
 
 private:
-  /// A value to fill: what of the experts it holds, and how.
-  struct Wanted {
-    std::string value;   ///< its name, for messages
-    std::string element; ///< its type
-    int64_t bits = 8;
-    std::vector<Kind> kinds; ///< any of them
-    bool first = true;       ///< of the first matmul
-    bool packed = false;     ///< codes, of which elements may hold several
-    LayerShape::Group group;
-    /// Which dimension of an expert's matrix has rows, and how many rows and
-    /// columns an element stands for.
-    int64_t rowAxis = 1, rowsPerElement = 1, columnsPerElement = 1;
-    bool rowsInOrder = false; ///< rows of gate and up are ordered one by one
-  };
   /// A tensor of the layer.
   struct Found {
     std::string name;
@@ -111,7 +90,9 @@ private:
     std::string tensor;
   };
 
-  explicit WeightLoader(Checkpoint &checkpoint) : checkpoint(checkpoint) {}
+  WeightLoader(WeightPlan plan, Checkpoint &checkpoint,
+               const OptionNames &names)
+      : WeightPlan(std::move(plan)), checkpoint(checkpoint), names(names) {}
 
   Result<void> findLayer(int64_t layer);
   /// CheckTensors.cpp.
@@ -131,40 +112,37 @@ private:
   Result<void> quantizeExperts();
   void keep(const TensorRole &role, std::string_view type,
             std::vector<int64_t> extents, std::vector<std::byte> bytes);
+  static Conversion conversionFor(Kind kind, std::string_view type,
+                                  std::string_view element);
   /// Of the checkpoint, or made of it.
-  Result<const StoredTensor *> tensorOf(const Found &found);
-  Result<Wanted> wantedOf(const Value &value) const;
-  Result<void> loadExperts(const Wanted &wanted, std::span<std::byte> to);
-  Result<void> loadInputScales(const Wanted &wanted, std::span<std::byte> to);
+  Result<const StoredTensor *> tensorOf(const Found &found) const;
+  Result<void> loadExperts(const Wanted &wanted, std::span<std::byte> to,
+                           const ExpertRange &range) const;
+  Result<void> loadInputScales(const Wanted &wanted,
+                               std::span<std::byte> to) const;
   /// The groups of columns of a part of an expert.
   struct Index {
     std::vector<int32_t> groups;
     std::string tensor;
   };
-  static Wanted wantedIndex(std::string value, bool first);
-  std::vector<Part> partsOf(bool first) const;
-  /// Parts that may hold a part: gates and ups may be together.
-  std::vector<Part> candidatesOf(Part part) const;
-  /// What holds a value of the layer itself, not of its experts.
-  static std::optional<Kind> kindOfLayer(std::string_view value);
-  static bool isOfExperts(std::string_view value);
-  Result<Index> readIndex(const Wanted &wanted, int64_t expert, Part part);
-  Result<void> loadGroupIndex(const Value &value, std::span<std::byte> to);
+  Result<Index> readIndex(const Wanted &wanted, int64_t expert,
+                          Part part) const;
+  Result<void> loadGroupIndex(const Value &value, std::span<std::byte> to,
+                              const ExpertRange &range) const;
   /// That columns of codes are in the order that the layer says.
-  Result<void> checkOrder(const Wanted &codes);
+  Result<void> checkOrder(const Wanted &codes, const ExpertRange &range) const;
   Result<void> loadRouting(const Value &value, Kind kind,
-                           std::span<std::byte> to);
+                           std::span<std::byte> to) const;
   const Found *look(const Wanted &wanted, bool shared, int64_t expert,
                     Part part) const;
-  Result<Source> find(const Wanted &wanted, int64_t expert, Part part);
+  Result<Source> find(const Wanted &wanted, int64_t expert, Part part) const;
   Result<Source> view(const Wanted &wanted, const Found &found, int64_t expert,
-                      Part part);
-  Result<bool> bareAreTransposed();
+                      Part part) const;
+  Result<bool> bareAreTransposed() const;
   Error missing(const Wanted &wanted, int64_t expert, Part part) const;
 
   Checkpoint &checkpoint;
-  LayerShape shape;
-  nlohmann::json stored; ///< the layer's stored layout, if it has another one
+  OptionNames names = {};
   int64_t number = -1;
   std::map<TensorRole, Found> tensors;
   struct Made {

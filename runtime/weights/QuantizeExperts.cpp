@@ -13,6 +13,7 @@
 
 #include "runtime/host/Parallel.h"
 #include "runtime/package/ElementTypes.h"
+#include "runtime/support/Progress.h"
 #include "runtime/support/Threads.h"
 #include "runtime/weights/LoadWeights.h"
 
@@ -93,7 +94,7 @@ Result<void> WeightLoader::quantizeExperts() {
   shape.columns = shape.intermediate;
   Result<void> found;
   for (int64_t i = 0; found && i < shape.localCount; ++i) {
-    const int64_t expert = shape.localBegin + i * shape.localStride;
+    const int64_t expert = expertAt(i);
     const bool shared = expert >= shape.experts;
     for (Part part : {Part::Gate, Part::Up, Part::Down}) {
       const bool first = part != Part::Down;
@@ -121,6 +122,7 @@ Result<void> WeightLoader::quantizeExperts() {
   shape = share;
   if (!found)
     return found;
+  Progress progress("parts of experts quantized", int64_t(list.size()));
   host::parallelFor(usableThreads(), int64_t(list.size()), 1,
                     [&](int64_t begin, int64_t end) {
                       for (int64_t i = begin; i < end; ++i) {
@@ -129,6 +131,7 @@ Result<void> WeightLoader::quantizeExperts() {
                         const std::vector<float> data = floatsOf(matrix);
                         work.made = quantizeMatrix(
                             data, matrix.rows, matrix.columns, *work.format);
+                        progress.advance();
                       }
                     });
   for (Work &work : list) {

@@ -311,6 +311,7 @@ Result<const StoredTensor *> Checkpoint::find(std::string_view name) {
   auto where = files.find(name);
   if (where == files.end())
     return invalidArgument("{} has no tensor '{}'", root, name);
+  const std::lock_guard<std::mutex> guard(*mutex);
   SafetensorsFile *file = TRY(openFile(where->second));
   auto tensor = file->tensors().find(name);
   if (tensor == file->tensors().end())
@@ -322,6 +323,7 @@ Result<const StoredTensor *> Checkpoint::find(std::string_view name) {
 
 Result<void> Checkpoint::checkNames(
     const std::function<bool(std::string_view)> &isAsked) const {
+  const std::lock_guard<std::mutex> guard(*mutex);
   for (const auto &[path, file] : opened) {
     if (!file)
       continue;

@@ -23,6 +23,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -67,7 +68,7 @@ private:
   StoredTensors stored;
 };
 
-/// All tensors of a model by name.
+/// All tensors of a model by name. Any number of threads may ask at once.
 class Checkpoint {
 public:
   /// A file NAME.safetensors, or a folder with an index of shards or with such
@@ -94,6 +95,8 @@ private:
   std::string root;
   std::map<std::string, std::string, std::less<>> files;
   std::map<std::string, std::unique_ptr<SafetensorsFile>> opened;
+  /// Guards `opened`.
+  std::unique_ptr<std::mutex> mutex = std::make_unique<std::mutex>();
 };
 
 } // namespace moec::weights

@@ -12,6 +12,8 @@
 
 #include "runtime/weights/TensorNames.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <span>
@@ -123,6 +125,24 @@ constexpr std::string_view kModules[] = {"moe", "block_sparse_moe"};
 /// Parts of other models beside the language model have layers too.
 constexpr std::string_view kOthers[] = {"vision", "visual", "audio", "mtp",
                                         "draft"};
+
+constexpr KindText kTexts[] = {
+    {Kind::Weight, "weight", "weights"},
+    {Kind::Packed, "weight_packed or blocks", "weights"},
+    {Kind::ColumnsPacked, "qweight", "weights"},
+    {Kind::Scale, "weight_scale, weight_scale_inv or scales", "scales"},
+    {Kind::SecondScale, "weight_scale_2", "scales of scales"},
+    {Kind::SecondDivisor, "weight_global_scale", "scales of scales"},
+    {Kind::ZeroPoint, "weight_zero_point or qzeros", "zero points"},
+    {Kind::GroupIndex, "g_idx", "the groups of columns"},
+    {Kind::InputScale, "input_scale", "scales of activations"},
+    {Kind::InputDivisor, "input_global_scale", "scales of activations"},
+    {Kind::Bias, "bias", "biases"},
+    {Kind::RoutingBias, "e_score_correction_bias, expert_bias or router_bias",
+     "the bias that chooses experts"},
+    {Kind::ExpertScale, "per_expert_scale", "factors of experts"},
+    {Kind::HashTable, "tid2eid", "a table of experts by token"},
+};
 
 template <size_t N>
 bool isOne(std::string_view word, const std::string_view (&words)[N]) {
@@ -292,6 +312,44 @@ std::optional<TensorName> weights::readTensorName(std::string_view name) {
   return made;
 }
 
+std::vector<std::string> weights::namesOf(const TensorRole &role) {
+  std::vector<std::string> names;
+  if (role.part == Part::Routing) {
+    for (const LayerWord &row : kLayerWords)
+      if (row.kind == role.kind)
+        names.push_back(row.before.empty()
+                            ? std::string(row.word)
+                            : fmt::format("ffn.{}.{}", row.before, row.word));
+    return names;
+  }
+  const bool isOne = role.expert != kAllExperts;
+  std::vector<std::string> owners;
+  for (std::string_view word : role.shared ? Words(kShared) : Words(kExperts))
+    owners.push_back(fmt::format("{}.{}", word, isOne ? "{expert}." : ""));
+  const size_t modules = owners.size();
+  if (!isOne && !role.shared) {
+    owners.emplace_back("experts.mlp.");
+    for (std::string_view word : kModules)
+      owners.push_back(fmt::format("{}.", word));
+  }
+  for (size_t i = 0; i < owners.size(); ++i)
+    for (const PartWord &part : kParts) {
+      if (part.part != role.part)
+        continue;
+      const std::string begin = owners[i] + std::string(part.word);
+      // A module of all experts has parts that are modules.
+      const bool mayBeBare = i <= modules;
+      if (mayBeBare && role.kind == Kind::Weight)
+        names.push_back(begin);
+      for (const KindWord &kind : kKinds)
+        if (kind.kind == role.kind)
+          for (const char joint : {'.', '_'})
+            if (mayBeBare || joint == '.')
+              names.push_back(fmt::format("{}{}{}", begin, joint, kind.word));
+    }
+  return names;
+}
+
 std::optional<TensorPlace> weights::readTensorPlace(std::string_view name) {
   const std::optional<LayerWords> read = readLayer(name);
   if (!read || readTensorName(name))
@@ -329,23 +387,8 @@ std::string_view weights::partName(Part part) {
       ->second;
 }
 
+std::span<const KindText> weights::allKinds() { return kTexts; }
+
 const KindText &weights::textOf(Kind kind) {
-  static constexpr KindText kTexts[] = {
-      {Kind::Weight, "weight", "weights"},
-      {Kind::Packed, "weight_packed or blocks", "weights"},
-      {Kind::ColumnsPacked, "qweight", "weights"},
-      {Kind::Scale, "weight_scale, weight_scale_inv or scales", "scales"},
-      {Kind::SecondScale, "weight_scale_2", "scales of scales"},
-      {Kind::SecondDivisor, "weight_global_scale", "scales of scales"},
-      {Kind::ZeroPoint, "weight_zero_point or qzeros", "zero points"},
-      {Kind::GroupIndex, "g_idx", "the groups of columns"},
-      {Kind::InputScale, "input_scale", "scales of activations"},
-      {Kind::InputDivisor, "input_global_scale", "scales of activations"},
-      {Kind::Bias, "bias", "biases"},
-      {Kind::RoutingBias, "e_score_correction_bias, expert_bias or router_bias",
-       "the bias that chooses experts"},
-      {Kind::ExpertScale, "per_expert_scale", "factors of experts"},
-      {Kind::HashTable, "tid2eid", "a table of experts by token"},
-  };
   return *std::ranges::find(kTexts, kind, &KindText::kind);
 }

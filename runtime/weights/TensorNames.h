@@ -17,7 +17,10 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace moec::weights {
 
@@ -67,6 +70,11 @@ struct TensorName {
 /// Nothing where the name is no weight of an MoE layer.
 std::optional<TensorName> readTensorName(std::string_view name);
 
+/// Endings, behind the layer's number, of names that readTensorName() knows as
+/// this role: "experts.{expert}.gate_proj.weight". "{expert}" stands for any
+/// expert's number; role.expert tells kAllExperts from the rest.
+std::vector<std::string> namesOf(const TensorRole &role);
+
 /// Where in an MoE layer a tensor stands whose role is not known.
 enum class Place {
   Experts,
@@ -98,6 +106,7 @@ struct KindText {
   std::string_view name, noun;
 };
 const KindText &textOf(Kind kind);
+std::span<const KindText> allKinds();
 
 } // namespace moec::weights
 

@@ -322,6 +322,77 @@ moec_status moec_layer_repack(moec_layer *layer, const moec_tensor *weights,
 void moec_layer_destroy(moec_layer *layer);
 
 /*===----------------------------------------------------------------------===*\
+|* Checkpoints                                                                *|
+\*===----------------------------------------------------------------------===*/
+
+/** The tensors of a model by name; its files are mapped and must not change.
+ *  Thread-safe. */
+typedef struct moec_checkpoint moec_checkpoint;
+/** One layer of a checkpoint, as one package takes it. Thread-safe. */
+typedef struct moec_weights moec_weights;
+
+/** Opens a folder of safetensors files as Hugging Face writes it, with an index
+ *  or without one, or one such file. Reads headers; MOEC_INVALID_ARGUMENT where
+ *  one is truncated, or says what cannot be. */
+moec_status moec_checkpoint_open(const char *path,
+                                 moec_checkpoint **checkpoint);
+/** Layers that were opened keep what they need of it. */
+void moec_checkpoint_close(moec_checkpoint *checkpoint);
+/** The layers that have experts, a JSON array in ascending order; each has
+ *  "layer", "prefix" (what names begin with), "experts" (how many; null where
+ *  one tensor has all), "shared_experts" (true or false) and "holds" (weights,
+ *  scales and so on). By names alone: opens no further file. */
+moec_status moec_checkpoint_layers_json(const moec_checkpoint *checkpoint,
+                                        moec_text **layers);
+
+/** Zero is the default of every field. */
+typedef struct moec_weights_options {
+  size_t struct_size;
+  /** Not 0: the checkpoint's weights are floats; moec_weights_open quantizes
+   *  them on the processor to what the package stores. */
+  int32_t quantize;
+  /** Not 0: the caller computes the checkpoint's shared experts. */
+  int32_t no_shared_experts;
+  /** Words of tensors that no value takes and that are left out, "input_scale"
+   *  say. Each must name a tensor. */
+  const char *const *ignored;
+  size_t num_ignored;
+} moec_weights_options;
+
+/** Finds the tensors of one layer and checks that package and checkpoint agree.
+ *  `layer` is the model's number; -1: the first that has experts. A tensor of
+ *  the layer's experts, shared experts or router that no value takes is
+ *  MOEC_REFUSED, unless it is known to say nothing; the message says what would
+ *  take it. Options may be NULL. No device is touched. */
+moec_status moec_weights_open(moec_checkpoint *checkpoint,
+                              const moec_package *package, int64_t layer,
+                              const moec_weights_options *options,
+                              moec_weights **weights);
+/** The model's number of the layer; -1 for NULL. */
+int64_t moec_weights_layer(const moec_weights *weights);
+/** Fills stored weights of the package, in host memory of any alignment. Only
+ *  names that are given are loaded. A missing tensor, one of another shape and
+ *  a number that would have to be rounded are MOEC_REFUSED; what was written
+ *  until then stays. */
+moec_status moec_weights_load(const moec_weights *weights,
+                              const moec_tensor *tensors, size_t num_tensors);
+/** The same of the package's experts [first, first + count): the outermost
+ *  extent of each tensor is `count`. So a buffer of any size serves a layer of
+ *  any size. MOEC_INVALID_ARGUMENT for a value that is not of experts. */
+moec_status moec_weights_load_experts(const moec_weights *weights,
+                                      const moec_tensor *tensors,
+                                      size_t num_tensors, int64_t first_expert,
+                                      int64_t num_experts);
+void moec_weights_close(moec_weights *weights);
+
+/** For a program that loads checkpoints itself: JSON that says for each stored
+ *  weight which tensors hold it, by the endings of their names, which rows and
+ *  columns of them this rank takes, and where these stand in the value.
+ *  docs/reference/checkpoints.md explains the fields. */
+moec_status moec_package_weight_map_json(const moec_package *package,
+                                         moec_text **map);
+
+/*===----------------------------------------------------------------------===*\
 |* Context and run                                                            *|
 \*===----------------------------------------------------------------------===*/
 

@@ -92,6 +92,11 @@ inline moec_context_options contextOptions() {
   options.struct_size = sizeof(options);
   return options;
 }
+inline moec_weights_options weightsOptions() {
+  moec_weights_options options = {};
+  options.struct_size = sizeof(options);
+  return options;
+}
 inline moec_run_options runOptions() {
   moec_run_options options = {};
   options.struct_size = sizeof(options);
@@ -108,6 +113,14 @@ struct Tensor {
 };
 
 namespace detail {
+/// A text that a function of the C interface made.
+inline Expected<std::string> take(moec_status status, moec_text *text) {
+  if (status != MOEC_OK)
+    return lastFailure(status);
+  const Owned<moec_text, moec_text_destroy> owner(text);
+  return std::string(moec_text_get(text));
+}
+
 /// What the C interface takes; points into `tensors`.
 inline Expected<std::vector<moec_tensor>>
 toC(const std::vector<Tensor> &tensors) {
@@ -222,6 +235,12 @@ public:
     return Failure{MOEC_INVALID_ARGUMENT,
                    "package " + this->name() + " has no value '" + name + "'"};
   }
+  /// As JSON: which tensors of a checkpoint hold which rows of its weights.
+  Expected<std::string> weightMap() const {
+    moec_text *text = nullptr;
+    moec_status status = moec_package_weight_map_json(get(), &text);
+    return detail::take(status, text);
+  }
   moec_package *get() const { return handle.get(); }
 
 private:
@@ -233,6 +252,72 @@ private:
     return Expected<Package>(std::move(package));
   }
   detail::Owned<moec_package, moec_package_destroy> handle;
+};
+
+/// The tensors of a model by name.
+class Checkpoint {
+public:
+  Checkpoint() = default;
+  static Expected<Checkpoint> open(const std::string &path) {
+    moec_checkpoint *made = nullptr;
+    moec_status status = moec_checkpoint_open(path.c_str(), &made);
+    if (status != MOEC_OK)
+      return detail::lastFailure(status);
+    Checkpoint checkpoint;
+    checkpoint.handle.reset(made);
+    return Expected<Checkpoint>(std::move(checkpoint));
+  }
+  /// The layers that have experts, as JSON.
+  Expected<std::string> layers() const {
+    moec_text *text = nullptr;
+    moec_status status = moec_checkpoint_layers_json(get(), &text);
+    return detail::take(status, text);
+  }
+  moec_checkpoint *get() const { return handle.get(); }
+
+private:
+  detail::Owned<moec_checkpoint, moec_checkpoint_close> handle;
+};
+
+/// One layer of a checkpoint, as one package takes it.
+class Weights {
+public:
+  Weights() = default;
+  /// `layer`: the model's; -1: the first that has experts.
+  static Expected<Weights>
+  open(const Checkpoint &checkpoint, const Package &package, int64_t layer,
+       const moec_weights_options &options = weightsOptions()) {
+    moec_weights *made = nullptr;
+    moec_status status = moec_weights_open(checkpoint.get(), package.get(),
+                                           layer, &options, &made);
+    if (status != MOEC_OK)
+      return detail::lastFailure(status);
+    Weights weights;
+    weights.handle.reset(made);
+    return Expected<Weights>(std::move(weights));
+  }
+  int64_t layer() const { return moec_weights_layer(get()); }
+  /// Fills host memory.
+  Expected<void> load(const std::vector<Tensor> &tensors) const {
+    auto given = detail::toC(tensors);
+    if (!given)
+      return given.error();
+    return detail::toExpected(
+        moec_weights_load(get(), given->data(), given->size()));
+  }
+  /// Fills host memory with experts [first, first + count).
+  Expected<void> load(const std::vector<Tensor> &tensors, int64_t first,
+                      int64_t count) const {
+    auto given = detail::toC(tensors);
+    if (!given)
+      return given.error();
+    return detail::toExpected(moec_weights_load_experts(
+        get(), given->data(), given->size(), first, count));
+  }
+  moec_weights *get() const { return handle.get(); }
+
+private:
+  detail::Owned<moec_weights, moec_weights_close> handle;
 };
 
 /// Packed weights of one layer.

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "test/runtime/api/ApiTesting.h"
+#include "test/runtime/weights/CheckpointTesting.h"
 
 #include "runtime/include/moec/moec.hpp"
 
@@ -76,4 +77,43 @@ TEST(Wrapper, LoadCreateRun) {
             MOEC_OK)
       << moec_last_error();
   EXPECT_TRUE(out == data.out);
+}
+
+TEST(Wrapper, Checkpoints) {
+  auto files = tinyPackage();
+  files.manifest.layer.update(nlohmann::json::parse(R"({
+    "intermediate_size_per_partition": 16, "activation": {"gated": true},
+    "local_experts": {"begin": 0, "count": 4},
+    "quant": {"w1": {"group": []}, "w2": {"group": []}}})"));
+  auto options = moec::api::loadOptions();
+  options.device = MOEC_DEVICE_HOST;
+  auto package = moec::api::Package::load(
+      *moec::api::Files::wrap(MOEC_OK, new moec_package_files{files}), options);
+  ASSERT_TRUE(package) << package.error().message;
+  const Folder folder;
+  folder.write("a.safetensors",
+               fileOf({{"layers.5.experts.w2", filled("BF16", {4, 16, 16}, 7)},
+                       {"layers.5.experts.gate_up_proj",
+                        filled("BF16", {4, 32, 16}, 9)}}));
+  auto checkpoint = moec::api::Checkpoint::open(folder.path);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  EXPECT_EQ(*checkpoint->layers(),
+            R"([{"layer":5,"prefix":"","experts":null,)"
+            R"("shared_experts":false,"holds":["weights"]}])");
+  auto weights = moec::api::Weights::open(*checkpoint, *package, -1);
+  ASSERT_TRUE(weights) << weights.error().message;
+  EXPECT_EQ(weights->layer(), 5);
+  Buffer w13(4 * 32 * 16 * 2), w2(16 * 16 * 2);
+  EXPECT_TRUE(weights->load({{"w13", w13.data(), {4, 32, 16}}}));
+  EXPECT_EQ(w13.as<uint16_t>()[4 * 32 * 16 - 1], 0x0909);
+  EXPECT_TRUE(weights->load({{"w2", w2.data(), {1, 16, 16}}}, 3, 1));
+  EXPECT_EQ(w2.as<uint16_t>()[16 * 16 - 1], 0x0707);
+  EXPECT_EQ(
+      weights->load({{"w2", w2.data(), {1, 16, 16}}}, 4, 1).error().status,
+      MOEC_INVALID_ARGUMENT);
+  EXPECT_FALSE(moec::api::Weights::open(*checkpoint, *package, 6));
+  EXPECT_FALSE(moec::api::Checkpoint::open("/nowhere"));
+  auto map = package->weightMap();
+  ASSERT_TRUE(map);
+  EXPECT_EQ(nlohmann::json::parse(*map)["values"].size(), 2u);
 }

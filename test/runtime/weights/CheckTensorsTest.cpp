@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/weights/LoadWeights.h"
+#include "test/runtime/weights/CheckpointTesting.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -19,6 +20,7 @@
 #include <fstream>
 
 using namespace moec;
+using namespace moec::test;
 using namespace moec::weights;
 using nlohmann::json;
 
@@ -27,55 +29,6 @@ namespace {
 constexpr int64_t kExperts = 2, kHidden = 16, kInner = 8;
 const std::string kPrefix = "model.layers.3.mlp.experts.";
 const std::string kWhere = "DIR: tensor '" + kPrefix;
-
-struct Stored {
-  std::string type;
-  std::vector<int64_t> shape;
-  std::string bytes;
-};
-
-Stored filled(const std::string &type, std::vector<int64_t> shape,
-              char byte = 0) {
-  int64_t bits = bitsOf(type);
-  for (int64_t extent : shape)
-    bits *= extent;
-  return {type, std::move(shape), std::string(size_t(bits / 8), byte)};
-}
-
-std::string fileOf(const std::map<std::string, Stored> &tensors) {
-  json header = json::object();
-  std::string data;
-  for (const auto &[name, tensor] : tensors) {
-    header[name] = {
-        {"dtype", tensor.type},
-        {"shape", tensor.shape},
-        {"data_offsets", {data.size(), data.size() + tensor.bytes.size()}}};
-    data += tensor.bytes;
-  }
-  const std::string text = header.dump();
-  std::string made;
-  for (size_t i = 0; i < 8; ++i)
-    made += char(text.size() >> (8 * i) & 0xff);
-  return made + text + data;
-}
-
-/// A folder of a test's own.
-class Folder {
-public:
-  Folder()
-      : path(testing::TempDir() + "moec-" +
-             testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    std::filesystem::remove_all(path);
-    std::filesystem::create_directories(path);
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  Folder(const Folder &) = delete;
-  Folder &operator=(const Folder &) = delete;
-  void write(const std::string &name, const std::string &bytes) const {
-    std::ofstream(path + "/" + name, std::ios::binary) << bytes;
-  }
-  std::string path;
-};
 
 /// A layer, its values and its checkpoint.
 struct Model {

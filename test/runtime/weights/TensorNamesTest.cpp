@@ -189,3 +189,33 @@ TEST(TensorNames, Dimensions) {
   EXPECT_TRUE(readTensorName("layers.0.mlp.experts.down_proj")->bare);
   EXPECT_FALSE(readTensorName("layers.0.mlp.experts.down_proj.weight")->bare);
 }
+
+TEST(TensorNames, EachSpellingIsReadBack) {
+  size_t count = 0;
+  for (const KindText &kind : allKinds())
+    for (const Part part :
+         {Part::Gate, Part::Up, Part::GateUp, Part::Down, Part::Routing})
+      for (const bool shared : {false, true})
+        for (const int64_t expert : {int64_t(5), kAllExperts}) {
+          const bool isOfLayer = kind.kind == Kind::RoutingBias ||
+                                 kind.kind == Kind::ExpertScale ||
+                                 kind.kind == Kind::HashTable;
+          if (isOfLayer != (part == Part::Routing) ||
+              (isOfLayer && (shared || expert != kAllExperts)))
+            continue;
+          const TensorRole role = {shared, expert, part, kind.kind};
+          const std::vector<std::string> names = namesOf(role);
+          EXPECT_FALSE(names.empty()) << kind.name;
+          for (std::string name : names) {
+            if (const size_t at = name.find("{expert}");
+                at != std::string::npos)
+              name.replace(at, 8, "5");
+            const std::optional<TensorName> read =
+                readTensorName("model.layers.3.mlp." + name);
+            ASSERT_TRUE(read) << name;
+            EXPECT_TRUE(read->role == role) << name;
+            ++count;
+          }
+        }
+  EXPECT_GT(count, 300u);
+}

@@ -1,0 +1,61 @@
+//===- CallerStructs.h - structs of the C interface's callers ---*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// For those who implement functions of moec/moec.h.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_API_CALLERSTRUCTS_H
+#define MOEC_RUNTIME_API_CALLERSTRUCTS_H
+
+#include "runtime/api/Handles.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <vector>
+
+namespace moec::runtime {
+
+/// A copy of an options struct as this library knows it: what an older caller
+/// does not have is zero; NULL is all zero. A struct of a later version with
+/// fields that are set is refused rather than ignored.
+template <typename Options>
+Result<Options> readOptions(const Options *given, const char *name) {
+  Options options;
+  std::memset(static_cast<void *>(&options), 0, sizeof(options));
+  if (!given)
+    return options;
+  size_t size = given->struct_size;
+  if (size < sizeof(size_t))
+    return invalidArgument("{}.struct_size is {}; set it to sizeof({})", name,
+                           size, name);
+  // Far more than any version has: not set, and not to be read.
+  constexpr size_t kMostBytes = 4096;
+  if (size > kMostBytes)
+    return invalidArgument("{}.struct_size is {}; set it to sizeof({})", name,
+                           size, name);
+  const auto *bytes = reinterpret_cast<const unsigned char *>(given);
+  for (size_t i = sizeof(options); i < size; ++i)
+    if (bytes[i] != 0)
+      return invalidArgument("{} has fields that this library ({}.{}.{}) does "
+                             "not know; leave them zero",
+                             name, MOEC_VERSION_MAJOR, MOEC_VERSION_MINOR,
+                             MOEC_VERSION_PATCH);
+  std::memcpy(static_cast<void *>(&options), given,
+              std::min(size, sizeof(options)));
+  return options;
+}
+
+/// Tensors by name; `storage` keeps them.
+Result<std::span<const Tensor>> readTensors(const moec_tensor *tensors,
+                                            size_t count, const char *function,
+                                            std::vector<Tensor> &storage);
+
+} // namespace moec::runtime
+
+#endif // MOEC_RUNTIME_API_CALLERSTRUCTS_H

@@ -1,0 +1,226 @@
+//===- FindTensors.cpp - a part of an expert in a checkpoint --------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A part is found by name, in a tensor of its own or of gates and ups together,
+// of one expert or of all; its rows and columns are told by extents.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/weights/LoadWeights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+using namespace moec;
+using namespace moec::weights;
+
+namespace {
+
+/// Whether two shapes order the same elements alike: one says dimensions that
+/// the other says together.
+bool ordersAlike(const std::vector<int64_t> &a, const std::vector<int64_t> &b) {
+  const auto strides = [](const std::vector<int64_t> &extents) {
+    std::set<int64_t> products = {1};
+    int64_t product = 1;
+    for (size_t i = extents.size(); i-- > 0;)
+      products.insert(product *= extents[i]);
+    return products;
+  };
+  const std::set<int64_t> first = strides(a), second = strides(b);
+  return *first.rbegin() == *second.rbegin() &&
+         (std::includes(first.begin(), first.end(), second.begin(),
+                        second.end()) ||
+          std::includes(second.begin(), second.end(), first.begin(),
+                        first.end()));
+}
+
+std::string shapeText(const std::vector<int64_t> &extents) {
+  return fmt::format("[{}]", fmt::join(extents, ", "));
+}
+
+} // namespace
+
+/// Exponents are scales, never weights or biases.
+Conversion WeightLoader::conversionFor(Kind kind, std::string_view type,
+                                       std::string_view element) {
+  if (kind != Kind::Scale && type == "F8_E8M0" && element != "f8E8M0FNU")
+    return Conversion::None;
+  return conversionOf(type, element, kind == Kind::Packed);
+}
+
+Result<const StoredTensor *> WeightLoader::tensorOf(const Found &found) const {
+  if (auto it = quantized.find(found.name); it != quantized.end())
+    return &it->second.tensor;
+  return checkpoint.find(found.name);
+}
+
+const WeightLoader::Found *WeightLoader::look(const Wanted &wanted, bool shared,
+                                              int64_t expert, Part part) const {
+  for (Kind kind : wanted.kinds)
+    if (auto it = tensors.find({shared, expert, part, kind});
+        it != tensors.end())
+      return &it->second;
+  return nullptr;
+}
+
+Error WeightLoader::missing(const Wanted &wanted, int64_t expert,
+                            Part part) const {
+  std::string kinds, there;
+  for (Kind kind : wanted.kinds)
+    kinds +=
+        fmt::format("{}{}", kinds.empty() ? "" : " or ", textOf(kind).name);
+  constexpr int kMost = 4;
+  int count = 0;
+  for (const auto &[role, found] : tensors)
+    if ((role.expert == expert || role.expert == kAllExperts) &&
+        !quantized.contains(found.name))
+      if (count++ < kMost)
+        there += fmt::format("{}{}", there.empty() ? "" : ", ", found.name);
+  return refused(
+      "{}: layer {}, value '{}': expected a tensor of expert {}, {}{}, with "
+      "{}; got {}{}",
+      checkpoint.path(), number, wanted.value, expert, partName(part),
+      part == Part::Down ? "" : fmt::format(" or {}", partName(Part::GateUp)),
+      kinds, there.empty() ? "nothing else of that expert" : there,
+      count > kMost ? fmt::format(" and {} more", count - kMost) : "");
+}
+
+Result<WeightLoader::Source>
+WeightLoader::find(const Wanted &wanted, int64_t expert, Part part) const {
+  const bool shared = expert >= shape.experts;
+  const int64_t own = shared ? expert - shape.experts : expert;
+  for (Part candidate : candidatesOf(part))
+    for (int64_t index : {own, kAllExperts})
+      if (const Found *found = look(wanted, shared, index, candidate))
+        return view(wanted, *found, own, part);
+  return missing(wanted, expert, part);
+}
+
+/// Whether parameters of all experts have columns before rows. Gates and ups
+/// are twice as many as what they become, so that one of both tells.
+Result<bool> WeightLoader::bareAreTransposed() const {
+  for (const auto &[role, found] : tensors) {
+    const bool isWeight = role.kind == Kind::Weight;
+    if (!found.parsed.bare || !isWeight || role.shared ||
+        role.expert != kAllExperts)
+      continue;
+    const StoredTensor *tensor = TRY(tensorOf(found));
+    const std::vector<int64_t> &extents = tensor->shape;
+    const int64_t rows = role.part == Part::Down     ? shape.hidden
+                         : role.part == Part::GateUp ? 2 * shape.intermediate
+                                                     : shape.intermediate;
+    const int64_t columns =
+        role.part == Part::Down ? shape.intermediate : shape.hidden;
+    if (extents.size() == 3 && rows != columns && extents[1] == columns &&
+        extents[2] == rows)
+      return true;
+  }
+  return false;
+}
+
+/// This rank's rows and columns of a part of an expert in a tensor.
+Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
+                                                const Found &found,
+                                                int64_t expert,
+                                                Part part) const {
+  const StoredTensor *known = TRY(tensorOf(found));
+  const StoredTensor &tensor = *known;
+  const TensorRole &role = found.parsed.role;
+  const bool ofAll = role.expert == kAllExperts;
+  // Shared experts of one tensor stand behind each other in the intermediate.
+  const int64_t shared = role.shared && ofAll ? shape.shared : 1;
+  const int64_t wide = shape.intermediate * shared;
+  const int64_t begin =
+      shape.columnBegin + (shared > 1 ? expert * shape.intermediate : 0);
+  const LayerShape::Group &group = wanted.group;
+  const int64_t rowUnit = wanted.rowsPerElement;
+  const int64_t columnUnit = wanted.columnsPerElement;
+  const PartExtents extents = extentsOf(wanted, wide);
+  const int64_t rows = extents.rows, columns = extents.columns;
+  const bool together = role.part == Part::GateUp && shape.gated;
+
+  Source made;
+  made.tensor = found.name;
+  made.inverse =
+      role.kind == Kind::SecondDivisor || role.kind == Kind::InputDivisor;
+  made.conversion = conversionFor(role.kind, tensor.type, wanted.element);
+  if (role.kind == Kind::ColumnsPacked && tensor.type != "I32")
+    made.conversion = Conversion::None;
+  std::vector<int64_t> given = tensor.shape;
+  const int64_t bits = bitsOf(tensor.type);
+  if (made.conversion == Conversion::Copy && bits != wanted.bits) {
+    if (given.empty())
+      given = {1};
+    given.back() = given.back() * bits / wanted.bits;
+  }
+  const int64_t experts = ofAll && !role.shared ? shape.experts : 1;
+  const bool onlyColumnsFirst =
+      found.parsed.transposed && role.kind == Kind::Weight;
+  const bool mayTurn = wanted.bits >= 8 && rowUnit == 1 && columnUnit == 1;
+  bool turned = false, fits = false;
+  int64_t all = 0;
+  std::vector<int64_t> expected;
+  // One scale may be of gates and ups together.
+  for (int64_t times : {together ? 2 : 1, 1}) {
+    all = rows * times;
+    const int64_t a =
+        wanted.rowAxis == 1 ? all / rowUnit : columns / columnUnit;
+    const int64_t b =
+        wanted.rowAxis == 1 ? columns / columnUnit : all / rowUnit;
+    expected = {experts, a, b};
+    if (!onlyColumnsFirst)
+      fits = ordersAlike(given, expected);
+    if (mayTurn && (!fits || found.parsed.bare)) {
+      const bool fitsTurned = ordersAlike(given, {experts, b, a});
+      if (fits && fitsTurned && a != 1 && b != 1) {
+        bool areTransposed = TRY(bareAreTransposed());
+        turned = areTransposed != (wanted.rowAxis == 2);
+      } else if (!fits && fitsTurned &&
+                 (found.parsed.bare || onlyColumnsFirst)) {
+        fits = turned = true;
+      }
+    }
+    if (fits || group.rows != -1)
+      break;
+  }
+  if (!fits || made.conversion == Conversion::None)
+    return refused(
+        "{}: tensor '{}': expected {} {} for value '{}' of layer '{}', got {}",
+        checkpoint.path(), found.name, wanted.element,
+        experts == 1 ? shapeText({expected[1], expected[2]})
+                     : shapeText(expected),
+        wanted.value, shape.name, tensor.describe());
+
+  SourceMatrix &matrix = made.matrix;
+  matrix.data = tensor.bytes.data();
+  matrix.storage = storageOfType(tensor.type);
+  matrix.bits = made.conversion == Conversion::Copy ? wanted.bits : bits;
+  const bool byRows = (wanted.rowAxis == 1) != turned;
+  const int64_t allRows = all / rowUnit, allColumns = columns / columnUnit;
+  matrix.rowStride = byRows ? allColumns : 1;
+  matrix.columnStride = byRows ? 1 : allRows;
+  if (experts > 1)
+    matrix.data += expert * allRows * allColumns * matrix.bits / 8;
+
+  Lines lines = rowsOf(wanted, extents, begin);
+  if (together && all == 2 * rows) {
+    const std::optional<Lines> own = linesTogether(wanted, part, rows);
+    if (!own)
+      return refused(
+          "{}: tensor '{}': rows of gate and up alternate, but {} of them "
+          "share an element or a scale; expected gates and ups apart",
+          checkpoint.path(), found.name, std::max(group.rows, rowUnit));
+    lines.begin = own->begin + lines.begin * own->step;
+    lines.step = own->step;
+  }
+  const Lines across = columnsOf(wanted, extents, begin);
+  matrix = matrix.part(lines.begin, lines.count, lines.step, across.begin,
+                       across.count);
+  return made;
+}

@@ -1,0 +1,141 @@
+//===- WeightPlan.h - where the numbers of a value come from ----*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A manifest alone says of a layer's checkpoint: the kinds of tensors that
+// each stored weight is made of, this rank's rows and columns of them, and
+// where these stand in the value.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_WEIGHTS_WEIGHTPLAN_H
+#define MOEC_RUNTIME_WEIGHTS_WEIGHTPLAN_H
+
+#include "runtime/package/Manifest.h"
+#include "runtime/weights/QuantizeWeights.h"
+#include "runtime/weights/TensorNames.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moec::weights {
+
+/// The part of the manifest's `layer` that says where weights lie.
+struct LayerShape {
+  std::string name;
+  int64_t experts = 0, shared = 0; ///< of the whole layer
+  int64_t zeroExperts = 0;         ///< behind the experts; they have no weights
+  int64_t localBegin = 0, localCount = 0, localStride = 1;
+  int64_t hidden = 0;
+  int64_t intermediate = 0;             ///< of the whole layer
+  int64_t columnBegin = 0, columns = 0; ///< this rank's part of that
+  bool gated = true;
+  std::string gateUpOrder;
+  /// Rows and columns that share a scale, -1 being all; 0 without scales.
+  struct Group {
+    int64_t rows = 0, columns = 0;
+  };
+  Group w1, w2;
+  WeightFormat format1, format2; ///< what a float weight is quantized to
+  int64_t codeBits = 8;          ///< of both weights
+  bool groupIndex = false;       ///< columns say their groups
+  bool sharedGate = false;       ///< shared experts are weighed
+  bool storesFloats = false;     ///< which packing quantizes
+
+  /// Errors are InvalidManifest, or Refused for a layer whose weights no
+  /// checkpoint says (replicas of experts).
+  static Result<LayerShape> read(const nlohmann::json &layer);
+};
+
+/// How a manifest's layer says that stored values lie: its fields, with the
+/// types that they must have.
+Result<nlohmann::json> readStoredLayout(const nlohmann::json &described);
+
+/// How many groups there are; all of the extent is one where it is -1.
+inline int64_t groupsIn(int64_t extent, int64_t group) {
+  return group == -1 ? 1 : (extent + group - 1) / group;
+}
+
+/// Rows, or columns: begin, begin + step, ...
+struct Lines {
+  int64_t begin = 0, count = 0, step = 1;
+};
+
+/// A value to fill: what of the experts it holds, and how.
+struct Wanted {
+  std::string value;   ///< its name, for messages
+  std::string element; ///< its type
+  int64_t bits = 8;
+  std::vector<Kind> kinds; ///< any of them
+  bool first = true;       ///< of the first matmul
+  bool packed = false;     ///< codes, of which elements may hold several
+  LayerShape::Group group;
+  /// Which dimension of an expert's matrix has rows, and how many rows and
+  /// columns an element stands for.
+  int64_t rowAxis = 1, rowsPerElement = 1, columnsPerElement = 1;
+  bool rowsInOrder = false; ///< rows of gate and up are ordered one by one
+};
+
+/// Rows and columns of a tensor that holds one part of one expert.
+struct PartExtents {
+  int64_t rows = 0, columns = 0; ///< of what has a number of its own
+};
+
+class WeightPlan {
+public:
+  static Result<WeightPlan> create(const Manifest &manifest);
+
+  /// The local experts' numbers in the layer: shared ones are behind the
+  /// others.
+  int64_t expertAt(int64_t local) const {
+    return shape.localBegin + local * shape.localStride;
+  }
+
+  /// The kind of a value of the layer itself, not of its experts.
+  static std::optional<Kind> kindOfLayer(std::string_view value);
+  static bool isOfExperts(std::string_view value);
+  /// A number for each expert of the layer, of this rank or not.
+  static bool isInputScale(std::string_view value);
+  static bool isGroupIndex(std::string_view value);
+
+  /// For a value of the experts that is not a group index.
+  Result<Wanted> wantedOf(const Value &value) const;
+  static Wanted wantedIndex(std::string value, bool first);
+  static Wanted wantedInputScale(const Value &value);
+  /// The one of these three that fits; nothing for the layer's own values.
+  Result<std::optional<Wanted>> wantedIfKnown(const Value &value) const;
+  std::vector<Part> partsOf(bool first) const;
+  /// Parts that may hold a part: gates and ups may be together.
+  std::vector<Part> candidatesOf(Part part) const;
+
+  /// `wide`: rows of gates, and columns of downs, that the tensor has.
+  PartExtents extentsOf(const Wanted &wanted, int64_t wide) const;
+  /// This rank's elements of such a tensor; `begin` of the wide dimension.
+  Lines rowsOf(const Wanted &wanted, const PartExtents &extents,
+               int64_t begin) const;
+  Lines columnsOf(const Wanted &wanted, const PartExtents &extents,
+                  int64_t begin) const;
+  /// A part's elements of a tensor with gates and ups together, which has twice
+  /// `rows`; nothing where an element or a scale would be of both.
+  std::optional<Lines> linesTogether(const Wanted &wanted, Part part,
+                                     int64_t rows) const;
+  /// The place of a part's `rows` rows in an expert's matrix of the value.
+  Result<Lines> placeOf(const Wanted &wanted, Part part, int64_t rows) const;
+
+  /// The whole plan, for a program that loads checkpoints itself.
+  /// docs/reference/checkpoints.md explains it.
+  Result<std::string> mapJson(const Manifest &manifest,
+                              const Symbols &symbols) const;
+
+protected:
+  LayerShape shape;
+  nlohmann::json stored; ///< the layer's stored layout, if it has another one
+};
+
+} // namespace moec::weights
+
+#endif // MOEC_RUNTIME_WEIGHTS_WEIGHTPLAN_H
