@@ -4,11 +4,13 @@
 
 import ctypes
 import importlib.metadata
+import json
 import os
 import pathlib
 import platform
 import re
 import sys
+import tempfile
 from typing import Any
 
 import moec
@@ -44,15 +46,11 @@ def _library_facts() -> dict[str, Any]:
 
 
 def _driver_facts() -> dict[str, Any]:
-    cuda = _gpu.driver()
-    if cuda is None:
-        return {"cuda": None, "kernel_module": None}
-    number = ctypes.c_int()
-    cuda.cuDriverGetVersion(ctypes.byref(number))
+    version = _gpu.driver_version()
     module = pathlib.Path("/proc/driver/nvidia/version")
     found = re.search(r"\s(\d+\.\d+(?:\.\d+)?)\s", module.read_text()) if module.exists() else None
     return {
-        "cuda": f"{number.value // 1000}.{number.value % 1000 // 10}",
+        "cuda": f"{version[0]}.{version[1]}" if version else None,
         "kernel_module": found.group(1) if found else None,
     }
 
@@ -65,7 +63,7 @@ def _nvrtc_facts() -> dict[str, Any]:
         if path.is_dir():
             path = max(path.glob("libnvrtc.so.[0-9]*"), default=None)
     if path is None:
-        return {"path": None, "note": "no package of Python has it; the library looks in its usual places when it compiles"}
+        return {"path": None, "note": "no package of Python has it; moec env --compile says what the library finds"}
     try:
         major, minor = ctypes.c_int(), ctypes.c_int()
         ctypes.CDLL(str(path)).nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
@@ -83,9 +81,27 @@ def cache_folder() -> str:
     return os.path.join(os.environ.get("HOME", ""), ".cache", "moec")
 
 
-def facts() -> dict[str, Any]:
-    """Everything, for JSON."""
+def compile_facts() -> dict[str, Any]:
+    """Compiles the kernels of a small layer, without the cache."""
+    try:
+        arch = _gpu.current_arch() if _gpu.devices() else "sm_90a"
+        with tempfile.TemporaryDirectory() as folder:
+            files = moec.compile(json.loads(_gpu.PROBE), arch=arch, max_tokens=1, progress=False)
+            report = moec.load(files, prebuild=True, arch=arch, cache_dir=folder, progress=False).load_report
+    except (ImportError, MoecError) as error:
+        return {"error": str(error)}
     return {
+        "arch": arch,
+        "nvrtc": report["nvrtc"],
+        "found by": report["nvrtc_found_by"],
+        "kernels": len(report["kernels"]),
+        "milliseconds": round(report["compile_ms"]),
+    }
+
+
+def facts(*, compiles: bool = False) -> dict[str, Any]:
+    """Everything, for JSON."""
+    made = {
         "moec": moec.__version__,
         "library": _library_facts(),
         "python": {"version": platform.python_version(), "executable": sys.executable},
@@ -101,15 +117,19 @@ def facts() -> dict[str, Any]:
             if name.startswith(("MOEC_", "CUDA_")) or name == "VIRTUAL_ENV"
         },
     }
+    if compiles:
+        made["compile"] = compile_facts()
+    return made
 
 
 def as_text(found: dict[str, Any]) -> str:
     """A line for each fact."""
     lines = []
     for name, value in found.items():
-        rows = value if isinstance(value, list) else [value]
-        if not rows or rows == [{}]:
+        if not value:
             lines.append(f"{name}: none")
+            continue
+        rows = value if isinstance(value, list) else [value]
         for row in rows:
             said = ", ".join(f"{k} {v if v is not None else 'none'}" for k, v in row.items()) if isinstance(row, dict) else row
             lines.append(f"{name}: {said}")

@@ -15,7 +15,7 @@ from moec.errors import InvalidArgument, NoDriver
 COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR = 75, 76
 
 # A layer that every arch serves: it asks the library whether it knows an arch.
-_PROBE = json.dumps(
+PROBE = json.dumps(
     {
         "moec_layer": 1,
         "name": "probe",
@@ -36,6 +36,14 @@ def driver() -> ctypes.CDLL | None:
         return cuda if cuda.cuInit(0) == 0 else None
     except (OSError, AttributeError):
         return None
+
+
+def driver_version() -> tuple[int, int] | None:
+    """The CUDA version of the driver; None where there is no driver."""
+    cuda, number = driver(), ctypes.c_int()
+    if cuda is None or cuda.cuDriverGetVersion(ctypes.byref(number)):
+        return None
+    return number.value // 1000, number.value % 1000 // 10
 
 
 def torch_of_process() -> Any:
@@ -75,7 +83,7 @@ def arch_of(major: int, minor: int) -> str:
     """The arch of a compute capability. The arch-specific one has the wider instruction set, where there is one."""
     for arch in (f"sm_{major}{minor}a", f"sm_{major}{minor}"):
         try:
-            library().text("explain_config", _PROBE, json.dumps({"arch": arch}).encode())
+            library().text("explain_config", PROBE, json.dumps({"arch": arch}).encode())
             return arch
         except InvalidArgument as error:
             if "unknown arch" not in str(error):

@@ -7,7 +7,9 @@ import os
 import pathlib
 import re
 
-# Newest first: nvidia-cuda-nvrtc, nvidia-cuda-nvrtc-cu12.
+from moec import _gpu
+
+# Newest first: nvidia-cuda-nvrtc, nvidia-cuda-nvrtc-cu12. A driver loads cubins of its own major version and older ones.
 PLACES = (("cu13/lib", 13), ("cuda_nvrtc/lib", 12))
 
 
@@ -21,10 +23,16 @@ def folders_of_packages() -> list[pathlib.Path]:
 
 
 def find_nvrtc() -> pathlib.Path | None:
-    """The libnvrtc.so.N of an installed package; None where there is none, or where MOEC_NVRTC_PATH names another."""
+    """The newest libnvrtc.so.N of an installed package that the driver takes.
+
+    None where there is none, or where MOEC_NVRTC_PATH names another.
+    """
     if os.environ.get("MOEC_NVRTC_PATH"):
         return None
+    newest = _gpu.driver_version()
     for place, major in PLACES:
+        if newest and major > newest[0]:
+            continue
         for folder in folders_of_packages():
             # Not libnvrtc.alt.so.13.
             found = sorted(path for path in (folder / place).glob("libnvrtc.so.*") if re.search(rf"\.so\.{major}$", path.name))

@@ -8,9 +8,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-USAGE = """usage: moec env [--json]
+USAGE = """usage: moec env [--json] [--compile]
 
-  env     versions, GPUs, NVRTC and paths, to paste into an issue
+  env     versions, GPUs, NVRTC and paths, to paste into an issue; --compile also compiles a small layer
 
 Other commands are those of the library, if it has them: moec --help, moec compile --help.
 """
@@ -19,12 +19,12 @@ Other commands are those of the library, if it has them: moec --help, moec compi
 def _env(arguments: Sequence[str]) -> int:
     from moec import _environment
 
-    if arguments not in ([], ["--json"]):
-        print(f"moec env: expected nothing or --json, got {' '.join(arguments)}", file=sys.stderr)
+    if unknown := [word for word in arguments if word not in ("--json", "--compile")]:
+        print(f"moec env: expected --json or --compile, got {' '.join(unknown)}", file=sys.stderr)
         return 2
-    found = _environment.facts()
-    print(json.dumps(found, indent=2) if arguments else _environment.as_text(found))
-    return 0
+    found = _environment.facts(compiles="--compile" in arguments)
+    print(json.dumps(found, indent=2) if "--json" in arguments else _environment.as_text(found))
+    return 1 if "error" in found["library"] or "error" in found.get("compile", {}) else 0
 
 
 def _of_library(arguments: Sequence[str]) -> int:

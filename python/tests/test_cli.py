@@ -3,6 +3,7 @@
 """The commands `moec` and `python -m moec`."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import sys
 import pytest
 
 import moec
-from moec import _environment, _nvrtc
+from moec import _environment, _gpu, _nvrtc
 from moec.cli import main
 
 SCRIPT = pathlib.Path(sys.executable).with_name("moec")
@@ -35,6 +36,22 @@ def test_env_as_text() -> None:
     assert any(line.startswith("gpus: ") for line in lines)
 
 
+def test_env_that_compiles() -> None:
+    done = subprocess.run([SCRIPT, "env", "--json", "--compile"], capture_output=True, text=True, check=True)
+    compiled = json.loads(done.stdout)["compile"]
+    assert pathlib.Path(compiled["nvrtc"]).name.startswith("libnvrtc.so.")
+    assert compiled["kernels"] >= 2
+    done = subprocess.run(
+        [SCRIPT, "env", "--compile"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "MOEC_NVRTC_PATH": "/nowhere"},
+    )
+    assert done.returncode == 1
+    assert "compile: error MOEC_NVRTC_PATH is '/nowhere': expected a libnvrtc.so.N" in done.stdout
+
+
 def test_env_without_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("moec._library._opened", [])
     monkeypatch.setenv("MOEC_LIBRARY", "/nowhere")
@@ -45,10 +62,10 @@ def test_env_without_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_wrong_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["env", "--yaml"]) == 2
-    assert "moec env: expected nothing or --json, got --yaml" in capsys.readouterr().err
+    assert "moec env: expected --json or --compile, got --yaml" in capsys.readouterr().err
     assert main([]) == 2
     assert main(["--help"]) == 0
-    assert "moec env [--json]" in capsys.readouterr().out
+    assert "moec env [--json] [--compile]" in capsys.readouterr().out
 
 
 def fake_package(folder: pathlib.Path, place: str, *files: str) -> pathlib.Path:
@@ -67,6 +84,10 @@ def test_nvrtc_of_a_virtual_environment(tmp_path: pathlib.Path, monkeypatch: pyt
     twelve = fake_package(tmp_path, "cuda_nvrtc/lib", "libnvrtc.so.12", "libnvrtc-builtins.so.12.8")
     assert _nvrtc.find_nvrtc() == twelve / "libnvrtc.so.12"
     thirteen = fake_package(tmp_path, "cu13/lib", "libnvrtc.so.13", "libnvrtc.alt.so.13", "libnvrtc-builtins.so.13.0")
+    assert _nvrtc.find_nvrtc() == thirteen / "libnvrtc.so.13"
+    monkeypatch.setattr(_gpu, "driver_version", lambda: (12, 9))
+    assert _nvrtc.find_nvrtc() == twelve / "libnvrtc.so.12"
+    monkeypatch.setattr(_gpu, "driver_version", lambda: (13, 0))
     assert _nvrtc.find_nvrtc() == thirteen / "libnvrtc.so.13"
     monkeypatch.setenv("MOEC_NVRTC_PATH", "/elsewhere")
     assert _nvrtc.find_nvrtc() is None
