@@ -7,6 +7,7 @@ taken, too.
 """
 
 import ctypes
+import functools
 import math
 import sys
 from typing import Any, NamedTuple
@@ -85,19 +86,32 @@ class View(NamedTuple):
     owner: Any
 
 
+def _library_of(array: Any) -> str:
+    """The library of an array: "torch", "numpy", "" for others."""
+    return _library_of_class(type(array))  # type: ignore[arg-type]  # classes have hashes
+
+
+@functools.lru_cache(maxsize=256)
+def _library_of_class(kind: Any) -> str:
+    for name, base in (("torch", "Tensor"), ("numpy", "ndarray")):
+        module = sys.modules.get(name)
+        if module is not None and issubclass(kind, getattr(module, base)):
+            return name
+    return ""
+
+
 def is_torch(array: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(array, torch.Tensor)
+    return _library_of(array) == "torch"
 
 
 def is_numpy(array: Any) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(array, numpy.ndarray)
+    return _library_of(array) == "numpy"
 
 
-def _element_type(name: str) -> str:
-    """moec's name of a type; the type's own where moec has none, which no value accepts."""
-    name = name.removeprefix("torch.")
+@functools.lru_cache(maxsize=256)
+def _element_type(dtype: Any) -> str:
+    """moec's name of a type of numpy or torch; the type's own where moec has none, which no value accepts."""
+    name = str(getattr(dtype, "name", dtype)).removeprefix("torch.")
     return _OF_NAME.get(name, name)
 
 
@@ -113,11 +127,11 @@ def _view_torch(array: Any, label: str, differentiated: bool) -> View:
         )
     gpu = None if array.device.type == "cpu" else array.device.index
     strides = None if array.is_contiguous() else tuple(array.stride())
-    return View(array.data_ptr(), tuple(array.shape), strides, _element_type(str(array.dtype)), gpu, True, array)
+    return View(array.data_ptr(), tuple(array.shape), strides, _element_type(array.dtype), gpu, True, array)
 
 
 def _view_numpy(array: Any, label: str) -> View:
-    element_type = _element_type(array.dtype.name)
+    element_type = _element_type(array.dtype)
     if not array.dtype.isnative:
         raise InvalidArgument(f"value '{label}': expected numbers in this machine's byte order, got dtype {array.dtype}")
     strides = None
@@ -125,7 +139,8 @@ def _view_numpy(array: Any, label: str) -> View:
         if any(stride % array.itemsize for stride in array.strides):
             raise InvalidArgument(f"value '{label}': expected strides of whole elements, got {array.strides} bytes")
         strides = tuple(stride // array.itemsize for stride in array.strides)
-    return View(array.ctypes.data, array.shape, strides, element_type, None, bool(array.flags.writeable), array)
+    data, read_only = array.__array_interface__["data"]
+    return View(data, array.shape, strides, element_type, None, not read_only, array)
 
 
 def _view_dlpack(array: Any, label: str, stream: int | None) -> View:
@@ -148,9 +163,10 @@ def _view_dlpack(array: Any, label: str, stream: int | None) -> View:
 
 def view(array: Any, label: str, *, stream: int | None = None, differentiated: bool = False) -> View:
     """The memory of an array. `label` names it in errors; `differentiated` refuses what requires a gradient."""
-    if is_torch(array):
+    home = _library_of(array)
+    if home == "torch":
         return _view_torch(array, label, differentiated)
-    if is_numpy(array):
+    if home == "numpy":
         return _view_numpy(array, label)
     if hasattr(array, "__dlpack__"):
         return _view_dlpack(array, label, stream)

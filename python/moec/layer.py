@@ -214,7 +214,7 @@ class Layer:
             options = _abi.RunOptions(struct_size=ctypes.sizeof(_abi.RunOptions), overlap_previous=overlap_previous)
             options.variant = variant.encode() if variant is not None else None
             self._run(views, options, context, queue, tokens)
-        results = {name: self._like(x, given[name], views) for name in package.outputs}
+        results = {name: self._like(x, views["x"], given[name]) for name in package.outputs}
         return next(iter(results.values())) if len(results) == 1 else results
 
     def _run_views(self, given: Mapping[str, Any], queue: int) -> dict[str, arrays.View]:
@@ -280,9 +280,10 @@ class Layer:
         for to, made in copied:
             _copy_back(made, to)
 
-    def _like(self, x: Any, made: Any, views: Mapping[str, arrays.View]) -> Any:
+    @staticmethod
+    def _like(x: Any, view_of_x: arrays.View, made: Any) -> Any:
         """bf16 of ml_dtypes comes out where it went in."""
-        if arrays.is_numpy(x) and arrays.is_numpy(made) and made.dtype.name == "uint16" and x.dtype.name == "bfloat16":
+        if view_of_x.element_type == "bf16" and arrays.is_numpy(x) and arrays.is_numpy(made) and made.dtype == "uint16":
             return made.view(x.dtype)
         return made
 
