@@ -5,7 +5,8 @@
 
 environments  downloads the tools and what tests need, by hash
 wheel         writes the wheel into --out from the libmoec.so of --build
-test          builds the wheel, installs it into an environment that has numpy and pytest alone, and runs python/tests there
+test          builds the wheel, installs it into an environment that has numpy and pytest alone, and runs python/tests there;
+              --python=PATH runs the tests of torch with an interpreter that has torch, numpy and pytest
 lint          runs ruff and mypy --strict
 """
 
@@ -92,15 +93,34 @@ def wheel(options: argparse.Namespace) -> int:
 
 
 def test(options: argparse.Namespace) -> int:
-    python = folder_of(options.build, "test") / "bin" / "python"
     made = build_wheel(options.build, options.build / "python" / "wheel")
     tools = folder_of(options.build, "tools") / "bin"
+    if options.python:
+        return test_torch(options, made, tools)
+    python = folder_of(options.build, "test") / "bin" / "python"
     subprocess.run(
         [tools / "python", "-m", "pip", "--disable-pip-version-check", "--python", python, "install", "--quiet", "--no-index"]
         + ["--no-deps", "--force-reinstall", made],
         check=True,
     )
+    return run_tests(options, python, made, [SOURCE / "tests"])
+
+
+def test_torch(options: argparse.Namespace, made: pathlib.Path, tools: pathlib.Path) -> int:
+    """The interpreter is somebody else's: the wheel lies in a folder beside it."""
+    unpacked = options.build / "python" / "unpacked"
+    shutil.rmtree(unpacked, ignore_errors=True)
+    subprocess.run([tools / "python", "-m", "zipfile", "-e", made, unpacked], check=True)
+    tests = [SOURCE / "tests" / name for name in ("test_torch.py", "test_docs.py")]
+    return run_tests(options, options.python, made, tests, PYTHONPATH=str(unpacked))
+
+
+def run_tests(
+    options: argparse.Namespace, python: pathlib.Path, made: pathlib.Path, tests: list[pathlib.Path], **more: str
+) -> int:
+    tools = folder_of(options.build, "tools") / "bin"
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MOEC_", "PYTHON"))}
+    environment |= more
     environment |= {
         "PATH": f"{tools}:{os.environ['PATH']}",
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -110,7 +130,7 @@ def test(options: argparse.Namespace) -> int:
         "MOEC_CACHE_DIR": str(options.build / "python" / "cache"),
     }
     # Not in the folder of the sources, whose moec would be imported.
-    command = [python, "-m", "pytest", "-c", SOURCE / "pyproject.toml", SOURCE / "tests", *options.rest]
+    command = [python, "-m", "pytest", "-c", SOURCE / "pyproject.toml", *tests, *options.rest]
     return subprocess.run(command, cwd=options.build / "python", env=environment, check=False).returncode
 
 
@@ -132,6 +152,7 @@ def main() -> int:
     parser.add_argument("command", choices=commands)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="folder of a finished build")
     parser.add_argument("--out", type=pathlib.Path, default=SOURCE.parent / "dist", help="where the wheel goes")
+    parser.add_argument("--python", type=pathlib.Path, help="an interpreter that has torch")
     options, options.rest = parser.parse_known_args()
     options.build = options.build.resolve()
     if options.command != "environments":

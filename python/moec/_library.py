@@ -143,6 +143,9 @@ class Handle:
         # At the end of the process the driver may be gone.
         self.destroy.atexit = False
 
+    def __reduce__(self) -> Any:
+        raise TypeError("objects of libmoec.so cannot be copied or pickled")
+
 
 _lock = threading.Lock()
 _opened: list[Library] = []

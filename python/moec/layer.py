@@ -58,6 +58,8 @@ class Layer:
     ) -> None:
         self.package = package
         self._handle: Handle | None = None
+        # Graphs hold their addresses: another reserve() must not free them.
+        self._captured: set[Context] = set()
         queue = _memory.stream_handle(stream, package.gpu)
         arrays_of = dict(weights)
         self._check_names(arrays_of)
@@ -258,9 +260,14 @@ class Layer:
             views[name] = used
         buffer, count = packed(rows)
         handle = self.handle
+        if context is None and _memory.is_capturing(package.gpu):
+            context = package.reserved
+            if context is None:
+                raise Capturing(
+                    "a captured run keeps its context: call package.reserve(max_tokens) before the capture, or give context="
+                )
+            self._captured.add(context)
         own = context is None
-        if own and _memory.is_capturing(package.gpu):
-            raise Capturing("a captured run keeps its context: make one before with package.context(max_tokens), and give it")
         used_context = package.take_context(queue, tokens) if context is None else context
         try:
             library().check(

@@ -122,6 +122,8 @@ class Package:
         self._request = request
         self._contexts: dict[int, list[Context]] = {}
         self._lock = threading.Lock()
+        self.reserved: Context | None = None
+        """The context of captured runs that are given none."""
         self.gpu = gpu
         """The ordinal of the GPU, -1 for the current one; None on the host."""
         self.name = self._word("package_name")
@@ -271,6 +273,14 @@ class Package:
         from moec.layer import Context
 
         return Context(self, self.max_tokens if max_tokens is None else max_tokens, workspace=workspace, state=state)
+
+    def reserve(self, max_tokens: int | None = None) -> "Context":
+        """Makes the context of captured runs that are given none; before the capture. max_tokens: as context() takes it.
+
+        All such runs use it, in every graph. Graphs that replay at the same time need a context= each.
+        """
+        self.reserved = self.context(max_tokens)
+        return self.reserved
 
     def take_context(self, stream: int, tokens: int) -> "Context":
         """A context of that stream that nobody uses. give_context() takes it back."""

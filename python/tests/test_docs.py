@@ -3,11 +3,12 @@
 """The Python of the documents runs, and prints what stands below it.
 
 A block ```text below a block ```python is what that prints; a line "..." stands for any lines. A block `python no-run` needs a
-GPU or a checkpoint: it is compiled, and the names of moec in it exist.
+GPU or a checkpoint: it is compiled, and the names of moec in it exist. A block `python torch` runs where torch is.
 """
 
 import ast
 import contextlib
+import importlib.util
 import io
 import pathlib
 import re
@@ -23,7 +24,7 @@ BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Example(NamedTuple):
-    runs: bool
+    kind: str
     code: str
     printed: str | None
 
@@ -32,7 +33,7 @@ def examples(page: str) -> list[Example]:
     found: list[Example] = []
     for language, rest, content in BLOCK.findall((SOURCE / page).read_text()):
         if language == "python":
-            found.append(Example(rest.strip() != "no-run", content, None))
+            found.append(Example(rest.strip(), content, None))
         elif language == "text" and found:
             found[-1] = found[-1]._replace(printed=content)
     return found
@@ -57,7 +58,7 @@ def test_examples(page: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyP
     names: dict[str, Any] = {}
     for example in found:
         code = compile(example.code, page, "exec")
-        if not example.runs:
+        if example.kind == "no-run" or (example.kind == "torch" and not importlib.util.find_spec("torch")):
             continue
         said = io.StringIO()
         with contextlib.redirect_stdout(said):

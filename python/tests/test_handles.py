@@ -122,6 +122,25 @@ def test_a_context_serves_one_run_at_a_time(package: Any, make_layer: Any) -> No
     assert "wrong" not in outcomes
 
 
+def test_captured_runs(package: Any, make_layer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No GPU is here: the capture is pretended."""
+    layer, _ = make_layer(package)
+    x, logits = (random_value(package, name, 3) for name in ("x", "logits"))
+    wanted = layer(x, logits)
+    monkeypatch.setattr("moec._memory.is_capturing", lambda gpu: True)
+    monkeypatch.setattr(package, "reserved", None)
+    with pytest.raises(moec.Capturing, match=r"call package.reserve\(max_tokens\) before the capture, or give context="):
+        layer(x, logits)
+    assert (layer(x, logits, context=package.context(8)) == wanted).all()
+    first = package.reserve(8)
+    monkeypatch.setattr(package, "take_context", None)
+    assert (layer(x, logits) == wanted).all()
+    package.reserve(2)
+    assert first in layer._captured
+    with pytest.raises(moec.WorkspaceTooSmall):
+        layer(x, logits)
+
+
 def test_handles_dropped_in_a_callback_are_destroyed_later(tmp_path: pathlib.Path) -> None:
     """Destroying one inside of a callback would lock the library's own lock again."""
     gc.collect()

@@ -35,7 +35,8 @@ def test_name_and_size() -> None:
 def test_files() -> None:
     with zipfile.ZipFile(WHEEL) as archive:
         names = set(archive.namelist())
-    sources = {f"moec/{path.name}" for path in (SOURCE / "python" / "moec").iterdir() if path.is_file()}
+    root = SOURCE / "python"
+    sources = {str(path.relative_to(root)) for path in (root / "moec").rglob("*") if path.is_file() and path.suffix != ".pyc"}
     assert {name for name in names if name.startswith("moec/")} - sources == {"moec/libmoec.so"}
     assert sources <= names
     assert {"LICENSE", "THIRD-PARTY.txt"} <= {pathlib.Path(name).name for name in names}
