@@ -40,8 +40,8 @@ def driver() -> ctypes.CDLL | None:
 
 def driver_version() -> tuple[int, int] | None:
     """The CUDA version of the driver; None where there is no driver."""
-    cuda, number = driver(), ctypes.c_int()
-    if cuda is None or cuda.cuDriverGetVersion(ctypes.byref(number)):
+    get, number = getattr(driver(), "cuDriverGetVersion", None), ctypes.c_int()
+    if get is None or get(ctypes.byref(number)):
         return None
     return number.value // 1000, number.value % 1000 // 10
 

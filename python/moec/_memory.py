@@ -40,7 +40,7 @@ def allocating_on(stream: int, gpu: int | None) -> Iterator[None]:
     if gpu is None or torch is None or stream == torch.cuda.current_stream(gpu if gpu >= 0 else None).cuda_stream:
         yield
         return
-    with torch.cuda.stream(torch.cuda.ExternalStream(stream)):
+    with torch.cuda.stream(torch.cuda.ExternalStream(stream, device=gpu if gpu >= 0 else None)):
         yield
 
 
