@@ -135,10 +135,12 @@ def destroy_deferred() -> None:
 class Handle:
     """An object of the library. It is destroyed with its last reference, so that a call in flight keeps it."""
 
-    __slots__ = ("__weakref__", "_as_parameter_", "destroy")
+    __slots__ = ("__weakref__", "_as_parameter_", "destroy", "memory")
 
     def __init__(self, address: int, destroy: Any) -> None:
         self._as_parameter_ = ctypes.c_void_p(address)
+        self.memory: Any = None
+        """Owners of memory that the object points to."""
         self.destroy = weakref.finalize(self, _destroy, destroy, address)
         # At the end of the process the driver may be gone.
         self.destroy.atexit = False

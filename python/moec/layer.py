@@ -24,16 +24,17 @@ class Context:
         """The most tokens of a run."""
         needed = package.workspace_bytes(max_tokens)
         if workspace is None:
-            address, self._workspace = _memory.device_memory(package, needed, "workspace")
+            address, workspace_owner = _memory.device_memory(package, needed, "workspace")
         else:
-            address, count, self._workspace = _memory.bytes_of(package, workspace, "workspace")
+            address, count, workspace_owner = _memory.bytes_of(package, workspace, "workspace")
             if count < needed:
                 raise WorkspaceTooSmall(f"workspace: runs of {max_tokens} tokens need {needed} bytes, and {count} were given")
         options = _abi.ContextOptions(struct_size=ctypes.sizeof(_abi.ContextOptions))
-        self._state: Any = None
+        state_owner: Any = None
         if state is not None and package.state_bytes:
-            options.state, options.state_bytes, self._state = _memory.bytes_of(package, state, "state")
+            options.state, options.state_bytes, state_owner = _memory.bytes_of(package, state, "state")
         self._handle: Handle | None = library().made("context_create", package.handle, address, needed, ctypes.byref(options))
+        self._handle.memory = (workspace_owner, state_owner)
 
     @property
     def handle(self) -> Handle:
@@ -84,7 +85,8 @@ class Layer:
             )
         del scratch_owner
         read = self._read_by_runs(arrays_of)
-        self._owners = {name: found.owner for name, found in views.items() if name in read}
+        # With the handle, which a run of another thread holds while this layer is closed.
+        self._handle.memory = [found.owner for name, found in views.items() if name in read]
         self.weights: dict[str, Any] = {name: array for name, array in arrays_of.items() if name in read}
         """The arrays that runs read, by name. The layer keeps them alive."""
 
@@ -145,7 +147,6 @@ class Layer:
         """Drops the weights. A run that is being queued by another thread ends first."""
         self._handle = None
         self.weights = {}
-        self._owners = {}
 
     def repack(self, weights: Mapping[str, Any], first_expert: int, num_experts: int, *, stream: Any = None) -> None:
         """Packs the experts [first_expert, first_expert + num_experts) again, into the layer's own memory.

@@ -154,6 +154,23 @@ def test_dlpack_read_only(layer: Any, inputs: tuple[Any, Any]) -> None:
         layer(x, logits, out=Foreign(frozen))
 
 
+def test_dlpack_byte_offset(layer: Any, inputs: tuple[Any, Any]) -> None:
+    class Shifted(Foreign):
+        """The same tensor by an address in front of it and an offset."""
+
+        def __dlpack__(self, **options: Any) -> Any:
+            capsule = super().__dlpack__(**options)
+            tensor, _ = _dlpack.tensor_of(capsule)
+            tensor.data, tensor.byte_offset = tensor.data - 64, 64
+            return capsule
+
+    x, logits = inputs
+    assert arrays.view(Shifted(x), "x").data == x.ctypes.data
+    out = np.empty_like(x)
+    layer(Shifted(x), logits, out=out)
+    assert (out == layer(x, logits)).all()
+
+
 def test_dlpack_of_other_devices() -> None:
     class OnGpu(Foreign):
         """numpy's capsule with another device in it."""

@@ -7,6 +7,7 @@ import pathlib
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import ARCH, SMALL, run_python
 from support import random_value
@@ -43,6 +44,39 @@ def test_a_layer_keeps_its_package_and_weights() -> None:
     gc.collect()
     for _ in range(3):
         assert (layer(x, logits) == wanted).all()
+
+
+def test_copies_of_weights_stay(package: Any) -> None:
+    """Weights that are not aligned are copied; the copies live as long as the layer."""
+    weights = {}
+    for name in ("w13", "w2"):
+        array = random_value(package, name)
+        memory = np.zeros(array.nbytes + 256, np.uint8)
+        begin = -memory.ctypes.data % 256 + 2
+        weights[name] = memory[begin : begin + array.nbytes].view(np.uint16).reshape(array.shape)
+        weights[name][...] = array
+    x, logits = (random_value(package, name, 33) for name in ("x", "logits"))
+    wanted = package.layer({name: random_value(package, name) for name in weights})(x, logits)
+    layer = package.layer(weights)
+    for array in weights.values():
+        array.fill(0)
+    gc.collect()
+    others = [np.full(package.shape("w2"), 0x3F80, np.uint16) for _ in range(8)]
+    assert (layer(x, logits) == wanted).all()
+    del others
+
+
+def test_contexts_are_used_again() -> None:
+    package = moec.load(moec.compile(SMALL, arch=ARCH, max_tokens=64), device="host")
+    layer = package.layer({name: random_value(package, name) for name in ("w13", "w2")})
+    for tokens in (3, 2, 4, 3):
+        layer(*(random_value(package, name, tokens) for name in ("x", "logits")))
+    (first,) = package._contexts[0]
+    layer(*(random_value(package, name, 1) for name in ("x", "logits")))
+    assert package._contexts[0] == [first]
+    layer(*(random_value(package, name, 33) for name in ("x", "logits")))
+    (larger,) = package._contexts[0]
+    assert larger.max_tokens >= 33
 
 
 def test_contexts_of_another_package(package: Any, make_layer: Any) -> None:
@@ -83,11 +117,14 @@ def test_closing_while_others_run(package: Any, make_layer: Any) -> None:
     def work() -> None:
         while True:
             try:
-                assert (layer(x, logits) == wanted).all()
+                out = layer(x, logits)
             except moec.InvalidArgument as error:
                 ends.append(str(error))
                 return
             started.set()
+            if (out != wanted).any():
+                ends.append("wrong numbers")
+                return
 
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
