@@ -116,6 +116,10 @@ class LayerOptions(c.Structure):
     ]
 
 
+class UnpackOptions(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("to_host", c.c_int32)]
+
+
 class WeightsOptions(c.Structure):
     _fields_ = [
         ("struct_size", c.c_size_t),
@@ -149,6 +153,7 @@ STRUCTS: dict[str, type[c.Structure]] = {
     "variant": Variant,
     "tensor": Tensor,
     "layer_options": LayerOptions,
+    "unpack_options": UnpackOptions,
     "weights_options": WeightsOptions,
     "context_options": ContextOptions,
     "run_options": RunOptions,
@@ -205,6 +210,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         c.c_int,
         [_handle, c.c_void_p, _size, c.c_int64, c.c_int64, c.c_void_p, c.c_uint64, c.c_void_p],
     ),
+    "layer_unpack": (c.c_int, [_handle, c.c_void_p, _size, c.POINTER(UnpackOptions), c.c_void_p]),
     "layer_destroy": (None, [_handle]),
     "checkpoint_open": (c.c_int, [_text, _out]),
     "checkpoint_close": (None, [_handle]),

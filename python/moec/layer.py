@@ -175,6 +175,43 @@ class Layer:
             )
         del owner, views
 
+    def unpack(self, into: Mapping[str, Any] | None = None, *, host: bool = False, stream: Any = None) -> dict[str, Any]:
+        """The stored weights again, bit for bit. Waits for the stream.
+
+        into: arrays by the names of stored weights. None: new arrays for all of them. Arrays that were packed in place may be
+            given; then all of these are, and the layer does not run until repack() has packed all experts again.
+        host: the arrays are in host memory, whatever the device is.
+
+        Raises NotSupported for a weight that packing quantizes.
+        """
+        handle, package = self.handle, self.package
+        queue = _memory.stream_handle(stream, package.gpu)
+        kind = "torch" if any(map(arrays.is_torch, self.weights.values())) else ""
+        with _memory.allocating_on(queue, package.gpu):
+            made = (
+                dict(into)
+                if into is not None
+                else {
+                    name: package.empty(name, library=kind, host=host)
+                    for name, value in package.values.items()
+                    if value.role == "stored_weight"
+                }
+            )
+            self._check_names(made)
+            rows = []
+            for name, array in made.items():
+                found = arrays.view(array, name, stream=queue)
+                if not found.writable:
+                    raise InvalidArgument(f"value '{name}': expected an array that may be written, got a read-only one")
+                if not host or found.gpu is not None:
+                    _memory.check_place(package, found, name)
+                element_type = arrays.given_type(found, package.values[name].element_types, name)
+                rows.append(Row(name, element_type, found.data, found.shape, found.strides))
+            options = _abi.UnpackOptions(struct_size=ctypes.sizeof(_abi.UnpackOptions), to_host=host or package.gpu is None)
+            buffer, count = packed(rows)
+            library().check(library().layer_unpack(handle, ctypes.addressof(buffer), count, ctypes.byref(options), queue or None))
+        return made
+
     def __call__(
         self,
         x: Any,

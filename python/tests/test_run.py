@@ -167,6 +167,42 @@ def test_repack(package: Any, make_layer: Any) -> None:
     assert (layer(x, logits) == wanted).all()
 
 
+def test_unpack(package: Any, make_layer: Any) -> None:
+    layer, weights = make_layer(package)
+    unpacked = layer.unpack()
+    assert set(unpacked) == {"w13", "w2"}
+    assert all((unpacked[name] == weights[name]).all() for name in weights)
+    given = {"w13": np.empty_like(weights["w13"])}
+    assert layer.unpack(given)["w13"] is given["w13"]
+    assert (given["w13"] == weights["w13"]).all()
+    with pytest.raises(moec.InvalidArgument, match="has no weight 'x'"):
+        layer.unpack({"x": given["w13"]})
+    given["w13"].flags.writeable = False
+    with pytest.raises(moec.InvalidArgument, match="got a read-only one"):
+        layer.unpack(given)
+
+
+def test_unpack_in_place(package: Any) -> None:
+    weights = {name: random_value(package, name) for name in ("w13", "w2")}
+    arrays = {name: aligned(package, name, array) for name, array in weights.items()}
+    layer = package.layer(arrays, in_place=True)
+    x, logits = (random_value(package, name, 3) for name in ("x", "logits"))
+    wanted = layer(x, logits)
+    layer.unpack({"w13": arrays["w13"]})
+    assert (arrays["w13"] == weights["w13"]).all()
+    with pytest.raises(moec.InvalidArgument, match="repack"):
+        layer(x, logits)
+    layer.repack({"w13": arrays["w13"]}, 0, 8)
+    assert (layer(x, logits) == wanted).all()
+
+
+def test_quantized_when_packed_is_not_unpacked(make_layer: Any) -> None:
+    package = load("int8_w8a16", weights_dtype="bf16")
+    layer, _ = make_layer(package)
+    with pytest.raises(moec.NotSupported, match="w13"):
+        layer.unpack()
+
+
 def test_variants(package: Any, make_layer: Any) -> None:
     layer, _ = make_layer(package)
     x, logits = (random_value(package, name, 3) for name in ("x", "logits"))

@@ -245,6 +245,21 @@ moec_status moec_layer_repack(moec_layer *layer, const moec_tensor *weights,
   });
 }
 
+moec_status moec_layer_unpack(moec_layer *layer, const moec_tensor *weights,
+                              size_t num_weights,
+                              const moec_unpack_options *options,
+                              void *stream) {
+  return guarded([&]() -> Result<void> {
+    if (!layer)
+      return nullArgument("moec_layer_unpack", "layer");
+    auto read = TRY(readOptions(options, "moec_unpack_options"));
+    std::vector<Tensor> storage;
+    auto tensors =
+        TRY(readTensors(weights, num_weights, "moec_layer_unpack", storage));
+    return layer->layer->unpack(tensors, {read.to_host != 0}, stream);
+  });
+}
+
 void moec_layer_destroy(moec_layer *layer) { delete layer; }
 
 //===----------------------------------------------------------------------===//

@@ -303,6 +303,9 @@ Result<void> Context::run(const Layer &layer, void *stream,
 Result<void> Context::runUnshared(const Layer &layer, void *stream,
                                   std::span<const Tensor> tensors,
                                   int64_t tokens, const RunOptions &options) {
+  if (layer.isUnpacked())
+    return invalidArgument("the layer's weights were unpacked in place; "
+                           "moec_layer_repack packs them again");
   auto variantIndex = TRY(code->variantFor(tokens, options.variant));
   const Variant &variant = code->target().variants[variantIndex];
   auto symbols = TRY(symbolsFor(code->manifest(), tokens, code->smCount()));

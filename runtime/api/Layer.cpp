@@ -24,11 +24,6 @@ using namespace moec::runtime::cuda;
 /// More than any layer has; each pack has its own number.
 static constexpr int64_t kAllExperts = int64_t(1) << 32;
 
-static bool isWeight(const Value &value) {
-  return value.role == ValueRole::StoredWeight ||
-         value.role == ValueRole::PackedWeight;
-}
-
 /// "w13, w2, ..." of the values that a caller may name here.
 static std::string weightNames(const Package &package) {
   std::string names;
@@ -39,8 +34,7 @@ static std::string weightNames(const Package &package) {
   return names;
 }
 
-/// Whether a kernel of a variant (not of a pack) reads this value.
-static bool readByVariants(const Target &target, const std::string &name) {
+bool runtime::readByVariants(const Target &target, const std::string &name) {
   for (const Variant &variant : target.variants)
     for (const Launch &launch : variant.launches) {
       const Kernel *kernel = findKernel(target, launch.kernel);
@@ -328,6 +322,11 @@ Result<void> Layer::repack(std::span<const Tensor> weights, int64_t first,
   if (first < 0 || count < 0 || first > experts || count > experts - first)
     return invalidArgument("expected experts within [0, {}), got [{}, {})",
                            experts, first, first + count);
+  if (unpacked && (first != 0 || count != experts))
+    return invalidArgument("the layer's weights were unpacked in place: "
+                           "expected all {} experts to be packed again, got "
+                           "[{}, {})",
+                           experts, first, first + count);
   // The layer's own memory stays; given stored weights are sources only.
   std::vector<BoundValue> sources = bound;
   TRY(bindNamed(*code, weights, sources));
@@ -348,7 +347,9 @@ Result<void> Layer::repack(std::span<const Tensor> weights, int64_t first,
       TRY(code->cuda()->refuseCapture(static_cast<CUstream>(stream),
                                       "packing a layer again without scratch"));
   }
-  return packExperts(sources, first, count, scratch, scratchBytes, stream);
+  TRY(packExperts(sources, first, count, scratch, scratchBytes, stream));
+  unpacked = false;
+  return {};
 }
 
 Result<void> Layer::runOnHost(int64_t tokens, const host::Tensors &tensors,

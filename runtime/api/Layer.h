@@ -17,15 +17,28 @@
 #include "runtime/api/Package.h"
 #include "runtime/api/Tensor.h"
 
+#include <atomic>
 #include <mutex>
 #include <span>
 
 namespace moec::runtime {
 
+inline bool isWeight(const Value &value) {
+  return value.role == ValueRole::StoredWeight ||
+         value.role == ValueRole::PackedWeight;
+}
+
+/// Whether a kernel of a variant (not of a pack) reads this value.
+bool readByVariants(const Target &target, const std::string &name);
+
 struct LayerOptions {
   void *scratch = nullptr; ///< null: allocated, waited for, freed
   uint64_t scratchBytes = 0;
   bool alreadyPacked = false;
+};
+
+struct UnpackOptions {
+  bool toHost = false; ///< destinations are host memory
 };
 
 class Layer {
@@ -42,6 +55,15 @@ public:
   Result<void> repack(std::span<const Tensor> weights, int64_t first,
                       int64_t count, void *scratch, uint64_t scratchBytes,
                       void *stream);
+
+  /// Writes the stored form of weights again, bit for bit, and waits for it.
+  /// Refused for what packing quantizes. Memory of a weight that was packed in
+  /// place may be its destination; then all such weights are unpacked in this
+  /// call, and the layer runs no more until repack() has packed all experts.
+  Result<void> unpack(std::span<const Tensor> weights,
+                      const UnpackOptions &options, void *stream);
+  /// Whether weights were unpacked in place.
+  bool isUnpacked() const { return unpacked; }
 
   const Package &package() const { return *code; }
   /// By valueIndex; weights have addresses.
@@ -76,6 +98,15 @@ private:
                           int64_t first, int64_t last,
                           std::span<std::byte> scratch);
 
+  struct Unpacking; ///< of one weight, in Unpack.cpp
+  Result<std::vector<Unpacking>> planUnpacking(std::span<const Tensor> weights,
+                                               bool toHost) const;
+  Result<Unpacking> planOne(const Tensor &weight, size_t value,
+                            const Symbols &symbols, bool toHost) const;
+  Result<void> checkOverlaps(const std::vector<Unpacking> &list) const;
+  Result<void> unpackOne(const Unpacking &one, bool toHost);
+  Result<void> copyOne(const Unpacking &one, bool toHost) const;
+
   std::shared_ptr<const Package> code;
   std::vector<BoundValue> bound;
   std::vector<EncodedMap> maps;
@@ -83,6 +114,7 @@ private:
   std::unique_ptr<host::HostDevice> hostDevice;
   host::Tensors hostTensors;
   mutable std::mutex hostMutex;
+  std::atomic<bool> unpacked = false;
 };
 
 } // namespace moec::runtime

@@ -62,6 +62,17 @@ public:
   Result<void> pack(const Pack &pack, const Tensors &weights,
                     std::span<std::byte> scratch, int64_t begin, int64_t end);
 
+  /// A stage of the pack that loses what it reads; null where none does.
+  static const Stage *withoutOpposite(const Target &target, const Pack &pack);
+
+  /// The opposite of pack(), of at most pack.expertsPerStep experts: fills
+  /// pack.from[0] with what pack.result was made of. `memory` holds these two
+  /// and the rest of pack.from, of these experts alone. In place, both are the
+  /// same memory. InvalidManifest where packing cannot have made what is there.
+  Result<void> unpack(const Pack &pack,
+                      const std::map<std::string, std::span<std::byte>> &memory,
+                      std::span<std::byte> scratch, int64_t experts);
+
   /// Runs the layer. `tensors` holds inputs, outputs, stored and packed weights
   /// (those that kernels read). The variant is chosen by tokens unless one is
   /// forced, whose range must hold them. Workspace and state must be aligned to

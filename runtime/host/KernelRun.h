@@ -145,6 +145,27 @@ MOEC_STAGES(MOEC_STAGE)
 #undef MOEC_STAGE
 } // namespace stages
 
+/// Stages that lose nothing, by their names in Stages.h.
+#define MOEC_OPPOSITES(STAGE)                                                  \
+  STAGE(pack_copy)                                                             \
+  STAGE(pack_interleave)                                                       \
+  STAGE(pack_stored)                                                           \
+  STAGE(pack_order)
+
+/// Each makes, of what the stage of its name writes, what that stage read.
+namespace opposites {
+#define MOEC_STAGE(op) Result<void> op(KernelRun &run);
+// NOLINTNEXTLINE(readability-identifier-naming): as manifests call them
+MOEC_OPPOSITES(MOEC_STAGE)
+#undef MOEC_STAGE
+} // namespace opposites
+
+/// The error for packed memory that no stage has made.
+inline Error changedSince() {
+  return invalidArgument("the packed memory holds what no stored weight "
+                         "becomes; it was changed after packing");
+}
+
 /// Cuts the `counts[e]` rows of each expert e, the first of which is
 /// `first[e]`, into tiles as moe.permute says, and writes them with their count
 /// and two zeros, for kernels that take tiles.

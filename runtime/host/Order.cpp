@@ -21,19 +21,37 @@
 using namespace moec;
 using namespace moec::host;
 
-Result<void> stages::pack_order(KernelRun &run) {
-  const int64_t columns = run.integer("columns");
-  const int64_t group = run.integer("group");
-  const int64_t first = TRY(run.size("first_expert"));
+namespace {
+
+/// Groups of columns, and the order that follows from them.
+struct Order {
+  int64_t columns = 0, group = 0, first = 0, last = 0;
+  View index, order;
+  static Result<Order> of(KernelRun &run);
+};
+
+Result<Order> Order::of(KernelRun &run) {
+  Order made;
+  made.columns = run.integer("columns");
+  made.group = run.integer("group");
+  made.first = TRY(run.size("first_expert"));
   const int64_t experts = TRY(run.size("experts"));
-  if (columns < 1 || group < 1 || first < 0 || experts < 1)
+  if (made.columns < 1 || made.group < 1 || made.first < 0 || experts < 1)
     return run.fail("expected columns, groups and experts of at least 1, got "
                     "{}, {}, {} from expert {}",
-                    columns, group, experts, first);
-  const int64_t last = first + experts;
-  View index = TRY(run.needed("source", last, columns));
-  View order =
-      TRY(run.neededResult("destination", last, columns, Storage::I32));
+                    made.columns, made.group, experts, made.first);
+  made.last = made.first + experts;
+  made.index = TRY(run.needed("source", made.last, made.columns));
+  made.order = TRY(
+      run.neededResult("destination", made.last, made.columns, Storage::I32));
+  return made;
+}
+
+} // namespace
+
+Result<void> stages::pack_order(KernelRun &run) {
+  const Order made = TRY(Order::of(run));
+  const auto &[columns, group, first, last, index, order] = made;
   const int64_t groups = (columns + group - 1) / group;
   for (int64_t e = first; e < last; ++e) {
     std::vector<std::vector<int64_t>> members(static_cast<size_t>(groups));
@@ -54,6 +72,23 @@ Result<void> stages::pack_order(KernelRun &run) {
                         expected, g, e, of.size());
       for (int64_t c : of)
         order.setInteger(e, next++, c);
+    }
+  }
+  return {};
+}
+
+/// An order says the group of each column.
+Result<void> opposites::pack_order(KernelRun &run) {
+  const Order made = TRY(Order::of(run));
+  for (int64_t e = made.first; e < made.last; ++e) {
+    std::vector<bool> seen(static_cast<size_t>(made.columns));
+    for (int64_t i = 0; i < made.columns; ++i) {
+      const int64_t column = made.order.integer(e, i);
+      if (column < 0 || column >= made.columns ||
+          seen[static_cast<size_t>(column)])
+        return changedSince();
+      seen[static_cast<size_t>(column)] = true;
+      made.index.setInteger(e, column, i / made.group);
     }
   }
   return {};

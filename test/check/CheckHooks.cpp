@@ -184,13 +184,14 @@ void CheckHooks::releaseWeights(int64_t bytes) {
 
 Result<void> CheckHooks::prepare(const HostWeights &weights, LoadedLayer &layer,
                                  bool fresh, RunReport &report) {
-  if (fresh && options->check) {
-    auto differs = checkQuantized(layer, weights);
-    if (!differs)
-      return differs.takeError();
-    if (!differs->empty())
-      report.cases.emplace_back().fail(*differs);
-  }
+  if (fresh && options->check)
+    for (auto *check : {checkQuantized, checkUnpacked}) {
+      auto differs = check(layer, weights);
+      if (!differs)
+        return differs.takeError();
+      if (!differs->empty())
+        report.cases.emplace_back().fail(*differs);
+    }
   occupy.emplace(layer.device());
   if (options->against.empty())
     return {};

@@ -39,6 +39,11 @@ Result<void> replaceExpert(run::LoadedLayer &layer,
 Result<std::string> checkQuantized(run::LoadedLayer &layer,
                                    const run::HostWeights &weights);
 
+/// Whether unpacking gives the weights as they were given, once to other memory
+/// and once in place, after which they are packed again. Returned as above.
+Result<std::string> checkUnpacked(run::LoadedLayer &layer,
+                                  const run::HostWeights &weights);
+
 } // namespace moec::check
 
 #endif // MOEC_TEST_CHECK_PACKEDWEIGHTS_H

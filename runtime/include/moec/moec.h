@@ -319,6 +319,29 @@ moec_status moec_layer_repack(moec_layer *layer, const moec_tensor *weights,
                               size_t num_weights, int64_t first_expert,
                               int64_t num_experts, void *scratch,
                               uint64_t scratch_bytes, void *stream);
+
+/** Zero is the default of every field. */
+typedef struct moec_unpack_options {
+  size_t struct_size;
+  /** Not 0: the tensors' memory is host memory, of any alignment, also of a
+   *  layer on a GPU. */
+  int32_t to_host;
+} moec_unpack_options;
+
+/** Writes stored weights again, bit for bit as they were given, to the memory
+ *  given under their names: all of them or some. Waits for the stream, and
+ *  returns when the bytes are written; the processor unpacks on a GPU, too. A
+ *  weight that packing quantizes is MOEC_REFUSED: its numbers are gone.
+ *
+ *  In place: the memory may be that of a weight that was packed in place. Then
+ *  all weights that were packed in place are unpacked in this call, and
+ *  moec_run refuses the layer until moec_layer_repack has packed all experts
+ *  again. Any other memory that the layer reads is MOEC_INVALID_ARGUMENT.
+ *
+ *  The caller orders it against runs and packing. Options may be NULL. */
+moec_status moec_layer_unpack(moec_layer *layer, const moec_tensor *weights,
+                              size_t num_weights,
+                              const moec_unpack_options *options, void *stream);
 void moec_layer_destroy(moec_layer *layer);
 
 /*===----------------------------------------------------------------------===*\

@@ -87,6 +87,11 @@ inline moec_layer_options layerOptions() {
   options.struct_size = sizeof(options);
   return options;
 }
+inline moec_unpack_options unpackOptions() {
+  moec_unpack_options options = {};
+  options.struct_size = sizeof(options);
+  return options;
+}
 inline moec_context_options contextOptions() {
   moec_context_options options = {};
   options.struct_size = sizeof(options);
@@ -346,6 +351,15 @@ public:
       return given.error();
     return detail::toExpected(moec_layer_repack(
         get(), given->data(), given->size(), first, count, nullptr, 0, stream));
+  }
+  /// Writes stored weights again, as they were given.
+  Expected<void> unpack(const std::vector<Tensor> &weights, void *stream,
+                        const moec_unpack_options &options = unpackOptions()) {
+    auto given = detail::toC(weights);
+    if (!given)
+      return given.error();
+    return detail::toExpected(moec_layer_unpack(
+        get(), given->data(), given->size(), &options, stream));
   }
   moec_layer *get() const { return handle.get(); }
 

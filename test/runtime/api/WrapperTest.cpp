@@ -45,6 +45,13 @@ TEST(Wrapper, LoadCreateRun) {
   auto layer =
       moec::api::Layer::create(*package, owned(weights.tensors()), nullptr);
   ASSERT_TRUE(layer) << layer.error().message;
+  const Weights given({}, 1);
+  Buffer unpacked(given.w13.bytes());
+  auto again =
+      layer->unpack({{"w13", unpacked.data(), given.w13Shape}}, nullptr);
+  EXPECT_TRUE(again) << again.error().message;
+  EXPECT_TRUE(unpacked == given.w13);
+  EXPECT_FALSE(layer->unpack({{"w3", unpacked.data(), {}}}, nullptr));
   auto bytes = package->workspaceBytes(7);
   ASSERT_TRUE(bytes);
   Buffer workspace(*bytes);

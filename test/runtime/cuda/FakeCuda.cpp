@@ -126,8 +126,34 @@ CUresult cuCtxGetDevResource(CUcontext context, CUdevResource *resource,
 }
 
 CUresult cuStreamIsCapturing(CUstream, int *status) {
-  *status = kCaptureNone;
+  *status = fakeGpu()->capturing ? 1 : kCaptureNone;
   return kSuccess;
+}
+
+CUresult cuStreamSynchronize(CUstream) {
+  ++fakeGpu()->synchronizations;
+  return kSuccess;
+}
+
+static CUresult copy(void *to, const void *from, size_t bytes) {
+  if (++fakeGpu()->copies == fakeGpu()->failAt)
+    return kNotSupported;
+  std::memcpy(to, from, bytes);
+  return kSuccess;
+}
+
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
+  return copy(reinterpret_cast<void *>(to), from, bytes);
+}
+
+CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
+  return copy(to, reinterpret_cast<const void *>(from), bytes);
+}
+
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                              CUstream) {
+  return copy(reinterpret_cast<void *>(to),
+              reinterpret_cast<const void *>(from), bytes);
 }
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image) {

@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // A shared library in the place of libcuda.so.1 loads packages and launches
-// nothing; what it says of the GPU, its contexts and kernels, tests set.
+// nothing; what it says of the GPU, its contexts and kernels, tests set. Its
+// memory is the host's.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,6 +25,9 @@ struct FakeGpu {
   unsigned smsOfResource = 0;
   /// By the name of an entry; others have none, and fit twice.
   std::map<std::string, int> localBytes, ctasPerSm;
+  bool capturing = false;
+  int copies = 0, synchronizations = 0; ///< that were asked for
+  int failAt = 0;                       ///< the copy that fails, counted from 1
 };
 
 } // namespace moec::test

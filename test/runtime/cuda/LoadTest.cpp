@@ -10,10 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/runtime/cuda/FakeCuda.h"
+#include "test/runtime/cuda/CudaTesting.h"
 
 #include "runtime/api/Package.h"
-#include "test/runtime/TinyManifest.h"
 #include "test/runtime/jit/JitTesting.h"
 
 #include <gmock/gmock.h>
@@ -25,44 +24,7 @@ using namespace moec::test;
 using testing::HasSubstr;
 using testing::Not;
 
-/// Before the runtime looks for a driver; this program is linked with that one.
-static const int kDriverIsSet =
-    ::setenv("MOEC_CUDA_DRIVER_PATH", MOEC_FAKE_CUDA, 1) +
-    ::unsetenv("MOEC_STRICT");
-
 namespace {
-/// A package with something for a cubin in the place of each kernel's, whose
-/// variant `of_some` serves what `large` does, by cooperative kernels, on GPUs
-/// of 100 SMs or more.
-PackageFiles loadablePackage() {
-  PackageFiles package = tinyPackage();
-  Target &target = package.manifest.targets[0];
-  const auto large = std::find_if(
-      target.variants.begin(), target.variants.end(),
-      [](const Variant &variant) { return variant.name == "large"; });
-  Variant ofSome = *large;
-  ofSome.name = "of_some";
-  ofSome.minSms = 100;
-  Kernel waits = *findKernel(target, ofSome.launches.back().kernel);
-  waits.name = "waits";
-  waits.entry = "moec_waits_90a";
-  waits.cooperative = true;
-  target.kernels.push_back(waits);
-  Launch &last = ofSome.launches.back();
-  last.kernel = waits.name;
-  last.grid = {};
-  last.grid.persistent = true;
-  last.grid.tiles = Expression::symbol("rows");
-  last.grid.ctasPerSm = 1;
-  target.variants.insert(large, ofSome);
-  for (Kernel &kernel : target.kernels) {
-    kernel.cubin = "sm_90a/" + kernel.name + ".cubin";
-    package.files[kernel.cubin] = "a cubin";
-  }
-  hashFiles(package);
-  return package;
-}
-
 class LoadTest : public testing::Test {
 protected:
   void SetUp() override {

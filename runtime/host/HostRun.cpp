@@ -1,5 +1,4 @@
-//===- HostDevice.cpp - a device without a GPU ---------------------------------
-//===//
+//===- HostRun.cpp - runs of the host device ------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/host/HostDevice.h"
+#include "runtime/host/HostDeviceImpl.h"
 
 #include "runtime/host/Element.h"
 #include "runtime/host/KernelRun.h"
@@ -30,8 +29,6 @@ using namespace moec::host;
 
 namespace {
 
-constexpr uint64_t kBaseAlignment = 256;
-
 struct StageRow {
   std::string_view op;
   Result<void> (*run)(KernelRun &);
@@ -43,34 +40,19 @@ constexpr StageRow kStages[] = {
 #undef MOEC_STAGE
 };
 
-uint64_t addressOf(const void *pointer) {
-  return reinterpret_cast<uint64_t>(pointer);
+constexpr StageRow kOpposites[] = {
+#define MOEC_STAGE(op) {#op, opposites::op},
+    MOEC_OPPOSITES(MOEC_STAGE)
+#undef MOEC_STAGE
+};
+
+template <size_t N>
+const StageRow *rowOf(const StageRow (&rows)[N], std::string_view op) {
+  const StageRow *row = std::ranges::find(rows, op, &StageRow::op);
+  return row == std::end(rows) ? nullptr : row;
 }
 
-/// What the values of a run or of a pack step are.
-struct Binding {
-  std::vector<BoundValue> values;
-  std::vector<int64_t> bytes; ///< of the memory behind each
-};
-
 } // namespace
-
-struct HostDevice::Impl {
-  const Manifest &manifest;
-  const Target &target;
-  Options options;
-  std::map<std::string, ArgumentPacker> packers; ///< by kernel
-  Impl(const Manifest &manifest, const Target &target)
-      : manifest(manifest), target(target) {}
-
-  Result<void> bind(Binding &binding, size_t index, const Symbols &symbols,
-                    const Tensor &tensor) const;
-  Result<Binding> bindCommon(const Symbols &symbols,
-                             const Tensors &tensors) const;
-  Result<void> checkOneOf(const Tensors &tensors) const;
-  Result<void> launch(const Launch &launch, const Symbols &symbols,
-                      const Binding &binding, int64_t firstExpert) const;
-};
 
 HostDevice::HostDevice(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 HostDevice::~HostDevice() = default;
@@ -108,14 +90,6 @@ Result<int64_t> HostDevice::workspaceBytes(int64_t tokens,
   Symbols symbols =
       TRY(symbolsFor(impl->manifest, tokens, impl->options.smCount));
   return variant->workspaceBytes.evaluate(symbols);
-}
-
-Result<int64_t> HostDevice::scratchBytes(const Pack &pack) const {
-  Symbols symbols;
-  symbols.maxTokens = impl->manifest.maxTokens;
-  symbols.smCount = impl->options.smCount;
-  symbols.experts = pack.expertsPerStep;
-  return pack.scratchBytes.evaluate(symbols);
 }
 
 //===----------------------------------------------------------------------===//
@@ -184,7 +158,8 @@ Result<void> HostDevice::Impl::checkOneOf(const Tensors &tensors) const {
 Result<void> HostDevice::Impl::launch(const Launch &launch,
                                       const Symbols &symbols,
                                       const Binding &binding,
-                                      int64_t firstExpert) const {
+                                      int64_t firstExpert,
+                                      bool backwards) const {
   const Kernel *kernel = findKernel(target, launch.kernel);
   auto packer = packers.find(launch.kernel);
   if (!kernel || packer == packers.end())
@@ -222,51 +197,31 @@ Result<void> HostDevice::Impl::launch(const Launch &launch,
     if (uint64_t begin = binding.values[i].address)
       run.ranges.push_back(
           {begin, begin + binding.bytes[i], valueAt(manifest, target, i).name});
-  for (const Stage &stage : kernel->stages) {
-    const StageRow *row = std::ranges::find_if(
-        kStages, [&](const StageRow &row) { return row.op == stage.op; });
-    if (row == std::end(kStages))
-      return invalidManifest("the host device has no stage '{}'", stage.op);
-    run.stage = &stage;
+  std::vector<const Stage *> order;
+  for (const Stage &stage : kernel->stages)
+    order.push_back(&stage);
+  if (backwards)
+    std::ranges::reverse(order);
+  for (const Stage *stage : order) {
+    const StageRow *row =
+        backwards ? rowOf(kOpposites, stage->op) : rowOf(kStages, stage->op);
+    if (!row)
+      return invalidManifest("the host device has no {}stage '{}'",
+                             backwards ? "opposite of " : "", stage->op);
+    run.stage = stage;
     TRY(row->run(run));
   }
   return {};
 }
 
-Result<void> HostDevice::pack(const Pack &pack, const Tensors &weights,
-                              std::span<std::byte> scratch, int64_t begin,
-                              int64_t end) {
-  const Impl &self = *impl;
-  if (begin < 0 || end < begin || end > pack.totalExperts)
-    return invalidArgument("expected a range within {} experts, got [{}, {})",
-                           pack.totalExperts, begin, end);
-  if (addressOf(scratch.data()) % kBaseAlignment)
-    return Error(ErrorCode::Misaligned,
-                 "expected scratch at a multiple of {} bytes", kBaseAlignment);
-  for (int64_t first = begin; first < end; first += pack.expertsPerStep) {
-    Symbols symbols;
-    symbols.maxTokens = self.manifest.maxTokens;
-    symbols.smCount = self.options.smCount;
-    symbols.experts = std::min(pack.expertsPerStep, end - first);
-    Binding binding = TRY(self.bindCommon(symbols, weights));
-    int64_t bytes = TRY(pack.scratchBytes.evaluate(symbols));
-    if (std::cmp_greater(bytes, scratch.size()))
-      return Error(ErrorCode::WorkspaceTooSmall,
-                   "pack of '{}': expected {} bytes of scratch, got {}",
-                   pack.result, bytes, scratch.size());
-    if (!pack.scratch.empty()) {
-      int64_t index = valueIndex(self.manifest, self.target, pack.scratch);
-      if (index < 0)
-        return invalidManifest("unknown value '{}'", pack.scratch);
-      Tensor tensor;
-      tensor.data = scratch.data();
-      TRY(self.bind(binding, index, symbols, tensor));
-      binding.bytes[index] = bytes;
-    }
-    for (const Launch &launch : pack.launches)
-      TRY(self.launch(launch, symbols, binding, first));
-  }
-  return {};
+const Stage *HostDevice::withoutOpposite(const Target &target,
+                                         const Pack &pack) {
+  for (const Launch &launch : pack.launches)
+    if (const Kernel *kernel = findKernel(target, launch.kernel))
+      for (const Stage &stage : kernel->stages)
+        if (!rowOf(kOpposites, stage.op))
+          return &stage;
+  return nullptr;
 }
 
 Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,

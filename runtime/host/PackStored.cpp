@@ -1,0 +1,343 @@
+//===- PackStored.cpp - weights as checkpoints store them on the host -----===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// pack_stored takes scratch, in which elements lie as a checkpoint has them, to
+// packed experts: elements change their places and their bits, and some stand
+// in several places. The opposite finds one stored element for each, and checks
+// that all are what the stored ones become.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/host/Fragments.h"
+#include "runtime/host/PackStep.h"
+#include "runtime/host/Parallel.h"
+
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <sstream>
+
+using namespace moec;
+using namespace moec::host;
+
+namespace {
+
+/// Numbers that are those of several rows and columns of the packed matrix.
+struct Repeat {
+  int64_t partRows = 0, parts = 1, rows = 1, columns = 1;
+  bool alternate = false;
+
+  int64_t rowsOfPart() const { return (partRows + rows - 1) / rows; }
+  int64_t row(int64_t packed) const {
+    const int64_t part = alternate ? packed % parts : packed / partRows;
+    const int64_t index = alternate ? packed / parts : packed % partRows;
+    return part * rowsOfPart() + index / rows;
+  }
+};
+
+/// A matrix as a checkpoint stores it.
+struct StoredMatrix {
+  int64_t rows = 0, columns = 0; ///< of elements
+  int64_t bits = 0;
+  bool rowsLast = false;
+  int64_t rowsPerWord = 1, columnsPerWord = 1;
+  std::vector<int64_t> slots;
+  uint32_t added = 0, flipped = 0;
+  bool powers = false; ///< exponents of 8 bits, which become f32
+  Repeat repeat;
+
+  bool isPacked() const { return rowsPerWord * columnsPerWord > 1; }
+  int64_t bytes() const { return rows * columns * bits / 8; }
+
+  /// Where the element is that a row and a column of the packed matrix is.
+  struct Place {
+    int64_t byte = 0, shift = 0;
+  };
+  Place placeOf(int64_t row, int64_t column) const {
+    row = repeat.row(row);
+    column /= repeat.columns;
+    const int64_t inWord = row % rowsPerWord + column % columnsPerWord;
+    const int64_t r = row / rowsPerWord, c = column / columnsPerWord;
+    const int64_t word = rowsLast ? c * (rows / rowsPerWord) + r
+                                  : r * (columns / columnsPerWord) + c;
+    return {word * wordBytes(),
+            isPacked() ? bits * slots[static_cast<size_t>(inWord)] : 0};
+  }
+  int64_t wordBytes() const { return isPacked() ? 4 : bits / 8; }
+  uint32_t mask() const { return (1U << bits) - 1; }
+  uint32_t word(const std::byte *from) const {
+    uint32_t value = 0;
+    std::memcpy(&value, from, static_cast<size_t>(wordBytes()));
+    return value;
+  }
+
+  /// The bits of one element of the packed matrix, as they are there.
+  uint32_t load(const std::byte *matrix, int64_t row, int64_t column) const {
+    const Place place = placeOf(row, column);
+    if (powers) {
+      float number = 0;
+      loadFloats(Storage::UE8M0, matrix + place.byte, 1, &number);
+      return std::bit_cast<uint32_t>(number);
+    }
+    const uint32_t value = word(matrix + place.byte);
+    if (!isPacked())
+      return value;
+    return (((value >> place.shift) & mask()) + added) ^ flipped;
+  }
+
+  /// The other way round.
+  void store(std::byte *matrix, int64_t row, int64_t column,
+             uint32_t element) const {
+    const Place place = placeOf(row, column);
+    uint32_t value = element;
+    if (powers) {
+      constexpr int kMantissaBits = 23;
+      value = element >> kMantissaBits & 0xFF;
+    } else if (isPacked()) {
+      value = word(matrix + place.byte) & ~(mask() << place.shift);
+      value |= (((element ^ flipped) - added) & mask()) << place.shift;
+    }
+    std::memcpy(matrix + place.byte, &value, static_cast<size_t>(wordBytes()));
+  }
+};
+
+Result<StoredMatrix> storedMatrix(KernelRun &run, const PackStep &step) {
+  StoredMatrix made;
+  const nlohmann::json &attributes = run.stage->attributes;
+  Repeat &repeat = made.repeat;
+  repeat.parts = attributes.value("parts", int64_t(1));
+  repeat.rows = attributes.value("repeat_rows", int64_t(1));
+  repeat.columns = attributes.value("repeat_columns", int64_t(1));
+  repeat.alternate = attributes.value("alternate", false);
+  if (repeat.parts < 1 || repeat.rows < 1 || repeat.columns < 1 ||
+      step.rows % repeat.parts)
+    return run.fail("expected numbers that are repeated over parts of equal "
+                    "rows, got {} parts of {} rows, repeated {} x {}",
+                    repeat.parts, step.rows, repeat.rows, repeat.columns);
+  repeat.partRows = step.rows / repeat.parts;
+  made.rows = repeat.parts * repeat.rowsOfPart();
+  made.columns = (step.columns + repeat.columns - 1) / repeat.columns;
+  made.bits = run.integer("bits");
+  made.rowsLast = run.stage->attributes.at("rows_last").get<bool>();
+  made.rowsPerWord = run.integer("rows_per_word");
+  made.columnsPerWord = run.integer("columns_per_word");
+  made.added = static_cast<uint32_t>(run.integer("added"));
+  made.flipped = static_cast<uint32_t>(run.integer("flipped"));
+  made.powers = run.stage->attributes.value("powers", false);
+  std::istringstream words(run.word("slots"));
+  for (int64_t slot = 0; words >> slot;)
+    made.slots.push_back(slot);
+  constexpr int64_t kWordBits = 32;
+  const int64_t perWord = made.rowsPerWord * made.columnsPerWord;
+  bool right = made.bits >= 1 && made.rowsPerWord >= 1 &&
+               made.columnsPerWord >= 1 && made.rows % made.rowsPerWord == 0 &&
+               made.columns % made.columnsPerWord == 0;
+  if (right && made.isPacked()) {
+    right = made.bits * perWord == kWordBits &&
+            static_cast<int64_t>(made.slots.size()) == perWord;
+    for (int64_t slot : made.slots)
+      right &= slot >= 0 && slot < perWord;
+  } else {
+    right &= made.bits % 8 == 0 && made.bits <= kWordBits;
+  }
+  if (!right)
+    return run.fail("expected rows and columns of whole words of 32 bits with "
+                    "a slot for each element, got {} x {} elements of {} bits, "
+                    "{} x {} in a word, in slots '{}'",
+                    made.rows, made.columns, made.bits, made.rowsPerWord,
+                    made.columnsPerWord, run.word("slots"));
+  return made;
+}
+
+/// One run of the stage, forth or back.
+struct Packing {
+  PackStep step;
+  StoredMatrix matrix;
+  RowOrder order;
+  View columns; ///< the stored column of each, where they have an order
+  Storage storage = Storage::None;                ///< of packed elements
+  int64_t bits = 0;                               ///< of one
+  std::byte *packed = nullptr, *stored = nullptr; ///< of the first expert
+  /// Whether the result is in the order of fragments.
+  bool areFragments = false;
+  FragmentKind kind = FragmentKind::Numbers;
+
+  static Result<Packing> of(KernelRun &run);
+
+  int64_t rowBytes() const { return storageBytes(storage, step.columns); }
+  int64_t packedBytes() const {
+    return areFragments ? storageBytes(storage, step.rows * step.columns)
+                        : step.rows * rowBytes();
+  }
+  int64_t storedRow(int64_t row) const { return order.at(row).stored; }
+  int64_t storedColumn(int64_t expert, int64_t column) const {
+    return columns ? columns.integer(step.firstExpert + expert, column)
+                   : column;
+  }
+  /// The bits that an element of the packed matrix is made of.
+  uint32_t elementAt(int64_t expert, int64_t row, int64_t column) const {
+    return matrix.load(stored + expert * matrix.bytes(), storedRow(row),
+                       storedColumn(expert, column));
+  }
+  /// Its first bit in an expert's packed memory.
+  int64_t bitOf(int64_t row, int64_t column) const {
+    return areFragments ? fragmentBit(kind, storage, row, column, step.columns)
+                        : row * rowBytes() * 8 + column * bits;
+  }
+  void write(int64_t expert, int64_t row, int64_t column) const {
+    const uint32_t element = elementAt(expert, row, column);
+    const int64_t bit = bitOf(row, column);
+    std::byte *to = packed + expert * packedBytes() + bit / 8;
+    const auto code = static_cast<std::byte>((element & 15) << bit % 8);
+    // The first of a byte also clears what may be no element's.
+    if (bits == 4 && !areFragments && bit % 8 == 0)
+      *to = code;
+    else if (bits == 4)
+      *to = (*to & ~(std::byte{15} << bit % 8)) | code;
+    else
+      std::memcpy(to, &element, static_cast<size_t>(bits / 8));
+  }
+  uint32_t read(int64_t expert, int64_t row, int64_t column) const {
+    const int64_t bit = bitOf(row, column);
+    const std::byte *from = packed + expert * packedBytes() + bit / 8;
+    if (bits == 4)
+      return std::to_integer<uint32_t>(*from >> bit % 8) & 15;
+    uint32_t element = 0;
+    std::memcpy(&element, from, static_cast<size_t>(bits / 8));
+    return element;
+  }
+};
+
+Result<Packing> Packing::of(KernelRun &run) {
+  Packing made;
+  made.step = TRY(PackStep::of(run));
+  const PackStep &step = made.step;
+  made.matrix = TRY(storedMatrix(run, step));
+  made.order = TRY(RowOrder::of(run, step.rows));
+  // All elements of an expert stand behind each other, whatever their shape.
+  View weight = TRY(
+      run.result("destination", step.lastExpert(), step.rows * step.columns));
+  View scratch =
+      TRY(run.operand("source", 1, step.experts * made.matrix.bytes()));
+  if (!scratch || !weight || scratch.storage != Storage::I8)
+    return run.fail(
+        "expected memory for source and destination, and a source of i8");
+  made.columns =
+      TRY(readOrder(run, step.firstExpert, step.experts, step.columns));
+  if (made.matrix.powers &&
+      (made.matrix.bits != 8 || weight.storage != Storage::F32))
+    return run.fail(
+        "expected powers of two of 8 bits that become f32, got {} bits",
+        made.matrix.bits);
+  made.storage = weight.storage;
+  made.bits = storageBits(weight.storage);
+  made.packed = weight.at(step.firstExpert);
+  made.stored = scratch.data;
+  if (!run.stage->attributes.contains("fragment_columns"))
+    return made;
+  const int64_t block = run.integer("fragment_columns");
+  const bool areCodes = block == kFragmentRows;
+  if (step.rows % kFragmentRows || (!areCodes && block != 1) ||
+      (areCodes &&
+       (step.columns % block || (made.bits != 4 && made.bits != 8))))
+    return run.fail("expected whole blocks of {} rows and {} columns, got {} x "
+                    "{} elements of {} bits",
+                    kFragmentRows, block, step.rows, step.columns, made.bits);
+  made.areFragments = true;
+  made.kind = areCodes ? FragmentKind::Codes : FragmentKind::Numbers;
+  return made;
+}
+
+/// Calls body(expert, row) for all rows; those of a block of fragments, which
+/// share bytes, and those of a row of words, are one thread's.
+template <typename Body>
+void forEachRow(const KernelRun &run, int64_t experts, int64_t rows,
+                int64_t together, Body body) {
+  const int64_t blocks = (rows + together - 1) / together;
+  parallelFor(run.threads, experts * blocks, 1, [&](int64_t item, int64_t) {
+    const int64_t first = item % blocks * together;
+    for (int64_t row = first; row < std::min(first + together, rows); ++row)
+      body(item / blocks, row);
+  });
+}
+
+} // namespace
+
+Result<void> stages::pack_stored(KernelRun &run) {
+  const Packing packing = TRY(Packing::of(run));
+  const PackStep &step = packing.step;
+  forEachRow(run, step.experts, step.rows,
+             packing.areFragments ? kFragmentRows : 1,
+             [&](int64_t expert, int64_t row) {
+               for (int64_t column = 0; column < step.columns; ++column)
+                 packing.write(expert, row, column);
+             });
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// The opposite
+//===----------------------------------------------------------------------===//
+
+/// That a stored element stands somewhere for each bit of the stored words.
+static Result<void> checkCovers(KernelRun &run, const Packing &packing) {
+  std::vector<int64_t> slots = packing.matrix.slots;
+  std::ranges::sort(slots);
+  if (std::ranges::adjacent_find(slots) != slots.end())
+    return run.fail("expected each slot once, got '{}'", run.word("slots"));
+  const PackStep &step = packing.step;
+  for (int64_t expert = 0; packing.columns && expert < step.experts; ++expert) {
+    std::vector<bool> seen(static_cast<size_t>(step.columns));
+    for (int64_t c = 0; c < step.columns; ++c) {
+      const auto column = static_cast<size_t>(packing.storedColumn(expert, c));
+      if (seen[column])
+        return changedSince();
+      seen[column] = true;
+    }
+  }
+  return {};
+}
+
+Result<void> opposites::pack_stored(KernelRun &run) {
+  const Packing packing = TRY(Packing::of(run));
+  TRY(checkCovers(run, packing));
+  const PackStep &step = packing.step;
+  const StoredMatrix &matrix = packing.matrix;
+  // The packed rows that each stored row became.
+  std::vector<std::vector<int64_t>> became(static_cast<size_t>(matrix.rows));
+  for (int64_t row = 0; row < step.rows; ++row)
+    became[static_cast<size_t>(matrix.repeat.row(packing.storedRow(row)))]
+        .push_back(row);
+  forEachRow(run, step.experts, matrix.rows, matrix.rowsPerWord,
+             [&](int64_t expert, int64_t storedRow) {
+               std::byte *to = packing.stored + expert * matrix.bytes();
+               for (int64_t row : became[static_cast<size_t>(storedRow)])
+                 for (int64_t c = 0; c < step.columns; ++c)
+                   matrix.store(to, packing.storedRow(row),
+                                packing.storedColumn(expert, c),
+                                packing.read(expert, row, c));
+             });
+  // Numbers of several places must agree there, and powers be powers.
+  const uint32_t mask =
+      packing.bits < 32 ? (1U << packing.bits) - 1 : UINT32_MAX;
+  std::atomic<bool> wrong = false;
+  forEachRow(run, step.experts, step.rows, 1, [&](int64_t expert, int64_t row) {
+    for (int64_t c = 0; c < step.columns; ++c) {
+      const uint32_t is = packing.read(expert, row, c);
+      const uint32_t expected = packing.elementAt(expert, row, c) & mask;
+      const bool areNaN = matrix.powers &&
+                          std::isnan(std::bit_cast<float>(is)) &&
+                          std::isnan(std::bit_cast<float>(expected));
+      if (is != expected && !areNaN)
+        wrong = true;
+    }
+  });
+  if (wrong)
+    return changedSince();
+  return {};
+}
