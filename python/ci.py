@@ -29,7 +29,7 @@ ENVIRONMENTS = {
 
 
 def folder_of(build: pathlib.Path, name: str) -> pathlib.Path:
-    return build / "python" / f"environment-{name}"
+    return build / "python-package" / f"environment-{name}"
 
 
 def stamp_of(name: str) -> str:
@@ -68,7 +68,7 @@ def environments(options: argparse.Namespace) -> int:
 
 def build_wheel(build: pathlib.Path, out: pathlib.Path) -> pathlib.Path:
     """Into an empty folder first, so that what was there stays where the build fails."""
-    stage = build / "python" / "wheel"
+    stage = build / "python-package" / "wheel"
     shutil.rmtree(stage, ignore_errors=True)
     environment = dict(os.environ, MOEC_BUILD=str(build))
     subprocess.run(
@@ -93,7 +93,7 @@ def wheel(options: argparse.Namespace) -> int:
 
 
 def test(options: argparse.Namespace) -> int:
-    made = build_wheel(options.build, options.build / "python" / "wheel")
+    made = build_wheel(options.build, options.build / "python-package" / "wheel")
     tools = folder_of(options.build, "tools") / "bin"
     if options.python:
         return test_torch(options, made, tools)
@@ -108,7 +108,7 @@ def test(options: argparse.Namespace) -> int:
 
 def test_torch(options: argparse.Namespace, made: pathlib.Path, tools: pathlib.Path) -> int:
     """The interpreter is somebody else's: the wheel lies in a folder beside it."""
-    unpacked = options.build / "python" / "unpacked"
+    unpacked = options.build / "python-package" / "unpacked"
     shutil.rmtree(unpacked, ignore_errors=True)
     subprocess.run([tools / "python", "-m", "zipfile", "-e", made, unpacked], check=True)
     tests = [SOURCE / "tests" / name for name in ("test_torch.py", "test_docs.py")]
@@ -127,16 +127,16 @@ def run_tests(
         "MOEC_TEST_BUILD": str(options.build),
         "MOEC_TEST_WHEEL": str(made),
         "MOEC_TEST_SOURCE": str(SOURCE.parent),
-        "MOEC_CACHE_DIR": str(options.build / "python" / "cache"),
+        "MOEC_CACHE_DIR": str(options.build / "python-package" / "cache"),
     }
     # Not in the folder of the sources, whose moec would be imported.
     command = [python, "-m", "pytest", "-c", SOURCE / "pyproject.toml", *tests, *options.rest]
-    return subprocess.run(command, cwd=options.build / "python", env=environment, check=False).returncode
+    return subprocess.run(command, cwd=options.build / "python-package", env=environment, check=False).returncode
 
 
 def lint(options: argparse.Namespace) -> int:
     tools = folder_of(options.build, "tools") / "bin"
-    cache = options.build / "python"
+    cache = options.build / "python-package"
     commands = (
         [tools / "ruff", "check", "--quiet", f"--cache-dir={cache / 'ruff'}", "."],
         [tools / "ruff", "format", "--quiet", "--check", "--diff", f"--cache-dir={cache / 'ruff'}", "."],

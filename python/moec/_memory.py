@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from moec.package import Package, Value
 
 
+def torch_with_streams() -> Any:
+    """torch where it uses a GPU already; before, its current stream is the default one."""
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and hasattr(torch, "cuda") and torch.cuda.is_initialized() else None
+
+
 def stream_handle(stream: Any, gpu: int | None) -> int:
     """The CUstream of what a caller calls a stream; 0 on the host."""
     if gpu is None:
@@ -22,7 +28,7 @@ def stream_handle(stream: Any, gpu: int | None) -> int:
             raise InvalidArgument("stream: the package runs on the host, which has no streams; give None")
         return 0
     if stream is None:
-        torch = sys.modules.get("torch")
+        torch = torch_with_streams()
         return int(torch.cuda.current_stream(gpu if gpu >= 0 else None).cuda_stream) if torch else 0
     if isinstance(stream, int):
         return stream
@@ -36,7 +42,7 @@ def stream_handle(stream: Any, gpu: int | None) -> int:
 @contextlib.contextmanager
 def allocating_on(stream: int, gpu: int | None) -> Iterator[None]:
     """torch's memory is ordered by its current stream: it is this one meanwhile."""
-    torch = sys.modules.get("torch")
+    torch = torch_with_streams()
     if gpu is None or torch is None or stream == torch.cuda.current_stream(gpu if gpu >= 0 else None).cuda_stream:
         yield
         return
@@ -45,7 +51,7 @@ def allocating_on(stream: int, gpu: int | None) -> Iterator[None]:
 
 
 def is_capturing(gpu: int | None) -> bool:
-    torch = sys.modules.get("torch")
+    torch = torch_with_streams()
     return gpu is not None and torch is not None and bool(torch.cuda.is_current_stream_capturing())
 
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from moec import _abi, arrays
+from moec import _abi, _c, arrays
 from moec._library import library
 from moec._messages import Progress, reported
 from moec._tensors import Row, packed
@@ -22,7 +22,7 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
-        self.handle = library().made("checkpoint_open", os.fsencode(path))
+        self.handle = library().made("checkpoint_open", _c.path(path, "path"))
 
     @property
     def layers(self) -> list[dict[str, Any]]:
@@ -52,7 +52,8 @@ class Checkpoint:
 
         Raises NotSupported where package and files disagree; the message says what would take a tensor.
         """
-        words = [word.encode() for word in ignored]
+        words = [_c.text(word, "ignored") for word in ignored]
+        number = -1 if layer is None else _c.integer(layer, "layer")
         options = _abi.WeightsOptions(
             struct_size=ctypes.sizeof(_abi.WeightsOptions), quantize=quantize, no_shared_experts=no_shared_experts
         )
@@ -61,9 +62,7 @@ class Checkpoint:
         if words:
             options.ignored, options.num_ignored = list_of_words, len(words)
         with reported(library(), progress):
-            weights = library().made(
-                "weights_open", self.handle, package.handle, -1 if layer is None else layer, ctypes.byref(options)
-            )
+            weights = library().made("weights_open", self.handle, package.handle, number, ctypes.byref(options))
             wanted = names if names is not None else [v.name for v in package.values.values() if v.role == "stored_weight"]
             made = {}
             for name in wanted:

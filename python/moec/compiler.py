@@ -9,10 +9,10 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from moec import _gpu, _nvrtc
+from moec import _c, _gpu, _nvrtc
 from moec._library import Handle, library
 from moec._messages import Progress, reported
-from moec.errors import InvalidArgument, NotSupported, Reason
+from moec.errors import FileSystemError, InvalidArgument, NotSupported, Reason
 from moec.report import Report, Support
 
 __all__ = ["Files", "compile", "explain", "supports"]
@@ -40,10 +40,14 @@ def text_of(source: Source) -> str:
         path = path / "config.json" if path.is_dir() else path
         try:
             return path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise InvalidArgument(f"source: expected a text in UTF-8, which {path} is not") from None
         except FileNotFoundError:
             raise InvalidArgument(
                 f"source: expected a config.json, a layer JSON or a folder with a config.json; there is no {path}"
             ) from None
+        except OSError as error:
+            raise FileSystemError(f"source: {path} cannot be read: {error.strerror}") from None
     if hasattr(source, "to_dict"):
         source = source.to_dict()
     if not isinstance(source, Mapping):
@@ -82,7 +86,7 @@ def _encoded(options: dict[str, Any]) -> bytes:
 
 def _explained(request: Request) -> dict[str, Any]:
     text, options = request
-    made: dict[str, Any] = json.loads(library().text("explain_config", text.encode(), _encoded(options)))
+    made: dict[str, Any] = json.loads(library().text("explain_config", _c.text(text, "source"), _encoded(options)))
     return made
 
 
@@ -107,11 +111,11 @@ class Files:
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> "Files":
         """Reads and verifies a package folder: format, consistency, SHA-256s."""
-        return cls(library().made("package_files_read", os.fsencode(folder)))
+        return cls(library().made("package_files_read", _c.path(folder, "folder")))
 
     def write(self, folder: str | os.PathLike[str]) -> pathlib.Path:
         """Writes the folder. It appears complete or not at all, and replaces a package that is there."""
-        library().check(library().package_files_write(self.handle, os.fsencode(folder)))
+        library().check(library().package_files_write(self.handle, _c.path(folder, "folder")))
         return pathlib.Path(folder)
 
     def __repr__(self) -> str:
@@ -180,7 +184,7 @@ def compile(
     text, given = request
     try:
         with reported(library(), progress):
-            return Files(library().made("compile_config", text.encode(), _encoded(given)), request)
+            return Files(library().made("compile_config", _c.text(text, "source"), _encoded(given)), request)
     except NotSupported as error:
         report = _explained((text, {name: value for name, value in given.items() if name != "cubin"}))
         raise NotSupported(str(error), () if report["served"] else _reasons(report)) from None

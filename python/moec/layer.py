@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Mapping
 from typing import Any
 
-from moec import _abi, _memory, arrays
+from moec import _abi, _c, _memory, arrays
 from moec._library import Handle, library
 from moec._tensors import Row, packed
 from moec.errors import Capturing, InvalidArgument, WorkspaceTooSmall
@@ -166,8 +166,8 @@ class Layer:
                     handle,
                     ctypes.addressof(buffer),
                     count,
-                    first_expert,
-                    num_experts,
+                    _c.integer(first_expert, "first_expert"),
+                    _c.integer(num_experts, "num_experts"),
                     scratch,
                     count_of_scratch,
                     queue or None,
@@ -244,15 +244,14 @@ class Layer:
         given = {"x": x, "logits": logits, "given_ids": topk_ids, "given_weights": topk_weights, "out": out, **others}
         given = {name: array for name, array in given.items() if array is not None}
         views = self._run_views(given, queue)
-        if tokens is None:
-            tokens = self._tokens(views)
+        tokens = self._tokens(views) if tokens is None else _c.integer(tokens, "tokens")
         with _memory.allocating_on(queue, package.gpu):
             for name in package.outputs:
                 if name not in given:
                     given[name] = package.empty(name, tokens, library="torch" if arrays.is_torch(x) else "")
                     views[name] = arrays.view(given[name], name)
             options = _abi.RunOptions(struct_size=ctypes.sizeof(_abi.RunOptions), overlap_previous=overlap_previous)
-            options.variant = variant.encode() if variant is not None else None
+            options.variant = _c.text(variant, "variant") if variant is not None else None
             self._run(views, options, context, queue, tokens)
         results = {name: self._like(x, views["x"], given[name]) for name in package.outputs}
         return next(iter(results.values())) if len(results) == 1 else results

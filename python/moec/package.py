@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from moec import _abi, _gpu, _html, _nvrtc, arrays
+from moec import _abi, _c, _gpu, _html, _nvrtc, arrays
 from moec._library import Handle, library
 from moec._messages import Progress, reported
 from moec.compiler import Files, Request, report_of
@@ -98,19 +98,19 @@ def load(
     options = _abi.LoadOptions(
         struct_size=ctypes.sizeof(_abi.LoadOptions),
         device=_abi.DeviceKind.HOST if gpu is None else _abi.DeviceKind.CUDA,
-        ordinal_plus_one=0 if gpu is None else gpu + 1,
+        ordinal_plus_one=0 if gpu is None else _c.integer(gpu + 1, "device", bits=32),
         strict=strict,
-        jobs=jobs,
-        cache_dir=os.fsencode(cache_dir) if cache_dir is not None else None,
-        arch=arch.encode() if arch is not None else None,
+        jobs=_c.integer(jobs, "jobs", bits=32),
+        cache_dir=_c.path(cache_dir, "cache_dir") if cache_dir is not None else None,
+        arch=_c.text(arch, "arch") if arch is not None else None,
         prebuild=prebuild,
-        nvrtc_path=os.fsencode(nvrtc_path) if nvrtc_path is not None else None,
+        nvrtc_path=_c.path(nvrtc_path, "nvrtc_path") if nvrtc_path is not None else None,
     )
     with reported(library(), progress):
         if isinstance(files, Files):
             handle = library().made("package_load_files", files.handle, ctypes.byref(options))
         else:
-            handle = library().made("package_load", os.fsencode(files), ctypes.byref(options))
+            handle = library().made("package_load", _c.path(files, "files"), ctypes.byref(options))
     return Package(handle, gpu, files.request if isinstance(files, Files) else None)
 
 
@@ -213,7 +213,7 @@ class Package:
     def shape(self, name: str, tokens: int = 1) -> tuple[int, ...]:
         """The extents of a value for so many tokens, outermost first, in elements."""
         extents = (ctypes.c_int64 * max(self._value(name).rank, 1))()
-        library().check(library().package_value_shape(self.handle, name.encode(), tokens, extents))
+        library().check(library().package_value_shape(self.handle, name.encode(), _c.integer(tokens, "tokens"), extents))
         return tuple(extents[: self._value(name).rank])
 
     def empty(self, name: str, tokens: int = 1, *, library: str = "", host: bool = False) -> Any:
@@ -229,12 +229,12 @@ class Package:
     def variant_for(self, tokens: int) -> Variant:
         """The variant that serves so many tokens."""
         index = ctypes.c_size_t()
-        library().check(library().package_variant_for(self.handle, tokens, ctypes.byref(index)))
+        library().check(library().package_variant_for(self.handle, _c.integer(tokens, "tokens"), ctypes.byref(index)))
         return self.variants[index.value]
 
     def workspace_bytes(self, tokens: int) -> int:
         """Bytes that suffice for every run of at most so many tokens."""
-        return library().number("package_workspace_bytes", self.handle, tokens)
+        return library().number("package_workspace_bytes", self.handle, _c.integer(tokens, "tokens"))
 
     @property
     def state_bytes(self) -> int:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Each status is an exception of its own, and real mistakes raise the right one."""
 
+import json
 import pathlib
 from typing import Any
 
@@ -102,6 +103,47 @@ def test_misaligned(package: Any) -> None:
     begin = -memory.ctypes.data % 256 + 1
     with pytest.raises(moec.Misaligned):
         package.context(1, workspace=memory[begin : begin + package.workspace_bytes(1)])
+
+
+def test_numbers_that_c_cannot_hold(package: Any, make_layer: Any) -> None:
+    layer, weights = make_layer(package)
+    x, logits = package.empty("x", 3), package.empty("logits", 3)
+    files = moec.compile(SMALL, arch=ARCH)
+    for call in (
+        lambda: moec.load(files, device="host", jobs=2**32),
+        lambda: moec.load(files, device=f"cuda:{2**32}"),
+        lambda: package.shape("x", 2**64 + 3),
+        lambda: package.context(2**64 + 3),
+        lambda: package.variant_for(2**64 + 3),
+        lambda: layer(x, logits, tokens=2**64 + 3),
+        lambda: layer.repack(weights, 2**64, 1),
+    ):
+        with pytest.raises(moec.InvalidArgument, match=r"expected an integer of (32|64) bits, got \d+"):
+            call()
+    for wrong in (lambda: moec.load(files, device="host", jobs="2"), lambda: package.shape("x", 1.5)):  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="expected an integer, got"):
+            wrong()
+
+
+def test_texts_with_a_nul(package: Any, make_layer: Any, tmp_path: pathlib.Path) -> None:
+    """C would take what stands before it."""
+    layer, _ = make_layer(package)
+    (tmp_path / "layer.json").write_text(json.dumps(SMALL) + "\0{")
+    files = moec.compile(SMALL, arch=ARCH)
+    for call in (
+        lambda: moec.compile(tmp_path / "layer.json", arch=ARCH),
+        lambda: moec.load(files, device="host", arch="sm_90a\0b"),
+        lambda: moec.load("folder\0b", device="host"),
+        lambda: moec.Checkpoint("folder\0b"),
+        lambda: layer(package.empty("x", 3), package.empty("logits", 3), variant="up_to_4\0"),
+    ):
+        with pytest.raises(moec.InvalidArgument, match="expected a text without NUL, got one at byte"):
+            call()
+    (tmp_path / "layer.json").write_bytes(b"\xff")
+    with pytest.raises(moec.InvalidArgument, match="expected a text in UTF-8, which .*layer.json is not"):
+        moec.compile(tmp_path / "layer.json", arch=ARCH)
+    with pytest.raises(moec.FileSystemError, match="cannot be read: Not a directory"):
+        moec.compile(tmp_path / "layer.json" / "config.json", arch=ARCH)
 
 
 def test_refused() -> None:
