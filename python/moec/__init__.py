@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from moec.arrays import to_bfloat16 as to_bfloat16
     from moec.checkpoint import Checkpoint as Checkpoint
     from moec.compiler import Files as Files
+    from moec.compiler import catalog as catalog
     from moec.compiler import compile as compile
     from moec.compiler import explain as explain
+    from moec.compiler import families as families
     from moec.compiler import supports as supports
     from moec.errors import Capturing as Capturing
     from moec.errors import CompileFailed as CompileFailed
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "arrays": ("from_bfloat16", "to_bfloat16"),
     "checkpoint": ("Checkpoint",),
-    "compiler": ("Files", "compile", "explain", "supports"),
+    "compiler": ("Files", "catalog", "compile", "explain", "families", "supports"),
     "errors": (
         "Capturing",
         "CompileFailed",

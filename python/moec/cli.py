@@ -5,14 +5,13 @@
 import ctypes
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
 USAGE = """usage: moec env [--json] [--compile]
 
   env     versions, GPUs, NVRTC and paths, to paste into an issue; --compile also compiles a small layer
-
-Other commands are those of the library, if it has them: moec --help, moec compile --help.
 """
 
 
@@ -28,19 +27,21 @@ def _env(arguments: Sequence[str]) -> int:
 
 
 def _of_library(arguments: Sequence[str]) -> int:
+    from moec import _nvrtc
     from moec._library import library
+    from moec.errors import NoCompiler
 
     try:
-        opened = library()
-    except ImportError as error:
+        entry = library().main
+    except (ImportError, NoCompiler) as error:
         print(f"moec: {error}", file=sys.stderr)
         return 1
-    entry = getattr(opened.functions, "moec_main", None)
-    if entry is None:
-        print(f"moec: {opened.path} has no command line; expected 'moec env', got 'moec {' '.join(arguments)}'", file=sys.stderr)
-        return 2
+    if nvrtc := _nvrtc.find_nvrtc():
+        os.environ["MOEC_NVRTC_PATH"] = str(nvrtc)
+    # Python itself looks at signals when the command has ended.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     words = [b"moec", *map(os.fsencode, arguments)]
-    entry.restype, entry.argtypes = ctypes.c_int, [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]
     sys.stdout.flush()
     return int(entry(len(words), (ctypes.c_char_p * (len(words) + 1))(*words, None)))
 
@@ -50,7 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["env"]:
         return _env(words[1:])
-    if not words or words in (["-h"], ["--help"]):
-        print(USAGE, end="")
-        return 0 if words else 2
+    if words in (["-h"], ["--help"]):
+        print(USAGE)
     return _of_library(words)

@@ -15,7 +15,7 @@ from moec._messages import Progress, reported
 from moec.errors import FileSystemError, InvalidArgument, NotSupported, Reason
 from moec.report import Report, Support
 
-__all__ = ["Files", "compile", "explain", "supports"]
+__all__ = ["Files", "catalog", "compile", "explain", "families", "supports"]
 
 Source: TypeAlias = Mapping[str, Any] | str | os.PathLike[str] | Any
 Request: TypeAlias = tuple[str, dict[str, Any]]
@@ -206,6 +206,18 @@ def supports(source: Source, **options: Any) -> Support:
     if report.served:
         return Support(True, (), tuple(target["realization"] for target in report.targets))
     return Support(False, _reasons(report.data), ())
+
+
+def catalog() -> dict[str, list[dict[str, Any]]]:
+    """The words that a layer and its options may use: tables "schemes", "routing", "activations", "engines", "archs", ..."""
+    made: dict[str, list[dict[str, Any]]] = json.loads(library().text("catalog_json"))
+    return made
+
+
+def families() -> list[dict[str, Any]]:
+    """The families of models whose config.json can be compiled: "model_types", "architectures", "source" of defaults."""
+    made: list[dict[str, Any]] = json.loads(library().text("families_json"))
+    return made
 
 
 def report_of(files_request: Request) -> Report:

@@ -5,10 +5,13 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
+from conftest import BUILD, SMALL
 
 import moec
 from moec import _environment, _gpu, _nvrtc
@@ -63,9 +66,47 @@ def test_env_without_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wrong_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["env", "--yaml"]) == 2
     assert "moec env: expected --json or --compile, got --yaml" in capsys.readouterr().err
-    assert main([]) == 2
-    assert main(["--help"]) == 0
-    assert "moec env [--json] [--compile]" in capsys.readouterr().out
+
+
+def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([SCRIPT, *words], capture_output=True, text=True, check=False, env={**os.environ, **environment})
+
+
+def test_commands_of_the_library(tmp_path: pathlib.Path) -> None:
+    helped = command("--help")
+    assert helped.returncode == 0
+    assert "moec env [--json] [--compile]" in helped.stdout
+    assert "compiles a layer to a package" in helped.stdout
+    built = subprocess.run([BUILD / "bin" / "moec", "list", "schemes"], capture_output=True, text=True, check=True)
+    assert command("list", "schemes").stdout == built.stdout
+    (tmp_path / "layer.json").write_text(json.dumps(SMALL))
+    made = command("compile", str(tmp_path / "layer.json"), "--arch=sm_90a", "--no-cubin", "-o", str(tmp_path / "small"))
+    assert made.returncode == 0
+    assert "small: small for sm_90a: 5 variants" in made.stdout + made.stderr
+    assert moec.load(tmp_path / "small", device="host").name == "small"
+    refused = command("compile", str(tmp_path / "layer.json"), "--arch=sm_90a", "--scheme=fp5", "-o", str(tmp_path / "other"))
+    assert refused.returncode == 1
+    assert "--scheme=fp5: expected one of" in refused.stderr
+    assert command("compyle").returncode == 2
+    assert command("list", MOEC_LIBRARY="/nowhere").returncode == 1
+
+
+def test_a_command_takes_nvrtc_of_the_environment(tmp_path: pathlib.Path) -> None:
+    home = fake_package(tmp_path, "cu13/lib", "libnvrtc.so.13")
+    (tmp_path / "layer.json").write_text(json.dumps(SMALL))
+    words = ("compile", str(tmp_path / "layer.json"), "--arch=sm_80", "--max-tokens=4", "-o", str(tmp_path / "small"))
+    refused = command(*words, PYTHONPATH=str(tmp_path), MOEC_CACHE_DIR=str(tmp_path))
+    assert refused.returncode == 1
+    assert f"(found by MOEC_NVRTC_PATH) could not be opened: {home / 'libnvrtc.so.13'}" in refused.stderr
+
+
+def test_an_interrupt_ends_a_command() -> None:
+    with subprocess.Popen([SCRIPT, "compile", "-", "--arch=sm_90a"], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        while "libmoec" not in pathlib.Path(f"/proc/{process.pid}/maps").read_text():
+            time.sleep(0.01)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == -signal.SIGINT
 
 
 def fake_package(folder: pathlib.Path, place: str, *files: str) -> pathlib.Path:
@@ -94,8 +135,6 @@ def test_nvrtc_of_a_virtual_environment(tmp_path: pathlib.Path, monkeypatch: pyt
 
 
 def test_the_library_gets_that_nvrtc(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from conftest import SMALL
-
     monkeypatch.delenv("MOEC_NVRTC_PATH", raising=False)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     home = fake_package(tmp_path, "cu13/lib", "libnvrtc.so.13")

@@ -77,6 +77,13 @@ def test_files_are_written_and_read(tmp_path: pathlib.Path) -> None:
         second.explain()
 
 
+def test_catalog_and_families() -> None:
+    catalog = moec.catalog()
+    assert {"bf16", "fp8_block"} <= {row["name"] for row in catalog["schemes"]}
+    assert {"routing", "activations", "engines", "backends", "archs", "gpus"} <= set(catalog)
+    assert any("qwen3_moe" in family["model_types"] for family in moec.families())
+
+
 def test_report() -> None:
     report = moec.explain(SMALL, arch=ARCH)
     assert repr(report) == "<moec.Report of small for sm_90a>"

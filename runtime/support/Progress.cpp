@@ -25,6 +25,15 @@ void moec::setProgressSink(ProgressSink sink) {
   hasSink = static_cast<bool>(theSink());
 }
 
+bool moec::offerProgressSink(ProgressSink sink) {
+  std::lock_guard lock(mutex);
+  if (theSink())
+    return false;
+  theSink() = std::move(sink);
+  hasSink = static_cast<bool>(theSink());
+  return true;
+}
+
 static void show(std::string_view what, int64_t done, int64_t total) {
   if (!hasSink)
     return;

@@ -28,6 +28,8 @@ using ProgressSink =
 
 /// An empty sink shows nothing.
 void setProgressSink(ProgressSink sink);
+/// Sets it unless there is one; whether it was set.
+bool offerProgressSink(ProgressSink sink);
 
 /// One step, from its beginning to its end.
 class Progress {

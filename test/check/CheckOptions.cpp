@@ -7,7 +7,7 @@
 
 #include "test/check/CheckOptions.h"
 
-#include "tools/Counts.h"
+#include "runtime/support/Counts.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -34,10 +34,10 @@ static void addRunOptions(CLI::App &app, CheckOptions &options,
       ->check(floats);
   app.add_option("--row-stride", options.inputs.rowStride,
                  "Elements between rows of x beyond the row")
-      ->check(tools::countFrom(0, std::numeric_limits<int64_t>::max()));
+      ->check(countFrom(0, std::numeric_limits<int64_t>::max()));
   app.add_option("--valid-tokens", options.inputs.validTokens,
                  "Tokens from here on route nowhere")
-      ->check(tools::countFrom(0));
+      ->check(countFrom(0));
   app.add_flag("--no-poison", noPoison,
                "Leave outputs and workspace as allocated, for initcheck; the "
                "canaries around them stay");
@@ -45,7 +45,7 @@ static void addRunOptions(CLI::App &app, CheckOptions &options,
                "Run through a captured CUDA graph");
   app.add_option("--sample", options.sample,
                  "Tokens that the reference takes on a GPU")
-      ->check(tools::countFrom(1));
+      ->check(countFrom(1));
 }
 
 static void addCheckOptions(CLI::App &app, CheckOptions &options) {
@@ -66,16 +66,16 @@ static void addCheckOptions(CLI::App &app, CheckOptions &options) {
                  "Lines of --cases at once (default 1): they share the cores; "
                  "a GPU is one's at a time. Lines of one package in a row "
                  "follow each other")
-      ->check(tools::countFrom(1));
+      ->check(countFrom(1));
   app.add_option("--weights-at-once", options.weightsAtOnce,
                  "GiB of weights that lines at once may have together "
                  "(default 16; on the device up to four times that); a larger "
                  "layer runs alone")
-      ->check(tools::checkPositive);
+      ->check(checkPositive);
   app.add_option("--device-limit", options.deviceLimit,
                  "Seconds after which a line of --cases that keeps the device "
                  "ends the process (default: none)")
-      ->check(tools::checkPositive);
+      ->check(checkPositive);
 }
 
 bool moec::check::parseOptions(int argc, char **argv, CheckOptions &options,

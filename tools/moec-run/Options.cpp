@@ -11,9 +11,9 @@
 
 #include "tools/moec-run/Options.h"
 
+#include "runtime/support/Counts.h"
 #include "runtime/support/Env.h"
 #include "test/reference/TestData.h"
-#include "tools/Counts.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ void moec::run::addOptions(CLI::App &app, Options &options) {
       ->check(CLI::IsMember({"host", "cuda"}));
   app.add_option("--tokens", options.tokens, "Token counts, 1,7,64 say")
       ->delimiter(',')
-      ->check(tools::countFrom(0));
+      ->check(countFrom(0));
   app.add_option("--variant", options.variant,
                  "Force this variant; its range must hold the tokens");
   app.add_option("--arch", options.arch,
@@ -56,7 +56,7 @@ void moec::run::addOptions(CLI::App &app, Options &options) {
                  "files or one of them");
   app.add_option("--layer", options.layer,
                  "Of the checkpoint's layers (default: the first with experts)")
-      ->check(tools::countFrom(0));
+      ->check(countFrom(0));
   app.add_flag("--quantize", options.quantize,
                "The checkpoint's weights are floats: quantize them as the "
                "layer's scheme says");
@@ -85,7 +85,7 @@ void moec::run::addOptions(CLI::App &app, Options &options) {
                "Only fill the kernel cache; needs no GPU");
   app.add_flag("--strict", options.strict, "Never compile");
   app.add_option("--jobs", options.jobs, "Compilations at once")
-      ->check(tools::countFrom(0));
+      ->check(countFrom(0));
   app.add_option("--routing", options.routing,
                  "Patterns of the logits: " + patternNames())
       ->delimiter(',');

@@ -501,6 +501,21 @@ moec_status moec_compile_config(const char *text, const char *options_json,
 moec_status moec_explain_config(const char *text, const char *options_json,
                                 moec_text **report);
 
+/** The words that a config may use, as JSON: an object of tables "schemes",
+ *  "routing", "activations", "engines", "backends", "archs" and "gpus". The
+ *  command `moec list` prints the same tables. */
+moec_status moec_catalog_json(moec_text **catalog);
+/** The families of models whose config.json can be compiled, as JSON: an array
+ *  of "model_types", "architectures" and the "source" of their defaults. */
+moec_status moec_families_json(moec_text **families);
+
+/** The command `moec`: words as main() gets them, the program's name first.
+ *  Returns the exit status: 0; 1 where the input was refused, with the reason
+ *  on standard error; 2 where the words make no sense, also for NULL. It may be
+ *  called any number of times, and shows progress on a terminal unless
+ *  moec_set_progress has set who hears it. Never exits the process. */
+int moec_main(int argc, char **argv);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

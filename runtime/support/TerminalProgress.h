@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_TOOLS_TERMINALPROGRESS_H
-#define MOEC_TOOLS_TERMINALPROGRESS_H
+#ifndef MOEC_RUNTIME_SUPPORT_TERMINALPROGRESS_H
+#define MOEC_RUNTIME_SUPPORT_TERMINALPROGRESS_H
 
 #include "runtime/support/Progress.h"
 
@@ -19,16 +19,20 @@
 #include <cstdio>
 #include <unistd.h>
 
-namespace moec::tools {
+namespace moec {
 
 class TerminalProgress {
 public:
   TerminalProgress() {
     if (::isatty(STDERR_FILENO))
-      setProgressSink([this](std::string_view what, int64_t done,
-                             int64_t total) { show(what, done, total); });
+      shows =
+          offerProgressSink([this](std::string_view what, int64_t done,
+                                   int64_t total) { show(what, done, total); });
   }
-  ~TerminalProgress() { setProgressSink({}); }
+  ~TerminalProgress() {
+    if (shows)
+      setProgressSink({});
+  }
   TerminalProgress(const TerminalProgress &) = delete;
   TerminalProgress &operator=(const TerminalProgress &) = delete;
 
@@ -54,10 +58,11 @@ private:
                  static_cast<long long>(done), static_cast<long long>(total));
   }
 
+  bool shows = false; ///< else somebody hears it already
   bool shown = false;
   Clock::time_point last = Clock::now();
 };
 
-} // namespace moec::tools
+} // namespace moec
 
-#endif // MOEC_TOOLS_TERMINALPROGRESS_H
+#endif // MOEC_RUNTIME_SUPPORT_TERMINALPROGRESS_H

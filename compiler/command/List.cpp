@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/command/Commands.h"
+
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/Backends.h"
@@ -12,7 +14,6 @@
 #include "dialect/catalog/Gpus.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
-#include "tools/moec/Commands.h"
 
 #include <fmt/format.h>
 

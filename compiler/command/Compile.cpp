@@ -5,12 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/command/Commands.h"
+
 #include "compiler/Explain.h"
 #include "compiler/Input.h"
 #include "dialect/Moe.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/StagedFolder.h"
-#include "tools/moec/Commands.h"
 
 #include <fmt/format.h>
 

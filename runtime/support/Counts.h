@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_TOOLS_COUNTS_H
-#define MOEC_TOOLS_COUNTS_H
+#ifndef MOEC_RUNTIME_SUPPORT_COUNTS_H
+#define MOEC_RUNTIME_SUPPORT_COUNTS_H
 
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@
 #include <limits>
 #include <string>
 
-namespace moec::tools {
+namespace moec {
 
 /// A check for integers from `least` to `most`.
 inline auto countFrom(int64_t least,
@@ -46,6 +46,6 @@ inline std::string checkPositive(const std::string &text) {
   return fmt::format("expected a number above 0, got {}", text);
 }
 
-} // namespace moec::tools
+} // namespace moec
 
-#endif // MOEC_TOOLS_COUNTS_H
+#endif // MOEC_RUNTIME_SUPPORT_COUNTS_H

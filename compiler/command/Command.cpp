@@ -1,4 +1,4 @@
-//===- moec.cpp - the compiler's command line -----------------------------===//
+//===- Command.cpp - the compiler's command line --------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -11,18 +11,20 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/command/Commands.h"
+
 #include "compiler/PresentGpu.h"
+#include "runtime/support/Counts.h"
+#include "runtime/support/Files.h"
 #include "runtime/support/Guard.h"
 #include "runtime/support/JsonReader.h"
-#include "tools/Counts.h"
-#include "tools/TerminalProgress.h"
-#include "tools/moec/Commands.h"
+#include "runtime/support/TerminalProgress.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <iostream>
+#include <sstream>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -54,12 +56,12 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
       command.add_option("--" + name, value, help);
   });
   for (const char *count : {"--tp", "--pcp", "--dp"})
-    command.get_option(count)->check(tools::countFrom(1));
+    command.get_option(count)->check(countFrom(1));
   command.get_option("--ignore-field")->delimiter(',');
   command
       .add_option("--max-tokens", compile.maxTokens, "the most tokens of a run")
       ->capture_default_str()
-      ->check(tools::countFrom(1));
+      ->check(countFrom(1));
   command.add_option("--backend", compile.backend,
                      "forces a backend (moec list backends)");
   command.add_option("--engine", compile.engine,
@@ -146,19 +148,41 @@ static int runMain(int argc, char **argv) {
       return 2;
     }
     // --help and --version come this way too.
-    return app.exit(error, std::cout, std::cerr) == 0 ? 0 : 2;
+    std::ostringstream out, errors;
+    const int status = app.exit(error, out, errors);
+    fmt::print("{}", out.str());
+    fmt::print(stderr, "{}", errors.str());
+    return status == 0 ? 0 : 2;
   }
   if (options.compile.gpu.empty() && !list->parsed())
     options.compile.gpu = presentGpu(options.compile.archs);
   options.emit = *parsePhase(phase);
   options.compile.cubins = !noCubin;
-  tools::TerminalProgress progress;
+  TerminalProgress progress;
   Result<void> done = list->parsed()      ? runList(table)
                       : explain->parsed() ? runExplain(options)
                                           : runCompile(options);
   return done ? 0 : fail(done.error());
 }
 
-int main(int argc, char **argv) {
-  return guarded("moec", [&] { return runMain(argc, argv); });
+/// Exit status 2, with the reason on standard error.
+static int refuseWords(const char *reason) {
+  fmt::print(stderr, "moec: {}\n", reason);
+  return 2;
+}
+
+int moec::compiler::runCommand(int argc, char **words) {
+  return guarded("moec", [&] {
+    if (argc < 1 || !words)
+      return refuseWords("expected the words of a command line, the program's "
+                         "name first, got none");
+    for (int i = 0; i < argc; ++i)
+      if (!words[i])
+        return refuseWords("a word of the command line is NULL");
+    const int status = runMain(argc, words);
+    // A program that goes on may write to the same file by other means.
+    if (std::fflush(stdout) != 0 && status == 0)
+      return fail(fileError("cannot write", "standard output"));
+    return status;
+  });
 }

@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The commands behind moec.cpp, which only reads arguments. An error is the
+// The commands behind Command.cpp, which only reads arguments. An error is the
 // reason for exit status 1; until a command succeeds it has written nothing.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_TOOLS_MOEC_COMMANDS_H
-#define MOEC_TOOLS_MOEC_COMMANDS_H
+#ifndef MOEC_COMPILER_COMMAND_COMMANDS_H
+#define MOEC_COMPILER_COMMAND_COMMANDS_H
 
 #include "compiler/Compiler.h"
 #include "compiler/import/ImportOptions.h"
@@ -27,6 +27,10 @@ struct CommandOptions {
   bool json = false;  ///< explain prints JSON
 };
 
+/// The whole command line: words[0] is the program. Returns the exit status
+/// and may be called any number of times.
+int runCommand(int argc, char **words);
+
 /// `moec compile`: a package, or what --emit names.
 Result<void> runCompile(const CommandOptions &options);
 
@@ -41,4 +45,4 @@ std::vector<std::string> listTables();
 
 } // namespace moec::compiler
 
-#endif // MOEC_TOOLS_MOEC_COMMANDS_H
+#endif // MOEC_COMPILER_COMMAND_COMMANDS_H

@@ -1,0 +1,125 @@
+//===- CatalogJson.cpp - what can be named, for programs ------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/command/CatalogJson.h"
+
+#include "compiler/import/Families.h"
+#include "dialect/catalog/Activations.h"
+#include "dialect/catalog/Architectures.h"
+#include "dialect/catalog/Backends.h"
+#include "dialect/catalog/Catalog.h"
+#include "dialect/catalog/Engines.h"
+#include "dialect/catalog/Gpus.h"
+#include "dialect/catalog/RoutingMethods.h"
+#include "dialect/catalog/Schemes.h"
+
+using namespace moec;
+using namespace moec::compiler;
+using nlohmann::ordered_json;
+
+/// Words that a row has as one text.
+static ordered_json words(std::string_view list) {
+  ordered_json made = ordered_json::array();
+  for (size_t i = 0; i < catalog::countWords(list); ++i)
+    made.push_back(catalog::wordAt(list, i));
+  return made;
+}
+
+/// A word; null for none.
+static ordered_json wordOrNull(std::string_view word) {
+  return word.empty() ? ordered_json() : ordered_json(word);
+}
+
+static ordered_json operandJson(const catalog::SchemeDescriptor &operand) {
+  const bool hasScale = !operand.scale.empty();
+  return {{"element", operand.element},
+          {"scale", wordOrNull(operand.scale)},
+          {"group", hasScale
+                        ? ordered_json{operand.groupRows, operand.groupColumns}
+                        : ordered_json()},
+          {"dynamic", operand.dynamic},
+          {"second_scale", wordOrNull(operand.secondScale)},
+          {"second_per_token", operand.secondPerToken},
+          {"zero_point", wordOrNull(operand.zeroPoint)},
+          {"scale_rule", wordOrNull(operand.scaleRule)}};
+}
+
+/// The numbers that an activation takes, and what holds where none is said.
+static ordered_json parametersJson(const catalog::Activation &activation) {
+  ordered_json made = ordered_json::array();
+  const double defaults[] = {activation.alpha, activation.beta,
+                             activation.linearBeta, activation.limit};
+  for (size_t i = 0; i < std::size(catalog::kActivationParameters); ++i) {
+    const std::string_view name = catalog::kActivationParameters[i].name;
+    if (!catalog::hasWord(activation.parameters, name))
+      continue;
+    const bool isNeeded = catalog::hasWord(activation.needs, name);
+    const bool isNone = name == "limit" && defaults[i] == 0;
+    made.push_back(
+        {{"name", name},
+         {"required", isNeeded},
+         {"default",
+          isNeeded || isNone ? ordered_json() : ordered_json(defaults[i])}});
+  }
+  return made;
+}
+
+ordered_json compiler::catalogJson() {
+  ordered_json made;
+  for (const auto &row : catalog::kSchemes)
+    made["schemes"].push_back({{"name", row.name},
+                               {"a1", operandJson(row.a1)},
+                               {"a2", operandJson(row.a2)},
+                               {"w1", operandJson(row.w1)},
+                               {"w2", operandJson(row.w2)}});
+  for (const auto &row : catalog::kRoutingMethods)
+    made["routing"].push_back({{"name", row.name},
+                               {"score", row.score},
+                               {"select", row.select},
+                               {"normalize", row.normalize},
+                               {"options", words(row.options)},
+                               {"needs", words(row.needs)}});
+  for (const auto &row : catalog::kActivations)
+    made["activations"].push_back({{"name", row.name},
+                                   {"function", row.function},
+                                   {"gated", row.gated},
+                                   {"parameters", parametersJson(row)}});
+  for (const auto &row : catalog::kEngines)
+    made["engines"].push_back({{"name", row.name},
+                               {"elements", words(row.elements)},
+                               {"weights", words(row.weights)},
+                               {"features", words(row.features)}});
+  for (const auto &row : catalog::kBackends)
+    made["backends"].push_back({{"name", row.name},
+                                {"engines", words(row.engines)},
+                                {"few_tokens", wordOrNull(row.fewTokens)},
+                                {"format", row.format},
+                                {"summary", row.summary}});
+  for (const auto &row : catalog::kArchitectures)
+    made["archs"].push_back({{"name", row.name},
+                             {"serves", row.compatibility},
+                             {"shared_memory", row.sharedPerBlock},
+                             {"gpu", wordOrNull(row.gpu)},
+                             {"features", words(row.features)}});
+  for (const auto &row : catalog::kGpus)
+    made["gpus"].push_back({{"name", row.name},
+                            {"arch", row.arch},
+                            {"sms", row.sms},
+                            {"gb_per_s", row.bandwidth},
+                            {"tflop_per_s", row.matmulRate},
+                            {"source", row.source}});
+  return made;
+}
+
+ordered_json compiler::familiesJson() {
+  ordered_json made = ordered_json::array();
+  for (const ModelFamily &family : modelFamilies())
+    made.push_back({{"model_types", words(family.modelTypes)},
+                    {"architectures", words(family.architectures)},
+                    {"source", family.source}});
+  return made;
+}
